@@ -344,7 +344,7 @@ func settle(flight *correlate.Call, resp *Response) *Response {
 // have run, so it may be sent again only where a second run does no harm.
 func cutOff(tool *catalog.Tool) *errmap.Error {
 	err := unavailable("the sidecar shut down before this call could finish; its outcome is unknown")
-	if tool != nil && !isIdempotent(tool) {
+	if tool != nil && !tool.IsIdempotent() {
 		again := false
 		err.Retryable, err.RetryAfter = &again, 0
 	}

@@ -70,7 +70,7 @@ func (b *Bridge) invokeTask(ctx context.Context, c *toolCall, after time.Duratio
 	line := b.taskLine(c)
 	started, err := b.opts.Tasks.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: b.timeout(c), PollInterval: taskPoll,
-		About: errmap.About{ToolCall: true, Idempotent: isIdempotent(c.tool)}, Origin: c.req.origin(),
+		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(),
 		Again: b.again(ctx, c, line),
 	}, b.background(c, line, after))
 	if err != nil {
@@ -148,7 +148,7 @@ const maxAgain = 512 << 10
 // nobody may: the tool is not idempotent, the call has credentials that end with it, or it
 // is too large to be kept.
 func (b *Bridge) again(ctx context.Context, c *toolCall, line *taskLine) []byte {
-	if !b.opts.Tasks.IsShared() || !isIdempotent(c.tool) || b.opts.OnBehalf != nil || backend.HasAuthorization(ctx) {
+	if !b.opts.Tasks.IsShared() || !c.tool.IsIdempotent() || b.opts.OnBehalf != nil || backend.HasAuthorization(ctx) {
 		return nil
 	}
 	call := &statev1.TaskCall{
@@ -185,7 +185,7 @@ func (b *Bridge) ResumeTask(r task.Record) (task.Run, task.Spec, error) {
 		return nil, task.Spec{}, task.ErrNotYet // another replica may have it, or this one after a reload
 	case tool == nil:
 		return nil, task.Spec{}, fmt.Errorf("bridge: there is no tool %s of %s any more", call.GetTool(), call.GetProcedure())
-	case !isIdempotent(tool):
+	case !tool.IsIdempotent():
 		return nil, task.Spec{}, fmt.Errorf("bridge: tool %s is not idempotent any more", tool.Name)
 	}
 	header := make(http.Header, len(call.GetHeaders()))

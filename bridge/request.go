@@ -345,19 +345,7 @@ func (r *Response) MayRead(uri string) *errmap.Error {
 // About returns what an edge needs to show the error of the response. The id is that of
 // the request, as it came; nil if there is none.
 func (r *Response) About(id []byte) errmap.About {
-	return errmap.About{RequestID: id, ToolCall: r.Tool != nil, Idempotent: isIdempotent(r.Tool)}
-}
-
-// isIdempotent reports whether a second run changes nothing more. A tool that
-// only reads is, unless it says otherwise.
-func isIdempotent(t *catalog.Tool) bool {
-	if t == nil {
-		return false
-	}
-	if hint := t.Annotations.Idempotent; hint != nil {
-		return *hint
-	}
-	return t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
+	return errmap.About{RequestID: id, ToolCall: r.Tool != nil, Idempotent: r.Tool.IsIdempotent()}
 }
 
 // Operations returns the names of the operations for logs and metrics, indexed by [Op].

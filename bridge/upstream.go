@@ -55,7 +55,7 @@ type Native interface {
 func (b *Bridge) risk(c *toolCall) resilience.Call {
 	return resilience.Call{
 		Key:        c.tool.Name,
-		Repeatable: isIdempotent(c.tool) || metadata.IdempotencyKey(c.req.Header) != "",
+		Repeatable: c.tool.IsIdempotent() || metadata.IdempotencyKey(c.req.Header) != "",
 		Hurried:    c.req.Timeout > 0 && c.req.Timeout < b.allowed(c),
 	}
 }

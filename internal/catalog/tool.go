@@ -252,3 +252,15 @@ func (t *Tool) names() []string {
 	}
 	return out
 }
+
+// IsIdempotent reports whether a second run changes nothing more. A tool that only reads is, unless it says otherwise; nil
+// is not.
+func (t *Tool) IsIdempotent() bool {
+	if t == nil {
+		return false
+	}
+	if hint := t.Annotations.Idempotent; hint != nil {
+		return *hint
+	}
+	return t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
+}

@@ -94,6 +94,9 @@ func defaultState() *configv1.State {
 		Lease:                durationpb.New(defaults.StateLease),
 		MaxConsentBytes:      new(int64(defaults.StateMaxConsentBytes)),
 		MaxRegistrationBytes: new(int64(defaults.StateMaxRegistrationBytes)),
+		MaxSessionBytes:      new(int64(defaults.StateMaxSessionBytes)),
+		MaxStreamBytes:       new(int64(defaults.StateMaxStreamBytes)),
+		StreamTtl:            durationpb.New(defaults.StateStreamTTL),
 		MaxEventBytes:        new(int64(defaults.StateMaxEventBytes)),
 		EventTtl:             durationpb.New(defaults.StateEventTTL),
 	}

@@ -65,6 +65,11 @@ const (
 	StateMaxConsentBytes = 32 << 20
 	// StateMaxRegistrationBytes is twice what a catalog takes.
 	StateMaxRegistrationBytes = 32 << 20
+	// StateMaxSessionBytes allows 6 KB for each of MaxSessions sessions.
+	StateMaxSessionBytes = 64 << 20
+	// StateMaxStreamBytes and StateStreamTTL are what a client of a legacy session can come back to.
+	StateMaxStreamBytes = 128 << 20
+	StateStreamTTL      = time.Hour
 	// StateMaxEventBytes and StateEventTTL are what a subscriber can go on after.
 	StateMaxEventBytes = 64 << 20
 	StateEventTTL      = time.Hour

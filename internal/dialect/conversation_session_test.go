@@ -46,7 +46,7 @@ func (c *conversation) answer(action string, heard [][]byte) bool {
 	if response.Fault != nil {
 		c.t.Fatalf("%s: %s", action, response.Fault.Reason)
 	}
-	if err := c.session.Deliver(&response); err != nil {
+	if err := c.session.Deliver(context.Background(), &response); err != nil {
 		c.t.Errorf("%s: %v", action, err)
 	}
 	return true

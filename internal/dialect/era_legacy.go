@@ -157,7 +157,9 @@ func writeSetLevel(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	}
 	text, _ := textParam(call.in.Message, "level")
 	level, _ := mcpjson.ReadLogLevel(text)
-	call.in.Session.SetLogLevel(level)
+	if err := call.in.Session.SetLogLevel(call.in.ctx, level); err != nil {
+		return nil, sessionError(err)
+	}
 	return emptyObject, nil
 }
 
@@ -203,7 +205,7 @@ func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		h.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
 		return nil, err
 	}
-	if err := call.in.Session.Watch(uri); err != nil {
+	if err := call.in.Session.Watch(call.in.ctx, uri); err != nil {
 		return nil, sessionError(err)
 	}
 	// A session's call does not end with its connection.
@@ -216,7 +218,7 @@ func (h *Handler) followWatch(call *exchange, uri string) (isWatch bool, err *er
 	s, scope := call.in.Session, ""
 	end, isWatch, err := h.FollowWatch(call.in.ctx, call.req, uri, func(given string) *errmap.Error {
 		scope = given
-		if err := s.WatchScoped(uri, scope); err != nil {
+		if err := s.WatchScoped(call.in.ctx, uri, scope); err != nil {
 			return sessionError(err)
 		}
 		return nil
@@ -225,7 +227,7 @@ func (h *Handler) followWatch(call *exchange, uri string) (isWatch bool, err *er
 	case !isWatch || end == nil:
 		return isWatch, err
 	case err != nil:
-		_ = s.Unwatch(uri)
+		_ = s.Unwatch(call.in.ctx, uri)
 	default:
 		s.OnUnwatch(uri, scope, end)
 	}
@@ -238,7 +240,7 @@ func writeUnwatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if !h.Features(call.resp.Catalog).ResourcesSubscribe && !call.in.Session.Watches(uri) {
 		return nil, errmap.NotOffered("subscriptions to resources")
 	}
-	if err := call.in.Session.Unwatch(uri); err != nil {
+	if err := call.in.Session.Unwatch(call.in.ctx, uri); err != nil {
 		return nil, sessionError(err)
 	}
 	return emptyObject, nil

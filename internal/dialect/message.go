@@ -385,7 +385,13 @@ func (h *Handler) cancelled(in *Inbound) {
 	}
 	raw, _ := in.Message.Param("reason")
 	reason, _ := jsontext.Text(raw)
-	h.Flights().Cancel(in.Origin, id, reason)
+	if h.Flights().Cancel(in.Origin, id, reason) || in.Session == nil {
+		return
+	}
+	// It may run at another replica, or have ended.
+	if err := in.Session.Cancel(in.ctx, id.Raw(), reason); err != nil {
+		h.BoundedLog().Warn("cancellation of a legacy client not passed on to other replicas", zap.String(logkey.Method, in.Message.Method), logkey.Error(err))
+	}
 }
 
 // CancelledID returns the id of the request that a message cancels; false if the

@@ -37,7 +37,13 @@ func (h *Handler) openSession(call *exchange) *errmap.Error {
 	if call.req.Op != bridge.OpOpen || call.in.Opened == nil {
 		return nil
 	}
-	opened, err := h.opts.Sessions.Open(call.in.Caller, call.req.Context, call.in.Origin)
+	var opened *session.Session
+	var err error
+	if call.in.opensEarly() { // a pipe is of one process
+		opened, err = h.opts.Sessions.Open(call.in.Caller, call.req.Context, call.in.Origin)
+	} else {
+		opened, err = h.opts.Sessions.OpenShared(call.in.ctx, call.in.Caller, call.req.Context, call.in.Origin)
+	}
 	if err != nil {
 		if errors.Is(err, session.ErrFull) {
 			h.Stats().Over(errmap.LimitSessions)
@@ -57,6 +63,8 @@ func sessionError(err error) *errmap.Error {
 		return errmap.Wrap(errmap.SessionNotFound, err)
 	case errors.Is(err, session.ErrFull):
 		return unavailable("too many sessions are open (--max-sessions)")
+	case errors.Is(err, session.ErrUnavailable):
+		return unavailable("the shared state of sessions is away")
 	case errors.Is(err, session.ErrShare):
 		return errmap.OverShare("this caller's sessions exceed its share, and all of them are in use (--max-sessions, --caller-share)")
 	case errors.Is(err, feed.ErrFull):

@@ -113,6 +113,8 @@ func (a *App) openPipeline() error {
 	a.sessions = session.New(adjusted(session.Options{
 		Max: int(limits.GetMaxSessions()), Idle: limits.GetSessionIdleTimeout().AsDuration(), Feed: a.feed,
 		Share: settings.CallerShare(limits), Ended: a.sessionEnded,
+		Store: a.sessionStore(), Catalog: a.catalogFingerprint, Cancel: a.cancelOfSession, Cut: a.cutSession,
+		Orphaned: func(b session.Begun) []byte { return a.rpc.Orphaned(b) },
 	}, a.opts.Adjust.Sessions))
 	a.tasks = a.newTasks()
 	if !a.opts.Once {

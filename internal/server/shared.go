@@ -24,6 +24,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
@@ -43,6 +44,8 @@ type shared struct {
 	// tools are those that operators registered.
 	tools *registrationstore.Store
 	trust *sharedTrust
+	// sessions are those of the legacy revisions of MCP.
+	sessions *sessionstore.Store
 }
 
 // maxStateTTL is the longest state.ttl that the configuration takes.
@@ -75,6 +78,10 @@ func (a *App) openShared(keys *seal.Keys) error {
 		MaxTasks: int(limits.GetMaxTasks()), MaxBytes: s.GetMaxTaskBytes(), Share: settings.CallerShare(limits),
 		Lease: s.GetLease().AsDuration(), Name: host,
 		OnError: func(err error) { a.noted.Error("stored task cannot be used", logkey.Error(err)) },
+	})
+	a.shared.sessions = sessionstore.New(client, a.shared.tasks, sessionstore.Options{
+		MaxBytes: s.GetMaxSessionBytes(), MaxEventBytes: s.GetMaxStreamBytes(), EventTTL: s.GetStreamTtl().AsDuration(),
+		OnError: func(err error) { a.noted.Error("stored session cannot be used", logkey.Error(err)) },
 	})
 	a.shared.consents = client.Once(state.OnceOptions{Name: "consents", MaxBytes: s.GetMaxConsentBytes(), MaxAge: maxStateTTL})
 	a.shared.events = client.Stream(state.StreamOptions{Name: "events", MaxBytes: s.GetMaxEventBytes(), MaxAge: s.GetEventTtl().AsDuration(), DropOldest: true})
@@ -158,6 +165,7 @@ func (a *App) runShared(ctx context.Context, running *sync.WaitGroup) {
 	running.Go(func() { a.shared.bus.Run(ctx) })
 	running.Go(func() { a.shared.tools.Run(ctx) })
 	running.Go(func() { a.shared.trust.run(ctx) })
+	running.Go(func() { a.sessions.Run(ctx) })
 	running.Go(func() { a.tasks.Run(ctx, a.bridge.ResumeTask) })
 }
 

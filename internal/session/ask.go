@@ -113,30 +113,69 @@ func (s *Session) withdraw(id string) {
 	}
 }
 
-// Deliver passes a response to the request that waits for it. Only the first one
-// counts; a response that crosses the end of the wait is ignored. The error is
-// [ErrUnexpected].
-func (s *Session) Deliver(m *jsonrpc.Message) error {
+// Deliver passes a response to the request that waits for it, also at another replica. Only
+// the first one counts; a response that crosses the end of the wait is ignored. The errors
+// are [ErrUnexpected], and with a store [ErrUnavailable] and the cause of ctx.
+func (s *Session) Deliver(ctx context.Context, m *jsonrpc.Message) error {
 	id, isText := jsontext.Text(m.ID.Raw())
 	if !isText {
 		return ErrUnexpected
 	}
+	var r reply
+	if m.Kind == jsonrpc.KindError {
+		r.isErr = true
+		if m.Error != nil {
+			r.failed = strings.Clone(m.Error.Message)
+		}
+	} else {
+		r.result = slices.Clone(m.Result)
+	}
+	err := s.answered(id, r)
+	if replica := s.askedBy(id); errors.Is(err, ErrUnexpected) && replica != "" {
+		return s.forward(ctx, replica, id, r)
+	}
+	return err
+}
+
+// answered passes a response to the request that waits for it here. The error is
+// [ErrUnexpected].
+func (s *Session) answered(id string, r reply) error {
 	answer, isLate := s.awaited(id)
 	switch {
 	case isLate:
 		return nil
 	case answer == nil:
 		return ErrUnexpected
-	case m.Kind == jsonrpc.KindError:
-		refused := reply{isErr: true}
-		if m.Error != nil {
-			refused.failed = strings.Clone(m.Error.Message)
-		}
-		answer <- refused
-	default:
-		answer <- reply{result: slices.Clone(m.Result)}
 	}
+	answer <- r
 	return nil
+}
+
+// askedBy is the other replica that asked a question, by its id; "" where none did.
+func (s *Session) askedBy(id string) string {
+	if s.shared == nil {
+		return ""
+	}
+	parts := strings.Split(id, "-")
+	if len(parts) != 4 || parts[0] != "ask" || parts[1] == s.manager.fleet.store.Self() {
+		return ""
+	}
+	return parts[1]
+}
+
+// forward passes a response to another replica. If that is gone, so is who asked: the
+// response crosses the end of the wait.
+func (s *Session) forward(ctx context.Context, replica, id string, r reply) error {
+	took, err := s.manager.fleet.store.Ask(ctx, replica, Message{
+		Key: s.shared.key, Answer: &Answer{ID: id, Result: r.result, IsError: r.isErr, Failed: r.failed},
+	})
+	switch {
+	case errors.Is(err, ErrNoReplica):
+		return nil
+	case err == nil && !took:
+		return ErrUnexpected
+	}
+	return err
 }
 
 // awaited finds who waits for a response, once.

@@ -81,14 +81,14 @@ func TestAnAnswerReachesWhoAsked(t *testing.T) {
 		id := string(q.ID.Raw())
 		text := []byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"action":"accept"}}`)
 		m := jsonrpc.Parse(text, jsonrpc.ProfileMCP, jsonrpc.Limits{})
-		if err := s.Deliver(&m); err != nil {
+		if err := s.Deliver(t.Context(), &m); err != nil {
 			t.Fatal(err)
 		}
 		clear(text) // what was delivered is a copy
 		if got := <-answer; got.err != nil || got.result != `{"action":"accept"}` {
 			t.Errorf("got %+v", got)
 		}
-		if err := s.Deliver(response(t, id, `"result":{}`)); !errors.Is(err, session.ErrUnexpected) {
+		if err := s.Deliver(t.Context(), response(t, id, `"result":{}`)); !errors.Is(err, session.ErrUnexpected) {
 			t.Errorf("a second answer: %v", err)
 		}
 
@@ -96,7 +96,7 @@ func TestAnAnswerReachesWhoAsked(t *testing.T) {
 		if q = w.next(t); q.Params != nil || string(q.ID.Raw()) == id {
 			t.Errorf("asked %+v", q)
 		}
-		if err := s.Deliver(response(t, string(q.ID.Raw()), `"error":{"code":-1,"message":"no roots"}`)); err != nil {
+		if err := s.Deliver(t.Context(), response(t, string(q.ID.Raw()), `"error":{"code":-1,"message":"no roots"}`)); err != nil {
 			t.Fatal(err)
 		}
 		got := <-answer
@@ -126,7 +126,7 @@ func TestAnswersToNothing(t *testing.T) {
 			"an id that is to come":   {s, strings.TrimSuffix(id, `1"`) + `2"`},
 			"another session's guess": {other, strings.TrimSuffix(id, `1"`) + `1"`},
 		} {
-			if err := to.session.Deliver(response(t, to.id, `"result":{"roots":[]}`)); !errors.Is(err, session.ErrUnexpected) {
+			if err := to.session.Deliver(t.Context(), response(t, to.id, `"result":{"roots":[]}`)); !errors.Is(err, session.ErrUnexpected) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -136,7 +136,7 @@ func TestAnswersToNothing(t *testing.T) {
 			t.Fatalf("one of them was the answer: %+v", got)
 		default:
 		}
-		if err := s.Deliver(response(t, id, `"result":{"roots":[]}`)); err != nil {
+		if err := s.Deliver(t.Context(), response(t, id, `"result":{"roots":[]}`)); err != nil {
 			t.Error(err)
 		}
 		<-answer
@@ -170,7 +170,7 @@ func TestAClientIsNotWaitedForForEver(t *testing.T) {
 			if said.Method != "notifications/cancelled" || string(withdrawn) != id {
 				t.Errorf("%s: the client was told %s %s", name, said.Method, said.Params)
 			}
-			if err := s.Deliver(response(t, id, `"result":{}`)); err != nil {
+			if err := s.Deliver(t.Context(), response(t, id, `"result":{}`)); err != nil {
 				t.Errorf("%s: an answer that comes late: %v", name, err)
 			}
 			if name == "cancellation" {
@@ -199,7 +199,7 @@ func TestLateAnswersAreLetByForAWhile(t *testing.T) {
 		<-answer
 	}
 	for i, id := range ids {
-		if err := s.Deliver(response(t, id, `"result":{}`)); (err == nil) != (i >= 4) {
+		if err := s.Deliver(t.Context(), response(t, id, `"result":{}`)); (err == nil) != (i >= 4) {
 			t.Errorf("question %d: %v", i, err)
 		}
 	}
@@ -214,7 +214,7 @@ func TestTheEndOfASessionEndsItsQuestions(t *testing.T) {
 		first, second := ask(t.Context(), s, w, "roots/list", ""), ask(t.Context(), s, w, "roots/list", "")
 		id := string(w.next(t).ID.Raw())
 		w.next(t)
-		if err := m.End(alice, s.ID()); err != nil {
+		if err := m.End(t.Context(), alice, s.ID()); err != nil {
 			t.Fatal(err)
 		}
 		for _, answer := range []<-chan asked{first, second, ask(t.Context(), s, w, "roots/list", "")} {
@@ -222,7 +222,7 @@ func TestTheEndOfASessionEndsItsQuestions(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		}
-		if err := s.Deliver(response(t, id, `"result":{}`)); !errors.Is(err, session.ErrUnexpected) {
+		if err := s.Deliver(t.Context(), response(t, id, `"result":{}`)); !errors.Is(err, session.ErrUnexpected) {
 			t.Errorf("an answer after the end: %v", err)
 		}
 		if len(w) > 0 {
@@ -281,10 +281,10 @@ func TestAnswersNeverCross(t *testing.T) {
 // echo answers a question with its own params, once and then again.
 func echo(t *testing.T, s *session.Session, q *jsonrpc.Message) {
 	text := `"result":` + string(q.Params)
-	if err := s.Deliver(response(t, string(q.ID.Raw()), text)); err != nil {
+	if err := s.Deliver(t.Context(), response(t, string(q.ID.Raw()), text)); err != nil {
 		t.Error(err)
 	}
-	if err := s.Deliver(response(t, string(q.ID.Raw()), `"result":{"of":`+strconv.Quote("another")+`}`)); !errors.Is(err, session.ErrUnexpected) {
+	if err := s.Deliver(t.Context(), response(t, string(q.ID.Raw()), `"result":{"of":`+strconv.Quote("another")+`}`)); !errors.Is(err, session.ErrUnexpected) {
 		t.Errorf("a second answer: %v", err)
 	}
 }

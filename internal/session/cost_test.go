@@ -73,7 +73,7 @@ func TestAbandonedSessionsGiveTheirMemoryBack(t *testing.T) {
 		},
 		"ended": func(t *testing.T, m *session.Manager, all []*session.Session) {
 			for _, s := range all {
-				if err := m.End(alice, s.ID()); err != nil {
+				if err := m.End(t.Context(), alice, s.ID()); err != nil {
 					t.Fatal(err)
 				}
 			}

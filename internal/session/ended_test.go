@@ -38,10 +38,10 @@ func TestEveryEndOfASessionIsTold(t *testing.T) {
 
 		ended := open(alice, first)
 		time.Sleep(time.Second)
-		if err := m.End(alice, ended.ID()); err != nil {
+		if err := m.End(t.Context(), alice, ended.ID()); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.End(alice, ended.ID()); !errors.Is(err, session.ErrUnknown) {
+		if err := m.End(t.Context(), alice, ended.ID()); !errors.Is(err, session.ErrUnknown) {
 			t.Errorf("ended twice: %v", err)
 		}
 		open(alice, nil).Release()

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/outrigger-mcp/outrigger/correlate"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
@@ -46,13 +47,16 @@ func open(t testing.TB, m *session.Manager) *session.Session {
 
 // has reports whether a session is there, without using it for long.
 func has(m *session.Manager, principal string, s *session.Session) bool {
-	found, err := m.Use(principal, s.ID())
+	found, err := m.Use(context.Background(), principal, s.ID(), noOrigin)
 	if err != nil {
 		return false
 	}
 	found.Release()
 	return found == s
 }
+
+// noOrigin is for sessions that nobody shares.
+func noOrigin() correlate.Origin { panic("the session is in no memory") }
 
 // isDone reports whether a session has ended.
 func isDone(s *session.Session) bool {

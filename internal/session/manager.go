@@ -4,6 +4,7 @@ package session
 
 import (
 	"container/list"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 type Manager struct {
 	opts   Options
 	replay *replayBuffer
+	// fleet is nil without a store: its fields belong to mu.
+	fleet *fleet
 
 	mu   sync.Mutex
 	byID map[string]*Session
@@ -44,7 +47,10 @@ type holder struct {
 // while something can expire.
 func New(o Options) *Manager {
 	o = o.withDefaults()
-	return &Manager{opts: o, replay: newReplayBuffer(&o), byID: map[string]*Session{}, callers: map[string]*holder{}, unused: list.New()}
+	return &Manager{
+		opts: o, replay: newReplayBuffer(&o), fleet: newFleet(o.Store),
+		byID: map[string]*Session{}, callers: map[string]*holder{}, unused: list.New(),
+	}
 }
 
 // Open opens a session for a caller and starts its first use, which
@@ -52,8 +58,24 @@ func New(o Options) *Manager {
 // copy. If the caller exceeds its share, its own least recently used session ends.
 // At the limit, a session of the caller with the most sessions ends. The errors are
 // [ErrFull], [ErrShare], [ErrClosed], [ErrLargeClient], and those of the feed and
-// of the source of ids.
+// of the source of ids. The session ends with this process, and no other one knows of it.
 func (m *Manager) Open(principal string, client *outriggerv1.RequestContext, origin correlate.Origin) (*Session, error) {
+	return m.open(principal, client, origin, nil)
+}
+
+// OpenShared is Open for a session that other replicas may serve. Without a store it is
+// Open. Another error is [ErrUnavailable].
+func (m *Manager) OpenShared(ctx context.Context, principal string, client *outriggerv1.RequestContext, origin correlate.Origin) (*Session, error) {
+	if m.fleet == nil {
+		return m.Open(principal, client, origin)
+	}
+	return m.open(principal, client, origin, func(s *Session) error {
+		s.shared = &sharedSession{key: keyOf(s.id), followAgain: make(chan struct{}, 1), isTeller: true}
+		return m.share(ctx, s)
+	})
+}
+
+func (m *Manager) open(principal string, client *outriggerv1.RequestContext, origin correlate.Origin, share func(*Session) error) (*Session, error) {
 	kept, err := keptClient(client, m.opts.MaxClient)
 	if err != nil {
 		return nil, err
@@ -66,7 +88,12 @@ func (m *Manager) Open(principal string, client *outriggerv1.RequestContext, ori
 		manager: m, id: id, nonce: nonce, principal: principal, context: kept, origin: origin,
 		level: outriggerv1.LogLevel_LOG_LEVEL_INFO, closed: make(chan struct{}), opened: time.Now(),
 	}
-	// BufferPool first: the session that goes has a place in the feed, too.
+	if share != nil {
+		if err := share(s); err != nil {
+			return nil, err
+		}
+	}
+	// Room first: the session that goes has a place in the feed, too.
 	if err := m.admit(s); err != nil {
 		return nil, err
 	}
@@ -89,15 +116,28 @@ func (m *Manager) admit(s *Session) error {
 		m.mu.Unlock()
 		return ErrClosed
 	}
-	gone, err := m.room(s.principal)
-	if err != nil {
-		m.mu.Unlock()
-		return err
+	var gone *Session
+	if s.shared == nil { // else the limits are those of all replicas
+		var err error
+		if gone, err = m.room(s.principal); err != nil {
+			m.mu.Unlock()
+			return err
+		}
 	}
 	if gone != nil {
 		m.forget(gone)
 		m.evicted++
 	}
+	m.hold(s)
+	m.mu.Unlock()
+	if gone != nil {
+		m.end(gone, Evicted)
+	}
+	return nil
+}
+
+// hold takes a session into memory, in use; m.mu is held.
+func (m *Manager) hold(s *Session) {
 	m.byID[s.id] = s
 	h := m.callers[s.principal]
 	if h == nil {
@@ -106,11 +146,9 @@ func (m *Manager) admit(s *Session) error {
 	}
 	h.sessions++
 	s.uses, s.account = 1, h.account
-	m.mu.Unlock()
-	if gone != nil {
-		m.end(gone, Evicted)
+	if s.shared != nil {
+		m.fleet.attached[s.shared.key] = s
 	}
-	return nil
 }
 
 // room is the session that has to end before a caller can have one more, nil where
@@ -180,19 +218,30 @@ func (m *Manager) newID() (id, nonce string, err error) {
 	return base64.RawURLEncoding.EncodeToString(raw[:idBytes]), hex.EncodeToString(raw[idBytes:]), nil
 }
 
-// Use finds a session of a caller and starts a use, which [Session.Release] ends.
-// The error is [ErrUnknown], also for a session of another caller.
-func (m *Manager) Use(principal, id string) (*Session, error) {
+// Use finds a session of a caller and starts a use, which [Session.Release] ends. A session
+// that is not in the memory of this replica is looked for in the store; origin is the scope of
+// its client's ids then. The errors are [ErrUnknown], also for a session of another caller,
+// and with a store [ErrUnavailable], [ErrClosed] and the cause of ctx.
+func (m *Manager) Use(ctx context.Context, principal, id string, origin func() correlate.Origin) (*Session, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	s := m.byID[id]
-	if s == nil || s.principal != principal {
+	if s != nil && s.principal == principal {
+		defer m.mu.Unlock()
+		return m.use(s), nil
+	}
+	m.mu.Unlock()
+	if s != nil || m.fleet == nil {
 		return nil, ErrUnknown
 	}
+	return m.attach(ctx, principal, id, origin)
+}
+
+// use starts a use; m.mu is held.
+func (m *Manager) use(s *Session) *Session {
 	if s.uses++; s.place != nil {
 		m.take(s)
 	}
-	return s, nil
+	return s
 }
 
 // release ends a use.
@@ -207,9 +256,20 @@ func (m *Manager) release(s *Session) {
 	m.schedule()
 }
 
-// End ends a session at the client's request. The error is [ErrUnknown].
-func (m *Manager) End(principal, id string) error {
-	s := m.remove(principal, id)
+// End ends a session at the client's request, at all replicas. The errors are [ErrUnknown]
+// and [ErrUnavailable].
+func (m *Manager) End(ctx context.Context, principal, id string) error {
+	m.mu.Lock()
+	s := m.byID[id]
+	m.mu.Unlock()
+	if s != nil && s.principal == principal && s.shared != nil {
+		if err := m.fleet.store.Delete(ctx, s.shared.key); err != nil {
+			return err
+		}
+		m.left(s.shared.key, Requested, true)
+		return nil
+	}
+	s = m.remove(principal, id)
 	if s == nil {
 		return ErrUnknown
 	}
@@ -237,8 +297,8 @@ func (m *Manager) end(s *Session, why Reason) {
 	}
 }
 
-// Close ends all sessions: their streams end, and questions are abandoned. It may
-// be called more than once.
+// Close ends all sessions: their streams end, and questions are abandoned. Those that are
+// shared go on at other replicas. It may be called more than once.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -252,15 +312,19 @@ func (m *Manager) Close() {
 	}
 	m.mu.Unlock()
 	for _, s := range all {
+		if s.shared != nil {
+			s.close()
+			continue
+		}
 		m.end(s, Shutdown)
 	}
 }
 
 // Stats are statistics for operators.
 type Stats struct {
-	// Sessions is the current number of sessions, Kept the size of their replay
-	// buffers in bytes. The other counters start at 0.
-	Sessions                 int
+	// Sessions is the current number of sessions, at all replicas, Held of those in the memory
+	// of this one, Kept the size of their replay buffers in bytes. The other counters start at 0.
+	Sessions, Held           int
 	Kept                     int
 	Opened, Expired, Evicted uint64
 	// Over counts how often a caller exceeded its share.
@@ -271,7 +335,11 @@ type Stats struct {
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Stats{Sessions: len(m.byID), Kept: m.replay.size(), Opened: m.opened, Expired: m.expired, Evicted: m.evicted, Over: m.over}
+	sessions := len(m.byID)
+	if m.fleet != nil {
+		sessions += len(m.fleet.known) - len(m.fleet.attached)
+	}
+	return Stats{Sessions: sessions, Held: len(m.byID), Kept: m.replay.size(), Opened: m.opened, Expired: m.expired, Evicted: m.evicted, Over: m.over}
 }
 
 // oldest is the longest unused session.
@@ -285,6 +353,10 @@ func (m *Manager) forget(s *Session) {
 	delete(m.byID, s.id)
 	if s.place != nil {
 		m.take(s)
+	}
+	if s.shared != nil {
+		delete(m.fleet.attached, s.shared.key)
+		delete(m.fleet.dirty, s)
 	}
 	h := m.callers[s.principal]
 	if h.sessions--; h.sessions == 0 {
@@ -323,12 +395,18 @@ func (m *Manager) expire() {
 	var gone []*Session
 	for s := m.oldest(); s != nil && time.Since(s.since) >= m.opts.Idle; s = m.oldest() {
 		m.forget(s)
-		m.expired++
+		if s.shared == nil {
+			m.expired++
+		}
 		gone = append(gone, s)
 	}
 	m.schedule()
 	m.mu.Unlock()
 	for _, s := range gone {
+		if s.shared != nil {
+			s.close() // it may be in use elsewhere; its record says when it ends
+			continue
+		}
 		m.end(s, Expired)
 	}
 }

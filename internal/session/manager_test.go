@@ -27,16 +27,16 @@ func TestASessionIsItsCallersAlone(t *testing.T) {
 	if has(m, bob, s) {
 		t.Error("another caller finds it")
 	}
-	if err := m.End(bob, s.ID()); !errors.Is(err, session.ErrUnknown) || isDone(s) {
+	if err := m.End(t.Context(), bob, s.ID()); !errors.Is(err, session.ErrUnknown) || isDone(s) {
 		t.Errorf("another caller ends it: %v", err)
 	}
-	if _, err := m.Use(alice, s.ID()+"x"); !errors.Is(err, session.ErrUnknown) {
+	if _, err := m.Use(t.Context(), alice, s.ID()+"x", noOrigin); !errors.Is(err, session.ErrUnknown) {
 		t.Errorf("another id: %v", err)
 	}
-	if err := m.End(alice, s.ID()); err != nil || !isDone(s) || has(m, alice, s) {
+	if err := m.End(t.Context(), alice, s.ID()); err != nil || !isDone(s) || has(m, alice, s) {
 		t.Errorf("ended: %v", err)
 	}
-	if err := m.End(alice, s.ID()); !errors.Is(err, session.ErrUnknown) {
+	if err := m.End(t.Context(), alice, s.ID()); !errors.Is(err, session.ErrUnknown) {
 		t.Errorf("ended twice: %v", err)
 	}
 	s.Release()
@@ -133,7 +133,7 @@ func TestUsesAreCounted(t *testing.T) {
 		m := manage(t, session.Options{Idle: time.Second})
 		s := open(t, m)
 		for range 3 {
-			if _, err := m.Use(alice, s.ID()); err != nil {
+			if _, err := m.Use(t.Context(), alice, s.ID(), noOrigin); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -228,7 +228,7 @@ func TestCloseEndsAll(t *testing.T) {
 		if _, err := m.Open(alice, client(), 7); !errors.Is(err, session.ErrClosed) {
 			t.Errorf("opened: %v", err)
 		}
-		if _, err := m.Use(alice, used.ID()); !errors.Is(err, session.ErrUnknown) {
+		if _, err := m.Use(t.Context(), alice, used.ID(), noOrigin); !errors.Is(err, session.ErrUnknown) {
 			t.Errorf("used: %v", err)
 		}
 		used.Release()
@@ -286,7 +286,7 @@ func TestStateOfASession(t *testing.T) {
 	if s.LogLevel() != outriggerv1.LogLevel_LOG_LEVEL_INFO {
 		t.Errorf("a client that said nothing gets %v", s.LogLevel())
 	}
-	s.SetLogLevel(outriggerv1.LogLevel_LOG_LEVEL_ERROR)
+	s.SetLogLevel(t.Context(), outriggerv1.LogLevel_LOG_LEVEL_ERROR)
 	if s.LogLevel() != outriggerv1.LogLevel_LOG_LEVEL_ERROR || other.LogLevel() != outriggerv1.LogLevel_LOG_LEVEL_INFO {
 		t.Errorf("levels %v and %v", s.LogLevel(), other.LogLevel())
 	}

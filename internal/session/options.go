@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/share"
@@ -51,6 +52,8 @@ var (
 	// ErrShare: the caller exceeds its share of the sessions, and all of its sessions
 	// are in use.
 	ErrShare = errors.New("session: too many sessions of this caller")
+	// ErrLarge: a message is too large for the store.
+	ErrLarge = errors.New("session: the message is too large to be stored")
 	// ErrClosed: the manager, or the session, has been closed.
 	ErrClosed = errors.New("session: closed")
 	// ErrLargeClient: the client's declaration exceeds its size limit.
@@ -86,6 +89,17 @@ type Options struct {
 	MaxWatched, MaxWatchedBytes int
 	// Feed is the hub of changes. Nil: nothing changes.
 	Feed *feed.Hub
+	// Store keeps sessions for all replicas; [Manager.Run] follows it. Nil keeps them in this
+	// process.
+	Store Store
+	// Catalog returns the fingerprint of the catalog that clients are told of. Needed with a Store.
+	Catalog func() string
+	// Orphaned returns the reply to a request whose replica stopped. Needed with a Store.
+	Orphaned func(Begun) []byte
+	// Cancel cancels a request whose cancellation came to another replica, by its id as it came.
+	// Cut ends what was begun in a session that another replica ended. Both may be nil.
+	Cancel func(origin correlate.Origin, requestID []byte, reason string)
+	Cut    func(correlate.Origin)
 	// Rand is the random source for ids, used by one goroutine at a time. Nil:
 	// crypto/rand.
 	Rand io.Reader

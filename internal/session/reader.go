@@ -44,35 +44,51 @@ func (st *Stream) Read() *Reader {
 // read, so that the client has an id for resumption at once.
 func (st *Stream) Greet() *Reader {
 	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.unread >= st.end() && !st.ended {
-		st.add(nil)
+	isRead := st.unread >= st.end() && !st.ended
+	if isRead && st.stored == nil {
+		st.add(kept{})
 	}
-	return st.read(max(st.unread, st.first))
+	st.mu.Unlock()
+	if isRead && st.stored != nil {
+		_ = st.append(nil, false) // else it has ended
+	}
+	return st.Read()
 }
 
-// Resume continues the stream of an event, after that event. The error is
-// [ErrLost] if the event is unknown, or if later events are no longer kept.
-func (s *Session) Resume(eventID string) (*Reader, error) {
-	stream, event, ok := strings.Cut(eventID, "-")
-	number, err1 := strconv.ParseUint(stream, 10, 64)
-	seen, err2 := strconv.ParseUint(event, 10, 64)
-	if !ok || err1 != nil || err2 != nil {
+// Resume continues the stream of an event, after that event, also one of another replica.
+// The reader must be closed. The errors are [ErrLost] if the event is unknown, or if later
+// events are no longer kept, and with a store [ErrUnavailable], [ErrUnknown], [ErrClosed] and
+// the cause of ctx.
+func (s *Session) Resume(ctx context.Context, eventID string) (*Reader, error) {
+	name, event, ok := strings.Cut(eventID, "-")
+	seen, err := strconv.ParseUint(event, 10, 64)
+	if !ok || err != nil {
 		return nil, ErrLost
 	}
 	s.mu.Lock()
-	st := s.streams[number]
+	st := s.streams[name]
 	s.mu.Unlock()
-	if st == nil {
+	if st != nil && eventID == name+"-"+strconv.FormatUint(seen, 10) {
+		if r := st.resume(seen); r != nil {
+			return r, nil
+		}
+	}
+	if s.shared == nil {
 		return nil, ErrLost
 	}
+	return s.resumeStored(ctx, name, seen)
+}
+
+// resume reads on behind an event; nil if it is not kept here.
+func (st *Stream) resume(seen uint64) *Reader {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if seen == 0 || seen >= st.end() || seen+1 < st.first || eventID != st.id(seen) {
-		return nil, ErrLost
+	at, isHere := st.position(seen)
+	if !isHere {
+		return nil
 	}
 	st.paused = false // the client has come back, as it was asked to
-	return st.read(seen + 1), nil
+	return st.read(at + 1)
 }
 
 // read makes the newest reader; st.mu is held.
@@ -117,10 +133,11 @@ func (r *Reader) Poll() (Event, bool, error) {
 	case r.next < st.first:
 		return Event{}, false, ErrLost
 	case r.next < st.end():
-		e := Event{ID: st.id(r.next), Message: st.events[r.next-st.first]}
+		e := Event{ID: st.id(r.next), Message: st.events[r.next-st.first].message}
 		r.next++
 		r.holds = true
 		st.unread = max(st.unread, r.next)
+		st.fed.read()
 		return e, true, nil
 	case st.ended:
 		return Event{}, false, ErrEnded
@@ -169,4 +186,5 @@ func (r *Reader) Close() {
 	if r.stream.reader == r {
 		r.stream.reader = nil
 	}
+	r.stream.fed.stop()
 }

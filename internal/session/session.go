@@ -4,6 +4,7 @@ package session
 
 import (
 	"container/list"
+	"context"
 	"strconv"
 	"sync"
 	"time"
@@ -31,8 +32,11 @@ type Session struct {
 	since time.Time
 	place *list.Element // of all, and own of its caller's
 	own   *list.Element
+	// shared is what other replicas know of the session; nil if none does.
+	shared *sharedSession
 
-	// Locks are taken in this order: a session's, a stream's, the replay buffer's.
+	// Locks are taken in this order: a session's, a stream's, the replay buffer's; the
+	// manager's comes after a session's.
 	mu    sync.Mutex
 	level outriggerv1.LogLevel
 	// watched are the resources that the client is told of, watchedBytes their
@@ -45,7 +49,7 @@ type Session struct {
 	missed       []feed.Change
 	// streams are those that can be resumed, order is the same, oldest first;
 	// numbered counts all there ever were.
-	streams  map[uint64]*Stream
+	streams  map[string]*Stream
 	order    []*Stream
 	numbered uint64
 	main     *Stream
@@ -66,8 +70,11 @@ type Lists struct{ Prompts, Resources bool }
 // Declare notes what the client was told.
 func (s *Session) Declare(lists Lists) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.declared = lists
+	s.mu.Unlock()
+	if s.shared != nil && lists != (Lists{}) {
+		s.manager.mark(s)
+	}
 }
 
 // Declared returns what was given to [Session.Declare].
@@ -128,11 +135,16 @@ func (s *Session) LogLevel() outriggerv1.LogLevel {
 	return s.level
 }
 
-// SetLogLevel sets the minimum log level of the session.
-func (s *Session) SetLogLevel(l outriggerv1.LogLevel) {
+// SetLogLevel sets the minimum log level of the session, at all replicas. Without a store
+// it always succeeds. The errors are [ErrUnknown], [ErrUnavailable] and the cause of ctx.
+func (s *Session) SetLogLevel(ctx context.Context, l outriggerv1.LogLevel) error {
+	if s.shared != nil {
+		return s.save(ctx, func(r *Record) { r.Level = l })
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.level = l
+	return nil
 }
 
 // NewName returns a name that no session has returned before, for objects that a
@@ -145,6 +157,9 @@ func (s *Session) NewName(prefix string) string {
 
 func (s *Session) newName(prefix string) string {
 	s.asked++
+	if s.shared != nil { // so that another replica knows whose it is
+		prefix += "-" + s.manager.fleet.store.Self()
+	}
 	return prefix + "-" + s.nonce + "-" + strconv.FormatUint(s.asked, 10)
 }
 
@@ -162,7 +177,7 @@ func (s *Session) close() {
 	s.changes, s.missed, s.watched, s.withdrawn, s.scoped = nil, nil, nil, nil, nil
 	s.mu.Unlock()
 	for _, stream := range streams {
-		stream.End()
+		stream.close() // those that are stored may go on elsewhere
 		stream.uncount()
 	}
 	if changes != nil {

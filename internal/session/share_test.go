@@ -3,6 +3,7 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,7 +31,7 @@ func TestACallerOverItsShareEndsItsOwnSessions(t *testing.T) {
 		return s.ID()
 	}
 	isOpen := func(caller, id string) bool {
-		s, err := m.Use(caller, id)
+		s, err := m.Use(t.Context(), caller, id, noOrigin)
 		if err == nil {
 			s.Release()
 		}
@@ -103,7 +104,7 @@ func kept(t *testing.T, m *session.Manager, caller string, messages ...string) (
 // resumable counts the sessions whose stream can be resumed.
 func resumable(sessions []*session.Session) (n int) {
 	for _, s := range sessions {
-		if _, err := s.Resume("1-1"); err == nil {
+		if _, err := s.Resume(context.Background(), "1-1"); err == nil {
 			n++
 		}
 	}
@@ -136,7 +137,7 @@ func TestACallerOverItsShareLosesItsOwnStreams(t *testing.T) {
 		t.Errorf("%d streams are left, and %d of the first; want the last 70 to 80", n, resumable(greedy[:len(greedy)-n]))
 	}
 	for _, s := range greedy {
-		if err := m.End("greedy", s.ID()); err != nil {
+		if err := m.End(t.Context(), "greedy", s.ID()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,11 +18,19 @@ var ErrEnded = errors.New("session: the stream has ended")
 
 // Event is one message on a stream.
 type Event struct {
-	// ID identifies the event within its session: a client resumes after it.
+	// ID identifies the event within its session: a client resumes after it. It is empty for
+	// one that could not be stored for other replicas.
 	ID string
 	// Message is one JSON-RPC message; empty for an event that only has an id for
 	// resumption.
 	Message []byte
+}
+
+// kept is an event that a stream keeps.
+type kept struct {
+	// sequence is its place in the store; 0 if it is not there.
+	sequence uint64
+	message  []byte
 }
 
 // eventBytes is what an event costs beside its message.
@@ -33,7 +41,13 @@ const eventBytes = 32
 // nothing twice. Make one with [Session.NewStream].
 type Stream struct {
 	session *Session
-	number  uint64
+	// name identifies it within its session. number counts those of a session that nobody shares.
+	name   string
+	number uint64
+	// stored is its place in the store; nil without one. fed is set if the events are those of
+	// another replica: then it has room for more when its reader has read.
+	stored *storedStream
+	fed    *feeder
 
 	// These belong to the replay buffer and its lock.
 	since time.Time     // of the end
@@ -43,8 +57,8 @@ type Stream struct {
 	mu sync.Mutex
 	// begunBy is the span of its request; nil without tracing.
 	begunBy *tracing.Context
-	events  [][]byte // the messages of the events that are kept
-	first   uint64   // the number of events[0]; events are numbered from 1
+	events  []kept
+	first   uint64 // the number of events[0]; events are numbered from 1
 	bytes   int
 	// counted: the stream can be resumed, and the replay buffer counts its bytes.
 	counted bool
@@ -58,11 +72,19 @@ type Stream struct {
 // the limit, the session drops the oldest ended stream, or if none has ended, the
 // oldest: its messages still go to the connection that reads it, but it cannot be
 // resumed.
-func (s *Session) NewStream() *Stream {
+func (s *Session) NewStream() *Stream { return s.NewStreamFor(Begun{}, true) }
+
+// NewStreamFor is NewStream with what other replicas have to know of the stream. greets: the
+// client knows events that only have an id.
+func (s *Session) NewStreamFor(b Begun, greets bool) *Stream {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.makeRoom()
-	return s.newStream()
+	st := s.newStream(b)
+	s.mu.Unlock()
+	if st.stored != nil && greets {
+		_ = st.append(nil, false) // a stream of a session that has ended
+	}
+	return st
 }
 
 // BegunBy keeps the span of the request whose stream it is, so that connections which resume the stream can name it. One that is not
@@ -71,27 +93,42 @@ func (st *Stream) BegunBy(span tracing.Context) {
 	if !span.IsValid() {
 		return
 	}
+	if st.stored != nil {
+		st.stored.mu.Lock()
+		st.stored.begun.Span = tracing.AppendContext(nil, span)
+		st.stored.mu.Unlock()
+	}
 	kept := span // only this one is moved to the heap
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.begunBy = &kept
 }
 
-func (s *Session) newStream() *Stream {
+func (s *Session) newStream(b Begun) *Stream {
 	s.numbered++
 	st := &Stream{session: s, number: s.numbered, first: 1, unread: 1, ended: s.isClosed, counted: !s.isClosed}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.add(nil)
-	if s.isClosed {
-		return st
+	if s.shared != nil {
+		st.stored = newStoredStream(b)
+		st.name = newStreamName(b.IsMain)
+	} else {
+		st.name = strconv.FormatUint(st.number, 10)
+		st.add(kept{})
 	}
-	if s.streams == nil {
-		s.streams = map[uint64]*Stream{}
+	if !s.isClosed {
+		s.list(st)
 	}
-	s.streams[st.number] = st
-	s.order = append(s.order, st)
 	return st
+}
+
+// list makes a stream one that can be resumed; s.mu is held.
+func (s *Session) list(st *Stream) {
+	if s.streams == nil {
+		s.streams = map[string]*Stream{}
+	}
+	s.streams[st.name] = st
+	s.order = append(s.order, st)
 }
 
 // makeRoom forgets a stream where there are as many as there may be, besides the
@@ -125,7 +162,7 @@ func (s *Session) forgetStream(st *Stream) {
 // dropStream is forgetStream by place; s.mu is held.
 func (s *Session) dropStream(at int) {
 	st := s.order[at]
-	delete(s.streams, st.number)
+	delete(s.streams, st.name)
 	s.order = slices.Delete(s.order, at, at+1)
 	st.uncount()
 }
@@ -136,7 +173,7 @@ func (s *Session) Main() *Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.main == nil {
-		s.main = s.newStream()
+		s.main = s.newStream(Begun{IsMain: true})
 	}
 	return s.main
 }
@@ -164,29 +201,87 @@ func (st *Stream) hasEnded() bool {
 // end is the number of the event that comes next; st.mu is held.
 func (st *Stream) end() uint64 { return st.first + uint64(len(st.events)) }
 
+// id is that of the event at a position; st.mu is held.
 func (st *Stream) id(event uint64) string {
-	return strconv.FormatUint(st.number, 10) + "-" + strconv.FormatUint(event, 10)
+	if st.stored != nil || st.fed != nil {
+		if event = st.events[event-st.first].sequence; event == 0 {
+			return ""
+		}
+	}
+	return st.name + "-" + strconv.FormatUint(event, 10)
+}
+
+// position is that of the event with a number from an id; false if there is none. st.mu is
+// held.
+func (st *Stream) position(number uint64) (uint64, bool) {
+	if st.stored == nil {
+		return number, number > 0 && number < st.end() && number+1 >= st.first
+	}
+	for i, e := range st.events {
+		if e.sequence == number && number > 0 {
+			return st.first + uint64(i), true
+		}
+	}
+	return 0, false
 }
 
 // Send appends a message, which then belongs to the stream. It never waits for
-// readers. The error is [ErrEnded].
-func (st *Stream) Send(message []byte) error {
-	if err := st.send(message); err != nil {
+// readers. With a store, the message is stored first; where that is away, the event has no
+// id. The error is [ErrEnded], also where another replica has taken the stream over.
+func (st *Stream) Send(message []byte) error { return st.append(message, false) }
+
+// Finish is Send and End in one. An empty message only ends the stream.
+func (st *Stream) Finish(message []byte) error {
+	if st.stored != nil {
+		return st.append(message, true)
+	}
+	var err error
+	if len(message) > 0 {
+		err = st.append(message, false)
+	}
+	st.close()
+	return err
+}
+
+// append adds an event, and stores it before that where there is a store.
+func (st *Stream) append(message []byte, last bool) error {
+	sequence := uint64(0)
+	if st.stored != nil {
+		st.stored.mu.Lock()
+		defer st.stored.mu.Unlock()
+		if st.hasEnded() {
+			return ErrEnded
+		}
+		var err error
+		if sequence, err = st.store(message, last); err != nil {
+			st.fenced()
+			return ErrEnded
+		}
+	}
+	if err := st.send(kept{sequence: sequence, message: message}, last); err != nil {
 		return err
+	}
+	if st.stored != nil && sequence == 0 {
+		st.session.manager.owe(st)
 	}
 	st.session.manager.replay.shed(st.session.account)
 	return nil
 }
 
-func (st *Stream) send(message []byte) error {
+func (st *Stream) send(e kept, last bool) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.ended {
 		return ErrEnded
 	}
 	st.paused = false
-	st.add(message)
+	if !last || len(e.message) > 0 {
+		st.add(e)
+	}
 	st.wake()
+	if last {
+		st.endLocked()
+	}
 	return nil
 }
 
@@ -195,20 +290,20 @@ func (st *Stream) send(message []byte) error {
 // together keep too much, those that a client has had; and where the caller keeps
 // more than any may, unread ones too. The newest one always stays.
 // st.mu is held.
-func (st *Stream) add(message []byte) {
+func (st *Stream) add(e kept) {
 	o, replay, account := &st.session.manager.opts, st.session.manager.replay, st.session.account
 	before := st.bytes
-	st.events = append(st.events, message)
-	st.bytes += len(message) + eventBytes
+	st.events = append(st.events, e)
+	st.bytes += len(e.message) + eventBytes
 	isOver, surplus := st.counted && replay.isOver(account), 0
 	if isOver {
 		surplus = replay.surplus(account)
 	}
 	for len(st.events) > 1 && (len(st.events) > o.MaxEvents || st.bytes > o.MaxBytes || isOver && st.first < st.unread || surplus > 0) {
-		size := len(st.events[0]) + eventBytes
+		size := len(st.events[0].message) + eventBytes
 		st.bytes -= size
 		surplus -= size
-		st.events[0] = nil
+		st.events[0] = kept{}
 		st.events = st.events[1:]
 		st.first++
 	}
@@ -218,10 +313,14 @@ func (st *Stream) add(message []byte) {
 }
 
 // Pause starts a quiet period: the reader, if any, disconnects and resumes later.
-// The next message ends the pause, and so does a client that resumes.
+// The next message ends the pause, and so does a client that resumes. A stream whose last
+// event has no id is not paused.
 func (st *Stream) Pause() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if st.stored != nil && (len(st.events) == 0 || st.events[len(st.events)-1].sequence == 0) {
+		return
+	}
 	if !st.ended {
 		st.paused = true
 		st.wake()
@@ -230,8 +329,22 @@ func (st *Stream) Pause() {
 
 // End ends the stream: readers get the remaining messages, and then [ErrEnded].
 func (st *Stream) End() {
+	if st.stored != nil {
+		_ = st.append(nil, true)
+		return
+	}
+	st.close()
+}
+
+// close ends the stream here, whatever is stored.
+func (st *Stream) close() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	st.endLocked()
+}
+
+// endLocked is close; st.mu is held.
+func (st *Stream) endLocked() {
 	if st.ended {
 		return
 	}
@@ -239,6 +352,16 @@ func (st *Stream) End() {
 	st.wake()
 	if st.counted {
 		st.session.manager.replay.put(st)
+	}
+}
+
+// take takes the stream from its reader, because another replica reads it.
+func (st *Stream) take() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.reader != nil {
+		st.reader.taken = true
+		st.wake()
 	}
 }
 

@@ -65,19 +65,19 @@ func visit(t *testing.T, m *session.Manager, hub *feed.Hub, random *rand.Rand) {
 	s.Release()
 	var together sync.WaitGroup
 	for range 3 {
-		if _, err = m.Use(alice, s.ID()); err != nil {
+		if _, err = m.Use(t.Context(), alice, s.ID(), noOrigin); err != nil {
 			break
 		}
 		together.Go(func() { defer s.Release(); stay(t, s) })
 		together.Go(func() {
-			_ = s.Watch(fmt.Sprint("x:", random.Uint32()%4))
+			_ = s.Watch(t.Context(), fmt.Sprint("x:", random.Uint32()%4))
 			_ = hub.Publish(feed.Change{Kind: feed.ResourceUpdated, URI: "x:1"})
 			_, _, _ = s.PollChange()
 		})
 		together.Wait()
 	}
 	if random.Uint32()%2 == 0 {
-		_ = m.End(alice, s.ID())
+		_ = m.End(t.Context(), alice, s.ID())
 	}
 }
 
@@ -93,7 +93,7 @@ func stay(t *testing.T, s *session.Session) {
 			switch {
 			case err == nil:
 				if n%3 == 2 { // the connection breaks
-					if next, err := s.Resume(e.ID); err == nil {
+					if next, err := s.Resume(t.Context(), e.ID); err == nil {
 						r = next
 					}
 				}

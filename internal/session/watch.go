@@ -14,9 +14,9 @@ import (
 var ErrTooMany = errors.New("session: too many watched resources")
 
 // Watch subscribes the client to changes of a resource. Repeated calls have no
-// effect. The errors are [ErrTooMany], [ErrClosed] and those of the feed; on an error
-// nothing changes.
-func (s *Session) Watch(uri string) error { return s.watch(uri, nil) }
+// effect. The errors are [ErrTooMany], [ErrClosed] and those of the feed, and with a store
+// [ErrUnknown], [ErrUnavailable] and the cause of ctx; on an error nothing changes.
+func (s *Session) Watch(ctx context.Context, uri string) error { return s.watch(ctx, uri, nil) }
 
 // scoped is a watched resource whose updates have a scope.
 type scoped struct {
@@ -32,14 +32,28 @@ func (w *scoped) stop() {
 
 // WatchScoped is [Session.Watch] for a resource whose updates are published with a
 // scope. It replaces a subscription to the same resource.
-func (s *Session) WatchScoped(uri, scope string) error { return s.watch(uri, &scoped{scope: scope}) }
+func (s *Session) WatchScoped(ctx context.Context, uri, scope string) error {
+	return s.watch(ctx, uri, &scoped{scope: scope})
+}
+
+// Rescope is WatchScoped for a resource that the client is subscribed to already, at another
+// replica. Nothing is stored.
+func (s *Session) Rescope(uri, scope string) error {
+	before, err := s.add(uri, &scoped{scope: scope})
+	before.stop()
+	return err
+}
 
 // OnUnwatch has end called when a subscription of WatchScoped ends. If it has ended, end
-// is called at once.
+// is called at once; so it is if another replica tells the client of changes.
 func (s *Session) OnUnwatch(uri, scope string, end func()) {
 	s.mu.Lock()
 	w := s.scoped[uri]
 	isOver := s.isClosed || w == nil || w.scope != scope
+	if !isOver && s.shared != nil && !s.shared.isTeller {
+		isOver = true
+		delete(s.scoped, uri)
+	}
 	if !isOver {
 		w.end = end
 	}
@@ -49,9 +63,22 @@ func (s *Session) OnUnwatch(uri, scope string, end func()) {
 	}
 }
 
-func (s *Session) watch(uri string, as *scoped) error {
+func (s *Session) watch(ctx context.Context, uri string, as *scoped) error {
+	known := s.Watches(uri)
 	before, err := s.add(uri, as)
 	before.stop()
+	if err != nil || s.shared == nil {
+		return err
+	}
+	err = s.save(ctx, func(r *Record) {
+		r.Watched = slices.DeleteFunc(r.Watched, func(w Watched) bool { return w.URI == uri })
+		r.Watched = append(r.Watched, Watched{URI: uri, IsWatch: as != nil})
+	})
+	if err != nil && !known {
+		if before, failed := s.remove(uri); failed == nil {
+			before.stop()
+		}
+	}
 	return err
 }
 
@@ -105,8 +132,17 @@ func (s *Session) Watches(uri string) bool {
 	return slices.Contains(s.watched, uri)
 }
 
-// Unwatch ends the subscription. An unknown one is not an error.
-func (s *Session) Unwatch(uri string) error {
+// Unwatch ends the subscription. An unknown one is not an error. The errors are those of
+// [Session.Watch].
+func (s *Session) Unwatch(ctx context.Context, uri string) error {
+	if s.shared != nil {
+		err := s.save(ctx, func(r *Record) {
+			r.Watched = slices.DeleteFunc(r.Watched, func(w Watched) bool { return w.URI == uri })
+		})
+		if err != nil {
+			return err
+		}
+	}
 	before, err := s.remove(uri)
 	before.stop()
 	return err
@@ -212,15 +248,15 @@ func (s *Session) PollChange() (feed.Change, bool, error) {
 	c, ok, err := s.changes.Poll()
 	var slow *feed.SlowError
 	if !errors.As(err, &slow) {
+		if ok {
+			s.tell(c)
+		}
 		return c, ok, err
 	}
 	if err := s.subscribe(); err != nil {
 		return feed.Change{}, false, err
 	}
-	s.missed = []feed.Change{{Kind: feed.ToolsListChanged}, {Kind: feed.PromptsListChanged}, {Kind: feed.ResourcesListChanged}}
-	for _, uri := range s.watched {
-		s.missed = append(s.missed, feed.Change{Kind: feed.ResourceUpdated, URI: uri})
-	}
+	s.missAll(true)
 	return s.nextMissed(), true, nil
 }
 
@@ -229,7 +265,17 @@ func (s *Session) nextMissed() feed.Change {
 	if s.missed = s.missed[1:]; len(s.missed) == 0 {
 		s.missed = nil
 	}
+	s.tell(c)
 	return c
+}
+
+// tell notes that the client is told of another catalog; s.mu is held.
+func (s *Session) tell(c feed.Change) {
+	if s.shared == nil || c.Kind == feed.ResourceUpdated {
+		return
+	}
+	s.shared.told = s.manager.catalog()
+	s.manager.mark(s)
 }
 
 // Changed returns a channel that receives when [Session.PollChange] may have

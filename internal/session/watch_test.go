@@ -52,7 +52,7 @@ func TestASessionHearsOfWhatItWatches(t *testing.T) {
 	s, other := open(t, m), open(t, m)
 	watch := func(uri string) {
 		t.Helper()
-		if err := s.Watch(uri); err != nil {
+		if err := s.Watch(t.Context(), uri); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestASessionHearsOfWhatItWatches(t *testing.T) {
 	publish(t, hub, updated("x:a"), updated("x:a/below"), updated("x:b"), updated("x:a"), feed.Change{Kind: feed.PromptsListChanged})
 	watch("x:b")
 	publish(t, hub, updated("x:b"), feed.Change{Kind: feed.ResourcesListChanged}, feed.Change{Kind: feed.ToolsListChanged})
-	if err := s.Unwatch("x:c"); err != nil {
+	if err := s.Unwatch(t.Context(), "x:c"); err != nil {
 		t.Error(err)
 	}
 	want := []string{
@@ -73,7 +73,7 @@ func TestASessionHearsOfWhatItWatches(t *testing.T) {
 		t.Errorf("told of %q, want %q", got, want)
 	}
 	publish(t, hub, updated("x:a/below"), updated("x:b"))
-	if err := s.Unwatch("x:a"); err != nil {
+	if err := s.Unwatch(t.Context(), "x:a"); err != nil {
 		t.Error(err)
 	}
 	publish(t, hub, updated("x:a"))
@@ -94,27 +94,27 @@ func TestWatchingIsBounded(t *testing.T) {
 		uri  string
 		want error
 	}{{"x:1", nil}, {"x:12345678", session.ErrTooMany}, {"x:2", nil}, {"x:3", session.ErrTooMany}, {"x:2", nil}} {
-		if err := s.Watch(tc.uri); !errors.Is(err, tc.want) {
+		if err := s.Watch(t.Context(), tc.uri); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", tc.uri, err)
 		}
 	}
-	if err := s.Unwatch("x:1"); err != nil {
+	if err := s.Unwatch(t.Context(), "x:1"); err != nil {
 		t.Error(err)
 	}
-	if err := s.Watch("x:34567"); err != nil {
+	if err := s.Watch(t.Context(), "x:34567"); err != nil {
 		t.Errorf("what was given up makes room: %v", err)
 	}
 	// What the feed has no room for is not watched.
 	full := manage(t, session.Options{Feed: hub})
 	greedy := open(t, full)
-	if err := greedy.Watch("x:" + strings.Repeat("y", 900)); !errors.Is(err, feed.ErrFull) {
+	if err := greedy.Watch(t.Context(), "x:"+strings.Repeat("y", 900)); !errors.Is(err, feed.ErrFull) {
 		t.Errorf("a full feed: %v", err)
 	}
-	if err := greedy.Watch("x:z"); err != nil {
+	if err := greedy.Watch(t.Context(), "x:z"); err != nil {
 		t.Errorf("a little: %v", err)
 	}
 	var wrong *feed.FilterError
-	if err := greedy.Watch(""); !errors.As(err, &wrong) {
+	if err := greedy.Watch(t.Context(), ""); !errors.As(err, &wrong) {
 		t.Errorf("no URI: %v", err)
 	}
 	publish(t, hub, updated("x:z"), updated("x:"+strings.Repeat("y", 900)))
@@ -135,13 +135,13 @@ func TestWatchingEndsWithTheSession(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		if err := m.End(alice, s.ID()); err != nil {
+		if err := m.End(t.Context(), alice, s.ID()); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-ended; !errors.Is(err, session.ErrClosed) {
 			t.Errorf("the reader: %v", err)
 		}
-		for name, err := range map[string]error{"watch": s.Watch("x:a"), "unwatch": s.Unwatch("x:a")} {
+		for name, err := range map[string]error{"watch": s.Watch(t.Context(), "x:a"), "unwatch": s.Unwatch(t.Context(), "x:a")} {
 			if !errors.Is(err, session.ErrClosed) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -161,7 +161,7 @@ func TestWatchingEndsWithTheSession(t *testing.T) {
 		if _, err := going.NextChange(t.Context()); !errors.Is(err, feed.ErrClosed) {
 			t.Errorf("the end of the feed: %v", err)
 		}
-		if err := going.Watch("x:a"); !errors.Is(err, feed.ErrClosed) {
+		if err := going.Watch(t.Context(), "x:a"); !errors.Is(err, feed.ErrClosed) {
 			t.Errorf("watch after it: %v", err)
 		}
 	})
@@ -171,7 +171,7 @@ func TestWithoutAFeedNothingChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, manage(t, session.Options{}))
-		if err := s.Watch("x:a"); err != nil {
+		if err := s.Watch(t.Context(), "x:a"); err != nil {
 			t.Error(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -195,7 +195,7 @@ func TestWhoIsFarBehindHearsOfEverything(t *testing.T) {
 		}
 	}
 	s := open(t, m)
-	if err := s.Watch("x:a/"); err != nil {
+	if err := s.Watch(t.Context(), "x:a/"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -206,14 +206,14 @@ func TestWhoIsFarBehindHearsOfEverything(t *testing.T) {
 	}
 	// What is watched may change while it is behind, and while it catches up.
 	overflow(s)
-	if err := s.Watch("x:b"); err != nil {
+	if err := s.Watch(t.Context(), "x:b"); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok, err := s.PollChange(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	publish(t, hub, updated("x:b"))
-	if err := s.Unwatch("x:a/"); err != nil {
+	if err := s.Unwatch(t.Context(), "x:a/"); err != nil {
 		t.Fatal(err)
 	}
 	if got := changes(t, s); !slices.Equal(got, []string{"prompts list changed", "resources list changed", "resource updated x:b", "resource updated x:b"}) {
@@ -231,7 +231,7 @@ func TestNothingIsLostWhileWatchingChanges(t *testing.T) {
 	const total = 2000
 	hub := feed.New(feed.Options{MaxPending: 2 * total})
 	s := open(t, manage(t, session.Options{Feed: hub}))
-	if err := s.Watch("x:all/"); err != nil {
+	if err := s.Watch(t.Context(), "x:all/"); err != nil {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})
@@ -244,7 +244,7 @@ func TestNothingIsLostWhileWatchingChanges(t *testing.T) {
 			default:
 			}
 			uri := fmt.Sprint("y:", n%7)
-			if err := errors.Join(s.Watch(uri), s.Unwatch(uri)); err != nil {
+			if err := errors.Join(s.Watch(t.Context(), uri), s.Unwatch(t.Context(), uri)); err != nil {
 				t.Error(err)
 				return
 			}

@@ -44,6 +44,8 @@ type Entry struct {
 	// Gone means that the key was deleted or has expired; there is no value. Only watchers
 	// see such entries.
 	Gone bool
+	// Expired means that it is gone because its lifetime was over.
+	Expired bool
 	// At is when NATS stored it, by the clock of the server.
 	At time.Time
 	// Err is [ErrUnreadable] where the value cannot be opened. Only watchers see such
@@ -58,6 +60,7 @@ const (
 	headerOperation = "KV-Operation"
 	headerRollup    = "Nats-Rollup"
 	headerMarker    = "Nats-Marker-Reason"
+	markerExpired   = "MaxAge"
 	operationPurge  = "PURGE"
 	rollupSubject   = "sub"
 )
@@ -129,6 +132,9 @@ func (b *Bucket) get(ctx context.Context, s jetstream.Stream, key string) (Entry
 	e.Value, err = decode(b.client.opts.Sealer, b.kind, key, raw.Data)
 	return e, err
 }
+
+// isExpiry reports whether a message stands for the end of a key whose lifetime was over.
+func isExpiry(h nats.Header) bool { return h.Get(headerMarker) == markerExpired }
 
 // isMarker reports whether a message stands for the end of a key.
 func isMarker(h nats.Header) bool { return h.Get(headerOperation) != "" || h.Get(headerMarker) != "" }

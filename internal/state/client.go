@@ -29,6 +29,8 @@ type Client struct {
 	mu     sync.Mutex
 	link   *link
 	places []place
+	// channels are only counted: there is nothing to make.
+	channels []*Channel
 	// changed is closed, and another put into its place, whenever the link, its connection
 	// or a place changed.
 	changed chan struct{}
@@ -239,11 +241,14 @@ func (c *Client) Health() Health {
 // Stats returns the counts of every bucket and stream.
 func (c *Client) Stats() []Stats {
 	c.mu.Lock()
-	places := slices.Clone(c.places)
+	places, channels := slices.Clone(c.places), slices.Clone(c.channels)
 	c.mu.Unlock()
-	out := make([]Stats, 0, len(places))
+	out := make([]Stats, 0, len(places)+len(channels))
 	for _, p := range places {
 		out = append(out, p.stats())
+	}
+	for _, n := range channels {
+		out = append(out, n.stats())
 	}
 	return out
 }

@@ -27,6 +27,8 @@ var (
 	// ErrUnavailable means that NATS did not answer, or not as it should. The operation may
 	// have happened.
 	ErrUnavailable = errors.New("state: unavailable")
+	// ErrNoAnswer means that a replica that was asked did not answer in time.
+	ErrNoAnswer = errors.New("state: the replica did not answer")
 	// ErrUnreadable means that a stored value cannot be opened: it was sealed with another
 	// key, changed, or written by a release that this one does not understand.
 	ErrUnreadable = errors.New("state: a stored value cannot be read")
@@ -78,7 +80,7 @@ func classify(ctx context.Context, err error) error {
 
 // isOurs reports whether an error needs no translation.
 func isOurs(err error) bool {
-	for _, ours := range [...]error{ErrNotFound, ErrExists, ErrConflict, ErrFull, ErrTooLarge, ErrUnavailable, ErrUnreadable} {
+	for _, ours := range [...]error{ErrNotFound, ErrExists, ErrConflict, ErrFull, ErrTooLarge, ErrUnavailable, ErrNoAnswer, ErrUnreadable} {
 		if errors.Is(err, ours) {
 			return true
 		}

@@ -20,12 +20,13 @@ const (
 	OpUpdate
 	OpDelete
 	OpAppend
+	OpTell
 	ops
 )
 
 // String returns the operation as metrics name it.
 func (o Op) String() string {
-	return [ops]string{"get", "create", "update", "delete", "append"}[o]
+	return [ops]string{"get", "create", "update", "delete", "append", "tell"}[o]
 }
 
 // Outcome is how an operation ended.

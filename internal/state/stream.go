@@ -110,6 +110,23 @@ func (s *Stream) Bounds(ctx context.Context) (Bounds, error) {
 	return out, err
 }
 
+// Last returns the last message of a subject, by the leader's word. The errors are [ErrNotFound], [ErrUnavailable],
+// [ErrUnreadable] and the cause of ctx.
+func (s *Stream) Last(ctx context.Context, subject string) (Message, error) {
+	var out Message
+	err := s.do(ctx, OpGet, func(ctx context.Context, _ *link, at jetstream.Stream) error {
+		raw, err := at.GetLastMsgForSubject(ctx, s.prefix+subject)
+		if err != nil {
+			return err //nolint:wrapcheck // do sorts it
+		}
+		s.counts.out.Add(uint64(len(raw.Data)))
+		out = Message{Subject: subject, Sequence: raw.Sequence, At: raw.Time}
+		out.Data, err = decode(s.client.opts.Sealer, s.kind, subject, raw.Data)
+		return err
+	})
+	return out, err
+}
+
 // AppendOptions are conditions of [Stream.Append].
 type AppendOptions struct {
 	// ID makes a repetition within two minutes a single message.

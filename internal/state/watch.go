@@ -130,7 +130,7 @@ func (b *Bucket) follow(ctx context.Context, at *found, changed <-chan struct{},
 
 // tell tells one change.
 func (b *Bucket) tell(m jetstream.Msg, meta *jetstream.MsgMetadata, w Watcher) {
-	e := Entry{Key: strings.TrimPrefix(m.Subject(), b.prefix), Revision: meta.Sequence.Stream, At: meta.Timestamp, Gone: isMarker(m.Headers())}
+	e := Entry{Key: strings.TrimPrefix(m.Subject(), b.prefix), Revision: meta.Sequence.Stream, At: meta.Timestamp, Gone: isMarker(m.Headers()), Expired: isExpiry(m.Headers())}
 	if !e.Gone {
 		e.Value, e.Err = decode(b.client.opts.Sealer, b.kind, e.Key, m.Data())
 	}

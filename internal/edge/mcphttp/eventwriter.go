@@ -58,7 +58,7 @@ func (o *eventWriter) drain(reader *session.Reader) error {
 			return errors.Join(err, o.retry(retryAfter))
 		case err != nil || !ok:
 			return err
-		case len(event.Message) == 0 && !o.resumes:
+		case len(event.Message) == 0 && (!o.resumes || event.ID == ""):
 			continue
 		}
 		if err := o.event(event); err != nil {
@@ -70,11 +70,14 @@ func (o *eventWriter) drain(reader *session.Reader) error {
 
 // event writes one event: the JSON stays on one line, as readers expect.
 func (o *eventWriter) event(e session.Event) error {
-	o.buf = append(append(o.buf[:0], "id: "...), e.ID...)
-	if len(e.Message) > 0 {
-		o.buf = append(o.buf, "\nevent: message"...)
+	o.buf = o.buf[:0]
+	if e.ID != "" {
+		o.buf = append(append(append(o.buf, "id: "...), e.ID...), '\n')
 	}
-	o.buf = append(o.buf, "\ndata: "...)
+	if len(e.Message) > 0 {
+		o.buf = append(o.buf, "event: message\n"...)
+	}
+	o.buf = append(o.buf, "data: "...)
 	o.buf = append(o.buf, e.Message...)
 	o.buf = append(o.buf, "\n\n"...)
 	return o.write(o.buf)

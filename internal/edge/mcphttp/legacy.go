@@ -4,6 +4,7 @@ package mcphttp
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 
@@ -38,9 +39,9 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 			return nil, false
 		}
 	}
-	s, err := h.rpc.Sessions().Use(in.Caller, ids[0])
+	s, err := h.rpc.Sessions().Use(r.Context(), in.Caller, ids[0], h.rpc.Flights().NewOrigin)
 	if err != nil {
-		httpbody.Write(w, h.rpc.UnknownSession(in, true))
+		httpbody.Write(w, h.rpc.SessionRefused(in, err))
 		return nil, false
 	}
 	return s, true
@@ -69,13 +70,25 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 	case isRequest:
 		h.call(w, r, in, answer)
 		return
-	case in.Message.Kind != jsonrpc.KindNotification && s.Deliver(in.Message) == nil:
-		s.Release()
-		w.WriteHeader(http.StatusAccepted)
-		return
+	case in.Message.Kind != jsonrpc.KindNotification:
+		err := s.Deliver(r.Context(), in.Message)
+		if err == nil || errors.Is(err, session.ErrUnavailable) {
+			defer s.Release()
+			h.delivered(w, in, err)
+			return
+		}
 	}
 	defer s.Release()
 	answer.write(w, h.rpc.HandleMessage(r.Context(), in))
+}
+
+// delivered answers a response to a question: what was not passed on can be sent again.
+func (h *Handler) delivered(w http.ResponseWriter, in *dialect.Inbound, err error) {
+	if err != nil {
+		httpbody.Write(w, h.rpc.SessionRefused(in, err))
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // open answers a message without a session: initialize opens one, and the rest
@@ -103,6 +116,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 // stream of the session from the first one that is no reply, because a stream
 // outlives its connection; a reply alone goes the short way.
 type sessionReply struct {
+	rpc     *dialect.Handler
 	session *session.Session
 	in      *dialect.Inbound
 
@@ -117,7 +131,7 @@ func (p *sessionReply) begin() *session.Stream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stream == nil {
-		p.stream = p.session.NewStream()
+		p.stream = p.session.NewStreamFor(p.rpc.Begun(p.in), resumes(p.session))
 		p.stream.BegunBy(p.in.TraceContext())
 		close(p.began)
 	}
@@ -133,10 +147,11 @@ func (p *sessionReply) end(reply dialect.Reply) {
 		p.replied <- reply
 		return
 	}
+	var message []byte
 	if !reply.IsEmpty() {
-		_ = stream.Send(reply.Bytes()) // where it has ended, so has the session
+		message = reply.Bytes()
 	}
-	stream.End()
+	_ = stream.Finish(message) // where it has ended, so has the session
 }
 
 // call answers a request of a session, and releases it. The request runs on a
@@ -144,7 +159,7 @@ func (p *sessionReply) end(reply dialect.Reply) {
 // connection may be closed while it runs.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	s := in.Session
-	p := &sessionReply{session: s, in: in, began: make(chan struct{}), replied: make(chan dialect.Reply, 1)}
+	p := &sessionReply{rpc: h.rpc, session: s, in: in, began: make(chan struct{}), replied: make(chan dialect.Reply, 1)}
 	if answer.mayStream {
 		in.Send = func(message []byte) error { return p.begin().Send(message) }
 		if resumes(s) {
@@ -161,7 +176,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 	case reply := <-p.replied:
 		answer.write(w, reply)
 	case <-p.began:
-		h.pump(w, r, p.begin().Read(), s)
+		h.pump(w, r, p.begin().Read(), s, nil)
 	case <-r.Context().Done():
 	}
 }
@@ -224,7 +239,7 @@ func (h *Handler) entry(ctx context.Context, in *dialect.Inbound, s *session.Ses
 	own.Message, own.Session, own.Origin = &msg, s, s.Origin()
 	isResponse := msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError
 	switch {
-	case msg.Fault == nil && isResponse && s.Deliver(&msg) == nil:
+	case msg.Fault == nil && isResponse && s.Deliver(ctx, &msg) == nil:
 		return func() *dialect.Reply { return &dialect.Reply{} }
 	case msg.Fault == nil && dialect.ClaimsModern(msg.Params):
 		err := errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{

@@ -3,6 +3,7 @@
 package mcphttp
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
@@ -51,7 +52,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *dialect.Inboun
 		return
 	}
 	defer s.Release()
-	h.pump(w, r, reader, s)
+	h.pump(w, r, reader, s, h.rpc.Refollower(r.Context(), in, s))
 }
 
 // mayStream takes a place for the stream of a GET, and returns what gives it back; nil where the request has been refused. It stands
@@ -85,7 +86,12 @@ func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *dialect.Inb
 		return nil, nil
 	}
 	reader, err := h.reader(r, s)
-	if err != nil {
+	switch {
+	case err != nil && !errors.Is(err, session.ErrLost):
+		s.Release()
+		httpbody.Write(w, h.rpc.SessionRefused(in, err))
+		return nil, nil
+	case err != nil:
 		s.Release()
 		httpbody.Write(w, h.rpc.Refuse(in, errmap.Wrap(errmap.InvalidEnvelope, err, errmap.WithViolations(errmap.Violation{
 			Keyword: "last-event-id", Message: "the event is unknown, or later events are no longer kept; retry without Last-Event-ID",
@@ -99,9 +105,14 @@ func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *dialect.Inb
 // reader is where a GET reads: behind the event that it names, or at the first
 // unread message that belongs to no request.
 func (h *Handler) reader(r *http.Request, s *session.Session) (*session.Reader, error) {
-	switch seen := r.Header.Get(headerLastEvent); {
-	case seen != "":
-		return s.Resume(seen)
+	seen := r.Header.Get(headerLastEvent)
+	if seen != "" {
+		return s.Resume(r.Context(), seen)
+	}
+	if err := s.TellHere(r.Context()); err != nil {
+		return nil, err
+	}
+	switch {
 	case resumes(s):
 		return s.Main().Greet(), nil
 	default:
@@ -116,7 +127,11 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, in *dialect.Inb
 		return
 	}
 	defer s.Release()
-	_ = h.rpc.Sessions().End(in.Caller, s.ID()) // another DELETE may have been first
+	// Another DELETE may have been first.
+	if err := h.rpc.Sessions().End(r.Context(), in.Caller, s.ID()); err != nil && !errors.Is(err, session.ErrUnknown) {
+		httpbody.Write(w, h.rpc.SessionRefused(in, err))
+		return
+	}
 	h.rpc.Flights().CloseOrigin(s.Origin())
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -124,14 +139,15 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, in *dialect.Inb
 // pump writes the events of a stream to one connection until either ends. What
 // was not written stays on the stream. Changes go to the stream of what belongs
 // to no request, one by one and only while somebody reads it: until then they
-// stay with the session, where each is told once.
-func (h *Handler) pump(w http.ResponseWriter, r *http.Request, reader *session.Reader, s *session.Session) {
+// stay with the session, where each is told once. follow is told that there are watches to
+// follow for the client; it may be nil.
+func (h *Handler) pump(w http.ResponseWriter, r *http.Request, reader *session.Reader, s *session.Session, follow func()) {
 	revoked := make(chan struct{})
 	stop := access.FromContext(r.Context()).WhenRevoked(func() { close(revoked) })
 	defer stop()
 	p := &pumping{
 		handler: h, reader: reader, session: s, out: newEventWriter(w, h.opts, resumes(s)),
-		gone: r.Context().Done(), revoked: revoked,
+		gone: r.Context().Done(), revoked: revoked, follow: follow,
 	}
 	defer p.end()
 	if p.begin() == nil {
@@ -150,6 +166,10 @@ type pumping struct {
 	// hears: the connection tells of changes, and changed is when to look for one.
 	hears   bool
 	changed <-chan struct{}
+	// follow follows watches for the client, and again is when to look for some; both nil if
+	// there never are.
+	follow func()
+	again  <-chan struct{}
 	// gone is the end of the connection, revoked that of the caller's permission.
 	gone, revoked <-chan struct{}
 }
@@ -157,6 +177,9 @@ type pumping struct {
 func (p *pumping) begin() error {
 	err := p.out.begin()
 	p.hears = p.reader.IsMain()
+	if p.hears && p.follow != nil {
+		p.again = p.session.FollowAgain()
+	}
 	return err
 }
 
@@ -174,6 +197,8 @@ func (p *pumping) run() {
 			// Who takes the token looks, even if another connection reads by now. An
 			// error comes again.
 			_, _ = p.handler.tell(p.session)
+		case <-p.again:
+			p.follow()
 		case <-p.out.alive.C:
 			if p.out.comment() != nil {
 				return

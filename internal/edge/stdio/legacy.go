@@ -26,7 +26,7 @@ func (s *session) forget() {
 	if s.opened == nil {
 		return
 	}
-	_ = s.rpc.Sessions().End(bridge.CallerStdio, s.opened.ID()) // it may have ended already
+	_ = s.rpc.Sessions().End(s.run, bridge.CallerStdio, s.opened.ID()) // it may have ended already
 	s.opened.Release()
 	s.opened = nil
 }
@@ -40,7 +40,7 @@ func (s *session) answered(msg *jsonrpc.Message) bool {
 	}
 	switch msg.Kind {
 	case jsonrpc.KindSuccess, jsonrpc.KindError:
-		return s.opened.Deliver(msg) == nil
+		return s.opened.Deliver(s.run, msg) == nil
 	case jsonrpc.KindNotification:
 		if msg.Method == methodInitialized && s.opened.Started() {
 			s.follow(s.opened)

@@ -142,6 +142,14 @@ type State struct {
 	// Maximum size of the events that are kept, in bytes; the oldest are dropped. Default: 67108864 (64 MiB). Range: 1048576 to
 	// 1099511627776.
 	MaxEventBytes *int64 `protobuf:"varint,21,opt,name=max_event_bytes,proto3,oneof" json:"max_event_bytes,omitempty"`
+	// Maximum size of all stored legacy sessions, in bytes: what a client declared and is subscribed to, and some 500 for each. Where there
+	// is no room, no session is opened. Default: 67108864 (64 MiB). Range: 1048576 to 1099511627776.
+	MaxSessionBytes *int64 `protobuf:"varint,30,opt,name=max_session_bytes,proto3,oneof" json:"max_session_bytes,omitempty"`
+	// Maximum size of the messages that are kept for legacy clients which resume a stream, in bytes; the oldest are dropped. Default:
+	// 134217728 (128 MiB). Range: 1048576 to 1099511627776.
+	MaxStreamBytes *int64 `protobuf:"varint,31,opt,name=max_stream_bytes,proto3,oneof" json:"max_stream_bytes,omitempty"`
+	// How long a message is kept for legacy clients which resume a stream. Default: 3600s. Range: 1 s to 30 days.
+	StreamTtl *durationpb.Duration `protobuf:"bytes,32,opt,name=stream_ttl,proto3" json:"stream_ttl,omitempty"`
 	// How long an event is kept for subscribers that go on after an earlier one. Default: 3600s. Range: 1 s to 30 days.
 	EventTtl      *durationpb.Duration `protobuf:"bytes,22,opt,name=event_ttl,proto3" json:"event_ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -283,6 +291,27 @@ func (x *State) GetMaxEventBytes() int64 {
 	return 0
 }
 
+func (x *State) GetMaxSessionBytes() int64 {
+	if x != nil && x.MaxSessionBytes != nil {
+		return *x.MaxSessionBytes
+	}
+	return 0
+}
+
+func (x *State) GetMaxStreamBytes() int64 {
+	if x != nil && x.MaxStreamBytes != nil {
+		return *x.MaxStreamBytes
+	}
+	return 0
+}
+
+func (x *State) GetStreamTtl() *durationpb.Duration {
+	if x != nil {
+		return x.StreamTtl
+	}
+	return nil
+}
+
 func (x *State) GetEventTtl() *durationpb.Duration {
 	if x != nil {
 		return x.EventTtl
@@ -363,8 +392,7 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12\"\n" +
 	"\aversion\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aversion\x12-\n" +
-	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\x98\n" +
-	"\n" +
+	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\x99\f\n" +
 	"\x05State\x12$\n" +
 	"\bkey_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x12>\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x03ttl\x12c\n" +
@@ -381,7 +409,12 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x05lease\x18\f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x02R\x05lease\x12C\n" +
 	"\x11max_consent_bytes\x18\x14 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x04R\x11max_consent_bytes\x88\x01\x01\x12M\n" +
 	"\x16max_registration_bytes\x18\x17 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x05R\x16max_registration_bytes\x88\x01\x01\x12?\n" +
-	"\x0fmax_event_bytes\x18\x15 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x06R\x0fmax_event_bytes\x88\x01\x01\x12J\n" +
+	"\x0fmax_event_bytes\x18\x15 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x06R\x0fmax_event_bytes\x88\x01\x01\x12C\n" +
+	"\x11max_session_bytes\x18\x1e \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\aR\x11max_session_bytes\x88\x01\x01\x12A\n" +
+	"\x10max_stream_bytes\x18\x1f \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\bR\x10max_stream_bytes\x88\x01\x01\x12L\n" +
+	"\n" +
+	"stream_ttl\x18  \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\n" +
+	"stream_ttl\x12J\n" +
 	"\tevent_ttl\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\tevent_ttl:\xa7\x01\xbaH\xa3\x01\x1a\xa0\x01\n" +
 	"\x11state.credentials\x12Vcredentials_file and nkey_file are two ways to say who the sidecar is: set one of them\x1a3this.credentials_file == '' || this.nkey_file == ''B\a\n" +
 	"\x05_nameB\v\n" +
@@ -391,7 +424,9 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x0f_max_task_bytesB\x14\n" +
 	"\x12_max_consent_bytesB\x19\n" +
 	"\x17_max_registration_bytesB\x12\n" +
-	"\x10_max_event_bytes\"\xe8\x01\n" +
+	"\x10_max_event_bytesB\x14\n" +
+	"\x12_max_session_bytesB\x13\n" +
+	"\x11_max_stream_bytes\"\xe8\x01\n" +
 	"\bStateTls\x12\"\n" +
 	"\aca_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\x12&\n" +
 	"\tcert_file\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tcert_file\x12$\n" +
@@ -423,12 +458,13 @@ var file_outrigger_config_v1_server_proto_depIdxs = []int32{
 	2, // 1: outrigger.config.v1.State.tls:type_name -> outrigger.config.v1.StateTls
 	3, // 2: outrigger.config.v1.State.operation_timeout:type_name -> google.protobuf.Duration
 	3, // 3: outrigger.config.v1.State.lease:type_name -> google.protobuf.Duration
-	3, // 4: outrigger.config.v1.State.event_ttl:type_name -> google.protobuf.Duration
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	3, // 4: outrigger.config.v1.State.stream_ttl:type_name -> google.protobuf.Duration
+	3, // 5: outrigger.config.v1.State.event_ttl:type_name -> google.protobuf.Duration
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_server_proto_init() }
