@@ -112,6 +112,7 @@ type stream struct {
 	t      *testing.T
 	resp   *http.Response
 	lines  *bufio.Reader
+	ctx    context.Context //nolint:containedctx // that of the request
 	hangUp context.CancelFunc
 	last   string // the last id
 }
@@ -132,7 +133,7 @@ func (c *legacy) listen(s *sidecar.Server, method, body, lastEvent string) *stre
 		text, _ := io.ReadAll(resp.Body)
 		c.t.Fatalf("%s opens no stream: %d %s", method, resp.StatusCode, text)
 	}
-	return &stream{t: c.t, resp: resp, lines: bufio.NewReader(resp.Body), hangUp: cancel, last: lastEvent}
+	return &stream{t: c.t, resp: resp, lines: bufio.NewReader(resp.Body), ctx: ctx, hangUp: cancel, last: lastEvent}
 }
 
 // try reads the next event that has a message; an error at the end.
@@ -168,12 +169,15 @@ func (s *stream) next() told {
 	return e
 }
 
-// rest reads to the end.
+// rest reads to the end, which has to come.
 func (s *stream) rest() (all []told) {
 	s.t.Helper()
 	for {
 		e, err := s.try()
 		if err != nil {
+			if s.ctx.Err() != nil {
+				s.t.Errorf("the stream has not ended in %v; it had %d more events", patience, len(all))
+			}
 			return all
 		}
 		all = append(all, e)

@@ -186,32 +186,55 @@ func TestACancellationComesToAnotherReplica(t *testing.T) {
 	}
 }
 
-// TestSettingsOfASession: what a client says at one replica holds at all.
-func TestSettingsOfASession(t *testing.T) {
+const watchConfig = "tools:\n  - method: outrigger.demo.v1.Fleet/WatchVehicles\n    tool: {watch: true}\n"
+
+const subscribes = `{"jsonrpc":"2.0","id":1,"method":"resources/%s","params":{"uri":"outrigger://watches/fleet.watch_vehicles?rounds=1000"}}`
+
+// TestASubscriptionMadeElsewhere: a client that reads at one replica, and subscribes at
+// another, is told at the one that it reads from, wherever that is.
+func TestASubscriptionMadeElsewhere(t *testing.T) {
 	t.Parallel()
-	all := together(t, startNATS(t, nil), 2, "--max-sessions", "4", "--caller-share", "100")
-	watched := `"params":{"uri":"lagoon://orders/9007199254740999"}}`
+	all := together(t, startNATS(t, nil), 2, "--config", write(t, "sidecar.yaml", []byte(watchConfig)))
 	c := newLegacy(t, all[0], "2025-11-25")
 	main := c.listen(all[0], http.MethodGet, "", "")
-	c.want(all[1], http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe",`+watched, http.StatusOK, "")
-	_ = main
-	// The limit is that of all replicas: the oldest idle session makes room.
-	var more []*legacy
-	for i := range 4 {
-		more = append(more, newLegacy(t, all[i%2], "2025-06-18"))
-	}
-	for i, s := range more {
-		s.want(all[(i+1)%2], http.MethodPost, echo(i, "here"), http.StatusOK, "here")
-	}
-	gone := 0
-	for _, s := range append(more, c) {
-		if status, _, _ := s.post(all[0], echo(1, "x")); status == http.StatusNotFound {
-			gone++
+	c.want(all[1], http.MethodPost, fmt.Sprintf(subscribes, "subscribe"), http.StatusOK, `"result":{}`)
+	told := func() {
+		t.Helper()
+		for range 3 {
+			if e := main.next(); e.id == "" || !strings.Contains(e.data, "notifications/resources/updated") || !strings.Contains(e.data, "watch_vehicles") {
+				t.Fatalf("told %+v", e)
+			}
 		}
 	}
-	if gone != 1 {
-		t.Errorf("%d of 5 sessions have ended, want 1", gone)
+	told()
+	main.hangUp()
+	main = c.listen(all[1], http.MethodGet, "", main.last)
+	told()
+	// A client that comes back without a word of what it had begins anew.
+	old := main
+	main = c.listen(all[0], http.MethodGet, "", "")
+	told()
+	old.rest() // it has ended: the newest reader wins, also at another replica
+	c.want(all[1], http.MethodPost, fmt.Sprintf(subscribes, "unsubscribe"), http.StatusOK, `"result":{}`)
+	main.hangUp()
+}
+
+// TestSessionsHaveOneLimit: the limit is that of all replicas, and the session that was not
+// used for the longest time makes room, wherever it is.
+func TestSessionsHaveOneLimit(t *testing.T) {
+	t.Parallel()
+	all := together(t, startNATS(t, nil), 2, "--max-sessions", "4", "--caller-share", "100")
+	used := newLegacy(t, all[0], "2025-11-25")
+	main := used.listen(all[0], http.MethodGet, "", "")
+	var idle []*legacy
+	for i := range 4 {
+		idle = append(idle, newLegacy(t, all[i%2], "2025-06-18"))
 	}
+	idle[0].want(all[1], http.MethodPost, echo(1, "gone"), http.StatusNotFound, "")
+	for i, s := range append(idle[1:], used) {
+		s.want(all[i%2], http.MethodPost, echo(i, "here"), http.StatusOK, "here")
+	}
+	main.hangUp()
 }
 
 // TestSessionsWithoutNATS: a session goes on at its replica, with events that have no ids;
@@ -219,7 +242,7 @@ func TestSettingsOfASession(t *testing.T) {
 func TestSessionsWithoutNATS(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	all := together(t, n, 2)
+	all := together(t, n, 2, "--config", write(t, "sidecar.yaml", []byte(watchConfig)))
 	c, late := newLegacy(t, all[0], "2025-11-25"), newLegacy(t, all[0], "2025-11-25")
 	from := c.listen(all[0], http.MethodPost, rounds(7, 60, "0.1s"), "")
 	from.next()
@@ -235,7 +258,7 @@ func TestSessionsWithoutNATS(t *testing.T) {
 		},
 		func() (int, http.Header, string) { return late.send(all[0], http.MethodDelete, "") },
 		func() (int, http.Header, string) {
-			return c.post(all[0], `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"lagoon://orders/9007199254740999"}}`)
+			return c.post(all[0], fmt.Sprintf(subscribes, "subscribe"))
 		},
 	} {
 		status, header, text := refused()
