@@ -3,6 +3,7 @@
 package fleet_test
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"os"
@@ -22,6 +23,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
@@ -59,7 +62,7 @@ func TestMayNotCreate(t *testing.T) {
 }
 
 // TestLeastPermissions: the permissions that docs/operations.md names are enough for all
-// that a task needs.
+// that tasks and sessions need.
 func TestLeastPermissions(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, func(o *server.Options) {
@@ -67,14 +70,17 @@ func TestLeastPermissions(t *testing.T) {
 			Publish: &server.SubjectPermission{Allow: []string{
 				"$JS.API.STREAM.INFO.>", "$JS.API.STREAM.MSG.GET.>", "$JS.API.CONSUMER.CREATE.>", "$JS.API.CONSUMER.INFO.>", "$JS.API.CONSUMER.MSG.NEXT.>",
 				"$JS.API.CONSUMER.DELETE.>", "$KV.outrigger_default_tasks.>", "$KV.outrigger_default_owners.>", "$JS.API.STREAM.CREATE.>",
+				"$KV.outrigger_default_sessions.>", "outrigger_default_streams.>", "outrigger_default_replicas.>", "_INBOX.>",
 			}},
-			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", "outrigger_default_replicas.>"}},
 		}}}
 	})
 	core, lines := observer.New(zapcore.WarnLevel)
 	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Log: zap.New(core)})
 	s := openTasks(t, c, taskstore.Options{})
+	sessions := sessionstore.New(c, s, sessionstore.Options{})
 	healthy(t, c)
+	useSessions(t, sessions)
 	var told atomic.Bool
 	s.Watch(func(task.Record) { told.Store(true) })
 	r := task.Record{ID: "t_1", Principal: "alice", Expires: time.Now().Add(time.Hour), Task: &outriggerv1.Task{TaskId: "t_1", LastUpdatedAt: timestamppb.Now()}}
@@ -95,6 +101,52 @@ func TestLeastPermissions(t *testing.T) {
 	}
 	if lines.Len() > 0 {
 		t.Errorf("warnings: %v", lines.All())
+	}
+}
+
+// useSessions does with a store of sessions what a replica does.
+func useSessions(t *testing.T, s *sessionstore.Store) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	var changed, heard atomic.Bool
+	go func() {
+		defer close(done)
+		s.Run(ctx, session.Observer{
+			Changed: func(session.Record) { changed.Store(true) }, Gone: func(string, bool) {}, Reset: func() {},
+			Message: func(session.Message) bool { heard.Store(true); return true },
+		})
+	}()
+	defer func() {
+		stop()
+		<-done
+	}()
+	r := session.Record{Key: "k", Principal: "alice", Lifetime: time.Hour}
+	var err error
+	if r.Revision, err = s.Create(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = s.Update(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	after, err := s.Append(ctx, "k", "s", session.StoredEvent{Number: 1, Message: []byte("{}")}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last, err := s.Last(ctx, "k", "s"); err != nil || last.Sequence != after {
+		t.Errorf("the last event: %+v, %v", last, err)
+	}
+	enough := errors.New("enough")
+	if _, err := s.Follow(ctx, "k", "s", after, func(session.StoredEvent) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("follow: %v", err)
+	}
+	await(t, "the watcher is told", changed.Load)
+	await(t, "a message is answered", func() bool {
+		took, err := s.Ask(ctx, s.Self(), session.Message{Key: "k", MayEnd: true})
+		return took && err == nil
+	})
+	if err := s.Delete(ctx, "k"); err != nil {
+		t.Error(err)
 	}
 }
 

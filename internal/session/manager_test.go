@@ -180,7 +180,7 @@ func TestTheLongestUnusedMakesRoom(t *testing.T) {
 		if _, err := m.Open(alice, client(), 7); !errors.Is(err, session.ErrFull) {
 			t.Errorf("all are in use again: %v", err)
 		}
-		if got := m.Stats(); got != (session.Stats{Sessions: 3, Opened: 5, Evicted: 2}) {
+		if got := m.Stats(); got != (session.Stats{Sessions: 3, Held: 3, Opened: 5, Evicted: 2}) {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -23,22 +23,33 @@ var (
 
 // Store keeps sessions, and the events of their streams, for all replicas of a deployment.
 // It knows sessions by keys, which say nothing about their ids. It is safe for concurrent
-// use.
+// use. Every error may also be the cause of ctx.
 type Store interface {
-	// Self returns the id of this replica, which is letters and digits. It never changes.
-	Self() string
+	Records
+	Streams
+	Replicas
 	// IsAvailable reports whether operations can be expected to succeed, without asking.
 	IsAvailable() bool
+	// Run tells the observer what there is and what happens, until ctx ends.
+	Run(ctx context.Context, o Observer)
+}
+
+// Records keeps what is known of sessions.
+type Records interface {
 	// Create stores a new session, and returns the revision of its record. The errors are
-	// [ErrFull] and [ErrUnavailable], here and below also the cause of ctx.
+	// [ErrConflict] where there is one, [ErrLarge] and [ErrUnavailable].
 	Create(ctx context.Context, r Record) (uint64, error)
 	// Get returns a session. The errors are [ErrUnknown] and [ErrUnavailable].
 	Get(ctx context.Context, key string) (Record, error)
 	// Update replaces a record that still has the given revision, and extends its lifetime.
-	// The errors are [ErrConflict], also where it is gone, and [ErrUnavailable].
+	// The errors are [ErrConflict], also where it is gone, [ErrLarge] and [ErrUnavailable].
 	Update(ctx context.Context, r Record) (uint64, error)
 	// Delete deletes a session. It need not exist. The error is [ErrUnavailable].
 	Delete(ctx context.Context, key string) error
+}
+
+// Streams keeps the events of the streams of sessions.
+type Streams interface {
 	// Append stores an event behind the last one of its stream, and returns its sequence. The
 	// errors are [ErrConflict] where another event is the last one, [ErrLarge] and
 	// [ErrUnavailable].
@@ -50,6 +61,12 @@ type Store interface {
 	// until ctx ends, f returns an error, or the store is away. It returns the sequence to go
 	// on from.
 	Follow(ctx context.Context, key, stream string, from uint64, f func(StoredEvent) error) (next uint64, err error)
+}
+
+// Replicas knows the replicas, and carries messages between them.
+type Replicas interface {
+	// Self returns the id of this replica, which is letters and digits. It never changes.
+	Self() string
 	// Alive reports whether a replica is there. The error is [ErrUnavailable].
 	Alive(ctx context.Context, replica string) (bool, error)
 	// Departed returns a channel that is closed when a replica may have departed.
@@ -59,8 +76,6 @@ type Store interface {
 	// Ask sends a message to one replica, and reports whether that had a use for it. The errors
 	// are [ErrNoReplica] and [ErrUnavailable].
 	Ask(ctx context.Context, replica string, m Message) (bool, error)
-	// Run tells the observer what there is and what happens, until ctx ends.
-	Run(ctx context.Context, o Observer)
 }
 
 // Observer hears of what other replicas do, and of what this one did. Its functions are

@@ -57,9 +57,8 @@ func (st *Stream) store(message []byte, last bool) (uint64, error) {
 		return 0, err
 	case err != nil:
 		st.stored.ends = last
-		return 0, nil
 	}
-	return sequence, nil
+	return sequence, nil //nolint:nilerr // a reader here gets the message without an id, and settle tries again
 }
 
 // tryStore stores an event behind those that were stored. The errors are [ErrConflict] where
