@@ -23,13 +23,13 @@ const patience = 30 * time.Second
 // natsServer is a real server in this process, which can stop and come back at the same
 // place.
 type natsServer struct {
-	t       *testing.T
+	t       testing.TB
 	options server.Options
 	running *server.Server
 }
 
 // startNATS starts a server on a free port of loopback. adjust may be nil.
-func startNATS(t *testing.T, adjust func(*server.Options)) *natsServer {
+func startNATS(t testing.TB, adjust func(*server.Options)) *natsServer {
 	t.Helper()
 	n := &natsServer{t: t, options: server.Options{
 		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
@@ -89,13 +89,13 @@ func (n *natsServer) admin(options ...nats.Option) jetstream.JetStream {
 }
 
 // newSealer makes a sealer, whose key all replicas of a test share.
-func newSealer(t *testing.T) *seal.Sealer {
+func newSealer(t testing.TB) *seal.Sealer {
 	t.Helper()
 	return seal.New(seal.Options{Keys: seal.RandomKeys(), MaxPayload: 16 << 20})
 }
 
 // open opens a client that runs until the end of the test.
-func open(t *testing.T, o state.Options) *state.Client {
+func open(t testing.TB, o state.Options) *state.Client {
 	t.Helper()
 	if o.Sealer == nil {
 		o.Sealer = newSealer(t)
@@ -119,7 +119,7 @@ func open(t *testing.T, o state.Options) *state.Client {
 }
 
 // await waits until something holds.
-func await(t *testing.T, what string, holds func() bool) {
+func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for !holds() {
@@ -131,7 +131,7 @@ func await(t *testing.T, what string, holds func() bool) {
 }
 
 // healthy waits until the client can be used.
-func healthy(t *testing.T, c *state.Client) {
+func healthy(t testing.TB, c *state.Client) {
 	t.Helper()
 	await(t, "the state is available", func() bool { return c.Health().OK })
 }

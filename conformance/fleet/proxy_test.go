@@ -22,7 +22,7 @@ type wire struct {
 }
 
 // newWire returns a wire to the server of a nats:// URL, and the URL of its other end.
-func newWire(t *testing.T, url string) (*wire, string) {
+func newWire(t testing.TB, url string) (*wire, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

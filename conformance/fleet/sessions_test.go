@@ -35,7 +35,7 @@ type keeper struct {
 }
 
 // startKeeper starts one that reaches NATS over a wire of its own.
-func startKeeper(t *testing.T, n *natsServer, sealer *seal.Sealer, o session.Options) *keeper {
+func startKeeper(t testing.TB, n *natsServer, sealer *seal.Sealer, o session.Options) *keeper {
 	t.Helper()
 	k := &keeper{}
 	var url string
@@ -75,7 +75,7 @@ func startKeeper(t *testing.T, n *natsServer, sealer *seal.Sealer, o session.Opt
 func (k *keeper) origin() correlate.Origin { return correlate.Origin(k.origins.Add(1)) }
 
 // open opens a session, which is in use until the end of the test.
-func (k *keeper) open(t *testing.T) *session.Session {
+func (k *keeper) open(t testing.TB) *session.Session {
 	t.Helper()
 	s, err := k.OpenShared(t.Context(), "alice", &outriggerv1.RequestContext{ProtocolVersion: "2025-11-25"}, k.origin())
 	if err != nil {
