@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
 )
 
 // TestASessionAtEveryReplica takes a session through its life, with each request at another
@@ -117,7 +119,7 @@ func wantProgress(t *testing.T, got []told, n int) {
 // the outcome, once.
 func TestAReplicaIsKilledBehindAStream(t *testing.T) {
 	t.Parallel()
-	all := together(t, startNATS(t, nil), 3, "--config", write(t, "sidecar.yaml", []byte("state: {lease: 2s}\n")))
+	all := together(t, startNATS(t, nil), 3, "--config", rig.Write(t, "sidecar.yaml", []byte("state: {lease: 2s}\n")))
 	c := newLegacy(t, all[0], "2025-11-25")
 	from := c.listen(all[0], http.MethodPost, rounds(7, 1000, "0.1s"), "")
 	first := from.next()
@@ -194,7 +196,7 @@ const subscribes = `{"jsonrpc":"2.0","id":1,"method":"resources/%s","params":{"u
 // another, is told at the one that it reads from, wherever that is.
 func TestASubscriptionMadeElsewhere(t *testing.T) {
 	t.Parallel()
-	all := together(t, startNATS(t, nil), 2, "--config", write(t, "sidecar.yaml", []byte(watchConfig)))
+	all := together(t, startNATS(t, nil), 2, "--config", rig.Write(t, "sidecar.yaml", []byte(watchConfig)))
 	c := newLegacy(t, all[0], "2025-11-25")
 	main := c.listen(all[0], http.MethodGet, "", "")
 	c.want(all[1], http.MethodPost, fmt.Sprintf(subscribes, "subscribe"), http.StatusOK, `"result":{}`)
@@ -242,7 +244,7 @@ func TestSessionsHaveOneLimit(t *testing.T) {
 func TestSessionsWithoutNATS(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	all := together(t, n, 2, "--config", write(t, "sidecar.yaml", []byte(watchConfig)))
+	all := together(t, n, 2, "--config", rig.Write(t, "sidecar.yaml", []byte(watchConfig)))
 	c, late := newLegacy(t, all[0], "2025-11-25"), newLegacy(t, all[0], "2025-11-25")
 	from := c.listen(all[0], http.MethodPost, rounds(7, 60, "0.1s"), "")
 	from.next()

@@ -110,14 +110,20 @@ func (s *Stream) Bounds(ctx context.Context) (Bounds, error) {
 	return out, err
 }
 
-// Last returns the last message of a subject, by the leader's word. The errors are [ErrNotFound], [ErrUnavailable],
+// Last returns the last message of a subject, by the word of a leader whom a majority of the servers follows. The errors are [ErrNotFound], [ErrUnavailable],
 // [ErrUnreadable] and the cause of ctx.
 func (s *Stream) Last(ctx context.Context, subject string) (Message, error) {
 	var out Message
 	err := s.do(ctx, OpGet, func(ctx context.Context, _ *link, at jetstream.Stream) error {
 		raw, err := at.GetLastMsgForSubject(ctx, s.prefix+subject)
+		if err = classify(ctx, err); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if unled := s.led(ctx, at); unled != nil {
+			return unled
+		}
 		if err != nil {
-			return err //nolint:wrapcheck // do sorts it
+			return err
 		}
 		s.counts.out.Add(uint64(len(raw.Data)))
 		out = Message{Subject: subject, Sequence: raw.Sequence, At: raw.Time}
@@ -125,6 +131,21 @@ func (s *Stream) Last(ctx context.Context, subject string) (Message, error) {
 		return err
 	})
 	return out, err
+}
+
+// led returns an error if the server that answered before may not be the leader any more.
+func (s *Stream) led(ctx context.Context, at jetstream.Stream) error {
+	if at.CachedInfo().Config.Replicas <= 1 {
+		return nil
+	}
+	info, err := at.Info(ctx)
+	if err != nil {
+		return err //nolint:wrapcheck // do sorts it
+	}
+	if !isLed(info) {
+		return fmt.Errorf("%w: no majority of the NATS servers confirms the answer of this one", ErrUnavailable)
+	}
+	return nil
 }
 
 // AppendOptions are conditions of [Stream.Append].
