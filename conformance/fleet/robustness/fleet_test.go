@@ -26,7 +26,7 @@ const (
 	config = `
 timeout: 2m
 limits: {drain_grace: 2s, max_tasks: 100000, task_ttl: 2h}
-state: {lease: 4s, replicas: 3, event_ttl: 2h}
+state: {lease: 4s, replicas: 3, event_ttl: 2h, max_task_bytes: 67108864, max_session_bytes: 8388608, max_stream_bytes: 33554432}
 tools:
   - method: fleet.v1.Shop/Look
     tool: {task_support: optional}
@@ -75,6 +75,25 @@ func startFleet(t *testing.T) *fleet {
 // start starts a replica and gives it to the balancers.
 func (f *fleet) start(i int) {
 	f.t.Helper()
+	f.launch(i)
+	f.publish(i)
+}
+
+// publish gives a replica that runs to the balancers, withdraw takes it from them.
+func (f *fleet) publish(i int) {
+	s := f.replica(i)
+	f.main.set(i, s.Addr())
+	f.admin.set(i, strings.TrimPrefix(s.AdminURL(""), "http://"))
+}
+
+func (f *fleet) withdraw(i int) {
+	f.main.set(i, "")
+	f.admin.set(i, "")
+}
+
+// launch starts a replica.
+func (f *fleet) launch(i int) {
+	f.t.Helper()
 	var urls []string
 	for _, l := range f.links[i] {
 		urls = append(urls, "nats://"+l.addr)
@@ -85,8 +104,6 @@ func (f *fleet) start(i int) {
 	f.all[i] = s
 	f.ever[fmt.Sprintf("replica-%d-%03d", i, len(f.ever))] = s
 	f.mu.Unlock()
-	f.main.set(i, s.Addr())
-	f.admin.set(i, strings.TrimPrefix(s.AdminURL(""), "http://"))
 }
 
 // end ends a replica by a signal and waits for it.
@@ -101,8 +118,7 @@ func (f *fleet) end(i int, sig syscall.Signal) {
 	f.mu.Lock()
 	f.all[i] = nil
 	f.mu.Unlock()
-	f.main.set(i, "")
-	f.admin.set(i, "")
+	f.withdraw(i)
 }
 
 func (f *fleet) replica(i int) *sidecar.Server {
