@@ -36,3 +36,28 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestAChangeThatTheCatalogDoesNotHaveYet: versions were compared with what the catalog has, so nothing may be written over a
+// change that it does not have yet, whatever its version.
+func TestAChangeThatTheCatalogDoesNotHaveYet(t *testing.T) {
+	t.Parallel()
+	s := &Store{pending: make(chan struct{}, 1), known: map[string]*kept{
+		keyOf("heard"): {name: "heard", value: []byte("version 3"), revision: 7},
+		keyOf("gone"):  {name: "gone", revision: 8, gone: true},
+	}}
+	for what, err := range map[string]error{
+		"a registration": s.store(t.Context(), "heard", []byte("version 2")), "its end": s.remove(t.Context(), "heard"),
+		"one that was unregistered": s.store(t.Context(), "gone", []byte("version 2")),
+	} {
+		var mapped *errmap.Error
+		if !errors.As(err, &mapped) || mapped.Code != errmap.Unavailable || !errors.Is(err, state.ErrConflict) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := s.store(t.Context(), "heard", []byte("version 3")); err != nil {
+		t.Errorf("the same again: %v", err)
+	}
+	if len(s.pending) != 1 {
+		t.Error("nobody was told to catch up")
+	}
+}

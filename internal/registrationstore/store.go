@@ -95,11 +95,10 @@ func (s *Store) Unregister(ctx context.Context, name, version string) (string, e
 // store writes a registration.
 func (s *Store) store(ctx context.Context, name string, value []byte) error {
 	key := keyOf(name)
-	revision, same := s.revision(key, value)
-	if same {
-		return nil
+	revision, same, err := s.revision(key, value)
+	if same || err != nil {
+		return err
 	}
-	var err error
 	if revision == 0 {
 		revision, err = s.bucket.Create(ctx, key, value, state.Forever)
 	} else {
@@ -112,21 +111,33 @@ func (s *Store) store(ctx context.Context, name string, value []byte) error {
 	return nil
 }
 
-// revision returns that of a key, and whether it has the value already.
-func (s *Store) revision(key string, value []byte) (revision uint64, same bool) {
+// revision returns that of a key, and whether it has the value already. A change that was heard of and that the catalog does not
+// have yet is a conflict: the versions were compared with the one before it.
+func (s *Store) revision(key string, value []byte) (revision uint64, same bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.known[key]
-	if k == nil || k.gone {
-		return 0, false
+	switch {
+	case k == nil:
+		return 0, false, nil
+	case k.revision > 0 && !k.gone && bytes.Equal(k.value, value):
+		return k.revision, true, nil
+	case k.revision > 0 && !k.applied && k.failed == "": // what cannot be applied can be replaced
+		s.wake()
+		return 0, false, refused(state.ErrConflict)
+	case k.gone:
+		return 0, false, nil
 	}
-	return k.revision, k.revision > 0 && bytes.Equal(k.value, value)
+	return k.revision, false, nil
 }
 
 // remove deletes a registration.
 func (s *Store) remove(ctx context.Context, name string) error {
 	key := keyOf(name)
-	revision, _ := s.revision(key, nil)
+	revision, _, err := s.revision(key, nil)
+	if err != nil {
+		return err
+	}
 	if err := s.bucket.Delete(ctx, key, revision); err != nil {
 		return refused(err)
 	}
