@@ -15,7 +15,7 @@ import (
 // TestContractOfSessions holds for sessions in memory, and for those that replicas share.
 func TestContractOfSessions(t *testing.T) {
 	t.Parallel()
-	for name, make := range map[string]func(*testing.T, session.Options) *session.Manager{
+	for name, begin := range map[string]func(*testing.T, session.Options) *session.Manager{
 		"memory": func(t *testing.T, o session.Options) *session.Manager {
 			t.Helper()
 			m := session.New(o)
@@ -29,12 +29,12 @@ func TestContractOfSessions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			t.Run("life", func(t *testing.T) { t.Parallel(); contractOfLife(t, make(t, session.Options{})) })
-			t.Run("streams", func(t *testing.T) { t.Parallel(); contractOfStreams(t, make(t, session.Options{})) })
-			t.Run("limits", func(t *testing.T) { t.Parallel(); contractOfLimits(t, make(t, session.Options{Max: 2})) })
+			t.Run("life", func(t *testing.T) { t.Parallel(); contractOfLife(t, begin(t, session.Options{})) })
+			t.Run("streams", func(t *testing.T) { t.Parallel(); contractOfStreams(t, begin(t, session.Options{})) })
+			t.Run("limits", func(t *testing.T) { t.Parallel(); contractOfLimits(t, begin(t, session.Options{Max: 2})) })
 			t.Run("time", func(t *testing.T) {
 				t.Parallel()
-				contractOfTime(t, make(t, session.Options{Idle: time.Second, MaxEvents: 4}))
+				contractOfTime(t, begin(t, session.Options{Idle: time.Second, MaxEvents: 4}))
 			})
 		})
 	}
