@@ -89,13 +89,18 @@ func removalText() string {
 // helpWidth is that of the text of a help.
 const helpWidth = 88
 
+// isTerminalInput reports whether a person can answer. The null device is a character device too.
 func isTerminalInput(in io.Reader) bool {
 	f, ok := in.(*os.File)
 	if !ok {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 // removeEntry shows an entry, asks, and removes it.

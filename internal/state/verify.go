@@ -55,8 +55,6 @@ const (
 	never = uint64(1) << 62
 	// probeKey is the key of such a write.
 	probeKey = "verify"
-	// recordOverhead is room for what a record has beside a result.
-	recordOverhead = 64 << 10
 )
 
 // Verify looks at everything that can be seen from here, and tells each finding. It changes nothing. It reports whether there is
@@ -96,32 +94,42 @@ func (v *verification) servers(ctx context.Context) {
 	configured := strings.Split(v.client.opts.URL, ",")
 	known := v.client.link.nc.DiscoveredServers()
 	seen := map[string]bool{}
-	for n, url := range slices.Concat(configured, known) {
+	for n, address := range slices.Concat(configured, known) {
 		if n >= maxServers || ctx.Err() != nil {
 			v.add(LevelNote, "", "more than %d servers: the others were not asked", maxServers)
 			return
 		}
-		l, err := v.client.dialOnce(strings.TrimSpace(url))
+		l, err := v.client.dialOnce(strings.TrimSpace(address))
+		shown := withoutUser(address)
 		if err != nil {
 			if n < len(configured) {
-				v.add(LevelFail, "start the server, or correct --state, the credentials or state.tls", "%s: cannot connect: %v", url, err)
+				v.add(LevelFail, "start the server, or correct --state, the credentials or state.tls", "%s: cannot connect: %v", shown, err)
 			} else {
-				v.add(LevelNote, "", "%s, which the other servers name, cannot be reached from here: %v", url, err)
+				v.add(LevelNote, "", "%s, which the other servers name, cannot be reached from here: %v", shown, err)
 			}
 			continue
 		}
 		if id := l.nc.ConnectedServerId(); !seen[id] {
 			seen[id] = true
-			v.server(l.nc, url)
+			v.server(l.nc, shown)
 		}
 		l.nc.Close()
 	}
 }
 
+// withoutUser is a URL without the credentials that it may have.
+func withoutUser(address string) string {
+	scheme, rest, ok := strings.Cut(strings.TrimSpace(address), "://")
+	if !ok {
+		return address
+	}
+	return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
+}
+
 // server judges one server.
-func (v *verification) server(nc *nats.Conn, url string) {
+func (v *verification) server(nc *nats.Conn, address string) {
 	version := nc.ConnectedServerVersion()
-	name := fmt.Sprintf("%s (%s)", url, nc.ConnectedServerName())
+	name := fmt.Sprintf("%s (%s)", address, nc.ConnectedServerName())
 	if !isRecent(version) {
 		v.add(LevelFail, fmt.Sprintf("update it to NATS %d.%d or newer", oldestMajor, oldestMinor),
 			"%s is NATS %s: values cannot expire one by one", name, version)
@@ -131,8 +139,8 @@ func (v *verification) server(nc *nats.Conn, url string) {
 		v.add(LevelWarn, "start it with `jetstream {}`, unless other servers of its cluster keep the state", "%s is NATS %s, without JetStream", name, version)
 		return
 	}
-	if most := nc.MaxPayload(); most < v.opts.MaxResultBytes+recordOverhead {
-		v.add(LevelWarn, fmt.Sprintf("set max_payload of the servers to %d or more (8MB is usual), or limits.max_result_bytes lower", v.opts.MaxResultBytes+recordOverhead),
+	if most := nc.MaxPayload(); most < v.opts.MaxResultBytes {
+		v.add(LevelWarn, fmt.Sprintf("set max_payload of the servers to %d or more, or limits.max_result_bytes lower", v.opts.MaxResultBytes),
 			"%s: max_payload is %d bytes, and limits.max_result_bytes is %d: a task with a larger result ends with RESOURCE_EXHAUSTED", name, most, v.opts.MaxResultBytes)
 		return
 	}
@@ -283,7 +291,7 @@ func (v *verification) values(ctx context.Context, k inspected) {
 	case unreadable > 0:
 		v.add(LevelFail, "use the --state-key of the replicas; `sidecar state ls "+k.kind+"` shows which", "%s: %d of %d values cannot be opened (%s)", k.kind, unreadable, read, first)
 	case read > 0:
-		v.add(LevelOK, "", "%s: %d values can be opened", k.kind, read)
+		v.add(LevelOK, "", "%s: --state-key opens %d of %d values", k.kind, read, read)
 	}
 	if left > 0 {
 		v.add(LevelNote, "read more with --values", "%s: %d values were not read", k.kind, left)

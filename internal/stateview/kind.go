@@ -44,7 +44,7 @@ func Kinds() []Kind {
 			},
 			row: taskRow, document: taskDocument,
 			secret: []string{
-				"task.result", "task.error.data", "task.input_requests", "answers", "origin", "again.wire", "again.header", "again.items", "again.headers",
+				"task.result", "task.error.data", "task.error.data_json", "task.input_requests", "answers", "origin", "again.wire", "again.header", "again.items", "again.headers",
 			},
 		},
 		{
