@@ -14,15 +14,13 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/stateview"
 )
 
-// defaultStateEntries is how many entries ls shows, and maxStateEntries the most that it can be told to.
-const (
-	defaultStateEntries = 100
-	maxStateEntries     = 100_000
-)
+// maxStateEntries is the most entries that ls can be told to show.
+const maxStateEntries = 100_000
 
 func newStateListCommand(env environment) *cobra.Command {
 	var asJSON bool
@@ -43,7 +41,7 @@ Exit codes: 0 success, 1 a stream does not exist, 2 invalid usage or configurati
 		ValidArgsFunction: completeKinds,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, `print JSON: {"deployment", "streams": [...]} or {"kind", "entries": [...], "more"}`)
-	cmd.Flags().IntVar(&limit, "limit", defaultStateEntries, "maximum number of entries")
+	cmd.Flags().IntVar(&limit, "limit", defaults.StateListEntries, "maximum number of entries")
 	config.RegisterFlags(cmd.Flags(), config.State)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit < 1 || limit > maxStateEntries {

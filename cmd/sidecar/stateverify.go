@@ -12,15 +12,15 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/doctor"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/stateview"
 )
 
 const (
-	// defaultStateValues is how many values of a kind verify opens, maxStateValues the most that it can be told to.
-	defaultStateValues = 10_000
-	maxStateValues     = 10_000_000
+	// maxStateValues is the most values of a kind that verify can be told to open.
+	maxStateValues = 10_000_000
 	// verifyTimeout bounds the whole of verify, which may read all that is stored.
 	verifyTimeout = 10 * time.Minute
 )
@@ -48,7 +48,7 @@ configuration.`,
 		Args: noArguments,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
-	cmd.Flags().IntVar(&values, "values", defaultStateValues, "maximum number of values of each kind that are opened; 0: none")
+	cmd.Flags().IntVar(&values, "values", defaults.StateVerifyValues, "maximum number of values of each kind that are opened; 0: none")
 	config.RegisterFlags(cmd.Flags(), config.State)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if values < 0 || values > maxStateValues {

@@ -22,7 +22,7 @@ func TestIsRecent(t *testing.T) {
 func TestWithoutUser(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"nats://a:4222": "nats://a:4222", " tls://user:pass@a:4222": "tls://a:4222", "nats://p@ss@a": "nats://a", "a:4222": "a:4222",
+		"nats://a:4222": "nats://a:4222", "tls://user:pass@a:4222": "tls://a:4222", "nats://p@ss@a": "nats://a", "a:4222": "a:4222",
 	} {
 		if got := withoutUser(address); got != want {
 			t.Errorf("%q: %q, want %q", address, got, want)
