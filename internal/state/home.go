@@ -92,6 +92,8 @@ func (h *home) ensure(ctx context.Context, l *link) error {
 		return fmt.Errorf("%s: %s: delete it, or make it anew with `%s`", h.config.Name, strings.Join(wrong, "; "), h.command())
 	}
 	h.noteDifferences(&info.Config)
+	h.counts.size.Store(int64(info.State.Bytes))
+	h.counts.most.Store(max(info.Config.MaxBytes, 0))
 	h.mu.Lock()
 	same := h.at != nil && h.at.link == l && h.at.created.Equal(info.Created)
 	h.mu.Unlock()
