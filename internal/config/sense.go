@@ -45,7 +45,8 @@ func (d *draft) checkState(kind Kind, c *configv1.Config) {
 			path  string
 			isSet bool
 		}{
-			{"state.credentials_file", s.GetCredentialsFile() != ""}, {"state.nkey_file", s.GetNkeyFile() != ""}, {"state.tls", s.GetTls() != nil},
+			{"state.credentials_file", s.GetCredentialsFile() != ""}, {"state.nkey_file", s.GetNkeyFile() != ""},
+			{"state.username", s.GetUsername() != ""}, {"state.token_file", s.GetTokenFile() != ""}, {"state.tls", s.GetTls() != nil},
 		} {
 			if one.isSet {
 				d.judge(one.path, "has no effect without shared state: set --state too")

@@ -19,6 +19,7 @@ import (
 func SharedState(c *configv1.State, sealer *seal.Sealer, log *zap.Logger) state.Options {
 	o := state.Options{
 		URL: c.GetUrl(), Name: c.GetName(), CredentialsFile: c.GetCredentialsFile(), NkeyFile: c.GetNkeyFile(),
+		Username: c.GetUsername(), PasswordFile: c.GetPasswordFile(), TokenFile: c.GetTokenFile(),
 		Replicas: int(c.GetReplicas()), InMemory: c.GetStorage() == "memory", Timeout: c.GetOperationTimeout().AsDuration(),
 		Sealer: sealer, Log: log,
 	}
