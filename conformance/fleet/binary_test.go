@@ -108,7 +108,13 @@ func (m *member) begin(t *testing.T, tool, name string) string {
 
 func (m *member) call(t *testing.T, tool, name string) (*outriggerv1.ToolOutcome, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	return m.callWithin(t, patience, tool, name)
+}
+
+// callWithin calls with a deadline, which is also that of the work.
+func (m *member) callWithin(t *testing.T, limit time.Duration, tool, name string) (*outriggerv1.ToolOutcome, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	resp, err := m.client.CallTool(ctx, connect.NewRequest(&outriggerv1.ToolCall{
 		ToolName: tool, ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: []byte(`{"name":"` + name + `"}`)}, Context: tasks(),

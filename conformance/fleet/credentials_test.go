@@ -109,9 +109,9 @@ func TestTokenChanges(t *testing.T) {
 }
 
 // pair is a key with its public name.
-func pair(t *testing.T, make func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string) {
+func pair(t *testing.T, create func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string) {
 	t.Helper()
-	key, err := make()
+	key, err := create()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,7 +115,10 @@ func (f *fleet) normal(t *testing.T, text string) string {
 func (f *fleet) fill(t *testing.T) {
 	t.Helper()
 	a := f.all[0]
-	a.begin(t, "shop.look", "secret-argument")
+	// The task must still run when the last command has looked at it.
+	if out, err := a.callWithin(t, 10*time.Minute, "shop.look", "secret-argument"); err != nil || out.GetTask() == nil {
+		t.Fatalf("%v, %v", out, err)
+	}
 	f.awaitCall(t, "Look secret-argument", 1)
 	admin := administers(t, a.Server)
 	if _, err := admin.RegisterTool(t.Context(), connect.NewRequest(&outriggerv1.RegisterToolRequest{

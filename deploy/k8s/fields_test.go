@@ -17,7 +17,9 @@ import (
 func ofOthers() []string { return []string{"monitoring.coreos.com/", "gateway.networking.k8s.io/"} }
 
 // newer are fields that Kubernetes has and kustomize's schema, which is older, has not.
-func newer() []string { return []string{"lifecycle.preStop.sleep", "initContainers[0].restartPolicy", "spec.unhealthyPodEvictionPolicy"} }
+func newer() []string {
+	return []string{"lifecycle.preStop.sleep", "initContainers[0].restartPolicy", "spec.unhealthyPodEvictionPolicy"}
+}
 
 // TestFieldsAreKnown compares the fields of every object with Kubernetes' own schema, as kustomize has it: an API server drops
 // a field that it does not know.
