@@ -8,11 +8,11 @@ func newStateCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state COMMAND",
 		Short: "Inspect what replicas share (--state): tasks, events, registered tools",
-		Long: `State shows operators what replicas share in NATS JetStream: tasks, leases of
-replicas (owners), answers that were used (consents), registered tools, switches and
-events. It connects as serve does, by --state, --state-key and --state-name or the
-section "state" of --config, and needs no backend and no running replica. It makes no
-stream; only rm changes anything.
+		Long: `State shows operators what replicas share in NATS JetStream: tasks, leases of replicas
+(owners), legacy sessions and their streams, answers that were used (consents),
+registered tools, switches and events. It connects as serve does, by --state,
+--state-key and --state-name or the section "state" of --config, and needs no backend
+and no running replica. It makes no stream; only rm changes anything.
 
 A whole stream is removed with the tools of NATS, once all replicas have stopped:
   nats stream rm KV_outrigger_NAME_tasks`,

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 )
 
@@ -97,7 +98,7 @@ func TestConfigurationOfTheManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It names servers that only a cluster has, so the command ends where it looks for them.
-	cmd := exec.CommandContext(t.Context(), built.binary, "state", "verify", "--config", config, "--state-key", keyFile(t))
+	cmd := exec.CommandContext(t.Context(), built.binary, "state", "verify", "--config", config, "--state-key", rig.KeyFile(t))
 	out, _ := cmd.CombinedOutput()
 	if text := string(out); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(text, "/etc/outrigger/nats/user.nk") {
 		t.Errorf("exit code %d\n%s", cmd.ProcessState.ExitCode(), text)

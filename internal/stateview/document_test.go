@@ -46,6 +46,14 @@ func values(t *testing.T) map[string][]byte {
 				Headers: []*statev1.Header{{Name: "x-tenant", Values: []string{hidden}}},
 			}),
 		}),
+		"sessions": marshal(t, &statev1.SessionRecord{
+			Principal: "alice", WrittenBy: "0123", Context: &outriggerv1.RequestContext{
+				ProtocolVersion: "2025-11-25", ClientInfo: &outriggerv1.Implementation{Name: "desk", Version: "1"},
+				Capabilities: &outriggerv1.ClientCapabilities{ExtensionsForm: &outriggerv1.ClientCapabilities_ExtensionsJson{ExtensionsJson: text}},
+			},
+			Watched: []*statev1.WatchedResource{{Uri: "orders://" + hidden}},
+		}),
+		"streams":  marshal(t, &statev1.SessionEvent{Replica: "0123", Number: 7, Message: text, RequestId: []byte(hidden), Tool: "shop.look", Span: []byte(hidden)}),
 		"owners":   []byte("host-1"),
 		"consents": []byte("0123456789abcdef"),
 		"registrations": marshal(t, &statev1.RegistrationRecord{

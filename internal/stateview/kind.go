@@ -9,6 +9,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/registrationstore"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
 )
@@ -56,6 +57,23 @@ func Kinds() []Kind {
 				i.Bucket(owners)
 			},
 			row: textRow, document: textDocument("replica"),
+		},
+		{
+			Name: "sessions", Columns: []string{"client", "revision", "caller", "replica", "opened"},
+			Removal: "the session ends at all replicas, as if its client had ended it (DELETE): the client's next request is HTTP 404, and it has to initialize again",
+			declare: func(i *state.Inspector, c *configv1.Config) {
+				sessions, _ := sessionstore.Places(settings.SessionStore(c.GetState()))
+				i.Bucket(sessions)
+			},
+			row: sessionRow, document: sessionDocument, secret: []string{"context.capabilities", "watched"},
+		},
+		{
+			Name: "streams", Columns: []string{"number", "replica", "tool"},
+			declare: func(i *state.Inspector, c *configv1.Config) {
+				_, streams := sessionstore.Places(settings.SessionStore(c.GetState()))
+				i.Stream(streams)
+			},
+			row: sessionEventRow, document: sessionEventDocument, secret: []string{"message", "request_id", "span"},
 		},
 		{
 			Name:    "consents",
