@@ -92,6 +92,9 @@ func (env environment) loadWatched(cmd *cobra.Command, kind config.Kind) (*confi
 
 // read makes the configuration of a command.
 func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Config, error) {
+	if kind == config.State { // it uses that section alone, and other files may be elsewhere
+		return config.Load(kind, cmd.Flags(), env.environ, config.Options{})
+	}
 	checks := settings.Checks(kind)
 	if kind != config.Once || cmd.Name() == doctorName {
 		checks = append(checks, settings.Telemetry(env.environ)) // other commands export nothing

@@ -58,7 +58,7 @@ const helpAllFlag = "help-all"
 // addHelpAll adds --help-all to a command that reads the configuration, because
 // --help shows only its common flags.
 func addHelpAll(cmd *cobra.Command) {
-	if cmd.Flags().Lookup("config") == nil {
+	if cmd.Flags().Lookup("config") == nil || config.HasFewFlags(cmd.Flags()) {
 		return
 	}
 	f := cmd.Flags().VarPF(helpAll{cmd}, helpAllFlag, "", "show all flags")

@@ -59,6 +59,7 @@ func newRootCommand(env environment) *cobra.Command {
 		newDiffCommand(env),
 		newPolicyCommand(env),
 		newAuditCommand(env),
+		newStateCommand(env),
 		newTokenCommand(env),
 		newCompletionCommand(env),
 		newVersionCommand(env),

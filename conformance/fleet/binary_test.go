@@ -23,6 +23,8 @@ type fleet struct {
 	nats *natsServer
 	shop *shop
 	all  []*member
+	// keys and config are the files that all replicas share.
+	keys, config string
 }
 
 // member is one replica, and a client of it.
@@ -32,6 +34,7 @@ type member struct {
 }
 
 const fleetConfig = `
+timeout: 10m
 limits: {drain_grace: 1s}
 state: {lease: 2s}
 tools:
@@ -44,20 +47,35 @@ tools:
 // startFleet starts replicas.
 func startFleet(t *testing.T, replicas int) *fleet {
 	t.Helper()
-	f := &fleet{nats: startNATS(t, nil), shop: startShop(t)}
-	keys, config := rig.KeyFile(t), rig.Write(t, "sidecar.yaml", []byte(fleetConfig))
+	f := &fleet{nats: startNATS(t, nil), shop: startShop(t), keys: rig.KeyFile(t), config: rig.Write(t, "sidecar.yaml", []byte(fleetConfig))}
 	for range replicas {
-		server := sidecar.Serve(t, built.binary, "--backend", f.shop.url, "--descriptors", f.shop.descriptors, "--config", config,
-			"--state", f.nats.URL(), "--state-key", keys)
-		transport := &http.Transport{}
-		t.Cleanup(transport.CloseIdleConnections)
-		f.all = append(f.all, &member{Server: server, client: outriggerv1connect.NewToolServiceClient(&http.Client{Transport: transport}, server.URL(""))})
+		f.start(t)
 	}
 	for _, m := range f.all {
 		m.Ready(t)
 		m.readyz(t, "state", "ok", "1")
 	}
 	return f
+}
+
+// join adds a replica.
+func (f *fleet) join(t *testing.T) {
+	t.Helper()
+	m := f.start(t)
+	m.Ready(t)
+	m.readyz(t, "state", "ok", "1")
+}
+
+// start starts a replica.
+func (f *fleet) start(t *testing.T) *member {
+	t.Helper()
+	server := sidecar.Serve(t, built.binary, "--backend", f.shop.url, "--descriptors", f.shop.descriptors, "--config", f.config,
+		"--state", f.nats.URL(), "--state-key", f.keys)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	m := &member{Server: server, client: outriggerv1connect.NewToolServiceClient(&http.Client{Transport: transport}, server.URL(""))}
+	f.all = append(f.all, m)
+	return m
 }
 
 // readyz waits until the probe says something.
@@ -90,7 +108,13 @@ func (m *member) begin(t *testing.T, tool, name string) string {
 
 func (m *member) call(t *testing.T, tool, name string) (*outriggerv1.ToolOutcome, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	return m.callWithin(t, patience, tool, name)
+}
+
+// callWithin calls with a deadline, which is also that of the work.
+func (m *member) callWithin(t *testing.T, limit time.Duration, tool, name string) (*outriggerv1.ToolOutcome, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	resp, err := m.client.CallTool(ctx, connect.NewRequest(&outriggerv1.ToolCall{
 		ToolName: tool, ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: []byte(`{"name":"` + name + `"}`)}, Context: tasks(),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,12 +17,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state"
 )
 
-// startCluster starts three servers that know each other.
-func startCluster(t *testing.T) []*natsServer {
+// freePorts are ports on which nothing listens.
+func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
-	var routes []*url.URL
-	for range 3 {
+	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -29,8 +29,25 @@ func startCluster(t *testing.T) []*natsServer {
 		address, _ := l.Addr().(*net.TCPAddr)
 		_ = l.Close()
 		ports = append(ports, address.Port)
-		routes = append(routes, &url.URL{Scheme: "nats", Host: address.String()})
 	}
+	return ports
+}
+
+// routesTo are the URLs of servers of a cluster.
+func routesTo(t *testing.T, ports []int) []*url.URL {
+	t.Helper()
+	var routes []*url.URL
+	for _, port := range ports {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))})
+	}
+	return routes
+}
+
+// startCluster starts three servers that know each other.
+func startCluster(t *testing.T) []*natsServer {
+	t.Helper()
+	ports := freePorts(t, 3)
+	routes := routesTo(t, ports)
 	var all []*natsServer
 	for i, port := range ports {
 		all = append(all, startNATS(t, func(o *server.Options) {

@@ -4,6 +4,7 @@ package fleet_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 var built struct {
 	binary string
 }
+
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestMain(m *testing.M) {
 	os.Exit(sidecar.Main(m, func(_ context.Context, binary, _ string) error {

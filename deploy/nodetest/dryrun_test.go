@@ -34,7 +34,7 @@ func makeNamespace(t *testing.T, n *node.Node) {
 }
 
 // testDryRun sends every object of every example to the API server with strict
-// field validation, and the pod that each Deployment makes. None is refused, and
+// field validation, and the pod that each Deployment or StatefulSet makes. None is refused, and
 // none is warned of.
 func testDryRun(t *testing.T, n *node.Node, r *result) {
 	entries, err := os.ReadDir("../k8s/examples")
@@ -49,7 +49,7 @@ func testDryRun(t *testing.T, n *node.Node, r *result) {
 				}
 				apply(t, n, o, true)
 				r.objects++
-				if o.kind() == "Deployment" {
+				if o.kind() == "Deployment" || o.kind() == "StatefulSet" {
 					apply(t, n, podFor(t, o), true)
 					r.objects++
 				}
@@ -59,12 +59,21 @@ func testDryRun(t *testing.T, n *node.Node, r *result) {
 	r.examples = len(entries)
 }
 
-// podFor is the pod of a Deployment, with a service account that is there.
-func podFor(t *testing.T, deployment object) object {
+// podFor is the pod of a Deployment or a StatefulSet, with a service account that is there, and a volume for each claim.
+func podFor(t *testing.T, maker object) object {
 	t.Helper()
-	pod := podOf(t, copyOf(t, deployment), deployment.name()+"-dry-run")
-	if spec := pod["spec"].(map[string]any); spec["serviceAccountName"] == nil {
+	pod := podOf(t, copyOf(t, maker), maker.name()+"-dry-run")
+	spec := pod["spec"].(map[string]any)
+	if spec["serviceAccountName"] == nil {
 		spec["serviceAccountName"] = "fleet"
+	}
+	claims, _ := maker.at("spec", "volumeClaimTemplates").([]any)
+	volumes, _ := spec["volumes"].([]any)
+	for _, claim := range claims {
+		volumes = append(volumes, map[string]any{"name": object(claim.(map[string]any)).name(), "emptyDir": map[string]any{}})
+	}
+	if len(volumes) > 0 {
+		spec["volumes"] = volumes
 	}
 	return pod
 }

@@ -32,6 +32,7 @@ func atWork(t *testing.T) *vocabulary.Vocabulary {
 	v := vocabulary.New(map[string][]string{"code": codes(), "edge": edges(), "files": nil, "version": nil, "go_version": nil})
 	readBusy(ctx, t, v, binary)
 	readTLS(ctx, t, v, binary)
+	readShared(ctx, t, v, binary)
 	return v
 }
 
@@ -75,6 +76,30 @@ func readTLS(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, binary
 	t.Helper()
 	pair := tlstest.NewAuthority(t).Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
 	read(ctx, t, v, start(ctx, t, binary, nil, "--demo", "--tls-cert", pair.CertFile, "--tls-key", pair.KeyFile))
+}
+
+// readShared reads the page of a sidecar that shares its state in a real NATS server, and asks a rate limit service.
+func readShared(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, binary string) {
+	t.Helper()
+	shared, err := rig.StartShared(ctx, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(shared.Stop)
+	sidecar := start(ctx, t, binary, nil, append(shared.Flags(), "--demo")...)
+	for {
+		// A lease is renewed within seconds, which is an update.
+		page, err := rig.Get(ctx, sidecar.Admin+"/metrics")
+		if err == nil && strings.Contains(page, `operation="update"`) && strings.Contains(page, "outrigger_state_stored_bytes{") {
+			read(ctx, t, v, sidecar)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("no metrics of the shared state: %s", sidecar.Output())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // start starts a sidecar that the test ends.

@@ -15,4 +15,6 @@ const (
 	// Once is a command that performs one operation with the tool service and exits
 	// (tools, call, doctor). It opens no listener.
 	Once
+	// State is a command that looks at what replicas share. It needs no backend.
+	State
 )

@@ -104,7 +104,7 @@ func (d *draft) wording(v *protovalidate.Violation, path string) string {
 
 // stateURL says what the pattern of state.url means.
 const stateURL = ": want nats:// or tls:// URLs separated by commas, such as nats://nats:4222, without credentials " +
-	"(state.credentials_file, state.nkey_file)"
+	"(state.credentials_file, state.nkey_file, state.password_file or state.token_file)"
 
 // meantURL suggests the URL that host:port without a scheme was probably meant
 // to be. A value with an @ may hold a password and is not repeated.

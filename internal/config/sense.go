@@ -17,7 +17,7 @@ func (d *draft) checkSense(kind Kind) {
 	c := d.config
 	// Descriptors alone are enough to look at tools, not to call them.
 	described := kind == Once && len(c.GetCatalog().GetDescriptors()) > 0
-	if !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && !described {
+	if kind != State && !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && !described {
 		d.judge("backend.url", "no backend: set its URL with --backend (such as --backend http://127.0.0.1:50051), "+
 			"or try the example service with --demo")
 	}
@@ -27,19 +27,26 @@ func (d *draft) checkSense(kind Kind) {
 		d.checkRates(c.GetLimits())
 		d.checkRateService(c.GetRateService())
 		d.checkAudit(kind, c.GetAudit())
-		d.checkState(c)
+	}
+	if kind&(longLived|State) != 0 {
+		d.checkState(kind, c)
 	}
 }
 
 // checkState finds shared state that replicas could not read, and settings of it without it.
-func (d *draft) checkState(c *configv1.Config) {
+func (d *draft) checkState(kind Kind, c *configv1.Config) {
 	s := c.GetState()
 	if s.GetUrl() == "" {
+		if kind == State && !d.unread {
+			d.judge("state.url", "no shared state: set the NATS servers of the replicas with --state (such as --state nats://127.0.0.1:4222), or name their --config")
+			return
+		}
 		for _, one := range [...]struct {
 			path  string
 			isSet bool
 		}{
-			{"state.credentials_file", s.GetCredentialsFile() != ""}, {"state.nkey_file", s.GetNkeyFile() != ""}, {"state.tls", s.GetTls() != nil},
+			{"state.credentials_file", s.GetCredentialsFile() != ""}, {"state.nkey_file", s.GetNkeyFile() != ""},
+			{"state.username", s.GetUsername() != ""}, {"state.token_file", s.GetTokenFile() != ""}, {"state.tls", s.GetTls() != nil},
 		} {
 			if one.isSet {
 				d.judge(one.path, "has no effect without shared state: set --state too")

@@ -22,8 +22,22 @@ const (
 func FlagUsages(flags *pflag.FlagSet) string { return renderFlags(flags, true) }
 
 // CommonFlagUsages renders the same help with only the most common flags, and
-// mentions --help-all if it leaves any out.
-func CommonFlagUsages(flags *pflag.FlagSet) string { return renderFlags(flags, false) }
+// mentions --help-all if it leaves any out. Where there are few, it shows them all.
+func CommonFlagUsages(flags *pflag.FlagSet) string { return renderFlags(flags, HasFewFlags(flags)) }
+
+// fewFlags is the number of flags of RegisterFlags that fit into any help.
+const fewFlags = 8
+
+// HasFewFlags reports whether a command has so few flags of RegisterFlags that its help shows them all.
+func HasFewFlags(flags *pflag.FlagSet) bool {
+	n := 0
+	for _, b := range bindings() {
+		if flags.Lookup(b.flag) != nil {
+			n++
+		}
+	}
+	return n <= fewFlags
+}
 
 func renderFlags(flags *pflag.FlagSet, all bool) string {
 	grouped := make(map[string][]*pflag.Flag)

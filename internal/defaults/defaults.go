@@ -73,6 +73,9 @@ const (
 	// StateMaxEventBytes and StateEventTTL are what a subscriber can go on after.
 	StateMaxEventBytes = 64 << 20
 	StateEventTTL      = time.Hour
+	// StateListEntries and StateVerifyValues are what `sidecar state` shows, and opens of each kind.
+	StateListEntries  = 100
+	StateVerifyValues = 10_000
 )
 
 // Defaults of telemetry.

@@ -159,7 +159,7 @@ func everything(t *testing.T) metrics.Sources {
 			return metrics.Shared{
 				Available: true, Tasks: task.Stats{TakenOver: 301, Unknown: 302, HandedOver: 303, Lost: 304}, Known: taskstore.Stats{Tasks: 305, Bytes: 306, Owners: 307},
 				Stores: []state.Stats{{
-					Store: "tasks", Written: 308, Read: 309, Watched: 310,
+					Store: "tasks", Written: 308, Read: 309, Watched: 310, Size: 312, MaxSize: 313,
 					Ended: map[state.Op]map[state.Outcome]uint64{state.OpCreate: {state.Stored: 311}},
 					Took:  map[state.Op]stats.Histogram{state.OpCreate: {Bounds: []time.Duration{time.Second}, Counts: []uint64{311, 0}, Sum: time.Second}},
 				}},
@@ -252,6 +252,7 @@ func TestEveryCountIsShown(t *testing.T) {
 		"outrigger_state_available 1", "outrigger_task_takeovers_total 301", "outrigger_tasks_outcome_unknown_total 302", "outrigger_tasks_handed_over_total 303",
 		"outrigger_tasks_lost_total 304", "outrigger_state_tasks 305", "outrigger_state_task_bytes 306", "outrigger_state_replicas 307",
 		`outrigger_state_bytes_total{direction="written",store="tasks"} 308`, `outrigger_state_bytes_total{direction="read",store="tasks"} 309`,
+		`outrigger_state_stored_bytes{store="tasks"} 312`, `outrigger_state_max_bytes{store="tasks"} 313`,
 		`outrigger_state_changes_total{store="tasks"} 310`, `outrigger_state_operations_total{operation="create",outcome="ok",store="tasks"} 311`,
 		`outrigger_state_operation_duration_seconds_count{operation="create",store="tasks"} 311`,
 		"outrigger_trusted 1", "outrigger_trust_changes_total 1",

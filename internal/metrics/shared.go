@@ -27,6 +27,7 @@ type Shared struct {
 type shared struct {
 	snapshot                      func() Shared
 	operations, took, bytes, told *prometheus.Desc
+	size, most                    *prometheus.Desc
 	plain                         prometheus.Collector
 }
 
@@ -40,6 +41,8 @@ func newShared(snapshot func() Shared) prometheus.Collector {
 		took:       desc("state_operation_duration_seconds", "Durations of operations on the shared state.", "store", "operation"),
 		bytes:      desc("state_bytes_total", "Bytes written to the shared state and read from it.", "store", "direction"),
 		told:       desc("state_changes_total", "Changes of the shared state that this replica heard of.", "store"),
+		size:       desc("state_stored_bytes", "Size of what is stored, as NATS counts it.", "store"),
+		most:       desc("state_max_bytes", "Maximum size of what is stored.", "store"),
 		plain: newGroup(snapshot,
 			state("state_available", "Whether the shared state can be used (0 or 1).", func(s Shared) bool { return s.Available }),
 			gauge("state_tasks", "Stored tasks of all replicas, as this one knows them.", func(s Shared) float64 { return float64(s.Known.Tasks) }),
@@ -56,7 +59,7 @@ func newShared(snapshot func() Shared) prometheus.Collector {
 
 // Describe implements [prometheus.Collector].
 func (s *shared) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.operations, s.took, s.bytes, s.told} {
+	for _, d := range []*prometheus.Desc{s.operations, s.took, s.bytes, s.told, s.size, s.most} {
 		out <- d
 	}
 	s.plain.Describe(out)
@@ -74,15 +77,15 @@ func (s *shared) Collect(out chan<- prometheus.Metric) {
 		out <- count(s.bytes, store.Written, store.Store, "written")
 		out <- count(s.bytes, store.Read, store.Store, "read")
 		out <- count(s.told, store.Watched, store.Store)
+		if store.MaxSize > 0 {
+			out <- labelled(s.size, prometheus.GaugeValue, float64(store.Size), store.Store)
+			out <- labelled(s.most, prometheus.GaugeValue, float64(store.MaxSize), store.Store)
+		}
 	}
 	s.plain.Collect(out)
 }
 
 // count is a counter with labels.
 func count(desc *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
-	made, err := prometheus.NewConstMetric(desc, prometheus.CounterValue, float64(n), labels...)
-	if err != nil {
-		return prometheus.NewInvalidMetric(desc, err)
-	}
-	return made
+	return labelled(desc, prometheus.CounterValue, float64(n), labels...)
 }

@@ -63,6 +63,11 @@ type kept struct {
 	failed  string
 }
 
+// Bucket is that of a store.
+func Bucket(o Options) state.BucketOptions {
+	return state.BucketOptions{Name: "registrations", MaxBytes: o.MaxBytes}
+}
+
 // New returns a store for the registrations of live.
 func New(c *state.Client, live *catalog.Live, o Options) *Store {
 	if o.OnChange == nil {
@@ -72,8 +77,7 @@ func New(c *state.Client, live *catalog.Live, o Options) *Store {
 		o.OnError = func(string, error) {}
 	}
 	return &Store{
-		bucket: c.Bucket(state.BucketOptions{Name: "registrations", MaxBytes: o.MaxBytes}),
-		live:   live, opts: o, pending: make(chan struct{}, 1), known: map[string]*kept{},
+		bucket: c.Bucket(Bucket(o)), live: live, opts: o, pending: make(chan struct{}, 1), known: map[string]*kept{},
 	}
 }
 

@@ -48,9 +48,6 @@ type shared struct {
 	sessions *sessionstore.Store
 }
 
-// maxStateTTL is the longest state.ttl that the configuration takes.
-const maxStateTTL = 30 * 24 * time.Hour
-
 // eventBus is the bus of this process, or of all replicas.
 type eventBus interface {
 	connectapi.EventBus
@@ -64,27 +61,22 @@ func (a *App) openShared(keys *seal.Keys) error {
 	if s.GetUrl() == "" || a.opts.Once {
 		return nil
 	}
-	limits := a.cfg.GetLimits()
-	// A record holds a result, and what is needed to run a call again.
-	most := int(limits.GetMaxResultBytes() + limits.GetMaxMessageBytes())
-	a.shared.sealer = seal.New(seal.Options{Keys: keys, MaxPayload: most})
+	a.shared.sealer = settings.StateSealer(a.cfg.GetLimits(), keys)
 	client, err := state.Open(settings.SharedState(s, a.shared.sealer, a.log.Named("state")))
 	if err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	host, _ := os.Hostname() // a name for people; an id is beside it
 	a.shared.client = client
-	a.shared.tasks = taskstore.New(client, taskstore.Options{
-		MaxTasks: int(limits.GetMaxTasks()), MaxBytes: s.GetMaxTaskBytes(), Share: settings.CallerShare(limits),
-		Lease: s.GetLease().AsDuration(), Name: host,
-		OnError: func(err error) { a.noted.Error("stored task cannot be used", logkey.Error(err)) },
-	})
-	a.shared.sessions = sessionstore.New(client, a.shared.tasks, sessionstore.Options{
-		MaxBytes: s.GetMaxSessionBytes(), MaxEventBytes: s.GetMaxStreamBytes(), EventTTL: s.GetStreamTtl().AsDuration(),
-		OnError: func(err error) { a.noted.Error("stored session cannot be used", logkey.Error(err)) },
-	})
-	a.shared.consents = client.Once(state.OnceOptions{Name: "consents", MaxBytes: s.GetMaxConsentBytes(), MaxAge: maxStateTTL})
-	a.shared.events = client.Stream(state.StreamOptions{Name: "events", MaxBytes: s.GetMaxEventBytes(), MaxAge: s.GetEventTtl().AsDuration(), DropOldest: true})
+	tasks := settings.TaskStore(a.cfg)
+	tasks.Name = host
+	tasks.OnError = func(err error) { a.noted.Error("stored task cannot be used", logkey.Error(err)) }
+	a.shared.tasks = taskstore.New(client, tasks)
+	sessions := settings.SessionStore(s)
+	sessions.OnError = func(err error) { a.noted.Error("stored session cannot be used", logkey.Error(err)) }
+	a.shared.sessions = sessionstore.New(client, a.shared.tasks, sessions)
+	a.shared.consents = client.Once(settings.Consents(s))
+	a.shared.events = client.Stream(settings.Events(s))
 	a.shared.tools = registrationstore.New(client, a.live, registrationstore.Options{
 		MaxBytes: s.GetMaxRegistrationBytes(), OnChange: a.registeredElsewhere,
 		OnError: func(name string, err error) {
@@ -92,7 +84,7 @@ func (a *App) openShared(keys *seal.Keys) error {
 		},
 	})
 	a.shared.trust = &sharedTrust{
-		bucket: client.Bucket(state.BucketOptions{Name: "switches", MaxBytes: maxSwitchBytes}), gate: a.gate, log: a.log,
+		bucket: client.Bucket(settings.Switches()), gate: a.gate, log: a.log,
 		trail: func() *audit.Trail { return a.trail },
 	}
 	return nil

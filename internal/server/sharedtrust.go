@@ -19,8 +19,6 @@ const (
 	trustKey = "trust"
 	// trustAttempts is how often a change is tried that another replica is faster with.
 	trustAttempts = 5
-	// maxSwitchBytes is room for switches, which are some bytes.
-	maxSwitchBytes = 1 << 20
 )
 
 // sharedTrust is the trust of all replicas, in the bucket of switches.

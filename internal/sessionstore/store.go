@@ -61,21 +61,24 @@ type Store struct {
 
 var _ session.Store = (*Store)(nil)
 
-// New declares the bucket and the stream, and returns the store.
-func New(c *state.Client, r Replicas, o Options) *Store {
+// Places are those of a store: the bucket of sessions, and the stream of what their streams carry.
+func Places(o Options) (state.BucketOptions, state.StreamOptions) {
 	defaults.Fill(&o.MaxBytes, defaults.StateMaxSessionBytes)
 	defaults.Fill(&o.MaxEventBytes, defaults.StateMaxStreamBytes)
 	defaults.Fill(&o.EventTTL, defaults.StateStreamTTL)
+	// The idle time of sessions may grow, and the bucket stays as it was made: so it has no age.
+	return state.BucketOptions{Name: "sessions", MaxBytes: o.MaxBytes, MaxValueBytes: maxRecordBytes},
+		state.StreamOptions{Name: "streams", MaxBytes: o.MaxEventBytes, MaxAge: o.EventTTL, MaxPerSubject: maxPerStream, DropOldest: true}
+}
+
+// New declares the bucket and the stream, and returns the store.
+func New(c *state.Client, r Replicas, o Options) *Store {
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
+	sessions, events := Places(o)
 	return &Store{
-		opts: o, client: c, replicas: r,
-		// The idle time of sessions may grow, and the bucket stays as it was made: so it has no age.
-		sessions: c.Bucket(state.BucketOptions{Name: "sessions", MaxBytes: o.MaxBytes, MaxValueBytes: maxRecordBytes}),
-		events: c.Stream(state.StreamOptions{
-			Name: "streams", MaxBytes: o.MaxEventBytes, MaxAge: o.EventTTL, MaxPerSubject: maxPerStream, DropOldest: true,
-		}),
+		opts: o, client: c, replicas: r, sessions: c.Bucket(sessions), events: c.Stream(events),
 		channel: c.Channel("replicas"),
 	}
 }

@@ -224,9 +224,14 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 
 // purge writes the end of a key, whether it exists or not.
 func (b *Bucket) purge(ctx context.Context, l *link, key string, options ...jetstream.PublishOpt) error {
-	options = append(options, jetstream.WithMsgTTL(markerTTL), jetstream.WithExpectStream(b.config.Name))
+	return b.home.purge(ctx, l, b.prefix+key, options...)
+}
+
+// purge writes the end of what is stored at a subject.
+func (h *home) purge(ctx context.Context, l *link, subject string, options ...jetstream.PublishOpt) error {
+	options = append(options, jetstream.WithMsgTTL(markerTTL), jetstream.WithExpectStream(h.config.Name))
 	_, err := l.js.PublishMsg(ctx, &nats.Msg{
-		Subject: b.prefix + key, Header: nats.Header{headerOperation: {operationPurge}, headerRollup: {rollupSubject}},
+		Subject: subject, Header: nats.Header{headerOperation: {operationPurge}, headerRollup: {rollupSubject}},
 	}, options...)
 	return err //nolint:wrapcheck // do sorts it
 }

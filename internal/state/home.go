@@ -92,6 +92,8 @@ func (h *home) ensure(ctx context.Context, l *link) error {
 		return fmt.Errorf("%s: %s: delete it, or make it anew with `%s`", h.config.Name, strings.Join(wrong, "; "), h.command())
 	}
 	h.noteDifferences(&info.Config)
+	h.counts.size.Store(int64(info.State.Bytes))
+	h.counts.most.Store(max(info.Config.MaxBytes, 0))
 	h.mu.Lock()
 	same := h.at != nil && h.at.link == l && h.at.created.Equal(info.Created)
 	h.mu.Unlock()
@@ -110,9 +112,9 @@ func (h *home) find(ctx context.Context, l *link) (jetstream.Stream, error) {
 	case err == nil:
 		return s, nil
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return nil, errors.New("JetStream is not enabled: start the servers with it (`jetstream {}`), and give the account a share of it")
+		return nil, errNoJetStream
 	case l.isDenied("$JS.API.STREAM.INFO." + h.config.Name):
-		return nil, errors.New("the account may not look at it: allow it to publish on $JS.API.STREAM.INFO." + h.config.Name)
+		return nil, deniedError("$JS.API.STREAM.INFO." + h.config.Name)
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, err //nolint:wrapcheck // the caller adds the name
 	}
@@ -154,10 +156,10 @@ func (h *home) wrong(is *jetstream.StreamConfig) []string {
 	return out
 }
 
-// noteDifferences says once what of a stream differs from the configuration, which is
-// the operator's to decide: replicas with different configurations would undo each
-// other's changes.
-func (h *home) noteDifferences(is *jetstream.StreamConfig) {
+// differences says what of a stream differs from the configuration, which is the
+// operator's to decide: replicas with different configurations would undo each other's
+// changes.
+func (h *home) differences(is *jetstream.StreamConfig) []string {
 	var out []string
 	differ := func(what string, is, want any) {
 		if is != want {
@@ -168,7 +170,12 @@ func (h *home) noteDifferences(is *jetstream.StreamConfig) {
 	differ("storage", is.Storage, h.config.Storage)
 	differ("max_bytes", is.MaxBytes, h.config.MaxBytes)
 	differ("max_age", is.MaxAge, h.config.MaxAge)
-	text := strings.Join(out, "; ")
+	return out
+}
+
+// noteDifferences says once what of a stream differs from the configuration.
+func (h *home) noteDifferences(is *jetstream.StreamConfig) {
+	text := strings.Join(h.differences(is), "; ")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if text == h.noted {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -35,16 +36,39 @@ func (c *Client) dial() (*link, error) {
 		nats.ReconnectHandler(func(*nats.Conn) { c.moved(); c.wake() }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.lost(l, err) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.lost(l, err) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { l.noteDenied(err) }),
 	)
-	if l.nc, err = nats.Connect(c.opts.URL, options...); err != nil {
-		return nil, err
-	}
-	if l.js, err = jetstream.New(l.nc, jetstream.WithDefaultTimeout(c.opts.Timeout)); err != nil {
-		l.nc.Close()
+	if err := l.connect(c.opts.URL, c.opts.Timeout, options); err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+// dialOnce opens a link to one of the servers of url now, or fails.
+func (c *Client) dialOnce(url string) (*link, error) {
+	options, err := c.opts.connecting()
+	if err != nil {
+		return nil, err
+	}
+	l := &link{denied: map[string]bool{}}
+	options = append(options, nats.RetryOnFailedConnect(false), nats.NoReconnect())
+	if err := l.connect(url, c.opts.Timeout, options); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// connect makes the connection of a link.
+func (l *link) connect(url string, timeout time.Duration, options []nats.Option) error {
+	options = append(options, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { l.noteDenied(err) }))
+	var err error
+	if l.nc, err = nats.Connect(url, options...); err != nil {
+		return err
+	}
+	if l.js, err = jetstream.New(l.nc, jetstream.WithDefaultTimeout(timeout)); err != nil {
+		l.nc.Close()
+		return err
+	}
+	return nil
 }
 
 // maxDenied bounds what is remembered of refusals: more subjects than are ever used.
@@ -69,6 +93,16 @@ func (l *link) isDenied(subject string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.denied[subject]
+}
+
+// refusal returns a subject that the account may not publish on, of those that were tried; empty without one.
+func (l *link) refusal() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for subject := range l.denied {
+		return subject
+	}
+	return ""
 }
 
 // forgive forgets refusals, before something is tried again.

@@ -36,12 +36,11 @@ type Once struct {
 }
 
 // Once declares what is remembered. [Client.Run] makes the bucket.
-func (c *Client) Once(o OnceOptions) *Once {
-	return &Once{
-		// A token that is forgotten could be used again.
-		bucket: c.Bucket(BucketOptions{Name: o.Name, MaxBytes: o.MaxBytes, MaxValueBytes: onceBytes, MaxAge: o.MaxAge, KeepsAll: true}),
-		now:    time.Now,
-	}
+func (c *Client) Once(o OnceOptions) *Once { return &Once{bucket: c.Bucket(o.bucket()), now: time.Now} }
+
+// bucket is where tokens are remembered. A token that is forgotten could be used again.
+func (o OnceOptions) bucket() BucketOptions {
+	return BucketOptions{Name: o.Name, MaxBytes: o.MaxBytes, MaxValueBytes: onceBytes, MaxAge: o.MaxAge, KeepsAll: true}
 }
 
 // Spend reports whether the token may be used: it returns true exactly once for each token

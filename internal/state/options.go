@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -25,8 +26,9 @@ type Options struct {
 	URL string
 	// Name is that of the deployment: buckets and streams are named outrigger_<name>_….
 	Name string
-	// CredentialsFile or NkeyFile say who the sidecar is.
-	CredentialsFile, NkeyFile string
+	// CredentialsFile, NkeyFile, Username with PasswordFile, or TokenFile say who the sidecar is.
+	CredentialsFile, NkeyFile         string
+	Username, PasswordFile, TokenFile string
 	// TLS has the CAs and the certificate towards NATS; nil means TLS only where the URL or
 	// the server asks for it, with the system's CAs.
 	TLS *tlsfiles.ClientOptions
@@ -92,10 +94,15 @@ func (o Options) storage() jetstream.StorageType {
 	return jetstream.FileStorage
 }
 
+// secrets are the files that say who the sidecar is; empty where there is none.
+func (o Options) secrets() []string {
+	return []string{o.CredentialsFile, o.NkeyFile, o.PasswordFile, o.TokenFile}
+}
+
 // Files returns the files that are read, for who watches them.
 func (o Options) Files() []string {
 	var out []string
-	for _, path := range []string{o.CredentialsFile, o.NkeyFile} {
+	for _, path := range o.secrets() {
 		if path != "" {
 			out = append(out, path)
 		}
@@ -122,7 +129,7 @@ func (o Options) connecting() ([]nats.Option, error) {
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings),
 	}
-	for _, path := range []string{o.CredentialsFile, o.NkeyFile} {
+	for _, path := range o.secrets() {
 		if path == "" {
 			continue
 		}
@@ -151,6 +158,20 @@ func (o Options) connecting() ([]nats.Option, error) {
 		}
 		out = append(out, key)
 	}
+	if o.PasswordFile != "" {
+		password, err := readSecret("state.password_file", o.PasswordFile)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, nats.UserInfo(o.Username, password))
+	}
+	if o.TokenFile != "" {
+		token, err := readSecret("state.token_file", o.TokenFile)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, nats.Token(token))
+	}
 	if o.TLS != nil {
 		config, err := tlsfiles.ReadClient(*o.TLS)
 		if err != nil {
@@ -159,4 +180,17 @@ func (o Options) connecting() ([]nats.Option, error) {
 		out = append(out, nats.Secure(config))
 	}
 	return out, nil
+}
+
+// readSecret reads a secret of one line, and shows nothing of it.
+func readSecret(setting, path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", setting, err)
+	}
+	secret := strings.TrimRight(string(text), "\r\n")
+	if secret == "" || strings.ContainsAny(secret, "\r\n") {
+		return "", fmt.Errorf("%s %s: it has no secret of one line", setting, path)
+	}
+	return secret, nil
 }

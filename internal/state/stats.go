@@ -82,6 +82,8 @@ type counts struct {
 	sum      [ops]atomic.Int64
 	in, out  atomic.Uint64
 	observed atomic.Uint64
+	// size and most are of the last look at the stream; zero most is before the first.
+	size, most atomic.Int64
 }
 
 func (c *counts) end(op Op, took time.Duration, err error) {
@@ -105,12 +107,15 @@ type Stats struct {
 	// Written and Read are bytes as they were stored. Watched counts changes that watchers
 	// were told.
 	Written, Read, Watched uint64
+	// Size is what the stream holds of MaxSize, in bytes, as of the last look at it, which is at most ten seconds ago while NATS
+	// can be reached. Zero MaxSize: it was not looked at yet.
+	Size, MaxSize int64
 }
 
 func (c *counts) snapshot(store string) Stats {
 	out := Stats{
 		Store: store, Ended: map[Op]map[Outcome]uint64{}, Took: map[Op]stats.Histogram{},
-		Written: c.in.Load(), Read: c.out.Load(), Watched: c.observed.Load(),
+		Written: c.in.Load(), Read: c.out.Load(), Watched: c.observed.Load(), Size: c.size.Load(), MaxSize: c.most.Load(),
 	}
 	for op := range ops {
 		out.Ended[op] = map[Outcome]uint64{}

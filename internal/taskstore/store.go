@@ -3,6 +3,7 @@
 package taskstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -84,6 +85,13 @@ type known struct {
 	revision         uint64
 }
 
+// Buckets are those of a store: the records of tasks, and the leases of replicas.
+func Buckets(o Options) (tasks, owners state.BucketOptions) {
+	defaults.Fill(&o.MaxBytes, defaults.StateMaxTaskBytes)
+	return state.BucketOptions{Name: "tasks", MaxBytes: o.MaxBytes, MaxAge: cmp.Or(o.MaxAge, task.DefaultMaxAge), KeepsAll: true},
+		state.BucketOptions{Name: "owners", MaxBytes: maxOwnersBytes, MaxAge: maxOwnerAge, KeepsAll: true}
+}
+
 // New declares the buckets and returns the store.
 func New(c *state.Client, o Options) *Store {
 	defaults.Fill(&o.MaxTasks, defaults.MaxTasks)
@@ -98,11 +106,11 @@ func New(c *state.Client, o Options) *Store {
 	}
 	var random [selfBytes]byte
 	_, _ = rand.Read(random[:]) // never fails
+	tasks, owners := Buckets(o)
 	s := &Store{
 		opts: o, self: hex.EncodeToString(random[:]), known: map[string]*known{}, callers: map[string]int{},
 		departed: make(chan struct{}), started: o.Now(),
-		tasks:  c.Bucket(state.BucketOptions{Name: "tasks", MaxBytes: o.MaxBytes, MaxAge: o.MaxAge, KeepsAll: true}),
-		owners: c.Bucket(state.BucketOptions{Name: "owners", MaxBytes: maxOwnersBytes, MaxAge: maxOwnerAge, KeepsAll: true}),
+		tasks: c.Bucket(tasks), owners: c.Bucket(owners),
 	}
 	s.lease.seen = map[string]time.Time{}
 	return s

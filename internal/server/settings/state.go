@@ -3,11 +3,15 @@
 package settings
 
 import (
+	"time"
+
 	"go.uber.org/zap"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/taskstore"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
@@ -15,6 +19,7 @@ import (
 func SharedState(c *configv1.State, sealer *seal.Sealer, log *zap.Logger) state.Options {
 	o := state.Options{
 		URL: c.GetUrl(), Name: c.GetName(), CredentialsFile: c.GetCredentialsFile(), NkeyFile: c.GetNkeyFile(),
+		Username: c.GetUsername(), PasswordFile: c.GetPasswordFile(), TokenFile: c.GetTokenFile(),
 		Replicas: int(c.GetReplicas()), InMemory: c.GetStorage() == "memory", Timeout: c.GetOperationTimeout().AsDuration(),
 		Sealer: sealer, Log: log,
 	}
@@ -22,4 +27,43 @@ func SharedState(c *configv1.State, sealer *seal.Sealer, log *zap.Logger) state.
 		o.TLS = &tlsfiles.ClientOptions{CAFile: t.GetCaFile(), CertFile: t.GetCertFile(), KeyFile: t.GetKeyFile()}
 	}
 	return o
+}
+
+// maxStateTTL is the longest state.ttl that the configuration takes.
+const maxStateTTL = 30 * 24 * time.Hour
+
+// maxSwitchBytes is room for switches, which are some bytes.
+const maxSwitchBytes = 1 << 20
+
+// StateSealer seals what replicas share. A record holds a result, and what is needed to run a call again.
+func StateSealer(limits *configv1.Limits, keys *seal.Keys) *seal.Sealer {
+	return seal.New(seal.Options{Keys: keys, MaxPayload: int(limits.GetMaxResultBytes() + limits.GetMaxMessageBytes())})
+}
+
+// TaskStore says how many tasks replicas keep, and for how long a replica that says nothing is taken for alive.
+func TaskStore(cfg *configv1.Config) taskstore.Options {
+	limits, s := cfg.GetLimits(), cfg.GetState()
+	return taskstore.Options{
+		MaxTasks: int(limits.GetMaxTasks()), MaxBytes: s.GetMaxTaskBytes(), Share: CallerShare(limits), Lease: s.GetLease().AsDuration(),
+	}
+}
+
+// SessionStore says how much is kept of legacy sessions and their streams.
+func SessionStore(s *configv1.State) sessionstore.Options {
+	return sessionstore.Options{MaxBytes: s.GetMaxSessionBytes(), MaxEventBytes: s.GetMaxStreamBytes(), EventTTL: s.GetStreamTtl().AsDuration()}
+}
+
+// Consents says how much is remembered of answers that may be used only once.
+func Consents(s *configv1.State) state.OnceOptions {
+	return state.OnceOptions{Name: "consents", MaxBytes: s.GetMaxConsentBytes(), MaxAge: maxStateTTL}
+}
+
+// Events says how many events are kept for those who go on after an earlier one.
+func Events(s *configv1.State) state.StreamOptions {
+	return state.StreamOptions{Name: "events", MaxBytes: s.GetMaxEventBytes(), MaxAge: s.GetEventTtl().AsDuration(), DropOldest: true}
+}
+
+// Switches is the bucket of what operators switch for all replicas.
+func Switches() state.BucketOptions {
+	return state.BucketOptions{Name: "switches", MaxBytes: maxSwitchBytes}
 }

@@ -8,7 +8,7 @@ func service() Board {
 		UID: "outrigger", File: "outrigger", Title: "Outrigger", HasTool: true,
 		Description: "The sidecars of a service: calls by tool and edge, what the sidecar adds, what it refuses, how full its limits are, and the state of the backend.",
 		Rows: []Row{
-			glance(), byTool(), byEdge(), share(), refusals(), saturation(), queue(), backend(), content(), trails(), telemetry(), process(),
+			glance(), byTool(), byEdge(), share(), refusals(), saturation(), queue(), backend(), content(), shared(), trails(), telemetry(), process(),
 		},
 	}
 }

@@ -130,10 +130,15 @@ func (s *stage) startSidecar(ctx context.Context, _ Options, dir string) error {
 	if err != nil {
 		return err
 	}
+	shared, err := rig.StartShared(ctx, dir)
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, shared.Stop)
 	s.sidecar, err = rig.StartSidecar(ctx, binary, dir, []string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + os.Getenv(endpoint), "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_SERVICE_NAME=outrigger",
 		"OTEL_TRACES_SAMPLER=parentbased_always_on", "OTEL_RESOURCE_ATTRIBUTES=k8s.pod.name=desk-0",
-	}, "--backend", s.service.URL(), "--log-level", "warn")
+	}, append(shared.Flags(), "--backend", s.service.URL(), "--log-level", "warn")...)
 	if err != nil {
 		return err
 	}

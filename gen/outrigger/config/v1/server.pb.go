@@ -119,6 +119,13 @@ type State struct {
 	CredentialsFile string `protobuf:"bytes,5,opt,name=credentials_file,proto3" json:"credentials_file,omitempty"`
 	// File with the seed of the NKey by which NATS knows the sidecar. Reloaded when it changes. Default: none.
 	NkeyFile string `protobuf:"bytes,6,opt,name=nkey_file,proto3" json:"nkey_file,omitempty"`
+	// User name by which NATS knows the sidecar; needs `password_file`. Default: none.
+	Username string `protobuf:"bytes,13,opt,name=username,proto3" json:"username,omitempty"`
+	// File with the password of `username`. Reloaded when it changes. Default: none.
+	PasswordFile string `protobuf:"bytes,14,opt,name=password_file,proto3" json:"password_file,omitempty"`
+	// File with the token that the servers of NATS want of all clients (`authorization { token }`). Reloaded when it changes.
+	// Default: none.
+	TokenFile string `protobuf:"bytes,15,opt,name=token_file,proto3" json:"token_file,omitempty"`
 	// TLS towards NATS. Setting it requires TLS, also for nats:// URLs.
 	Tls *StateTls `protobuf:"bytes,7,opt,name=tls,proto3" json:"tls,omitempty"`
 	// Servers that keep a copy of what is stored: 1, 3 or 5. With 3, nothing is lost with one server. Default: 1.
@@ -224,6 +231,27 @@ func (x *State) GetCredentialsFile() string {
 func (x *State) GetNkeyFile() string {
 	if x != nil {
 		return x.NkeyFile
+	}
+	return ""
+}
+
+func (x *State) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *State) GetPasswordFile() string {
+	if x != nil {
+		return x.PasswordFile
+	}
+	return ""
+}
+
+func (x *State) GetTokenFile() string {
+	if x != nil {
+		return x.TokenFile
 	}
 	return ""
 }
@@ -392,14 +420,19 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12\"\n" +
 	"\aversion\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aversion\x12-\n" +
-	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\x99\f\n" +
+	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\xcd\x0e\n" +
 	"\x05State\x12$\n" +
 	"\bkey_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x12>\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x03ttl\x12c\n" +
 	"\x03url\x18\x03 \x01(\tBQ\xbaHNrL(\x80 2G^$|^(nats|tls)://[^/?#@,[:space:]]+(,(nats|tls)://[^/?#@,[:space:]]+)*$R\x03url\x121\n" +
 	"\x04name\x18\x04 \x01(\tB\x18\xbaH\x15r\x13( 2\x0f^[A-Za-z0-9-]+$H\x00R\x04name\x88\x01\x01\x124\n" +
 	"\x10credentials_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x10credentials_file\x12&\n" +
-	"\tnkey_file\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tnkey_file\x12/\n" +
+	"\tnkey_file\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tnkey_file\x12$\n" +
+	"\busername\x18\r \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\busername\x12.\n" +
+	"\rpassword_file\x18\x0e \x01(\tB\b\xbaH\x05r\x03(\x80 R\rpassword_file\x12(\n" +
+	"\n" +
+	"token_file\x18\x0f \x01(\tB\b\xbaH\x05r\x03(\x80 R\n" +
+	"token_file\x12/\n" +
 	"\x03tls\x18\a \x01(\v2\x1d.outrigger.config.v1.StateTlsR\x03tls\x12,\n" +
 	"\breplicas\x18\b \x01(\x05B\v\xbaH\b\x1a\x060\x010\x030\x05H\x01R\breplicas\x88\x01\x01\x122\n" +
 	"\astorage\x18\t \x01(\tB\x13\xbaH\x10r\x0eR\x04fileR\x06memoryH\x02R\astorage\x88\x01\x01\x12=\n" +
@@ -415,8 +448,9 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\n" +
 	"stream_ttl\x18  \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\n" +
 	"stream_ttl\x12J\n" +
-	"\tevent_ttl\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\tevent_ttl:\xa7\x01\xbaH\xa3\x01\x1a\xa0\x01\n" +
-	"\x11state.credentials\x12Vcredentials_file and nkey_file are two ways to say who the sidecar is: set one of them\x1a3this.credentials_file == '' || this.nkey_file == ''B\a\n" +
+	"\tevent_ttl\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\tevent_ttl:\xdb\x02\xbaH\xd7\x02\x1a\xe5\x01\n" +
+	"\x11state.credentials\x12hcredentials_file, nkey_file, username and token_file are ways to say who the sidecar is: set one of them\x1af[this.credentials_file, this.nkey_file, this.username, this.token_file].filter(x, x != '').size() <= 1\x1am\n" +
+	"\x0estate.password\x12&username and password_file go together\x1a3(this.username == '') == (this.password_file == '')B\a\n" +
 	"\x05_nameB\v\n" +
 	"\t_replicasB\n" +
 	"\n" +
