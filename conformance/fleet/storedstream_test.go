@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
@@ -18,7 +20,15 @@ import (
 type waver struct {
 	session.Store
 	// stored makes appends succeed and say that they did not; away makes them fail.
-	stored, away atomic.Bool
+	// deaf: no message reaches another replica.
+	stored, away, deaf atomic.Bool
+}
+
+func (w *waver) Ask(ctx context.Context, replica string, m session.Message) (bool, error) {
+	if w.deaf.Load() {
+		return false, session.ErrNoReplica
+	}
+	return w.Store.Ask(ctx, replica, m)
 }
 
 func (w *waver) Append(ctx context.Context, key, stream string, e session.StoredEvent, after uint64) (uint64, error) {
@@ -282,5 +292,35 @@ func TestANoticeAfterATakeover(t *testing.T) {
 	send(t, there.Main(), "three")
 	if got := poll(t, there.Main().Read()); got == "" {
 		t.Error("no event came")
+	}
+}
+
+// TestAnAnswerForAReplicaThatIsCutOff: it still has its lease, so it waits for the answer,
+// which the client has to send again.
+func TestAnAnswerForAReplicaThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a := startKeeper(t, n, sealer, session.Options{})
+	b, w := startWaverer(t, n, sealer)
+	s := a.open(t)
+	there := b.use(t, s.ID())
+	defer there.Release()
+	asked, answered := make(chan []byte, 1), make(chan string, 1)
+	go func() {
+		result, err := s.Ask(t.Context(), func(m []byte) error { asked <- m; return nil }, "elicitation/create", nil)
+		answered <- fmt.Sprint(string(result), err)
+	}()
+	question := jsonrpc.Parse(<-asked, jsonrpc.ProfileMCP, jsonrpc.Limits{})
+	answer := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":`+string(question.ID.Raw())+`,"result":{"action":"accept"}}`), jsonrpc.ProfileMCP, jsonrpc.Limits{})
+	w.deaf.Store(true)
+	if err := there.Deliver(t.Context(), &answer); !errors.Is(err, session.ErrUnavailable) {
+		t.Errorf("while it is cut off: %v", err)
+	}
+	w.deaf.Store(false)
+	if err := there.Deliver(t.Context(), &answer); err != nil {
+		t.Error(err)
+	}
+	if got := <-answered; got != `{"action":"accept"}<nil>` {
+		t.Errorf("answered %s", got)
 	}
 }

@@ -149,7 +149,7 @@ func (r *run) work() *work {
 		if *sessions == "one" {
 			base = r.f.replica(0).URL("")
 		}
-		for range 3 {
+		for range 6 {
 			log := &sessionLog{odd: r.odd, calls: map[string]outcome{}}
 			w.sessions = append(w.sessions, log)
 			c := newClient(r, false)
