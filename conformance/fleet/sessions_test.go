@@ -43,7 +43,11 @@ func startKeeper(t testing.TB, n *natsServer, sealer *seal.Sealer, o session.Opt
 	k.client = open(t, state.Options{URL: url, Sealer: sealer, Timeout: 500 * time.Millisecond})
 	leases := taskstore.New(k.client, taskstore.Options{Lease: lease})
 	k.store = sessionstore.New(k.client, leases, sessionstore.Options{MaxBytes: 8 << 20, MaxEventBytes: 32 << 20, OnError: func(err error) { t.Error(err) }})
-	o.Store = k.store
+	if w, ok := o.Store.(*waver); ok {
+		w.Store = k.store
+	} else {
+		o.Store = k.store
+	}
 	o.Orphaned = func(b session.Begun) []byte {
 		return []byte("unknown outcome of " + string(b.RequestID) + " " + b.Tool)
 	}

@@ -164,9 +164,9 @@ func (s *Session) askedBy(id string) string {
 }
 
 // forward passes a response to another replica. If that is gone, so is who asked: the
-// response crosses the end of the wait.
+// response crosses the end of the wait. One that is only cut off still waits.
 func (s *Session) forward(ctx context.Context, replica, id string, r reply) error {
-	took, err := s.manager.fleet.store.Ask(ctx, replica, Message{
+	took, err := s.manager.ask(ctx, replica, Message{
 		Key: s.shared.key, Answer: &Answer{ID: id, Result: r.result, IsError: r.isErr, Failed: r.failed},
 	})
 	switch {

@@ -78,8 +78,38 @@ func (s *Session) resumeStored(ctx context.Context, name string, seen uint64) (*
 	}
 	// The connection before may be dead without notice; if it is not, it must not get the
 	// same events. An error is that of a store that is away: then nobody reads here either.
-	_ = store.Tell(ctx, Message{Key: key, Moved: &Moved{Stream: name, To: store.Self()}})
+	s.movedHere(ctx, name, st)
 	return reader, nil
+}
+
+// movedHere tells all replicas that the client reads a stream here, with another one of its
+// connections than before; fed is nil where the stream is that of this replica.
+func (s *Session) movedHere(ctx context.Context, name string, fed *Stream) {
+	s.mu.Lock()
+	before := s.fed[name]
+	switch {
+	case fed == nil, fed.hasEnded(): // unfed comes after its end
+		delete(s.fed, name)
+	case s.fed == nil:
+		s.fed = map[string]*Stream{name: fed}
+	default:
+		s.fed[name] = fed
+	}
+	s.mu.Unlock()
+	if before != nil {
+		before.take()
+	}
+	store := s.manager.fleet.store
+	_ = store.Tell(ctx, Message{Key: s.shared.key, Moved: &Moved{Stream: name, To: store.Self()}})
+}
+
+// unfed forgets a stream that is not fed any more.
+func (s *Session) unfed(st *Stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fed[st.name] == st {
+		delete(s.fed, st.name)
+	}
 }
 
 // isStreamName reports whether a name can be that of a stored stream.
@@ -104,6 +134,7 @@ var errEnd = errors.New("session: the end of a stored stream")
 // run feeds the stream until it has ended, its reader has gone, or its session has ended. It
 // begins with the event that the client has had, and reports on began whether that is there.
 func (f *feeder) run(ctx context.Context, st *Stream, seen uint64, began chan<- error) {
+	defer st.session.unfed(st)
 	defer st.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -177,7 +208,13 @@ func (f *feeder) add(ctx context.Context, st *Stream, e StoredEvent) error {
 func (st *Stream) hasRoom() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.end()-st.unread < feedAhead && st.bytes < st.session.manager.opts.MaxBytes
+	for st.first < st.unread && len(st.events) > 0 {
+		st.bytes -= len(st.events[0].message) + eventBytes
+		st.events[0] = kept{}
+		st.events = st.events[1:]
+		st.first++
+	}
+	return len(st.events) < feedAhead && st.bytes < st.session.manager.opts.MaxBytes
 }
 
 // guard answers the request of the stream if its replica has gone.

@@ -70,6 +70,9 @@ func (s *Session) Resume(ctx context.Context, eventID string) (*Reader, error) {
 	s.mu.Unlock()
 	if st != nil && eventID == name+"-"+strconv.FormatUint(seen, 10) {
 		if r := st.resume(seen); r != nil {
+			if s.shared != nil {
+				s.movedHere(ctx, name, nil)
+			}
 			return r, nil
 		}
 	}
@@ -152,13 +155,24 @@ func (r *Reader) Poll() (Event, bool, error) {
 // has taken over.
 func (r *Reader) Return() {
 	st := r.stream
+	if r.giveBack() && st.stored != nil {
+		st.stored.owes.Store(true)
+		st.session.manager.owe(st)
+	}
+}
+
+// giveBack is Return, and reports whether the event that was returned has to be stored.
+func (r *Reader) giveBack() (owed bool) {
+	st := r.stream
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if r.holds && !r.taken && st.unread == r.next {
 		r.next--
 		st.unread--
+		owed = r.next >= st.first && st.events[r.next-st.first].sequence == 0
 	}
 	r.holds = false
+	return owed
 }
 
 // News returns a channel with a token when Poll may have something new.

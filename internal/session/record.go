@@ -178,34 +178,49 @@ func (s *Session) TellHere(ctx context.Context) error {
 	if s.shared == nil {
 		return nil
 	}
-	s.mu.Lock()
-	isTeller := s.shared.isTeller
-	s.mu.Unlock()
-	if isTeller {
-		return nil
-	}
 	self := s.manager.fleet.store.Self()
-	err := s.save(ctx, func(r *Record) { r.Teller = self })
-	switch {
-	case errors.Is(err, ErrUnavailable):
-		s.manager.mark(s)
-	case err != nil:
-		return err
+	for range saveAttempts {
+		s.mu.Lock()
+		isTeller := s.shared.isTeller
+		s.mu.Unlock()
+		if isTeller {
+			return nil
+		}
+		err := s.save(ctx, func(r *Record) { r.Teller = self })
+		isAway := errors.Is(err, ErrUnavailable)
+		if err != nil && !isAway {
+			return err
+		}
+		if told, err := s.beginTelling(isAway); told || err != nil {
+			if isAway {
+				s.manager.mark(s)
+			}
+			return err
+		}
 	}
+	return ErrUnavailable // others want to all the time
+}
+
+// beginTelling follows what the client is to be told of, unless another replica has become
+// the one that tells it meanwhile. That is not asked where the store is away.
+func (s *Session) beginTelling(isAway bool) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.isClosed {
-		return ErrClosed
+	switch {
+	case s.isClosed:
+		return false, ErrClosed
+	case !isAway && s.shared.record.Teller != s.manager.fleet.store.Self():
+		return false, nil
 	}
 	if s.manager.opts.Feed != nil {
 		if err := s.subscribe(); err != nil {
-			return err
+			return false, err
 		}
 		s.missAll(s.shared.record.Catalog != s.manager.catalog())
 	}
 	s.shared.isTeller = true
 	s.signalFollow()
-	return nil
+	return true, nil
 }
 
 // missAll notes that everything the client is told of may have changed; s.mu is held.
@@ -285,9 +300,11 @@ func (s *Session) moved(to Moved) {
 		return
 	}
 	s.mu.Lock()
-	st := s.streams[to.Stream]
+	here := [...]*Stream{s.streams[to.Stream], s.fed[to.Stream]}
 	s.mu.Unlock()
-	if st != nil {
-		st.take()
+	for _, st := range here {
+		if st != nil {
+			st.take()
+		}
 	}
 }

@@ -53,6 +53,8 @@ type Session struct {
 	order    []*Stream
 	numbered uint64
 	main     *Stream
+	// fed are the streams of other replicas that the client reads here, by name.
+	fed map[string]*Stream
 	// pending are the questions that wait for an answer, withdrawn the last ones
 	// that do not any more; asked counts all names that were given.
 	pending   map[string]chan reply

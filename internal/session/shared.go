@@ -122,7 +122,7 @@ func (m *Manager) makeSharedRoom(ctx context.Context, principal string) error {
 		}
 		if replica != m.fleet.store.Self() {
 			// Only the replica that holds it knows whether it is in use.
-			idle, err := m.fleet.store.Ask(ctx, replica, Message{Key: key, MayEnd: true})
+			idle, err := m.ask(ctx, replica, Message{Key: key, MayEnd: true})
 			if err != nil && !errors.Is(err, ErrNoReplica) {
 				return err
 			}
@@ -139,6 +139,23 @@ func (m *Manager) makeSharedRoom(ctx context.Context, principal string) error {
 		m.left(key, Evicted, true)
 		return nil
 	}
+}
+
+// ask sends a message to another replica. Only one that has no lease any more is gone: where
+// there is one and nobody hears, the replica is cut off, which is [ErrUnavailable].
+func (m *Manager) ask(ctx context.Context, replica string, msg Message) (bool, error) {
+	is, err := m.fleet.store.Ask(ctx, replica, msg)
+	if !errors.Is(err, ErrNoReplica) {
+		return is, err
+	}
+	alive, err := m.fleet.store.Alive(ctx, replica)
+	switch {
+	case err != nil:
+		return false, err
+	case alive:
+		return false, ErrUnavailable
+	}
+	return false, ErrNoReplica
 }
 
 // sharedRoom is the key of the session that has to end before a caller can have one more, and

@@ -137,6 +137,8 @@ type StoredEvent struct {
 	// Message is empty for an event that only has an id. Last ends the stream.
 	Message []byte
 	Last    bool
+	// Partial: it is a part of a message whose rest has not come. Only [Streams.Last] returns such.
+	Partial bool
 	// Begun describes the stream, on each of its events.
 	Begun Begun
 }

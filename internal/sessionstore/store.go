@@ -157,7 +157,8 @@ func (s *Store) Last(ctx context.Context, key, stream string) (session.StoredEve
 	case err != nil:
 		return session.StoredEvent{}, translate(err)
 	}
-	e, _, err := decodeEvent(m.Data, m.Sequence)
+	e, more, err := decodeEvent(m.Data, m.Sequence)
+	e.Partial = more
 	return e, err
 }
 

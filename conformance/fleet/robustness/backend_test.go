@@ -26,10 +26,13 @@ type till struct {
 	runs map[string]int // started, by RPC and name
 }
 
-// The RPCs: Look may run again, Pay and Refund may not, Ping is a call that needs no state.
+// The RPCs: Look may run again, Pay and Refund may not, Ping is a call that needs no state, and Count streams.
 func methods() []rig.Method {
-	return []rig.Method{{Name: "Look", Idempotent: true}, {Name: "Pay"}, {Name: "Refund"}, {Name: "Ping", Idempotent: true}}
+	return []rig.Method{{Name: "Look", Idempotent: true}, {Name: "Pay"}, {Name: "Refund"}, {Name: "Ping", Idempotent: true}, {Name: "Count", Streams: true}}
 }
+
+// counts is how many messages Count sends.
+const counts = 10
 
 func startTill(t *testing.T) *till {
 	t.Helper()
@@ -37,6 +40,12 @@ func startTill(t *testing.T) *till {
 	mux := http.NewServeMux()
 	for _, m := range methods() {
 		procedure := "/fleet.v1.Shop/" + m.Name
+		if m.Streams {
+			mux.Handle(procedure, connect.NewServerStreamHandler(procedure, func(ctx context.Context, req *connect.Request[wrapperspb.StringValue], out *connect.ServerStream[wrapperspb.StringValue]) error {
+				return b.stream(ctx, m.Name, req.Msg.GetValue(), out.Send)
+			}))
+			continue
+		}
 		mux.Handle(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, req *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
 			return b.run(ctx, m.Name, req.Msg.GetValue())
 		}))
@@ -53,22 +62,50 @@ func startTill(t *testing.T) *till {
 
 func (b *till) run(ctx context.Context, method, name string) (*connect.Response[wrapperspb.StringValue], error) {
 	if method != "Ping" {
-		b.mu.Lock()
-		b.runs[method+" "+name]++
-		b.mu.Unlock()
+		b.started(method, name)
 	}
-	if _, text, ok := strings.Cut(name, "/"); ok {
-		lasts, err := time.ParseDuration(text)
-		if err != nil {
-			return nil, connect.NewError(connect.CodeInvalidArgument, err)
-		}
-		select {
-		case <-time.After(lasts):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	if err := doing(ctx, name, 1); err != nil {
+		return nil, err
 	}
 	return connect.NewResponse(wrapperspb.String(resultOf(method, name))), nil
+}
+
+// stream is run in steps, each with a message.
+func (b *till) stream(ctx context.Context, method, name string, send func(*wrapperspb.StringValue) error) error {
+	b.started(method, name)
+	for range counts {
+		if err := doing(ctx, name, counts); err != nil {
+			return err
+		}
+		if err := send(wrapperspb.String(resultOf(method, name))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *till) started(method, name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.runs[method+" "+name]++
+}
+
+// doing waits for a part of what a call lasts.
+func doing(ctx context.Context, name string, parts int) error {
+	_, text, ok := strings.Cut(name, "/")
+	if !ok {
+		return nil
+	}
+	lasts, err := time.ParseDuration(text)
+	if err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	select {
+	case <-time.After(lasts / time.Duration(parts)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // resultOf is what a call returns: the same each time.

@@ -8,29 +8,58 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
+// legacyRevision is a revision that has sessions.
+type legacyRevision struct {
+	version, capabilities string
+	// canAnswer: its clients can be asked.
+	canAnswer bool
+}
+
+func legacyRevisions() []legacyRevision {
+	return []legacyRevision{
+		{"2025-11-25", `{"elicitation":{"form":{}}}`, true}, {"2025-06-18", `{"elicitation":{}}`, true}, {"2025-03-26", `{}`, false},
+	}
+}
+
 const (
-	legacyVersion = "2025-11-25"
 	// unknownSession is HTTP's word for a session that nobody has.
 	unknownSession = http.StatusNotFound
+	// patienceWithCall is how long a client goes on asking for an answer: longer than any fault, and what follows it, lasts.
+	patienceWithCall = 45 * time.Second
 )
 
 // sessionLog counts what came of requests in legacy sessions.
 type sessionLog struct {
 	odd *oddities
-	// calls are those that were made, by method and name, and how often each was answered.
-	calls map[string]int
-	// opened counts sessions, lost those that were unknown before they were closed.
-	opened, lost, resumed, unknown int
+	// calls are those that were made, by method and name, and what came of each.
+	calls map[string]outcome
+	// opened counts sessions, resumed reads of a stream after an event of it, and without calls
+	// that were not answered.
+	opened, resumed, without int
+	// ended are sessions whose DELETE was acknowledged.
+	ended []*legacy
+	// notices counts what came on the streams that belong to no request.
+	notices atomic.Int64
 }
 
-// legacy is a session of MCP 2025-11-25: each request goes to another replica, unless base is that of one.
+// outcome is what came of a call: how often it was answered, and whether its result came.
+type outcome struct {
+	answers int
+	result  bool
+}
+
+// legacy is a session of a legacy revision: each request goes to another replica, unless base is that of one.
 type legacy struct {
 	*client
+	legacyRevision
 	log  *sessionLog
 	base string
 	id   string
@@ -40,21 +69,33 @@ type legacy struct {
 // sse is an event of a stream.
 type sse struct{ id, data string }
 
-// opens makes sessions, some calls in each, and closes it, until the context ends.
+// opens makes sessions, some calls in each, and closes it, until the context ends. Some read beside that what belongs to no
+// request.
 func opens(ctx context.Context, c *client, base string, log *sessionLog) {
 	for ctx.Err() == nil {
-		s := &legacy{client: c, log: log, base: base}
+		s := &legacy{client: c, log: log, base: base, legacyRevision: legacyRevisions()[c.rand.IntN(3)]}
 		if !s.open(ctx) {
 			pause(ctx, 200*time.Millisecond)
 			continue
 		}
 		log.opened++
+		hearing, deaf := context.WithCancel(ctx)
+		var hears sync.WaitGroup
+		if c.rand.IntN(2) == 0 {
+			l := &listener{legacy: s, rand: rand.New(rand.NewPCG(c.rand.Uint64(), 1)), seen: map[string]bool{}}
+			hears.Go(func() { l.run(hearing) })
+		}
+		isKnown := true
 		for range 1 + c.rand.IntN(8) {
-			if ctx.Err() != nil || !s.call(ctx) {
+			if isKnown = s.call(ctx); !isKnown || ctx.Err() != nil {
 				break
 			}
 		}
-		s.close(ctx)
+		deaf()
+		hears.Wait()
+		if isKnown {
+			s.close(ctx)
+		}
 	}
 }
 
@@ -65,7 +106,7 @@ func (s *legacy) send(ctx context.Context, method, after, body string) (*http.Re
 		return nil, err
 	}
 	for key, value := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": legacyVersion, "Mcp-Session-Id": s.id, "Last-Event-ID": after,
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": s.version, "Mcp-Session-Id": s.id, "Last-Event-ID": after,
 	} {
 		if value != "" {
 			req.Header.Set(key, value)
@@ -81,8 +122,8 @@ func (s *legacy) send(ctx context.Context, method, after, body string) (*http.Re
 func (s *legacy) open(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	resp, err := s.send(ctx, http.MethodPost, "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+legacyVersion+
-		`","capabilities":{"elicitation":{"form":{}}},"clientInfo":{"name":"fleet","version":"1"}}}`)
+	resp, err := s.send(ctx, http.MethodPost, "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+s.version+
+		`","capabilities":`+s.capabilities+`,"clientInfo":{"name":"fleet","version":"1"}}}`)
 	if err != nil {
 		return false
 	}
@@ -96,31 +137,66 @@ func (s *legacy) open(ctx context.Context) bool {
 		return false
 	}
 	_ = resp.Body.Close()
+	if resp.StatusCode == unknownSession {
+		s.log.odd.add("session %s: HTTP 404 after initialize", s.id)
+	}
 	return resp.StatusCode == http.StatusAccepted
 }
 
-// close ends the session.
+// close ends the session, at whichever replica answers.
 func (s *legacy) close(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
-	defer cancel()
-	if resp, err := s.send(ctx, http.MethodDelete, "", ""); err == nil {
-		_ = resp.Body.Close()
+	for tried := false; pause(ctx, 0); tried = true {
+		within, cancel := context.WithTimeout(ctx, opTimeout)
+		resp, err := s.send(within, http.MethodDelete, "", "")
+		cancel()
+		if err == nil {
+			_ = resp.Body.Close()
+			switch {
+			case resp.StatusCode == http.StatusNoContent, resp.StatusCode == unknownSession && tried:
+				s.log.ended = append(s.log.ended, s)
+				return
+			case resp.StatusCode == unknownSession:
+				s.log.odd.add("session %s: HTTP 404 DELETE", s.id)
+				return
+			case resp.StatusCode != http.StatusServiceUnavailable:
+				s.log.odd.add("session %s: HTTP %d DELETE", s.id, resp.StatusCode)
+				return
+			}
+		}
+		pause(ctx, 200*time.Millisecond)
 	}
+}
+
+// knows reports whether a replica takes the session for one that goes on.
+func (s *legacy) knows(url string) bool {
+	there := *s
+	there.base = url
+	ctx, cancel := context.WithTimeout(context.Background(), opTimeout)
+	defer cancel()
+	resp, err := there.send(ctx, http.MethodPost, "", `{"jsonrpc":"2.0","id":"late","method":"ping"}`)
+	if err != nil {
+		return true
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode != unknownSession
 }
 
 // call makes one call and waits for its answer, on as many connections as it takes. It reports whether the session goes on.
 func (s *legacy) call(ctx context.Context) bool {
-	method := []string{"Look", "Look", "Pay", "Refund"}[s.rand.IntN(4)]
+	method := []string{"Look", "Pay", "Count", "Count", "Refund", "Refund"}[s.rand.IntN(6)]
+	if method == "Refund" && !s.canAnswer {
+		method = "Count"
+	}
 	name := s.unique(s.between(20*time.Millisecond, 3*time.Second).Round(time.Millisecond))
 	s.next++
 	c := &legacyCall{legacy: s, method: method, name: name, stream: fmt.Sprintf("%s/%d", s.id, s.next), seen: map[string]bool{}}
-	defer func() { s.log.calls[method+" "+name] = c.answers }()
-	within, cancel := context.WithTimeout(ctx, 2*lease+3*opTimeout)
+	defer func() { s.log.calls[method+" "+name] = c.outcome }()
+	within, cancel := context.WithTimeout(ctx, patienceWithCall)
 	defer cancel()
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"shop_%s","arguments":{"name":%q}}}`, s.next, strings.ToLower(method), name)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"shop_%s","arguments":{"name":%q},"_meta":{"progressToken":"p"}}}`, s.next, strings.ToLower(method), name)
 	resp, err := c.cuttable(within, http.MethodPost, "", body)
 	if err != nil {
-		s.log.unknown++
+		s.log.without++
 		return true // the request may have arrived; nobody can ask for it
 	}
 	if !c.read(within, resp, "") {
@@ -138,7 +214,7 @@ func (s *legacy) call(ctx context.Context) bool {
 		if c.last != "" && within.Err() != nil && ctx.Err() == nil {
 			s.log.odd.add("%s %s in session %s, stream after %s: no answer came", method, name, s.id, c.last)
 		}
-		s.log.unknown++
+		s.log.without++
 		return true
 	}
 	// The whole stream once more, after its first event, at whichever replica: it is the same.
@@ -158,7 +234,7 @@ type legacyCall struct {
 	// first and last are event ids, seen all of them.
 	first, last string
 	seen        map[string]bool
-	answers     int
+	outcome
 	// again: the stream is read a second time.
 	again bool
 }
@@ -178,7 +254,6 @@ func (c *legacyCall) cuttable(ctx context.Context, method, after, body string) (
 func (c *legacyCall) read(ctx context.Context, resp *http.Response, after string) bool {
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode == unknownSession {
-		c.log.lost++
 		c.log.odd.add("session %s: HTTP 404 %s", c.id, resp.Request.Method)
 		return false
 	}
@@ -202,9 +277,12 @@ func (c *legacyCall) read(ctx context.Context, resp *http.Response, after string
 		case strings.HasPrefix(line, "data: "):
 			e.data = strings.TrimPrefix(line, "data: ")
 		case line == "":
-			if e.id != "" {
+			switch {
+			case e.id != "":
 				came = append(came, e.id)
 				c.event(e.id)
+			case e.data != "":
+				came = append(came, withoutID)
 			}
 			if e.data != "" && !c.again {
 				c.message(ctx, e.data)
@@ -239,8 +317,7 @@ func (c *legacyCall) message(ctx context.Context, text string) {
 		ID     json.RawMessage
 		Method string
 		Result struct {
-			StructuredContent struct{ Name string }
-			IsError           bool
+			IsError bool
 		}
 		Error *fault
 	}
@@ -251,11 +328,13 @@ func (c *legacyCall) message(ctx context.Context, text string) {
 	switch {
 	case m.Method == "elicitation/create":
 		answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"confirm":true}}}`, m.ID)
-		for range 20 { // the answer may come more than once: it counts once
-			resp, err := c.send(ctx, http.MethodPost, "", answer)
+		for pause(ctx, 0) { // the answer may come more than once: it counts once
+			within, cancel := context.WithTimeout(ctx, opTimeout)
+			resp, err := c.send(within, http.MethodPost, "", answer)
+			cancel()
 			if err == nil {
 				_ = resp.Body.Close()
-				if resp.StatusCode == http.StatusAccepted {
+				if resp.StatusCode != http.StatusServiceUnavailable {
 					return
 				}
 			}
@@ -266,8 +345,8 @@ func (c *legacyCall) message(ctx context.Context, text string) {
 		c.log.odd.add("session %s: an answer to %s on the stream of %d: %s", c.legacy.id, m.ID, c.next, text)
 	default:
 		c.answers++
-		unknown := isUnknown(text)
-		if m.Result.StructuredContent.Name != resultOf(c.method, c.name) && !unknown && !strings.Contains(text, `"code":"UNAVAILABLE"`) {
+		c.result = strings.Contains(text, resultOf(c.method, c.name))
+		if !c.result && !isUnknown(text) && !strings.Contains(text, `"code":"UNAVAILABLE"`) {
 			c.log.odd.add("session %s: %s %s: %s", c.legacy.id, c.method, c.name, text)
 		}
 	}
@@ -275,13 +354,27 @@ func (c *legacyCall) message(ctx context.Context, text string) {
 
 // check compares what the backend did with what clients were told.
 func (l *sessionLog) check(b *till) {
-	for key, answers := range l.calls {
+	for key, got := range l.calls {
 		method, name, _ := strings.Cut(key, " ")
-		if answers > 1 {
-			l.odd.add("%s in a session was answered %d times", key, answers)
+		n := b.count(method, name)
+		if got.answers > 1 {
+			l.odd.add("%s in a session was answered %d times", key, got.answers)
 		}
-		if n := b.count(method, name); method != "Look" && n > 1 {
+		if n > 1 {
 			l.odd.add("%s in a session ran %d times", key, n)
+		}
+		if got.result && n == 0 {
+			l.odd.add("%s in a session has a result and never ran", key)
+		}
+	}
+}
+
+// settle waits until sessions that were deleted are unknown everywhere.
+func (l *sessionLog) settle(r *run) {
+	r.t.Helper()
+	for _, s := range l.ended[max(0, len(l.ended)-50):] {
+		for i := range replicas {
+			await(r.t, fmt.Sprintf("session %s has ended at replica %d", s.id, i), func() bool { return !s.knows(r.f.replica(i).URL("")) })
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 func streams() []string {
 	return []string{
 		"KV_outrigger_default_tasks", "KV_outrigger_default_owners", "KV_outrigger_default_consents", "KV_outrigger_default_registrations", "outrigger_default_events",
+		"KV_outrigger_default_sessions", "outrigger_default_streams",
 	}
 }
 

@@ -22,7 +22,7 @@ var (
 	seed     = flag.Int64("seed", 0, "`number` that the schedule of faults is drawn from; 0 draws one")
 	only     = flag.String("faults", "", "`names` of the faults to inject, separated by commas; empty is all")
 	out      = flag.String("out", "", "`folder` for the histories of a run that fails; empty is one in the folder for temporary files")
-	sessions = flag.String("sessions", "", "`where` legacy sessions are checked, too: any replica, or one, which takes no faults of replicas; empty checks none")
+	sessions = flag.String("sessions", "any", "`where` legacy sessions are used: at any replica; at one, which takes no faults of replicas; or none")
 )
 
 // built is what TestMain made; it is written before the first test starts.

@@ -81,6 +81,11 @@ func TestModels(t *testing.T) {
 		"a stream with an event twice":      {logModel(), []step{hear("", "1 2"), hear("2", "2 3")}, false},
 		"a stream after no event of it":     {logModel(), []step{hear("", "1 2"), hear("7", "8")}, false},
 		"a stream in another order":         {logModel(), []step{hear("", "1 2 3"), hear("1", "3 2")}, false},
+		"an event without an id is lost":    {logModel(), []step{hear("", "1 - 2"), hear("1", "2 3")}, true},
+		"an event without an id has one":    {logModel(), []step{hear("", "1 - 3"), hear("1", "2 3"), hear("1", "2 3")}, true},
+		"an id that an event had not":       {logModel(), []step{hear("", "1 2 3"), hear("1", "- 3 4"), hear("2", "3 4")}, true},
+		"a gap beside one without an id":    {logModel(), []step{hear("", "1 - 3"), hear("1", "2 2a 3")}, false},
+		"without an id and lost with one":   {logModel(), []step{hear("", "1 2 3 4"), hear("1", "- 4")}, false},
 		"a lower write that perhaps was":    {registrationModel(), []step{register(2), lost(register(1)), read(2)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

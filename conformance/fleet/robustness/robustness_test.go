@@ -144,13 +144,13 @@ func (r *run) work() *work {
 	listener := &modernTasks{newClient(r, false), r.odd}
 	w.clients.Go(func() { listens(ctx, listener, &w.tasks) })
 	w.last = newClient(r, false)
-	if *sessions != "" {
+	if *sessions != "none" {
 		base := r.f.main.url()
 		if *sessions == "one" {
 			base = r.f.replica(0).URL("")
 		}
-		for range 2 {
-			log := &sessionLog{odd: r.odd, calls: map[string]int{}}
+		for range 6 {
+			log := &sessionLog{odd: r.odd, calls: map[string]outcome{}}
 			w.sessions = append(w.sessions, log)
 			c := newClient(r, false)
 			w.clients.Go(func() { opens(ctx, c, base, log) })
@@ -184,6 +184,9 @@ func (w *work) end(r *run) {
 		})
 	}
 	w.tools.settle(r, w.last)
+	for _, log := range w.sessions {
+		log.settle(r)
+	}
 }
 
 // check checks what the clients saw.
@@ -203,7 +206,11 @@ func (w *work) check(r *run, windows []window) {
 	r.h.check(r.t, "registrations", registrationModel())
 	for _, log := range w.sessions {
 		log.check(r.f.till)
-		r.t.Logf("legacy sessions: %d opened, %d calls, %d times resumed, %d without an answer", log.opened, len(log.calls), log.resumed, log.unknown)
+		r.t.Logf("legacy sessions: %d opened, %d ended, %d calls, %d times resumed, %d without an answer, %d notices",
+			log.opened, len(log.ended), len(log.calls), log.resumed, log.without, log.notices.Load())
+		if log.resumed == 0 || len(log.ended) == 0 {
+			r.odd.add("no session was checked")
+		}
 	}
 	r.h.check(r.t, "sessions", logModel())
 	w.checkPings(r, windows)

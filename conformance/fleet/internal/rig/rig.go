@@ -21,6 +21,8 @@ type Method struct {
 	Name string
 	// Idempotent says that it may run again.
 	Idempotent bool
+	// Streams says that it answers with a stream.
+	Streams bool
 }
 
 // Describe writes the descriptors of fleet.v1.Shop with these methods, and returns the file.
@@ -36,6 +38,7 @@ func Describe(tb testing.TB, methods ...Method) string {
 	for _, m := range methods {
 		method := &descriptorpb.MethodDescriptorProto{
 			Name: proto.String(m.Name), InputType: proto.String(".fleet.v1.Ask"), OutputType: proto.String(".fleet.v1.Answer"),
+			ServerStreaming: &m.Streams,
 		}
 		if m.Idempotent {
 			method.Options = &descriptorpb.MethodOptions{IdempotencyLevel: descriptorpb.MethodOptions_NO_SIDE_EFFECTS.Enum()}
