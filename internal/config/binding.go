@@ -179,7 +179,7 @@ func bindings() []binding {
 		{flag: "state-ttl", path: "state.ttl", kinds: longLived, group: groupPolicy, value: "DURATION",
 			help: "lifetime of sealed state, such as the time a user has to answer a question"},
 		{flag: "state", path: "state.url", kinds: longLived | State, group: groupPolicy, value: "URLS",
-			help: "NATS servers whose JetStream keeps tasks, legacy sessions, consents, events, registered tools and trust for all replicas; needs --state-key; unset: in memory. Example: nats://nats-0:4222,nats://nats-1:4222"},
+			help: "NATS servers whose JetStream keeps what replicas share: tasks, legacy sessions, events, consents, registered tools; needs --state-key. Example: nats://nats-0:4222,nats://nats-1:4222"},
 		{flag: "state-name", path: "state.name", kinds: longLived | State, group: groupPolicy, value: "NAME",
 			help: "name of the deployment at --state: replicas with one name share state"},
 		{flag: "validate", path: "validate", kinds: everyKind, group: groupPolicy, value: "MODE",
