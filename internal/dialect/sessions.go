@@ -75,6 +75,10 @@ func sessionError(err error) *errmap.Error {
 		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: the session has too many resource subscriptions"))
 	case errors.Is(err, feed.ErrClosed):
 		return unavailable("the sidecar is shutting down; try another replica")
+	case errors.Is(err, context.DeadlineExceeded):
+		return errmap.Wrap(errmap.Timeout, err)
+	case errors.Is(err, context.Canceled): // its client has left
+		return errmap.Wrap(errmap.Cancelled, err)
 	}
 	return errmap.Wrap(errmap.InternalError, err)
 }

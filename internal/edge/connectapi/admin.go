@@ -233,6 +233,8 @@ func registrationError(name string, err error) *errmap.Error {
 	case errors.As(err, &notReady):
 		return errmap.Wrap(errmap.Unavailable, err, errmap.Tool(clip(name)), errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet; /readyz?verbose says why"))
+	case errors.Is(err, context.DeadlineExceeded): // that of the caller
+		return errmap.Wrap(errmap.Timeout, err)
 	}
 	return errmap.Wrap(errmap.InternalError, err)
 }
