@@ -104,6 +104,28 @@ func TestLeastPermissions(t *testing.T) {
 	}
 }
 
+// TestMessagesThatMayNotPass: an account that may not use the subjects between replicas is told which.
+func TestMessagesThatMayNotPass(t *testing.T) {
+	t.Parallel()
+	for name, denied := range map[string]*server.Permissions{
+		"publish":   {Publish: &server.SubjectPermission{Deny: []string{"outrigger_default_replicas.>"}}},
+		"subscribe": {Subscribe: &server.SubjectPermission{Deny: []string{"outrigger_default_replicas.>"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := startNATS(t, func(o *server.Options) {
+				o.Users = []*server.User{{Username: "sidecar", Password: "sidecar", Permissions: denied}}
+			})
+			c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Timeout: 300 * time.Millisecond})
+			c.Channel("replicas")
+			await(t, "it says what to allow", func() bool {
+				h := c.Health()
+				return !h.OK && strings.Contains(h.Why, "allow the account to publish on outrigger_default_replicas.>")
+			})
+		})
+	}
+}
+
 // useSessions does with a store of sessions what a replica does.
 func useSessions(t *testing.T, s *sessionstore.Store) {
 	t.Helper()

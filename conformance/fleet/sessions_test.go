@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/correlate"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
@@ -273,6 +274,23 @@ func TestASessionExpiresEverywhere(t *testing.T) {
 	await(t, "its end is told", func() bool { return count() == 1 })
 	for _, k := range []*keeper{a, b} {
 		await(t, "the count is that of all replicas", func() bool { return k.Stats().Sessions == 1 })
+	}
+}
+
+// TestASessionThatCannotBeOpened leaves no record, which would count at all replicas.
+func TestASessionThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	changes := feed.New(feed.Options{MaxSubscribers: 1})
+	t.Cleanup(changes.Close)
+	a, b := startKeeper(t, n, sealer, session.Options{Feed: changes}), startKeeper(t, n, sealer, session.Options{})
+	a.open(t)
+	if _, err := openAt(t, a.Manager); !errors.Is(err, feed.ErrFull) {
+		t.Fatalf("a second session: %v", err)
+	}
+	b.open(t)
+	for _, k := range []*keeper{a, b} {
+		await(t, "two sessions are known", func() bool { return k.Stats().Sessions == 2 })
 	}
 }
 

@@ -9,8 +9,12 @@
 // evicted), their idle time, the size of the client's declarations, resource
 // subscriptions, streams, the size and age of the replay buffers, and the size of
 // all replay buffers together. An idle session costs a few kilobytes and no
-// goroutine. It exists in one process. In any other process its id is unknown,
-// and the client then opens a new session.
+// goroutine. Without a [Store] it exists in one process. In any other process its
+// id is unknown, and the client then opens a new session.
+//
+// With a Store, any replica serves a session that was opened with
+// [Manager.OpenShared]: what is known of it is a [Record], and the events of its
+// streams are stored before they are sent (docs/decisions/0060-shared-sessions.md).
 //
 // All types are safe for concurrent use.
 package session

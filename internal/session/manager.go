@@ -60,7 +60,7 @@ func New(o Options) *Manager {
 // [ErrFull], [ErrShare], [ErrClosed], [ErrLargeClient], and those of the feed and
 // of the source of ids. The session ends with this process, and no other one knows of it.
 func (m *Manager) Open(principal string, client *outriggerv1.RequestContext, origin correlate.Origin) (*Session, error) {
-	return m.open(principal, client, origin, nil)
+	return m.open(context.Background(), principal, client, origin, nil)
 }
 
 // OpenShared is Open for a session that other replicas may serve. Without a store it is
@@ -69,13 +69,13 @@ func (m *Manager) OpenShared(ctx context.Context, principal string, client *outr
 	if m.fleet == nil {
 		return m.Open(principal, client, origin)
 	}
-	return m.open(principal, client, origin, func(s *Session) error {
+	return m.open(ctx, principal, client, origin, func(s *Session) error {
 		s.shared = &sharedSession{key: keyOf(s.id), followAgain: make(chan struct{}, 1), isTeller: true}
 		return m.share(ctx, s)
 	})
 }
 
-func (m *Manager) open(principal string, client *outriggerv1.RequestContext, origin correlate.Origin, share func(*Session) error) (*Session, error) {
+func (m *Manager) open(ctx context.Context, principal string, client *outriggerv1.RequestContext, origin correlate.Origin, share func(*Session) error) (*Session, error) {
 	kept, err := keptClient(client, m.opts.MaxClient)
 	if err != nil {
 		return nil, err
@@ -93,20 +93,27 @@ func (m *Manager) open(principal string, client *outriggerv1.RequestContext, ori
 			return nil, err
 		}
 	}
-	// Room first: the session that goes has a place in the feed, too.
-	if err := m.admit(s); err != nil {
-		return nil, err
-	}
-	if err := s.follow(); err != nil {
-		if m.remove(principal, id) != nil { // it may have been closed with all others
-			s.close()
-		}
+	if err := m.begin(s); err != nil {
+		m.unshare(ctx, s)
 		return nil, err
 	}
 	m.mu.Lock()
 	m.opened++
 	m.mu.Unlock()
 	return s, nil
+}
+
+// begin takes a session in, which is in use then, and follows what its client is told of.
+func (m *Manager) begin(s *Session) error {
+	// Room first: the session that goes has a place in the feed, too.
+	if err := m.admit(s); err != nil {
+		return err
+	}
+	err := s.follow()
+	if err != nil && m.remove(s.principal, s.id) != nil { // it may have been closed with all others
+		s.close()
+	}
+	return err
 }
 
 // admit takes a session in, which is in use.

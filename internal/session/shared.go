@@ -103,6 +103,17 @@ func (m *Manager) share(ctx context.Context, s *Session) error {
 	return nil
 }
 
+// unshare deletes the record of a session that could not be opened after all, whose place
+// another one may need. If the store cannot, the record expires.
+func (m *Manager) unshare(ctx context.Context, s *Session) {
+	if s.shared == nil || m.fleet.store.Delete(context.WithoutCancel(ctx), s.shared.key) != nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fleet.drop(s.shared.key)
+}
+
 // catalog is the fingerprint of the catalog that clients are told of now.
 func (m *Manager) catalog() string {
 	if m.opts.Catalog == nil {
@@ -298,7 +309,7 @@ func (m *Manager) attach(ctx context.Context, principal, id string, origin func(
 	}
 	s := &Session{
 		manager: m, id: id, nonce: nonce, principal: principal, context: r.Context, origin: origin(),
-		level: r.Level, declared: r.Declared, closed: make(chan struct{}), opened: r.Opened,
+		level: levelOf(r.Level), declared: r.Declared, closed: make(chan struct{}), opened: r.Opened,
 		shared: &sharedSession{key: r.Key, record: r, followAgain: make(chan struct{}, 1)},
 	}
 	for _, w := range r.Watched {

@@ -61,6 +61,9 @@ type Store struct {
 
 var _ session.Store = (*Store)(nil)
 
+// ChannelName is the kind of the channel between replicas.
+const ChannelName = "replicas"
+
 // Places are those of a store: the bucket of sessions, and the stream of what their streams carry.
 func Places(o Options) (state.BucketOptions, state.StreamOptions) {
 	defaults.Fill(&o.MaxBytes, defaults.StateMaxSessionBytes)
@@ -79,7 +82,7 @@ func New(c *state.Client, r Replicas, o Options) *Store {
 	sessions, events := Places(o)
 	return &Store{
 		opts: o, client: c, replicas: r, sessions: c.Bucket(sessions), events: c.Stream(events),
-		channel: c.Channel("replicas"),
+		channel: c.Channel(ChannelName),
 	}
 }
 

@@ -4,6 +4,7 @@ package state
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -31,13 +32,30 @@ type Channel struct {
 const answerKind = "/answer"
 
 // Channel declares a channel of the deployment for messages of a kind, such as "replicas".
-// It needs nothing made at the servers.
+// It needs nothing made at the servers, and [Client.Run] sees whether the account may use it.
 func (c *Client) Channel(kind string) *Channel {
 	n := &Channel{client: c, kind: kind, prefix: c.prefix() + kind + "."}
-	c.mu.Lock()
-	c.channels = append(c.channels, n)
-	c.mu.Unlock()
+	c.add(n)
 	return n
+}
+
+// ensure sends a message to nobody else, which has to come back.
+func (n *Channel) ensure(ctx context.Context, l *link) error {
+	ctx, cancel := context.WithTimeout(ctx, n.client.opts.Timeout)
+	defer cancel()
+	subject := n.prefix + "probe-" + rand.Text()
+	s, err := l.nc.SubscribeSync(subject)
+	if err != nil {
+		return err //nolint:wrapcheck // look joins it with others
+	}
+	defer func() { _ = s.Unsubscribe() }()
+	if err := l.nc.Publish(subject, nil); err != nil {
+		return err //nolint:wrapcheck // as above
+	}
+	if _, err := s.NextMsgWithContext(ctx); err != nil {
+		return fmt.Errorf("messages between replicas do not arrive: allow the account to publish on %s> and to subscribe to it: %w", n.prefix, err)
+	}
+	return nil
 }
 
 // Tell sends a message to all replicas, this one included. It does not know who gets it. The

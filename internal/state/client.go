@@ -29,8 +29,6 @@ type Client struct {
 	mu     sync.Mutex
 	link   *link
 	places []place
-	// channels are only counted: there is nothing to make.
-	channels []*Channel
 	// changed is closed, and another put into its place, whenever the link, its connection
 	// or a place changed.
 	changed chan struct{}
@@ -42,7 +40,7 @@ type Client struct {
 	looked int
 }
 
-// place is a bucket or a stream, as Run sees it.
+// place is a bucket, a stream or a channel, as Run sees it.
 type place interface {
 	// ensure makes or checks it. It returns whether it is another one than before.
 	ensure(ctx context.Context, l *link) error
@@ -241,14 +239,11 @@ func (c *Client) Health() Health {
 // Stats returns the counts of every bucket and stream.
 func (c *Client) Stats() []Stats {
 	c.mu.Lock()
-	places, channels := slices.Clone(c.places), slices.Clone(c.channels)
+	places := slices.Clone(c.places)
 	c.mu.Unlock()
-	out := make([]Stats, 0, len(places)+len(channels))
+	out := make([]Stats, 0, len(places))
 	for _, p := range places {
 		out = append(out, p.stats())
-	}
-	for _, n := range channels {
-		out = append(out, n.stats())
 	}
 	return out
 }

@@ -15,8 +15,9 @@ import (
 // Inspector shows operators what a deployment keeps in NATS. It makes no bucket and no stream, and writes nothing but
 // [Inspector.Remove]. Make one with [Inspect], and declare what a replica declares, with the same options.
 type Inspector struct {
-	client *Client
-	kinds  []inspected
+	client   *Client
+	kinds    []inspected
+	channels []*Channel
 }
 
 // inspected is a bucket or a stream that was declared.
@@ -56,6 +57,11 @@ func (i *Inspector) Once(o OnceOptions) { i.Bucket(o.bucket()) }
 func (i *Inspector) Stream(o StreamOptions) {
 	s := i.client.Stream(o)
 	i.kinds = append(i.kinds, inspected{home: &s.home, prefix: s.prefix, isLog: true})
+}
+
+// Channel declares a channel, as [Client.Channel] does for a replica.
+func (i *Inspector) Channel(kind string) {
+	i.channels = append(i.channels, i.client.Channel(kind))
 }
 
 // StreamInfo is a stream of JetStream as it is now.

@@ -57,7 +57,7 @@ const (
 	probeKey = "verify"
 )
 
-// Verify looks at everything that can be seen from here, and tells each finding. It changes nothing. It reports whether there is
+// Verify looks at everything that can be seen from here, and tells each finding. It changes nothing; it sends a message that no replica gets. It reports whether there is
 // no finding of LevelFail.
 func (i *Inspector) Verify(ctx context.Context, o VerifyOptions, tell func(Finding)) bool {
 	v := &verification{Inspector: i, opts: o, tell: tell, ok: true}
@@ -69,6 +69,11 @@ func (i *Inspector) Verify(ctx context.Context, o VerifyOptions, tell func(Findi
 			present = append(present, info)
 			v.permissions(ctx, k)
 			v.values(ctx, k)
+		}
+	}
+	for _, n := range v.channels {
+		if err := n.ensure(ctx, v.client.link); err != nil {
+			v.add(LevelFail, "allow the account to publish on "+n.prefix+"> and to subscribe to it", "%s: messages between replicas do not arrive", n.kind)
 		}
 	}
 	v.clocks(present)

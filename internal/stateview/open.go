@@ -8,6 +8,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 )
 
@@ -24,6 +25,7 @@ func Open(cfg *configv1.Config) (*state.Inspector, error) {
 	for _, k := range Kinds() {
 		k.declare(i, cfg)
 	}
+	i.Channel(sessionstore.ChannelName)
 	return i, nil
 }
 
