@@ -228,6 +228,8 @@ func taskError(ctx context.Context, err error) *errmap.Error {
 		return errmap.OverShare("this caller's tasks exceed its share (--max-tasks, --caller-share)")
 	case errors.Is(err, task.ErrClosed):
 		return unavailable("the sidecar is shutting down; try another replica")
+	case errors.Is(ctx.Err(), context.DeadlineExceeded): // that of the caller, who gives up on a slow store
+		return errmap.Wrap(errmap.Timeout, err)
 	case ctx.Err() != nil:
 		return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
 	case errors.Is(err, task.ErrUnavailable):
