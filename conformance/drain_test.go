@@ -28,9 +28,10 @@ func sleepCall(id string, d time.Duration) caller.Call {
 
 // TestSIGTERMDuringLoad ends the sidecar while every edge has calls in flight.
 // They are answered, later ones are refused, and the process exits with 0 before
-// its grace period is over.
+// its grace period is over. Other tests wait for it: an agent here gives up on its
+// calls when the stream of its session ends, so it must not read them seconds late
+// because thousands of callers share its process.
 func TestSIGTERMDuringLoad(t *testing.T) {
-	t.Parallel()
 	const (
 		perEdge = 4
 		nap     = 3 * time.Second
@@ -226,7 +227,7 @@ func TestAStreamOutlastsTheLastAnswer(t *testing.T) {
 	}()
 	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 	server.Signal(t, syscall.SIGTERM)
-	if last, end := <-answered, <-ended; end.Sub(last) < 100*time.Millisecond {
+	if last, end := <-answered, <-ended; end.Sub(last) < 500*time.Millisecond {
 		t.Errorf("the stream of the session ends %v after the last answer", end.Sub(last))
 	}
 	if code := server.Wait(t); code != 0 {

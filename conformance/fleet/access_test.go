@@ -72,7 +72,7 @@ func TestLeastPermissions(t *testing.T) {
 				"$JS.API.CONSUMER.DELETE.>", "$KV.outrigger_default_tasks.>", "$KV.outrigger_default_owners.>", "$JS.API.STREAM.CREATE.>",
 				"$KV.outrigger_default_sessions.>", "outrigger_default_streams.>", "outrigger_default_replicas.>", "_INBOX.>",
 			}},
-			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", "outrigger_default_replicas.>"}},
+			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", "outrigger_default_replicas.>", "outrigger_default_streams.>"}},
 		}}}
 	})
 	core, lines := observer.New(zapcore.WarnLevel)

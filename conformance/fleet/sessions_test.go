@@ -41,7 +41,11 @@ func startKeeper(t testing.TB, n *natsServer, sealer *seal.Sealer, o session.Opt
 	k := &keeper{}
 	var url string
 	k.wire, url = newWire(t, n.URL())
-	k.client = open(t, state.Options{URL: url, Sealer: sealer, Timeout: 500 * time.Millisecond})
+	within := 500 * time.Millisecond
+	if o.MaxStreams > 0 { // for thousands at a time
+		within = patience
+	}
+	k.client = open(t, state.Options{URL: url, Sealer: sealer, Timeout: within})
 	leases := taskstore.New(k.client, taskstore.Options{Lease: lease})
 	k.store = sessionstore.New(k.client, leases, sessionstore.Options{MaxBytes: 8 << 20, MaxEventBytes: 32 << 20, OnError: func(err error) { t.Error(err) }})
 	if w, ok := o.Store.(*waver); ok {

@@ -22,6 +22,28 @@ type waver struct {
 	// stored makes appends succeed and say that they did not; away makes them fail.
 	// deaf: no message reaches another replica.
 	stored, away, deaf atomic.Bool
+	// held keeps messages to other replicas back until it is closed; deleted is called before a deletion is answered.
+	held    chan struct{}
+	deleted func()
+}
+
+func (w *waver) Tell(ctx context.Context, m session.Message) error {
+	if w.held == nil {
+		return w.Store.Tell(ctx, m)
+	}
+	go func() {
+		<-w.held
+		_ = w.Store.Tell(context.WithoutCancel(ctx), m)
+	}()
+	return nil
+}
+
+func (w *waver) Delete(ctx context.Context, key string) error {
+	err := w.Store.Delete(ctx, key)
+	if w.deleted != nil {
+		w.deleted()
+	}
+	return err
 }
 
 func (w *waver) Ask(ctx context.Context, replica string, m session.Message) (bool, error) {

@@ -39,8 +39,13 @@ const lingering = 250 * time.Millisecond
 
 // lastWords is how long the streams of sessions outlast the last answer. A client
 // reads the two from different connections, and some give up on every call of a
-// session whose stream has ended, also on one whose answer has just arrived.
-const lastWords = 250 * time.Millisecond
+// session whose stream has ended, also on one whose answer has just arrived. A
+// busy client may need a second to read it. Nobody waits that long for a drain that
+// found nothing in flight.
+const (
+	lastWords     = time.Second
+	lastWordsIdle = 250 * time.Millisecond
+)
 
 // afterGrace is how long a drain may take beyond its grace period to write the last
 // answers and to end connections.
@@ -53,6 +58,10 @@ func (a *App) drain(why string) {
 	a.drainBegan.Store(time.Now().UnixNano())
 	a.life.Drain(why)
 	a.auditDrain()
+	words := lastWordsIdle
+	if a.bridge.Flights().InFlight() > 0 || a.answering.now.Load() > 0 {
+		words = lastWords
+	}
 	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()
 	if a.opts.Narrator != nil {
 		a.opts.Narrator.Draining(a.bridge.Flights().InFlight(), grace)
@@ -71,8 +80,11 @@ func (a *App) drain(why string) {
 	a.watches.Close()
 	// What has ended, or was cut off, is still being written.
 	a.answering.wait(end)
-	if a.sessions.Stats().Sessions > 0 {
-		time.Sleep(lastWords)
+	if a.sessions.Stats().Held > 0 {
+		select {
+		case <-time.After(words):
+		case <-end.Done():
+		}
 	}
 	a.sessions.Close()
 	a.feed.Close()

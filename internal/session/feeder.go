@@ -49,10 +49,10 @@ func (s *Session) resumeStored(ctx context.Context, name string, seen uint64) (*
 	if !isStreamName(name) || seen == 0 {
 		return nil, ErrLost
 	}
-	store, key := s.manager.fleet.store, s.shared.key
 	if isMainName(name) {
 		return s.resumeMain(ctx, name, seen)
 	}
+	store, key, now := s.manager.fleet.store, s.shared.key, time.Now()
 	last, err := store.Last(ctx, key, name)
 	switch {
 	case err != nil:
@@ -78,13 +78,14 @@ func (s *Session) resumeStored(ctx context.Context, name string, seen uint64) (*
 	}
 	// The connection before may be dead without notice; if it is not, it must not get the
 	// same events. An error is that of a store that is away: then nobody reads here either.
-	s.movedHere(ctx, name, st)
+	s.movedHere(ctx, name, st, now)
 	return reader, nil
 }
 
 // movedHere tells all replicas that the client reads a stream here, with another one of its
-// connections than before; fed is nil where the stream is that of this replica.
-func (s *Session) movedHere(ctx context.Context, name string, fed *Stream) {
+// connections than before, which began at a time; fed is nil where the stream is that of this
+// replica.
+func (s *Session) movedHere(ctx context.Context, name string, fed *Stream, began time.Time) {
 	s.mu.Lock()
 	before := s.fed[name]
 	switch {
@@ -100,7 +101,7 @@ func (s *Session) movedHere(ctx context.Context, name string, fed *Stream) {
 		before.take()
 	}
 	store := s.manager.fleet.store
-	_ = store.Tell(ctx, Message{Key: s.shared.key, Moved: &Moved{Stream: name, To: store.Self()}})
+	_ = store.Tell(ctx, Message{Key: s.shared.key, Moved: &Moved{Stream: name, To: store.Self(), At: began}})
 }
 
 // unfed forgets a stream that is not fed any more.

@@ -270,11 +270,7 @@ func (m *Manager) End(ctx context.Context, principal, id string) error {
 	s := m.byID[id]
 	m.mu.Unlock()
 	if s != nil && s.principal == principal && s.shared != nil {
-		if err := m.fleet.store.Delete(ctx, s.shared.key); err != nil {
-			return err
-		}
-		m.left(s.shared.key, Requested, true)
-		return nil
+		return m.delete(ctx, s.shared.key, Requested)
 	}
 	s = m.remove(principal, id)
 	if s == nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
@@ -29,6 +30,7 @@ type Reader struct {
 	// holds: the event before next was given to the connection last.
 	holds bool
 	taken bool
+	began time.Time
 	news  chan struct{}
 }
 
@@ -68,10 +70,11 @@ func (s *Session) Resume(ctx context.Context, eventID string) (*Reader, error) {
 	s.mu.Lock()
 	st := s.streams[name]
 	s.mu.Unlock()
+	now := time.Now()
 	if st != nil && eventID == name+"-"+strconv.FormatUint(seen, 10) {
 		if r := st.resume(seen); r != nil {
 			if s.shared != nil {
-				s.movedHere(ctx, name, nil)
+				s.movedHere(ctx, name, nil, now)
 			}
 			return r, nil
 		}
@@ -96,7 +99,7 @@ func (st *Stream) resume(seen uint64) *Reader {
 
 // read makes the newest reader; st.mu is held.
 func (st *Stream) read(from uint64) *Reader {
-	r := &Reader{stream: st, next: from, news: make(chan struct{}, 1)}
+	r := &Reader{stream: st, next: from, news: make(chan struct{}, 1), began: time.Now()}
 	if old := st.reader; old != nil {
 		old.taken = true
 		st.wake()

@@ -304,7 +304,7 @@ func (s *Session) moved(to Moved) {
 	s.mu.Unlock()
 	for _, st := range here {
 		if st != nil {
-			st.take()
+			st.takeBefore(to.At)
 		}
 	}
 }

@@ -53,6 +53,9 @@ type fleet struct {
 	owed  map[*Stream]struct{}
 	// wake has Run look at them.
 	wake chan struct{}
+	// ending are the sessions that this replica deletes now, and why: it may hear of the end of
+	// one before the store has answered it.
+	ending map[string]Reason
 }
 
 // known is what a replica knows of a session that may be anywhere.
@@ -69,6 +72,7 @@ func newFleet(s Store) *fleet {
 	return &fleet{
 		store: s, known: map[string]*known{}, callers: map[string]int{}, attached: map[string]*Session{},
 		dirty: map[*Session]struct{}{}, owed: map[*Stream]struct{}{}, wake: make(chan struct{}, 1),
+		ending: map[string]Reason{},
 	}
 }
 
@@ -144,11 +148,7 @@ func (m *Manager) makeSharedRoom(ctx context.Context, principal string) error {
 				return ErrFull
 			}
 		}
-		if err := m.fleet.store.Delete(ctx, key); err != nil {
-			return err
-		}
-		m.left(key, Evicted, true)
-		return nil
+		return m.delete(ctx, key, Evicted)
 	}
 }
 
@@ -254,39 +254,6 @@ func (f *fleet) drop(key string) *known {
 		delete(f.callers, k.principal)
 	}
 	return k
-}
-
-// left ends a session that is gone from the store. Only one replica tells of it: the one
-// that ended it, or wrote it last.
-func (m *Manager) left(key string, why Reason, mine bool) {
-	m.mu.Lock()
-	k, s := m.fleet.drop(key), m.fleet.attached[key]
-	if s != nil {
-		m.forget(s)
-	}
-	mine = k != nil && (mine || why == Expired && k.writtenBy == m.fleet.store.Self())
-	switch {
-	case mine && why == Expired:
-		m.expired++
-	case mine && why == Evicted:
-		m.evicted++
-	}
-	m.mu.Unlock()
-	m.cut(s)
-	if mine && m.opts.Ended != nil {
-		m.opts.Ended(Ended{Version: k.version, Principal: k.principal, Why: why, Took: time.Since(k.opened)})
-	}
-}
-
-// cut ends what this replica has of a session.
-func (m *Manager) cut(s *Session) {
-	if s == nil {
-		return
-	}
-	s.close()
-	if m.opts.Cut != nil {
-		m.opts.Cut(s.origin)
-	}
 }
 
 // attach gets a session of another replica, or of an earlier process, into memory, and

@@ -182,4 +182,8 @@ type Cancel struct {
 }
 
 // Moved says that a client reads a stream at another replica from now on.
-type Moved struct{ Stream, To string }
+type Moved struct {
+	Stream, To string
+	// At is when it began to, by the clock of that replica. The message does not concern who reads since then.
+	At time.Time
+}

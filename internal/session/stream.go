@@ -365,6 +365,17 @@ func (st *Stream) take() {
 	}
 }
 
+// takeBefore is take, unless the reader began later than another one at another replica, whose
+// message was on its way. It always takes where that time is unknown.
+func (st *Stream) takeBefore(at time.Time) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if r := st.reader; r != nil && (at.IsZero() || r.began.Before(at)) {
+		r.taken = true
+		st.wake()
+	}
+}
+
 // wake tells the reader that there is something new; st.mu is held.
 func (st *Stream) wake() {
 	if st.reader == nil {

@@ -87,7 +87,7 @@ func encodeMessage(m *session.Message) ([]byte, error) {
 	case m.MayEnd:
 		out.Kind = &statev1.ReplicaMessage_MayEnd{MayEnd: &statev1.MayEnd{}}
 	case m.Moved != nil:
-		out.Kind = &statev1.ReplicaMessage_Moved{Moved: &statev1.StreamMoved{Stream: m.Moved.Stream, To: m.Moved.To}}
+		out.Kind = &statev1.ReplicaMessage_Moved{Moved: &statev1.StreamMoved{Stream: m.Moved.Stream, To: m.Moved.To, At: timestamppb.New(m.Moved.At)}}
 	}
 	value, err := proto.Marshal(out)
 	if err != nil {
@@ -114,6 +114,9 @@ func decodeMessage(value []byte) (session.Message, error) {
 		m.MayEnd = true
 	case *statev1.ReplicaMessage_Moved:
 		m.Moved = &session.Moved{Stream: kind.Moved.GetStream(), To: kind.Moved.GetTo()}
+		if at := kind.Moved.GetAt(); at.IsValid() {
+			m.Moved.At = at.AsTime()
+		}
 	}
 	return m, nil
 }

@@ -78,11 +78,12 @@ func TestRecordsStayReadable(t *testing.T) {
 		}
 	}
 	for name, m := range map[string]session.Message{
-		"answer": {Key: "k", Answer: &session.Answer{ID: "ask-aa-1-1", Result: []byte("{}"), IsError: true, Failed: "no"}},
-		"cancel": {Key: "k", Cancel: &session.Cancel{RequestID: []byte("7"), Reason: "enough"}},
-		"moved":  {Key: "k", Moved: &session.Moved{Stream: "0011", To: "bb"}},
-		"mayend": {Key: "k", MayEnd: true},
-		"other":  {Key: "k"},
+		"answer":   {Key: "k", Answer: &session.Answer{ID: "ask-aa-1-1", Result: []byte("{}"), IsError: true, Failed: "no"}},
+		"cancel":   {Key: "k", Cancel: &session.Cancel{RequestID: []byte("7"), Reason: "enough"}},
+		"moved":    {Key: "k", Moved: &session.Moved{Stream: "0011", To: "bb"}},
+		"moved_at": {Key: "k", Moved: &session.Moved{Stream: "0011", To: "bb", At: time.Unix(1_800_000_000, 5).UTC()}},
+		"mayend":   {Key: "k", MayEnd: true},
+		"other":    {Key: "k"},
 	} {
 		if now, err = encodeMessage(&m); err != nil {
 			t.Fatal(err)

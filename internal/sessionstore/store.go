@@ -168,7 +168,7 @@ func (s *Store) Last(ctx context.Context, key, stream string) (session.StoredEve
 // Follow implements [session.Store].
 func (s *Store) Follow(ctx context.Context, key, stream string, from uint64, f func(session.StoredEvent) error) (uint64, error) {
 	var parts parts
-	next, err := s.events.Read(ctx, subject(key, stream), from, func(m state.Message) error {
+	next, err := s.events.Follow(ctx, subject(key, stream), from, func(m state.Message) error {
 		e, more, err := decodeEvent(m.Data, m.Sequence)
 		if err != nil {
 			return err

@@ -61,6 +61,7 @@ func (i *Inspector) Scan(ctx context.Context, kind string, f func(Item) bool) (l
 	if err != nil {
 		return 0, i.refused(ctx, err)
 	}
+	defer i.client.link.forget(consumer)
 	defer messages.Stop()
 	for {
 		next, stop := context.WithTimeout(ctx, i.client.opts.Timeout)

@@ -5,8 +5,16 @@ package state
 import (
 	"context"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// forget has the server delete a consumer, and does not wait for it.
+func (l *link) forget(consumer jetstream.Consumer) {
+	if info := consumer.CachedInfo(); info != nil {
+		_ = l.nc.PublishRequest("$JS.API.CONSUMER.DELETE."+info.Stream+"."+info.Name, nats.NewInbox(), nil) // else it expires
+	}
+}
 
 // received is what a consumer got.
 type received struct {
@@ -16,10 +24,12 @@ type received struct {
 
 // receive hands over the messages of an ordered consumer until ctx ends or an error came, and stops it then. The consumer may be
 // making itself anew when ctx ends. That takes up to ten seconds without NATS, and hears of no context: this goroutine waits for
-// it, and nobody else. It ends at the latest with the connection.
-func receive(ctx context.Context, messages jetstream.MessagesContext) <-chan received {
+// it, and nobody else. It ends at the latest with the connection. Then it deletes the consumer: the server would remember it for
+// a minute ([watchForgotten]), and takes some hundred for a stream.
+func receive(ctx context.Context, l *link, consumer jetstream.Consumer, messages jetstream.MessagesContext) <-chan received {
 	out := make(chan received)
 	go func() {
+		defer l.forget(consumer)
 		defer messages.Stop()
 		for {
 			m, err := messages.Next(jetstream.NextContext(ctx))

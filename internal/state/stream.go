@@ -189,7 +189,8 @@ func (s *Stream) Append(ctx context.Context, subject string, data []byte, o Appe
 // Read calls f with the messages of a subject, which may end in a wildcard ">", from a
 // sequence on, in their order, until ctx ends, f returns an error, or NATS is away. It
 // returns that error, or the sequence after the last message with the cause of ctx or
-// [ErrUnavailable], so that a reader can go on there.
+// [ErrUnavailable], so that a reader can go on there. It needs a consumer at the servers, which
+// take some hundred: [Stream.Follow] needs none.
 func (s *Stream) Read(ctx context.Context, subject string, from uint64, f func(Message) error) (next uint64, err error) {
 	next = max(from, 1)
 	at, changed := s.here()
@@ -218,7 +219,7 @@ func (s *Stream) Read(ctx context.Context, subject string, from uint64, f func(M
 	if err != nil {
 		return next, s.away(ctx, err)
 	}
-	arriving := receive(reading, messages)
+	arriving := receive(reading, at.link, consumer, messages)
 	for {
 		m, err := nextOf(reading, arriving)
 		if err != nil {

@@ -105,7 +105,7 @@ func (b *Bucket) follow(ctx context.Context, at *found, changed <-chan struct{},
 		b.broken(ctx, err)
 		return
 	}
-	arriving := receive(ctx, messages)
+	arriving := receive(ctx, at.link, consumer, messages)
 	if info := consumer.CachedInfo(); info != nil && info.NumPending == 0 {
 		c.load(w)
 	}

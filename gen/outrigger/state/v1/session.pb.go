@@ -586,7 +586,9 @@ type StreamMoved struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Stream string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
 	// The replica that reads it now.
-	To            string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	// When that began: a client that came back since then reads on. Without it, nobody does.
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -633,6 +635,13 @@ func (x *StreamMoved) GetTo() string {
 		return x.To
 	}
 	return ""
+}
+
+func (x *StreamMoved) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
 }
 
 // MayEnd asks whether a session is not in use where it was used last.
@@ -769,10 +778,11 @@ const file_outrigger_state_v1_session_proto_rawDesc = "" +
 	"\fClientCancel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"5\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"a\n" +
 	"\vStreamMoved\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\"\b\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\b\n" +
 	"\x06MayEnd\"/\n" +
 	"\rReplicaAnswer\x12\x1e\n" +
 	"\n" +
@@ -816,11 +826,12 @@ var file_outrigger_state_v1_session_proto_depIdxs = []int32{
 	5,  // 5: outrigger.state.v1.ReplicaMessage.cancel:type_name -> outrigger.state.v1.ClientCancel
 	6,  // 6: outrigger.state.v1.ReplicaMessage.moved:type_name -> outrigger.state.v1.StreamMoved
 	7,  // 7: outrigger.state.v1.ReplicaMessage.may_end:type_name -> outrigger.state.v1.MayEnd
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	10, // 8: outrigger.state.v1.StreamMoved.at:type_name -> google.protobuf.Timestamp
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_state_v1_session_proto_init() }

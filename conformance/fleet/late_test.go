@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/session"
+)
+
+// TestALateWordOfAnotherReader: a client read its stream at another replica and has come back when this one hears of it.
+func TestALateWordOfAnotherReader(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a := startKeeper(t, n, sealer, session.Options{})
+	w := &waver{held: make(chan struct{})}
+	b := startKeeper(t, n, sealer, session.Options{Store: w})
+	s := a.open(t)
+	st := s.NewStreamFor(aCall, true)
+	old := st.Read()
+	first := poll(t, old)
+	there := b.use(t, s.ID())
+	defer there.Release()
+	if _, err := there.Resume(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	back, err := s.Resume(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	close(w.held)
+	// A later word arrives after the late one.
+	again := s.NewStreamFor(aCall, true)
+	reader := again.Read()
+	if _, err := there.Resume(t.Context(), poll(t, reader)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the later word arrives", func() bool {
+		_, _, err := reader.Poll()
+		return errors.Is(err, session.ErrTaken)
+	})
+	if err := st.Finish([]byte("the answer")); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := back.Next(t.Context()); err != nil || string(e.Message) != "the answer" {
+		t.Errorf("who came back gets %q, %v", e.Message, err)
+	}
+}
+
+// TestAnEndIsToldOnce: a replica hears of the end of a session before the store has answered its deletion.
+func TestAnEndIsToldOnce(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	w := &waver{}
+	k := startKeeper(t, n, sealer, session.Options{Store: w, Max: 1})
+	w.deleted = func() {
+		await(t, "the end is heard of", func() bool { return k.Stats().Sessions == 0 })
+	}
+	k.open(t).Release()
+	s := k.open(t)
+	if err := k.End(t.Context(), "alice", s.ID()); err != nil {
+		t.Fatal(err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var why []session.Reason
+	for _, e := range k.ended {
+		why = append(why, e.Why)
+	}
+	if want := []session.Reason{session.Evicted, session.Requested}; !slices.Equal(why, want) {
+		t.Errorf("told %v, want %v", why, want)
+	}
+	if got := k.Stats(); got.Evicted != 1 {
+		t.Errorf("%+v", got)
+	}
+}
