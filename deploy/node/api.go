@@ -59,7 +59,7 @@ func (n *Node) startAPI(ctx context.Context, o Options) error {
 		}
 	}
 	d, err := n.start("kube-apiserver", o.APIServer, "--etcd-servers", etcdURL, "--cert-dir", folder,
-		"--bind-address", "127.0.0.1", "--secure-port", apiPort, "--advertise-address", nodeAddress, "--endpoint-reconciler-type", "none",
+		"--bind-address", "127.0.0.1", "--secure-port", apiPort, "--advertise-address", Address, "--endpoint-reconciler-type", "none",
 		"--service-cluster-ip-range", "10.96.0.0/24", "--authorization-mode", "AlwaysAllow", "--token-auth-file", tokenFile,
 		"--service-account-issuer", "https://node", "--service-account-key-file", keyFile, "--service-account-signing-key-file", keyFile)
 	if err != nil {
@@ -71,6 +71,10 @@ func (n *Node) startAPI(ctx context.Context, o Options) error {
 	}}}
 	return d.await(ctx, startTimeout, func(ctx context.Context) error { return n.api.Get(ctx, "/readyz", nil) })
 }
+
+// Credentials returns the URL of the API server and the token of its
+// administrator.
+func (a *API) Credentials() (url, token string) { return apiURL, a.token }
 
 // Get reads an object into into, which may be nil.
 func (a *API) Get(ctx context.Context, path string, into any) error {
@@ -99,6 +103,23 @@ func (a *API) Apply(ctx context.Context, path string, object any, dryRun bool) (
 	}
 	header, err := a.do(ctx, http.MethodPatch, path, object, nil)
 	return header["Warning"], err
+}
+
+// check asks another program of the node how it is.
+func (a *API) check(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := a.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return &StatusError{Code: res.StatusCode, Message: "not healthy"}
+	}
+	return nil
 }
 
 func (a *API) do(ctx context.Context, method, path string, object, into any) (http.Header, error) {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// KubernetesVersion is what the kubelet and the API server are built from; it is
+// KubernetesVersion is what the programs of Kubernetes are built from; it is
 // the version in kubernetes/go.mod.
 const KubernetesVersion = "v1.34.4"
 
@@ -60,29 +60,40 @@ func Cache() (string, error) {
 	return filepath.Join(base, "outrigger-k8s", KubernetesVersion), nil
 }
 
-// Binaries returns the paths of kubelet and kube-apiserver, and builds what the
+// Kubernetes are the paths of its programs.
+type Kubernetes struct {
+	Kubelet, APIServer string
+	// ControllerManager and Scheduler are for [Node.StartControllers].
+	ControllerManager, Scheduler string
+}
+
+// Binaries returns the paths of the programs of Kubernetes, and builds what the
 // cache does not have, from the module in the folder source. It runs at the
 // lowest priority: nothing waits for it more than for anything else.
-func Binaries(ctx context.Context, source string) (kubelet, apiserver string, err error) {
+func Binaries(ctx context.Context, source string) (Kubernetes, error) {
 	cache, err := Cache()
 	if err != nil {
-		return "", "", err
+		return Kubernetes{}, err
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil { //nolint:gosec // binaries are for everybody to run
-		return "", "", fmt.Errorf("cache: %w", err)
+		return Kubernetes{}, fmt.Errorf("cache: %w", err)
 	}
-	for _, name := range []string{"kubelet", "kube-apiserver"} {
-		path := filepath.Join(cache, name)
-		if _, err := os.Stat(path); err == nil {
+	var k Kubernetes
+	for _, program := range []struct {
+		name string
+		path *string
+	}{{"kubelet", &k.Kubelet}, {"kube-apiserver", &k.APIServer}, {"kube-controller-manager", &k.ControllerManager}, {"kube-scheduler", &k.Scheduler}} {
+		*program.path = filepath.Join(cache, program.name)
+		if _, err := os.Stat(*program.path); err == nil {
 			continue
 		} else if !errors.Is(err, os.ErrNotExist) {
-			return "", "", fmt.Errorf("cache: %w", err)
+			return Kubernetes{}, fmt.Errorf("cache: %w", err)
 		}
-		if err := compile(ctx, source, name, path); err != nil {
-			return "", "", err
+		if err := compile(ctx, source, program.name, *program.path); err != nil {
+			return Kubernetes{}, err
 		}
 	}
-	return filepath.Join(cache, "kubelet"), filepath.Join(cache, "kube-apiserver"), nil
+	return k, nil
 }
 
 func compile(ctx context.Context, source, name, out string) error {

@@ -20,9 +20,11 @@ const (
 	// Name is the node's.
 	Name = "node"
 
+	// Address is where pods reach what runs beside them.
+	Address = "10.88.7.1"
+
 	bridgeName   = "ot0"
 	podNetwork   = "10.88.7.0/24"
-	nodeAddress  = "10.88.7.1"
 	etcdURL      = "http://127.0.0.1:2379"
 	etcdPeerURL  = "http://127.0.0.1:2380"
 	apiPort      = "6443"
@@ -39,8 +41,7 @@ const startTimeout = 3 * time.Minute
 
 // Options are what a node is made of.
 type Options struct {
-	// Kubelet and APIServer are the paths of the binaries.
-	Kubelet, APIServer string
+	Kubernetes
 	// Archives are OCI archives with the images of pods, and with PauseImage.
 	Archives []string
 }
@@ -97,7 +98,7 @@ func (n *Node) prepare(context.Context, Options) error {
 	// The kubelet wants an address that is there before the first pod; the plugin finds the bridge and uses it.
 	for _, args := range [][]string{
 		{"link", "add", bridgeName, "type", "bridge"},
-		{"address", "add", nodeAddress + "/24", "dev", bridgeName},
+		{"address", "add", Address + "/24", "dev", bridgeName},
 		{"link", "set", bridgeName, "up"},
 		{"route", "add", "default", "dev", bridgeName}, // leads nowhere; some code asks whether there is one
 	} {
@@ -165,7 +166,7 @@ func (n *Node) startKubelet(ctx context.Context, o Options) error {
 		return err
 	}
 	d, err := n.start("kubelet", o.Kubelet, "--config", config, "--kubeconfig", n.kubeconfig(), "--root-dir", filepath.Join(n.state, "kubelet"),
-		"--hostname-override", Name, "--node-ip", nodeAddress, "--v", "2")
+		"--hostname-override", Name, "--node-ip", Address, "--v", "2")
 	if err != nil {
 		return err
 	}

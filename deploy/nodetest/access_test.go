@@ -28,7 +28,9 @@ func makeAccess(t *testing.T, n *node.Node) {
 	_, _ = rand.Read(key) // it never fails
 	for name, data := range map[string]map[string]any{
 		"outrigger-callers": {"callers.yaml": callers},
-		"outrigger-state":   {"state.key": base64.StdEncoding.EncodeToString(key) + "\n"},
+		// What runs with it reaches servers that ask for no key.
+		"outrigger-nats":  {"user.nk": "not used\n"},
+		"outrigger-state": {"state.key": base64.StdEncoding.EncodeToString(key) + "\n"},
 	} {
 		apply(t, n, object{
 			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name, "namespace": namespace}, "stringData": data,

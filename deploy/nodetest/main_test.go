@@ -35,8 +35,10 @@ const preparedVariable = "OUTRIGGER_NODE_PREPARED"
 
 // prepared is what the tests need inside.
 type prepared struct {
-	Kubelet, APIServer string
-	Archives           []string
+	node.Kubernetes
+	Archives []string
+	// Rollout is the binary of the tests of replicas, and Robustness the folder of their package.
+	Rollout, Robustness string
 	// Definitions are folders with the custom resource definitions of others.
 	Definitions []string
 }
@@ -80,7 +82,7 @@ func outside() (int, error) {
 	}
 	var p prepared
 	var err error
-	if p.Kubelet, p.APIServer, err = node.Binaries(ctx, filepath.Join("..", "node", "kubernetes")); err != nil {
+	if p.Kubernetes, err = node.Binaries(ctx, filepath.Join("..", "node", "kubernetes")); err != nil {
 		return 1, err
 	}
 	for module, folder := range definitions() {
@@ -96,6 +98,9 @@ func outside() (int, error) {
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	if p.Archives, err = archives(ctx, work); err != nil {
+		return 1, err
+	}
+	if err := p.buildRollout(ctx, work); err != nil {
 		return 1, err
 	}
 	text, err := json.Marshal(p)
@@ -136,13 +141,9 @@ func archives(ctx context.Context, work string) ([]string, error) {
 }
 
 // setup starts the node, and makes the namespaces that the tests use.
-func setup(t *testing.T) *node.Node {
+func setup(t *testing.T, p prepared) *node.Node {
 	t.Helper()
-	var p prepared
-	if err := json.Unmarshal([]byte(os.Getenv(preparedVariable)), &p); err != nil {
-		t.Fatal(err)
-	}
-	n, err := node.Start(t.Context(), node.Options{Kubelet: p.Kubelet, APIServer: p.APIServer, Archives: p.Archives})
+	n, err := node.Start(t.Context(), node.Options{Kubernetes: p.Kubernetes, Archives: p.Archives})
 	if err != nil {
 		t.Fatal(err)
 	}

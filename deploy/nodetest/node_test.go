@@ -5,6 +5,7 @@
 package nodetest
 
 import (
+	"encoding/json"
 	"os"
 	"testing"
 )
@@ -14,7 +15,11 @@ func TestNode(t *testing.T) {
 	if os.Getenv("OUTRIGGER_K8S_TEST") != "1" {
 		t.Skip("takes root and minutes; `make k8s-test` runs it")
 	}
-	n := setup(t)
+	var p prepared
+	if err := json.Unmarshal([]byte(os.Getenv(preparedVariable)), &p); err != nil {
+		t.Fatal(err)
+	}
+	n := setup(t, p)
 	r := newResult()
 	makeNamespace(t, n)
 	makeAccess(t, n)
@@ -25,6 +30,7 @@ func TestNode(t *testing.T) {
 	t.Run("variants", func(t *testing.T) { testVariants(t, n, r) })
 	t.Run("kill of the sidecar", func(t *testing.T) { testKill(t, n, r) })
 	t.Run("deletion under load", func(t *testing.T) { testDeletion(t, n, r) })
+	t.Run("rolling update", func(t *testing.T) { testRollout(t, n, p, r) })
 	if *document != "" && !t.Failed() {
 		r.write(t, *document)
 	}

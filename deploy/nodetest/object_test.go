@@ -54,7 +54,7 @@ func (o object) at(path ...string) any {
 func plurals() map[string]string {
 	return map[string]string{
 		"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "Secret": "secrets", "Service": "services",
-		"Pod": "pods", "Deployment": "deployments", "PodDisruptionBudget": "poddisruptionbudgets", "NetworkPolicy": "networkpolicies",
+		"Pod": "pods", "Deployment": "deployments", "StatefulSet": "statefulsets", "PodDisruptionBudget": "poddisruptionbudgets", "NetworkPolicy": "networkpolicies",
 		"PodMonitor": "podmonitors", "HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "CustomResourceDefinition": "customresourcedefinitions",
 	}
 }

@@ -30,6 +30,8 @@ type result struct {
 	requests, refused, unsent int
 	executions                []int
 	drain, appTold, deletion  time.Duration
+
+	rollout string
 }
 
 func newResult() *result { return &result{executions: make([]int, 2)} }
@@ -55,6 +57,7 @@ func (r *result) write(t *testing.T, path string) {
 		{fmt.Sprintf("deletion under load (%d callers, 4 edges)", loadCallers), fmt.Sprintf("%d requests, each executed once (%d by the deleted pod, %d by the other) and answered once, with its own result; %d rejected with a retry hint, %d found no listener; none lost, crossed or repeated",
 			r.requests, r.executions[0], r.executions[1], r.refused, r.unsent)},
 		{"shutdown order", fmt.Sprintf("drain finished in %v, app got SIGTERM %v later, pod gone %v after its deletion; both containers exited with 0", round(r.drain), round(r.appTold), round(r.deletion))},
+		{"two rolling updates of three replicas that share state, clients of every revision", r.rollout},
 	}
 	var b strings.Builder
 	b.WriteString("<!-- Written by `make k8s-test`. Do not edit. -->\n\n# The manifests on a real node\n\n")
@@ -64,7 +67,8 @@ func (r *result) write(t *testing.T, path string) {
 	for _, row := range rows {
 		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
 	}
-	b.WriteString("\nThere is no scheduler and no controller manager: the test creates the pods of the Deployments itself and sets their node.\n" +
+	b.WriteString("\nThe rolling updates are those of the Deployment's controller. For all other tests there is no scheduler and no controller manager: the test creates\n" +
+		"the pods of the Deployments itself and sets their node. NATS runs beside the node, as three processes.\n" +
 		"The API server validates NetworkPolicy, PodDisruptionBudget, PodMonitor, HTTPRoute and GRPCRoute against their definitions; nothing enforces them.\n")
 	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)

@@ -103,14 +103,26 @@ func (c *Client) Bucket(o BucketOptions) *Bucket {
 func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
 	var e Entry
 	err := b.checked(ctx, key, OpGet, func(ctx context.Context, l *link, s jetstream.Stream) error {
-		return b.believed(ctx, l, s, func() error {
-			var err error
-			e, err = b.get(ctx, s, key)
-			if err == nil && e.Gone {
-				return ErrNotFound
+		for {
+			err := b.believed(ctx, l, s, func() error {
+				var err error
+				e, err = b.get(ctx, s, key)
+				if err == nil && e.Gone {
+					return ErrNotFound
+				}
+				return err
+			})
+			if !errors.Is(err, ErrNotFound) || e.Gone {
+				return err
 			}
-			return err
-		})
+			exists, unsure := b.exists(ctx, l, s, key)
+			switch {
+			case unsure != nil:
+				return unsure
+			case !exists:
+				return err
+			}
+		}
 	})
 	if err != nil {
 		return Entry{}, err
@@ -224,16 +236,20 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 
 // purge writes the end of a key, whether it exists or not.
 func (b *Bucket) purge(ctx context.Context, l *link, key string, options ...jetstream.PublishOpt) error {
-	return b.home.purge(ctx, l, b.prefix+key, options...)
+	_, err := b.home.purge(ctx, l, b.prefix+key, options...)
+	return err
 }
 
-// purge writes the end of what is stored at a subject.
-func (h *home) purge(ctx context.Context, l *link, subject string, options ...jetstream.PublishOpt) error {
+// purge writes the end of what is stored at a subject, and returns the sequence of that.
+func (h *home) purge(ctx context.Context, l *link, subject string, options ...jetstream.PublishOpt) (uint64, error) {
 	options = append(options, jetstream.WithMsgTTL(markerTTL), jetstream.WithExpectStream(h.config.Name))
-	_, err := l.js.PublishMsg(ctx, &nats.Msg{
+	ack, err := l.js.PublishMsg(ctx, &nats.Msg{
 		Subject: subject, Header: nats.Header{headerOperation: {operationPurge}, headerRollup: {rollupSubject}},
 	}, options...)
-	return err //nolint:wrapcheck // do sorts it
+	if err != nil {
+		return 0, err //nolint:wrapcheck // do sorts it
+	}
+	return ack.Sequence, nil
 }
 
 // checked runs an operation on a key.

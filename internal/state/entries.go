@@ -172,7 +172,7 @@ func (i *Inspector) Remove(ctx context.Context, kind, key string, revision uint6
 	}
 	within, cancel := context.WithTimeout(ctx, i.client.opts.Timeout)
 	defer cancel()
-	if err := k.purge(within, i.client.link, k.prefix+key, jetstream.WithExpectLastSequencePerSubject(revision)); err != nil {
+	if _, err := k.purge(within, i.client.link, k.prefix+key, jetstream.WithExpectLastSequencePerSubject(revision)); err != nil {
 		return i.refused(ctx, err)
 	}
 	return nil

@@ -32,6 +32,17 @@ type fresh struct {
 	since time.Time
 	// asking is closed when the write that is on its way has been answered; nil without one.
 	asking chan struct{}
+
+	// next is the write that those wait for who look for what is not there; isWriting while there may be one.
+	next      *barrier
+	isWriting bool
+}
+
+// barrier is a write behind which everything is that was acknowledged before it began.
+type barrier struct {
+	done     chan struct{} // closed when it has been answered
+	sequence uint64
+	err      error
 }
 
 // connection is a connection to one server: another one may be cut off together with a leader of its own.
@@ -116,6 +127,80 @@ func (b *Bucket) confirm(ctx context.Context, l *link) {
 	close(f.asking)
 	f.asking = nil
 	f.mu.Unlock()
+}
+
+// staleAgain is the pause before a server that is behind is asked again.
+const staleAgain = 20 * time.Millisecond
+
+// exists reports whether a key has a value or the end of one, by the word of a server that knows of everything that was acknowledged
+// before. Where reads are believed because a majority follows a leader, a former one may have answered instead, which was stopped,
+// goes on, and has not heard of its successor. What it has of a key was true once; that it has nothing may never have been. The
+// error is classified.
+func (b *Bucket) exists(ctx context.Context, l *link, s jetstream.Stream, key string) (bool, error) {
+	if s.CachedInfo().Config.Replicas <= 1 {
+		return false, nil
+	}
+	least, err := b.fresh.behind(ctx, func() (uint64, error) {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.client.opts.Timeout)
+		defer cancel()
+		sequence, err := b.home.purge(within, l, b.prefix+freshPrefix+b.client.id)
+		return sequence, classify(within, err)
+	})
+	if errors.Is(err, ErrFull) { // as in confirm
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for {
+		info, err := s.Info(ctx, jetstream.WithSubjectFilter(b.prefix+key))
+		if err != nil {
+			return false, classify(ctx, err)
+		}
+		if info.State.LastSeq >= least {
+			return info.State.Subjects[b.prefix+key] > 0, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, classify(ctx, context.Cause(ctx))
+		case <-time.After(staleAgain):
+		}
+	}
+}
+
+// behind returns the sequence of a write that began after the call. Those who call while one is on its way share the next one.
+func (f *fresh) behind(ctx context.Context, write func() (uint64, error)) (uint64, error) {
+	f.mu.Lock()
+	if f.next == nil {
+		f.next = &barrier{done: make(chan struct{})}
+	}
+	mine := f.next
+	if !f.isWriting {
+		f.isWriting = true
+		go f.write(write)
+	}
+	f.mu.Unlock()
+	select {
+	case <-mine.done:
+		return mine.sequence, mine.err
+	case <-ctx.Done():
+		return 0, classify(ctx, context.Cause(ctx))
+	}
+}
+
+// write writes as long as somebody waits.
+func (f *fresh) write(write func() (uint64, error)) {
+	for {
+		f.mu.Lock()
+		now := f.next
+		f.next, f.isWriting = nil, now != nil
+		f.mu.Unlock()
+		if now == nil {
+			return
+		}
+		now.sequence, now.err = write()
+		close(now.done)
+	}
 }
 
 // isFresh reports whether a key is that of a write that changes nothing.

@@ -4,6 +4,7 @@ package robustness_test
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -34,7 +35,8 @@ func methods() []rig.Method {
 // counts is how many messages Count sends.
 const counts = 10
 
-func startTill(t *testing.T) *till {
+// startTill starts it at a host.
+func startTill(t *testing.T, host string) *till {
 	t.Helper()
 	b := &till{runs: map[string]int{}}
 	mux := http.NewServeMux()
@@ -50,7 +52,13 @@ func startTill(t *testing.T) *till {
 			return b.run(ctx, m.Name, req.Msg.GetValue())
 		}))
 	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewUnstartedServer(mux)
+	_ = server.Listener.Close() // it has one on loopback
+	server.Listener = l
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetHTTP1(true)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)

@@ -56,6 +56,13 @@ func (b *balancer) set(replica int, addr string) {
 	b.targets[replica] = addr
 }
 
+// use says where all replicas listen.
+func (b *balancer) use(addrs []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.targets = addrs
+}
+
 func (b *balancer) accept() {
 	for {
 		in, err := b.listener.Accept()

@@ -51,10 +51,13 @@ type natsCluster struct {
 	all []*natsServer
 }
 
-// freeAddress returns an address of loopback that nobody listens at.
-func freeAddress(t *testing.T) string {
+// loopback is where everything listens that runs on this machine.
+const loopback = "127.0.0.1"
+
+// freeAddress returns an address of a host that nobody listens at.
+func freeAddress(t *testing.T, host string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +65,12 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func startCluster(t *testing.T) *natsCluster {
+// startCluster starts three servers whose clients reach them at a host.
+func startCluster(t *testing.T, host string) *natsCluster {
 	t.Helper()
 	c := &natsCluster{t: t}
 	for i := range servers {
-		s := &natsServer{t: t, name: fmt.Sprintf("n%d", i), client: freeAddress(t), cluster: freeAddress(t), routes: map[int]*link{}}
+		s := &natsServer{t: t, name: fmt.Sprintf("n%d", i), client: freeAddress(t, host), cluster: freeAddress(t, loopback), routes: map[int]*link{}}
 		s.disk, s.hasDisk = mountDisk(t)
 		c.all = append(c.all, s)
 	}

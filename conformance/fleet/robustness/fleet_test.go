@@ -56,7 +56,7 @@ type fleet struct {
 
 func startFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{t: t, nats: startCluster(t), till: startTill(t), main: startBalancer(t, replicas), admin: startBalancer(t, replicas), ever: map[string]*sidecar.Server{}}
+	f := &fleet{t: t, nats: startCluster(t, loopback), till: startTill(t, loopback), main: startBalancer(t, replicas), admin: startBalancer(t, replicas), ever: map[string]*sidecar.Server{}}
 	f.files.config, f.files.keys = rig.Write(t, "sidecar.yaml", []byte(config)), rig.KeyFile(t)
 	for i := range replicas {
 		for j, s := range f.nats.all {

@@ -42,7 +42,7 @@ func open(t *testing.T, sealer *seal.Sealer, all ...*natsServer) *state.Client {
 // exist.
 func TestALeaderThatIsCutOff(t *testing.T) {
 	t.Parallel()
-	cluster := startCluster(t)
+	cluster := startCluster(t, loopback)
 	sealer := seal.New(seal.Options{Keys: seal.RandomKeys()})
 	maker := open(t, sealer, cluster.all...)
 	things, events := state.BucketOptions{Name: "things", MaxBytes: 1 << 20, MaxAge: time.Hour}, state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour}

@@ -15,7 +15,7 @@ import (
 // TestReadersEndAtOnce: who watches or reads is not held up by a NATS that says nothing, so that a process can exit.
 func TestReadersEndAtOnce(t *testing.T) {
 	t.Parallel()
-	cluster := startCluster(t)
+	cluster := startCluster(t, loopback)
 	way := newLink(t, "way", cluster.all[0].client)
 	c := open(t, seal.New(seal.Options{Keys: seal.RandomKeys()}), &natsServer{client: way.addr})
 	things := c.Bucket(state.BucketOptions{Name: "things", MaxBytes: 1 << 20, MaxAge: time.Hour})

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package node
+
+import (
+	"context"
+	"fmt"
+)
+
+// StartControllers starts what makes the pods of Deployments, gives them to the
+// node, and keeps the endpoints of Services. Without it, whoever makes a pod sets
+// its node. It must be called at most once.
+func (n *Node) StartControllers(ctx context.Context, k Kubernetes) error {
+	for _, program := range []struct {
+		name, path, port string
+		args             []string
+	}{
+		// Neither the garbage collector nor what looks after nodes that are lost is needed for one node that lasts minutes.
+		{"kube-controller-manager", k.ControllerManager, "10257", []string{
+			"--controllers", "deployment-controller,replicaset-controller,endpointslice-controller,node-lifecycle-controller,disruption-controller",
+		}},
+		{"kube-scheduler", k.Scheduler, "10259", nil},
+	} {
+		args := append([]string{"--kubeconfig", n.kubeconfig(), "--leader-elect=false", "--bind-address", "127.0.0.1", "--secure-port", program.port,
+			"--authorization-always-allow-paths", "/healthz"}, program.args...)
+		d, err := n.start(program.name, program.path, args...)
+		if err != nil {
+			return fmt.Errorf("node: %w", err)
+		}
+		health := "https://127.0.0.1:" + program.port + "/healthz"
+		if err := d.await(ctx, startTimeout, func(ctx context.Context) error { return n.api.check(ctx, health) }); err != nil {
+			return fmt.Errorf("node: %w", err)
+		}
+	}
+	return nil
+}
