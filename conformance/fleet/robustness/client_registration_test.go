@@ -91,7 +91,7 @@ func versionAt(api outriggerv1connect.ToolServiceClient, name string) (version i
 func (l *registrationLog) settle(r *run, c *client) {
 	apis := make([]outriggerv1connect.ToolServiceClient, replicas)
 	for i := range apis {
-		apis[i] = outriggerv1connect.NewToolServiceClient(c.http, r.f.replica(i).AdminURL(""))
+		apis[i] = outriggerv1connect.NewToolServiceClient(c.http, r.f.operatorsURL(i))
 	}
 	agree := func(name string) (version int64, ok bool) {
 		for i, api := range apis {

@@ -374,7 +374,7 @@ func (l *sessionLog) settle(r *run) {
 	r.t.Helper()
 	for _, s := range l.ended[max(0, len(l.ended)-50):] {
 		for i := range replicas {
-			await(r.t, fmt.Sprintf("session %s has ended at replica %d", s.id, i), func() bool { return !s.knows(r.f.replica(i).URL("")) })
+			await(r.t, fmt.Sprintf("session %s has ended at replica %d", s.id, i), func() bool { return !s.knows(r.f.callersURL(i)) })
 		}
 	}
 }

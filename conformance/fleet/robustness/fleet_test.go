@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -50,6 +51,8 @@ type fleet struct {
 	files struct{ config, keys string }
 	mu    sync.Mutex
 	all   [replicas]*sidecar.Server // nil while it does not run
+	// pods are the addresses of replicas that are pods, which others start and end.
+	pods []string
 	// ever are all processes that ran, by name.
 	ever map[string]*sidecar.Server
 }
@@ -125,6 +128,21 @@ func (f *fleet) replica(i int) *sidecar.Server {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.all[i]
+}
+
+// callersURL is where callers reach one replica that runs, operatorsURL where operators do.
+func (f *fleet) callersURL(i int) string {
+	if len(f.pods) > 0 {
+		return "http://" + net.JoinHostPort(f.pods[i], callersPort)
+	}
+	return f.replica(i).URL("")
+}
+
+func (f *fleet) operatorsURL(i int) string {
+	if len(f.pods) > 0 {
+		return "http://" + net.JoinHostPort(f.pods[i], operatorsPort)
+	}
+	return f.replica(i).AdminURL("")
 }
 
 // probe asks one replica for a path of its admin listener; nothing comes back from one that does not run.

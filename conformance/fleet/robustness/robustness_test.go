@@ -147,7 +147,7 @@ func (r *run) work() *work {
 	if *sessions != "none" {
 		base := r.f.main.url()
 		if *sessions == "one" {
-			base = r.f.replica(0).URL("")
+			base = r.f.callersURL(0)
 		}
 		for range 6 {
 			log := &sessionLog{odd: r.odd, calls: map[string]outcome{}}

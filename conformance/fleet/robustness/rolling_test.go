@@ -77,6 +77,10 @@ func TestRolloutOnKubernetes(t *testing.T) {
 		k.settled()
 		r.wait(calm)
 	}
+	var err error
+	if r.f.pods, err = k.endpoints(); err != nil || len(r.f.pods) != replicas {
+		t.Fatalf("the endpoints are %v, %v", r.f.pods, err)
+	}
 	w.end(r)
 	w.check(r, nil)
 	if t.Failed() {
