@@ -45,7 +45,7 @@ func testForce(t *testing.T, n *node.Node, r *result) {
 	}
 	// What the sidecar told Go's collector: nine tenths of that limit, so that it collects harder before the kernel ends it.
 	said, err := p.logs["sidecar"].find("msg", "memory limit")
-	if bytes, _ := said.Fields["bytes"].(float64); err != nil || int64(bytes) != memoryLimit*9/10 || said.text("from") != "the control group" {
+	if bytes, _ := said.Fields["limit_bytes"].(float64); err != nil || int64(bytes) != memoryLimit*9/10 || said.text("from") != "the control group" {
 		t.Errorf("the sidecar works towards %v (%v), want nine tenths of the limit", said.Fields, err)
 	}
 
