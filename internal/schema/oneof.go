@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/annotation"
 )
 
 // oneofs returns one condition for each oneof of a message, and the sentences that say the same. The answer of a tool
@@ -26,7 +28,7 @@ func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, t
 		if od.IsSynthetic() {
 			continue
 		}
-		required := !d.opts.WithoutRules && isOneofRequired(od)
+		required := !d.opts.WithoutRules && (isOneofRequired(od) || d.guides() && annotation.IsOneofRequired(od))
 		var shown []string
 		var branches []any
 		none := &object{}
