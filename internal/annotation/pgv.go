@@ -3,6 +3,8 @@
 package annotation
 
 import (
+	"unicode/utf8"
+
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -109,13 +111,37 @@ func readPGV(body []byte) (*validate.FieldRules, bool) {
 		return nil, false
 	}
 	rules := &validate.FieldRules{}
-	if (proto.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true}).Unmarshal(raw, rules) != nil {
+	if (proto.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true}).Unmarshal(raw, rules) != nil || !isText(rules.ProtoReflect()) {
 		return nil, false
 	}
 	if proto.Size(rules) == 0 {
 		return nil, true
 	}
 	return rules, true
+}
+
+// isText reports whether all strings of a message are UTF-8, which proto2 does not ask for.
+func isText(m protoreflect.Message) bool {
+	ok := true
+	check := func(fd protoreflect.FieldDescriptor, v protoreflect.Value) {
+		switch {
+		case fd.Message() != nil:
+			ok = ok && isText(v.Message())
+		case fd.Kind() == protoreflect.StringKind:
+			ok = ok && utf8.ValidString(v.String())
+		}
+	}
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if !fd.IsList() {
+			check(fd, v)
+			return ok
+		}
+		for i := range v.List().Len() {
+			check(fd, v.List().Get(i))
+		}
+		return ok
+	})
+	return ok
 }
 
 // isUnchecked reports whether protoc-gen-validate makes no checks for a message.
