@@ -78,7 +78,7 @@ func inputText(md protoreflect.MethodDescriptor, said annotation.Method) string 
 		case schema.BehaviorOf(fd).Hides(schema.Input), isDeprecatedField(fd):
 		case schema.IsRequired(fd):
 			required = append(required, name)
-		case fd.Name() == "page_size" || fd.Name() == "page_token":
+		case isPaging(fd):
 		default:
 			others = append(others, name)
 		}
@@ -100,7 +100,7 @@ func signed(in protoreflect.MessageDescriptor, signatures [][]string) []string {
 		var out []string
 		for _, path := range names {
 			first, _, _ := strings.Cut(path, ".")
-			if fd := in.Fields().ByName(protoreflect.Name(first)); fd != nil && !schema.BehaviorOf(fd).Hides(schema.Input) {
+			if fd := in.Fields().ByName(protoreflect.Name(first)); fd != nil && !schema.BehaviorOf(fd).Hides(schema.Input) && !isPaging(fd) {
 				out = append(out, phrase(strings.ReplaceAll(path, ".", "_"), false))
 			}
 		}
@@ -109,6 +109,11 @@ func signed(in protoreflect.MessageDescriptor, signatures [][]string) []string {
 		}
 	}
 	return nil
+}
+
+// isPaging holds for what chooses a page of a list (AIP-158), and not what is in it.
+func isPaging(fd protoreflect.FieldDescriptor) bool {
+	return fd.Name() == "page_size" || fd.Name() == "page_token"
 }
 
 func isDeprecatedField(fd protoreflect.FieldDescriptor) bool {
