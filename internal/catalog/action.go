@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// maxPhraseRunes bounds one name in a generated description.
+const maxPhraseRunes = 60
+
 // action says what a method does, by its name: "GetStore" is "Get the store", "BatchGetStores" is "Get stores in one batch",
 // and "Check" of OpenFGAService is "Check in the OpenFGA service". A name whose first word is no verb stays as it is.
 func action(method, service string) string {

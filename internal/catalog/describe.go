@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/annotation"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
@@ -68,6 +70,29 @@ func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module stri
 	if ttl := declared.GetCacheTtl(); ttl != nil {
 		t.Metadata.CacheTTL = ttl.AsDuration()
 	}
+}
+
+// generated is the description of a method that nothing describes: verb and object from its name, the main inputs, what
+// comes back, and what its service is about.
+func (b *builder) generated(t *Tool, said annotation.Method) string {
+	md := t.Method.Descriptor
+	text := action(string(md.Name()), string(md.Parent().Name())) + ". " + exchanged(t, said)
+	if about := b.aboutService(md.Parent()); about != "" {
+		text += " " + about + "."
+	}
+	return text
+}
+
+// aboutService is the first sentence of a service's comment, else of its description in an annotation.
+func (b *builder) aboutService(d protoreflect.Descriptor) string {
+	if about := firstSentence(b.comments.of(d, b.linked)); about != "" {
+		return about
+	}
+	sd, ok := d.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return ""
+	}
+	return firstSentence(strings.TrimSpace(shown.Clean(annotation.ServiceDescription(sd))))
 }
 
 // annotate gathers the hints. Declared ones come first, then the idempotency level, then the HTTP verb. A mark as

@@ -17,19 +17,7 @@ import (
 const (
 	maxNamedInputs  = 4
 	maxNamedOutputs = 3
-	maxPhraseRunes  = 60 // of one name
 )
-
-// generated is the description of a method that nothing describes: verb and object from its name, the main inputs, what
-// comes back, and what its service is about.
-func (b *builder) generated(t *Tool, said annotation.Method) string {
-	md := t.Method.Descriptor
-	text := action(string(md.Name()), string(md.Parent().Name())) + ". " + exchanged(t, said)
-	if about := b.aboutService(md.Parent()); about != "" {
-		text += " " + about + "."
-	}
-	return text
-}
 
 // annotated is the description that annotations of other tools have; empty for none. A summary alone is a title more than
 // a description, so the inputs and outputs follow it.
@@ -44,18 +32,6 @@ func annotated(t *Tool, said annotation.Method) string {
 		return text
 	}
 	return summary + ".\n\n" + text
-}
-
-// aboutService is the first sentence of a service's comment, else of its description in an annotation.
-func (b *builder) aboutService(d protoreflect.Descriptor) string {
-	if about := firstSentence(b.comments.of(d, b.linked)); about != "" {
-		return about
-	}
-	sd, ok := d.(protoreflect.ServiceDescriptor)
-	if !ok {
-		return ""
-	}
-	return firstSentence(strings.TrimSpace(shown.Clean(annotation.ServiceDescription(sd))))
 }
 
 // exchanged says in two sentences what a method takes and what it returns.
