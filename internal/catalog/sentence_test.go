@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -171,7 +172,7 @@ func TestPhrases(t *testing.T) {
 	t.Parallel()
 	for ident, want := range map[string]string{
 		"store_id": "store ID", "pageToken": "page token", "ids": "IDs", "callback_url": "callback URL", "HTTPPort": "HTTP port", "_": "_",
-		strings.Repeat("long_", 40): "long long long long long long long long long long long…",
+		strings.Repeat("ab_cd_", 20): strings.Repeat("ab cd ", 9) + "ab…",
 	} {
 		if got := phrase(ident, false); got != want {
 			t.Errorf("%s is %q, want %q", ident, got, want)
@@ -180,6 +181,34 @@ func TestPhrases(t *testing.T) {
 	for most, want := range map[int]string{1: "a and 2 more", 2: "a, b and 1 more", 3: "a, b and c"} {
 		if got := listed([]string{"a", "b", "c"}, most); got != want {
 			t.Errorf("at most %d are %q, want %q", most, got, want)
+		}
+	}
+}
+
+// TestOutputsInWords has what comes back from RPCs of every kind.
+func TestOutputsInWords(t *testing.T) {
+	t.Parallel()
+	c := mustBuild(t, BuildOptions{}, filesOf(relationsFiles(t)...))
+	method := toolOf(t, c, "relations.get_store").Method
+	stream := toolOf(t, c, "relations.streamed_list_objects").Method
+	for want, tool := range map[string]*Tool{
+		"Returns the store.": {Method: method},
+		"Starts a long-running operation that ends with an index.": {Method: method, Operation: &Operation{Response: &OperationValue{Name: "a.Index"}}},
+		"Starts a long-running operation that ends with stats.":    {Method: method, Operation: &Operation{Response: &OperationValue{Name: "a.Stats"}}},
+		"Starts a long-running operation.":                         {Method: method, Operation: &Operation{}},
+		"Returns a document.":                                      {Method: method, HTTPBody: true},
+		"Returns a stream, each message with object.":              {Method: stream},
+	} {
+		if got := outputText(tool); got != want {
+			t.Errorf("it is %q, want %q", got, want)
+		}
+	}
+	for name, want := range map[protoreflect.FullName]string{
+		"google.protobuf.Empty": "nothing", "google.protobuf.StringValue": "a string", "google.protobuf.UInt32Value": "an integer",
+		"google.protobuf.FloatValue": "a number", "google.protobuf.Struct": "a JSON object", "google.protobuf.Api": "", "a.Empty": "",
+	} {
+		if got := wellKnownText(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
 }
