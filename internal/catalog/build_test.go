@@ -95,7 +95,7 @@ func TestDescriptions(t *testing.T) {
 		{"garden.uproot", "Pull out", "Deprecated since 1.1.0.\n\nPull a plant out."},
 		{
 			"garden_keeper.list_http_sensors", "List HTTP sensors",
-			"List HTTP sensors: the RPC ListHTTPSensors of garden.v1.GardenKeeper. Gardens are looked after here.",
+			"List HTTP sensors. Takes no arguments. Returns a JSON array. Gardens are looked after here.",
 		},
 	} {
 		tool := toolOf(t, c, tc.tool)

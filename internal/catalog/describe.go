@@ -11,11 +11,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/annotation"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 )
 
 // describe fills in all of a tool that is for reading: texts, hints, metadata, examples. What is declared wins over what
-// the descriptors say.
+// the descriptors say: the options of this project, then comments, then annotations of other tools. What nothing describes
+// gets a generated description.
 func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1.ToolOptions) {
 	id := t.subject()
 	md := t.Method.Descriptor
@@ -27,9 +29,16 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 	t.markShown()
 
 	said := b.comments.of(md, b.linked)
-	title := cmp.Or(shown.OneSpaced(declared.GetTitle()), firstSentence(said), humanName(string(md.Name())))
+	noted, problems := annotation.OfMethod(md)
+	for _, p := range problems {
+		b.warn(id, p)
+	}
+	title := cmp.Or(shown.OneSpaced(declared.GetTitle()), firstSentence(said), strings.TrimSuffix(shown.OneSpaced(noted.Summary), "."), humanName(string(md.Name())))
 	t.Title = cutRunes(title, b.limits.MaxTitleRunes)
-	text := cmp.Or(strings.TrimSpace(shown.Clean(declared.GetDescription())), strings.TrimSpace(said), b.describeMethod(md))
+	text := cmp.Or(strings.TrimSpace(shown.Clean(declared.GetDescription())), strings.TrimSpace(said), annotated(t, noted))
+	if t.Undescribed = text == ""; t.Undescribed {
+		text = b.generated(t, noted)
+	}
 	t.Paging = pagingOf(t, declared)
 	text = t.Paging.describe(text)
 	text, wasCut := shown.CutBytes(deprecation(t.Metadata.DeprecatedIn)+text, b.limits.MaxDescriptionBytes)
@@ -63,13 +72,27 @@ func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module stri
 	}
 }
 
-// describeMethod is the description of a method without a comment.
-func (b *builder) describeMethod(md protoreflect.MethodDescriptor) string {
-	text := fmt.Sprintf("%s: the RPC %s of %s.", humanName(string(md.Name())), md.Name(), md.Parent().FullName())
-	if about := firstSentence(b.comments.of(md.Parent(), b.linked)); about != "" {
+// generated is the description of a method that nothing describes: verb and object from its name, the main inputs, what
+// comes back, and what its service is about.
+func (b *builder) generated(t *Tool, said annotation.Method) string {
+	md := t.Method.Descriptor
+	text := action(string(md.Name()), string(md.Parent().Name())) + ". " + exchanged(t, said)
+	if about := b.aboutService(md.Parent()); about != "" {
 		text += " " + about + "."
 	}
 	return text
+}
+
+// aboutService is the first sentence of a service's comment, else of its description in an annotation.
+func (b *builder) aboutService(d protoreflect.Descriptor) string {
+	if about := firstSentence(b.comments.of(d, b.linked)); about != "" {
+		return about
+	}
+	sd, ok := d.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return ""
+	}
+	return firstSentence(strings.TrimSpace(shown.Clean(annotation.ServiceDescription(sd))))
 }
 
 // annotate gathers the hints. Declared ones come first, then the idempotency level, then the HTTP verb. A mark as

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/wire"
 )
 
 // unit is a message or an enum of a file, with what is defined in it.
@@ -27,6 +29,9 @@ type facts struct {
 	// extends tells that it defines extensions, ruled that it defines rules for validation. sum is of all of it then.
 	extends, ruled bool
 	sum            [sha256.Size]byte
+	// resources are the declarations of google.api.resource, whose patterns schemas of this file and of those that import it
+	// show.
+	resources []byte
 }
 
 type namedUnit struct {
@@ -46,6 +51,7 @@ func newFacts(file *descriptorpb.FileDescriptorProto) *facts {
 		pkg: protoreflect.FullName(file.GetPackage()), extends: definesExtensions(file, ""), ruled: definesExtensions(file, ".buf.validate."),
 		units: make([]namedUnit, 0, len(file.GetMessageType())+len(file.GetEnumType())),
 	}
+	f.resources = resourcesOf(file.GetMessageType(), appendResources(nil, file.GetOptions()))
 	if f.extends {
 		f.sum = sha256.Sum256(marshalled(file))
 	}
@@ -84,6 +90,28 @@ func definesExtensions(file *descriptorpb.FileDescriptorProto, prefix string) bo
 		return slices.ContainsFunc(m.GetExtension(), is) || slices.ContainsFunc(m.GetNestedType(), within)
 	}
 	return slices.ContainsFunc(file.GetExtension(), is) || slices.ContainsFunc(file.GetMessageType(), within)
+}
+
+// resourceOption is the number of google.api.resource in the options of a message, and of resource_definition in a file's.
+const resourceOption = 1053
+
+// resourcesOf appends what messages, and those within them, declare.
+func resourcesOf(messages []*descriptorpb.DescriptorProto, dst []byte) []byte {
+	for _, m := range messages {
+		dst = resourcesOf(m.GetNestedType(), appendResources(dst, m.GetOptions()))
+	}
+	return dst
+}
+
+func appendResources[M proto.Message](dst []byte, options M) []byte {
+	if !options.ProtoReflect().IsValid() {
+		return dst
+	}
+	_ = wire.EachBytes(marshalled(options), resourceOption, func(declared []byte) error {
+		dst = append(binary.AppendUvarint(dst, uint64(len(declared))), declared...)
+		return nil
+	}) // what cannot be read declares nothing
+	return dst
 }
 
 func marshalled(m proto.Message) []byte { return appendMarshalled(nil, m) }

@@ -37,6 +37,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 		t.Annotations.Destructive, t.Annotations.ReadOnly = &yes, &no
 	}
 	t.Title = cutRunes(cmp.Or(r.Title, firstSentence(r.Description), base.Title), limits.MaxTitleRunes)
+	t.Undescribed = false
 	t.Description = deprecation(t.Metadata.DeprecatedIn) + r.Description
 	if err := t.declare(r.input, r.output, c.types); err != nil {
 		return nil, nil, err

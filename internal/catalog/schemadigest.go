@@ -21,12 +21,14 @@ type schemaDigests struct {
 	learned map[protoreflect.FullName]bool
 	// extensions is of all extensions but those of options, for messages that can be extended.
 	extensions [sha256.Size]byte
+	// resources are, for units of files that declare or import resources, of what these are.
+	resources map[protoreflect.FullName][sha256.Size]byte
 	// rules is of all files that define rules of their own for validation.
 	rules [sha256.Size]byte
 }
 
 func newSchemaDigests(linked *linker) *schemaDigests {
-	d := &schemaDigests{linked: linked, files: map[string]bool{}, units: map[protoreflect.FullName]*unit{}, learned: map[protoreflect.FullName]bool{}}
+	d := &schemaDigests{linked: linked, files: map[string]bool{}, units: map[protoreflect.FullName]*unit{}, learned: map[protoreflect.FullName]bool{}, resources: map[protoreflect.FullName][sha256.Size]byte{}}
 	extended, ruled := sha256.New(), sha256.New()
 	for _, path := range linked.paths() {
 		f := linked.factsOf(path)
@@ -71,6 +73,9 @@ func (d *schemaDigests) of(md protoreflect.MessageDescriptor, with ...byte) [sha
 	for _, name := range names {
 		if u := d.units[name]; u != nil {
 			_, _ = hash.Write(u.digest[:])
+			if near, ok := d.resources[name]; ok {
+				_, _ = hash.Write(near[:])
+			}
 		}
 	}
 	if open {
@@ -104,7 +109,15 @@ func (d *schemaDigests) learnFile(fd protoreflect.FileDescriptor) {
 	}
 	d.files[fd.Path()] = true
 	f := d.linked.factsOf(fd.Path())
+	near := slices.Clone(f.resources)
+	for i := range fd.Imports().Len() {
+		near = append(near, d.linked.factsOf(fd.Imports().Get(i).Path()).resources...)
+	}
 	for _, u := range f.units {
-		d.units[f.pkg.Append(protoreflect.Name(u.name))] = u.unit
+		name := f.pkg.Append(protoreflect.Name(u.name))
+		d.units[name] = u.unit
+		if len(near) > 0 {
+			d.resources[name] = sha256.Sum256(near)
+		}
 	}
 }

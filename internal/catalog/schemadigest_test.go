@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 )
@@ -27,9 +28,23 @@ func layered() []*descriptorpb.FileDescriptorProto {
 	middle.MessageType[0].Field = []*descriptorpb.FieldDescriptorProto{field("colour", descriptorpb.FieldDescriptorProto_TYPE_ENUM, ".low.Colour")}
 	high := rpcFile("high.proto", "high", "S/One")
 	high.Dependency = []string{"middle.proto"}
-	high.MessageType[0].Field = []*descriptorpb.FieldDescriptorProto{field("paint", descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, ".middle.In")}
+	const resourceReference = 1055
+	high.MessageType[0].Field = []*descriptorpb.FieldDescriptorProto{
+		field("paint", descriptorpb.FieldDescriptorProto_TYPE_MESSAGE, ".middle.In"),
+		{
+			Name: new("thing"), JsonName: new("thing"), Number: new(int32(2)), Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(),
+			Label:   descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+			Options: bytesOption(&descriptorpb.FieldOptions{}, resourceReference, "\x0a\x07x.com/T"),
+		},
+	}
 	other := rpcFile("other.proto", "other", "O/Two")
 	return []*descriptorpb.FileDescriptorProto{low, middle, high, other}
+}
+
+// bytesOption sets an option that this process does not know.
+func bytesOption[M proto.Message](options M, number protowire.Number, value string) M {
+	options.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), value))
+	return options
 }
 
 // TestDigestsFollowWhatSchemasAreMadeOf changes one thing after the other, and compares what the digests say with what the
@@ -50,6 +65,9 @@ func TestDigestsFollowWhatSchemasAreMadeOf(t *testing.T) {
 		"a comment a file below":  {func(_, middle, _ *descriptorpb.FileDescriptorProto) { comment(middle, 4, 0, 2, 0) }, true},
 		"a field of a message below": {func(_, middle, _ *descriptorpb.FileDescriptorProto) {
 			middle.MessageType[0].Field[0].JsonName = new("farbe")
+		}, true},
+		"a resource that an imported file declares": {func(_, middle, _ *descriptorpb.FileDescriptorProto) {
+			middle.MessageType[1].Options = bytesOption(&descriptorpb.MessageOptions{}, resourceOption, "\x0a\x07x.com/T\x12\x06ts/{t}")
 		}, true},
 		"a message that nobody holds":  {func(low, _, _ *descriptorpb.FileDescriptorProto) { low.MessageType[0].Name = new("Unused") }, false},
 		"a comment of another message": {func(_, middle, _ *descriptorpb.FileDescriptorProto) { comment(middle, 4, 1) }, false},

@@ -217,7 +217,7 @@ func TestTheDemoBecomesTools(t *testing.T) {
 	}
 	destructive := 0
 	for _, tool := range c.Tools() {
-		if strings.Contains(tool.Description, ": the RPC ") {
+		if tool.Undescribed {
 			t.Errorf("%s has lost its comment: %q", tool.Name, tool.Description)
 		}
 		if tool.Metadata.Destructive {

@@ -39,6 +39,8 @@ type Tool struct {
 	NativeName string
 	// Title is for people. Description helps a model choose the tool. Neither is ever empty.
 	Title, Description string
+	// Undescribed means that nothing describes the method: Description was generated from its name and its messages.
+	Undescribed bool
 	// Method is the RPC behind the tool; never nil. For native tools, it is CallTool of the tool API.
 	Method *Method
 	// Input and Output are the schemas of request and response; never nil. If the tool has no output schema (see HasOutput),

@@ -80,6 +80,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.warn("%s", w)
 	}
 	d.comments(cat.Tools())
+	d.schemas(cat.Tools())
 	scope, err := policy.ParseScope(settings.OrElse(d.cfg.GetGate(), policy.Marked.String()))
 	if err != nil {
 		d.fail("", "%v", err)
@@ -164,9 +165,9 @@ func (d *doctor) connection(ctx context.Context) bool {
 }
 
 // comments says that models see names alone, where the descriptors have no
-// comments.
+// comments and no other descriptions of all methods.
 func (d *doctor) comments(tools []*catalog.Tool) {
-	described, bare := 0, 0
+	described, bare, isMissing := 0, 0, false
 	for _, t := range tools {
 		if t.Native {
 			continue // the backend describes it itself
@@ -176,8 +177,9 @@ func (d *doctor) comments(tools []*catalog.Tool) {
 		} else {
 			bare++
 		}
+		isMissing = isMissing || t.Undescribed
 	}
-	if bare > 0 && described == 0 {
+	if bare > 0 && described == 0 && isMissing {
 		d.add(Finding{
 			Level: levelWarn, Fix: upstream.FixDescriptors,
 			Text: "the descriptors have no comments, so models see only names and types; most servers omit comments from reflection",

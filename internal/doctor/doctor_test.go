@@ -124,6 +124,10 @@ func TestEveryStep(t *testing.T) {
 		{name: "only the health check is guarded", backend: func(t *testing.T) string { return serve(t, without(t, "7", "/grpc.health.")) }, isOK: true},
 		{name: "no comments", backend: func(t *testing.T) string { return serve(t, reflecting("outrigger.demo.v1.Lab")) }, isOK: true},
 		{
+			name: "examples that are wrong", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{wrongExamples(t)} }, isOK: true,
+		},
+		{
 			name: "nothing is left", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(_ *testing.T, c *configv1.Config) { c.Catalog.Include = []string{"nothing.*"} },
 		},

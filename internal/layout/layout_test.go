@@ -22,11 +22,12 @@ const module = "github.com/outrigger-mcp/outrigger/"
 func allowed() map[string][]string {
 	return map[string][]string{
 		"internal/jsonrpc":      {},
-		"internal/schema":       {},
+		"internal/annotation":   {},
+		"internal/schema":       {"internal/annotation"},
 		"internal/transcode":    {"internal/schema"},
 		"internal/access":       {"internal/glob"},
 		"internal/behalf":       {"internal/access", "internal/loglimit", "errmap"},
-		"internal/catalog":      {"internal/catalog/internal", "internal/catalog/resource", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/longrunning", "internal/schema", "internal/transcode", "gen", "internal/redact"},
+		"internal/catalog":      {"internal/annotation", "internal/catalog/internal", "internal/catalog/resource", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/longrunning", "internal/schema", "internal/transcode", "gen", "internal/redact"},
 		"internal/longrunning":  {},
 		"internal/held":         {"internal/share"},
 		"internal/watch":        {"internal/share", "errmap"},

@@ -93,7 +93,9 @@ type deriver struct {
 	pending []protoreflect.MessageDescriptor
 	count   int
 	opened  map[protoreflect.FullName]bool
-	noted   []string
+	// resources are the patterns of resource names by type, by file.
+	resources map[string]map[string][]string
+	noted     []string
 
 	written *object // what write made last, and its JSON
 	encoded []byte
@@ -326,12 +328,13 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		rules = d.messageRuleText(md)
 	}
 	properties, together, clauses := &object{}, &object{}, []any(nil)
+	said := d.annotatedMessage(md)
 	var required []string
 	for _, fd := range d.fieldsOf(md) {
 		if d.count > d.opts.MaxSchemas {
 			break // write gives up, so the rest need not be right
 		}
-		f := d.newField(fd)
+		f := d.fieldOf(fd, said)
 		names := Names(fd)
 		place := d.pointerTo(at, "properties", names[0])
 		properties.set(names[0], d.property(f, place, depth+1))
@@ -350,7 +353,7 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		}
 	}
 	oneofs, text := d.oneofs(md)
-	d.describe(doc, Comment(md), deprecation(md), text, rules.String())
+	d.describe(doc, messageWords(md, said), deprecation(md), text, rules.String())
 	if isDeprecated(md) {
 		doc.set("deprecated", true)
 	}
@@ -368,6 +371,9 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 			doc.set("allOf", clauses)
 		}
 		return doc
+	}
+	if examples := d.messageExamples(doc, md, said); len(examples) > 0 {
+		doc.set("examples", examples)
 	}
 	// Model APIs refuse a root with allOf, anyOf, oneOf or not; a condition that must not fail says the same.
 	switch len(oneofs) {

@@ -14,7 +14,8 @@
 //
 // The canonical schema is for the validator: both names of a field, numbers in strings, enum numbers, nulls, both alphabets
 // of base64. The advertised one shows one clean form to a client: an object at the root, without allOf, anyOf, oneOf or
-// not, JSON names only, no unknown members. The canonical schema accepts every input that the advertised one accepts. The
+// not, JSON names only, no unknown members. In an input, it also has the limits and examples that annotations of other
+// tools state (annotated.go); nothing enforces them here. The canonical schema accepts every input that the advertised one accepts. The
 // transcoder accepts exactly what the canonical schema accepts.
 //
 // # Exceptions
@@ -111,6 +112,9 @@
 //	Options.MaxBytes        1 MiB     JSON of one schema
 //	Options.InlineBytes     16 KiB    advertised schema that is written without sharing
 //	description             1,024     characters
+//	patterns of a resource  3         in one description
+//	examples                2         of one field or message
+//	one example             1,024     bytes
 //	Bounds.MaxDepth         64        open objects and arrays in a document
 //	Bounds.MaxNumberLength  1,024     bytes of one number
 //	Bounds.MaxValues        262,144   values in a document

@@ -8,15 +8,20 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // FuzzDerive: whatever file a backend reflects, its messages have schemas that compile, within the bounds.
-func FuzzDerive(f *testing.F) {
-	files := shapes(f)
-	files.RangeFilesByPackage("shapes.v1", func(fd protoreflect.FileDescriptor) bool {
+func FuzzDerive(f *testing.F) { fuzzDerive(f, shapes(f), "shapes.v1") }
+
+// FuzzDeriveAnnotated is FuzzDerive for files with annotations of other tools.
+func FuzzDeriveAnnotated(f *testing.F) { fuzzDerive(f, annotated(f, false), "relations.v1") }
+
+func fuzzDerive(f *testing.F, files *protoregistry.Files, seeds protoreflect.FullName) {
+	files.RangeFilesByPackage(seeds, func(fd protoreflect.FileDescriptor) bool {
 		file := protodesc.ToFileDescriptorProto(fd)
 		file.SourceCodeInfo = nil
 		raw, err := proto.Marshal(file)

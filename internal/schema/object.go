@@ -22,7 +22,7 @@ type object struct {
 
 type member struct {
 	name  string
-	value any // *object, []any, []string, string, bool, int, json.Number or nil
+	value any // *object, []any, []string, string, bool, int, json.Number, json.RawMessage or nil
 }
 
 func newObject(pairs ...any) *object {
@@ -101,6 +101,8 @@ func appendJSON(dst []byte, v any) []byte {
 		return strconv.AppendBool(dst, v)
 	case int:
 		return strconv.AppendInt(dst, int64(v), 10)
+	case json.RawMessage:
+		return append(dst, v...)
 	case json.Number:
 		return append(dst, v...)
 	case string:

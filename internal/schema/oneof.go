@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/annotation"
 )
 
 // oneofs returns one condition for each oneof of a message, and the sentences that say the same. The answer of a tool
@@ -26,7 +28,7 @@ func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, t
 		if od.IsSynthetic() {
 			continue
 		}
-		required := !d.opts.WithoutRules && isOneofRequired(od)
+		required := d.wantsOne(od)
 		var shown []string
 		var branches []any
 		none := &object{}
@@ -69,6 +71,11 @@ func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, t
 		conditions = append(conditions, condition)
 	}
 	return conditions, strings.Join(sentences, "\n")
+}
+
+// wantsOne reports whether one of the fields has to be set, by protovalidate's rules or by those that callers are only shown.
+func (d *deriver) wantsOne(od protoreflect.OneofDescriptor) bool {
+	return !d.opts.WithoutRules && (isOneofRequired(od) || d.guides() && annotation.IsOneofRequired(od))
 }
 
 func (d *deriver) isSet(fd protoreflect.FieldDescriptor, name string) *object {

@@ -5,6 +5,8 @@ package schema
 import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/annotation"
 )
 
 // field is one field with everything that its options say about the value.
@@ -15,20 +17,31 @@ type field struct {
 	must bool
 	// nonZero: the value has to differ from the type's zero, because only so can an implicit presence be seen.
 	nonZero bool
+	// said is what annotations of other tools say, and patterns the forms of the resource name that the field holds, as its
+	// message declares them. Only the advertised schema has them.
+	said     annotation.Field
+	patterns []string
 }
 
 // newField decides whether a field has to be there. There are four reasons: proto2's required; REQUIRED in an input;
 // protovalidate's required; and rules that the zero value breaks, for a field without presence, of which protovalidate
 // sees the zero where the field is absent. protovalidate's required also means that a field without presence is not zero.
+// The advertised input takes the rules of other annotations where protovalidate has none.
 func (d *deriver) newField(fd protoreflect.FieldDescriptor) field {
-	f := field{fd: fd, must: fd.Cardinality() == protoreflect.Required}
+	f := field{fd: fd, must: fd.Cardinality() == protoreflect.Required, said: d.annotatedField(fd)}
 	if d.dir == Input && BehaviorOf(fd).Required {
 		f.must = true
+	}
+	if d.guides() && f.said.Required {
+		f.require()
 	}
 	if d.opts.WithoutRules {
 		return f
 	}
-	if f.rules = fieldRules(fd); f.rules == nil {
+	if f.rules = fieldRules(fd); f.rules == nil && d.guides() {
+		f.rules = f.said.Rules
+	}
+	if f.rules == nil {
 		return f
 	}
 	if f.rules.GetRequired() {
@@ -77,7 +90,7 @@ func (d *deriver) property(f field, at string, depth int) *object {
 		doc = d.single(f.fd, value{rules: f.rules, nullable: nullable, nonZero: f.nonZero, meant: f.must}, at, depth)
 	}
 	own, _ := doc.get("description").(string)
-	d.describe(doc, Comment(f.fd), deprecation(f.fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()))
+	d.describe(doc, f.words(), deprecation(f.fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
 	if isDeprecated(f.fd) {
 		doc.set("deprecated", true)
 	}

@@ -96,6 +96,7 @@ func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.
 	d := s.d
 	d.count++
 	path = append(slices.Clip(path), md.FullName())
+	said := d.annotatedMessage(md)
 	properties := &object{}
 	var required []string
 	for _, fd := range d.fieldsOf(md) {
@@ -112,7 +113,7 @@ func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.
 			d.note("field %s omitted: null is a valid value for it, so nothing could express that it is not the chosen field of %s", fd.FullName(), od.Name())
 			continue
 		}
-		properties.set(name, s.property(d.newField(fd), path))
+		properties.set(name, s.property(d.fieldOf(fd, said), path))
 		required = append(required, name)
 		s.properties++
 	}
@@ -122,7 +123,7 @@ func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.
 		rules = d.messageRuleText(md)
 	}
 	_, oneofs := d.oneofs(md)
-	d.describe(doc, Comment(md), deprecation(md), oneofs, rules.String())
+	d.describe(doc, messageWords(md, said), deprecation(md), oneofs, rules.String())
 	return doc
 }
 
@@ -142,7 +143,7 @@ func (s *strict) property(f field, path []protoreflect.FullName) *object {
 		doc = s.single(fd.Message(), fd, value{rules: f.rules, nonZero: f.nonZero, meant: f.must}, path)
 	}
 	own, _ := doc.get("description").(string)
-	d.describe(doc, Comment(fd), deprecation(fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()))
+	d.describe(doc, f.words(), deprecation(fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
 	if f.must || takesNull(fd) {
 		return doc // null is a value already, or not enough
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // The sections, as Gap.Section names them.
@@ -31,9 +30,7 @@ func gaps(t *catalog.Tool, p *Page) []Gap {
 	if method := t.Method.Descriptor; !t.Native && method.ParentFile().SourceLocations().Len() == 0 {
 		add(sectionPurpose, "the descriptors have no comments; build them with source information (`buf build -o`, `protoc --include_source_info`)")
 	}
-	// Without a comment the catalog describes the method by its name alone.
-	method := t.Method.Descriptor
-	if schema.Comment(method) == "" && strings.Contains(t.Description, fmt.Sprintf("the RPC %s of %s.", method.Name(), method.Parent().FullName())) {
+	if t.Undescribed {
 		add(sectionPurpose, "no description is declared; comment the method, or set (outrigger.v1.tool).description")
 	}
 	for _, s := range [...]struct {
