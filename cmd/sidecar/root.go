@@ -57,6 +57,8 @@ func newRootCommand(env environment) *cobra.Command {
 		newCallCommand(env),
 		newDoctorCommand(env),
 		newDiffCommand(env),
+		newLockCommand(env),
+		newServerJSONCommand(env),
 		newPolicyCommand(env),
 		newAuditCommand(env),
 		newStateCommand(env),
