@@ -48,7 +48,7 @@ func (d *doctor) lock(cat *catalog.Catalog) {
 	}
 	const fix = "review the changes with `sidecar lock check`, then run `sidecar lock update`"
 	if refuses && unapproved > 0 {
-		d.fail(fix, "the catalog lock refuses %d tools", unapproved)
+		d.fail(fix, "tools that the catalog lock refuses: %d", unapproved)
 		return
 	}
 	d.add(Finding{Level: levelWarn, Text: "the tools differ from the catalog lock: " + drift.String(), Fix: fix})

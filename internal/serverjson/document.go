@@ -99,17 +99,15 @@ func New(o Options) (Document, []Fault) {
 }
 
 func checkName(name string) string {
-	// The pattern of the format, and what the official registry asks beyond it: each part begins and ends with a letter
-	// or a digit, and has two characters.
-	pattern := regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]*[a-zA-Z0-9]/[a-zA-Z0-9][a-zA-Z0-9._-]*[a-zA-Z0-9]$`)
+	pattern := regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
 	switch n := utf8.RuneCountInString(name); {
 	case name == "":
 		return "is required; use a namespace that you own in reverse-DNS form, such as com.example/shop"
 	case n > MaxName:
 		return fmt.Sprintf("has %d characters; the limit is %d", n, MaxName)
 	case !pattern.MatchString(name):
-		return fmt.Sprintf("%q must be a namespace in reverse-DNS form, one slash, and a name, such as com.example/shop; both have at least two "+
-			"characters, letters, digits, dots, hyphens (and underscores in the name), and begin and end with a letter or a digit", name)
+		return fmt.Sprintf("%q must be a namespace in reverse-DNS form, one slash, and a name, such as com.example/shop; allowed are "+
+			"letters, digits, dots and hyphens, in the name also underscores", name)
 	}
 	return ""
 }
@@ -163,10 +161,15 @@ func checkURL(address string) string {
 
 func isSpace(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }
 
-// Warnings returns what the official registry refuses although the format allows it: URLs without TLS, and URLs of the
-// host itself.
+// Warnings returns what the official registry refuses although the format allows it: parts of a name that are short or
+// begin or end with another character than a letter or a digit, URLs without TLS, and URLs of the host itself.
 func (d Document) Warnings() []string {
 	var out []string
+	strict := regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]*[a-zA-Z0-9]/[a-zA-Z0-9][a-zA-Z0-9._-]*[a-zA-Z0-9]$`)
+	if !strict.MatchString(d.Name) {
+		out = append(out, fmt.Sprintf("%s: the official registry wants at least two characters on either side of the slash, "+
+			"a letter or a digit at the beginning and the end of both", d.Name))
+	}
 	for _, r := range d.Remotes {
 		u, err := url.Parse(r.URL)
 		if err != nil {

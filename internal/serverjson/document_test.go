@@ -71,8 +71,8 @@ func TestFaults(t *testing.T) {
 		"two slashes":             {func(o *serverjson.Options) { o.Name = "com.example/shop/v1" }, "name", "one slash"},
 		"no namespace":            {func(o *serverjson.Options) { o.Name = "/shop" }, "name", "one slash"},
 		"underscore in namespace": {func(o *serverjson.Options) { o.Name = "com_example/shop" }, "name", "one slash"},
-		"hyphen at the end":       {func(o *serverjson.Options) { o.Name = "com.example/shop-" }, "name", "begin and end"},
-		"one letter":              {func(o *serverjson.Options) { o.Name = "com.example/s" }, "name", "two characters"},
+		"shortest name":           {func(o *serverjson.Options) { o.Name = "a/b" }, "", ""},
+		"space in the name":       {func(o *serverjson.Options) { o.Name = "com.example/my shop" }, "name", "one slash"},
 		"long name":               {func(o *serverjson.Options) { o.Name = "com.example/" + strings.Repeat("s", 189) }, "name", "has 201 characters; the limit is 200"},
 		"longest name":            {func(o *serverjson.Options) { o.Name = "com.example/" + strings.Repeat("s", 188) }, "", ""},
 		"all that a name may":     {func(o *serverjson.Options) { o.Name = "io.github.a-b/Shop_v1.2-x" }, "", ""},
@@ -127,6 +127,13 @@ func TestWarnings(t *testing.T) {
 	}
 	if got := doc.Warnings(); len(got) != 4 || !strings.Contains(got[0], "not https") || !strings.Contains(got[1], "the host itself") {
 		t.Errorf("%q", got)
+	}
+	for _, name := range []string{"a/b", "com.example/s", "com.example/shop-", ".com/shop"} {
+		o := good()
+		o.Name = name
+		if doc, _ := serverjson.New(o); len(doc.Warnings()) != 1 || !strings.Contains(doc.Warnings()[0], "the official registry wants") {
+			t.Errorf("%s: %q", name, doc.Warnings())
+		}
 	}
 }
 
