@@ -69,6 +69,10 @@ func exitCode(err error) int {
 // doctorName is the command that also checks what only processes that last use.
 const doctorName = "doctor"
 
+// writesLock annotates the command that writes the lock file, so that it need not
+// exist.
+const writesLock = "writes-lock"
+
 // load makes the configuration of a command and reports everything that is
 // wrong with it at once.
 func (env environment) load(cmd *cobra.Command, kind config.Kind) (*configv1.Config, error) {

@@ -20,9 +20,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
-// writesLock annotates the command that writes the lock file, so that it need not exist.
-const writesLock = "writes-lock"
-
 // lockFileMode: the file is reviewed and committed like source code.
 const lockFileMode = 0o644
 

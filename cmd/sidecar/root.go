@@ -94,20 +94,6 @@ func report(stderr io.Writer, err error) {
 	}
 }
 
-// asUsageError gives what a command says about its arguments the exit code for
-// wrong usage.
-func asUsageError(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if check == nil {
-			return nil
-		}
-		if err := check(cmd, args); err != nil {
-			return usageError(fmt.Sprintf("%v; see `%s --help`", err, cmd.CommandPath()))
-		}
-		return nil
-	}
-}
-
 // explainFlagError adds the flag that was probably meant.
 func explainFlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError

@@ -6,10 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 )
 
-// drift is a collector of the difference between the catalog and its lock. It has no
-// series without a lock.
+// drift is a collector of the difference between the catalog and its lock: none without a
+// catalog or a lock.
 type drift struct {
 	live  *catalog.Live
 	tools *prometheus.Desc
@@ -25,13 +26,9 @@ func (d drift) Describe(out chan<- *prometheus.Desc) { out <- d.tools }
 
 // Collect implements [prometheus.Collector].
 func (d drift) Collect(out chan<- prometheus.Metric) {
-	now := d.live.Current()
-	if now == nil {
-		return
-	}
-	found, isLocked := now.Drift()
-	if !isLocked {
-		return
+	var found lock.Drift
+	if now := d.live.Current(); now != nil {
+		found, _ = now.Drift()
 	}
 	for change, n := range map[string]int{"added": len(found.Added), "removed": len(found.Removed), "changed": len(found.Changed)} {
 		out <- labelled(d.tools, prometheus.GaugeValue, float64(n), change)

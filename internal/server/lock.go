@@ -26,16 +26,8 @@ func (a *App) drifted(d lock.Drift) {
 	for i, c := range d.Changed {
 		changed[i] = c.String()
 	}
-	fields := []zap.Field{zap.Stringer("drift", d)}
-	for _, kind := range [...]struct {
-		key   string
-		tools []string
-	}{{"tools_added", d.Added}, {"tools_removed", d.Removed}, {"tools_changed", changed}} {
-		if len(kind.tools) > 0 {
-			fields = append(fields, zap.Strings(kind.key, firstTools(kind.tools)))
-		}
-	}
-	a.log.Warn("catalog differs from its lock", fields...)
+	a.log.Warn("catalog differs from its lock", zap.Stringer("drift", d), zap.Strings("tools_added", firstTools(d.Added)),
+		zap.Strings("tools_removed", firstTools(d.Removed)), zap.Strings("tools_changed", firstTools(changed)))
 }
 
 // firstTools shortens a list of tools, and says how many it leaves out.
