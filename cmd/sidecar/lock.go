@@ -70,7 +70,7 @@ configuration, 3 the catalog could not be loaded.`,
 	}
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return env.withReviewed(cmd, func(path string, now []lock.Entry) error { return env.updateLock(path, now) })
+		return env.withReviewed(cmd, env.updateLock)
 	}
 	return cmd
 }

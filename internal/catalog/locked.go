@@ -85,9 +85,9 @@ func (c *Catalog) hold(o BuildOptions) (*Catalog, error) {
 	if o.Lock == nil {
 		return c, nil
 	}
-	entries, _ := c.LockEntries() //nolint:errcheck // a tool without a digest is drift
+	entries, _ := c.LockEntries() // a tool without a digest is drift
 	drift := o.Lock.Compare(entries)
-	held := c
+	var held *Catalog
 	if refused := drift.Unapproved(); o.RefuseDrift && len(refused) > 0 {
 		if len(refused) == len(entries) {
 			return nil, &emptyError{cause: fmt.Errorf("%w: the catalog lock refuses all %d tools (%v); review them and run `sidecar lock update`",
