@@ -117,7 +117,7 @@ func bindings() []binding {
 			help: "services and methods to expose; unset: all. Example: shop.v1.*,shop.v1.Orders/Get*"},
 		{flag: "exclude", path: "catalog.exclude", kinds: everyKind, group: groupCatalog, value: "GLOBS",
 			help: "services and methods to hide; overrides --include. Example: */Delete*"},
-		{flag: "catalog-lock", path: "catalog.lock_file", kinds: everyKind, common: true, group: groupCatalog, value: "FILE",
+		{flag: "catalog-lock", path: "catalog.lock_file", kinds: everyKind, group: groupCatalog, value: "FILE",
 			help: "lock file of reviewed tools and their digests, written by `sidecar lock update`; reloaded when it changes"},
 		{flag: "catalog-lock-mode", path: "catalog.lock_mode", kinds: everyKind, group: groupCatalog, value: "MODE",
 			help: "tools that are not in --catalog-lock or differ from it: report (log, metric, doctor) or refuse (also leave them out)"},
