@@ -69,6 +69,10 @@ func exitCode(err error) int {
 // doctorName is the command that also checks what only processes that last use.
 const doctorName = "doctor"
 
+// writesLock annotates the command that writes the lock file, so that it need not
+// exist.
+const writesLock = "writes-lock"
+
 // load makes the configuration of a command and reports everything that is
 // wrong with it at once.
 func (env environment) load(cmd *cobra.Command, kind config.Kind) (*configv1.Config, error) {
@@ -96,6 +100,9 @@ func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Confi
 		return config.Load(kind, cmd.Flags(), env.environ, config.Options{})
 	}
 	checks := settings.Checks(kind)
+	if cmd.Annotations[writesLock] == "" { // one command writes the file
+		checks = append(checks, settings.CheckLock)
+	}
 	if kind != config.Once || cmd.Name() == doctorName {
 		checks = append(checks, settings.Telemetry(env.environ)) // other commands export nothing
 	}
@@ -107,8 +114,17 @@ const clientTimeout = 30 * time.Second
 
 // withApp assembles a sidecar for one question to its backend and runs fn with it.
 func (env environment) withApp(cmd *cobra.Command, fn func(context.Context, *server.App) error) error {
+	return env.withPrepared(cmd, func(*configv1.Config) error { return nil }, fn)
+}
+
+// withPrepared is withApp for a command that changes the configuration before it is
+// used.
+func (env environment) withPrepared(cmd *cobra.Command, prepare func(*configv1.Config) error, fn func(context.Context, *server.App) error) error {
 	cfg, err := env.load(cmd, config.Once)
 	if err != nil {
+		return err
+	}
+	if err := prepare(cfg); err != nil {
 		return err
 	}
 	a, err := server.New(cmd.Context(), cfg, server.Options{Version: currentBuild().Version, Once: true})
@@ -121,14 +137,17 @@ func (env environment) withApp(cmd *cobra.Command, fn func(context.Context, *ser
 	return fn(ctx, a)
 }
 
-// withCatalog loads the catalog once and runs fn with it. A catalog that cannot
-// be had is what doctor is for, so the error points there.
+// withCatalog loads the catalog once and runs fn with it.
 func (env environment) withCatalog(cmd *cobra.Command, fn func(*server.App, *catalog.Catalog) error) error {
-	return env.withApp(cmd, func(ctx context.Context, a *server.App) error {
-		cat, err := a.Load(ctx)
-		if err != nil {
-			return &exitError{code: exitRefused, text: fmt.Sprintf("%v\nrun `sidecar doctor` with the same flags for details", err)}
-		}
-		return fn(a, cat)
-	})
+	return env.withApp(cmd, func(ctx context.Context, a *server.App) error { return env.loaded(ctx, a, fn) })
+}
+
+// loaded loads the catalog of a sidecar and runs fn with it. A catalog that cannot
+// be had is what doctor is for, so the error points there.
+func (environment) loaded(ctx context.Context, a *server.App, fn func(*server.App, *catalog.Catalog) error) error {
+	cat, err := a.Load(ctx)
+	if err != nil {
+		return &exitError{code: exitRefused, text: fmt.Sprintf("%v\nrun `sidecar doctor` with the same flags for details", err)}
+	}
+	return fn(a, cat)
 }

@@ -107,3 +107,17 @@ func refuseUnknownCommand(root *cobra.Command, args []string) error {
 	}
 	return usageError(fmt.Sprintf("unknown command %q; `%s --help` lists them", args[0], root.CommandPath()))
 }
+
+// asUsageError gives what a command says about its arguments the exit code for
+// wrong usage.
+func asUsageError(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if err := check(cmd, args); err != nil {
+			return usageError(fmt.Sprintf("%v; see `%s --help`", err, cmd.CommandPath()))
+		}
+		return nil
+	}
+}

@@ -57,6 +57,8 @@ func newRootCommand(env environment) *cobra.Command {
 		newCallCommand(env),
 		newDoctorCommand(env),
 		newDiffCommand(env),
+		newLockCommand(env),
+		newServerJSONCommand(env),
 		newPolicyCommand(env),
 		newAuditCommand(env),
 		newStateCommand(env),
@@ -89,20 +91,6 @@ func report(stderr io.Writer, err error) {
 		fmt.Fprintln(stderr, faults)
 	default:
 		fmt.Fprintln(stderr, "sidecar:", err)
-	}
-}
-
-// asUsageError gives what a command says about its arguments the exit code for
-// wrong usage.
-func asUsageError(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if check == nil {
-			return nil
-		}
-		if err := check(cmd, args); err != nil {
-			return usageError(fmt.Sprintf("%v; see `%s --help`", err, cmd.CommandPath()))
-		}
-		return nil
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/longrunning"
@@ -30,6 +31,10 @@ type BuildOptions struct {
 	// Thorough checks every message twice, see [transcode.Options]. Disagreed is called with each discrepancy found.
 	Thorough  bool
 	Disagreed func(*transcode.DisagreementError)
+	// Lock lists the tools that were reviewed; nil for none. [Live] compares each catalog with it. Build does not.
+	Lock *lock.Lock
+	// RefuseDrift leaves out the tools that Lock does not list, or lists with another digest.
+	RefuseDrift bool
 	// MaxDepth bounds the nesting of arguments; 0 means the default of package schema.
 	MaxDepth int
 	Limits   Limits

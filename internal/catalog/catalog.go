@@ -5,12 +5,14 @@ package catalog
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
@@ -30,6 +32,7 @@ type Catalog struct {
 	resources   *resource.Set
 	digests     digests
 	fingerprint string
+	drift       *lock.Drift // from the lock; nil without one
 }
 
 // Service is an RPC service with at least one tool. Native tools belong to no service.
@@ -41,6 +44,16 @@ type Service struct {
 	Descriptor protoreflect.ServiceDescriptor
 	// Tools are the tools of the service, hidden ones included, sorted by name.
 	Tools []*Tool
+}
+
+// Summary returns the first sentence of the service's comment, with its full stop; empty if there is none.
+func (s Service) Summary() string {
+	at := s.Descriptor.ParentFile().SourceLocations().ByDescriptor(s.Descriptor)
+	sentence := firstSentence(chosenComment(at.LeadingComments, at.TrailingComments))
+	if sentence == "" || strings.ContainsAny(sentence[len(sentence)-1:], ".!?") {
+		return sentence
+	}
+	return sentence + "."
 }
 
 // Tools returns the tools visible to callers, sorted by canonical name.
@@ -132,7 +145,7 @@ func newCatalog(tools []*Tool, byName map[string]*Tool, typed []*Tool, linked *l
 		if t.Hidden {
 			continue
 		}
-		if t.digest == (source.Digest{}) {
+		if t.sealed == (source.Digest{}) {
 			if err := t.seal(); err != nil {
 				return nil, err
 			}

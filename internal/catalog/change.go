@@ -35,7 +35,7 @@ func (c *Catalog) Since(old *Catalog) Change {
 			out.Added = append(out.Added, t)
 			continue
 		}
-		if before[0].digest != t.digest {
+		if before[0].sealed != t.sealed {
 			out.Changed = append(out.Changed, t)
 		}
 		before = before[1:]

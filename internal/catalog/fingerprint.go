@@ -110,12 +110,12 @@ func (t *Tool) seal() error {
 		return fmt.Errorf("fingerprint %s: %w", t.Name, err)
 	}
 	hash.Write(text)
-	hash.Sum(t.digest[:0])
+	hash.Sum(t.sealed[:0])
 	return nil
 }
 
 // IsSame reports whether two tools look the same to callers: everything that the listings show is equal.
-func (t *Tool) IsSame(other *Tool) bool { return t == other || t.digest == other.digest }
+func (t *Tool) IsSame(other *Tool) bool { return t == other || t.sealed == other.sealed }
 
 // digestParts is how many parts the digests of a catalog are kept in: of a thousand tools, one holds sixteen.
 const digestParts = 64
@@ -133,11 +133,11 @@ type digestPart struct {
 func (d digests) with(tools []*Tool) digests {
 	var added [digestParts][][sha256.Size]byte
 	for _, t := range tools {
-		at := t.digest[0] % digestParts
+		at := t.sealed[0] % digestParts
 		if added[at] == nil {
 			added[at] = make([][sha256.Size]byte, 0, len(tools)*5/4/digestParts+1)
 		}
-		added[at] = append(added[at], t.digest)
+		added[at] = append(added[at], t.sealed)
 	}
 	for at, more := range added {
 		if len(more) == 0 {

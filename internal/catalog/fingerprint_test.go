@@ -35,7 +35,7 @@ func TestTheDigestCoversWhatCallersSee(t *testing.T) {
 		if err := tool.seal(); err != nil {
 			t.Fatal(err)
 		}
-		return tool.digest
+		return tool.sealed
 	}
 	plain := digest(func(*Tool) {})
 	values := map[reflect.Type]any{
@@ -96,9 +96,9 @@ func TestTheFingerprintIsThatOfTheTools(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tools := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) *Tool {
 			tool := &Tool{}
-			copy(tool.digest[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
+			copy(tool.sealed[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
 			return tool
-		}), 1, 50, func(tool *Tool) [32]byte { return tool.digest }).Draw(t, "tools")
+		}), 1, 50, func(tool *Tool) [32]byte { return tool.sealed }).Draw(t, "tools")
 		whole := digests{}.with(tools)
 		var parts digests
 		shuffled := rapid.Permutation(tools).Draw(t, "order")

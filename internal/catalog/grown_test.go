@@ -23,7 +23,7 @@ func TestACatalogThatGrewIsLikeOneThatWasMadeAtOnce(t *testing.T) {
 		own := rapid.IntRange(1, len(drawn)-1).Draw(t, "derived")
 		tool := func(name string) *Tool {
 			made := &Tool{Name: name, MCPName: MCPName(name), Method: &Method{Service: name[:1], Procedure: "/" + name}}
-			copy(made.digest[:], name)
+			copy(made.sealed[:], name)
 			return made
 		}
 		base := &Catalog{own: &lists{}, byName: map[string]*Tool{}}

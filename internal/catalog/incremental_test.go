@@ -192,7 +192,7 @@ func seen(c *Catalog) []string {
 		found, _ := c.Lookup(t.Name)
 		request, err := t.In.ToWire(nil, []byte(`{"id":"1","text0":"a","held1":{"id":"2"},"[shop.v1.more0]":"x"}`))
 		out = append(out, fmt.Sprintf("%s %s %q %t %t", t.Name, t.MCPName, t.Alias, t.Hidden, found == t), t.Title, t.Description,
-			fmt.Sprintf("%s %s %x %x", t.Fingerprint(), t.Method.Source, t.Input.Digest(), t.digest),
+			fmt.Sprintf("%s %s %x %x", t.Fingerprint(), t.Method.Source, t.Input.Digest(), t.sealed),
 			string(t.Input.Canonical()), string(t.Output.Advertised()), fmt.Sprintf("%x %v", request, err))
 	}
 	return out

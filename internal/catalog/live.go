@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
@@ -25,6 +26,9 @@ type LiveOptions struct {
 	// OnLoad is called with the outcome of each load of Run and Refresh, unless the load's context ended it. It runs within
 	// the load, so it must be quick.
 	OnLoad func(error)
+	// OnDrift is called with the difference from the lock when a catalog comes into use, unless it is the one of the catalog
+	// before. It is not called without a lock. It runs within the load, so it must be quick.
+	OnDrift func(lock.Drift)
 	// Random provides jitter in [0, 1), which shortens backoff; nil means math/rand.
 	Random func() float64
 	// Types finds types that occur only in responses, within TypeLimits; nil if there is no source. See [Live.Learn].
@@ -38,6 +42,7 @@ type Live struct {
 	plan       atomic.Pointer[plan]
 	every      time.Duration
 	onLoad     func(error)
+	onDrift    func(lock.Drift)
 	pause      backoff // used by Run only
 	current    atomic.Pointer[Catalog]
 	registered registrations
@@ -74,6 +79,7 @@ func NewLive(sources []source.Source, o LiveOptions) *Live {
 	l := &Live{
 		every:   o.RefreshEvery,
 		onLoad:  o.OnLoad,
+		onDrift: o.OnDrift,
 		pause:   backoff{min: o.BackoffMin, max: max(o.BackoffMin, o.BackoffMax), random: o.Random},
 		loading: make(chan struct{}, 1),
 		settled: make(chan struct{}),
@@ -213,13 +219,18 @@ func (l *Live) tell(old, now *Catalog) {
 func (l *Live) use(fresh *Catalog, by *plan, statuses []SourceStatus) error {
 	l.registered.mu.Lock()
 	defer l.registered.mu.Unlock()
-	fresh, err := fresh.rebind(l.registered.all, by.build.Limits.withDefaults())
+	fresh, err := fresh.hold(by.build)
+	if err != nil {
+		return err
+	}
+	fresh, err = fresh.rebind(l.registered.all, by.build.Limits.withDefaults())
 	if err != nil {
 		return err
 	}
 	l.plan.Store(by)
 	old := l.current.Swap(fresh)
 	l.succeeded(statuses)
+	l.tellDrift(old, fresh)
 	l.tell(old, fresh)
 	return nil
 }

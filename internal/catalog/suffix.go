@@ -203,7 +203,7 @@ func (b *builder) giveBack() bool {
 		if again[t.Method.Service] && t.isShortened() {
 			t.Name, t.Alias = t.Alias, t.Name
 			t.MCPName = MCPName(t.Name)
-			t.isPlain, t.digest = false, source.Digest{}
+			t.isPlain, t.sealed = false, source.Digest{}
 		}
 	}
 	for service := range again {

@@ -123,9 +123,9 @@ type Tool struct {
 	id string
 	// behind is the procedure that a sidecar runs for a native tool; empty where it is not said.
 	behind string
-	// digest is the SHA-256 over all that callers can see of the tool, kept because every new tool of a catalog needs
-	// those of all others.
-	digest [sha256.Size]byte
+	// sealed is the SHA-256 over all that callers can see of the tool, kept because every new tool of a catalog needs
+	// those of all others. Digest, which clients can compute too, covers less.
+	sealed [sha256.Size]byte
 }
 
 // HasOutput reports whether the tool has an output schema to show or check.

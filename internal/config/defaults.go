@@ -39,6 +39,7 @@ func Defaults(kind Kind) *configv1.Config {
 		Catalog: &configv1.Catalog{
 			Reflection:      new("auto"),
 			Native:          new("auto"),
+			LockMode:        new("report"),
 			RefreshInterval: durationpb.New(defaults.RefreshInterval),
 			MaxBackoff:      durationpb.New(defaults.MaxBackoff),
 		},

@@ -137,11 +137,14 @@ func orNull(schema json.RawMessage) json.RawMessage {
 	return schema
 }
 
-// writeCanonicalTool renders tools/get: the listing's members and both
-// canonical schemas.
+// writeCanonicalTool renders tools/get: the listing's members, the digest and
+// both canonical schemas. A list does not repeat the digest, which clients compute
+// from its entries.
 func writeCanonicalTool(_ *Handler, call *exchange) ([]byte, *errmap.Error) {
 	t := call.resp.Tool
 	dst := appendCanonicalMembers(nil, t)
+	dst = append(dst, `,"digest":`...)
+	dst = jsontext.AppendString(dst, t.Digest())
 	dst = append(dst, `,"canonicalInputSchema":`...)
 	dst = append(dst, t.Input.Canonical()...)
 	dst = append(dst, `,"canonicalOutputSchema":`...)
@@ -156,27 +159,9 @@ func appendToolText(dst []byte, t *catalog.Tool) []byte {
 	return jsontext.AppendString(dst, t.Description)
 }
 
-// appendAnnotations appends MCP's hints. Only what is known is said; a client
-// takes the protocol's defaults for the rest.
+// appendAnnotations appends MCP's hints.
 func appendAnnotations(dst []byte, t *catalog.Tool) []byte {
-	dst = append(dst, `,"annotations":{"title":`...)
-	dst = jsontext.AppendString(dst, t.Title)
-	for _, hint := range [...]struct {
-		name  string
-		value *bool
-	}{
-		{"readOnlyHint", t.Annotations.ReadOnly},
-		{"destructiveHint", t.Annotations.Destructive},
-		{"idempotentHint", t.Annotations.Idempotent},
-		{"openWorldHint", t.Annotations.OpenWorld},
-	} {
-		if hint.value == nil {
-			continue
-		}
-		dst = append(dst, `,"`+hint.name+`":`...)
-		dst = strconv.AppendBool(dst, *hint.value)
-	}
-	return append(dst, '}')
+	return t.AppendAnnotations(append(dst, `,"annotations":`...))
 }
 
 // appendFacts appends version, fingerprint and metadata. Every metadata member

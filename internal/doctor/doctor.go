@@ -98,6 +98,7 @@ func (d *doctor) examine(ctx context.Context) {
 	d.ok("%d tools in %v, %s", len(cat.Tools()), time.Since(start).Round(time.Millisecond), blocked)
 	d.ok("no tool names collide")
 	d.rules(cat)
+	d.lock(cat)
 }
 
 // rules says whether the policy rules fit the tools.

@@ -28,7 +28,7 @@ const noValue = "MCP requires it; give it a value."
 // notShown are the fields that MCP does not have, and those that code beside the plan
 // writes or reads.
 const notShown = `Tool.mcp_name Tool.canonical_input_schema_json Tool.canonical_output_schema_json Tool.version Tool.fingerprint
-	Tool.metadata Tool.execution Tool.binding Tool.examples Tool.tags Tool.meta_form
+	Tool.digest Tool.metadata Tool.execution Tool.binding Tool.examples Tool.tags Tool.meta_form
 	Task.ttl Task.poll_interval Task.completion Task.input_requests Task.meta_form
 	CompleteRequest.context CompleteRequest.meta_form CompleteResponse.meta_form ClientCapabilities.tasks
 	ElicitationUrl.elicitation_id ElicitationForm.requested_schema_form`

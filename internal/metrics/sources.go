@@ -35,7 +35,7 @@ func (s Sources) collectors() []prometheus.Collector {
 			gauge("requests_in_flight", "Requests in flight.", func(n int) float64 { return float64(n) })))
 	}
 	if s.Catalog != nil {
-		all = append(all, ofCatalog(s.Catalog))
+		all = append(all, ofCatalog(s.Catalog), newDrift(s.Catalog))
 	}
 	if s.Events != nil {
 		all = append(all, ofEvents(s.Events))

@@ -21,6 +21,7 @@ func AtRunTime() []string {
 	return []string{
 		"access.policy",
 		"catalog.descriptors", "catalog.exclude", "catalog.include", "catalog.list_uncallable",
+		"catalog.lock_file", "catalog.lock_mode",
 		"gate",
 		"limits.caller_rate", "limits.tool_rate",
 		"log.calls", "log.level", "log.max_calls_per_second",

@@ -183,6 +183,7 @@ func (a *App) newLive() (*catalog.Live, error) {
 		BackoffMax:   c.GetMaxBackoff().AsDuration(),
 		RefreshEvery: c.GetRefreshInterval().AsDuration(),
 		OnLoad:       a.reach.Loaded,
+		OnDrift:      a.drifted,
 		TypeLimits:   catalog.TypeLimits{Max: int(a.cfg.GetLimits().GetMaxLearnedTypes())},
 	}
 	if a.backend.client != nil && c.GetReflection() != "off" {

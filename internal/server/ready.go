@@ -53,6 +53,7 @@ func (a *App) ready() (bool, []admin.Check) {
 		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
 	}
 	checks = append(append(append(checks, a.reloadChecks()...), a.authn.Checks()...), a.ruleChecks()...)
+	checks = append(checks, a.lockChecks()...)
 	if check, ok := a.sharedCheck(); ok {
 		checks = append(checks, check)
 	}

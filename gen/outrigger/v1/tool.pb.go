@@ -71,6 +71,10 @@ type Tool struct {
 	// SHA-256 over its canonicalized schemas, 64 lower-case hex digits: equal fingerprints mean equal schemas. Set by the
 	// sidecar; empty from a native backend.
 	Fingerprint string `protobuf:"bytes,14,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// SHA-256 over the RFC 8785 form of an object with its name, description, advertised schemas (`inputSchema`, and
+	// `outputSchema` if there is one) and annotations, 64 lower-case hex digits. A client that approves a tool can pin it. Set
+	// by the sidecar, in `GetTool` and `RegisterTool` only; empty from a native backend.
+	Digest string `protobuf:"bytes,22,opt,name=digest,proto3" json:"digest,omitempty"`
 	// Metadata for operators.
 	Metadata *ToolMetadata `protobuf:"bytes,15,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// How the tool runs.
@@ -238,6 +242,13 @@ func (x *Tool) GetVersion() string {
 func (x *Tool) GetFingerprint() string {
 	if x != nil {
 		return x.Fingerprint
+	}
+	return ""
+}
+
+func (x *Tool) GetDigest() string {
+	if x != nil {
+		return x.Digest
 	}
 	return ""
 }
@@ -1164,8 +1175,7 @@ var File_outrigger_v1_tool_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\n" +
-	"\x17outrigger/v1/tool.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18outrigger/v1/cache.proto\x1a\x19outrigger/v1/client.proto\x1a\x17outrigger/v1/icon.proto\"\xe3\n" +
-	"\n" +
+	"\x17outrigger/v1/tool.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18outrigger/v1/cache.proto\x1a\x19outrigger/v1/client.proto\x1a\x17outrigger/v1/icon.proto\"\x95\v\n" +
 	"\x04Tool\x122\n" +
 	"\x04name\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9_.-]{1,256}$R\x04name\x12:\n" +
 	"\bmcp_name\x18\x02 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9_.-]{0,128}$R\bmcp_name\x12\x1e\n" +
@@ -1183,7 +1193,8 @@ const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\xbaH\az\x05\x18\x80\x80\x80\x02R\x1ccanonical_output_schema_json\x12?\n" +
 	"\vannotations\x18\f \x01(\v2\x1d.outrigger.v1.ToolAnnotationsR\vannotations\x12\xa3\x01\n" +
 	"\aversion\x18\r \x01(\tB\x88\x01\xbaH\x84\x01\xd8\x01\x01r\x7f(\x80\x012z^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)(-[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*)?(\\+[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*)?$R\aversion\x12:\n" +
-	"\vfingerprint\x18\x0e \x01(\tB\x18\xbaH\x15r\x132\x11^([0-9a-f]{64})?$R\vfingerprint\x126\n" +
+	"\vfingerprint\x18\x0e \x01(\tB\x18\xbaH\x15r\x132\x11^([0-9a-f]{64})?$R\vfingerprint\x120\n" +
+	"\x06digest\x18\x16 \x01(\tB\x18\xbaH\x15r\x132\x11^([0-9a-f]{64})?$R\x06digest\x126\n" +
 	"\bmetadata\x18\x0f \x01(\v2\x1a.outrigger.v1.ToolMetadataR\bmetadata\x129\n" +
 	"\texecution\x18\x10 \x01(\v2\x1b.outrigger.v1.ToolExecutionR\texecution\x123\n" +
 	"\abinding\x18\x11 \x01(\v2\x19.outrigger.v1.ToolBindingR\abinding\x12?\n" +

@@ -207,12 +207,12 @@ func aToolIsDescribed(t *testing.T, tw *tower, client apiClient) {
 	}
 	said, declared := get("show_everything"), tw.desk.Tools[0].Declared
 	if diff := cmp.Diff(declared, said, protocmp.Transform(), protocmp.IgnoreFields(&outriggerv1.Tool{},
-		"name", "mcp_name", "version", "fingerprint", "metadata", "execution", "canonical_input_schema_json", "canonical_output_schema_json"),
+		"name", "mcp_name", "version", "digest", "fingerprint", "metadata", "execution", "canonical_input_schema_json", "canonical_output_schema_json"),
 		protocmp.IgnoreFields(&outriggerv1.ToolAnnotations{}, "title")); diff != "" {
 		t.Errorf("a native tool (-declared +said):\n%s", diff)
 	}
 	if said.GetName() != "desk.show_everything" || said.GetMcpName() != "show_everything" || said.GetBinding() != nil || said.GetOutputSchemaForm() != nil ||
-		said.GetCanonicalOutputSchemaJson() != nil || string(said.GetCanonicalInputSchemaJson()) != mcptest.NoArguments || said.GetExecution().GetTaskSupport() != "forbidden" {
+		len(said.GetDigest()) != 64 || said.GetCanonicalOutputSchemaJson() != nil || string(said.GetCanonicalInputSchemaJson()) != mcptest.NoArguments || said.GetExecution().GetTaskSupport() != "forbidden" {
 		t.Errorf("a native tool is said to be %v", said)
 	}
 	if task := get("begin").GetExecution().GetTaskSupport(); task != "required" {

@@ -30,8 +30,8 @@ func toolsPage(resp *bridge.Response) *outriggerv1.ListToolsResponse {
 	return out
 }
 
-// toolMessage describes a tool; the canonical schemas go with it where one tool
-// was asked for.
+// toolMessage describes a tool; the canonical schemas and the digest go with it
+// where one tool was asked for.
 func toolMessage(t *catalog.Tool, canonical bool) *outriggerv1.Tool {
 	out := &outriggerv1.Tool{
 		Name: t.Name, McpName: t.MCPName, Title: t.Title, Description: t.Description, Icons: t.Icons,
@@ -72,6 +72,7 @@ func toolMessage(t *catalog.Tool, canonical bool) *outriggerv1.Tool {
 	if canonical {
 		out.CanonicalInputSchemaJson = t.Input.Canonical()
 		out.CanonicalOutputSchemaJson = t.Output.Canonical()
+		out.Digest = t.Digest()
 	}
 	return out
 }

@@ -68,7 +68,7 @@ type Options struct {
 type Reloader struct {
 	opts Options
 	// file is nil where there is no configuration file.
-	file, descriptors *reload.Group
+	file, descriptors, lock *reload.Group
 
 	mu sync.Mutex
 	// running is what is in use. It differs from the file in the fields that wait
@@ -84,6 +84,7 @@ type Reloader struct {
 func New(o Options) *Reloader {
 	r := &Reloader{opts: o, running: o.Config}
 	r.descriptors = o.Watcher.Add("descriptors", r.reloadDescriptors, o.Config.GetCatalog().GetDescriptors()...)
+	r.lock = o.Watcher.Add("catalog_lock", r.reloadLock, lockFiles(o.Config)...)
 	return r
 }
 
@@ -222,11 +223,42 @@ func (r *Reloader) applyCatalog(ctx context.Context, running, next *configv1.Con
 		return err
 	}
 	r.descriptors.Watch(next.GetCatalog().GetDescriptors()...)
+	r.lock.Watch(lockFiles(next)...)
 	if err := r.opts.Live.Reconfigure(ctx, sources, build); err != nil {
 		r.descriptors.Watch(running.GetCatalog().GetDescriptors()...)
+		r.lock.Watch(lockFiles(running)...)
 		return err
 	}
 	return nil
+}
+
+// lockFiles are the files of the catalog lock: one, or none.
+func lockFiles(cfg *configv1.Config) []string {
+	if path := cfg.GetCatalog().GetLockFile(); path != "" {
+		return []string{path}
+	}
+	return nil
+}
+
+// reloadLock compares the catalog with a lock file that changed. A file that cannot be
+// read leaves the last good one in use.
+func (r *Reloader) reloadLock(ctx context.Context) reload.Outcome {
+	running := r.current()
+	if len(lockFiles(running)) == 0 {
+		return reload.Unchanged
+	}
+	sources, build, err := r.opts.Plan(running)
+	if err != nil {
+		r.sayOnce("catalog lock rejected; keeping the last good one", err)
+		return reload.Refused
+	}
+	if err := r.opts.Live.Reconfigure(ctx, sources, build); err != nil {
+		r.sayOnce("catalog lock not usable yet; keeping the last good one and retrying", err)
+		return reload.Deferred
+	}
+	r.clear()
+	r.opts.Log.Info("catalog lock reloaded", zap.Int("tools", build.Lock.Len()))
+	return reload.Applied
 }
 
 // settle remembers what is in use now, and says what has changed and what waits.

@@ -76,8 +76,13 @@ func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.B
 	if err != nil {
 		return catalog.BuildOptions{}, err
 	}
+	reviewed, err := catalogLock(cfg)
+	if err != nil {
+		return catalog.BuildOptions{}, err
+	}
 	return catalog.BuildOptions{
 		Selection: selection, Overlay: overrides, Profile: profile,
+		Lock: reviewed, RefuseDrift: RefusesDrift(cfg),
 		Thorough: cfg.GetValidate() == "full",
 		Limits:   catalog.Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
 		// Where the limit is lower, envelopes are refused before arguments are looked at.

@@ -49,8 +49,14 @@ type Catalog struct {
 	// No effect: RPCs that take a stream are listed and can be called. The field is kept for configurations that set it.
 	// Default: false. Flag: `--list-uncallable`.
 	ListUncallable bool `protobuf:"varint,8,opt,name=list_uncallable,proto3" json:"list_uncallable,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Lock file: the reviewed tools with their digests, as `sidecar lock update` writes it. Each catalog is compared with it. At
+	// most 64 MiB. Reloaded when it changes. Default: none. Flag: `--catalog-lock`.
+	LockFile string `protobuf:"bytes,9,opt,name=lock_file,proto3" json:"lock_file,omitempty"`
+	// What happens to tools that are not in the lock file or differ from it: "report" (log, metric, doctor) or "refuse" (also
+	// leave them out). Default: report. Flag: `--catalog-lock-mode`.
+	LockMode      *string `protobuf:"bytes,10,opt,name=lock_mode,proto3,oneof" json:"lock_mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Catalog) Reset() {
@@ -139,11 +145,25 @@ func (x *Catalog) GetListUncallable() bool {
 	return false
 }
 
+func (x *Catalog) GetLockFile() string {
+	if x != nil {
+		return x.LockFile
+	}
+	return ""
+}
+
+func (x *Catalog) GetLockMode() string {
+	if x != nil && x.LockMode != nil {
+		return *x.LockMode
+	}
+	return ""
+}
+
 var File_outrigger_config_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9f\x04\n" +
+	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x8f\x05\n" +
 	"\aCatalog\x126\n" +
 	"\vdescriptors\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 R\vdescriptors\x129\n" +
 	"\n" +
@@ -155,9 +175,14 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\x10refresh_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xa3\x052\x02\b\x01R\x10refresh_interval\x12O\n" +
 	"\vmax_backoff\x18\a \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xd8\x042\x05\x10\x80\xc2\xd7/R\vmax_backoff\x12(\n" +
-	"\x0flist_uncallable\x18\b \x01(\bR\x0flist_uncallableB\r\n" +
+	"\x0flist_uncallable\x18\b \x01(\bR\x0flist_uncallable\x12&\n" +
+	"\tlock_file\x18\t \x01(\tB\b\xbaH\x05r\x03(\x80 R\tlock_file\x128\n" +
+	"\tlock_mode\x18\n" +
+	" \x01(\tB\x15\xbaH\x12r\x10R\x06reportR\x06refuseH\x02R\tlock_mode\x88\x01\x01B\r\n" +
 	"\v_reflectionB\t\n" +
-	"\a_nativeB\xda\x01\n" +
+	"\a_nativeB\f\n" +
+	"\n" +
+	"_lock_modeB\xda\x01\n" +
 	"\x17com.outrigger.config.v1B\fCatalogProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (

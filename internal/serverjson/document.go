@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package serverjson
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Schema is the URL of the JSON Schema of the format.
+const Schema = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+
+// Limits of the format, in characters. MaxPublisherBytes is how much the official registry takes of what a publisher adds.
+const (
+	MaxName           = 200
+	MaxDescription    = 100
+	MaxVersion        = 255
+	MaxPublisherBytes = 4096
+)
+
+// Document is a server.json.
+type Document struct {
+	Schema      string   `json:"$schema"`
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Version     string   `json:"version"`
+	Remotes     []Remote `json:"remotes,omitempty"`
+	Meta        Meta     `json:"_meta"`
+}
+
+// Remote is an endpoint of the server.
+type Remote struct {
+	Type string `json:"type"`
+	URL  string `json:"url"`
+}
+
+// Meta is the metadata of the document.
+type Meta struct {
+	Publisher Publisher `json:"io.modelcontextprotocol.registry/publisher-provided"`
+}
+
+// Publisher is what the publisher adds. The registry keeps it as it is, up to [MaxPublisherBytes].
+type Publisher struct {
+	Catalog Catalog `json:"dev.outrigger/catalog"`
+}
+
+// Catalog identifies the tools of the server.
+type Catalog struct {
+	// Digest is the digest of all tools, 64 lowercase hex digits.
+	Digest string `json:"digest"`
+	// Tools is their number.
+	Tools int `json:"tools"`
+}
+
+// Options are the contents of a document.
+type Options struct {
+	// Name is in reverse-DNS form, "com.example/shop".
+	Name, Description, Version string
+	// URLs are the endpoints for streamable HTTP.
+	URLs    []string
+	Catalog Catalog
+}
+
+// Fault is a value that the format does not allow.
+type Fault struct {
+	// Field is the field of [Options], as flags spell it: name, description, version or url.
+	Field string
+	Text  string
+}
+
+// New makes a document. The faults are all that is wrong; the document is only complete if there are none.
+func New(o Options) (Document, []Fault) {
+	var faults []Fault
+	check := func(field, text string) {
+		if text != "" {
+			faults = append(faults, Fault{field, text})
+		}
+	}
+	check("name", checkName(o.Name))
+	check("description", checkDescription(o.Description))
+	check("version", checkVersion(o.Version))
+	doc := Document{
+		Schema: Schema, Name: o.Name, Description: o.Description, Version: o.Version,
+		Meta: Meta{Publisher{o.Catalog}},
+	}
+	for i, address := range o.URLs {
+		check("url", checkURL(address))
+		if slices.Contains(o.URLs[:i], address) {
+			check("url", fmt.Sprintf("%q is given twice", address))
+		}
+		doc.Remotes = append(doc.Remotes, Remote{Type: "streamable-http", URL: address})
+	}
+	return doc, faults
+}
+
+func checkName(name string) string {
+	pattern := regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`)
+	switch n := utf8.RuneCountInString(name); {
+	case name == "":
+		return "is required; use a namespace that you own in reverse-DNS form, such as com.example/shop"
+	case n > MaxName:
+		return fmt.Sprintf("has %d characters; the limit is %d", n, MaxName)
+	case !pattern.MatchString(name):
+		return fmt.Sprintf("%q must be a namespace in reverse-DNS form, one slash, and a name, such as com.example/shop; allowed are "+
+			"letters, digits, dots and hyphens, in the name also underscores", name)
+	}
+	return ""
+}
+
+func checkDescription(text string) string {
+	switch n := utf8.RuneCountInString(text); {
+	case strings.TrimSpace(text) == "":
+		return "must not be empty"
+	case n > MaxDescription:
+		return fmt.Sprintf("has %d characters; the limit is %d", n, MaxDescription)
+	}
+	return ""
+}
+
+func checkVersion(version string) string {
+	switch n := utf8.RuneCountInString(version); {
+	case version == "":
+		return "must not be empty"
+	case n > MaxVersion:
+		return fmt.Sprintf("has %d characters; the limit is %d", n, MaxVersion)
+	case version == "latest":
+		return `must be one version, not "latest"`
+	case isRange(version):
+		return fmt.Sprintf("%q is a range; give one version, such as 1.4.2", version)
+	}
+	return ""
+}
+
+// isRange reports whether a text looks like a range of versions: ^1.2.3, >=1.0, 1.x, 1.2.*, 1 - 2, 1 || 2.
+func isRange(version string) bool {
+	version = strings.TrimSpace(version)
+	core, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "-")
+	isWildcard := func(part string) bool { return part == "x" || part == "X" || part == "*" }
+	return strings.ContainsAny(version[:min(1, len(version))], "^~<>=") ||
+		strings.Contains(version, " - ") || strings.Contains(version, "||") ||
+		slices.ContainsFunc(strings.Split(core, "."), isWildcard)
+}
+
+func checkURL(address string) string {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsFunc(address, isSpace):
+		return fmt.Sprintf("%q must be an http or https URL, such as https://tools.example.com/mcp", address)
+	case strings.ContainsAny(address, "{}"):
+		return fmt.Sprintf("%q must be a URL, not a template", address)
+	case u.User != nil:
+		return "must not contain credentials: the document is public" // and so is the error, perhaps
+	}
+	return ""
+}
+
+func isSpace(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }
+
+// Warnings returns what the official registry refuses although the format allows it: parts of a name that are short or
+// begin or end with another character than a letter or a digit, URLs without TLS, and URLs of the host itself.
+func (d Document) Warnings() []string {
+	var out []string
+	strict := regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]*[a-zA-Z0-9]/[a-zA-Z0-9][a-zA-Z0-9._-]*[a-zA-Z0-9]$`)
+	if !strict.MatchString(d.Name) {
+		out = append(out, fmt.Sprintf("%s: the official registry wants at least two characters on either side of the slash, "+
+			"a letter or a digit at the beginning and the end of both", d.Name))
+	}
+	for _, r := range d.Remotes {
+		u, err := url.Parse(r.URL)
+		if err != nil {
+			continue
+		}
+		host := u.Hostname()
+		ip := net.ParseIP(host)
+		switch {
+		case host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback():
+			out = append(out, fmt.Sprintf("%s: the official registry refuses URLs of the host itself", r.URL))
+		case u.Scheme != "https":
+			out = append(out, fmt.Sprintf("%s: the official registry refuses URLs that are not https", r.URL))
+		}
+	}
+	return out
+}
+
+// ShortDescription shortens a sentence to the limit of a description, at the end of a word.
+func ShortDescription(sentence string) string {
+	sentence = strings.Join(strings.Fields(sentence), " ")
+	runes := []rune(sentence)
+	if len(runes) <= MaxDescription {
+		return sentence
+	}
+	const mark = "…"
+	kept := runes[:MaxDescription-1] // room for the mark
+	for i := len(kept); i > 0; i-- {
+		if runes[i] == ' ' {
+			return strings.TrimRight(string(runes[:i]), " ,;:-") + mark
+		}
+	}
+	return string(kept) + mark // one long word
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package serverjson_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/outrigger-mcp/outrigger/internal/serverjson"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func good() serverjson.Options {
+	return serverjson.Options{
+		Name: "com.example/shop", Description: "Sells things.", Version: "1.4.2", URLs: []string{"https://tools.example.com/mcp"},
+		Catalog: serverjson.Catalog{Digest: strings.Repeat("a", 64), Tools: 33},
+	}
+}
+
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	doc, faults := serverjson.New(good())
+	if len(faults) > 0 || len(doc.Warnings()) > 0 {
+		t.Fatal(faults, doc.Warnings())
+	}
+	raw, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"$schema":"https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json","name":"com.example/shop",` +
+		`"description":"Sells things.","version":"1.4.2","remotes":[{"type":"streamable-http","url":"https://tools.example.com/mcp"}],` +
+		`"_meta":{"io.modelcontextprotocol.registry/publisher-provided":{"dev.outrigger/catalog":{"digest":"` + strings.Repeat("a", 64) + `","tools":33}}}}`
+	if diff := cmp.Diff(want, string(raw)); diff != "" {
+		t.Error(diff)
+	}
+	o := good()
+	o.URLs = nil
+	doc, _ = serverjson.New(o)
+	if raw, err = json.Marshal(doc); err != nil || strings.Contains(string(raw), "remotes") {
+		t.Errorf("without URLs: %s %v", raw, err)
+	}
+}
+
+// TestPublisherPartIsSmall: the registry refuses more than 4 KB.
+func TestPublisherPartIsSmall(t *testing.T) {
+	t.Parallel()
+	o := good()
+	o.Catalog.Tools = 1 << 62
+	doc, _ := serverjson.New(o)
+	if raw, err := json.Marshal(doc.Meta.Publisher); err != nil || len(raw) > serverjson.MaxPublisherBytes {
+		t.Errorf("%d bytes, %v", len(raw), err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("é", 300)
+	for name, tc := range map[string]struct {
+		change func(*serverjson.Options)
+		field  string
+		want   string // part of the text; empty where there is no fault
+	}{
+		"no name":                 {func(o *serverjson.Options) { o.Name = "" }, "name", "is required"},
+		"no slash":                {func(o *serverjson.Options) { o.Name = "shop" }, "name", "one slash"},
+		"two slashes":             {func(o *serverjson.Options) { o.Name = "com.example/shop/v1" }, "name", "one slash"},
+		"no namespace":            {func(o *serverjson.Options) { o.Name = "/shop" }, "name", "one slash"},
+		"underscore in namespace": {func(o *serverjson.Options) { o.Name = "com_example/shop" }, "name", "one slash"},
+		"shortest name":           {func(o *serverjson.Options) { o.Name = "a/b" }, "", ""},
+		"space in the name":       {func(o *serverjson.Options) { o.Name = "com.example/my shop" }, "name", "one slash"},
+		"long name":               {func(o *serverjson.Options) { o.Name = "com.example/" + strings.Repeat("s", 189) }, "name", "has 201 characters; the limit is 200"},
+		"longest name":            {func(o *serverjson.Options) { o.Name = "com.example/" + strings.Repeat("s", 188) }, "", ""},
+		"all that a name may":     {func(o *serverjson.Options) { o.Name = "io.github.a-b/Shop_v1.2-x" }, "", ""},
+		"blank description":       {func(o *serverjson.Options) { o.Description = " " }, "description", "must not be empty"},
+		"long description":        {func(o *serverjson.Options) { o.Description = long[:2*101] }, "description", "has 101 characters; the limit is 100"},
+		"longest description":     {func(o *serverjson.Options) { o.Description = long[:2*100] }, "", ""},
+		"no version":              {func(o *serverjson.Options) { o.Version = "" }, "version", "must not be empty"},
+		"long version":            {func(o *serverjson.Options) { o.Version = long[:2*256] }, "version", "the limit is 255"},
+		"latest":                  {func(o *serverjson.Options) { o.Version = "latest" }, "version", `not "latest"`},
+		"caret":                   {func(o *serverjson.Options) { o.Version = "^1.2.3" }, "version", "is a range"},
+		"at least":                {func(o *serverjson.Options) { o.Version = ">=1.2.3" }, "version", "is a range"},
+		"wildcard":                {func(o *serverjson.Options) { o.Version = "1.x" }, "version", "is a range"},
+		"star":                    {func(o *serverjson.Options) { o.Version = "v1.2.*" }, "version", "is a range"},
+		"from to":                 {func(o *serverjson.Options) { o.Version = "1.0.0 - 2.0.0" }, "version", "is a range"},
+		"either":                  {func(o *serverjson.Options) { o.Version = "1.0.0 || 2.0.0" }, "version", "is a range"},
+		"pre-release":             {func(o *serverjson.Options) { o.Version = "2.1.0-x.1" }, "", ""},
+		"devel":                   {func(o *serverjson.Options) { o.Version = "devel" }, "", ""},
+		"no URL":                  {func(o *serverjson.Options) { o.URLs = []string{"tools.example.com/mcp"} }, "url", "http or https URL"},
+		"another scheme":          {func(o *serverjson.Options) { o.URLs = []string{"grpc://tools.example.com"} }, "url", "http or https URL"},
+		"no host":                 {func(o *serverjson.Options) { o.URLs = []string{"https:///mcp"} }, "url", "http or https URL"},
+		"space":                   {func(o *serverjson.Options) { o.URLs = []string{"https://a.example/m cp"} }, "url", "http or https URL"},
+		"template":                {func(o *serverjson.Options) { o.URLs = []string{"https://a.example/{tenant}"} }, "url", "not a template"},
+		"twice":                   {func(o *serverjson.Options) { o.URLs = append(o.URLs, o.URLs[0]) }, "url", "given twice"},
+	} {
+		o := good()
+		tc.change(&o)
+		_, faults := serverjson.New(o)
+		switch {
+		case tc.want == "" && len(faults) > 0:
+			t.Errorf("%s: %v", name, faults)
+		case tc.want != "" && (len(faults) != 1 || faults[0].Field != tc.field || !strings.Contains(faults[0].Text, tc.want)):
+			t.Errorf("%s: %v, want one of %s: %q", name, faults, tc.field, tc.want)
+		}
+	}
+	o := good()
+	o.URLs = []string{"https://me:secret@a.example/mcp"}
+	if _, faults := serverjson.New(o); len(faults) != 1 || strings.Contains(faults[0].Text, "secret") {
+		t.Errorf("credentials: %v", faults)
+	}
+	if _, faults := serverjson.New(serverjson.Options{URLs: []string{"x"}}); len(faults) != 4 {
+		t.Errorf("not all faults at once: %v", faults)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	o := good()
+	o.URLs = []string{"https://a.example/mcp", "http://b.example/mcp", "https://localhost/mcp", "http://127.0.0.1:8080/mcp", "https://[::1]/mcp"}
+	doc, faults := serverjson.New(o)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if got := doc.Warnings(); len(got) != 4 || !strings.Contains(got[0], "not https") || !strings.Contains(got[1], "the host itself") {
+		t.Errorf("%q", got)
+	}
+	for _, name := range []string{"a/b", "com.example/s", "com.example/shop-", ".com/shop"} {
+		o := good()
+		o.Name = name
+		if doc, _ := serverjson.New(o); len(doc.Warnings()) != 1 || !strings.Contains(doc.Warnings()[0], "the official registry wants") {
+			t.Errorf("%s: %q", name, doc.Warnings())
+		}
+	}
+}
+
+func TestShortDescription(t *testing.T) {
+	t.Parallel()
+	exact := strings.Repeat("word ", 19) + "words" // 100 characters
+	for name, tc := range map[string]struct{ in, want string }{
+		"short":             {"Manages  a\nfleet.", "Manages a fleet."},
+		"exact":             {exact, exact},
+		"at a word":         {exact + " and more", strings.TrimSpace(strings.Repeat("word ", 19)) + "…"},
+		"no comma at a cut": {strings.Repeat("word ", 18) + "word, wordwordword", strings.TrimSpace(strings.Repeat("word ", 19)) + "…"},
+		"one word":          {strings.Repeat("é", 150), strings.Repeat("é", 99) + "…"},
+	} {
+		got := serverjson.ShortDescription(tc.in)
+		if got != tc.want || utf8.RuneCountInString(got) > serverjson.MaxDescription {
+			t.Errorf("%s: %q (%d characters), want %q", name, got, utf8.RuneCountInString(got), tc.want)
+		}
+	}
+}
