@@ -77,3 +77,27 @@ func TestAnEndIsToldOnce(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestAStoreThatIsBehind: right after a change of its leader, the store does not know an event that a client has.
+func TestAStoreThatIsBehind(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a := startKeeper(t, n, sealer, session.Options{})
+	w := &waver{}
+	b := startKeeper(t, n, sealer, session.Options{Store: w})
+	s := a.open(t)
+	st := s.NewStreamFor(aCall, true)
+	first := poll(t, st.Read())
+	there := b.use(t, s.ID())
+	defer there.Release()
+	w.behind.Store(2)
+	r, err := there.Resume(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	w.behind.Store(1000)
+	if _, err := there.Resume(t.Context(), first); !errors.Is(err, session.ErrLost) {
+		t.Errorf("an event that is gone: %v", err)
+	}
+}

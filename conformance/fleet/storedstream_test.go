@@ -25,6 +25,15 @@ type waver struct {
 	// held keeps messages to other replicas back until it is closed; deleted is called before a deletion is answered.
 	held    chan struct{}
 	deleted func()
+	// behind is how often the store has not heard of any event yet.
+	behind atomic.Int32
+}
+
+func (w *waver) Last(ctx context.Context, key, stream string) (session.StoredEvent, error) {
+	if w.behind.Add(-1) >= 0 {
+		return session.StoredEvent{}, session.ErrLost
+	}
+	return w.Store.Last(ctx, key, stream)
 }
 
 func (w *waver) Tell(ctx context.Context, m session.Message) error {

@@ -17,6 +17,9 @@ const (
 	// replica whose stream it is, where nobody says that it has gone.
 	feedPause  = 250 * time.Millisecond
 	aliveEvery = 5 * time.Second
+	// lostAgain is how often it is looked again for an event that the store does not know, lostPause the time between.
+	lostAgain = 4
+	lostPause = 100 * time.Millisecond
 )
 
 // feeder fills a stream with the events of another replica, for one reader.
@@ -52,13 +55,9 @@ func (s *Session) resumeStored(ctx context.Context, name string, seen uint64) (*
 	if isMainName(name) {
 		return s.resumeMain(ctx, name, seen)
 	}
-	store, key, now := s.manager.fleet.store, s.shared.key, time.Now()
-	last, err := store.Last(ctx, key, name)
-	switch {
-	case err != nil:
+	now := time.Now()
+	if err := s.hasStored(ctx, name, seen); err != nil {
 		return nil, err
-	case seen > last.Sequence:
-		return nil, ErrLost
 	}
 	feeding, cancel := context.WithCancel(context.Background())
 	f := &feeder{cancel: cancel, room: make(chan struct{}, 1)}
@@ -80,6 +79,27 @@ func (s *Session) resumeStored(ctx context.Context, name string, seen uint64) (*
 	// same events. An error is that of a store that is away: then nobody reads here either.
 	s.movedHere(ctx, name, st, now)
 	return reader, nil
+}
+
+// hasStored returns an error unless the store has an event of a stream with a sequence or a later one. A client has the
+// sequence from an event that was stored; right after a change of its leader, the store may not know it for a moment.
+func (s *Session) hasStored(ctx context.Context, name string, seen uint64) error {
+	for again := 0; ; again++ {
+		last, err := s.manager.fleet.store.Last(ctx, s.shared.key, name)
+		switch {
+		case err == nil && seen <= last.Sequence:
+			return nil
+		case err != nil && !errors.Is(err, ErrLost):
+			return err
+		case again == lostAgain:
+			return ErrLost
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lostPause):
+		}
+	}
 }
 
 // movedHere tells all replicas that the client reads a stream here, with another one of its

@@ -40,7 +40,8 @@ type fresh struct {
 
 // barrier is a write behind which everything is that was acknowledged before it began.
 type barrier struct {
-	done     chan struct{} // closed when it has been answered
+	write    func() (uint64, error) // that of the first who waits: the link of those before may be gone
+	done     chan struct{}          // closed when it has been answered
 	sequence uint64
 	err      error
 }
@@ -172,12 +173,12 @@ func (b *Bucket) exists(ctx context.Context, l *link, s jetstream.Stream, key st
 func (f *fresh) behind(ctx context.Context, write func() (uint64, error)) (uint64, error) {
 	f.mu.Lock()
 	if f.next == nil {
-		f.next = &barrier{done: make(chan struct{})}
+		f.next = &barrier{write: write, done: make(chan struct{})}
 	}
 	mine := f.next
 	if !f.isWriting {
 		f.isWriting = true
-		go f.write(write)
+		go f.writeAll()
 	}
 	f.mu.Unlock()
 	select {
@@ -188,8 +189,8 @@ func (f *fresh) behind(ctx context.Context, write func() (uint64, error)) (uint6
 	}
 }
 
-// write writes as long as somebody waits.
-func (f *fresh) write(write func() (uint64, error)) {
+// writeAll writes as long as somebody waits.
+func (f *fresh) writeAll() {
 	for {
 		f.mu.Lock()
 		now := f.next
@@ -198,7 +199,7 @@ func (f *fresh) write(write func() (uint64, error)) {
 		if now == nil {
 			return
 		}
-		now.sequence, now.err = write()
+		now.sequence, now.err = now.write()
 		close(now.done)
 	}
 }
