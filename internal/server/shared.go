@@ -72,7 +72,7 @@ func (a *App) openShared(keys *seal.Keys) error {
 	tasks.Name = host
 	tasks.OnError = func(err error) { a.noted.Error("stored task cannot be used", logkey.Error(err)) }
 	a.shared.tasks = taskstore.New(client, tasks)
-	sessions := settings.SessionStore(s)
+	sessions := settings.SessionStore(a.cfg)
 	sessions.OnError = func(err error) { a.noted.Error("stored session cannot be used", logkey.Error(err)) }
 	a.shared.sessions = sessionstore.New(client, a.shared.tasks, sessions)
 	a.shared.consents = client.Once(settings.Consents(s))

@@ -45,6 +45,8 @@ type Options struct {
 	// of which the oldest are dropped. EventTTL is how long an event is kept at most.
 	MaxBytes, MaxEventBytes int64
 	EventTTL                time.Duration
+	// Idle is that of the manager: how long a session lives without a use.
+	Idle time.Duration
 	// OnError is told what no caller can be. Nil tells nobody.
 	OnError func(error)
 }
@@ -70,7 +72,9 @@ func Places(o Options) (state.BucketOptions, state.StreamOptions) {
 	defaults.Fill(&o.MaxEventBytes, defaults.StateMaxStreamBytes)
 	defaults.Fill(&o.EventTTL, defaults.StateStreamTTL)
 	// The idle time of sessions may grow, and the bucket stays as it was made: so it has no age.
-	return state.BucketOptions{Name: "sessions", MaxBytes: o.MaxBytes, MaxValueBytes: maxRecordBytes},
+	defaults.Fill(&o.Idle, defaults.SessionIdleTimeout)
+	// A record lives somewhat longer than a session may be idle.
+	return state.BucketOptions{Name: "sessions", MaxBytes: o.MaxBytes, MaxValueBytes: maxRecordBytes, Remember: 2 * o.Idle},
 		state.StreamOptions{Name: "streams", MaxBytes: o.MaxEventBytes, MaxAge: o.EventTTL, MaxPerSubject: maxPerStream, DropOldest: true}
 }
 

@@ -3,6 +3,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ type BucketOptions struct {
 	MaxBytes, MaxValueBytes int64
 	// MaxAge is the longest lifetime of a value; zero is [Forever]. Every write has a lifetime of its own.
 	MaxAge time.Duration
+	// Remember is how long NATS remembers that a key was deleted. It must not be shorter than the lifetime of any value: a server
+	// that was killed may bring a value back that was deleted, unless it still has the word of that. Zero is MaxAge, or a month
+	// where that is zero too.
+	Remember time.Duration
 	// KeepsAll refuses a ready-made bucket that deletes values before MaxAge. It goes without saying where MaxAge is Forever.
 	KeepsAll bool
 }
@@ -236,13 +241,13 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 
 // purge writes the end of a key, whether it exists or not.
 func (b *Bucket) purge(ctx context.Context, l *link, key string, options ...jetstream.PublishOpt) error {
-	_, err := b.home.purge(ctx, l, b.prefix+key, options...)
+	_, err := b.home.purge(ctx, l, b.prefix+key, cmp.Or(b.opts.Remember, b.opts.MaxAge, rememberForever), options...)
 	return err
 }
 
-// purge writes the end of what is stored at a subject, and returns the sequence of that.
-func (h *home) purge(ctx context.Context, l *link, subject string, options ...jetstream.PublishOpt) (uint64, error) {
-	options = append(options, jetstream.WithMsgTTL(markerTTL), jetstream.WithExpectStream(h.config.Name))
+// purge writes the end of what is stored at a subject, which NATS remembers for a time, and returns the sequence of that.
+func (h *home) purge(ctx context.Context, l *link, subject string, remember time.Duration, options ...jetstream.PublishOpt) (uint64, error) {
+	options = append(options, jetstream.WithMsgTTL(max(remember.Truncate(time.Second)+roundUp(remember), markerTTL)), jetstream.WithExpectStream(h.config.Name))
 	ack, err := l.js.PublishMsg(ctx, &nats.Msg{
 		Subject: subject, Header: nats.Header{headerOperation: {operationPurge}, headerRollup: {rollupSubject}},
 	}, options...)

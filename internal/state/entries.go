@@ -170,9 +170,20 @@ func (i *Inspector) Remove(ctx context.Context, kind, key string, revision uint6
 	if revision == 0 || !keyPattern.MatchString(key) {
 		return fmt.Errorf("state: no key %q of revision %d", key, revision)
 	}
+	item, err := i.Get(ctx, kind, key)
+	if errors.Is(err, ErrNotFound) {
+		return ErrConflict
+	}
+	if err != nil {
+		return err
+	}
+	remember := rememberForever
+	if !item.Expires.IsZero() {
+		remember = time.Until(item.Expires) + time.Second
+	}
 	within, cancel := context.WithTimeout(ctx, i.client.opts.Timeout)
 	defer cancel()
-	if _, err := k.purge(within, i.client.link, k.prefix+key, jetstream.WithExpectLastSequencePerSubject(revision)); err != nil {
+	if _, err := k.purge(within, i.client.link, k.prefix+key, remember, jetstream.WithExpectLastSequencePerSubject(revision)); err != nil {
 		return i.refused(ctx, err)
 	}
 	return nil

@@ -121,13 +121,19 @@ func (b *Bucket) confirm(ctx context.Context, l *link) {
 	defer cancel()
 	on, began := l.connection(), time.Now()
 	// Reads go on where there is no room for a write, as well as they can.
-	if err := classify(within, b.purge(within, l, freshPrefix+b.client.id)); err == nil || errors.Is(err, ErrFull) {
+	_, err := b.pulse(within, l)
+	if err = classify(within, err); err == nil || errors.Is(err, ErrFull) {
 		f.confirmed(on, began)
 	}
 	f.mu.Lock()
 	close(f.asking)
 	f.asking = nil
 	f.mu.Unlock()
+}
+
+// pulse writes something that nobody reads, and returns its sequence.
+func (b *Bucket) pulse(ctx context.Context, l *link) (sequence uint64, err error) {
+	return b.home.purge(ctx, l, b.prefix+freshPrefix+b.client.id, markerTTL)
 }
 
 // staleAgain is the pause before a server that is behind is asked again.
@@ -144,7 +150,7 @@ func (b *Bucket) exists(ctx context.Context, l *link, s jetstream.Stream, key st
 	least, err := b.fresh.behind(ctx, func() (uint64, error) {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.client.opts.Timeout)
 		defer cancel()
-		sequence, err := b.home.purge(within, l, b.prefix+freshPrefix+b.client.id)
+		sequence, err := b.pulse(within, l)
 		return sequence, classify(within, err)
 	})
 	if errors.Is(err, ErrFull) { // as in confirm

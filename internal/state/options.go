@@ -56,9 +56,11 @@ const (
 	maxPings     = 2
 	// lookAgain is the time between two looks at what is not as it should be.
 	lookAgain = time.Second
-	// markerTTL is how long NATS remembers that a key was deleted or has expired, for
-	// watchers that were away.
+	// markerTTL is how long NATS remembers that a key has expired, for watchers that were away.
 	markerTTL = time.Minute
+	// rememberForever is how long NATS remembers the end of a value that would live forever. A server that was killed finds values
+	// again that it had left out of a block of messages, until it has written that block anew.
+	rememberForever = 30 * 24 * time.Hour
 	// maxFileBytes bounds a file with credentials.
 	maxFileBytes = 64 << 10
 )

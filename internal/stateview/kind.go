@@ -62,7 +62,7 @@ func Kinds() []Kind {
 			Name: "sessions", Columns: []string{"client", "revision", "caller", "replica", "opened"},
 			Removal: "the session ends at all replicas, as if its client had ended it (DELETE): the client's next request is HTTP 404, and it has to initialize again",
 			declare: func(i *state.Inspector, c *configv1.Config) {
-				sessions, _ := sessionstore.Places(settings.SessionStore(c.GetState()))
+				sessions, _ := sessionstore.Places(settings.SessionStore(c))
 				i.Bucket(sessions)
 			},
 			row: sessionRow, document: sessionDocument, secret: []string{"context.capabilities", "watched"},
@@ -70,7 +70,7 @@ func Kinds() []Kind {
 		{
 			Name: "streams", Columns: []string{"number", "replica", "tool"},
 			declare: func(i *state.Inspector, c *configv1.Config) {
-				_, streams := sessionstore.Places(settings.SessionStore(c.GetState()))
+				_, streams := sessionstore.Places(settings.SessionStore(c))
 				i.Stream(streams)
 			},
 			row: sessionEventRow, document: sessionEventDocument, secret: []string{"message", "request_id", "span"},

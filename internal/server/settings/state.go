@@ -49,8 +49,12 @@ func TaskStore(cfg *configv1.Config) taskstore.Options {
 }
 
 // SessionStore says how much is kept of legacy sessions and their streams.
-func SessionStore(s *configv1.State) sessionstore.Options {
-	return sessionstore.Options{MaxBytes: s.GetMaxSessionBytes(), MaxEventBytes: s.GetMaxStreamBytes(), EventTTL: s.GetStreamTtl().AsDuration()}
+func SessionStore(cfg *configv1.Config) sessionstore.Options {
+	s := cfg.GetState()
+	return sessionstore.Options{
+		MaxBytes: s.GetMaxSessionBytes(), MaxEventBytes: s.GetMaxStreamBytes(), EventTTL: s.GetStreamTtl().AsDuration(),
+		Idle: cfg.GetLimits().GetSessionIdleTimeout().AsDuration(),
+	}
 }
 
 // Consents says how much is remembered of answers that may be used only once.

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
+	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+)
+
+// crashed is another server with what the disk of this one has now, as after a kill -9.
+func (n *natsServer) crashed(t *testing.T) *natsServer {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(n.options.StoreDir)); err != nil {
+		t.Fatal(err)
+	}
+	return startNATS(t, func(o *server.Options) { o.StoreDir = dir })
+}
+
+// TestAKilledServerRemembers: a NATS server that was killed brings back a value that was deleted, if the word of that is gone. So
+// that word lives longer than the value, and than everything that was ever stored of its key.
+func TestAKilledServerRemembers(t *testing.T) {
+	t.Parallel()
+	t.Run("what NATS does", func(t *testing.T) {
+		t.Parallel()
+		n := startNATS(t, nil)
+		js := n.admin()
+		s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+			Name: "T", Subjects: []string{"t.>"}, MaxMsgsPerSubject: 1, AllowMsgTTL: true, AllowRollup: true, SubjectDeleteMarkerTTL: time.Second,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 50 { // so that the block of messages is not written anew
+			if _, err := js.Publish(t.Context(), fmt.Sprint("t.", i), make([]byte, 1000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "t.k", Data: []byte("deleted")}, jetstream.WithMsgTTL(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		marker := &nats.Msg{Subject: "t.k", Header: nats.Header{"KV-Operation": {"PURGE"}, "Nats-Rollup": {"sub"}}}
+		if _, err := js.PublishMsg(t.Context(), marker, jetstream.WithMsgTTL(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the marker has expired", func() bool {
+			_, err := s.GetLastMsgForSubject(t.Context(), "t.k")
+			return errors.Is(err, jetstream.ErrMsgNotFound)
+		})
+		back, err := n.crashed(t).admin().Stream(t.Context(), "T")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := back.GetLastMsgForSubject(t.Context(), "t.k"); err == nil {
+			t.Logf("after a kill -9, NATS has %q again", m.Data)
+		} else {
+			t.Logf("after a kill -9: %v; this version of NATS may need no such care", err)
+		}
+	})
+
+	n := startNATS(t, nil)
+	sealer := newSealer(t)
+	c := open(t, state.Options{URL: n.URL(), Sealer: sealer})
+	aged, ageless := c.Bucket(things()), c.Bucket(state.BucketOptions{Name: "ageless", MaxBytes: 1 << 20})
+	tasks := openTasks(t, c, taskstore.Options{})
+	sessions := sessionstore.New(c, tasks, sessionstore.Options{Idle: time.Minute})
+	healthy(t, c)
+	js := n.admin()
+	// ends is when NATS deletes what it has of a key.
+	ends := func(kind, key string) time.Time {
+		t.Helper()
+		s, err := js.Stream(t.Context(), "KV_outrigger_default_"+kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := s.GetLastMsgForSubject(t.Context(), "$KV.outrigger_default_"+kind+"."+key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lifetime, err := time.ParseDuration(m.Header.Get(jetstream.MsgTTLHeader))
+		if err != nil {
+			lifetime = 24 * time.Hour // without an end: no test takes as long as the word of a deletion lives
+		}
+		return m.Time.Add(lifetime)
+	}
+	now := timestamppb.Now()
+	record := task.Record{
+		ID: "a", Principal: "ann", Tool: "t", Keep: time.Minute, Timeout: time.Hour, Expires: time.Now().Add(time.Hour + time.Minute),
+		Task: &outriggerv1.Task{TaskId: "a", Status: outriggerv1.TaskStatus_TASK_STATUS_WORKING, CreatedAt: now, LastUpdatedAt: now},
+	}
+	for _, tc := range []struct {
+		kind, key      string
+		create, remove func() error
+	}{
+		{"things", "k", func() error {
+			_, err := aged.Create(t.Context(), "k", []byte("value"), time.Hour)
+			return err
+		}, func() error { return aged.Delete(t.Context(), "k", 0) }},
+		{"ageless", "k", func() error {
+			_, err := ageless.Create(t.Context(), "k", []byte("value"), state.Forever)
+			return err
+		}, func() error { return ageless.Delete(t.Context(), "k", 0) }},
+		{"ageless", "by-hand", func() error {
+			_, err := ageless.Create(t.Context(), "by-hand", []byte("value"), 2*time.Hour)
+			return err
+		}, func() error {
+			e, err := ageless.Get(t.Context(), "by-hand")
+			if err != nil {
+				return err
+			}
+			i := inspect(t, state.Options{URL: n.URL(), Sealer: sealer})
+			i.Bucket(state.BucketOptions{Name: "ageless", MaxBytes: 1 << 20})
+			return i.Remove(t.Context(), "ageless", "by-hand", e.Revision)
+		}},
+		{"sessions", "s", func() error {
+			_, err := sessions.Create(t.Context(), session.Record{Key: "s", Lifetime: 75 * time.Second, Principal: "ann", Opened: time.Now()})
+			return err
+		}, func() error { return sessions.Delete(t.Context(), "s") }},
+		{"tasks", "a", func() error { return tasks.Create(t.Context(), record) }, func() error {
+			// The end of a task expires before the record of its work would have.
+			r, err := tasks.Get(t.Context(), "a")
+			if err != nil {
+				return err
+			}
+			r.Task.Status, r.Expires = outriggerv1.TaskStatus_TASK_STATUS_CANCELLED, time.Now().Add(r.Keep)
+			return tasks.Update(t.Context(), r)
+		}},
+		{"tasks", "a", func() error { return nil }, func() error { return tasks.Delete(t.Context(), "a") }},
+	} {
+		if err := tc.create(); err != nil {
+			t.Fatalf("%s: %v", tc.kind, err)
+		}
+		value := ends(tc.kind, tc.key)
+		if err := tc.remove(); err != nil {
+			t.Fatalf("%s: %v", tc.kind, err)
+		}
+		if word := ends(tc.kind, tc.key); word.Before(value) {
+			t.Errorf("%s/%s: a value until %v, and the word of its end until %v", tc.kind, tc.key, value, word)
+		}
+	}
+}
