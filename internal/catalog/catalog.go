@@ -33,6 +33,8 @@ type Catalog struct {
 	digests     digests
 	fingerprint string
 	drift       *lock.Drift // from the lock; nil without one
+	compact     *compacted
+	reserved    bool // the names of the compact form
 }
 
 // Service is an RPC service with at least one tool. Native tools belong to no service.
@@ -118,7 +120,7 @@ func (c *Catalog) Fingerprint() string { return c.fingerprint }
 func newCatalog(tools []*Tool, byName map[string]*Tool, typed []*Tool, linked *linker, types *Types, warnings []source.Warning) (*Catalog, error) {
 	c := &Catalog{
 		own: &lists{all: tools}, byName: byName, derived: make(map[string]*Tool, len(tools)+len(typed)),
-		files: linked.registry, types: types, paths: linked.paths(), warnings: warnings,
+		files: linked.registry, types: types, paths: linked.paths(), warnings: warnings, compact: &compacted{},
 	}
 	slices.SortFunc(tools, inOrder)
 	services := map[string]*Service{}
@@ -168,7 +170,7 @@ func newCatalog(tools []*Tool, byName map[string]*Tool, typed []*Tool, linked *l
 // derived, listed or compiled again.
 func (c *Catalog) with(tools []*Tool, warnings []source.Warning) *Catalog {
 	out := *c
-	out.growth = c.growth.with(tools, c)
+	out.growth, out.compact = c.growth.with(tools, c), &compacted{}
 	if len(warnings) > 0 {
 		out.warnings = slices.Concat(c.warnings, warnings)
 		slices.SortStableFunc(out.warnings, bySubject)
