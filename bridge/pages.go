@@ -90,6 +90,9 @@ func (b *Bridge) list(ctx context.Context, req *Request) *Response {
 	if err != nil {
 		return &Response{Err: err}
 	}
+	if cat, err = b.listedAs(cat, req.List); err != nil {
+		return &Response{Err: err}
+	}
 	tools := cat.Tools()
 	resp := &Response{Catalog: cat, Next: len(tools), who: access.FromContext(ctx)}
 	if req.PageSize <= 0 {

@@ -99,6 +99,11 @@ type Request struct {
 	ID jsonrpc.ID
 	// Tool is the tool's name as the caller wrote it, for OpCall and OpGet.
 	Tool string
+	// Through is the name of the tool of a compact catalog by which the call came, as the caller wrote it; empty if it came
+	// by its own name. [Bridge.Begin] sets it.
+	Through string
+	// List is the form of an OpList.
+	List ListForm
 	// Names is the form of names that the caller uses.
 	Names NameForm
 	// Procedure ("/pkg.Service/Method") identifies the tool in a typed pass-through,

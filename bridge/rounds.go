@@ -260,10 +260,10 @@ func confirmMessage(c *toolCall) string {
 		"Run it with " + text + "?"
 }
 
-// mayAsk reports whether a call that the gate holds back can be put to the user:
-// the policy says so, and the caller's client has a form for it.
-func (b *Bridge) mayAsk(c *toolCall) bool {
-	if !b.opts.Confirm || c.req.Arguments.Encoding != EncodingJSON {
+// canAsk reports whether a call that is held back can be put to the user: the
+// caller's client has a form for it.
+func (b *Bridge) canAsk(c *toolCall) bool {
+	if c.req.Arguments.Encoding != EncodingJSON {
 		return false
 	}
 	var err *errmap.Error

@@ -41,7 +41,7 @@ func readNothing(call *exchange) *errmap.Error {
 // readWholeList is for the list of tools, which has no pages in this dialect: a
 // list that was cut would look like a whole one.
 func readWholeList(call *exchange) *errmap.Error {
-	call.req.PageSize = 0
+	call.req.PageSize, call.req.List = 0, bridge.ListByMode
 	return readNothing(call)
 }
 

@@ -186,6 +186,7 @@ func cursorParam(m *jsonrpc.Message) (*string, *errmap.Error) {
 
 // readPage reads a list of tools.
 func readPage(call *exchange) (err *errmap.Error) {
+	call.req.List = bridge.ListByMode
 	if call.req.Cursor, err = cursorParam(call.in.Message); err != nil {
 		return err
 	}

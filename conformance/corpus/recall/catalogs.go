@@ -2,9 +2,11 @@
 
 package recall
 
+// The APIs. Compute Engine has no queries: it is there for its number of RPCs.
 import (
 	_ "cloud.google.com/go/bigtable/admin/apiv2/adminpb"
 	_ "cloud.google.com/go/bigtable/apiv2/bigtablepb"
+	_ "cloud.google.com/go/compute/apiv1/computepb"
 	_ "cloud.google.com/go/container/apiv1/containerpb"
 	_ "cloud.google.com/go/logging/apiv2/loggingpb"
 	_ "cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"

@@ -16,6 +16,15 @@ import (
 // for what discovery answers (300 s), as in MCP's lists.
 const listTTL = 300 * time.Second
 
+// listForm is the form of a list: all tools, unless the compact form is asked for, so that sidecars can be put in front of
+// one another.
+func listForm(compact bool) bridge.ListForm {
+	if compact {
+		return bridge.ListCompact
+	}
+	return bridge.ListAll
+}
+
 // toolsPage renders a page.
 func toolsPage(resp *bridge.Response) *outriggerv1.ListToolsResponse {
 	tools := resp.Catalog.Tools()

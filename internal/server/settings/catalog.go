@@ -65,6 +65,18 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 	return sources, build, err
 }
 
+// Compact says when three tools stand for all.
+func Compact(cfg *configv1.Config) bridge.CompactOptions {
+	o := bridge.CompactOptions{AboveBytes: int(cfg.GetCatalog().GetCompactAboveBytes())}
+	switch cfg.GetCatalog().GetMode() {
+	case "compact":
+		o.Mode = bridge.CompactAlways
+	case "auto":
+		o.Mode = bridge.CompactAuto
+	}
+	return o
+}
+
 // buildOptions say how tools are made of methods, and how their messages are
 // checked.
 func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.BuildOptions, error) {
@@ -82,7 +94,7 @@ func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.B
 	}
 	return catalog.BuildOptions{
 		Selection: selection, Overlay: overrides, Profile: profile,
-		Lock: reviewed, RefuseDrift: RefusesDrift(cfg),
+		Lock: reviewed, RefuseDrift: RefusesDrift(cfg), Compact: Compact(cfg).Mode != bridge.CompactNever,
 		Thorough: cfg.GetValidate() == "full",
 		Limits:   catalog.Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
 		// Where the limit is lower, envelopes are refused before arguments are looked at.
