@@ -205,16 +205,17 @@ func (b *Bridge) described(ctx context.Context, c *toolCall) ([]byte, *errmap.Er
 
 // toolIndex is the index of the newest catalog, made when a caller first searches it. All callers share it.
 type toolIndex struct {
-	mu    sync.Mutex
-	made  *catalog.Catalog
-	index *compact.Index
+	mu      sync.Mutex
+	catalog *catalog.Catalog
+	words   *compact.Index
 }
 
+// of is the index of a catalog. Callers that come while it is made wait for it.
 func (x *toolIndex) of(cat *catalog.Catalog) *compact.Index {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.made != cat {
-		x.index, x.made = compact.NewIndex(cat), cat
+	if x.catalog != cat {
+		x.words, x.catalog = compact.NewIndex(cat), cat
 	}
-	return x.index
+	return x.words
 }
