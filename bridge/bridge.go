@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/held"
@@ -130,7 +131,7 @@ type Options struct {
 	// Watches run the streams of watches. Nil makes an engine, which is never closed.
 	Watches *watch.Engine
 	// Compact offers three tools in the place of all. The zero value does not.
-	Compact CompactOptions
+	Compact compact.Options
 	// Log receives one line per call; nil discards. CallLog selects the calls.
 	Log     *zap.Logger
 	CallLog *CallLog

@@ -19,6 +19,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -27,7 +28,7 @@ import (
 
 func compactBridge(t *testing.T) *dialect.Handler {
 	t.Helper()
-	return fake(t, mcptest.Echo, bridge.Options{Gate: policy.NewGate(policy.Trusted), Compact: bridge.CompactOptions{Mode: bridge.CompactAlways}})
+	return fake(t, mcptest.Echo, bridge.Options{Gate: policy.NewGate(policy.Trusted), Compact: compact.Options{Mode: compact.Always}})
 }
 
 // replyTo is the reply to a request.
@@ -186,7 +187,7 @@ func TestTheCompactCatalogOfACallerWithFewTools(t *testing.T) {
 
 func TestCatalogModes(t *testing.T) {
 	t.Parallel()
-	listed := func(o bridge.CompactOptions, form bridge.ListForm) (int, *errmap.Error) {
+	listed := func(o compact.Options, form compact.List) (int, *errmap.Error) {
 		b := fake(t, mcptest.Echo, bridge.Options{Compact: o})
 		resp := b.Handle(t.Context(), &bridge.Request{Op: bridge.OpList, Origin: b.Flights().NewOrigin(), List: form})
 		if resp.Err != nil {
@@ -198,22 +199,22 @@ func TestCatalogModes(t *testing.T) {
 	all := len(mcptest.Memory(t).Current().Tools())
 	for _, tc := range []struct {
 		name    string
-		options bridge.CompactOptions
-		form    bridge.ListForm
+		options compact.Options
+		form    compact.List
 		want    int
 	}{
-		{"full", bridge.CompactOptions{}, bridge.ListByMode, all},
-		{"compact", bridge.CompactOptions{Mode: bridge.CompactAlways}, bridge.ListByMode, 3},
-		{"compact, all asked for", bridge.CompactOptions{Mode: bridge.CompactAlways}, bridge.ListAll, all},
-		{"auto, at the budget", bridge.CompactOptions{Mode: bridge.CompactAuto, AboveBytes: size}, bridge.ListByMode, all},
-		{"auto, above it", bridge.CompactOptions{Mode: bridge.CompactAuto, AboveBytes: size - 1}, bridge.ListByMode, 3},
-		{"auto, compact asked for", bridge.CompactOptions{Mode: bridge.CompactAuto, AboveBytes: size}, bridge.ListCompact, 3},
+		{"full", compact.Options{}, compact.ListByMode, all},
+		{"compact", compact.Options{Mode: compact.Always}, compact.ListByMode, 3},
+		{"compact, all asked for", compact.Options{Mode: compact.Always}, compact.ListAll, all},
+		{"auto, at the budget", compact.Options{Mode: compact.Auto, AboveBytes: size}, compact.ListByMode, all},
+		{"auto, above it", compact.Options{Mode: compact.Auto, AboveBytes: size - 1}, compact.ListByMode, 3},
+		{"auto, compact asked for", compact.Options{Mode: compact.Auto, AboveBytes: size}, compact.ListCompact, 3},
 	} {
 		if got, err := listed(tc.options, tc.form); err != nil || got != tc.want {
 			t.Errorf("%s: %d tools, %v, want %d", tc.name, got, err, tc.want)
 		}
 	}
-	if _, err := listed(bridge.CompactOptions{}, bridge.ListCompact); err == nil || err.Code != errmap.MethodNotFound {
+	if _, err := listed(compact.Options{}, compact.ListCompact); err == nil || err.Code != errmap.MethodNotFound {
 		t.Errorf("compact asked for where there is none: %v", err)
 	}
 	b := fake(t, mcptest.Echo, bridge.Options{})

@@ -356,7 +356,7 @@ func (b *builder) finish() (*Catalog, error) {
 // reserveNames notes the tools that have a name of a compact catalog.
 func (b *builder) reserveNames() {
 	for _, t := range b.tools {
-		if why := reservedName(t); b.reserved && why != "" && !t.Hidden {
+		if why := reservedName(t.names()); b.reserved && why != "" && !t.Hidden {
 			b.problems = append(b.problems, Problem{t.subject(), why})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -35,6 +36,18 @@ type Catalog struct {
 	drift       *lock.Drift // from the lock; nil without one
 	compact     *compacted
 	reserved    bool // the names of the compact form
+}
+
+// compacted is the compact form of a catalog, made when it is first asked for.
+type compacted struct {
+	once    sync.Once
+	catalog *Catalog
+	err     error
+
+	// measured guards limit, which a list was compared with last, and isLarger, the outcome.
+	measured          sync.Mutex
+	limit             int
+	isKnown, isLarger bool
 }
 
 // Service is an RPC service with at least one tool. Native tools belong to no service.
@@ -88,6 +101,14 @@ func (c *Catalog) ByProcedure(procedure string) (*Tool, bool) {
 		return t, true
 	}
 	return nil, false
+}
+
+// reserves says why a tool cannot have its names; empty if it can. A catalog that has a compact form keeps three names for it.
+func (c *Catalog) reserves(t *Tool) string {
+	if !c.reserved {
+		return ""
+	}
+	return reservedName(t.names())
 }
 
 // Services returns the services that tools come from, sorted by name.

@@ -4,73 +4,11 @@ package catalog
 
 import (
 	"fmt"
-	"slices"
-	"sync"
 
 	"google.golang.org/protobuf/proto"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
-
-// Compact is what one of the three tools does that stand for a whole catalog.
-type Compact uint8
-
-const (
-	// NotCompact is that of all other tools.
-	NotCompact Compact = iota
-	// CompactSearch finds tools by words.
-	CompactSearch
-	// CompactDescribe returns the description of one tool.
-	CompactDescribe
-	// CompactCall calls a tool.
-	CompactCall
-)
-
-// Names of these tools, and of their arguments.
-const (
-	SearchName   = "catalog.search"
-	DescribeName = "catalog.describe"
-	CallName     = "catalog.call"
-
-	QueryArgument     = "query"
-	LimitArgument     = "limit"
-	NameArgument      = "name"
-	ArgumentsArgument = "arguments"
-)
-
-const (
-	// MaxSearchResults is the maximum number of tools that a search returns, DefaultSearchResults that of one without a limit.
-	MaxSearchResults     = 10
-	DefaultSearchResults = 5
-	// maxQuery and maxName bound the arguments, in characters.
-	maxQuery = 256
-	maxName  = 256
-)
-
-// CompactOf returns what the tool of a name does in a compact catalog. It accepts canonical names and those of MCP.
-func CompactOf(name string) Compact {
-	switch name {
-	case SearchName, "catalog_search":
-		return CompactSearch
-	case DescribeName, "catalog_describe":
-		return CompactDescribe
-	case CallName, "catalog_call":
-		return CompactCall
-	}
-	return NotCompact
-}
-
-// compacted is the compact form of a catalog, made when it is first asked for.
-type compacted struct {
-	once    sync.Once
-	catalog *Catalog
-	err     error
-
-	// measured guards limit, which a list was compared with last, and isLarger, the outcome.
-	measured          sync.Mutex
-	limit             int
-	isKnown, isLarger bool
-}
 
 // Compact returns the catalog that offers three tools in the place of all: one to search them, one to describe and one to
 // call any of them. Everything else is that of c. It is the same one each time.
@@ -186,23 +124,4 @@ func (c *Catalog) listBytes(most int) int {
 		}
 	}
 	return n
-}
-
-// reserves says why a tool cannot have its names; empty if it can. A catalog that has a compact form keeps three names
-// for it.
-func (c *Catalog) reserves(t *Tool) string {
-	if !c.reserved {
-		return ""
-	}
-	return reservedName(t)
-}
-
-// reservedName says that a tool has a name of a compact catalog; empty if it has none.
-func reservedName(t *Tool) string {
-	at := slices.IndexFunc(t.names(), func(name string) bool { return CompactOf(name) != NotCompact })
-	if at < 0 {
-		return ""
-	}
-	return fmt.Sprintf("the name %q is that of a tool of the sidecar's own in compact mode; set (outrigger.v1.tool).name or name it in the overlay, "+
-		"omit it with --exclude, or use --catalog-mode full", t.names()[at])
 }

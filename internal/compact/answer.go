@@ -88,6 +88,9 @@ func Call(arguments []byte) (name string, inner []byte, ok bool) {
 	return name, inner, name != ""
 }
 
+// IsObject reports whether arguments are an object, and not one in a string, or something else.
+func IsObject(arguments []byte) bool { return len(arguments) > 0 && arguments[0] == '{' }
+
 // Name is the tool that a description is asked for.
 func Name(arguments []byte) string {
 	raw, _ := jsontext.Lookup(arguments, catalog.NameArgument)

@@ -63,7 +63,7 @@ func allowed() map[string][]string {
 		"errmap":                {"gen"},
 		"bridge":                {"internal/tracing", "internal/audit", "internal/redact", "internal/record", "internal/jsonrpc", "internal/schema", "internal/transcode", "internal/catalog", "internal/backend", "internal/native", "internal/mcpjson", "internal/seal", "internal/stats", "internal/task", "internal/feed", "internal/policy", "internal/resilience", "internal/access", "internal/bytepool", "internal/loglimit", "internal/metadata", "internal/share", "internal/held", "internal/watch", "internal/longrunning", "internal/compact", "correlate", "errmap", "gen", "internal/record"},
 		"internal/httpspan":     {"internal/tracing", "internal/stats", "errmap"},
-		"internal/dialect":      {"internal/tracing", "internal/httpspan", "internal/stats", "bridge", "internal/jsonrpc", "internal/catalog", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/redact", "internal/metadata", "internal/bytepool", "correlate", "errmap", "gen"},
+		"internal/dialect":      {"internal/tracing", "internal/httpspan", "internal/stats", "bridge", "internal/jsonrpc", "internal/catalog", "internal/compact", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/redact", "internal/metadata", "internal/bytepool", "correlate", "errmap", "gen"},
 		"internal/telemetry":    {"internal/tracing", "internal/stats", "internal/tlsfiles", "gen"},
 		"internal/config":       {"gen"},
 		"internal/glob":         {},
