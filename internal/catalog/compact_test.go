@@ -121,7 +121,7 @@ func TestSummaries(t *testing.T) {
 		{"Is it there? Perhaps.", "", "Is it there?"},
 		{"Deprecated since 2.\n\nReturns a thing.", "2", "Deprecated: Returns a thing."},
 		{"", "", "Title."},
-		{strings.Repeat("word ", 60), "", strings.Repeat("word ", 23) + "word…"},
+		{strings.Repeat("word ", 60), "", strings.Repeat("word ", 22) + "word…"},
 	} {
 		tool := &catalog.Tool{Title: "Title", Description: tc.description, Metadata: catalog.Metadata{DeprecatedIn: tc.deprecated}}
 		if got := tool.Summary(); got != tc.want || utf8.RuneCountInString(got) > catalog.MaxSummary {
