@@ -177,7 +177,7 @@ const effectDeny = "deny"
 
 // permit asks the rules about a call whose arguments are known to be valid.
 func (b *Bridge) permit(ctx context.Context, c *toolCall) *errmap.Error {
-	if b.opts.Rules == nil {
+	if b.opts.Rules == nil || c.tool.Compact != catalog.NotCompact {
 		return nil
 	}
 	if c.req.Items != nil && !c.hasFirst {

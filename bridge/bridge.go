@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/held"
@@ -129,6 +130,8 @@ type Options struct {
 	MaxInline int
 	// Watches run the streams of watches. Nil makes an engine, which is never closed.
 	Watches *watch.Engine
+	// Compact offers three tools in the place of all. The zero value does not.
+	Compact compact.Options
 	// Log receives one line per call; nil discards. CallLog selects the calls.
 	Log     *zap.Logger
 	CallLog *CallLog
@@ -165,6 +168,7 @@ type Bridge struct {
 	buffers  bytepool.Pool // of large results and replies
 	alone    chan struct{} // holds a value while a call runs alone
 	secrets  redact.Messages
+	index    toolIndex
 	repaired atomic.Uint64
 }
 
@@ -260,6 +264,7 @@ type Flight struct {
 func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	b.begun.Add(1)
 	f := &Flight{bridge: b, req: req, start: time.Now()}
+	b.readThrough(req)
 	if b.opts.Audit.IsOn() {
 		f.who = access.FromContext(ctx)
 		f.meter.invoked = b.invoked(f)

@@ -207,8 +207,15 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 // gate asks the policy before the arguments are looked at. Where the policy is
 // to ask the user, that comes after the arguments have been checked.
 func (b *Bridge) gate(ctx context.Context, c *toolCall) *errmap.Error {
+	if c.tool.Compact != catalog.NotCompact {
+		return nil // the tool that it finds or calls is what matters
+	}
 	blocked := b.blocked(ctx, c.tool, c.req.Caller)
-	if blocked != nil && b.mayAsk(c) {
+	mayAsk := b.opts.Confirm
+	if blocked == nil {
+		blocked, mayAsk = b.unconfirmed(c), true
+	}
+	if blocked != nil && mayAsk && b.canAsk(c) {
 		c.blocked = blocked
 		return nil
 	}
@@ -300,6 +307,8 @@ func (b *Bridge) invoke(ctx context.Context, c *toolCall) (err *errmap.Error) {
 		return err
 	}
 	switch { // what waits for an operation, whose time says nothing about the backend
+	case c.tool.Compact != catalog.NotCompact:
+		return b.invokeCompact(ctx, c)
 	case c.tool.Continues != catalog.NoContinuation:
 		return b.continueOperation(ctx, c)
 	case c.tool.Operation != nil && c.req.Arguments.Encoding == EncodingJSON && c.req.Procedure == "":

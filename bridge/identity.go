@@ -122,6 +122,9 @@ func (b *Bridge) Rendered(cat *catalog.Catalog, fresh func() any) any {
 // name: that a tool exists is no secret, what it takes and does is. It comes with
 // the error, for the log.
 func (b *Bridge) find(ctx context.Context, cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
+	if catalog.CompactOf(req.Tool) != catalog.NotCompact && b.opts.Compact.IsOffered() && req.Procedure == "" {
+		return findCompact(cat, req)
+	}
 	tool, failed := lookup(cat, req)
 	if b.MayUseAll(ctx) || failed == nil && len(b.opts.Authorizers) == 0 {
 		return tool, failed

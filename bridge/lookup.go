@@ -5,11 +5,13 @@ package bridge
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/Masterminds/semver/v3"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 )
 
 // nearestNames is how many similar tool names an unknown one is answered with:
@@ -123,4 +125,94 @@ func versionSatisfies(version, want string) bool {
 	}
 	v, err := semver.NewVersion(version)
 	return err == nil && constraint.Check(v)
+}
+
+// findCompact finds one of the three tools, which every caller may see: what they show is what their caller may see.
+func findCompact(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
+	if req.Through != "" { // none of them is in the catalog
+		return nil, errmap.UnknownTool(req.Tool)
+	}
+	of, err := cat.Compact()
+	if err != nil {
+		return nil, errmap.Wrap(errmap.InternalError, err)
+	}
+	return lookup(of, req)
+}
+
+// invokeCompact answers a search and a description.
+func (b *Bridge) invokeCompact(ctx context.Context, c *toolCall) *errmap.Error {
+	var data []byte
+	var failed *errmap.Error
+	switch c.tool.Compact {
+	case catalog.CompactSearch:
+		data, failed = b.searched(ctx, c)
+	case catalog.CompactDescribe:
+		data, failed = b.described(ctx, c)
+	case catalog.CompactCall, catalog.NotCompact:
+		// The schema admits only what readThrough reads.
+		failed = errmap.Wrap(errmap.InternalError, errors.New("a call by way of the compact catalog was not read"))
+	}
+	if failed != nil {
+		return failed
+	}
+	if limit := b.opts.MaxResult; limit > 0 && len(data) > limit {
+		return b.tooLargeResult(len(data))
+	}
+	c.worked = true
+	return c.settle(StatusSuccess, data, "")
+}
+
+// searched is the result of a search, which takes the permission to list tools.
+func (b *Bridge) searched(ctx context.Context, c *toolCall) ([]byte, *errmap.Error) {
+	if err := b.permits(ctx, OpList, nil); err != nil {
+		return nil, err
+	}
+	all := b.catalogs.Current()
+	seen := b.view(ctx, all)
+	var visible func(*catalog.Tool) bool
+	if seen != all {
+		visible = func(t *catalog.Tool) bool {
+			found, ok := seen.Lookup(t.Name)
+			return ok && found == t
+		}
+	}
+	query, limit := compact.Query(c.arguments())
+	return compact.AppendFound(nil, b.index.of(all).Search(query, limit, visible), c.req.toolName), nil
+}
+
+// described is the description of a tool, which takes the permission to describe it.
+func (b *Bridge) described(ctx context.Context, c *toolCall) ([]byte, *errmap.Error) {
+	place := c.req.pointer("arguments")
+	ask := &Request{Op: OpGet, Tool: compact.Name(c.arguments()), Names: c.req.Names, Through: c.tool.Name, Pointer: func(string) string {
+		return place + "/" + catalog.NameArgument
+	}}
+	tool, err := b.find(ctx, c.catalog, ask)
+	if err == nil {
+		err = b.permits(ctx, OpGet, tool)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, failed := compact.AppendDescription(nil, tool, c.req.toolName(tool))
+	if failed != nil {
+		return nil, errmap.Wrap(errmap.InternalError, failed)
+	}
+	return data, nil
+}
+
+// toolIndex is the index of the newest catalog, made when a caller first searches it. All callers share it.
+type toolIndex struct {
+	mu      sync.Mutex
+	catalog *catalog.Catalog
+	words   *compact.Index
+}
+
+// of is the index of a catalog. Callers that come while it is made wait for it.
+func (x *toolIndex) of(cat *catalog.Catalog) *compact.Index {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.catalog != cat {
+		x.words, x.catalog = compact.NewIndex(cat), cat
+	}
+	return x.words
 }

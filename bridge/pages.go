@@ -19,6 +19,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 )
 
@@ -88,6 +89,9 @@ func (b *Bridge) pageSize(wanted int32) int {
 func (b *Bridge) list(ctx context.Context, req *Request) *Response {
 	cat, err := b.Catalog(ctx)
 	if err != nil {
+		return &Response{Err: err}
+	}
+	if cat, err = b.listedAs(cat, req.List); err != nil {
 		return &Response{Err: err}
 	}
 	tools := cat.Tools()
@@ -234,4 +238,35 @@ const digestBytes = 8
 func entryDigest(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:digestBytes])
+}
+
+// listedAs is the catalog as it is listed in a form.
+func (b *Bridge) listedAs(cat *catalog.Catalog, form compact.List) (*catalog.Catalog, *errmap.Error) {
+	o := b.opts.Compact
+	switch {
+	case form == compact.ListCompact && !o.IsOffered():
+		return nil, errmap.Because(errmap.MethodNotFound, "this sidecar has no compact list; its operator can set --catalog-mode")
+	case form == compact.ListAll, form == compact.ListByMode && !o.IsOffered():
+		return cat, nil
+	case form == compact.ListByMode && o.Mode == compact.Auto && !cat.ListExceeds(o.AboveBytes):
+		return cat, nil
+	}
+	out, err := cat.Compact()
+	if err != nil {
+		return nil, errmap.Wrap(errmap.InternalError, err)
+	}
+	return out, nil
+}
+
+// ListedFor returns the current snapshot of the tools as an OpList of the caller in ctx lists it; nil before the first load.
+func (b *Bridge) ListedFor(ctx context.Context, form compact.List) *catalog.Catalog {
+	cat := b.CatalogFor(ctx)
+	if cat == nil {
+		return nil
+	}
+	out, err := b.listedAs(cat, form)
+	if err != nil {
+		return cat
+	}
+	return out
 }

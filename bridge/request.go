@@ -15,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
@@ -99,6 +100,11 @@ type Request struct {
 	ID jsonrpc.ID
 	// Tool is the tool's name as the caller wrote it, for OpCall and OpGet.
 	Tool string
+	// Through is the name of the tool of a compact catalog by which the call came, as the caller wrote it; empty if it came
+	// by its own name. [Bridge.Begin] sets it.
+	Through string
+	// List is the form of an OpList.
+	List compact.List
 	// Names is the form of names that the caller uses.
 	Names NameForm
 	// Procedure ("/pkg.Service/Method") identifies the tool in a typed pass-through,
@@ -366,4 +372,44 @@ func (o Op) String() string {
 		return names[o]
 	}
 	return ""
+}
+
+// readThrough makes the call of another tool of what calls it by way of a compact catalog. From here on it is a call like
+// any other, so that nothing can be had by one way and not by the other. What cannot be read stays a call of the compact
+// catalog's tool, whose schema says what is wrong.
+func (b *Bridge) readThrough(req *Request) {
+	if req.Op != OpCall || !b.opts.Compact.IsOffered() || req.Procedure != "" || req.Arguments.Encoding != EncodingJSON || req.Version != "" {
+		return
+	}
+	if catalog.CompactOf(req.Tool) != catalog.CompactCall || req.Names == NamesCanonicalOnly && req.Tool != catalog.CallName {
+		return
+	}
+	name, inner, ok := compact.Call(req.Arguments.Bytes)
+	if !ok {
+		return
+	}
+	arguments := Payload{Repaired: req.Arguments.Repaired}
+	switch {
+	case len(inner) == 0:
+	case compact.IsObject(inner):
+		arguments.Bytes = inner
+	default:
+		if arguments = b.RepairArguments(inner); !arguments.Repaired {
+			return
+		}
+	}
+	place := req.pointer("arguments")
+	outer := req.Pointer
+	req.Pointer = func(field string) string {
+		switch {
+		case field == "tool_name":
+			return place + "/" + catalog.NameArgument
+		case field == "arguments":
+			return place + "/" + catalog.ArgumentsArgument
+		case outer != nil:
+			return outer(field)
+		}
+		return "/" + field
+	}
+	req.Through, req.Tool, req.Arguments = req.Tool, name, arguments
 }

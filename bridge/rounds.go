@@ -13,8 +13,10 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
@@ -260,10 +262,10 @@ func confirmMessage(c *toolCall) string {
 		"Run it with " + text + "?"
 }
 
-// mayAsk reports whether a call that the gate holds back can be put to the user:
-// the policy says so, and the caller's client has a form for it.
-func (b *Bridge) mayAsk(c *toolCall) bool {
-	if !b.opts.Confirm || c.req.Arguments.Encoding != EncodingJSON {
+// canAsk reports whether a call that is held back can be put to the user: the
+// caller's client has a form for it.
+func (b *Bridge) canAsk(c *toolCall) bool {
+	if c.req.Arguments.Encoding != EncodingJSON {
 		return false
 	}
 	var err *errmap.Error
@@ -271,4 +273,18 @@ func (b *Bridge) mayAsk(c *toolCall) bool {
 		return false
 	}
 	return c.req.Context.GetCapabilities().GetElicitation().GetForm()
+}
+
+// unconfirmed refuses a destructive tool that is called by way of a compact catalog, unless the user consents: a host that
+// may always call the one tool may not for that call all others. An operator has decided otherwise if a rule of the policy
+// allows the tool by its name.
+func (b *Bridge) unconfirmed(c *toolCall) *errmap.Error {
+	if c.req.Through == "" || !policy.Marked.Holds(c.tool) {
+		return nil
+	}
+	if rules, ok := b.opts.Rules.(interface{ Names(tool *catalog.Tool) bool }); ok && rules.Names(c.tool) {
+		return nil
+	}
+	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name), errmap.Message("Destructive tool blocked: "+c.tool.Name+
+		" is marked destructive, so the user must consent to each call through "+catalog.CallName+", and this client cannot ask; an operator can allow "+c.tool.Name+" by its name in a policy rule"))
 }

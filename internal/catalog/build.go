@@ -35,6 +35,8 @@ type BuildOptions struct {
 	Lock *lock.Lock
 	// RefuseDrift leaves out the tools that Lock does not list, or lists with another digest.
 	RefuseDrift bool
+	// Compact keeps the names of the tools of a compact catalog for it: no other tool may have one.
+	Compact bool
 	// MaxDepth bounds the nesting of arguments; 0 means the default of package schema.
 	MaxDepth int
 	Limits   Limits
@@ -66,7 +68,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	overlay, problems := compileOverlay(o.Overlay)
 	b := &builder{
 		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
-		comments: comments{}, problems: problems,
+		comments: comments{}, problems: problems, reserved: o.Compact,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
 	messages, tools := before.sizes()
@@ -124,6 +126,8 @@ type builder struct {
 	world world
 	// before is the build whose tools may be taken over; nil for none.
 	before *kept
+	// reserved keeps the names of a compact catalog.
+	reserved bool
 	// suffixed are the services that keep their Service suffix, plain the names that methods have, in MCP's form.
 	suffixed map[string]bool
 	plain    map[string]holder
@@ -324,6 +328,7 @@ func (b *builder) finish() (*Catalog, error) {
 	}
 	resources := b.readable()
 	collisions, byName := b.settleNames()
+	b.reserveNames()
 	if len(collisions)+len(b.problems) > 0 {
 		return nil, b.fault(collisions, b.problems...)
 	}
@@ -344,8 +349,17 @@ func (b *builder) finish() (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.description, c.resources = b.description, resources
+	c.description, c.resources, c.reserved = b.description, resources, b.reserved
 	return c, nil
+}
+
+// reserveNames notes the tools that have a name of a compact catalog.
+func (b *builder) reserveNames() {
+	for _, t := range b.tools {
+		if why := reservedName(t.names()); b.reserved && why != "" && !t.Hidden {
+			b.problems = append(b.problems, Problem{t.subject(), why})
+		}
+	}
 }
 
 // fault is the error for what somebody has to change.

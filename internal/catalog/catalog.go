@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -33,6 +34,20 @@ type Catalog struct {
 	digests     digests
 	fingerprint string
 	drift       *lock.Drift // from the lock; nil without one
+	compact     *compacted
+	reserved    bool // the names of the compact form
+}
+
+// compacted is the compact form of a catalog, made when it is first asked for.
+type compacted struct {
+	once    sync.Once
+	catalog *Catalog
+	err     error
+
+	// measured guards limit, which a list was compared with last, and isLarger, the outcome.
+	measured          sync.Mutex
+	limit             int
+	isKnown, isLarger bool
 }
 
 // Service is an RPC service with at least one tool. Native tools belong to no service.
@@ -88,6 +103,14 @@ func (c *Catalog) ByProcedure(procedure string) (*Tool, bool) {
 	return nil, false
 }
 
+// reserves says why a tool cannot have its names; empty if it can. A catalog that has a compact form keeps three names for it.
+func (c *Catalog) reserves(t *Tool) string {
+	if !c.reserved {
+		return ""
+	}
+	return reservedName(t.names())
+}
+
 // Services returns the services that tools come from, sorted by name.
 func (c *Catalog) Services() []Service { return c.lists().services }
 
@@ -118,7 +141,7 @@ func (c *Catalog) Fingerprint() string { return c.fingerprint }
 func newCatalog(tools []*Tool, byName map[string]*Tool, typed []*Tool, linked *linker, types *Types, warnings []source.Warning) (*Catalog, error) {
 	c := &Catalog{
 		own: &lists{all: tools}, byName: byName, derived: make(map[string]*Tool, len(tools)+len(typed)),
-		files: linked.registry, types: types, paths: linked.paths(), warnings: warnings,
+		files: linked.registry, types: types, paths: linked.paths(), warnings: warnings, compact: &compacted{},
 	}
 	slices.SortFunc(tools, inOrder)
 	services := map[string]*Service{}
@@ -168,7 +191,7 @@ func newCatalog(tools []*Tool, byName map[string]*Tool, typed []*Tool, linked *l
 // derived, listed or compiled again.
 func (c *Catalog) with(tools []*Tool, warnings []source.Warning) *Catalog {
 	out := *c
-	out.growth = c.growth.with(tools, c)
+	out.growth, out.compact = c.growth.with(tools, c), &compacted{}
 	if len(warnings) > 0 {
 		out.warnings = slices.Concat(c.warnings, warnings)
 		slices.SortStableFunc(out.warnings, bySubject)

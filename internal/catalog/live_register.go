@@ -151,7 +151,7 @@ func (k *registrations) fit(c *Catalog, r, earlier *registered, limits Limits) (
 		other, ok := c.Lookup(name)
 		return other, ok && (!other.Registered || other.Name != r.Name)
 	}
-	if text := taken(others, t); text != "" {
+	if text := cmp.Or(c.reserves(t), taken(others, t)); text != "" {
 		return nil, refuse(r.Name, Conflict, schema.Violation{Path: "/name", Keyword: "conflict", Message: text})
 	}
 	if own, ok := c.Lookup(r.Name); ok && own.Registered {

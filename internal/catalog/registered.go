@@ -130,7 +130,7 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 		case c.count()+len(tools) >= limits.MaxTools:
 			why = fmt.Sprintf("the catalog has %d tools, which is the limit", limits.MaxTools)
 		default:
-			why = taken(lookup, t)
+			why = cmp.Or(c.reserves(t), taken(lookup, t))
 		}
 		if why != "" {
 			warnings = append(warnings, source.Warning{Subject: "registration " + r.Name, Text: "it is left out: " + why})

@@ -107,6 +107,8 @@ type Tool struct {
 	// Continues is set for a tool of the sidecar's own by which callers go on with operations. Native is then set too, but
 	// no backend runs the tool.
 	Continues Continuation
+	// Compact is set for the tools that stand for a whole catalog. Native is then set too, but no backend runs the tool.
+	Compact Compact
 	// StreamTime is how long a call of a streaming RPC collects messages; 0 means the default, which follows the deadline.
 	StreamTime time.Duration
 	// Watch is the URI template of the resource that has the newest message of the stream; empty if there is none.

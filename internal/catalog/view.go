@@ -16,7 +16,7 @@ func (c *Catalog) Only(may func(t *Tool) bool) *Catalog {
 			out.own.services = append(out.own.services, s)
 		}
 	}
-	out.growth = nil // its tools are among those of lists
+	out.growth, out.compact = nil, &compacted{} // its tools are among those of lists
 	out.byName = make(map[string]*Tool, 2*len(out.own.visible))
 	for _, t := range out.own.all {
 		if t.Hidden {

@@ -37,11 +37,13 @@ func Defaults(kind Kind) *configv1.Config {
 			Identity:    defaultIdentity(),
 		},
 		Catalog: &configv1.Catalog{
-			Reflection:      new("auto"),
-			Native:          new("auto"),
-			LockMode:        new("report"),
-			RefreshInterval: durationpb.New(defaults.RefreshInterval),
-			MaxBackoff:      durationpb.New(defaults.MaxBackoff),
+			Reflection:        new("auto"),
+			Native:            new("auto"),
+			LockMode:          new("report"),
+			Mode:              new("full"),
+			CompactAboveBytes: new(int32(defaults.CompactAboveBytes)),
+			RefreshInterval:   durationpb.New(defaults.RefreshInterval),
+			MaxBackoff:        durationpb.New(defaults.MaxBackoff),
 		},
 		Listeners: &configv1.Listeners{
 			Listen:          new(listen),

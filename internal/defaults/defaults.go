@@ -146,6 +146,9 @@ const (
 	// CallerSharePercent and ToolSharePercent leave a fifth of each total to the others.
 	CallerSharePercent = 80
 	ToolSharePercent   = 80
+	// CompactAboveBytes is the size of a list of tools above which the catalog mode auto makes it compact: 25,000 tokens,
+	// of four bytes each.
+	CompactAboveBytes = 100_000
 	// CatalogWait bounds how long a request waits for the first catalog before it gets
 	// UNAVAILABLE.
 	CatalogWait = 10 * time.Second

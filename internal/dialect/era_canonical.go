@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
@@ -41,7 +42,7 @@ func readNothing(call *exchange) *errmap.Error {
 // readWholeList is for the list of tools, which has no pages in this dialect: a
 // list that was cut would look like a whole one.
 func readWholeList(call *exchange) *errmap.Error {
-	call.req.PageSize = 0
+	call.req.PageSize, call.req.List = 0, compact.ListByMode
 	return readNothing(call)
 }
 

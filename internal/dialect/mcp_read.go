@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
@@ -186,6 +187,7 @@ func cursorParam(m *jsonrpc.Message) (*string, *errmap.Error) {
 
 // readPage reads a list of tools.
 func readPage(call *exchange) (err *errmap.Error) {
+	call.req.List = compact.ListByMode
 	if call.req.Cursor, err = cursorParam(call.in.Message); err != nil {
 		return err
 	}

@@ -43,6 +43,9 @@ func (call *exchange) mirror(tool *catalog.Tool, arguments []byte, p *catalog.He
 		return nil
 	}
 	name := headerParamPrefix + p.Header
+	if call.req.Through != "" && len(call.in.Header.Values(name)) == 0 {
+		return nil // its client was not shown that the tool wants the header; one that is there has to be right
+	}
 	header, err := decodedHeader(call.in.Header, name)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ func ownDefaults() map[string][]string {
 			"DefaultIdleTimeout", "DefaultPingAfter", "DefaultPingTimeout", "DefaultWriteTimeout", "DefaultAttemptTimeout",
 			"DefaultMaxMethods"},
 		"internal/catalog": {"defaultBackoffMin", "MaxNameBytes", "MaxTitleRunes", "MaxDescriptionBytes",
-			"MaxRegistrations", "MaxRegisteredBytes", "defaultCacheTTL"},
+			"MaxRegistrations", "MaxRegisteredBytes", "defaultCacheTTL", "DefaultSearchResults"},
 		"internal/catalog/source": {"MaxFiles", "MaxServices"},
 		"internal/compat":         {"MaxBytes", "MaxDepth", "MaxSteps", "MaxChanges"},
 		"internal/demo": {"defaultRetryDelay", "DefaultMaxMessageBytes", "DefaultMaxOrders", "DefaultMaxConcurrentStreams",

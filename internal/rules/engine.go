@@ -119,6 +119,9 @@ func (e *Engine) MayCall(who *access.Identity, t *catalog.Tool, arguments []byte
 	return d.Rule, string(d.Effect), refusal(d, t)
 }
 
+// Names reports whether an allow rule names the tool itself, and not only by a pattern.
+func (e *Engine) Names(t *catalog.Tool) bool { return e.current.Load().set.names(t) }
+
 // ReadsArguments reports whether a rule about the tool reads the arguments of calls.
 func (e *Engine) ReadsArguments(t *catalog.Tool) bool {
 	b := e.current.Load().set.of(t)

@@ -104,6 +104,16 @@ func (s *Set) About(t *catalog.Tool) []Rule {
 	return out
 }
 
+// names reports whether an allow rule names a tool without wildcards.
+func (s *Set) names(t *catalog.Tool) bool {
+	if s == nil {
+		return false
+	}
+	return slices.ContainsFunc(s.rules, func(r *compiled) bool {
+		return r.Effect == Allow && (slices.Contains(r.Tools, t.Name) || t.Alias != "" && slices.Contains(r.Tools, t.Alias))
+	})
+}
+
 // sortListing finds out what the key of a caller is made of.
 func (s *Set) sortListing() {
 	for _, r := range s.rules {

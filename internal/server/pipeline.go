@@ -162,6 +162,7 @@ func (a *App) openPipeline() error {
 		OnBehalf:    a.behalf.source(),
 		Rules:       a.rules,
 		Confirm:     a.cfg.GetDestructive() == "confirm",
+		Compact:     settings.Compact(a.cfg),
 
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          nativeCaller, Sealer: a.sealer, Feed: a.feed, Tasks: a.tasks,

@@ -800,7 +800,10 @@ type ListToolsRequest struct {
 	// Maximum entries per page. 0: the server decides. The server may send fewer.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,proto3" json:"page_size,omitempty"`
 	// Context of the original request. Set by the edge.
-	Context       *RequestContext `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
+	Context *RequestContext `protobuf:"bytes,3,opt,name=context,proto3" json:"context,omitempty"`
+	// List the three tools of the compact catalog in the place of all: `catalog.search`, `catalog.describe` and `catalog.call`.
+	// Fails with UNIMPLEMENTED if the sidecar runs with `--catalog-mode full`.
+	Compact       bool `protobuf:"varint,4,opt,name=compact,proto3" json:"compact,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -854,6 +857,13 @@ func (x *ListToolsRequest) GetContext() *RequestContext {
 		return x.Context
 	}
 	return nil
+}
+
+func (x *ListToolsRequest) GetCompact() bool {
+	if x != nil {
+		return x.Compact
+	}
+	return false
 }
 
 // ListToolsResponse is a page of tools.
@@ -1038,7 +1048,9 @@ func (x *GetToolRequest) GetContext() *RequestContext {
 type WatchToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Context of the original request. Set by the edge.
-	Context       *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	Context *RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// Watch the three tools of the compact catalog in the place of all, as in ListToolsRequest.
+	Compact       bool `protobuf:"varint,2,opt,name=compact,proto3" json:"compact,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1078,6 +1090,13 @@ func (x *WatchToolsRequest) GetContext() *RequestContext {
 		return x.Context
 	}
 	return nil
+}
+
+func (x *WatchToolsRequest) GetCompact() bool {
+	if x != nil {
+		return x.Compact
+	}
+	return false
 }
 
 // ToolsChange is one change of the catalog.
@@ -1237,12 +1256,13 @@ const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\tToolError\x12\x89\x02\n" +
 	"\x06status\x18\x01 \x01(\tB\xf0\x01\xbaH\xec\x01r\xe9\x01R\tCANCELLEDR\aUNKNOWNR\x10INVALID_ARGUMENTR\x11DEADLINE_EXCEEDEDR\tNOT_FOUNDR\x0eALREADY_EXISTSR\x11PERMISSION_DENIEDR\x12RESOURCE_EXHAUSTEDR\x13FAILED_PRECONDITIONR\aABORTEDR\fOUT_OF_RANGER\rUNIMPLEMENTEDR\bINTERNALR\vUNAVAILABLER\tDATA_LOSSR\x0fUNAUTHENTICATEDR\x06status\x12\x1e\n" +
 	"\x04when\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80\bR\x04when\"\xa6\x01\n" +
+	"\xbaH\ar\x05\x10\x01(\x80\bR\x04when\"\xc0\x01\n" +
 	"\x10ListToolsRequest\x12%\n" +
 	"\x06cursor\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80@H\x00R\x06cursor\x88\x01\x01\x12(\n" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\x90N(\x00R\tpage_size\x126\n" +
-	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontextB\t\n" +
+	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\x12\x18\n" +
+	"\acompact\x18\x04 \x01(\bR\acompactB\t\n" +
 	"\a_cursor\"\xa3\x02\n" +
 	"\x11ListToolsResponse\x123\n" +
 	"\x05tools\x18\x01 \x03(\v2\x12.outrigger.v1.ToolB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x05tools\x12/\n" +
@@ -1255,9 +1275,10 @@ const file_outrigger_v1_tool_proto_rawDesc = "" +
 	"\x0eGetToolRequest\x12<\n" +
 	"\ttool_name\x18\x01 \x01(\tB\x1e\xbaH\x1br\x192\x17^[A-Za-z0-9_.-]{1,256}$R\ttool_name\x12>\n" +
 	"\aversion\x18\x02 \x01(\tB$\xbaH!r\x1f(\x80\x022\x1a^[0-9A-Za-z.+*^~<>=|, -]*$R\aversion\x126\n" +
-	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"K\n" +
+	"\acontext\x18\x03 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"e\n" +
 	"\x11WatchToolsRequest\x126\n" +
-	"\acontext\x18\x01 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\"\xa0\x02\n" +
+	"\acontext\x18\x01 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\x12\x18\n" +
+	"\acompact\x18\x02 \x01(\bR\acompact\"\xa0\x02\n" +
 	"\vToolsChange\x12\x1a\n" +
 	"\bsnapshot\x18\x01 \x01(\bR\bsnapshot\x12(\n" +
 	"\x05added\x18\x02 \x03(\v2\x12.outrigger.v1.ToolR\x05added\x12,\n" +

@@ -129,6 +129,7 @@ func (s *Service) bounds() connect.HandlerOption {
 func (s *Service) ListTools(ctx context.Context, req *connect.Request[outriggerv1.ListToolsRequest]) (*connect.Response[outriggerv1.ListToolsResponse], error) {
 	list := s.request(ctx, bridge.OpList, req)
 	list.Cursor, list.PageSize = req.Msg.Cursor, int(req.Msg.GetPageSize())
+	list.List = listForm(req.Msg.GetCompact())
 	if list.PageSize == 0 {
 		list.PageSize = math.MaxInt32 // as many as the sidecar gives
 	}

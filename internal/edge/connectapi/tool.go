@@ -10,11 +10,21 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 )
 
 // listTTL is how long a page of tools may be used again: the contract's default
 // for what discovery answers (300 s), as in MCP's lists.
 const listTTL = 300 * time.Second
+
+// listForm is the form of a list: all tools, unless the compact form is asked for, so that sidecars can be put in front of
+// one another.
+func listForm(isCompact bool) compact.List {
+	if isCompact {
+		return compact.ListCompact
+	}
+	return compact.ListAll
+}
 
 // toolsPage renders a page.
 func toolsPage(resp *bridge.Response) *outriggerv1.ListToolsResponse {

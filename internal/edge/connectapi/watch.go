@@ -57,12 +57,14 @@ func (s *Service) WatchTools(ctx context.Context, req *connect.Request[outrigger
 	// Before the first look, or a change in between would be missed.
 	changed, stop := s.watchCatalog()
 	defer stop()
-	resp := s.run(l.ctx, s.request(l.ctx, bridge.OpList, req))
+	list := s.request(l.ctx, bridge.OpList, req)
+	list.List = listForm(req.Msg.GetCompact())
+	resp := s.run(l.ctx, list)
 	if resp.Err != nil {
 		return connectError(resp)
 	}
 	var sent *catalog.Catalog
-	for now := resp.Catalog; ; now = s.bridge.CatalogFor(l.ctx) {
+	for now := resp.Catalog; ; now = s.bridge.ListedFor(l.ctx, list.List) {
 		for _, part := range s.step(sent, now) {
 			if err := send(l, stream, part); err != nil {
 				return err

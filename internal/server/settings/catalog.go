@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/native"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -65,6 +66,18 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 	return sources, build, err
 }
 
+// Compact says when three tools stand for all.
+func Compact(cfg *configv1.Config) compact.Options {
+	o := compact.Options{AboveBytes: int(cfg.GetCatalog().GetCompactAboveBytes())}
+	switch cfg.GetCatalog().GetMode() {
+	case "compact":
+		o.Mode = compact.Always
+	case "auto":
+		o.Mode = compact.Auto
+	}
+	return o
+}
+
 // buildOptions say how tools are made of methods, and how their messages are
 // checked.
 func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.BuildOptions, error) {
@@ -82,7 +95,7 @@ func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.B
 	}
 	return catalog.BuildOptions{
 		Selection: selection, Overlay: overrides, Profile: profile,
-		Lock: reviewed, RefuseDrift: RefusesDrift(cfg),
+		Lock: reviewed, RefuseDrift: RefusesDrift(cfg), Compact: Compact(cfg).IsOffered(),
 		Thorough: cfg.GetValidate() == "full",
 		Limits:   catalog.Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
 		// Where the limit is lower, envelopes are refused before arguments are looked at.

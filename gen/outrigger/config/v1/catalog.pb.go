@@ -54,9 +54,16 @@ type Catalog struct {
 	LockFile string `protobuf:"bytes,9,opt,name=lock_file,proto3" json:"lock_file,omitempty"`
 	// What happens to tools that are not in the lock file or differ from it: "report" (log, metric, doctor) or "refuse" (also
 	// leave them out). Default: report. Flag: `--catalog-lock-mode`.
-	LockMode      *string `protobuf:"bytes,10,opt,name=lock_mode,proto3,oneof" json:"lock_mode,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LockMode *string `protobuf:"bytes,10,opt,name=lock_mode,proto3,oneof" json:"lock_mode,omitempty"`
+	// What is listed: "full" (all tools), "compact" (three tools that search, describe and call the others) or "auto" (compact if
+	// the list of all tools is larger than `compact_above_bytes`). All tools can be called by name in every mode. Default: full.
+	// Flag: `--catalog-mode`.
+	Mode *string `protobuf:"bytes,15,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
+	// Size of a list of tools in bytes above which mode "auto" makes it compact. Four bytes are about one token. Default: 100000.
+	// Range: 1000 to 100000000. Flag: `--compact-above-bytes`.
+	CompactAboveBytes *int32 `protobuf:"varint,16,opt,name=compact_above_bytes,proto3,oneof" json:"compact_above_bytes,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Catalog) Reset() {
@@ -159,11 +166,25 @@ func (x *Catalog) GetLockMode() string {
 	return ""
 }
 
+func (x *Catalog) GetMode() string {
+	if x != nil && x.Mode != nil {
+		return *x.Mode
+	}
+	return ""
+}
+
+func (x *Catalog) GetCompactAboveBytes() int32 {
+	if x != nil && x.CompactAboveBytes != nil {
+		return *x.CompactAboveBytes
+	}
+	return 0
+}
+
 var File_outrigger_config_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x8f\x05\n" +
+	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xab\x06\n" +
 	"\aCatalog\x126\n" +
 	"\vdescriptors\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 R\vdescriptors\x129\n" +
 	"\n" +
@@ -178,11 +199,16 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\x0flist_uncallable\x18\b \x01(\bR\x0flist_uncallable\x12&\n" +
 	"\tlock_file\x18\t \x01(\tB\b\xbaH\x05r\x03(\x80 R\tlock_file\x128\n" +
 	"\tlock_mode\x18\n" +
-	" \x01(\tB\x15\xbaH\x12r\x10R\x06reportR\x06refuseH\x02R\tlock_mode\x88\x01\x01B\r\n" +
+	" \x01(\tB\x15\xbaH\x12r\x10R\x06reportR\x06refuseH\x02R\tlock_mode\x88\x01\x01\x123\n" +
+	"\x04mode\x18\x0f \x01(\tB\x1a\xbaH\x17r\x15R\x04fullR\acompactR\x04autoH\x03R\x04mode\x88\x01\x01\x12D\n" +
+	"\x13compact_above_bytes\x18\x10 \x01(\x05B\r\xbaH\n" +
+	"\x1a\b\x18\x80\xc2\xd7/(\xe8\aH\x04R\x13compact_above_bytes\x88\x01\x01B\r\n" +
 	"\v_reflectionB\t\n" +
 	"\a_nativeB\f\n" +
 	"\n" +
-	"_lock_modeB\xda\x01\n" +
+	"_lock_modeB\a\n" +
+	"\x05_modeB\x16\n" +
+	"\x14_compact_above_bytesB\xda\x01\n" +
 	"\x17com.outrigger.config.v1B\fCatalogProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (

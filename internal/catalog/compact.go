@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// Compact returns the catalog that offers three tools in the place of all: one to search them, one to describe and one to
+// call any of them. Everything else is that of c. It is the same one each time.
+func (c *Catalog) Compact() (*Catalog, error) {
+	c.compact.once.Do(func() { c.compact.catalog, c.compact.err = c.compacted() })
+	return c.compact.catalog, c.compact.err
+}
+
+func (c *Catalog) compacted() (*Catalog, error) {
+	out := *c
+	out.own, out.growth, out.byName, out.compact = &lists{}, nil, map[string]*Tool{}, &compacted{}
+	for _, made := range []struct {
+		kind Compact
+		tool *outriggerv1.Tool
+	}{{CompactCall, callTool()}, {CompactDescribe, describeTool()}, {CompactSearch, searchTool(c.contents())}} { // by name
+		t, err := newCompactTool(made.kind, made.tool)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range t.names() {
+			out.byName[name] = t
+		}
+		out.own.visible, out.own.all = append(out.own.visible, t), append(out.own.all, t)
+	}
+	out.digests = digests{}.with(out.own.visible)
+	out.fingerprint = out.digests.sum()
+	return &out, nil
+}
+
+// newCompactTool makes one of the three tools.
+func newCompactTool(kind Compact, declared *outriggerv1.Tool) (*Tool, error) {
+	hints := declared.GetAnnotations()
+	t := &Tool{
+		Name: declared.GetName(), MCPName: MCPName(declared.GetName()), NativeName: declared.GetName(), Native: true, Compact: kind,
+		Method: nativeMethod("sidecar"), id: declared.GetName(),
+		Title: declared.GetTitle(), Description: declared.GetDescription(), Version: defaultVersion, TaskSupport: "forbidden",
+		Metadata: Metadata{Module: "catalog", Destructive: hints.GetDestructiveHint(), CacheTTL: defaultCacheTTL},
+		Annotations: Annotations{
+			ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, //nolint:protogetter // nil is what is not said
+			Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint, //nolint:protogetter // nil is what is not said
+		},
+	}
+	if err := t.declareNative(declared, nil); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Name, err)
+	}
+	return t, t.seal()
+}
+
+func callTool() *outriggerv1.Tool {
+	return &outriggerv1.Tool{
+		Name: CallName, Title: "Call a tool",
+		Description: "Calls a tool that " + MCPName(SearchName) + " found. Its arguments are those that " + MCPName(DescribeName) + " shows. " +
+			"Returns what the tool returns. The user may be asked first, if the tool is destructive.",
+		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
+			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%d,"description":"Name of the tool, as search returns it."},`+
+				`"arguments":{"type":"object","description":"Arguments of the tool, by its own input schema."}},"required":["name"],"additionalProperties":false}`, maxName)},
+		Annotations: &outriggerv1.ToolAnnotations{DestructiveHint: proto.Bool(true), OpenWorldHint: proto.Bool(true)},
+	}
+}
+
+func describeTool() *outriggerv1.Tool {
+	return &outriggerv1.Tool{
+		Name: DescribeName, Title: "Describe a tool",
+		Description: "Returns the description, the input schema and examples of one tool. Call it before the first call of a tool.",
+		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
+			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%d,"description":"Name of the tool, as search returns it."}},`+
+				`"required":["name"],"additionalProperties":false}`, maxName)},
+		Annotations: readOnlyHints(),
+	}
+}
+
+func searchTool(contents string) *outriggerv1.Tool {
+	return &outriggerv1.Tool{
+		Name: SearchName, Title: "Search the tools", Description: contents,
+		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
+			`{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":%d,"description":"What the tool does, in a few words: a verb and an object."},`+
+				`"limit":{"type":"integer","minimum":1,"maximum":%d,"default":%d}},"required":["query"],"additionalProperties":false}`, maxQuery, MaxSearchResults, DefaultSearchResults)},
+		OutputSchemaForm: &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: []byte(
+			`{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"summary":{"type":"string"}},` +
+				`"required":["name","summary"]}}},"required":["tools"]}`)},
+		Annotations: readOnlyHints(),
+	}
+}
+
+func readOnlyHints() *outriggerv1.ToolAnnotations {
+	return &outriggerv1.ToolAnnotations{
+		ReadOnlyHint: proto.Bool(true), DestructiveHint: proto.Bool(false), IdempotentHint: proto.Bool(true), OpenWorldHint: proto.Bool(false),
+	}
+}
+
+// entryBytes is what an entry of a list has besides its texts and schemas: names of members, hints, fingerprint, metadata.
+const entryBytes = 480
+
+// ListExceeds reports whether the list of all tools is larger than a number of bytes, by an estimate. It derives schemas only
+// until it knows, and remembers the last answer.
+func (c *Catalog) ListExceeds(limit int) bool {
+	m := c.compact
+	m.measured.Lock()
+	defer m.measured.Unlock()
+	if !m.isKnown || m.limit != limit {
+		m.limit, m.isKnown, m.isLarger = limit, true, c.listBytes(limit) > limit
+	}
+	return m.isLarger
+}
+
+// listBytes is the estimated size of the list, or one above most.
+func (c *Catalog) listBytes(most int) int {
+	n := 0
+	for _, t := range c.Tools() {
+		n += entryBytes + 2*len(t.Name) + 2*len(t.Title) + len(t.Description) + len(t.Input.Advertised()) + len(t.Output.Advertised())
+		if n > most {
+			break
+		}
+	}
+	return n
+}

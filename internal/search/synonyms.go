@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+import "strings"
+
+// nouns is the entry of the synonyms behind which their groups are no verbs.
+const nouns = "nouns"
+
+// synonyms are groups of words that callers use for one another, first those of verbs. A word may be in many groups. They are
+// common words of APIs, not those of one API.
+func synonyms() []string {
+	return []string{
+		"get fetch read show retrieve view describe display see look lookup inspect details information info",
+		"list enumerate browse all which every available show",
+		"list find search",
+		"get find search",
+		"read scan",
+		"query search ask find select sql",
+		"create add new make insert register provision generate define build",
+		"start run begin launch execute trigger invoke open",
+		"delete remove drop erase destroy purge clear discard empty",
+		"update change modify edit alter rename patch adjust reconfigure resize extend scale",
+		"set change assign resize configure turn",
+		"write put save store upload insert publish change set",
+		"terminate stop kill end abort halt",
+		"cancel stop abort",
+		"shutdown stop shut",
+		"pause suspend hold freeze",
+		"unpause resume continue",
+		"restore undelete recover",
+		"reset rewind restart retry",
+		"check verify validate test evaluate allowed permitted may",
+		"grant give allow permit assign",
+		"revoke take withdraw remove",
+		"send publish emit push",
+		"receive pull poll consume",
+		"poll wait",
+		"watch follow subscribe tail observe notify listen",
+		"count number total",
+		"copy clone duplicate",
+		"move transfer migrate relocate",
+		"enable activate",
+		"disable deactivate",
+		"rollback undo revert",
+		"respond report complete done finish",
+		"record report",
+		"renew keep refresh alive",
+		"register join connect",
+		"authenticate login token",
+		"promote raise",
+		"compare conditional condition if",
+		nouns,
+		"permission access privilege right",
+		"changes events updates changelog",
+		"policy access rule",
+		"closed finished completed ended past",
+		"open running active current",
+		"user account person people who",
+		"member node peer",
+		"backup snapshot",
+		"history event past",
+		"schedule cron periodic recurring daily",
+		"version revision",
+		"config configuration setting option",
+		"status state health healthy progress version",
+		"ttl expire expiry expiration expires remaining",
+		"grant expire",
+		"retention keep",
+		"database db",
+		"kubernetes k8s container gke",
+		"batch bulk many several multiple",
+		"transaction txn atomic atomically",
+		"snooze silence mute",
+		"alert alarm alerting",
+		"metric measurement usage series",
+		"entries logs",
+		"message messages event",
+		"subscription subscriber subscribe",
+		"queue backlog",
+		"partition shard",
+		"schema ddl definition",
+		"key prefix",
+		"row rows record",
+		"hash checksum digest",
+	}
+}
+
+// phrases are expressions of more than one word, and the words that they mean.
+func phrases() map[string]string {
+	return map[string]string{
+		"turn on": "enable", "switch on": "enable", "turn off": "disable", "switch off": "disable",
+		"set up": "create", "how many": "count", "how long": "ttl", "log in": "authenticate", "sign in": "authenticate",
+		"back up": "backup", "shut down": "shutdown", "roll back": "rollback", "go back": "rollback",
+		"bring back": "restore", "rid of": "delete", "time to live": "ttl", "take away": "revoke",
+		"is there": "list", "are there": "list", "what are": "list", "at once": "batch", "one go": "batch",
+	}
+}
+
+// stopWords say nothing about what is looked for.
+func stopWords() map[string]bool {
+	out := map[string]bool{}
+	for _, word := range strings.Fields(`a an the of to in on at by for from with into and or as is are was were be been it its
+		this that these those there here my your our their his her i me we you they them he she do does did can could may might must
+		should will would want need please what when how why where whether than then so but not no s t d ll just only some any
+		has have had one using via about between`) {
+		out[word] = true
+	}
+	return out
+}
