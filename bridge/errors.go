@@ -88,10 +88,12 @@ const (
 	keywordTask      = "task"
 	keywordPrompt    = "prompt"
 	keywordReference = "reference"
+	keywordSkill     = "skill"
+	keywordDirectory = "directory"
 )
 
-// NamesNothing reports whether an error means that the request names a task, a prompt
-// or a reference that does not exist. Its code is INVALID_PARAMS, because MCP has none
+// NamesNothing reports whether an error means that the request names a task, a prompt,
+// a reference, a skill or a directory that does not exist. Its code is INVALID_PARAMS, because MCP has none
 // of its own for that; an edge whose protocol has one (not_found in Connect) can use
 // it.
 func NamesNothing(err *errmap.Error) bool {
@@ -99,7 +101,7 @@ func NamesNothing(err *errmap.Error) bool {
 		return false
 	}
 	switch err.Violations[0].Keyword {
-	case keywordTask, keywordPrompt, keywordReference:
+	case keywordTask, keywordPrompt, keywordReference, keywordSkill, keywordDirectory:
 		return true
 	}
 	return false

@@ -29,6 +29,11 @@ func (b *Bridge) readResource(ctx context.Context, req *Request, cat *catalog.Ca
 	if b.opts.Held != nil && held.Is(ask.GetUri()) && len(ask.GetUri()) <= maxURI {
 		return b.readHeld(ctx, req, ask.GetUri())
 	}
+	if own := b.opts.Skills.Current(); own.IsFile(ask.GetUri()) {
+		return b.readSkillFile(ctx, own, ask.GetUri())
+	} else if own.IsDirectory(ask.GetUri()) {
+		return &Response{Err: unknownURI(req, ask.GetUri(), keywordDirectory, "it is a directory; resources/directory/read lists what is in it")}
+	}
 	if len(ask.GetUri()) <= maxURI {
 		if method, variables, ok := cat.Resources().Match(ask.GetUri()); ok {
 			if err := b.mayUse(ctx, cat.ResourceTool(method)); err != nil {
