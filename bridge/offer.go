@@ -89,7 +89,7 @@ func (b *Bridge) ask(ctx context.Context, req *Request, in proto.Message) *Respo
 // locate says where the request names what does not exist, in the words of its
 // caller: a backend knows another form of it, or none.
 func locate(req *Request, err *errmap.Error) {
-	if !NamesNothing(err) {
+	if !namesNothing(err) {
 		return
 	}
 	v := &err.Violations[0]

@@ -183,7 +183,7 @@ func readWatch(call *exchange) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	if err := bridge.CheckURI(pointer("uri"), uri); err != nil {
+	if err := call.req.CheckURI(pointer("uri"), uri); err != nil {
 		return err
 	}
 	return needSession(call)
