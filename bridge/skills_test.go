@@ -75,7 +75,8 @@ func (a asker) ask(t *testing.T, method, params string) (result map[string]any, 
 			Code float64 `json:"code"`
 		} `json:"error"`
 	}
-	got := say(a.ctx, t, a.rig.Bridge, a.dialect, raw+"}}").Bytes()
+	sent := say(a.ctx, t, a.rig.Bridge, a.dialect, raw+"}}")
+	got := sent.Bytes()
 	if err := json.Unmarshal(got, &reply); err != nil {
 		t.Fatalf("%s: %v: %s", method, err, got)
 	}
@@ -161,10 +162,12 @@ func TestCapabilitiesOfSkills(t *testing.T) {
 		dialect.Modern: `"server/discover","params":{` + modernMeta + `}`, dialect.Legacy: `"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}`,
 	} {
 		raw := `{"jsonrpc":"2.0","id":1,"method":` + method + `}`
-		if got := string(say(t.Context(), t, with.Bridge, d, raw).Bytes()); !strings.Contains(got, declared) || !strings.Contains(got, `"resources":{`) {
+		reply := say(t.Context(), t, with.Bridge, d, raw)
+		if got := string(reply.Bytes()); !strings.Contains(got, declared) || !strings.Contains(got, `"resources":{`) {
 			t.Errorf("%v: %s", d, got)
 		}
-		if got := string(say(t.Context(), t, without.Bridge, d, raw).Bytes()); strings.Contains(got, "skills") {
+		reply = say(t.Context(), t, without.Bridge, d, raw)
+		if got := string(reply.Bytes()); strings.Contains(got, "skills") {
 			t.Errorf("%v: %s", d, got)
 		}
 	}
