@@ -146,7 +146,7 @@ func TestSkillsInEveryEra(t *testing.T) {
 		}
 		for name, result := range map[string]map[string]any{"skills/get": skill, "resources/read": read} {
 			_, hasTTL := result["ttlMs"]
-			if hasTTL != (d == dialect.Modern) || hasTTL && result["cacheScope"] != "public" {
+			if hasTTL != (d == dialect.Modern) || hasTTL && result["cacheScope"] != "private" {
 				t.Errorf("%v: %s: ttlMs %v, cacheScope %v", d, name, result["ttlMs"], result["cacheScope"])
 			}
 		}
