@@ -125,6 +125,8 @@ func (b *Bridge) list(ctx context.Context, req *Request) *Response {
 type entries[T proto.Message] struct {
 	op    Op
 	parts []listPart[T]
+	// isFull, if set, reports whether the part that was read last has ended the page.
+	isFull func() bool
 }
 
 // listPart is a part of a list. It reads one page, from an inner cursor on.
@@ -148,7 +150,7 @@ func (e *entries[T]) read(ctx context.Context, b *Bridge, req *Request, token *s
 	}
 	var out page[T]
 	for asked := 0; from.part < len(e.parts); asked++ {
-		if len(out.entries) >= size || asked == maxPartsAPage {
+		if len(out.entries) >= size || asked == maxPartsAPage || e.isFull != nil && e.isFull() {
 			if out.next, err = b.sealCursor(req.Caller, e.op, from); err != nil {
 				return page[T]{}, err
 			}

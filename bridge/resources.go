@@ -186,13 +186,16 @@ func (b *Bridge) listSkills(ctx context.Context, req *Request, cat *catalog.Cata
 	}
 	ask, _ := req.Message.(*outriggerv1.ListSkillsRequest)
 	who, own := access.FromContext(ctx), b.opts.Skills.Current()
-	list := entries[*outriggerv1.Skill]{op: OpListSkills}
+	isFull := false
+	list := entries[*outriggerv1.Skill]{op: OpListSkills, isFull: func() bool { return isFull }}
 	if !own.IsEmpty() {
 		list.parts = append(list.parts, func(ctx context.Context, inner *string, size int) (page[*outriggerv1.Skill], *errmap.Error) {
 			visible := only(own.Skills(), func(s *outriggerv1.Skill) bool { return who.MayRead(s.GetUri()) })
+			most, isCut := fewFiles(visible, inner, size)
+			isFull = isCut
 			return inPages((*outriggerv1.Skill).GetUri, func(context.Context) (page[*outriggerv1.Skill], *errmap.Error) {
 				return page[*outriggerv1.Skill]{entries: visible, cache: announcedList()}, nil
-			})(ctx, inner, fewFiles(visible, inner, size))
+			})(ctx, inner, most)
 		})
 	}
 	if cat.Description().GetCapabilities().GetSkills() != nil {
@@ -222,19 +225,24 @@ func (b *Bridge) listSkills(ctx context.Context, req *Request, cat *catalog.Cata
 	return &Response{Message: &outriggerv1.ListSkillsResponse{Skills: got.entries, NextCursor: got.next, Cache: got.cache}}
 }
 
-// fewFiles is how many skills a page has, from an inner cursor on: at least one, and not too many files.
-func fewFiles(all []*outriggerv1.Skill, inner *string, size int) int {
+// fewFiles is how many skills fit on a page, from an inner cursor on: at least one, and not too many files. isCut is set if
+// the files end the page.
+func fewFiles(all []*outriggerv1.Skill, inner *string, size int) (n int, isCut bool) {
 	first := 0
 	if inner != nil {
 		first = behind(*inner, all, (*outriggerv1.Skill).GetUri)
 	}
 	files := 0
 	for n, skill := range all[first:] {
-		if files += len(skill.GetResources()); n == size || n > 0 && files > maxPageFiles {
-			return n
+		files += len(skill.GetResources())
+		switch {
+		case n == size:
+			return n, false
+		case n > 0 && files > maxPageFiles:
+			return n, true
 		}
 	}
-	return size
+	return size, false
 }
 
 // getSkill returns one skill.
