@@ -227,7 +227,7 @@ func (b *Bridge) listSkills(ctx context.Context, req *Request, cat *catalog.Cata
 
 // fewFiles is how many skills fit on a page, from an inner cursor on: at least one, and not too many files. isCut is set if
 // the files end the page.
-func fewFiles(all []*outriggerv1.Skill, inner *string, size int) (n int, isCut bool) {
+func fewFiles(all []*outriggerv1.Skill, inner *string, size int) (most int, isCut bool) {
 	first := 0
 	if inner != nil {
 		first = behind(*inner, all, (*outriggerv1.Skill).GetUri)
