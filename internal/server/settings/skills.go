@@ -5,6 +5,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/skills"
@@ -39,8 +40,17 @@ func checkSkills(cfg *configv1.Config, report func(path, message string)) {
 	switch {
 	case err == nil:
 	case errors.As(err, &wrong):
-		for _, f := range wrong.Faults {
-			report(fmt.Sprintf("catalog.skills[%d]", f.Folder), f.String())
+		// One error for each folder, with all of its faults: others of the same field would not be shown.
+		for i := range cfg.GetCatalog().GetSkills() {
+			var texts []string
+			for _, f := range wrong.Faults {
+				if f.Folder == i {
+					texts = append(texts, f.String())
+				}
+			}
+			if len(texts) > 0 {
+				report(fmt.Sprintf("catalog.skills[%d]", i), strings.Join(texts, "; "))
+			}
 		}
 		if wrong.More > 0 {
 			report("catalog.skills", fmt.Sprintf("%d more errors", wrong.More))
