@@ -180,13 +180,14 @@ RIG_SUITE := $(RIG)/suite-$(CONFORMANCE_VERSION)-node-$(NODE_VERSION)
 RIG_CLIENTS := $(RIG)/clients
 RIG_OLDER := $(RIG)/suite-$(CONFORMANCE_OLDER_VERSION)
 RIG_FLAGS := -tools $(RIG_SUITE) -clients $(RIG_CLIENTS) -fixture $(RIG)/bin/fixture -sidecar bin/sidecar -out $(RIG)/out
+RIG_SKILLS := -skills conformance/testdata/skills
 CONFORMANCEFLAGS ?=
 CLIENTSFLAGS ?=
 AUTHFLAGS ?=
 
 .PHONY: conformance
 conformance: conformance-rig $(RIG_SUITE)/installed $(RIG_OLDER)/installed ## Run the official MCP conformance suite against the sidecar, every revision on one endpoint; nothing is excused
-	$(RIG)/bin/suite run $(RIG_FLAGS) -older $(RIG_OLDER) $(CONFORMANCEFLAGS)
+	$(RIG)/bin/suite run $(RIG_FLAGS) $(RIG_SKILLS) -older $(RIG_OLDER) $(CONFORMANCEFLAGS)
 
 CONNECT_SUITE := $(RIG)/connect
 CONNECT_SUITE_VERSION := 1.0.6
@@ -207,7 +208,7 @@ connect-conformance: build $(BUF) $(CONNECT_SUITE)/installed ## Run Connect's co
 
 .PHONY: conformance-serve
 conformance-serve: conformance-rig ## Serve the suite's fixture on http://127.0.0.1:3100/mcp until stopped
-	$(RIG)/bin/suite serve $(RIG_FLAGS) $(CONFORMANCEFLAGS)
+	$(RIG)/bin/suite serve $(RIG_FLAGS) $(RIG_SKILLS) $(CONFORMANCEFLAGS)
 
 .PHONY: clients
 clients: conformance-rig $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run MCP clients that others wrote against the sidecar, in every era, over HTTP and stdio; docs/clients.md has the table

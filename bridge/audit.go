@@ -46,7 +46,7 @@ func (o Op) isAudited() bool {
 	switch o {
 	case OpCall, OpReadResource, OpGetPrompt, OpComplete, OpGetTask, OpUpdateTask, OpCancelTask:
 		return true
-	case OpInvalid, OpList, OpGet, OpServer, OpPing, OpListResources, OpListTemplates, OpListPrompts, OpOpen, OpListen:
+	case OpInvalid, OpList, OpGet, OpServer, OpPing, OpListResources, OpListTemplates, OpListPrompts, OpListSkills, OpGetSkill, OpReadDirectory, OpOpen, OpListen:
 	}
 	return false
 }
@@ -107,6 +107,10 @@ func (b *Bridge) trustOf(who *access.Identity, caller string) policy.Trust {
 func (r *Request) target() string {
 	switch m := r.Message.(type) {
 	case *outriggerv1.ReadResourceRequest:
+		return m.GetUri()
+	case *outriggerv1.GetSkillRequest:
+		return m.GetUri()
+	case *outriggerv1.ReadDirectoryRequest:
 		return m.GetUri()
 	case *outriggerv1.GetPromptRequest:
 		return m.GetName()

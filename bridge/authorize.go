@@ -76,11 +76,24 @@ func (b *Bridge) MayRun(ctx context.Context, op Op) *errmap.Error { return b.per
 
 func (b *Bridge) permits(ctx context.Context, op Op, tool *catalog.Tool) *errmap.Error {
 	for _, a := range b.opts.Authorizers {
-		if err := a.MayRun(access.FromContext(ctx), op.String(), tool); err != nil {
+		if err := a.MayRun(access.FromContext(ctx), op.permission().String(), tool); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// permission is the operation whose permission an operation needs: skills are resources, so that who may not list resources
+// sees no skills either.
+func (o Op) permission() Op {
+	switch o {
+	case OpListSkills, OpReadDirectory:
+		return OpListResources
+	case OpGetSkill:
+		return OpReadResource
+	default:
+		return o
+	}
 }
 
 // subject is the tool that a request describes, or runs to read a resource; nil if there

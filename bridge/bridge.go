@@ -33,6 +33,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/skills"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
@@ -128,6 +129,8 @@ type Options struct {
 	// Held keeps documents of more than MaxInline bytes for their callers; nil makes every document a part of its result.
 	Held      *held.Store
 	MaxInline int
+	// Skills are those of folders; nil has none.
+	Skills *skills.Source
 	// Watches run the streams of watches. Nil makes an engine, which is never closed.
 	Watches *watch.Engine
 	// Compact offers three tools in the place of all. The zero value does not.
@@ -392,7 +395,7 @@ func (b *Bridge) run(call *correlate.Call, req *Request) (resp *Response) {
 		return b.listen(ctx, req)
 	case OpReadResource, OpGetPrompt:
 		return b.dialogue(ctx, req, (*Bridge).offer)
-	case OpListResources, OpListTemplates, OpListPrompts, OpComplete, OpGetTask, OpUpdateTask, OpCancelTask:
+	case OpListResources, OpListTemplates, OpListSkills, OpGetSkill, OpReadDirectory, OpListPrompts, OpComplete, OpGetTask, OpUpdateTask, OpCancelTask:
 		return b.offer(ctx, req)
 	}
 	return &Response{Err: &errmap.Error{Code: errmap.MethodNotFound}}

@@ -17,7 +17,7 @@ import (
 // isToldApart reports whether callers are told apart. Authenticated callers have an identity.
 func isToldApart(ctx context.Context) bool { return access.FromContext(ctx) != nil }
 
-// keepPrivate marks what the backend said about resources and prompts as private where it may depend on who asks. The
+// keepPrivate marks what the backend said about resources, skills and prompts as private where it may depend on who asks. The
 // backend does not know whom the sidecar shows what, so its word does not count then.
 //
 // Results made from a caller's answers are private and short-lived.
@@ -33,6 +33,12 @@ func (b *Bridge) keepPrivate(ctx context.Context, req *Request, resp *Response) 
 	case *outriggerv1.ListResourcesResponse:
 		m.Cache = private(m.GetCache())
 	case *outriggerv1.ListResourceTemplatesResponse:
+		m.Cache = private(m.GetCache())
+	case *outriggerv1.ListSkillsResponse:
+		m.Cache = private(m.GetCache())
+	case *outriggerv1.GetSkillResponse:
+		m.Cache = private(m.GetCache())
+	case *outriggerv1.ReadDirectoryResponse:
 		m.Cache = private(m.GetCache())
 	case *outriggerv1.ListPromptsResponse:
 		m.Cache = private(m.GetCache())

@@ -40,6 +40,9 @@ func (b *Bridge) Offer(cat *catalog.Catalog) Offer {
 	if f.Resources {
 		out.Capabilities.Resources = &outriggerv1.ResourcesCapability{ListChanged: true, Subscribe: f.ResourcesSubscribe}
 	}
+	if f.Skills {
+		out.Capabilities.Skills = &outriggerv1.SkillsCapability{DirectoryRead: f.Directories}
+	}
 	if f.Prompts {
 		out.Capabilities.Prompts = &outriggerv1.PromptsCapability{ListChanged: f.PromptsChanged}
 	}
@@ -60,6 +63,7 @@ func visibleTools(cat *catalog.Catalog) int {
 // answered METHOD_NOT_FOUND.
 type Features struct {
 	Resources, ResourcesSubscribe bool
+	Skills, Directories           bool
 	Prompts, PromptsChanged       bool
 	Completions, Logging, Tasks   bool
 }
@@ -84,8 +88,11 @@ func (b *Bridge) Features(cat *catalog.Catalog) Features {
 		return o.features
 	}
 	native := cat.Description().GetCapabilities()
+	hasSkills := !b.opts.Skills.Current().IsEmpty() // which lasts: folders without a skill are refused
 	f := Features{
-		Resources:          native.GetResources() != nil || !cat.Resources().IsEmpty() || b.holdsResults(cat),
+		Skills:             hasSkills || native.GetSkills() != nil && native.GetResources() != nil,
+		Directories:        hasSkills || native.GetSkills().GetDirectoryRead() && native.GetResources() != nil,
+		Resources:          hasSkills || native.GetResources() != nil || !cat.Resources().IsEmpty() || b.holdsResults(cat),
 		ResourcesSubscribe: native.GetResources().GetSubscribe() || cat.Resources().HasWatches(),
 		Prompts:            native.GetPrompts() != nil,
 		PromptsChanged:     native.GetPrompts().GetListChanged(),
@@ -143,7 +150,7 @@ func (b *Bridge) count(cat *catalog.Catalog) counts {
 	if !f.Resources && !f.Prompts {
 		return counts{}
 	}
-	fixed := len(cat.Resources().Fixed())
+	fixed := len(cat.Resources().Fixed()) + len(b.opts.Skills.Current().Resources())
 	if b.isView(cat) || cat.Description() == nil && len(cat.Resources().Listings()) == 0 {
 		return counts{resources: fixed}
 	}

@@ -88,18 +88,22 @@ const (
 	keywordTask      = "task"
 	keywordPrompt    = "prompt"
 	keywordReference = "reference"
+	keywordSkill     = "skill"
+	keywordDirectory = "directory"
 )
 
-// NamesNothing reports whether an error means that the request names a task, a prompt
-// or a reference that does not exist. Its code is INVALID_PARAMS, because MCP has none
-// of its own for that; an edge whose protocol has one (not_found in Connect) can use
-// it.
-func NamesNothing(err *errmap.Error) bool {
+// NamesNothing reports whether the error of the response means that the request names a
+// task, a prompt, a reference, a skill or a directory that does not exist. Its code is
+// INVALID_PARAMS, because MCP has none of its own for that; an edge whose protocol has
+// one (not_found in Connect) can use it.
+func (r *Response) NamesNothing() bool { return r.Err != nil && namesNothing(r.Err) }
+
+func namesNothing(err *errmap.Error) bool {
 	if err.Code != errmap.InvalidParams || len(err.Violations) != 1 {
 		return false
 	}
 	switch err.Violations[0].Keyword {
-	case keywordTask, keywordPrompt, keywordReference:
+	case keywordTask, keywordPrompt, keywordReference, keywordSkill, keywordDirectory:
 		return true
 	}
 	return false

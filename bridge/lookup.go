@@ -105,10 +105,10 @@ func parseConstraint(s string) (*semver.Constraints, bool) {
 	return c, err == nil
 }
 
-// IsVersionConstraint reports whether text can be a [Request.Version]: a version such
-// as "1.2.3" or a constraint such as "^1.2".
-func IsVersionConstraint(text string) bool {
-	_, ok := parseConstraint(text)
+// HasValidVersion reports whether Version is one: a version such as "1.2.3" or a
+// constraint such as "^1.2".
+func (r *Request) HasValidVersion() bool {
+	_, ok := parseConstraint(r.Version)
 	return ok
 }
 

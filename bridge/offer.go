@@ -35,6 +35,12 @@ func (b *Bridge) offer(ctx context.Context, req *Request) *Response {
 		resp = b.listTemplates(ctx, req, cat)
 	case OpReadResource:
 		resp = b.readResource(ctx, req, cat)
+	case OpListSkills:
+		resp = b.listSkills(ctx, req, cat)
+	case OpGetSkill:
+		resp = b.getSkill(ctx, req, cat)
+	case OpReadDirectory:
+		resp = b.readDirectory(ctx, req, cat)
 	case OpListPrompts:
 		resp = b.listPrompts(ctx, req, cat)
 	case OpGetPrompt:
@@ -83,7 +89,7 @@ func (b *Bridge) ask(ctx context.Context, req *Request, in proto.Message) *Respo
 // locate says where the request names what does not exist, in the words of its
 // caller: a backend knows another form of it, or none.
 func locate(req *Request, err *errmap.Error) {
-	if !NamesNothing(err) {
+	if !namesNothing(err) {
 		return
 	}
 	v := &err.Violations[0]
@@ -126,6 +132,12 @@ func (b *Bridge) listResources(ctx context.Context, req *Request, cat *catalog.C
 			return out, nil
 		}))
 	}
+	own := b.opts.Skills.Current()
+	if !own.IsEmpty() {
+		list.parts = append(list.parts, inPages((*outriggerv1.Resource).GetUri, func(ctx context.Context) (page[*outriggerv1.Resource], *errmap.Error) {
+			return page[*outriggerv1.Resource]{entries: b.skillResources(ctx)}, nil
+		}))
+	}
 	for _, method := range cat.Resources().Listings() {
 		list.parts = append(list.parts, inPages((*outriggerv1.Resource).GetUri, func(ctx context.Context) (page[*outriggerv1.Resource], *errmap.Error) {
 			tool := cat.ResourceTool(method)
@@ -144,7 +156,7 @@ func (b *Bridge) listResources(ctx context.Context, req *Request, cat *catalog.C
 				return page[*outriggerv1.Resource]{}, err
 			}
 			return page[*outriggerv1.Resource]{only(got.GetResources(), func(r *outriggerv1.Resource) bool {
-				return access.FromContext(ctx).MayRead(r.GetUri())
+				return !own.IsFile(r.GetUri()) && access.FromContext(ctx).MayRead(r.GetUri())
 			}), got.NextCursor, got.GetCache()}, nil
 		})
 	}

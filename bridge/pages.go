@@ -58,10 +58,7 @@ func (b *Bridge) openCursor(req *Request, list Op, token *string) (cursor, *errm
 	plain, err := b.opts.Sealer.Open(cursorBinding(req.Caller, list), *token)
 	part, n := binary.Uvarint(plain)
 	if err != nil || n <= 0 {
-		return cursor{}, errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
-			Path: req.pointer("cursor"), Keyword: "cursor",
-			Message: "the cursor is not valid for this list, or has expired; start again without one",
-		}))
+		return cursor{}, invalidCursor(req)
 	}
 	c := cursor{part: int(min(part, 1<<30))}
 	if len(plain) > n {
@@ -69,6 +66,14 @@ func (b *Bridge) openCursor(req *Request, list Op, token *string) (cursor, *errm
 		c.inner = &inner
 	}
 	return c, nil
+}
+
+// invalidCursor is INVALID_PARAMS for a cursor of another list, or of nobody's.
+func invalidCursor(req *Request) *errmap.Error {
+	return errmap.New(errmap.InvalidParams, errmap.WithViolations(errmap.Violation{
+		Path: req.pointer("cursor"), Keyword: "cursor",
+		Message: "the cursor is not valid for this list, or has expired; start again without one",
+	}))
 }
 
 func cursorBinding(caller string, list Op) seal.Binding {
@@ -122,10 +127,14 @@ func (b *Bridge) list(ctx context.Context, req *Request) *Response {
 // entries is one kind of list besides tools, made of parts that follow each
 // other: those of the descriptors first, that of the native backend last.
 type entries[T proto.Message] struct {
-	op Op
-	// parts read one page each, from an inner cursor on.
-	parts []func(ctx context.Context, inner *string, size int) (page[T], *errmap.Error)
+	op    Op
+	parts []listPart[T]
+	// isFull, if set, reports whether the part that was read last has ended the page.
+	isFull func() bool
 }
+
+// listPart is a part of a list. It reads one page, from an inner cursor on.
+type listPart[T proto.Message] = func(ctx context.Context, inner *string, size int) (page[T], *errmap.Error)
 
 // page is a page of one part.
 type page[T proto.Message] struct {
@@ -145,7 +154,7 @@ func (e *entries[T]) read(ctx context.Context, b *Bridge, req *Request, token *s
 	}
 	var out page[T]
 	for asked := 0; from.part < len(e.parts); asked++ {
-		if len(out.entries) >= size || asked == maxPartsAPage {
+		if len(out.entries) >= size || asked == maxPartsAPage || e.isFull != nil && e.isFull() {
 			if out.next, err = b.sealCursor(req.Caller, e.op, from); err != nil {
 				return page[T]{}, err
 			}
@@ -192,7 +201,7 @@ func shorter(a, b *outriggerv1.CachePolicy) *outriggerv1.CachePolicy {
 //
 // A page begins behind the last entry of the page before, wherever that stands by
 // then; where it is gone, at its place.
-func inPages[T proto.Message](key func(T) string, whole func(ctx context.Context) (page[T], *errmap.Error)) func(context.Context, *string, int) (page[T], *errmap.Error) {
+func inPages[T proto.Message](key func(T) string, whole func(ctx context.Context) (page[T], *errmap.Error)) listPart[T] {
 	return func(ctx context.Context, inner *string, size int) (page[T], *errmap.Error) {
 		out, err := whole(ctx)
 		if err != nil {

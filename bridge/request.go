@@ -44,6 +44,9 @@ const (
 	OpGetTask       // GetTaskRequest, Task
 	OpUpdateTask    // UpdateTaskRequest, UpdateTaskResponse
 	OpCancelTask    // CancelTaskRequest, CancelTaskResponse
+	OpListSkills    // ListSkillsRequest, ListSkillsResponse
+	OpGetSkill      // GetSkillRequest, GetSkillResponse
+	OpReadDirectory // ReadDirectoryRequest, ReadDirectoryResponse
 	// OpOpen is the first request of a legacy client. It waits for the catalog, to
 	// list the capabilities, but continues without one.
 	OpOpen
@@ -362,6 +365,7 @@ func Operations() []string {
 		OpListResources: "list_resources", OpListTemplates: "list_resource_templates", OpReadResource: "read_resource",
 		OpListPrompts: "list_prompts", OpGetPrompt: "get_prompt", OpComplete: "complete",
 		OpGetTask: "get_task", OpUpdateTask: "update_task", OpCancelTask: "cancel_task",
+		OpListSkills: "list_skills", OpGetSkill: "get_skill", OpReadDirectory: "read_directory",
 		OpOpen: "initialize", OpListen: "listen",
 	}
 }

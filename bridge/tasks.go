@@ -185,7 +185,7 @@ func (b *Bridge) nativeTask(ctx context.Context, req *Request, id string) *Respo
 		ask = &outriggerv1.CancelTaskRequest{TaskId: id, Context: req.Context}
 	}
 	resp := b.ask(ctx, req, ask)
-	if resp.Err != nil && (isMissing(resp.Err) || NamesNothing(resp.Err)) {
+	if resp.Err != nil && (isMissing(resp.Err) || namesNothing(resp.Err)) {
 		resp.Err = unknownTask(req)
 	}
 	if t, ok := resp.Message.(*outriggerv1.Task); ok {

@@ -302,6 +302,10 @@ func askError(in proto.Message, err *errmap.Error) *errmap.Error {
 		switch m := in.(type) {
 		case *outriggerv1.ReadResourceRequest:
 			return errmap.UnknownResource(m.GetUri())
+		case *outriggerv1.GetSkillRequest:
+			return errmap.UnknownResource(m.GetUri())
+		case *outriggerv1.ReadDirectoryRequest:
+			return errmap.UnknownResource(m.GetUri())
 		case *outriggerv1.GetPromptRequest:
 			return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: unknown prompt "+errmap.Quote(m.GetName())),
 				errmap.WithViolations(errmap.Violation{Keyword: keywordPrompt, Message: "there is no prompt with this name"}))

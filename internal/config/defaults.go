@@ -44,6 +44,10 @@ func Defaults(kind Kind) *configv1.Config {
 			CompactAboveBytes: new(int32(defaults.CompactAboveBytes)),
 			RefreshInterval:   durationpb.New(defaults.RefreshInterval),
 			MaxBackoff:        durationpb.New(defaults.MaxBackoff),
+			SkillLimits: &configv1.SkillLimits{
+				MaxSkills: new(int32(defaults.MaxSkills)), MaxFiles: new(int32(defaults.MaxSkillFiles)),
+				MaxBytes: new(int64(defaults.MaxSkillBytes)), MaxTotalBytes: new(int64(defaults.MaxSkillTotalBytes)),
+			},
 		},
 		Listeners: &configv1.Listeners{
 			Listen:          new(listen),

@@ -122,6 +122,12 @@ const (
 	MaxWatchBytes  = 1 << 20
 	MaxInputItems  = 1000
 	MaxPageEntries = 1000
+	// MaxSkillFiles and MaxSkillBytes are the limits of the skills extension: hosts need not take larger skills.
+	MaxSkillFiles = 512
+	MaxSkillBytes = 16 << 20
+	// MaxSkills is far above what a host shows a model, MaxSkillTotalBytes what a sidecar may hold in memory for it.
+	MaxSkills          = 256
+	MaxSkillTotalBytes = 64 << 20
 )
 
 // Defaults of calls.

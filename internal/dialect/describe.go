@@ -111,10 +111,7 @@ func appendMCPCapabilities(dst []byte, f bridge.Features, isModern bool) []byte 
 	if f.Logging {
 		dst = append(dst, `,"logging":{}`...)
 	}
-	if f.Tasks && isModern {
-		dst = append(dst, `,"extensions":{"`+tasksExtension+`":{}}`...)
-	}
-	return append(dst, '}')
+	return append(appendExtensions(dst, f, isModern), '}')
 }
 
 // tasksExtension is MCP's identifier of the tasks extension.

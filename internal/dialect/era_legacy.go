@@ -32,6 +32,9 @@ func newLegacy() *era {
 			"resources/read":           {op: bridge.OpReadResource, read: readReadResource, write: writeContents},
 			"resources/subscribe":      {op: bridge.OpServer, read: readSubscribe, write: writeWatch},
 			"resources/unsubscribe":    {op: bridge.OpServer, read: readWatch, write: writeUnwatch},
+			"resources/directory/read": {op: bridge.OpReadDirectory, read: readReadDirectory, write: writeDirectory},
+			"skills/list":              {op: bridge.OpListSkills, read: readListSkills, write: writeSkills},
+			"skills/get":               {op: bridge.OpGetSkill, read: readGetSkill, write: writeSkill},
 			"prompts/list":             {op: bridge.OpListPrompts, read: readListPrompts, write: writePrompts},
 			"prompts/get":              {op: bridge.OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
 			"completion/complete":      {op: bridge.OpComplete, read: readComplete, write: writeCompletion},
@@ -180,7 +183,7 @@ func readWatch(call *exchange) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	if err := bridge.CheckURI(pointer("uri"), uri); err != nil {
+	if err := call.req.CheckURI(pointer("uri"), uri); err != nil {
 		return err
 	}
 	return needSession(call)

@@ -31,6 +31,7 @@ const notShown = `Tool.mcp_name Tool.canonical_input_schema_json Tool.canonical_
 	Tool.digest Tool.metadata Tool.execution Tool.binding Tool.examples Tool.tags Tool.meta_form
 	Task.ttl Task.poll_interval Task.completion Task.input_requests Task.meta_form
 	CompleteRequest.context CompleteRequest.meta_form CompleteResponse.meta_form ClientCapabilities.tasks
+	Skill.resources Skill.dynamic
 	ElicitationUrl.elicitation_id ElicitationForm.requested_schema_form`
 
 // exceptions returns all of them, by message and field or oneof.
@@ -83,6 +84,8 @@ func exceptions() map[string]exception {
 		"SamplingResult.content":                    {kind: kindBlocks, always: true},
 		"SamplingResult.model":                      {always: true},
 		"ElicitationResult.content_form":            {kind: kindForm},
+
+		"SkillFile.size": {lacks: noValue},
 
 		"Progress.progress":    {always: true},
 		"LogMessage.data_form": {lacks: "MCP requires it; give any JSON value."},

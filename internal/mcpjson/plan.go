@@ -122,7 +122,7 @@ func compile(known map[string]exception) *plans {
 		new(outriggerv1.ResourceTemplate), new(outriggerv1.CompleteResponse), new(outriggerv1.Progress), new(outriggerv1.LogMessage),
 		new(outriggerv1.ChangeFilter), new(outriggerv1.Task), new(outriggerv1.ErrorObject), new(outriggerv1.ClientCapabilities),
 		new(outriggerv1.Implementation), new(outriggerv1.Elicitation), new(outriggerv1.Sampling), new(outriggerv1.ListRoots), new(outriggerv1.InputResponse),
-		new(outriggerv1.CompleteRequest),
+		new(outriggerv1.CompleteRequest), new(outriggerv1.Skill), new(outriggerv1.SkillFile),
 	} {
 		p.plan(reflect.TypeOf(m), known)
 	}

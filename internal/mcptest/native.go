@@ -38,6 +38,9 @@ type Native struct {
 	Resources   []NativeResource
 	Templates   []*outriggerv1.ResourceTemplate
 	Prompts     []NativePrompt
+	// Skills are the entries of skills, Directories what is in each directory, by its URI.
+	Skills      []*outriggerv1.Skill
+	Directories map[string][]*outriggerv1.Resource
 	// Completions are the proposals by what they are for: "prompt NAME ARGUMENT"
 	// or "resource URI ARGUMENT".
 	Completions map[string]*outriggerv1.CompleteResponse
@@ -168,6 +171,9 @@ func (n *Native) described() *outriggerv1.ServerDescription {
 	}
 	if n.Resources != nil {
 		offers.Resources = &outriggerv1.ResourcesCapability{Subscribe: true, ListChanged: true}
+	}
+	if n.Skills != nil {
+		offers.Skills = &outriggerv1.SkillsCapability{DirectoryRead: n.Directories != nil}
 	}
 	if n.Prompts != nil {
 		offers.Prompts = &outriggerv1.PromptsCapability{ListChanged: true}

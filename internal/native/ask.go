@@ -39,6 +39,21 @@ func (c *Client) ReadResource(ctx context.Context, in *outriggerv1.ReadResourceR
 	return ask[outriggerv1.ResourceOutcome](ctx, c, outriggerv1connect.ToolServiceReadResourceProcedure, in, header)
 }
 
+// ListSkills returns one page of skills.
+func (c *Client) ListSkills(ctx context.Context, in *outriggerv1.ListSkillsRequest, header http.Header) (*outriggerv1.ListSkillsResponse, Metadata, error) {
+	return ask[outriggerv1.ListSkillsResponse](ctx, c, outriggerv1connect.ToolServiceListSkillsProcedure, in, header)
+}
+
+// GetSkill returns one skill.
+func (c *Client) GetSkill(ctx context.Context, in *outriggerv1.GetSkillRequest, header http.Header) (*outriggerv1.GetSkillResponse, Metadata, error) {
+	return ask[outriggerv1.GetSkillResponse](ctx, c, outriggerv1connect.ToolServiceGetSkillProcedure, in, header)
+}
+
+// ReadDirectory returns one page of what is in a directory.
+func (c *Client) ReadDirectory(ctx context.Context, in *outriggerv1.ReadDirectoryRequest, header http.Header) (*outriggerv1.ReadDirectoryResponse, Metadata, error) {
+	return ask[outriggerv1.ReadDirectoryResponse](ctx, c, outriggerv1connect.ToolServiceReadDirectoryProcedure, in, header)
+}
+
 // ListPrompts returns one page of prompts.
 func (c *Client) ListPrompts(ctx context.Context, in *outriggerv1.ListPromptsRequest, header http.Header) (*outriggerv1.ListPromptsResponse, Metadata, error) {
 	return ask[outriggerv1.ListPromptsResponse](ctx, c, outriggerv1connect.ToolServiceListPromptsProcedure, in, header)
@@ -104,6 +119,12 @@ func rpcOf(in proto.Message) (procedure string, out proto.Message) {
 		return outriggerv1connect.ToolServiceListResourceTemplatesProcedure, new(outriggerv1.ListResourceTemplatesResponse)
 	case *outriggerv1.ReadResourceRequest:
 		return outriggerv1connect.ToolServiceReadResourceProcedure, new(outriggerv1.ResourceOutcome)
+	case *outriggerv1.ListSkillsRequest:
+		return outriggerv1connect.ToolServiceListSkillsProcedure, new(outriggerv1.ListSkillsResponse)
+	case *outriggerv1.GetSkillRequest:
+		return outriggerv1connect.ToolServiceGetSkillProcedure, new(outriggerv1.GetSkillResponse)
+	case *outriggerv1.ReadDirectoryRequest:
+		return outriggerv1connect.ToolServiceReadDirectoryProcedure, new(outriggerv1.ReadDirectoryResponse)
 	case *outriggerv1.ListPromptsRequest:
 		return outriggerv1connect.ToolServiceListPromptsProcedure, new(outriggerv1.ListPromptsResponse)
 	case *outriggerv1.GetPromptRequest:

@@ -42,6 +42,14 @@ func typed[In, Out proto.Message](method func(*Client, context.Context, In, http
 
 func rpcs() []rpc {
 	resource := func(uri string) *outriggerv1.Resource { return &outriggerv1.Resource{Uri: uri, Name: "r"} }
+	skill := func(digest string) *outriggerv1.Skill {
+		return &outriggerv1.Skill{
+			Uri:             "skill://a/SKILL.md",
+			FrontmatterForm: &outriggerv1.Skill_FrontmatterJson{FrontmatterJson: []byte(`{"name":"a","description":"b"}`)},
+			Resources:       []*outriggerv1.SkillFile{{Uri: "skill://a/SKILL.md", Digest: digest, Size: proto.Int64(0)}},
+		}
+	}
+	digest := "sha256:" + strings.Repeat("0", 64)
 	return []rpc{
 		{
 			name: "ListResources", in: &outriggerv1.ListResourcesRequest{Cursor: proto.String(""), PageSize: 3},
@@ -60,6 +68,23 @@ func rpcs() []rpc {
 			good: &outriggerv1.ResourceOutcome{Outcome: &outriggerv1.ResourceOutcome_InputRequired{InputRequired: &outriggerv1.InputRequired{RequestState: []byte("s")}}},
 			bad:  &outriggerv1.ResourceOutcome{Outcome: &outriggerv1.ResourceOutcome_Result{Result: &outriggerv1.ResourceResult{}}},
 			path: "/result/contents", call: typed((*Client).ReadResource),
+		},
+		{
+			name: "ListSkills", in: &outriggerv1.ListSkillsRequest{PageSize: 2},
+			good: &outriggerv1.ListSkillsResponse{Skills: []*outriggerv1.Skill{skill(digest)}, NextCursor: proto.String("c")},
+			bad:  &outriggerv1.ListSkillsResponse{Skills: []*outriggerv1.Skill{skill("md5:0")}},
+			path: "/skills/0/resources/0/digest", call: typed((*Client).ListSkills),
+		},
+		{
+			name: "GetSkill", in: &outriggerv1.GetSkillRequest{Uri: "skill://a/SKILL.md"},
+			good: &outriggerv1.GetSkillResponse{Skill: skill(digest)},
+			bad:  &outriggerv1.GetSkillResponse{}, path: "/skill", call: typed((*Client).GetSkill),
+		},
+		{
+			name: "ReadDirectory", in: &outriggerv1.ReadDirectoryRequest{Uri: "skill://a", Cursor: proto.String("")},
+			good: &outriggerv1.ReadDirectoryResponse{Resources: []*outriggerv1.Resource{resource("skill://a/SKILL.md")}},
+			bad:  &outriggerv1.ReadDirectoryResponse{Resources: []*outriggerv1.Resource{{Uri: "skill://a/SKILL.md"}}},
+			path: "/resources/0/name", call: typed((*Client).ReadDirectory),
 		},
 		{
 			name: "ListPrompts", in: &outriggerv1.ListPromptsRequest{},

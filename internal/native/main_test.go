@@ -91,6 +91,18 @@ func (s *service) ReadResource(ctx context.Context, req *connect.Request[outrigg
 	return reply[outriggerv1.ReadResourceRequest, outriggerv1.ResourceOutcome](ctx, s, req)
 }
 
+func (s *service) ListSkills(ctx context.Context, req *connect.Request[outriggerv1.ListSkillsRequest]) (*connect.Response[outriggerv1.ListSkillsResponse], error) {
+	return reply[outriggerv1.ListSkillsRequest, outriggerv1.ListSkillsResponse](ctx, s, req)
+}
+
+func (s *service) GetSkill(ctx context.Context, req *connect.Request[outriggerv1.GetSkillRequest]) (*connect.Response[outriggerv1.GetSkillResponse], error) {
+	return reply[outriggerv1.GetSkillRequest, outriggerv1.GetSkillResponse](ctx, s, req)
+}
+
+func (s *service) ReadDirectory(ctx context.Context, req *connect.Request[outriggerv1.ReadDirectoryRequest]) (*connect.Response[outriggerv1.ReadDirectoryResponse], error) {
+	return reply[outriggerv1.ReadDirectoryRequest, outriggerv1.ReadDirectoryResponse](ctx, s, req)
+}
+
 func (s *service) ListPrompts(ctx context.Context, req *connect.Request[outriggerv1.ListPromptsRequest]) (*connect.Response[outriggerv1.ListPromptsResponse], error) {
 	return reply[outriggerv1.ListPromptsRequest, outriggerv1.ListPromptsResponse](ctx, s, req)
 }

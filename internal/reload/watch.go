@@ -43,6 +43,9 @@ type Group struct {
 	name   string
 	reload func(ctx context.Context) Outcome
 
+	// list, if set, says which files there are at a look.
+	list func() []string
+
 	mu     sync.Mutex
 	files  []string
 	seen   map[string]version
@@ -64,6 +67,16 @@ func (w *Watcher) Add(name string, reload func(ctx context.Context) Outcome, fil
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.groups = append(w.groups, g)
+	return g
+}
+
+// AddTree is Add for files that come and go: list returns the paths that there are, folders included, in order. A change is
+// also that it returns others than before.
+func (w *Watcher) AddTree(name string, reload func(ctx context.Context) Outcome, list func() []string) *Group {
+	g := w.Add(name, reload, list()...)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.list = list
 	return g
 }
 
@@ -212,7 +225,7 @@ func (g *Group) look(ctx context.Context, forced bool) Outcome {
 func (g *Group) changed() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	changed := false
+	changed := g.relist()
 	for _, path := range g.files {
 		before := g.seen[path]
 		now := look(path, before)
@@ -220,6 +233,23 @@ func (g *Group) changed() bool {
 		changed = changed || now.content != before.content
 	}
 	return changed
+}
+
+// relist finds out which files there are now, and reports whether that has changed.
+func (g *Group) relist() bool {
+	if g.list == nil {
+		return false
+	}
+	now := g.list()
+	if slices.Equal(now, g.files) {
+		return false
+	}
+	seen := make(map[string]version, len(now))
+	for _, path := range now {
+		seen[path] = g.seen[path]
+	}
+	g.files, g.seen, g.status.Files = now, seen, len(now)
+	return true
 }
 
 func (g *Group) ended(o Outcome) {

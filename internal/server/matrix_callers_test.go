@@ -184,6 +184,7 @@ func newMatrix(t testing.TB, who access.Authenticator, configure func(*configv1.
 			}
 		}, Adjust: server.Adjust{Upstream: m.backend.count},
 		Configure: func(c *configv1.Config) {
+			c.Catalog.Skills = []string{skillFolder(t)}
 			if who != nil { // with issuers, callers need an identity
 				withOAuth(c)
 			}

@@ -5,8 +5,11 @@ package server_test
 import (
 	"context"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"testing"
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpcreflect"
@@ -21,6 +24,22 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 )
+
+// guide is the skill of the folder that the matrix has.
+const guide = "skill://guide/SKILL.md"
+
+// skillFolder has one skill.
+func skillFolder(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "guide"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "guide", "SKILL.md"), []byte("---\nname: guide\ndescription: How to.\n---\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
 
 // published is the event that rows of the matrix publish.
 const published = "orders/new"
@@ -117,6 +136,29 @@ func others() []operation {
 			name: "list templates", audited: "list_resource_templates", onDenial: true, needs: []string{"resources"}, mcp: "resources/templates/list",
 			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
 				_, err := c.ListResourceTemplates(ctx, connect.NewRequest(&outriggerv1.ListResourceTemplatesRequest{}))
+				return err
+			},
+		},
+		reads("read a file of a skill", "", guide, "resources"),
+		{
+			name: "list skills", audited: "list_skills", onDenial: true, needs: []string{"resources"}, mcp: "skills/list",
+			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
+				_, err := c.ListSkills(ctx, connect.NewRequest(&outriggerv1.ListSkillsRequest{}))
+				return err
+			},
+		},
+		{
+			name: "get a skill", audited: "get_skill", target: guide, onDenial: true, needs: []string{"resources"}, uri: guide, mcp: "skills/get", params: `"uri":"` + guide + `"`,
+			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
+				_, err := c.GetSkill(ctx, connect.NewRequest(&outriggerv1.GetSkillRequest{Uri: guide}))
+				return err
+			},
+		},
+		{
+			name: "read a directory", audited: "read_directory", target: "skill://guide", onDenial: true, needs: []string{"resources"}, uri: guide,
+			mcp: "resources/directory/read", params: `"uri":"skill://guide"`,
+			api: func(ctx context.Context, c outriggerv1connect.ToolServiceClient) error {
+				_, err := c.ReadDirectory(ctx, connect.NewRequest(&outriggerv1.ReadDirectoryRequest{Uri: "skill://guide"}))
 				return err
 			},
 		},

@@ -32,6 +32,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/skills"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
@@ -59,6 +60,8 @@ type pipeline struct {
 	shared   shared
 	// held are the documents that are too large for one result.
 	held *held.Store
+	// skills are those of folders, nil without any.
+	skills *skills.Source
 	// watches run the streams behind watches.
 	watches *watch.Engine
 	bus     eventBus
@@ -101,6 +104,9 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	if a.behalf, err = openBehalf(a.cfg, a.log.Named("identity")); err != nil {
+		return err
+	}
+	if err := a.openSkills(); err != nil {
 		return err
 	}
 	limits := a.cfg.GetLimits()
@@ -155,6 +161,7 @@ func (a *App) openPipeline() error {
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
 		Held:        a.held,
 		MaxInline:   int(limits.GetMaxInlineBytes()),
+		Skills:      a.skills,
 		Watches:     a.watches,
 		SingleUse:   a.singleUse(),
 		Authorizers: authorizers,

@@ -11,7 +11,8 @@
 //
 // Nothing is excused: a check that failed or warned is a finding whether or not
 // the suite scores its scenario, and so is a scenario that left no result. Only
-// what the suite itself marks as skipped is let by.
+// what the suite itself marks as skipped is let by, and not in the scenarios
+// about skills, which skip everything where there are none.
 //
 // Exit codes: 0 where all is well, 1 for findings and for anything that broke,
 // 2 for wrong flags.
@@ -54,10 +55,12 @@ type settings struct {
 	url                string
 	revisions          []string
 	scenarios          []string
-	out                string
-	timeout            time.Duration
-	perScenario        time.Duration
-	keep               bool
+	// skills is a folder of skills for the sidecar. With it, the scenarios about skills run too.
+	skills      string
+	out         string
+	timeout     time.Duration
+	perScenario time.Duration
+	keep        bool
 	// clients is the folder of the clients' scripts and packages, module that of
 	// this module, with the tests of the Go SDK.
 	clients, module string
@@ -111,6 +114,7 @@ func parse(command string, args []string, stdout, stderr io.Writer) (settings, i
 	flags.StringVar(&s.rig.fixture, "fixture", ".tmp/conformance/bin/fixture", "the backend's `binary`")
 	flags.StringVar(&s.rig.listen, "listen", listenDefault(command), "`address` of the sidecar; port 0 is a free one")
 	flags.StringVar(&s.out, "out", ".tmp/conformance/out", "`folder` for results and logs; what an earlier run left for the same revision is removed")
+	flags.StringVar(&s.skills, "skills", "", "`folder` of skills for the sidecar; with it, the scenarios about skills run, and a check of theirs that the suite skips is a finding")
 	flags.StringVar(&s.url, "url", "", "test the server at this MCP `URL` instead of starting one")
 	flags.StringVar(&revisions, "revisions", defaultRevisions, "`list` of MCP revisions, with commas")
 	flags.StringVar(&s.older, "older", "", "`folder` with the node_modules of the suite's last release, which knows legacy revisions only; runs after the revisions")
@@ -130,6 +134,9 @@ func parse(command string, args []string, stdout, stderr io.Writer) (settings, i
 		return s, 2
 	}
 	s.rig.sidecarArgs = flags.Args()
+	if s.skills != "" {
+		s.rig.sidecarArgs = append([]string{"--skills", s.skills}, s.rig.sidecarArgs...)
+	}
 	s.rig.logs = s.out
 	s.revisions, s.scenarios, s.only = fields(revisions), fields(scenarios), fields(only)
 	s.node = filepath.Join(dir, "node_modules", ".bin", "node")

@@ -72,6 +72,13 @@ func playNode(act string, args []string) int {
 	bad := func(status string) check {
 		return check{ID: "bad", Status: status, ErrorMessage: "it is bad"}
 	}
+	if name := flagValue("--scenario"); strings.HasPrefix(name, "sep-2640") {
+		if act == "skills are skipped" {
+			good.Status = statusSkipped
+		}
+		write(name, good)
+		return 0
+	}
 	switch act {
 	case "hang":
 		time.Sleep(time.Minute)
@@ -198,6 +205,8 @@ func TestRun(t *testing.T) {
 		{act: "list fails", code: 1, want: []string{"list the scenarios: exit code 1"}},
 		{act: "hang", args: []string{"-timeout", "200ms"}, code: 1, want: []string{"not done after 200ms"}},
 		{act: "one scenario", args: []string{"-scenario", "caching,ping"}, code: 0, want: []string{"ok caching", "2 of 2"}},
+		{act: "", args: []string{"-skills", "x", "-revisions", "2026-07-28"}, code: 0, want: []string{"6 of 6 scenarios", "ok sep-2640-skills-manifest", "1 skipped by the suite"}},
+		{act: "skills are skipped", args: []string{"-skills", "x", "-revisions", "2026-07-28"}, code: 1, want: []string{"3 of 6 scenarios", "sep-2640-skills-directory: SKIPPED good"}},
 		{act: "sidecar breaks", code: 1, want: []string{"sidecar ended before it was listening: exit status 2", "no such flag"}},
 		{act: "fixture breaks", code: 1, want: []string{"fixture ended before it was listening"}},
 		{act: "sidecar ends", code: 1, want: []string{"the sidecar ended: exit code 0"}},

@@ -153,7 +153,22 @@ func (s settings) expected(ctx context.Context, revision string) (scenarios []sc
 	if err == nil && code != 0 {
 		err = fmt.Errorf("list the scenarios: exit code %d\n%s", code, tailOf(output))
 	}
-	return parse(string(output)), [][]string{choose}, err
+	scenarios, runs = parse(string(output)), [][]string{choose}
+	if s.skills != "" && revision == skillsRevision {
+		for _, name := range skillsScenarios() {
+			scenarios = append(scenarios, scenario{name: name, unscored: true, complete: true})
+			runs = append(runs, []string{"--scenario", name, "--spec-version", revision, "--force"})
+		}
+	}
+	return scenarios, runs, err
+}
+
+// skillsRevision is the revision at which the scenarios about skills skip no check.
+const skillsRevision = "2026-07-28"
+
+// skillsScenarios are in no set of the suite: they run by name.
+func skillsScenarios() []string {
+	return []string{"sep-2640-skills-enumeration", "sep-2640-skills-manifest", "sep-2640-skills-directory"}
 }
 
 // script runs the suite's command line and returns its output and exit code.

@@ -316,8 +316,10 @@ type ServerCapabilities struct {
 	//	*ServerCapabilities_Experimental
 	//	*ServerCapabilities_ExperimentalJson
 	ExperimentalForm isServerCapabilities_ExperimentalForm `protobuf_oneof:"experimental_form"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The service has skills. MCP: the extension `io.modelcontextprotocol/skills`. Needs `resources`.
+	Skills        *SkillsCapability `protobuf:"bytes,11,opt,name=skills,proto3" json:"skills,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ServerCapabilities) Reset() {
@@ -442,6 +444,13 @@ func (x *ServerCapabilities) GetExperimentalJson() []byte {
 	return nil
 }
 
+func (x *ServerCapabilities) GetSkills() *SkillsCapability {
+	if x != nil {
+		return x.Skills
+	}
+	return nil
+}
+
 type isServerCapabilities_ExtensionsForm interface {
 	isServerCapabilities_ExtensionsForm()
 }
@@ -478,6 +487,52 @@ func (*ServerCapabilities_Experimental) isServerCapabilities_ExperimentalForm() 
 
 func (*ServerCapabilities_ExperimentalJson) isServerCapabilities_ExperimentalForm() {}
 
+// SkillsCapability means that the service has skills.
+type SkillsCapability struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `ReadDirectory` is implemented.
+	DirectoryRead bool `protobuf:"varint,1,opt,name=directory_read,proto3" json:"directory_read,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkillsCapability) Reset() {
+	*x = SkillsCapability{}
+	mi := &file_outrigger_v1_describe_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkillsCapability) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkillsCapability) ProtoMessage() {}
+
+func (x *SkillsCapability) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_v1_describe_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkillsCapability.ProtoReflect.Descriptor instead.
+func (*SkillsCapability) Descriptor() ([]byte, []int) {
+	return file_outrigger_v1_describe_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SkillsCapability) GetDirectoryRead() bool {
+	if x != nil {
+		return x.DirectoryRead
+	}
+	return false
+}
+
 // ToolsCapability means that the service has tools.
 type ToolsCapability struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -489,7 +544,7 @@ type ToolsCapability struct {
 
 func (x *ToolsCapability) Reset() {
 	*x = ToolsCapability{}
-	mi := &file_outrigger_v1_describe_proto_msgTypes[3]
+	mi := &file_outrigger_v1_describe_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +556,7 @@ func (x *ToolsCapability) String() string {
 func (*ToolsCapability) ProtoMessage() {}
 
 func (x *ToolsCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_describe_proto_msgTypes[3]
+	mi := &file_outrigger_v1_describe_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +569,7 @@ func (x *ToolsCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolsCapability.ProtoReflect.Descriptor instead.
 func (*ToolsCapability) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_describe_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_v1_describe_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ToolsCapability) GetListChanged() bool {
@@ -537,7 +592,7 @@ type ResourcesCapability struct {
 
 func (x *ResourcesCapability) Reset() {
 	*x = ResourcesCapability{}
-	mi := &file_outrigger_v1_describe_proto_msgTypes[4]
+	mi := &file_outrigger_v1_describe_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +604,7 @@ func (x *ResourcesCapability) String() string {
 func (*ResourcesCapability) ProtoMessage() {}
 
 func (x *ResourcesCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_describe_proto_msgTypes[4]
+	mi := &file_outrigger_v1_describe_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +617,7 @@ func (x *ResourcesCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourcesCapability.ProtoReflect.Descriptor instead.
 func (*ResourcesCapability) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_describe_proto_rawDescGZIP(), []int{4}
+	return file_outrigger_v1_describe_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ResourcesCapability) GetSubscribe() bool {
@@ -590,7 +645,7 @@ type PromptsCapability struct {
 
 func (x *PromptsCapability) Reset() {
 	*x = PromptsCapability{}
-	mi := &file_outrigger_v1_describe_proto_msgTypes[5]
+	mi := &file_outrigger_v1_describe_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -602,7 +657,7 @@ func (x *PromptsCapability) String() string {
 func (*PromptsCapability) ProtoMessage() {}
 
 func (x *PromptsCapability) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_describe_proto_msgTypes[5]
+	mi := &file_outrigger_v1_describe_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -615,7 +670,7 @@ func (x *PromptsCapability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromptsCapability.ProtoReflect.Descriptor instead.
 func (*PromptsCapability) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_describe_proto_rawDescGZIP(), []int{5}
+	return file_outrigger_v1_describe_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PromptsCapability) GetListChanged() bool {
@@ -652,7 +707,7 @@ const file_outrigger_v1_describe_proto_rawDesc = "" +
 	"\x05cache\x18\x0e \x01(\v2\x19.outrigger.v1.CachePolicyR\x05cache\x12-\n" +
 	"\x04meta\x18\x0f \x01(\v2\x17.google.protobuf.StructH\x00R\x04meta\x12+\n" +
 	"\tmeta_json\x18\x10 \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80@H\x00R\tmeta_jsonB\v\n" +
-	"\tmeta_form\"\xaf\x04\n" +
+	"\tmeta_form\"\xe7\x04\n" +
 	"\x12ServerCapabilities\x123\n" +
 	"\x05tools\x18\x01 \x01(\v2\x1d.outrigger.v1.ToolsCapabilityR\x05tools\x12?\n" +
 	"\tresources\x18\x02 \x01(\v2!.outrigger.v1.ResourcesCapabilityR\tresources\x129\n" +
@@ -666,9 +721,12 @@ const file_outrigger_v1_describe_proto_rawDesc = "" +
 	"\x0fextensions_json\x18\b \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80\x04H\x00R\x0fextensions_json\x12=\n" +
 	"\fexperimental\x18\t \x01(\v2\x17.google.protobuf.StructH\x01R\fexperimental\x12;\n" +
 	"\x11experimental_json\x18\n" +
-	" \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80\x04H\x01R\x11experimental_jsonB\x11\n" +
+	" \x01(\fB\v\xbaH\bz\x06\x10\x02\x18\x80\x80\x04H\x01R\x11experimental_json\x126\n" +
+	"\x06skills\x18\v \x01(\v2\x1e.outrigger.v1.SkillsCapabilityR\x06skillsB\x11\n" +
 	"\x0fextensions_formB\x13\n" +
-	"\x11experimental_form\"5\n" +
+	"\x11experimental_form\":\n" +
+	"\x10SkillsCapability\x12&\n" +
+	"\x0edirectory_read\x18\x01 \x01(\bR\x0edirectory_read\"5\n" +
 	"\x0fToolsCapability\x12\"\n" +
 	"\flist_changed\x18\x01 \x01(\bR\flist_changed\"W\n" +
 	"\x13ResourcesCapability\x12\x1c\n" +
@@ -690,35 +748,37 @@ func file_outrigger_v1_describe_proto_rawDescGZIP() []byte {
 	return file_outrigger_v1_describe_proto_rawDescData
 }
 
-var file_outrigger_v1_describe_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_outrigger_v1_describe_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_outrigger_v1_describe_proto_goTypes = []any{
 	(*DescribeRequest)(nil),     // 0: outrigger.v1.DescribeRequest
 	(*ServerDescription)(nil),   // 1: outrigger.v1.ServerDescription
 	(*ServerCapabilities)(nil),  // 2: outrigger.v1.ServerCapabilities
-	(*ToolsCapability)(nil),     // 3: outrigger.v1.ToolsCapability
-	(*ResourcesCapability)(nil), // 4: outrigger.v1.ResourcesCapability
-	(*PromptsCapability)(nil),   // 5: outrigger.v1.PromptsCapability
-	(*RequestContext)(nil),      // 6: outrigger.v1.RequestContext
-	(*Icon)(nil),                // 7: outrigger.v1.Icon
-	(*CachePolicy)(nil),         // 8: outrigger.v1.CachePolicy
-	(*structpb.Struct)(nil),     // 9: google.protobuf.Struct
+	(*SkillsCapability)(nil),    // 3: outrigger.v1.SkillsCapability
+	(*ToolsCapability)(nil),     // 4: outrigger.v1.ToolsCapability
+	(*ResourcesCapability)(nil), // 5: outrigger.v1.ResourcesCapability
+	(*PromptsCapability)(nil),   // 6: outrigger.v1.PromptsCapability
+	(*RequestContext)(nil),      // 7: outrigger.v1.RequestContext
+	(*Icon)(nil),                // 8: outrigger.v1.Icon
+	(*CachePolicy)(nil),         // 9: outrigger.v1.CachePolicy
+	(*structpb.Struct)(nil),     // 10: google.protobuf.Struct
 }
 var file_outrigger_v1_describe_proto_depIdxs = []int32{
-	6,  // 0: outrigger.v1.DescribeRequest.context:type_name -> outrigger.v1.RequestContext
+	7,  // 0: outrigger.v1.DescribeRequest.context:type_name -> outrigger.v1.RequestContext
 	2,  // 1: outrigger.v1.ServerDescription.capabilities:type_name -> outrigger.v1.ServerCapabilities
-	7,  // 2: outrigger.v1.ServerDescription.icons:type_name -> outrigger.v1.Icon
-	8,  // 3: outrigger.v1.ServerDescription.cache:type_name -> outrigger.v1.CachePolicy
-	9,  // 4: outrigger.v1.ServerDescription.meta:type_name -> google.protobuf.Struct
-	3,  // 5: outrigger.v1.ServerCapabilities.tools:type_name -> outrigger.v1.ToolsCapability
-	4,  // 6: outrigger.v1.ServerCapabilities.resources:type_name -> outrigger.v1.ResourcesCapability
-	5,  // 7: outrigger.v1.ServerCapabilities.prompts:type_name -> outrigger.v1.PromptsCapability
-	9,  // 8: outrigger.v1.ServerCapabilities.extensions:type_name -> google.protobuf.Struct
-	9,  // 9: outrigger.v1.ServerCapabilities.experimental:type_name -> google.protobuf.Struct
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 2: outrigger.v1.ServerDescription.icons:type_name -> outrigger.v1.Icon
+	9,  // 3: outrigger.v1.ServerDescription.cache:type_name -> outrigger.v1.CachePolicy
+	10, // 4: outrigger.v1.ServerDescription.meta:type_name -> google.protobuf.Struct
+	4,  // 5: outrigger.v1.ServerCapabilities.tools:type_name -> outrigger.v1.ToolsCapability
+	5,  // 6: outrigger.v1.ServerCapabilities.resources:type_name -> outrigger.v1.ResourcesCapability
+	6,  // 7: outrigger.v1.ServerCapabilities.prompts:type_name -> outrigger.v1.PromptsCapability
+	10, // 8: outrigger.v1.ServerCapabilities.extensions:type_name -> google.protobuf.Struct
+	10, // 9: outrigger.v1.ServerCapabilities.experimental:type_name -> google.protobuf.Struct
+	3,  // 10: outrigger.v1.ServerCapabilities.skills:type_name -> outrigger.v1.SkillsCapability
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_v1_describe_proto_init() }
@@ -745,7 +805,7 @@ func file_outrigger_v1_describe_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_v1_describe_proto_rawDesc), len(file_outrigger_v1_describe_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

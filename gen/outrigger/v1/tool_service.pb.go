@@ -26,7 +26,7 @@ var File_outrigger_v1_tool_service_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1foutrigger/v1/tool_service.proto\x12\foutrigger.v1\x1a\x17outrigger/v1/call.proto\x1a\x1doutrigger/v1/completion.proto\x1a\x1boutrigger/v1/describe.proto\x1a\x1boutrigger/v1/envelope.proto\x1a\x18outrigger/v1/event.proto\x1a\x1foutrigger/v1/notification.proto\x1a\x1aoutrigger/v1/outcome.proto\x1a\x19outrigger/v1/prompt.proto\x1a\x1foutrigger/v1/registration.proto\x1a\x1boutrigger/v1/resource.proto\x1a\x17outrigger/v1/task.proto\x1a\x17outrigger/v1/tool.proto2\xef\f\n" +
+	"\x1foutrigger/v1/tool_service.proto\x12\foutrigger.v1\x1a\x17outrigger/v1/call.proto\x1a\x1doutrigger/v1/completion.proto\x1a\x1boutrigger/v1/describe.proto\x1a\x1boutrigger/v1/envelope.proto\x1a\x18outrigger/v1/event.proto\x1a\x1foutrigger/v1/notification.proto\x1a\x1aoutrigger/v1/outcome.proto\x1a\x19outrigger/v1/prompt.proto\x1a\x1foutrigger/v1/registration.proto\x1a\x1boutrigger/v1/resource.proto\x1a\x18outrigger/v1/skill.proto\x1a\x17outrigger/v1/task.proto\x1a\x17outrigger/v1/tool.proto2\xf4\x0e\n" +
 	"\vToolService\x12=\n" +
 	"\bCallTool\x12\x16.outrigger.v1.ToolCall\x1a\x19.outrigger.v1.ToolOutcome\x12C\n" +
 	"\x0eCallToolStream\x12\x16.outrigger.v1.ToolCall\x1a\x17.outrigger.v1.ToolEvent0\x01\x12>\n" +
@@ -39,7 +39,11 @@ const file_outrigger_v1_tool_service_proto_rawDesc = "" +
 	"\x0eUnregisterTool\x12#.outrigger.v1.UnregisterToolRequest\x1a$.outrigger.v1.UnregisterToolResponse\"\x03\x90\x02\x02\x12]\n" +
 	"\rListResources\x12\".outrigger.v1.ListResourcesRequest\x1a#.outrigger.v1.ListResourcesResponse\"\x03\x90\x02\x01\x12u\n" +
 	"\x15ListResourceTemplates\x12*.outrigger.v1.ListResourceTemplatesRequest\x1a+.outrigger.v1.ListResourceTemplatesResponse\"\x03\x90\x02\x01\x12U\n" +
-	"\fReadResource\x12!.outrigger.v1.ReadResourceRequest\x1a\x1d.outrigger.v1.ResourceOutcome\"\x03\x90\x02\x01\x12W\n" +
+	"\fReadResource\x12!.outrigger.v1.ReadResourceRequest\x1a\x1d.outrigger.v1.ResourceOutcome\"\x03\x90\x02\x01\x12T\n" +
+	"\n" +
+	"ListSkills\x12\x1f.outrigger.v1.ListSkillsRequest\x1a .outrigger.v1.ListSkillsResponse\"\x03\x90\x02\x01\x12N\n" +
+	"\bGetSkill\x12\x1d.outrigger.v1.GetSkillRequest\x1a\x1e.outrigger.v1.GetSkillResponse\"\x03\x90\x02\x01\x12]\n" +
+	"\rReadDirectory\x12\".outrigger.v1.ReadDirectoryRequest\x1a#.outrigger.v1.ReadDirectoryResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\vListPrompts\x12 .outrigger.v1.ListPromptsRequest\x1a!.outrigger.v1.ListPromptsResponse\"\x03\x90\x02\x01\x12M\n" +
 	"\tGetPrompt\x12\x1e.outrigger.v1.GetPromptRequest\x1a\x1b.outrigger.v1.PromptOutcome\"\x03\x90\x02\x01\x12N\n" +
 	"\bComplete\x12\x1d.outrigger.v1.CompleteRequest\x1a\x1e.outrigger.v1.CompleteResponse\"\x03\x90\x02\x01\x12D\n" +
@@ -64,33 +68,39 @@ var file_outrigger_v1_tool_service_proto_goTypes = []any{
 	(*ListResourcesRequest)(nil),          // 7: outrigger.v1.ListResourcesRequest
 	(*ListResourceTemplatesRequest)(nil),  // 8: outrigger.v1.ListResourceTemplatesRequest
 	(*ReadResourceRequest)(nil),           // 9: outrigger.v1.ReadResourceRequest
-	(*ListPromptsRequest)(nil),            // 10: outrigger.v1.ListPromptsRequest
-	(*GetPromptRequest)(nil),              // 11: outrigger.v1.GetPromptRequest
-	(*CompleteRequest)(nil),               // 12: outrigger.v1.CompleteRequest
-	(*Notification)(nil),                  // 13: outrigger.v1.Notification
-	(*SubscribeRequest)(nil),              // 14: outrigger.v1.SubscribeRequest
-	(*GetTaskRequest)(nil),                // 15: outrigger.v1.GetTaskRequest
-	(*UpdateTaskRequest)(nil),             // 16: outrigger.v1.UpdateTaskRequest
-	(*CancelTaskRequest)(nil),             // 17: outrigger.v1.CancelTaskRequest
-	(*DescribeRequest)(nil),               // 18: outrigger.v1.DescribeRequest
-	(*ToolOutcome)(nil),                   // 19: outrigger.v1.ToolOutcome
-	(*ToolEvent)(nil),                     // 20: outrigger.v1.ToolEvent
-	(*ListToolsResponse)(nil),             // 21: outrigger.v1.ListToolsResponse
-	(*Tool)(nil),                          // 22: outrigger.v1.Tool
-	(*ToolsChange)(nil),                   // 23: outrigger.v1.ToolsChange
-	(*RegisterToolResponse)(nil),          // 24: outrigger.v1.RegisterToolResponse
-	(*UnregisterToolResponse)(nil),        // 25: outrigger.v1.UnregisterToolResponse
-	(*ListResourcesResponse)(nil),         // 26: outrigger.v1.ListResourcesResponse
-	(*ListResourceTemplatesResponse)(nil), // 27: outrigger.v1.ListResourceTemplatesResponse
-	(*ResourceOutcome)(nil),               // 28: outrigger.v1.ResourceOutcome
-	(*ListPromptsResponse)(nil),           // 29: outrigger.v1.ListPromptsResponse
-	(*PromptOutcome)(nil),                 // 30: outrigger.v1.PromptOutcome
-	(*CompleteResponse)(nil),              // 31: outrigger.v1.CompleteResponse
-	(*PublishResponse)(nil),               // 32: outrigger.v1.PublishResponse
-	(*Task)(nil),                          // 33: outrigger.v1.Task
-	(*UpdateTaskResponse)(nil),            // 34: outrigger.v1.UpdateTaskResponse
-	(*CancelTaskResponse)(nil),            // 35: outrigger.v1.CancelTaskResponse
-	(*ServerDescription)(nil),             // 36: outrigger.v1.ServerDescription
+	(*ListSkillsRequest)(nil),             // 10: outrigger.v1.ListSkillsRequest
+	(*GetSkillRequest)(nil),               // 11: outrigger.v1.GetSkillRequest
+	(*ReadDirectoryRequest)(nil),          // 12: outrigger.v1.ReadDirectoryRequest
+	(*ListPromptsRequest)(nil),            // 13: outrigger.v1.ListPromptsRequest
+	(*GetPromptRequest)(nil),              // 14: outrigger.v1.GetPromptRequest
+	(*CompleteRequest)(nil),               // 15: outrigger.v1.CompleteRequest
+	(*Notification)(nil),                  // 16: outrigger.v1.Notification
+	(*SubscribeRequest)(nil),              // 17: outrigger.v1.SubscribeRequest
+	(*GetTaskRequest)(nil),                // 18: outrigger.v1.GetTaskRequest
+	(*UpdateTaskRequest)(nil),             // 19: outrigger.v1.UpdateTaskRequest
+	(*CancelTaskRequest)(nil),             // 20: outrigger.v1.CancelTaskRequest
+	(*DescribeRequest)(nil),               // 21: outrigger.v1.DescribeRequest
+	(*ToolOutcome)(nil),                   // 22: outrigger.v1.ToolOutcome
+	(*ToolEvent)(nil),                     // 23: outrigger.v1.ToolEvent
+	(*ListToolsResponse)(nil),             // 24: outrigger.v1.ListToolsResponse
+	(*Tool)(nil),                          // 25: outrigger.v1.Tool
+	(*ToolsChange)(nil),                   // 26: outrigger.v1.ToolsChange
+	(*RegisterToolResponse)(nil),          // 27: outrigger.v1.RegisterToolResponse
+	(*UnregisterToolResponse)(nil),        // 28: outrigger.v1.UnregisterToolResponse
+	(*ListResourcesResponse)(nil),         // 29: outrigger.v1.ListResourcesResponse
+	(*ListResourceTemplatesResponse)(nil), // 30: outrigger.v1.ListResourceTemplatesResponse
+	(*ResourceOutcome)(nil),               // 31: outrigger.v1.ResourceOutcome
+	(*ListSkillsResponse)(nil),            // 32: outrigger.v1.ListSkillsResponse
+	(*GetSkillResponse)(nil),              // 33: outrigger.v1.GetSkillResponse
+	(*ReadDirectoryResponse)(nil),         // 34: outrigger.v1.ReadDirectoryResponse
+	(*ListPromptsResponse)(nil),           // 35: outrigger.v1.ListPromptsResponse
+	(*PromptOutcome)(nil),                 // 36: outrigger.v1.PromptOutcome
+	(*CompleteResponse)(nil),              // 37: outrigger.v1.CompleteResponse
+	(*PublishResponse)(nil),               // 38: outrigger.v1.PublishResponse
+	(*Task)(nil),                          // 39: outrigger.v1.Task
+	(*UpdateTaskResponse)(nil),            // 40: outrigger.v1.UpdateTaskResponse
+	(*CancelTaskResponse)(nil),            // 41: outrigger.v1.CancelTaskResponse
+	(*ServerDescription)(nil),             // 42: outrigger.v1.ServerDescription
 }
 var file_outrigger_v1_tool_service_proto_depIdxs = []int32{
 	0,  // 0: outrigger.v1.ToolService.CallTool:input_type -> outrigger.v1.ToolCall
@@ -104,37 +114,43 @@ var file_outrigger_v1_tool_service_proto_depIdxs = []int32{
 	7,  // 8: outrigger.v1.ToolService.ListResources:input_type -> outrigger.v1.ListResourcesRequest
 	8,  // 9: outrigger.v1.ToolService.ListResourceTemplates:input_type -> outrigger.v1.ListResourceTemplatesRequest
 	9,  // 10: outrigger.v1.ToolService.ReadResource:input_type -> outrigger.v1.ReadResourceRequest
-	10, // 11: outrigger.v1.ToolService.ListPrompts:input_type -> outrigger.v1.ListPromptsRequest
-	11, // 12: outrigger.v1.ToolService.GetPrompt:input_type -> outrigger.v1.GetPromptRequest
-	12, // 13: outrigger.v1.ToolService.Complete:input_type -> outrigger.v1.CompleteRequest
-	13, // 14: outrigger.v1.ToolService.Publish:input_type -> outrigger.v1.Notification
-	14, // 15: outrigger.v1.ToolService.Subscribe:input_type -> outrigger.v1.SubscribeRequest
-	15, // 16: outrigger.v1.ToolService.GetTask:input_type -> outrigger.v1.GetTaskRequest
-	16, // 17: outrigger.v1.ToolService.UpdateTask:input_type -> outrigger.v1.UpdateTaskRequest
-	17, // 18: outrigger.v1.ToolService.CancelTask:input_type -> outrigger.v1.CancelTaskRequest
-	18, // 19: outrigger.v1.ToolService.Describe:input_type -> outrigger.v1.DescribeRequest
-	19, // 20: outrigger.v1.ToolService.CallTool:output_type -> outrigger.v1.ToolOutcome
-	20, // 21: outrigger.v1.ToolService.CallToolStream:output_type -> outrigger.v1.ToolEvent
-	1,  // 22: outrigger.v1.ToolService.Exchange:output_type -> outrigger.v1.Envelope
-	21, // 23: outrigger.v1.ToolService.ListTools:output_type -> outrigger.v1.ListToolsResponse
-	22, // 24: outrigger.v1.ToolService.GetTool:output_type -> outrigger.v1.Tool
-	23, // 25: outrigger.v1.ToolService.WatchTools:output_type -> outrigger.v1.ToolsChange
-	24, // 26: outrigger.v1.ToolService.RegisterTool:output_type -> outrigger.v1.RegisterToolResponse
-	25, // 27: outrigger.v1.ToolService.UnregisterTool:output_type -> outrigger.v1.UnregisterToolResponse
-	26, // 28: outrigger.v1.ToolService.ListResources:output_type -> outrigger.v1.ListResourcesResponse
-	27, // 29: outrigger.v1.ToolService.ListResourceTemplates:output_type -> outrigger.v1.ListResourceTemplatesResponse
-	28, // 30: outrigger.v1.ToolService.ReadResource:output_type -> outrigger.v1.ResourceOutcome
-	29, // 31: outrigger.v1.ToolService.ListPrompts:output_type -> outrigger.v1.ListPromptsResponse
-	30, // 32: outrigger.v1.ToolService.GetPrompt:output_type -> outrigger.v1.PromptOutcome
-	31, // 33: outrigger.v1.ToolService.Complete:output_type -> outrigger.v1.CompleteResponse
-	32, // 34: outrigger.v1.ToolService.Publish:output_type -> outrigger.v1.PublishResponse
-	13, // 35: outrigger.v1.ToolService.Subscribe:output_type -> outrigger.v1.Notification
-	33, // 36: outrigger.v1.ToolService.GetTask:output_type -> outrigger.v1.Task
-	34, // 37: outrigger.v1.ToolService.UpdateTask:output_type -> outrigger.v1.UpdateTaskResponse
-	35, // 38: outrigger.v1.ToolService.CancelTask:output_type -> outrigger.v1.CancelTaskResponse
-	36, // 39: outrigger.v1.ToolService.Describe:output_type -> outrigger.v1.ServerDescription
-	20, // [20:40] is the sub-list for method output_type
-	0,  // [0:20] is the sub-list for method input_type
+	10, // 11: outrigger.v1.ToolService.ListSkills:input_type -> outrigger.v1.ListSkillsRequest
+	11, // 12: outrigger.v1.ToolService.GetSkill:input_type -> outrigger.v1.GetSkillRequest
+	12, // 13: outrigger.v1.ToolService.ReadDirectory:input_type -> outrigger.v1.ReadDirectoryRequest
+	13, // 14: outrigger.v1.ToolService.ListPrompts:input_type -> outrigger.v1.ListPromptsRequest
+	14, // 15: outrigger.v1.ToolService.GetPrompt:input_type -> outrigger.v1.GetPromptRequest
+	15, // 16: outrigger.v1.ToolService.Complete:input_type -> outrigger.v1.CompleteRequest
+	16, // 17: outrigger.v1.ToolService.Publish:input_type -> outrigger.v1.Notification
+	17, // 18: outrigger.v1.ToolService.Subscribe:input_type -> outrigger.v1.SubscribeRequest
+	18, // 19: outrigger.v1.ToolService.GetTask:input_type -> outrigger.v1.GetTaskRequest
+	19, // 20: outrigger.v1.ToolService.UpdateTask:input_type -> outrigger.v1.UpdateTaskRequest
+	20, // 21: outrigger.v1.ToolService.CancelTask:input_type -> outrigger.v1.CancelTaskRequest
+	21, // 22: outrigger.v1.ToolService.Describe:input_type -> outrigger.v1.DescribeRequest
+	22, // 23: outrigger.v1.ToolService.CallTool:output_type -> outrigger.v1.ToolOutcome
+	23, // 24: outrigger.v1.ToolService.CallToolStream:output_type -> outrigger.v1.ToolEvent
+	1,  // 25: outrigger.v1.ToolService.Exchange:output_type -> outrigger.v1.Envelope
+	24, // 26: outrigger.v1.ToolService.ListTools:output_type -> outrigger.v1.ListToolsResponse
+	25, // 27: outrigger.v1.ToolService.GetTool:output_type -> outrigger.v1.Tool
+	26, // 28: outrigger.v1.ToolService.WatchTools:output_type -> outrigger.v1.ToolsChange
+	27, // 29: outrigger.v1.ToolService.RegisterTool:output_type -> outrigger.v1.RegisterToolResponse
+	28, // 30: outrigger.v1.ToolService.UnregisterTool:output_type -> outrigger.v1.UnregisterToolResponse
+	29, // 31: outrigger.v1.ToolService.ListResources:output_type -> outrigger.v1.ListResourcesResponse
+	30, // 32: outrigger.v1.ToolService.ListResourceTemplates:output_type -> outrigger.v1.ListResourceTemplatesResponse
+	31, // 33: outrigger.v1.ToolService.ReadResource:output_type -> outrigger.v1.ResourceOutcome
+	32, // 34: outrigger.v1.ToolService.ListSkills:output_type -> outrigger.v1.ListSkillsResponse
+	33, // 35: outrigger.v1.ToolService.GetSkill:output_type -> outrigger.v1.GetSkillResponse
+	34, // 36: outrigger.v1.ToolService.ReadDirectory:output_type -> outrigger.v1.ReadDirectoryResponse
+	35, // 37: outrigger.v1.ToolService.ListPrompts:output_type -> outrigger.v1.ListPromptsResponse
+	36, // 38: outrigger.v1.ToolService.GetPrompt:output_type -> outrigger.v1.PromptOutcome
+	37, // 39: outrigger.v1.ToolService.Complete:output_type -> outrigger.v1.CompleteResponse
+	38, // 40: outrigger.v1.ToolService.Publish:output_type -> outrigger.v1.PublishResponse
+	16, // 41: outrigger.v1.ToolService.Subscribe:output_type -> outrigger.v1.Notification
+	39, // 42: outrigger.v1.ToolService.GetTask:output_type -> outrigger.v1.Task
+	40, // 43: outrigger.v1.ToolService.UpdateTask:output_type -> outrigger.v1.UpdateTaskResponse
+	41, // 44: outrigger.v1.ToolService.CancelTask:output_type -> outrigger.v1.CancelTaskResponse
+	42, // 45: outrigger.v1.ToolService.Describe:output_type -> outrigger.v1.ServerDescription
+	23, // [23:46] is the sub-list for method output_type
+	0,  // [0:23] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
@@ -155,6 +171,7 @@ func file_outrigger_v1_tool_service_proto_init() {
 	file_outrigger_v1_prompt_proto_init()
 	file_outrigger_v1_registration_proto_init()
 	file_outrigger_v1_resource_proto_init()
+	file_outrigger_v1_skill_proto_init()
 	file_outrigger_v1_task_proto_init()
 	file_outrigger_v1_tool_proto_init()
 	type x struct{}

@@ -31,6 +31,21 @@ func (s *Service) ReadResource(ctx context.Context, req *connect.Request[outrigg
 	return ask[outriggerv1.ResourceOutcome](ctx, s, bridge.OpReadResource, req, req.Msg)
 }
 
+// ListSkills lists skills, page by page.
+func (s *Service) ListSkills(ctx context.Context, req *connect.Request[outriggerv1.ListSkillsRequest]) (*connect.Response[outriggerv1.ListSkillsResponse], error) {
+	return ask[outriggerv1.ListSkillsResponse](ctx, s, bridge.OpListSkills, req, req.Msg)
+}
+
+// GetSkill returns one skill.
+func (s *Service) GetSkill(ctx context.Context, req *connect.Request[outriggerv1.GetSkillRequest]) (*connect.Response[outriggerv1.GetSkillResponse], error) {
+	return ask[outriggerv1.GetSkillResponse](ctx, s, bridge.OpGetSkill, req, req.Msg)
+}
+
+// ReadDirectory lists what is in a directory, page by page.
+func (s *Service) ReadDirectory(ctx context.Context, req *connect.Request[outriggerv1.ReadDirectoryRequest]) (*connect.Response[outriggerv1.ReadDirectoryResponse], error) {
+	return ask[outriggerv1.ReadDirectoryResponse](ctx, s, bridge.OpReadDirectory, req, req.Msg)
+}
+
 // ListPrompts lists prompts, page by page.
 func (s *Service) ListPrompts(ctx context.Context, req *connect.Request[outriggerv1.ListPromptsRequest]) (*connect.Response[outriggerv1.ListPromptsResponse], error) {
 	return ask[outriggerv1.ListPromptsResponse](ctx, s, bridge.OpListPrompts, req, req.Msg)

@@ -178,7 +178,7 @@ func (s *Service) RegisterTool(context.Context, *connect.Request[outriggerv1.Reg
 // connectError is what a failed request shows.
 func connectError(resp *bridge.Response) *connect.Error {
 	err := errmap.ToConnect(resp.Err, resp.About(nil))
-	if bridge.NamesNothing(resp.Err) {
+	if resp.NamesNothing() {
 		err = withCode(connect.CodeNotFound, err)
 	}
 	copyHeader(err.Meta(), resp.Header)

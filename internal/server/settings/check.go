@@ -18,7 +18,7 @@ import (
 func Checks(kind config.Kind) []config.Check {
 	checks := []config.Check{checkMetadata, checkBaggage, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles, checkPolicy, checkRateService}
 	if kind != config.Once {
-		checks = append(checks, checkProtectedResource, checkAuthentication, checkIdentity) // a command that calls once accepts no callers
+		checks = append(checks, checkSkills, checkProtectedResource, checkAuthentication, checkIdentity) // a command that calls once accepts no callers
 	}
 	return checks
 }

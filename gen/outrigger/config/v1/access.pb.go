@@ -169,8 +169,8 @@ type Caller struct {
 	// Globs over canonical tool names ("route_guide.*") that the caller may call and list; `*` matches any characters. Names
 	// with the service's `Service` suffix match too. Required. At most 1,024.
 	Tools []string `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Globs over URIs of resources that a native backend offers. Resources backed by RPCs follow the permissions of their
-	// tools. Default: none. At most 1,024.
+	// Globs over URIs of resources that a native backend offers, and of files of skills. Resources backed by RPCs follow the
+	// permissions of their tools. Default: none. At most 1,024.
 	Resources []string `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty"`
 	// Globs over names of prompts that a native backend offers. Default: none. At most 1,024.
 	Prompts []string `protobuf:"bytes,6,rep,name=prompts,proto3" json:"prompts,omitempty"`

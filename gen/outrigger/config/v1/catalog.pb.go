@@ -62,8 +62,13 @@ type Catalog struct {
 	// Size of a list of tools in bytes above which mode "auto" makes it compact. Four bytes are about one token. Default: 100000.
 	// Range: 1000 to 100000000. Flag: `--compact-above-bytes`.
 	CompactAboveBytes *int32 `protobuf:"varint,16,opt,name=compact_above_bytes,proto3,oneof" json:"compact_above_bytes,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Folders of skills: each folder in them with a SKILL.md is a skill. Read again when a file in them changes. Default: none.
+	// At most 64. Flag: `--skills`.
+	Skills []string `protobuf:"bytes,19,rep,name=skills,proto3" json:"skills,omitempty"`
+	// Bounds of the skills.
+	SkillLimits   *SkillLimits `protobuf:"bytes,20,opt,name=skill_limits,proto3" json:"skill_limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Catalog) Reset() {
@@ -180,11 +185,100 @@ func (x *Catalog) GetCompactAboveBytes() int32 {
 	return 0
 }
 
+func (x *Catalog) GetSkills() []string {
+	if x != nil {
+		return x.Skills
+	}
+	return nil
+}
+
+func (x *Catalog) GetSkillLimits() *SkillLimits {
+	if x != nil {
+		return x.SkillLimits
+	}
+	return nil
+}
+
+// SkillLimits bounds the skills that are read from folders. A skill that exceeds one is an error.
+type SkillLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Maximum number of skills. Default: 256. Range: 1 to 10000. Flag: `--max-skills`.
+	MaxSkills *int32 `protobuf:"varint,1,opt,name=max_skills,proto3,oneof" json:"max_skills,omitempty"`
+	// Maximum files of a skill. Default: 512. Range: 1 to 512. Flag: `--max-skill-files`.
+	MaxFiles *int32 `protobuf:"varint,2,opt,name=max_files,proto3,oneof" json:"max_files,omitempty"`
+	// Maximum size of the files of a skill. A file may have at most `limits.max_result_bytes`. Default: 16777216 (16 MiB).
+	// Range: 1024 to 16777216. Flag: `--max-skill-bytes`.
+	MaxBytes *int64 `protobuf:"varint,3,opt,name=max_bytes,proto3,oneof" json:"max_bytes,omitempty"`
+	// Maximum size of the files of all skills, which are held in memory. Default: 67108864 (64 MiB). Range: 1024 to 1073741824
+	// (1 GiB). Flag: `--max-skills-bytes`.
+	MaxTotalBytes *int64 `protobuf:"varint,4,opt,name=max_total_bytes,proto3,oneof" json:"max_total_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkillLimits) Reset() {
+	*x = SkillLimits{}
+	mi := &file_outrigger_config_v1_catalog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkillLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkillLimits) ProtoMessage() {}
+
+func (x *SkillLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_catalog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkillLimits.ProtoReflect.Descriptor instead.
+func (*SkillLimits) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_catalog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SkillLimits) GetMaxSkills() int32 {
+	if x != nil && x.MaxSkills != nil {
+		return *x.MaxSkills
+	}
+	return 0
+}
+
+func (x *SkillLimits) GetMaxFiles() int32 {
+	if x != nil && x.MaxFiles != nil {
+		return *x.MaxFiles
+	}
+	return 0
+}
+
+func (x *SkillLimits) GetMaxBytes() int64 {
+	if x != nil && x.MaxBytes != nil {
+		return *x.MaxBytes
+	}
+	return 0
+}
+
+func (x *SkillLimits) GetMaxTotalBytes() int64 {
+	if x != nil && x.MaxTotalBytes != nil {
+		return *x.MaxTotalBytes
+	}
+	return 0
+}
+
 var File_outrigger_config_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xab\x06\n" +
+	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9e\a\n" +
 	"\aCatalog\x126\n" +
 	"\vdescriptors\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 R\vdescriptors\x129\n" +
 	"\n" +
@@ -202,13 +296,31 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	" \x01(\tB\x15\xbaH\x12r\x10R\x06reportR\x06refuseH\x02R\tlock_mode\x88\x01\x01\x123\n" +
 	"\x04mode\x18\x0f \x01(\tB\x1a\xbaH\x17r\x15R\x04fullR\acompactR\x04autoH\x03R\x04mode\x88\x01\x01\x12D\n" +
 	"\x13compact_above_bytes\x18\x10 \x01(\x05B\r\xbaH\n" +
-	"\x1a\b\x18\x80\xc2\xd7/(\xe8\aH\x04R\x13compact_above_bytes\x88\x01\x01B\r\n" +
+	"\x1a\b\x18\x80\xc2\xd7/(\xe8\aH\x04R\x13compact_above_bytes\x88\x01\x01\x12+\n" +
+	"\x06skills\x18\x13 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10@\x18\x01\"\ar\x05\x10\x01(\x80 R\x06skills\x12D\n" +
+	"\fskill_limits\x18\x14 \x01(\v2 .outrigger.config.v1.SkillLimitsR\fskill_limitsB\r\n" +
 	"\v_reflectionB\t\n" +
 	"\a_nativeB\f\n" +
 	"\n" +
 	"_lock_modeB\a\n" +
 	"\x05_modeB\x16\n" +
-	"\x14_compact_above_bytesB\xda\x01\n" +
+	"\x14_compact_above_bytes\"\x9d\x02\n" +
+	"\vSkillLimits\x12/\n" +
+	"\n" +
+	"max_skills\x18\x01 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x00R\n" +
+	"max_skills\x88\x01\x01\x12-\n" +
+	"\tmax_files\x18\x02 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x80\x04(\x01H\x01R\tmax_files\x88\x01\x01\x120\n" +
+	"\tmax_bytes\x18\x03 \x01(\x03B\r\xbaH\n" +
+	"\"\b\x18\x80\x80\x80\b(\x80\bH\x02R\tmax_bytes\x88\x01\x01\x12=\n" +
+	"\x0fmax_total_bytes\x18\x04 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\x80\x80\x80\x04(\x80\bH\x03R\x0fmax_total_bytes\x88\x01\x01B\r\n" +
+	"\v_max_skillsB\f\n" +
+	"\n" +
+	"_max_filesB\f\n" +
+	"\n" +
+	"_max_bytesB\x12\n" +
+	"\x10_max_total_bytesB\xda\x01\n" +
 	"\x17com.outrigger.config.v1B\fCatalogProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (
@@ -223,19 +335,21 @@ func file_outrigger_config_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_catalog_proto_rawDescData
 }
 
-var file_outrigger_config_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_outrigger_config_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_outrigger_config_v1_catalog_proto_goTypes = []any{
 	(*Catalog)(nil),             // 0: outrigger.config.v1.Catalog
-	(*durationpb.Duration)(nil), // 1: google.protobuf.Duration
+	(*SkillLimits)(nil),         // 1: outrigger.config.v1.SkillLimits
+	(*durationpb.Duration)(nil), // 2: google.protobuf.Duration
 }
 var file_outrigger_config_v1_catalog_proto_depIdxs = []int32{
-	1, // 0: outrigger.config.v1.Catalog.refresh_interval:type_name -> google.protobuf.Duration
-	1, // 1: outrigger.config.v1.Catalog.max_backoff:type_name -> google.protobuf.Duration
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	2, // 0: outrigger.config.v1.Catalog.refresh_interval:type_name -> google.protobuf.Duration
+	2, // 1: outrigger.config.v1.Catalog.max_backoff:type_name -> google.protobuf.Duration
+	1, // 2: outrigger.config.v1.Catalog.skill_limits:type_name -> outrigger.config.v1.SkillLimits
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_catalog_proto_init() }
@@ -244,13 +358,14 @@ func file_outrigger_config_v1_catalog_proto_init() {
 		return
 	}
 	file_outrigger_config_v1_catalog_proto_msgTypes[0].OneofWrappers = []any{}
+	file_outrigger_config_v1_catalog_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_catalog_proto_rawDesc), len(file_outrigger_config_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

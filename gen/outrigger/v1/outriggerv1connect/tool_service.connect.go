@@ -63,6 +63,13 @@ const (
 	// ToolServiceReadResourceProcedure is the fully-qualified name of the ToolService's ReadResource
 	// RPC.
 	ToolServiceReadResourceProcedure = "/outrigger.v1.ToolService/ReadResource"
+	// ToolServiceListSkillsProcedure is the fully-qualified name of the ToolService's ListSkills RPC.
+	ToolServiceListSkillsProcedure = "/outrigger.v1.ToolService/ListSkills"
+	// ToolServiceGetSkillProcedure is the fully-qualified name of the ToolService's GetSkill RPC.
+	ToolServiceGetSkillProcedure = "/outrigger.v1.ToolService/GetSkill"
+	// ToolServiceReadDirectoryProcedure is the fully-qualified name of the ToolService's ReadDirectory
+	// RPC.
+	ToolServiceReadDirectoryProcedure = "/outrigger.v1.ToolService/ReadDirectory"
 	// ToolServiceListPromptsProcedure is the fully-qualified name of the ToolService's ListPrompts RPC.
 	ToolServiceListPromptsProcedure = "/outrigger.v1.ToolService/ListPrompts"
 	// ToolServiceGetPromptProcedure is the fully-qualified name of the ToolService's GetPrompt RPC.
@@ -113,6 +120,12 @@ type ToolServiceClient interface {
 	ListResourceTemplates(context.Context, *connect.Request[v1.ListResourceTemplatesRequest]) (*connect.Response[v1.ListResourceTemplatesResponse], error)
 	// ReadResource reads a resource. A missing resource is not_found.
 	ReadResource(context.Context, *connect.Request[v1.ReadResourceRequest]) (*connect.Response[v1.ResourceOutcome], error)
+	// ListSkills lists skills, page by page. The files of skills are read with `ReadResource`.
+	ListSkills(context.Context, *connect.Request[v1.ListSkillsRequest]) (*connect.Response[v1.ListSkillsResponse], error)
+	// GetSkill returns one skill, listed or not. A missing skill is not_found.
+	GetSkill(context.Context, *connect.Request[v1.GetSkillRequest]) (*connect.Response[v1.GetSkillResponse], error)
+	// ReadDirectory lists what is directly in a directory, page by page. What is no directory is not_found.
+	ReadDirectory(context.Context, *connect.Request[v1.ReadDirectoryRequest]) (*connect.Response[v1.ReadDirectoryResponse], error)
 	// ListPrompts lists prompts, page by page.
 	ListPrompts(context.Context, *connect.Request[v1.ListPromptsRequest]) (*connect.Response[v1.ListPromptsResponse], error)
 	// GetPrompt renders a prompt with arguments.
@@ -220,6 +233,27 @@ func NewToolServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listSkills: connect.NewClient[v1.ListSkillsRequest, v1.ListSkillsResponse](
+			httpClient,
+			baseURL+ToolServiceListSkillsProcedure,
+			connect.WithSchema(toolServiceMethods.ByName("ListSkills")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getSkill: connect.NewClient[v1.GetSkillRequest, v1.GetSkillResponse](
+			httpClient,
+			baseURL+ToolServiceGetSkillProcedure,
+			connect.WithSchema(toolServiceMethods.ByName("GetSkill")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		readDirectory: connect.NewClient[v1.ReadDirectoryRequest, v1.ReadDirectoryResponse](
+			httpClient,
+			baseURL+ToolServiceReadDirectoryProcedure,
+			connect.WithSchema(toolServiceMethods.ByName("ReadDirectory")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		listPrompts: connect.NewClient[v1.ListPromptsRequest, v1.ListPromptsResponse](
 			httpClient,
 			baseURL+ToolServiceListPromptsProcedure,
@@ -298,6 +332,9 @@ type toolServiceClient struct {
 	listResources         *connect.Client[v1.ListResourcesRequest, v1.ListResourcesResponse]
 	listResourceTemplates *connect.Client[v1.ListResourceTemplatesRequest, v1.ListResourceTemplatesResponse]
 	readResource          *connect.Client[v1.ReadResourceRequest, v1.ResourceOutcome]
+	listSkills            *connect.Client[v1.ListSkillsRequest, v1.ListSkillsResponse]
+	getSkill              *connect.Client[v1.GetSkillRequest, v1.GetSkillResponse]
+	readDirectory         *connect.Client[v1.ReadDirectoryRequest, v1.ReadDirectoryResponse]
 	listPrompts           *connect.Client[v1.ListPromptsRequest, v1.ListPromptsResponse]
 	getPrompt             *connect.Client[v1.GetPromptRequest, v1.PromptOutcome]
 	complete              *connect.Client[v1.CompleteRequest, v1.CompleteResponse]
@@ -362,6 +399,21 @@ func (c *toolServiceClient) ListResourceTemplates(ctx context.Context, req *conn
 // ReadResource calls outrigger.v1.ToolService.ReadResource.
 func (c *toolServiceClient) ReadResource(ctx context.Context, req *connect.Request[v1.ReadResourceRequest]) (*connect.Response[v1.ResourceOutcome], error) {
 	return c.readResource.CallUnary(ctx, req)
+}
+
+// ListSkills calls outrigger.v1.ToolService.ListSkills.
+func (c *toolServiceClient) ListSkills(ctx context.Context, req *connect.Request[v1.ListSkillsRequest]) (*connect.Response[v1.ListSkillsResponse], error) {
+	return c.listSkills.CallUnary(ctx, req)
+}
+
+// GetSkill calls outrigger.v1.ToolService.GetSkill.
+func (c *toolServiceClient) GetSkill(ctx context.Context, req *connect.Request[v1.GetSkillRequest]) (*connect.Response[v1.GetSkillResponse], error) {
+	return c.getSkill.CallUnary(ctx, req)
+}
+
+// ReadDirectory calls outrigger.v1.ToolService.ReadDirectory.
+func (c *toolServiceClient) ReadDirectory(ctx context.Context, req *connect.Request[v1.ReadDirectoryRequest]) (*connect.Response[v1.ReadDirectoryResponse], error) {
+	return c.readDirectory.CallUnary(ctx, req)
 }
 
 // ListPrompts calls outrigger.v1.ToolService.ListPrompts.
@@ -439,6 +491,12 @@ type ToolServiceHandler interface {
 	ListResourceTemplates(context.Context, *connect.Request[v1.ListResourceTemplatesRequest]) (*connect.Response[v1.ListResourceTemplatesResponse], error)
 	// ReadResource reads a resource. A missing resource is not_found.
 	ReadResource(context.Context, *connect.Request[v1.ReadResourceRequest]) (*connect.Response[v1.ResourceOutcome], error)
+	// ListSkills lists skills, page by page. The files of skills are read with `ReadResource`.
+	ListSkills(context.Context, *connect.Request[v1.ListSkillsRequest]) (*connect.Response[v1.ListSkillsResponse], error)
+	// GetSkill returns one skill, listed or not. A missing skill is not_found.
+	GetSkill(context.Context, *connect.Request[v1.GetSkillRequest]) (*connect.Response[v1.GetSkillResponse], error)
+	// ReadDirectory lists what is directly in a directory, page by page. What is no directory is not_found.
+	ReadDirectory(context.Context, *connect.Request[v1.ReadDirectoryRequest]) (*connect.Response[v1.ReadDirectoryResponse], error)
 	// ListPrompts lists prompts, page by page.
 	ListPrompts(context.Context, *connect.Request[v1.ListPromptsRequest]) (*connect.Response[v1.ListPromptsResponse], error)
 	// GetPrompt renders a prompt with arguments.
@@ -542,6 +600,27 @@ func NewToolServiceHandler(svc ToolServiceHandler, opts ...connect.HandlerOption
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	toolServiceListSkillsHandler := connect.NewUnaryHandler(
+		ToolServiceListSkillsProcedure,
+		svc.ListSkills,
+		connect.WithSchema(toolServiceMethods.ByName("ListSkills")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolServiceGetSkillHandler := connect.NewUnaryHandler(
+		ToolServiceGetSkillProcedure,
+		svc.GetSkill,
+		connect.WithSchema(toolServiceMethods.ByName("GetSkill")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	toolServiceReadDirectoryHandler := connect.NewUnaryHandler(
+		ToolServiceReadDirectoryProcedure,
+		svc.ReadDirectory,
+		connect.WithSchema(toolServiceMethods.ByName("ReadDirectory")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	toolServiceListPromptsHandler := connect.NewUnaryHandler(
 		ToolServiceListPromptsProcedure,
 		svc.ListPrompts,
@@ -628,6 +707,12 @@ func NewToolServiceHandler(svc ToolServiceHandler, opts ...connect.HandlerOption
 			toolServiceListResourceTemplatesHandler.ServeHTTP(w, r)
 		case ToolServiceReadResourceProcedure:
 			toolServiceReadResourceHandler.ServeHTTP(w, r)
+		case ToolServiceListSkillsProcedure:
+			toolServiceListSkillsHandler.ServeHTTP(w, r)
+		case ToolServiceGetSkillProcedure:
+			toolServiceGetSkillHandler.ServeHTTP(w, r)
+		case ToolServiceReadDirectoryProcedure:
+			toolServiceReadDirectoryHandler.ServeHTTP(w, r)
 		case ToolServiceListPromptsProcedure:
 			toolServiceListPromptsHandler.ServeHTTP(w, r)
 		case ToolServiceGetPromptProcedure:
@@ -697,6 +782,18 @@ func (UnimplementedToolServiceHandler) ListResourceTemplates(context.Context, *c
 
 func (UnimplementedToolServiceHandler) ReadResource(context.Context, *connect.Request[v1.ReadResourceRequest]) (*connect.Response[v1.ResourceOutcome], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.v1.ToolService.ReadResource is not implemented"))
+}
+
+func (UnimplementedToolServiceHandler) ListSkills(context.Context, *connect.Request[v1.ListSkillsRequest]) (*connect.Response[v1.ListSkillsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.v1.ToolService.ListSkills is not implemented"))
+}
+
+func (UnimplementedToolServiceHandler) GetSkill(context.Context, *connect.Request[v1.GetSkillRequest]) (*connect.Response[v1.GetSkillResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.v1.ToolService.GetSkill is not implemented"))
+}
+
+func (UnimplementedToolServiceHandler) ReadDirectory(context.Context, *connect.Request[v1.ReadDirectoryRequest]) (*connect.Response[v1.ReadDirectoryResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.v1.ToolService.ReadDirectory is not implemented"))
 }
 
 func (UnimplementedToolServiceHandler) ListPrompts(context.Context, *connect.Request[v1.ListPromptsRequest]) (*connect.Response[v1.ListPromptsResponse], error) {
