@@ -5,6 +5,7 @@ package bridge_test
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -219,11 +220,11 @@ func (row *wayOfRow) call(t *testing.T, b *dialect.Handler, call rowCall, throug
 	if capabilities == "" {
 		capabilities = `{}`
 	}
-	method, name, params := "tools/call", call.tool, ""
+	method, name, params := "tools/call", call.tool, `"taskId":`
 	switch {
 	case call.getsTask:
 		method, name = "tasks/get", memberOf(t, before, "taskId")
-		params = `"taskId":` + quoted(name)
+		params += quoted(name)
 	default:
 		inner := `"name":` + quoted(call.tool)
 		if call.arguments != "" {
@@ -240,9 +241,7 @@ func (row *wayOfRow) call(t *testing.T, b *dialect.Handler, call rowCall, throug
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":` + capabilities + row.meta + `}}}`
 	header := http.Header{"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {method}, "Mcp-Name": {name}}
-	for key, values := range row.header {
-		header[key] = values
-	}
+	maps.Copy(header, row.header)
 	msg := jsonrpc.Parse([]byte(body), jsonrpc.ProfileMCP, jsonrpc.Limits{})
 	in := &dialect.Inbound{
 		Dialect: dialect.Modern, Origin: b.Flights().NewOrigin(), Message: &msg, Header: header, Caller: "10.0.0.1", Transport: "http", Route: "/mcp",

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
@@ -180,7 +181,7 @@ func FuzzMirror(f *testing.F) {
 		if !known {
 			return
 		}
-		call := &exchange{era: newModern(), in: &Inbound{Header: header}}
+		call := &exchange{era: newModern(), in: &Inbound{Header: header}, req: &bridge.Request{}}
 		err := call.Check(&catalog.Tool{Native: true, HeaderParams: mirrored()}, message.Params)
 		if (err == nil) != want {
 			t.Errorf("%s with %v: got %v, want it to be the same: %v", arguments, header, err, want)

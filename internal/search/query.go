@@ -35,7 +35,7 @@ func newThesaurus() *thesaurus {
 			continue
 		}
 		var stems []string
-		for _, word := range strings.Fields(group) {
+		for word := range strings.FieldsSeq(group) {
 			if s := stem(word); !slices.Contains(stems, s) {
 				stems = append(stems, s)
 			}

@@ -100,7 +100,7 @@ func phrases() map[string]string {
 // stopWords say nothing about what is looked for.
 func stopWords() map[string]bool {
 	out := map[string]bool{}
-	for _, word := range strings.Fields(`a an the of to in on at by for from with into and or as is are was were be been it its
+	for word := range strings.FieldsSeq(`a an the of to in on at by for from with into and or as is are was were be been it its
 		this that these those there here my your our their his her i me we you they them he she do does did can could may might must
 		should will would want need please what when how why where whether than then so but not no s t d ll just only some any
 		has have had one using via about between`) {

@@ -106,10 +106,10 @@ type found struct {
 
 // find reads what belongs to the skills around a folder, and to those in it. It reports whether there is one in it.
 func (r *loader) find(w *walker, n *node, around []*found) bool {
-	any := false
+	has := false
 	if n.path != "." {
 		if skill := r.skill(w, n); skill != nil {
-			around, any = append(slices.Clip(around), skill), true
+			around, has = append(slices.Clip(around), skill), true
 		}
 		if len(around) > 0 {
 			r.directory(n)
@@ -118,14 +118,14 @@ func (r *loader) find(w *walker, n *node, around []*found) bool {
 	for _, c := range n.nodes {
 		switch {
 		case c.isFolder:
-			any = r.find(w, c, around) || any
+			has = r.find(w, c, around) || has
 		case len(around) > 0:
 			r.file(w, c, around)
 		default:
 			r.set.Outside = append(r.set.Outside, w.show(c.path))
 		}
 	}
-	return any
+	return has
 }
 
 // skill returns the skill whose folder a node is; nil if it is none.
