@@ -154,3 +154,54 @@ func TestAKilledServerRemembers(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingRestoresWhatWasDeleted: a replica stores a session or a tool again that the store has lost, or let expire. One that was
+// deleted meanwhile stays deleted.
+func TestNothingRestoresWhatWasDeleted(t *testing.T) {
+	t.Parallel()
+	n := startNATS(t, nil)
+	c := open(t, state.Options{URL: n.URL()})
+	b := c.Bucket(things())
+	sessions := sessionstore.New(c, openTasks(t, c, taskstore.Options{}), sessionstore.Options{})
+	healthy(t, c)
+	ctx := t.Context()
+	for key, end := range map[string]func() error{
+		"deleted": func() error { return b.Delete(ctx, "deleted", 0) },
+		"expired": func() error {
+			await(t, "the value expires", func() bool {
+				_, err := b.Get(ctx, "expired")
+				return errors.Is(err, state.ErrNotFound)
+			})
+			return nil
+		},
+	} {
+		if _, err := b.Create(ctx, key, []byte("first"), time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		switch _, err := b.Restore(ctx, key, []byte("again"), time.Hour); {
+		case key == "deleted" && !errors.Is(err, state.ErrNotFound):
+			t.Errorf("what was deleted is restored: %v", err)
+		case key == "expired" && err != nil:
+			t.Errorf("what has expired: %v", err)
+		}
+	}
+	if _, err := b.Restore(ctx, "expired", []byte("once more"), time.Hour); !errors.Is(err, state.ErrExists) {
+		t.Errorf("what is there: %v", err)
+	}
+	if _, err := b.Create(ctx, "deleted", []byte("new"), time.Hour); err != nil {
+		t.Errorf("a new value of a key that was deleted: %v", err)
+	}
+	record := session.Record{Key: "s", Lifetime: time.Minute, Principal: "ann", Opened: time.Now()}
+	if _, err := sessions.Create(ctx, record); err != nil {
+		t.Fatal(err)
+	}
+	if err := sessions.Delete(ctx, "s"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sessions.Create(ctx, record); !errors.Is(err, session.ErrUnknown) {
+		t.Errorf("a session that has ended: %v", err)
+	}
+}

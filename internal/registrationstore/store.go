@@ -301,12 +301,12 @@ func (s *Store) settled(key string, k *kept, err error) {
 
 // storeAgain stores what a lost bucket had.
 func (s *Store) storeAgain(ctx context.Context, key string, k *kept) error {
-	revision, err := s.bucket.Create(ctx, key, k.value, state.Forever)
+	revision, err := s.bucket.Restore(ctx, key, k.value, state.Forever)
 	if err == nil {
 		s.note(key, &kept{name: k.name, value: k.value, revision: revision, applied: true})
 		return nil
 	}
-	if errors.Is(err, state.ErrExists) { // another replica did, which this one will hear of
+	if errors.Is(err, state.ErrExists) || errors.Is(err, state.ErrNotFound) { // another replica did, or removed it, which this one will hear of
 		return nil
 	}
 	return err

@@ -37,7 +37,7 @@ type Store interface {
 // Records keeps what is known of sessions.
 type Records interface {
 	// Create stores a new session, and returns the revision of its record. The errors are
-	// [ErrConflict] where there is one, [ErrLarge] and [ErrUnavailable].
+	// [ErrConflict] where there is one, [ErrUnknown] where one was deleted, [ErrLarge] and [ErrUnavailable].
 	Create(ctx context.Context, r Record) (uint64, error)
 	// Get returns a session. The errors are [ErrUnknown] and [ErrUnavailable].
 	Get(ctx context.Context, key string) (Record, error)

@@ -102,7 +102,11 @@ func (s *Store) Create(ctx context.Context, r session.Record) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	revision, err := s.sessions.Create(ctx, r.Key, value, r.Lifetime)
+	// The key of a new session is new: one that was deleted has ended.
+	revision, err := s.sessions.Restore(ctx, r.Key, value, r.Lifetime)
+	if errors.Is(err, state.ErrNotFound) {
+		return 0, session.ErrUnknown
+	}
 	return revision, translate(err)
 }
 

@@ -142,7 +142,7 @@ func (b *Bucket) get(ctx context.Context, s jetstream.Stream, key string) (Entry
 		return Entry{}, err //nolint:wrapcheck // do sorts it
 	}
 	b.counts.out.Add(uint64(len(raw.Data)))
-	e := Entry{Key: key, Revision: raw.Sequence, At: raw.Time, Gone: isMarker(raw.Header)}
+	e := Entry{Key: key, Revision: raw.Sequence, At: raw.Time, Gone: isMarker(raw.Header), Expired: isExpiry(raw.Header)}
 	if e.Gone {
 		return e, nil
 	}
@@ -163,6 +163,16 @@ const Forever = time.Duration(math.MaxInt64)
 // its revision. The lifetime is at least a second, or [Forever]. The errors are [ErrExists], [ErrFull],
 // [ErrTooLarge], [ErrUnavailable] and the cause of ctx.
 func (b *Bucket) Create(ctx context.Context, key string, value []byte, lifetime time.Duration) (uint64, error) {
+	return b.create(ctx, key, value, lifetime, false)
+}
+
+// Restore is Create for a value that the bucket had before, and has lost or let expire. A key that was deleted meanwhile stays
+// so, with [ErrNotFound], as long as that is remembered.
+func (b *Bucket) Restore(ctx context.Context, key string, value []byte, lifetime time.Duration) (uint64, error) {
+	return b.create(ctx, key, value, lifetime, true)
+}
+
+func (b *Bucket) create(ctx context.Context, key string, value []byte, lifetime time.Duration, wasThere bool) (uint64, error) {
 	var revision uint64
 	err := b.checked(ctx, key, OpCreate, func(ctx context.Context, l *link, s jetstream.Stream) error {
 		var err error
@@ -173,6 +183,8 @@ func (b *Bucket) Create(ctx context.Context, key string, value []byte, lifetime 
 		// A key that is gone has a marker for a while.
 		last, err := b.get(ctx, s, key)
 		switch {
+		case err == nil && last.Gone && !last.Expired && wasThere:
+			return ErrNotFound
 		case err == nil && last.Gone:
 			revision, err = b.put(ctx, l, key, value, last.Revision, lifetime)
 			if errors.Is(classify(ctx, err), ErrConflict) {
