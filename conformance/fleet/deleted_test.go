@@ -32,8 +32,8 @@ func (n *natsServer) crashed(t *testing.T) *natsServer {
 	return startNATS(t, func(o *server.Options) { o.StoreDir = dir })
 }
 
-// TestAKilledServerRemembers: a NATS server that was killed brings back a value that was deleted, if the word of that is gone. So
-// that word lives longer than the value, and than everything that was ever stored of its key.
+// TestAKilledServerRemembers: a NATS server that was killed brings back a deleted value whose delete marker has expired. So a marker
+// expires after the value, and after everything that was ever stored under its key.
 func TestAKilledServerRemembers(t *testing.T) {
 	t.Parallel()
 	t.Run("what NATS does", func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestAKilledServerRemembers(t *testing.T) {
 		}
 		lifetime, err := time.ParseDuration(m.Header.Get(jetstream.MsgTTLHeader))
 		if err != nil {
-			lifetime = 24 * time.Hour // without an end: no test takes as long as the word of a deletion lives
+			lifetime = 24 * time.Hour // never: no test takes as long as a delete marker lives
 		}
 		return m.Time.Add(lifetime)
 	}
@@ -149,8 +149,8 @@ func TestAKilledServerRemembers(t *testing.T) {
 		if err := tc.remove(); err != nil {
 			t.Fatalf("%s: %v", tc.kind, err)
 		}
-		if word := ends(tc.kind, tc.key); word.Before(value) {
-			t.Errorf("%s/%s: a value until %v, and the word of its end until %v", tc.kind, tc.key, value, word)
+		if marker := ends(tc.kind, tc.key); marker.Before(value) {
+			t.Errorf("%s/%s: the value expires at %v, and what replaces it at %v", tc.kind, tc.key, value, marker)
 		}
 	}
 }

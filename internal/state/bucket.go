@@ -24,9 +24,8 @@ type BucketOptions struct {
 	MaxBytes, MaxValueBytes int64
 	// MaxAge is the longest lifetime of a value; zero is [Forever]. Every write has a lifetime of its own.
 	MaxAge time.Duration
-	// Remember is how long NATS remembers that a key was deleted. It must not be shorter than the lifetime of any value: a server
-	// that was killed may bring a value back that was deleted, unless it still has the word of that. Zero is MaxAge, or a month
-	// where that is zero too.
+	// Remember is the lifetime of delete markers. It must not be shorter than that of any value: a server that was killed may
+	// bring back a deleted value whose marker has expired. Zero is MaxAge, or thirty days where that is zero too.
 	Remember time.Duration
 	// KeepsAll refuses a ready-made bucket that deletes values before MaxAge. It goes without saying where MaxAge is Forever.
 	KeepsAll bool

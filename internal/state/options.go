@@ -58,8 +58,8 @@ const (
 	lookAgain = time.Second
 	// markerTTL is how long NATS remembers that a key has expired, for watchers that were away.
 	markerTTL = time.Minute
-	// rememberForever is how long NATS remembers the end of a value that would live forever. A server that was killed finds values
-	// again that it had left out of a block of messages, until it has written that block anew.
+	// rememberForever is the lifetime of the delete marker of a value that never expires. By then the server has long rewritten the
+	// block of messages that held the value, and cannot bring it back.
 	rememberForever = 30 * 24 * time.Hour
 	// maxFileBytes bounds a file with credentials.
 	maxFileBytes = 64 << 10
