@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 )
 
@@ -22,13 +23,7 @@ func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address, _ := l.Addr().(*net.TCPAddr)
-		_ = l.Close()
-		ports = append(ports, address.Port)
+		ports = append(ports, rig.FreePort(t, "127.0.0.1"))
 	}
 	return ports
 }

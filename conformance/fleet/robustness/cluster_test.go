@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
 )
 
 const (
@@ -57,12 +60,7 @@ const loopback = "127.0.0.1"
 // freeAddress returns an address of a host that nobody listens at.
 func freeAddress(t *testing.T, host string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return net.JoinHostPort(host, strconv.Itoa(rig.FreePort(t, host)))
 }
 
 // startCluster starts three servers whose clients reach them at a host.
