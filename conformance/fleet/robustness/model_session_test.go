@@ -78,9 +78,10 @@ func align(log, came []string) ([]string, bool) {
 		may, takesLog, takesCame bool
 		as                       string
 	}{
+		// An id has one place: where it comes later, it is not that of an event without one.
 		{l == c, true, true, l},
-		{l == withoutID && c != withoutID, true, true, c}, // it was stored after all
-		{l != withoutID && c == withoutID, true, true, l},
+		{l == withoutID && c != withoutID && !slices.Contains(log, c), true, true, c}, // it was stored after all
+		{l != withoutID && c == withoutID && !slices.Contains(came, l), true, true, l},
 		{l == withoutID && c != withoutID, true, false, l}, // it was not
 		{c == withoutID, false, true, c},
 	} {

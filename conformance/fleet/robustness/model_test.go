@@ -84,6 +84,8 @@ func TestModels(t *testing.T) {
 		"an event without an id is lost":    {logModel(), []step{hear("", "1 - 2"), hear("1", "2 3")}, true},
 		"an event without an id has one":    {logModel(), []step{hear("", "1 - 3"), hear("1", "2 3"), hear("1", "2 3")}, true},
 		"an id that an event had not":       {logModel(), []step{hear("", "1 2 3"), hear("1", "- 3 4"), hear("2", "3 4")}, true},
+		"events without an id are lost":     {logModel(), []step{hear("", "1 - - 2 3"), hear("1", "2 3"), hear("1", "2 3 4")}, true},
+		"one without an id nobody else had": {logModel(), []step{hear("", "1 2 3"), hear("1", "- 2 3"), hear("1", "2 3")}, true},
 		"a gap beside one without an id":    {logModel(), []step{hear("", "1 - 3"), hear("1", "2 2a 3")}, false},
 		"without an id and lost with one":   {logModel(), []step{hear("", "1 2 3 4"), hear("1", "- 4")}, false},
 		"a lower write that perhaps was":    {registrationModel(), []step{register(2), lost(register(1)), read(2)}, true},
