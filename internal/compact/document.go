@@ -26,7 +26,7 @@ func document(t *catalog.Tool) search.Document {
 	group, name := nameParts(t)
 	d := search.Document{Name: name, Group: group + " " + strings.Join(t.Tags, " ")}
 	if !t.Undescribed {
-		d.Text = clip(t.Description, maxText)
+		d.Summary, d.Text = t.Summary(), clip(t.Description, maxText)
 	}
 	if t.Native {
 		d.Text += " " + t.Title

@@ -14,8 +14,8 @@ type Document struct {
 	Name string
 	// Group is what the name belongs to.
 	Group string
-	// Text is prose.
-	Text string
+	// Summary says in a sentence what it is, and Text is prose.
+	Summary, Text string
 	// Inputs and Outputs are names of fields, Notes what is said about them, and Values those of enums.
 	Inputs, Outputs, Notes, Values []string
 }
@@ -38,15 +38,17 @@ type Index struct {
 // posting is what a term adds to the score of a document.
 type posting struct {
 	doc int32
-	// isName is set if the name has the word, isPlural if it has it in the plural only: then it is no verb.
-	isName, isPlural bool
-	impact           float32
+	// isName is set if the name has the word, isPlural if it has it in the plural only: then it is no verb. isSummary is set
+	// if the summary has it.
+	isName, isPlural, isSummary bool
+	impact                      float32
 }
 
 // The fields of a document.
 const (
 	inName = iota
 	inGroup
+	inSummary
 	inText
 	inInputs
 	inOutputs
@@ -57,7 +59,7 @@ const (
 
 // weights are how much a word counts in each field.
 func weights() [fields]float64 {
-	return [fields]float64{inName: 6, inGroup: 0.6, inText: 0.3, inInputs: 0.9, inOutputs: 0.1, inNotes: 0.1, inValues: 0.05}
+	return [fields]float64{inName: 6, inGroup: 0.6, inSummary: 1.5, inText: 0.3, inInputs: 0.9, inOutputs: 0.1, inNotes: 0.1, inValues: 0.05}
 }
 
 // The parameters of BM25: how fast more of a word stops to count, and how much longer fields count less.
@@ -111,6 +113,7 @@ func (x *Index) read(d *Document) read {
 	r := read{counts: map[int32]*[fields]float64{}, plurals: map[int32]bool{}}
 	x.count(&r, inName, d.Name)
 	x.count(&r, inGroup, d.Group)
+	x.count(&r, inSummary, d.Summary)
 	x.count(&r, inText, d.Text)
 	x.countAll(&r, inInputs, d.Inputs)
 	x.countAll(&r, inOutputs, d.Outputs)
@@ -178,7 +181,7 @@ func (x *Index) weigh(all []read, total [fields]float64) {
 			}
 			rarity := math.Log(1 + (n-float64(with[id])+0.5)/(float64(with[id])+0.5))
 			x.postings[id] = append(x.postings[id], posting{
-				doc: int32(i), isName: counts[inName] > 0, isPlural: all[i].plurals[id],
+				doc: int32(i), isName: counts[inName] > 0, isPlural: all[i].plurals[id], isSummary: counts[inSummary] > 0,
 				impact: float32(rarity * frequency * (saturation + 1) / (frequency + saturation)),
 			})
 		}

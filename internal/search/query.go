@@ -65,7 +65,7 @@ type concept struct {
 type weighed struct {
 	term   int32
 	weight float32
-	// isAlike is set for a synonym, which counts in names only: prose has too many words.
+	// isAlike is set for a synonym, which counts in names and summaries only: prose has too many words.
 	isAlike bool
 	// isVerb is set for a synonym that is a verb, which is none where it is in the plural: ReadChanges changes nothing.
 	isVerb bool

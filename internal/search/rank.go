@@ -69,7 +69,7 @@ func (x *Index) Search(query string, limit int, visible func(doc int) bool) []Hi
 func (s *scores) add(x *Index, c *concept) {
 	for _, t := range c.terms {
 		for _, p := range x.postings[t.term] {
-			if t.isAlike && (!p.isName || t.isVerb && p.isPlural) {
+			if t.isAlike && (!p.isName && !p.isSummary || t.isVerb && p.isPlural) {
 				continue
 			}
 			score := p.impact * t.weight

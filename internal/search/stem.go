@@ -78,10 +78,15 @@ func withoutPast(w string) string {
 	return base
 }
 
-// derived removes the endings -ization, -ation, -ate, -ion and -ment.
+// derived removes the endings -ically, -ic, -ization, -ation, -ate, -ion and -ment.
 func derived(w string) string {
+	w = strings.TrimSuffix(w, "ally")
+	if base, ok := strings.CutSuffix(w, "ic"); ok && len(base) > minStem+1 {
+		return base
+	}
+	// Of short words the same is left of all forms by what follows: "creat" of create, creating and creation.
 	for _, ending := range []string{"ation", "at", "ate"} {
-		if base, ok := strings.CutSuffix(w, ending); ok && len(base) >= minStem && (ending != "at" || len(base) > minStem) {
+		if base, ok := strings.CutSuffix(w, ending); ok && len(base) > minStem {
 			return base
 		}
 	}
