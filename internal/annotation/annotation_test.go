@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -144,6 +145,58 @@ func TestMethodsSay(t *testing.T) {
 	service := find[protoreflect.ServiceDescriptor](t, files, "RelationsService")
 	if got := annotation.ServiceDescription(service); got != "Stores relations between objects and users. Answers who may do what." {
 		t.Errorf("the service is %q", got)
+	}
+}
+
+// TestEnumsAndFilesSay: what they have no field for is skipped, and what cannot be read is a problem of the enum.
+func TestEnumsAndFilesSay(t *testing.T) {
+	t.Parallel()
+	text := func(number protowire.Number, body string) []byte {
+		return protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), body)
+	}
+	option := func(number protowire.Number, parts ...[]byte) []byte {
+		return text(number, string(slices.Concat(parts...)))
+	}
+	for name, tc := range map[string]struct {
+		enum, file []byte
+		want       annotation.Enum
+		about      string
+		problems   int
+	}{
+		"nothing": {},
+		"everything": {
+			enum: option(1042, text(1, "How fresh."), text(2, "FAST"), text(3, "Consistency"), text(7, "FULL")),
+			file: option(1042, text(1, "2.0"), text(2, string(slices.Concat(text(1, "Relations"), text(2, "Who may do what."), text(6, "1.0"))))),
+			want: annotation.Enum{Title: "Consistency", Description: "How fresh."}, about: "Who may do what.",
+		},
+		"titles": {
+			enum: option(1042, text(3, "Consistency")), file: option(1143, text(1, "3.0"), text(2, string(text(1, "Relations")))),
+			want: annotation.Enum{Title: "Consistency"}, about: "Relations",
+		},
+		"both documents": {
+			file: slices.Concat(option(1143, text(2, string(text(2, "gnostic's")))), option(1042, text(2, string(text(2, "openapiv2's"))))), about: "openapiv2's",
+		},
+		"unreadable": {enum: option(1042, text(3, "T"), []byte{0x0a, 9, 'x'}), file: option(1042, []byte{0x12, 9, 'x'}), want: annotation.Enum{Title: "T"}, problems: 1},
+	} {
+		options, of := &descriptorpb.EnumOptions{}, &descriptorpb.FileOptions{}
+		options.ProtoReflect().SetUnknown(tc.enum)
+		of.ProtoReflect().SetUnknown(tc.file)
+		file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+			Name: new("one.proto"), Syntax: new("proto3"), Options: of,
+			EnumType: []*descriptorpb.EnumDescriptorProto{{
+				Name: new("E"), Options: options, Value: []*descriptorpb.EnumValueDescriptorProto{{Name: new("ZERO"), Number: new(int32(0))}},
+			}},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, problems := annotation.OfEnum(file.Enums().Get(0))
+		if got != tc.want || len(problems) != tc.problems {
+			t.Errorf("%s: %+v %v, want %+v", name, got, problems, tc.want)
+		}
+		if about := annotation.FileDescription(file); about != tc.about {
+			t.Errorf("%s: the file is %q, want %q", name, about, tc.about)
+		}
 	}
 }
 

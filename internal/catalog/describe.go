@@ -83,7 +83,7 @@ func (b *builder) generated(t *Tool, said annotation.Method) string {
 	return text
 }
 
-// aboutService is the first sentence of a service's comment, else of its description in an annotation.
+// aboutService is the first sentence of a service's comment, else of its description in an annotation, else of that of its file.
 func (b *builder) aboutService(d protoreflect.Descriptor) string {
 	if about := firstSentence(b.comments.of(d, b.linked)); about != "" {
 		return about
@@ -92,7 +92,8 @@ func (b *builder) aboutService(d protoreflect.Descriptor) string {
 	if !ok {
 		return ""
 	}
-	return firstSentence(strings.TrimSpace(shown.Clean(annotation.ServiceDescription(sd))))
+	said := cmp.Or(strings.TrimSpace(annotation.ServiceDescription(sd)), strings.TrimSpace(annotation.FileDescription(sd.ParentFile())))
+	return firstSentence(shown.Clean(said))
 }
 
 // annotate gathers the hints. Declared ones come first, then the idempotency level, then the HTTP verb. A mark as

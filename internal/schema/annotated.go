@@ -48,6 +48,18 @@ func (d *deriver) annotatedMessage(md protoreflect.MessageDescriptor) annotation
 	return said
 }
 
+// enumWords are the description or the title that an annotation of an enum has.
+func (d *deriver) enumWords(ed protoreflect.EnumDescriptor) string {
+	if !d.shown || !hasOptions(ed) {
+		return ""
+	}
+	said, problems := annotation.OfEnum(ed)
+	for _, p := range problems {
+		d.note("enum %s: %s", ed.FullName(), p)
+	}
+	return cmp.Or(strings.TrimSpace(said.Description), strings.TrimSpace(said.Title))
+}
+
 // fieldOf is a field with what the annotations of its message say of it.
 func (d *deriver) fieldOf(fd protoreflect.FieldDescriptor, of annotation.Message) field {
 	f := d.newField(fd)

@@ -280,3 +280,33 @@ func TestUnreadableAnnotationsAreNoted(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEnumSaysWhatItIs in front of what is said of its values.
+func TestAnEnumSaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	text := func(number protowire.Number, body string) []byte {
+		return protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), body)
+	}
+	options := &descriptorpb.EnumOptions{}
+	options.ProtoReflect().SetUnknown(text(1042, string(text(1, "How fresh the answer is."))))
+	kind := descriptorpb.FieldDescriptorProto_TYPE_ENUM
+	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: new("one.proto"), Syntax: new("proto3"), Package: new("p"),
+		EnumType: []*descriptorpb.EnumDescriptorProto{{Name: new("Fresh"), Options: options, Value: []*descriptorpb.EnumValueDescriptorProto{
+			{Name: new("FAST"), Number: new(int32(0)), Options: &descriptorpb.EnumValueOptions{Deprecated: new(true)}},
+		}}},
+		MessageType: []*descriptorpb.DescriptorProto{{Name: new("One"), Field: []*descriptorpb.FieldDescriptorProto{
+			{Name: new("fresh"), Number: new(int32(1)), Type: &kind, TypeName: new(".p.Fresh")},
+		}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mustDerive(t, file.Messages().Get(0), schema.Input)
+	if want := `"description":"How fresh the answer is.\nFAST: Deprecated."`; !strings.Contains(string(s.Advertised), want) {
+		t.Errorf("the schema is %s", s.Advertised)
+	}
+	if strings.Contains(string(s.Canonical), "How fresh") {
+		t.Errorf("the canonical schema is %s", s.Canonical)
+	}
+}
