@@ -99,6 +99,8 @@ func (d *doctor) examine(ctx context.Context) {
 	d.ok("no tool names collide")
 	d.rules(cat)
 	d.lock(cat)
+	d.compact(cat)
+	d.skills()
 }
 
 // rules says whether the policy rules fit the tools.

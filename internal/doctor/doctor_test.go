@@ -8,6 +8,7 @@ import (
 	"flag"
 	"net/http"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -57,6 +58,7 @@ func examine(t *testing.T, cfg *configv1.Config, o server.Options) (doctor.Findi
 	}
 	text := regexp.MustCompile(`in [0-9.]+(µs|ms|s)\b`).ReplaceAllString(printed.String(), "in TIME")
 	text = regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).ReplaceAllString(text, "ADDRESS")
+	text = regexp.MustCompile(`[^ (]*/notes\.md`).ReplaceAllString(text, "FOLDER/notes.md")
 	text = regexp.MustCompile(`/\S+\.binpb`).ReplaceAllString(text, "FILE")
 	return found, regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, "")
 }
@@ -138,6 +140,25 @@ func TestEveryStep(t *testing.T) {
 			},
 		},
 		{
+			name: "a compact list", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(_ *testing.T, c *configv1.Config) { c.Catalog.Mode = proto.String("compact") }, isOK: true,
+		},
+		{
+			name: "a list that is larger than the budget", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(_ *testing.T, c *configv1.Config) {
+				c.Catalog.Mode, c.Catalog.CompactAboveBytes = proto.String("auto"), proto.Int32(4096)
+			},
+			isOK: true,
+		},
+		{
+			name: "skills, and a list that fits", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(t *testing.T, c *configv1.Config) {
+				c.Catalog.Mode, c.Catalog.CompactAboveBytes = proto.String("auto"), proto.Int32(1<<20)
+				c.Catalog.Skills = []string{skillFolder(t)}
+			},
+			isOK: true,
+		},
+		{
 			name: "a warning of the catalog", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(_ *testing.T, c *configv1.Config) {
 				c.Tools = []*configv1.ToolOverlay{{Method: "outrigger.demo.v1.Lab/Ecko", Tool: &outriggerv1.ToolOptions{Name: "lab.ecko"}}}
@@ -207,4 +228,20 @@ func TestEveryStep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// skillFolder has a skill, and a file that is in none.
+func skillFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for path, text := range map[string]string{"guide/SKILL.md": "---\nname: guide\ndescription: How to order.\n---\n", "notes.md": "# Notes\n"} {
+		path = filepath.Join(dir, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
