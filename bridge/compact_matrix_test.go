@@ -121,6 +121,8 @@ type observed struct {
 	Heard    []string
 	Audited  []entryOfTrail
 	Logged   []string
+	Counted  []string
+	Spans    string
 }
 
 type entryOfTrail struct {
@@ -130,8 +132,8 @@ type entryOfTrail struct {
 	Rule, Code      string
 }
 
-// TestACallByWayOfTheCompactCatalogIsACallByName: policy, gate, consent, rates, progress, tasks, headers, audit and log are
-// the same, to the last byte of the reply.
+// TestACallByWayOfTheCompactCatalogIsACallByName: policy, gate, consent, rates, progress, tasks, headers, audit, log, metrics
+// and spans are the same, to the last byte of the reply.
 func TestACallByWayOfTheCompactCatalogIsACallByName(t *testing.T) {
 	t.Parallel()
 	for _, row := range rowsOfBothWays() {
@@ -147,6 +149,9 @@ func TestACallByWayOfTheCompactCatalogIsACallByName(t *testing.T) {
 			if strings.Contains(row.meta, "progressToken") && len(byName.Heard) == 0 {
 				t.Error("no progress was heard")
 			}
+			if len(byName.Counted) == 0 {
+				t.Error("no metric counts the calls")
+			}
 			if n := len(through.Audited); row.audited != "" && (n == 0 || through.Audited[n-1].Decision != row.audited) {
 				t.Errorf("audited as %v, want %s", through.Audited, row.audited)
 			}
@@ -159,17 +164,20 @@ func (row *wayOfRow) run(t *testing.T, through bool) observed {
 	t.Helper()
 	core, logged := observer.New(zap.InfoLevel)
 	trail := filepath.Join(t.TempDir(), "audit.jsonl")
-	rig := mcptest.Start(t, mcptest.Options{Log: zap.New(core), Configure: func(c *configv1.Config) {
+	recorded, options := traced(mcptest.Options{Log: zap.New(core), Configure: func(c *configv1.Config) {
 		c.Catalog.Mode = proto.String("compact")
 		c.Audit = &configv1.Audit{Path: &trail, Fsync: proto.String("never")}
 		if row.configure != nil {
 			row.configure(c)
 		}
-	}})
+	}}, time.Hour)
+	rig := mcptest.Start(t, options)
 	var out observed
+	polls := false
 	var last []byte
 	for _, call := range row.calls {
 		var status int
+		polls = polls || call.getsTask
 		for {
 			last, status = row.call(t, rig.Bridge, call, through, last, &out.Heard)
 			if !call.getsTask || !bytes.Contains(last, []byte(`"status":"working"`)) {
@@ -178,7 +186,16 @@ func (row *wayOfRow) run(t *testing.T, through bool) observed {
 		}
 		out.Replies, out.Statuses = append(out.Replies, withoutSecrets(last)), append(out.Statuses, status)
 	}
+	_, page := send(t, mcptest.Client(t, 1), http.MethodGet, rig.Operators(t)+"/metrics", "")
+	for line := range strings.Lines(string(page)) {
+		if ofCalls.MatchString(line) && !strings.Contains(line, `"tasks/get"`) { // as often as the task takes
+			out.Counted = append(out.Counted, line)
+		}
+	}
 	rig.End()
+	if !polls { // a task is asked for as often as it takes
+		out.Spans = withoutSecrets([]byte(recorded.tree()))
+	}
 	for _, line := range logged.FilterMessage("call").All() {
 		fields := line.ContextMap()
 		text, err := json.Marshal([]any{fields[logkey.CanonicalTool], fields[logkey.ErrorCode]})
@@ -190,6 +207,9 @@ func (row *wayOfRow) run(t *testing.T, through bool) observed {
 	out.Audited = trailOf(t, trail)
 	return out
 }
+
+// ofCalls are the metrics that count calls by tool.
+var ofCalls = regexp.MustCompile(`^(outrigger_(calls|calls_refused|queue_rejected)_total|outrigger_call_duration_seconds_count|mcp_server_operation_duration_seconds_count)\{.*tool.*="`)
 
 func trailOf(t *testing.T, path string) []entryOfTrail {
 	t.Helper()

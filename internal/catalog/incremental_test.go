@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
@@ -182,6 +183,8 @@ func withImports(fd protoreflect.FileDescriptor) []*descriptorpb.FileDescriptorP
 // seen is all that can be seen of a catalog, in words.
 func seen(c *Catalog) []string {
 	out := []string{c.Fingerprint(), c.Resources().Fingerprint(), fmt.Sprint(c.Paths()), fmt.Sprint(c.Warnings())}
+	drift, isLocked := c.Drift()
+	out = append(out, fmt.Sprintf("drift %+v %t", drift, isLocked))
 	for _, s := range c.Services() {
 		out = append(out, fmt.Sprint(s.Name, s.Source, len(s.Tools)))
 	}
@@ -218,6 +221,11 @@ func TestABuildOnTopOfAnotherIsAFullOne(t *testing.T) {
 			defer func() { _ = os.Remove(s.paths[i]) }()
 		}
 		build := BuildOptions{Overlay: []Override{{Match: "own1.v1.*/Do1", Options: &outriggerv1.ToolOptions{Title: "Overlaid"}}}}
+		if rapid.Bool().Draw(t, "locked") {
+			s.drafts[0], s.drafts[1] = edit(t, 0, files), edit(t, 1, files)
+			s.write(t)
+			build.Lock, build.RefuseDrift = s.lock(t, build), rapid.Bool().Draw(t, "refuse")
+		}
 		live := NewLive(s.sources(), LiveOptions{Build: build})
 		for range rapid.IntRange(2, 8).Draw(t, "edits") {
 			switch i := rapid.IntRange(0, files-1).Draw(t, "file"); rapid.SampledFrom([]string{"set", "set", "set", "remove", "share", "options"}).Draw(t, "edit") {
@@ -238,6 +246,19 @@ func TestABuildOnTopOfAnotherIsAFullOne(t *testing.T) {
 		t.Error("nothing was ever taken over")
 	}
 	t.Logf("%d files were taken over", grown)
+}
+
+// lock is that of what the sets have now; nil if they have nothing that loads.
+func (s *twoSets) lock(t *rapid.T, build BuildOptions) *lock.Lock {
+	live := NewLive(s.sources(), LiveOptions{Build: build})
+	if live.Refresh(t.Context()) != nil {
+		return nil
+	}
+	entries, err := live.Current().LockEntries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock.New(entries)
 }
 
 // compare refreshes a catalog and builds another one from nothing. It says how many files were taken over.
