@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -169,6 +170,16 @@ type modernReply struct {
 // modernRequest posts one request of the modern era.
 func modernRequest(t *testing.T, endpoint, method, name, params string) modernReply {
 	t.Helper()
+	var out modernReply
+	if err := json.Unmarshal(modernBody(t, endpoint, method, name, params), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// modernBody posts one request of the modern era and returns the reply as it is.
+func modernBody(t *testing.T, endpoint, method, name, params string) []byte {
+	t.Helper()
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + caller.ModernVersion + `","io.modelcontextprotocol/clientCapabilities":{}}`
 	inner := strings.TrimSuffix(strings.TrimPrefix(params, "{"), "}")
 	if inner != "" {
@@ -191,11 +202,11 @@ func modernRequest(t *testing.T, endpoint, method, name, params string) modernRe
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	var out modernReply
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	return body
 }
 
 // propertyNames are the fields of a form.
