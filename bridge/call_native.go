@@ -3,14 +3,18 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
@@ -82,6 +86,9 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		if err := declaredData(c.tool, o.Result); err != nil {
 			return err
 		}
+		if err := b.reduceNative(c, o.Result); err != nil {
+			return err
+		}
 	case *outriggerv1.ToolOutcome_InputRequired:
 		if err := b.settleInput(c, o.InputRequired); err != nil {
 			return err
@@ -100,6 +107,49 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		return errmap.Because(errmap.SerializationError, fmt.Sprintf("the tool returned an unknown outcome (%T)", o))
 	}
 	c.resp.Outcome = outcome
+	return nil
+}
+
+// reduceNative reduces the data of a native tool's result to the fields that its caller chose, and to its budget.
+func (b *Bridge) reduceNative(c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
+	budget := b.budget(c)
+	if c.mask == nil && budget == 0 || result.GetStatus() == StatusFailure {
+		return nil
+	}
+	given, err := mcpjson.FreeForm(result.GetDataJson(), result.GetData())
+	if err != nil {
+		return errmap.Unwritable(err)
+	}
+	if len(given) == 0 || jsontext.IsNull(given) {
+		return nil
+	}
+	whole := jsontext.Compact(nil, given)
+	data, note := whole, ""
+	var link []*outriggerv1.ContentBlock
+	if c.mask != nil {
+		if chosen := c.mask.Append(nil, whole); keepsTo(c, chosen) {
+			data = chosen
+		} else {
+			note = fit.AllFields
+		}
+	}
+	if budget > 0 && len(data) > budget {
+		cut, about := b.cutToBudget(c, data)
+		if about == nil {
+			note = strings.TrimSpace(note + " " + fit.TooLarge(len(data), budget))
+		} else {
+			if err := about.SetMeta(result); err != nil {
+				return errmap.Unwritable(err)
+			}
+			result.Status = StatusPartial
+			data, note, link = cut, strings.TrimSpace(note+" "+about.Text()), about.Link(c.tool.Name)
+		}
+	}
+	if note == "" && bytes.Equal(data, whole) {
+		return nil
+	}
+	before := sortedJSON(given)
+	fit.SetData(result, data, func(text string) bool { return bytes.Equal(sortedJSON([]byte(text)), before) }, note, link)
 	return nil
 }
 

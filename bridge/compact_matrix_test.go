@@ -91,6 +91,8 @@ func rowsOfBothWays() []wayOfRow {
 		{name: "invalid arguments", calls: []rowCall{{tool: "lab_echo", arguments: `{"signed":"x"}`}}, want: string(errmap.InvalidToolInput), audited: audit.Allowed},
 		{name: "repaired arguments", configure: func(c *configv1.Config) { c.RepairArguments = true }, calls: []rowCall{{tool: "lab_echo", arguments: `"{\"nonce\":\"n\"}"`}},
 			want: `"dev.outrigger/repaired":[""]`, audited: audit.Allowed},
+		{name: "field mask", meta: `,"dev.outrigger/fields":"nonce"`, calls: []rowCall{{tool: "lab_echo", arguments: `{"nonce":"n","signed":"5"}`}},
+			want: `"structuredContent":{"nonce":"n"}`, audited: audit.Allowed},
 		{name: "unknown tool", calls: []rowCall{{tool: "lab_eco", arguments: `{}`}}, want: string(errmap.ToolNotFound)},
 		{name: "tool that fails", calls: []rowCall{{tool: "lab_fail", arguments: `{"code":5}`}}, want: string(errmap.ToolExecutionFailed), audited: audit.Allowed},
 		{name: "policy, denied", configure: ruled(noGoods), calls: []rowCall{{tool: "lab_echo", arguments: `{"nonce":"bad"}`}}, want: string(errmap.PermissionDenied), audited: audit.Denied},
