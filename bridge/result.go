@@ -168,7 +168,7 @@ func (b *Bridge) cutToBudget(c *toolCall, whole []byte) ([]byte, *fit.Reduction)
 		return cut, about
 	}
 	uri, until, failed := b.heldAs(c, fit.MediaType, bytes.Clone(whole), b.putFor(c))
-	if failed == nil { // else the part that there is is worth more than an error
+	if failed == nil { // else the part that is left is worth more than an error
 		about.URI, about.Until = uri, until
 	}
 	return cut, about

@@ -79,7 +79,7 @@ func (c *cutter) value(value []byte, budget int, of schema.View, path string, de
 		out, ok = c.object(value, budget, of, path, depth)
 	}
 	if !ok {
-		before.Cuts = before.Cuts[:len(before.Cuts):len(before.Cuts)]
+		before.Cuts = slices.Clip(before.Cuts)
 		c.report = before
 	}
 	return out, ok
