@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
+	"github.com/outrigger-mcp/outrigger/internal/truncate"
 )
 
 // invokeNative has a native backend run the tool, under the shortest of the
@@ -121,7 +122,7 @@ func (b *Bridge) reduceNative(c *toolCall, result *outriggerv1.ToolResult) *errm
 		return errmap.Unwritable(err)
 	}
 	if len(given) == 0 || jsontext.IsNull(given) {
-		return nil
+		return b.cutTexts(c, result, budget)
 	}
 	whole := jsontext.Compact(nil, given)
 	data, note := whole, ""
@@ -150,6 +151,42 @@ func (b *Bridge) reduceNative(c *toolCall, result *outriggerv1.ToolResult) *errm
 	}
 	before := sortedJSON(given)
 	fit.SetData(result, data, func(text string) bool { return bytes.Equal(sortedJSON([]byte(text)), before) }, note, link)
+	return nil
+}
+
+// cutTexts cuts the texts of a native tool's result without data, so that all of them have at most so many bytes: at ends of lines. The
+// whole of each is held, and linked behind it.
+func (b *Bridge) cutTexts(c *toolCall, result *outriggerv1.ToolResult, budget int) *errmap.Error {
+	if budget == 0 {
+		return nil
+	}
+	var sizes []int
+	for _, block := range result.GetContent() {
+		sizes = append(sizes, len(block.GetText().GetText()))
+	}
+	shares := fit.Shares(sizes, budget)
+	var content []*outriggerv1.ContentBlock
+	for i, block := range result.GetContent() {
+		content = append(content, block)
+		text := block.GetText()
+		whole := text.GetText()
+		if len(whole) <= shares[i] {
+			continue
+		}
+		text.Text = whole[:strings.LastIndexByte(whole[:shares[i]], '\n')+1]
+		about := &fit.Reduction{Size: len(whole), Budget: budget, IsText: true}
+		about.Report.Cuts = []truncate.Cut{{
+			Path: fmt.Sprintf("/content/%d/text", i), Kept: strings.Count(text.GetText(), "\n"), Of: strings.Count(strings.TrimSuffix(whole, "\n"), "\n") + 1,
+		}}
+		b.reduced.Add(1)
+		b.holdWhole(c, about, []byte(whole))
+		if err := about.SetMeta(result); err != nil {
+			return errmap.Unwritable(err)
+		}
+		result.Status = StatusPartial
+		content = append(append(content, fit.Text(about.Text())), about.Link(c.tool.Name)...)
+	}
+	result.Content = content
 	return nil
 }
 

@@ -389,3 +389,34 @@ func TestTheResultOfAStreamIsCut(t *testing.T) {
 		t.Errorf("got %s", got.raw)
 	}
 }
+
+// A text without data is cut at the end of a line.
+func TestTheTextOfANativeToolIsCut(t *testing.T) {
+	t.Parallel()
+	lines := strings.Repeat("a line of the log\n", 100)
+	tool := func(name string, content ...*outriggerv1.ContentBlock) mcptest.NativeTool {
+		return mcptest.NativeTool{Declared: mcptest.JSONTool(name, "Reads.", mcptest.NoArguments, ""), Outcome: mcptest.Success("", content...)}
+	}
+	rig := mcptest.Start(t, mcptest.Options{NoDemo: true, Configure: budgetOf(500), Native: &mcptest.Native{Tools: []mcptest.NativeTool{
+		tool("log", mcptest.TextBlock("Here it is."), mcptest.TextBlock(lines), mcptest.TextBlock("That is all.")),
+		tool("line", mcptest.TextBlock(strings.Repeat("x", 600))), tool("brief", mcptest.TextBlock("brief")),
+	}}})
+	ann := modernClient{t: t, bridge: rig.Bridge, caller: "ann"}
+	got := wanting(ann, `"name":"log"`, "")
+	blocks := contentOf(t, got)
+	if len(blocks) != 5 || blocks[1].Text != strings.Repeat("a line of the log\n", 26) || !strings.Contains(blocks[2].Text, "all but the first 26 of 100 lines in /content/1/text") || blocks[3].Type != "resource_link" {
+		t.Fatalf("got %s", got.raw)
+	}
+	if whole := read(t, ann, blocks[3].URI); *whole.Text != lines || !strings.HasPrefix(whole.MimeType, "text/plain") {
+		t.Errorf("got %+v", whole)
+	}
+	if err := mcpschema.Load(t, mcpschema.Revision20260728).Check("CallToolResult", resultOf(got)); err != nil {
+		t.Error(err)
+	}
+	if blocks := contentOf(t, wanting(ann, `"name":"line"`, "")); len(blocks) != 3 || blocks[0].Text != "" || blocks[2].Size != 600 {
+		t.Errorf("got %+v", blocks)
+	}
+	if got := wanting(ann, `"name":"brief"`, ""); strings.Contains(got.raw, fit.ReducedKey) {
+		t.Errorf("got %s", got.raw)
+	}
+}

@@ -148,8 +148,7 @@ func poolable(buffer []byte, pooled bool) []byte {
 	return nil
 }
 
-// cutToBudget cuts data to the budget of a call, and holds the whole for its caller if there is room and somebody can read it. It returns
-// no reduction where the output schema of the tool does not let enough go.
+// cutToBudget cuts data to the budget of a call, and holds the whole. It returns no reduction where the output schema of the tool does not let enough go.
 func (b *Bridge) cutToBudget(c *toolCall, whole []byte) ([]byte, *fit.Reduction) {
 	budget := b.budget(c)
 	cut, report, ok := truncate.Append(nil, whole, budget, resultView(c.tool))
@@ -164,14 +163,19 @@ func (b *Bridge) cutToBudget(c *toolCall, whole []byte) ([]byte, *fit.Reduction)
 	if p := c.tool.Paging; p != nil {
 		about.PageSize, about.NextPage = p.Size, p.Next
 	}
+	b.holdWhole(c, about, bytes.Clone(whole))
+	return cut, about
+}
+
+// holdWhole holds the whole of what was cut for its caller, if there is room and somebody can read it.
+func (b *Bridge) holdWhole(c *toolCall, about *fit.Reduction, whole []byte) {
 	if cat := b.typesOf(c); b.opts.Held == nil || cat == nil || !b.Features(cat).Resources {
-		return cut, about
+		return
 	}
-	uri, until, failed := b.heldAs(c, fit.MediaType, bytes.Clone(whole), b.putFor(c))
+	uri, until, failed := b.heldAs(c, about.MediaType(), whole, b.putFor(c))
 	if failed == nil { // else the part that is left is worth more than an error
 		about.URI, about.Until = uri, until
 	}
-	return cut, about
 }
 
 // keepsTo reports whether data keep to the output schema that a tool declares. A derived schema lets go what is left out.

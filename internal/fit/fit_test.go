@@ -4,6 +4,7 @@ package fit_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,5 +119,23 @@ func TestSetData(t *testing.T) {
 	fit.SetData(bare, []byte("new"), nil, "Second.", nil)
 	if c := bare.GetContent(); len(c) != 3 || c[0].GetText().GetText() != "new" || c[1].GetText().GetText() != "First." || c[2].GetText().GetText() != "Second." {
 		t.Errorf("got %v", bare)
+	}
+}
+
+func TestShares(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		sizes  []int
+		budget int
+		want   []int
+	}{
+		{nil, 100, []int{}},
+		{[]int{10, 20}, 100, []int{10, 20}},
+		{[]int{1000, 10, 1000}, 100, []int{45, 10, 45}},
+		{[]int{0, 500}, 100, []int{0, 100}},
+	} {
+		if got := fit.Shares(tc.sizes, tc.budget); !slices.Equal(got, tc.want) {
+			t.Errorf("%v in %d: got %v, want %v", tc.sizes, tc.budget, got, tc.want)
+		}
 	}
 }

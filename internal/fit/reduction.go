@@ -5,6 +5,7 @@ package fit
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,9 +18,6 @@ import (
 // is the size of the whole. "cut" has {"path", "kept", "of"} for a list or a map, and {"path"} for a member that is not there;
 // "more" counts further places. "uri" and "until" are there if the whole can be read.
 const ReducedKey = "dev.outrigger/reduced"
-
-// MediaType is that of a whole result.
-const MediaType = "application/json"
 
 // What is said about a result that is larger than its caller wants it, because the schema of the tool leaves no choice.
 const (
@@ -39,8 +37,18 @@ type Reduction struct {
 	// URI is where the whole can be read until a time; empty where it cannot.
 	URI   string
 	Until time.Time
+	// IsText is set for a text, of which lines were left out.
+	IsText bool
 	// PageSize and NextPage are the names of the fields of a method that lists in pages; empty for others.
 	PageSize, NextPage string
+}
+
+// MediaType is that of the whole.
+func (r *Reduction) MediaType() string {
+	if r.IsText {
+		return "text/plain; charset=utf-8"
+	}
+	return "application/json"
 }
 
 func (r *Reduction) end() string { return r.Until.UTC().Format(time.RFC3339) }
@@ -51,6 +59,10 @@ const maxShown = 4
 // Text says what was left out, and how to get it.
 func (r *Reduction) Text() string {
 	var out strings.Builder
+	of := ""
+	if r.IsText {
+		of = " lines"
+	}
 	fmt.Fprintf(&out, "This result was cut to its budget of %d bytes; the whole has %d. Left out:", r.Budget, r.Size)
 	for i, cut := range r.Report.Cuts {
 		if i == maxShown {
@@ -60,7 +72,7 @@ func (r *Reduction) Text() string {
 		if cut.IsMember {
 			fmt.Fprintf(&out, " %s;", cut.Path)
 		} else {
-			fmt.Fprintf(&out, " all but the first %d of %d in %s;", cut.Kept, cut.Of, placeName(cut.Path))
+			fmt.Fprintf(&out, " all but the first %d of %d%s in %s;", cut.Kept, cut.Of, of, placeName(cut.Path))
 		}
 	}
 	text := strings.TrimSuffix(out.String(), ";") + "."
@@ -69,6 +81,9 @@ func (r *Reduction) Text() string {
 	}
 	if r.PageSize != "" {
 		text += fmt.Sprintf(" Or call again with a smaller %s: the %s of this result goes on behind what was left out.", r.PageSize, r.NextPage)
+	}
+	if r.IsText {
+		return text
 	}
 	return text + " A call may name the fields that it needs in _meta " + FieldsKey + ", such as items.name."
 }
@@ -135,9 +150,25 @@ func (r *Reduction) Link(tool string) []*outriggerv1.ContentBlock {
 	}
 	size := int64(r.Size)
 	return []*outriggerv1.ContentBlock{{Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
-		Uri: r.URI, Name: tool + " result", MimeType: MediaType, Size: &size,
-		Description: fmt.Sprintf("The whole result: %d bytes of JSON, until %s", size, r.end()),
+		Uri: r.URI, Name: tool + " result", MimeType: r.MediaType(), Size: &size,
+		Description: fmt.Sprintf("The whole: %d bytes, until %s", size, r.end()),
 	}}}}
+}
+
+// Shares divides a budget among things of so many bytes: each has what it needs up to an equal share, and what one does not need is for
+// the larger ones.
+func Shares(sizes []int, budget int) []int {
+	bySize := make([]int, len(sizes))
+	for i := range bySize {
+		bySize[i] = i
+	}
+	slices.SortStableFunc(bySize, func(a, b int) int { return sizes[a] - sizes[b] })
+	out := make([]int, len(sizes))
+	for n, i := range bySize {
+		out[i] = min(sizes[i], budget/(len(sizes)-n))
+		budget -= out[i]
+	}
+	return out
 }
 
 // Text is content that is a text.
