@@ -129,6 +129,9 @@ type Options struct {
 	// Held keeps documents of more than MaxInline bytes for their callers; nil makes every document a part of its result.
 	Held      *held.Store
 	MaxInline int
+	// ResultBudget is the maximum size of a result for a model in bytes, above which it is cut; zero cuts none. A tool's own
+	// budget takes precedence.
+	ResultBudget int
 	// Skills are those of folders; nil has none.
 	Skills *skills.Source
 	// Watches run the streams of watches. Nil makes an engine, which is never closed.
@@ -173,6 +176,7 @@ type Bridge struct {
 	secrets  redact.Messages
 	index    toolIndex
 	repaired atomic.Uint64
+	reduced  atomic.Uint64
 }
 
 // New returns a Bridge: tools come from catalogs, calls go to upstream, and flights
@@ -232,6 +236,9 @@ func (b *Bridge) Tracer() *tracing.Tracer { return b.opts.Tracer }
 
 // Begun returns the number of requests since the start.
 func (b *Bridge) Begun() uint64 { return b.begun.Load() }
+
+// Reduced returns the number of results that were cut to a budget since the start.
+func (b *Bridge) Reduced() uint64 { return b.reduced.Load() }
 
 // Catalogs returns the source of the tools that was given to New.
 func (b *Bridge) Catalogs() Catalogs { return b.catalogs }

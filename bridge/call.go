@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/fieldmask"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
@@ -61,6 +62,10 @@ type toolCall struct {
 	// say what; both nil where nothing was.
 	repaired []byte
 	repairs  []string
+	// mask selects the fields of the result that the caller wants; nil for all.
+	mask *fieldmask.Mask
+	// fitted says that the page was made smaller to fit the budget; empty where it was not.
+	fitted string
 }
 
 // arguments is the JSON text of the arguments; there is always one.
@@ -137,7 +142,7 @@ func (b *Bridge) call(ctx context.Context, req *Request) *Response {
 		}
 		return c.response()
 	}
-	if resp := b.steps(ctx, c, b.share, b.admit, b.envelope, b.validate, b.permit, b.reopen, b.confirm, b.invoke, b.result); resp != nil {
+	if resp := b.steps(ctx, c, b.share, b.admit, b.envelope, b.wanted, b.validate, b.permit, b.reopen, b.confirm, b.invoke, b.result); resp != nil {
 		return resp
 	}
 	return c.response()
@@ -342,6 +347,9 @@ func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	c.forgetArguments()
 	err := b.callRPC(ctx, c)
+	if err == nil {
+		b.fitPage(ctx, c)
+	}
 	if c.pooled {
 		b.buffers.Put(c.wire) // an Upstream keeps nothing of it
 		c.wire, c.pooled = nil, false

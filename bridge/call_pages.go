@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 // maxPages bounds the pages of one call: more than any result holds, and an end to a list that goes in circles.
@@ -115,4 +116,50 @@ func (b *Bridge) pageSizeOf(ctx context.Context, one *toolCall) int {
 	}
 	defer b.buffers.Put(text)
 	return len(text)
+}
+
+// pageMargin is the part of a budget that a smaller page aims at, in percent: its items may be larger than those of the first.
+const pageMargin = 90
+
+// fitPage asks for a smaller page where the page of a listing RPC exceeds the budget of the call, and the caller left its size to
+// the service. So the token of the result goes on where the result ends. It takes a second call, which only a method that may be
+// called again gets. Where that does not help, the first page stays, and is cut.
+func (b *Bridge) fitPage(ctx context.Context, c *toolCall) {
+	p, budget := c.tool.Paging, b.budget(c)
+	if budget == 0 || p == nil || p.Size == "" || !c.isJSON() || !c.tool.IsIdempotent() || p.HasSize(c.wire) || metadata.IdempotencyKey(c.req.Header) != "" {
+		return
+	}
+	first := p.Read(c.answer.Body)
+	size, ok := b.wantedSize(ctx, c)
+	if !ok || size <= budget || first.Items <= 1 {
+		return
+	}
+	if b.opts.Limiter.Check(c.req.Caller, c.tool.Name) != nil || b.share(ctx, c) != nil {
+		return
+	}
+	n := max(first.Items*budget/size*pageMargin/100, 1)
+	one := &toolCall{req: c.req, tool: c.tool, catalog: c.catalog, deadline: c.deadline, wire: p.WithSize(c.wire, n)}
+	if b.callRPC(ctx, one) != nil || one.answer == nil {
+		return
+	}
+	if got := p.Read(one.answer.Body); got.Items > n || got.Next == "" {
+		return // the service does not keep to the size
+	}
+	c.answer = one.answer
+	c.fitted = fmt.Sprintf("The page was made smaller to fit into %d bytes: %s was set to %d, where the service returned %d.", budget, p.Size, n, first.Items)
+}
+
+// wantedSize is how many bytes the fields that the caller wants have as JSON. It reports false for an answer that cannot be read.
+func (b *Bridge) wantedSize(ctx context.Context, c *toolCall) (int, bool) {
+	text, _, err := b.translate(ctx, c, nil, c.answer.Body)
+	if err != nil {
+		return 0, false
+	}
+	defer b.buffers.Put(text)
+	if c.mask == nil {
+		return len(text), true
+	}
+	chosen := c.mask.Append(b.buffers.Get(len(text)), text)
+	defer b.buffers.Put(chosen)
+	return len(chosen), true
 }

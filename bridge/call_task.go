@@ -19,6 +19,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/task"
@@ -100,8 +101,8 @@ func requireTaskSupport(c *toolCall) *errmap.Error {
 // background is the rest of a call as the work of a task: a call of its own,
 // which shares nothing with the request that began it. The line is written when it ends.
 func (b *Bridge) background(c *toolCall, line *taskLine, after time.Duration) task.Run {
-	own := &toolCall{tool: c.tool, catalog: c.catalog, wire: c.wire, hasFirst: c.hasFirst, header: bytes.Clone(c.header), items: c.keepItems(), req: &Request{
-		Op: OpCall, Tool: c.req.Tool, Header: b.sentHeader(c.req.Header).Clone(),
+	own := &toolCall{tool: c.tool, catalog: c.catalog, wire: c.wire, hasFirst: c.hasFirst, header: bytes.Clone(c.header), items: c.keepItems(), mask: c.mask, req: &Request{
+		Op: OpCall, Tool: c.req.Tool, Header: b.sentHeader(c.req.Header).Clone(), Wanted: c.req.Wanted,
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Span: c.req.Span,
 	}}
 	return b.runTask(own, line, after)
@@ -154,6 +155,7 @@ func (b *Bridge) again(ctx context.Context, c *toolCall, line *taskLine) []byte 
 	call := &statev1.TaskCall{
 		Tool: c.tool.Name, Procedure: c.tool.Method.Procedure, Wire: c.wire, HasFirst: c.hasFirst, Header: c.header, Items: c.items,
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Who: line.who(),
+		Fields: c.req.Wanted.Fields, Budget: int64(c.req.Wanted.Budget), ForModel: c.req.Wanted.ForModel,
 	}
 	for name, values := range b.sentHeader(c.req.Header) {
 		name = strings.ToLower(name)
@@ -197,7 +199,11 @@ func (b *Bridge) ResumeTask(r task.Record) (task.Run, task.Spec, error) {
 		req: &Request{
 			Op: OpCall, Tool: tool.Name, Header: header,
 			Caller: call.GetCaller(), Transport: call.GetTransport(), Route: call.GetRoute(), Method: call.GetMethod(),
+			Wanted: fit.Wanted{Fields: call.GetFields(), Budget: int(call.GetBudget()), ForModel: call.GetForModel()},
 		},
+	}
+	if failed := b.wanted(context.Background(), own); failed != nil {
+		own.mask = nil // the result has other fields by now: it is shown whole
 	}
 	return b.runTask(own, b.resumedLine(call, tool, r.Origin), 0), task.Spec{
 		About: errmap.About{ToolCall: true, Idempotent: true}, Origin: r.Origin,

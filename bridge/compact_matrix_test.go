@@ -91,6 +91,10 @@ func rowsOfBothWays() []wayOfRow {
 		{name: "invalid arguments", calls: []rowCall{{tool: "lab_echo", arguments: `{"signed":"x"}`}}, want: string(errmap.InvalidToolInput), audited: audit.Allowed},
 		{name: "repaired arguments", configure: func(c *configv1.Config) { c.RepairArguments = true }, calls: []rowCall{{tool: "lab_echo", arguments: `"{\"nonce\":\"n\"}"`}},
 			want: `"dev.outrigger/repaired":[""]`, audited: audit.Allowed},
+		{name: "field mask", meta: `,"dev.outrigger/fields":"nonce"`, calls: []rowCall{{tool: "lab_echo", arguments: `{"nonce":"n","signed":"5"}`}},
+			want: `"structuredContent":{"nonce":"n"}`, audited: audit.Allowed},
+		{name: "result budget", configure: budgetOf(300), calls: []rowCall{{tool: "lab_echo", arguments: `{"nonce":"` + strings.Repeat("n", 500) + `","signed":"5"}`}},
+			want: `"cut":[{"path":"/nonce"}]`, audited: audit.Allowed},
 		{name: "unknown tool", calls: []rowCall{{tool: "lab_eco", arguments: `{}`}}, want: string(errmap.ToolNotFound)},
 		{name: "tool that fails", calls: []rowCall{{tool: "lab_fail", arguments: `{"code":5}`}}, want: string(errmap.ToolExecutionFailed), audited: audit.Allowed},
 		{name: "policy, denied", configure: ruled(noGoods), calls: []rowCall{{tool: "lab_echo", arguments: `{"nonce":"bad"}`}}, want: string(errmap.PermissionDenied), audited: audit.Denied},
@@ -286,7 +290,7 @@ func memberOf(t *testing.T, reply []byte, member string) string {
 }
 
 // changing is what differs from run to run.
-var changing = regexp.MustCompile(`"(requestState|taskId|createdAt|lastUpdatedAt)":"[^"]*"|"ttlMs":[0-9]+|\\?"slept\\?":\\?"[0-9.]+s|[0-9]+u\b|\\?"[a-z]*(trace|span|peer|time|port|retryAfter|retry_after)[A-Za-z_]*\\?":(\\?"[^"]*"|[0-9.]+|\[[^\]]*\])|127\.0\.0\.1:[0-9]+|00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-9]|retry after [0-9a-z.]+`)
+var changing = regexp.MustCompile(`"(requestState|taskId|createdAt|lastUpdatedAt)":"[^"]*"|"ttlMs":[0-9]+|\\?"slept\\?":\\?"[0-9.]+s|[0-9]+u\b|\\?"[a-z]*(trace|span|peer|time|port|retryAfter|retry_after)[A-Za-z_]*\\?":(\\?"[^"]*"|[0-9.]+|\[[^\]]*\])|127\.0\.0\.1:[0-9]+|00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-9]|retry after [0-9a-z.]+|outrigger://results/[\w.-]+|20[0-9]{2}-[0-9-]+T[0-9:]+Z`)
 
 // withoutSecrets is a reply without what differs from run to run, and without where the caller wrote the name of the tool.
 func withoutSecrets(reply []byte) string {

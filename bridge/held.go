@@ -28,7 +28,7 @@ func (b *Bridge) holdsResults(cat *catalog.Catalog) bool {
 		return false
 	}
 	for _, tool := range cat.Tools() {
-		if tool.IsDocument() {
+		if tool.IsDocument() || b.toolBudget(tool) > 0 {
 			return true
 		}
 	}
@@ -58,24 +58,11 @@ type holdFunc func(d held.Document) (held.ID, time.Time, share.Verdict, error)
 // hold keeps a document for its caller, and returns the content that tells of it: what a
 // model is to do, in words, and the link for hosts.
 func (b *Bridge) hold(c *toolCall, mediaType string, data []byte, hold holdFunc) ([]*outriggerv1.ContentBlock, *errmap.Error) {
-	id, until, verdict, err := hold(held.Document{
-		Tool: c.tool.Name, MediaType: mediaType, IsText: isTextDocument(mediaType, data), Data: data,
-	})
-	if err != nil {
-		return nil, errmap.Wrap(errmap.InternalError, err)
+	uri, until, failed := b.heldAs(c, mediaType, data, hold)
+	if failed != nil {
+		return nil, failed
 	}
-	switch verdict {
-	case share.Granted:
-	case share.Over:
-		return nil, b.noRoom(len(data), "the caller's share of the results that are held (--max-held-bytes, --caller-share)")
-	case share.Full, share.OverTool:
-		return nil, b.noRoom(len(data), "the room for results that are held (--max-held-bytes)")
-	}
-	token, err := b.opts.Sealer.Seal(heldBinding(c.req.Caller, b.opts.Held.TTL()), id[:])
-	if err != nil {
-		return nil, errmap.Wrap(errmap.InternalError, err)
-	}
-	uri, size := held.URI+token, int64(len(data))
+	size := int64(len(data))
 	what, text := held.Explain(uri, mediaType, len(data), b.partOf(len(data)), until)
 	return []*outriggerv1.ContentBlock{
 		{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}},
@@ -83,6 +70,35 @@ func (b *Bridge) hold(c *toolCall, mediaType string, data []byte, hold holdFunc)
 			Uri: uri, Name: c.tool.Name + " result", Description: what, MimeType: mediaType, Size: &size,
 		}}},
 	}, nil
+}
+
+// heldAs keeps a document for its caller, and returns its URI and how long it can be read.
+func (b *Bridge) heldAs(c *toolCall, mediaType string, data []byte, hold holdFunc) (uri string, until time.Time, failed *errmap.Error) {
+	id, until, verdict, err := hold(held.Document{
+		Tool: c.tool.Name, MediaType: mediaType, IsText: isTextDocument(mediaType, data), Data: data,
+	})
+	if err != nil {
+		return "", until, errmap.Wrap(errmap.InternalError, err)
+	}
+	switch verdict {
+	case share.Granted:
+	case share.Over:
+		return "", until, b.noRoom(len(data), "the caller's share of the results that are held (--max-held-bytes, --caller-share)")
+	case share.Full, share.OverTool:
+		return "", until, b.noRoom(len(data), "the room for results that are held (--max-held-bytes)")
+	}
+	token, err := b.opts.Sealer.Seal(heldBinding(c.req.Caller, b.opts.Held.TTL()), id[:])
+	if err != nil {
+		return "", until, errmap.Wrap(errmap.InternalError, err)
+	}
+	return held.URI + token, until, nil
+}
+
+// putFor keeps documents of a call that are complete.
+func (b *Bridge) putFor(c *toolCall) holdFunc {
+	return func(d held.Document) (held.ID, time.Time, share.Verdict, error) {
+		return b.opts.Held.Put(c.req.Caller, d)
+	}
 }
 
 // partOf is how much of a document its reader is advised to read at once.

@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/compact"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
@@ -183,6 +184,9 @@ type Request struct {
 	// the maximum number of tools, within the sidecar's own limit; zero lists all.
 	Cursor   *string
 	PageSize int
+
+	// Wanted is how much of the result of an OpCall the caller wants.
+	Wanted fit.Wanted
 
 	// Envelope is the message of the request, if its edge reads parts of it on
 	// demand; nil if everything has been read.

@@ -3,14 +3,19 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/truncate"
 )
 
 // Values of the status of a result (outrigger.v1.ToolResult).
@@ -23,8 +28,16 @@ const (
 	StatusFailure = "failure"
 )
 
-// result checks the answer and brings it into the caller's encoding.
+// result checks the answer, brings it into the caller's encoding, and leaves out what the caller does not want or has no room for.
 func (b *Bridge) result(ctx context.Context, c *toolCall) *errmap.Error {
+	if err := b.wholeResult(ctx, c); err != nil {
+		return err
+	}
+	return b.reduce(c)
+}
+
+// wholeResult checks the answer and brings it into the caller's encoding.
+func (b *Bridge) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
 	defer c.req.Span.Step(tracing.StepResult, c.req.Span.Now())
 	if c.resp.Outcome != nil {
 		return nil // the document that a stream brought
@@ -89,6 +102,102 @@ func (b *Bridge) resultJSON(ctx context.Context, c *toolCall) ([]byte, error) {
 		return nil, err
 	}
 	return catalog.CloseValue(dst), nil
+}
+
+// reduce reduces the result of a plain RPC: first to the fields that its caller chose, then to its budget.
+func (b *Bridge) reduce(c *toolCall) *errmap.Error {
+	r := &c.resp.Result
+	if c.resp.Outcome != nil || r.Encoding != EncodingJSON || !c.isJSON() {
+		return nil
+	}
+	c.explain(c.fitted)
+	if c.mask != nil {
+		chosen := c.mask.Append(b.buffers.Get(len(r.Bytes)), r.Bytes)
+		if keepsTo(c, chosen) {
+			chosen, r.Bytes = r.Bytes, chosen
+			chosen, r.pooled = poolable(chosen, r.pooled), true
+		} else {
+			c.explain(fit.AllFields)
+		}
+		b.buffers.Put(chosen)
+	}
+	if budget := b.budget(c); budget == 0 || len(r.Bytes) <= budget {
+		return nil
+	}
+	cut, about := b.cutToBudget(c, r.Bytes)
+	if about == nil {
+		c.explain(fit.TooLarge(len(r.Bytes), b.budget(c)))
+		return nil
+	}
+	result := &outriggerv1.ToolResult{Status: StatusPartial, Explanation: c.resp.Explanation}
+	if err := about.SetMeta(result); err != nil {
+		return errmap.Unwritable(err)
+	}
+	fit.SetData(result, cut, nil, about.Text(), about.Link(c.tool.Name))
+	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
+	c.resp.Release(&b.buffers)
+	c.resp.Result, c.resp.Explanation = Payload{}, result.GetExplanation()
+	return nil
+}
+
+// poolable is a buffer that may go back to the pool; nil for one that is not of it.
+func poolable(buffer []byte, pooled bool) []byte {
+	if pooled {
+		return buffer
+	}
+	return nil
+}
+
+// cutToBudget cuts data to the budget of a call, and holds the whole. It returns no reduction where the output schema of the tool does not let enough go.
+func (b *Bridge) cutToBudget(c *toolCall, whole []byte) ([]byte, *fit.Reduction) {
+	budget := b.budget(c)
+	cut, report, ok := truncate.Append(nil, whole, budget, resultView(c.tool))
+	if ok && c.tool.Streams() {
+		cut = catalog.MarkTruncated(cut)
+	}
+	if !ok || !keepsTo(c, cut) {
+		return nil, nil
+	}
+	b.reduced.Add(1)
+	about := &fit.Reduction{Size: len(whole), Budget: budget, Report: report}
+	if p := c.tool.Paging; p != nil {
+		about.PageSize, about.NextPage = p.Size, p.Next
+	}
+	b.holdWhole(c, about, bytes.Clone(whole))
+	return cut, about
+}
+
+// holdWhole holds the whole of what was cut for its caller, if there is room and somebody can read it.
+func (b *Bridge) holdWhole(c *toolCall, about *fit.Reduction, whole []byte) {
+	if cat := b.typesOf(c); b.opts.Held == nil || cat == nil || !b.Features(cat).Resources {
+		return
+	}
+	uri, until, failed := b.heldAs(c, about.MediaType(), whole, b.putFor(c))
+	if failed == nil { // else the part that is left is worth more than an error
+		about.URI, about.Until = uri, until
+	}
+}
+
+// keepsTo reports whether data keep to the output schema that a tool declares. A derived schema lets go what is left out.
+func keepsTo(c *toolCall, data []byte) bool { return checkResult(c.tool, data, false) == nil }
+
+// resultView is what the output schema of a tool says about its results.
+func resultView(t *catalog.Tool) schema.View { return schema.ViewOf(t.Output.Advertised()) }
+
+// explain adds to what people and models are told about the result.
+func (c *toolCall) explain(text string) {
+	c.resp.Explanation = strings.TrimSpace(c.resp.Explanation + " " + text)
+}
+
+// budget is the maximum size of the result of a call in bytes; zero for none.
+func (b *Bridge) budget(c *toolCall) int { return c.req.Wanted.Within(b.toolBudget(c.tool)) }
+
+// toolBudget is the budget of results of a tool for models; zero for none.
+func (b *Bridge) toolBudget(t *catalog.Tool) int {
+	if t.ResultBudget != nil {
+		return *t.ResultBudget
+	}
+	return b.opts.ResultBudget
 }
 
 // ToolOutcome returns the outcome of a successful OpCall as a message of the contract:

@@ -163,3 +163,20 @@ func (c *toolCall) reportRepairs() {
 		c.resp.Repaired = c.repairs
 	}
 }
+
+// wanted reads the mask of a call against the schema of its result, before anything runs.
+func (*Bridge) wanted(_ context.Context, c *toolCall) *errmap.Error {
+	w := &c.req.Wanted
+	if w.Fields == "" || !c.isJSON() {
+		return nil
+	}
+	switch {
+	case c.tool.IsDocument():
+		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
+	case c.tool.Compact != catalog.NotCompact, c.tool.Continues != catalog.NoContinuation:
+		return w.RefuseFields("the result of " + c.tool.Name + " is always whole")
+	}
+	var err *errmap.Error
+	c.mask, err = w.Mask(resultView(c.tool))
+	return err
+}

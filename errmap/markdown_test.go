@@ -19,7 +19,7 @@ Every failure has exactly one canonical code. Each edge translates the code into
   status is the one in column HTTP. Rows marked * always have exactly this message.
 - **MCP**: the HTTP status and code of a protocol error, or "isError". "isError" is a result with ` + "`isError: true`" + ` and HTTP 200. Its text
   says what to do, and its ` + "`_meta[\"dev.outrigger/error\"]`" + ` is the data object below. For requests other than ` + "`tools/call`" + `, an isError
-  row is the protocol error in brackets. "-": cannot occur there.
+  row is the protocol error in brackets. "-": cannot occur there. The message of a protocol error names up to five violations.
 - **Connect, gRPC, gRPC-Web**: the code in column Connect. The details are ` + "`google.rpc.ErrorInfo`" + ` (reason: the canonical code,
   domain: ` + "`outrigger.dev`" + `) and ` + "`outrigger.v1.ErrorDetail`" + `, and where they apply ` + "`google.rpc.BadRequest`" + `, ` + "`google.rpc.RetryInfo`" + ` and
   ` + "`outrigger.v1.MissingCapabilities`" + `.

@@ -4,6 +4,8 @@ package errmap
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -41,6 +43,7 @@ func (e *Error) MCP(era Era, about About) Reply {
 		reply.HTTPStatus = shown.AltHTTP
 	}
 	if reply.Form != ToolResult {
+		reply.Message = e.withViolations(reply.Message)
 		reply.Data = e.protocolData(era, about)
 		return reply
 	}
@@ -49,6 +52,40 @@ func (e *Error) MCP(era Era, about About) Reply {
 	reply.Text = e.ModelText(about)
 	reply.Data = e.Data(about)
 	return reply
+}
+
+// maxMessageViolations bounds the violations in the message of a protocol error, which is one line; data holds more.
+const maxMessageViolations = 5
+
+// withViolations is a message with the violations that it does not name itself: most clients show a model the message alone.
+func (e *Error) withViolations(message string) string {
+	if e.Code == InternalError {
+		return message
+	}
+	var b strings.Builder
+	b.WriteString(message)
+	mark, named := ": ", 0
+	if message != e.row().Message {
+		mark = "; "
+	}
+	for i, v := range e.Violations {
+		text := clip(v.Message, maxViolationBytes)
+		if strings.Contains(message, text) {
+			continue
+		}
+		if named == maxMessageViolations {
+			write(&b, "; and ", strconv.Itoa(len(e.Violations)-i), " more")
+			break
+		}
+		b.WriteString(mark)
+		if path := clip(v.Path, maxNameBytes); path != "" && !strings.Contains(text, path) {
+			write(&b, path, ": ")
+		}
+		b.WriteString(text)
+		mark = "; "
+		named++
+	}
+	return b.String()
 }
 
 // shown returns the column of an era.

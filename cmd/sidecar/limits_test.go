@@ -77,6 +77,7 @@ func limitRows() map[string]limitRow {
 		"max_stream_time":        {elsewhere: "internal/edge/connectapi TestAStreamHasItsTime"},
 		"max_inline_bytes":       {elsewhere: "cmd/sidecar TestDocumentsThatAreHeld"},
 		"max_held_bytes":         {refused: true, elsewhere: "bridge TestADownloadIsBounded"},
+		"result_budget":          {refused: true, elsewhere: "bridge TestAResultIsCutToItsBudget"},
 		"held_ttl":               {elsewhere: "bridge TestALinkIsBound"},
 		"max_watches":            {refused: true, elsewhere: "internal/watch TestStreamsAreBounded"},
 		"max_watch_bytes":        {refused: true, elsewhere: "internal/watch TestALargeValueIsNotKept"},

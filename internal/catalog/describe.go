@@ -61,6 +61,9 @@ func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module stri
 	t.TaskUnsaid = declared.GetTaskSupport() == ""
 	t.TaskAfter = declared.GetTaskAfter().AsDuration()
 	t.StreamTime = declared.GetStreamTime().AsDuration()
+	if declared != nil && declared.ResultBudget != nil {
+		t.ResultBudget = new(int(declared.GetResultBudget()))
+	}
 	t.Metadata = Metadata{
 		Module:       cmp.Or(shown.Clean(declared.GetModule()), module),
 		Destructive:  declared.GetDestructive(),

@@ -91,6 +91,9 @@ func (t *Tool) seal() error {
 	if t.StreamTime > 0 {
 		text = append(text, t.StreamTime.String()...)
 	}
+	if t.ResultBudget != nil {
+		text = fmt.Appendf(text, "budget %d", *t.ResultBudget)
+	}
 	if t.Watch != "" {
 		text = append(append(text, "watch "...), t.Watch...)
 	}

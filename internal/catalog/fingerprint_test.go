@@ -47,6 +47,7 @@ func TestTheDigestCoversWhatCallersSee(t *testing.T) {
 		reflect.TypeFor[[]Example]():           []Example{{Name: "x"}},
 		reflect.TypeFor[[]*outriggerv1.Icon](): []*outriggerv1.Icon{{Src: "x"}},
 		reflect.TypeFor[*bool]():               new(false),
+		reflect.TypeFor[*int]():                new(1),
 	}
 	var each func(path []int, of reflect.Type, name string)
 	each = func(path []int, of reflect.Type, name string) {

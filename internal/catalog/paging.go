@@ -17,10 +17,12 @@ type Paging struct {
 	// Token is the name of the field of the request, in JSON, that says which page is wanted; Next that of the response with
 	// the token of the page after it.
 	Token, Next string
+	// Size is the name of the field of the request, in JSON, that says how many items a page may have; empty if there is none.
+	Size string
 	// All: a call fetches all pages.
 	All bool
 
-	token, next, items protowire.Number
+	token, next, items, size protowire.Number
 }
 
 // pagingOf recognises a method that lists in pages by the fields page_token and next_page_token, and one repeated field of the
@@ -35,7 +37,24 @@ func pagingOf(t *Tool, declared *outriggerv1.ToolOptions) *Paging {
 	if token == nil || next == nil || items == nil {
 		return nil
 	}
-	return &Paging{Token: token.JSONName(), Next: next.JSONName(), All: declared.GetAllPages(), token: token.Number(), next: next.Number(), items: items.Number()}
+	p := &Paging{Token: token.JSONName(), Next: next.JSONName(), All: declared.GetAllPages(), token: token.Number(), next: next.Number(), items: items.Number()}
+	if size := sizeField(md.Input()); size != nil {
+		p.Size, p.size = size.JSONName(), size.Number()
+	}
+	return p
+}
+
+// sizeField is the field page_size of a request; nil where there is none that a number can be put into.
+func sizeField(md protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
+	fd := md.Fields().ByName("page_size")
+	if fd == nil || fd.IsList() {
+		return nil
+	}
+	switch fd.Kind() { //nolint:exhaustive // those whose wire form is a plain varint
+	case protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.Uint32Kind, protoreflect.Uint64Kind:
+		return fd
+	}
+	return nil
 }
 
 // textField is a singular string field of a message; nil where there is none of the name.
@@ -114,6 +133,19 @@ func (p *Paging) AppendNext(dst []byte, token string) []byte {
 func (p *Paging) Request(request []byte, token string) []byte {
 	out := protowire.AppendTag(append(make([]byte, 0, len(request)+len(token)+2*protowire.SizeTag(p.token)), request...), p.token, protowire.BytesType)
 	return protowire.AppendString(out, token)
+}
+
+// HasSize reports whether a request says how many items a page may have.
+func (p *Paging) HasSize(request []byte) bool {
+	found := false
+	p.each(request, func(number protowire.Number, _ protowire.Type, _, _ []byte) { found = found || number == p.size })
+	return found
+}
+
+// WithSize returns the request for a page of at most n items. The method must have a Size.
+func (p *Paging) WithSize(request []byte, n int) []byte {
+	out := append(make([]byte, 0, len(request)+protowire.SizeTag(p.size)+protowire.SizeVarint(uint64(n))), request...)
+	return protowire.AppendVarint(protowire.AppendTag(out, p.size, protowire.VarintType), uint64(n))
 }
 
 // each calls fn with the fields of a message, as far as they can be read. field is all of it, value what follows the tag.

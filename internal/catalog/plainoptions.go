@@ -19,7 +19,7 @@ const maxPlainVersionNumbers = 3
 // it plainly. False says nothing: the rules have to be asked, which takes fifty times as long. A property test holds it
 // to that.
 func arePlain(o *outriggerv1.ToolOptions) bool {
-	if len(o.ProtoReflect().GetUnknown()) > 0 || o.GetDescription() != "" || o.TaskAfter != nil || o.StreamTime != nil || len(o.GetTags()) > 0 ||
+	if len(o.ProtoReflect().GetUnknown()) > 0 || o.GetDescription() != "" || o.TaskAfter != nil || o.StreamTime != nil || o.ResultBudget != nil || len(o.GetTags()) > 0 ||
 		len(o.GetIcons()) > 0 || len(o.GetErrors()) > 0 || len(o.GetScopes()) > 0 || o.GetStreamHeader() != "" || o.GetReadOnly() && o.GetDestructive() {
 		return false
 	}

@@ -56,6 +56,14 @@ func (i *Items) Close(truncated bool) []byte {
 	return append(i.text, wholeTail...)
 }
 
+// MarkTruncated says in the JSON that Items makes that there were more of them. It may change the bytes.
+func MarkTruncated(items []byte) []byte {
+	if head, ok := bytes.CutSuffix(items, []byte(wholeTail)); ok {
+		return append(head, truncatedTail...)
+	}
+	return items
+}
+
 // streamHeader is the field that the option stream_header names: a member of a oneof of the request of a method that takes a
 // stream. It is nil for no name.
 func streamHeader(md protoreflect.MethodDescriptor, name string) (protoreflect.FieldDescriptor, error) {

@@ -111,6 +111,9 @@ type Tool struct {
 	Compact Compact
 	// StreamTime is how long a call of a streaming RPC collects messages; 0 means the default, which follows the deadline.
 	StreamTime time.Duration
+	// ResultBudget is the size of a result for a model above which it is cut, in bytes; 0 cuts none. Nil means the sidecar's
+	// setting.
+	ResultBudget *int
 	// Watch is the URI template of the resource that has the newest message of the stream; empty if there is none.
 	Watch string
 

@@ -223,6 +223,8 @@ func bindings() []binding {
 			help: "maximum size of a document (google.api.HttpBody, stream of bytes) in a result; a larger one is held, and the result links to it"},
 		{flag: "max-held-bytes", path: "limits.max_held_bytes", kinds: longLived, group: groupLimits, value: "SIZE",
 			help: "maximum bytes of all documents that are held for their callers"},
+		{flag: "result-budget", path: "limits.result_budget", kinds: longLived, group: groupLimits, value: "SIZE",
+			help: "size of a result for a model above which it is cut at whole elements, and linked; 0 cuts none. Example: 100000"},
 		{flag: "held-ttl", path: "limits.held_ttl", kinds: longLived, group: groupLimits, value: "DURATION",
 			help: "how long a document is held"},
 		{flag: "max-watches", path: "limits.max_watches", kinds: longLived, group: groupLimits, value: "N",

@@ -161,6 +161,7 @@ func defaultLimits() *configv1.Limits {
 		MaxInlineBytes:       new(int64(defaults.MaxInlineBytes)),
 		MaxHeldBytes:         new(int64(defaults.MaxHeldBytes)),
 		HeldTtl:              durationpb.New(defaults.HeldTTL),
+		ResultBudget:         new(int64(defaults.ResultBudget)),
 		MaxWatches:           new(int32(defaults.MaxWatches)),
 		MaxWatchBytes:        new(int64(defaults.MaxWatchBytes)),
 		MaxInputItems:        new(int32(defaults.MaxInputItems)),

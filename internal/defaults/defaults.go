@@ -114,6 +114,8 @@ const (
 	MaxInlineBytes = 256 << 10
 	// MaxHeldBytes is eight results of the maximum size.
 	MaxHeldBytes = 8 * MaxResultBytes
+	// ResultBudget cuts nothing: no result is cut without its operator asking for it.
+	ResultBudget = 0
 	// HeldTTL is enough for an agent to go back to a document during one conversation.
 	HeldTTL = 10 * time.Minute
 	// MaxWatches leaves a backend's connections most of their streams: common peers allow one or two hundred each.

@@ -10,6 +10,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/compact"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
@@ -68,7 +69,10 @@ func readCanonicalCall(call *exchange) *errmap.Error {
 		return err
 	}
 	var err *errmap.Error
-	call.req.Arguments, err = call.argumentsParam()
+	if call.req.Arguments, err = call.argumentsParam(); err != nil {
+		return err
+	}
+	call.req.Wanted, err = fit.Read(call.in.meta(), metaPlace)
 	return err
 }
 

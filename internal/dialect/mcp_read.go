@@ -10,6 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/compact"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
@@ -36,8 +37,16 @@ func readMCPCall(call *exchange) *errmap.Error {
 	if call.req.Arguments, err = call.argumentsParam(); err != nil {
 		return err
 	}
-	return call.noteRest()
+	if err = call.noteRest(); err != nil {
+		return err
+	}
+	call.req.Wanted, err = fit.Read(call.meta, metaPlace)
+	call.req.Wanted.ForModel = true
+	return err
 }
+
+// metaPlace is where the _meta of a request stands.
+const metaPlace = "/params/_meta"
 
 // noteRest notes the members of params that are read on first need.
 func (call *exchange) noteRest() *errmap.Error {

@@ -338,7 +338,7 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		names := Names(fd)
 		place := d.pointerTo(at, "properties", names[0])
 		properties.set(names[0], d.property(f, place, depth+1))
-		if f.must || d.dir == Output && isAlwaysWritten(fd) {
+		if d.requires(f) {
 			if !d.all || len(names) == 1 {
 				required = append(required, names[0])
 			} else {
@@ -389,6 +389,15 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 // never is the schema that nothing satisfies, in the form of an object: tools that port schemas to model APIs do not take
 // the bare false outside of additionalProperties.
 func never() *object { return newObject("not", &object{}) }
+
+// requires reports whether the member of a field has to be there. The advertised schema of an output requires none: a caller
+// may ask for a part of the fields, and what exceeds a budget is left out (docs/results.md).
+func (d *deriver) requires(f field) bool {
+	if d.dir == Output {
+		return !d.shown && (f.must || isAlwaysWritten(f.fd))
+	}
+	return f.must
+}
 
 // isAlwaysWritten holds for the fields that the transcoder writes even where they hold their default.
 func isAlwaysWritten(fd protoreflect.FieldDescriptor) bool {

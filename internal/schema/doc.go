@@ -96,7 +96,8 @@
 //   - An integer may come in a string. minimum and maximum apply only to JSON numbers, so the range is also in the
 //     pattern. The part omitted here accepts the other spellings of a JSON number, such as 1e2.
 //
-// In the output schema both fields are required: the transcoder always writes a field that has no presence.
+// In the canonical output schema both fields are required: the transcoder always writes a field that has no presence. The
+// advertised one requires no field, because a caller may ask for some of them and a budget may leave some out.
 //
 // A document with "orderId", "order_id", "quantity": 101 and "quantiy": 3 then gets three violations, sorted by path:
 //

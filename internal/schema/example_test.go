@@ -68,7 +68,7 @@ func Example() {
 	// Output:
 	// advertised: {"type":"object","properties":{"orderId":{"type":"string"},"quantity":{"type":"integer","minimum":1,"maximum":100}},"required":["quantity"],"additionalProperties":false}
 	// canonical: {"type":"object","properties":{"orderId":{"type":["string","null"]},"order_id":{"$ref":"#/properties/orderId"},"quantity":{"type":["integer","string"],"minimum":1,"maximum":100,"pattern":"^(([1-9][0-9]{0,1}|100)|-0|-?(0|[1-9][0-9]*)(\\.[0-9]+([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+))$","format":"int32","description":"From 1 to 100."}},"required":["quantity"],"additionalProperties":false,"dependentSchemas":{"orderId":{"properties":{"order_id":{"description":"wanted one name of the field, found \"order_id\" beside \"orderId\"","not":{}}}}}}
-	// output: {"type":"object","properties":{"orderId":{"type":"string"},"quantity":{"type":"integer","minimum":1,"maximum":100}},"required":["orderId","quantity"],"additionalProperties":false}
+	// output: {"type":"object","properties":{"orderId":{"type":"string"},"quantity":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false}
 }
 
 // A validator reports everything that is wrong with a document, sorted by place.

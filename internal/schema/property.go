@@ -110,8 +110,21 @@ func (d *deriver) array(f field, at string, depth int, nullable bool) *object {
 	doc := newObject("type", typeOrNull("array", nullable))
 	items := d.single(f.fd, value{rules: elementRules(rules.GetItems())}, d.pointerTo(at, "items"), depth)
 	doc.set("items", items)
-	d.finish(doc, listLimits(f), newObject("maxItems", 0), f.rules)
+	d.finishMany(doc, listLimits(f), newObject("maxItems", 0), "minItems", f.rules)
 	return doc
+}
+
+// finishMany is finish for a list or a map. The advertised schema of an output has no least number: elements that exceed a
+// budget are left out (docs/results.md).
+func (d *deriver) finishMany(doc, limits, zero *object, least string, rules *validate.FieldRules) {
+	if d.dir == Input || !d.shown {
+		d.finish(doc, limits, zero, rules)
+		return
+	}
+	limits.remove(least)
+	for _, m := range limits.members {
+		doc.set(m.name, m.value)
+	}
 }
 
 // listLimits is what rules say of a list as a whole.
@@ -140,7 +153,7 @@ func (d *deriver) mapping(f field, at string, depth int, nullable bool) *object 
 	}
 	values := d.single(f.fd.MapValue(), value{rules: elementRules(rules.GetValues())}, d.pointerTo(at, "additionalProperties"), depth)
 	doc.set("additionalProperties", values)
-	d.finish(doc, mapLimits(f), newObject("maxProperties", 0), f.rules)
+	d.finishMany(doc, mapLimits(f), newObject("maxProperties", 0), "minProperties", f.rules)
 	return doc
 }
 

@@ -73,6 +73,7 @@ func (a *App) limitMetrics() []metrics.Limit {
 			Name: "max_held_bytes", Most: just(float64(limits.GetMaxHeldBytes())),
 			Used: func() float64 { return float64(a.held.Stats().Bytes) }, Refused: func() uint64 { return a.held.Stats().Refused },
 		},
+		{Name: "result_budget", Most: just(float64(limits.GetResultBudget())), Refused: a.bridge.Reduced},
 		{Name: "held_ttl", Most: justTime(limits.GetHeldTtl())},
 		{
 			Name: "max_watches", Most: just(float64(limits.GetMaxWatches())),

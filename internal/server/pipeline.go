@@ -179,7 +179,8 @@ func (a *App) openPipeline() error {
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
 		Limiter: a.limiter, Shared: a.rates.check(), Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
-		Metadata: rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
+		ResultBudget: int(limits.GetResultBudget()),
+		Metadata:     rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
 		Log: a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
 	})
 	a.rpc = dialect.New(a.bridge, dialect.Options{

@@ -135,7 +135,10 @@ type ToolOptions struct {
 	// For a server-streaming RPC whose messages are states of one thing: the newest message is also a resource,
 	// `outrigger://watches/<tool>`, which can be read and subscribed to. Scalar fields of the request are query parameters of
 	// its URI. Absent: no resource.
-	Watch         *bool `protobuf:"varint,27,opt,name=watch,proto3,oneof" json:"watch,omitempty"`
+	Watch *bool `protobuf:"varint,27,opt,name=watch,proto3,oneof" json:"watch,omitempty"`
+	// Size of a result for a model above which it is cut at whole elements, in bytes of JSON. 0 cuts none. Absent: the sidecar's
+	// setting, `limits.result_budget`.
+	ResultBudget  *int64 `protobuf:"varint,28,opt,name=result_budget,proto3,oneof" json:"result_budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +339,13 @@ func (x *ToolOptions) GetWatch() bool {
 		return *x.Watch
 	}
 	return false
+}
+
+func (x *ToolOptions) GetResultBudget() int64 {
+	if x != nil && x.ResultBudget != nil {
+		return *x.ResultBudget
+	}
+	return 0
 }
 
 // ResourceOptions turn a reading method into a source of resources. The method stays a tool unless it is hidden.
@@ -539,7 +549,7 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\n" +
 	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"&\n" +
 	"\fFieldOptions\x12\x16\n" +
-	"\x06secret\x18\x01 \x01(\bR\x06secret\"\xb0\f\n" +
+	"\x06secret\x18\x01 \x01(\bR\x06secret\"\xfb\f\n" +
 	"\vToolOptions\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%\xd8\x01\x01r (\x80\x012\x1b^[a-z0-9_]+(\\.[a-z0-9_]+)+$R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
@@ -571,7 +581,8 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\x06scopes\x18\x17 \x03(\tB!\xbaH\x1e\x92\x01\x1b\x10\x10\x18\x01\"\x15r\x13(\x80\x012\x0e^[!#-\\[\\]-~]+$R\x06scopes\x12K\n" +
 	"\rstream_header\x18\x18 \x01(\tB%\xbaH\"\xd8\x01\x01r\x1d(\x80\x022\x18^[A-Za-z_][A-Za-z0-9_]*$R\rstream_header\x12!\n" +
 	"\tall_pages\x18\x1a \x01(\bH\x05R\tall_pages\x88\x01\x01\x12\x19\n" +
-	"\x05watch\x18\x1b \x01(\bH\x06R\x05watch\x88\x01\x01:|\xbaHy\x1aw\n" +
+	"\x05watch\x18\x1b \x01(\bH\x06R\x05watch\x88\x01\x01\x127\n" +
+	"\rresult_budget\x18\x1c \x01(\x03B\f\xbaH\t\"\a\x18\x80\x80\x80@(\x00H\aR\rresult_budget\x88\x01\x01:|\xbaHy\x1aw\n" +
 	"\"tool_options.read_only_destructive\x12*a tool cannot be read-only and destructive\x1a%!(this.read_only && this.destructive)B\t\n" +
 	"\a_hiddenB\x0e\n" +
 	"\f_destructiveB\f\n" +
@@ -581,7 +592,8 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\v_open_worldB\f\n" +
 	"\n" +
 	"_all_pagesB\b\n" +
-	"\x06_watch\"\xea\x03\n" +
+	"\x06_watchB\x10\n" +
+	"\x0e_result_budget\"\xea\x03\n" +
 	"\x0fResourceOptions\x12M\n" +
 	"\furi_template\x18\x01 \x01(\tB)\xbaH&r$(\x80@2\x1f^[A-Za-z][A-Za-z0-9+.-]*:[^ ]*$R\furi_template\x12\x1c\n" +
 	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04name\x12\x1e\n" +

@@ -14,6 +14,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -81,6 +82,10 @@ func (s *Service) call(ctx context.Context, r *rpc, msg *outriggerv1.ToolCall) (
 	if failed := s.checkCall(msg); failed != nil {
 		return nil, failed
 	}
+	wanted, failed := fit.Read(meta, "/meta")
+	if failed != nil {
+		return nil, failed
+	}
 	return &bridge.Request{
 		Op:             bridge.OpCall,
 		Origin:         s.bridge.Flights().NewOrigin(),
@@ -96,6 +101,7 @@ func (s *Service) call(ctx context.Context, r *rpc, msg *outriggerv1.ToolCall) (
 		Route:          r.procedure,
 		Context:        msg.GetContext(),
 		Meta:           meta,
+		Wanted:         wanted,
 		InputResponses: msg.GetInputResponses(),
 		RequestState:   msg.GetRequestState(),
 	}, nil

@@ -63,6 +63,10 @@ type Limits struct {
 	// it, is RESOURCE_EXHAUSTED; a stream is truncated. Default: 67108864 (64 MiB). Range: 1048576 (1 MiB) to 1099511627776
 	// (1 TiB). Flag: `--max-held-bytes`.
 	MaxHeldBytes *int64 `protobuf:"varint,81,opt,name=max_held_bytes,proto3,oneof" json:"max_held_bytes,omitempty"`
+	// Size of a tool's result for a model above which it is cut at whole elements, in bytes of JSON. The result then says what was
+	// left out, and links to the whole, which is held (docs/results.md). It applies to callers of MCP. A tool's `result_budget`
+	// takes precedence. 0 cuts none. Default: 0. Range: 0 to 134217728. Flag: `--result-budget`.
+	ResultBudget *int64 `protobuf:"varint,85,opt,name=result_budget,proto3,oneof" json:"result_budget,omitempty"`
 	// How long a document is held. Default: 600s. Range: 1 s to 1 day. Flag: `--held-ttl`.
 	HeldTtl *durationpb.Duration `protobuf:"bytes,82,opt,name=held_ttl,proto3" json:"held_ttl,omitempty"`
 	// Maximum streams of the backend that run for watches. A read or a subscription that needs one more is UNAVAILABLE.
@@ -297,6 +301,13 @@ func (x *Limits) GetMaxInlineBytes() int64 {
 func (x *Limits) GetMaxHeldBytes() int64 {
 	if x != nil && x.MaxHeldBytes != nil {
 		return *x.MaxHeldBytes
+	}
+	return 0
+}
+
+func (x *Limits) GetResultBudget() int64 {
+	if x != nil && x.ResultBudget != nil {
+		return *x.ResultBudget
 	}
 	return 0
 }
@@ -787,7 +798,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xce!\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x99\"\n" +
 	"\x06Limits\x12@\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
@@ -808,32 +819,33 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	" \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\bR\x10max_result_items\x88\x01\x01\x12=\n" +
 	"\x10max_inline_bytes\x18P \x01(\x03B\f\xbaH\t\"\a\x18\x80\x80\x80@(\x01H\tR\x10max_inline_bytes\x88\x01\x01\x12=\n" +
 	"\x0emax_held_bytes\x18Q \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\n" +
-	"R\x0emax_held_bytes\x88\x01\x01\x12G\n" +
+	"R\x0emax_held_bytes\x88\x01\x01\x127\n" +
+	"\rresult_budget\x18U \x01(\x03B\f\xbaH\t\"\a\x18\x80\x80\x80@(\x00H\vR\rresult_budget\x88\x01\x01\x12G\n" +
 	"\bheld_ttl\x18R \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xa3\x052\x02\b\x01R\bheld_ttl\x122\n" +
-	"\vmax_watches\x18S \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\vR\vmax_watches\x88\x01\x01\x12<\n" +
+	"\vmax_watches\x18S \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\fR\vmax_watches\x88\x01\x01\x12<\n" +
 	"\x0fmax_watch_bytes\x18T \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80@(\x80\bH\fR\x0fmax_watch_bytes\x88\x01\x01\x12:\n" +
-	"\x0fmax_input_items\x18J \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\rR\x0fmax_input_items\x88\x01\x01\x122\n" +
-	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x0eR\vmax_streams\x88\x01\x01\x12^\n" +
+	"\"\b\x18\x80\x80\x80@(\x80\bH\rR\x0fmax_watch_bytes\x88\x01\x01\x12:\n" +
+	"\x0fmax_input_items\x18J \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x0eR\x0fmax_input_items\x88\x01\x01\x122\n" +
+	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x0fR\vmax_streams\x88\x01\x01\x12^\n" +
 	"\x13stream_idle_timeout\x18L \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x13stream_idle_timeout\x12V\n" +
 	"\x0fmax_stream_time\x18M \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\xe7\x84\x0f2\x02\b\x01R\x0fmax_stream_time\x124\n" +
-	"\fmax_sessions\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x0fR\fmax_sessions\x88\x01\x01\x12_\n" +
+	"\fmax_sessions\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x10R\fmax_sessions\x88\x01\x01\x12_\n" +
 	"\x14session_idle_timeout\x18\r \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\x14session_idle_timeout\x12.\n" +
-	"\tmax_tasks\x18\x0e \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x10R\tmax_tasks\x88\x01\x01\x12G\n" +
+	"\tmax_tasks\x18\x0e \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x11R\tmax_tasks\x88\x01\x01\x12G\n" +
 	"\btask_ttl\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\btask_ttl\x12H\n" +
-	"\x16max_subscriber_backlog\x18\x10 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\x11R\x16max_subscriber_backlog\x88\x01\x01\x12_\n" +
+	"\x16max_subscriber_backlog\x18\x10 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\x12R\x16max_subscriber_backlog\x88\x01\x01\x12_\n" +
 	"\x13read_header_timeout\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xac\x022\x05\x10\x80\xc2\xd7/R\x13read_header_timeout\x12[\n" +
 	"\x11read_body_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\x11read_body_timeout\x12O\n" +
 	"\fidle_timeout\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xa3\x052\x02\b\x01R\fidle_timeout\x12=\n" +
-	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\x12R\x10max_header_bytes\x88\x01\x01\x12S\n" +
+	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\x13R\x10max_header_bytes\x88\x01\x01\x12S\n" +
 	"\rwrite_timeout\x18( \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\rwrite_timeout\x12E\n" +
-	"\x12max_buffered_bytes\x18) \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x13R\x12max_buffered_bytes\x88\x01\x01\x12B\n" +
-	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x14R\x14caller_share_percent\x88\x01\x01\x12>\n" +
-	"\x12tool_share_percent\x18B \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x15R\x12tool_share_percent\x88\x01\x01\x12L\n" +
+	"\x12max_buffered_bytes\x18) \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x14R\x12max_buffered_bytes\x88\x01\x01\x12B\n" +
+	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x15R\x14caller_share_percent\x88\x01\x01\x12>\n" +
+	"\x12tool_share_percent\x18B \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x16R\x12tool_share_percent\x88\x01\x01\x12L\n" +
 	"\ftool_classes\x18H \x03(\v2\x1e.outrigger.config.v1.ToolClassB\b\xbaH\x05\x92\x01\x02\x10@R\ftool_classes\x12R\n" +
 	"\x0ecaller_classes\x18I \x03(\v2 .outrigger.config.v1.CallerClassB\b\xbaH\x05\x92\x01\x02\x10@R\x0ecaller_classes\x12\\\n" +
 	"\x13keep_alive_interval\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x01R\x13keep_alive_interval\x12L\n" +
@@ -844,20 +856,20 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateR\vcaller_rate\x127\n" +
 	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateR\ttool_rate\x12;\n" +
 	"\x10max_page_entries\x18\x1a \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x16R\x10max_page_entries\x88\x01\x01\x12B\n" +
-	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x17R\x10max_memory_bytes\x88\x01\x01\x12H\n" +
-	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x18R\x16max_pipelined_requests\x88\x01\x01\x12J\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x17R\x10max_page_entries\x88\x01\x01\x12B\n" +
+	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x18R\x10max_memory_bytes\x88\x01\x01\x12H\n" +
+	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x19R\x16max_pipelined_requests\x88\x01\x01\x12J\n" +
 	"\x15max_stdio_queue_bytes\x185 \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x19R\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x1aR\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
 	"\x11max_learned_types\x18= \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x1aR\x11max_learned_types\x88\x01\x01\x12.\n" +
-	"\tmax_tools\x18F \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x1bR\tmax_tools\x88\x01\x01\x12H\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x1bR\x11max_learned_types\x88\x01\x01\x12.\n" +
+	"\tmax_tools\x18F \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x1cR\tmax_tools\x88\x01\x01\x12H\n" +
 	"\x14max_descriptor_bytes\x18G \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x1cR\x14max_descriptor_bytes\x88\x01\x01\x12:\n" +
-	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x1dR\x0fmax_connections\x88\x01\x01\x12L\n" +
-	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x1eR\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x1dR\x14max_descriptor_bytes\x88\x01\x01\x12:\n" +
+	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x1eR\x0fmax_connections\x88\x01\x01\x12L\n" +
+	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x1fR\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
 	"\x17max_connection_requests\x18\" \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H\x1fR\x17max_connection_requests\x88\x01\x01\x12[\n" +
+	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H R\x17max_connection_requests\x88\x01\x01\x12[\n" +
 	"\x12max_connection_age\x18# \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01R\x12max_connection_age\x12_\n" +
 	"\x14max_connection_grace\x18$ \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
@@ -872,7 +884,8 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x11_max_result_bytesB\x13\n" +
 	"\x11_max_result_itemsB\x13\n" +
 	"\x11_max_inline_bytesB\x11\n" +
-	"\x0f_max_held_bytesB\x0e\n" +
+	"\x0f_max_held_bytesB\x10\n" +
+	"\x0e_result_budgetB\x0e\n" +
 	"\f_max_watchesB\x12\n" +
 	"\x10_max_watch_bytesB\x12\n" +
 	"\x10_max_input_itemsB\x0e\n" +

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fieldmask_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/fieldmask"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
+
+// shop is an output schema with a list, a map, a recursive message, an Any and a free form.
+const shop = `{"type":"object","properties":{
+	"items":{"type":"array","items":{"$ref":"#/$defs/Item"}},
+	"byKey":{"type":"object","additionalProperties":{"$ref":"#/$defs/Item"}},
+	"nextPageToken":{"type":"string"},
+	"any":{"type":"object","properties":{"@type":{"type":"string"}}},
+	"free":{"type":"object"},
+	"none":{"type":"object","properties":{},"additionalProperties":false}
+},"additionalProperties":false,"$defs":{"Item":{"type":"object","properties":{
+	"id":{"type":"string"},"displayName":{"type":"string"},"parent":{"$ref":"#/$defs/Item"},"tags":{"type":"array","items":{"type":"string"}}
+},"additionalProperties":false}}}`
+
+const stock = `{"items":[{"id":"1","displayName":"one","parent":{"id":"0","displayName":"zero"},"tags":["a"]},{"id":"2","tags":[]}],` +
+	`"byKey":{"a.b":{"id":"3","displayName":"three"},"c":{"id":"4"}},"nextPageToken":"t","any":{"@type":"x","id":9007199254740993,"b":1},"free":{"k":{"l":[{"m":1,"n":2}]},"o":null}}`
+
+func TestAppend(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ mask, want string }{
+		{"", stock},
+		{"*", stock},
+		{"nextPageToken", `{"nextPageToken":"t"}`},
+		{"next_page_token", `{"nextPageToken":"t"}`},
+		{"items.id", `{"items":[{"id":"1"},{"id":"2"}]}`},
+		{"items.*.id", `{"items":[{"id":"1"},{"id":"2"}]}`},
+		{"items.id,items", `{"items":[{"id":"1","displayName":"one","parent":{"id":"0","displayName":"zero"},"tags":["a"]},{"id":"2","tags":[]}]}`},
+		{"items,items.id", `{"items":[{"id":"1","displayName":"one","parent":{"id":"0","displayName":"zero"},"tags":["a"]},{"id":"2","tags":[]}]}`},
+		{"items.parent.display_name", `{"items":[{"parent":{"displayName":"zero"}},{}]}`},
+		{"items.parent.parent.parent", `{"items":[{"parent":{}},{}]}`},
+		{"by_key.*.id", `{"byKey":{"a.b":{"id":"3"},"c":{"id":"4"}}}`},
+		{"byKey.`a.b`.displayName, byKey.c", `{"byKey":{"a.b":{"displayName":"three"},"c":{"id":"4"}}}`},
+		{"any.id", `{"any":{"@type":"x","id":9007199254740993}}`},
+		{"free.k.l.m", `{"free":{"k":{"l":[{"m":1}]}}}`},
+		{"free.*.l", `{"free":{"k":{"l":[{"m":1,"n":2}]},"o":null}}`},
+	} {
+		mask, faults := fieldmask.New(tc.mask, schema.ViewOf([]byte(shop)))
+		if len(faults) > 0 {
+			t.Errorf("%s: %v", tc.mask, faults)
+			continue
+		}
+		if got := string(mask.Append(nil, []byte(stock))); got != tc.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", tc.mask, got, tc.want)
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ mask, says string }{
+		{"itms", `did you mean "items"?`},
+		{"items.idd", `did you mean "items.id"?`},
+		{"items.id.x", `"items.id" has no fields`},
+		{"zzzzzzzzzz", "there are items, byKey, nextPageToken, any, free, none"},
+		{"none.x", `has no field "none.x"`},
+		{"items.tags.x", `"items.tags" has no fields`},
+		{"any.*", ""},
+		{"items.parent.*", ""},
+		{"*.id", "is not a map"},
+		{"items.*.*.id", "is not a map"},
+		{"items,", "is empty"},
+		{",items", "is empty"},
+		{"items..id", "is empty"},
+		{"items.", "is empty"},
+		{".", "is empty"},
+		{"byKey.`a", "not closed"},
+		{"byKey.`a`b", "followed by"},
+		{"items`a`", "followed by"},
+		{strings.Repeat("a", fieldmask.MaxBytes+1), "bytes; at most"},
+		{strings.Repeat("items,", fieldmask.MaxPaths) + "items", "more than 256 paths"},
+		{strings.Repeat("free.", fieldmask.MaxDepth) + "x", "more than 32 names"},
+	} {
+		_, faults := fieldmask.New(tc.mask, schema.ViewOf([]byte(shop)))
+		got := strings.Join(faults, "\n")
+		if (got == "") != (tc.says == "") || !strings.Contains(got, tc.says) {
+			t.Errorf("%.80s: got %q, want %q", tc.mask, got, tc.says)
+		}
+	}
+	if _, faults := fieldmask.New("itms,items,idd", schema.ViewOf([]byte(shop))); len(faults) != 2 {
+		t.Errorf("got %q, want all faults", faults)
+	}
+}
+
+// What a schema requires stays, and so does an object whose rules depend on its members.
+func TestRequiredMembersStay(t *testing.T) {
+	t.Parallel()
+	const declared = `{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object","properties":{"id":{},"a":{},"b":{}},"required":["id"]}},
+		"count":{"type":"integer"},"one":{"type":"object","properties":{"a":{},"b":{}},"oneOf":[{"required":["a"]},{"required":["b"]}]}},"required":["rows","count"]}`
+	const document = `{"rows":[{"id":1,"a":2,"b":3}],"count":1,"one":{"a":1},"more":true}`
+	for _, tc := range []struct{ mask, want string }{
+		{"count", `{"rows":[{"id":1,"a":2,"b":3}],"count":1}`},
+		{"rows.a", `{"rows":[{"id":1,"a":2}],"count":1}`},
+		{"rows.id,more", `{"rows":[{"id":1}],"count":1,"more":true}`},
+		{"one.b", `{"rows":[{"id":1,"a":2,"b":3}],"count":1,"one":{"a":1}}`},
+	} {
+		mask, faults := fieldmask.New(tc.mask, schema.ViewOf([]byte(declared)))
+		if got := string(mask.Append(nil, []byte(document))); len(faults) > 0 || got != tc.want {
+			t.Errorf("%s: %v\ngot  %s\nwant %s", tc.mask, faults, got, tc.want)
+		}
+	}
+	// Without a schema every name is one.
+	mask, faults := fieldmask.New("rows.a,x.y", schema.View{})
+	if got := string(mask.Append(nil, []byte(document))); len(faults) > 0 || got != `{"rows":[{"a":2}]}` {
+		t.Errorf("%v, %s", faults, got)
+	}
+}
+
+func FuzzNew(f *testing.F) {
+	for _, text := range []string{"items.id,nextPageToken", "by_key.`a.b`.id", "*", "free.*.x", "items.*", " a , b ", "`", "a.`", "items.tags.x"} {
+		f.Add(text, stock)
+	}
+	f.Fuzz(func(t *testing.T, text, document string) {
+		raw := []byte(document)
+		if jsontext.Check(raw, 64) != nil {
+			raw = []byte(stock)
+		}
+		for _, of := range []schema.View{schema.ViewOf([]byte(shop)), {}, schema.ViewOf(raw)} {
+			mask, faults := fieldmask.New(text, of)
+			if len(faults) > 0 {
+				if mask != nil {
+					t.Fatalf("%q: a mask beside %q", text, faults)
+				}
+				continue
+			}
+			got := mask.Append(nil, raw)
+			if !json.Valid(got) || len(got) > len(raw) && jsontext.IsCompact(raw) && bytes.IndexByte(raw, '\\') < 0 {
+				t.Fatalf("%q of %s: %s", text, raw, got)
+			}
+			if again := mask.Append(nil, got); !bytes.Equal(again, got) {
+				t.Fatalf("%q of %s: %s, and again: %s", text, raw, got, again)
+			}
+		}
+	})
+}

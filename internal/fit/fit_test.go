@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fit_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/truncate"
+)
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		meta, fields string
+		budget       int
+		says         string
+	}{
+		{"", "", 0, ""},
+		{`{"other":1}`, "", 0, ""},
+		{`{"dev.outrigger/fields":"a,b","dev.outrigger/result-budget":1000}`, "a,b", 1000, ""},
+		{`{"dev.outrigger/fields":7}`, "", 0, "want a string"},
+		{`{"dev.outrigger/fields":null}`, "", 0, "want a string"},
+		{`{"dev.outrigger/result-budget":255}`, "", 0, "from 256 to 134217728"},
+		{`{"dev.outrigger/result-budget":1e99}`, "", 0, "from 256 to 134217728"},
+		{`{"dev.outrigger/result-budget":134217729}`, "", 0, "from 256 to 134217728"},
+	} {
+		got, err := fit.Read([]byte(tc.meta), "/params/_meta")
+		switch {
+		case tc.says != "":
+			if err == nil || err.Code != errmap.InvalidParams || !strings.Contains(err.Violations[0].Message, tc.says) || !strings.HasPrefix(err.Violations[0].Path, "/params/_meta/dev.outrigger~1") {
+				t.Errorf("%s: got %v", tc.meta, err)
+			}
+		case err != nil || got.Fields != tc.fields || got.Budget != tc.budget:
+			t.Errorf("%s: got %+v, %v", tc.meta, got, err)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		wanted     fit.Wanted
+		most, want int
+	}{
+		{fit.Wanted{}, 1000, 0},
+		{fit.Wanted{ForModel: true}, 1000, 1000},
+		{fit.Wanted{ForModel: true}, 0, 0},
+		{fit.Wanted{ForModel: true, Budget: 500}, 1000, 500},
+		{fit.Wanted{ForModel: true, Budget: 5000}, 1000, 1000},
+		{fit.Wanted{ForModel: true, Budget: 5000}, 0, 5000},
+		{fit.Wanted{Budget: 5000}, 1000, 5000},
+	} {
+		if got := tc.wanted.Within(tc.most); got != tc.want {
+			t.Errorf("%+v within %d: got %d, want %d", tc.wanted, tc.most, got, tc.want)
+		}
+	}
+}
+
+func TestEveryWrongPathIsNamed(t *testing.T) {
+	t.Parallel()
+	w := fit.Wanted{Fields: "idd,name,x", Place: "/meta"}
+	_, err := w.Mask(schema.ViewOf([]byte(`{"type":"object","properties":{"id":{},"name":{}},"additionalProperties":false}`)))
+	if err == nil || len(err.Violations) != 2 || err.Violations[1].Path != "/meta/dev.outrigger~1fields" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatIsSaidAboutACut(t *testing.T) {
+	t.Parallel()
+	r := fit.Reduction{Size: 9000, Budget: 1000, PageSize: "pageSize", NextPage: "nextPageToken", URI: "outrigger://results/x", Until: time.Unix(0, 0)}
+	r.Report.More = 2
+	for range 5 {
+		r.Report.Cuts = append(r.Report.Cuts, truncate.Cut{Path: "/a", Kept: 0, Of: 3}, truncate.Cut{Path: "/b", IsMember: true})
+	}
+	r.Report.Cuts[0].Path = ""
+	for _, want := range []string{
+		"1000 bytes; the whole has 9000", "Left out: all but the first 0 of 3 in the result; /b; all but the first 0 of 3 in /a; /b; and more in 8 places.",
+		"until 1970-01-01T00:00:00Z with resources/read from outrigger://results/x", "?offset=0&length=1000", "smaller pageSize: the nextPageToken", fit.FieldsKey,
+	} {
+		if !strings.Contains(r.Text(), want) {
+			t.Errorf("the text lacks %q: %s", want, r.Text())
+		}
+	}
+	result := &outriggerv1.ToolResult{MetaForm: &outriggerv1.ToolResult_MetaJson{MetaJson: []byte(`{"own":1}`)}}
+	err := r.SetMeta(result)
+	if _, kept := jsontext.Lookup(result.GetMetaJson(), "own"); err != nil || !kept || !json.Valid(result.GetMetaJson()) {
+		t.Fatalf("%v: %s", err, result.GetMetaJson())
+	}
+	about, _ := jsontext.Lookup(result.GetMetaJson(), fit.ReducedKey)
+	for _, want := range []string{`"bytes":9000`, `{"path":"","kept":0,"of":3},{"path":"/b"}`, `"more":2`, `"uri":"outrigger://results/x","until":"1970-01-01T00:00:00Z"`} {
+		if !strings.Contains(string(about), want) {
+			t.Errorf("_meta lacks %s: %s", want, about)
+		}
+	}
+	r.URI, r.PageSize = "", ""
+	if text := r.Text(); strings.Contains(text, "read") || strings.Contains(text, "smaller") || r.Link("t") != nil {
+		t.Errorf("there is nothing to read: %s", text)
+	}
+}
+
+func TestSetData(t *testing.T) {
+	t.Parallel()
+	result := &outriggerv1.ToolResult{Content: []*outriggerv1.ContentBlock{fit.Text("old"), fit.Text("other")}, Explanation: "First."}
+	fit.SetData(result, []byte("new"), func(text string) bool { return text == "old" }, "Second.", nil)
+	if c := result.GetContent(); len(c) != 3 || c[0].GetText().GetText() != "new" || c[1].GetText().GetText() != "other" || c[2].GetText().GetText() != "Second." ||
+		string(result.GetDataJson()) != "new" || result.GetExplanation() != "First. Second." {
+		t.Errorf("got %v", result)
+	}
+	bare := &outriggerv1.ToolResult{Explanation: "First."}
+	fit.SetData(bare, []byte("new"), nil, "Second.", nil)
+	if c := bare.GetContent(); len(c) != 3 || c[0].GetText().GetText() != "new" || c[1].GetText().GetText() != "First." || c[2].GetText().GetText() != "Second." {
+		t.Errorf("got %v", bare)
+	}
+}
+
+func TestShares(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		sizes  []int
+		budget int
+		want   []int
+	}{
+		{nil, 100, []int{}},
+		{[]int{10, 20}, 100, []int{10, 20}},
+		{[]int{1000, 10, 1000}, 100, []int{45, 10, 45}},
+		{[]int{0, 500}, 100, []int{0, 100}},
+	} {
+		if got := fit.Shares(tc.sizes, tc.budget); !slices.Equal(got, tc.want) {
+			t.Errorf("%v in %d: got %v, want %v", tc.sizes, tc.budget, got, tc.want)
+		}
+	}
+}

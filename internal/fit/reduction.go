@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fit
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/truncate"
+)
+
+// ReducedKey is the member of a result's _meta that says how it was cut: {"bytes", "budget", "cut", "more", "uri", "until"}. "bytes"
+// is the size of the whole. "cut" has {"path", "kept", "of"} for a list or a map, and {"path"} for a member that is not there;
+// "more" counts further places. "uri" and "until" are there if the whole can be read.
+const ReducedKey = "dev.outrigger/reduced"
+
+// What is said about a result that is larger than its caller wants it, because the schema of the tool leaves no choice.
+const (
+	AllFields = "All fields are shown, because without some of them the result would not keep to the tool's output schema."
+	tooLarge  = "This result has %d bytes, more than its budget of %d. Nothing was left out, because the tool's output schema requires what is there."
+)
+
+// TooLarge is what is said about a result that cannot be cut to its budget.
+func TooLarge(size, budget int) string { return fmt.Sprintf(tooLarge, size, budget) }
+
+// Reduction is what there is to say about a result that was cut.
+type Reduction struct {
+	// Size is that of the whole, in bytes, and Budget what it was cut to.
+	Size, Budget int
+	// Report says what was left out.
+	Report truncate.Report
+	// URI is where the whole can be read until a time; empty where it cannot.
+	URI   string
+	Until time.Time
+	// IsText is set for a text, of which lines were left out.
+	IsText bool
+	// PageSize and NextPage are the names of the fields of a method that lists in pages; empty for others.
+	PageSize, NextPage string
+}
+
+// MediaType is that of the whole.
+func (r *Reduction) MediaType() string {
+	if r.IsText {
+		return "text/plain; charset=utf-8"
+	}
+	return "application/json"
+}
+
+func (r *Reduction) end() string { return r.Until.UTC().Format(time.RFC3339) }
+
+// maxShown is how many places a text names.
+const maxShown = 4
+
+// Text says what was left out, and how to get it.
+func (r *Reduction) Text() string {
+	var out strings.Builder
+	of := ""
+	if r.IsText {
+		of = " lines"
+	}
+	fmt.Fprintf(&out, "This result was cut to its budget of %d bytes; the whole has %d. Left out:", r.Budget, r.Size)
+	for i, cut := range r.Report.Cuts {
+		if i == maxShown {
+			fmt.Fprintf(&out, " and more in %d places;", len(r.Report.Cuts)+r.Report.More-maxShown)
+			break
+		}
+		if cut.IsMember {
+			fmt.Fprintf(&out, " %s;", cut.Path)
+		} else {
+			fmt.Fprintf(&out, " all but the first %d of %d%s in %s;", cut.Kept, cut.Of, of, placeName(cut.Path))
+		}
+	}
+	text := strings.TrimSuffix(out.String(), ";") + "."
+	if r.URI != "" {
+		text += fmt.Sprintf(" The whole can be read until %s with resources/read from %s, or in parts, with ?offset=0&length=%d added to that URI.", r.end(), r.URI, r.Budget)
+	}
+	if r.PageSize != "" {
+		text += fmt.Sprintf(" Or call again with a smaller %s: the %s of this result goes on behind what was left out.", r.PageSize, r.NextPage)
+	}
+	if r.IsText {
+		return text
+	}
+	return text + " A call may name the fields that it needs in _meta " + FieldsKey + ", such as items.name."
+}
+
+// placeName is a JSON Pointer as a text names it.
+func placeName(pointer string) string {
+	if pointer == "" {
+		return "the result"
+	}
+	return pointer
+}
+
+// SetMeta adds the member to the _meta of a result.
+func (r *Reduction) SetMeta(result *outriggerv1.ToolResult) error {
+	member, err := r.member()
+	if err != nil {
+		return err
+	}
+	meta, err := mcpjson.AppendMeta(nil, result, member)
+	if err != nil {
+		return fmt.Errorf("fit: the _meta of a result: %w", err)
+	}
+	result.MetaForm = &outriggerv1.ToolResult_MetaJson{MetaJson: meta}
+	return nil
+}
+
+// member is the member of _meta, without braces.
+func (r *Reduction) member() ([]byte, error) {
+	type place struct {
+		Path string `json:"path"`
+		Kept *int   `json:"kept,omitempty"`
+		Of   *int   `json:"of,omitempty"`
+	}
+	about := struct {
+		Bytes  int     `json:"bytes"`
+		Budget int     `json:"budget"`
+		Cut    []place `json:"cut"`
+		More   int     `json:"more,omitempty"`
+		URI    string  `json:"uri,omitempty"`
+		Until  string  `json:"until,omitempty"`
+	}{Bytes: r.Size, Budget: r.Budget, Cut: []place{}, More: r.Report.More, URI: r.URI}
+	if r.URI != "" {
+		about.Until = r.end()
+	}
+	for i := range r.Report.Cuts {
+		cut := &r.Report.Cuts[i]
+		at := place{Path: cut.Path}
+		if !cut.IsMember {
+			at.Kept, at.Of = &cut.Kept, &cut.Of
+		}
+		about.Cut = append(about.Cut, at)
+	}
+	body, err := json.Marshal(about)
+	if err != nil {
+		return nil, fmt.Errorf("fit: %w", err)
+	}
+	return append([]byte(`"`+ReducedKey+`":`), body...), nil
+}
+
+// Link is the content that links to the whole; nil where it cannot be read.
+func (r *Reduction) Link(tool string) []*outriggerv1.ContentBlock {
+	if r.URI == "" {
+		return nil
+	}
+	size := int64(r.Size)
+	return []*outriggerv1.ContentBlock{{Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
+		Uri: r.URI, Name: tool + " result", MimeType: r.MediaType(), Size: &size,
+		Description: fmt.Sprintf("The whole: %d bytes, until %s", size, r.end()),
+	}}}}
+}
+
+// Shares divides a budget among things of so many bytes: each has what it needs up to an equal share, and what one does not need is for
+// the larger ones.
+func Shares(sizes []int, budget int) []int {
+	bySize := make([]int, len(sizes))
+	for i := range bySize {
+		bySize[i] = i
+	}
+	slices.SortStableFunc(bySize, func(a, b int) int { return sizes[a] - sizes[b] })
+	out := make([]int, len(sizes))
+	for n, i := range bySize {
+		out[i] = min(sizes[i], budget/(len(sizes)-n))
+		budget -= out[i]
+	}
+	return out
+}
+
+// Text is content that is a text.
+func Text(text string) *outriggerv1.ContentBlock {
+	return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}}
+}
+
+// SetData puts other data into a result, and a note about them beside it: a text, and what links to the whole. isSame tells a text
+// that repeats the data that were there, which is replaced too; other content is the tool's own, and stays.
+func SetData(result *outriggerv1.ToolResult, data []byte, isSame func(text string) bool, note string, link []*outriggerv1.ContentBlock) {
+	for _, block := range result.GetContent() {
+		if text := block.GetText(); text != nil && isSame(text.GetText()) {
+			text.Text = string(data)
+		}
+	}
+	result.DataForm = &outriggerv1.ToolResult_DataJson{DataJson: data}
+	if note == "" {
+		return
+	}
+	if len(result.GetContent()) == 0 {
+		result.Content = []*outriggerv1.ContentBlock{Text(string(data))}
+		if text := result.GetExplanation(); text != "" {
+			result.Content = append(result.Content, Text(text))
+		}
+	}
+	result.Content = append(append(result.Content, Text(note)), link...)
+	result.Explanation = strings.TrimSpace(result.GetExplanation() + " " + note)
+}
