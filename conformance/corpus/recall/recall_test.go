@@ -44,6 +44,11 @@ func catalogOf(t testing.TB, packages []string) *catalog.Catalog {
 
 func liveOf(t testing.TB, packages []string) *catalog.Live {
 	t.Helper()
+	return liveWith(t, packages, catalog.BuildOptions{})
+}
+
+func liveWith(t testing.TB, packages []string, build catalog.BuildOptions) *catalog.Live {
+	t.Helper()
 	set, seen := &descriptorpb.FileDescriptorSet{}, map[string]bool{}
 	var services []string
 	var add func(fd protoreflect.FileDescriptor)
@@ -76,7 +81,7 @@ func liveOf(t testing.TB, packages []string) *catalog.Live {
 		return true
 	})
 	slices.Sort(services)
-	live := catalog.NewLive([]source.Source{source.NewDescriptors("corpus", set, services...)}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{source.NewDescriptors("corpus", set, services...)}, catalog.LiveOptions{Build: build})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
