@@ -151,12 +151,12 @@ func folded(name string) string {
 
 func (c *check) titleMissing(t *Tool) {
 	if strings.TrimSpace(t.Title) == "" {
-		c.add(t, "/title", c.entry(t, "write a title", "title", todo+"a name for people."), "it has no title")
+		c.add(t, "/title", c.entry(t, "write a title", "title", unwritten+"a name for people."), "it has no title")
 	}
 }
 
-// todo begins texts of fixes that a person has to write. A text that begins with it is none.
-const todo = "TODO: "
+// unwritten begins texts of fixes that a person has to write. A text that begins with it is none.
+const unwritten = "TODO: "
 
 // generatedText is the form of descriptions that the sidecar generates from names and messages. A title that is the
 // method's name tells them from a summary that somebody wrote.
@@ -165,14 +165,14 @@ var generatedText = regexp.MustCompile(`(?s)^(Deprecated[^\n]*\n\n)?[^\n]+?\. (T
 func (c *check) descriptionMissing(t *Tool) {
 	text := strings.TrimSpace(t.Description)
 	isGenerated := generatedText.MatchString(text) && saysNoMore(t.Title, t)
-	if text != "" && !strings.HasPrefix(text, todo) && !isGenerated {
+	if text != "" && !strings.HasPrefix(text, unwritten) && !isGenerated {
 		return
 	}
 	message := "it has no description"
 	if isGenerated {
 		message = "nobody describes it: the description is made of the method's name and its messages"
 	}
-	c.add(t, "/description", c.entry(t, "write a comment on the RPC, or a description here", "description", todo+"what it does, and when to use it."), "%s", message)
+	c.add(t, "/description", c.entry(t, "write a comment on the RPC, or a description here", "description", unwritten+"what it does, and when to use it."), "%s", message)
 }
 
 // saysNoMore reports whether a text has no words but those of the tool's name.
@@ -182,10 +182,10 @@ func saysNoMore(text string, t *Tool) bool {
 
 func (c *check) descriptionShort(t *Tool) {
 	text := strings.TrimSpace(t.Description)
-	if text == "" || strings.HasPrefix(text, todo) || length(text) >= c.fact.Limit && !saysNoMore(text, t) {
+	if text == "" || strings.HasPrefix(text, unwritten) || length(text) >= c.fact.Limit && !saysNoMore(text, t) {
 		return
 	}
-	c.add(t, "/description", c.entry(t, "say what it does and when to use it", "description", todo+"what it does, and when to use it."),
+	c.add(t, "/description", c.entry(t, "say what it does and when to use it", "description", unwritten+"what it does, and when to use it."),
 		"the description %s is short, or repeats the name", quoted(text))
 }
 
@@ -218,7 +218,7 @@ func cutText(text string, most int) string {
 func (c *check) descriptionSame() {
 	for _, group := range c.groups(func(t *Tool) string { return strings.TrimSpace(t.Description) }) {
 		for _, t := range group[1:] {
-			c.add(t, "/description", c.entry(t, "say how it differs", "description", todo+"what it does, and how it differs from "+group[0].Name+"."),
+			c.add(t, "/description", c.entry(t, "say how it differs", "description", unwritten+"what it does, and how it differs from "+group[0].Name+"."),
 				"the description is that of %s", others(group, t))
 		}
 	}

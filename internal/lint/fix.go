@@ -95,7 +95,7 @@ func overlayOf(all []change) string {
 // isBetter prefers what somebody wrote to what has to be written, and then the shorter.
 func isBetter(a, b string) bool {
 	isTodo := func(text string) int {
-		if strings.HasPrefix(text, todo) {
+		if strings.HasPrefix(text, unwritten) {
 			return 1
 		}
 		return 0

@@ -279,10 +279,10 @@ func TestWriteSARIF(t *testing.T) {
 		if l := result.Locations; len(l) != 1 || l[0].PhysicalLocation.ArtifactLocation.URI != "build/catalog.json" || l[0].LogicalLocations[0].FullyQualifiedName == "" {
 			t.Errorf("got locations %+v", l)
 		}
-		if print := result.PartialFingerprints["finding/v1"]; prints[print] {
-			t.Errorf("two results have the fingerprint %s", print)
+		if mark := result.PartialFingerprints["finding/v1"]; prints[mark] {
+			t.Errorf("two results have the fingerprint %s", mark)
 		} else {
-			prints[print] = true
+			prints[mark] = true
 		}
 	}
 }
