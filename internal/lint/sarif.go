@@ -26,8 +26,9 @@ type (
 		Runs    []sarifRun `json:"runs"`
 	}
 	sarifRun struct {
-		Tool    sarifTool     `json:"tool"`
-		Results []sarifResult `json:"results"`
+		Tool     sarifTool     `json:"tool"`
+		Language string        `json:"language"`
+		Results  []sarifResult `json:"results"`
 	}
 	sarifTool struct {
 		Driver sarifDriver `json:"driver"`
@@ -36,6 +37,7 @@ type (
 		Name           string      `json:"name"`
 		Version        string      `json:"version,omitempty"`
 		InformationURI string      `json:"informationUri"`
+		Language       string      `json:"language"`
 		Rules          []sarifRule `json:"rules"`
 	}
 	sarifRule struct {
@@ -93,14 +95,16 @@ type (
 const (
 	sarifSchema  = "https://json.schemastore.org/sarif-2.1.0.json"
 	sarifVersion = "2.1.0"
+	language     = "en-US"
 	about        = "https://github.com/outrigger-mcp/outrigger/blob/main/docs/lint.md"
 )
 
 // WriteSARIF writes the report in SARIF 2.1.0. A rule of the document is a rule for one client: "client/rule".
 func (r *Report) WriteSARIF(out io.Writer, o SARIF) error {
 	run := sarifRun{
-		Tool:    sarifTool{sarifDriver{Name: "sidecar lint", Version: o.Version, InformationURI: about, Rules: []sarifRule{}}},
-		Results: []sarifResult{},
+		Tool:     sarifTool{sarifDriver{Name: "sidecar lint", Version: o.Version, InformationURI: about, Language: language, Rules: []sarifRule{}}},
+		Language: language,
+		Results:  []sarifResult{},
 	}
 	for _, row := range ruleRows() {
 		rule := sarifRule{
