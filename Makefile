@@ -299,6 +299,10 @@ corpus: ## Prove schemas and transcoding on every message of the corpus; OUTRIGG
 corpus-short: ## Prove schemas and transcoding on a sample of the corpus
 	cd conformance/corpus && go mod download && go test -timeout 15m ./...
 
+.PHONY: lint-table
+lint-table: ## Write the table of docs/lint.md: what sidecar lint finds in public APIs, before and after its fixes
+	cd conformance/corpus && go test -count 1 -run TestLintTable ./recall -update
+
 .PHONY: protobuf-conformance
 protobuf-conformance: $(RIG_PROTOBUF)/installed ## Run protobuf's conformance suite for JSON against the transcoder; exceptions are in conformance/corpus/protobuf-failures.txt
 	cd conformance/corpus && go build -o ../../$(RIG)/bin/ ./cmd/protobuf-testee

@@ -57,6 +57,7 @@ func newRootCommand(env environment) *cobra.Command {
 		newCallCommand(env),
 		newDoctorCommand(env),
 		newDiffCommand(env),
+		newLintCommand(env),
 		newLockCommand(env),
 		newServerJSONCommand(env),
 		newPolicyCommand(env),

@@ -35,7 +35,7 @@ func inWords(keyword string) bool {
 // canonical schema admits it, or refuses it for what this profile says in words. It returns the excuses, or what does not
 // hold.
 func (c *check) strictly(doc []byte) (excuses []Reason, failed string) {
-	plain, places := c.message.Unquote(doc)
+	plain, places := c.quoted.Unquote(doc)
 	found, err := c.input[0].canonical.Validate(plain)
 	if err != nil {
 		return nil, err.Error()
@@ -125,6 +125,9 @@ func asShown(shown map[string]any, value any, given bool) (any, bool) {
 		if kind == "string" {
 			return string(appendTree(nil, v)), isAllowed(shown, string(appendTree(nil, v)))
 		}
+		if kind == "array" {
+			return entriesAsShown(shown, v)
+		}
 		return membersAsShown(shown, v)
 	case []any:
 		if kind == "string" {
@@ -184,6 +187,20 @@ func membersAsShown(shown map[string]any, v object) (any, bool) {
 			return nil, false
 		}
 		out = append(out, member{name, one})
+	}
+	return out, true
+}
+
+// entriesAsShown writes a map as a list of entries.
+func entriesAsShown(shown map[string]any, v object) (any, bool) {
+	items, _ := shown["items"].(map[string]any)
+	out := []any{}
+	for _, m := range v {
+		one, ok := asShown(items, object{{schema.EntryKey, m.name}, {schema.EntryValue, m.value}}, true)
+		if !ok {
+			return nil, false
+		}
+		out = append(out, one)
 	}
 	return out, true
 }

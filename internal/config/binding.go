@@ -203,7 +203,7 @@ func bindings() []binding {
 		{flag: "validate", path: "validate", kinds: everyKind, group: groupPolicy, value: "MODE",
 			help: "message validation: standard (one fast engine) or full (independent engines, compared)"},
 		{flag: "schema-profile", path: "schema_profile", kinds: everyKind, group: groupPolicy, value: "PROFILE",
-			help: "input schema profile: mcp, or strict (the subset that OpenAI, Anthropic and Gemini all accept)"},
+			help: "schema profile: mcp, or strict (the subset that OpenAI, Anthropic and Gemini all accept)"},
 		{flag: "repair-arguments", path: "repair_arguments", kinds: everyKind, group: groupPolicy,
 			help: "decode objects and arrays that a model sent as JSON strings"},
 		{flag: "redact-backend-status", path: "redact_backend_status", kinds: longLived, group: groupPolicy,

@@ -60,7 +60,7 @@ announces the limit to its clients, and the HTTP library rejects a larger reques
 The limits fit the largest public set of APIs in one catalog: googleapis has 11,345 methods. ` + "`max_tools`" + ` and ` + "`max_descriptor_bytes`" + ` are
 checked when a catalog is built, at the start and at every refresh. Without a catalog in use the process ends and names the
 limit; a later catalog over a limit does not replace the one in use, and the refresh fails. Other bounds of one source are
-fixed: 20,000 files, and 5,000 services of reflection. ` + "`sidecar diff`" + ` reads up to 20,000 tools and 512 MiB.
+fixed: 20,000 files, and 5,000 services of reflection. ` + "`sidecar diff` and `sidecar lint`" + ` read up to 20,000 tools and 512 MiB; lint prints up to 2,000 findings (` + "`--max-findings`" + `).
 
 ## Connections
 

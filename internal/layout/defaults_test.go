@@ -32,6 +32,7 @@ func ownDefaults() map[string][]string {
 		"internal/feed":     {"DefaultMaxBytes"},
 		"internal/grpcwire": {"defaultFrameSize", "defaultWindow"},
 		"internal/linefile": {"DefaultFlushEvery", "DefaultCommitWait"},
+		"internal/lint":     {"DefaultMaxFindings"},
 		"internal/native": {"DefaultMaxTools", "DefaultMaxPages", "DefaultMaxListBytes", "DefaultStreamRetry",
 			"DefaultBackoffMin", "DefaultBackoffMax", "DefaultAckTimeout", "DefaultUnofferedPause"},
 		"internal/policy":   {"DefaultMaxCounted"},

@@ -57,6 +57,7 @@ func allowed() map[string][]string {
 		"internal/state":        {"internal/seal", "internal/stats", "internal/tlsfiles"},
 		"internal/taskstore":    {"gen", "internal/share", "internal/state", "internal/task"},
 		"internal/compat":       {"internal/catalog", "internal/jsonrpc"},
+		"internal/lint":         {"internal/catalog", "internal/compat", "internal/schema"},
 		"internal/search":       {},
 		"internal/compact":      {"internal/catalog", "internal/search"},
 		"internal/fieldmask":    {"internal/schema"},

@@ -68,6 +68,9 @@ func (d *deriver) advertised(md protoreflect.MessageDescriptor, isWrapped bool) 
 	if err == nil && isWrapped {
 		doc = wrapped(doc)
 	}
+	if err == nil && d.opts.Profile == ProfileStrict {
+		doc = d.strictOutput(doc)
+	}
 	return doc, err
 }
 

@@ -36,7 +36,8 @@
 //   - An OUTPUT_ONLY field does not exist in an input, nor an INPUT_ONLY field in an output. A REQUIRED field must be
 //     there. An unknown number of a closed enum is refused. ProtoJSON defines none of this; the transcoder enforces it.
 //
-// [ProfileStrict] shows inputs in the few keywords that the strict modes of all large model providers accept, see strict.go.
+// [ProfileStrict] shows both in the few keywords that the strict modes of all large model providers accept, see strict.go
+// and strict_output.go.
 //
 // # The passes of Derive
 //
@@ -51,7 +52,7 @@
 //     fingerprints are stable.
 //
 // The passes run twice, for the canonical schema and for the advertised one. strict.go takes the place of 2 and 3 for
-// inputs in ProfileStrict.
+// inputs in ProfileStrict, and strict_output.go follows them for outputs.
 //
 // A document is checked in three passes: [Inspect] (strict JSON, and bounds before anything is built), the compiled schema,
 // and the reporter (report.go), which turns the tree of failures into one [Violation] for each problem to fix.

@@ -64,6 +64,10 @@ func TestDeriveGolden(t *testing.T) {
 					got.WriteString("warning: " + w + "\n")
 				}
 			}
+			if s, err = schema.Derive(md, schema.Output, schema.Options{Profile: schema.ProfileStrict}); err != nil {
+				t.Fatal(err)
+			}
+			writeIndented(t, got, "output advertised in the strict profile", s.Advertised)
 			path := filepath.Join("testdata", "golden", string(md.FullName())+".txt")
 			if *update {
 				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

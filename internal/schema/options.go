@@ -29,9 +29,9 @@ const (
 	// itself or where inlining would make the schema too large.
 	ProfileMCP Profile = iota
 	// ProfileStrict shows inputs in the few keywords that the strict modes of OpenAI, Anthropic and Gemini all accept. It is
-	// less expressive: limits of values are in the descriptions, and what these keywords cannot express is shown as a string
-	// that holds JSON (transcode.Options.QuotedObjects). Outputs are as in ProfileMCP, since they are not passed to a model's
-	// API, and results have to match them.
+	// less expressive: limits of values are in the descriptions, maps are lists of entries, and what these keywords cannot
+	// express is shown as a string that holds JSON (transcode.Options.QuotedObjects). Outputs have the same keywords, say less
+	// than in ProfileMCP, and admit everything that those admit.
 	ProfileStrict
 )
 
@@ -62,7 +62,7 @@ type Extensions interface {
 
 // Options configure Derive. The zero value is ready for use.
 type Options struct {
-	// Profile chooses the form of Schema.Advertised, for inputs. Schema.Canonical does not depend on it.
+	// Profile chooses the form of Schema.Advertised. Schema.Canonical does not depend on it.
 	Profile Profile
 	// Extensions, if set, adds the extension fields of each message under their ProtoJSON name, "[full.name]".
 	Extensions Extensions

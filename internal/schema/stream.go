@@ -89,7 +89,9 @@ func (s *strict) streamDocument(md protoreflect.MessageDescriptor) *object {
 		f.must = true
 		properties.set(HeaderMember, s.d.headerText(s.property(f, nil)))
 	}
+	s.depth = 2 // the arguments and their items
 	item := s.single(md, nil, value{}, nil)
+	s.depth = 0
 	properties.set(ItemsMember, newObject("type", "array", "items", item, "description", itemsText))
 	s.properties += properties.size()
 	return s.d.stream.closed(properties)

@@ -13,7 +13,8 @@ import (
 
 // Bounds of an input schema in the strict profile. Each is the lowest of what the three providers document, or below it.
 const (
-	strictLevels     = 5        // messages in one another; OpenAI admits ten levels of objects and arrays together
+	strictLevels     = 5        // messages in one another
+	strictDepth      = 10       // objects and arrays in one another; OpenAI
 	strictRepeats    = 2        // a message within itself, so that a tree shows its children
 	strictProperties = 5000     // OpenAI
 	strictEnum       = 1000     // values of all enums together; OpenAI
@@ -31,32 +32,48 @@ var strictName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 // schema and null, or of the scalar types), description. What JSON Schema could say and those cannot, the description says
 // in words: a document that breaks it is refused when the call is made, as one that breaks a rule of CEL is.
 //
-// What has no schema in these words is shown as a string that holds JSON, which the transcoder decodes
-// (transcode.Options.QuotedObjects): a map, a Struct, a ListValue, an Any, an Empty, and a message below the bounds.
+// A map is shown as a list of entries (EntryKey, EntryValue), so that its values keep their structure. What has no schema in
+// these words is shown as a string that holds JSON: a Struct, a ListValue, an Any, an Empty, and a message below the bounds.
+// The transcoder reads both (transcode.Options.QuotedObjects).
 type strict struct {
 	d          *deriver
 	levels     int
+	withText   bool // maps are text as well
+	hasMap     bool
+	depth      int // objects and arrays around what is written
 	properties int
 	values     int // of enums
 }
 
-// strict tries the most levels first, then fewer, until the schema is within the bounds. At level 0 the messages below the root
-// are text. What is over the providers' bounds then is the root alone, which is shown as it is, with a warning.
+// The members of an entry of a map, as ProfileStrict shows it.
+const (
+	EntryKey   = "key"
+	EntryValue = "value"
+)
+
+// strict tries the most levels first, then fewer, until the schema is within the bounds. On each level, maps are text where they
+// are too large as lists. At level 0 the messages below the root are text. What is over the providers' bounds then is the root
+// alone, which is shown as it is, with a warning.
 func (d *deriver) strict(md protoreflect.MessageDescriptor) *object {
 	most := strictLevels
 	if d.stream != nil {
 		most-- // the items and their array are a level more
 	}
-	for levels := most; levels >= 0; levels-- {
+	withText := false
+	for levels := most; levels >= 0; {
 		d.count, d.noted = 0, nil
-		s := &strict{d: d, levels: levels}
+		s := &strict{d: d, levels: levels, withText: withText}
 		doc := s.document(md)
+		isLast := levels == 0 && (withText || !s.hasMap)
 		if d.count <= d.opts.MaxSchemas && s.properties <= strictProperties && s.values <= strictEnum && len(appendJSON(nil, doc)) <= min(strictBytes, d.opts.MaxBytes) {
 			return doc
 		}
-		if levels == 0 && d.count <= d.opts.MaxSchemas && len(appendJSON(nil, doc)) <= d.opts.MaxBytes {
+		if isLast && d.count <= d.opts.MaxSchemas && len(appendJSON(nil, doc)) <= d.opts.MaxBytes {
 			d.note("message %s is larger than all providers allow, even with its messages as text", md.FullName())
 			return doc
+		}
+		if withText = !withText && s.hasMap; !withText {
+			levels--
 		}
 	}
 	d.note("message %s alone exceeds the size limit: its schema is left empty", md.FullName())
@@ -95,6 +112,8 @@ func (s *strict) root(md protoreflect.MessageDescriptor) *object {
 func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.FullName) *object {
 	d := s.d
 	d.count++
+	s.depth++
+	defer func() { s.depth-- }()
 	path = append(slices.Clip(path), md.FullName())
 	said := d.annotatedMessage(md)
 	properties := &object{}
@@ -133,9 +152,11 @@ func (s *strict) property(f field, path []protoreflect.FullName) *object {
 	var doc *object
 	switch {
 	case fd.IsMap():
-		doc = s.quoted(s.mapping(f), "A JSON object")
+		doc = s.mapField(f, path)
 	case fd.IsList():
+		s.depth++
 		doc = newObject("type", "array", "items", s.single(fd.Message(), fd, value{rules: elementRules(f.rules.GetRepeated().GetItems())}, path))
+		s.depth--
 		limits := &object{}
 		d.finish(limits, listLimits(f), newObject("maxItems", 0), f.rules)
 		d.describe(doc, inWords(limits))
@@ -148,6 +169,34 @@ func (s *strict) property(f field, path []protoreflect.FullName) *object {
 		return doc // null is a value already, or not enough
 	}
 	return maybe(doc)
+}
+
+// mapField writes a map: as a list of entries, or as text where there is no room for them.
+func (s *strict) mapField(f field, path []protoreflect.FullName) *object {
+	if s.hasMap = true; s.withText || s.depth+2 > strictDepth {
+		return s.quoted(s.mapping(f), "A JSON object")
+	}
+	d, values, rules := s.d, f.fd.MapValue(), f.rules.GetMap()
+	s.depth += 2 // the list and the entry
+	key := newObject("type", "string")
+	for _, m := range d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())).members {
+		key.set(m.name, m.value)
+	}
+	one := newObject(EntryKey, s.plain(key), EntryValue, s.single(values.Message(), values, value{rules: elementRules(rules.GetValues())}, path))
+	s.depth -= 2
+	s.properties += one.size()
+	doc := newObject("type", "array", "items", closed(one, []string{EntryKey, EntryValue}))
+	limits := &object{}
+	if !ignoresZero(f.rules) {
+		of := mapLimits(f)
+		for _, keyword := range [...][2]string{{"minProperties", "minItems"}, {"maxProperties", "maxItems"}} {
+			if n := of.get(keyword[0]); n != nil {
+				limits.set(keyword[1], n)
+			}
+		}
+	}
+	d.describe(doc, "A map, as a list of entries. Each key once.", inWords(limits))
+	return doc
 }
 
 // mapping is the schema of a map for a description.
@@ -192,7 +241,7 @@ func (s *strict) single(md protoreflect.MessageDescriptor, fd protoreflect.Field
 	case len(d.fieldsOf(md)) == 0:
 		// Gemini refuses an object without properties below the root.
 		return newObject("type", "string", "enum", []any{"{}"}, "description", "It has no members: use the text {}.")
-	case len(path) > s.levels || within(path, md) >= strictRepeats:
+	case len(path) > s.levels || within(path, md) >= strictRepeats || s.depth+2 > strictDepth: // it may hold lists
 		return s.quoted(d.shallow(md), "A JSON object of the message "+string(md.Name()))
 	default:
 		return s.message(md, path)

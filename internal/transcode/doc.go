@@ -29,7 +29,7 @@
 //
 //  1. read (read.go and read_*.go): the plan turns the document into wire bytes.
 //  2. Unquote (unquote.go), only with Options.QuotedObjects, and only if 1 refused: objects in strings are decoded,
-//     and 1 is tried once more.
+//     maps that are lists of entries become objects, and 1 is tried once more.
 //  3. keeps (check.go): simple rules of protovalidate are checked on the wire bytes. If this pass cannot prove that all
 //     of them hold, the bytes are decoded and protovalidate is asked (rules.go).
 //  4. generalToWire (wire.go), only if 1 and 2 refused: strict inspection, protojson, the schema for what protojson

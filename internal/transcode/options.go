@@ -25,8 +25,8 @@ type Options struct {
 	// MaxDepth (open objects and arrays), MaxNumberLength (bytes of one number) and MaxValues (values in the whole
 	// document) bound a document. MaxViolations bounds the reported violations. Zero means the defaults of package schema.
 	MaxDepth, MaxNumberLength, MaxValues, MaxViolations int
-	// QuotedObjects also accepts an object, a map or a list of arbitrary values as a JSON string that contains it. The
-	// strict profile of advertised schemas shows what it cannot express that way.
+	// QuotedObjects also accepts an object, a map or a list of arbitrary values as a JSON string that contains it, and a map
+	// as a list of entries, {"key": ..., "value": ...}. The strict profile of advertised schemas shows them that way.
 	QuotedObjects bool
 	// Thorough makes ToWire and ToJSON run both engines and the canonical schema on every message and compare the results.
 	// A difference is a *DisagreementError. It costs many times as much. It is for tests, and for operators who prefer

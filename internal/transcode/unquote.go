@@ -4,6 +4,7 @@ package transcode
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,33 +22,38 @@ import (
 // A string is decoded only if no string can be valid there, and only if it holds, apart from white space, one complete
 // object or array of the expected kind within the bounds. It is decoded once: strings inside stay as they are. Nothing
 // else is checked. A document that was valid before therefore remains valid and keeps its meaning.
-func (m *Message) Unquote(doc []byte) (plain []byte, places []string) { return m.unquoted(doc, true) }
-
-// plainObjects is Unquote for what the strict profile shows as text (Options.QuotedObjects): everything but lists that
-// are fields.
-func (m *Message) plainObjects(doc []byte) []byte {
-	if !m.opts.QuotedObjects {
-		return doc
-	}
-	plain, _ := m.unquoted(doc, false)
-	return plain
+//
+// With Options.QuotedObjects, maps that are lists of entries become objects too. Their places are not returned.
+func (m *Message) Unquote(doc []byte) (plain []byte, places []string) {
+	plain, places, _ = m.unquoted(doc, true)
+	return plain, places
 }
 
-func (m *Message) unquoted(doc []byte, lists bool) ([]byte, []string) {
-	if bytes.IndexByte(doc, '"') < 0 || len(schema.Inspect(doc, m.opts.bounds())) > 0 {
-		return doc, nil
+// plainObjects is Unquote for what the strict profile shows in another form (Options.QuotedObjects): everything but lists
+// that are fields. It reports whether the document is another one.
+func (m *Message) plainObjects(doc []byte) (plain []byte, isChanged bool) {
+	if !m.opts.QuotedObjects {
+		return doc, false
 	}
-	u := unquoter{lists: lists, resolver: m.resolver, bounds: m.opts.bounds()}
+	plain, _, isChanged = m.unquoted(doc, false)
+	return plain, isChanged
+}
+
+func (m *Message) unquoted(doc []byte, lists bool) (plain []byte, places []string, isChanged bool) {
+	if bytes.IndexByte(doc, '"') < 0 || len(schema.Inspect(doc, m.opts.bounds())) > 0 {
+		return doc, nil, false
+	}
+	u := unquoter{lists: lists, entries: m.opts.QuotedObjects, resolver: m.resolver, bounds: m.opts.bounds()}
 	u.In, u.Pos = doc, jsontext.SkipSpace(doc, 0)
 	if m.wrapped && u.Next() == '{' {
 		u.members(func(name string) { u.value(m.md, name == "value") })
 	} else {
 		u.message(m.md)
 	}
-	if len(u.places) == 0 {
-		return doc, nil
+	if len(u.places) == 0 && !u.isJoined {
+		return doc, nil, false
 	}
-	return u.Out, u.places
+	return u.Out, u.places, true
 }
 
 // UnquoteObject returns the content of a JSON string if it is one complete object in strict JSON within the usual
@@ -120,6 +126,8 @@ func unquotedAt(doc []byte, path []string) []byte {
 type unquoter struct {
 	jsontext.Rewriter
 	lists    bool
+	entries  bool // a list of entries may stand for a map
+	isJoined bool // one did
 	resolver Resolver
 	bounds   schema.Bounds
 	path     []string
@@ -189,7 +197,7 @@ func (u *unquoter) field(md protoreflect.MessageDescriptor, name string) protore
 }
 
 func (u *unquoter) mapping(values protoreflect.MessageDescriptor) {
-	if u.decoded('{') {
+	if u.decoded('{') || u.entries && u.joined(values) {
 		return
 	}
 	if values == nil || u.Next() != '{' {
@@ -197,6 +205,54 @@ func (u *unquoter) mapping(values protoreflect.MessageDescriptor) {
 		return
 	}
 	u.members(func(string) { u.value(values, true) })
+}
+
+// joined copies a map that is a list of entries, {"key": ..., "value": ...}, as an object, and reports whether it did. The
+// strict profile shows maps so. A key that is there twice becomes a name that is there twice, which is refused later.
+func (u *unquoter) joined(values protoreflect.MessageDescriptor) bool {
+	if u.Next() != '[' {
+		return false
+	}
+	end := jsontext.SkipValue(u.In, u.Pos)
+	list := u.In[u.Pos:end]
+	for entry := range jsontext.Elements(list) {
+		if _, _, ok := entryOf(entry); !ok {
+			return false
+		}
+	}
+	u.Out = append(u.Out, '{')
+	isFirst := true
+	for entry := range jsontext.Elements(list) {
+		key, value, _ := entryOf(entry)
+		if !isFirst {
+			u.Out = append(u.Out, ',')
+		}
+		isFirst = false
+		u.Out = append(append(u.Out, key...), ':')
+		below := unquoter{lists: u.lists, entries: true, resolver: u.resolver, bounds: u.bounds, path: append(slices.Clip(u.path), jsontext.PlainName(key))}
+		below.In = value
+		below.value(values, values != nil)
+		u.Out = append(u.Out, below.Out...)
+		u.places = append(u.places, below.places...)
+	}
+	u.Out = append(u.Out, '}')
+	u.Pos, u.isJoined = end, true
+	return true
+}
+
+// entryOf takes an entry of a map apart: the quoted key, and the value.
+func entryOf(entry []byte) (key, value []byte, ok bool) {
+	n := 0
+	for name, member := range jsontext.Members(entry) {
+		n++
+		switch name {
+		case schema.EntryKey:
+			key = member
+		case schema.EntryValue:
+			value = member
+		}
+	}
+	return key, value, n == 2 && len(key) > 0 && key[0] == '"' && len(value) > 0
 }
 
 func (u *unquoter) list(elements protoreflect.MessageDescriptor) {

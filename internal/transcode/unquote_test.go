@@ -98,6 +98,49 @@ func TestQuotedObjects(t *testing.T) {
 	}
 }
 
+// The strict profile shows a map as a list of entries. It is taken beside the plain form, at every depth, and with objects
+// in strings in it. What is no such list is refused as it came.
+func TestMapsAsEntries(t *testing.T) {
+	t.Parallel()
+	plain := compiledShape(t, "shapes.v1.Maps")
+	quoted, err := transcode.Compile(shape(t, shapes(t), "shapes.v1.Maps"), transcode.Options{QuotedObjects: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ form, entries string }{
+		{`{"leaves":{"a":{},"b/c":{}}}`, `{"leaves": [ {"key":"a","value":{}} , {"value":"{}","key":"b/c"} ] }`},
+		{`{"stringKeys":{"a":"{}","":"x"}}`, `{"stringKeys":[{"key":"a","value":"{}"},{"key":"","value":"x"}]}`},
+		{`{"leaves":{}}`, `{"leaves":[],"stringKeys":null}`},
+	} {
+		want, err := plain.ToWire(nil, []byte(tt.form))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range []string{tt.form, tt.entries} {
+			if got, err := quoted.ToWire(nil, []byte(doc)); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: %x %v, want %x", doc, got, err, want)
+			}
+		}
+		if _, err := plain.ToWire(nil, []byte(tt.entries)); err == nil {
+			t.Errorf("%s is taken without being asked for", tt.entries)
+		}
+	}
+	for doc, want := range map[string]string{
+		`{"leaves":[{"key":"a","value":{}},{"key":"a","value":{}}]}`: "duplicate",
+		`{"leaves":[{"key":"a"}]}`:                                   "/leaves",
+		`{"leaves":[{"key":1,"value":{}}]}`:                          "/leaves",
+		`{"leaves":[{"key":"a","value":{},"more":1}]}`:               "/leaves",
+		`{"leaves":[5]}`:                                             "/leaves",
+		`{"leaves":[{"key":"a","value":{"nothing":1}}]}`:             "/leaves/a/nothing",
+	} {
+		var refused *transcode.InputError
+		if _, err := quoted.ToWire(nil, []byte(doc)); !errors.As(err, &refused) || len(refused.Violations) == 0 ||
+			!strings.Contains(refused.Violations[0].Path+" "+refused.Violations[0].Keyword, want) {
+			t.Errorf("%s: %v, want %s", doc, err, want)
+		}
+	}
+}
+
 // A megabyte of brackets in a string is refused at once.
 func TestUnquoteIsFastToRefuse(t *testing.T) {
 	t.Parallel()

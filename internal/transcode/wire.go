@@ -30,11 +30,12 @@ func (m *Message) ToWire(dst, doc []byte) ([]byte, error) { return m.ToWireWith(
 // now, the content of dst and the wire bytes are written to a buffer from pool.
 func (m *Message) ToWireWith(pool BufferPool, dst, doc []byte) ([]byte, error) {
 	if m.thorough != nil {
-		return m.checkedToWire(dst, m.plainObjects(doc))
+		plain, _ := m.plainObjects(doc)
+		return m.checkedToWire(dst, plain)
 	}
 	out, ok := m.read(pool, dst, doc)
 	if !ok && m.opts.QuotedObjects {
-		if plain := m.plainObjects(doc); len(plain) != len(doc) { // decoding takes away the quotes at least
+		if plain, isChanged := m.plainObjects(doc); isChanged {
 			doc = plain
 			out, ok = m.read(pool, dst, doc)
 		}

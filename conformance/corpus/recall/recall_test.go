@@ -45,6 +45,11 @@ func catalogOf(t testing.TB, packages []string, comments *commentReader) *catalo
 // liveOf is that of a sidecar. Without comments, the descriptors are as reflection has them.
 func liveOf(t testing.TB, packages []string, comments *commentReader) *catalog.Live {
 	t.Helper()
+	return liveWith(t, packages, catalog.BuildOptions{})
+}
+
+func liveWith(t testing.TB, packages []string, build catalog.BuildOptions) *catalog.Live {
+	t.Helper()
 	set, seen := &descriptorpb.FileDescriptorSet{}, map[string]bool{}
 	var services []string
 	var add func(fd protoreflect.FileDescriptor)
@@ -80,7 +85,7 @@ func liveOf(t testing.TB, packages []string, comments *commentReader) *catalog.L
 		return true
 	})
 	slices.Sort(services)
-	live := catalog.NewLive([]source.Source{source.NewDescriptors("corpus", set, services...)}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{source.NewDescriptors("corpus", set, services...)}, catalog.LiveOptions{Build: build})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

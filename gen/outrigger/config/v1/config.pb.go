@@ -69,7 +69,7 @@ type Config struct {
 	// Redact the backend's own statuses in the typed pass-through too, and add the canonical details. Without it they pass as they
 	// came, for callers who use the backend's own client. Default: false. Flag: `--redact-backend-status`.
 	RedactBackendStatus bool `protobuf:"varint,28,opt,name=redact_backend_status,proto3" json:"redact_backend_status,omitempty"`
-	// Input schema profile: "mcp", or "strict" (the subset that the strict modes of OpenAI, Anthropic and Gemini all accept).
+	// Schema profile: "mcp", or "strict" (the subset that the strict modes of OpenAI, Anthropic and Gemini all accept).
 	// Declared schemas pass unchanged. Default: mcp. Flag: `--schema-profile`.
 	SchemaProfile *string `protobuf:"bytes,15,opt,name=schema_profile,proto3,oneof" json:"schema_profile,omitempty"`
 	// Run records.

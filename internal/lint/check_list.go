@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+)
+
+func (c *check) toolCount() {
+	if n := len(c.tools); n > c.fact.Limit {
+		c.add(nil, "", compactFix("list three tools that stand for all, or leave tools out with catalog.exclude"), "%d tools; %s", n, c.limit("tools of all servers"))
+	}
+}
+
+func (c *check) listTokens() {
+	sum := 0
+	for _, t := range c.tools {
+		sum += t.Tokens
+	}
+	if sum > c.fact.Limit {
+		c.add(nil, "", compactFix("list three tools that stand for all, or leave tools out with catalog.exclude"), "the list costs about %d tokens; %s", sum, c.limit("tokens"))
+	}
+}
+
+func (c *check) toolTokens(t *Tool) {
+	if t.Tokens <= c.fact.Limit {
+		return
+	}
+	fix := Fix{Text: "declare a smaller input_schema for the tool in the configuration file, or use catalog.mode compact"}
+	if output, err := compactJSON(t.output); err == nil && t.output != nil && len(output)/bytesPerToken > t.Tokens/2 {
+		fix = c.entry(t, "show less of the result: it is most of the schema", "output_schema", anyObject)
+	}
+	c.add(t, "", fix, "it costs about %d tokens; %s", t.Tokens, c.limit("tokens"))
+}
+
+func (c *check) nameLength(t *Tool) {
+	name := c.client.NameOf(c.options.Server, t.MCPName)
+	if len(name) <= c.fact.Limit {
+		return
+	}
+	most := c.fact.Limit - (len(name) - len(t.MCPName))
+	fix := Fix{Text: "give the server a shorter name in the configuration of the client"}
+	if shorter := c.shorter(t.Name, most); shorter != "" {
+		fix = c.entry(t, "give the tool a shorter name, or the server", "name", shorter)
+	}
+	c.add(t, "/name", fix, "the name %s has %d characters; %s", name, len(name), c.limit("characters"))
+}
+
+// shorter is a name of at most so many bytes that no other tool has; empty if there is none. The module is cut first:
+// what tells tools apart is most often their method.
+func (c *check) shorter(name string, most int) string {
+	at := strings.LastIndexByte(name, '.')
+	if at < 1 || most < minShortName {
+		return ""
+	}
+	module, method := name[:at], name[at+1:]
+	if len(method) > most-2 {
+		method = strings.TrimRight(method[:most-2], "_")
+	}
+	module = strings.TrimRight(module[:min(len(module), most-1-len(method))], "_.")
+	out := module + "." + method
+	isTaken := func(t *Tool) bool { return t.Name == out }
+	for digit := '2'; digit <= '9' && slices.ContainsFunc(c.tools, isTaken); digit++ {
+		out = strings.TrimRight((module + "." + method)[:min(len(module)+1+len(method), most-2)], "_.") + "_" + string(digit)
+	}
+	if len(out) > most || !catalog.IsCanonicalName(out) || slices.ContainsFunc(c.tools, isTaken) {
+		return ""
+	}
+	return out
+}
+
+// minShortName is the shortest name that is proposed: a shorter one says nothing.
+const minShortName = 8
+
+func (c *check) namePattern(t *Tool) {
+	if ok, err := regexp.MatchString(c.fact.Pattern, t.MCPName); err != nil || !ok {
+		c.add(t, "/name", Fix{Text: "give the tool a name of letters, digits and underscores"}, "the name %s does not match %s", quoted(t.MCPName), c.fact.Pattern)
+	}
+}
+
+// groups are the tools that have something in common, in the order of their names; only those of two and more.
+func (c *check) groups(of func(t *Tool) string) [][]*Tool {
+	found := map[string][]*Tool{}
+	for _, t := range c.tools {
+		if key := of(t); key != "" {
+			found[key] = append(found[key], t)
+		}
+	}
+	var out [][]*Tool
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		if len(found[key]) > 1 {
+			out = append(out, found[key])
+		}
+	}
+	return out
+}
+
+// maxNamed is how many tools a message names.
+const maxNamed = 5
+
+// others names the tools of a group but one.
+func others(group []*Tool, but *Tool) string {
+	var names []string
+	for _, t := range group {
+		if t != but {
+			names = append(names, t.Name)
+		}
+	}
+	slices.Sort(names)
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], plural(more, "more tool"))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (c *check) nameUnique() {
+	for _, group := range c.groups(func(t *Tool) string { return t.MCPName }) {
+		for _, t := range group[1:] {
+			c.add(t, "/name", Fix{Text: "give one of them another name"}, "the name %s is that of %s too", quoted(t.MCPName), others(group, t))
+		}
+	}
+}
+
+func (c *check) nameSimilar() {
+	for _, group := range c.groups(func(t *Tool) string { return folded(t.MCPName) }) {
+		for _, t := range group[1:] {
+			if t.MCPName == group[0].MCPName {
+				continue // name-unique
+			}
+			c.add(t, "/name", Fix{Text: "give one of them a name that says how they differ: tool.name in the configuration file"},
+				"the name is nearly that of %s", others(group, t))
+		}
+	}
+}
+
+// folded is what remains of a name without case, separators and the plural.
+func folded(name string) string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("_-./", r) })
+	for i, w := range words {
+		if len(w) > 3 && strings.HasSuffix(w, "s") && !strings.HasSuffix(w, "ss") {
+			words[i] = w[:len(w)-1]
+		}
+	}
+	return strings.Join(words, "")
+}
+
+func (c *check) titleMissing(t *Tool) {
+	if strings.TrimSpace(t.Title) == "" {
+		c.add(t, "/title", c.entry(t, "write a title", "title", unwritten+"a name for people."), "it has no title")
+	}
+}
+
+// unwritten begins texts of fixes that a person has to write. A text that begins with it is none.
+const unwritten = "TODO: "
+
+// generatedText is the form of descriptions that the sidecar generates from names and messages. A title that is the
+// method's name tells them from a summary that somebody wrote.
+var generatedText = regexp.MustCompile(`(?s)^(Deprecated[^\n]*\n\n)?[^\n]+?\. (Takes|Requires) .+?\. (Returns|Starts) `)
+
+func (c *check) descriptionMissing(t *Tool) {
+	text := strings.TrimSpace(t.Description)
+	isGenerated := generatedText.MatchString(text) && saysNoMore(t.Title, t)
+	if text != "" && !strings.HasPrefix(text, unwritten) && !isGenerated {
+		return
+	}
+	message := "it has no description"
+	if isGenerated {
+		message = "nobody describes it: the description is made of the method's name and its messages"
+	}
+	c.add(t, "/description", c.entry(t, "write a comment on the RPC, or a description here", "description", unwritten+"what it does, and when to use it."), "%s", message)
+}
+
+// saysNoMore reports whether a text has no words but those of the tool's name.
+func saysNoMore(text string, t *Tool) bool {
+	return folded(strings.ReplaceAll(strings.TrimRight(text, ". "), " ", "_")) == folded(strings.Join(t.words(), "_"))
+}
+
+func (c *check) descriptionShort(t *Tool) {
+	text := strings.TrimSpace(t.Description)
+	if text == "" || strings.HasPrefix(text, unwritten) || length(text) >= c.fact.Limit && !saysNoMore(text, t) {
+		return
+	}
+	c.add(t, "/description", c.entry(t, "say what it does and when to use it", "description", unwritten+"what it does, and when to use it."),
+		"the description %s is short, or repeats the name", quoted(text))
+}
+
+func (c *check) descriptionLength(t *Tool) {
+	if n := length(t.Description); n > c.fact.Limit {
+		c.add(t, "/description", c.entry(t, "shorten the description; what matters most goes first", "description", cutText(t.Description, c.fact.Limit)),
+			"the description has %d characters; %s", n, c.limit("characters"))
+	}
+}
+
+// cutText cuts a text at the end of a sentence, or else of a word.
+func cutText(text string, most int) string {
+	kept, n := 0, 0
+	for i, r := range text {
+		if n += length(string(r)); n > most-1 {
+			break
+		}
+		kept = i + len(string(r))
+	}
+	text = text[:kept]
+	if at := max(strings.LastIndex(text, ". "), strings.LastIndex(text, ".\n")); at > kept/2 {
+		return text[:at+1]
+	}
+	if at := strings.LastIndexAny(text, " \n"); at > kept/2 {
+		text = text[:at]
+	}
+	return strings.TrimSpace(text) + "…"
+}
+
+func (c *check) descriptionSame() {
+	for _, group := range c.groups(func(t *Tool) string { return strings.TrimSpace(t.Description) }) {
+		for _, t := range group[1:] {
+			c.add(t, "/description", c.entry(t, "say how it differs", "description", unwritten+"what it does, and how it differs from "+group[0].Name+"."),
+				"the description is that of %s", others(group, t))
+		}
+	}
+}
+
+func (c *check) propertyDescription(t *Tool) {
+	c.nodes(t, Fix{Text: "write comments on the fields in the .proto file, or declare an input_schema for the tool in the configuration file"}, func(n node) string {
+		text, _ := n.schema["description"].(string)
+		if !n.property || strings.TrimSpace(text) != "" || n.schema["$ref"] != nil {
+			return ""
+		}
+		return "a property has no description"
+	})
+}
+
+// quoted is a text in quotes, cut to what a message has room for.
+func quoted(text string) string {
+	const most = 80
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most]) + "…"
+	}
+	return `"` + strings.ReplaceAll(text, "\n", " ") + `"`
+}

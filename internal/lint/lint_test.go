@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lint_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/outrigger-mcp/outrigger/internal/compat"
+	"github.com/outrigger-mcp/outrigger/internal/lint"
+)
+
+func runOf(t testing.TB, o lint.Options, entries ...entry) *lint.Report {
+	t.Helper()
+	report, err := lint.Run(toolsOf(t, entries...), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestAGoodListHasNoErrors(t *testing.T) {
+	t.Parallel()
+	r := runOf(t, lint.Options{}, entry{})
+	if !r.OK || r.Counts.Error != 0 || r.Tools != 1 || r.Tokens < 50 || len(r.Clients) != len(lint.Clients()) {
+		t.Errorf("got %+v", r)
+	}
+	if r := runOf(t, lint.Options{}); !r.OK || len(r.Findings) != 0 {
+		t.Errorf("an empty list: %+v", r)
+	}
+}
+
+func TestUnknownClient(t *testing.T) {
+	t.Parallel()
+	var unknown *lint.UnknownClientError
+	if _, err := lint.Run(nil, lint.Options{Clients: []string{"cursor", "emacs"}}); !errors.As(err, &unknown) || unknown.Name != "emacs" || !strings.Contains(err.Error(), "claude-code, ") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := lint.CheckSchemas(json.RawMessage(`{}`), nil, "emacs"); !errors.As(err, &unknown) {
+		t.Errorf("got %v", err)
+	}
+	if r := runOf(t, lint.Options{Clients: []string{"cursor", "cursor"}}, many(81)...); r.Counts.Error != 1 {
+		t.Errorf("a client that is named twice counts twice: %+v", r.Counts)
+	}
+}
+
+// TestFindingsAreBounded: errors come first, and what is left out is counted.
+func TestFindingsAreBounded(t *testing.T) {
+	t.Parallel()
+	entries := many(30)
+	entries[29].input = `{"type":"object","properties":{"a":{"type":"array"}}}`
+	all := runOf(t, lint.Options{}, entries...)
+	if lint.DefaultMaxFindings != 2_000 {
+		t.Error("the documents name another default")
+	}
+	few := runOf(t, lint.Options{MaxFindings: 2}, entries...)
+	if len(few.Findings) != 2 || few.Omitted != len(all.Findings)-2 || few.Counts != all.Counts || few.OK || few.Findings[0].Level != lint.Error {
+		t.Errorf("got %+v", few)
+	}
+}
+
+// TestSpaceAndEscapesCostNothing: a list is judged by what it says, not by how it was written.
+func TestSpaceAndEscapesCostNothing(t *testing.T) {
+	t.Parallel()
+	read := func(raw string) *lint.Report {
+		list, err := compat.ReadTools([]byte(raw), compat.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools, err := lint.NewTools(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := lint.Run(tools, lint.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	plain := entry{description: "Returns orders with <lines> & more of the same kind."}.json()
+	var spaced bytes.Buffer
+	if err := json.Indent(&spaced, []byte(plain), "", "    "); err != nil {
+		t.Fatal(err)
+	}
+	a, b := read(plain), read(strings.ReplaceAll(spaced.String(), "<", `<`))
+	if a.Tokens != b.Tokens || a.Counts != b.Counts {
+		t.Errorf("%+v and %+v", a, b)
+	}
+}
+
+// TestOverlay: the fixes of findings are one YAML document, in which each method is there once, and the text that fits
+// the narrower client wins.
+func TestOverlay(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("It says much about orders. ", 100)
+	r := runOf(t, lint.Options{},
+		entry{name: "orders.delete_order", description: long, hints: `{"readOnlyHint":true}`, output: treeOutput},
+		entry{name: "orders_of_all_the_regions.get_very_long_name_of_it", description: "-"},
+	)
+	text := lint.Overlay(r.Findings)
+	var doc struct {
+		Profile string `yaml:"schema_profile"`
+		Tools   []struct {
+			Method string         `yaml:"method"`
+			Tool   map[string]any `yaml:"tool"`
+			Output map[string]any `yaml:"output_schema"`
+		} `yaml:"tools"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if doc.Profile != "strict" || len(doc.Tools) != 2 || doc.Tools[0].Method != "shop.v1.Orders/DeleteOrder" {
+		t.Fatalf("got %+v\n%s", doc, text)
+	}
+	first, second := doc.Tools[0].Tool, doc.Tools[1].Tool
+	if description, _ := first["description"].(string); len(description) > 1024 || !strings.HasSuffix(description, "orders.") {
+		t.Errorf("the description was cut to %q", description)
+	}
+	if first["destructive"] != true || first["read_only"] != false || doc.Tools[0].Output["type"] != "object" || strings.Contains(text, "$ref") {
+		t.Errorf("got\n%s", text)
+	}
+	name, _ := second["name"].(string)
+	if len(name) > 48 || !strings.HasPrefix(name, "orders_of_all") || !strings.HasSuffix(name, ".get_very_long_name_of_it") {
+		t.Errorf("the name was shortened to %q", name)
+	}
+	if lint.Overlay(nil) != "" {
+		t.Error("no findings have an overlay")
+	}
+	for _, f := range r.Findings {
+		if f.Fix.Overlay != "" && yaml.Unmarshal([]byte(f.Fix.Overlay), &doc) != nil {
+			t.Errorf("%s: not YAML: %s", f.Rule, f.Fix.Overlay)
+		}
+	}
+}
+
+// TestToolsBehindTheCatalog: what three tools stand for is judged by what holds for every client.
+func TestToolsBehindTheCatalog(t *testing.T) {
+	t.Parallel()
+	behind := toolsOf(t, append(many(200), entry{name: "orders.get_text", description: "-"})...)
+	r, err := lint.Run(toolsOf(t, entry{}), lint.Options{Behind: behind})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK || r.Tools != 1 || r.Counts.Warning != 1 || r.Findings[0].Rule != "description-missing" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestStrictListsAreNotToldToBeStrict(t *testing.T) {
+	t.Parallel()
+	bad := entry{input: property(`{"type":["string","null"],"description":"Key."}`), output: property(`{"const":1}`)}
+	for _, f := range runOf(t, lint.Options{Clients: []string{"gemini"}, Strict: true}, bad).Findings {
+		if strings.Contains(f.Fix.Overlay, "schema_profile") || f.Fix.Text == "" {
+			t.Errorf("got %+v", f)
+		}
+	}
+}
+
+func TestCheckSchemas(t *testing.T) {
+	t.Parallel()
+	found, err := lint.CheckSchemas(json.RawMessage(plainInput), json.RawMessage(treeOutput), lint.ClientNames()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules []string
+	for _, f := range found {
+		rules = append(rules, f.Client+"/"+f.Rule)
+	}
+	if got := strings.Join(rules, " "); got != "claude-code/recursive-ref gemini/ref" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestWriteText(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	r := runOf(t, lint.Options{Clients: []string{"claude-code"}, MaxFindings: 1}, entry{output: treeOutput, description: "-"})
+	if err := r.WriteText(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"error    orders.get_order: the schema contains itself by $ref: all tools of the server are dropped [claude-code, recursive-ref]\n",
+		"         at /outputSchema/$defs/Tree/properties/below/items/$ref\n",
+		"           tools:\n             - method: shop.v1.Orders/GetOrder\n               output_schema: {",
+		"more findings are left out\n", "1 tool, about ", "1 error, 1 warning",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
+func TestWriteJSON(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	r := runOf(t, lint.Options{Clients: []string{"claude-code"}}, entry{output: treeOutput})
+	if err := r.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		OK       *bool
+		Clients  []string
+		Counts   map[string]int
+		Findings []struct{ Level, Rule, Client, Tool, Path, Message string }
+		Omitted  *int
+	}
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.OK == nil || *doc.OK || doc.Omitted == nil || doc.Counts["error"] != 1 || doc.Findings[0].Level != "error" || doc.Findings[0].Client != "claude-code" {
+		t.Errorf("got %s", &out)
+	}
+}
+
+func TestWriteRules(t *testing.T) {
+	t.Parallel()
+	var text, asJSON bytes.Buffer
+	if err := errors.Join(lint.WriteRules(&text, false), lint.WriteRules(&asJSON, true)); err != nil {
+		t.Fatal(err)
+	}
+	var rows []struct{ Rule, About, Client, Source, Date string }
+	if err := json.Unmarshal(asJSON.Bytes(), &rows); err != nil || len(rows) != len(lint.Facts()) || strings.Count(text.String(), "\n") != len(rows)+1 {
+		t.Errorf("%d rows in JSON, text:\n%s", len(rows), &text)
+	}
+	for _, row := range rows {
+		if row.About == "" || row.Source == "" || row.Client == "" {
+			t.Errorf("incomplete: %+v", row)
+		}
+	}
+}
+
+// TestWriteSARIF: each result has a rule of its own document, a level and a place.
+func TestWriteSARIF(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	r := runOf(t, lint.Options{}, entry{output: treeOutput, description: "-"}, entry{name: "orders.delete_all"})
+	if err := r.WriteSARIF(&out, lint.SARIF{Version: "1.2.3", File: "build/catalog.json"}); err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Version string
+		Runs    []struct {
+			Tool struct {
+				Driver struct {
+					Name, Version string
+					Rules         []struct{ ID string }
+				}
+			}
+			Results []struct {
+				RuleID    string
+				RuleIndex int
+				Level     string
+				Message   struct{ Text string }
+				Locations []struct {
+					PhysicalLocation struct{ ArtifactLocation struct{ URI string } }
+					LogicalLocations []struct{ FullyQualifiedName string }
+				}
+				PartialFingerprints map[string]string
+			}
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Version != "2.1.0" || len(doc.Runs) != 1 || doc.Runs[0].Tool.Driver.Version != "1.2.3" || len(doc.Runs[0].Results) != len(r.Findings) {
+		t.Fatalf("got %s", &out)
+	}
+	prints := map[string]bool{}
+	for _, result := range doc.Runs[0].Results {
+		rules := doc.Runs[0].Tool.Driver.Rules
+		if result.RuleIndex < 0 || rules[result.RuleIndex].ID != result.RuleID || result.Level == "" || result.Message.Text == "" {
+			t.Errorf("got %+v", result)
+		}
+		if l := result.Locations; len(l) != 1 || l[0].PhysicalLocation.ArtifactLocation.URI != "build/catalog.json" || l[0].LogicalLocations[0].FullyQualifiedName == "" {
+			t.Errorf("got locations %+v", l)
+		}
+		if mark := result.PartialFingerprints["finding/v1"]; prints[mark] {
+			t.Errorf("two results have the fingerprint %s", mark)
+		} else {
+			prints[mark] = true
+		}
+	}
+}
+
+// FuzzRun: whatever a list says, it is judged without a panic, each finding is complete, and the fixes are YAML.
+func FuzzRun(f *testing.F) {
+	for _, c := range ruleCases() {
+		for _, e := range append(c.bad[:min(1, len(c.bad))], c.good[0]) {
+			if raw := e.json(); len(raw) < 4096 {
+				f.Add([]byte(raw))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		list, err := compat.ReadTools(raw, compat.Limits{})
+		if err != nil {
+			return
+		}
+		tools, err := lint.NewTools(list)
+		if err != nil {
+			return
+		}
+		report, err := lint.Run(tools, lint.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, finding := range report.Findings {
+			if finding.Message == "" || finding.Fix.Text == "" || finding.Rule == "" {
+				t.Errorf("incomplete: %+v", finding)
+			}
+		}
+		var doc any
+		if err := yaml.Unmarshal([]byte(lint.Overlay(report.Findings)), &doc); err != nil {
+			t.Errorf("%v:\n%s", err, lint.Overlay(report.Findings))
+		}
+		if err := errors.Join(report.WriteText(&bytes.Buffer{}), report.WriteJSON(&bytes.Buffer{}), report.WriteSARIF(&bytes.Buffer{}, lint.SARIF{})); err != nil {
+			t.Error(err)
+		}
+	})
+}

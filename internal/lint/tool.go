@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/compat"
+)
+
+// bytesPerToken is the estimate that all documents of the project use.
+const bytesPerToken = 4
+
+// Tool is one tool as clients list it. Make one with [NewTool].
+type Tool struct {
+	// Name is the canonical name, or the only one that is known. MCPName is the one in MCP's list.
+	Name, MCPName string
+	// Method is "package.Service/Method", by which the configuration file names the tool; empty if that is not known.
+	Method             string
+	Title, Description string
+	Hints              compat.Annotations
+	// Tokens is what the entry costs in a list, by an estimate.
+	Tokens int
+
+	input, output any // schemas as they are parsed; output is nil where there is none
+}
+
+// NewTool makes a tool of an entry of a list. method is "package.Service/Method", or empty if no entry of the configuration
+// file is for this tool. The error says that a schema is no JSON.
+func NewTool(t compat.Tool, method string) (*Tool, error) {
+	out := &Tool{
+		Name: t.Name, MCPName: catalog.MCPName(t.Name), Method: method, Title: t.Title, Description: t.Description, Hints: t.Annotations,
+	}
+	var err error
+	if out.input, err = parsed(t.InputSchema); err != nil {
+		return nil, fmt.Errorf("tool %s: input schema: %w", t.Name, err)
+	}
+	if out.output, err = parsed(t.OutputSchema); err != nil {
+		return nil, fmt.Errorf("tool %s: output schema: %w", t.Name, err)
+	}
+	size, err := out.size()
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: %w", t.Name, err)
+	}
+	out.Tokens = size / bytesPerToken
+	return out, nil
+}
+
+// NewTools makes tools of a list that was saved. A list does not say what their methods are: the names of derived tools say
+// it most often.
+func NewTools(list []compat.Tool) ([]*Tool, error) {
+	out := make([]*Tool, 0, len(list))
+	for _, t := range list {
+		tool, err := NewTool(t, guessedMethod(t.Metadata.Module, t.Name))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, tool)
+	}
+	return out, nil
+}
+
+func parsed(schema json.RawMessage) (any, error) {
+	if len(schema) == 0 {
+		return nil, nil
+	}
+	in := json.NewDecoder(bytes.NewReader(schema))
+	in.UseNumber()
+	var out any
+	if err := in.Decode(&out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// listEntry is the part of an entry of MCP's list that may reach a model.
+type listEntry struct {
+	Name         string             `json:"name"`
+	Title        string             `json:"title,omitempty"`
+	Description  string             `json:"description,omitempty"`
+	InputSchema  any                `json:"inputSchema"`
+	OutputSchema any                `json:"outputSchema,omitempty"`
+	Annotations  compat.Annotations `json:"annotations"`
+}
+
+// size is the number of bytes of the entry, whatever white space and escapes the list has.
+func (t *Tool) size() (int, error) {
+	text, err := compactJSON(listEntry{t.MCPName, t.Title, t.Description, t.input, t.output, t.Hints})
+	return len(text), err
+}
+
+func compactJSON(v any) ([]byte, error) {
+	var out bytes.Buffer
+	to := json.NewEncoder(&out)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(out.Bytes(), "\n"), nil
+}
+
+// guessedMethod is the method that a derived name most likely comes from; empty if the module is no service.
+func guessedMethod(module, name string) string {
+	at := strings.LastIndexByte(name, '.')
+	if at < 0 || !strings.Contains(module, ".") || !isIdentifier(module) || !isIdentifier(name) {
+		return ""
+	}
+	var method strings.Builder
+	for word := range strings.SplitSeq(name[at+1:], "_") {
+		if word != "" {
+			method.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+	}
+	return module + "/" + method.String()
+}
+
+// isIdentifier reports whether a text has no other characters than names of Protobuf with their packages.
+func isIdentifier(text string) bool {
+	return text != "" && strings.IndexFunc(text, func(r rune) bool {
+		return r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) < 0
+}
+
+// words are the words of the method's name.
+func (t *Tool) words() []string {
+	return strings.FieldsFunc(strings.ToLower(t.Name[strings.LastIndexByte(t.Name, '.')+1:]), func(r rune) bool { return r == '_' || r == '-' })
+}
+
+// length counts as clients in JavaScript do: in UTF-16 code units.
+func length(text string) int {
+	n := 0
+	for _, r := range text {
+		n += max(utf16.RuneLen(r), 1)
+	}
+	return n
+}
+
+// schemaOf is one schema of a tool.
+type schemaOf struct {
+	member string // of the entry
+	root   any
+}
+
+// schemas are the schemas that a fact is about.
+func (t *Tool) schemas(w Where) []schemaOf {
+	var out []schemaOf
+	if w&Inputs != 0 && t.input != nil {
+		out = append(out, schemaOf{"inputSchema", t.input})
+	}
+	if w&Outputs != 0 && t.output != nil {
+		out = append(out, schemaOf{"outputSchema", t.output})
+	}
+	return out
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
+
+// node is one subschema.
+type node struct {
+	at     string // JSON Pointer in the entry of the list
+	level  int    // objects and arrays around it
+	schema map[string]any
+	isRoot bool
+	// property is set for the schema of a property.
+	property bool
+}
+
+// walk calls f with a schema and all below it, in the order of their pointers. Lists are read with a bound on their
+// depth, so the recursion has one too.
+func walk(root any, at string, f func(node)) {
+	object, ok := root.(map[string]any)
+	if ok {
+		walkFrom(node{at: at, schema: object, isRoot: true}, f)
+	}
+}
+
+func walkFrom(n node, f func(node)) {
+	f(n)
+	level := n.level
+	if n.isContainer() {
+		level++
+	}
+	below := func(value any, at string, isProperty bool) {
+		if object, ok := value.(map[string]any); ok {
+			walkFrom(node{at: at, level: level, schema: object, property: isProperty}, f)
+		}
+	}
+	for _, keyword := range slices.Sorted(maps.Keys(n.schema)) {
+		at := schema.AppendPointer(n.at, keyword)
+		switch value := n.schema[keyword].(type) {
+		case map[string]any:
+			switch {
+			case holdsSchemas(keyword):
+				for _, name := range slices.Sorted(maps.Keys(value)) {
+					below(value[name], schema.AppendPointer(at, name), keyword == "properties")
+				}
+			case isSchema(keyword):
+				below(value, at, false)
+			}
+		case []any:
+			if listsSchemas(keyword) {
+				for i, one := range value {
+					below(one, at+"/"+strconv.Itoa(i), false)
+				}
+			}
+		}
+	}
+}
+
+// isContainer reports whether the schema is one of objects with members, or of arrays.
+func (n node) isContainer() bool {
+	_, hasProperties := n.schema["properties"]
+	_, hasItems := n.schema["items"]
+	return hasProperties || hasItems || slices.Contains(n.types(), "object") || slices.Contains(n.types(), "array")
+}
+
+// types are the types that the schema names.
+func (n node) types() []string {
+	switch kind := n.schema["type"].(type) {
+	case string:
+		return []string{kind}
+	case []any:
+		var out []string
+		for _, one := range kind {
+			if name, ok := one.(string); ok {
+				out = append(out, name)
+			}
+		}
+		return out
+	default:
+		return nil
+	}
+}
+
+// members is an object of the schema, such as its properties.
+func (n node) members(keyword string) map[string]any {
+	out, _ := n.schema[keyword].(map[string]any)
+	return out
+}
+
+// list is an array of the schema, such as its enum.
+func (n node) list(keyword string) []any {
+	out, _ := n.schema[keyword].([]any)
+	return out
+}
+
+func holdsSchemas(keyword string) bool {
+	switch keyword {
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+		return true
+	default:
+		return false
+	}
+}
+
+func isSchema(keyword string) bool {
+	switch keyword {
+	case "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "additionalItems",
+		"unevaluatedItems", "unevaluatedProperties", "contentSchema":
+		return true
+	default:
+		return false
+	}
+}
+
+func listsSchemas(keyword string) bool {
+	switch keyword {
+	case "allOf", "anyOf", "oneOf", "prefixItems", "items":
+		return true
+	default:
+		return false
+	}
+}
+
+// reference is one $ref of a schema: where it stands, and the pointer that it follows, both in the schema itself.
+type reference struct{ at, target string }
+
+// references lists the references of a schema. Those that lead out of it are not resolved by anybody.
+func references(root any) []reference {
+	var out []reference
+	walk(root, "", func(n node) {
+		ref, ok := n.schema["$ref"].(string)
+		if !ok {
+			return
+		}
+		target, isLocal := strings.CutPrefix(ref, "#")
+		if plain, err := url.PathUnescape(target); err == nil {
+			target = plain
+		}
+		if !isLocal {
+			target = ref
+		}
+		out = append(out, reference{n.at, target})
+	})
+	return out
+}
+
+// resolves reports whether a pointer leads to something in the schema.
+func resolves(root any, pointer string) bool {
+	if pointer == "" {
+		return true
+	}
+	if pointer[0] != '/' {
+		return false
+	}
+	for _, token := range strings.Split(pointer, "/")[1:] {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		switch value := root.(type) {
+		case map[string]any:
+			next, ok := value[token]
+			if !ok {
+				return false
+			}
+			root = next
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(value) {
+				return false
+			}
+			root = value[i]
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// recursive returns the place of a reference by which a schema contains itself.
+func recursive(root any) (at string, ok bool) {
+	refs := references(root)
+	targets := map[string][]reference{} // what lies in each target
+	for _, r := range refs {
+		targets[r.target] = nil
+	}
+	for target := range targets {
+		for _, r := range refs {
+			if r.at == target || strings.HasPrefix(r.at, target+"/") {
+				targets[target] = append(targets[target], r)
+			}
+		}
+	}
+	asked := map[string]bool{}
+	for _, r := range refs {
+		if asked[r.target] {
+			continue
+		}
+		asked[r.target] = true
+		if leadsTo(targets, r.target, r.target, map[string]bool{}) {
+			return r.at, true
+		}
+	}
+	return "", false
+}
+
+// leadsTo reports whether a target is met again in what another one holds.
+func leadsTo(targets map[string][]reference, from, target string, seen map[string]bool) bool {
+	if seen[from] {
+		return false
+	}
+	seen[from] = true
+	for _, r := range targets[from] {
+		if r.target == target || leadsTo(targets, r.target, target, seen) {
+			return true
+		}
+	}
+	return false
+}
