@@ -68,7 +68,7 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 	default:
 		doc.set("type", "string").set("enum", orNothing(first))
 	}
-	d.describe(doc, valueComments(shown))
+	d.describe(doc, d.valueComments(shown))
 	return doc
 }
 
