@@ -37,6 +37,8 @@ type BuildOptions struct {
 	RefuseDrift bool
 	// Compact keeps the names of the tools of a compact catalog for it: no other tool may have one.
 	Compact bool
+	// Listed says how lists show the schemas.
+	Listed ListForm
 	// MaxDepth bounds the nesting of arguments; 0 means the default of package schema.
 	MaxDepth int
 	Limits   Limits
@@ -68,7 +70,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	overlay, problems := compileOverlay(o.Overlay)
 	b := &builder{
 		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
-		comments: comments{}, problems: problems, reserved: o.Compact,
+		comments: comments{}, problems: problems, reserved: o.Compact, listed: o.Listed,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
 	messages, tools := before.sizes()
@@ -128,6 +130,7 @@ type builder struct {
 	before *kept
 	// reserved keeps the names of a compact catalog.
 	reserved bool
+	listed   ListForm
 	// suffixed are the services that keep their Service suffix, plain the names that methods have, in MCP's form.
 	suffixed map[string]bool
 	plain    map[string]holder
@@ -349,7 +352,7 @@ func (b *builder) finish() (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.description, c.resources, c.reserved = b.description, resources, b.reserved
+	c.description, c.resources, c.reserved, c.listed = b.description, resources, b.reserved, b.listed
 	return c, nil
 }
 

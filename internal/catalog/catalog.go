@@ -36,6 +36,7 @@ type Catalog struct {
 	drift       *lock.Drift // from the lock; nil without one
 	compact     *compacted
 	reserved    bool // the names of the compact form
+	listed      ListForm
 }
 
 // compacted is the compact form of a catalog, made when it is first asked for.

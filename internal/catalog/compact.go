@@ -100,7 +100,7 @@ func readOnlyHints() *outriggerv1.ToolAnnotations {
 }
 
 // entryBytes is what an entry of a list has besides its texts and schemas: names of members, hints, fingerprint, metadata.
-const entryBytes = 480
+const entryBytes = 340
 
 // ListExceeds reports whether the list of all tools is larger than a number of bytes, by an estimate. It derives schemas only
 // until it knows, and remembers the last answer.
@@ -118,7 +118,7 @@ func (c *Catalog) ListExceeds(limit int) bool {
 func (c *Catalog) listBytes(most int) int {
 	n := 0
 	for _, t := range c.Tools() {
-		n += entryBytes + 2*len(t.Name) + 2*len(t.Title) + len(t.Description) + len(t.Input.Advertised()) + len(t.Output.Advertised())
+		n += entryBytes + 2*len(t.Name) + 2*len(t.Title) + len(t.Description) + len(c.listed.Input(t)) + len(c.listed.Output(t))
 		if n > most {
 			break
 		}

@@ -5,6 +5,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
@@ -12,10 +13,15 @@ import (
 )
 
 // AppendAnnotations appends MCP's annotations of the tool, a JSON object. It has only hints that are known; a client takes
-// the protocol's defaults for the rest.
+// the protocol's defaults for the rest. A title that says no more than the name is left out: without one, clients show the
+// name.
 func (t *Tool) AppendAnnotations(dst []byte) []byte {
-	dst = append(dst, `{"title":`...)
-	dst = jsontext.AppendString(dst, t.Title)
+	dst = append(dst, '{')
+	before := len(dst)
+	if t.HasOwnTitle() {
+		dst = append(dst, `,"title":`...)
+		dst = jsontext.AppendString(dst, t.Title)
+	}
 	for _, hint := range [...]struct {
 		name  string
 		value *bool
@@ -30,6 +36,9 @@ func (t *Tool) AppendAnnotations(dst []byte) []byte {
 		}
 		dst = append(dst, `,"`+hint.name+`":`...)
 		dst = strconv.AppendBool(dst, *hint.value)
+	}
+	if len(dst) > before {
+		dst = slices.Delete(dst, before, before+1) // the first comma
 	}
 	return append(dst, '}')
 }

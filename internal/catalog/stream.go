@@ -91,6 +91,12 @@ func gathered(answer *schema.Lazy, md protoreflect.MessageDescriptor, digest [sh
 		if part == schema.PartAdvertised && !answer.Wrapped {
 			return &schema.Schema{Advertised: gatheredSchema(answer.Advertised(), md.FullName())}
 		}
+		if part == schema.PartShared {
+			if answer.Wrapped {
+				return &schema.Schema{}
+			}
+			return &schema.Schema{Shared: gatheredSchema(answer.Shared(), md.FullName())}
+		}
 		canonical := answer.Canonical()
 		advertised := canonical // Items need not be objects, so none is wrapped.
 		if !answer.Wrapped {

@@ -42,6 +42,10 @@ func Defaults(kind Kind) *configv1.Config {
 			LockMode:          new("report"),
 			Mode:              new("full"),
 			CompactAboveBytes: new(int32(defaults.CompactAboveBytes)),
+			OutputSchemas:     new("bounded"),
+			SchemaRefs:        new("recursive"),
+			ListBudgetBytes:   new(int32(defaults.ListBudgetBytes)),
+			ListBudgetTokens:  new(int32(defaults.ListBudgetTokens)),
 			RefreshInterval:   durationpb.New(defaults.RefreshInterval),
 			MaxBackoff:        durationpb.New(defaults.MaxBackoff),
 			SkillLimits: &configv1.SkillLimits{
@@ -54,6 +58,8 @@ func Defaults(kind Kind) *configv1.Config {
 			Admin:           new(admin),
 			AdminSocketMode: new("0600"),
 			Health:          new("off"),
+
+			CompressAboveBytes: new(int32(defaults.CompressAboveBytes)),
 		},
 		Server:        &configv1.Server{},
 		Timeout:       durationpb.New(defaults.Timeout),

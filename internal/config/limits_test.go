@@ -102,6 +102,8 @@ Go's garbage collector gets the limit, and works harder near it. From nine tenth
 UNAVAILABLE and request bodies above 64 KiB are not read further, until usage is below eight tenths. Usage is what the last collection
 left, plus stacks and similar memory, without garbage.
 
+At most 16 responses are compressed at the same time (` + "`listeners.compress_above_bytes`" + `), each with an encoder of about 1 MiB. Further ones are sent uncompressed.
+
 ## Callers that do not read
 
 A response has no total deadline. It is ended when it has made no progress for ` + "`write_timeout`" + `: on HTTP/1 its connection is

@@ -157,6 +157,11 @@ const (
 	// CompactAboveBytes is the size of a list of tools above which the catalog mode auto makes it compact: 25,000 tokens,
 	// of four bytes each.
 	CompactAboveBytes = 100_000
+	// ListBudgetTokens is half of the context of a large model. ListBudgetBytes is the same, at four bytes a token.
+	ListBudgetTokens = 100_000
+	ListBudgetBytes  = 4 * ListBudgetTokens
+	// CompressAboveBytes is the smallest response that is compressed: most results of calls are smaller, and cost nothing.
+	CompressAboveBytes = 4 << 10
 	// CatalogWait bounds how long a request waits for the first catalog before it gets
 	// UNAVAILABLE.
 	CatalogWait = 10 * time.Second

@@ -8,6 +8,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/redact"
 	"github.com/outrigger-mcp/outrigger/internal/session"
@@ -26,6 +27,9 @@ type Options struct {
 	Record *record.Run
 	// RecordPayloads makes Record include arguments and results.
 	RecordPayloads bool
+	// Listed is called with the cost of each list of tools for MCP clients that is rendered: once per catalog, caller's view and
+	// era, unless two callers come at once. It must return soon. Nil is not called.
+	Listed func(listcost.List)
 }
 
 // Handler handles JSON-RPC messages. It converts them to requests and runs these

@@ -34,7 +34,7 @@ func (h *Handler) listsOf(cat *catalog.Catalog) *listCache {
 }
 
 func writeCanonicalList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	return call.list(listed(&h.listsOf(call.resp.Catalog).canonical, call.resp.Catalog, appendCanonicalTool), []byte(`]}`))
+	return call.list(listed(&h.listsOf(call.resp.Catalog).canonical, call.resp.Catalog, appendCanonicalEntry), []byte(`]}`))
 }
 
 // writeModernList renders a page of tools.
@@ -42,38 +42,56 @@ func writeModernList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	tail := appendNextCursor([]byte{']'}, call.resp.NextCursor)
 	tail = strconv.AppendInt(append(tail, `,"ttlMs":`...), listTTL, 10)
 	tail = appendCacheScope(tail, call.resp.CacheScope())
-	return call.list(listed(&h.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, h.modernTail...))
+	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, h.modernTail...))
 }
 
 func writeLegacyList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	return call.list(listed(&h.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, appendLegacyTool), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
+	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).legacy, call.resp.Catalog, appendLegacyTool), append(appendNextCursor([]byte{']'}, call.resp.NextCursor), '}'))
 }
 
 // appendMCPTool appends a tool as the modern era shows it. What MCP has no
 // member for (canonical name, version, fingerprint, metadata) is in _meta, beside
 // what a native backend put there itself.
-func appendMCPTool(dst []byte, t *catalog.Tool) []byte {
-	return appendToolOf(dst, t, len(t.Output.Advertised()) > 0, appendAsItIs)
+func appendMCPTool(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte {
+	input, output := form.Input(t), form.Output(t)
+	return appendToolOf(dst, t, input, output, isPartial(t, form, input, output), appendAsItIs)
 }
 
 // appendLegacyTool appends a tool as the legacy eras show it: structured content
 // is always an object there, so that an output schema which promises something
 // else is left out.
-func appendLegacyTool(dst []byte, t *catalog.Tool) []byte {
-	return appendToolOf(dst, t, len(t.Output.Advertised()) > 0 && rootIsObject(t.Output.Advertised()), mcpjson.AppendLegacySchema)
+func appendLegacyTool(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte {
+	input, output := form.Input(t), form.Output(t)
+	if !rootIsObject(output) {
+		output = nil
+	}
+	return appendToolOf(dst, t, input, output, isPartial(t, form, input, output), mcpjson.AppendLegacySchema)
 }
 
 func appendAsItIs(dst, schema []byte) []byte { return append(dst, schema...) }
 
-func appendToolOf(dst []byte, t *catalog.Tool, withOutput bool, appendSchema func(dst, schema []byte) []byte) []byte {
+// isPartial reports whether an entry has other schemas than the tool alone, which its digest covers.
+func isPartial(t *catalog.Tool, form catalog.ListForm, input, output json.RawMessage) bool {
+	if len(output) == 0 && t.HasOutput() {
+		return true
+	}
+	if !form.SharedRefs {
+		return false
+	}
+	return !bytes.Equal(input, t.Input.Advertised()) || !bytes.Equal(output, t.Output.Advertised())
+}
+
+// appendToolOf appends a tool. Its title is that of the annotations, which clients of every era show.
+func appendToolOf(dst []byte, t *catalog.Tool, input, output json.RawMessage, isPartial bool, appendSchema func(dst, schema []byte) []byte) []byte {
 	dst = append(dst, `{"name":`...)
 	dst = jsontext.AppendString(dst, t.MCPName)
-	dst = appendToolText(dst, t)
+	dst = append(dst, `,"description":`...)
+	dst = jsontext.AppendString(dst, t.Description)
 	dst = append(dst, `,"inputSchema":`...)
-	dst = appendSchema(dst, t.Input.Advertised())
-	if withOutput {
+	dst = appendSchema(dst, input)
+	if len(output) > 0 {
 		dst = append(dst, `,"outputSchema":`...)
-		dst = appendSchema(dst, t.Output.Advertised())
+		dst = appendSchema(dst, output)
 	}
 	dst = appendAnnotations(dst, t)
 	dst = appendIcons(dst, t)
@@ -86,8 +104,31 @@ func appendToolOf(dst []byte, t *catalog.Tool, withOutput bool, appendSchema fun
 	}
 	dst = append(dst, `"`+toolMetaKey+`":{"name":`...)
 	dst = jsontext.AppendString(dst, t.Name)
-	dst = appendFacts(dst, t)
+	dst = appendVersion(dst, t)
+	dst = appendUnsaid(dst, t)
+	if isPartial {
+		dst = append(dst, `,"partial":true`...)
+	}
 	return append(dst, `}}}`...)
+}
+
+// appendUnsaid appends the metadata that nothing else says: what is destructive is in the annotations, and how long an entry
+// may be kept in most cases what the list says.
+func appendUnsaid(dst []byte, t *catalog.Tool) []byte {
+	dst = append(dst, `,"metadata":{"module":`...)
+	dst = jsontext.AppendString(dst, t.Metadata.Module)
+	if hint := t.Annotations.Destructive; t.Metadata.Destructive && (hint == nil || !*hint) {
+		dst = append(dst, `,"destructive":true`...)
+	}
+	if t.Metadata.DeprecatedIn != "" {
+		dst = append(dst, `,"deprecated_in":`...)
+		dst = jsontext.AppendString(dst, t.Metadata.DeprecatedIn)
+	}
+	if ttl := t.Metadata.CacheTTL.Milliseconds(); ttl != listTTL {
+		dst = append(dst, `,"cache_ttl":`...)
+		dst = strconv.AppendInt(dst, int64(t.Metadata.CacheTTL.Seconds()), 10)
+	}
+	return append(dst, '}')
 }
 
 // toolMetaKey is the _meta member of a tool for what MCP has no member for.
@@ -111,19 +152,21 @@ func appendIcons(dst []byte, t *catalog.Tool) []byte {
 	return append(append(dst, ','), icons[1:len(icons)-1]...)
 }
 
-// appendCanonicalTool appends a tool as the canonical dialect shows it.
-func appendCanonicalTool(dst []byte, t *catalog.Tool) []byte {
-	return append(appendCanonicalMembers(dst, t), '}')
+// appendCanonicalEntry appends a tool as a list of the canonical dialect shows it.
+func appendCanonicalEntry(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte {
+	return append(appendCanonicalMembers(dst, t, form), '}')
 }
 
-func appendCanonicalMembers(dst []byte, t *catalog.Tool) []byte {
+// appendCanonicalMembers leaves the object open. An output schema that the list leaves out is null, as one that there is
+// not: tools/get tells.
+func appendCanonicalMembers(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte {
 	dst = append(dst, `{"name":`...)
 	dst = jsontext.AppendString(dst, t.Name)
 	dst = appendToolText(dst, t)
 	dst = append(dst, `,"inputSchema":`...)
-	dst = append(dst, t.Input.Advertised()...)
+	dst = append(dst, form.Input(t)...)
 	dst = append(dst, `,"outputSchema":`...)
-	dst = append(dst, orNull(t.Output.Advertised())...)
+	dst = append(dst, orNull(form.Output(t))...)
 	dst = appendAnnotations(dst, t)
 	return appendFacts(dst, t)
 }
@@ -142,7 +185,7 @@ func orNull(schema json.RawMessage) json.RawMessage {
 // from its entries.
 func writeCanonicalTool(_ *Handler, call *exchange) ([]byte, *errmap.Error) {
 	t := call.resp.Tool
-	dst := appendCanonicalMembers(nil, t)
+	dst := appendCanonicalMembers(nil, t, catalog.ListForm{}) // whole
 	dst = append(dst, `,"digest":`...)
 	dst = jsontext.AppendString(dst, t.Digest())
 	dst = append(dst, `,"canonicalInputSchema":`...)
@@ -164,13 +207,18 @@ func appendAnnotations(dst []byte, t *catalog.Tool) []byte {
 	return t.AppendAnnotations(append(dst, `,"annotations":`...))
 }
 
-// appendFacts appends version, fingerprint and metadata. Every metadata member
-// is always there.
-func appendFacts(dst []byte, t *catalog.Tool) []byte {
+// appendVersion appends version and fingerprint.
+func appendVersion(dst []byte, t *catalog.Tool) []byte {
 	dst = append(dst, `,"version":`...)
 	dst = jsontext.AppendString(dst, t.Version)
 	dst = append(dst, `,"fingerprint":`...)
-	dst = jsontext.AppendString(dst, t.Fingerprint())
+	return jsontext.AppendString(dst, t.Fingerprint())
+}
+
+// appendFacts appends version, fingerprint and metadata. Every metadata member
+// is always there.
+func appendFacts(dst []byte, t *catalog.Tool) []byte {
+	dst = appendVersion(dst, t)
 	dst = append(dst, `,"metadata":{"module":`...)
 	dst = jsontext.AppendString(dst, t.Metadata.Module)
 	dst = append(dst, `,"destructive":`...)
@@ -193,6 +241,9 @@ func ToolJSON(t *catalog.Tool) json.RawMessage {
 	return body
 }
 
+// entryForm appends a tool as a list shows it.
+type entryForm = func(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte
+
 // listing is the tools of a catalog as one dialect lists them. Immutable.
 type listing struct {
 	catalog *catalog.Catalog
@@ -214,15 +265,16 @@ func (l *listing) start(i int) int {
 }
 
 // listed returns the listing of a snapshot, rendering it on first use; one is
-// how a tool looks. Tools that look as they did in the newest listing before are
+// how a tool looks in its form. Tools that look as they did in the newest listing before are
 // copied from it, so that a change costs what has changed. Two callers that come
 // at once may both render; either result is right.
-func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one func([]byte, *catalog.Tool) []byte) *listing {
+func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one entryForm) *listing {
 	before := slot.Load()
 	if before != nil && before.catalog == cat {
 		return before
 	}
-	if before == nil {
+	form := cat.ListForm()
+	if before == nil || before.catalog.ListForm() != form {
 		before = &listing{}
 	}
 	tools := cat.Tools()
@@ -239,7 +291,7 @@ func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one func([]byte
 		if at < len(before.tools) && before.tools[at].IsSame(t) {
 			l.text = append(l.text, before.entry(at)...)
 		} else {
-			raw = one(append(raw[:0], ','), t)
+			raw = one(append(raw[:0], ','), t, form)
 			l.text = jsontext.Compact(l.text, raw)
 		}
 		l.ends = append(l.ends, len(l.text))

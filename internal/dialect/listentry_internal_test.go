@@ -51,7 +51,7 @@ func catalogOf(t interface{ Fatal(args ...any) }, methods map[int]string) *catal
 // is the one that takes nothing, and takes everything that it could.
 func TestAListingIsAsIfItWereRenderedWhole(t *testing.T) {
 	t.Parallel()
-	forms := map[string]func([]byte, *catalog.Tool) []byte{"canonical": appendCanonicalTool, "modern": appendMCPTool, "legacy": appendLegacyTool}
+	forms := map[string]entryForm{"canonical": appendCanonicalEntry, "modern": appendMCPTool, "legacy": appendLegacyTool}
 	rapid.Check(t, func(t *rapid.T) {
 		slots := map[string]*atomic.Pointer[listing]{"canonical": {}, "modern": {}, "legacy": {}}
 		before := map[int]string{}
@@ -60,9 +60,9 @@ func TestAListingIsAsIfItWereRenderedWhole(t *testing.T) {
 			cat := catalogOf(t, methods)
 			for name, one := range forms {
 				rendered := map[string]bool{}
-				got := listed(slots[name], cat, func(dst []byte, tool *catalog.Tool) []byte {
+				got := listed(slots[name], cat, func(dst []byte, tool *catalog.Tool, form catalog.ListForm) []byte {
 					rendered[tool.Name] = true
-					return one(dst, tool)
+					return one(dst, tool, form)
 				})
 				want := listed(&atomic.Pointer[listing]{}, cat, one)
 				if !bytes.Equal(got.text, want.text) || !slices.Equal(got.ends, want.ends) {
@@ -93,7 +93,7 @@ func TestAListingIsAsIfItWereRenderedWhole(t *testing.T) {
 // Pages hold what the whole listing holds, with no comma too many or too few.
 func TestPagesOfAListing(t *testing.T) {
 	t.Parallel()
-	l := listed(&atomic.Pointer[listing]{}, catalogOf(t, map[int]string{1: "One.", 2: "Two.", 3: "Three."}), func(dst []byte, tool *catalog.Tool) []byte {
+	l := listed(&atomic.Pointer[listing]{}, catalogOf(t, map[int]string{1: "One.", 2: "Two.", 3: "Three."}), func(dst []byte, tool *catalog.Tool, _ catalog.ListForm) []byte {
 		return append(dst, "\n\""+tool.Name+"\""...)
 	})
 	for _, tt := range []struct {

@@ -97,6 +97,7 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	d.ok("%d tools in %v, %s", len(cat.Tools()), time.Since(start).Round(time.Millisecond), blocked)
 	d.ok("no tool names collide")
+	d.lists(cat)
 	d.rules(cat)
 	d.lock(cat)
 	d.compact(cat)

@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
@@ -92,6 +93,8 @@ type Sources struct {
 	Shared func() Shared
 	// RateService counts the questions to the rate limit service; nil without any.
 	RateService func() RateService
+	// Lists says what lists of tools cost.
+	Lists *listcost.Meter
 }
 
 // Metrics serves scrapes. Nil exports nothing and counts nothing.

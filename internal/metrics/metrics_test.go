@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/record"
@@ -72,6 +73,13 @@ func wantLines(t *testing.T, page string, lines ...string) {
 			}
 		}
 	}
+}
+
+// listed is a meter of one list with one tool.
+func listed() *listcost.Meter {
+	m := listcost.NewMeter(listcost.Budget{Tokens: 100}, func(listcost.List) {})
+	m.Listed(listcost.List{Version: "v", Tools: 1, Bytes: 40, Dearest: []listcost.Tool{{Name: "shop.get", Bytes: 40}}})
+	return m
 }
 
 // everything has all sources, and something to show of each.
@@ -166,6 +174,7 @@ func everything(t *testing.T) metrics.Sources {
 			}
 		},
 		Identity: func() metrics.Identity { return metrics.Identity{Issued: 1, Cached: 1, MaxCached: 2} },
+		Lists:    listed(),
 		RateService: func() metrics.RateService {
 			return metrics.RateService{
 				OK: 301, OverLimit: 302, Errors: 303, Timeouts: 304, Cancelled: 305, SkippedBreaker: 306, SkippedFull: 307,

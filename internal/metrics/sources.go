@@ -37,6 +37,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Catalog != nil {
 		all = append(all, ofCatalog(s.Catalog), newDrift(s.Catalog))
 	}
+	if s.Lists != nil {
+		all = append(all, newLists(s.Lists))
+	}
 	if s.Events != nil {
 		all = append(all, ofEvents(s.Events))
 	}

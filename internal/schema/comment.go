@@ -99,10 +99,13 @@ func (d *deriver) describe(o *object, parts ...string) {
 }
 
 // valueComments lists what the file says about the values of an enum.
-func valueComments(values []protoreflect.EnumValueDescriptor) string {
+func (d *deriver) valueComments(values []protoreflect.EnumValueDescriptor) string {
 	var lines []string
 	for _, v := range values {
 		text := strings.ReplaceAll(Comment(v), "\n", " ")
+		if d.isBrief() && repeats(text, string(v.Name())) {
+			text = ""
+		}
 		if isDeprecated(v) {
 			text = strings.TrimSpace("Deprecated. " + text)
 		}

@@ -56,6 +56,12 @@ func derive(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts O
 		out.Advertised = d.encode(doc)
 		out.Warnings = append(out.Warnings, d.warnings("advertised")...)
 	}
+	if part&PartShared != 0 {
+		var err error
+		if out.Shared, err = deriveShared(md, dir, of, opts, out.Wrapped); err != nil {
+			return nil, err
+		}
+	}
 	return out, nil
 }
 
@@ -99,6 +105,9 @@ type deriver struct {
 	// resources are the patterns of resource names by type, by file.
 	resources map[string]map[string][]string
 	noted     []string
+	// names are those of $defs, and inline the messages that are not worth a reference; nil but for Schema.Shared.
+	names  *defNames
+	inline map[protoreflect.FullName]bool
 
 	written *object // what write made last, and its JSON
 	encoded []byte
@@ -155,7 +164,7 @@ func (d *deriver) write(md protoreflect.MessageDescriptor, p plan, cut int) (*ob
 	for len(d.pending) > 0 && d.count <= d.opts.MaxSchemas {
 		next := d.pending[0]
 		d.pending = d.pending[1:]
-		d.defs.set(string(next.FullName()), d.message(next, refTo(next), 0))
+		d.defs.set(d.defName(next), d.message(next, d.refTo(next), 0))
 	}
 	if d.count > d.opts.MaxSchemas {
 		return nil, false
@@ -225,8 +234,11 @@ func (d *deriver) warnings(which string) []string {
 	return out
 }
 
-// refTo is where a message stands in $defs. Full names need no escape in a JSON Pointer or a URI.
-func refTo(md protoreflect.MessageDescriptor) string { return "#/$defs/" + string(md.FullName()) }
+// refTo is where a message stands in $defs. Names need no escape in a JSON Pointer or a URI.
+func (d *deriver) refTo(md protoreflect.MessageDescriptor) string { return defsRef + d.defName(md) }
+
+// defsRef is how references into $defs begin.
+const defsRef = "#/$defs/"
 
 // pointerTo is where a value stands. Only the canonical schema refers to places other than $defs, for the second names of
 // fields; for the others the work is saved.
@@ -277,12 +289,12 @@ func (d *deriver) place(md protoreflect.MessageDescriptor, at string, depth int,
 	if name == d.root.FullName() && !isWellKnown(d.root) {
 		return orNull(newObject("$ref", d.rootRef()), nullable)
 	}
-	if d.graph.recursive[name] || depth >= d.opts.MaxDepth || d.share && d.graph.uses[name] > 1 {
-		if !d.defs.has(string(name)) {
-			d.defs.set(string(name), nil)
+	if d.graph.recursive[name] || depth >= d.opts.MaxDepth || d.share && d.graph.uses[name] > 1 && !d.inline[name] {
+		if key := d.defName(md); !d.defs.has(key) {
+			d.defs.set(key, nil)
 			d.pending = append(d.pending, md)
 		}
-		return orNull(newObject("$ref", refTo(md)), nullable)
+		return orNull(newObject("$ref", d.refTo(md)), nullable)
 	}
 	doc := d.message(md, at, depth)
 	if nullable {
@@ -356,7 +368,7 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		}
 	}
 	oneofs, text := d.oneofs(md)
-	d.describe(doc, messageWords(md, said), deprecation(md), text, rules.String())
+	d.describe(doc, messageWords(md, said), d.deprecation(md), text, rules.String())
 	if isDeprecated(md) {
 		doc.set("deprecated", true)
 	}
@@ -426,6 +438,14 @@ func refuseSecondNames(together *object, names []string) {
 		}
 		together.set(first, newObject("properties", refused))
 	}
+}
+
+// deprecation is empty where the keyword says it and is enough.
+func (d *deriver) deprecation(of protoreflect.Descriptor) string {
+	if d.isBrief() {
+		return ""
+	}
+	return deprecation(of)
 }
 
 func deprecation(d protoreflect.Descriptor) string {

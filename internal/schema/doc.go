@@ -15,7 +15,8 @@
 // The canonical schema is for the validator: both names of a field, numbers in strings, enum numbers, nulls, both alphabets
 // of base64. The advertised one shows one clean form to a client: an object at the root, without allOf, anyOf, oneOf or
 // not, JSON names only, no unknown members. In an input, it also has the limits and examples that annotations of other
-// tools state (annotated.go); nothing enforces them here. The canonical schema accepts every input that the advertised one accepts. The
+// tools state (annotated.go); nothing enforces them here. It says each fact once (brief.go). A list may show it with repeated
+// messages in $defs (shared.go). The canonical schema accepts every input that the advertised one accepts. The
 // transcoder accepts exactly what the canonical schema accepts.
 //
 // # Exceptions
@@ -28,7 +29,7 @@
 //   - A message left open to keep a schema within its bounds (Schema.Warnings) is checked only in transcoding.
 //   - Formats carry the ranges of 64-bit integers in strings and of floating-point numbers. A Validator asserts those
 //     formats; a validator that treats formats as annotations accepts numbers beyond the range. An advertised schema shows
-//     no format that ajv-formats does not know, so it accepts twenty-digit numbers above the largest uint64.
+//     no such format for 64-bit integers, so it accepts numbers of nineteen or twenty digits beyond the range.
 //   - Rules of protovalidate that no keyword can express (CEL, byte lengths of strings, well-known formats, patterns that RE2
 //     and ECMA 262 read differently, rules of Timestamps and Durations) are in the description, and enforced by
 //     protovalidate. The length of bytes is scaled to base64, exact to within two bytes. In strings, ranges

@@ -68,7 +68,7 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 	default:
 		doc.set("type", "string").set("enum", orNothing(first))
 	}
-	d.describe(doc, strings.TrimPrefix(d.enumWords(ed)+"\n"+valueComments(shown), "\n"))
+	d.describe(doc, strings.TrimPrefix(d.enumWords(ed)+"\n"+d.valueComments(shown), "\n"))
 	return doc
 }
 

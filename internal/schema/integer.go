@@ -50,17 +50,13 @@ const (
 
 // integer writes the schema of an integer. Canonical: a JSON integer or the same in a string, the way ProtoJSON reads
 // both. Otherwise 32 bits are a JSON integer, and 64 bits a string. Numeric keywords speak about JSON numbers only, so
-// for strings the range of rules goes into the pattern; the range of the type itself is in the format or, where that
-// must not be shown, in words. The pattern only counts its digits: spelled out it would take 300 characters.
+// for strings the range of rules goes into the pattern; the range of the type itself is in the format, where that is
+// shown. The pattern only counts its digits: spelled out it would take 300 characters.
 func (d *deriver) integer(kind protoreflect.Kind, v value) *object {
 	t := integerTypeOf(kind)
 	doc := d.anyInteger(t, v.nullable)
 	if !v.isFree() {
 		d.narrow(doc, kind, t, v)
-	}
-	if t.format == formatUint64 && d.dir == Input && !d.mayShow(t.format) {
-		own, _ := doc.get("description").(string)
-		d.describe(doc, "An unsigned 64-bit integer.", own)
 	}
 	return doc
 }
@@ -90,7 +86,7 @@ func (d *deriver) anyInteger(t integerType, nullable bool) *object {
 	if asString {
 		plain := ""
 		if !d.all {
-			plain = plainPattern(t)
+			plain = d.shownPattern(t)
 		}
 		doc.set("pattern", d.integerPattern(plain))
 		if d.dir == Input && d.mayShow(t.format) {

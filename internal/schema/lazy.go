@@ -35,6 +35,7 @@ type Part uint8
 const (
 	PartCanonical Part = 1 << iota
 	PartAdvertised
+	PartShared
 	partBoth = PartCanonical | PartAdvertised
 )
 
@@ -87,6 +88,17 @@ func (l *Lazy) Advertised() json.RawMessage {
 		l.room.give(len(text))
 	}
 	return text
+}
+
+// Shared returns Schema.Shared, which is Advertised if the schema was declared. It is not cached: lists keep what they show.
+func (l *Lazy) Shared() json.RawMessage {
+	if l == nil {
+		return nil
+	}
+	if text := l.part(PartShared).Shared; len(text) > 0 {
+		return text
+	}
+	return l.Advertised()
 }
 
 // Warnings returns Schema.Warnings.

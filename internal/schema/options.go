@@ -103,6 +103,9 @@ type Schema struct {
 	// Advertised shows one form of each field, for one profile. Canonical accepts everything that Advertised accepts. In
 	// ProfileStrict, this holds after the JSON in strings has been decoded, and if the descriptions are followed.
 	Advertised json.RawMessage
+	// Shared is Advertised with repeated messages in $defs where that makes it smaller, for clients that follow $ref. It is
+	// not part of what Derive returns: see Lazy.Shared.
+	Shared json.RawMessage
 	// Warnings list what the schemas could not express, for the operator. The transcoder still reads and checks the message
 	// in full.
 	Warnings []string

@@ -90,7 +90,7 @@ func (d *deriver) property(f field, at string, depth int) *object {
 		doc = d.single(f.fd, value{rules: f.rules, nullable: nullable, nonZero: f.nonZero, meant: f.must}, at, depth)
 	}
 	own, _ := doc.get("description").(string)
-	d.describe(doc, f.words(), deprecation(f.fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
+	d.describe(doc, f.words(), d.deprecation(f.fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
 	if isDeprecated(f.fd) {
 		doc.set("deprecated", true)
 	}
@@ -200,11 +200,11 @@ func (d *deriver) single(fd protoreflect.FieldDescriptor, v value, at string, de
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		md := fd.Message()
 		if isWellKnown(md) {
-			return d.wellKnown(md, fd, v.rules, v.nullable)
+			return d.shareValue(md.FullName(), v, d.wellKnown(md, fd, v.rules, v.nullable))
 		}
 		return d.place(md, at, depth, v.nullable)
 	case protoreflect.EnumKind:
-		return d.enum(fd.Enum(), v)
+		return d.shareValue(fd.Enum().FullName(), v, d.enum(fd.Enum(), v))
 	default:
 		return d.scalar(fd.Kind(), v)
 	}

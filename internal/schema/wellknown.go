@@ -102,7 +102,8 @@ func (d *deriver) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.F
 // any: the type's own fields stand beside @type, so nothing can be said about them here. ProtoJSON also reads {}.
 func (d *deriver) any(obj any) *object {
 	about := newObject("type", "string", "minLength", 1)
-	d.describe(about, "Type URL of the message, such as type.googleapis.com/google.protobuf.Duration. The other members are its fields, or value for a type whose JSON is not an object.")
+	d.describe(about, d.inBrief("Type URL, such as type.googleapis.com/google.protobuf.Duration. Its fields stand beside it, or value if its JSON is no object.",
+		"Type URL of the message, such as type.googleapis.com/google.protobuf.Duration. The other members are its fields, or value for a type whose JSON is not an object."))
 	doc := newObject("type", obj, "properties", newObject("@type", about))
 	if d.dir == Output {
 		return doc // {} is what an Any without a type is written as
@@ -127,23 +128,24 @@ func anyLimits(rules *validate.FieldRules) *object {
 
 func (d *deriver) timestamp(str any) *object {
 	doc := newObject("type", str, "format", formatDateTime)
-	d.describe(doc, "RFC 3339, up to nine digits of fraction.")
+	d.describe(doc, d.inBrief("", "RFC 3339, up to nine digits of fraction."))
 	return doc
 }
 
 // duration: the canonical form is in the format, which also knows the signs and dots that ProtoJSON reads. What is
-// shown and written has up to twelve digits of seconds, of which eleven are always in range.
+// shown and written has up to twelve digits of seconds, of which eleven are always in range. Who reads an answer needs the
+// words alone.
 func (d *deriver) duration(str any) *object {
 	doc := newObject("type", str)
 	switch {
 	case d.all:
 		doc.set("format", formatDuration)
 	case d.dir == Input:
-		doc.set("pattern", `^-?(0|[1-9][0-9]{0,10})(\.[0-9]{1,9})?s$`)
-	default:
+		doc.set("pattern", d.inBrief(`^-?(0|[1-9]\d{0,10})(\.\d{1,9})?s$`, `^-?(0|[1-9][0-9]{0,10})(\.[0-9]{1,9})?s$`))
+	case !d.isBrief():
 		doc.set("pattern", `^-?[0-9]{1,12}(\.[0-9]{1,9})?s$`)
 	}
-	d.describe(doc, "Seconds with the suffix s, such as 3.5s.")
+	d.describe(doc, d.inBrief("Seconds, such as 3.5s.", "Seconds with the suffix s, such as 3.5s."))
 	return doc
 }
 
@@ -157,7 +159,7 @@ func (d *deriver) fieldMask(str any) *object {
 		const path = `[a-z][a-zA-Z0-9]*(\.[a-z][a-zA-Z0-9]*)*`
 		doc.set("pattern", "^("+path+"(,"+path+")*)?$")
 	}
-	d.describe(doc, "Comma-separated field paths in lowerCamelCase, such as displayName,address.city.")
+	d.describe(doc, d.inBrief("Field paths, such as displayName,address.city.", "Comma-separated field paths in lowerCamelCase, such as displayName,address.city."))
 	return doc
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
+	"github.com/outrigger-mcp/outrigger/internal/httpcompress"
 	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/protectedresource"
 	"github.com/outrigger-mcp/outrigger/internal/server/auth"
@@ -159,14 +160,15 @@ func (a *App) openEdges() {
 		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
 		WriteTimeout:  limits.GetWriteTimeout().AsDuration(), RedactTyped: a.cfg.GetRedactBackendStatus(),
 	})
-	paths := map[string]http.Handler{mcphttp.Path: mcp}
+	compress := httpcompress.New(int(a.cfg.GetListeners().GetCompressAboveBytes()))
+	paths := map[string]http.Handler{mcphttp.Path: compress.Wrap(mcp)}
 	for _, path := range mcphttp.RetiredPaths() {
 		paths[path] = mcp.Retired()
 	}
 	typed := a.api.Root(a.api.PassThrough(a.api.NotFound()))
 	a.table = route.NewTable()
 	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeMCP), Paths: paths, Refuse: mcp.Refuse})
-	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeRPC), Paths: map[string]http.Handler{rpchttp.Path: rpc}, Refuse: rpc.Refuse})
+	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeRPC), Paths: map[string]http.Handler{rpchttp.Path: compress.Wrap(rpc)}, Refuse: rpc.Refuse})
 	a.table.Register(&route.Edge{
 		Name: route.Is(stats.EdgeOther), Refuse: rpc.Refuse,
 		Open:   protectedresource.New(settings.ProtectedResource(a.cfg, a.supportedScopes)),

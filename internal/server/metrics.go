@@ -30,6 +30,7 @@ func (a *App) newMetrics() (*metrics.Metrics, error) {
 		Gate:           a.gate,
 		Limiter:        a.limiter,
 		RateService:    a.rates.metrics(),
+		Lists:          a.lists,
 		Slots:          a.slots,
 		Watches:        a.watches.Stats,
 		Guard:          a.backend.guard, Life: a.life, Limits: a.limitMetrics(),

@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/held"
+	"github.com/outrigger-mcp/outrigger/internal/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -73,6 +74,8 @@ type pipeline struct {
 	calls  *bridge.CallLog
 	stats  *stats.Stats
 	record *record.Run
+	// lists says what the lists of tools cost.
+	lists *listcost.Meter
 	// recordUnavailable tells that records were asked for and there are none.
 	recordUnavailable bool
 	// trail is the audit trail, nil without one.
@@ -183,9 +186,11 @@ func (a *App) openPipeline() error {
 		Metadata:     rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
 		Log: a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
 	})
+	a.lists = listcost.NewMeter(settings.ListBudget(a.cfg), a.listTooLarge)
 	a.rpc = dialect.New(a.bridge, dialect.Options{
 		Sessions: a.sessions, Notify: a.notify,
 		Record: run, RecordPayloads: a.cfg.GetRecord().GetPayloads(),
+		Listed: a.lists.Listed,
 	})
 	return nil
 }

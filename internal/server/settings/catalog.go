@@ -93,7 +93,12 @@ func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.B
 	if err != nil {
 		return catalog.BuildOptions{}, err
 	}
+	listed, err := ListForm(cfg)
+	if err != nil {
+		return catalog.BuildOptions{}, err
+	}
 	return catalog.BuildOptions{
+		Listed:    listed,
 		Selection: selection, Overlay: overrides, Profile: profile,
 		Lock: reviewed, RefuseDrift: RefusesDrift(cfg), Compact: Compact(cfg).IsOffered(),
 		Thorough: cfg.GetValidate() == "full",

@@ -66,9 +66,22 @@ type Catalog struct {
 	// At most 64. Flag: `--skills`.
 	Skills []string `protobuf:"bytes,19,rep,name=skills,proto3" json:"skills,omitempty"`
 	// Bounds of the skills.
-	SkillLimits   *SkillLimits `protobuf:"bytes,20,opt,name=skill_limits,proto3" json:"skill_limits,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SkillLimits *SkillLimits `protobuf:"bytes,20,opt,name=skill_limits,proto3" json:"skill_limits,omitempty"`
+	// Output schemas that lists of tools show: "all", "bounded" (those of at most 4096 bytes) or "none". Results are checked in any
+	// case, and `tools/get` shows each schema. ToolService lists all. Default: bounded. Flag: `--output-schemas`.
+	OutputSchemas *string `protobuf:"bytes,40,opt,name=output_schemas,proto3,oneof" json:"output_schemas,omitempty"`
+	// Where lists of tools use `$ref`: "recursive" (for messages that contain themselves, and in schemas of more than 16 KiB) or
+	// "shared" (also for messages that a schema repeats, if that is smaller; some clients do not follow `$ref`). Default: recursive.
+	// Flag: `--schema-refs`.
+	SchemaRefs *string `protobuf:"bytes,41,opt,name=schema_refs,proto3,oneof" json:"schema_refs,omitempty"`
+	// Size in bytes above which a list of tools causes a warning. Default: 400000. Range: 1000 to 1000000000. Flag:
+	// `--list-budget-bytes`.
+	ListBudgetBytes *int32 `protobuf:"varint,42,opt,name=list_budget_bytes,proto3,oneof" json:"list_budget_bytes,omitempty"`
+	// Size in tokens of four bytes above which a list of tools causes a warning. Default: 100000. Range: 250 to 250000000. Flag:
+	// `--list-budget-tokens`.
+	ListBudgetTokens *int32 `protobuf:"varint,43,opt,name=list_budget_tokens,proto3,oneof" json:"list_budget_tokens,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Catalog) Reset() {
@@ -199,6 +212,34 @@ func (x *Catalog) GetSkillLimits() *SkillLimits {
 	return nil
 }
 
+func (x *Catalog) GetOutputSchemas() string {
+	if x != nil && x.OutputSchemas != nil {
+		return *x.OutputSchemas
+	}
+	return ""
+}
+
+func (x *Catalog) GetSchemaRefs() string {
+	if x != nil && x.SchemaRefs != nil {
+		return *x.SchemaRefs
+	}
+	return ""
+}
+
+func (x *Catalog) GetListBudgetBytes() int32 {
+	if x != nil && x.ListBudgetBytes != nil {
+		return *x.ListBudgetBytes
+	}
+	return 0
+}
+
+func (x *Catalog) GetListBudgetTokens() int32 {
+	if x != nil && x.ListBudgetTokens != nil {
+		return *x.ListBudgetTokens
+	}
+	return 0
+}
+
 // SkillLimits bounds the skills that are read from folders. A skill that exceeds one is an error.
 type SkillLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -278,7 +319,7 @@ var File_outrigger_config_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9e\a\n" +
+	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xfe\t\n" +
 	"\aCatalog\x126\n" +
 	"\vdescriptors\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 R\vdescriptors\x129\n" +
 	"\n" +
@@ -298,13 +339,22 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\x13compact_above_bytes\x18\x10 \x01(\x05B\r\xbaH\n" +
 	"\x1a\b\x18\x80\xc2\xd7/(\xe8\aH\x04R\x13compact_above_bytes\x88\x01\x01\x12+\n" +
 	"\x06skills\x18\x13 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10@\x18\x01\"\ar\x05\x10\x01(\x80 R\x06skills\x12D\n" +
-	"\fskill_limits\x18\x14 \x01(\v2 .outrigger.config.v1.SkillLimitsR\fskill_limitsB\r\n" +
+	"\fskill_limits\x18\x14 \x01(\v2 .outrigger.config.v1.SkillLimitsR\fskill_limits\x12F\n" +
+	"\x0eoutput_schemas\x18( \x01(\tB\x19\xbaH\x16r\x14R\x03allR\aboundedR\x04noneH\x05R\x0eoutput_schemas\x88\x01\x01\x12?\n" +
+	"\vschema_refs\x18) \x01(\tB\x18\xbaH\x15r\x13R\trecursiveR\x06sharedH\x06R\vschema_refs\x88\x01\x01\x12A\n" +
+	"\x11list_budget_bytes\x18* \x01(\x05B\x0e\xbaH\v\x1a\t\x18\x80\x94\xeb\xdc\x03(\xe8\aH\aR\x11list_budget_bytes\x88\x01\x01\x12B\n" +
+	"\x12list_budget_tokens\x18+ \x01(\x05B\r\xbaH\n" +
+	"\x1a\b\x18\x80\xe5\x9aw(\xfa\x01H\bR\x12list_budget_tokens\x88\x01\x01B\r\n" +
 	"\v_reflectionB\t\n" +
 	"\a_nativeB\f\n" +
 	"\n" +
 	"_lock_modeB\a\n" +
 	"\x05_modeB\x16\n" +
-	"\x14_compact_above_bytes\"\x9d\x02\n" +
+	"\x14_compact_above_bytesB\x11\n" +
+	"\x0f_output_schemasB\x0e\n" +
+	"\f_schema_refsB\x14\n" +
+	"\x12_list_budget_bytesB\x15\n" +
+	"\x13_list_budget_tokens\"\x9d\x02\n" +
 	"\vSkillLimits\x12/\n" +
 	"\n" +
 	"max_skills\x18\x01 \x01(\x05B\n" +

@@ -56,8 +56,11 @@ type Listeners struct {
 	// File permissions of the Unix socket of `admin`, octal. Default: 0600, the user of the sidecar. Flag:
 	// `--admin-socket-mode`.
 	AdminSocketMode *string `protobuf:"bytes,10,opt,name=admin_socket_mode,proto3,oneof" json:"admin_socket_mode,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Smallest response in bytes that `/mcp` and `/rpc` compress for clients that accept gzip or zstd; 0 compresses nothing. Event
+	// streams are never compressed. Default: 4096. Range: 0, or 1024 to 1073741824. Flag: `--compress-above-bytes`.
+	CompressAboveBytes *int32 `protobuf:"varint,30,opt,name=compress_above_bytes,proto3,oneof" json:"compress_above_bytes,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Listeners) Reset() {
@@ -158,6 +161,13 @@ func (x *Listeners) GetAdminSocketMode() string {
 		return *x.AdminSocketMode
 	}
 	return ""
+}
+
+func (x *Listeners) GetCompressAboveBytes() int32 {
+	if x != nil && x.CompressAboveBytes != nil {
+		return *x.CompressAboveBytes
+	}
+	return 0
 }
 
 // AdminTls configures TLS on `admin`, as ListenerTls does on `listen`.
@@ -434,8 +444,7 @@ var File_outrigger_config_v1_listeners_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_listeners_proto_rawDesc = "" +
 	"\n" +
-	"#outrigger/config/v1/listeners.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xb7\n" +
-	"\n" +
+	"#outrigger/config/v1/listeners.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xa5\f\n" +
 	"\tListeners\x12\xd0\x01\n" +
 	"\x06listen\x18\x01 \x01(\tB\xb2\x01\xbaH\xae\x01\xba\x01\xa5\x01\n" +
 	"\x11listeners.address\x12\x1fmust be host:port, :port or off\x1aothis == 'off' || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04H\x00R\x06listen\x88\x01\x01\x12\x88\x02\n" +
@@ -451,11 +460,14 @@ const file_outrigger_config_v1_listeners_proto_rawDesc = "" +
 	"\x11admin_tokens_file\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80 R\x11admin_tokens_file\x12;\n" +
 	"\tadmin_tls\x18\t \x01(\v2\x1d.outrigger.config.v1.AdminTlsR\tadmin_tls\x12E\n" +
 	"\x11admin_socket_mode\x18\n" +
-	" \x01(\tB\x12\xbaH\x0fr\r2\v^0[0-7]{3}$H\x03R\x11admin_socket_mode\x88\x01\x01B\t\n" +
+	" \x01(\tB\x12\xbaH\x0fr\r2\v^0[0-7]{3}$H\x03R\x11admin_socket_mode\x88\x01\x01\x12\xd2\x01\n" +
+	"\x14compress_above_bytes\x18\x1e \x01(\x05B\x98\x01\xbaH\x94\x01\xba\x01\x90\x01\n" +
+	"\x1elisteners.compress_above_bytes\x12=compress_above_bytes must be 0 or between 1024 and 1073741824\x1a/this == 0 || this >= 1024 && this <= 1073741824H\x04R\x14compress_above_bytes\x88\x01\x01B\t\n" +
 	"\a_listenB\b\n" +
 	"\x06_adminB\t\n" +
 	"\a_healthB\x14\n" +
-	"\x12_admin_socket_mode\"\xc2\x02\n" +
+	"\x12_admin_socket_modeB\x17\n" +
+	"\x15_compress_above_bytes\"\xc2\x02\n" +
 	"\bAdminTls\x12(\n" +
 	"\tcert_file\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80 R\tcert_file\x12&\n" +
