@@ -90,6 +90,7 @@ func allowed() map[string][]string {
 		"internal/demo":         {"gen"},
 		"internal/reload":       {"gen"},
 		"internal/skills":       {"gen"},
+		"internal/fetch":        {"internal/catalog"},
 		"internal/oauth":        {"internal/access", "internal/loglimit", "internal/protectedresource"},
 		"internal/oauthtest":    {},
 		"internal/otlptest":     {},
