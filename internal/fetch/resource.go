@@ -20,11 +20,14 @@ import (
 // maxReference bounds a reference, as the setting does.
 const maxReference = 4096
 
-// Parse reads a reference to descriptors on a server: https://host/path, with #sha256=DIGEST behind it to pin the content.
-// http:// is for loopback. The error does not repeat the reference.
+// Parse reads a reference to descriptors on a server: https://host/path, with #sha256=DIGEST behind it to pin the content, or
+// oci://host/repository@sha256:DIGEST. Without TLS is for loopback. The error does not repeat a URL.
 func Parse(ref string, o Options) (source.Fetcher, error) {
 	if len(ref) > maxReference {
 		return nil, fmt.Errorf("a reference has at most %d bytes", maxReference)
+	}
+	if strings.HasPrefix(ref, artifactPrefix) {
+		return parseArtifact(ref, o)
 	}
 	u, err := url.Parse(ref)
 	if err != nil {
@@ -34,7 +37,7 @@ func Parse(ref string, o Options) (source.Fetcher, error) {
 	case "https", "http":
 		return parseResource(u, o)
 	}
-	return nil, fmt.Errorf("descriptors cannot be fetched by %q; use a file, a folder, or https://", u.Scheme)
+	return nil, fmt.Errorf("descriptors cannot be fetched by %q; use a file, a folder, https:// or oci://", u.Scheme)
 }
 
 // resource is a descriptor set that an HTTP server has.

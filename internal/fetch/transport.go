@@ -17,6 +17,8 @@ import (
 type Options struct {
 	// CAs sign the certificates of servers. Nil means those of the system.
 	CAs *x509.CertPool
+	// DockerConfig is the file with the credentials of registries. Empty means config.json in $DOCKER_CONFIG, or in ~/.docker.
+	DockerConfig string
 }
 
 const (

@@ -121,6 +121,8 @@ func thirdParties() map[string][]string {
 		"cel.dev/cel-go":                           {"internal/rules"},
 		"github.com/prometheus":                    {"internal/metrics", "internal/telemetry"},
 		"github.com/nats-io":                       {"internal/state"},
+		"oras.land/oras-go/v2":                     {"internal/fetch"},
+		"github.com/opencontainers":                {"internal/fetch"},
 		"go.opentelemetry.io":                      {"internal/tracing", "internal/telemetry", "internal/otlptest"},
 		"google.golang.org/grpc":                   {"internal/oddtest", "internal/operationtest", "internal/ratetest"},
 		"cloud.google.com/go/longrunning":          {"internal/operationtest"},

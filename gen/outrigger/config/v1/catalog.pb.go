@@ -29,8 +29,8 @@ const (
 type Catalog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `FileDescriptorSet` files (`buf build -o`, `protoc -o --include_imports`), folders with files `*.binpb`, `*.pb` or
-	// `*.desc`, and `https://host/path#sha256=DIGEST` (the part behind # pins the content). Files and folders are read again when
-	// they change, servers are asked every `refresh_interval`. Default: none. At most 256. Flag: `--descriptors`.
+	// `*.desc`, `https://host/path#sha256=DIGEST` (the part behind # pins the content) and `oci://host/repository@sha256:DIGEST`. Files and
+	// folders are read again when they change, servers are asked every `refresh_interval`. Default: none. At most 256. Flag: `--descriptors`.
 	Descriptors []string `protobuf:"bytes,1,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
 	// Server reflection on the backend: "auto" (unless `descriptors` are given), "on" or "off". Default: auto.
 	Reflection *string `protobuf:"bytes,2,opt,name=reflection,proto3,oneof" json:"reflection,omitempty"`
