@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -98,7 +97,7 @@ func (m *mergedFiles) add(f *descriptorpb.FileDescriptorProto, from string) {
 	switch {
 	case !ok:
 		m.files[path], m.from[path] = f, from
-	case !sameFile(before, f):
+	case !source.SameFile(before, f):
 		m.disputed[path] = true
 		if !strings.HasPrefix(path, "google/protobuf/") {
 			m.warnings = append(m.warnings, source.Warning{Subject: path, Text: fmt.Sprintf(
@@ -118,22 +117,6 @@ func (m *mergedFiles) paths() []string {
 	out = slices.AppendSeq(slices.AppendSeq(out, maps.Keys(m.files)), maps.Keys(m.same))
 	slices.Sort(out)
 	return out
-}
-
-// sameFile compares two files without their comments, and without what only the tool that wrote them knows.
-func sameFile(a, b *descriptorpb.FileDescriptorProto) bool {
-	bare := func(f *descriptorpb.FileDescriptorProto) *descriptorpb.FileDescriptorProto {
-		// A shallow copy by field shares what both have, so that comparing costs no second copy of everything.
-		out := &descriptorpb.FileDescriptorProto{}
-		f.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-			if fd.Name() != "source_code_info" {
-				out.ProtoReflect().Set(fd, v)
-			}
-			return true
-		})
-		return out
-	}
-	return proto.Equal(bare(a), bare(b))
 }
 
 // linker turns files into descriptors, every file after those that it imports. Those of the build before are used again

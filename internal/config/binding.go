@@ -112,7 +112,11 @@ func bindings() []binding {
 			help: "consecutive successful probe calls that close the circuit breaker"},
 
 		{flag: "descriptors", path: "catalog.descriptors", kinds: everyKind, common: true, group: groupCatalog, value: "FILES",
-			help: "FileDescriptorSet files to build tools from, instead of server reflection. Example: api.binpb, made by `buf build -o api.binpb`"},
+			help: "FileDescriptorSet files to build tools from, instead of server reflection; also folders and URLs. Example: api.binpb, made by `buf build -o api.binpb`"},
+		{flag: "descriptors-use", path: "catalog.descriptors_use", kinds: everyKind, group: groupCatalog, value: "USE",
+			help: "what --descriptors are for: tools (made of them) or comments (added to the backend's reflection, which has none as a rule)"},
+		{flag: "descriptors-timeout", path: "catalog.fetch_timeout", kinds: everyKind, group: groupCatalog, value: "DURATION",
+			help: "maximum time to fetch one of --descriptors from a server"},
 		{flag: "include", path: "catalog.include", kinds: everyKind, common: true, group: groupCatalog, value: "GLOBS",
 			help: "services and methods to expose; unset: all. Example: shop.v1.*,shop.v1.Orders/Get*"},
 		{flag: "exclude", path: "catalog.exclude", kinds: everyKind, group: groupCatalog, value: "GLOBS",

@@ -48,6 +48,8 @@ func Defaults(kind Kind) *configv1.Config {
 			ListBudgetTokens:  new(int32(defaults.ListBudgetTokens)),
 			RefreshInterval:   durationpb.New(defaults.RefreshInterval),
 			MaxBackoff:        durationpb.New(defaults.MaxBackoff),
+			DescriptorsUse:    new("tools"),
+			FetchTimeout:      durationpb.New(defaults.FetchTimeout),
 			SkillLimits: &configv1.SkillLimits{
 				MaxSkills: new(int32(defaults.MaxSkills)), MaxFiles: new(int32(defaults.MaxSkillFiles)),
 				MaxBytes: new(int64(defaults.MaxSkillBytes)), MaxTotalBytes: new(int64(defaults.MaxSkillTotalBytes)),

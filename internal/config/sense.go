@@ -16,11 +16,12 @@ import (
 func (d *draft) checkSense(kind Kind) {
 	c := d.config
 	// Descriptors alone are enough to look at tools, not to call them.
-	described := kind == Once && len(c.GetCatalog().GetDescriptors()) > 0
+	described := kind == Once && len(c.GetCatalog().GetDescriptors()) > 0 && c.GetCatalog().GetDescriptorsUse() != "comments"
 	if kind != State && !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && !described {
 		d.judge("backend.url", "no backend: set its URL with --backend (such as --backend http://127.0.0.1:50051), "+
 			"or try the example service with --demo")
 	}
+	d.checkDescriptors(c.GetCatalog())
 	d.checkClasses(c.GetLimits())
 	if kind&longLived != 0 {
 		d.checkListeners(c)
@@ -30,6 +31,17 @@ func (d *draft) checkSense(kind Kind) {
 	}
 	if kind&(longLived|State) != 0 {
 		d.checkState(kind, c)
+	}
+}
+
+// checkDescriptors finds comments that nothing would get.
+func (d *draft) checkDescriptors(c *configv1.Catalog) {
+	switch {
+	case c.GetDescriptorsUse() != "comments":
+	case len(c.GetDescriptors()) == 0:
+		d.judge("catalog.descriptors_use", "has no effect without descriptors: set --descriptors too")
+	case c.GetReflection() == "off":
+		d.judge("catalog.descriptors_use", "comments are added to the backend's reflection, which is off: remove catalog.reflection, or this setting")
 	}
 }
 

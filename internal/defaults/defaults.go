@@ -41,6 +41,8 @@ const (
 	RefreshInterval = 300 * time.Second
 	// MaxBackoff ensures that a recovered backend is found within ten seconds.
 	MaxBackoff = 10 * time.Second
+	// FetchTimeout is enough for 30 MB at ten Mbit/s.
+	FetchTimeout = 30 * time.Second
 )
 
 // Defaults of individual settings.

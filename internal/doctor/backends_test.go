@@ -13,6 +13,7 @@ import (
 
 	"connectrpc.com/grpcreflect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
@@ -79,6 +80,35 @@ func descriptorFile(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "lab.binpb")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// describedLab writes the descriptors of the lab with comments of its service and its first method. A field of the latter's
+// request has another number, and one is missing in them.
+func describedLab(t *testing.T) string {
+	t.Helper()
+	set := mcptest.Descriptors(demov1.File_outrigger_demo_v1_lab_proto)
+	for i, f := range set.GetFile() {
+		if f.GetName() != demov1.File_outrigger_demo_v1_lab_proto.Path() {
+			continue
+		}
+		f = proto.CloneOf(f)
+		f.SourceCodeInfo = &descriptorpb.SourceCodeInfo{Location: []*descriptorpb.SourceCodeInfo_Location{
+			{Path: []int32{6, 0}, Span: []int32{0, 0, 0}, LeadingComments: new(" Experiments.\n")},
+			{Path: []int32{6, 0, 2, 0}, Span: []int32{0, 0, 0}, LeadingComments: new(" Repeats what it gets.\n")},
+		}}
+		f.MessageType[0].Field[0].Number = new(int32(1000))
+		f.Service[0].Method = f.Service[0].Method[:len(f.Service[0].Method)-1]
+		set.File[i] = f
+	}
+	raw, err := proto.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "described.binpb")
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.fail("set --backend", "no backend configured, only descriptors")
 		return
 	}
-	if !d.connection(ctx) && len(d.cfg.GetCatalog().GetDescriptors()) == 0 {
+	if !d.connection(ctx) && !settings.MakesTools(d.cfg.GetCatalog()) {
 		d.warn("tools not checked: they come from reflection, and the backend does not answer")
 		return
 	}

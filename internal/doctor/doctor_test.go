@@ -126,6 +126,18 @@ func TestEveryStep(t *testing.T) {
 		{name: "only the health check is guarded", backend: func(t *testing.T) string { return serve(t, without(t, "7", "/grpc.health.")) }, isOK: true},
 		{name: "no comments", backend: func(t *testing.T) string { return serve(t, reflecting("outrigger.demo.v1.Lab")) }, isOK: true},
 		{
+			name: "comments from descriptors", backend: func(t *testing.T) string { return serve(t, reflecting("outrigger.demo.v1.Lab")) },
+			configure: func(t *testing.T, c *configv1.Config) {
+				c.Catalog.Descriptors, c.Catalog.DescriptorsUse = []string{describedLab(t)}, proto.String("comments")
+			}, isOK: true,
+		},
+		{
+			name: "descriptors that cannot be fetched", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(t *testing.T, c *configv1.Config) {
+				c.Catalog.Descriptors = []string{"http://" + closedPort(t) + "/api.pb?secret"}
+			},
+		},
+		{
 			name: "examples that are wrong", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{wrongExamples(t)} }, isOK: true,
 		},

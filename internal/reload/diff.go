@@ -20,7 +20,7 @@ import (
 func AtRunTime() []string {
 	return []string{
 		"access.policy",
-		"catalog.descriptors", "catalog.exclude", "catalog.include", "catalog.list_uncallable",
+		"catalog.descriptors", "catalog.exclude", "catalog.fetch_timeout", "catalog.include", "catalog.list_uncallable",
 		"catalog.lock_file", "catalog.lock_mode",
 		"gate",
 		"limits.caller_rate", "limits.tool_rate",

@@ -14,7 +14,7 @@ import (
 
 // boundedFile reads a file, unpacked if it is gzipped, up to a number of bytes of either.
 type boundedFile struct {
-	file *os.File
+	file *os.File // nil for what is in memory
 	from io.Reader
 	most int64
 	left int64
@@ -27,15 +27,24 @@ func openBounded(path string, most int) (*boundedFile, error) {
 		return nil, err
 	}
 	b := &boundedFile{file: f, most: int64(most), left: int64(most)}
-	if err := b.unpack(); err != nil {
+	if err := b.check(); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return b, nil
 }
 
-// unpack looks at the beginning of the file for what it is.
-func (b *boundedFile) unpack() error {
+// boundBytes is openBounded for what is in memory.
+func boundBytes(body []byte, most int) (*boundedFile, error) {
+	b := &boundedFile{most: int64(most), left: int64(most)}
+	if len(body) > most {
+		return nil, b.tooLarge()
+	}
+	return b, b.unpack(bytes.NewReader(body))
+}
+
+// check looks at what the file is.
+func (b *boundedFile) check() error {
 	info, err := b.file.Stat()
 	switch {
 	case err != nil:
@@ -45,7 +54,12 @@ func (b *boundedFile) unpack() error {
 	case info.Size() > b.most:
 		return b.tooLarge()
 	}
-	in := bufio.NewReader(b.file)
+	return b.unpack(b.file)
+}
+
+// unpack looks at the beginning of the content for what it is.
+func (b *boundedFile) unpack(from io.Reader) error {
+	in := bufio.NewReader(from)
 	b.from = in
 	if head, _ := in.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
 		return nil
@@ -90,4 +104,9 @@ func (b *boundedFile) tooLarge() error {
 	return fmt.Errorf("it has more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", b.most)
 }
 
-func (b *boundedFile) Close() error { return b.file.Close() }
+func (b *boundedFile) Close() error {
+	if b.file == nil {
+		return nil
+	}
+	return b.file.Close()
+}

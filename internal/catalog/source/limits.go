@@ -20,6 +20,8 @@ type Limits struct {
 	// LoadTimeout bounds one load of a source that talks to a peer. The default is [defaults.CatalogWait], the time that an
 	// edge lets its callers wait for the first catalog.
 	LoadTimeout time.Duration
+	// FetchTimeout bounds one load of a source that fetches descriptor sets. The default is [defaults.FetchTimeout].
+	FetchTimeout time.Duration
 }
 
 // withDefaults fills in what is zero or negative.
@@ -28,5 +30,6 @@ func (l Limits) withDefaults() Limits {
 	defaults.Fill(&l.MaxFiles, 20_000)
 	defaults.Fill(&l.MaxServices, 5_000)
 	defaults.Fill(&l.LoadTimeout, defaults.CatalogWait)
+	defaults.Fill(&l.FetchTimeout, defaults.FetchTimeout)
 	return l
 }

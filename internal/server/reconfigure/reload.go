@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -77,13 +78,17 @@ type Reloader struct {
 	waiting []string
 	// said is what was logged last of a reload that is tried again and again.
 	said string
+
+	// described is the configuration whose descriptor files are watched. It is the next one while that is tried.
+	described atomic.Pointer[configv1.Config]
 }
 
 // New watches the configuration and the descriptor files. The parts of o must be in
 // use already.
 func New(o Options) *Reloader {
 	r := &Reloader{opts: o, running: o.Config}
-	r.descriptors = o.Watcher.Add("descriptors", r.reloadDescriptors, o.Config.GetCatalog().GetDescriptors()...)
+	r.described.Store(o.Config)
+	r.descriptors = o.Watcher.AddTree("descriptors", r.reloadDescriptors, func() []string { return settings.DescriptorFiles(r.described.Load()) })
 	r.lock = o.Watcher.Add("catalog_lock", r.reloadLock, lockFiles(o.Config)...)
 	return r
 }
@@ -166,6 +171,9 @@ func split(running, to *configv1.Config) (now, later []string) {
 // goes: with them, the backend is asked for its tools no more, or again, and what
 // asks is made at the start.
 func changesSources(path string, running, to *configv1.Config) bool {
+	if settings.AddsComments(running.GetCatalog()) {
+		return false
+	}
 	return path == "catalog.descriptors" && (len(running.GetCatalog().GetDescriptors()) == 0) != (len(to.GetCatalog().GetDescriptors()) == 0)
 }
 
@@ -222,14 +230,20 @@ func (r *Reloader) applyCatalog(ctx context.Context, running, next *configv1.Con
 	if err != nil {
 		return err
 	}
-	r.descriptors.Watch(next.GetCatalog().GetDescriptors()...)
+	r.watchDescriptors(next)
 	r.lock.Watch(lockFiles(next)...)
 	if err := r.opts.Live.Reconfigure(ctx, sources, build); err != nil {
-		r.descriptors.Watch(running.GetCatalog().GetDescriptors()...)
+		r.watchDescriptors(running)
 		r.lock.Watch(lockFiles(running)...)
 		return err
 	}
 	return nil
+}
+
+// watchDescriptors watches the descriptor files that a configuration names.
+func (r *Reloader) watchDescriptors(cfg *configv1.Config) {
+	r.described.Store(cfg)
+	r.descriptors.Watch(settings.DescriptorFiles(cfg)...)
 }
 
 // lockFiles are the files of the catalog lock: one, or none.

@@ -3,6 +3,8 @@
 package reconfigure_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
 )
 
@@ -205,6 +208,60 @@ func TestDescriptorFilesAreReloaded(t *testing.T) {
 		r.configure("")
 		if got := r.FieldsWaiting(); r.last("configuration") != "refused" || !slices.Equal(got, []string{"catalog.descriptors"}) {
 			t.Errorf("no file any more: %s, %q", r.last("configuration"), got)
+		}
+	})
+}
+
+// TestADescriptorFolderIsSwapped as kubelet swaps a ConfigMap: all files change at once, which is one reload.
+func TestADescriptorFolderIsSwapped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		lab, fleet := descriptors(t, demov1.File_outrigger_demo_v1_lab_proto), descriptors(t, demov1.File_outrigger_demo_v1_fleet_proto)
+		publish := func(version string, files map[string]string) {
+			if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for name, text := range files {
+				(&running{t: t}).write(filepath.Join(dir, version, name), text)
+			}
+			tmp := filepath.Join(dir, "..tmp")
+			if err := errors.Join(os.Symlink(version, tmp), os.Rename(tmp, filepath.Join(dir, "..data"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		publish("..1", map[string]string{"lab.binpb": lab})
+		r := start(t, "catalog: {descriptors: ["+dir+"]}\n")
+		for _, step := range []struct {
+			name, version  string
+			files          map[string]string
+			applied, tries uint64
+			outcome        string
+			echo, vehicle  string
+		}{
+			{"the same again", "..2", map[string]string{"lab.binpb": lab}, 0, 0, "not read", "called", "no tool"},
+			{"one more file", "..3", map[string]string{"lab.binpb": lab, "fleet.pb": fleet}, 1, 1, "applied", "called", "called"},
+			{"one file goes, one has another name", "..4", map[string]string{"other.binpb": fleet}, 2, 2, "applied", "no tool", "called"},
+			{"no descriptor set", "..5", map[string]string{"README.md": "text"}, 2, 3, "refused", "no tool", "called"},
+			{"well again", "..6", map[string]string{"lab.binpb": lab}, 3, 4, "applied", "called", "no tool"},
+		} {
+			publish(step.version, step.files)
+			r.pass()
+			r.pass()
+			if got := r.last("descriptors"); got != step.outcome {
+				t.Errorf("%s: %s, want %s", step.name, got, step.outcome)
+			}
+			s := r.watcher.Status()[0]
+			var tries uint64
+			for _, n := range s.Counts {
+				tries += n
+			}
+			if s.Group != "descriptors" || s.Counts[reload.Applied] != step.applied || tries != step.tries {
+				t.Errorf("%s: %+v, want %d of %d reloads applied", step.name, s, step.applied, step.tries)
+			}
+			if e, v := r.calls("ann", echo), r.calls("ann", "fleet.get_vehicle"); e != step.echo || v != step.vehicle {
+				t.Errorf("%s: the lab's tool: %s, the fleet's: %s; want %s, %s", step.name, e, v, step.echo, step.vehicle)
+			}
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 // is used, because the backend must then be available anyway, or if it is enabled
 // explicitly.
 func AsksNative(c *configv1.Catalog, hasBackend bool) bool {
-	auto := len(c.GetDescriptors()) == 0
+	auto := !MakesTools(c)
 	return hasBackend && (c.GetNative() == "on" || auto && c.GetNative() != "off")
 }
 
@@ -44,17 +44,29 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 		return nil, catalog.BuildOptions{}, err
 	}
 	sources := slices.Clone(from.More)
-	bounds := source.Limits{MaxBytes: int(cfg.GetLimits().GetMaxDescriptorBytes())}
-	for _, path := range c.GetDescriptors() {
-		sources = append(sources, source.NewDescriptorFile(path, bounds))
+	bounds := source.Limits{MaxBytes: int(cfg.GetLimits().GetMaxDescriptorBytes()), FetchTimeout: c.GetFetchTimeout().AsDuration()}
+	var described []source.Source
+	for _, ref := range c.GetDescriptors() {
+		one, err := descriptorSource(ref, bounds)
+		if err != nil {
+			return nil, catalog.BuildOptions{}, err
+		}
+		described = append(described, one)
+	}
+	if !AddsComments(c) {
+		sources, described = append(sources, described...), nil
 	}
 	// Descriptor files say which services there are; reflection is asked where
 	// nothing else does, or where it is asked for by name.
 	auto := from.Client != nil && len(sources) == 0
 	isNative := c.GetNative() == "on"
-	reflects := c.GetReflection() == "on" || auto && c.GetReflection() != "off" && !isNative
+	reflects := c.GetReflection() == "on" || len(described) > 0 || auto && c.GetReflection() != "off" && !isNative
 	if from.Client != nil && reflects {
-		sources = append(sources, bridge.NewReflectionSource(from.Client, source.ReflectionOptions{Selection: selection, Limits: bounds}))
+		var reflected source.Source = bridge.NewReflectionSource(from.Client, source.ReflectionOptions{Selection: selection, Limits: bounds})
+		if len(described) > 0 {
+			reflected = source.NewCommented(reflected, selection, described...)
+		}
+		sources = append(sources, reflected)
 	}
 	if from.Native != nil {
 		sources = append(sources, bridge.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative))

@@ -13,13 +13,11 @@ import (
 )
 
 // checkFiles looks at the files that the configuration names before a port
-// opens. What is in a descriptor set is for the catalog to say: it may be
-// written again at any time.
+// opens.
 func checkFiles(cfg *configv1.Config, report func(path, message string)) {
-	for i, path := range cfg.GetCatalog().GetDescriptors() {
-		if err := checkReadable(path); err != nil {
-			report(fmt.Sprintf("catalog.descriptors[%d]", i), err.Error()+
-				"; `buf build -o FILE` or `protoc --include_imports --descriptor_set_out=FILE` writes one")
+	for i, ref := range cfg.GetCatalog().GetDescriptors() {
+		if wrong := checkDescriptors(ref); wrong != "" {
+			report(fmt.Sprintf("catalog.descriptors[%d]", i), wrong)
 		}
 	}
 	if path := cfg.GetState().GetKeyFile(); path != "" {

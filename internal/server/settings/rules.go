@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -84,10 +85,10 @@ func firstOfRule(faults []rules.Fault) []rules.Fault {
 	return out
 }
 
-// described is the catalog of the descriptor files alone; nil if there are none, or if
-// they cannot be used, which is reported elsewhere.
+// described is the catalog of the descriptor files alone; nil if there are none, if some
+// have to be fetched first, or if they cannot be used, which is reported elsewhere.
 func described(cfg *configv1.Config) *catalog.Catalog {
-	if len(cfg.GetCatalog().GetDescriptors()) == 0 {
+	if !MakesTools(cfg.GetCatalog()) || slices.ContainsFunc(cfg.GetCatalog().GetDescriptors(), isRemote) {
 		return nil
 	}
 	sources, build, err := Plan(cfg, Origins{})

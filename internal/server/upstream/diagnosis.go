@@ -33,6 +33,7 @@ const (
 	causeNoReflection    = "no_reflection"
 	causeNames           = "catalog_invalid"
 	causeNothingOffered  = "nothing_offered"
+	causeDescriptors     = "descriptors_not_fetched"
 	CauseOther           = "other"
 )
 
@@ -50,7 +51,10 @@ type Diagnoser struct {
 // speaks, which takes some seconds at most.
 func (a Diagnoser) Diagnose(ctx context.Context, err error) Diagnosis {
 	var build *catalog.BuildError
+	var fetch *source.FetchError
 	switch {
+	case errors.As(err, &fetch):
+		return Diagnosis{causeDescriptors, "descriptors cannot be fetched", err.Error(), "correct --descriptors, or what it names; a catalog that is in use stays in use"}
 	case errors.As(err, &build):
 		return Diagnosis{causeNames, "catalog cannot be built", err.Error(), "correct the option or the overlay entry; `sidecar doctor` names each"}
 	case errors.Is(err, catalog.ErrEmpty):

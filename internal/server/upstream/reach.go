@@ -95,7 +95,11 @@ func (r *Reach) well() {
 	if r.said == (Diagnosis{}) {
 		return
 	}
-	r.log.Info("backend reachable again", zap.Duration("outage_ms", time.Since(r.since)), zap.String("cause", r.said.Cause))
+	event := "backend reachable again"
+	if r.said.Cause == causeDescriptors {
+		event = "descriptors fetched again"
+	}
+	r.log.Info(event, zap.Duration("outage_ms", time.Since(r.since)), zap.String("cause", r.said.Cause))
 	r.said = Diagnosis{}
 }
 

@@ -28,8 +28,9 @@ const (
 // Catalog configures where tools come from and which of them are exposed.
 type Catalog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `FileDescriptorSet` files (`buf build -o`, `protoc -o --include_imports`). Default: none. At most 256. Flag:
-	// `--descriptors`.
+	// `FileDescriptorSet` files (`buf build -o`, `protoc -o --include_imports`), folders with files `*.binpb`, `*.pb` or
+	// `*.desc`, `https://host/path#sha256=DIGEST` (the part behind # pins the content) and `oci://host/repository@sha256:DIGEST`. Files and
+	// folders are read again when they change, servers are asked every `refresh_interval`. Default: none. At most 256. Flag: `--descriptors`.
 	Descriptors []string `protobuf:"bytes,1,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
 	// Server reflection on the backend: "auto" (unless `descriptors` are given), "on" or "off". Default: auto.
 	Reflection *string `protobuf:"bytes,2,opt,name=reflection,proto3,oneof" json:"reflection,omitempty"`
@@ -55,6 +56,12 @@ type Catalog struct {
 	// What happens to tools that are not in the lock file or differ from it: "report" (log, metric, doctor) or "refuse" (also
 	// leave them out). Default: report. Flag: `--catalog-lock-mode`.
 	LockMode *string `protobuf:"bytes,10,opt,name=lock_mode,proto3,oneof" json:"lock_mode,omitempty"`
+	// What `descriptors` are for: "tools" (tools are made of them) or "comments" (tools come from reflection, as without
+	// `descriptors`, and those add the comments that it lacks). Default: tools. Flag: `--descriptors-use`.
+	DescriptorsUse *string `protobuf:"bytes,11,opt,name=descriptors_use,proto3,oneof" json:"descriptors_use,omitempty"`
+	// Maximum time to fetch one of `descriptors` from a server. Default: 30s. Range: 1 s to 10 min. Flag:
+	// `--descriptors-timeout`.
+	FetchTimeout *durationpb.Duration `protobuf:"bytes,12,opt,name=fetch_timeout,proto3" json:"fetch_timeout,omitempty"`
 	// What is listed: "full" (all tools), "compact" (three tools that search, describe and call the others) or "auto" (compact if
 	// the list of all tools is larger than `compact_above_bytes`). All tools can be called by name in every mode. Default: full.
 	// Flag: `--catalog-mode`.
@@ -182,6 +189,20 @@ func (x *Catalog) GetLockMode() string {
 		return *x.LockMode
 	}
 	return ""
+}
+
+func (x *Catalog) GetDescriptorsUse() string {
+	if x != nil && x.DescriptorsUse != nil {
+		return *x.DescriptorsUse
+	}
+	return ""
+}
+
+func (x *Catalog) GetFetchTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.FetchTimeout
+	}
+	return nil
 }
 
 func (x *Catalog) GetMode() string {
@@ -319,7 +340,7 @@ var File_outrigger_config_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xfe\t\n" +
+	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xab\v\n" +
 	"\aCatalog\x126\n" +
 	"\vdescriptors\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 R\vdescriptors\x129\n" +
 	"\n" +
@@ -334,21 +355,24 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\x0flist_uncallable\x18\b \x01(\bR\x0flist_uncallable\x12&\n" +
 	"\tlock_file\x18\t \x01(\tB\b\xbaH\x05r\x03(\x80 R\tlock_file\x128\n" +
 	"\tlock_mode\x18\n" +
-	" \x01(\tB\x15\xbaH\x12r\x10R\x06reportR\x06refuseH\x02R\tlock_mode\x88\x01\x01\x123\n" +
-	"\x04mode\x18\x0f \x01(\tB\x1a\xbaH\x17r\x15R\x04fullR\acompactR\x04autoH\x03R\x04mode\x88\x01\x01\x12D\n" +
+	" \x01(\tB\x15\xbaH\x12r\x10R\x06reportR\x06refuseH\x02R\tlock_mode\x88\x01\x01\x12E\n" +
+	"\x0fdescriptors_use\x18\v \x01(\tB\x16\xbaH\x13r\x11R\x05toolsR\bcommentsH\x03R\x0fdescriptors_use\x88\x01\x01\x12P\n" +
+	"\rfetch_timeout\x18\f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x01R\rfetch_timeout\x123\n" +
+	"\x04mode\x18\x0f \x01(\tB\x1a\xbaH\x17r\x15R\x04fullR\acompactR\x04autoH\x04R\x04mode\x88\x01\x01\x12D\n" +
 	"\x13compact_above_bytes\x18\x10 \x01(\x05B\r\xbaH\n" +
-	"\x1a\b\x18\x80\xc2\xd7/(\xe8\aH\x04R\x13compact_above_bytes\x88\x01\x01\x12+\n" +
+	"\x1a\b\x18\x80\xc2\xd7/(\xe8\aH\x05R\x13compact_above_bytes\x88\x01\x01\x12+\n" +
 	"\x06skills\x18\x13 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10@\x18\x01\"\ar\x05\x10\x01(\x80 R\x06skills\x12D\n" +
 	"\fskill_limits\x18\x14 \x01(\v2 .outrigger.config.v1.SkillLimitsR\fskill_limits\x12F\n" +
-	"\x0eoutput_schemas\x18( \x01(\tB\x19\xbaH\x16r\x14R\x03allR\aboundedR\x04noneH\x05R\x0eoutput_schemas\x88\x01\x01\x12?\n" +
-	"\vschema_refs\x18) \x01(\tB\x18\xbaH\x15r\x13R\trecursiveR\x06sharedH\x06R\vschema_refs\x88\x01\x01\x12A\n" +
-	"\x11list_budget_bytes\x18* \x01(\x05B\x0e\xbaH\v\x1a\t\x18\x80\x94\xeb\xdc\x03(\xe8\aH\aR\x11list_budget_bytes\x88\x01\x01\x12B\n" +
+	"\x0eoutput_schemas\x18( \x01(\tB\x19\xbaH\x16r\x14R\x03allR\aboundedR\x04noneH\x06R\x0eoutput_schemas\x88\x01\x01\x12?\n" +
+	"\vschema_refs\x18) \x01(\tB\x18\xbaH\x15r\x13R\trecursiveR\x06sharedH\aR\vschema_refs\x88\x01\x01\x12A\n" +
+	"\x11list_budget_bytes\x18* \x01(\x05B\x0e\xbaH\v\x1a\t\x18\x80\x94\xeb\xdc\x03(\xe8\aH\bR\x11list_budget_bytes\x88\x01\x01\x12B\n" +
 	"\x12list_budget_tokens\x18+ \x01(\x05B\r\xbaH\n" +
-	"\x1a\b\x18\x80\xe5\x9aw(\xfa\x01H\bR\x12list_budget_tokens\x88\x01\x01B\r\n" +
+	"\x1a\b\x18\x80\xe5\x9aw(\xfa\x01H\tR\x12list_budget_tokens\x88\x01\x01B\r\n" +
 	"\v_reflectionB\t\n" +
 	"\a_nativeB\f\n" +
 	"\n" +
-	"_lock_modeB\a\n" +
+	"_lock_modeB\x12\n" +
+	"\x10_descriptors_useB\a\n" +
 	"\x05_modeB\x16\n" +
 	"\x14_compact_above_bytesB\x11\n" +
 	"\x0f_output_schemasB\x0e\n" +
@@ -394,12 +418,13 @@ var file_outrigger_config_v1_catalog_proto_goTypes = []any{
 var file_outrigger_config_v1_catalog_proto_depIdxs = []int32{
 	2, // 0: outrigger.config.v1.Catalog.refresh_interval:type_name -> google.protobuf.Duration
 	2, // 1: outrigger.config.v1.Catalog.max_backoff:type_name -> google.protobuf.Duration
-	1, // 2: outrigger.config.v1.Catalog.skill_limits:type_name -> outrigger.config.v1.SkillLimits
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	2, // 2: outrigger.config.v1.Catalog.fetch_timeout:type_name -> google.protobuf.Duration
+	1, // 3: outrigger.config.v1.Catalog.skill_limits:type_name -> outrigger.config.v1.SkillLimits
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_catalog_proto_init() }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/fetch"
+)
+
+// descriptorSource is the source that one entry of catalog.descriptors names.
+func descriptorSource(ref string, bounds source.Limits) (source.Source, error) {
+	switch {
+	case isRemote(ref):
+		from, err := fetch.Parse(ref, fetch.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("catalog.descriptors: %w", err)
+		}
+		return source.NewRemote(from, bounds), nil
+	case isFolder(ref):
+		return source.NewDescriptorFolder(ref, bounds), nil
+	}
+	return source.NewDescriptorFile(ref, bounds), nil
+}
+
+// AddsComments reports whether descriptors only add comments to what the backend reflects.
+func AddsComments(c *configv1.Catalog) bool { return c.GetDescriptorsUse() == "comments" }
+
+// MakesTools reports whether tools are made of descriptors, in place of reflection.
+func MakesTools(c *configv1.Catalog) bool { return len(c.GetDescriptors()) > 0 && !AddsComments(c) }
+
+// isRemote reports whether an entry names descriptors that are not in a file.
+func isRemote(ref string) bool { return strings.Contains(ref, "://") }
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// DescriptorFiles returns the descriptor files to watch: those that the configuration names, and those in the folders that it
+// names.
+func DescriptorFiles(cfg *configv1.Config) []string {
+	var out []string
+	for _, ref := range cfg.GetCatalog().GetDescriptors() {
+		switch {
+		case isRemote(ref):
+		case isFolder(ref):
+			out = append(out, source.FolderFiles(ref)...)
+		default:
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
+// checkDescriptors looks at one entry of catalog.descriptors before a port opens. What is in a descriptor set is for the
+// catalog to say: it may be written again at any time.
+func checkDescriptors(ref string) string {
+	if isRemote(ref) {
+		if _, err := fetch.Parse(ref, fetch.Options{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	if isFolder(ref) {
+		if len(source.FolderFiles(ref)) == 0 {
+			return "folder " + ref + " has no descriptor set that can be read; names of descriptor sets end in .binpb, .pb or .desc"
+		}
+		return ""
+	}
+	if err := checkReadable(ref); err != nil {
+		return err.Error() + "; `buf build -o FILE` or `protoc --include_imports --descriptor_set_out=FILE` writes one"
+	}
+	return ""
+}
