@@ -83,7 +83,7 @@ func allowed() map[string][]string {
 		"internal/bytepool":     {},
 		"internal/lifecycle":    {},
 		"internal/lastresort":   {},
-		"internal/doctor":       {"internal/dialect", "internal/listcost", "internal/telemetry", "internal/backend", "internal/catalog", "internal/policy", "gen", "internal/server/settings", "internal/server/upstream"},
+		"internal/doctor":       {"internal/dialect", "internal/listcost", "internal/compact", "internal/telemetry", "internal/backend", "internal/catalog", "internal/policy", "gen", "internal/server/settings", "internal/server/upstream"},
 		"internal/server/route": {"errmap", "gen", "internal/stats"},
 		"internal/server/conn":  {"internal/connlimit", "internal/h2server"},
 		"internal/share":        {},

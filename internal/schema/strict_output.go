@@ -85,9 +85,6 @@ func (r *resolver) target(ref string) *object {
 	return out
 }
 
-// defsRef is how references to definitions begin, see refTo.
-const defsRef = "#/$defs/"
-
 func (r *resolver) members(value any, path []string) *object {
 	out := &object{}
 	if from, ok := value.(*object); ok {
