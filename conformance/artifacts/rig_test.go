@@ -5,6 +5,7 @@ package artifacts_test
 import (
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -87,9 +88,7 @@ func (g *rig) push(tag string, layers ...layer) string {
 		d.Annotations = l.annotations
 		if l.name != "" {
 			d.Annotations = map[string]string{ocispec.AnnotationTitle: l.name}
-			for k, v := range l.annotations {
-				d.Annotations[k] = v
-			}
+			maps.Copy(d.Annotations, l.annotations)
 		}
 		described = append(described, d)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // credentialsHint is what to do about a registry that wants to know who asks.
-const credentialsHint = "`docker login` or `oras login` write them to config.json in $DOCKER_CONFIG or ~/.docker; helper programs (credsStore, credHelpers) are not run"
+const credentialsHint = "`docker login` or `oras login` write them to config.json in $DOCKER_CONFIG or ~/.docker; helper programs (credsStore, credHelpers) are not run" //nolint:gosec // words about credentials, not any
 
 // maxConfigBytes bounds the file of credentials.
 const maxConfigBytes = 1 << 20

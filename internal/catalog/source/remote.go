@@ -17,7 +17,7 @@ type Fetcher interface {
 	// Name identifies the source to operators, as in "descriptor set https://example.com/api.binpb". It holds no secrets.
 	Name() string
 	// Fetch returns the descriptor sets, or nil and no error if they are still those that came with the tag. An empty tag
-	// stands for none. The sets have at most most bytes together.
+	// stands for none. Together, the sets have no more bytes than most.
 	Fetch(ctx context.Context, tag string, most int) (*Fetched, error)
 }
 
