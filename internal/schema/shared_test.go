@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,12 +59,10 @@ func expanded(t *testing.T, raw json.RawMessage) any {
 			if !ok {
 				t.Fatalf("%s leads nowhere: %s", ref, raw)
 			}
-			for _, one := range within {
-				if one == ref {
-					return "itself"
-				}
+			if slices.Contains(within, ref) {
+				return "itself"
 			}
-			out, _ := expand(target, append(within[:len(within):len(within)], ref)).(map[string]any)
+			out, _ := expand(target, append(slices.Clip(within), ref)).(map[string]any)
 			out = maps.Clone(out)
 			for name, member := range v { // what stands beside a reference says more of the place
 				if name == "description" && out[name] != nil {

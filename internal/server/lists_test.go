@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -29,9 +30,7 @@ func asked(t *testing.T, url string, s sent, accept string) (http.Header, []byte
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, values := range s.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, s.header)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if accept != "" {
