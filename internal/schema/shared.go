@@ -18,7 +18,7 @@ func deriveShared(md protoreflect.MessageDescriptor, dir Direction, of *Stream, 
 		return nil, err
 	}
 	whole := d.encode(doc)
-	if isWrapped || dir == Input && opts.Profile == ProfileStrict {
+	if isWrapped || opts.Profile == ProfileStrict { // which has no references
 		return whole, nil
 	}
 	d.names = newDefNames(md)

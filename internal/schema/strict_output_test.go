@@ -128,8 +128,11 @@ func TestStrictOutputsEnd(t *testing.T) {
 		doc = emptyOf(root)
 	}
 	bare := strings.TrimSuffix(doc, "}")
+	if len(bare) > 1 {
+		bare += ","
+	}
 	for range 8 {
-		doc = bare + `,"parent":` + doc + "}"
+		doc = bare + `"parent":` + doc + "}"
 		for which, one := range map[string]*schema.Validator{"mcp": full, "strict": v} {
 			if found, err := one.Validate([]byte(doc)); err != nil || len(found) > 0 {
 				t.Fatalf("%s: %v %v", which, found, err)
