@@ -46,10 +46,17 @@ type handler struct {
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out := &writer{ResponseWriter: w, compressor: h.compressor, encoding: negotiate(r.Header["Accept-Encoding"]), isHead: r.Method == http.MethodHead}
+	out := h.compressor.writer(w, r)
 	defer out.release()
 	h.next.ServeHTTP(out, r)
 	out.close()
+}
+
+// writer is apart so that its temporaries are not in the frame of ServeHTTP.
+//
+//go:noinline
+func (c *Compressor) writer(w http.ResponseWriter, r *http.Request) *writer {
+	return &writer{ResponseWriter: w, compressor: c, encoding: negotiate(r.Header["Accept-Encoding"]), isHead: r.Method == http.MethodHead}
 }
 
 // encoder is what the two libraries have in common.

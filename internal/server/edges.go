@@ -108,13 +108,28 @@ func (a *App) Operators() http.Handler { return a.probes.Handler() }
 // and is answered while calls are not: it tells clients how to authenticate.
 func (a *App) callers() http.Handler {
 	others := a.answering.wrap(pressure.Sparing(a.authn.Wrap(a.slow.Named(a.table)), a.shed))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if open := a.table.Open(r); open != nil {
-			open.ServeHTTP(w, r)
-			return
-		}
-		others.ServeHTTP(w, r)
-	})
+	return &entrance{table: a.table, others: others}
+}
+
+// entrance lets in what needs no authentication. It is no http.HandlerFunc, which would be a frame more below each stream that
+// waits.
+type entrance struct {
+	table  *route.Table
+	others http.Handler
+}
+
+func (e *entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.next(r).ServeHTTP(w, r)
+}
+
+// next is apart so that its temporaries are not in the frame of ServeHTTP.
+//
+//go:noinline
+func (e *entrance) next(r *http.Request) http.Handler {
+	if open := e.table.Open(r); open != nil {
+		return open
+	}
+	return e.others
 }
 
 // isOpen reports whether a request needs no authentication.

@@ -160,10 +160,17 @@ type marking struct {
 
 // ServeHTTP implements [http.Handler].
 func (m *marking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.next.ServeHTTP(w, m.marked(r))
+}
+
+// marked is apart so that its temporaries are not in the frame of ServeHTTP, on top of which streams wait.
+//
+//go:noinline
+func (m *marking) marked(r *http.Request) *http.Request {
 	if m.is(r) {
-		r = r.WithContext(context.WithValue(r.Context(), streamKey{}, true))
+		return r.WithContext(context.WithValue(r.Context(), streamKey{}, true))
 	}
-	m.next.ServeHTTP(w, r)
+	return r
 }
 
 // IsLasting reports whether a request stays open until one side ends it.
