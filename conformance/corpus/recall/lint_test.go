@@ -120,10 +120,10 @@ func lintTable(t *testing.T) string {
 	}
 	out.WriteString("\n|" + strings.Repeat("---|", 6+len(clients)) + "\n")
 	for _, name := range slices.Sorted(maps.Keys(apis())) {
-		cat := catalogOf(t, apis()[name])
+		cat := catalogOf(t, apis()[name], nil)
 		before := lintOf(t, cat)
 		options := fixed(t, before)
-		after := lintOf(t, liveWith(t, apis()[name], options).Current())
+		after := lintOf(t, liveWith(t, apis()[name], nil, options).Current())
 		three, err := cat.Compact()
 		if err != nil {
 			t.Fatal(err)
@@ -177,7 +177,7 @@ func TestLintTable(t *testing.T) {
 // TestGeneratedDescriptionsAreRecognised: lint tells by the text whether somebody described a tool.
 func TestGeneratedDescriptionsAreRecognised(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(apis())) {
-		cat := catalogOf(t, apis()[name])
+		cat := catalogOf(t, apis()[name], nil)
 		found := map[string]bool{}
 		for _, f := range lintOf(t, cat).Findings {
 			if f.Rule == "description-missing" {
@@ -195,7 +195,7 @@ func TestGeneratedDescriptionsAreRecognised(t *testing.T) {
 // TestRelationsKeepTheirStructure: the strict profile shows what is in a map of messages. OpenFGA's authorization models
 // are made of one.
 func TestRelationsKeepTheirStructure(t *testing.T) {
-	cat := liveWith(t, apis()["openfga"], catalog.BuildOptions{Profile: schema.ProfileStrict}).Current()
+	cat := liveWith(t, apis()["openfga"], nil, catalog.BuildOptions{Profile: schema.ProfileStrict}).Current()
 	tool, ok := cat.Lookup("open_fga.write_authorization_model")
 	if !ok {
 		t.Fatal("no such tool")

@@ -45,10 +45,10 @@ func catalogOf(t testing.TB, packages []string, comments *commentReader) *catalo
 // liveOf is that of a sidecar. Without comments, the descriptors are as reflection has them.
 func liveOf(t testing.TB, packages []string, comments *commentReader) *catalog.Live {
 	t.Helper()
-	return liveWith(t, packages, catalog.BuildOptions{})
+	return liveWith(t, packages, comments, catalog.BuildOptions{})
 }
 
-func liveWith(t testing.TB, packages []string, build catalog.BuildOptions) *catalog.Live {
+func liveWith(t testing.TB, packages []string, comments *commentReader, build catalog.BuildOptions) *catalog.Live {
 	t.Helper()
 	set, seen := &descriptorpb.FileDescriptorSet{}, map[string]bool{}
 	var services []string
