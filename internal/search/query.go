@@ -16,6 +16,8 @@ type thesaurus struct {
 	// alike are the stems that a stem stands for besides itself.
 	alike   map[string][]synonym
 	phrases []phrase
+	// verbs are the stems of verbs, and questions the words that questions begin with.
+	verbs, questions map[string]bool
 }
 
 // synonym is a stem that another one stands for.
@@ -27,7 +29,10 @@ type synonym struct {
 type phrase struct{ from, to []string }
 
 func newThesaurus() *thesaurus {
-	t := &thesaurus{stops: stopWords(), alike: map[string][]synonym{}}
+	t := &thesaurus{stops: stopWords(), alike: map[string][]synonym{}, verbs: map[string]bool{}, questions: map[string]bool{}}
+	for _, word := range questions() {
+		t.questions[word] = true
+	}
 	isVerb := true
 	for _, group := range synonyms() {
 		if group == nouns {
@@ -41,6 +46,9 @@ func newThesaurus() *thesaurus {
 			}
 		}
 		for _, s := range stems {
+			if isVerb {
+				t.verbs[s] = true
+			}
 			for _, other := range stems {
 				if of := (synonym{other, isVerb}); other != s && !slices.Contains(t.alike[s], of) {
 					t.alike[s] = append(t.alike[s], of)
@@ -59,6 +67,8 @@ func newThesaurus() *thesaurus {
 type concept struct {
 	weight float32
 	isForm bool // of the exact form of a word
+	// isImplied is set for what the query does not say. It adds to documents that are found without it.
+	isImplied bool
 	terms  []weighed
 }
 
@@ -79,22 +89,61 @@ const (
 	twoTyposWeight = 0.5
 )
 
+// impliedWeight is what a verb counts that the query only implies, and impliedOther what the less likely one counts beside the
+// other. It is little: what it changes is how much of a name is in the query.
+const (
+	impliedWeight = 0.05
+	impliedOther  = 0.7
+)
+
 // parse turns a query into what it may mean.
 func (x *Index) parse(query string) []concept {
 	if len(query) > MaxQueryBytes {
 		query = strings.ToValidUTF8(query[:MaxQueryBytes], "")
 	}
-	asked := x.words.replaced(slices.Collect(words(query)))
+	said := slices.Collect(words(query))
+	asked := x.words.replaced(said)
 	var out []concept
 	seen := map[string]bool{}
+	first := ""
 	for _, word := range asked {
 		if x.words.stops[word] || seen[word] {
 			continue
 		}
+		if first == "" {
+			first = word
+		}
 		seen[word] = true
 		out = x.meanings(out, word)
 	}
+	if first != "" && (x.words.questions[said[0]] || !x.words.verbs[stem(first)]) {
+		out = x.implied(out, first)
+	}
 	return out
+}
+
+// implied adds what a question, or a query that begins with no verb, wants: to read. "The state of a workflow" and
+// GetWorkflow have all words of the name in common then. A query that begins with a plural wants a list.
+func (x *Index) implied(out []concept, first string) []concept {
+	c := concept{weight: impliedWeight, isImplied: true}
+	list, one := float32(impliedOther), float32(1)
+	if strings.HasSuffix(first, "s") && stem(first) != first {
+		list, one = one, list
+	}
+	add := func(verb string, weight float32) {
+		for _, t := range x.known(nil, stem(verb), weight) {
+			t.isAlike, t.isVerb = true, true
+			c.terms = append(c.terms, t)
+		}
+	}
+	add("list", list)
+	for _, verb := range readingVerbs() {
+		add(verb, one)
+	}
+	if len(c.terms) == 0 {
+		return out
+	}
+	return append(out, c)
 }
 
 // replaced puts the words in the place of phrases that they mean.

@@ -72,6 +72,9 @@ func (s *scores) add(x *Index, c *concept) {
 			if t.isAlike && (!p.isName && !p.isSummary || t.isVerb && p.isPlural) {
 				continue
 			}
+			if c.isImplied && s.sum[p.doc] == 0 {
+				continue
+			}
 			score := p.impact * t.weight
 			if s.best[p.doc] == 0 {
 				s.current = append(s.current, p.doc)

@@ -77,6 +77,25 @@ func synonyms() []string {
 		"fail failed failure error",
 		"ban block deny",
 		"rotate renew replace",
+		"delete erase wipe tear",
+		"remove kick expel evict",
+		"discard throw compact delete",
+		"export snapshot dump backup download",
+		"extend prolong renew keep alive longer",
+		"rollback abort revert undo downgrade",
+		"commit finish complete save",
+		"sink route export forward",
+		"truncate drop empty",
+		"grant give set allow share",
+		"pull receive consume messages",
+		"compare hash diff",
+		"change mutate write",
+		"request ask",
+		"monitor check uptime",
+		"read look lookup find range",
+		"unsubscribe delete subscription",
+		"position snapshot",
+		"save create store",
 		nouns,
 		"permission access privilege right",
 		"changes events updates changelog",
@@ -142,6 +161,24 @@ func synonyms() []string {
 		"upgrade version",
 		"address endpoint url",
 		"image picture",
+		"retention kept keep long bucket",
+		"region regions location locations zone zones config",
+		"encryption cmek key kms encrypted",
+		"permission policy iam access",
+		"slo objective level",
+		"url uptime website site http",
+		"kind type descriptor",
+		"traffic ramping gradually percentage",
+		"current promote active",
+		"feature capability info system",
+		"state status describe",
+		"split sample points",
+		"early warm prepare",
+		"compile prepare",
+		"precomputed materialized",
+		"partition parallel",
+		"error errors entries log",
+		"subnets subnetworks network",
 	}
 }
 
@@ -153,7 +190,22 @@ func phrases() map[string]string {
 		"back up": "backup", "shut down": "shutdown", "roll back": "rollback", "go back": "rollback",
 		"bring back": "restore", "rid of": "delete", "time to live": "ttl", "take away": "revoke",
 		"is there": "list", "are there": "list", "what are": "list", "at once": "batch", "one go": "batch",
+		"get rid of": "delete",
+		"how large":  "size",
+		"who may":    "permission",
+		"may i":      "test permission",
+		"every hour": "schedule",
 	}
+}
+
+// questions are the words that questions begin with.
+func questions() []string {
+	return []string{"who", "which", "what", "how", "is", "are", "when", "why", "where", "does", "do", "can", "may"}
+}
+
+// readingVerbs are the verbs of tools that answer questions.
+func readingVerbs() []string {
+	return []string{"get", "describe", "read", "show", "fetch", "view", "check"}
 }
 
 // stopWords say nothing about what is looked for.
