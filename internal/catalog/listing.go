@@ -11,7 +11,7 @@ import (
 
 // MaxListedOutput is the size in bytes up to which a bounded list shows an output schema. Below it are the answers of most
 // RPCs. Those above it are most of a list's tokens, and say little about when to call a tool.
-const MaxListedOutput = 4096
+const MaxListedOutput = 4000
 
 // OutputSchemas selects the output schemas that a list of tools shows. A schema that is left out is shown for the tool
 // alone, and results are held to it all the same.

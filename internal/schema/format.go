@@ -45,12 +45,8 @@ func isWidelyKnown(format string) bool {
 	return true
 }
 
-// mayShow reports whether the schema may name a format. ProfileStrict turns formats into words and shows none. Beside the
-// pattern of a 64-bit integer the format would say nothing but the last digits of the range.
+// mayShow reports whether the schema may name a format. ProfileStrict turns formats into words and shows none.
 func (d *deriver) mayShow(format string) bool {
-	if d.isBrief() && format == formatInt64 {
-		return false
-	}
 	return !d.shown || isWidelyKnown(format) || d.opts.Profile == ProfileStrict
 }
 
