@@ -69,7 +69,7 @@ type concept struct {
 	isForm bool // of the exact form of a word
 	// isImplied is set for what the query does not say. It adds to documents that are found without it.
 	isImplied bool
-	terms  []weighed
+	terms     []weighed
 }
 
 type weighed struct {
