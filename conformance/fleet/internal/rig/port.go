@@ -21,7 +21,7 @@ func FreePort(t *testing.T, host string) int {
 	t.Helper()
 	var last error
 	for range 100 {
-		port := firstPort + rand.IntN(lastPort-firstPort+1)
+		port := firstPort + rand.IntN(lastPort-firstPort+1) //nolint:gosec // a port is no secret
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err == nil {
 			_ = l.Close()
