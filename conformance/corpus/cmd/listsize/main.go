@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Listsize prints how large the lists of tools of two public APIs are in each form, and how many places for values their
+// Command listsize prints how large the lists of tools of two public APIs are in each form, and how many places for values their
 // input schemas have: every place must be there in every form.
 package main
 
