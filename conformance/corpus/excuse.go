@@ -42,6 +42,9 @@ const (
 	ReasonOpen Reason = "message left open"
 	// ReasonExponent: an integer whose exponent shifts more than 20 digits. protojson gives up on those.
 	ReasonExponent Reason = "integer with a large exponent"
+	// ReasonUnsigned: a string with the digits of an unsigned type and a value beyond its range. Few validators know the
+	// formats that say so, and an advertised schema has none of them.
+	ReasonUnsigned Reason = "unsigned integer beyond its range"
 )
 
 // Why the transcoder takes what protojson refuses.
@@ -175,6 +178,9 @@ func (r *reader) field(v any, fd protoreflect.FieldDescriptor) {
 				r.found(ReasonMapKey)
 			}
 			keys[key] = true
+			if isBeyondUnsigned(m.name, fd.MapKey().Kind()) {
+				r.found(ReasonUnsigned)
+			}
 			r.value(m.value, fd.MapValue())
 		}
 	case fd.IsList():
@@ -227,6 +233,21 @@ func (r *reader) scalar(v any, fd protoreflect.FieldDescriptor) {
 	if isInteger(fd.Kind()) && hasLargeExponent(string(number)) {
 		r.found(ReasonExponent)
 	}
+	if _, isText := v.(string); isText && isBeyondUnsigned(string(number), fd.Kind()) {
+		r.found(ReasonUnsigned)
+	}
+}
+
+// isBeyondUnsigned holds for as many digits as the largest number of an unsigned type has, if they are more than it.
+func isBeyondUnsigned(digits string, kind protoreflect.Kind) bool {
+	largest := ""
+	switch kind {
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		largest = "4294967295"
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		largest = "18446744073709551615"
+	}
+	return len(digits) == len(largest) && digits > largest && strings.Trim(digits, "0123456789") == ""
 }
 
 func isInteger(kind protoreflect.Kind) bool {

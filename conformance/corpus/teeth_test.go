@@ -23,6 +23,7 @@ message Other { bool n = 1; repeated string s = 2; }
 message Renamed { int32 m = 1; repeated string s = 2; }
 message Renumbered { int32 n = 3; repeated string s = 2; }
 message More { int32 n = 1; repeated string s = 2; int32 value = 3; }
+message Unsigned { uint64 n = 1; map<fixed32, string> m = 2; }
 message Must { int32 n = 1 [(google.api.field_behavior) = REQUIRED]; repeated string s = 2; }
 `
 
@@ -66,6 +67,7 @@ func TestClaimsCanFail(t *testing.T) {
 	}{
 		{"Base", "Base", message, ""},
 		{"Must", "Must", message, ""},
+		{"Unsigned", "Unsigned", message, ""},
 		{"Base", "Renumbered", message, "ToWire's bytes decode to the message"},
 		{"Base", "Renumbered", message, "ToJSON writes what protojson writes"},
 		{"Base", "Renamed", message, "ToWire takes what protojson writes"},

@@ -29,7 +29,8 @@
 //   - A message left open to keep a schema within its bounds (Schema.Warnings) is checked only in transcoding.
 //   - Formats carry the ranges of 64-bit integers in strings and of floating-point numbers. A Validator asserts those
 //     formats; a validator that treats formats as annotations accepts numbers beyond the range. An advertised schema shows
-//     no such format for 64-bit integers, so it accepts numbers of nineteen or twenty digits beyond the range.
+//     no format of unsigned integers, so in strings and names of members it accepts numbers that have no more digits than
+//     the largest of the type, and a larger value.
 //   - Rules of protovalidate that no keyword can express (CEL, byte lengths of strings, well-known formats, patterns that RE2
 //     and ECMA 262 read differently, rules of Timestamps and Durations) are in the description, and enforced by
 //     protovalidate. The length of bytes is scaled to base64, exact to within two bytes. In strings, ranges

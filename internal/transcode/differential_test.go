@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -128,6 +129,40 @@ func TestMutatedDocuments(t *testing.T) {
 	}
 }
 
+// The one hole of advertised schemas in the range of integers is known, and no wider than the last digit: all four opinions on
+// it are what compare takes for it.
+func TestUnsignedIntegersBeyondTheirRange(t *testing.T) {
+	t.Parallel()
+	all := map[protoreflect.FullName]subject{}
+	for _, s := range subjects(t, withoutRules) {
+		all[s.md.FullName()] = s
+	}
+	for _, tc := range []struct {
+		message protoreflect.FullName
+		doc     string
+		admits  bool
+	}{
+		{"shapes.v1.Scalars", `{"aUint64":"18446744073709551615"}`, true},
+		{"shapes.v1.Scalars", `{"aUint64":"18446744073709551616"}`, true},
+		{"shapes.v1.Scalars", `{"aFixed64":"99999999999999999999"}`, true},
+		{"shapes.v1.Scalars", `{"aUint64":"100000000000000000000"}`, false},
+		{"shapes.v1.Scalars", `{"aUint32":4294967296}`, false},
+		{"shapes.v1.Scalars", `{"anInt64":"9223372036854775808"}`, false},
+		{"shapes.v1.Maps", `{"uint32Keys":{"4294967295":"x"}}`, true},
+		{"shapes.v1.Maps", `{"uint32Keys":{"4294967296":"x"}}`, true},
+		{"shapes.v1.Maps", `{"fixed64Keys":{"18446744073709551616":"x"}}`, true},
+		{"shapes.v1.Maps", `{"uint64Keys":{"100000000000000000000":"x"}}`, false},
+		{"shapes.v1.Maps", `{"int32Keys":{"2147483648":"x"}}`, false},
+	} {
+		s := all[tc.message]
+		found, err := s.advertised.Validate([]byte(tc.doc))
+		if err != nil || (len(found) == 0) != tc.admits {
+			t.Errorf("%s: %v %v, want that the advertised schema admits it: %v", tc.doc, found, err, tc.admits)
+		}
+		compare(t, s, []byte(tc.doc))
+	}
+}
+
 type failer interface {
 	Fatalf(format string, args ...any)
 }
@@ -153,7 +188,7 @@ func compare(t failer, s subject, doc []byte) {
 	if (err == nil) != (len(found) == 0) && !excused {
 		t.Fatalf("on %s\ntranscoder: %v\ncanonical schema: %v", doc, err, found)
 	}
-	if len(byAdvertised) == 0 && (len(found) > 0 || err != nil && !excused) {
+	if len(byAdvertised) == 0 && (len(found) > 0 || err != nil && !excused) && !isBeyondUnsigned(refused) {
 		t.Fatalf("on %s\nadvertised schema admits\ncanonical: %v\ntranscoder: %v", doc, found, err)
 	}
 	m := dynamicpb.NewMessage(s.md)
@@ -186,6 +221,24 @@ func isUnknownType(err error) bool {
 func isExcused(s subject, refused *transcode.InputError) bool {
 	return refused != nil && len(refused.Violations) == 1 && refused.Violations[0].Keyword == "protojson" &&
 		(strings.Contains(refused.Violations[0].Message, "duplicate map key") || holdsAny(s.md))
+}
+
+// isBeyondUnsigned holds where each violation is a string that has the digits of an unsigned type, and a value beyond its
+// range. Few validators know the formats that say so, so an advertised schema has none of them: see package schema,
+// "Exceptions".
+func isBeyondUnsigned(refused *transcode.InputError) bool {
+	if refused == nil {
+		return false
+	}
+	beyond := regexp.MustCompile(`^wanted an integer of type uint(32|64)(?: as the name, found|, found the string) "([1-9][0-9]*)"$`)
+	most := map[string]int{"32": len("4294967295"), "64": len("18446744073709551615")}
+	for _, v := range refused.Violations {
+		found := beyond.FindStringSubmatch(v.Message)
+		if found == nil || len(found[2]) != most[found[1]] {
+			return false
+		}
+	}
+	return len(refused.Violations) > 0
 }
 
 func holdsAny(md protoreflect.MessageDescriptor) bool {
