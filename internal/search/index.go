@@ -30,7 +30,9 @@ type Index struct {
 	spelled []string
 	// named is the number of words of each document's name.
 	named []float32
-	words *thesaurus
+	// intents are what the verb of each document's name does.
+	intents []intent
+	words   *thesaurus
 	// pool has what a search needs, one accumulator each.
 	pool sync.Pool
 }
@@ -59,13 +61,13 @@ const (
 
 // weights are how much a word counts in each field.
 func weights() [fields]float64 {
-	return [fields]float64{inName: 6, inGroup: 0.6, inSummary: 1.5, inText: 0.3, inInputs: 0.9, inOutputs: 0.1, inNotes: 0.1, inValues: 0.05}
+	return [fields]float64{inName: 6, inGroup: 0.9, inSummary: 1.5, inText: 0.3, inInputs: 0.5, inOutputs: 0.1, inNotes: 0.12, inValues: 0.07}
 }
 
 // The parameters of BM25: how fast more of a word stops to count, and how much longer fields count less.
 const (
-	saturation = 0.9
-	lengthPart = 0.6
+	saturation = 1.1
+	lengthPart = 0.5
 )
 
 // formWeight is what the exact form of a word adds, as a part of what the word itself counts: "tables" is a little more
@@ -84,7 +86,7 @@ type read struct {
 
 // New returns an index of documents. A search returns their places in docs.
 func New(docs []Document) *Index {
-	x := &Index{terms: map[string]int32{}, named: make([]float32, len(docs)), words: newThesaurus()}
+	x := &Index{terms: map[string]int32{}, named: make([]float32, len(docs)), intents: make([]intent, len(docs)), words: newThesaurus()}
 	all := make([]read, len(docs))
 	var total [fields]float64
 	for i := range docs {
@@ -92,6 +94,7 @@ func New(docs []Document) *Index {
 		for f := range fields {
 			total[f] += all[i].lengths[f]
 		}
+		x.intents[i] = x.words.intentOfName(docs[i].Name)
 		x.named[i] = float32(all[i].lengths[inName])
 	}
 	x.weigh(all, total)

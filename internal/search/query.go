@@ -16,44 +16,41 @@ type thesaurus struct {
 	// alike are the stems that a stem stands for besides itself.
 	alike   map[string][]synonym
 	phrases []phrase
-	// verbs are the stems of verbs, and questions the words that questions begin with.
-	verbs, questions map[string]bool
+	// verbs are the stems of verbs, and intents what they do.
+	verbs   map[string]bool
+	intents map[string]intent
+	// questions are the words that questions begin with, and answers the stems of what they ask for.
+	questions map[string]bool
+	answers   map[string][]string
+	// What else the place of a word is read from. See intent.go.
+	determiners, openers, prepositions, after map[string]bool
 }
 
 // synonym is a stem that another one stands for.
 type synonym struct {
-	stem   string
-	isVerb bool
+	stem            string
+	isVerb, isLoose bool
 }
 
 type phrase struct{ from, to []string }
 
 func newThesaurus() *thesaurus {
-	t := &thesaurus{stops: stopWords(), alike: map[string][]synonym{}, verbs: map[string]bool{}, questions: map[string]bool{}}
-	for _, word := range questions() {
-		t.questions[word] = true
+	t := &thesaurus{
+		stops: stopWords(), alike: map[string][]synonym{}, verbs: map[string]bool{}, intents: map[string]intent{}, answers: map[string][]string{},
+		questions: set(questions), determiners: set(determiners), openers: set(openers), prepositions: set(prepositions), after: set(after),
 	}
-	isVerb := true
-	for _, group := range synonyms() {
-		if group == nouns {
-			isVerb = false
-			continue
+	t.learn(verbSynonyms(), synonym{isVerb: true})
+	t.learn(nounSynonyms(), synonym{})
+	t.learn(looseVerbSynonyms(), synonym{isVerb: true, isLoose: true})
+	t.learn(looseNounSynonyms(), synonym{isLoose: true})
+	for of, verbs := range intents() {
+		for verb := range strings.FieldsSeq(verbs) {
+			t.intents[stem(verb)] |= of
 		}
-		var stems []string
-		for word := range strings.FieldsSeq(group) {
-			if s := stem(word); !slices.Contains(stems, s) {
-				stems = append(stems, s)
-			}
-		}
-		for _, s := range stems {
-			if isVerb {
-				t.verbs[s] = true
-			}
-			for _, other := range stems {
-				if of := (synonym{other, isVerb}); other != s && !slices.Contains(t.alike[s], of) {
-					t.alike[s] = append(t.alike[s], of)
-				}
-			}
+	}
+	for question, answer := range answers() {
+		for word := range strings.FieldsSeq(answer) {
+			t.answers[question] = append(t.answers[question], stem(word))
 		}
 	}
 	for from, to := range phrases() {
@@ -61,6 +58,37 @@ func newThesaurus() *thesaurus {
 	}
 	slices.SortFunc(t.phrases, func(a, b phrase) int { return slices.Compare(a.from, b.from) })
 	return t
+}
+
+// learn makes synonyms of the words of each group. What is known as close is not loose as well.
+func (t *thesaurus) learn(groups []string, kind synonym) {
+	for _, group := range groups {
+		var stems []string
+		for word := range strings.FieldsSeq(group) {
+			if s := stem(word); !slices.Contains(stems, s) {
+				stems = append(stems, s)
+			}
+		}
+		for _, s := range stems {
+			if kind.isVerb {
+				t.verbs[s] = true
+			}
+			for _, other := range stems {
+				isKnown := func(known synonym) bool { return known.stem == other && known.isVerb == kind.isVerb }
+				if other != s && !slices.ContainsFunc(t.alike[s], isKnown) {
+					t.alike[s] = append(t.alike[s], synonym{other, kind.isVerb, kind.isLoose})
+				}
+			}
+		}
+	}
+}
+
+func set(words string) map[string]bool {
+	out := map[string]bool{}
+	for word := range strings.FieldsSeq(words) {
+		out[word] = true
+	}
+	return out
 }
 
 // concept is what one word of a query may mean: the terms, of which the best one counts in each document.
@@ -83,43 +111,77 @@ type weighed struct {
 
 // How much a term counts for a word of the query that is not the same.
 const (
-	alikeWeight    = 0.65
+	alikeWeight    = 0.75
+	looseWeight    = 0.25
 	prefixWeight   = 0.6
 	oneTypoWeight  = 0.75
 	twoTyposWeight = 0.5
+	// participleVerb and laterVerb are what is left of that for a synonym of a verb, where the word describes something ("a
+	// running job") or is not at the place of a verb ("a key of the store").
+	participleVerb = 0.4
+	laterVerb      = 0.7
 )
 
-// impliedWeight is what a verb counts that the query only implies, and impliedOther what the less likely one counts beside the
-// other. It is little: what it changes is how much of a name is in the query.
+// How much a word of the query counts by its place.
 const (
-	impliedWeight = 0.05
-	impliedOther  = 0.7
+	// verbWeight is for the verb that a query begins with, and afterWeight for what is behind the first preposition.
+	verbWeight  = 0.9
+	afterWeight = 0.5
+	// participleWeight is for a form of a verb that describes something, and exactWeight for the exact form of a word besides
+	// the word.
+	participleWeight = 0.9
+	exactWeight      = 0.45
 )
 
-// parse turns a query into what it may mean.
-func (x *Index) parse(query string) []concept {
+// How much counts what the query only implies.
+const (
+	// impliedWeight is for a verb that reads, and impliedOther what the less likely one counts beside the other. It is little:
+	// what it changes is how much of a name is in the query.
+	impliedWeight = 0.1
+	impliedOther  = 0.25
+	// answerWeight is for what a question asks for.
+	answerWeight = 0.8
+)
+
+// parse turns a query into what it may mean, and what it wants.
+func (x *Index) parse(query string) ([]concept, wish) {
 	if len(query) > MaxQueryBytes {
 		query = strings.ToValidUTF8(query[:MaxQueryBytes], "")
 	}
 	said := slices.Collect(words(query))
 	asked := x.words.replaced(said)
+	wants := x.words.wishOf(asked)
 	var out []concept
 	seen := map[string]bool{}
-	first := ""
+	first, before, isAfter := "", "", false
 	for _, word := range asked {
+		isVerbPlace := first == "" || before == "to" || before == "and" || before == "or"
+		before = word
+		isAfter = isAfter || first != "" && x.words.after[word]
 		if x.words.stops[word] || seen[word] {
 			continue
+		}
+		seen[word] = true
+		weight := float32(1)
+		switch {
+		case first == "" && wants.isSaid:
+			weight = verbWeight
+		case isAfter:
+			weight = afterWeight
 		}
 		if first == "" {
 			first = word
 		}
-		seen[word] = true
-		out = x.meanings(out, word)
+		known := len(out)
+		out = x.meanings(out, word, isVerbPlace)
+		for i := known; i < len(out); i++ {
+			out[i].weight *= weight
+		}
 	}
 	if first != "" && (x.words.questions[said[0]] || !x.words.verbs[stem(first)]) {
-		out = x.implied(out, first)
+		out = x.answers(x.implied(out, first), said)
 	}
-	return out
+	return out, wants
 }
 
 // implied adds what a question, or a query that begins with no verb, wants: to read. "The state of a workflow" and
@@ -146,6 +208,24 @@ func (x *Index) implied(out []concept, first string) []concept {
 	return append(out, c)
 }
 
+// answers adds what the word asks for that a question begins with: "who" for users. "How do I" and "can I" ask for a tool.
+func (x *Index) answers(out []concept, said []string) []concept {
+	if len(said) > 1 && (said[0] == "how" && (said[1] == "do" || said[1] == "can" || said[1] == "to") || said[0] == "can" && said[1] == "i") {
+		return out
+	}
+	c := concept{weight: answerWeight, isImplied: true}
+	for _, s := range x.words.answers[said[0]] {
+		for _, t := range x.known(nil, s, 1) {
+			t.isAlike = true
+			c.terms = append(c.terms, t)
+		}
+	}
+	if len(c.terms) == 0 {
+		return out
+	}
+	return append(out, c)
+}
+
 // replaced puts the words in the place of phrases that they mean.
 func (t *thesaurus) replaced(in []string) []string {
 	out := make([]string, 0, len(in))
@@ -164,22 +244,33 @@ next:
 	return out
 }
 
-// meanings appends the concepts of one word.
-func (x *Index) meanings(out []concept, word string) []concept {
+// meanings appends the concepts of one word. isVerbPlace is set where a verb may be.
+func (x *Index) meanings(out []concept, word string, isVerbPlace bool) []concept {
 	s := stem(word)
 	c := concept{weight: 1}
 	c.terms = x.known(c.terms, s, 1)
+	isDescribing := isParticiple(word)
 	for _, other := range x.words.alike[s] {
+		weight := float32(alikeWeight)
+		if other.isLoose {
+			weight = looseWeight
+		}
+		if other.isVerb && isDescribing {
+			weight *= participleVerb
+		}
+		if other.isVerb && !isVerbPlace {
+			weight *= laterVerb
+		}
 		if id, ok := x.terms[other.stem]; ok {
-			c.terms = append(c.terms, weighed{term: id, weight: alikeWeight, isAlike: true, isVerb: other.isVerb})
+			c.terms = append(c.terms, weighed{term: id, weight: weight, isAlike: true, isVerb: other.isVerb})
 		}
 	}
-	if isParticiple(word) {
+	if isDescribing {
 		c.weight = participleWeight
 	}
 	if len(c.terms) == 0 {
 		if first, second, ok := x.compound(word); ok {
-			return x.meanings(x.meanings(out, first), second)
+			return x.meanings(x.meanings(out, first, isVerbPlace), second, isVerbPlace)
 		}
 		c.terms = x.similar(s)
 	}
@@ -187,17 +278,14 @@ func (x *Index) meanings(out []concept, word string) []concept {
 		out = append(out, c)
 	}
 	if form := x.known(nil, formMark+word, 1); form != nil {
-		out = append(out, concept{weight: formWeight, terms: form, isForm: true})
+		out = append(out, concept{weight: exactWeight, terms: form, isForm: true})
 	}
 	return out
 }
 
-// participleWeight is what a form of a verb counts that describes something.
-const participleWeight = 0.4
-
 // isParticiple reports whether a word is a form of a verb that describes something: "a deleted table", "a running job".
 func isParticiple(word string) bool {
-	return len(word) > minStem+2 && (strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "ing")) && stem(word) != word
+	return len(word) > minStem+1 && (strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "ing")) && stem(word) != word
 }
 
 func (x *Index) known(dst []weighed, term string, weight float32) []weighed {

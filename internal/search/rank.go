@@ -30,7 +30,7 @@ func newScores(docs int) *scores {
 // of the query the document has.
 const (
 	namePart  = 0.65
-	queryPart = 0.7
+	queryPart = 0.77
 )
 
 // Search returns the documents that match a query best, the best one first, at most limit of them. Equal ones are in the
@@ -39,7 +39,7 @@ func (x *Index) Search(query string, limit int, visible func(doc int) bool) []Hi
 	if limit <= 0 {
 		return nil
 	}
-	concepts := x.parse(query)
+	concepts, wants := x.parse(query)
 	s, _ := x.pool.Get().(*scores)
 	var total float32
 	for i := range concepts {
@@ -57,6 +57,7 @@ func (x *Index) Search(query string, limit int, visible func(doc int) bool) []Hi
 		if total > 0 {
 			score *= 1 - queryPart + queryPart*s.met[doc]/total
 		}
+		score *= wants.factor(x.intents[doc])
 		out = insert(out, Hit{int(doc), score}, visible)
 		s.sum[doc], s.named[doc], s.met[doc] = 0, 0, 0
 	}

@@ -63,6 +63,48 @@ func TestSearchFinds(t *testing.T) {
 	}
 }
 
+// What a query wants done, and what in it only describes, decides between tools of one noun.
+func TestSearchUnderstands(t *testing.T) {
+	t.Parallel()
+	docs := []search.Document{
+		{Name: "create_job", Inputs: []string{"job", "labels"}},
+		{Name: "get_job", Outputs: []string{"labels"}},
+		{Name: "list_jobs"},
+		{Name: "delete_job"},
+		{Name: "cancel_job"},
+		{Name: "set_job_labels"},
+		{Name: "get_job_history", Summary: "Returns the events of a job."},
+		{Name: "list_users", Summary: "Lists users with access to a file."},
+		{Name: "check_access", Summary: "Says whether a user has access to a file."},
+		{Name: "read_file"},
+		{Name: "auth_enable"},
+		{Name: "authenticate"},
+		{Name: "create_report_schedule"},
+		{Name: "get_report_schedule"},
+	}
+	x := search.New(docs)
+	for _, tc := range []struct{ why, query, want string }{
+		{"the verb decides", "erase a job and its history", "delete_job"},
+		{"what is behind a preposition counts less", "history of a job", "get_job_history"},
+		{"a word before an article is a verb", "label a job", "set_job_labels"},
+		{"an opener is no verb", "how do I cancel a job", "cancel_job"},
+		{"who asks for users", "who can see the file", "list_users"},
+		{"a question wants a verdict", "is bob allowed to see the file", "check_access"},
+		{"an abbreviation", "turn on authentication", "auth_enable"},
+		{"a noun that is a verb here", "schedule daily reports", "create_report_schedule"},
+		{"a noun wants to read", "schedule of a report", "get_report_schedule"},
+	} {
+		found := x.Search(tc.query, 3, nil)
+		if len(found) == 0 || docs[found[0].Doc].Name != tc.want {
+			var got []string
+			for _, hit := range found {
+				got = append(got, docs[hit.Doc].Name)
+			}
+			t.Errorf("%s: %q finds %v, want %s", tc.why, tc.query, got, tc.want)
+		}
+	}
+}
+
 func TestSearchFindsNothing(t *testing.T) {
 	t.Parallel()
 	x := search.New(shop())

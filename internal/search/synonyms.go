@@ -4,21 +4,17 @@ package search
 
 import "strings"
 
-// nouns is the entry of the synonyms behind which their groups are no verbs.
-const nouns = "nouns"
-
-// synonyms are groups of words that callers use for one another, first those of verbs. A word may be in many groups. They are
-// common words of APIs, not those of one API.
-func synonyms() []string {
+// verbSynonyms are groups of verbs that callers use for one another. A word may be in many groups. They are common words of
+// APIs, not those of one API.
+func verbSynonyms() []string {
 	return []string{
 		"get fetch read show retrieve view describe display see look lookup inspect details information info",
 		"list enumerate browse all which every available show",
 		"list find search",
 		"get find search",
 		"read scan",
-		"query search ask find select sql",
 		"create add new make insert register provision generate define build",
-		"start run begin launch execute trigger invoke open",
+		"start run begin launch execute trigger invoke",
 		"delete remove drop erase destroy purge clear discard empty",
 		"update change modify edit alter rename patch adjust reconfigure resize extend scale",
 		"set change assign resize configure turn",
@@ -43,14 +39,12 @@ func synonyms() []string {
 		"enable activate",
 		"disable deactivate",
 		"rollback undo revert",
-		"respond report complete done finish",
 		"record report",
 		"renew keep refresh alive",
 		"register join connect",
 		"authenticate login token",
 		"promote raise",
 		"compare conditional condition if",
-		"get tell know obtain load print return read",
 		"create introduce allocate deploy issue initialize put spin bring",
 		"create import",
 		"start submit initiate fire activate",
@@ -62,7 +56,6 @@ func synonyms() []string {
 		"negative reject refuse decline",
 		"seek rewind replay",
 		"compact defragment reclaim free shrink vacuum",
-		"truncate delete clear",
 		"export dump extract download",
 		"import load ingest upload restore",
 		"lock acquire hold claim",
@@ -91,12 +84,51 @@ func synonyms() []string {
 		"compare hash diff",
 		"change mutate write",
 		"request ask",
-		"monitor check uptime",
 		"read look lookup find range",
 		"unsubscribe delete subscription",
 		"position snapshot",
 		"save create store",
-		nouns,
+	}
+}
+
+// nounSynonyms are groups of other words that callers use for one another, and abbreviations of names with what they stand for.
+func nounSynonyms() []string {
+	return []string{
+		"auth authentication authenticate authorization authn authz",
+		"kv key",
+		"txn tx transaction",
+		"id identifier",
+		"ns namespace",
+		"org organization",
+		"repo repository",
+		"env environment",
+		"app application",
+		"spec specification",
+		"param parameter",
+		"stats statistics",
+		"perm permission",
+		"attr attribute",
+		"cert certificate",
+		"msg message",
+		"op operation",
+		"addr address",
+		"dir directory folder",
+		"doc document",
+		"mgmt management",
+		"mem memory",
+		"pwd passwd password",
+		"prod production",
+		"req request",
+		"resp response",
+		"svc service",
+		"sub subscription",
+		"vol volume",
+		"wf workflow",
+		"async asynchronous",
+		"ts timestamp",
+		"exec execute execution",
+		"init initialize",
+		"desc description describe",
 		"permission access privilege right",
 		"changes events updates changelog",
 		"policy access rule",
@@ -130,7 +162,6 @@ func synonyms() []string {
 		"row rows record",
 		"hash checksum digest",
 		"instance server machine host",
-		"process execution run instance",
 		"worker poller",
 		"error failure problem crash exception fault",
 		"document file object resource",
@@ -190,17 +221,23 @@ func phrases() map[string]string {
 		"back up": "backup", "shut down": "shutdown", "roll back": "rollback", "go back": "rollback",
 		"bring back": "restore", "rid of": "delete", "time to live": "ttl", "take away": "revoke",
 		"is there": "list", "are there": "list", "what are": "list", "at once": "batch", "one go": "batch",
-		"get rid of": "delete",
-		"how large":  "size",
-		"who may":    "permission",
-		"may i":      "test permission",
-		"every hour": "schedule",
+		"get rid of": "delete", "get notified": "watch", "be notified": "watch", "be told": "watch", "how large": "size",
+		"who may": "permission", "may i": "test permission", "every hour": "schedule",
 	}
 }
 
 // questions are the words that questions begin with.
-func questions() []string {
-	return []string{"who", "which", "what", "how", "is", "are", "when", "why", "where", "does", "do", "can", "may"}
+const questions = `who which what how is are when why where does do can may`
+
+// answers are what questions ask for by the word that they begin with.
+func answers() map[string]string {
+	const verdict = "check test verify"
+	return map[string]string{
+		"who": "user member people",
+		"is":  verdict + " status", "are": verdict + " status", "was": "check status",
+		"can": verdict, "may": verdict, "does": verdict, "do": verdict, "has": verdict, "have": verdict,
+		"why": "history explain describe", "when": "time schedule", "how": "count size status", "where": "location zone region endpoint",
+	}
 }
 
 // readingVerbs are the verbs of tools that answer questions.

@@ -89,14 +89,14 @@ func apart(name string) string {
 // find returns the documents that bleve finds, best first.
 func find(t *testing.T, x bleve.Index, text string, most int, fields map[string]float64) []int {
 	t.Helper()
-	any := bleve.NewDisjunctionQuery()
+	either := bleve.NewDisjunctionQuery()
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		match := bleve.NewMatchQuery(text)
 		match.SetField(field)
 		match.SetBoost(fields[field])
-		any.AddQuery(match)
+		either.AddQuery(match)
 	}
-	found, err := x.Search(bleve.NewSearchRequestOptions(any, most, 0, false))
+	found, err := x.Search(bleve.NewSearchRequestOptions(either, most, 0, false))
 	if err != nil {
 		t.Fatal(err)
 	}
