@@ -14,12 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/descriptorpb"
-
 	_ "github.com/outrigger-mcp/outrigger/conformance/corpus/recall"
+	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/compact"
@@ -50,41 +46,15 @@ func liveOf(t testing.TB, packages []string, comments *commentReader) *catalog.L
 
 func liveWith(t testing.TB, packages []string, comments *commentReader, build catalog.BuildOptions) *catalog.Live {
 	t.Helper()
-	set, seen := &descriptorpb.FileDescriptorSet{}, map[string]bool{}
-	var services []string
-	var add func(fd protoreflect.FileDescriptor)
-	add = func(fd protoreflect.FileDescriptor) {
-		if seen[fd.Path()] {
-			return
-		}
-		seen[fd.Path()] = true
-		file := protodesc.ToFileDescriptorProto(fd)
-		for i := range fd.Imports().Len() {
-			imported := fd.Imports().Get(i).FileDescriptor
-			if imported.IsPlaceholder() { // etcd registers its files under other paths than it imports them by
-				other, err := protoregistry.GlobalFiles.FindFileByPath(filepath.Base(imported.Path()))
-				if err != nil {
-					t.Fatal(err)
-				}
-				imported, file.Dependency[i] = other, other.Path()
-			}
-			add(imported)
-		}
-		if comments != nil {
+	set, services, err := sources.Registered(packages...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if comments != nil {
+		for _, file := range set.GetFile() {
 			comments.comment(t, file)
 		}
-		set.File = append(set.File, file)
 	}
-	protoregistry.GlobalFiles.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
-		if slices.Contains(packages, string(fd.Package())) && fd.Services().Len() > 0 {
-			add(fd)
-			for i := range fd.Services().Len() {
-				services = append(services, string(fd.Services().Get(i).FullName()))
-			}
-		}
-		return true
-	})
-	slices.Sort(services)
 	live := catalog.NewLive([]source.Source{source.NewDescriptors("corpus", set, services...)}, catalog.LiveOptions{Build: build})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

@@ -4,17 +4,12 @@ package main
 
 import (
 	"context"
-	"path/filepath"
-	"slices"
 
 	_ "go.etcd.io/etcd/api/v3/etcdserverpb"
 	_ "go.temporal.io/api/operatorservice/v1"
 	_ "go.temporal.io/api/workflowservice/v1"
-	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
@@ -34,7 +29,7 @@ func apis() []api {
 
 // catalogOf is the catalog of an API.
 func catalogOf(ctx context.Context, of api, listed catalog.ListForm) (*catalog.Catalog, error) {
-	set, services, err := descriptors(of.packages)
+	set, services, err := sources.Registered(of.packages...)
 	if err != nil {
 		return nil, err
 	}
@@ -45,47 +40,4 @@ func catalogOf(ctx context.Context, of api, listed catalog.ListForm) (*catalog.C
 		return nil, err
 	}
 	return live.Current(), nil
-}
-
-// descriptors are the files of some packages and all that they import, and the services.
-func descriptors(packages []string) (set *descriptorpb.FileDescriptorSet, services []string, err error) {
-	set = &descriptorpb.FileDescriptorSet{}
-	seen := map[string]bool{}
-	var add func(fd protoreflect.FileDescriptor) error
-	add = func(fd protoreflect.FileDescriptor) error {
-		if seen[fd.Path()] {
-			return nil
-		}
-		seen[fd.Path()] = true
-		file := protodesc.ToFileDescriptorProto(fd)
-		for i := range fd.Imports().Len() {
-			imported := fd.Imports().Get(i).FileDescriptor
-			if imported.IsPlaceholder() { // etcd registers its files under other paths than it imports them by
-				other, err := protoregistry.GlobalFiles.FindFileByPath(filepath.Base(imported.Path()))
-				if err != nil {
-					return err
-				}
-				imported, file.Dependency[i] = other, other.Path()
-			}
-			if err := add(imported); err != nil {
-				return err
-			}
-		}
-		set.File = append(set.File, file)
-		return nil
-	}
-	protoregistry.GlobalFiles.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
-		if !slices.Contains(packages, string(fd.Package())) || fd.Services().Len() == 0 {
-			return true
-		}
-		if err = add(fd); err != nil {
-			return false
-		}
-		for i := range fd.Services().Len() {
-			services = append(services, string(fd.Services().Get(i).FullName()))
-		}
-		return true
-	})
-	slices.Sort(services)
-	return set, services, err
 }
