@@ -25,7 +25,7 @@ import (
 	_ "cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
 	_ "cloud.google.com/go/monitoring/dashboard/apiv1/dashboardpb"
 	_ "cloud.google.com/go/osconfig/apiv1/osconfigpb"
-	_ "cloud.google.com/go/pubsub/apiv1/pubsubpb"
+	_ "cloud.google.com/go/pubsub/apiv1/pubsubpb" //nolint:staticcheck // Its successor registers the same messages.
 	_ "cloud.google.com/go/retail/apiv2/retailpb"
 	_ "cloud.google.com/go/security/privateca/apiv1/privatecapb"
 	_ "cloud.google.com/go/securitycenter/apiv2/securitycenterpb"

@@ -10,7 +10,7 @@ import (
 	_ "cloud.google.com/go/container/apiv1/containerpb"
 	_ "cloud.google.com/go/logging/apiv2/loggingpb"
 	_ "cloud.google.com/go/monitoring/apiv3/v2/monitoringpb"
-	_ "cloud.google.com/go/pubsub/apiv1/pubsubpb"
+	_ "cloud.google.com/go/pubsub/apiv1/pubsubpb" //nolint:staticcheck // Its successor registers the same messages.
 	_ "cloud.google.com/go/spanner/admin/database/apiv1/databasepb"
 	_ "cloud.google.com/go/spanner/admin/instance/apiv1/instancepb"
 	_ "cloud.google.com/go/spanner/apiv1/spannerpb"

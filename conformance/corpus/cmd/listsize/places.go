@@ -141,10 +141,12 @@ func (s *schema) follow(ref string) (any, error) {
 		if token == "" {
 			continue
 		}
-		object, ok := at.(map[string]any)
-		if at, ok = object[token]; !ok {
+		object, _ := at.(map[string]any)
+		next, ok := object[token]
+		if !ok {
 			return nil, fmt.Errorf("%s leads nowhere", ref)
 		}
+		at = next
 	}
 	return at, nil
 }
