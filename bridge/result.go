@@ -159,7 +159,7 @@ func (b *Bridge) cutToBudget(c *toolCall, whole []byte) ([]byte, *fit.Reduction)
 		return nil, nil
 	}
 	b.reduced.Add(1)
-	about := &fit.Reduction{Size: len(whole), Budget: budget, Report: report}
+	about := &fit.Reduction{Size: len(whole), Budget: budget, Report: report, Example: fit.Example(resultView(c.tool), whole, report.Cuts)}
 	if p := c.tool.Paging; p != nil {
 		about.PageSize, about.NextPage = p.Size, p.Next
 	}

@@ -83,11 +83,11 @@ func newNode(of schema.View) *node {
 func (n *node) add(path []string, of schema.View, before []string) string {
 	for of.IsArray() {
 		of = of.Elements()
-		if len(path) > 0 && path[0] == every {
+		if len(path) > 0 && path[0] == Every {
 			before, path = append(before, path[0]), path[1:]
 		}
 	}
-	if len(path) == 0 || len(path) == 1 && path[0] == every {
+	if len(path) == 0 || len(path) == 1 && path[0] == Every {
 		n.all = true
 		return ""
 	}
@@ -95,14 +95,14 @@ func (n *node) add(path []string, of schema.View, before []string) string {
 	switch {
 	case of.IsScalar():
 		return fmt.Sprintf("%s has no fields, so %s cannot be selected", shown(before), shown(append(before, path...)))
-	case name == every && (of.IsMap() || !of.IsClosed() && len(of.Names()) == 0):
+	case name == Every && (of.IsMap() || !of.IsClosed() && len(of.Names()) == 0):
 		if n.each == nil {
 			below, _ := of.Member("")
 			n.each = newNode(below)
 		}
 		below, _ := of.Member("")
 		return n.each.add(path[1:], below, append(before, name))
-	case name == every:
+	case name == Every:
 		return fmt.Sprintf("%s is not a map, so %s has to name one of its fields%s", shown(before), shown(append(before, name)), among(of.Names()))
 	}
 	below, isKnown := of.Member(name)

@@ -145,3 +145,28 @@ func FuzzNew(f *testing.F) {
 		}
 	})
 }
+
+// What Join writes is read as the same path.
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		path []string
+		want string
+	}{
+		{[]string{"items", "id"}, "items.id"},
+		{[]string{"byKey", "*", "display_name"}, "byKey.*.display_name"},
+		{[]string{"byKey", "a.b", "c,d", " e", "1", ""}, "byKey.`a.b`.`c,d`.` e`.`1`.``"},
+		{[]string{"byKey", "é\"x"}, "byKey.`é\"x`"},
+		{[]string{"byKey", "a`b"}, ""},
+		{nil, ""},
+		{make([]string, fieldmask.MaxDepth+1), ""},
+	} {
+		got, ok := fieldmask.Join(tc.path)
+		if got != tc.want || ok != (tc.want != "") {
+			t.Errorf("%q: got %q, %v", tc.path, got, ok)
+		}
+		if _, faults := fieldmask.New(got, schema.View{}); len(faults) > 0 {
+			t.Errorf("%q: %v", got, faults)
+		}
+	}
+}

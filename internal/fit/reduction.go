@@ -10,6 +10,7 @@ import (
 	"time"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/truncate"
 )
@@ -39,6 +40,8 @@ type Reduction struct {
 	Until time.Time
 	// IsText is set for a text, of which lines were left out.
 	IsText bool
+	// Example is a field mask that this result may have, from [Example]; empty for none.
+	Example string
 	// PageSize and NextPage are the names of the fields of a method that lists in pages; empty for others.
 	PageSize, NextPage string
 }
@@ -85,7 +88,11 @@ func (r *Reduction) Text() string {
 	if r.IsText {
 		return text
 	}
-	return text + " A call may name the fields that it needs in _meta " + FieldsKey + ", such as items.name."
+	text += " A call may name the fields that it needs in _meta"
+	if r.Example == "" {
+		return text + ", as a field mask in " + FieldsKey + "."
+	}
+	return text + `, such as "` + FieldsKey + `": ` + string(jsontext.AppendString(nil, r.Example)) + "."
 }
 
 // placeName is a JSON Pointer as a text names it.
