@@ -23,7 +23,7 @@ const operationTTL = nativeTaskTTL
 
 // sealOperation seals what any replica needs to go on with an operation, for its caller.
 func (b *Bridge) sealOperation(caller string, h longrunning.Handle) (string, *errmap.Error) {
-	plain, err := h.Encode()
+	plain, err := encodeHandle(h)
 	if err != nil {
 		return "", errmap.Wrap(errmap.InvalidToolOutput, err, errmap.Message("Invalid tool output: "+strings.TrimPrefix(err.Error(), "longrunning: ")))
 	}
@@ -83,7 +83,7 @@ func (b *Bridge) taskOfOperation(ctx context.Context, req *Request, cat *catalog
 	if failed = b.recordAsk(ctx, req); failed != nil {
 		return &Response{Err: failed}
 	}
-	c := &toolCall{req: req, tool: tool, catalog: cat}
+	c := fetching(req, tool, cat, h)
 	switch req.Message.(type) {
 	case *outriggerv1.GetTaskRequest:
 		op, failed := b.getOperation(ctx, c, h)

@@ -35,7 +35,8 @@ func (b *Bridge) continueOperation(ctx context.Context, c *toolCall) *errmap.Err
 	defer cancel()
 	now := time.Now()
 	defer c.req.waited(now)
-	of := &toolCall{req: c.req, tool: tool, catalog: c.catalog}
+	of := fetching(c.req, tool, c.catalog, h)
+	of.under = longrunning.ResponsePointer
 	of.deadline, _ = ctx.Deadline()
 	if c.tool.Continues == catalog.CancelOperation {
 		return b.cancelByHandle(ctx, c, of, h, token)
@@ -52,14 +53,18 @@ func (b *Bridge) continueOperation(ctx context.Context, c *toolCall) *errmap.Err
 	if failed = b.endOperation(ctx, of, w.last); failed == nil {
 		failed = b.checked(of)
 	}
+	if failed == nil {
+		failed = b.reduce(of)
+	}
 	if failed != nil {
 		return failed
 	}
-	data := longrunning.AppendDone(nil, of.resp.Result.Bytes)
-	if limit := b.opts.MaxResult; limit > 0 && len(data) > limit {
-		return b.tooLargeResult(len(data))
+	result := doneResult(of)
+	if limit, size := b.opts.MaxResult, len(result.GetDataJson()); limit > 0 && size > limit {
+		return b.tooLargeResult(size)
 	}
-	return c.settle(StatusSuccess, data, "")
+	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
+	return nil
 }
 
 // settle makes data the outcome of a call.

@@ -110,7 +110,7 @@ func (b *Bridge) reduce(c *toolCall) *errmap.Error {
 	if c.resp.Outcome != nil || r.Encoding != EncodingJSON || !c.isJSON() {
 		return nil
 	}
-	c.explain(c.fitted)
+	c.explain(c.noted)
 	if c.mask != nil {
 		chosen := c.mask.Append(b.buffers.Get(len(r.Bytes)), r.Bytes)
 		if keepsTo(c, chosen) {
@@ -159,7 +159,13 @@ func (b *Bridge) cutToBudget(c *toolCall, whole []byte) ([]byte, *fit.Reduction)
 		return nil, nil
 	}
 	b.reduced.Add(1)
-	about := &fit.Reduction{Size: len(whole), Budget: budget, Report: report, Example: fit.Example(resultView(c.tool), whole, report.Cuts)}
+	about := &fit.Reduction{Size: len(whole), Budget: budget, Report: report, IsFetched: c.isFetch}
+	if !c.isFetch {
+		about.Example = fit.Example(resultView(c.tool), whole, report.Cuts)
+	}
+	for i := range report.Cuts {
+		report.Cuts[i].Path = c.under + report.Cuts[i].Path
+	}
 	if p := c.tool.Paging; p != nil {
 		about.PageSize, about.NextPage = p.Size, p.Next
 	}
@@ -188,6 +194,9 @@ func resultView(t *catalog.Tool) schema.View { return schema.ViewOf(t.Output.Adv
 func (c *toolCall) explain(text string) {
 	c.resp.Explanation = strings.TrimSpace(c.resp.Explanation + " " + text)
 }
+
+// note adds to what there is to say about how the result fits.
+func (c *toolCall) note(text string) { c.noted = strings.TrimSpace(c.noted + " " + text) }
 
 // budget is the maximum size of the result of a call in bytes; zero for none.
 func (b *Bridge) budget(c *toolCall) int { return c.req.Wanted.Within(b.toolBudget(c.tool)) }

@@ -23,7 +23,11 @@ const ReducedKey = "dev.outrigger/reduced"
 // What is said about a result that is larger than its caller wants it, because the schema of the tool leaves no choice.
 const (
 	AllFields = "All fields are shown, because without some of them the result would not keep to the tool's output schema."
-	tooLarge  = "This result has %d bytes, more than its budget of %d. Nothing was left out, because the tool's output schema requires what is there."
+	// OtherFields and MaskLost are said about results of calls that are over.
+	OtherFields = "All fields are shown, because the result does not have the fields any more that the call asked for."
+	MaskLost    = "All fields are shown, because the field mask of the call was too long to be kept with the operation."
+
+	tooLarge = "This result has %d bytes, more than its budget of %d. Nothing was left out, because the tool's output schema requires what is there."
 )
 
 // TooLarge is what is said about a result that cannot be cut to its budget.
@@ -40,6 +44,8 @@ type Reduction struct {
 	Until time.Time
 	// IsText is set for a text, of which lines were left out.
 	IsText bool
+	// IsFetched is set for the result of a call that is over: it is too late to choose its fields.
+	IsFetched bool
 	// Example is a field mask that this result may have, from [Example]; empty for none.
 	Example string
 	// PageSize and NextPage are the names of the fields of a method that lists in pages; empty for others.
@@ -85,7 +91,7 @@ func (r *Reduction) Text() string {
 	if r.PageSize != "" {
 		text += fmt.Sprintf(" Or call again with a smaller %s: the %s of this result goes on behind what was left out.", r.PageSize, r.NextPage)
 	}
-	if r.IsText {
+	if r.IsText || r.IsFetched {
 		return text
 	}
 	text += " A call may name the fields that it needs in _meta"
