@@ -3,21 +3,16 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/fit"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
-	"github.com/outrigger-mcp/outrigger/internal/truncate"
 )
 
 // invokeNative has a native backend run the tool, under the shortest of the
@@ -98,95 +93,16 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		if !c.req.Context.GetCapabilities().GetTasks() {
 			return errmap.Because(errmap.InvalidToolOutput, "the tool returned a task, but the client does not support tasks")
 		}
-		if err := b.sealTask(c.req.Caller, c.tool, o.Task); err != nil {
+		if err := b.sealTask(c, o.Task); err != nil {
 			return err
 		}
 		// It may have ended already.
 		redactTask(o.Task)
-		checkTaskOf(c.tool, o.Task)
+		b.settleTaskOf(c, o.Task)
 	default:
 		return errmap.Because(errmap.SerializationError, fmt.Sprintf("the tool returned an unknown outcome (%T)", o))
 	}
 	c.resp.Outcome = outcome
-	return nil
-}
-
-// reduceNative reduces the data of a native tool's result to the fields that its caller chose, and to its budget.
-func (b *Bridge) reduceNative(c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
-	budget := b.budget(c)
-	if c.mask == nil && budget == 0 || result.GetStatus() == StatusFailure {
-		return nil
-	}
-	given, err := mcpjson.FreeForm(result.GetDataJson(), result.GetData())
-	if err != nil {
-		return errmap.Unwritable(err)
-	}
-	if len(given) == 0 || jsontext.IsNull(given) {
-		return b.cutTexts(c, result, budget)
-	}
-	whole := jsontext.Compact(nil, given)
-	data, note := whole, ""
-	var link []*outriggerv1.ContentBlock
-	if c.mask != nil {
-		if chosen := c.mask.Append(nil, whole); keepsTo(c, chosen) {
-			data = chosen
-		} else {
-			note = fit.AllFields
-		}
-	}
-	if budget > 0 && len(data) > budget {
-		cut, about := b.cutToBudget(c, data)
-		if about == nil {
-			note = strings.TrimSpace(note + " " + fit.TooLarge(len(data), budget))
-		} else {
-			if err := about.SetMeta(result); err != nil {
-				return errmap.Unwritable(err)
-			}
-			result.Status = StatusPartial
-			data, note, link = cut, strings.TrimSpace(note+" "+about.Text()), about.Link(c.tool.Name)
-		}
-	}
-	if note == "" && bytes.Equal(data, whole) {
-		return nil
-	}
-	before := sortedJSON(given)
-	fit.SetData(result, data, func(text string) bool { return bytes.Equal(sortedJSON([]byte(text)), before) }, note, link)
-	return nil
-}
-
-// cutTexts cuts the texts of a native tool's result without data, so that all of them have at most so many bytes: at ends of lines. The
-// whole of each is held, and linked behind it.
-func (b *Bridge) cutTexts(c *toolCall, result *outriggerv1.ToolResult, budget int) *errmap.Error {
-	if budget == 0 {
-		return nil
-	}
-	var sizes []int
-	for _, block := range result.GetContent() {
-		sizes = append(sizes, len(block.GetText().GetText()))
-	}
-	shares := fit.Shares(sizes, budget)
-	var content []*outriggerv1.ContentBlock
-	for i, block := range result.GetContent() {
-		content = append(content, block)
-		text := block.GetText()
-		whole := text.GetText()
-		if len(whole) <= shares[i] {
-			continue
-		}
-		text.Text = whole[:strings.LastIndexByte(whole[:shares[i]], '\n')+1]
-		about := &fit.Reduction{Size: len(whole), Budget: budget, IsText: true}
-		about.Report.Cuts = []truncate.Cut{{
-			Path: fmt.Sprintf("/content/%d/text", i), Kept: strings.Count(text.GetText(), "\n"), Of: strings.Count(strings.TrimSuffix(whole, "\n"), "\n") + 1,
-		}}
-		b.reduced.Add(1)
-		b.holdWhole(c, about, []byte(whole))
-		if err := about.SetMeta(result); err != nil {
-			return errmap.Unwritable(err)
-		}
-		result.Status = StatusPartial
-		content = append(append(content, fit.Text(about.Text())), about.Link(c.tool.Name)...)
-	}
-	result.Content = content
 	return nil
 }
 

@@ -130,7 +130,7 @@ func (b *Bridge) reduce(c *toolCall) *errmap.Error {
 		return nil
 	}
 	result := &outriggerv1.ToolResult{Status: StatusPartial, Explanation: c.resp.Explanation}
-	if err := about.SetMeta(result); err != nil {
+	if err := fit.SetMeta(result, about, nil); err != nil {
 		return errmap.Unwritable(err)
 	}
 	fit.SetData(result, cut, nil, about.Text(), about.Link(c.tool.Name))

@@ -91,7 +91,7 @@ func TestWhatIsSaidAboutACut(t *testing.T) {
 		}
 	}
 	result := &outriggerv1.ToolResult{MetaForm: &outriggerv1.ToolResult_MetaJson{MetaJson: []byte(`{"own":1}`)}}
-	err := r.SetMeta(result)
+	err := fit.SetMeta(result, &r, nil)
 	if _, kept := jsontext.Lookup(result.GetMetaJson(), "own"); err != nil || !kept || !json.Valid(result.GetMetaJson()) {
 		t.Fatalf("%v: %s", err, result.GetMetaJson())
 	}
