@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/longrunning"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
@@ -65,6 +66,20 @@ func (b *Bridge) operationTool(ctx context.Context, cat *catalog.Catalog, h long
 		return nil, nil //nolint:nilnil // said above
 	}
 	return tool, nil
+}
+
+// fetching is a request that may fetch the result of an operation: for whoever comes for it, the result is as the call wanted it
+// that began the operation. A budget of the request itself can only lower that.
+func fetching(req *Request, tool *catalog.Tool, cat *catalog.Catalog, h longrunning.Handle) *toolCall {
+	own := req.copied()
+	first := fit.Wanted{Fields: h.Fields, Budget: h.Budget, ForModel: h.ForModel}
+	own.Wanted = first.FetchedBy(req.Wanted)
+	c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
+	if h.IsMaskLost {
+		c.note(fit.MaskLost)
+	}
+	c.maskAgain()
+	return c
 }
 
 // taskOfOperation answers what is asked about a task that is an operation of the backend. Any replica can, because the id says

@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/longrunning"
 )
 
@@ -65,6 +66,19 @@ func (b *Bridge) continueOperation(ctx context.Context, c *toolCall) *errmap.Err
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
 	return nil
+}
+
+// doneResult is the result of the tool that fetches an operation's result: data that say that it is done, and have the response.
+func doneResult(of *toolCall) *outriggerv1.ToolResult {
+	if cut := of.resp.Outcome.GetResult(); cut != nil {
+		before := string(cut.GetDataJson())
+		fit.SetData(cut, longrunning.AppendDone(nil, cut.GetDataJson()), func(text string) bool { return text == before }, "", nil)
+		return cut
+	}
+	return &outriggerv1.ToolResult{
+		Status: StatusSuccess, Explanation: of.resp.Explanation,
+		DataForm: &outriggerv1.ToolResult_DataJson{DataJson: longrunning.AppendDone(nil, of.resp.Result.Bytes)},
+	}
 }
 
 // settle makes data the outcome of a call.

@@ -83,15 +83,15 @@ func TestContentFits(t *testing.T) {
 		for _, b := range blocks {
 			out = append(out, b.Type)
 		}
-		return strings.Join(out, " ")
+		return strings.Join(out, ",")
 	}
 
-	if blocks, got := call("fits", ""); types(blocks) != "text image audio resource" || strings.Contains(got.raw, fit.ReducedKey) {
+	if blocks, got := call("fits", ""); types(blocks) != "text,image,audio,resource" || strings.Contains(got.raw, fit.ReducedKey) {
 		t.Errorf("fits: got %s", got.raw)
 	}
 
 	blocks, got := call("beside", "")
-	if types(blocks) != "text text resource_link text image" || blocks[0].Text != strings.Repeat("a line of the log\n", 23) || blocks[3].Text != data ||
+	if types(blocks) != "text,text,resource_link,text,image" || blocks[0].Text != strings.Repeat("a line of the log\n", 23) || blocks[3].Text != data ||
 		!strings.Contains(blocks[1].Text, "all but the first 23 of 100 lines in /content/0/text") || string(got.Result["structuredContent"]) != data {
 		t.Errorf("beside: got %s", got.raw)
 	}
@@ -106,7 +106,7 @@ func TestContentFits(t *testing.T) {
 	}
 
 	blocks, got = call("images", "")
-	if types(blocks) != "text resource_link image text resource_link" || string(got.Result["structuredContent"]) != data {
+	if types(blocks) != "text,resource_link,image,text,resource_link" || string(got.Result["structuredContent"]) != data {
 		t.Fatalf("images: got %s", got.raw)
 	}
 	for i, want := range map[int]string{0: "An image was left out here: image/png, 2000 bytes", 3: "Audio was left out here: audio/wav, 2000 bytes"} {
@@ -122,7 +122,7 @@ func TestContentFits(t *testing.T) {
 	}
 
 	blocks, got = call("resources", "")
-	if types(blocks) != "text resource_link text resource_link" || !strings.Contains(blocks[0].Text, "An embedded resource was left out here: text/markdown, 1800 bytes") || !strings.Contains(blocks[2].Text, "application/octet-stream") {
+	if types(blocks) != "text,resource_link,text,resource_link" || !strings.Contains(blocks[0].Text, "An embedded resource was left out here: text/markdown, 1800 bytes") || !strings.Contains(blocks[2].Text, "application/octet-stream") {
 		t.Errorf("resources: got %s", got.raw)
 	}
 	if whole := read(t, ann, blocks[1].URI); *whole.Text != lines {
@@ -130,7 +130,7 @@ func TestContentFits(t *testing.T) {
 	}
 
 	blocks, got = call("logs", "")
-	if at := contentPlaces(t, got); types(blocks) != "text text resource_link text text resource_link" || len(at) != 2 || at[1].Path != "/content/3" || !strings.Contains(blocks[4].Text, "/content/3/text") {
+	if at := contentPlaces(t, got); types(blocks) != "text,text,resource_link,text,text,resource_link" || len(at) != 2 || at[1].Path != "/content/3" || !strings.Contains(blocks[4].Text, "/content/3/text") {
 		t.Errorf("logs: got %s", got.raw)
 	}
 

@@ -198,6 +198,19 @@ func (c *toolCall) explain(text string) {
 // note adds to what there is to say about how the result fits.
 func (c *toolCall) note(text string) { c.noted = strings.TrimSpace(c.noted + " " + text) }
 
+// maskAgain reads the mask of a call that was made some time ago. If the result does not have its fields any more, it is shown whole.
+func (c *toolCall) maskAgain() {
+	if c.req.Wanted.Fields == "" {
+		return
+	}
+	mask, failed := c.req.Wanted.Mask(resultView(c.tool))
+	if failed != nil {
+		c.note(fit.OtherFields)
+		return
+	}
+	c.mask = mask
+}
+
 // budget is the maximum size of the result of a call in bytes; zero for none.
 func (b *Bridge) budget(c *toolCall) int { return c.req.Wanted.Within(b.toolBudget(c.tool)) }
 

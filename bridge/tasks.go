@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
@@ -223,6 +225,58 @@ func unknownTask(req *Request) *errmap.Error {
 	return errmap.New(errmap.InvalidParams, errmap.Message("Invalid params: unknown task"), errmap.WithViolations(errmap.Violation{
 		Path: req.pointer("task_id"), Keyword: keywordTask, Message: "there is no task with this id",
 	}))
+}
+
+// nativeResultOf is what the id of the task of a call has to say.
+func (b *Bridge) nativeResultOf(c *toolCall) nativeResult {
+	out := nativeResult{isReduced: c.mask != nil || b.budget(c) > 0}
+	if out.isReduced {
+		out.wanted = fit.Wanted{Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
+		if c.mask != nil {
+			out.wanted.Fields = c.req.Wanted.Fields
+		}
+	}
+	if out.isReduced || c.tool.HasOutput() {
+		out.digest = toolDigest(c.tool)
+	}
+	return out
+}
+
+// settleTask validates the result of a backend's task against the current output schema of its tool, like the result of a call, and
+// reduces it as that call wanted it. An invalid result fails the task, like a task of the sidecar itself. If the tool is gone, nothing
+// is done.
+func (b *Bridge) settleTask(req *Request, cat *catalog.Catalog, of *nativeResult, t *outriggerv1.Task) {
+	if len(of.digest) == 0 || t.GetResult() == nil {
+		return
+	}
+	for _, tool := range cat.All() {
+		if tool.Native && bytes.Equal(toolDigest(tool), of.digest) {
+			own := req.copied()
+			own.Wanted = of.wanted
+			c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
+			if of.isMaskLost {
+				c.note(fit.MaskLost)
+			}
+			c.maskAgain()
+			b.settleTaskOf(c, t)
+			return
+		}
+	}
+}
+
+// settleTaskOf is settleTask where the tool is known.
+func (b *Bridge) settleTaskOf(c *toolCall, t *outriggerv1.Task) {
+	if t.GetResult() == nil {
+		return
+	}
+	failed := declaredData(c.tool, t.GetResult())
+	if failed == nil {
+		failed = b.reduceNative(c, t.GetResult())
+	}
+	if failed != nil {
+		failed.Tool = c.tool.Name
+		endWith(t, failed)
+	}
 }
 
 // endWith replaces the end of a task by an error.

@@ -6,11 +6,24 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/fit"
+	"github.com/outrigger-mcp/outrigger/internal/longrunning"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 )
+
+// maxTaskID is the maximum length of a task's id (outrigger.v1.Task), and so of a handle.
+const maxTaskID = 2048
+
+// encodeHandle is the plaintext of a handle. A mask that would make an id of more than what the contract admits is left out.
+func encodeHandle(h longrunning.Handle) ([]byte, error) {
+	plain, err := h.Encode()
+	if err == nil && h.Fields != "" && seal.SealedLen(len(plain)) > maxTaskID {
+		h.Fields, h.IsMaskLost = "", true
+		plain, err = h.Encode()
+	}
+	return plain, err
+}
 
 // nativeResult is what the sealed id of a native backend's task says about its result: messages about tasks do not. It is empty for a
 // tool without an output schema, whose caller wants all of the result.
@@ -31,21 +44,6 @@ const toolDigestSize = 6
 func toolDigest(t *catalog.Tool) []byte {
 	digest := seal.Digest([]byte("tool of a task"), []byte(t.Name))
 	return digest[:toolDigestSize]
-}
-
-// nativeResultOf is what the id of the task of a call has to say.
-func (b *Bridge) nativeResultOf(c *toolCall) nativeResult {
-	out := nativeResult{isReduced: c.mask != nil || b.budget(c) > 0}
-	if out.isReduced {
-		out.wanted = fit.Wanted{Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
-		if c.mask != nil {
-			out.wanted.Fields = c.req.Wanted.Fields
-		}
-	}
-	if out.isReduced || c.tool.HasOutput() {
-		out.digest = toolDigest(c.tool)
-	}
-	return out
 }
 
 // Bits of the flags in the plaintext of a sealed task id, below the budget.
@@ -93,41 +91,4 @@ func parseTask(plain []byte) (id string, of nativeResult) {
 	of.isReduced, of.isMaskLost = true, flags&wantedMaskLost != 0
 	of.wanted = fit.Wanted{Fields: string(rest[n:]), Budget: int(flags >> wantedBits), ForModel: flags&wantedForModel != 0}
 	return string(first), of
-}
-
-// settleTask validates the result of a backend's task against the current output schema of its tool, like the result of a call, and
-// reduces it as that call wanted it. An invalid result fails the task, like a task of the sidecar itself. If the tool is gone, nothing
-// is done.
-func (b *Bridge) settleTask(req *Request, cat *catalog.Catalog, of *nativeResult, t *outriggerv1.Task) {
-	if len(of.digest) == 0 || t.GetResult() == nil {
-		return
-	}
-	for _, tool := range cat.All() {
-		if tool.Native && bytes.Equal(toolDigest(tool), of.digest) {
-			own := req.copied()
-			own.Wanted = of.wanted
-			c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
-			if of.isMaskLost {
-				c.note(fit.MaskLost)
-			}
-			c.maskAgain()
-			b.settleTaskOf(c, t)
-			return
-		}
-	}
-}
-
-// settleTaskOf is settleTask where the tool is known.
-func (b *Bridge) settleTaskOf(c *toolCall, t *outriggerv1.Task) {
-	if t.GetResult() == nil {
-		return
-	}
-	failed := declaredData(c.tool, t.GetResult())
-	if failed == nil {
-		failed = b.reduceNative(c, t.GetResult())
-	}
-	if failed != nil {
-		failed.Tool = c.tool.Name
-		endWith(t, failed)
-	}
 }
