@@ -30,9 +30,9 @@ const (
 	longValue  = 256
 )
 
-// Example is a field mask with one path of the fields of a document that was cut, as an example for its reader: if possible a name or
-// an id within a list or map that was cut. A mask for the schema admits it, and the document has less with it. It is empty if there is
-// no such path.
+// Example returns a field mask with one path of a document that was cut, as an example for its reader: if possible the path of a name or
+// an id within a list or map that was cut. The schema has the path, and the document is smaller with it, if possible by a fifth. The
+// mask is empty if there is no such path.
 func Example(of schema.View, whole []byte, cuts []truncate.Cut) string {
 	bySize := slices.Clone(cuts)
 	slices.SortStableFunc(bySize, func(a, b truncate.Cut) int {
