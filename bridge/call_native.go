@@ -5,6 +5,7 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -130,7 +131,7 @@ func (b *Bridge) reduceNative(c *toolCall, result *outriggerv1.ToolResult) *errm
 			if sorted == nil {
 				sorted = sortedJSON(given)
 			}
-			return bytes.Equal(sortedJSON([]byte(text)), sorted)
+			return json.Valid([]byte(text)) && bytes.Equal(sortedJSON([]byte(text)), sorted)
 		}
 	}
 	content := b.fitContent(c, result, budget, isData)

@@ -64,6 +64,8 @@ func TestContentFits(t *testing.T) {
 	rig := mcptest.Start(t, mcptest.Options{NoDemo: true, Configure: budgetOf(500), Native: &mcptest.Native{Tools: []mcptest.NativeTool{
 		tool("fits", data, mcptest.TextBlock(data), imageBlock(small), audioBlock(small), embedded(&outriggerv1.ResourceContents{Data: &outriggerv1.ResourceContents_Text{Text: "short"}})),
 		tool("beside", data, mcptest.TextBlock(lines), mcptest.TextBlock(data), imageBlock(small)),
+		tool("said", `{"rows":[`+strings.TrimSuffix(strings.Repeat(`{"id":"1","note":"a note"},`, 50), ",")+`]}`,
+			mcptest.TextBlock(`{"rows":[`+strings.TrimSuffix(strings.Repeat(`{"id":"1","note":"a note"},`, 50), ",")+"]}\nWARNING: rows 3 and 4 are stale")),
 		tool("images", data, imageBlock(large), imageBlock(small), audioBlock(large)),
 		tool("resources", "", embedded(&outriggerv1.ResourceContents{Data: &outriggerv1.ResourceContents_Text{Text: lines}, MimeType: "text/markdown"}), embedded(&outriggerv1.ResourceContents{Data: &outriggerv1.ResourceContents_Blob{Blob: large}})),
 		tool("logs", "", mcptest.TextBlock(lines), mcptest.TextBlock(lines)),
@@ -88,6 +90,13 @@ func TestContentFits(t *testing.T) {
 
 	if blocks, got := call("fits", ""); types(blocks) != "text,image,audio,resource" || strings.Contains(got.raw, fit.ReducedKey) {
 		t.Errorf("fits: got %s", got.raw)
+	}
+
+	// A text that goes on behind the same JSON is not that JSON.
+	for _, meta := range []string{"", `"dev.outrigger/fields":"rows.id","dev.outrigger/result-budget":100000`} {
+		if _, got := call("said", meta); !strings.Contains(got.raw, "WARNING") && !strings.Contains(got.raw, "lines in /content/0/text") {
+			t.Errorf("said: got %s", got.raw)
+		}
 	}
 
 	blocks, got := call("beside", "")
