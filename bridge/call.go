@@ -64,8 +64,12 @@ type toolCall struct {
 	repairs  []string
 	// mask selects the fields of the result that the caller wants; nil for all.
 	mask *fieldmask.Mask
-	// fitted says that the page was made smaller to fit the budget; empty where it was not.
-	fitted string
+	// noted is what there is to say about how the result fits; empty for nothing.
+	noted string
+	// isFetch: the call fetches the result of an operation that another call began.
+	isFetch bool
+	// under is the JSON Pointer of the result within what the caller gets; empty where it is all of it.
+	under string
 }
 
 // arguments is the JSON text of the arguments; there is always one.

@@ -5,6 +5,7 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -17,7 +18,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
-	"github.com/outrigger-mcp/outrigger/internal/truncate"
 )
 
 // invokeNative has a native backend run the tool, under the shortest of the
@@ -98,12 +98,12 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		if !c.req.Context.GetCapabilities().GetTasks() {
 			return errmap.Because(errmap.InvalidToolOutput, "the tool returned a task, but the client does not support tasks")
 		}
-		if err := b.sealTask(c.req.Caller, c.tool, o.Task); err != nil {
+		if err := b.sealTask(c, o.Task); err != nil {
 			return err
 		}
 		// It may have ended already.
 		redactTask(o.Task)
-		checkTaskOf(c.tool, o.Task)
+		b.settleTaskOf(c, o.Task)
 	default:
 		return errmap.Because(errmap.SerializationError, fmt.Sprintf("the tool returned an unknown outcome (%T)", o))
 	}
@@ -111,83 +111,114 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 	return nil
 }
 
-// reduceNative reduces the data of a native tool's result to the fields that its caller chose, and to its budget.
+// reduceNative reduces the result of a native tool: its data to the fields that its caller chose, then data and content to its budget.
 func (b *Bridge) reduceNative(c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
 	budget := b.budget(c)
-	if c.mask == nil && budget == 0 || result.GetStatus() == StatusFailure {
+	if c.mask == nil && budget == 0 && c.noted == "" || result.GetStatus() == StatusFailure {
 		return nil
 	}
 	given, err := mcpjson.FreeForm(result.GetDataJson(), result.GetData())
 	if err != nil {
 		return errmap.Unwritable(err)
 	}
-	if len(given) == 0 || jsontext.IsNull(given) {
-		return b.cutTexts(c, result, budget)
+	if jsontext.IsNull(given) {
+		given = nil
 	}
+	isData := func(string) bool { return false }
+	if len(given) > 0 {
+		var sorted []byte
+		isData = func(text string) bool {
+			if sorted == nil {
+				sorted = sortedJSON(given)
+			}
+			return json.Valid([]byte(text)) && bytes.Equal(sortedJSON([]byte(text)), sorted)
+		}
+	}
+	content := b.fitContent(c, result, budget, isData)
+	var about *fit.Reduction
+	if len(given) > 0 {
+		about = b.fitData(c, result, given, budget, isData)
+	}
+	if about == nil && len(content) == 0 {
+		return nil
+	}
+	result.Status = StatusPartial
+	if err := fit.SetMeta(result, about, content); err != nil {
+		return errmap.Unwritable(err)
+	}
+	return nil
+}
+
+// fitData reduces the data of a native tool's result. It returns nothing where they are not cut.
+func (b *Bridge) fitData(c *toolCall, result *outriggerv1.ToolResult, given []byte, budget int, isData func(string) bool) *fit.Reduction {
 	whole := jsontext.Compact(nil, given)
-	data, note := whole, ""
+	data, note := whole, c.noted
+	var about *fit.Reduction
 	var link []*outriggerv1.ContentBlock
 	if c.mask != nil {
 		if chosen := c.mask.Append(nil, whole); keepsTo(c, chosen) {
 			data = chosen
 		} else {
-			note = fit.AllFields
+			note = strings.TrimSpace(note + " " + fit.AllFields)
 		}
 	}
 	if budget > 0 && len(data) > budget {
-		cut, about := b.cutToBudget(c, data)
-		if about == nil {
+		var cut []byte
+		if cut, about = b.cutToBudget(c, data); about == nil {
 			note = strings.TrimSpace(note + " " + fit.TooLarge(len(data), budget))
 		} else {
-			if err := about.SetMeta(result); err != nil {
-				return errmap.Unwritable(err)
-			}
-			result.Status = StatusPartial
 			data, note, link = cut, strings.TrimSpace(note+" "+about.Text()), about.Link(c.tool.Name)
 		}
 	}
-	if note == "" && bytes.Equal(data, whole) {
-		return nil
+	if note != "" || !bytes.Equal(data, whole) {
+		fit.SetData(result, data, isData, note, link)
 	}
-	before := sortedJSON(given)
-	fit.SetData(result, data, func(text string) bool { return bytes.Equal(sortedJSON([]byte(text)), before) }, note, link)
-	return nil
+	return about
 }
 
-// cutTexts cuts the texts of a native tool's result without data, so that all of them have at most so many bytes: at ends of lines. The
-// whole of each is held, and linked behind it.
-func (b *Bridge) cutTexts(c *toolCall, result *outriggerv1.ToolResult, budget int) *errmap.Error {
+// fitContent fits the content of a native tool's result that is not its data, so that all blocks together have at most so many bytes:
+// texts are cut at ends of lines, and what else is too large is left out. The whole of each is held, and linked behind it.
+func (b *Bridge) fitContent(c *toolCall, result *outriggerv1.ToolResult, budget int, isData func(string) bool) []fit.Reduction {
 	if budget == 0 {
 		return nil
 	}
-	var sizes []int
-	for _, block := range result.GetContent() {
-		sizes = append(sizes, len(block.GetText().GetText()))
+	all := result.GetContent()
+	parts, sizes, size := make([]part, len(all)), make([]int, len(all)), 0
+	for i, block := range all {
+		parts[i] = blockPart(block)
+		sizes[i] = parts[i].size
+		size += sizes[i]
+	}
+	if size <= budget {
+		return nil
+	}
+	for i, block := range all {
+		if text := block.GetText(); text != nil && isData(text.GetText()) {
+			sizes[i] = 0
+		}
 	}
 	shares := fit.Shares(sizes, budget)
 	var content []*outriggerv1.ContentBlock
-	for i, block := range result.GetContent() {
-		content = append(content, block)
-		text := block.GetText()
-		whole := text.GetText()
-		if len(whole) <= shares[i] {
+	var cuts []fit.Reduction
+	for i, block := range all {
+		if sizes[i] <= shares[i] {
+			content = append(content, block)
 			continue
 		}
-		text.Text = whole[:strings.LastIndexByte(whole[:shares[i]], '\n')+1]
-		about := &fit.Reduction{Size: len(whole), Budget: budget, IsText: true}
-		about.Report.Cuts = []truncate.Cut{{
-			Path: fmt.Sprintf("/content/%d/text", i), Kept: strings.Count(text.GetText(), "\n"), Of: strings.Count(strings.TrimSuffix(whole, "\n"), "\n") + 1,
-		}}
+		p := &parts[i]
+		whole := p.whole()
+		about := fit.Reduction{Size: len(whole), Budget: budget, Media: p.mediaType, Kind: p.kind, IsCallers: budget != b.toolBudget(c.tool), Path: fmt.Sprintf("/content/%d", len(content))}
 		b.reduced.Add(1)
-		b.holdWhole(c, about, []byte(whole))
-		if err := about.SetMeta(result); err != nil {
-			return errmap.Unwritable(err)
+		b.holdWhole(c, &about, whole)
+		if text := block.GetText(); text != nil {
+			about.CutText(text, shares[i])
+			content = append(content, block)
 		}
-		result.Status = StatusPartial
 		content = append(append(content, fit.Text(about.Text())), about.Link(c.tool.Name)...)
+		cuts = append(cuts, about)
 	}
 	result.Content = content
-	return nil
+	return cuts
 }
 
 // settleInput lets questions through that the caller's client can answer.

@@ -146,7 +146,7 @@ func (b *Bridge) fitPage(ctx context.Context, c *toolCall) {
 		return // the service does not keep to the size
 	}
 	c.answer = one.answer
-	c.fitted = fmt.Sprintf("The page was made smaller to fit into %d bytes: %s was set to %d, where the service returned %d.", budget, p.Size, n, first.Items)
+	c.note(fmt.Sprintf("The page was made smaller to fit into %d bytes: %s was set to %d, where the service returned %d.", budget, p.Size, n, first.Items))
 }
 
 // wantedSize is how many bytes the fields that the caller wants have as JSON. It reports false for an answer that cannot be read.

@@ -202,9 +202,7 @@ func (b *Bridge) ResumeTask(r task.Record) (task.Run, task.Spec, error) {
 			Wanted: fit.Wanted{Fields: call.GetFields(), Budget: int(call.GetBudget()), ForModel: call.GetForModel()},
 		},
 	}
-	if failed := b.wanted(context.Background(), own); failed != nil {
-		own.mask = nil // the result has other fields by now: it is shown whole
-	}
+	own.maskAgain()
 	return b.runTask(own, b.resumedLine(call, tool, r.Origin), 0), task.Spec{
 		About: errmap.About{ToolCall: true, Idempotent: true}, Origin: r.Origin,
 	}, nil

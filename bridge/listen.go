@@ -159,8 +159,8 @@ func (l *listening) close() {
 
 // shownTask is one task that a caller hears of.
 type shownTask struct {
-	id     string
-	digest []byte
+	id string
+	of nativeResult
 }
 
 // choose works out what of the wanted changes will be reported, as the feed and
@@ -239,7 +239,7 @@ func (l *listening) chooseTasks(ctx context.Context, ids []string) (honoured []s
 			continue
 		}
 		honoured = append(honoured, id)
-		l.shownTasks[ref.key()] = shownTask{id: id, digest: ref.digest}
+		l.shownTasks[ref.key()] = shownTask{id: id, of: ref.of}
 	}
 	return honoured, nil
 }
@@ -254,7 +254,7 @@ func (l *listening) notification(c feed.Change) *outriggerv1.Notification {
 	known := l.shownTasks[c.Task.GetTaskId()]
 	shown.TaskId = known.id
 	if cat := l.bridge.Catalogs().Current(); cat != nil {
-		checkTask(cat, known.digest, shown)
+		l.bridge.settleTask(l.req, cat, &known.of, shown)
 	}
 	c.Task = shown
 	return c.Notification()

@@ -56,7 +56,10 @@ func (b *Bridge) invokeOperation(ctx context.Context, c *toolCall) *errmap.Error
 	if op.Name == "" {
 		return errmap.Because(errmap.InvalidToolOutput, "the operation that the tool returned has no name")
 	}
-	w.handle = longrunning.Handle{Name: op.Name, Tool: c.tool.Name, Created: now.Truncate(time.Millisecond)}
+	w.handle = longrunning.Handle{Name: op.Name, Tool: c.tool.Name, Created: now.Truncate(time.Millisecond), Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
+	if c.mask != nil {
+		w.handle.Fields = c.req.Wanted.Fields
+	}
 	if w.token, failed = b.sealOperation(c.req.Caller, w.handle); failed != nil {
 		return failed
 	}

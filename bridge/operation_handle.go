@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/longrunning"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
@@ -23,7 +24,7 @@ const operationTTL = nativeTaskTTL
 
 // sealOperation seals what any replica needs to go on with an operation, for its caller.
 func (b *Bridge) sealOperation(caller string, h longrunning.Handle) (string, *errmap.Error) {
-	plain, err := h.Encode()
+	plain, err := encodeHandle(h)
 	if err != nil {
 		return "", errmap.Wrap(errmap.InvalidToolOutput, err, errmap.Message("Invalid tool output: "+strings.TrimPrefix(err.Error(), "longrunning: ")))
 	}
@@ -67,6 +68,20 @@ func (b *Bridge) operationTool(ctx context.Context, cat *catalog.Catalog, h long
 	return tool, nil
 }
 
+// fetching is a request that may fetch the result of an operation: for whoever comes for it, the result is as the call wanted it
+// that began the operation. A budget of the request itself can only lower that.
+func fetching(req *Request, tool *catalog.Tool, cat *catalog.Catalog, h longrunning.Handle) *toolCall {
+	own := req.copied()
+	first := fit.Wanted{Fields: h.Fields, Budget: h.Budget, ForModel: h.ForModel}
+	own.Wanted = first.FetchedBy(req.Wanted)
+	c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
+	if h.IsMaskLost {
+		c.note(fit.MaskLost)
+	}
+	c.maskAgain()
+	return c
+}
+
 // taskOfOperation answers what is asked about a task that is an operation of the backend. Any replica can, because the id says
 // which one.
 func (b *Bridge) taskOfOperation(ctx context.Context, req *Request, cat *catalog.Catalog, h longrunning.Handle) *Response {
@@ -83,7 +98,7 @@ func (b *Bridge) taskOfOperation(ctx context.Context, req *Request, cat *catalog
 	if failed = b.recordAsk(ctx, req); failed != nil {
 		return &Response{Err: failed}
 	}
-	c := &toolCall{req: req, tool: tool, catalog: cat}
+	c := fetching(req, tool, cat, h)
 	switch req.Message.(type) {
 	case *outriggerv1.GetTaskRequest:
 		op, failed := b.getOperation(ctx, c, h)

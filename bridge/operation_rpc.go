@@ -148,6 +148,9 @@ func (b *Bridge) operationTask(ctx context.Context, c *toolCall, h longrunning.H
 	if failed == nil {
 		failed = b.checked(c)
 	}
+	if failed == nil {
+		failed = b.reduce(c)
+	}
 	if failed != nil {
 		endWith(t, b.explained(ctx, c, failed.Naming(c.tool.Name)).Redacted())
 		return t, nil

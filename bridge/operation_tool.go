@@ -11,6 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/longrunning"
 )
 
@@ -35,7 +36,8 @@ func (b *Bridge) continueOperation(ctx context.Context, c *toolCall) *errmap.Err
 	defer cancel()
 	now := time.Now()
 	defer c.req.waited(now)
-	of := &toolCall{req: c.req, tool: tool, catalog: c.catalog}
+	of := fetching(c.req, tool, c.catalog, h)
+	of.under = longrunning.ResponsePointer
 	of.deadline, _ = ctx.Deadline()
 	if c.tool.Continues == catalog.CancelOperation {
 		return b.cancelByHandle(ctx, c, of, h, token)
@@ -52,14 +54,31 @@ func (b *Bridge) continueOperation(ctx context.Context, c *toolCall) *errmap.Err
 	if failed = b.endOperation(ctx, of, w.last); failed == nil {
 		failed = b.checked(of)
 	}
+	if failed == nil {
+		failed = b.reduce(of)
+	}
 	if failed != nil {
 		return failed
 	}
-	data := longrunning.AppendDone(nil, of.resp.Result.Bytes)
-	if limit := b.opts.MaxResult; limit > 0 && len(data) > limit {
-		return b.tooLargeResult(len(data))
+	result := doneResult(of)
+	if limit, size := b.opts.MaxResult, len(result.GetDataJson()); limit > 0 && size > limit {
+		return b.tooLargeResult(size)
 	}
-	return c.settle(StatusSuccess, data, "")
+	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
+	return nil
+}
+
+// doneResult is the result of the tool that fetches an operation's result: data that say that it is done, and have the response.
+func doneResult(of *toolCall) *outriggerv1.ToolResult {
+	if cut := of.resp.Outcome.GetResult(); cut != nil {
+		before := string(cut.GetDataJson())
+		fit.SetData(cut, longrunning.AppendDone(nil, cut.GetDataJson()), func(text string) bool { return text == before }, "", nil)
+		return cut
+	}
+	return &outriggerv1.ToolResult{
+		Status: StatusSuccess, Explanation: of.resp.Explanation,
+		DataForm: &outriggerv1.ToolResult_DataJson{DataJson: longrunning.AppendDone(nil, of.resp.Result.Bytes)},
+	}
 }
 
 // settle makes data the outcome of a call.

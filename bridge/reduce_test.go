@@ -180,7 +180,7 @@ func TestAResultIsCutToItsBudget(t *testing.T) {
 	if len(about.Cut) != 1 || about.Cut[0].Path != "/videos" || *about.Cut[0].Kept != len(cut.Videos) || *about.Cut[0].Of != 25 || about.Budget != budget {
 		t.Errorf("got %+v", about)
 	}
-	for _, want := range []string{fmt.Sprintf("all but the first %d of 25 in /videos", len(cut.Videos)), about.URI, "resources/read", "smaller pageSize", fit.FieldsKey} {
+	for _, want := range []string{fmt.Sprintf("all but the first %d of 25 in /videos", len(cut.Videos)), about.URI, "resources/read", "smaller pageSize", `such as "dev.outrigger/fields": "videos.name"`} {
 		if !strings.Contains(blocks[1].Text, want) {
 			t.Errorf("the text lacks %q: %s", want, blocks[1].Text)
 		}
@@ -384,6 +384,9 @@ func TestTheResultOfAStreamIsCut(t *testing.T) {
 	data := string(got.Result["structuredContent"])
 	if about := reducedOf(t, got); about.Cut[0].Path != "/items" || *about.Cut[0].Of != 50 || len(data) > 500 || !strings.HasSuffix(data, `"truncated":true}`) {
 		t.Errorf("got %s", got.raw)
+	}
+	if text := contentOf(t, got)[1].Text; !strings.Contains(text, `"items.vehicleId"`) {
+		t.Errorf("the text names another field: %s", text)
 	}
 	if got := wanting(client, watch, `"dev.outrigger/fields":"items.vehicle_id"`); !strings.Contains(got.raw, `{"vehicleId":"9007199254740993"},{"vehicleId"`) {
 		t.Errorf("got %s", got.raw)

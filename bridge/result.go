@@ -110,7 +110,7 @@ func (b *Bridge) reduce(c *toolCall) *errmap.Error {
 	if c.resp.Outcome != nil || r.Encoding != EncodingJSON || !c.isJSON() {
 		return nil
 	}
-	c.explain(c.fitted)
+	c.explain(c.noted)
 	if c.mask != nil {
 		chosen := c.mask.Append(b.buffers.Get(len(r.Bytes)), r.Bytes)
 		if keepsTo(c, chosen) {
@@ -130,7 +130,7 @@ func (b *Bridge) reduce(c *toolCall) *errmap.Error {
 		return nil
 	}
 	result := &outriggerv1.ToolResult{Status: StatusPartial, Explanation: c.resp.Explanation}
-	if err := about.SetMeta(result); err != nil {
+	if err := fit.SetMeta(result, about, nil); err != nil {
 		return errmap.Unwritable(err)
 	}
 	fit.SetData(result, cut, nil, about.Text(), about.Link(c.tool.Name))
@@ -159,7 +159,13 @@ func (b *Bridge) cutToBudget(c *toolCall, whole []byte) ([]byte, *fit.Reduction)
 		return nil, nil
 	}
 	b.reduced.Add(1)
-	about := &fit.Reduction{Size: len(whole), Budget: budget, Report: report}
+	about := &fit.Reduction{Size: len(whole), Budget: budget, Report: report, IsFetched: c.isFetch}
+	if !c.isFetch {
+		about.Example = fit.Example(resultView(c.tool), whole, report.Cuts)
+	}
+	for i := range report.Cuts {
+		report.Cuts[i].Path = c.under + report.Cuts[i].Path
+	}
 	if p := c.tool.Paging; p != nil {
 		about.PageSize, about.NextPage = p.Size, p.Next
 	}
@@ -187,6 +193,22 @@ func resultView(t *catalog.Tool) schema.View { return schema.ViewOf(t.Output.Adv
 // explain adds to what people and models are told about the result.
 func (c *toolCall) explain(text string) {
 	c.resp.Explanation = strings.TrimSpace(c.resp.Explanation + " " + text)
+}
+
+// note adds to what there is to say about how the result fits.
+func (c *toolCall) note(text string) { c.noted = strings.TrimSpace(c.noted + " " + text) }
+
+// maskAgain reads the mask of a call that was made some time ago. If the result does not have its fields any more, it is shown whole.
+func (c *toolCall) maskAgain() {
+	if c.req.Wanted.Fields == "" {
+		return
+	}
+	mask, failed := c.req.Wanted.Mask(resultView(c.tool))
+	if failed != nil {
+		c.note(fit.OtherFields)
+		return
+	}
+	c.mask = mask
 }
 
 // budget is the maximum size of the result of a call in bytes; zero for none.

@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
@@ -32,8 +33,8 @@ type taskRef struct {
 	// native: the backend has the task, else the sidecar.
 	native bool
 	id     string
-	// digest identifies a native tool whose results are checked.
-	digest []byte
+	// of says how the results of a native tool are settled.
+	of nativeResult
 }
 
 // key is the task's id on the change feed, where the two kinds meet.
@@ -74,12 +75,12 @@ func NativeTaskID(key string) (string, bool) { return strings.CutPrefix(key, sea
 
 // sealTask replaces the backend's id of a task by a sealed one, which only this
 // caller can use.
-func (b *Bridge) sealTask(caller string, tool *catalog.Tool, t *outriggerv1.Task) *errmap.Error {
+func (b *Bridge) sealTask(c *toolCall, t *outriggerv1.Task) *errmap.Error {
 	ttl := nativeTaskTTL
 	if t.GetTtl() != nil {
 		ttl = min(ttl, time.Until(t.GetCreatedAt().AsTime().Add(t.GetTtl().AsDuration())))
 	}
-	token, err := b.opts.Sealer.Seal(taskBinding(caller, max(ttl, time.Second)), joinDigest(t.GetTaskId(), tool))
+	token, err := b.opts.Sealer.Seal(taskBinding(c.req.Caller, max(ttl, time.Second)), encodeTask(t.GetTaskId(), b.nativeResultOf(c)))
 	if err != nil {
 		return errmap.Wrap(errmap.InternalError, err)
 	}
@@ -98,8 +99,8 @@ func (b *Bridge) openTask(caller, id string) (taskRef, bool) {
 		return taskRef{id: id}, b.opts.Tasks != nil
 	}
 	plain, err := b.opts.Sealer.Open(taskBinding(caller, 0), id)
-	own, digest := splitDigest(plain)
-	return taskRef{native: true, id: own, digest: digest}, err == nil
+	own, of := parseTask(plain)
+	return taskRef{native: true, id: own, of: of}, err == nil
 }
 
 // findTask is openTask for an id whose task has to exist. The error says that nobody can
@@ -162,7 +163,7 @@ func (b *Bridge) task(ctx context.Context, req *Request, cat *catalog.Catalog) *
 	if ref.native {
 		resp = b.nativeTask(ctx, req, ref.id)
 		if t, ok := resp.Message.(*outriggerv1.Task); ok && resp.Err == nil {
-			checkTask(cat, ref.digest, t)
+			b.settleTask(req, cat, &ref.of, t)
 		}
 	} else {
 		resp = b.ownTask(ctx, req, ref.id)
@@ -226,58 +227,54 @@ func unknownTask(req *Request) *errmap.Error {
 	}))
 }
 
-// toolDigestSize is the length of a tool digest. Sealed ids have little room to spare, and
-// among a thousand tools two have the same digest once in 500 million catalogs.
-const toolDigestSize = 6
-
-// toolDigest identifies the tool of a task when its result arrives, because messages
-// about tasks do not name the tool. A tool without an output schema needs none.
-func toolDigest(t *catalog.Tool) []byte {
-	if !t.HasOutput() {
-		return nil
+// nativeResultOf is what the id of the task of a call has to say.
+func (b *Bridge) nativeResultOf(c *toolCall) nativeResult {
+	out := nativeResult{isReduced: c.mask != nil || b.budget(c) > 0}
+	if out.isReduced {
+		out.wanted = fit.Wanted{Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
+		if c.mask != nil {
+			out.wanted.Fields = c.req.Wanted.Fields
+		}
 	}
-	digest := seal.Digest([]byte("tool of a task"), []byte(t.Name))
-	return digest[:toolDigestSize]
-}
-
-// joinDigest returns the plaintext of a sealed task id: the backend's id, which the
-// contract restricts to visible ASCII, a zero byte, and the tool's digest.
-func joinDigest(id string, t *catalog.Tool) []byte {
-	digest := toolDigest(t)
-	if digest == nil {
-		return []byte(id)
+	if out.isReduced || c.tool.HasOutput() {
+		out.digest = toolDigest(c.tool)
 	}
-	return append(append([]byte(id), 0), digest...)
+	return out
 }
 
-// splitDigest undoes joinDigest.
-func splitDigest(plain []byte) (id string, digest []byte) {
-	first, digest, _ := bytes.Cut(plain, []byte{0})
-	return string(first), digest
-}
-
-// checkTask validates the result of a backend's task against the current output
-// schema of its tool, like the result of a call. An invalid result fails the task,
-// like a task of the sidecar itself. If the tool is gone, nothing is checked.
-func checkTask(cat *catalog.Catalog, digest []byte, t *outriggerv1.Task) {
-	if len(digest) == 0 || t.GetResult() == nil {
+// settleTask validates the result of a backend's task against the current output schema of its tool, like the result of a call, and
+// reduces it as that call wanted it. An invalid result fails the task, like a task of the sidecar itself. If the tool is gone, nothing
+// is done.
+func (b *Bridge) settleTask(req *Request, cat *catalog.Catalog, of *nativeResult, t *outriggerv1.Task) {
+	if len(of.digest) == 0 || t.GetResult() == nil {
 		return
 	}
 	for _, tool := range cat.All() {
-		if tool.Native && bytes.Equal(toolDigest(tool), digest) {
-			checkTaskOf(tool, t)
+		if tool.Native && bytes.Equal(toolDigest(tool), of.digest) {
+			own := req.copied()
+			own.Wanted = of.wanted
+			c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
+			if of.isMaskLost {
+				c.note(fit.MaskLost)
+			}
+			c.maskAgain()
+			b.settleTaskOf(c, t)
 			return
 		}
 	}
 }
 
-// checkTaskOf is checkTask where the tool is known.
-func checkTaskOf(tool *catalog.Tool, t *outriggerv1.Task) {
+// settleTaskOf is settleTask where the tool is known.
+func (b *Bridge) settleTaskOf(c *toolCall, t *outriggerv1.Task) {
 	if t.GetResult() == nil {
 		return
 	}
-	if failed := declaredData(tool, t.GetResult()); failed != nil {
-		failed.Tool = tool.Name
+	failed := declaredData(c.tool, t.GetResult())
+	if failed == nil {
+		failed = b.reduceNative(c, t.GetResult())
+	}
+	if failed != nil {
+		failed.Tool = c.tool.Name
 		endWith(t, failed)
 	}
 }

@@ -4,6 +4,7 @@ package fieldmask
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -17,6 +18,10 @@ const (
 	// MaxPaths is the maximum number of its paths, and MaxDepth that of the names in one.
 	MaxPaths = 256
 	MaxDepth = 32
+	// MaxNames is the maximum number of names in all paths.
+	MaxNames = 1024
+	// maxFaults is how many faults are told.
+	maxFaults = 8
 )
 
 // Mask selects members of JSON documents. It is immutable. Nil selects all.
@@ -28,7 +33,7 @@ type node struct {
 	members map[string]*node
 	// isKept is set where no path selects the place, but the schema requires it.
 	isKept bool
-	// each is for the members that have no node of their own; nil for none.
+	// each is for every member, also for those that have a node of their own; nil for none.
 	each *node
 }
 
@@ -46,11 +51,25 @@ func New(text string, of schema.View) (mask *Mask, faults []string) {
 	if fault != "" {
 		return nil, []string{fault}
 	}
-	root := newNode(of)
+	names := 0
 	for _, path := range paths {
-		if fault := root.add(path, of, nil); fault != "" {
-			faults = append(faults, fault)
+		names += len(path)
+	}
+	if names > MaxNames {
+		return nil, []string{fmt.Sprintf("the paths of the mask have %d names; at most %d are read", names, MaxNames)}
+	}
+	r := &reader{places: map[int]*place{}}
+	at := r.place(of)
+	root := r.node(at)
+	for _, path := range paths {
+		fault := r.add(root, path, at, nil)
+		if fault == "" {
+			continue
 		}
+		if len(faults) == maxFaults {
+			return nil, append(faults, "more paths are wrong")
+		}
+		faults = append(faults, fault)
 	}
 	if len(faults) > 0 {
 		return nil, faults
@@ -64,72 +83,123 @@ func New(text string, of schema.View) (mask *Mask, faults []string) {
 // typeMember is the member of a google.protobuf.Any without which nobody can read it.
 const typeMember = "@type"
 
-// newNode is the node of a place of which nothing is selected, but for what has to be there.
-func newNode(of schema.View) *node {
+// reader reads masks. It asks the schema once about each place, however many names lead there: a schema may have a megabyte, and
+// refer to itself.
+type reader struct{ places map[int]*place }
+
+// place is what the schema says of a place. Of a list it is what it says of the elements.
+type place struct {
+	view schema.View
+	// lists is how many lists are around the place.
+	lists                                       int
+	isKnown, isScalar, isMap, isClosed, isFixed bool
+	required, names                             []string
+	members                                     map[string]schema.View
+}
+
+// maxLists bounds how many lists are in one another. What is deeper is taken for a place of which nothing is known: a list of
+// JSON Schema may contain itself.
+const maxLists = 32
+
+func (r *reader) place(of schema.View) *place {
+	lists := 0
 	for of.IsArray() {
+		if lists++; lists > maxLists {
+			of, lists = schema.View{}, 0
+			break
+		}
 		of = of.Elements()
 	}
+	// The zero View is at no offset.
+	at, isSaid := of.Offset()
+	if !isSaid {
+		return &place{view: of, lists: lists, isFixed: of.IsFixed()}
+	}
+	known := r.places[at]
+	if known == nil {
+		known = &place{
+			view: of, isKnown: of.IsKnown(), isScalar: of.IsScalar(), isMap: of.IsMap(), isClosed: of.IsClosed(), isFixed: of.IsFixed(),
+			required: of.Required(), names: of.Names(), members: of.Properties(),
+		}
+		r.places[at] = known
+	}
+	if lists > 0 {
+		within := *known
+		within.lists = lists
+		return &within
+	}
+	return known
+}
+
+// member is the place of a member, and whether the schema describes it.
+func (r *reader) member(of *place, name string) (*place, bool) {
+	if view, ok := of.members[name]; ok {
+		return r.place(view), true
+	}
+	view, isKnown := of.view.Member(name)
+	return r.place(view), isKnown
+}
+
+// node is the node of a place of which nothing is selected, but for what has to be there.
+func (r *reader) node(of *place) *node {
 	n := &node{members: map[string]*node{typeMember: {all: true, isKept: true}}}
-	if of.IsFixed() {
+	if of.isFixed {
 		n.all = true // its rules may need any of them
 	}
-	for _, name := range of.Required() {
+	for _, name := range of.required {
 		n.members[name] = &node{all: true, isKept: true}
 	}
 	return n
 }
 
 // add adds a path to what is selected of a place. It returns what is wrong with the path.
-func (n *node) add(path []string, of schema.View, before []string) string {
-	for of.IsArray() {
-		of = of.Elements()
-		if len(path) > 0 && path[0] == every {
+func (r *reader) add(n *node, path []string, of *place, before []string) string {
+	for range of.lists {
+		if len(path) > 0 && path[0] == Every {
 			before, path = append(before, path[0]), path[1:]
 		}
 	}
-	if len(path) == 0 || len(path) == 1 && path[0] == every {
+	if len(path) == 0 || len(path) == 1 && path[0] == Every {
 		n.all = true
 		return ""
 	}
 	name := path[0]
 	switch {
-	case of.IsScalar():
+	case of.isScalar:
 		return fmt.Sprintf("%s has no fields, so %s cannot be selected", shown(before), shown(append(before, path...)))
-	case name == every && (of.IsMap() || !of.IsClosed() && len(of.Names()) == 0):
+	case name == Every && (of.isMap || !of.isClosed && len(of.names) == 0):
+		below, _ := r.member(of, "")
 		if n.each == nil {
-			below, _ := of.Member("")
-			n.each = newNode(below)
+			n.each = r.node(below)
 		}
-		below, _ := of.Member("")
-		return n.each.add(path[1:], below, append(before, name))
-	case name == every:
-		return fmt.Sprintf("%s is not a map, so %s has to name one of its fields%s", shown(before), shown(append(before, name)), among(of.Names()))
+		return r.add(n.each, path[1:], below, append(before, name))
+	case name == Every:
+		return fmt.Sprintf("%s is not a map, so %s has to name one of its fields%s", shown(before), shown(append(before, name)), among(of.names))
 	}
-	below, isKnown := of.Member(name)
-	if !isKnown && of.IsKnown() {
+	below, isKnown := r.member(of, name)
+	if !isKnown && of.isKnown {
 		if camel := lowerCamel(name); camel != name {
-			if other, ok := of.Member(camel); ok {
+			if other, ok := r.member(of, camel); ok {
 				name, below, isKnown = camel, other, true
 			}
 		}
-		if !isKnown && of.IsClosed() {
-			return unknown(name, of, before)
+		if !isKnown && of.isClosed {
+			return unknown(name, of.names, before)
 		}
 	}
 	at := n.members[name]
 	if at == nil || at.isKept {
-		at = newNode(below)
+		at = r.node(below)
 		n.members[name] = at
 	}
-	return at.add(path[1:], below, append(before, name))
+	return r.add(at, path[1:], below, append(before, name))
 }
 
 // maxNamed is how many names an error lists.
 const maxNamed = 12
 
 // unknown is what is wrong with a name that the schema does not have.
-func unknown(name string, of schema.View, before []string) string {
-	known := of.Names()
+func unknown(name string, known, before []string) string {
 	path := shown(append(before, name))
 	if near := schema.Nearest(name, known); near != "" {
 		return fmt.Sprintf("the result has no field %s; did you mean %s?", path, shown(append(before, near)))
@@ -156,11 +226,18 @@ func (m *Mask) Append(dst, document []byte) []byte {
 	if m == nil {
 		return append(dst, document...)
 	}
-	return m.root.append(dst, document)
+	w := writer{scratch: make([]*node, 1, 2*MaxDepth)}
+	w.scratch[0] = m.root
+	return w.append(dst, document, 0)
 }
 
-func (n *node) append(dst, value []byte) []byte {
-	if n.all || len(value) == 0 {
+// writer writes what is selected of one document. A member may be named by itself and as one of all entries, so that each place has
+// several nodes, and has what any of them selects: scratch has those of all places around the current one.
+type writer struct{ scratch []*node }
+
+// append appends a value whose nodes begin at a place of the scratch space.
+func (w *writer) append(dst, value []byte, from int) []byte {
+	if len(value) == 0 || slices.ContainsFunc(w.scratch[from:], func(n *node) bool { return n.all }) {
 		return append(dst, value...)
 	}
 	switch value[0] {
@@ -172,18 +249,18 @@ func (n *node) append(dst, value []byte) []byte {
 				dst = append(dst, ',')
 			}
 			isFirst = false
-			dst = n.append(dst, element)
+			dst = w.append(dst, element, from)
 		}
 		return append(dst, ']')
 	case '{':
 		dst = append(dst, '{')
 		isFirst := true
+		to := len(w.scratch)
 		for name, member := range jsontext.Fields(value) {
-			below := n.members[string(name)]
-			if below == nil {
-				below = n.each
+			for i := from; i < to; i++ {
+				w.below(w.scratch[i], name)
 			}
-			if below == nil {
+			if len(w.scratch) == to {
 				continue
 			}
 			if !isFirst {
@@ -191,9 +268,20 @@ func (n *node) append(dst, value []byte) []byte {
 			}
 			isFirst = false
 			dst = append(jsontext.AppendText(dst, name), ':')
-			dst = below.append(dst, member)
+			dst = w.append(dst, member, to)
+			w.scratch = w.scratch[:to]
 		}
 		return append(dst, '}')
 	}
 	return append(dst, value...)
+}
+
+// below adds the nodes of a member.
+func (w *writer) below(n *node, name []byte) {
+	if own := n.members[string(name)]; own != nil {
+		w.scratch = append(w.scratch, own)
+	}
+	if n.each != nil {
+		w.scratch = append(w.scratch, n.each)
+	}
 }

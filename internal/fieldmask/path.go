@@ -8,8 +8,43 @@ import (
 	"strings"
 )
 
-// every stands for all entries of a map.
-const every = "*"
+// Every stands in a path for all entries of a map.
+const Every = "*"
+
+// Join is a path as a mask writes it. It reports false for one that no mask can name.
+func Join(path []string) (text string, ok bool) {
+	if len(path) == 0 || len(path) > MaxDepth {
+		return "", false
+	}
+	var out strings.Builder
+	for i, name := range path {
+		if i > 0 {
+			out.WriteByte('.')
+		}
+		switch {
+		case name == Every || isPlain(name):
+			out.WriteString(name)
+		case strings.Contains(name, "`"):
+			return "", false
+		default:
+			out.WriteString("`" + name + "`")
+		}
+	}
+	return out.String(), true
+}
+
+// isPlain reports whether a name needs no backquotes.
+func isPlain(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_':
+		case i > 0 && ('0' <= c && c <= '9' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return name != ""
+}
 
 // split reads the paths of a mask. fault says what is wrong with it; empty if nothing is.
 func split(text string) (paths [][]string, fault string) {

@@ -91,7 +91,7 @@ func TestWhatIsSaidAboutACut(t *testing.T) {
 		}
 	}
 	result := &outriggerv1.ToolResult{MetaForm: &outriggerv1.ToolResult_MetaJson{MetaJson: []byte(`{"own":1}`)}}
-	err := r.SetMeta(result)
+	err := fit.SetMeta(result, &r, nil)
 	if _, kept := jsontext.Lookup(result.GetMetaJson(), "own"); err != nil || !kept || !json.Valid(result.GetMetaJson()) {
 		t.Fatalf("%v: %s", err, result.GetMetaJson())
 	}
@@ -137,5 +137,56 @@ func TestShares(t *testing.T) {
 		if got := fit.Shares(tc.sizes, tc.budget); !slices.Equal(got, tc.want) {
 			t.Errorf("%v in %d: got %v, want %v", tc.sizes, tc.budget, got, tc.want)
 		}
+	}
+}
+
+func TestWhatIsSaidAboutContent(t *testing.T) {
+	t.Parallel()
+	text := &outriggerv1.TextContent{Text: "one\ntwo\nthree"}
+	lines := fit.Reduction{Size: 13, Budget: 9, Kind: fit.KindText, Media: "text/plain", Path: "/content/0"}
+	lines.CutText(text, 9)
+	image := fit.Reduction{Size: 5000, Budget: 9, Kind: fit.KindImage, Media: "image/png", Path: "/content/2", URI: "outrigger://results/x", Until: time.Unix(0, 0)}
+	if text.GetText() != "one\ntwo\n" || !strings.Contains(lines.Text(), "all but the first 2 of 3 lines in /content/0/text.") || lines.MediaType() != "text/plain" {
+		t.Errorf("got %q, %s", text.GetText(), lines.Text())
+	}
+	if said := image.Text(); !strings.HasPrefix(said, "An image was left out here: image/png, 5000 bytes, too large for this result's budget of 9 bytes. It can be read until 1970-01-01T00:00:00Z with resources/read from outrigger://results/x. The operator") {
+		t.Errorf("got %s", said)
+	}
+	image.IsCallers = true
+	if said := image.Text(); !strings.HasSuffix(said, "The call set this budget in _meta dev.outrigger/result-budget; it may set a larger one.") {
+		t.Errorf("got %s", said)
+	}
+	for kind, want := range map[fit.Kind]string{fit.KindAudio: "Audio was", fit.KindResource: "An embedded resource was"} {
+		if said := (&fit.Reduction{Kind: kind}).Text(); !strings.HasPrefix(said, want) {
+			t.Errorf("got %s", said)
+		}
+	}
+	result := &outriggerv1.ToolResult{}
+	err := fit.SetMeta(result, nil, []fit.Reduction{lines, image})
+	want := `{"dev.outrigger/reduced":{"bytes":5013,"budget":9,"cut":[],"content":[{"path":"/content/0","bytes":13,"kept":2,"of":3},` +
+		`{"path":"/content/2","bytes":5000,"uri":"outrigger://results/x","until":"1970-01-01T00:00:00Z"}]}}`
+	if err != nil || string(result.GetMetaJson()) != want {
+		t.Errorf("%v: got %s, want %s", err, result.GetMetaJson(), want)
+	}
+	fetched := fit.Reduction{IsFetched: true}
+	if strings.Contains(fetched.Text(), "A call may") {
+		t.Errorf("got %s", fetched.Text())
+	}
+}
+
+func TestFetchedBy(t *testing.T) {
+	t.Parallel()
+	first := fit.Wanted{Fields: "a", Budget: 500}
+	for _, tc := range []struct{ other, want fit.Wanted }{
+		{fit.Wanted{}, first},
+		{fit.Wanted{Fields: "b", Budget: 300, ForModel: true}, fit.Wanted{Fields: "a", Budget: 300, ForModel: true}},
+		{fit.Wanted{Budget: 900}, first},
+	} {
+		if got := first.FetchedBy(tc.other); got != tc.want {
+			t.Errorf("%+v: got %+v, want %+v", tc.other, got, tc.want)
+		}
+	}
+	if got := (&fit.Wanted{}).FetchedBy(fit.Wanted{Budget: 900}); got.Budget != 900 {
+		t.Errorf("got %+v", got)
 	}
 }

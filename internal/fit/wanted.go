@@ -92,3 +92,13 @@ func (w *Wanted) Within(most int) int {
 	}
 	return most
 }
+
+// FetchedBy is how much of the result of a call is wanted where another one fetches it, which can only lower the budget.
+func (w *Wanted) FetchedBy(other Wanted) Wanted {
+	out := *w
+	out.ForModel = w.ForModel || other.ForModel
+	if other.Budget > 0 && (w.Budget == 0 || other.Budget < w.Budget) {
+		out.Budget = other.Budget
+	}
+	return out
+}

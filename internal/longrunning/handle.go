@@ -26,6 +26,12 @@ type Handle struct {
 	Tool string
 	// Created is when that was, to the millisecond.
 	Created time.Time
+	// Fields, Budget and ForModel are how much of its result that call wanted (fit.Wanted).
+	Fields   string
+	Budget   int
+	ForModel bool
+	// IsMaskLost is set if Fields was too long to be kept.
+	IsMaskLost bool
 }
 
 // handleVersion begins an encoded handle.
@@ -36,6 +42,21 @@ const (
 	handleName    = 1
 	handleTool    = 2
 	handleCreated = 3
+	handleFields  = 4
+	handleBudget  = 5
+	handleFlags   = 6
+)
+
+// Bits of handleFlags.
+const (
+	flagForModel   = 1
+	flagIsMaskLost = 2
+)
+
+// The bounds of what a handle says about the result: those of a field mask and of a budget.
+const (
+	maxFields = 8192
+	maxBudget = 1 << 30
 )
 
 // ErrNoHandle means that bytes are no encoded [Handle].
@@ -49,7 +70,28 @@ func (h Handle) Encode() ([]byte, error) {
 	out := protowire.AppendTag([]byte{handleVersion}, handleName, protowire.BytesType)
 	out = protowire.AppendTag(protowire.AppendString(out, h.Name), handleTool, protowire.BytesType)
 	out = protowire.AppendTag(protowire.AppendString(out, h.Tool), handleCreated, protowire.VarintType)
-	return protowire.AppendVarint(out, uint64(h.Created.UnixMilli())), nil
+	out = protowire.AppendVarint(out, uint64(h.Created.UnixMilli()))
+	if h.Fields != "" {
+		out = protowire.AppendString(protowire.AppendTag(out, handleFields, protowire.BytesType), h.Fields)
+	}
+	if h.Budget > 0 {
+		out = protowire.AppendVarint(protowire.AppendTag(out, handleBudget, protowire.VarintType), uint64(h.Budget))
+	}
+	if flags := h.flags(); flags != 0 {
+		out = protowire.AppendVarint(protowire.AppendTag(out, handleFlags, protowire.VarintType), flags)
+	}
+	return out, nil
+}
+
+func (h *Handle) flags() uint64 {
+	var flags uint64
+	if h.ForModel {
+		flags |= flagForModel
+	}
+	if h.IsMaskLost {
+		flags |= flagIsMaskLost
+	}
+	return flags
 }
 
 // ParseHandle reads what Encode has written. Fields of later versions are ignored. The error
@@ -68,24 +110,42 @@ func ParseHandle(raw []byte) (Handle, error) {
 		if size < 0 {
 			return Handle{}, ErrNoHandle
 		}
-		value := raw[n : n+size]
-		switch {
-		case number == handleName && kind == protowire.BytesType:
+		switch value := raw[n : n+size]; kind {
+		case protowire.BytesType:
 			text, _ := protowire.ConsumeBytes(value)
-			h.Name = string(text)
-		case number == handleTool && kind == protowire.BytesType:
-			text, _ := protowire.ConsumeBytes(value)
-			h.Tool = string(text)
-		case number == handleCreated && kind == protowire.VarintType:
-			millis, _ := protowire.ConsumeVarint(value)
-			h.Created = time.UnixMilli(int64(millis))
+			h.setText(number, string(text))
+		case protowire.VarintType:
+			value, _ := protowire.ConsumeVarint(value)
+			h.setNumber(number, value)
 		}
 		raw = raw[n+size:]
 	}
-	if !isText(h.Name, MaxName) || !isText(h.Tool, maxTool) || !isMoment(h.Created) {
+	if !isText(h.Name, MaxName) || !isText(h.Tool, maxTool) || !isMoment(h.Created) || h.Fields != "" && !isText(h.Fields, maxFields) {
 		return Handle{}, ErrNoHandle
 	}
 	return h, nil
+}
+
+func (h *Handle) setText(number protowire.Number, text string) {
+	switch number {
+	case handleName:
+		h.Name = text
+	case handleTool:
+		h.Tool = text
+	case handleFields:
+		h.Fields = text
+	}
+}
+
+func (h *Handle) setNumber(number protowire.Number, value uint64) {
+	switch number {
+	case handleCreated:
+		h.Created = time.UnixMilli(int64(value))
+	case handleBudget:
+		h.Budget = int(min(value, maxBudget))
+	case handleFlags:
+		h.ForModel, h.IsMaskLost = value&flagForModel != 0, value&flagIsMaskLost != 0
+	}
 }
 
 func isText(s string, most int) bool { return s != "" && len(s) <= most && utf8.ValidString(s) }

@@ -94,7 +94,7 @@ func TestHandles(t *testing.T) {
 		if err != nil || got.Name != h.Name || got.Tool != h.Tool || !got.Created.Equal(h.Created) {
 			t.Errorf("%+v comes back as %+v, %v", h, got, err)
 		}
-		if later, err := longrunning.ParseHandle(append(raw, 0x22, 1, 'x')); err != nil || later.Name != h.Name {
+		if later, err := longrunning.ParseHandle(append(raw, 0x7a, 1, 'x')); err != nil || later.Name != h.Name {
 			t.Errorf("with a field of a later version: %+v, %v", later, err)
 		}
 		for n := range len(raw) - 1 {
@@ -108,6 +108,32 @@ func TestHandles(t *testing.T) {
 	}
 	if _, err := handle(strings.Repeat("n", longrunning.MaxName+1), "a.b").Encode(); err == nil || !strings.Contains(err.Error(), "limit is 1024") {
 		t.Errorf("a name over the limit: %v", err)
+	}
+}
+
+// How much of its result the call wanted goes with the handle. One of a call that said nothing is as in earlier releases.
+func TestHandlesSayHowMuchIsWanted(t *testing.T) {
+	t.Parallel()
+	plain := handle("operations/1", "a.b")
+	raw, err := plain.Encode()
+	if want := "\x01\x0a\x0coperations/1\x12\x03a.b\x18\xfb\xa0\xf1\xc2\xb1\x34"; err != nil || string(raw) != want {
+		t.Fatalf("%v: %q, want %q", err, raw, want)
+	}
+	for _, tc := range []longrunning.Handle{
+		{Fields: "name,seconds"}, {Budget: 300}, {ForModel: true}, {IsMaskLost: true}, {Fields: "a", Budget: 1 << 27, ForModel: true, IsMaskLost: true},
+	} {
+		tc.Name, tc.Tool, tc.Created = plain.Name, plain.Tool, plain.Created
+		raw, err := tc.Encode()
+		got, parsed := longrunning.ParseHandle(raw)
+		if err != nil || parsed != nil || got != tc {
+			t.Errorf("%+v comes back as %+v: %v, %v", tc, got, err, parsed)
+		}
+	}
+	if got, err := longrunning.ParseHandle(append(raw, 0x22, 1, 0xff)); !errors.Is(err, longrunning.ErrNoHandle) {
+		t.Errorf("a mask that is not UTF-8: %+v, %v", got, err)
+	}
+	if got, err := longrunning.ParseHandle(append(raw, 0x28, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1)); err != nil || got.Budget != 1<<30 {
+		t.Errorf("a budget without bounds: %+v, %v", got, err)
 	}
 }
 

@@ -27,6 +27,9 @@ func AppendPending(dst []byte, handle string, r Report, metadata []byte) []byte 
 	return append(dst, '}')
 }
 
+// ResponsePointer is the JSON Pointer of the response in what AppendDone writes.
+const ResponsePointer = "/response"
+
 // AppendDone appends the JSON of an operation that has ended with a response, which is JSON.
 func AppendDone(dst, response []byte) []byte {
 	return append(append(append(dst, `{"done":true,"response":`...), response...), '}')

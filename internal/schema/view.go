@@ -127,6 +127,25 @@ func (v View) Member(name string) (View, bool) {
 	return View{isOpaque: v.isOpaque}, false
 }
 
+// Properties returns the places of the members that Names has, by name, and reads the schema once for all of them.
+func (v View) Properties() map[string]View {
+	out := map[string]View{}
+	properties, _ := jsontext.Lookup(v.node, "properties")
+	for name, node := range jsontext.Members(properties) {
+		if _, isRepeated := out[name]; !isRepeated {
+			out[name] = viewAt(v.root, node)
+		}
+	}
+	return out
+}
+
+// Offset is where in the document the place is written, in bytes: the same for all references to it. It reports false for a place
+// of which the schema says nothing.
+func (v View) Offset() (int, bool) {
+	// A node is a part of the document, up to whose end both have room.
+	return cap(v.root) - cap(v.node), len(v.node) > 0
+}
+
 // Elements returns the place of the elements of an array.
 func (v View) Elements() View {
 	if node, ok := jsontext.Lookup(v.node, "items"); ok {

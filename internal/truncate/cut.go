@@ -234,9 +234,14 @@ func (c *cutter) members(members []member, budget int, of schema.View, path stri
 			left -= size(i)
 			continue
 		}
-		below, _ := of.Member(string(m.name))
 		here := schema.AppendPointer(path, string(m.name))
-		cut, ok := c.value(m.value, share-len(m.quoted)-1, below, here, depth+1)
+		var cut []byte
+		ok := false
+		// The schema is asked only where something is left to cut: for each member it is read once more.
+		if m.brackets() > 0 && m.brackets() <= share {
+			below, _ := of.Member(string(m.name))
+			cut, ok = c.value(m.value, share-len(m.quoted)-1, below, here, depth+1)
+		}
 		switch {
 		case ok:
 			m.value = cut
