@@ -3,6 +3,8 @@
 package catalog
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -94,6 +96,29 @@ func (b *binder) bind(t *Tool, header protoreflect.FieldDescriptor) error {
 	}
 	t.print = newFingerprint(t.Input, t.Output)
 	return nil
+}
+
+// showResponses gives a tool an output schema of its own, with examples of the RPC's responses. It reports whether it did: only
+// a tool whose results are the responses shows them.
+func (b *binder) showResponses(t *Tool, examples []string) bool {
+	if len(examples) == 0 || t.Operation != nil || t.Streams() || t.IsDocument() || b.profile == schema.ProfileStrict {
+		return false
+	}
+	opts := *b.schemas
+	opts.Examples = examples
+	t.Output = schema.Defer(t.Method.Descriptor.Output(), schema.Output, &opts, extended(t.Output.Digest(), examples), b.room)
+	t.print = newFingerprint(t.Input, t.Output)
+	return true
+}
+
+// extended is the digest of what a schema with the digest becomes with more texts.
+func extended(digest source.Digest, texts []string) source.Digest {
+	hash := sha256.New()
+	_, _ = hash.Write(digest[:])
+	for _, text := range texts {
+		_, _ = hash.Write(append(binary.AppendUvarint(nil, uint64(len(text))), text...))
+	}
+	return source.Digest(hash.Sum(nil))
 }
 
 // onlyBytes returns the number of the only field of a message if that is a single one of

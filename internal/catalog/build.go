@@ -309,10 +309,14 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	if err := b.operation(t); err != nil {
 		return nil, false, err
 	}
+	noted := b.noted(t)
+	if b.bind.showResponses(t, noted.Responses) {
+		isMarked = true // its schema is not that of its message alone
+	}
 	if isDeclared, err := b.declare(t, schemas); err != nil || !isDeclared {
 		return nil, false, err
 	}
-	b.describe(t, options, declared)
+	b.describe(t, options, declared, noted)
 	if t.Operation != nil {
 		isMarked = true // it depends on files that the method's file need not import
 		t.settleOperation()

@@ -172,6 +172,7 @@ func (d *deriver) write(md protoreflect.MessageDescriptor, p plan, cut int) (*ob
 	if d.defs.size() > 0 {
 		doc.set("$defs", d.defs)
 	}
+	d.showResults(doc, md)
 	limit := d.opts.MaxBytes
 	if p.bytes > 0 {
 		limit = min(limit, p.bytes)
