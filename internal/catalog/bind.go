@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -109,6 +111,24 @@ func (b *binder) showResponses(t *Tool, examples []string) bool {
 	t.Output = schema.Defer(t.Method.Descriptor.Output(), schema.Output, &opts, extended(t.Output.Digest(), examples), b.room)
 	t.print = newFingerprint(t.Input, t.Output)
 	return true
+}
+
+// showWords gives a tool an input schema of its own, with descriptions of fields. The header is that of a stream of requests;
+// nil for none.
+func (b *binder) showWords(t *Tool, header protoreflect.FieldDescriptor, words map[protoreflect.FullName]string) {
+	opts := *b.schemas
+	opts.Words = words
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		texts = append(texts, string(name), words[name])
+	}
+	in, digest := t.Method.Descriptor.Input(), extended(t.Input.Digest(), texts)
+	if t.TakesStream() {
+		t.Input = schema.DeferStream(in, schema.Stream{Header: header}, &opts, digest, b.room)
+	} else {
+		t.Input = schema.Defer(in, schema.Input, &opts, digest, b.room)
+	}
+	t.Words, t.print = words, newFingerprint(t.Input, t.Output)
 }
 
 // extended is the digest of what a schema with the digest becomes with more texts.
