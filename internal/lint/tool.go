@@ -24,6 +24,8 @@ type Tool struct {
 	Method             string
 	Title, Description string
 	Hints              compat.Annotations
+	// OwnInput is set if the configuration file declares the input schema, so that its entry cannot describe properties too.
+	OwnInput bool
 	// Tokens is what the entry costs in a list, by an estimate.
 	Tokens int
 
