@@ -180,6 +180,12 @@ func modernRequest(t *testing.T, endpoint, method, name, params string) modernRe
 // modernBody posts one request of the modern era and returns the reply as it is.
 func modernBody(t *testing.T, endpoint, method, name, params string) []byte {
 	t.Helper()
+	return modernBodyAs(t, endpoint, "", method, name, params)
+}
+
+// modernBodyAs is modernBody for a caller with a token; empty for none.
+func modernBodyAs(t *testing.T, endpoint, token, method, name, params string) []byte {
+	t.Helper()
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + caller.ModernVersion + `","io.modelcontextprotocol/clientCapabilities":{}}`
 	inner := strings.TrimSuffix(strings.TrimPrefix(params, "{"), "}")
 	if inner != "" {
@@ -195,6 +201,9 @@ func modernBody(t *testing.T, endpoint, method, name, params string) []byte {
 	req.Header.Set("Mcp-Method", method)
 	if name != "" {
 		req.Header.Set("Mcp-Name", name)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)

@@ -56,6 +56,7 @@ func TestServerJSONIsWhatTheRegistryTakes(t *testing.T) {
 		"longest":        {"--name", "com.example/" + strings.Repeat("s", 188), "--description", strings.Repeat("é", 100), "--version", strings.Repeat("1", 255)},
 		"two URLs":       {"--name", "com.example/fleet", "--url", "https://a.example/mcp", "--url", "https://b.example:8443/mcp"},
 		"fewer tools":    {"--name", "com.example/fleet", "--exclude", "lab.*"},
+		"an image":       {"--name", "com.example/fleet", "--oci", "ghcr.io/example/fleet:1.4.2@sha256:" + strings.Repeat("0", 64), "--url", "https://a.example/mcp"},
 		"all characters": {"--name", "io.github.a-b/Shop_v1.2-x", "--version", "2.1.0-alpha+build.7", "--description", `Quotes "this", <that> & the rest.`},
 	} {
 		out, err := exec.CommandContext(t.Context(), built.binary, append([]string{"server-json", "--demo"}, flags...)...).Output()
@@ -72,9 +73,10 @@ func TestServerJSONIsWhatTheRegistryTakes(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 		var got struct {
-			Schema  string `json:"$schema"`
-			Remotes []model.Transport
-			Meta    map[string]json.RawMessage `json:"_meta"`
+			Schema   string `json:"$schema"`
+			Packages []model.Package
+			Remotes  []model.Transport
+			Meta     map[string]json.RawMessage `json:"_meta"`
 		}
 		decoder := json.NewDecoder(bytes.NewReader(out))
 		if err := decoder.Decode(&got); err != nil {
@@ -85,6 +87,14 @@ func TestServerJSONIsWhatTheRegistryTakes(t *testing.T) {
 		}
 		if got.Schema != model.CurrentSchemaURL {
 			t.Errorf("%s: $schema is %s, the registry's is %s", name, got.Schema, model.CurrentSchemaURL)
+		}
+		if (len(got.Packages) == 1) != (name == "an image") {
+			t.Errorf("%s: packages %+v", name, got.Packages)
+		}
+		for _, p := range got.Packages { // the registry refuses images with a version, a sum or a base URL beside the identifier
+			if p.RegistryType != model.RegistryTypeOCI || p.Transport.Type != model.TransportTypeStdio || p.Version != "" || p.FileSHA256 != "" || p.RegistryBaseURL != "" {
+				t.Errorf("%s: package %+v", name, p)
+			}
 		}
 		for _, remote := range got.Remotes {
 			if remote.Type != model.TransportTypeStreamableHTTP {

@@ -35,7 +35,8 @@ func newLintCommand(env environment) *cobra.Command {
 		Long: `Lint compares the tools with what is known of clients and model providers: names,
 numbers of tools, lengths of texts, keywords, depth and sizes of schemas, costs in
 tokens; and it reports missing texts, names that are alike, and hints that contradict
-names. Each finding has a fix, as lines for the configuration file where these can help.
+names. Each finding has a fix, as lines for the configuration file where these can help:
+texts of tools and their arguments, names, hints, schemas. Texts to write begin with TODO.
 Nothing is changed. --rules prints all rules with their source and date (docs/lint.md).
 
 LIST is a saved list: output of ` + "`sidecar tools --json`" + ` or a result of tools/list; "-"
@@ -171,6 +172,7 @@ func lintTools(cat *catalog.Catalog) ([]*lint.Tool, error) {
 		if err != nil {
 			return nil, err
 		}
+		tool.OwnInput = t.Declared != nil && t.Declared.Input != nil
 		out = append(out, tool)
 	}
 	return out, nil

@@ -26,6 +26,9 @@ name, description, version and the endpoints (--url) for streamable HTTP. Its me
 has the number of tools and a digest of all of them, so that a client can tell whether
 a server offers what was published (docs/catalog-lock.md).
 
+--oci names a container image that runs ` + "`sidecar stdio`" + ` for these tools. The official
+registry wants it public, with the label ` + serverjson.Label + `=NAME.
+
 --name is a namespace that you own in reverse-DNS form, a slash, and a name. The
 description is by default the first sentence of the comment of the service, cut to 100
 characters. Warnings about what the official registry refuses go to standard error.
@@ -41,6 +44,7 @@ loaded.`,
 	flags.StringVar(&o.Description, "description", "", "what the server does, at most 100 characters; unset: the first sentence of the service's comment")
 	flags.StringVar(&o.Version, "version", "", "version of the server, at most 255 characters; unset: that of the sidecar")
 	flags.StringArrayVar(&o.URLs, "url", nil, "public URL of the endpoint /mcp, repeatable; unset: no remotes. Example: https://tools.example.com/mcp")
+	flags.StringVar(&o.Image, "oci", "", "image that serves the tools over stdio, with its digest; unset: no packages. Example: ghcr.io/example/shop@sha256:9f3c…")
 	config.RegisterFlags(flags, config.Once)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o.Version = cmp.Or(o.Version, currentBuild().Version)

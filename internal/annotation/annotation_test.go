@@ -27,6 +27,8 @@ func TestFieldsSay(t *testing.T) {
 		"CheckRequest.trace":        {Default: "false", ReadOnly: true},
 		"ExpandRequest.depth":       {MultipleOf: &three},
 		"WriteRequest.store_id":     {Title: "The store.", Examples: []string{"01ABC"}},
+		"WriteRequest.writes":       {Examples: []string{`{"object":"document:budget","relation":"reader","user":"user:anne"}`}},
+		"WriteRequest.deletes":      {Examples: []string{`{"object":"document:plan","relation":"reader","user":"user:bob"}`}},
 		"WriteRequest.on_conflict":  {Default: `"fail"`},
 		"WriteRequest.weight":       {Default: "0.5"},
 		"WriteRequest.comment":      {Required: true},
@@ -108,6 +110,7 @@ func TestMessagesSay(t *testing.T) {
 		"Store": {Resource: &annotation.Resource{
 			Type: "relations.example.com/Store", NameField: "name", Patterns: []string{"tenants/{tenant}/stores/{store}", "stores/{store}"},
 		}},
+		"WriteResponse": {Examples: []string{`{"version":"8"}`}},
 		"CheckResponse": {},
 	} {
 		got, problems := annotation.OfMessage(find[protoreflect.MessageDescriptor](t, files, name))
@@ -132,8 +135,13 @@ func TestMethodsSay(t *testing.T) {
 		"Check": {
 			Summary:     "Ask whether a user may act on an object",
 			Description: "Evaluates the relations of the store, and the contextual ones of the request.",
+			Responses:   []string{`{"allowed": true, "resolution": "own"}`, `{"resolution": "longer than the service ever sends"}`},
 		},
-		"Write":      {Description: "Adds and deletes relations in one transaction."},
+		"Write": {
+			Description: "Adds and deletes relations in one transaction.",
+			Responses:   []string{`{"none":1}`, `{"version":7,"written":[{"object":"document:budget","writtenAt":"2026-11-26T10:00:00Z"}]}`},
+		},
+		"GetStore":   {Signatures: [][]string{{"name"}}}, // and a routing rule, which says nothing to callers
 		"ListStores": {Signatures: [][]string{{"parent", "page_size"}}},
 		"Ping":       {},
 	} {
@@ -303,4 +311,91 @@ func FuzzOptions(f *testing.F) {
 		}
 		annotation.Patterns(fd.ParentFile())
 	})
+}
+
+// TestExamplesOfGnostic are those of its Any: YAML, or a message.
+func TestExamplesOfGnostic(t *testing.T) {
+	t.Parallel()
+	text := func(number protowire.Number, body string) string {
+		return string(protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), body))
+	}
+	packed := func(name, body string) string { return text(1, text(1, "type.googleapis.com/"+name)+text(2, body)) }
+	for name, tc := range map[string]struct {
+		any, want, problem string
+	}{
+		"plain":                    {any: text(2, "01ABC\n"), want: "01ABC"},
+		"plain number":             {any: text(2, "0x10"), want: "0x10"},
+		"JSON":                     {any: text(2, `{"a": 9007199254740993}`), want: `{"a": 9007199254740993}`},
+		"single quotes":            {any: text(2, "'it''s 7'"), want: `"it's 7"`},
+		"block text":               {any: text(2, "|\n  one\n  two\n"), want: `"one\ntwo"`},
+		"mapping":                  {any: text(2, "a: 1\nb: [yes, true, 0x10, 1.5, .inf, ~, 2026-11-26]"), want: `{"a":1,"b":["yes",true,16,1.5,".inf",null,"2026-11-26"]}`},
+		"large integer":            {any: text(2, "- 9007199254740993\n"), want: "[9007199254740993]"},
+		"alias":                    {any: text(2, "a: &x 1\nb: *x"), want: "a: &x 1\nb: *x"},
+		"key that is no text":      {any: text(2, "? [1]\n: 2"), want: "? [1]\n: 2"},
+		"too deep":                 {any: text(2, strings.Repeat("- ", 18)+"1"), want: strings.Repeat("- ", 18) + "1"},
+		"too large":                {any: text(2, "- "+strings.Repeat("x", 4<<10)), want: "- " + strings.Repeat("x", 4<<10)},
+		"wrapper":                  {any: packed("google.protobuf.StringValue", text(1, "a")), want: `"a"`},
+		"own message":              {any: packed("google.protobuf.Duration", "\x08\x05"), want: `"5s"`},
+		"value without a number":   {any: packed("google.protobuf.Value", "\x11\x00\x00\x00\x00\x00\x00\xf8\x7f"), problem: `its type "type.googleapis.com/google.protobuf.Value" cannot be read`},
+		"bytes of another message": {any: packed("google.protobuf.StringValue", "\x0a\x09x"), problem: "cannot be read"},
+		"unknown message":          {any: packed("other.v1.Thing", ""), problem: `its type "type.googleapis.com/other.v1.Thing" cannot be read`},
+		"unknown own message":      {any: packed("google.protobuf.Thing", ""), problem: "cannot be read"},
+		"no bytes of an Any":       {any: text(1, "\xff"), problem: "option (gnostic.openapi.v3.property) ignored"},
+	} {
+		fd := withOption(t, descriptorpb.FieldDescriptorProto_TYPE_STRING, []byte(text(1143, text(7, tc.any))))
+		said, problems := annotation.OfField(fd)
+		if got := strings.Join(said.Examples, "|"); got != tc.want {
+			t.Errorf("%s: examples %s, want %s", name, got, tc.want)
+		}
+		if got := strings.Join(problems, "|"); (got == "") != (tc.problem == "") || !strings.Contains(got, tc.problem) {
+			t.Errorf("%s: problems %q, want %q", name, got, tc.problem)
+		}
+	}
+}
+
+// TestUnreadableResponsesAreProblems: those that can be read count all the same.
+func TestUnreadableResponsesAreProblems(t *testing.T) {
+	t.Parallel()
+	text := func(number protowire.Number, body string) string {
+		return string(protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), body))
+	}
+	json := text(4, text(1, "application/json")+text(2, "{}"))
+	named := func(value string) string { return text(8, text(2, text(1, "200")+text(2, text(1, text(3, value))))) }
+	media := func(value string) string { return named(text(1, text(1, "application/json")+text(2, value))) }
+	for name, tc := range map[string]struct {
+		option, problem string
+		want            []string
+	}{
+		"in order":          {text(1042, text(9, text(1, "201")+text(2, text(4, text(1, "application/json")+text(2, "[]"))))+text(9, text(1, "200")+text(2, json))), "", []string{"{}", "[]"}},
+		"of errors":         {text(1042, text(9, text(1, "404")+text(2, json))+text(9, text(1, "default")+text(2, json))), "", nil},
+		"any success":       {text(1042, text(9, text(1, "2XX")+text(2, json))), "", []string{"{}"}},
+		"openapiv2 first":   {text(1143, media(text(2, text(2, "[1]")))) + text(1042, text(9, text(1, "200")+text(2, json))), "", []string{"{}", "[1]"}},
+		"named examples":    {text(1143, media(text(3, text(1, text(1, "one")+text(2, text(1, text(1, "A summary")+text(3, text(2, "[2]")))))))), "", []string{"[2]"}},
+		"gnostic's default": {text(1143, text(8, text(1, text(1, "x")))), "", nil},
+		"half a response":   {text(1042, text(9, text(1, "200")+text(2, json+"\xff"))), "openapiv2_operation", []string{"{}"}},
+		"half an entry":     {text(1042, text(9, text(1, "200")+"\xff")), "openapiv2_operation", nil},
+		"half an example":   {text(1143, media(text(2, "\xff"))), "gnostic.openapi.v3.operation", nil},
+		"half of examples":  {text(1143, media(text(3, text(1, "\xff")))), "gnostic.openapi.v3.operation", nil},
+		"unknown message":   {text(1143, media(text(2, text(1, text(1, "x.Y"))))), `type "x.Y"`, nil},
+	} {
+		options := &descriptorpb.MethodOptions{}
+		options.ProtoReflect().SetUnknown([]byte(tc.option))
+		empty := new(".Empty")
+		file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+			Name: new("one.proto"), Syntax: new("proto3"), MessageType: []*descriptorpb.DescriptorProto{{Name: new("Empty")}},
+			Service: []*descriptorpb.ServiceDescriptorProto{{Name: new("S"), Method: []*descriptorpb.MethodDescriptorProto{
+				{Name: new("M"), InputType: empty, OutputType: empty, Options: options},
+			}}},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, problems := annotation.OfMethod(file.Services().Get(0).Methods().Get(0))
+		if diff := cmp.Diff(tc.want, got.Responses); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if text := strings.Join(problems, "|"); (text == "") != (tc.problem == "") || !strings.Contains(text, tc.problem) {
+			t.Errorf("%s: problems %q, want %q", name, text, tc.problem)
+		}
+	}
 }

@@ -42,7 +42,7 @@ const FormatIP = "ip"
 func OfField(fd protoreflect.FieldDescriptor) (Field, []string) {
 	var out Field
 	var bad problems
-	var openAPI, gnostic keywords
+	openAPI, gnostic := keywords{}, keywords{of: fd.Message()}
 	var pgv []byte
 	format := ""
 	eachOption(fd, func(it item) {
@@ -62,6 +62,7 @@ func OfField(fd protoreflect.FieldDescriptor) (Field, []string) {
 			bad.unless(each(it.bytes, func(info item) { format = cmp.Or(formatOf(info), format) }), "google.api.field_info")
 		}
 	})
+	bad.foreign(gnostic.unknown, "gnostic.openapi.v3.property")
 	out.join(fd, &openAPI, &gnostic)
 	out.Format = cmp.Or(format, out.Format)
 	if len(pgv) > 0 && !isUnchecked(fd.ContainingMessage()) {

@@ -5,9 +5,9 @@ package annotation
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // keywords are what the two OpenAPI annotations say of a value, as far as it is used. A nil bound is unset.
@@ -23,6 +23,11 @@ type keywords struct {
 	minLength, maxLength                *uint64
 	minItems, maxItems                  *uint64
 	minProperties, maxProperties        *uint64
+
+	// of is the message that is described, which examples may hold; nil for other values.
+	of protoreflect.MessageDescriptor
+	// unknown are the types of examples that cannot be read.
+	unknown []string
 }
 
 // Field numbers of grpc.gateway.protoc_gen_openapiv2.options.JSONSchema.
@@ -89,9 +94,9 @@ func (k *keywords) readGnostic(body []byte) bool {
 	isRead := each(body, func(it item) {
 		switch it.number {
 		case gnosticExample:
-			ok = readAny(it.bytes, &k.examples) && ok
+			ok = k.readAny(it.bytes, &k.examples) && ok
 		case gnosticEnum:
-			ok = readAny(it.bytes, &k.enum) && ok
+			ok = k.readAny(it.bytes, &k.enum) && ok
 		case gnosticDefault:
 			ok = each(it.bytes, k.takeDefault) && ok
 		default:
@@ -101,15 +106,6 @@ func (k *keywords) readGnostic(body []byte) bool {
 		}
 	})
 	return isRead && ok
-}
-
-// readAny adds the text of a gnostic Any: YAML, of which JSON is a part. Its other form, a message, nobody writes by hand.
-func readAny(body []byte, to *[]string) bool {
-	return each(body, func(it item) {
-		if it.number == 2 && it.typ == protowire.BytesType {
-			*to = append(*to, strings.TrimSpace(it.text()))
-		}
-	})
 }
 
 func (k *keywords) takeDefault(it item) {

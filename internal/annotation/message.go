@@ -34,23 +34,14 @@ type Resource struct {
 func OfMessage(md protoreflect.MessageDescriptor) (Message, []string) {
 	var out Message
 	var bad problems
-	var openAPI, gnostic keywords
+	openAPI, gnostic := keywords{}, keywords{of: md}
 	eachOption(md, func(it item) {
 		if it.typ != protowire.BytesType {
 			return
 		}
 		switch it.number {
 		case openAPINumber:
-			ok := true
-			isRead := each(it.bytes, func(part item) { // grpc.gateway.protoc_gen_openapiv2.options.Schema
-				switch part.number {
-				case 1:
-					ok = openAPI.readOpenAPI(part.bytes) && ok
-				case 6:
-					openAPI.examples = append(openAPI.examples, part.text())
-				}
-			})
-			bad.unless(isRead && ok, "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_schema")
+			bad.unless(openAPI.readOpenAPISchema(it.bytes), "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_schema")
 		case gnosticNumber:
 			bad.unless(gnostic.readGnostic(it.bytes), "gnostic.openapi.v3.schema")
 		case resourceNumber:
@@ -59,6 +50,7 @@ func OfMessage(md protoreflect.MessageDescriptor) (Message, []string) {
 			bad.unless(ok, "google.api.resource")
 		}
 	})
+	bad.foreign(gnostic.unknown, "gnostic.openapi.v3.schema")
 	out.Title = cmp.Or(openAPI.title, gnostic.title)
 	out.Description = cmp.Or(openAPI.description, gnostic.description)
 	out.Examples = slices.Concat(openAPI.examples, gnostic.examples)

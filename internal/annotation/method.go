@@ -3,6 +3,7 @@
 package annotation
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -16,6 +17,9 @@ type Method struct {
 	// Signatures are those of google.api.method_signature: names of fields, the most important signature first. An empty
 	// one is a call without arguments.
 	Signatures [][]string
+	// Responses are OpenAPI's examples of successful responses, usually JSON: those of protoc-gen-openapiv2 first, that of the
+	// lowest status first.
+	Responses []string
 }
 
 // Field numbers that the operations of both OpenAPI annotations have.
@@ -29,31 +33,43 @@ const (
 func OfMethod(md protoreflect.MethodDescriptor) (Method, []string) {
 	var out, gnostic Method
 	var bad problems
+	var ofOpenAPI, ofGnostic responses
+	from := keywords{of: md.Output()}
 	eachOption(md, func(it item) {
 		if it.typ != protowire.BytesType {
 			return
 		}
 		switch it.number {
 		case openAPINumber:
-			bad.unless(each(it.bytes, out.take), "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_operation")
+			ok := eachPart(it.bytes, func(part item) bool {
+				out.take(part)
+				return part.number != openAPIResponses || ofOpenAPI.takeOpenAPI(part.bytes)
+			})
+			bad.unless(ok, "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_operation")
 		case gnosticNumber:
-			bad.unless(each(it.bytes, gnostic.take), "gnostic.openapi.v3.operation")
+			ok := eachPart(it.bytes, func(part item) bool {
+				gnostic.take(part)
+				return part.number != gnosticResponses || ofGnostic.takeGnostic(part.bytes, &from)
+			})
+			bad.unless(ok, "gnostic.openapi.v3.operation")
 		case signatureNumber:
 			out.Signatures = append(out.Signatures, signature(it.text()))
 		}
 	})
+	bad.foreign(from.unknown, "gnostic.openapi.v3.operation")
+	out.Responses = slices.Concat(ofOpenAPI.texts(), ofGnostic.texts())
 	if out.Summary == "" && out.Description == "" {
 		out.Summary, out.Description = gnostic.Summary, gnostic.Description
 	}
 	return out, bad
 }
 
+// take takes a field that holds bytes.
 func (m *Method) take(it item) {
-	switch {
-	case it.typ != protowire.BytesType:
-	case it.number == operationSummary:
+	switch it.number {
+	case operationSummary:
 		m.Summary = it.text()
-	case it.number == operationDescription:
+	case operationDescription:
 		m.Description = it.text()
 	}
 }

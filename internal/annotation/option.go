@@ -93,3 +93,10 @@ func (p *problems) unless(ok bool, option string) {
 		*p = append(*p, fmt.Sprintf("option (%s) ignored: its bytes cannot be read", option))
 	}
 }
+
+// foreign notes the examples of an option that hold a message of an unknown type.
+func (p *problems) foreign(types []string, option string) {
+	for _, name := range types {
+		*p = append(*p, fmt.Sprintf("an example in option (%s) ignored: its type %q cannot be read", option, name))
+	}
+}

@@ -3,8 +3,12 @@
 package catalog
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -94,6 +98,47 @@ func (b *binder) bind(t *Tool, header protoreflect.FieldDescriptor) error {
 	}
 	t.print = newFingerprint(t.Input, t.Output)
 	return nil
+}
+
+// showResponses gives a tool an output schema of its own, with examples of the RPC's responses. It reports whether it did: only
+// a tool whose results are the responses shows them.
+func (b *binder) showResponses(t *Tool, examples []string) bool {
+	if len(examples) == 0 || t.Operation != nil || t.Streams() || t.IsDocument() || b.profile == schema.ProfileStrict {
+		return false
+	}
+	opts := *b.schemas
+	opts.Examples = examples
+	t.Output = schema.Defer(t.Method.Descriptor.Output(), schema.Output, &opts, extended(t.Output.Digest(), examples), b.room)
+	t.print = newFingerprint(t.Input, t.Output)
+	return true
+}
+
+// showWords gives a tool an input schema of its own, with descriptions of fields. The header is that of a stream of requests;
+// nil for none.
+func (b *binder) showWords(t *Tool, header protoreflect.FieldDescriptor, words map[protoreflect.FullName]string) {
+	opts := *b.schemas
+	opts.Words = words
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		texts = append(texts, string(name), words[name])
+	}
+	in, digest := t.Method.Descriptor.Input(), extended(t.Input.Digest(), texts)
+	if t.TakesStream() {
+		t.Input = schema.DeferStream(in, schema.Stream{Header: header}, &opts, digest, b.room)
+	} else {
+		t.Input = schema.Defer(in, schema.Input, &opts, digest, b.room)
+	}
+	t.Words, t.print = words, newFingerprint(t.Input, t.Output)
+}
+
+// extended is the digest of what a schema with the digest becomes with more texts.
+func extended(digest source.Digest, texts []string) source.Digest {
+	hash := sha256.New()
+	_, _ = hash.Write(digest[:])
+	for _, text := range texts {
+		_, _ = hash.Write(append(binary.AppendUvarint(nil, uint64(len(text))), text...))
+	}
+	return source.Digest(hash.Sum(nil))
 }
 
 // onlyBytes returns the number of the only field of a message if that is a single one of

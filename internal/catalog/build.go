@@ -309,10 +309,17 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	if err := b.operation(t); err != nil {
 		return nil, false, err
 	}
+	if words := b.words(t, t.Method.Service, id, names); len(words) > 0 {
+		b.bind.showWords(t, header, words)
+	}
+	noted := b.noted(t)
+	if b.bind.showResponses(t, noted.Responses) {
+		isMarked = true // its schema is not that of its message alone
+	}
 	if isDeclared, err := b.declare(t, schemas); err != nil || !isDeclared {
 		return nil, false, err
 	}
-	b.describe(t, options, declared)
+	b.describe(t, options, declared, noted)
 	if t.Operation != nil {
 		isMarked = true // it depends on files that the method's file need not import
 		t.settleOperation()
@@ -324,6 +331,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 
 // finish checks the tools together and freezes them.
 func (b *builder) finish() (*Catalog, error) {
+	b.tellMissing()
 	for _, e := range b.overlay {
 		if !e.wasUsed {
 			b.warn("overlay entry "+e.Match, "it matches no method")

@@ -118,7 +118,7 @@ func (b *builder) continuation(c continuation, service, prefix, alias, source st
 	case b.selection.omits(service, id, append(t.names(), name)...):
 		b.unselected++
 		return nil
-	case schemas.InputSchema != nil || schemas.OutputSchema != nil || schemas.Resource != nil:
+	case schemas.InputSchema != nil || schemas.OutputSchema != nil || schemas.Resource != nil || schemas.Properties != nil:
 		b.problems = append(b.problems, Problem{id, "overlay: the sidecar runs it, so its schemas cannot be others, and it is no source of resources"})
 		return nil
 	case !IsCanonicalName(t.Name) || len(t.Name) > b.limits.MaxNameBytes:

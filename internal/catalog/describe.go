@@ -18,7 +18,7 @@ import (
 // describe fills in all of a tool that is for reading: texts, hints, metadata, examples. What is declared wins over what
 // the descriptors say: the options of this project, then comments, then annotations of other tools. What nothing describes
 // gets a generated description.
-func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1.ToolOptions) {
+func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1.ToolOptions, noted annotation.Method) {
 	id := t.subject()
 	md := t.Method.Descriptor
 	b.settle(t, declared, t.Method.Service)
@@ -29,10 +29,6 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 	t.markShown()
 
 	said := b.comments.of(md, b.linked)
-	noted, problems := annotation.OfMethod(md)
-	for _, p := range problems {
-		b.warn(id, p)
-	}
 	title := cmp.Or(shown.OneSpaced(declared.GetTitle()), firstSentence(said), strings.TrimSuffix(shown.OneSpaced(noted.Summary), "."), humanName(string(md.Name())))
 	t.Title = cutRunes(title, b.limits.MaxTitleRunes)
 	text := cmp.Or(strings.TrimSpace(shown.Clean(declared.GetDescription())), strings.TrimSpace(said), annotated(t, noted))
@@ -50,6 +46,15 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 	for _, e := range declared.GetErrors() {
 		t.Errors = append(t.Errors, ToolError{Status: e.GetStatus(), When: shown.OneSpaced(e.GetWhen())})
 	}
+}
+
+// noted is what annotations of other tools say of a method.
+func (b *builder) noted(t *Tool) annotation.Method {
+	said, problems := annotation.OfMethod(t.Method.Descriptor)
+	for _, p := range problems {
+		b.warn(t.subject(), p)
+	}
+	return said
 }
 
 // settle fills in what is declared and needs no words; what says nothing gets its default.

@@ -98,7 +98,7 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 		b.problems = append(b.problems, Problem{t.id, "overlay: " + oneLine(err)})
 		return nil, nil
 	}
-	if schemas.InputSchema != nil || schemas.OutputSchema != nil || schemas.Resource != nil {
+	if schemas.InputSchema != nil || schemas.OutputSchema != nil || schemas.Resource != nil || schemas.Properties != nil {
 		b.problems = append(b.problems, Problem{t.id, "overlay: its backend runs it, so its schemas cannot be others, and it is no source of resources"})
 		return nil, nil
 	}

@@ -377,6 +377,7 @@ func TestNativeToolsAreSelectedAndOverlaid(t *testing.T) {
 		"fixture/first: overlay: version":                {Match: "first", Options: &outriggerv1.ToolOptions{Version: "1"}},
 		"fixture/first: overlay: its backend runs it":    {Match: "first", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		"fixture/first: overlay: its backend runs it, ":  {Match: "fixture/first", OutputSchema: json.RawMessage(`{"type":"object"}`)},
+		"fixture/first: overlay: its backend runs":       {Match: "fixture/first", Properties: map[string]string{"n": "A number."}},
 		"fixture/first: overlay: its backend runs it, s": {Match: "fixture/*", Resource: &outriggerv1.ResourceOptions{}},
 	} {
 		_, err := Build([]*source.Loaded{load}, BuildOptions{Overlay: []Override{o}})

@@ -31,6 +31,9 @@ type Override struct {
 	// InputSchema and OutputSchema are JSON Schemas to show instead of the derived ones. Arguments and results must
 	// satisfy them as well. Nil keeps the derived ones. A schema fits one tool, so Match should name one method.
 	InputSchema, OutputSchema json.RawMessage
+	// Properties describe arguments, by their paths (schema.InputField). They take the place of comments and annotations, in
+	// what is shown alone. A path has to lead to a field of at least one of the methods that match.
+	Properties map[string]string
 	// Resource makes the method a source of resources. Its members override those of the method's own option.
 	Resource *outriggerv1.ResourceOptions
 }

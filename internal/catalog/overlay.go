@@ -3,11 +3,17 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -16,6 +22,9 @@ type overlayEntry struct {
 	Override
 	glob    glob
 	wasUsed bool
+	// found are the paths of Properties that led to a field, and missing says of others why not.
+	found   map[string]bool
+	missing map[string]string
 }
 
 // compileOverlay compiles the globs; a malformed one is a problem.
@@ -38,10 +47,13 @@ type overlayIndex struct {
 	patterns []int            // entries that match more than one text
 }
 
+// globCharacters are those by which a pattern matches more than one text.
+const globCharacters = `*?[\`
+
 func newOverlayIndex(overlay []overlayEntry) overlayIndex {
 	index := overlayIndex{named: map[string][]int{}}
 	for i, e := range overlay {
-		if strings.ContainsAny(e.glob.pattern, `*?[\`) {
+		if strings.ContainsAny(e.glob.pattern, globCharacters) {
 			index.patterns = append(index.patterns, i)
 		} else {
 			index.named[e.glob.pattern] = append(index.named[e.glob.pattern], i)
@@ -74,6 +86,9 @@ func (b *builder) overlaid(
 		}
 		e.wasUsed, isOverlaid = true, true
 		declared = override(declared, e.Options)
+		if e.Properties != nil && !strings.ContainsAny(e.glob.pattern, globCharacters) {
+			schemas.Properties = e.Properties // of an entry for this method alone
+		}
 		schemas.Resource = override(schemas.Resource, e.Resource)
 		if e.InputSchema != nil {
 			schemas.Match, schemas.InputSchema = e.Match, e.InputSchema
@@ -83,6 +98,67 @@ func (b *builder) overlaid(
 		}
 	}
 	return declared, schemas, isOverlaid
+}
+
+// words are the descriptions that the overlay has for the arguments of a tool, by full names of fields; nil for none. The
+// method is given as to overlaid. Where two entries describe a field, the later one wins.
+func (b *builder) words(t *Tool, service, method string, names []string) map[protoreflect.FullName]string {
+	var out map[protoreflect.FullName]string
+	for _, i := range b.overlayIndex.candidates(service, method, names) {
+		e := &b.overlay[i]
+		if len(e.Properties) == 0 || !e.glob.matches(service, method, names...) {
+			continue
+		}
+		for _, path := range slices.Sorted(maps.Keys(e.Properties)) {
+			name, err := t.argument(path)
+			if err != nil {
+				if e.missing == nil {
+					e.missing = map[string]string{}
+				}
+				e.missing[path] = cmp.Or(e.missing[path], err.Error())
+				continue
+			}
+			if e.found == nil {
+				e.found = map[string]bool{}
+			}
+			if out == nil {
+				out = map[protoreflect.FullName]string{}
+			}
+			e.found[path], out[name] = true, shown.Clean(e.Properties[path])
+		}
+	}
+	return out
+}
+
+// argument is the field that a path of the arguments leads to. Those of a tool that takes a stream are below "items", and
+// "header" is a field itself.
+func (t *Tool) argument(path string) (protoreflect.FullName, error) {
+	md := t.Method.Descriptor.Input()
+	if !t.TakesStream() {
+		return schema.InputField(md, path)
+	}
+	first, rest, _ := strings.Cut(path, ".")
+	header := t.Stream.Header()
+	switch {
+	case first == schema.ItemsMember && rest != "":
+		return schema.InputField(md, rest)
+	case first == schema.HeaderMember && header != nil && rest == "":
+		return header.FullName(), nil
+	case first == schema.HeaderMember && header != nil && header.Message() != nil:
+		return schema.InputField(header.Message(), rest)
+	}
+	return "", fmt.Errorf("the arguments are a stream; begin with %q: items.%s", schema.ItemsMember+".", path)
+}
+
+// tellMissing makes problems of the paths that lead nowhere in all methods of their entry.
+func (b *builder) tellMissing() {
+	for _, e := range b.overlay {
+		for _, path := range slices.Sorted(maps.Keys(e.missing)) {
+			if !e.found[path] {
+				b.problems = append(b.problems, Problem{"overlay entry " + e.Match, fmt.Sprintf("properties: %s: %s", path, e.missing[path])})
+			}
+		}
+	}
 }
 
 // declare gives the tool the schemas of the overlay. False means that a problem was noted.
@@ -102,6 +178,10 @@ func (b *builder) declare(t *Tool, schemas Override) (bool, error) {
 			b.problems = append(b.problems, Problem{"overlay entry " + schemas.Match, declared.member + f.Path + ": " + f.Message})
 			isFine = false
 		}
+	}
+	if t.Words != nil && schemas.InputSchema != nil {
+		b.problems = append(b.problems, Problem{"overlay entry " + schemas.Match, "properties: the tool has an input_schema of its own; describe them there"})
+		isFine = false
 	}
 	if t.IsDocument() && schemas.OutputSchema != nil {
 		b.problems = append(b.problems, Problem{"overlay entry " + schemas.Match, "output_schema: " + noSchemaForBody})

@@ -58,6 +58,8 @@ type Tool struct {
 	// Callers that accept only objects must get it wrapped as {"value": ...}. If the request is such a message, Input and In
 	// already accept the wrapped form. It is not set for a stream, because its responses are items.
 	OutputNotObject bool
+	// Words are the descriptions of arguments that the overlay has, by full names of fields. Do not modify them.
+	Words map[protoreflect.FullName]string
 	// HTTPBody is set for a method that responds with google.api.HttpBody, or a stream of them. Its result is a document
 	// with a media type, and has no output schema.
 	HTTPBody bool

@@ -34,7 +34,7 @@ func document(t *catalog.Tool) search.Document {
 		schemaFields(&d.Outputs, &d.Notes, t.Output.Advertised())
 		return d
 	}
-	reader := fieldReader{names: &d.Inputs, notes: &d.Notes, values: &d.Values}
+	reader := fieldReader{names: &d.Inputs, notes: &d.Notes, values: &d.Values, words: t.Words}
 	reader.message(t.Method.Descriptor.Input(), maxDepth)
 	reader = fieldReader{names: &d.Outputs}
 	reader.message(t.Method.Descriptor.Output(), 1)
@@ -58,7 +58,9 @@ func clip(text string, most int) string {
 // fieldReader gathers the names of fields, what is said of them, and the values of enums.
 type fieldReader struct {
 	names, notes, values *[]string
-	read                 int
+	// words are descriptions that take the place of comments.
+	words map[protoreflect.FullName]string
+	read  int
 }
 
 func (r *fieldReader) message(m protoreflect.MessageDescriptor, depth int) {
@@ -70,7 +72,11 @@ func (r *fieldReader) message(m protoreflect.MessageDescriptor, depth int) {
 		f := fields.Get(i)
 		*r.names = append(*r.names, string(f.Name()))
 		if r.notes != nil {
-			if note := f.ParentFile().SourceLocations().ByDescriptor(f).LeadingComments; note != "" {
+			note := r.words[f.FullName()]
+			if note == "" {
+				note = f.ParentFile().SourceLocations().ByDescriptor(f).LeadingComments
+			}
+			if note != "" {
 				*r.notes = append(*r.notes, clip(note, maxNote))
 			}
 		}

@@ -64,6 +64,13 @@ tools:
   }
 }
 tools {method: "shop.v1.Orders/*" tool {hidden: false}}`},
+		{"descriptions of arguments", `
+tools:
+  - method: shop.v1.Orders/*
+    properties:
+      order_id: The key of the order.
+      order.lines.sku: "The article: its number."
+`, `tools {method: "shop.v1.Orders/*" properties {key: "order_id" value: "The key of the order."} properties {key: "order.lines.sku" value: "The article: its number."}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -99,6 +106,11 @@ func TestYAMLFaults(t *testing.T) {
 		{"merge", "log: {<<: {level: info}}\n", "sidecar.yaml:1:7: log: keys must be plain names"},
 		{"alias as a section", "limits: &l {}\nlog: *l\n", "sidecar.yaml:2:6: log: aliases (*l) are not supported; write the value out"},
 		{"nested without end", "tools: [{method: a.B/C, input_schema: " + deep + "}]\n", "is nested deeper than 64 levels"},
+		{"argument without a description", "tools: [{method: a.B/C, properties: {id: ''}}]\n", `sidecar.yaml:1:42: tools[0].properties["id"]: must be at least 1 characters, is ""`},
+		{"path of an argument with a blank", "tools: [{method: a.B/C, properties: {a b: c}}]\n", `tools[0].properties["a b"]`},
+		{"path of an argument without a name", "tools: [{method: a.B/C, properties: {a..b: c}}]\n", `tools[0].properties["a..b"]`},
+		{"argument twice", "tools: [{method: a.B/C, properties: {id: a, id: b}}]\n", "sidecar.yaml:1:45: tools[0].properties.id: is here already in line 1"},
+		{"a list for descriptions", "tools: [{method: a.B/C, properties: [id]}]\n", "tools[0].properties: must be a mapping, is a list"},
 		{"list for a word", "trust: [trusted]\n", "sidecar.yaml:1:8: trust: must be a string, is a list"},
 		{"section for a word", "trust: {a: b}\n", "sidecar.yaml:1:8: trust: must be a string, is a mapping"},
 		{"word for a list", "catalog: {include: a.B}\n", "sidecar.yaml:1:20: catalog.include: must be a list, is a string"},

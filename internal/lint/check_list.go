@@ -3,6 +3,7 @@
 package lint
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -225,13 +226,46 @@ func (c *check) descriptionSame() {
 }
 
 func (c *check) propertyDescription(t *Tool) {
-	c.nodes(t, Fix{Text: "write comments on the fields in the .proto file, or declare an input_schema for the tool in the configuration file"}, func(n node) string {
+	isMissing := func(n node) bool {
 		text, _ := n.schema["description"].(string)
-		if !n.property || strings.TrimSpace(text) != "" || n.schema["$ref"] != nil {
-			return ""
+		text = strings.TrimSpace(text)
+		return n.property && n.schema["$ref"] == nil && (text == "" || strings.HasPrefix(text, unwritten))
+	}
+	fix := Fix{Text: "write comments on the fields in the .proto file, or declare an input_schema for the tool in the configuration file"}
+	if found := c.describable(t, isMissing); len(found) > 0 {
+		fix = Fix{
+			Text:   "write comments on the fields in the .proto file, or descriptions here",
+			change: change{method: t.Method, members: found},
+		}.rendered()
+	}
+	c.nodes(t, fix, func(n node) string {
+		if isMissing(n) {
+			return "a property has no description"
 		}
-		return "a property has no description"
+		return ""
 	})
+}
+
+// maxDescribed is how many properties of a tool a fix has lines for: as many as a person writes in one sitting.
+const maxDescribed = 20
+
+// describable are lines for the first properties of a tool that have no description, those nearest to the root first.
+func (c *check) describable(t *Tool, isMissing func(node) bool) []member {
+	if t.Method == "" || t.OwnInput {
+		return nil
+	}
+	var paths []string
+	walk(t.input, "", func(n node) {
+		if n.path != "" && !(n.isEntry && c.options.Strict) && isMissing(n) && !slices.Contains(paths, n.path) {
+			paths = append(paths, n.path)
+		}
+	})
+	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(strings.Count(a, "."), strings.Count(b, ".")) })
+	var out []member
+	for _, path := range paths[:min(len(paths), maxDescribed)] {
+		out = append(out, member{ofProperty + path, unwritten + "what it means, and which values it takes."})
+	}
+	return out
 }
 
 // quoted is a text in quotes, cut to what a message has room for.

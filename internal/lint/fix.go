@@ -31,8 +31,11 @@ type change struct {
 	members []member
 }
 
-// member is one value of an entry of tools, as a text: JSON for schemas and booleans, and otherwise plain.
+// member is one value of an entry of tools, as a text: JSON for schemas and booleans, and otherwise plain. The names of
+// descriptions of properties begin with ofProperty.
 type member struct{ name, value string }
+
+const ofProperty = "properties/"
 
 func compactFix(text string) Fix {
 	return Fix{Text: text, change: change{compact: true}}.rendered()
@@ -103,10 +106,14 @@ func isBetter(a, b string) bool {
 	return cmp.Or(cmp.Compare(isTodo(a), isTodo(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) < 0
 }
 
-// writeEntry writes what an entry sets: what belongs to the tool first, then schemas.
+// writeEntry writes what an entry sets: what belongs to the tool first, then descriptions of properties, then schemas.
 func writeEntry(out *strings.Builder, members map[string]string) {
-	var ofTool, ofEntry []string
+	var ofTool, ofProperties, ofEntry []string
 	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if path, ok := strings.CutPrefix(name, ofProperty); ok {
+			ofProperties = append(ofProperties, "      "+keyOf(path)+": "+yamlOf(name, members[name])+"\n")
+			continue
+		}
 		line := name + ": " + yamlOf(name, members[name]) + "\n"
 		if strings.HasSuffix(name, "_schema") {
 			ofEntry = append(ofEntry, "    "+line)
@@ -117,7 +124,22 @@ func writeEntry(out *strings.Builder, members map[string]string) {
 	if len(ofTool) > 0 {
 		out.WriteString("    tool:\n" + strings.Join(ofTool, ""))
 	}
+	if len(ofProperties) > 0 {
+		out.WriteString("    properties:\n" + strings.Join(ofProperties, ""))
+	}
 	out.WriteString(strings.Join(ofEntry, ""))
+}
+
+// keyOf is a path as a key in YAML. Names of Protobuf need no quotes, except for words that stand for other values.
+func keyOf(path string) string {
+	if isIdentifier(path) && (path[0] < '0' || path[0] > '9') {
+		switch strings.ToLower(path) {
+		case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
+		default:
+			return path
+		}
+	}
+	return printable(string(jsontext.AppendString(nil, path)))
 }
 
 // yamlOf is a value in YAML: schemas and booleans are JSON already, and texts go into quotes.

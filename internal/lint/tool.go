@@ -24,6 +24,8 @@ type Tool struct {
 	Method             string
 	Title, Description string
 	Hints              compat.Annotations
+	// OwnInput is set if the configuration file declares the input schema, so that its entry cannot describe properties too.
+	OwnInput bool
 	// Tokens is what the entry costs in a list, by an estimate.
 	Tokens int
 
@@ -34,7 +36,7 @@ type Tool struct {
 // file is for this tool. The error says that a schema is no JSON.
 func NewTool(t compat.Tool, method string) (*Tool, error) {
 	out := &Tool{
-		Name: t.Name, MCPName: catalog.MCPName(t.Name), Method: method, Title: t.Title, Description: t.Description, Hints: t.Annotations,
+		Name: t.Name, MCPName: listedName(t.Name), Method: method, Title: t.Title, Description: t.Description, Hints: t.Annotations,
 	}
 	var err error
 	if out.input, err = parsed(t.InputSchema); err != nil {
@@ -49,6 +51,15 @@ func NewTool(t compat.Tool, method string) (*Tool, error) {
 	}
 	out.Tokens = size / bytesPerToken
 	return out, nil
+}
+
+// listedName is the name in MCP's list. Catalogs of the sidecar have canonical names, of which the list has another form. A name
+// of another kind is from a list of another server, which nobody shortens.
+func listedName(name string) string {
+	if catalog.IsCanonicalName(name) {
+		return catalog.MCPName(name)
+	}
+	return name
 }
 
 // NewTools makes tools of a list that was saved. A list does not say what their methods are: the names of derived tools say

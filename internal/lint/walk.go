@@ -20,6 +20,29 @@ type node struct {
 	isRoot bool
 	// property is set for the schema of a property.
 	property bool
+	// path is by which the configuration file names the property: names with dots between them, through lists and maps. It is
+	// empty for the root, and where there is none: in $defs, and below names with dots.
+	path string
+	// isEntry is set for the members of list items with key and value alone, which can be entries of a map.
+	isEntry bool
+}
+
+// pathOf is the path of what stands under a keyword, and name within it; empty for none.
+func (n node) pathOf(keyword, name string) string {
+	switch {
+	case n.path == "" && !n.isRoot:
+		return ""
+	case keyword == "properties" && strings.ContainsAny(name, ". \t\n"):
+		return ""
+	case keyword == "properties" && n.isRoot:
+		return name
+	case keyword == "properties":
+		return n.path + "." + name
+	case keyword == "items", keyword == "additionalProperties", keyword == "anyOf":
+		return n.path
+	default:
+		return ""
+	}
 }
 
 // walk calls f with a schema and all below it, in the order of their pointers. Lists are read with a bound on their
@@ -37,9 +60,11 @@ func walkFrom(n node, f func(node)) {
 	if n.isContainer() {
 		level++
 	}
-	below := func(value any, at string, isProperty bool) {
+	below := func(value any, at, keyword, name string) {
 		if object, ok := value.(map[string]any); ok {
-			walkFrom(node{at: at, level: level, schema: object, property: isProperty}, f)
+			below := node{at: at, level: level, schema: object, property: keyword == "properties", path: n.pathOf(keyword, name), isEntry: n.isEntry}
+			below.isEntry = below.isEntry || keyword == "items" && below.isMapEntry()
+			walkFrom(below, f)
 		}
 	}
 	for _, keyword := range slices.Sorted(maps.Keys(n.schema)) {
@@ -49,19 +74,25 @@ func walkFrom(n node, f func(node)) {
 			switch {
 			case holdsSchemas(keyword):
 				for _, name := range slices.Sorted(maps.Keys(value)) {
-					below(value[name], schema.AppendPointer(at, name), keyword == "properties")
+					below(value[name], schema.AppendPointer(at, name), keyword, name)
 				}
 			case isSchema(keyword):
-				below(value, at, false)
+				below(value, at, keyword, "")
 			}
 		case []any:
 			if listsSchemas(keyword) {
 				for i, one := range value {
-					below(one, at+"/"+strconv.Itoa(i), false)
+					below(one, at+"/"+strconv.Itoa(i), keyword, "")
 				}
 			}
 		}
 	}
+}
+
+// isMapEntry reports whether the schema has the form that the profile strict gives to an entry of a map.
+func (n node) isMapEntry() bool {
+	members := n.members("properties")
+	return len(members) == 2 && members[schema.EntryKey] != nil && members[schema.EntryValue] != nil
 }
 
 // isContainer reports whether the schema is one of objects with members, or of arrays.

@@ -88,9 +88,9 @@ func IsRequired(fd protoreflect.FieldDescriptor) bool {
 	return d.fieldOf(fd, d.annotatedMessage(fd.ContainingMessage())).must
 }
 
-// words are the comment of a field, else the description or the title that an annotation has.
+// words are what Options.Words have for a field, else its comment, else the description or the title that an annotation has.
 func (f field) words() string {
-	return cmp.Or(Comment(f.fd), strings.TrimSpace(f.said.Description), strings.TrimSpace(f.said.Title))
+	return cmp.Or(f.given, Comment(f.fd), strings.TrimSpace(f.said.Description), strings.TrimSpace(f.said.Title))
 }
 
 // messageWords are the comment of a message, else the description or the title that an annotation has.
@@ -228,13 +228,39 @@ func exampleText(examples []any) string {
 	return fmt.Sprintf("Example: %s", raw)
 }
 
+// showResults gives the schema of a result its examples: those of its operation, then those of its message. Unlike those of an
+// input, they are checked against all of the schema, which is complete. The messages below it have none: a model has to know
+// what to send in each place, but one answer shows what answers look like.
+func (d *deriver) showResults(doc *object, md protoreflect.MessageDescriptor) {
+	if !d.shown || d.dir != Output || d.stream != nil || d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict || isWrapped(md, Output) {
+		return
+	}
+	texts := slices.Concat(d.opts.Examples, d.annotatedMessage(md).Examples)
+	if len(texts) == 0 {
+		return
+	}
+	subject := "message " + string(md.FullName())
+	examples := d.someExamples(doc, texts, subject, maxResultExamples, d.takesWhole, func(text string) (json.RawMessage, bool) {
+		return normalMessage(md, text, Output)
+	})
+	if len(examples) == 0 {
+		return
+	}
+	before := len(appendJSON(nil, doc))
+	doc.set("examples", examples)
+	if room := d.opts.ExampleRoom; room > 0 && before <= room && len(appendJSON(nil, doc)) > room {
+		doc.remove("examples")
+		d.note("%s: an example is omitted: with it the schema would have more than %d bytes, and lists would leave it out", subject, room)
+	}
+}
+
 // messageExamples are the examples of a message that an input shows.
 func (d *deriver) messageExamples(doc *object, md protoreflect.MessageDescriptor, of annotation.Message) []any {
 	if !d.guides() || d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict {
 		return nil
 	}
 	return d.examples(doc, of.Examples, "message "+string(md.FullName()), func(text string) (json.RawMessage, bool) {
-		return normalMessage(md, text)
+		return normalMessage(md, text, Input)
 	})
 }
 

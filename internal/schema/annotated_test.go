@@ -81,7 +81,7 @@ func TestAnnotatedGolden(t *testing.T) {
 	}
 }
 
-// TestAnnotationsAreNotEnforced: the canonical schemas, and those of outputs but for descriptions, are as without them.
+// TestAnnotationsAreNotEnforced: the canonical schemas, and those of outputs but for descriptions and examples, are as without them.
 func TestAnnotationsAreNotEnforced(t *testing.T) {
 	t.Parallel()
 	with := annotated(t, false)
@@ -93,7 +93,7 @@ func TestAnnotationsAreNotEnforced(t *testing.T) {
 			if !bytes.Equal(a.Canonical, b.Canonical) {
 				t.Errorf("%s: annotations change the canonical schema:\n%s\n%s", md.FullName(), a.Canonical, b.Canonical)
 			}
-			if dir == schema.Output && !bytes.Equal(withoutDescriptions(t, a.Advertised), withoutDescriptions(t, b.Advertised)) {
+			if dir == schema.Output && !bytes.Equal(withoutTexts(t, a.Advertised), withoutTexts(t, b.Advertised)) {
 				t.Errorf("%s: annotations change what an output may be:\n%s\n%s", md.FullName(), a.Advertised, b.Advertised)
 			}
 		}
@@ -148,7 +148,7 @@ func unannotated(t *testing.T, of *protoregistry.Files) *protoregistry.Files {
 	return files
 }
 
-func withoutDescriptions(t *testing.T, raw []byte) []byte {
+func withoutTexts(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	var doc any
 	if err := json.Unmarshal(raw, &doc); err != nil {
@@ -160,6 +160,9 @@ func withoutDescriptions(t *testing.T, raw []byte) []byte {
 		case map[string]any:
 			if _, ok := v["description"].(string); ok {
 				delete(v, "description")
+			}
+			if _, ok := v["examples"].([]any); ok {
+				delete(v, "examples")
 			}
 			for _, inner := range v {
 				strip(inner)
@@ -308,5 +311,91 @@ func TestAnEnumSaysWhatItIs(t *testing.T) {
 	}
 	if strings.Contains(string(s.Canonical), "How fresh") {
 		t.Errorf("the canonical schema is %s", s.Canonical)
+	}
+}
+
+// TestExamplesOfResults: an output shows one example that it accepts, that of the operation before that of the message, and
+// no other part of the schema changes.
+func TestExamplesOfResults(t *testing.T) {
+	t.Parallel()
+	files := annotated(t, false)
+	long := `{"objects":["` + strings.Repeat("x", 500) + `"]}`
+	for name, tc := range map[string]struct {
+		message string
+		opts    schema.Options
+		want    string
+		note    string
+	}{
+		"of the message":         {message: "Relation", want: `[{"object":"document:budget","relation":"reader","user":"user:anne"}]`},
+		"of the operation":       {message: "Relation", opts: schema.Options{Examples: []string{`{"written_at":"2026-11-26T12:00:00+02:00"}`}}, want: `[{"writtenAt":"2026-11-26T10:00:00Z"}]`, note: "the limit is 1"},
+		"with integers in texts": {message: "WriteResponse", want: `[{"version":"8"}]`},
+		"behind a wrong one":     {message: "CheckResponse", opts: schema.Options{Examples: []string{`{"allowed":"perhaps"}`, `{"allowed":true}`}}, want: `[{"allowed":true}]`, note: "the schema does not accept it"},
+		"unknown member":         {message: "CheckResponse", opts: schema.Options{Examples: []string{`{"denied":true}`}}, note: "does not accept it"},
+		"no object":              {message: "CheckResponse", opts: schema.Options{Examples: []string{`true`}}, note: "does not accept it"},
+		"too large":              {message: "CheckResponse", opts: schema.Options{Examples: []string{`{"resolution":"` + strings.Repeat("x", 1024) + `"}`}}, note: "the limit is 1024 bytes"},
+		"beyond its room":        {message: "ListObjectsResponse", opts: schema.Options{Examples: []string{long}, ExampleRoom: 500}, note: "lists would leave it out"},
+		"within its room":        {message: "ListObjectsResponse", opts: schema.Options{Examples: []string{long}, ExampleRoom: 5000}, want: "[" + long + "]"},
+		"in a list form anyway":  {message: "ListObjectsResponse", opts: schema.Options{Examples: []string{long}, ExampleRoom: 50}, want: "[" + long + "]"},
+		"strict has no keyword":  {message: "Relation", opts: schema.Options{Profile: schema.ProfileStrict}},
+		"for machines":           {message: "Relation", opts: schema.Options{WithoutDescriptions: true}},
+	} {
+		md := shape(t, files, protoreflect.FullName("relations.v1."+tc.message))
+		s, err := schema.Derive(md, schema.Output, tc.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc struct{ Examples json.RawMessage }
+		if err := json.Unmarshal(s.Advertised, &doc); err != nil {
+			t.Fatal(err)
+		}
+		if string(doc.Examples) != tc.want {
+			t.Errorf("%s: examples %s, want %s", name, doc.Examples, tc.want)
+		}
+		if notes := strings.Join(s.Warnings, "\n"); (notes == "") != (tc.note == "") || !strings.Contains(notes, tc.note) {
+			t.Errorf("%s: warnings %q, want %q", name, notes, tc.note)
+		}
+		if bytes.Contains(s.Canonical, []byte(`"examples"`)) {
+			t.Errorf("%s: the canonical schema has examples", name)
+		}
+	}
+	input, err := schema.Derive(shape(t, files, "relations.v1.CheckResponse"), schema.Input, schema.Options{Examples: []string{`{"allowed":true}`}})
+	if err != nil || bytes.Contains(input.Advertised, []byte(`"examples":[{`)) {
+		t.Errorf("an input has an example of a result: %s, %v", input.Advertised, err)
+	}
+}
+
+// TestExamplesOfResultsAreCheckedBehindReferences: a message that contains itself is checked in all its levels.
+func TestExamplesOfResultsAreCheckedBehindReferences(t *testing.T) {
+	t.Parallel()
+	text := descriptorpb.FieldDescriptorProto_TYPE_STRING
+	kind := descriptorpb.FieldDescriptorProto_TYPE_MESSAGE
+	limited := &descriptorpb.FieldOptions{}
+	rules := protowire.AppendVarint(protowire.AppendTag(nil, 3, protowire.VarintType), 3)                                // max_len
+	rules = protowire.AppendBytes(protowire.AppendTag(nil, 14, protowire.BytesType), rules)                              // string
+	limited.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 1159, protowire.BytesType), rules)) // buf.validate.field
+	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: new("tree.proto"), Syntax: new("proto3"), Package: new("p"),
+		MessageType: []*descriptorpb.DescriptorProto{
+			{Name: new("Tree"), Field: []*descriptorpb.FieldDescriptorProto{{Name: new("root"), Number: new(int32(1)), Type: &kind, TypeName: new(".p.Node")}}},
+			{Name: new("Node"), Field: []*descriptorpb.FieldDescriptorProto{
+				{Name: new("name"), Number: new(int32(1)), Type: &text, Options: limited},
+				{Name: new("below"), Number: new(int32(2)), Type: &kind, TypeName: new(".p.Node")},
+			}},
+		},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for example, isShown := range map[string]bool{
+		`{"root":{"below":{"name":"abc"}}}`:  true,
+		`{"root":{"below":{"name":"abcd"}}}`: false,
+	} {
+		s, err := schema.Derive(file.Messages().Get(0), schema.Output, schema.Options{Examples: []string{example}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(s.Advertised, []byte(example)); got != isShown {
+			t.Errorf("%s is shown: %v\n%s", example, got, s.Advertised)
+		}
 	}
 }

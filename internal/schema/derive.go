@@ -68,16 +68,32 @@ func derive(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts O
 // advertised is the form for clients.
 func (d *deriver) advertised(md protoreflect.MessageDescriptor, isWrapped bool) (*object, error) {
 	if d.dir == Input && d.opts.Profile == ProfileStrict {
-		return d.strict(md), nil
+		doc := d.strict(md)
+		d.describeWrapped(doc, md, isWrapped)
+		return doc, nil
 	}
 	doc, err := d.bounded(md, []plan{{share: false, bytes: d.opts.InlineBytes}, {share: true}})
 	if err == nil && isWrapped {
 		doc = wrapped(doc)
+		d.describeWrapped(doc, md, d.dir == Input)
 	}
 	if err == nil && d.opts.Profile == ProfileStrict {
 		doc = d.strictOutput(doc)
 	}
 	return doc, err
+}
+
+// describeWrapped gives the one member of a wrapped input the description in Options.Words.
+func (d *deriver) describeWrapped(doc *object, md protoreflect.MessageDescriptor, isWrapped bool) {
+	text := d.opts.Words[wrappedName(md)]
+	properties, _ := doc.get("properties").(*object)
+	if text == "" || !isWrapped || properties == nil {
+		return
+	}
+	if value, ok := properties.get(wrappedMember).(*object); ok {
+		own, _ := value.get("description").(string)
+		d.describe(value, text, own)
+	}
 }
 
 // usualBytes is the room that most schemas fit into.
@@ -172,6 +188,7 @@ func (d *deriver) write(md protoreflect.MessageDescriptor, p plan, cut int) (*ob
 	if d.defs.size() > 0 {
 		doc.set("$defs", d.defs)
 	}
+	d.showResults(doc, md)
 	limit := d.opts.MaxBytes
 	if p.bytes > 0 {
 		limit = min(limit, p.bytes)

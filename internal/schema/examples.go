@@ -15,23 +15,31 @@ import (
 
 // Bounds of the examples that annotations have.
 const (
-	maxExamples     = 2         // of one field or message
-	maxExampleBytes = 1_024     // of one example: a model reads all of them on every turn
-	maxCheckedBytes = 256 << 10 // of a schema that examples are checked against
+	maxExamples       = 2         // of one field or message of an input
+	maxResultExamples = 1         // of a result
+	maxExampleBytes   = 1_024     // of one example: a model reads all of them on every turn
+	maxCheckedBytes   = 256 << 10 // of a schema that examples are checked against
 )
 
 // examples are those that the schema accepts, in the form that it shows. A wrong one would teach a model to fail, so it is
 // left out with a note.
 func (d *deriver) examples(doc *object, texts []string, subject string, normal func(string) (json.RawMessage, bool)) []any {
+	return d.someExamples(doc, texts, subject, maxExamples, d.takes, normal)
+}
+
+// someExamples are up to most of the examples that takes accepts for the schema.
+func (d *deriver) someExamples(
+	doc *object, texts []string, subject string, most int, takes func(*object, json.RawMessage) bool, normal func(string) (json.RawMessage, bool),
+) []any {
 	var out []any
 	for _, text := range texts {
 		value, ok := normal(text)
 		switch {
-		case len(out) == maxExamples:
-			d.note("%s: an example is omitted: the limit is %d", subject, maxExamples)
+		case len(out) == most:
+			d.note("%s: an example is omitted: the limit is %d", subject, most)
 		case len(text) > maxExampleBytes || len(value) > maxExampleBytes:
 			d.note("%s: an example is omitted: the limit is %d bytes", subject, maxExampleBytes)
-		case !ok || !d.takes(doc, value):
+		case !ok || !takes(doc, value):
 			d.note("%s: the example %s is omitted: the schema does not accept it", subject, quote(text))
 		default:
 			out = append(out, value)
@@ -42,8 +50,17 @@ func (d *deriver) examples(doc *object, texts []string, subject string, normal f
 
 // takes reports whether a schema accepts an example. One with references, which lead out of it, is not asked.
 func (d *deriver) takes(doc *object, value json.RawMessage) bool {
+	if bytes.Contains(appendJSON(nil, doc), []byte(`"$ref"`)) {
+		return true
+	}
+	return d.takesWhole(doc, value)
+}
+
+// takesWhole reports whether a schema that has all that it refers to accepts an example. One that is too large to compile for
+// this is not asked.
+func (d *deriver) takesWhole(doc *object, value json.RawMessage) bool {
 	raw := appendJSON(nil, doc)
-	if len(raw) > maxCheckedBytes || bytes.Contains(raw, []byte(`"$ref"`)) {
+	if len(raw) > maxCheckedBytes {
 		return true
 	}
 	v, err := Compile(raw)
@@ -70,7 +87,7 @@ func normalExample(fd protoreflect.FieldDescriptor, text string) (json.RawMessag
 		if !json.Valid([]byte(form)) {
 			continue
 		}
-		m, ok := readExample(fd.ContainingMessage(), "{"+string(name)+":"+form+"}")
+		m, ok := readExample(fd.ContainingMessage(), "{"+string(name)+":"+form+"}", Input)
 		if !ok {
 			continue
 		}
@@ -89,11 +106,11 @@ func normalExample(fd protoreflect.FieldDescriptor, text string) (json.RawMessag
 }
 
 // normalMessage is the example of a message as ProtoJSON writes it.
-func normalMessage(md protoreflect.MessageDescriptor, text string) (json.RawMessage, bool) {
+func normalMessage(md protoreflect.MessageDescriptor, text string, dir Direction) (json.RawMessage, bool) {
 	if len(text) > maxExampleBytes || !strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return nil, false
 	}
-	m, ok := readExample(md, text)
+	m, ok := readExample(md, text, dir)
 	if !ok {
 		return nil, false
 	}
@@ -104,7 +121,7 @@ func normalMessage(md protoreflect.MessageDescriptor, text string) (json.RawMess
 	return compact(string(raw))
 }
 
-func readExample(md protoreflect.MessageDescriptor, text string) (protoreflect.Message, bool) {
+func readExample(md protoreflect.MessageDescriptor, text string, dir Direction) (protoreflect.Message, bool) {
 	if len(Inspect([]byte(text), Bounds{})) > 0 {
 		return nil, false
 	}
@@ -112,7 +129,7 @@ func readExample(md protoreflect.MessageDescriptor, text string) (protoreflect.M
 	if (protojson.UnmarshalOptions{AllowPartial: true, Resolver: (*protoregistry.Types)(nil)}).Unmarshal([]byte(text), m) != nil {
 		return nil, false
 	}
-	withoutOutputs(m)
+	withoutHidden(m, dir)
 	return m, true
 }
 
@@ -120,23 +137,23 @@ func writeExample(m protoreflect.Message) ([]byte, error) {
 	return protojson.MarshalOptions{AllowPartial: true, Resolver: (*protoregistry.Types)(nil)}.Marshal(m.Interface())
 }
 
-// withoutOutputs clears the fields that an input does not have: examples of resources show them.
-func withoutOutputs(m protoreflect.Message) {
+// withoutHidden clears the fields that one direction does not have: examples of resources show them.
+func withoutHidden(m protoreflect.Message, dir Direction) {
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
-		case BehaviorOf(fd).Hides(Input):
+		case BehaviorOf(fd).Hides(dir):
 			m.Clear(fd)
 		case fd.IsMap():
 			if fd.MapValue().Message() != nil {
-				v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool { withoutOutputs(v.Message()); return true })
+				v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool { withoutHidden(v.Message(), dir); return true })
 			}
 		case fd.Message() == nil:
 		case fd.IsList():
 			for i := range v.List().Len() {
-				withoutOutputs(v.List().Get(i).Message())
+				withoutHidden(v.List().Get(i).Message(), dir)
 			}
 		default:
-			withoutOutputs(v.Message())
+			withoutHidden(v.Message(), dir)
 		}
 		return true
 	})

@@ -78,6 +78,15 @@ type Options struct {
 	// InlineBytes is the size in bytes of JSON up to which the advertised schema repeats a message inline instead of
 	// sharing it in $defs. 0 means 16 KiB.
 	InlineBytes int
+	// Words are descriptions of fields by their full names. In the advertised schema they take the place of comments and
+	// annotations. Schema.Canonical does not have them.
+	Words map[protoreflect.FullName]string
+	// Examples are texts of messages, in JSON, that the advertised schema of an output shows before those of the message's own
+	// annotations. Wrong ones are left out, with a warning.
+	Examples []string
+	// ExampleRoom is the size in bytes that no example makes an advertised schema of an output exceed. 0 means no limit but that
+	// of each example.
+	ExampleRoom int
 }
 
 const (

@@ -17,6 +17,8 @@ type field struct {
 	must bool
 	// nonZero: the value has to differ from the type's zero, because only so can an implicit presence be seen.
 	nonZero bool
+	// given is the description in Options.Words; the advertised schema alone has it.
+	given string
 	// said is what annotations of other tools say, and patterns the forms of the resource name that the field holds, as its
 	// message declares them. Only the advertised schema has them.
 	said     annotation.Field
@@ -29,6 +31,9 @@ type field struct {
 // The advertised input takes the rules of other annotations where protovalidate has none.
 func (d *deriver) newField(fd protoreflect.FieldDescriptor) field {
 	f := field{fd: fd, must: fd.Cardinality() == protoreflect.Required, said: d.annotatedField(fd)}
+	if d.shown {
+		f.given = d.opts.Words[fd.FullName()]
+	}
 	if d.dir == Input && BehaviorOf(fd).Required {
 		f.must = true
 	}

@@ -25,12 +25,29 @@ const (
 
 // Document is a server.json.
 type Document struct {
-	Schema      string   `json:"$schema"`
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	Version     string   `json:"version"`
-	Remotes     []Remote `json:"remotes,omitempty"`
-	Meta        Meta     `json:"_meta"`
+	Schema      string    `json:"$schema"`
+	Name        string    `json:"name"`
+	Description string    `json:"description"`
+	Version     string    `json:"version"`
+	Packages    []Package `json:"packages,omitempty"`
+	Remotes     []Remote  `json:"remotes,omitempty"`
+	Meta        Meta      `json:"_meta"`
+}
+
+// Label is the label by which the official registry knows that an image is of the server that names it. Its value is the name
+// of the server.
+const Label = "io.modelcontextprotocol.server.name"
+
+// Package is something that clients can run the server from.
+type Package struct {
+	RegistryType string    `json:"registryType"`
+	Identifier   string    `json:"identifier"`
+	Transport    Transport `json:"transport"`
+}
+
+// Transport is how clients talk to a package.
+type Transport struct {
+	Type string `json:"type"`
 }
 
 // Remote is an endpoint of the server.
@@ -62,13 +79,16 @@ type Options struct {
 	// Name is in reverse-DNS form, "com.example/shop".
 	Name, Description, Version string
 	// URLs are the endpoints for streamable HTTP.
-	URLs    []string
+	URLs []string
+	// Image is a container image that serves the tools over standard input and output by itself, "host/repository@sha256:…";
+	// empty for none.
+	Image   string
 	Catalog Catalog
 }
 
 // Fault is a value that the format does not allow.
 type Fault struct {
-	// Field is the field of [Options], as flags spell it: name, description, version or url.
+	// Field is the field of [Options], as flags spell it: name, description, version, url or oci.
 	Field string
 	Text  string
 }
@@ -87,6 +107,10 @@ func New(o Options) (Document, []Fault) {
 	doc := Document{
 		Schema: Schema, Name: o.Name, Description: o.Description, Version: o.Version,
 		Meta: Meta{Publisher{o.Catalog}},
+	}
+	if o.Image != "" {
+		check("oci", checkImage(o.Image))
+		doc.Packages = []Package{{RegistryType: "oci", Identifier: o.Image, Transport: Transport{Type: "stdio"}}}
 	}
 	for i, address := range o.URLs {
 		check("url", checkURL(address))
@@ -146,6 +170,25 @@ func isRange(version string) bool {
 		slices.ContainsFunc(strings.Split(core, "."), isWildcard)
 }
 
+// checkImage wants an image with its registry and its digest: a tag can be moved to an image that nobody reviewed.
+func checkImage(image string) string {
+	pattern := regexp.MustCompile(`^[a-zA-Z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?@sha256:[0-9a-f]{64}$`)
+	name, _, hasDigest := strings.Cut(image, "@")
+	host, _, _ := strings.Cut(name, "/")
+	switch {
+	case len(image) > maxImage:
+		return fmt.Sprintf("has %d characters; the limit is %d", len(image), maxImage)
+	case !hasDigest:
+		return fmt.Sprintf("%q has no digest, and a tag can be moved: add @sha256:DIGEST, as `docker buildx imagetools inspect` prints it", image)
+	case !pattern.MatchString(image) || !strings.ContainsAny(host, ".:") && host != "localhost":
+		return fmt.Sprintf("%q must be HOST/REPOSITORY@sha256:DIGEST, such as ghcr.io/example/shop@sha256:…", image)
+	}
+	return ""
+}
+
+// maxImage bounds the reference to an image: 255 characters of a repository, a host, a tag and a digest fit.
+const maxImage = 1024
+
 func checkURL(address string) string {
 	u, err := url.Parse(address)
 	switch {
@@ -162,13 +205,21 @@ func checkURL(address string) string {
 func isSpace(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }
 
 // Warnings returns what the official registry refuses although the format allows it: parts of a name that are short or
-// begin or end with another character than a letter or a digit, URLs without TLS, and URLs of the host itself.
+// begin or end with another character than a letter or a digit, URLs without TLS, URLs of the host itself, and images of
+// registries that it does not know.
 func (d Document) Warnings() []string {
 	var out []string
 	strict := regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]*[a-zA-Z0-9]/[a-zA-Z0-9][a-zA-Z0-9._-]*[a-zA-Z0-9]$`)
 	if !strict.MatchString(d.Name) {
 		out = append(out, fmt.Sprintf("%s: the official registry wants at least two characters on either side of the slash, "+
 			"a letter or a digit at the beginning and the end of both", d.Name))
+	}
+	for _, p := range d.Packages {
+		host, _, _ := strings.Cut(p.Identifier, "/")
+		if !slices.Contains([]string{"docker.io", "registry-1.docker.io", "index.docker.io", "ghcr.io", "quay.io", "mcr.microsoft.com"}, host) &&
+			!strings.HasSuffix(host, ".pkg.dev") && !strings.HasSuffix(host, ".azurecr.io") {
+			out = append(out, fmt.Sprintf("%s: the official registry takes public images of docker.io, ghcr.io, quay.io, mcr.microsoft.com, *.pkg.dev and *.azurecr.io alone", p.Identifier))
+		}
 	}
 	for _, r := range d.Remotes {
 		u, err := url.Parse(r.URL)

@@ -23,6 +23,8 @@ func good() serverjson.Options {
 	}
 }
 
+const image = "ghcr.io/example/shop@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	doc, faults := serverjson.New(good())
@@ -40,6 +42,12 @@ func TestDocument(t *testing.T) {
 		t.Error(diff)
 	}
 	o := good()
+	o.Image = image
+	doc, faults = serverjson.New(o)
+	if raw, err = json.Marshal(doc.Packages); err != nil || len(faults) > 0 || string(raw) != `[{"registryType":"oci","identifier":"`+image+`","transport":{"type":"stdio"}}]` {
+		t.Errorf("with an image: %s %v %v", raw, err, faults)
+	}
+	o = good()
 	o.URLs = nil
 	doc, _ = serverjson.New(o)
 	if raw, err = json.Marshal(doc); err != nil || strings.Contains(string(raw), "remotes") {
@@ -96,6 +104,15 @@ func TestFaults(t *testing.T) {
 		"space":                   {func(o *serverjson.Options) { o.URLs = []string{"https://a.example/m cp"} }, "url", "http or https URL"},
 		"template":                {func(o *serverjson.Options) { o.URLs = []string{"https://a.example/{tenant}"} }, "url", "not a template"},
 		"twice":                   {func(o *serverjson.Options) { o.URLs = append(o.URLs, o.URLs[0]) }, "url", "given twice"},
+		"image with a tag":        {func(o *serverjson.Options) { o.Image = strings.Replace(image, "@", ":1.4.2@", 1) }, "", ""},
+		"image with a port":       {func(o *serverjson.Options) { o.Image = strings.Replace(image, "ghcr.io", "localhost:5000", 1) }, "", ""},
+		"image without a digest":  {func(o *serverjson.Options) { o.Image = "ghcr.io/example/shop:1.4.2" }, "oci", "has no digest"},
+		"image without a host":    {func(o *serverjson.Options) { o.Image = strings.TrimPrefix(image, "ghcr.io/") }, "oci", "must be HOST/REPOSITORY@sha256:DIGEST"},
+		"image of a host":         {func(o *serverjson.Options) { o.Image = strings.Replace(image, "/example/shop", "", 1) }, "oci", "must be HOST/REPOSITORY"},
+		"image in upper case":     {func(o *serverjson.Options) { o.Image = strings.Replace(image, "shop", "Shop", 1) }, "oci", "must be HOST/REPOSITORY"},
+		"image with a scheme":     {func(o *serverjson.Options) { o.Image = "oci://" + image }, "oci", "must be HOST/REPOSITORY"},
+		"image with half a sum":   {func(o *serverjson.Options) { o.Image = image[:len(image)-1] }, "oci", "must be HOST/REPOSITORY"},
+		"long image":              {func(o *serverjson.Options) { o.Image = strings.Repeat("x", 1025) }, "oci", "the limit is 1024"},
 	} {
 		o := good()
 		tc.change(&o)
@@ -133,6 +150,16 @@ func TestWarnings(t *testing.T) {
 		o.Name = name
 		if doc, _ := serverjson.New(o); len(doc.Warnings()) != 1 || !strings.Contains(doc.Warnings()[0], "the official registry wants") {
 			t.Errorf("%s: %q", name, doc.Warnings())
+		}
+	}
+	for host, isKnown := range map[string]bool{
+		"ghcr.io": true, "docker.io": true, "us-docker.pkg.dev": true, "shop.azurecr.io": true, "registry.example.com": false, "ghcr.io.example.com": false, "pkg.dev": false,
+	} {
+		o := good()
+		o.Image = strings.Replace(image, "ghcr.io", host, 1)
+		doc, faults := serverjson.New(o)
+		if got := doc.Warnings(); len(faults) > 0 || (len(got) == 0) != isKnown || !isKnown && !strings.Contains(got[0], "the official registry takes public images of") {
+			t.Errorf("%s: %q %v", host, got, faults)
 		}
 	}
 }

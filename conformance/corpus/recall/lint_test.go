@@ -28,6 +28,16 @@ const maxFindings = 100_000
 
 func lintOf(t *testing.T, cat *catalog.Catalog) *lint.Report {
 	t.Helper()
+	report, err := lint.Run(toolsOf(t, cat), lint.Options{MaxFindings: maxFindings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// toolsOf are the tools of a catalog as lint takes them.
+func toolsOf(t *testing.T, cat *catalog.Catalog) []*lint.Tool {
+	t.Helper()
 	var tools []*lint.Tool
 	for _, tool := range cat.Tools() {
 		list, err := compat.ReadTools(dialect.ToolJSON(tool), compat.Limits{})
@@ -40,11 +50,7 @@ func lintOf(t *testing.T, cat *catalog.Catalog) *lint.Report {
 		}
 		tools = append(tools, one)
 	}
-	report, err := lint.Run(tools, lint.Options{MaxFindings: maxFindings})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report
+	return tools
 }
 
 // fixed are the options of a catalog that has the fixes of a report: the overlay and the profile.
@@ -86,6 +92,53 @@ func fixed(t *testing.T, r *lint.Report) catalog.BuildOptions {
 		out.Overlay = append(out.Overlay, o)
 	}
 	return out
+}
+
+// described are the descriptions of arguments that a report proposes, as an overlay.
+func described(t *testing.T, r *lint.Report) []catalog.Override {
+	t.Helper()
+	var doc struct {
+		Tools []struct {
+			Method     string            `yaml:"method"`
+			Properties map[string]string `yaml:"properties"`
+		} `yaml:"tools"`
+	}
+	if err := yaml.Unmarshal([]byte(lint.Overlay(r.Findings)), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var out []catalog.Override
+	for _, entry := range doc.Tools {
+		if entry.Properties != nil {
+			out = append(out, catalog.Override{Match: entry.Method, Properties: entry.Properties})
+		}
+	}
+	return out
+}
+
+// TestProposedPathsLeadSomewhere: the catalog knows each path that lint has lines for, in both profiles, and shows the text.
+func TestProposedPathsLeadSomewhere(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(apis())) {
+		for _, profile := range []schema.Profile{schema.ProfileMCP, schema.ProfileStrict} {
+			options := catalog.BuildOptions{Profile: profile}
+			cat := liveWith(t, apis()[name], nil, options).Current()
+			report, err := lint.Run(toolsOf(t, cat), lint.Options{MaxFindings: maxFindings, Strict: profile == schema.ProfileStrict})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if options.Overlay = described(t, report); len(options.Overlay) == 0 {
+				t.Errorf("%s %s: no lines", name, profile)
+			}
+			with := map[string]*catalog.Tool{}
+			for _, tool := range liveWith(t, apis()[name], nil, options).Current().Tools() {
+				with[strings.TrimPrefix(tool.Method.Procedure, "/")] = tool
+			}
+			for _, o := range options.Overlay {
+				if tool := with[o.Match]; tool == nil || len(tool.Words) == 0 || !strings.Contains(string(tool.Input.Advertised()), "TODO: ") {
+					t.Errorf("%s %s %s: no text is shown", name, profile, o.Match)
+				}
+			}
+		}
+	}
 }
 
 // errorsOf counts the errors of a client.

@@ -17,7 +17,7 @@ import (
 func overlay(cfg *configv1.Config) ([]catalog.Override, error) {
 	var out []catalog.Override
 	for i, t := range cfg.GetTools() {
-		entry := catalog.Override{Match: t.GetMethod(), Options: t.GetTool(), Resource: t.GetResource()}
+		entry := catalog.Override{Match: t.GetMethod(), Options: t.GetTool(), Resource: t.GetResource(), Properties: t.GetProperties()}
 		var err error
 		if entry.InputSchema, err = schemaText(t.GetInputSchema()); err != nil {
 			return nil, fmt.Errorf("tools[%d].input_schema: %w", i, err)

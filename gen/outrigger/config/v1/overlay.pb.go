@@ -39,7 +39,11 @@ type ToolOverlay struct {
 	// Input schema shown to clients instead of the derived one. Arguments must satisfy both, this one first. Default: none.
 	InputSchema *structpb.Struct `protobuf:"bytes,4,opt,name=input_schema,proto3" json:"input_schema,omitempty"`
 	// Output schema shown to clients instead of the derived one. Default: none.
-	OutputSchema  *structpb.Struct `protobuf:"bytes,5,opt,name=output_schema,proto3" json:"output_schema,omitempty"`
+	OutputSchema *structpb.Struct `protobuf:"bytes,5,opt,name=output_schema,proto3" json:"output_schema,omitempty"`
+	// Descriptions of arguments, by their paths: names of fields with dots between them, through lists and maps, such as
+	// `order.lines.sku`. They take the place of comments and annotations wherever the arguments have the field. With a glob, each
+	// path needs at least one method that has it. Default: none. At most 1,000.
+	Properties    map[string]string `protobuf:"bytes,6,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -109,17 +113,30 @@ func (x *ToolOverlay) GetOutputSchema() *structpb.Struct {
 	return nil
 }
 
+func (x *ToolOverlay) GetProperties() map[string]string {
+	if x != nil {
+		return x.Properties
+	}
+	return nil
+}
+
 var File_outrigger_config_v1_overlay_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_overlay_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/overlay.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1aoutrigger/v1/options.proto\"\x99\x04\n" +
+	"!outrigger/config/v1/overlay.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1aoutrigger/v1/options.proto\"\xdd\x05\n" +
 	"\vToolOverlay\x12D\n" +
 	"\x06method\x18\x01 \x01(\tB,\xbaH)r'(\x80\b2\"^[A-Za-z0-9_.*?]+/[A-Za-z0-9_*?]+$R\x06method\x12-\n" +
 	"\x04tool\x18\x02 \x01(\v2\x19.outrigger.v1.ToolOptionsR\x04tool\x129\n" +
 	"\bresource\x18\x03 \x01(\v2\x1d.outrigger.v1.ResourceOptionsR\bresource\x12;\n" +
 	"\finput_schema\x18\x04 \x01(\v2\x17.google.protobuf.StructR\finput_schema\x12=\n" +
-	"\routput_schema\x18\x05 \x01(\v2\x17.google.protobuf.StructR\routput_schema:\xdd\x01\xbaH\xd9\x01\x1a\xd6\x01\n" +
+	"\routput_schema\x18\x05 \x01(\v2\x17.google.protobuf.StructR\routput_schema\x12\x82\x01\n" +
+	"\n" +
+	"properties\x18\x06 \x03(\v20.outrigger.config.v1.ToolOverlay.PropertiesEntryB0\xbaH-\x9a\x01*\x10\xe8\a\"\x1cr\x1a\x18\x80\x022\x15^[^.\\s]+(\\.[^.\\s]+)*$*\ar\x05\x10\x01\x18\x80\bR\n" +
+	"properties\x1a=\n" +
+	"\x0fPropertiesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xdd\x01\xbaH\xd9\x01\x1a\xd6\x01\n" +
 	"\x16tool_overlay.glob.name\x12/a name or a schema needs one method, not a glob\x1a\x8a\x01!(this.method.contains('*') || this.method.contains('?')) || (this.tool.name == '' && !has(this.input_schema) && !has(this.output_schema))B\xda\x01\n" +
 	"\x17com.outrigger.config.v1B\fOverlayProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
@@ -135,23 +152,25 @@ func file_outrigger_config_v1_overlay_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_overlay_proto_rawDescData
 }
 
-var file_outrigger_config_v1_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_outrigger_config_v1_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_outrigger_config_v1_overlay_proto_goTypes = []any{
 	(*ToolOverlay)(nil),        // 0: outrigger.config.v1.ToolOverlay
-	(*v1.ToolOptions)(nil),     // 1: outrigger.v1.ToolOptions
-	(*v1.ResourceOptions)(nil), // 2: outrigger.v1.ResourceOptions
-	(*structpb.Struct)(nil),    // 3: google.protobuf.Struct
+	nil,                        // 1: outrigger.config.v1.ToolOverlay.PropertiesEntry
+	(*v1.ToolOptions)(nil),     // 2: outrigger.v1.ToolOptions
+	(*v1.ResourceOptions)(nil), // 3: outrigger.v1.ResourceOptions
+	(*structpb.Struct)(nil),    // 4: google.protobuf.Struct
 }
 var file_outrigger_config_v1_overlay_proto_depIdxs = []int32{
-	1, // 0: outrigger.config.v1.ToolOverlay.tool:type_name -> outrigger.v1.ToolOptions
-	2, // 1: outrigger.config.v1.ToolOverlay.resource:type_name -> outrigger.v1.ResourceOptions
-	3, // 2: outrigger.config.v1.ToolOverlay.input_schema:type_name -> google.protobuf.Struct
-	3, // 3: outrigger.config.v1.ToolOverlay.output_schema:type_name -> google.protobuf.Struct
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	2, // 0: outrigger.config.v1.ToolOverlay.tool:type_name -> outrigger.v1.ToolOptions
+	3, // 1: outrigger.config.v1.ToolOverlay.resource:type_name -> outrigger.v1.ResourceOptions
+	4, // 2: outrigger.config.v1.ToolOverlay.input_schema:type_name -> google.protobuf.Struct
+	4, // 3: outrigger.config.v1.ToolOverlay.output_schema:type_name -> google.protobuf.Struct
+	1, // 4: outrigger.config.v1.ToolOverlay.properties:type_name -> outrigger.config.v1.ToolOverlay.PropertiesEntry
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_overlay_proto_init() }
@@ -165,7 +184,7 @@ func file_outrigger_config_v1_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_overlay_proto_rawDesc), len(file_outrigger_config_v1_overlay_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
