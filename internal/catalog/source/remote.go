@@ -114,7 +114,8 @@ func (r *remote) fetch(ctx context.Context, tag string) (*Fetched, error) {
 	defer cancel()
 	got, err := r.from.Fetch(ctx, tag, r.limits.MaxBytes)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case ctx.Err() != nil:
+		// A response that is whole is none either: a server that sees its client go may end what it had begun.
 		return nil, context.Cause(ctx)
 	case err == nil && got == nil && tag == "":
 		return nil, errors.New("nothing was fetched")
