@@ -33,6 +33,7 @@ func TestBodiesOfRPCs(t *testing.T) {
 			{"application/x-www-form-urlencoded", "", []byte("{}"), http.StatusUnsupportedMediaType, ""},
 			{"application/json", "br", []byte("{}"), http.StatusNotImplemented, "unimplemented"},
 			{"application/json", "gzip", []byte("{}"), http.StatusBadRequest, "invalid_argument"},
+			{"application/json", "zstd", []byte("{}"), http.StatusBadRequest, "invalid_argument"},
 			{"application/json", "", []byte(text[:smallLimit+1]), http.StatusTooManyRequests, "resource_exhausted"},
 			{"application/proto", "", wire[:smallLimit+1], http.StatusTooManyRequests, "resource_exhausted"},
 			{"application/json", "gzip", gzipped(t, strings.NewReader(text)), http.StatusTooManyRequests, "resource_exhausted"},

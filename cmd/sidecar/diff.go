@@ -7,24 +7,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/compat"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
 func newDiffCommand(env environment) *cobra.Command {
 	var asJSON, asMarkdown bool
+	servers := &configv1.Catalog{}
+	timeout := defaults.FetchTimeout
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Compare two catalogs and report breaking changes",
 		Long: `Diff compares the meaning of two catalogs and lists breaking changes first. OLD and
 NEW are output of ` + "`sidecar tools --json`" + ` or descriptor sets (` + "`buf build -o`, `protoc -o`" + `),
-in any mix. "-" reads one of them, as JSON, from standard input. Diff also names
-tools with breaking changes whose major version did not change.
+in any mix. "-" reads one of them, as JSON, from standard input. Descriptor sets may
+also be folders, https:// URLs and oci:// references, as for serve --descriptors. Diff
+also names tools with breaking changes whose major version did not change.
 
 Exit codes: 0 no breaking changes, 1 breaking changes, 2 invalid usage,
 3 unreadable file.`,
@@ -34,6 +42,10 @@ Exit codes: 0 no breaking changes, 1 breaking changes, 2 invalid usage,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: {breaking, changes, versions}")
 	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print a migration note: the changes per tool, and what callers must do")
+	cmd.Flags().DurationVar(&timeout, "descriptors-timeout", timeout, "maximum time to fetch descriptors from a server")
+	cmd.Flags().StringVar(&servers.FetchCaFile, "descriptors-ca", "", "PEM file of CAs trusted to sign the certificates of servers; unset: the system's CAs")
+	cmd.Flags().StringVar(&servers.FetchCredentialsFile, "descriptors-credentials", "", "file with credentials of servers, one \"HOST bearer TOKEN\" or \"HOST basic USER:PASSWORD\" per line")
+	cmd.Flags().BoolVar(&servers.FetchDockerHelpers, "descriptors-docker-helpers", false, "run the helper programs that Docker's config.json names for credentials")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if asJSON && asMarkdown {
 			return usageError("--json and --markdown exclude each other; choose one")
@@ -41,11 +53,15 @@ Exit codes: 0 no breaking changes, 1 breaking changes, 2 invalid usage,
 		if args[0] == "-" && args[1] == "-" {
 			return usageError("only one of OLD and NEW can be standard input")
 		}
-		before, err := env.readCatalog(cmd.Context(), args[0])
+		if timeout <= 0 {
+			return usageError("--descriptors-timeout must be positive")
+		}
+		bounds := source.Limits{MaxBytes: maxCatalogFile, FetchTimeout: timeout}
+		before, err := env.readCatalog(cmd.Context(), args[0], bounds, servers)
 		if err != nil {
 			return err
 		}
-		after, err := env.readCatalog(cmd.Context(), args[1])
+		after, err := env.readCatalog(cmd.Context(), args[1], bounds, servers)
 		if err != nil {
 			return err
 		}
@@ -71,18 +87,20 @@ Exit codes: 0 no breaking changes, 1 breaking changes, 2 invalid usage,
 // maxCatalogFile is the largest file that diff reads: a list of as many tools as a catalog holds by default.
 const maxCatalogFile = 512 << 20
 
-// readCatalog reads a list of tools or a descriptor set, whichever the file holds. Errors end with the code for what
-// cannot be read.
-func (env environment) readCatalog(ctx context.Context, path string) ([]compat.Tool, error) {
-	tools, err := env.parseCatalog(ctx, path)
+// readCatalog reads a list of tools or descriptors, whichever there are. Errors end with the code for what cannot be read.
+func (env environment) readCatalog(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]compat.Tool, error) {
+	tools, err := env.parseCatalog(ctx, ref, bounds, servers)
 	if err != nil {
-		return nil, &exitError{code: exitRefused, text: fmt.Sprintf("%s: %v", path, err)}
+		return nil, &exitError{code: exitRefused, text: fmt.Sprintf("%s: %v", shownRef(ref), err)}
 	}
 	return tools, nil
 }
 
-func (env environment) parseCatalog(ctx context.Context, path string) ([]compat.Tool, error) {
-	raw, err := env.readWhole(path)
+func (env environment) parseCatalog(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]compat.Tool, error) {
+	if settings.IsRemote(ref) || isFolder(ref) {
+		return env.describedTools(ctx, ref, bounds, servers)
+	}
+	raw, err := env.readWhole(ref)
 	if err != nil {
 		return nil, err
 	}
@@ -91,25 +109,54 @@ func (env environment) parseCatalog(ctx context.Context, path string) ([]compat.
 		return tools, nil
 	}
 	// No descriptor set begins with either bracket: they are the tags of groups that it does not have.
-	if path == "-" || len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
+	if ref == "-" || len(raw) > 0 && (raw[0] == '[' || raw[0] == '{') {
 		return nil, notList
 	}
-	loaded, err := source.NewDescriptorFile(path, source.Limits{MaxBytes: maxCatalogFile}).Load(ctx)
-	if err != nil {
-		var source *source.Error
-		if errors.As(err, &source) {
-			err = source.Cause // It names the file, and so does the caller.
-		}
+	if tools, err = env.describedTools(ctx, ref, bounds, servers); err != nil {
 		return nil, fmt.Errorf("neither output of `sidecar tools --json` (%w) nor a descriptor set (%w)", notList, err)
+	}
+	return tools, nil
+}
+
+// describedTools are the tools of what serve takes as --descriptors.
+func (env environment) describedTools(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]compat.Tool, error) {
+	from, err := settings.DescriptorSource(ref, bounds, settings.FetchOptions(servers))
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := from.Load(ctx)
+	if err != nil {
+		if source, ok := errors.AsType[*source.Error](err); ok {
+			err = source.Cause // It names the source, and so does the caller.
+		}
+		return nil, err
 	}
 	cat, err := catalog.Build([]*source.Loaded{loaded}, catalog.BuildOptions{})
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range cat.Warnings() {
-		fmt.Fprintf(env.stderr, "warning: %s: %s\n", path, w)
+		fmt.Fprintf(env.stderr, "warning: %s: %s\n", shownRef(ref), w)
 	}
 	return compat.FromCatalog(cat), nil
+}
+
+// shownRef is a reference without what may be secret in a URL: a user with a password, and the query.
+func shownRef(ref string) string {
+	if !settings.IsRemote(ref) {
+		return ref
+	}
+	ref, _, _ = strings.Cut(ref, "?")
+	if u, err := url.Parse(ref); err == nil && u.Scheme != "oci" {
+		u.User = nil
+		return u.String()
+	}
+	return ref
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // bareError is the error of a file without its path, which is said by the caller.

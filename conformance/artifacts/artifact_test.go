@@ -3,6 +3,7 @@
 package artifacts_test
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/fetch"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 func namesIn(loaded *source.Loaded) []string {
@@ -202,7 +204,7 @@ func TestCredentialsOfDocker(t *testing.T) {
 		"wrong":               {docker(t, auths(g.host, "ann", "wrong")), "the registry answered 401 Unauthorized; `docker login`"},
 		"of another registry": {docker(t, auths("example.com", "ann", "secret")), "the registry requires credentials; `docker login`"},
 		"none":                {fetch.Options{}, "the registry requires credentials"},
-		"a helper":            {docker(t, map[string]any{"credsStore": "secretservice"}), "helper programs (credsStore, credHelpers) are not run"},
+		"a helper":            {docker(t, map[string]any{"credsStore": "secretservice"}), "helper programs (credsStore, credHelpers) are run only with --descriptors-docker-helpers"},
 		"no JSON":             {docker(t, "secret"), "cannot be read as Docker's config.json"},
 	} {
 		_, err := g.source(ref, tc.options, source.Limits{}).Load(t.Context())
@@ -246,6 +248,74 @@ func TestTokensOfARegistry(t *testing.T) {
 	}
 }
 
+// TestAHelperOfDocker has the binary ask one, if it may.
+func TestAHelperOfDocker(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	ref := g.push("v1", layer{name: "api.binpb", body: shop(t, "Open")})
+	g.interpose(func(w http.ResponseWriter, r *http.Request) bool {
+		if user, password, _ := r.BasicAuth(); user == "ann" && password == "secret" {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="here"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	dir := filepath.Dir(docker(t, map[string]any{"credHelpers": map[string]string{g.host: "outrigger-test"}}).DockerConfig)
+	script := "#!/bin/sh\n[ \"$1\" = get ] && [ \"$(cat)\" = " + g.host + " ] && echo '{\"Username\":\"ann\",\"Secret\":\"secret\"}'\n"
+	if err := os.WriteFile(filepath.Join(dir, "docker-credential-outrigger-test"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ flag, want string }{{"--descriptors-docker-helpers=true", "shop.open"}, {"--descriptors-docker-helpers=false", "the registry requires credentials"}} {
+		cmd := exec.CommandContext(t.Context(), built.binary, "tools", "--descriptors", ref, tc.flag)
+		cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+dir, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (tc.want == "shop.open") || !strings.Contains(string(out), tc.want) || strings.Contains(string(out), "secret") {
+			t.Errorf("%s: error %v:\n%s", tc.flag, err, out)
+		}
+	}
+}
+
+// TestAStoreBehindARegistry, on another port of the same host: it has a certificate of a private CA, and gets no credentials.
+func TestAStoreBehindARegistry(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	body := shop(t, "Open")
+	ref := g.push("v1", layer{name: "api.binpb", body: body})
+	ca := tlstest.NewAuthority(t)
+	var authorization []string
+	store := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		authorization = append(authorization, r.Header.Get("Authorization")+r.Header.Get("Referer"))
+		_, _ = w.Write(body)
+	}))
+	store.TLS = &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}}).Certificate(t)}}
+	store.StartTLS()
+	t.Cleanup(store.Close)
+	g.interpose(func(w http.ResponseWriter, r *http.Request) bool {
+		if user, password, _ := r.BasicAuth(); user != "ann" || password != "secret" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="here"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		}
+		if strings.Contains(r.URL.Path, "/blobs/") {
+			http.Redirect(w, r, store.URL+"/blob?signature", http.StatusTemporaryRedirect)
+			return true
+		}
+		return false
+	})
+	options := docker(t, auths(g.host, "ann", "secret"))
+	if _, err := g.source(ref, options, source.Limits{}).Load(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "signature") {
+		t.Errorf("without the CA: error %v", err)
+	}
+	options.CAFile = ca.File
+	if _, err := g.source(ref, options, source.Limits{}).Load(t.Context()); err != nil {
+		t.Errorf("error %v", err)
+	}
+	if !slices.Equal(authorization, []string{""}) {
+		t.Errorf("the store was sent %q", authorization)
+	}
+}
+
 // TestTheBinary lists the tools of an artifact, and examines one that is not there.
 func TestTheBinary(t *testing.T) {
 	t.Parallel()
@@ -259,6 +329,15 @@ func TestTheBinary(t *testing.T) {
 	}
 	if out, err := run("tools", "--descriptors", ref); err != nil || !strings.Contains(out, "shop.open") {
 		t.Errorf("error %v:\n%s", err, out)
+	}
+	if out, err := run("diff", ref, ref); err != nil || out != "no differences\n" {
+		t.Errorf("diff: error %v:\n%s", err, out)
+	}
+	lock := filepath.Join(t.TempDir(), "catalog.lock.json")
+	for _, args := range [][]string{{"lock", "update"}, {"lock", "check"}} {
+		if out, err := run(append(args, "--descriptors", ref, "--catalog-lock", lock)...); err != nil || !strings.Contains(out, "1 tools") {
+			t.Errorf("%v: error %v:\n%s", args, err, out)
+		}
 	}
 	gone := "oci://" + g.host + "/team/shop@sha256:" + strings.Repeat("0", 64)
 	if out, err := run("tools", "--descriptors", gone); err == nil || !strings.Contains(out, "not found") {

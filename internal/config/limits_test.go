@@ -102,7 +102,12 @@ Go's garbage collector gets the limit, and works harder near it. From nine tenth
 UNAVAILABLE and request bodies above 64 KiB are not read further, until usage is below eight tenths. Usage is what the last collection
 left, plus stacks and similar memory, without garbage.
 
-At most 16 responses are compressed at the same time (` + "`listeners.compress_above_bytes`" + `), each with an encoder of about 1 MiB. Further ones are sent uncompressed.
+At most 16 responses of ` + "`/mcp` and `/rpc`" + ` are compressed at the same time (` + "`listeners.compress_above_bytes`" + `), and 16 of the pages for operators, each with an encoder
+of about 1 MiB. Further ones are sent uncompressed.
+
+Requests over Connect, gRPC and gRPC-Web may be compressed with gzip or zstd. ` + "`max_message_bytes`" + ` applies to the message after decompression as well: a
+message beyond it is PAYLOAD_TOO_LARGE, and is not decompressed to its end. Zstd windows up to 8 MiB, or up to ` + "`max_message_bytes`" + ` if that is more, are
+accepted; a window takes no memory by itself.
 
 ## Callers that do not read
 

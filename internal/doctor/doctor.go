@@ -168,6 +168,13 @@ func (d *doctor) connection(ctx context.Context) bool {
 	return false
 }
 
+// What to do about descriptors without comments.
+const (
+	fixReflectedComments = "add the comments from its descriptors: `buf build -o api.binpb` in its repository, then --descriptors api.binpb --descriptors-use comments; " +
+		"or make the tools of them: --descriptors api.binpb alone"
+	fixDescriptorComments = "build them with comments: `buf build -o api.binpb`, or protoc with --include_source_info"
+)
+
 // comments says that models see names alone, where the descriptors have no
 // comments and no other descriptions of all methods.
 func (d *doctor) comments(tools []*catalog.Tool) {
@@ -184,9 +191,11 @@ func (d *doctor) comments(tools []*catalog.Tool) {
 		isMissing = isMissing || t.Undescribed
 	}
 	if bare > 0 && described == 0 && isMissing {
-		d.add(Finding{
-			Level: levelWarn, Fix: upstream.FixDescriptors,
-			Text: "the descriptors have no comments, so models see only names and types; most servers omit comments from reflection",
-		})
+		found := Finding{Level: levelWarn, Text: "the descriptors have no comments, so models see only names and types", Fix: fixDescriptorComments}
+		if len(d.cfg.GetCatalog().GetDescriptors()) == 0 {
+			found.Text += "; most servers omit comments from reflection"
+			found.Fix = fixReflectedComments
+		}
+		d.add(found)
 	}
 }

@@ -65,7 +65,10 @@ func (a *artifact) Fetch(ctx context.Context, tag string, most int) (*source.Fet
 	if tag == a.pin.String() {
 		return nil, nil
 	}
-	client, end := a.opts.client()
+	client, end, err := a.opts.client()
+	if err != nil {
+		return nil, err
+	}
 	defer end()
 	repository, err := a.repository(client)
 	if err != nil {

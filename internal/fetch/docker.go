@@ -4,9 +4,9 @@ package fetch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,41 +16,44 @@ import (
 )
 
 // credentialsHint is what to do about a registry that wants to know who asks.
-const credentialsHint = "`docker login` or `oras login` write them to config.json in $DOCKER_CONFIG or ~/.docker; helper programs (credsStore, credHelpers) are not run" //nolint:gosec // words about credentials, not any
+const credentialsHint = "`docker login` or `oras login` write them to config.json in $DOCKER_CONFIG or ~/.docker; helper programs (credsStore, credHelpers) are run only with --descriptors-docker-helpers" //nolint:gosec // words about credentials, not any
 
 // maxConfigBytes bounds the file of credentials.
 const maxConfigBytes = 1 << 20
 
-// credentials are those of Docker's configuration file, as it is now; nil if there is none. Helper programs that the file
-// names are not run.
+// credentials are those of Docker's configuration file, as it is now; nil if there is none.
 func (o Options) credentials() (auth.CredentialFunc, error) {
 	path := o.dockerConfig()
 	if path == "" {
 		return nil, nil
 	}
-	in, err := os.Open(path)
+	raw, err := readSmall(path, maxConfigBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	defer in.Close() //nolint:errcheck // it was read
-	raw, err := io.ReadAll(io.LimitReader(in, maxConfigBytes+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("credentials: %w", err)
-	case len(raw) > maxConfigBytes:
-		return nil, fmt.Errorf("credentials: %s has more than %d bytes", path, maxConfigBytes)
-	}
 	known, err := credentials.NewMemoryStoreFromDockerConfig(raw)
 	if err != nil {
 		// Its cause may quote the file.
 		return nil, fmt.Errorf("credentials: %s cannot be read as Docker's config.json", path)
 	}
+	var programs helpers
+	if o.RunsHelpers {
+		if json.Unmarshal(raw, &programs) != nil {
+			return nil, fmt.Errorf("credentials: credsStore or credHelpers of %s cannot be read", path)
+		}
+	}
 	return func(ctx context.Context, host string) (auth.Credential, error) {
 		if host == "registry-1.docker.io" {
 			host = "index.docker.io" // whose credentials the file has
+		}
+		if program := programs.of(host); program != "" {
+			found, err := runHelper(ctx, program, helperServer(host))
+			if err != nil || found != auth.EmptyCredential {
+				return found, err
+			}
 		}
 		return known.Get(ctx, host)
 	}, nil

@@ -84,8 +84,15 @@ func (r *resource) Fetch(ctx context.Context, tag string, most int) (*source.Fet
 	if tag != "" && tag == r.pin {
 		return nil, nil
 	}
-	client, end := r.opts.client()
+	client, end, err := r.opts.client()
+	if err != nil {
+		return nil, err
+	}
 	defer end()
+	known, err := r.opts.hostCredentials()
+	if err != nil {
+		return nil, err
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url.String(), http.NoBody)
 	if err != nil {
 		return nil, err
@@ -93,6 +100,9 @@ func (r *resource) Fetch(ctx context.Context, tag string, most int) (*source.Fet
 	request.Header.Set("Accept", "application/octet-stream, */*;q=0.5")
 	if tag != "" {
 		request.Header.Set("If-None-Match", tag)
+	}
+	if secret := known.of(r.url); secret != "" {
+		request.Header.Set("Authorization", secret)
 	}
 	response, err := client.Do(request)
 	if err != nil {
@@ -103,7 +113,7 @@ func (r *resource) Fetch(ctx context.Context, tag string, most int) (*source.Fet
 		return nil, nil
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the server answered %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+		return nil, refusal(response)
 	}
 	body, err := readBounded(response.Body, response.ContentLength, most)
 	if err != nil {
@@ -117,6 +127,15 @@ func (r *resource) Fetch(ctx context.Context, tag string, most int) (*source.Fet
 		out.Tag = etag
 	}
 	return out, nil
+}
+
+// refusal says what the server answered in place of the content.
+func refusal(response *http.Response) error {
+	text := fmt.Sprintf("the server answered %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
+		text += "; credentials of servers are in the file that --descriptors-credentials names"
+	}
+	return errors.New(text)
 }
 
 // check compares the content with its pin.

@@ -8,14 +8,12 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
+
+	"github.com/outrigger-mcp/outrigger/internal/boundedzstd"
 )
 
 // MaxEncoders is the maximum number of responses that a Compressor compresses at the same time.
 const MaxEncoders = 16
-
-// windowBytes is how far a zstd encoder looks back. It bounds the memory of both sides; browsers refuse windows above 8 MiB.
-const windowBytes = 512 << 10
 
 // Compressor compresses responses. Make one with New.
 type Compressor struct {
@@ -102,9 +100,7 @@ func (c *Compressor) pool(e Encoding) *sync.Pool {
 // newEncoder chooses speed: most of what can be saved of JSON is saved by the fastest level.
 func newEncoder(e Encoding) (encoder, error) {
 	if e == Zstd {
-		// One at a time needs no goroutine.
-		return zstd.NewWriter(io.Discard, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithWindowSize(windowBytes), zstd.WithLowerEncoderMem(true))
+		return boundedzstd.NewEncoder(io.Discard)
 	}
 	return gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
 }

@@ -26,19 +26,21 @@ func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *writer) WriteHeader(status int) {
 	if status >= http.StatusOK && !w.isDecided {
 		w.isDecided = true
-		if status != http.StatusNoContent && status != http.StatusNotModified && status != http.StatusPartialContent {
-			w.decide()
+		if hasBody(status) && isWorthwhile(w.Header(), w.compressor.above) {
+			w.compress()
 		}
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// decide compresses a response that is worth it.
-func (w *writer) decide() {
+// hasBody holds for responses that may have a body, and all of it.
+func hasBody(status int) bool {
+	return status != http.StatusNoContent && status != http.StatusNotModified && status != http.StatusPartialContent
+}
+
+// compress compresses a response that is worth it, if its client accepts that and an encoder is free.
+func (w *writer) compress() {
 	header := w.Header()
-	if !isWorthwhile(header, w.compressor.above) {
-		return
-	}
 	header.Add("Vary", "Accept-Encoding")
 	if w.encoding == Identity || w.isHead {
 		return
@@ -53,7 +55,12 @@ func (w *writer) decide() {
 // that goes on, whose reader waits for each part.
 func isWorthwhile(header http.Header, above int) bool {
 	size, err := strconv.Atoi(first(header["Content-Length"]))
-	if err != nil || size < above || len(header["Content-Encoding"]) > 0 {
+	return err == nil && size >= above && isText(header)
+}
+
+// isText holds for JSON and text that have no encoding and are no stream.
+func isText(header http.Header) bool {
+	if len(header["Content-Encoding"]) > 0 {
 		return false
 	}
 	kind, _, _ := strings.Cut(first(header["Content-Type"]), ";")
@@ -61,7 +68,8 @@ func isWorthwhile(header http.Header, above int) bool {
 	switch {
 	case kind == "text/event-stream":
 		return false
-	case strings.HasPrefix(kind, "text/"), kind == "application/json", strings.HasSuffix(kind, "+json") && !strings.HasPrefix(kind, "application/connect"):
+	case strings.HasPrefix(kind, "text/"), kind == "application/json", kind == "application/openmetrics-text",
+		strings.HasSuffix(kind, "+json") && !strings.HasPrefix(kind, "application/connect") && !strings.HasPrefix(kind, "application/grpc"):
 		return true
 	}
 	return false

@@ -142,9 +142,8 @@ func (m *Metrics) Gatherer() prometheus.Gatherer {
 }
 
 // Handler returns the handler for scrapes, or nil for nil. It answers in Prometheus'
-// text format or in OpenMetrics, as the scraper requests. It does not compress: a page
-// is a few kilobytes on a network within one machine or pod, and a compressor's buffers
-// would be a hundred times larger.
+// text format or in OpenMetrics, as the scraper requests. It does not compress, because
+// the listeners do, with the encoders that all of their pages share.
 func (m *Metrics) Handler() http.Handler {
 	if m == nil {
 		return nil

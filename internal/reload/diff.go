@@ -20,7 +20,8 @@ import (
 func AtRunTime() []string {
 	return []string{
 		"access.policy",
-		"catalog.descriptors", "catalog.exclude", "catalog.fetch_timeout", "catalog.include", "catalog.list_uncallable",
+		"catalog.descriptors", "catalog.exclude", "catalog.fetch_ca_file", "catalog.fetch_credentials_file", "catalog.fetch_docker_helpers",
+		"catalog.fetch_timeout", "catalog.include", "catalog.list_uncallable",
 		"catalog.lock_file", "catalog.lock_mode",
 		"gate",
 		"limits.caller_rate", "limits.tool_rate",

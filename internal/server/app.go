@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
+	"github.com/outrigger-mcp/outrigger/internal/httpcompress"
 	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/metrics"
@@ -114,6 +115,7 @@ type App struct {
 	listeners *listen.Listeners
 	metrics   *metrics.Metrics
 	probes    *admin.Admin
+	pages     *httpcompress.Compressor // of the admin and the health listener
 
 	// disagreements counts what --validate full found, cut the calls and tasks that a
 	// drain left unfinished, stdioQueue the bytes of requests from standard input that

@@ -57,6 +57,7 @@ func (a *App) Prepare(drain func()) error {
 		a.memory.Open(wanted, a.log)
 	}
 	a.slow.Open(a.cfg.GetLimits(), &a.memory)
+	a.pages = httpcompress.New(int(a.cfg.GetListeners().GetCompressAboveBytes()))
 	a.probes = admin.New(admin.Options{
 		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: trustSwitch{gate: a.gate, log: a.log, trail: a.trail, shared: a.shared.trust},
 		Describe: a.describe,
@@ -78,8 +79,8 @@ func (a *App) Listen(ctx context.Context) error {
 	operators := listen.Place{Edge: route.Is(stats.EdgeAdmin)}
 	return errors.Join(
 		a.listeners.Open(ctx, listen.Main, l.GetListen(), a.callers(), listen.Place{Edge: a.table.Name, Public: a.isOpen, Route: a.place, Streams: a.api.IsStream}),
-		a.listeners.Open(ctx, listen.Admin, l.GetAdmin(), a.probes.Handler(), operators),
-		a.listeners.Open(ctx, listen.Health, l.GetHealth(), a.probes.HealthHandler(), operators),
+		a.listeners.Open(ctx, listen.Admin, l.GetAdmin(), a.Operators(), operators),
+		a.listeners.Open(ctx, listen.Health, l.GetHealth(), a.pages.WrapPages(a.probes.HealthHandler()), operators),
 	)
 }
 
@@ -102,7 +103,7 @@ func (a *App) Handler(at listen.Place) (http.Handler, error) {
 
 // Operators returns the handler of the admin listener, for another server. Call
 // [App.Prepare] before.
-func (a *App) Operators() http.Handler { return a.probes.Handler() }
+func (a *App) Operators() http.Handler { return a.pages.WrapPages(a.probes.Handler()) }
 
 // callers is what callers meet behind the guard. What is open needs no authentication,
 // and is answered while calls are not: it tells clients how to authenticate.

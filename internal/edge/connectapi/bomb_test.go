@@ -4,56 +4,95 @@ package connectapi_test
 
 import (
 	"bytes"
-	"compress/gzip"
+	"context"
+	"fmt"
 	"net/http"
 	"testing"
 
+	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
-// TestCompressedBombIsRefused sends a message that is small on the wire and far
-// beyond the limit when it is inflated.
+// TestCompressedBombIsRefused sends messages that are small on the wire and far
+// beyond the limit when they are decoded.
 func TestCompressedBombIsRefused(t *testing.T) {
 	t.Parallel()
-	rig := mcptest.Start(t, mcptest.Options{})
-	api := connectapi.New(rig.Bridge, connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 1 << 16}})
-	mux := http.NewServeMux()
-	api.Mount(mux)
-	mux.Handle("/", api.PassThrough(api.NotFound()))
-	url := mcptest.Serve(t, mux)
-	client := mcptest.Client(t, 1)
+	const limit = 1 << 16
+	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: limit}})
+	large := make([]byte, 64<<20)
+	bombs := map[string]map[string][]byte{
+		"gzip": {"one member": zipped(large)},
+		"zstd": {
+			"one frame": zstandard(t, large),
+			// Each frame is within the limit, and all of them are not.
+			"many frames": bytes.Repeat(zstandard(t, large[:limit]), 1000),
+			// A frame of one byte that announces 4 GiB.
+			"an announcement": {0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0xff, 0xff, 0xff, 0xff, 0x0b, 0x00, 0x00, 'a'},
+		},
+	}
+	for encoding, forms := range bombs {
+		for name, bomb := range forms {
+			if len(bomb) > limit {
+				t.Fatalf("%s, %s: %d bytes, which are refused as they come", encoding, name, len(bomb))
+			}
+			for _, path := range []string{callPath, echoPath, "/grpc.health.v1.Health/Check"} {
+				t.Run(fmt.Sprint(encoding, " ", name, path), func(t *testing.T) {
+					t.Parallel()
+					status, body := post(t, url+path, "application/proto", map[string]string{"Content-Encoding": encoding}, bomb)
+					// 429 is what Connect's table gives resource_exhausted.
+					if status != http.StatusTooManyRequests || !bytes.Contains(body, []byte(`"resource_exhausted"`)) {
+						t.Errorf("status %d, %s", status, body)
+					}
+				})
+			}
+		}
+	}
+}
 
-	var bomb bytes.Buffer
-	w := gzip.NewWriter(&bomb)
-	for range 64 {
-		if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{
-		"/outrigger.v1.ToolService/CallTool",
-		"/outrigger.demo.v1.Lab/Echo",
-		"/grpc.health.v1.Health/Check",
+// TestABombHasTheSameErrorInEveryEncoding, in every protocol, on calls and streams.
+func TestABombHasTheSameErrorInEveryEncoding(t *testing.T) {
+	t.Parallel()
+	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 1 << 16}})
+	large := make([]byte, 16<<20)
+	for name, protocol := range map[string][]connect.ClientOption{
+		"connect": nil, "gRPC": {connect.WithGRPC()}, "gRPC-Web": {connect.WithGRPCWeb()},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+path, bytes.NewReader(bomb.Bytes()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/proto")
-		req.Header.Set("Content-Encoding", "gzip")
-		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		_ = resp.Body.Close()
-		// 429 is what Connect's table gives resource_exhausted.
-		if resp.StatusCode != http.StatusTooManyRequests {
-			t.Errorf("%s: status %d, want 429", path, resp.StatusCode)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said := map[string]string{}
+			for encoding, options := range map[string][]connect.ClientOption{"gzip": {connect.WithSendGzip()}, "zstd": withZstd()} {
+				for kind, send := range map[string]func(context.Context, connect.HTTPClient, ...connect.ClientOption) error{
+					"call": func(ctx context.Context, c connect.HTTPClient, o ...connect.ClientOption) error {
+						_, err := connect.NewClient[outriggerv1.ToolCall, outriggerv1.ToolResult](c, url+callPath, o...).
+							CallUnary(ctx, connect.NewRequest(&outriggerv1.ToolCall{ToolName: "lab.echo", ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: large}}))
+						return err
+					},
+					"stream": func(ctx context.Context, c connect.HTTPClient, o ...connect.ClientOption) error {
+						stream := connect.NewClient[demov1.EchoRequest, demov1.EchoResponse](c, url+"/outrigger.demo.v1.Lab/Relay", o...).CallBidiStream(ctx)
+						_ = stream.Send(&demov1.EchoRequest{Payload: large}) // an end of the stream is seen by Receive
+						_ = stream.CloseRequest()
+						_, err := stream.Receive()
+						_ = stream.CloseResponse()
+						return err
+					},
+				} {
+					err := send(t.Context(), mcptest.Client(t, 2), append(options, protocol...)...)
+					if connect.CodeOf(err) != connect.CodeResourceExhausted || reason(t, err) != errmap.PayloadTooLarge {
+						t.Errorf("%s %s: %v, reason %q", encoding, kind, err, reason(t, err))
+						continue
+					}
+					if first := said[kind]; first != "" && first != err.Error() {
+						t.Errorf("%s: %q in one encoding, and %q in the other", kind, first, err)
+					}
+					said[kind] = err.Error()
+				}
+			}
+		})
 	}
 }

@@ -29,6 +29,8 @@ func wires() []wire {
 		{"connect zipped", []connect.ClientOption{connect.WithSendGzip()}},
 		{"gRPC", []connect.ClientOption{connect.WithGRPC()}},
 		{"gRPC-Web", []connect.ClientOption{connect.WithGRPCWeb()}},
+		{"connect zstd", withZstd()},
+		{"gRPC zstd", append(withZstd(), connect.WithGRPC())},
 	}
 }
 

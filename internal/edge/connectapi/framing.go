@@ -85,11 +85,7 @@ func isReadable(h http.Header, encoding string) bool {
 			return false
 		}
 	}
-	switch h.Get(encoding) {
-	case "", "identity", "gzip":
-		return true
-	}
-	return false
+	return isCompression(h.Get(encoding))
 }
 
 // framing is the canonical error for what the library refused, under the library's code; it is counted.

@@ -136,6 +136,7 @@ func plainRows(t testing.TB) map[string]sent {
 	plain, unary := grpc(callPath, whole), rpc(callPath, "application/json", []byte(`{"tool_name":"lab.echo"}`))
 	for name, change := range map[string][2]string{
 		"gzip": {"Grpc-Encoding", "gzip"}, "identity": {"Grpc-Encoding", "identity"}, "snappy": {"Grpc-Encoding", "snappy"}, "accepts gzip": {"Grpc-Accept-Encoding", "identity,gzip"},
+		"zstd": {"Grpc-Encoding", "zstd"}, "accepts zstd": {"Grpc-Accept-Encoding", "identity,zstd"}, "accepts both": {"Grpc-Accept-Encoding", "zstd,gzip"},
 		"accepts others": {"Grpc-Accept-Encoding", "identity, br"}, "+proto": {"Content-Type", "application/grpc+proto"}, "+json": {"Content-Type", "application/grpc+json"},
 		"+thrift": {"Content-Type", "application/grpc+thrift"}, "web": {"Content-Type", "application/grpc-web"}, "upper case": {"Content-Type", "Application/GRPC"},
 		"a parameter": {"Content-Type", "application/grpc; a=b"}, "no type": {"Content-Type", ""}, "binary metadata": {"X-Tenant-Bin", "AP8"}, "metadata": {"X-Tenant", "blue"},
@@ -145,15 +146,18 @@ func plainRows(t testing.TB) map[string]sent {
 		rows["gRPC, "+name] = plain.with(change[0], change[1])
 	}
 	rows["gRPC, zipped"] = grpc(callPath, prefixed(1, zipped(marshal(t, call("n"))))).with("Grpc-Encoding", "gzip")
+	rows["gRPC, zstd"] = grpc(callPath, prefixed(1, zstandard(t, marshal(t, call("n"))))).with("Grpc-Encoding", "zstd")
 	rows["gRPC over HTTP/1.1"] = plain.with("over", "1")
 	for name, change := range map[string][2]string{
-		"gzip": {"Content-Encoding", "gzip"}, "identity": {"Content-Encoding", "identity"}, "br": {"Content-Encoding", "br"}, "accepts gzip": {"Accept-Encoding", "gzip"}, "charset": {"Content-Type", "application/json; charset=utf-8"},
+		"gzip": {"Content-Encoding", "gzip"}, "identity": {"Content-Encoding", "identity"}, "br": {"Content-Encoding", "br"}, "accepts gzip": {"Accept-Encoding", "gzip"},
+		"zstd": {"Content-Encoding", "zstd"}, "accepts zstd": {"Accept-Encoding", "zstd"}, "accepts what browsers do": {"Accept-Encoding", "gzip, deflate, br, zstd"}, "charset": {"Content-Type", "application/json; charset=utf-8"},
 		"another charset": {"Content-Type", "application/json; charset=latin1"}, "another version": {"Connect-Protocol-Version", "2"}, "no version": {"Connect-Protocol-Version", ""},
 		"10 s": {"Connect-Timeout-Ms", "10000"}, "no time": {"Connect-Timeout-Ms", "0"}, "eleven digits": {"Connect-Timeout-Ms", "12345678901"}, "no number": {"Connect-Timeout-Ms", "x"}, "text": {"Content-Type", "text/plain"},
 	} {
 		rows["Connect JSON, "+name] = unary.with(change[0], change[1])
 	}
 	rows["Connect JSON, zipped"] = rpc(callPath, "application/json", zipped([]byte(`{"tool_name":"lab.echo"}`))).with("Content-Encoding", "gzip")
+	rows["Connect JSON, zstd"] = rpc(callPath, "application/json", zstandard(t, []byte(`{"tool_name":"lab.echo"}`))).with("Content-Encoding", "zstd")
 	rows["Connect JSON, chunked"] = sent{path: callPath, header: unary.header, body: unary.body, open: true}
 	rows["a streaming tool"] = grpc("/outrigger.demo.v1.Lab/Count", prefixed(0, nil))
 	rows["no such method"] = grpc("/outrigger.v1.ToolService/Nothing", whole)

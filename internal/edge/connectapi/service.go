@@ -3,10 +3,8 @@
 package connectapi
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
-	"io"
 	"math"
 	"net/http"
 	"sync/atomic"
@@ -18,7 +16,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/boundedgzip"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/event"
@@ -106,23 +103,6 @@ func (s *Service) handlerOptions() []connect.HandlerOption {
 			return errmap.ToConnect(s.bridge.Panicked(p), errmap.About{})
 		}),
 	}
-}
-
-// compressFrom is from which size on a message is compressed, for callers that accept it.
-// A compressor has 800 KB of state, which costs more than a small message.
-const compressFrom = 1 << 10
-
-// bounds limits what a handler reads, before and after decompression, and what it
-// compresses.
-func (s *Service) bounds() connect.HandlerOption {
-	limit := s.opts.Limits.MaxBytes
-	return connect.WithHandlerOptions(
-		connect.WithReadMaxBytes(limit),
-		connect.WithCompressMinBytes(compressFrom),
-		connect.WithCompression("gzip",
-			func() connect.Decompressor { return boundedgzip.New(limit) },
-			func() connect.Compressor { return gzip.NewWriter(io.Discard) }),
-	)
 }
 
 // ListTools lists the visible tools, page by page.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -154,9 +153,4 @@ func (b *replayed) Read(p []byte) (int, error) {
 		return 0, b.err
 	}
 	return b.ReadCloser.Read(p)
-}
-
-// acceptsGzip reports whether the library would compress the answer.
-func acceptsGzip(accept []string) bool {
-	return len(accept) > 0 && strings.Contains(accept[0], "gzip")
 }

@@ -40,11 +40,11 @@ func (f *wireFormat) read(r *http.Request) bool {
 	switch f.kind {
 	case "application/grpc", "application/grpc+proto":
 		f.isGRPC, f.protocol = true, connect.ProtocolGRPC
-		return r.ProtoMajor == 2 && isIdentity(r.Header["Grpc-Encoding"]) && !acceptsGzip(r.Header["Grpc-Accept-Encoding"])
+		return r.ProtoMajor == 2 && isIdentity(r.Header["Grpc-Encoding"]) && !acceptsCompression(r.Header["Grpc-Accept-Encoding"])
 	case "application/json", "application/proto":
 		f.isJSON, f.protocol = f.kind == "application/json", connect.ProtocolConnect
 		return r.ContentLength > 0 && r.ContentLength <= mostPlain &&
-			r.Header["Content-Encoding"] == nil && !acceptsGzip(r.Header["Accept-Encoding"]) && isReadable(r.Header, "Content-Encoding")
+			r.Header["Content-Encoding"] == nil && !acceptsCompression(r.Header["Accept-Encoding"]) && isReadable(r.Header, "Content-Encoding")
 	}
 	return false
 }
@@ -108,9 +108,9 @@ func readFull(from io.Reader, buf []byte) (n int, err error) {
 func (f *wireFormat) begin(h http.Header) {
 	h["Content-Type"] = []string{f.kind}
 	if f.isGRPC {
-		h["Grpc-Accept-Encoding"] = []string{"gzip"}
+		h["Grpc-Accept-Encoding"] = []string{supported}
 	} else {
-		h["Accept-Encoding"] = []string{"gzip"}
+		h["Accept-Encoding"] = []string{supported}
 	}
 }
 

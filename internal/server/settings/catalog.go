@@ -4,6 +4,7 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
@@ -47,9 +48,9 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 	bounds := source.Limits{MaxBytes: int(cfg.GetLimits().GetMaxDescriptorBytes()), FetchTimeout: c.GetFetchTimeout().AsDuration()}
 	var described []source.Source
 	for _, ref := range c.GetDescriptors() {
-		one, err := descriptorSource(ref, bounds)
+		one, err := DescriptorSource(ref, bounds, FetchOptions(c))
 		if err != nil {
-			return nil, catalog.BuildOptions{}, err
+			return nil, catalog.BuildOptions{}, fmt.Errorf("catalog.descriptors: %w", err)
 		}
 		described = append(described, one)
 	}

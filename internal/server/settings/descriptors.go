@@ -3,7 +3,6 @@
 package settings
 
 import (
-	"fmt"
 	"os"
 	"strings"
 
@@ -12,13 +11,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/fetch"
 )
 
-// descriptorSource is the source that one entry of catalog.descriptors names.
-func descriptorSource(ref string, bounds source.Limits) (source.Source, error) {
+// DescriptorSource returns the source that one entry of catalog.descriptors names: a file, a folder or a server.
+func DescriptorSource(ref string, bounds source.Limits, o fetch.Options) (source.Source, error) {
 	switch {
-	case isRemote(ref):
-		from, err := fetch.Parse(ref, fetch.Options{})
+	case IsRemote(ref):
+		from, err := fetch.Parse(ref, o)
 		if err != nil {
-			return nil, fmt.Errorf("catalog.descriptors: %w", err)
+			return nil, err
 		}
 		return source.NewRemote(from, bounds), nil
 	case isFolder(ref):
@@ -33,8 +32,13 @@ func AddsComments(c *configv1.Catalog) bool { return c.GetDescriptorsUse() == "c
 // MakesTools reports whether tools are made of descriptors, in place of reflection.
 func MakesTools(c *configv1.Catalog) bool { return len(c.GetDescriptors()) > 0 && !AddsComments(c) }
 
-// isRemote reports whether an entry names descriptors that are not in a file.
-func isRemote(ref string) bool { return strings.Contains(ref, "://") }
+// FetchOptions are how servers of descriptors are reached.
+func FetchOptions(c *configv1.Catalog) fetch.Options {
+	return fetch.Options{CAFile: c.GetFetchCaFile(), CredentialsFile: c.GetFetchCredentialsFile(), RunsHelpers: c.GetFetchDockerHelpers()}
+}
+
+// IsRemote reports whether an entry of catalog.descriptors names descriptors that are not in a file.
+func IsRemote(ref string) bool { return strings.Contains(ref, "://") }
 
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
@@ -47,7 +51,7 @@ func DescriptorFiles(cfg *configv1.Config) []string {
 	var out []string
 	for _, ref := range cfg.GetCatalog().GetDescriptors() {
 		switch {
-		case isRemote(ref):
+		case IsRemote(ref):
 		case isFolder(ref):
 			out = append(out, source.FolderFiles(ref)...)
 		default:
@@ -60,7 +64,7 @@ func DescriptorFiles(cfg *configv1.Config) []string {
 // checkDescriptors looks at one entry of catalog.descriptors before a port opens. What is in a descriptor set is for the
 // catalog to say: it may be written again at any time.
 func checkDescriptors(ref string) string {
-	if isRemote(ref) {
+	if IsRemote(ref) {
 		if _, err := fetch.Parse(ref, fetch.Options{}); err != nil {
 			return err.Error()
 		}

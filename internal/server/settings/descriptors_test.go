@@ -11,6 +11,8 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/fetch"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
@@ -75,5 +77,27 @@ func TestWhereToolsComeFrom(t *testing.T) {
 	_, _, err = settings.Plan(&configv1.Config{Catalog: &configv1.Catalog{Descriptors: []string{"ftp://example.com/"}}}, settings.Origins{Client: client})
 	if err == nil || !strings.Contains(err.Error(), `catalog.descriptors: descriptors cannot be fetched by "ftp"`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestHowServersAreReached: the settings arrive, and files that cannot be used are named before anything is fetched.
+func TestHowServersAreReached(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("files.example.com bearer\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Defaults(config.Once)
+	cfg.Catalog.Descriptors = []string{"https://files.example.com/api.binpb"}
+	cfg.Catalog.FetchCaFile, cfg.Catalog.FetchCredentialsFile, cfg.Catalog.FetchDockerHelpers = file, file, true
+	want := fetch.Options{CAFile: file, CredentialsFile: file, RunsHelpers: true}
+	if got := settings.FetchOptions(cfg.Catalog); got != want {
+		t.Errorf("%+v", got)
+	}
+	err := config.Verify(config.Once, cfg, config.Options{Checks: settings.Checks(config.Once)})
+	for _, part := range []string{"catalog.fetch_ca_file: CA file " + file + ": contains no certificate", "catalog.fetch_credentials_file: credentials: " + file + ":1: want a line"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v, want %q", err, part)
+		}
 	}
 }

@@ -20,6 +20,13 @@ func checkFiles(cfg *configv1.Config, report func(path, message string)) {
 			report(fmt.Sprintf("catalog.descriptors[%d]", i), wrong)
 		}
 	}
+	servers := FetchOptions(cfg.GetCatalog())
+	if err := servers.CheckCAFile(); err != nil {
+		report("catalog.fetch_ca_file", err.Error())
+	}
+	if err := servers.CheckCredentialsFile(); err != nil {
+		report("catalog.fetch_credentials_file", err.Error())
+	}
 	if path := cfg.GetState().GetKeyFile(); path != "" {
 		if _, err := seal.LoadKeys(path); err != nil {
 			report("state.key_file", err.Error())

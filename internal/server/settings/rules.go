@@ -88,7 +88,7 @@ func firstOfRule(faults []rules.Fault) []rules.Fault {
 // described is the catalog of the descriptor files alone; nil if there are none, if some
 // have to be fetched first, or if they cannot be used, which is reported elsewhere.
 func described(cfg *configv1.Config) *catalog.Catalog {
-	if !MakesTools(cfg.GetCatalog()) || slices.ContainsFunc(cfg.GetCatalog().GetDescriptors(), isRemote) {
+	if !MakesTools(cfg.GetCatalog()) || slices.ContainsFunc(cfg.GetCatalog().GetDescriptors(), IsRemote) {
 		return nil
 	}
 	sources, build, err := Plan(cfg, Origins{})

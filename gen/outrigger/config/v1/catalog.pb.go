@@ -62,6 +62,16 @@ type Catalog struct {
 	// Maximum time to fetch one of `descriptors` from a server. Default: 30s. Range: 1 s to 10 min. Flag:
 	// `--descriptors-timeout`.
 	FetchTimeout *durationpb.Duration `protobuf:"bytes,12,opt,name=fetch_timeout,proto3" json:"fetch_timeout,omitempty"`
+	// PEM file of CAs trusted to sign the certificates of the servers of `descriptors`. Read at each fetch. Default: the system's CAs.
+	// Flag: `--descriptors-ca`.
+	FetchCaFile string `protobuf:"bytes,30,opt,name=fetch_ca_file,proto3" json:"fetch_ca_file,omitempty"`
+	// File with credentials for `https://` entries of `descriptors`, a line for each server: "HOST[:PORT] bearer TOKEN" or
+	// "HOST[:PORT] basic USER:PASSWORD". Up to 256 servers in 64 KiB. Read at each fetch. Default: none. Flag:
+	// `--descriptors-credentials`.
+	FetchCredentialsFile string `protobuf:"bytes,31,opt,name=fetch_credentials_file,proto3" json:"fetch_credentials_file,omitempty"`
+	// Whether to run the helper programs that Docker's `config.json` names (`credsStore`, `credHelpers`) for the credentials of the
+	// registries of `descriptors`. Default: false. Flag: `--descriptors-docker-helpers`.
+	FetchDockerHelpers bool `protobuf:"varint,32,opt,name=fetch_docker_helpers,proto3" json:"fetch_docker_helpers,omitempty"`
 	// What is listed: "full" (all tools), "compact" (three tools that search, describe and call the others) or "auto" (compact if
 	// the list of all tools is larger than `compact_above_bytes`). All tools can be called by name in every mode. Default: full.
 	// Flag: `--catalog-mode`.
@@ -205,6 +215,27 @@ func (x *Catalog) GetFetchTimeout() *durationpb.Duration {
 	return nil
 }
 
+func (x *Catalog) GetFetchCaFile() string {
+	if x != nil {
+		return x.FetchCaFile
+	}
+	return ""
+}
+
+func (x *Catalog) GetFetchCredentialsFile() string {
+	if x != nil {
+		return x.FetchCredentialsFile
+	}
+	return ""
+}
+
+func (x *Catalog) GetFetchDockerHelpers() bool {
+	if x != nil {
+		return x.FetchDockerHelpers
+	}
+	return false
+}
+
 func (x *Catalog) GetMode() string {
 	if x != nil && x.Mode != nil {
 		return *x.Mode
@@ -340,7 +371,7 @@ var File_outrigger_config_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xab\v\n" +
+	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xd1\f\n" +
 	"\aCatalog\x126\n" +
 	"\vdescriptors\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 R\vdescriptors\x129\n" +
 	"\n" +
@@ -357,7 +388,10 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\tlock_mode\x18\n" +
 	" \x01(\tB\x15\xbaH\x12r\x10R\x06reportR\x06refuseH\x02R\tlock_mode\x88\x01\x01\x12E\n" +
 	"\x0fdescriptors_use\x18\v \x01(\tB\x16\xbaH\x13r\x11R\x05toolsR\bcommentsH\x03R\x0fdescriptors_use\x88\x01\x01\x12P\n" +
-	"\rfetch_timeout\x18\f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x01R\rfetch_timeout\x123\n" +
+	"\rfetch_timeout\x18\f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x01R\rfetch_timeout\x12.\n" +
+	"\rfetch_ca_file\x18\x1e \x01(\tB\b\xbaH\x05r\x03(\x80 R\rfetch_ca_file\x12@\n" +
+	"\x16fetch_credentials_file\x18\x1f \x01(\tB\b\xbaH\x05r\x03(\x80 R\x16fetch_credentials_file\x122\n" +
+	"\x14fetch_docker_helpers\x18  \x01(\bR\x14fetch_docker_helpers\x123\n" +
 	"\x04mode\x18\x0f \x01(\tB\x1a\xbaH\x17r\x15R\x04fullR\acompactR\x04autoH\x04R\x04mode\x88\x01\x01\x12D\n" +
 	"\x13compact_above_bytes\x18\x10 \x01(\x05B\r\xbaH\n" +
 	"\x1a\b\x18\x80\xc2\xd7/(\xe8\aH\x05R\x13compact_above_bytes\x88\x01\x01\x12+\n" +

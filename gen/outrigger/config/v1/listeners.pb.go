@@ -56,8 +56,8 @@ type Listeners struct {
 	// File permissions of the Unix socket of `admin`, octal. Default: 0600, the user of the sidecar. Flag:
 	// `--admin-socket-mode`.
 	AdminSocketMode *string `protobuf:"bytes,10,opt,name=admin_socket_mode,proto3,oneof" json:"admin_socket_mode,omitempty"`
-	// Smallest response in bytes that `/mcp` and `/rpc` compress for clients that accept gzip or zstd; 0 compresses nothing. Event
-	// streams are never compressed. Default: 4096. Range: 0, or 1024 to 1073741824. Flag: `--compress-above-bytes`.
+	// Smallest response in bytes that `/mcp`, `/rpc` and the pages for operators compress for clients that accept gzip or zstd; 0
+	// compresses nothing. Event streams are never compressed. Default: 4096. Range: 0, or 1024 to 1073741824. Flag: `--compress-above-bytes`.
 	CompressAboveBytes *int32 `protobuf:"varint,30,opt,name=compress_above_bytes,proto3,oneof" json:"compress_above_bytes,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
