@@ -23,6 +23,7 @@ import (
 
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
+	"github.com/outrigger-mcp/outrigger/internal/httpshutdown"
 )
 
 // The methods that callers use. The rig's configuration says that Sleep is not
@@ -154,7 +155,7 @@ func (l *lab) serveConnect(ctx context.Context, listener net.Listener) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
-	return server.Shutdown(ctx)
+	return httpshutdown.Shutdown(ctx, server)
 }
 
 func (l *lab) serveGRPC(ctx context.Context, listener net.Listener) error {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/httpshutdown"
 )
 
 const (
@@ -93,7 +95,7 @@ func (s *Server) URL() string { return s.url }
 // the same process hangs up first (http.Transport.CloseIdleConnections), and Close returns within milliseconds.
 func (s *Server) Close(ctx context.Context) error {
 	s.stop()
-	err := s.http.Shutdown(ctx)
+	err := httpshutdown.Shutdown(ctx, s.http)
 	if err != nil {
 		err = fmt.Errorf("demo: close: %w", errors.Join(err, s.http.Close()))
 	}

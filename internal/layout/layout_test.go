@@ -94,7 +94,7 @@ func allowed() map[string][]string {
 		"internal/mcpschema":    {"internal/jsonrpc"},
 		"internal/rules":        {"internal/access", "internal/catalog", "internal/glob", "errmap"},
 		"internal/metrics":      {"internal/listcost", "internal/audit", "internal/linefile", "internal/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload", "internal/rules", "internal/telemetry", "internal/tracing", "internal/watch", "internal/state", "internal/task", "internal/taskstore"},
-		"internal/demo":         {"gen"},
+		"internal/demo":         {"internal/httpshutdown", "gen"},
 		"internal/reload":       {"gen"},
 		"internal/skills":       {"gen"},
 		"internal/fetch":        {"internal/catalog", "internal/tlsfiles"},

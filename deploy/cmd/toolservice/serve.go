@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/httpshutdown"
 )
 
 // headerTimeout ends connections that never finish their request headers.
@@ -56,7 +57,7 @@ func serve(ctx context.Context, opts options, journal *journal) error {
 	journal.write(line{Event: "ending"})
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), opts.grace)
 	defer cancel()
-	err = server.Shutdown(ending)
+	err = httpshutdown.Shutdown(ending, server)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = errors.Join(fmt.Errorf("calls were still in flight after %s: %w", opts.grace, err), server.Close())
 	}

@@ -30,6 +30,8 @@ type h2Conns struct {
 	server *http.Server
 	mu     sync.Mutex
 	open   map[*h2server.Conn]struct{}
+	// isEnding is set by shutdown. A connection that was accepted before may be found to be HTTP/2 only then.
+	isEnding bool
 }
 
 // serveH2 has the HTTP/2 connections of a server that does not serve yet served by
@@ -77,7 +79,11 @@ func (a *h2Conns) serve(conn net.Conn, h http.Handler, state *tls.ConnectionStat
 	}
 	a.mu.Lock()
 	a.open[c] = struct{}{}
+	isLate := a.isEnding
 	a.mu.Unlock()
+	if isLate {
+		c.Shutdown()
+	}
 	defer func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -90,6 +96,7 @@ func (a *h2Conns) serve(conn net.Conn, h http.Handler, state *tls.ConnectionStat
 func (a *h2Conns) shutdown() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.isEnding = true
 	for c := range a.open {
 		c.Shutdown()
 	}
