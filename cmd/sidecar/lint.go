@@ -190,7 +190,7 @@ func (env environment) reportLint(tools []*lint.Tool, file string, f lintFlags) 
 	case f.asSARIF:
 		err = report.WriteSARIF(env.stdout, lint.SARIF{Version: currentBuild().Version, File: file})
 	case f.fixes:
-		_, err = fmt.Fprint(env.stdout, cmp.Or(lint.Overlay(report.Findings), "{}\n"))
+		_, err = fmt.Fprint(env.stdout, cmp.Or(report.Overlay(), "{}\n"))
 	default:
 		err = report.WriteText(env.stdout)
 	}

@@ -115,7 +115,8 @@ func compactJSON(v any) ([]byte, error) {
 	return bytes.TrimRight(out.Bytes(), "\n"), nil
 }
 
-// guessedMethod is the method that a derived name most likely comes from; empty if the module is no service.
+// guessedMethod is the method that a derived name most likely comes from; empty if the module is no service,
+// or the name has no words.
 func guessedMethod(module, name string) string {
 	at := strings.LastIndexByte(name, '.')
 	if at < 0 || !strings.Contains(module, ".") || !isIdentifier(module) || !isIdentifier(name) {
@@ -126,6 +127,9 @@ func guessedMethod(module, name string) string {
 		if word != "" {
 			method.WriteString(strings.ToUpper(word[:1]) + word[1:])
 		}
+	}
+	if method.Len() == 0 {
+		return ""
 	}
 	return module + "/" + method.String()
 }

@@ -64,7 +64,7 @@ func fixed(t *testing.T, r *lint.Report) catalog.BuildOptions {
 			Output map[string]any `yaml:"output_schema"`
 		} `yaml:"tools"`
 	}
-	if err := yaml.Unmarshal([]byte(lint.Overlay(r.Findings)), &doc); err != nil {
+	if err := yaml.Unmarshal([]byte(r.Overlay()), &doc); err != nil {
 		t.Fatal(err)
 	}
 	asJSON := func(v map[string]any) json.RawMessage {
@@ -103,7 +103,7 @@ func described(t *testing.T, r *lint.Report) []catalog.Override {
 			Properties map[string]string `yaml:"properties"`
 		} `yaml:"tools"`
 	}
-	if err := yaml.Unmarshal([]byte(lint.Overlay(r.Findings)), &doc); err != nil {
+	if err := yaml.Unmarshal([]byte(r.Overlay()), &doc); err != nil {
 		t.Fatal(err)
 	}
 	var out []catalog.Override
