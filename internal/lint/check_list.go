@@ -188,7 +188,7 @@ func folded(name string) string {
 }
 
 func (c *check) titleMissing(t *Tool) {
-	if strings.TrimSpace(t.Title) == "" {
+	if !t.hasTitle {
 		c.add(t, "/title", c.entry(t, "write a title", "title", unwritten+"a name for people."), "it has no title")
 	}
 }
@@ -202,7 +202,7 @@ var generatedText = regexp.MustCompile(`(?s)^(Deprecated[^\n]*\n\n)?[^\n]+?\. (T
 
 func (c *check) descriptionMissing(t *Tool) {
 	text := strings.TrimSpace(t.Description)
-	isGenerated := generatedText.MatchString(text) && saysNoMore(t.Title, t)
+	isGenerated := generatedText.MatchString(text) && (saysNoMore(t.Title, t) || t.hasTitle && t.Title == "")
 	if text != "" && !strings.HasPrefix(text, unwritten) && !isGenerated {
 		return
 	}

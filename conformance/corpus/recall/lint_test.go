@@ -35,12 +35,13 @@ func lintOf(t *testing.T, cat *catalog.Catalog) *lint.Report {
 	return report
 }
 
-// toolsOf are the tools of a catalog as lint takes them.
+// toolsOf are the tools of a catalog as lint takes them, in the form that lists have by default.
 func toolsOf(t *testing.T, cat *catalog.Catalog) []*lint.Tool {
 	t.Helper()
+	form := catalog.ListForm{Outputs: catalog.BoundedOutputSchemas}
 	var tools []*lint.Tool
 	for _, tool := range cat.Tools() {
-		list, err := compat.ReadTools(dialect.ToolJSON(tool), compat.Limits{})
+		list, err := compat.ReadTools(dialect.ListedToolJSON(tool, form), compat.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
