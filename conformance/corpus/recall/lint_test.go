@@ -228,6 +228,23 @@ func TestLintTable(t *testing.T) {
 	}
 }
 
+// TestTheCompactListIsForAllClients: in the profile strict no client refuses anything of the three tools, which stay short.
+func TestTheCompactListIsForAllClients(t *testing.T) {
+	for _, name := range []string{"etcd", "googleapis"} {
+		three, err := liveWith(t, apis()[name], nil, catalog.BuildOptions{Profile: schema.ProfileStrict}).Current().Compact()
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := lint.Run(toolsOf(t, three), lint.Options{Strict: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Tools != 3 || report.Tokens > 2000 || len(report.Findings) > 0 {
+			t.Errorf("%s: %d tools, %d tokens, %+v", name, report.Tools, report.Tokens, report.Findings)
+		}
+	}
+}
+
 // TestGeneratedDescriptionsAreRecognised: lint tells by the text whether somebody described a tool.
 func TestGeneratedDescriptionsAreRecognised(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(apis())) {
