@@ -120,7 +120,7 @@ func (env environment) lintList(path string, f lintFlags) error {
 	if path == "-" || filepath.IsAbs(path) {
 		file = "" // code scanning knows files of the repository alone
 	}
-	return env.reportLint(tools, filepath.ToSlash(file), f)
+	return env.reportLint(tools, file, f)
 }
 
 func (env environment) savedTools(path string) ([]*lint.Tool, error) {

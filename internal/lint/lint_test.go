@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -294,6 +295,26 @@ func TestWriteSARIF(t *testing.T) {
 			t.Errorf("two results have the fingerprint %s", mark)
 		} else {
 			prints[mark] = true
+		}
+	}
+}
+
+// TestTheFileOfSARIFIsAURI: a path can have characters that a URI cannot, and a first part that looks like a scheme.
+func TestTheFileOfSARIFIsAURI(t *testing.T) {
+	t.Parallel()
+	r := runOf(t, lint.Options{}, entry{description: "-"})
+	for path, want := range map[string]string{
+		"build/catalog.json":          "build/catalog.json",
+		"my lists/a#1?50%é.json":      "my%20lists/a%231%3F50%25%C3%A9.json",
+		"a:b.json":                    "./a:b.json",
+		filepath.Join("lists", "a b"): "lists/a%20b",
+	} {
+		var out bytes.Buffer
+		if err := r.WriteSARIF(&out, lint.SARIF{File: path}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), `"uri": "`+want+`"`) {
+			t.Errorf("%s: no %s in %s", path, want, &out)
 		}
 	}
 }
