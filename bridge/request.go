@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // Op is an operation that a request asks for.
@@ -401,6 +402,10 @@ func (b *Bridge) readThrough(req *Request) {
 	case len(inner) == 0:
 	case compact.IsObject(inner):
 		arguments.Bytes = inner
+	case b.catalogs.Current().TakesArgumentsAsText():
+		if arguments.Bytes = transcode.UnquoteObject(inner); arguments.Bytes == nil {
+			return
+		}
 	default:
 		if arguments = b.RepairArguments(inner); !arguments.Repaired {
 			return

@@ -120,7 +120,7 @@ func (env environment) lintList(path string, f lintFlags) error {
 	if path == "-" || filepath.IsAbs(path) {
 		file = "" // code scanning knows files of the repository alone
 	}
-	return env.reportLint(tools, filepath.ToSlash(file), f)
+	return env.reportLint(tools, file, f)
 }
 
 func (env environment) savedTools(path string) ([]*lint.Tool, error) {
@@ -139,7 +139,7 @@ func (env environment) savedTools(path string) ([]*lint.Tool, error) {
 func (env environment) lintCatalog(a *server.App, cat *catalog.Catalog, f lintFlags) error {
 	cfg := a.Config()
 	f.options.Strict = cfg.GetSchemaProfile() == "strict"
-	tools, err := lintTools(cat)
+	tools, err := lintTools(cat, cat.ListForm())
 	if err != nil {
 		return err
 	}
@@ -148,19 +148,21 @@ func (env environment) lintCatalog(a *server.App, cat *catalog.Catalog, f lintFl
 		if err != nil {
 			return err
 		}
-		f.options.Behind = tools
-		if tools, err = lintTools(listed); err != nil {
+		if f.options.Behind, err = lintTools(cat, catalog.ListForm{}); err != nil { // a description of one shows its schemas whole
+			return err
+		}
+		if tools, err = lintTools(listed, listed.ListForm()); err != nil {
 			return err
 		}
 	}
 	return env.reportLint(tools, "", f)
 }
 
-// lintTools reads the tools from what `sidecar tools --json` prints of them, so that a saved list is judged like this one.
-func lintTools(cat *catalog.Catalog) ([]*lint.Tool, error) {
+// lintTools reads the tools from what MCP's list shows of them, so that one that was saved is judged like this one.
+func lintTools(cat *catalog.Catalog, form catalog.ListForm) ([]*lint.Tool, error) {
 	out := make([]*lint.Tool, 0, len(cat.Tools()))
 	for _, t := range cat.Tools() {
-		one, err := compat.ReadTools(dialect.ToolJSON(t), compat.Limits{})
+		one, err := compat.ReadTools(dialect.ListedToolJSON(t, form), compat.Limits{})
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: %w", t.Name, err)
 		}
@@ -171,6 +173,11 @@ func lintTools(cat *catalog.Catalog) ([]*lint.Tool, error) {
 		tool, err := lint.NewTool(one[0], method)
 		if err != nil {
 			return nil, err
+		}
+		if t.HasOutput() && len(form.Output(t)) == 0 {
+			if err := tool.LeaveOut(t.Output.Advertised()); err != nil {
+				return nil, err
+			}
 		}
 		tool.OwnInput = t.Declared != nil && t.Declared.Input != nil
 		out = append(out, tool)
@@ -190,7 +197,7 @@ func (env environment) reportLint(tools []*lint.Tool, file string, f lintFlags) 
 	case f.asSARIF:
 		err = report.WriteSARIF(env.stdout, lint.SARIF{Version: currentBuild().Version, File: file})
 	case f.fixes:
-		_, err = fmt.Fprint(env.stdout, cmp.Or(lint.Overlay(report.Findings), "{}\n"))
+		_, err = fmt.Fprint(env.stdout, cmp.Or(report.Overlay(), "{}\n"))
 	default:
 		err = report.WriteText(env.stdout)
 	}

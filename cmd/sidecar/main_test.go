@@ -3,8 +3,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
+	"os"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -26,7 +28,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "result": result},
 	})
 }
 
@@ -49,4 +51,16 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+// result writes the result of the one JSON-RPC response on the last command's output to a file, as in "result list.json".
+func result(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: result FILE")
+	}
+	var response struct {
+		Result json.RawMessage `json:"result"`
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &response))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), response.Result, 0o600))
 }

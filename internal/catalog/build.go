@@ -361,6 +361,7 @@ func (b *builder) finish() (*Catalog, error) {
 		return nil, err
 	}
 	c.description, c.resources, c.reserved, c.listed = b.description, resources, b.reserved, b.listed
+	c.isStrict = b.bind.profile == schema.ProfileStrict
 	return c, nil
 }
 

@@ -37,6 +37,7 @@ type Catalog struct {
 	compact     *compacted
 	reserved    bool // the names of the compact form
 	listed      ListForm
+	isStrict    bool // the profile of its schemas
 }
 
 // compacted is the compact form of a catalog, made when it is first asked for.

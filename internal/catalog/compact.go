@@ -3,11 +3,13 @@
 package catalog
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // Compact returns the catalog that offers three tools in the place of all: one to search them, one to describe and one to
@@ -21,10 +23,14 @@ func (c *Catalog) compacted() (*Catalog, error) {
 	out := *c
 	out.own, out.growth, out.byName, out.compact = &lists{}, nil, map[string]*Tool{}, &compacted{}
 	for _, made := range []struct {
-		kind Compact
-		tool *outriggerv1.Tool
-	}{{CompactCall, callTool()}, {CompactDescribe, describeTool()}, {CompactSearch, searchTool(c.contents())}} { // by name
-		t, err := newCompactTool(made.kind, made.tool)
+		kind   Compact
+		tool   *outriggerv1.Tool
+		strict string
+	}{{CompactCall, callTool(c.isStrict), strictCall}, {CompactDescribe, describeTool(), strictDescribe}, {CompactSearch, searchTool(c.contents(), c.isStrict), strictSearch()}} { // by name
+		if !c.isStrict {
+			made.strict = ""
+		}
+		t, err := newCompactTool(made.kind, made.tool, made.strict)
 		if err != nil {
 			return nil, err
 		}
@@ -38,8 +44,30 @@ func (c *Catalog) compacted() (*Catalog, error) {
 	return &out, nil
 }
 
-// newCompactTool makes one of the three tools.
-func newCompactTool(kind Compact, declared *outriggerv1.Tool) (*Tool, error) {
+// What the profile strict shows in the place of the input schemas: every property is required, no object is open, and limits are
+// words. The arguments of a tool that nobody knows have no schema in that form, so they are text, as such fields of messages are.
+// The declared schemas check what comes.
+const (
+	strictName = `"name":{"type":"string","description":"Name of the tool, as search returns it."}`
+
+	strictCall = `{"type":"object","properties":{` + strictName + `,"arguments":{"type":"string","description":"Arguments of the tool, by its own input schema: ` +
+		`one JSON object in a string, such as {\"id\":\"7\"}; {} for none."}},"required":["name","arguments"],"additionalProperties":false}`
+
+	strictDescribe = `{"type":"object","properties":{` + strictName + `},"required":["name"],"additionalProperties":false}`
+)
+
+func strictSearch() string {
+	return fmt.Sprintf(`{"type":"object","properties":{"query":{"type":"string","description":"What the tool does, in a few words: a verb and an object. At most %d characters."},`+
+		`"limit":{"anyOf":[{"type":"integer"},{"type":"null"}],"description":"How many tools to return: 1 to %d; null for %d."}},"required":["query","limit"],"additionalProperties":false}`,
+		maxQuery, MaxSearchResults, DefaultSearchResults)
+}
+
+// TakesArgumentsAsText reports whether catalog.call of the compact form shows its arguments as text that holds an object. It takes
+// an object too.
+func (c *Catalog) TakesArgumentsAsText() bool { return c.isStrict }
+
+// newCompactTool makes one of the three tools. shown is its input schema in lists, if that is not the declared one.
+func newCompactTool(kind Compact, declared *outriggerv1.Tool, shown string) (*Tool, error) {
 	hints := declared.GetAnnotations()
 	t := &Tool{
 		Name: declared.GetName(), MCPName: MCPName(declared.GetName()), NativeName: declared.GetName(), Native: true, Compact: kind,
@@ -54,13 +82,20 @@ func newCompactTool(kind Compact, declared *outriggerv1.Tool) (*Tool, error) {
 	if err := t.declareNative(declared, nil); err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Name, err)
 	}
+	if shown != "" {
+		t.Input = schema.Fixed(&schema.Schema{Canonical: t.Input.Canonical(), Advertised: json.RawMessage(shown)})
+	}
 	return t, t.seal()
 }
 
-func callTool() *outriggerv1.Tool {
+func callTool(isStrict bool) *outriggerv1.Tool {
+	form := ""
+	if isStrict {
+		form = ", as JSON in a string"
+	}
 	return &outriggerv1.Tool{
 		Name: CallName, Title: "Call a tool",
-		Description: "Calls a tool that " + MCPName(SearchName) + " found. Its arguments are those that " + MCPName(DescribeName) + " shows. " +
+		Description: "Calls a tool that " + MCPName(SearchName) + " found. Its arguments are those that " + MCPName(DescribeName) + " shows" + form + ". " +
 			"Returns what the tool returns. The user may be asked first, if the tool is destructive.",
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
 			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%d,"description":"Name of the tool, as search returns it."},`+
@@ -80,12 +115,16 @@ func describeTool() *outriggerv1.Tool {
 	}
 }
 
-func searchTool(contents string) *outriggerv1.Tool {
+func searchTool(contents string, isStrict bool) *outriggerv1.Tool {
+	limit := `"integer"`
+	if isStrict {
+		limit = `["integer","null"]` // what is not required may be null
+	}
 	return &outriggerv1.Tool{
 		Name: SearchName, Title: "Search the tools", Description: contents,
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
 			`{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":%d,"description":"What the tool does, in a few words: a verb and an object."},`+
-				`"limit":{"type":"integer","minimum":1,"maximum":%d,"default":%d}},"required":["query"],"additionalProperties":false}`, maxQuery, MaxSearchResults, DefaultSearchResults)},
+				`"limit":{"type":%s,"minimum":1,"maximum":%d,"default":%d}},"required":["query"],"additionalProperties":false}`, maxQuery, limit, MaxSearchResults, DefaultSearchResults)},
 		OutputSchemaForm: &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: []byte(
 			`{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"summary":{"type":"string"}},` +
 				`"required":["name","summary"]}}},"required":["tools"]}`)},

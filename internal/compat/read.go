@@ -93,6 +93,10 @@ func readTool(raw json.RawMessage, at string) (Tool, error) {
 	if t.Name == "" {
 		return t, &FormatError{Path: at, Reason: "wanted a tool, found something without a name"}
 	}
+	t.Listed = readListed(raw)
+	if t.Title != "" {
+		t.Listed.Title = ""
+	}
 	for _, s := range [...]struct {
 		member string
 		schema *json.RawMessage
@@ -114,6 +118,22 @@ func readTool(raw json.RawMessage, at string) (Tool, error) {
 		}
 	}
 	return t, nil
+}
+
+// readListed reads what is not in the canonical form. Other servers may put anything there, which is nobody's fault.
+func readListed(raw json.RawMessage) Listed {
+	var out Listed
+	annotations, _ := jsontext.Lookup(raw, "annotations")
+	title, _ := jsontext.Lookup(annotations, "title")
+	out.Title, _ = jsontext.Text(title)
+	meta, _ := jsontext.Lookup(raw, "_meta")
+	own, _ := jsontext.Lookup(meta, "dev.outrigger/tool")
+	name, _ := jsontext.Lookup(own, "name")
+	out.Name, _ = jsontext.Text(name)
+	metadata, _ := jsontext.Lookup(own, "metadata")
+	module, _ := jsontext.Lookup(metadata, "module")
+	out.Module, _ = jsontext.Text(module)
+	return out
 }
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

@@ -24,6 +24,17 @@ type Tool struct {
 	Metadata              Metadata        `json:"metadata"`
 	CanonicalInputSchema  json.RawMessage `json:"canonicalInputSchema,omitempty"`
 	CanonicalOutputSchema json.RawMessage `json:"canonicalOutputSchema,omitempty"`
+	// Listed is what an entry of MCP's list says in other places. It is not compared.
+	Listed Listed `json:"-"`
+}
+
+// Listed is what an entry of MCP's list says of a tool beside the members that the two forms have in common.
+type Listed struct {
+	// Title is that of the annotations, if the entry has none of its own.
+	Title string
+	// Name and Module are the canonical name and the module that a sidecar's list has in _meta; empty in lists of other servers,
+	// and in the canonical form.
+	Name, Module string
 }
 
 // Annotations are MCP's hints; nil means unset.

@@ -241,6 +241,11 @@ func ToolJSON(t *catalog.Tool) json.RawMessage {
 	return body
 }
 
+// ListedToolJSON returns one tool as tools/list of the newest revision of MCP shows it.
+func ListedToolJSON(t *catalog.Tool, form catalog.ListForm) json.RawMessage {
+	return jsontext.Compact(nil, appendMCPTool(nil, t, form))
+}
+
 // entryForm appends a tool as a list shows it.
 type entryForm = func(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte
 

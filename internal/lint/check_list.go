@@ -4,6 +4,8 @@ package lint
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"regexp"
 	"slices"
@@ -46,33 +48,68 @@ func (c *check) nameLength(t *Tool) {
 	}
 	most := c.fact.Limit - (len(name) - len(t.MCPName))
 	fix := Fix{Text: "give the server a shorter name in the configuration of the client"}
-	if shorter := c.shorter(t.Name, most); shorter != "" {
+	if shorter := c.shorter(t, most); shorter != "" {
 		fix = c.entry(t, "give the tool a shorter name, or the server", "name", shorter)
 	}
 	c.add(t, "/name", fix, "the name %s has %d characters; %s", name, len(name), c.limit("characters"))
 }
 
-// shorter is a name of at most so many bytes that no other tool has; empty if there is none. The module is cut first:
-// what tells tools apart is most often their method.
-func (c *check) shorter(name string, most int) string {
-	at := strings.LastIndexByte(name, '.')
+// shorter is a name of at most so many bytes that no other tool has or is to have; empty if there is none. The module is cut
+// first: what tells tools apart is most often their method.
+func (c *check) shorter(t *Tool, most int) string {
+	at := strings.LastIndexByte(t.Name, '.')
 	if at < 1 || most < minShortName {
 		return ""
 	}
-	module, method := name[:at], name[at+1:]
+	module, method := t.Name[:at], t.Name[at+1:]
 	if len(method) > most-2 {
 		method = strings.TrimRight(method[:most-2], "_")
 	}
 	module = strings.TrimRight(module[:min(len(module), most-1-len(method))], "_.")
-	out := module + "." + method
-	isTaken := func(t *Tool) bool { return t.Name == out }
-	for digit := '2'; digit <= '9' && slices.ContainsFunc(c.tools, isTaken); digit++ {
-		out = strings.TrimRight((module + "." + method)[:min(len(module)+1+len(method), most-2)], "_.") + "_" + string(digit)
+	short := module + "." + method
+	if c.names.claim(short, most, t) {
+		return short
 	}
-	if len(out) > most || !catalog.IsCanonicalName(out) || slices.ContainsFunc(c.tools, isTaken) {
-		return ""
+	suffixes := []string{"_2", "_3", "_4", "_5", "_6", "_7", "_8", "_9"}
+	sum := sha256.Sum256([]byte(t.Name))
+	for _, suffix := range append(suffixes, "_"+hex.EncodeToString(sum[:shortHash])) { // a hash, where there are many alike
+		out := strings.TrimRight(short[:min(len(short), max(most-len(suffix), 0))], "_.") + suffix
+		if c.names.claim(out, most, t) {
+			return out
+		}
+	}
+	return ""
+}
+
+// shortHash is the number of bytes of a hash that tells names apart.
+const shortHash = 4
+
+// names are those that tools have and those that fixes give them, in MCP's form. It belongs to one call of Run: what one
+// client asks for must not be what another one gives to somebody else.
+type names map[string]*Tool
+
+func namesOf(lists ...[]*Tool) names {
+	out := names{}
+	for _, list := range lists {
+		for _, t := range list {
+			out[t.MCPName] = t
+		}
 	}
 	return out
+}
+
+// claim takes a name for a tool. It is false if the name is none, is too long, or belongs to a tool by now. A name that was
+// claimed for a tool is its own, for other clients too.
+func (n names) claim(name string, most int, t *Tool) bool {
+	if len(name) > most || !catalog.IsCanonicalName(name) {
+		return false
+	}
+	key := catalog.MCPName(name)
+	if owner := n[key]; owner != nil && owner != t {
+		return false
+	}
+	n[key] = t
+	return true
 }
 
 // minShortName is the shortest name that is proposed: a shorter one says nothing.
@@ -84,7 +121,7 @@ func (c *check) namePattern(t *Tool) {
 	}
 }
 
-// groups are the tools that have something in common, in the order of their names; only those of two and more.
+// groups are the tools that have something in common, each group by name; only those of two and more.
 func (c *check) groups(of func(t *Tool) string) [][]*Tool {
 	found := map[string][]*Tool{}
 	for _, t := range c.tools {
@@ -94,8 +131,9 @@ func (c *check) groups(of func(t *Tool) string) [][]*Tool {
 	}
 	var out [][]*Tool
 	for _, key := range slices.Sorted(maps.Keys(found)) {
-		if len(found[key]) > 1 {
-			out = append(out, found[key])
+		if group := found[key]; len(group) > 1 {
+			slices.SortStableFunc(group, func(a, b *Tool) int { return cmp.Compare(a.Name, b.Name) })
+			out = append(out, group)
 		}
 	}
 	return out
@@ -104,17 +142,16 @@ func (c *check) groups(of func(t *Tool) string) [][]*Tool {
 // maxNamed is how many tools a message names.
 const maxNamed = 5
 
-// others names the tools of a group but one.
+// others names the tools of a group but one. It looks at no more than it names: each tool of a group asks.
 func others(group []*Tool, but *Tool) string {
 	var names []string
-	for _, t := range group {
-		if t != but {
+	for _, t := range group[:min(len(group), maxNamed+1)] {
+		if t != but && len(names) < maxNamed {
 			names = append(names, t.Name)
 		}
 	}
-	slices.Sort(names)
-	if more := len(names) - maxNamed; more > 0 {
-		names = append(names[:maxNamed], plural(more, "more tool"))
+	if more := len(group) - 1 - len(names); more > 0 {
+		names = append(names, plural(more, "more tool"))
 	}
 	return strings.Join(names, ", ")
 }
@@ -151,7 +188,7 @@ func folded(name string) string {
 }
 
 func (c *check) titleMissing(t *Tool) {
-	if strings.TrimSpace(t.Title) == "" {
+	if !t.hasTitle {
 		c.add(t, "/title", c.entry(t, "write a title", "title", unwritten+"a name for people."), "it has no title")
 	}
 }
@@ -165,7 +202,7 @@ var generatedText = regexp.MustCompile(`(?s)^(Deprecated[^\n]*\n\n)?[^\n]+?\. (T
 
 func (c *check) descriptionMissing(t *Tool) {
 	text := strings.TrimSpace(t.Description)
-	isGenerated := generatedText.MatchString(text) && saysNoMore(t.Title, t)
+	isGenerated := generatedText.MatchString(text) && (saysNoMore(t.Title, t) || t.hasTitle && t.Title == "")
 	if text != "" && !strings.HasPrefix(text, unwritten) && !isGenerated {
 		return
 	}
@@ -255,9 +292,10 @@ func (c *check) describable(t *Tool, isMissing func(node) bool) []member {
 		return nil
 	}
 	var paths []string
+	isThere := map[string]bool{}
 	walk(t.input, "", func(n node) {
-		if n.path != "" && !(n.isEntry && c.options.Strict) && isMissing(n) && !slices.Contains(paths, n.path) {
-			paths = append(paths, n.path)
+		if n.path != "" && !(n.isEntry && c.options.Strict) && !isThere[n.path] && isMissing(n) {
+			isThere[n.path], paths = true, append(paths, n.path)
 		}
 	})
 	slices.SortStableFunc(paths, func(a, b string) int { return cmp.Compare(strings.Count(a, "."), strings.Count(b, ".")) })

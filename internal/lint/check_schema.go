@@ -13,7 +13,7 @@ import (
 // nodes asks each subschema of the fact's schemas what is wrong with it; empty for nothing. A finding names the first
 // place and counts the others. Without a fix, the one for schemas is taken.
 func (c *check) nodes(t *Tool, fix Fix, wrong func(n node) string) {
-	for _, s := range t.schemas(c.fact.Where) {
+	for _, s := range t.schemas(c.fact) {
 		var at, what string
 		more := -1
 		walk(s.root, "/"+s.member, func(n node) {
@@ -51,7 +51,7 @@ func (c *check) root(t *Tool, wrong func(n node) string) {
 
 // whole looks at a schema as a whole; at is the place to show.
 func (c *check) whole(t *Tool, wrong func(root any) (at, what string)) {
-	for _, s := range t.schemas(c.fact.Where) {
+	for _, s := range t.schemas(c.fact) {
 		if at, what := wrong(s.root); what != "" {
 			c.add(t, "/"+s.member+at, c.schemaFix(t, s), "%s", what)
 		}

@@ -63,6 +63,8 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// Omitted is the number of findings beyond Options.MaxFindings.
 	Omitted int `json:"omitted"`
+
+	changes []change // of all findings, those that are omitted included
 }
 
 // Counts are numbers of findings by level.

@@ -54,15 +54,9 @@ func (f Fix) rendered() Fix {
 	return f
 }
 
-// Overlay returns the fixes of some findings as one configuration file, or an overlay of one; empty if no lines fix any.
-// Where two fixes differ, the shorter value is taken: it fits the narrower client.
-func Overlay(findings []Finding) string {
-	var all []change
-	for _, f := range findings {
-		all = append(all, f.Fix.change)
-	}
-	return overlayOf(all)
-}
+// Overlay returns the fixes of all findings as one configuration file, or an overlay of one; empty if no lines fix any.
+// Findings beyond Options.MaxFindings count too. Where two fixes differ, the shorter value is taken: it fits the narrower client.
+func (r *Report) Overlay() string { return overlayOf(r.changes) }
 
 func overlayOf(all []change) string {
 	var isStrict, isCompact bool

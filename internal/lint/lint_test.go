@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,6 +65,17 @@ func TestFindingsAreBounded(t *testing.T) {
 	}
 }
 
+// TestAllFixesAreInTheOverlay: those of findings that the report leaves out too.
+func TestAllFixesAreInTheOverlay(t *testing.T) {
+	t.Parallel()
+	entries := []entry{{name: "orders.delete_order", output: treeOutput}, {name: "orders.get_line", description: "-"}}
+	all := runOf(t, lint.Options{}, entries...).Overlay()
+	few := runOf(t, lint.Options{MaxFindings: 1}, entries...)
+	if few.Omitted == 0 || few.Overlay() != all || strings.Count(all, "method: ") != 2 {
+		t.Errorf("%d findings are left out, and the overlay is\n%s\nin place of\n%s", few.Omitted, few.Overlay(), all)
+	}
+}
+
 // TestSpaceAndEscapesCostNothing: a list is judged by what it says, not by how it was written.
 func TestSpaceAndEscapesCostNothing(t *testing.T) {
 	t.Parallel()
@@ -102,7 +114,7 @@ func TestOverlay(t *testing.T) {
 		entry{name: "orders.delete_order", description: long, hints: `{"readOnlyHint":true}`, output: treeOutput},
 		entry{name: "orders_of_all_the_regions.get_very_long_name_of_it", description: "-"},
 	)
-	text := lint.Overlay(r.Findings)
+	text := r.Overlay()
 	var doc struct {
 		Profile string `yaml:"schema_profile"`
 		Tools   []struct {
@@ -128,7 +140,7 @@ func TestOverlay(t *testing.T) {
 	if len(name) > 48 || !strings.HasPrefix(name, "orders_of_all") || !strings.HasSuffix(name, ".get_very_long_name_of_it") {
 		t.Errorf("the name was shortened to %q", name)
 	}
-	if lint.Overlay(nil) != "" {
+	if (&lint.Report{}).Overlay() != "" {
 		t.Error("no findings have an overlay")
 	}
 	for _, f := range r.Findings {
@@ -287,6 +299,26 @@ func TestWriteSARIF(t *testing.T) {
 	}
 }
 
+// TestTheFileOfSARIFIsAURI: a path can have characters that a URI cannot, and a first part that looks like a scheme.
+func TestTheFileOfSARIFIsAURI(t *testing.T) {
+	t.Parallel()
+	r := runOf(t, lint.Options{}, entry{description: "-"})
+	for path, want := range map[string]string{
+		"build/catalog.json":          "build/catalog.json",
+		"my lists/a#1?50%é.json":      "my%20lists/a%231%3F50%25%C3%A9.json",
+		"a:b.json":                    "./a:b.json",
+		filepath.Join("lists", "a b"): "lists/a%20b",
+	} {
+		var out bytes.Buffer
+		if err := r.WriteSARIF(&out, lint.SARIF{File: path}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), `"uri": "`+want+`"`) {
+			t.Errorf("%s: no %s in %s", path, want, &out)
+		}
+	}
+}
+
 // FuzzRun: whatever a list says, it is judged without a panic, each finding is complete, and the fixes are YAML.
 func FuzzRun(f *testing.F) {
 	for _, c := range ruleCases() {
@@ -315,8 +347,8 @@ func FuzzRun(f *testing.F) {
 			}
 		}
 		var doc any
-		if err := yaml.Unmarshal([]byte(lint.Overlay(report.Findings)), &doc); err != nil {
-			t.Errorf("%v:\n%s", err, lint.Overlay(report.Findings))
+		if err := yaml.Unmarshal([]byte(report.Overlay()), &doc); err != nil {
+			t.Errorf("%v:\n%s", err, report.Overlay())
 		}
 		if err := errors.Join(report.WriteText(&bytes.Buffer{}), report.WriteJSON(&bytes.Buffer{}), report.WriteSARIF(&bytes.Buffer{}, lint.SARIF{})); err != nil {
 			t.Error(err)

@@ -118,7 +118,7 @@ func TestOverlayWithProperties(t *testing.T) {
 	r := runOf(t, lint.Options{},
 		entry{name: "orders.delete_order", input: property(`{"type":"object","properties":{"a":{"type":"string"}}}`), hints: `{"readOnlyHint":true}`, output: treeOutput},
 	)
-	text := lint.Overlay(r.Findings)
+	text := r.Overlay()
 	var doc struct {
 		Tools []map[string]any `yaml:"tools"`
 	}

@@ -78,16 +78,17 @@ func Run(tools []*Tool, o Options) (*Report, error) {
 	for _, t := range tools {
 		r.Tokens += t.Tokens
 	}
-	run(r, append([]Client{{}}, clients...), tools, o, func(Fact) bool { return true })
+	given := namesOf(tools, o.Behind)
+	run(r, append([]Client{{}}, clients...), tools, given, o, func(Fact) bool { return true })
 	if len(o.Behind) > 0 {
-		run(r, []Client{{}}, o.Behind, o, func(f Fact) bool { return f.Rule != "list-tokens" && f.Rule != "tool-tokens" })
+		run(r, []Client{{}}, o.Behind, given, o, func(f Fact) bool { return f.Rule != "list-tokens" && f.Rule != "tool-tokens" })
 	}
 	r.settle(o.MaxFindings)
 	return r, nil
 }
 
 // run applies the facts of the clients, of which one without a name stands for all.
-func run(r *Report, clients []Client, tools []*Tool, o Options, applies func(Fact) bool) {
+func run(r *Report, clients []Client, tools []*Tool, given names, o Options, applies func(Fact) bool) {
 	rules := map[string]Rule{}
 	for _, rule := range Rules() {
 		rules[rule.ID] = rule
@@ -97,7 +98,7 @@ func run(r *Report, clients []Client, tools []*Tool, o Options, applies func(Fac
 		if at < 0 || !applies(f) {
 			continue
 		}
-		c := &check{fact: f, client: clients[at], options: o, tools: tools, report: r}
+		c := &check{fact: f, client: clients[at], options: o, tools: tools, names: given, report: r}
 		rule := rules[f.Rule]
 		if rule.list != nil {
 			rule.list(c)
@@ -122,7 +123,7 @@ func CheckSchemas(input, output json.RawMessage, clients ...string) ([]Finding, 
 		return nil, err
 	}
 	r := &Report{}
-	run(r, chosen, []*Tool{t}, o, func(f Fact) bool { return f.isOfSchemas() && f.Level == Error })
+	run(r, chosen, []*Tool{t}, namesOf(), o, func(f Fact) bool { return f.isOfSchemas() && f.Level == Error })
 	return r.Findings, nil
 }
 
@@ -132,6 +133,7 @@ type check struct {
 	client  Client
 	options Options
 	tools   []*Tool
+	names   names
 	report  *Report
 }
 
@@ -143,6 +145,7 @@ func (c *check) add(t *Tool, path string, fix Fix, format string, args ...any) {
 	}
 	f.Message = fmt.Sprintf(format, args...) + ": " + c.fact.Effect
 	c.report.Findings = append(c.report.Findings, f)
+	c.report.changes = append(c.report.changes, fix.change)
 }
 
 // limit is the limit of the fact, as messages name it.

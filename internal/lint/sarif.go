@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -14,7 +16,7 @@ import (
 type SARIF struct {
 	// Version is the version of the program.
 	Version string
-	// File is the file that the findings are about, as a relative path with slashes; empty if there is none.
+	// File is the file that the findings are about, as a relative path; empty if there is none.
 	File string
 }
 
@@ -133,7 +135,7 @@ func resultOf(f Finding, rules []sarifRule, o SARIF) sarifResult {
 	}
 	location := sarifLocation{Logical: []sarifLogical{{FullyQualifiedName: subject + f.Path, Kind: "member"}}}
 	if o.File != "" {
-		location.Physical = &sarifPhysical{Artifact: sarifArtifact{o.File}, Region: sarifRegion{1}}
+		location.Physical = &sarifPhysical{Artifact: sarifArtifact{(&url.URL{Path: filepath.ToSlash(o.File)}).String()}, Region: sarifRegion{1}}
 	}
 	text := f.Message
 	if f.Tool != "" {

@@ -4,6 +4,7 @@ package lint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -29,14 +30,27 @@ type Tool struct {
 	// Tokens is what the entry costs in a list, by an estimate.
 	Tokens int
 
+	// hasTitle is set if the tool has a title, which a list leaves out if it says no more than the name.
+	hasTitle bool
+	// listedTitle is the title in the list.
+	listedTitle string
+
 	input, output any // schemas as they are parsed; output is nil where there is none
+	leftOut       any // the output schema that the list does not show
 }
 
 // NewTool makes a tool of an entry of a list. method is "package.Service/Method", or empty if no entry of the configuration
 // file is for this tool. The error says that a schema is no JSON.
 func NewTool(t compat.Tool, method string) (*Tool, error) {
 	out := &Tool{
-		Name: t.Name, MCPName: listedName(t.Name), Method: method, Title: t.Title, Description: t.Description, Hints: t.Annotations,
+		Name: t.Name, MCPName: listedName(t.Name), Method: method, Title: cmp.Or(t.Title, t.Listed.Title), Description: t.Description, Hints: t.Annotations,
+	}
+	out.hasTitle, out.listedTitle = strings.TrimSpace(out.Title) != "", out.Title
+	switch {
+	case t.Listed.Name != "":
+		out.Name, out.MCPName, out.hasTitle = t.Listed.Name, t.Name, true
+	case isOwn(t) && !(&catalog.Tool{Name: t.Name, Title: t.Title}).HasOwnTitle():
+		out.listedTitle = ""
 	}
 	var err error
 	if out.input, err = parsed(t.InputSchema); err != nil {
@@ -53,6 +67,19 @@ func NewTool(t compat.Tool, method string) (*Tool, error) {
 	return out, nil
 }
 
+// LeaveOut takes the output schema that the catalog has and the list does not show. It is judged by what holds for every client.
+// The error says that it is no JSON.
+func (t *Tool) LeaveOut(output json.RawMessage) error {
+	var err error
+	if t.leftOut, err = parsed(output); err != nil {
+		return fmt.Errorf("tool %s: output schema: %w", t.Name, err)
+	}
+	return nil
+}
+
+// isOwn reports whether an entry is a sidecar's in the canonical form, which has all titles.
+func isOwn(t compat.Tool) bool { return t.Metadata.Module != "" && catalog.IsCanonicalName(t.Name) }
+
 // listedName is the name in MCP's list. Catalogs of the sidecar have canonical names, of which the list has another form. A name
 // of another kind is from a list of another server, which nobody shortens.
 func listedName(name string) string {
@@ -67,7 +94,7 @@ func listedName(name string) string {
 func NewTools(list []compat.Tool) ([]*Tool, error) {
 	out := make([]*Tool, 0, len(list))
 	for _, t := range list {
-		tool, err := NewTool(t, guessedMethod(t.Metadata.Module, t.Name))
+		tool, err := NewTool(t, guessedMethod(cmp.Or(t.Listed.Module, t.Metadata.Module), cmp.Or(t.Listed.Name, t.Name)))
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +128,7 @@ type listEntry struct {
 
 // size is the number of bytes of the entry, whatever white space and escapes the list has.
 func (t *Tool) size() (int, error) {
-	text, err := compactJSON(listEntry{t.MCPName, t.Title, t.Description, t.input, t.output, t.Hints})
+	text, err := compactJSON(listEntry{t.MCPName, t.listedTitle, t.Description, t.input, t.output, t.Hints})
 	return len(text), err
 }
 
@@ -115,7 +142,8 @@ func compactJSON(v any) ([]byte, error) {
 	return bytes.TrimRight(out.Bytes(), "\n"), nil
 }
 
-// guessedMethod is the method that a derived name most likely comes from; empty if the module is no service.
+// guessedMethod is the method that a derived name most likely comes from; empty if the module is no service,
+// or the name has no words.
 func guessedMethod(module, name string) string {
 	at := strings.LastIndexByte(name, '.')
 	if at < 0 || !strings.Contains(module, ".") || !isIdentifier(module) || !isIdentifier(name) {
@@ -126,6 +154,9 @@ func guessedMethod(module, name string) string {
 		if word != "" {
 			method.WriteString(strings.ToUpper(word[:1]) + word[1:])
 		}
+	}
+	if method.Len() == 0 {
+		return ""
 	}
 	return module + "/" + method.String()
 }
@@ -158,13 +189,17 @@ type schemaOf struct {
 }
 
 // schemas are the schemas that a fact is about.
-func (t *Tool) schemas(w Where) []schemaOf {
+func (t *Tool) schemas(f Fact) []schemaOf {
 	var out []schemaOf
+	w := f.Where
 	if w&Inputs != 0 && t.input != nil {
 		out = append(out, schemaOf{"inputSchema", t.input})
 	}
 	if w&Outputs != 0 && t.output != nil {
 		out = append(out, schemaOf{"outputSchema", t.output})
+	}
+	if w&Outputs != 0 && t.leftOut != nil && f.Client == "" {
+		out = append(out, schemaOf{"outputSchema", t.leftOut})
 	}
 	return out
 }

@@ -3,9 +3,11 @@
 package lint
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -213,43 +215,83 @@ func resolves(root any, pointer string) bool {
 	return true
 }
 
-// recursive returns the place of a reference by which a schema contains itself.
+// recursive returns the place of a reference by which a schema contains itself. Lists come from anybody, so each target is
+// followed once: the time grows with the number of references, and with how deep they stand.
 func recursive(root any) (at string, ok bool) {
-	refs := references(root)
-	targets := map[string][]reference{} // what lies in each target
-	for _, r := range refs {
-		targets[r.target] = nil
-	}
-	for target := range targets {
-		for _, r := range refs {
-			if r.at == target || strings.HasPrefix(r.at, target+"/") {
-				targets[target] = append(targets[target], r)
-			}
-		}
-	}
-	asked := map[string]bool{}
-	for _, r := range refs {
-		if asked[r.target] {
-			continue
-		}
-		asked[r.target] = true
-		if leadsTo(targets, r.target, r.target, map[string]bool{}) {
-			return r.at, true
+	g := graphOf(references(root))
+	for _, r := range g.refs {
+		if at, ok := g.returns(r); ok {
+			return at, true
 		}
 	}
 	return "", false
 }
 
-// leadsTo reports whether a target is met again in what another one holds.
-func leadsTo(targets map[string][]reference, from, target string, seen map[string]bool) bool {
-	if seen[from] {
-		return false
+// graph is the references of a schema with what they lead to.
+type graph struct {
+	refs  []reference // in the order of the schema
+	below []placed    // sorted by their keys
+	state map[string]visit
+}
+
+// placed is a reference with its place as a key. Keys end in a slash, so that a place and all below it are neighbours.
+type placed struct {
+	key string
+	reference
+}
+
+// visit says how far a target has been followed.
+type visit uint8
+
+const (
+	unseen   visit = iota
+	open           // what it holds is being followed
+	finished       // nothing that it leads to contains itself
+)
+
+func graphOf(refs []reference) *graph {
+	g := &graph{refs: refs, state: map[string]visit{}}
+	for _, r := range refs {
+		g.below = append(g.below, placed{r.at + "/", r})
 	}
-	seen[from] = true
-	for _, r := range targets[from] {
-		if r.target == target || leadsTo(targets, r.target, target, seen) {
-			return true
+	slices.SortFunc(g.below, func(a, b placed) int { return cmp.Compare(a.key, b.key) })
+	return g
+}
+
+// held are the references at a place and below it.
+func (g *graph) held(place string) []placed {
+	key := place + "/"
+	from := sort.Search(len(g.below), func(i int) bool { return g.below[i].key >= key })
+	n := sort.Search(len(g.below)-from, func(i int) bool { return !strings.HasPrefix(g.below[from+i].key, key) })
+	return g.below[from : from+n]
+}
+
+// returns follows a reference until one leads back to where the way has been, and returns the place of that one. The way is
+// as long as the schema makes it, so this is no recursion.
+func (g *graph) returns(from reference) (at string, ok bool) {
+	type step struct {
+		target string
+		left   []placed
+	}
+	var way []step
+	next := from
+	for {
+		switch g.state[next.target] {
+		case open:
+			return next.at, true
+		case unseen:
+			g.state[next.target] = open
+			way = append(way, step{next.target, g.held(next.target)})
+		case finished:
 		}
+		for len(way) > 0 && len(way[len(way)-1].left) == 0 {
+			g.state[way[len(way)-1].target] = finished
+			way = way[:len(way)-1]
+		}
+		if len(way) == 0 {
+			return "", false
+		}
+		last := &way[len(way)-1]
+		next, last.left = last.left[0].reference, last.left[1:]
 	}
-	return false
 }

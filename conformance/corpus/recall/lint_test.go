@@ -35,12 +35,13 @@ func lintOf(t *testing.T, cat *catalog.Catalog) *lint.Report {
 	return report
 }
 
-// toolsOf are the tools of a catalog as lint takes them.
+// toolsOf are the tools of a catalog as lint takes them, in the form that lists have by default.
 func toolsOf(t *testing.T, cat *catalog.Catalog) []*lint.Tool {
 	t.Helper()
+	form := catalog.ListForm{Outputs: catalog.BoundedOutputSchemas}
 	var tools []*lint.Tool
 	for _, tool := range cat.Tools() {
-		list, err := compat.ReadTools(dialect.ToolJSON(tool), compat.Limits{})
+		list, err := compat.ReadTools(dialect.ListedToolJSON(tool, form), compat.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +65,7 @@ func fixed(t *testing.T, r *lint.Report) catalog.BuildOptions {
 			Output map[string]any `yaml:"output_schema"`
 		} `yaml:"tools"`
 	}
-	if err := yaml.Unmarshal([]byte(lint.Overlay(r.Findings)), &doc); err != nil {
+	if err := yaml.Unmarshal([]byte(r.Overlay()), &doc); err != nil {
 		t.Fatal(err)
 	}
 	asJSON := func(v map[string]any) json.RawMessage {
@@ -103,7 +104,7 @@ func described(t *testing.T, r *lint.Report) []catalog.Override {
 			Properties map[string]string `yaml:"properties"`
 		} `yaml:"tools"`
 	}
-	if err := yaml.Unmarshal([]byte(lint.Overlay(r.Findings)), &doc); err != nil {
+	if err := yaml.Unmarshal([]byte(r.Overlay()), &doc); err != nil {
 		t.Fatal(err)
 	}
 	var out []catalog.Override
@@ -224,6 +225,23 @@ func TestLintTable(t *testing.T) {
 	}
 	if was != table {
 		t.Errorf("the table has changed: `make lint-table` writes it\n%s", table)
+	}
+}
+
+// TestTheCompactListIsForAllClients: in the profile strict no client refuses anything of the three tools, which stay short.
+func TestTheCompactListIsForAllClients(t *testing.T) {
+	for _, name := range []string{"etcd", "googleapis"} {
+		three, err := liveWith(t, apis()[name], nil, catalog.BuildOptions{Profile: schema.ProfileStrict}).Current().Compact()
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := lint.Run(toolsOf(t, three), lint.Options{Strict: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Tools != 3 || report.Tokens > 2000 || !report.OK {
+			t.Errorf("%s: %d tools, %d tokens, %+v", name, report.Tools, report.Tokens, report.Findings)
+		}
 	}
 }
 
