@@ -39,7 +39,8 @@ func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loade
 	if l.built.by == by {
 		from = l.built
 	}
-	loads, statuses, err = loadAll(ctx, by.sources, from.revisions, from.kept.linkage())
+	used := l.built.used()
+	loads, statuses, err = loadAll(ctx, by.sources, from.revisions, used, from.kept.linkage())
 	if err != nil || !slices.ContainsFunc(loads, func(load *source.Loaded) bool { return load != nil }) {
 		return nil, statuses, err
 	}
@@ -52,7 +53,7 @@ func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loade
 			loads[i] = known
 			continue
 		}
-		some, status, failed := loadAll(ctx, by.sources[i:i+1], []*revision{nil}, nil)
+		some, status, failed := loadAll(ctx, by.sources[i:i+1], []*revision{nil}, used, nil)
 		loads[i], statuses[i], err = some[0], status[0], errors.Join(err, failed)
 	}
 	return loads, statuses, err
@@ -67,7 +68,7 @@ func (l *Live) build(ctx context.Context, made *origin, loads []*source.Loaded, 
 	}
 	fresh, now, err := build(loads, made.by.build, before)
 	if err != nil && before != nil {
-		all, again, failed := loadAll(ctx, made.by.sources, make([]*revision, len(loads)), nil)
+		all, again, failed := loadAll(ctx, made.by.sources, make([]*revision, len(loads)), usedBy(loads), nil)
 		copy(loads, all)
 		copy(statuses, again)
 		if failed != nil {
@@ -82,9 +83,31 @@ func (l *Live) build(ctx context.Context, made *origin, loads []*source.Loaded, 
 	return fresh, err
 }
 
-// loadAll loads all sources at the same time, and brings nil for those that are unchanged. It fails if one fails:
-// half a catalog would look like a change.
-func loadAll(ctx context.Context, sources []source.Source, revisions []*revision, before *keptFiles) ([]*source.Loaded, []SourceStatus, error) {
+// used are the revisions of the sources, for those of another plan to find their own.
+func (o *origin) used() []*source.Revision {
+	var out []*source.Revision
+	for _, r := range o.revisions {
+		if r != nil {
+			out = append(out, r.load)
+		}
+	}
+	return out
+}
+
+// usedBy are the revisions of loads.
+func usedBy(loads []*source.Loaded) []*source.Revision {
+	var out []*source.Revision
+	for _, load := range loads {
+		if load.Revision != nil {
+			out = append(out, load.Revision)
+		}
+	}
+	return out
+}
+
+// loadAll loads all sources at the same time, and brings nil for those that are unchanged. Those without a revision bring
+// all, with the help of the revisions that are used. It fails if one fails: half a catalog would look like a change.
+func loadAll(ctx context.Context, sources []source.Source, revisions []*revision, used []*source.Revision, before *keptFiles) ([]*source.Loaded, []SourceStatus, error) {
 	loads := make([]*source.Loaded, len(sources))
 	statuses := make([]SourceStatus, len(sources))
 	errs := make([]error, len(sources))
@@ -92,7 +115,11 @@ func loadAll(ctx context.Context, sources []source.Source, revisions []*revision
 	for i, s := range sources {
 		all.Go(func() {
 			start := time.Now()
-			loads[i], errs[i] = source.Load(ctx, s, revisions[i].of())
+			if before := revisions[i].of(); before != nil {
+				loads[i], errs[i] = source.Load(ctx, s, before)
+			} else {
+				loads[i], errs[i] = source.Recall(ctx, s, used)
+			}
 			statuses[i] = SourceStatus{Name: s.Name(), At: start, Took: time.Since(start), Err: errs[i]}
 			switch load := loads[i]; {
 			case load == nil && errs[i] == nil && revisions[i] != nil:

@@ -60,6 +60,9 @@ func parseArtifact(ref string, o Options) (source.Fetcher, error) {
 // Name implements [source.Fetcher].
 func (a *artifact) Name() string { return "OCI artifact " + a.name }
 
+// ID implements [source.Fetcher].
+func (a *artifact) ID() string { return artifactPrefix + a.name }
+
 // Fetch implements [source.Fetcher]. A digest cannot change what it stands for, so the artifact is fetched once.
 func (a *artifact) Fetch(ctx context.Context, tag string, most int) (*source.Fetched, error) {
 	if tag == a.pin.String() {

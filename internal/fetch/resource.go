@@ -76,6 +76,9 @@ func parseResource(u *url.URL, o Options) (source.Fetcher, error) {
 // Name implements [source.Fetcher].
 func (r *resource) Name() string { return "descriptor set " + shown(r.url) }
 
+// ID implements [source.Fetcher].
+func (r *resource) ID() string { return r.url.String() + "#" + pinPrefix + r.pin }
+
 // maxTag bounds the ETags that are sent back.
 const maxTag = 1024
 

@@ -51,11 +51,26 @@ func (c *commented) LoadUnless(ctx context.Context, before *Revision) (*Loaded, 
 		if isSame, err := unchanged(ctx, sources, known); err != nil || isSame {
 			return nil, err
 		}
+		return c.Recall(ctx, known)
 	}
+	return c.Recall(ctx, nil)
+}
+
+// Recall implements Recaller, for the sources of comments and of files.
+func (c *commented) Recall(ctx context.Context, used []*Revision) (*Loaded, error) {
+	for _, revision := range used {
+		if revision == nil {
+			continue
+		}
+		if parts, ok := revision.Memory.(commentedMemory); ok {
+			used = slices.Concat(used, parts)
+		}
+	}
+	sources := append([]Source{c.from}, c.by...)
 	loads := make([]*Loaded, 0, len(sources))
 	now, sum, canTell := commentedMemory{}, newSummer(), true
 	for _, s := range sources {
-		loaded, err := s.Load(ctx)
+		loaded, err := Recall(ctx, s, used)
 		if err != nil {
 			return nil, err
 		}

@@ -16,6 +16,8 @@ import (
 type Fetcher interface {
 	// Name identifies the source to operators, as in "descriptor set https://example.com/api.binpb". It holds no secrets.
 	Name() string
+	// ID is the same for two fetchers only if they fetch the same. It may hold secrets, such as the query of a URL.
+	ID() string
 	// Fetch returns the descriptor sets, or nil and no error if they are still those that came with the tag. An empty tag
 	// stands for none. Together, the sets have no more bytes than most.
 	Fetch(ctx context.Context, tag string, most int) (*Fetched, error)
@@ -53,11 +55,15 @@ type remote struct {
 	limits Limits
 }
 
-// remoteMemory is the tag of the last fetch.
-type remoteMemory string
+// remoteMemory is what was fetched last. The bodies are kept because the catalog may need them again while the server is
+// away: when the configuration changes, or another source.
+type remoteMemory struct {
+	id      string
+	fetched *Fetched
+}
 
-// NewRemote returns a source that fetches on every load, within Limits.FetchTimeout. Errors are *Error with a [*FetchError],
-// and not permanent: another response may come the next time.
+// NewRemote returns a source that fetches on every load, within Limits.FetchTimeout. Its revisions hold what was fetched.
+// Errors are *Error with a [*FetchError], and not permanent: another response may come the next time.
 func NewRemote(from Fetcher, l Limits) Source { return &remote{from, l.withDefaults()} }
 
 func (r *remote) Name() string { return r.from.Name() }
@@ -66,61 +72,97 @@ func (r *remote) Load(ctx context.Context) (*Loaded, error) { return r.LoadUnles
 
 // LoadUnless implements Conditional.
 func (r *remote) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	fail := func(step string, err error) error {
-		return &Error{Source: r.Name(), Step: step, Cause: &FetchError{err}}
-	}
 	tag := ""
-	if before != nil {
-		known, _ := before.Memory.(remoteMemory)
-		tag = string(known)
+	if known := r.recall(before); known != nil {
+		tag = known.Tag
 	}
 	got, err := r.fetch(ctx, tag)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return nil, fail("fetch", err)
-	case got == nil:
-		return nil, nil
+	if err != nil || got == nil || before.Is(got.digest()) {
+		return nil, err
 	}
-	digest := got.digest()
-	if before.Is(digest) {
-		return nil, nil
+	return r.read(ctx, got)
+}
+
+// Recall implements Recaller. What is pinned is not fetched again. Where the server is away, or has what cannot be used, it
+// brings what was fetched before.
+func (r *remote) Recall(ctx context.Context, used []*Revision) (*Loaded, error) {
+	var known *Fetched
+	for _, revision := range used {
+		if known = r.recall(revision); known != nil {
+			break
+		}
 	}
+	if known == nil {
+		return r.LoadUnless(ctx, nil)
+	}
+	got, err := r.fetch(ctx, known.Tag)
+	if err == nil && got != nil {
+		var out *Loaded
+		if out, err = r.read(ctx, got); err == nil {
+			return out, nil
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	return r.read(ctx, known)
+}
+
+// recall is what came with a revision, nil if that is none of this source.
+func (r *remote) recall(from *Revision) *Fetched {
+	if from == nil {
+		return nil
+	}
+	if known, ok := from.Memory.(remoteMemory); ok && known.id == r.from.ID() {
+		return known.fetched
+	}
+	return nil
+}
+
+// fail is an error of a step. The end of the load's own time is none: the cause of that end says more.
+func (r *remote) fail(ctx context.Context, step string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return &Error{Source: r.Name(), Step: step, Cause: &FetchError{err}}
+}
+
+// read decodes what was fetched.
+func (r *remote) read(ctx context.Context, got *Fetched) (*Loaded, error) {
 	out, err := readSets(ctx, r.Name(), got.sets(r.limits), r.limits)
 	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
 	case isBroken(err):
-		return nil, fail("decode", err)
-	case err != nil:
-		return nil, fail("read", err)
+		return nil, r.fail(ctx, "decode", err)
+	case err != nil || ctx.Err() != nil:
+		return nil, r.fail(ctx, "read", err)
 	}
 	if len(got.Ignored) > 0 {
 		out.Warnings = append(out.Warnings, Warning{r.Name(), fmt.Sprintf("%s %s not read: names of descriptor sets end in .binpb, .pb or .desc",
 			shown.ClipList(got.Ignored), shown.Plural(len(got.Ignored), "is", "are"))})
 	}
-	out.Static, out.Revision = false, &Revision{Digest: digest, Memory: remoteMemory(got.Tag)}
+	out.Static, out.Revision = false, &Revision{Digest: got.digest(), Memory: remoteMemory{r.from.ID(), got}}
 	return out, nil
 }
 
-// fetch fetches within the time that there is.
+// fetch fetches within the time that there is, and returns nil and no error if the tag is still that of what is there.
 func (r *remote) fetch(ctx context.Context, tag string) (*Fetched, error) {
-	timeout := r.limits.FetchTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete response within %v (catalog.fetch_timeout): %w", timeout, context.DeadlineExceeded))
-	defer cancel()
-	got, err := r.from.Fetch(ctx, tag, r.limits.MaxBytes)
-	switch {
-	case ctx.Err() != nil:
-		// A response that is whole is none either: a server that sees its client go may end what it had begun.
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
-	case err == nil && got == nil && tag == "":
-		return nil, errors.New("nothing was fetched")
 	}
-	return got, err
+	timeout := r.limits.FetchTimeout
+	within, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete response within %v (catalog.fetch_timeout): %w", timeout, context.DeadlineExceeded))
+	defer cancel()
+	got, err := r.from.Fetch(within, tag, r.limits.MaxBytes)
+	switch {
+	case within.Err() != nil:
+		// A response that is whole is none either: a server that sees its client go may end what it had begun.
+		return nil, r.fail(ctx, "fetch", context.Cause(within))
+	case err != nil:
+		return nil, r.fail(ctx, "fetch", err)
+	case got == nil && tag == "":
+		return nil, r.fail(ctx, "fetch", errors.New("nothing was fetched"))
+	}
+	return got, nil
 }
 
 // digest covers all that is loaded from.

@@ -39,6 +39,23 @@ type Conditional interface {
 	LoadUnless(ctx context.Context, before *Revision) (*Loaded, error)
 }
 
+// Recaller is a Conditional that can bring a load again without its peer, from the revisions of the catalog in use.
+type Recaller interface {
+	Conditional
+	// Recall is like LoadUnless without a revision, but uses the memory of a revision in place of the peer where that brings
+	// the same, and where the peer fails. The revisions are those of all sources of the catalog in use, in no order; the
+	// source finds its own, also if an earlier source for the same peer made it.
+	Recall(ctx context.Context, used []*Revision) (*Loaded, error)
+}
+
+// Recall loads all of a source, with the help of the revisions in use where the source is a [Recaller].
+func Recall(ctx context.Context, s Source, used []*Revision) (*Loaded, error) {
+	if r, ok := s.(Recaller); ok {
+		return r.Recall(ctx, used)
+	}
+	return Load(ctx, s, nil)
+}
+
 // Load loads from a source. It returns nil and no error if the source is unchanged since the revision.
 func Load(ctx context.Context, s Source, before *Revision) (*Loaded, error) {
 	if c, ok := s.(Conditional); ok {
