@@ -112,6 +112,12 @@ func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Confi
 // clientTimeout bounds commands that ask a backend once and end: a person waits.
 const clientTimeout = 30 * time.Second
 
+// patience bounds a command that uses this configuration. What servers of descriptors may take is added, so that the
+// command does not end before the setting for them, whose error says more.
+func patience(cfg *configv1.Config) time.Duration {
+	return clientTimeout + settings.FetchTime(cfg.GetCatalog())
+}
+
 // withApp assembles a sidecar for one question to its backend and runs fn with it.
 func (env environment) withApp(cmd *cobra.Command, fn func(context.Context, *server.App) error) error {
 	return env.withPrepared(cmd, func(*configv1.Config) error { return nil }, fn)
@@ -132,7 +138,8 @@ func (env environment) withPrepared(cmd *cobra.Command, prepare func(*configv1.C
 		return err
 	}
 	defer func() { _ = a.Close(cmd.Context()) }()
-	ctx, cancel := context.WithTimeout(cmd.Context(), clientTimeout)
+	limit := patience(cfg)
+	ctx, cancel := context.WithTimeoutCause(cmd.Context(), limit, fmt.Errorf("the command took longer than %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
 	return fn(ctx, a)
 }

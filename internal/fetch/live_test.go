@@ -3,6 +3,7 @@
 package fetch_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -209,4 +210,27 @@ func parsed(t *testing.T, raw []byte) *descriptorpb.FileDescriptorSet {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestTheEndOfALoadHasACause: who set the time says what was too slow.
+func TestTheEndOfALoadHasACause(t *testing.T) {
+	t.Parallel()
+	asked, release := make(chan struct{}), make(chan struct{})
+	s := serve(t, func(http.ResponseWriter, *http.Request) {
+		close(asked)
+		<-release
+	})
+	defer close(release)
+	ctx, stop := context.WithCancelCause(t.Context())
+	cause := errors.New("the command was too slow")
+	go func() {
+		<-asked
+		stop(cause)
+	}()
+	if _, err := s.source(t, "/a", source.Limits{}).Load(ctx); !errors.Is(err, cause) {
+		t.Errorf("error %v, want %v", err, cause)
+	}
+	if _, err := s.source(t, "/a", source.Limits{}).Load(ctx); !errors.Is(err, cause) {
+		t.Errorf("after the end: error %v, want %v", err, cause)
+	}
 }

@@ -15,8 +15,8 @@ const (
 	// that changes all the time is read as it is.
 	settle    = 100 * time.Millisecond
 	maxSettle = 10
-	// ReadTimeout bounds one reload of a group. A reload may call the backend, and must
-	// not block the other groups indefinitely.
+	// ReadTimeout bounds one reload of a group that is not slow. A reload must not block
+	// the other groups indefinitely.
 	ReadTimeout = time.Minute
 )
 
@@ -30,6 +30,17 @@ type Watcher struct {
 	paced  chan struct{} // closed when every changes
 	groups []*Group
 	told   func(group string, o Outcome)
+
+	slow slowPass
+}
+
+// slowPass is the state of the reloads of slow groups.
+type slowPass struct {
+	mu        sync.Mutex
+	isRunning bool
+	// isAsked is set if all groups are to be reloaded, changed or not.
+	isAsked bool
+	ended   sync.WaitGroup
 }
 
 // NewWatcher returns a watcher that polls its files at this interval while it runs.
@@ -47,6 +58,7 @@ type Group struct {
 	list func() []string
 
 	mu     sync.Mutex
+	isSlow bool
 	files  []string
 	seen   map[string]version
 	again  bool // the last outcome was Deferred
@@ -56,7 +68,8 @@ type Group struct {
 // Add starts to watch files: reload is called after any of them has changed. It
 // reads them, applies their content or keeps the current one, logs errors, and
 // returns the outcome. It is never called concurrently with itself or with the
-// reload of another group. Its ctx is bounded by [ReadTimeout].
+// reload of another group, unless one of the two is slow ([Group.Slow]). Its ctx is
+// bounded by [ReadTimeout].
 //
 // Add the files before they are read for the first time, so that no change between
 // that read and the first poll is missed. The name is for logs and metrics, in
@@ -77,6 +90,17 @@ func (w *Watcher) AddTree(name string, reload func(ctx context.Context) Outcome,
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.list = list
+	return g
+}
+
+// Slow marks a group whose reload may wait for other hosts. Slow groups are looked at
+// after the others, and reloaded one after another while those go on: what has to be
+// used at once, such as credentials, does not wait for them. The ctx of a slow reload
+// has no deadline; it must bound itself. Call it before the watcher runs.
+func (g *Group) Slow() *Group {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.isSlow = true
 	return g
 }
 
@@ -120,7 +144,7 @@ func (w *Watcher) Status() []Status {
 }
 
 // OnOutcome sets a function that is called after each reload with its outcome, except
-// Unchanged and Deferred. Call it before Run.
+// Unchanged and Deferred. f must be safe for concurrent use. Call it before Run.
 func (w *Watcher) OnOutcome(f func(group string, o Outcome)) { w.told = f }
 
 // Every changes the interval; 0 stops polling.
@@ -144,8 +168,9 @@ func (w *Watcher) Now() {
 	}
 }
 
-// Run polls until ctx ends. Call it once.
+// Run polls until ctx ends, and returns when all reloads have ended. Call it once.
 func (w *Watcher) Run(ctx context.Context) {
+	defer w.slow.ended.Wait()
 	for ctx.Err() == nil {
 		every, paced := w.pace()
 		timer := newTimer(every)
@@ -160,12 +185,44 @@ func (w *Watcher) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		timer.Stop()
-		for _, g := range w.all() {
-			if ctx.Err() == nil {
-				w.tell(g, g.look(ctx, forced))
-			}
+		w.pass(ctx, false, forced)
+		w.passSlow(ctx, forced)
+	}
+}
+
+// pass looks at the groups that are slow, or at the others.
+func (w *Watcher) pass(ctx context.Context, isSlow, forced bool) {
+	for _, g := range w.all() {
+		if ctx.Err() == nil && g.is(isSlow) {
+			w.tell(g, g.look(ctx, forced))
 		}
 	}
+}
+
+// passSlow looks at the slow groups without waiting for them. While that goes on, they are
+// not looked at again, but what was asked for meanwhile is done afterwards.
+func (w *Watcher) passSlow(ctx context.Context, forced bool) {
+	s := &w.slow
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.isAsked = s.isAsked || forced
+	if s.isRunning {
+		return
+	}
+	s.isRunning = true
+	s.ended.Go(func() {
+		for goesOn := true; goesOn; {
+			s.mu.Lock()
+			forced := s.isAsked
+			s.isAsked = false
+			s.mu.Unlock()
+			w.pass(ctx, true, forced)
+			s.mu.Lock()
+			goesOn = s.isAsked && ctx.Err() == nil
+			s.isRunning = goesOn
+			s.mu.Unlock()
+		}
+	})
 }
 
 func (w *Watcher) tell(g *Group, o Outcome) {
@@ -196,6 +253,13 @@ func (w *Watcher) all() []*Group {
 	return slices.Clone(w.groups)
 }
 
+// is reports whether the group is slow, or not.
+func (g *Group) is(slow bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.isSlow == slow
+}
+
 // look reads the group's files again where they have changed, or where that is
 // forced.
 func (g *Group) look(ctx context.Context, forced bool) Outcome {
@@ -214,8 +278,11 @@ func (g *Group) look(ctx context.Context, forced bool) Outcome {
 	if !due {
 		return Unchanged
 	}
-	ctx, cancel := context.WithTimeout(ctx, ReadTimeout)
-	defer cancel()
+	if !g.is(true) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, ReadTimeout)
+		defer cancel()
+	}
 	outcome := g.reload(ctx)
 	g.ended(outcome)
 	return outcome

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -303,6 +304,82 @@ func TestTimesMayStandStill(t *testing.T) {
 	if read := r.texts(); len(read) == 0 || read[0] != "two" {
 		t.Errorf("read %q, want two", read)
 	}
+}
+
+// TestASlowGroup is reloaded beside the others, by itself, and not at once again after it was slow.
+func TestASlowGroup(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, b, c := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")
+	for _, path := range []string{a, b, c} {
+		write(t, path, "first")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := reload.NewWatcher(interval)
+		var running, begun atomic.Int32
+		answers := make(chan reload.Outcome)
+		slow := func(ctx context.Context) reload.Outcome {
+			if running.Add(1) > 1 {
+				t.Error("two slow groups at once")
+			}
+			defer running.Add(-1)
+			begun.Add(1)
+			select {
+			case o := <-answers:
+				return o
+			case <-ctx.Done():
+				return reload.Refused
+			}
+		}
+		w.Add("a", slow, a).Slow()
+		w.Add("b", slow, b).Slow()
+		quick := &reader{path: c, outcome: reload.Applied}
+		w.Add("c", quick.reload, c)
+		told := make(chan string, 10)
+		w.OnOutcome(func(group string, o reload.Outcome) { told <- group + " " + o.String() })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); w.Run(ctx) }()
+		step := func(why string, wantBegun int32, reads ...string) {
+			t.Helper()
+			time.Sleep(20 * interval)
+			synctest.Wait()
+			if read := quick.texts(); begun.Load() != wantBegun || !slices.Equal(read, reads) {
+				t.Fatalf("%s: %d slow reloads begun, want %d; %q read, want %q", why, begun.Load(), wantBegun, read, reads)
+			}
+		}
+		write(t, a, "second")
+		write(t, b, "second")
+		write(t, c, "second")
+		step("while a is slow", 1, "second")
+		write(t, c, "third")
+		step("still", 1, "second", "third")
+		answers <- reload.Deferred
+		step("then b", 2, "second", "third")
+		w.Now()
+		step("asked for while b is slow", 2, "second", "third", "third")
+		answers <- reload.Applied
+		synctest.Wait()
+		if begun.Load() != 3 {
+			t.Errorf("%d slow reloads begun: what was asked for is done at once, want 3", begun.Load())
+		}
+		answers <- reload.Deferred // of a
+		answers <- reload.Applied  // of b
+		synctest.Wait()
+		if begun.Load() != 4 {
+			t.Errorf("%d slow reloads begun: a waits for the next look, want 4", begun.Load())
+		}
+		step("which comes", 5, "second", "third", "third")
+		stop()
+		<-ended
+		if close(told); len(told) != 6 { // twice of b, three times of c, and of a, which the end cut
+			var all []string
+			for one := range told {
+				all = append(all, one)
+			}
+			t.Errorf("%q", all)
+		}
+	})
 }
 
 func TestOutcomesHaveNames(t *testing.T) {

@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -103,8 +104,10 @@ type App struct {
 	// the reader of one adds it. reloader is set by Reload.
 	watcher  *reload.Watcher
 	reloader *reconfigure.Reloader
-	memory   pressure.Memory
-	slow     pressure.Slow
+	// rereading orders the readings of the policy file: an older one must not replace a newer one.
+	rereading sync.Mutex
+	memory    pressure.Memory
+	slow      pressure.Slow
 	// answering are the HTTP requests that are being answered.
 	answering *answering
 

@@ -45,6 +45,8 @@ func (a *App) Rules() *rules.Engine { return a.rules }
 // rereadRules reads the policy file again. Rules that are faulty leave the last good ones
 // in use.
 func (a *App) rereadRules() reload.Outcome {
+	a.rereading.Lock()
+	defer a.rereading.Unlock()
 	set, err := settings.Rules(a.cfg)
 	if err != nil {
 		a.log.Error("policy file reload failed; keeping the last good rules", logkey.Error(err))
@@ -54,10 +56,17 @@ func (a *App) rereadRules() reload.Outcome {
 	return reload.Applied
 }
 
-// newRules makes the rules of a newer configuration, and returns what puts them into use.
+// newRules makes the rules of a newer configuration, and returns what puts them into use. Those of a file may be older by
+// then than what the file has, so it is read again.
 func (a *App) newRules(next *configv1.Config) (use func(), err error) {
 	set, err := settings.Rules(next)
-	return func() { a.replaceRules(set) }, err
+	return func() {
+		if next.GetAccess().GetPolicyFile() != "" {
+			a.rereadRules()
+			return
+		}
+		a.replaceRules(set)
+	}, err
 }
 
 // replaceRules uses other rules from now on. Callers are told, because they may see other

@@ -7,6 +7,7 @@ package reconfigure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -88,8 +89,8 @@ type Reloader struct {
 func New(o Options) *Reloader {
 	r := &Reloader{opts: o, running: o.Config}
 	r.described.Store(o.Config)
-	r.descriptors = o.Watcher.AddTree("descriptors", r.reloadDescriptors, func() []string { return settings.DescriptorFiles(r.described.Load()) })
-	r.lock = o.Watcher.Add("catalog_lock", r.reloadLock, lockFiles(o.Config)...)
+	r.descriptors = o.Watcher.AddTree("descriptors", r.reloadDescriptors, func() []string { return settings.DescriptorFiles(r.described.Load()) }).Slow()
+	r.lock = o.Watcher.Add("catalog_lock", r.reloadLock, lockFiles(o.Config)...).Slow()
 	return r
 }
 
@@ -99,7 +100,7 @@ func (r *Reloader) WatchConfiguration() {
 	if r.opts.Again.File == "" {
 		return
 	}
-	r.file = r.opts.Watcher.Add("configuration", r.configuration, r.opts.Again.File)
+	r.file = r.opts.Watcher.Add("configuration", r.configuration, r.opts.Again.File).Slow()
 	// The file was read before it was watched.
 	if now, err := r.opts.Again.Load(); err != nil || len(reload.Diff(r.opts.Config, now.Config)) > 0 {
 		r.opts.Watcher.Now()
@@ -130,6 +131,12 @@ func (r *Reloader) Run(ctx context.Context) {
 	r.opts.Watcher.Run(ctx)
 }
 
+// within bounds a load of the catalog of this configuration, which may ask the backend and the servers of descriptors.
+func within(ctx context.Context, cfg *configv1.Config) (context.Context, context.CancelFunc) {
+	limit := reload.ReadTimeout + settings.FetchTime(cfg.GetCatalog())
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("the catalog was not loaded within %v: %w", limit, context.DeadlineExceeded))
+}
+
 // configuration reads the configuration again and puts into use what can be.
 func (r *Reloader) configuration(ctx context.Context) reload.Outcome {
 	cfg, err := r.opts.Again.Load()
@@ -141,7 +148,7 @@ func (r *Reloader) configuration(ctx context.Context) reload.Outcome {
 	now, later := split(running, cfg.Config)
 	next := reload.Merge(running, cfg.Config, now)
 	if err := r.apply(ctx, running, next, now); err != nil {
-		if !catalog.IsPermanent(err) && ctx.Err() == nil {
+		if !catalog.IsPermanent(err) && ctx.Err() == nil { // otherwise the process ends
 			r.sayOnce("configuration not usable yet; keeping the last good one and retrying", err)
 			return reload.Deferred
 		}
@@ -232,6 +239,8 @@ func (r *Reloader) applyCatalog(ctx context.Context, running, next *configv1.Con
 	}
 	r.watchDescriptors(next)
 	r.lock.Watch(lockFiles(next)...)
+	ctx, cancel := within(ctx, next)
+	defer cancel()
 	if err := r.opts.Live.Reconfigure(ctx, sources, build); err != nil {
 		r.watchDescriptors(running)
 		r.lock.Watch(lockFiles(running)...)
@@ -266,6 +275,8 @@ func (r *Reloader) reloadLock(ctx context.Context) reload.Outcome {
 		r.sayOnce("catalog lock rejected; keeping the last good one", err)
 		return reload.Refused
 	}
+	ctx, cancel := within(ctx, running)
+	defer cancel()
 	if err := r.opts.Live.Reconfigure(ctx, sources, build); err != nil {
 		r.sayOnce("catalog lock not usable yet; keeping the last good one and retrying", err)
 		return reload.Deferred
@@ -307,9 +318,12 @@ func (r *Reloader) settle(next *configv1.Config, now, later []string) reload.Out
 
 // reloadDescriptors loads the catalog again after a descriptor file changed.
 func (r *Reloader) reloadDescriptors(ctx context.Context) reload.Outcome {
-	if len(r.current().GetCatalog().GetDescriptors()) == 0 {
+	running := r.current()
+	if len(running.GetCatalog().GetDescriptors()) == 0 {
 		return reload.Unchanged // reflection has an interval of its own
 	}
+	ctx, cancel := within(ctx, running)
+	defer cancel()
 	live := r.opts.Live
 	before := live.Current()
 	err := live.Refresh(ctx)

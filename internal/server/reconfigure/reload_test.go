@@ -3,12 +3,14 @@
 package reconfigure_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -161,6 +163,82 @@ func TestABackendThatIsAway(t *testing.T) {
 		if got := r.last("configuration"); got == "deferred" || r.calls("ann", echo) != "no tool" || r.calls("ann", cancel) != "called" {
 			t.Errorf("once it is back: %s, %s, %s", got, r.calls("ann", echo), r.calls("ann", cancel))
 		}
+	})
+}
+
+// onServer are settings of descriptors that a slow server has.
+const onServer = "fetch_timeout: 90s, descriptors: ['http://127.0.0.1:1/a.binpb']"
+
+// TestASlowServerIsWaitedFor as long as fetch_timeout says, and what takes even longer is tried again.
+func TestASlowServerIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		takes  time.Duration
+		during string
+	}{
+		{"less than fetch_timeout", 85 * time.Second, "not read"},
+		{"longer than a reload", 10 * time.Minute, "deferred"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := start(t, "catalog: {"+onServer+"}\n")
+				release := r.hang()
+				r.configure("catalog: {" + onServer + ", exclude: ['outrigger.demo.v1.Lab/Echo']}\ntrust: trusted\n")
+				time.Sleep(tt.takes - 2*interval)
+				synctest.Wait()
+				if got := r.last("configuration"); got != tt.during || r.calls("ann", echo) != "called" {
+					t.Errorf("while the server is slow: %s, %s", got, r.calls("ann", echo))
+				}
+				release()
+				r.pass()
+				if got := r.last("configuration"); got == "deferred" || got == "refused" || r.calls("ann", echo) != "no tool" || r.calls("ann", cancel) != "called" {
+					t.Errorf("afterwards: %s, %s, %s", got, r.calls("ann", echo), r.calls("ann", cancel))
+				}
+				if n := r.log.FilterMessage("configuration changed").Len(); n != 1 {
+					t.Errorf("%d lines say that it has changed, want 1", n)
+				}
+			})
+		})
+	}
+}
+
+// TestASlowServerHoldsNoOtherFileUp: credentials and rules are used while a changed configuration, a lock file or descriptors
+// wait for a server.
+func TestASlowServerHoldsNoOtherFileUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := prepare(t, "catalog: {"+onServer+"}\n")
+		callers := filepath.Join(t.TempDir(), "callers.yaml")
+		r.write(callers, "ann, bob")
+		read := ""
+		r.watcher.Add("callers", func(context.Context) reload.Outcome {
+			text, err := os.ReadFile(callers)
+			if err != nil {
+				return reload.Refused
+			}
+			read = string(text)
+			return reload.Applied
+		}, callers)
+		r.watch()
+		release := r.hang()
+		r.configure("catalog: {" + onServer + ", exclude: ['outrigger.demo.v1.Lab/Echo']}\n")
+		r.write(callers, "ann")
+		r.pass()
+		if got := r.last("callers"); got != "applied" || read != "ann" || r.last("configuration") != "not read" {
+			t.Errorf("while the server is slow: %s, %q is read, configuration %s", got, read, r.last("configuration"))
+		}
+		r.watcher.Now() // all groups, which come after the one that waits
+		r.write(callers, "nobody")
+		r.pass()
+		release()
+		synctest.Wait()
+		if read != "nobody" || r.calls("ann", echo) != "no tool" || r.last("descriptors") == "not read" {
+			t.Errorf("afterwards: %q is read, %s, descriptors %s", read, r.calls("ann", echo), r.last("descriptors"))
+		}
+		r.hang() // and the end comes
+		r.configure("catalog: {" + onServer + "}\n")
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -45,13 +47,37 @@ type running struct {
 	log     *observer.ObservedLogs
 	// isAway has the backend not answer.
 	isAway atomic.Bool
+	// hangs, if set, has the backend not answer before it is closed. loads are how many loads are under way.
+	hangs atomic.Pointer[chan struct{}]
+	loads atomic.Int32
+}
+
+// hang has the backend take its time until release is called.
+func (r *running) hang() (release func()) {
+	until := make(chan struct{})
+	r.hangs.Store(&until)
+	return func() {
+		r.hangs.Store(nil)
+		close(until)
+	}
 }
 
 // Name implements [source.Source].
 func (r *running) Name() string { return "a backend" }
 
 // Load implements [source.Source]: it brings nothing, or fails for now.
-func (r *running) Load(context.Context) (*source.Loaded, error) {
+func (r *running) Load(ctx context.Context) (*source.Loaded, error) {
+	if r.loads.Add(1) > 1 {
+		r.t.Error("two loads at once")
+	}
+	defer r.loads.Add(-1)
+	if until := r.hangs.Load(); until != nil {
+		select {
+		case <-*until:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	if r.isAway.Load() {
 		return nil, &source.Error{Source: r.Name(), Step: "connect", Cause: errors.New("it is away")}
 	}
@@ -63,9 +89,13 @@ func (r *running) load() (*config.Config, error) {
 	return config.Load(config.Serve, nil, []string{"OUTRIGGER_CONFIG=" + r.file}, config.Options{Checks: settings.Checks(config.Serve)})
 }
 
-// plan says where tools come from, as the assembly does.
+// plan says where tools come from, as the assembly does. The backend stands for what is on servers.
 func (r *running) plan(cfg *configv1.Config) ([]source.Source, catalog.BuildOptions, error) {
 	more := []source.Source{r}
+	if c := cfg.GetCatalog(); slices.ContainsFunc(c.GetDescriptors(), settings.IsRemote) {
+		cfg = proto.CloneOf(cfg)
+		cfg.Catalog.Descriptors = slices.DeleteFunc(cfg.Catalog.Descriptors, settings.IsRemote)
+	}
 	if len(cfg.GetCatalog().GetDescriptors()) == 0 {
 		more = append(more, mcptest.Source())
 	}

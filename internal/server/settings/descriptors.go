@@ -5,6 +5,7 @@ package settings
 import (
 	"os"
 	"strings"
+	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
@@ -35,6 +36,17 @@ func MakesTools(c *configv1.Catalog) bool { return len(c.GetDescriptors()) > 0 &
 // FetchOptions are how servers of descriptors are reached.
 func FetchOptions(c *configv1.Catalog) fetch.Options {
 	return fetch.Options{CAFile: c.GetFetchCaFile(), CredentialsFile: c.GetFetchCredentialsFile(), RunsHelpers: c.GetFetchDockerHelpers()}
+}
+
+// FetchTime is how long the descriptors on servers may take at most: one after another, as where they add comments.
+func FetchTime(c *configv1.Catalog) time.Duration {
+	var all time.Duration
+	for _, ref := range c.GetDescriptors() {
+		if IsRemote(ref) {
+			all += c.GetFetchTimeout().AsDuration()
+		}
+	}
+	return all
 }
 
 // IsRemote reports whether an entry of catalog.descriptors names descriptors that are not in a file.
