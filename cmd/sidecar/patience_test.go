@@ -52,13 +52,13 @@ func TestACommandNamesTheServerThatDoesNotAnswer(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"tools": {[]string{"tools", "--demo"}, []string{"descriptor set " + server.URL + "/api.binpb", "no complete response within 50ms (catalog.fetch_timeout)"}},
-		"lint":  {[]string{"lint", "--demo"}, []string{"descriptor set " + server.URL + "/api.binpb", "no complete response within 50ms (catalog.fetch_timeout)"}},
+		"tools": {[]string{"tools", "--demo"}, []string{"descriptor set " + server.URL + "/api.binpb", "no complete response within 1s (catalog.fetch_timeout)"}},
+		"lint":  {[]string{"lint", "--demo"}, []string{"descriptor set " + server.URL + "/api.binpb", "no complete response within 1s (catalog.fetch_timeout)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var stdout, stderr bytes.Buffer
-			code := run(context.Background(), append(tc.args, "--descriptors", server.URL+"/api.binpb", "--descriptors-timeout", "50ms"), strings.NewReader(""), &stdout, &stderr, nil)
+			code := run(context.Background(), append(tc.args, "--descriptors", server.URL+"/api.binpb", "--descriptors-timeout", "1s"), strings.NewReader(""), &stdout, &stderr, nil)
 			for _, want := range tc.want {
 				if code == exitOK || !strings.Contains(stderr.String(), want) {
 					t.Errorf("exit %d: %s", code, stderr.String())
