@@ -376,6 +376,9 @@ func TestOperatorsReadOfEveryGroupOfFiles(t *testing.T) {
 	}
 	var inCode, onPage []string
 	for _, name := range sources {
+		if strings.HasSuffix(name, "_test.go") {
+			continue // a test watches files of its own
+		}
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
