@@ -54,6 +54,9 @@ type Writer struct {
 	isHTTP2 bool
 	// kept is what net/http has of the answer and may not have written.
 	kept int
+	// isLong is set where the next write may wait, however small it is: the buffer of HTTP/2 is larger than what is not counted, so
+	// that a long answer in small pieces fills it at any of them.
+	isLong bool
 
 	// mu: the response may be touched until the handler has left, and no longer.
 	mu   sync.Mutex
@@ -109,10 +112,10 @@ func (w *Writer) name() string {
 
 // Write implements [http.ResponseWriter].
 func (w *Writer) Write(p []byte) (int, error) {
-	if w.kept += len(p); w.kept <= LeastCounted {
+	if w.kept += len(p); w.kept <= LeastCounted && !w.isLong {
 		return w.ResponseWriter.Write(p)
 	}
-	w.kept = 0
+	w.kept, w.isLong = 0, w.isHTTP2
 	b := w.handler.budget
 	one := &wait{caller: w.name(), tool: w.tool, bytes: int64(len(p)), timed: w.isHTTP2, end: w.end}
 	b.begin(one)
@@ -137,7 +140,7 @@ func (w *Writer) FlushError() error {
 	}
 	b := w.handler.budget
 	one := &wait{caller: w.name(), tool: w.tool, bytes: int64(w.kept), timed: true, end: w.end}
-	w.kept = 0
+	w.kept, w.isLong = 0, false
 	b.begin(one)
 	defer b.finish(one)
 	return control.Flush()
