@@ -58,7 +58,7 @@ func New(text string, of schema.View) (mask *Mask, faults []string) {
 	if names > MaxNames {
 		return nil, []string{fmt.Sprintf("the paths of the mask have %d names; at most %d are read", names, MaxNames)}
 	}
-	r := &reader{places: map[int]*place{}}
+	r := &reader{places: map[*byte]*place{}}
 	at := r.place(of)
 	root := r.node(at)
 	for _, path := range paths {
@@ -85,7 +85,7 @@ const typeMember = "@type"
 
 // reader reads masks. It asks the schema once about each place, however many names lead there: a schema may have a megabyte, and
 // refer to itself.
-type reader struct{ places map[int]*place }
+type reader struct{ places map[*byte]*place }
 
 // place is what the schema says of a place. Of a list it is what it says of the elements.
 type place struct {
@@ -110,9 +110,8 @@ func (r *reader) place(of schema.View) *place {
 		}
 		of = of.Elements()
 	}
-	// The zero View is at no offset.
-	at, isSaid := of.Offset()
-	if !isSaid {
+	at := of.At()
+	if at == nil {
 		return &place{view: of, lists: lists, isFixed: of.IsFixed()}
 	}
 	known := r.places[at]

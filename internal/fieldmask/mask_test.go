@@ -139,6 +139,22 @@ func TestAListThatContainsItself(t *testing.T) {
 	}
 }
 
+// Places that are written alike are not one place.
+func TestPlacesOfTheSameLength(t *testing.T) {
+	t.Parallel()
+	place := func(name string) string {
+		return `{"type":"object","properties":{"` + name + `":{"type":"string"}},"required":["` + name + `"],"additionalProperties":false}`
+	}
+	of := schema.ViewOf([]byte(`{"type":"object","properties":{"a":` + place("x") + `,"b":` + place("y") + `,"c":` + place("z") + `},"additionalProperties":false}`))
+	mask, faults := fieldmask.New("a.x,b.y", of)
+	if got, want := string(mask.Append(nil, []byte(`{"a":{"x":"1"},"b":{"y":"2"},"c":{"z":"3"}}`))), `{"a":{"x":"1"},"b":{"y":"2"}}`; len(faults) > 0 || got != want {
+		t.Errorf("%v, %s, want %s", faults, got, want)
+	}
+	if _, faults := fieldmask.New("a.y", of); len(faults) != 1 {
+		t.Errorf("got %q", faults)
+	}
+}
+
 // However long a mask is, the schema is read once at each place.
 func TestALargeSchemaIsReadOnce(t *testing.T) {
 	t.Parallel()

@@ -139,11 +139,13 @@ func (v View) Properties() map[string]View {
 	return out
 }
 
-// Offset is where in the document the place is written, in bytes: the same for all references to it. It reports false for a place
-// of which the schema says nothing.
-func (v View) Offset() (int, bool) {
-	// A node is a part of the document, up to whose end both have room.
-	return cap(v.root) - cap(v.node), len(v.node) > 0
+// At is where in the document the place is written: the same for all references to it, and another for each other place. It is nil
+// for a place of which the schema says nothing.
+func (v View) At() *byte {
+	if len(v.node) == 0 {
+		return nil
+	}
+	return &v.node[0]
 }
 
 // Elements returns the place of the elements of an array.
