@@ -183,19 +183,22 @@ func auths(host, user, password string) map[string]any {
 	return map[string]any{"auths": map[string]any{host: map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte(user + ":" + password))}}}
 }
 
+// unlessAnn asks all others for a password.
+func unlessAnn(w http.ResponseWriter, r *http.Request) bool {
+	if user, password, _ := r.BasicAuth(); user == "ann" && password == "secret" {
+		return false
+	}
+	w.Header().Set("WWW-Authenticate", `Basic realm="here"`)
+	w.WriteHeader(http.StatusUnauthorized)
+	return true
+}
+
 // TestCredentialsOfDocker: basic authentication, and tokens of a service that the registry names.
 func TestCredentialsOfDocker(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	ref := g.push("v1", layer{name: "api.binpb", body: shop(t, "Open")})
-	g.interpose(func(w http.ResponseWriter, r *http.Request) bool {
-		if user, password, _ := r.BasicAuth(); user == "ann" && password == "secret" {
-			return false
-		}
-		w.Header().Set("WWW-Authenticate", `Basic realm="here"`)
-		w.WriteHeader(http.StatusUnauthorized)
-		return true
-	})
+	g.interpose(unlessAnn)
 	for name, tc := range map[string]struct {
 		options fetch.Options
 		want    string
@@ -253,14 +256,7 @@ func TestAHelperOfDocker(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	ref := g.push("v1", layer{name: "api.binpb", body: shop(t, "Open")})
-	g.interpose(func(w http.ResponseWriter, r *http.Request) bool {
-		if user, password, _ := r.BasicAuth(); user == "ann" && password == "secret" {
-			return false
-		}
-		w.Header().Set("WWW-Authenticate", `Basic realm="here"`)
-		w.WriteHeader(http.StatusUnauthorized)
-		return true
-	})
+	g.interpose(unlessAnn)
 	dir := filepath.Dir(docker(t, map[string]any{"credHelpers": map[string]string{g.host: "outrigger-test"}}).DockerConfig)
 	script := "#!/bin/sh\n[ \"$1\" = get ] && [ \"$(cat)\" = " + g.host + " ] && echo '{\"Username\":\"ann\",\"Secret\":\"secret\"}'\n"
 	if err := os.WriteFile(filepath.Join(dir, "docker-credential-outrigger-test"), []byte(script), 0o700); err != nil {
