@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
@@ -256,6 +257,42 @@ func TestRecovery(t *testing.T) {
 			t.Errorf("round %d: %d lines about the recovery", round, n)
 		}
 	}
+}
+
+// TestLinesComeBeforeCounts: who waits for the count of an export finds the line about it in the log.
+func TestLinesComeBeforeCounts(t *testing.T) {
+	t.Parallel()
+	receiver := otlptest.New()
+	var broken atomic.Bool
+	broken.Store(true)
+	cfg := small()
+	cfg.Endpoint = answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			http.Error(w, "no", http.StatusBadRequest)
+			return
+		}
+		receiver.ServeHTTP(w, r)
+	})
+	var exports atomic.Pointer[telemetry.Telemetry]
+	core, _ := observer.New(zap.InfoLevel)
+	log := zap.New(core, zap.Hooks(func(line zapcore.Entry) error {
+		s := exports.Load().Stats()[0]
+		if counted := map[zapcore.Level]uint64{zap.WarnLevel: s.Failures, zap.InfoLevel: s.Exports}[line.Level]; counted != 0 {
+			t.Errorf("%q is said after it was counted", line.Message)
+		}
+		return nil
+	}))
+	open, err := telemetry.Open(t.Context(), telemetry.Options{Settings: resolve(t, cfg), Version: "1.2.3", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Close(0)
+	exports.Store(open)
+	request(open, "ping")
+	eventually(t, "a failure", func() bool { return open.Stats()[0].Failures > 0 })
+	broken.Store(false)
+	request(open, "ping")
+	eventually(t, "a success", func() bool { return open.Stats()[0].Exports > 0 })
 }
 
 // TestQueueIsBoundedInBytes has few large spans.

@@ -58,7 +58,9 @@ func (l *lane) export(ctx, end context.Context, items int, send func(context.Con
 	l.count(items, err)
 }
 
+// count says how an export went, and counts it. It is said first: who sees the count finds the line about it in the log.
 func (l *lane) count(items int, err error) {
+	l.health.report(l.signal, l.exporter.url, err)
 	switch {
 	case err == nil:
 		l.exports.Add(1)
@@ -70,7 +72,6 @@ func (l *lane) count(items int, err error) {
 		l.failures.Add(1)
 		l.lost.Add(uint64(items))
 	}
-	l.health.report(l.signal, l.exporter.url, err)
 }
 
 // close counts what was not exported.
