@@ -17,6 +17,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // sized is a catalog of so many services with so many methods each.
@@ -47,8 +48,14 @@ func sized(t *testing.T, services, methods int, o catalog.BuildOptions) (*catalo
 
 func TestCompactCatalog(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct{ services, methods int }{{1, 1}, {3, 8}, {150, 8}} {
-		full, err := sized(t, tc.services, tc.methods, catalog.BuildOptions{})
+	for _, tc := range []struct {
+		services, methods, atMost int
+		profile                   schema.Profile
+	}{
+		{1, 1, 1900, schema.ProfileMCP}, {3, 8, 1900, schema.ProfileMCP}, {150, 8, 1900, schema.ProfileMCP},
+		{3, 8, 1000, schema.ProfileStrict}, {150, 8, 1000, schema.ProfileStrict},
+	} {
+		full, err := sized(t, tc.services, tc.methods, catalog.BuildOptions{Profile: tc.profile})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +74,7 @@ func TestCompactCatalog(t *testing.T) {
 			t.Fatal("no search")
 		}
 		text := search.Description
-		if len(text) > 1900 || !utf8.ValidString(text) {
+		if len(text) > tc.atMost || !utf8.ValidString(text) {
 			t.Errorf("%d services: the description has %d bytes", tc.services, len(text))
 		}
 		for _, want := range []string{fmt.Sprint(tc.services * tc.methods), "Storehouse000 (" + fmt.Sprint(tc.methods) + "): "} {

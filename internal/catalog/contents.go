@@ -16,6 +16,9 @@ const (
 	// maxContents is the size in bytes of the text about what a catalog has: some clients cut descriptions at 2,048
 	// characters without a word.
 	maxContents = 1900
+	// maxStrictContents is that of the strict profile, whose clients send descriptions to OpenAI's models: some deployments
+	// refuse one of more than 1,024 characters.
+	maxStrictContents = 1000
 	// maxVerbs is how many verbs it names for each module.
 	maxVerbs = 6
 	// MaxSummary is the size of a tool's summary in characters.
@@ -33,13 +36,16 @@ type module struct {
 
 // contents describes the tools that callers see: how many there are, in which modules, and what those can do.
 func (c *Catalog) contents() string {
-	modules := c.modules()
+	modules, limit := c.modules(), maxContents
+	if c.isStrict {
+		limit = maxStrictContents
+	}
 	text := fmt.Appendf(nil, "Finds tools of this server by what they do. It has %s; only the tools %s, %s and %s are listed. "+
 		"Search with a few words such as \"%s\", then describe the tool, then call it. Modules, with the number of tools and their most frequent verbs:",
 		counted(c.count(), "tool"), MCPName(SearchName), MCPName(DescribeName), MCPName(CallName), c.sampleQuery())
 	for i, m := range modules {
 		line := "\n" + m.String()
-		if len(text)+len(line) > maxContents-contentsTail {
+		if len(text)+len(line) > limit-contentsTail {
 			text = fmt.Appendf(text, "\nand %s", counted(len(modules)-i, "more module"))
 			break
 		}
