@@ -11,7 +11,8 @@ type Outcome uint8
 // is in use. Partial: part of it is in use, and the rest was refused, with its
 // names. Refused: none of it is in use, and the previous content stays in use.
 // Deferred: as Refused, but a dependency was not ready, so the reload may succeed
-// without another change of the files; it is retried at the next poll.
+// without another change of the files; it is retried at the next poll, and later after
+// pauses if the group is slow ([Group.Slow]).
 const (
 	Unchanged Outcome = iota
 	Applied

@@ -18,6 +18,10 @@ const (
 	// ReadTimeout bounds one reload of a group that is not slow. A reload must not block
 	// the other groups indefinitely.
 	ReadTimeout = time.Minute
+	// A slow group whose outcome is [Deferred] is tried again at the next look. If that is Deferred too, further looks wait:
+	// retryMin at first, and twice as long each time, up to retryMax. The host that it waits for is asked less and less.
+	retryMin = 2 * time.Second
+	retryMax = time.Minute
 )
 
 // Watcher polls files. Make one with [NewWatcher]. All methods are safe for
@@ -62,7 +66,10 @@ type Group struct {
 	files  []string
 	seen   map[string]version
 	again  bool // the last outcome was Deferred
-	status Status
+	// deferred is how often in a row that was so, and retry is when a slow group may be tried again.
+	deferred int
+	retry    time.Time
+	status   Status
 }
 
 // Add starts to watch files: reload is called after any of them has changed. It
@@ -96,7 +103,9 @@ func (w *Watcher) AddTree(name string, reload func(ctx context.Context) Outcome,
 // Slow marks a group whose reload may wait for other hosts. Slow groups are looked at
 // after the others, and reloaded one after another while those go on: what has to be
 // used at once, such as credentials, does not wait for them. The ctx of a slow reload
-// has no deadline; it must bound itself. Call it before the watcher runs.
+// has no deadline; it must bound itself. What is Deferred again and again is tried after
+// pauses that grow to a minute; a change of its files and [Watcher.Now] end a pause.
+// Call it before the watcher runs.
 func (g *Group) Slow() *Group {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -124,7 +133,7 @@ func (g *Group) Watch(files ...string) {
 func (g *Group) Again() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.again = true
+	g.again, g.retry = true, time.Time{}
 }
 
 // Status returns the state of the group.
@@ -273,7 +282,7 @@ func (g *Group) look(ctx context.Context, forced bool) Outcome {
 		}
 	}
 	g.mu.Lock()
-	due := changed || forced || g.again
+	due := changed || forced || g.again && !time.Now().Before(g.retry)
 	g.mu.Unlock()
 	if !due {
 		return Unchanged
@@ -323,11 +332,25 @@ func (g *Group) ended(o Outcome) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.again = o == Deferred
+	g.defers()
 	s := &g.status
 	s.Counts[o]++
 	s.Last, s.Tried = o, time.Now()
 	if o.succeeded() {
 		s.Good = s.Tried
+	}
+}
+
+// defers decides when the group is tried again. Its mutex is held.
+func (g *Group) defers() {
+	g.retry = time.Time{}
+	if !g.again {
+		g.deferred = 0
+		return
+	}
+	// Beyond 10 doublings the maximum is reached, and the shift would overflow some day.
+	if g.deferred++; g.isSlow && g.deferred > 1 {
+		g.retry = time.Now().Add(min(retryMax, retryMin<<min(g.deferred-2, 10)))
 	}
 }
 

@@ -382,6 +382,60 @@ func TestASlowGroup(t *testing.T) {
 	})
 }
 
+// TestASlowGroupIsTriedLessAndLess: the host that it waits for is not asked at every look, and a change is still used at once.
+func TestASlowGroupIsTriedLessAndLess(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	write(t, path, "first")
+	synctest.Test(t, func(t *testing.T) {
+		w := reload.NewWatcher(time.Second)
+		var mu sync.Mutex
+		var tried []int // seconds since begin
+		var outcome atomic.Int32
+		outcome.Store(int32(reload.Deferred))
+		begin := time.Now()
+		g := w.Add("group", func(context.Context) reload.Outcome {
+			mu.Lock()
+			defer mu.Unlock()
+			tried = append(tried, int(time.Since(begin)/time.Second))
+			return reload.Outcome(outcome.Load())
+		}, path).Slow()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); w.Run(ctx) }()
+		expect := func(why string, want ...int) {
+			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
+			if want != nil && !slices.Equal(tried, want) {
+				t.Errorf("%s: tried after %v s, want %v", why, tried, want)
+			}
+			tried, begin = nil, time.Now()
+		}
+		write(t, path, "second")
+		time.Sleep(4*time.Minute + time.Second/2)
+		expect("a host that stays away", 1, 2, 4, 8, 16, 32, 64, 124, 184)
+		write(t, path, "third")
+		time.Sleep(2 * time.Second)
+		expect("a change", 0)
+		w.Now()
+		time.Sleep(2*time.Second + time.Second/2)
+		expect("asked for", 0)
+		g.Again()
+		time.Sleep(2 * time.Second)
+		expect("due", 0)
+		outcome.Store(int32(reload.Applied))
+		time.Sleep(2 * time.Minute)
+		outcome.Store(int32(reload.Deferred))
+		expect("a success")
+		write(t, path, "fourth")
+		time.Sleep(2 * time.Second)
+		expect("after a success the pauses begin anew", 0, 1)
+		stop()
+		<-ended
+	})
+}
+
 func TestOutcomesHaveNames(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
