@@ -164,6 +164,7 @@ func TestUnreadResultsOfATool(t *testing.T) {
 			if status, text, err := sendAs(t.Context(), client, url+row.path, "", regexp.MustCompile("A{10,}").ReplaceAllString(row.body, "AAAA"), row.header...); err != nil || status != http.StatusOK {
 				t.Fatalf("one that is read: %d %s, %v", status, text, err)
 			}
+			keepCalling(t, url)
 			for range 2 {
 				unread(t, strings.TrimPrefix(url, "http://"), row.path, row.body, row.header)
 			}
@@ -197,6 +198,7 @@ func TestUnreadResultsOnHTTP2(t *testing.T) {
 			if status, text, err := sendAs(t.Context(), reader, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1)); err != nil || status != http.StatusOK {
 				t.Fatalf("another tool: %d %s, %v", status, text, err)
 			}
+			keepCalling(t, url)
 			narrow := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 16 << 10}, DisableCompression: true}
 			narrow.Protocols.SetUnencryptedHTTP2(true)
 			t.Cleanup(narrow.CloseIdleConnections)
@@ -215,6 +217,25 @@ func TestUnreadResultsOnHTTP2(t *testing.T) {
 			await(t, reader, operators, `outrigger_limit_refused_total{limit="tool_share_percent"} [12]`)
 		})
 	}
+}
+
+// keepCalling calls another tool for as long as the test lasts: the share of a tool holds only while others are called.
+func keepCalling(t *testing.T, url string) {
+	t.Helper()
+	client := mcptest.Client(t, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			_, _, _ = sendAs(ctx, client, url+"/rpc", "", strings.Replace(sleepCall, "20s", "0s", 1))
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
 }
 
 // narrowly serves on connections for which the kernel keeps little. What it keeps otherwise
