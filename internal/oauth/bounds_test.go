@@ -57,7 +57,7 @@ func TestIntrospectionsAreBounded(t *testing.T) {
 		waits   bool
 	}{
 		"a place is free in time": {timeout: time.Minute, waits: true},
-		"no place is free":        {timeout: 2 * time.Second},
+		"no place is free":        {timeout: 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
