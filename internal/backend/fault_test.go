@@ -15,18 +15,9 @@ import (
 
 	"connectrpc.com/connect"
 	"golang.org/x/net/http2"
-)
 
-// closedAddress is an address that nothing listens on.
-func closedAddress(tb testing.TB) string {
-	tb.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = lis.Close() }()
-	return lis.Addr().String()
-}
+	"github.com/outrigger-mcp/outrigger/internal/deadport"
+)
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
@@ -48,7 +39,7 @@ func TestFaults(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		})
 	}
-	nowhere := func(tb testing.TB) *peer { return &peer{url: "http://" + closedAddress(tb)} }
+	nowhere := func(tb testing.TB) *peer { return &peer{url: "http://" + deadport.Address(tb)} }
 	noSocket := func(tb testing.TB) *peer { return &peer{url: "unix://" + tb.TempDir() + "/none"} }
 
 	for _, tc := range []struct {
@@ -313,7 +304,7 @@ func TestProcessedIsNotRepeated(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, "grpc://"+closedAddress(t), Options{})
+	c := newClient(t, "grpc://"+deadport.Address(t), Options{})
 	_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 	e := failure(t, err)
 	if op := new(net.OpError); !errors.As(e, &op) {

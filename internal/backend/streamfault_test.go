@@ -20,6 +20,8 @@ import (
 	"golang.org/x/net/http2"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/internal/deadport"
 )
 
 // held sends one message, then nothing until its context ends or it is let go.
@@ -385,7 +387,7 @@ func TestStreamFaults(t *testing.T) {
 		unsent       bool
 		answered     bool
 	}{
-		{name: "no listener", scheme: "grpc", want: KindUnreachable, unsent: true, peer: func(tb testing.TB) *peer { return &peer{url: "http://" + closedAddress(tb)} }},
+		{name: "no listener", scheme: "grpc", want: KindUnreachable, unsent: true, peer: func(tb testing.TB) *peer { return &peer{url: "http://" + deadport.Address(tb)} }},
 		{name: "every stream refused", scheme: "grpc", want: KindUnreachable, unsent: true, peer: framed(func(fr *http2.Framer, s uint32) bool {
 			return fr.WriteRSTStream(s, http2.ErrCodeRefusedStream) == nil
 		})},

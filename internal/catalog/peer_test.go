@@ -5,7 +5,6 @@ package catalog
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -106,17 +105,6 @@ func dialTo(t testing.TB, url string, options ...connect.ClientOption) source.Di
 	return func(context.Context) (source.Endpoint, error) {
 		return source.Endpoint{HTTPClient: &http.Client{Transport: transport}, BaseURL: url, Options: options}, nil
 	}
-}
-
-// refusingURL is the URL of a port without a listener.
-func refusingURL(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return "http://" + l.Addr().String()
 }
 
 // scripted is a reflection server that says what a test has it say, true or not.

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/deadport"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
 )
 
@@ -405,7 +406,7 @@ func TestReflectionWithoutAPeer(t *testing.T) {
 	for _, tc := range []struct {
 		name, url, want string
 	}{
-		{"no listener", refusingURL(t), "connection refused"},
+		{"no listener", "http://" + deadport.Address(t), "connection refused"},
 		{"no reflection", serveH2C(t, http.NewServeMux()), "neither v1 nor v1alpha; register it there, or set --descriptors"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -3,8 +3,6 @@
 package doctor_test
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,18 +56,6 @@ func reflecting(services ...string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(grpcreflect.NewHandlerV1(grpcreflect.NewStaticReflector(services...)))
 	return mux
-}
-
-// closedPort is an address on which nothing listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	var listening net.ListenConfig
-	l, err := listening.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // descriptorFile writes the descriptors of the lab, with all that they import.

@@ -89,8 +89,7 @@ func (e logExporter) Export(ctx context.Context, records []sdklog.Record) error 
 	for i := range records {
 		size += sizeOfRecord(&records[i])
 	}
-	defer e.lane.leave(len(records), size)
-	e.lane.export(ctx, e.end, len(records), func(ctx context.Context) error { return e.Exporter.Export(ctx, records) })
+	e.lane.export(ctx, e.end, len(records), len(records), size, func(ctx context.Context) error { return e.Exporter.Export(ctx, records) })
 	return nil
 }
 
@@ -127,6 +126,6 @@ func (e metricExporter) Export(ctx context.Context, m *metricdata.ResourceMetric
 	for _, scope := range m.ScopeMetrics {
 		n += len(scope.Metrics)
 	}
-	e.lane.export(ctx, e.end, n, func(ctx context.Context) error { return e.Exporter.Export(ctx, m) })
+	e.lane.export(ctx, e.end, n, 0, 0, func(ctx context.Context) error { return e.Exporter.Export(ctx, m) })
 	return nil
 }

@@ -4,6 +4,7 @@ package telemetry
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,8 @@ type lane struct {
 	maxItems, maxBytes int64
 	closed             atomic.Bool
 	items, bytes       atomic.Int64
+	// settling is held while items of an export are given back, or counted as lost at the end: they are counted once.
+	settling sync.Mutex
 
 	exports, failures, partial atomic.Uint64
 	overflowed, lost           atomic.Uint64
@@ -43,19 +46,34 @@ func (l *lane) enter(size int64) bool {
 	return true
 }
 
-// leave gives the room of items back.
+// leave gives the room of items back. The items go last: who sees that none wait sees no bytes either.
 func (l *lane) leave(items int, size int64) {
-	l.items.Add(-int64(items))
 	l.bytes.Add(-size)
+	l.items.Add(-int64(items))
 }
 
-// export runs one export and counts its outcome. It returns no error: the library would report it again.
-func (l *lane) export(ctx, end context.Context, items int, send func(context.Context) error) {
+// export runs one export of items, of which queued have entered with size bytes, and counts its outcome. It returns no error:
+// the library would report it again.
+func (l *lane) export(ctx, end context.Context, items, queued int, size int64, send func(context.Context) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(end, cancel)()
 	err := send(ctx)
-	l.count(items, err)
+	if l.settle(queued, size) {
+		l.count(items, err)
+	}
+}
+
+// settle gives the room of an export back before its outcome is counted. It reports whether that is to be counted: after the end,
+// close has counted it.
+func (l *lane) settle(queued int, size int64) bool {
+	l.settling.Lock()
+	defer l.settling.Unlock()
+	if l.closed.Load() {
+		return false
+	}
+	l.leave(queued, size)
+	return true
 }
 
 // count says how an export went, and counts it. It is said first: who sees the count finds the line about it in the log.
@@ -76,7 +94,11 @@ func (l *lane) count(items int, err error) {
 
 // close counts what was not exported.
 func (l *lane) close(log *zap.Logger) {
-	l.closed.Store(true)
+	l.settling.Lock()
+	defer l.settling.Unlock()
+	if l.closed.Swap(true) {
+		return
+	}
 	if left := l.items.Swap(0); left > 0 {
 		l.lost.Add(uint64(left))
 		log.Warn("telemetry not exported before the end", zap.Stringer("signal", l.signal), zap.Int64("items", left))

@@ -211,8 +211,7 @@ func (q *spanQueue) exportFull() (did bool) {
 func (q *spanQueue) export(b spanBatch) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), q.limits.timeout, errors.New("timeout of an export"))
 	defer cancel()
-	defer q.lane.leave(b.items, b.size)
-	q.lane.export(ctx, q.end, b.items, func(ctx context.Context) error {
+	q.lane.export(ctx, q.end, b.items, b.items, b.size, func(ctx context.Context) error {
 		if err := q.client.UploadTraces(ctx, q.message(b.wire)); err != nil {
 			return fmt.Errorf("traces export: %w", err)
 		}
