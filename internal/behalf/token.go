@@ -14,7 +14,12 @@ const masked = "[redacted]"
 
 // token is the access token of a caller while its request runs. Only an Exchanger reads
 // it. It formats as a mask in every way.
-type token struct{ text atomic.Pointer[string] }
+type token struct {
+	text atomic.Pointer[string]
+	// ended is closed with the request, a moment before the text is dropped on another
+	// goroutine.
+	ended <-chan struct{}
+}
 
 // tokenKey is the context key of the caller's token.
 type tokenKey struct{}
@@ -23,7 +28,7 @@ type tokenKey struct{}
 // The token is dropped when ctx ends, which is when the request does: tasks and other
 // work that outlives the request cannot use it and do not keep it.
 func WithToken(ctx context.Context, text string) context.Context {
-	t := new(token)
+	t := &token{ended: ctx.Done()}
 	t.text.Store(&text)
 	context.AfterFunc(ctx, t.forget)
 	return context.WithValue(ctx, tokenKey{}, t)
@@ -34,6 +39,11 @@ func tokenFrom(ctx context.Context) string {
 	t, _ := ctx.Value(tokenKey{}).(*token)
 	if t == nil {
 		return ""
+	}
+	select {
+	case <-t.ended:
+		return ""
+	default:
 	}
 	if text := t.text.Load(); text != nil {
 		return *text
