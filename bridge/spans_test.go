@@ -363,17 +363,27 @@ func TestATaskLinksToItsCall(t *testing.T) {
 	}
 }
 
-// A caller who leaves ends the span, and the attempt.
+// A caller who leaves ends the span, and the attempt. It leaves when the backend has
+// the call: before that there may be no attempt.
 func TestACancelledCallHasASpan(t *testing.T) {
 	t.Parallel()
-	recorded, options := traced(mcptest.Options{}, time.Hour)
-	rig := mcptest.Start(t, options)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	service, err := demo.Handler(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	url := mcptest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/Sleep") {
+			cancel()
+		}
+		service.ServeHTTP(w, r)
+	}))
+	recorded, options := traced(mcptest.Options{Behind: "grpc" + strings.TrimPrefix(url, "http")}, time.Hour)
+	rig := mcptest.Start(t, options)
 	call := toolCall(rig.Bridge, "lab.sleep", `{"duration":"10s"}`)
 	call.Method = "tools/call"
 	call.Span = rig.Bridge.Tracer().Start(tracing.Arrival{Method: call.Method})
-	time.AfterFunc(50*time.Millisecond, cancel)
 	resp := rig.Bridge.Handle(ctx, call)
 	call.Span.End(resp.SpanOutcome(1, resp.About(nil)))
 	all := recorded.GetSpans()

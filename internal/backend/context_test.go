@@ -13,12 +13,15 @@ import (
 )
 
 // waiting is a service that holds every call until its context ends, and tells
-// what it saw.
+// what it saw. A call that says something is answered at once, and not told of.
 func waiting(tb testing.TB) (p *peer, started <-chan time.Duration, ended <-chan error) {
 	tb.Helper()
 	begun, over := make(chan time.Duration, 1), make(chan error, 1)
 	mux := http.NewServeMux()
-	unary(mux, echoProcedure, func(ctx context.Context, _ *connect.Request[rawMessage]) (*connect.Response[rawMessage], error) {
+	unary(mux, echoProcedure, func(ctx context.Context, req *connect.Request[rawMessage]) (*connect.Response[rawMessage], error) {
+		if len(*req.Msg) > 0 {
+			return connect.NewResponse(req.Msg), nil
+		}
 		left := time.Duration(-1)
 		if deadline, ok := ctx.Deadline(); ok {
 			left = time.Until(deadline)
@@ -38,17 +41,22 @@ func TestDeadlineReachesTheService(t *testing.T) {
 			t.Parallel()
 			p, started, over := waiting(t)
 			c := newClient(t, p.as(scheme), Options{})
-			const timeout = 150 * time.Millisecond
+			// The deadline must not pass before the service has the call. So the connection is
+			// made beforehand, and there is time to spare.
+			if _, err := c.Call(t.Context(), echoProcedure, []byte("connect"), nil); err != nil {
+				t.Fatal(err)
+			}
+			const timeout = 2 * time.Second
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			_, err := c.Call(ctx, echoProcedure, nil, nil)
 			if e := failure(t, err); e.Kind != KindTimeout || e.Code != connect.CodeDeadlineExceeded || !e.Sent {
 				t.Errorf("got %v", err)
 			}
-			if left := <-started; left <= 0 || left > timeout {
+			if left := soon(t, started, "the start of the call"); left <= 0 || left > timeout {
 				t.Errorf("the service had %v left of %v", left, timeout)
 			}
-			<-over
+			soon(t, over, "the end of the service's context")
 		})
 	}
 }

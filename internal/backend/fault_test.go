@@ -40,6 +40,9 @@ func TestFaults(t *testing.T) {
 		})
 	}
 	nowhere := func(tb testing.TB) *peer { return &peer{url: "http://" + deadport.Address(tb)} }
+	// A call that has to be sent before its time is over needs time to connect, which may
+	// take long where many tests run at once.
+	const enough = 2 * time.Second
 	noSocket := func(tb testing.TB) *peer { return &peer{url: "unix://" + tb.TempDir() + "/none"} }
 
 	for _, tc := range []struct {
@@ -80,14 +83,14 @@ func TestFaults(t *testing.T) {
 
 		// Our clock.
 		{
-			name: "never answers, gRPC", scheme: "grpc", timeout: 50 * time.Millisecond, want: KindTimeout,
+			name: "never answers, gRPC", scheme: "grpc", timeout: enough, want: KindTimeout,
 			peer: framed(func(*http2.Framer, net.Conn, uint32, int) bool { return true }),
 		},
 		{name: "never says a word, gRPC", scheme: "grpc", timeout: 50 * time.Millisecond, want: KindTimeout, unsent: true, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
-		{name: "never answers, Connect", scheme: "connect+http", timeout: 50 * time.Millisecond, want: KindTimeout, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
+		{name: "never answers, Connect", scheme: "connect+http", timeout: enough, want: KindTimeout, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
 		{name: "never answers, probed", scheme: "http", timeout: 50 * time.Millisecond, want: KindTimeout, unsent: true, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
 		{
-			name: "stops in mid-answer", scheme: "connect+http", timeout: 50 * time.Millisecond, want: KindTimeout,
+			name: "stops in mid-answer", scheme: "connect+http", timeout: enough, want: KindTimeout,
 			peer: raw(func(nc net.Conn) {
 				drain(nc)
 				_, _ = io.WriteString(nc, ok200+"Content-Length: 10\r\n\r\nabc")

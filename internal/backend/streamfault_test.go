@@ -24,11 +24,15 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/deadport"
 )
 
-// held sends one message, then nothing until its context ends or it is let go.
+// held sends one message, then nothing until its context ends or it is let go. A
+// request that says something is answered with an empty stream, and not told of.
 func held(tb testing.TB) (p *peer, left <-chan time.Duration, letGo chan<- struct{}, over <-chan error) {
 	tb.Helper()
 	begun, release, ended := make(chan time.Duration, 1), make(chan struct{}), make(chan error, 1)
-	return serveStream(tb, func(ctx context.Context, _ *streamRequest, out *streamSender) error {
+	return serveStream(tb, func(ctx context.Context, req *streamRequest, out *streamSender) error {
+		if len(*req.Msg) > 0 {
+			return nil
+		}
 		remaining := time.Duration(-1)
 		if deadline, ok := ctx.Deadline(); ok {
 			remaining = time.Until(deadline)
@@ -78,17 +82,23 @@ func TestStreamDeadline(t *testing.T) {
 			t.Parallel()
 			p, left, _, over := held(t)
 			c := newClient(t, p.as(scheme), Options{})
-			const timeout = 300 * time.Millisecond
+			// The deadline must not pass before the service has the call. So the connection is
+			// made beforehand, and there is time to spare.
+			ignore := func([]byte) error { return nil }
+			if _, err := c.Stream(t.Context(), countProcedure, []byte("connect"), nil, ignore); err != nil {
+				t.Fatal(err)
+			}
+			const timeout = 2 * time.Second
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
-			_, err := c.Stream(ctx, countProcedure, nil, nil, func([]byte) error { return nil })
+			_, err := c.Stream(ctx, countProcedure, nil, nil, ignore)
 			if e := failure(t, err); e.Kind != KindTimeout || !e.Sent {
 				t.Errorf("got %v", err)
 			}
-			if got := <-left; got <= 0 || got > timeout {
+			if got := soon(t, left, "the start of the stream"); got <= 0 || got > timeout {
 				t.Errorf("the service had %v left of %v", got, timeout)
 			}
-			<-over
+			soon(t, over, "the end of the service's context")
 		})
 	}
 	t.Run("none", func(t *testing.T) {

@@ -75,8 +75,10 @@ func TestAFailedLoadAnnouncesNothing(t *testing.T) {
 	f.desk.SetTools(f.desk.Tools[1:])
 	f.isDown.Store(true)
 	f.announce(&outriggerv1.Notification{Method: "notifications/tools/list_changed"})
+	const line = "catalog reload failed; keeping the last good catalog"
+	f.logs(line)
 	f.hearsNothing()
-	if f.log.FilterMessage("catalog reload failed; keeping the last good catalog").Len() != 1 || f.live.Current() != before {
+	if f.log.FilterMessage(line).Len() != 1 || f.live.Current() != before {
 		t.Errorf("the log has %v", f.log.All())
 	}
 	f.isDown.Store(false)
@@ -94,8 +96,10 @@ func TestAnUnknownChange(t *testing.T) {
 	change := updated("desk://notes/1")["JSON"]
 	change.Method = "notifications/resources/burnt"
 	f.announce(change)
+	const line = "unknown kind of change from the backend"
+	f.logs(line)
 	f.hearsNothing()
-	lines := f.log.FilterMessage("unknown kind of change from the backend").All()
+	lines := f.log.FilterMessage(line).All()
 	if len(lines) != 1 || lines[0].ContextMap()["mcp.method.name"] != change.GetMethod() {
 		t.Errorf("the log has %v", f.log.All())
 	}

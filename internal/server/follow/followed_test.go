@@ -136,6 +136,16 @@ func (f *followed) hearsNothing() {
 	}
 }
 
+// logs waits for a line in the log.
+func (f *followed) logs(message string) {
+	f.t.Helper()
+	for late := time.Now().Add(patience); f.log.FilterMessage(message).Len() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			f.t.Fatalf("no line says %q; the log has %v", message, f.log.All())
+		}
+	}
+}
+
 // updated is a report that a resource changed, in both forms of its params.
 func updated(uri string) map[string]*outriggerv1.Notification {
 	const method = "notifications/resources/updated"
