@@ -107,6 +107,7 @@ func TestAnIdempotencyKeyAllowsARepetition(t *testing.T) {
 	}
 	before := len(rig.Backend.Executions())
 	answers := make([]string, len(rows))
+	rig.Backend.Hold()
 	var calling sync.WaitGroup
 	for i, row := range rows {
 		calling.Go(func() {
@@ -118,6 +119,7 @@ func TestAnIdempotencyKeyAllowsARepetition(t *testing.T) {
 	}
 	rig.Await("all calls are in the backend", func() bool { return len(rig.Backend.Executions()) == before+len(rows) })
 	rig.Proxy.Reset()
+	rig.Backend.Release()
 	calling.Wait()
 	runs := map[string]int{}
 	for _, x := range rig.Backend.Executions()[before:] {
