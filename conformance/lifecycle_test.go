@@ -40,7 +40,7 @@ func TestDrainCommand(t *testing.T) {
 	done := make(chan caller.Answer, 1)
 	go func() { done <- caller.One(t.Context(), agent, sleepCall("last", time.Minute)) }()
 	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
-	if code, text := drain(t, address, "--timeout", "500ms"); code != 1 || !strings.Contains(text, "the sidecar continues") {
+	if code, text := drain(t, address, "--timeout", "2s"); code != 1 || !strings.Contains(text, "the sidecar continues") {
 		t.Errorf("impatient: exit code %d, %s", code, text)
 	}
 	// The call ends after the impatient command has, however long that took to start, and
