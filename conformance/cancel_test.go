@@ -157,7 +157,9 @@ func TestDuplicateIDs(t *testing.T) {
 			if row.open != nil {
 				pipe.Next(t)
 			}
-			call := sleepCall("", 1500*time.Millisecond)
+			// The first call lasts until the second use has been refused, however long
+			// that takes: an id whose call has ended is free again.
+			call := sleepCall("", time.Minute)
 			call.ID = row.first
 			pipe.MustSend(t, row.dialect.Request(call))
 			eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
@@ -166,6 +168,7 @@ func TestDuplicateIDs(t *testing.T) {
 			if got := reply(t, []byte(pipe.Next(t))); errorCode(got) != "DUPLICATE_REQUEST_ID" || string(got.ID) != row.second {
 				t.Errorf("the second use gets %+v", got)
 			}
+			lab.Wake()
 			if got := reply(t, []byte(pipe.Next(t))); got.Error != nil || string(got.ID) != row.first {
 				t.Errorf("the first use gets %+v", got)
 			}

@@ -18,12 +18,15 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 )
 
-// seenWithin is how long a changed backend may stay unseen. The binary is built
-// with the race detector, and has the same time.
-const seenWithin = 2 * time.Second
+// seenWithin is how long a changed backend may stay unseen. It is far more than the
+// second until the sidecar dials again and the second between two loads, since the
+// binary has the race detector and the machine may be busy. It is far less than the
+// five minutes after which the sidecar looks by itself, so a change that is seen
+// within it was heard of.
+const seenWithin = 20 * time.Second
 
 // TestTheCatalogFollowsItsBackend changes what a backend reflects. Each of the ways
-// in which the sidecar hears of it is quick, although it looks by itself every five
+// in which the sidecar hears of it works, although it looks by itself every five
 // minutes only.
 func TestTheCatalogFollowsItsBackend(t *testing.T) {
 	t.Parallel()

@@ -38,12 +38,16 @@ func TestDrainCommand(t *testing.T) {
 	agent := caller.Find(t, "rpc").Dial(t, target(server))
 	defer agent.Close()
 	done := make(chan caller.Answer, 1)
-	go func() { done <- caller.One(t.Context(), agent, sleepCall("last", 2*time.Second)) }()
+	go func() { done <- caller.One(t.Context(), agent, sleepCall("last", time.Minute)) }()
 	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
-	if code, text := drain(t, address, "--timeout", "500ms"); code != 1 || !strings.Contains(text, "the sidecar continues") {
+	if code, text := drain(t, address, "--timeout", "2s"); code != 1 || !strings.Contains(text, "the sidecar continues") {
 		t.Errorf("impatient: exit code %d, %s", code, text)
 	}
-	if code, text := drain(t, address, "--timeout", "20s"); code != 0 {
+	// The call ends after the impatient command has, however long that took to start, and
+	// before the 25 seconds of the drain are over.
+	wake := time.AfterFunc(2*time.Second, lab.Wake)
+	defer wake.Stop()
+	if code, text := drain(t, address, "--timeout", "60s"); code != 0 {
 		t.Errorf("exit code %d, %s", code, text)
 	}
 	if got := <-done; got.Err != nil || got.Fault != nil {

@@ -171,18 +171,37 @@ func meetGrace(t *testing.T, s *limited) {
 			answer <- text
 		}()
 		until(t, "two in flight", func() bool { return strings.Contains(s.metrics(t), "outrigger_requests_in_flight 2") })
-		// A client that waits for the drain hears of its end, and may look once more before
-		// the process ends.
+		// The process ends a moment after the drain, so the metrics are read all the time, and
+		// the last page that came counts.
+		last := make(chan string, 1)
+		go func() { last <- s.lastPage() }()
 		res, err := http.Post("http://"+s.admin+"/drain?wait=30s", "", nil) //nolint:noctx // the test's own time bounds it
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = res.Body.Close()
-		s.page = s.metrics(t)
+		s.page = <-last
 		if text := <-answer; !strings.Contains(text, `"code":"UNAVAILABLE"`) || !strings.Contains(text, "outcome is unknown") {
 			t.Errorf("%s", text)
 		}
 	})(t, s)
+}
+
+// lastPage reads the metrics until there is nobody left to answer, for a bounded time.
+func (s *limited) lastPage() (last string) {
+	client := oneShot()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		res, err := client.Get("http://" + s.admin + "/metrics") //nolint:noctx // the client's own time bounds it
+		if err != nil {
+			break
+		}
+		page, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err == nil && res.StatusCode == http.StatusOK {
+			last = string(page)
+		}
+	}
+	return last
 }
 
 // meetBacklog subscribes, reads nothing, and has events published until the

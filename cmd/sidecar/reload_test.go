@@ -339,11 +339,12 @@ func TestNoCallIsDisturbed(t *testing.T) {
 		})
 	}
 	all.Go(func() {
-		if status, body := c.call(t, "lab.sleep", `{"duration":"1.5s","nonce":"slow"}`); status != http.StatusOK || !strings.Contains(body, `"slow"`) {
+		if status, body := c.call(t, "lab.sleep", `{"duration":"3s","nonce":"slow"}`); status != http.StatusOK || !strings.Contains(body, `"slow"`) {
 			t.Errorf("the call that began before its tool went away: %d %s", status, body)
 		}
 	})
-	time.Sleep(200 * time.Millisecond) // until the slow call has begun; else it finds no tool, and the test fails
+	// The slow call has begun before its tool goes away; else it would find none.
+	wantSample(t, c.process, `outrigger_calls_in_flight{tool="lab.sleep"} 1`)
 	for i := range 20 {
 		text := "catalog: {exclude: ['*/Sleep', '*/Inspect']}\ntrust: trusted\nlimits: {caller_rate: {per_second: 1000000}}\n"
 		if i%2 == 1 {

@@ -108,6 +108,23 @@ func (b *Backend) Signal(sig syscall.Signal) {
 	}
 }
 
+// Hold lets no call end before Release: calls that take longer to make than they last are
+// then in the backend together all the same.
+func (b *Backend) Hold() {
+	b.tb.Helper()
+	if err := os.WriteFile(heldFile(b.journal), nil, 0o600); err != nil {
+		b.tb.Fatal(err)
+	}
+}
+
+// Release lets calls end again.
+func (b *Backend) Release() {
+	b.tb.Helper()
+	if err := os.Remove(heldFile(b.journal)); err != nil {
+		b.tb.Fatal(err)
+	}
+}
+
 // Kill ends the process as kill -9 does and waits until it is gone. A process
 // that is gone already is no fault.
 func (b *Backend) Kill() {

@@ -50,6 +50,9 @@ const (
 	Connect Stack = "connect"
 )
 
+// heldPause is how long a call that is held waits until it looks whether it still is.
+const heldPause = 20 * time.Millisecond
+
 // stopTime bounds how long a backend that is asked to end may answer calls.
 const stopTime = 10 * time.Second
 
@@ -77,7 +80,7 @@ func RunBackend() error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0) // its parent is gone
 	}()
-	lab := &lab{journal: journal}
+	lab := &lab{journal: journal, held: heldFile(os.Getenv(envJournal))}
 	if Stack(os.Getenv(envServer)) == Connect {
 		return lab.serveConnect(ctx, l)
 	}
@@ -88,21 +91,30 @@ func RunBackend() error {
 type lab struct {
 	demov1connect.UnimplementedLabHandler
 	journal *Journal
+	held    string // a file that is there while calls are not to be answered
 }
 
-// run writes an execution down and works for a while. Who cancels a call ends
-// the work, not what is written.
+// heldFile tells the backend to hold its calls.
+func heldFile(journal string) string { return journal + ".held" }
+
+// run writes an execution down, works for a while, and then for as long as calls are
+// held. Who cancels a call ends the work, not what is written.
 func (l *lab) run(ctx context.Context, method, nonce string, work time.Duration) error {
 	if err := l.journal.Begin(method, nonce); err != nil {
 		return err
 	}
 	timer := time.NewTimer(work)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if _, err := os.Stat(l.held); err != nil {
+			return nil
+		}
+		timer.Reset(heldPause)
 	}
 }
 

@@ -107,6 +107,7 @@ func TestAnIdempotencyKeyAllowsARepetition(t *testing.T) {
 	}
 	before := len(rig.Backend.Executions())
 	answers := make([]string, len(rows))
+	rig.Backend.Hold()
 	var calling sync.WaitGroup
 	for i, row := range rows {
 		calling.Go(func() {
@@ -118,6 +119,7 @@ func TestAnIdempotencyKeyAllowsARepetition(t *testing.T) {
 	}
 	rig.Await("all calls are in the backend", func() bool { return len(rig.Backend.Executions()) == before+len(rows) })
 	rig.Proxy.Reset()
+	rig.Backend.Release()
 	calling.Wait()
 	runs := map[string]int{}
 	for _, x := range rig.Backend.Executions()[before:] {
@@ -251,6 +253,23 @@ func TestToolFailuresNeverTripTheBreaker(t *testing.T) {
 	account(t, rig, entries, executions)
 }
 
+var rejectedLine = regexp.MustCompile(`(?m)^outrigger_queue_rejected_total\{[^}]*\} (\d+)$`)
+
+// rejected is how many calls got no place.
+func rejected(t *testing.T, rig *faults.Rig) int {
+	t.Helper()
+	_, page := rig.Server.Probe(t, "/metrics")
+	all := 0
+	for _, line := range rejectedLine.FindAllStringSubmatch(page, -1) {
+		n, err := strconv.Atoi(line[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += n
+	}
+	return all
+}
+
 // TestTheQueueIsBoundedWhileTheBackendStands stops the backend with more calls
 // than may run and wait together. Who has no place is told so at once and did not
 // reach the backend; the others are answered when it goes on.
@@ -262,8 +281,21 @@ func TestTheQueueIsBoundedWhileTheBackendStands(t *testing.T) {
 		Flags: []string{"--max-calls", strconv.Itoa(places), "--max-queued", strconv.Itoa(queue), "--queue-wait", "300ms"},
 	})
 	rig.Backend.Signal(syscall.SIGSTOP)
-	time.AfterFunc(1500*time.Millisecond, func() { rig.Backend.Signal(syscall.SIGCONT) })
-	entries, executions := rig.Send(faults.Wave{Echoes: 4, Sleeps: 4}, nil)
+	wave, before := faults.Wave{Echoes: 4, Sleeps: 4}, rejected(t, rig)
+	var entries []faults.Entry
+	var executions []faults.Execution
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		entries, executions = rig.Send(wave, nil)
+	}()
+	t.Cleanup(func() { <-sent })
+	// It stands until all who have no place have been told so: if it went on before, a
+	// late call would find one.
+	without := len(fewEdges)*(wave.Echoes+wave.Sleeps) - places
+	rig.Await("all who have no place are told so", func() bool { return rejected(t, rig)-before >= without })
+	rig.Backend.Signal(syscall.SIGCONT)
+	<-sent
 	account(t, rig, entries, executions, faults.Unavailable)
 	var answered, turned int
 	for _, e := range entries {

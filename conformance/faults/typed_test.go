@@ -124,6 +124,7 @@ func TestTypedCallsWithAnIdempotencyKey(t *testing.T) {
 	var calling sync.WaitGroup
 	calls := 0
 	clients := sleepers(t, rig)
+	rig.Backend.Hold()
 	for name, call := range clients {
 		for _, key := range []string{"", "key-of-" + strings.ReplaceAll(name, " ", "-")} {
 			var keys []string
@@ -142,6 +143,7 @@ func TestTypedCallsWithAnIdempotencyKey(t *testing.T) {
 	}
 	rig.Await("all calls are in the backend", func() bool { return len(rig.Backend.Executions()) == before+calls })
 	rig.Proxy.Reset()
+	rig.Backend.Release()
 	calling.Wait()
 	executions := rig.Backend.Executions()[before:]
 	for nonce, n := range runsOf(executions) {

@@ -16,16 +16,20 @@ type Wave struct {
 	// Echoes and Sleeps are how many idempotent calls there are for each edge, and
 	// how many of the others.
 	Echoes, Sleeps int
-	// Work is how long the backend takes over each.
+	// Work is how long the backend takes over each. Where Send is to do something in
+	// mid-call, each takes until then at least.
 	Work time.Duration
 }
 
 // Send makes a wave. at is called when every call of it has begun in the backend,
-// or nil. It returns the books of the wave.
+// and before any has ended, or nil. It returns the books of the wave.
 func (r *Rig) Send(w Wave, at func()) ([]Entry, []Execution) {
 	r.tb.Helper()
 	lines, begun := r.dial(), len(r.Backend.Executions())
 	defer r.hangUp(lines)
+	if at != nil {
+		r.Backend.Hold()
+	}
 	out := &load{book: &Book{}, limit: r.limit(), serial: &r.serial}
 	var sending sync.WaitGroup
 	for _, l := range lines {
@@ -45,6 +49,7 @@ func (r *Rig) Send(w Wave, at func()) ([]Entry, []Execution) {
 		all := len(lines) * (w.Echoes + w.Sleeps)
 		r.Await(fmt.Sprintf("%d calls are in the backend", all), func() bool { return len(r.Backend.Executions()) >= begun+all })
 		at()
+		r.Backend.Release()
 	}
 	sending.Wait()
 	return out.book.Entries(), r.Backend.Executions()[begun:]

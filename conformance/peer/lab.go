@@ -4,6 +4,7 @@ package peer
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +25,19 @@ type Lab struct {
 	calls, cancelled, slept atomic.Int64
 	// left is the time that the last call of Sleep had, in nanoseconds.
 	left atomic.Int64
+	// woken is closed by Wake.
+	woken chan struct{}
+	made  sync.Once
+}
+
+// Wake ends the calls of Sleep as if their time was over, and later ones at once. A test
+// that needs a call to last until it has done something can so let it last as long
+// as that takes. It is called once.
+func (l *Lab) Wake() { close(l.wake()) }
+
+func (l *Lab) wake() chan struct{} {
+	l.made.Do(func() { l.woken = make(chan struct{}) })
+	return l.woken
 }
 
 // Calls is how many calls have begun.
@@ -67,6 +81,7 @@ func (l *Lab) sleep(ctx context.Context, req *demov1.SleepRequest) (*demov1.Slee
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-l.wake():
 	case <-ctx.Done():
 		l.cancelled.Add(1)
 		return nil, status.FromContextError(ctx.Err()).Err()

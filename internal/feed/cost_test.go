@@ -6,6 +6,7 @@ import (
 	"context"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -168,33 +169,48 @@ func TestWakingIsQuick(t *testing.T) {
 }
 
 // TestLongURIsAreNoBurden publishes the longest URI, all of slashes, past
-// subscribers of many of its beginnings.
+// subscribers of many of its beginnings. The best of some runs counts, since others
+// use the machine too.
 func TestLongURIsAreNoBurden(t *testing.T) {
-	hub := feed.New(feed.Options{})
-	defer hub.Close()
-	var slashes [feed.MaxURIBytes]byte
-	for i := range slashes {
-		slashes[i] = '/'
-	}
-	long := string(slashes[:])
-	for part := range 8 {
-		filter := feed.Filter{}
+	const (
+		runs   = 5
+		parts  = 8
+		within = slowdown * 100 * time.Millisecond
+	)
+	long := strings.Repeat("/", feed.MaxURIBytes)
+	var filters [parts]feed.Filter
+	for part := range filters {
 		for n := range feed.MaxURIs {
-			filter.ResourceURIs = append(filter.ResourceURIs, long[:part*feed.MaxURIs+n+1])
+			filters[part].ResourceURIs = append(filters[part].ResourceURIs, long[:part*feed.MaxURIs+n+1])
+		}
+	}
+	var subscribing [parts]time.Duration
+	for part := range subscribing {
+		subscribing[part] = time.Hour
+	}
+	publishing := time.Hour
+	for range runs {
+		hub := feed.New(feed.Options{})
+		for part, filter := range filters {
+			start := time.Now()
+			subscribe(t, hub, filter)
+			subscribing[part] = min(subscribing[part], time.Since(start))
 		}
 		start := time.Now()
-		subscribe(t, hub, filter)
-		if took := time.Since(start); took > slowdown*100*time.Millisecond {
-			t.Errorf("subscribing took %v", took)
+		publish(t, hub, updated(long))
+		publishing = min(publishing, time.Since(start))
+		// Of every filter only the shortest takes the change.
+		if got := hub.Stats(); got.Queued != parts || got.Merged != 0 {
+			t.Errorf("stats %+v", got)
+		}
+		hub.Close()
+	}
+	for part, took := range subscribing {
+		if took > within {
+			t.Errorf("subscribing to part %d took %v", part, took)
 		}
 	}
-	start := time.Now()
-	publish(t, hub, updated(long))
-	if took := time.Since(start); took > slowdown*100*time.Millisecond {
-		t.Errorf("publishing took %v", took)
-	}
-	// Of every filter only the shortest takes the change.
-	if got := hub.Stats(); got.Queued != 8 || got.Merged != 0 {
-		t.Errorf("stats %+v", got)
+	if publishing > within {
+		t.Errorf("publishing took %v", publishing)
 	}
 }
