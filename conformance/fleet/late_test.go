@@ -50,6 +50,27 @@ func TestALateWordOfAnotherReader(t *testing.T) {
 	}
 }
 
+// TestTooManySessionsBecomeFewer: replicas that open sessions at once can have more than the limit together. The next one that
+// is opened makes them as many as may be, and those in use stay.
+func TestTooManySessionsBecomeFewer(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	wide, narrow := startKeeper(t, n, sealer, session.Options{Max: 6}), startKeeper(t, n, sealer, session.Options{Max: 3})
+	used := wide.open(t)
+	for range 5 {
+		wide.open(t).Release()
+	}
+	await(t, "the other replica knows of them", func() bool { return narrow.Stats().Sessions == 6 })
+	narrow.open(t).Release()
+	await(t, "there are as many as may be", func() bool { return narrow.Stats().Sessions == 3 && wide.Stats().Sessions == 3 })
+	select {
+	case <-used.Done():
+		t.Error("the one in use has ended")
+	default:
+	}
+	used.Release()
+}
+
 // TestAnEndIsToldOnce: a replica hears of the end of a session before the store has answered its deletion.
 func TestAnEndIsToldOnce(t *testing.T) {
 	t.Parallel()

@@ -232,6 +232,15 @@ func TestSessionsHaveOneLimit(t *testing.T) {
 	main := used.listen(all[0], http.MethodGet, "", "")
 	var idle []*legacy
 	for i := range 4 {
+		// A replica hears of a session of another one a moment later.
+		await(t, "both know of all sessions", func() bool {
+			for _, s := range all {
+				if _, text := s.Probe(t, "/metrics"); !strings.Contains(text, fmt.Sprintf("outrigger_limit_used{limit=\"max_sessions\"} %d\n", 1+i)) {
+					return false
+				}
+			}
+			return true
+		})
 		idle = append(idle, newLegacy(t, all[i%2], "2025-06-18"))
 	}
 	idle[0].want(all[1], http.MethodPost, echo(1, "gone"), http.StatusNotFound, "")

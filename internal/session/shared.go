@@ -25,7 +25,8 @@ const (
 	minTouch = 250 * time.Millisecond
 	// saveAttempts is how often a write is tried again because another replica was faster.
 	saveAttempts = 8
-	// maxCandidates is how many sessions of other replicas are tried to make room.
+	// maxCandidates is how many sessions of other replicas are tried to make room, and how many
+	// are ended at most.
 	maxCandidates = 8
 	// keyBytes of a hash are enough for a key: 192 bits, as the id has.
 	keyBytes = 24
@@ -126,12 +127,16 @@ func (m *Manager) catalog() string {
 	return m.opts.Catalog()
 }
 
-// makeSharedRoom ends a session where a caller can have no other one. The errors are [ErrFull],
-// [ErrShare] and those of the store.
+// makeSharedRoom ends a session where a caller can have no other one, and more of them where there
+// are more than the limit: replicas that open sessions at once do not know of one another's yet. The
+// errors are [ErrFull], [ErrShare] and those of the store.
 func (m *Manager) makeSharedRoom(ctx context.Context, principal string) error {
 	inUse := map[string]bool{}
-	for {
+	for ended := 0; ; ended++ {
 		key, replica, err := m.sharedRoom(principal, inUse)
+		if key == "" && ended > 0 {
+			return nil // one has gone for this one; the others beyond the limit are in use
+		}
 		if err != nil || key == "" {
 			return err
 		}
@@ -144,12 +149,24 @@ func (m *Manager) makeSharedRoom(ctx context.Context, principal string) error {
 			if inUse[key] = err == nil && !idle; inUse[key] && len(inUse) < maxCandidates {
 				continue
 			}
+			if inUse[key] && ended > 0 {
+				return nil
+			}
 			if inUse[key] {
 				return ErrFull
 			}
 		}
-		return m.delete(ctx, key, Evicted)
+		if err := m.delete(ctx, key, Evicted); err != nil || ended+1 == maxCandidates || !m.isFull() {
+			return err
+		}
 	}
+}
+
+// isFull reports whether there are as many sessions as may be, or more.
+func (m *Manager) isFull() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.fleet.known) >= m.opts.Max
 }
 
 // ask sends a message to another replica. Only one that has no lease any more is gone: where
