@@ -71,6 +71,27 @@ func TestTooManySessionsBecomeFewer(t *testing.T) {
 	used.Release()
 }
 
+// TestSessionsInUseElsewhereStay: where all sessions are in use at another replica, one more is refused.
+func TestSessionsInUseElsewhereStay(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a, b := startKeeper(t, n, sealer, session.Options{Max: 3}), startKeeper(t, n, sealer, session.Options{Max: 3})
+	var used []*session.Session
+	for range 3 {
+		used = append(used, a.open(t))
+	}
+	await(t, "the other replica knows of them", func() bool { return b.Stats().Sessions == 3 })
+	if _, err := openAt(t, b.Manager); !errors.Is(err, session.ErrFull) {
+		t.Errorf("one more: %v, want %v", err, session.ErrFull)
+	}
+	if got := a.Stats(); got.Sessions != 3 || got.Evicted != 0 {
+		t.Errorf("%+v", got)
+	}
+	for _, s := range used {
+		s.Release()
+	}
+}
+
 // TestAnEndIsToldOnce: a replica hears of the end of a session before the store has answered its deletion.
 func TestAnEndIsToldOnce(t *testing.T) {
 	t.Parallel()

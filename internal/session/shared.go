@@ -132,7 +132,8 @@ func (m *Manager) catalog() string {
 // errors are [ErrFull], [ErrShare] and those of the store.
 func (m *Manager) makeSharedRoom(ctx context.Context, principal string) error {
 	inUse := map[string]bool{}
-	for ended := 0; ; ended++ {
+	ended := 0
+	for {
 		key, replica, err := m.sharedRoom(principal, inUse)
 		if key == "" && ended > 0 {
 			return nil // one has gone for this one; the others beyond the limit are in use
@@ -156,8 +157,11 @@ func (m *Manager) makeSharedRoom(ctx context.Context, principal string) error {
 				return ErrFull
 			}
 		}
-		if err := m.delete(ctx, key, Evicted); err != nil || ended+1 == maxCandidates || !m.isFull() {
+		if err := m.delete(ctx, key, Evicted); err != nil {
 			return err
+		}
+		if ended++; ended == maxCandidates || !m.isFull() {
+			return nil
 		}
 	}
 }
