@@ -127,9 +127,9 @@ func (m *Manager) catalog() string {
 	return m.opts.Catalog()
 }
 
-// makeSharedRoom ends a session where a caller can have no other one, and more of them where there
-// are more than the limit: replicas that open sessions at once do not know of one another's yet. The
-// errors are [ErrFull], [ErrShare] and those of the store.
+// makeSharedRoom ends a session where a caller can have no other one. Where there are more than the
+// limit, because replicas opened sessions at the same moment, it ends more of them, up to
+// maxCandidates. The errors are [ErrFull], [ErrShare] and those of the store.
 func (m *Manager) makeSharedRoom(ctx context.Context, principal string) error {
 	inUse := map[string]bool{}
 	ended := 0
