@@ -242,14 +242,22 @@ func TestAway(t *testing.T) {
 	if unavailable, available := count("shared state unavailable"), count("shared state available"); unavailable != 2 || available != 2 {
 		t.Errorf("%d warnings and %d lines of recovery, want 2 each: %v", unavailable, available, lines.All())
 	}
-	// An operator deletes the bucket.
+	// An operator deletes the bucket. NATS must have time for that before it is made anew.
+	deleted := time.Now()
 	if err := n.admin().DeleteStream(t.Context(), "KV_outrigger_default_things"); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the bucket is made anew", func() bool {
 		_, err := b.Create(t.Context(), "after", []byte("new"), time.Hour)
-		return err == nil
+		return err == nil || errors.Is(err, state.ErrExists) // one that failed may have happened
 	})
+	s, err := n.admin().Stream(t.Context(), "KV_outrigger_default_things")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := s.CachedInfo().Created.Sub(deleted); after < 2*time.Second {
+		t.Errorf("it was made anew %v after it was deleted, which breaks it in some runs", after)
+	}
 	await(t, "the watcher begins anew", sees("after", "new"))
 	mu.Lock()
 	defer mu.Unlock()

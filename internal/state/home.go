@@ -28,7 +28,18 @@ type home struct {
 	at *found
 	// noted is what was last said about differences from the configuration.
 	noted string
+	// known: it was found before. goneSince is when it was missed first since then; zero while it is there.
+	known     bool
+	goneSince time.Time
 }
+
+// remakeAfter is how long a stream that was there has to be missing before it is made anew. NATS 2.15 has forgotten a stream
+// before its files are gone. What is made at that moment finds the old files and loses them: it answers, but takes no more
+// writes. The files were gone within milliseconds in our measurements; the disk of others may be busy.
+const remakeAfter = 2 * time.Second
+
+// errDeleted means that a stream is missing, and not yet for long enough to make it anew.
+var errDeleted = fmt.Errorf("it was deleted; it is made anew once it is missing for %v", remakeAfter)
 
 // found is a stream that was looked at.
 type found struct {
@@ -95,6 +106,7 @@ func (h *home) ensure(ctx context.Context, l *link) error {
 	h.counts.size.Store(int64(info.State.Bytes))
 	h.counts.most.Store(max(info.Config.MaxBytes, 0))
 	h.mu.Lock()
+	h.known, h.goneSince = true, time.Time{}
 	same := h.at != nil && h.at.link == l && h.at.created.Equal(info.Created)
 	h.mu.Unlock()
 	if !same {
@@ -118,6 +130,9 @@ func (h *home) find(ctx context.Context, l *link) (jetstream.Stream, error) {
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, err //nolint:wrapcheck // the caller adds the name
 	}
+	if !h.mayMake(time.Now()) {
+		return nil, errDeleted
+	}
 	making, stop := context.WithTimeout(ctx, h.client.opts.Timeout)
 	defer stop()
 	s, err = l.js.CreateStream(making, h.config)
@@ -131,6 +146,16 @@ func (h *home) find(ctx context.Context, l *link) (jetstream.Stream, error) {
 		return nil, fmt.Errorf("it does not exist, and the account may not create it; an operator can with `%s`", h.command())
 	}
 	return nil, fmt.Errorf("create it: %w; if the account has no room for max_bytes, set a smaller budget (state.max_task_bytes), or create it with `%s`", err, h.command())
+}
+
+// mayMake reports whether a stream that is missing may be made: at once if it is new here.
+func (h *home) mayMake(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.goneSince.IsZero() {
+		h.goneSince = now
+	}
+	return !h.known || now.Sub(h.goneSince) >= remakeAfter
 }
 
 // wrong says what of a stream that was found breaks what is promised.
