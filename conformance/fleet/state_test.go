@@ -3,8 +3,8 @@
 package fleet_test
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -273,10 +273,10 @@ func TestReadyMade(t *testing.T) {
 	n := startNATS(t, nil)
 	js := n.admin()
 	ours := jetstream.StreamConfig{
-		Name: "KV_outrigger_shop_things", Subjects: []string{"$KV.outrigger_shop_things.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
 		AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: time.Minute, MaxBytes: 1 << 20,
 	}
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name   string
 		change func(*jetstream.StreamConfig)
 		want   string
@@ -290,12 +290,13 @@ func TestReadyMade(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			config := ours
 			tc.change(&config)
+			// Each has a name of its own: NATS may still be removing the files of a stream that was deleted.
+			deployment := fmt.Sprintf("shop%d", i)
+			config.Name, config.Subjects = "KV_outrigger_"+deployment+"_things", []string{"$KV.outrigger_" + deployment + "_things.>"}
 			if _, err := js.CreateStream(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
-			// After the client is closed, which would make it again.
-			t.Cleanup(func() { _ = js.DeleteStream(context.Background(), config.Name) })
-			c := open(t, state.Options{URL: n.URL(), Name: "shop"})
+			c := open(t, state.Options{URL: n.URL(), Name: deployment})
 			b := c.Bucket(things())
 			if tc.want == "" {
 				healthy(t, c)
