@@ -5,11 +5,14 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -278,5 +281,45 @@ func TestDrainHandsOver(t *testing.T) {
 	}
 	if s := a.Stats(); s.HandedOver != 1 || s.Unknown != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestWhatMayRunAgain: work that was at replicas that died runs again a few times, for it may be what ends them. A rolling update
+// drains every replica that it reaches, which says nothing of the work.
+func TestWhatMayRunAgain(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	a := startReplica(t, n, sealer, "a")
+	const died, drained = "died", ""
+	for i, tc := range []struct {
+		name, owner          string
+		takeovers, handovers int
+		wantStatus           outriggerv1.TaskStatus
+		wantHandovers        int
+	}{
+		{"drained again and again", drained, 7, 7, completed, 8},
+		{"drained, after deaths", drained, 12, 7, completed, 8},
+		{"drained too often", drained, task.DefaultMaxHandovers, task.DefaultMaxHandovers, failed, task.DefaultMaxHandovers},
+		{"died, after drains", died, 11, 7, completed, 7},
+		{"died too often", died, task.DefaultMaxTakeovers, 0, failed, 0},
+		{"died too often, among drains", died, 7 + task.DefaultMaxTakeovers, 7, failed, 7},
+	} {
+		id := fmt.Sprintf("t_again-%d", i)
+		now := timestamppb.Now()
+		if err := a.store.Create(t.Context(), task.Record{
+			ID: id, Principal: "alice", Tool: "x.y", Owner: tc.owner, Again: []byte("how"), Takeovers: tc.takeovers, Handovers: tc.handovers,
+			Keep: time.Minute, Timeout: time.Minute, Expires: time.Now().Add(time.Hour), Idempotent: true,
+			Task: &outriggerv1.Task{TaskId: id, Status: working, CreatedAt: now, LastUpdatedAt: now},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, tc.name, func() bool { return a.status(t, id).GetStatus() != working })
+		got, err := a.store.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Task.GetStatus() != tc.wantStatus || got.Handovers != tc.wantHandovers {
+			t.Errorf("%s: %v after %d handovers, want %v after %d", tc.name, got.Task, got.Handovers, tc.wantStatus, tc.wantHandovers)
+		}
 	}
 }

@@ -33,8 +33,10 @@ const (
 	// DefaultMaxMessage is the maximum size of a status message in bytes: a sentence. The
 	// contract allows 64 KiB, which every poll of the task would carry.
 	DefaultMaxMessage = 1024
-	// DefaultMaxTakeovers is more than a rolling update needs.
+	// DefaultMaxTakeovers is for processes that died with the work: more may well have died of it.
 	DefaultMaxTakeovers = 5
+	// DefaultMaxHandovers is for processes that drained. A rolling update may reach the work at every replica, and others follow.
+	DefaultMaxHandovers = 100
 )
 
 // Options configure a [Manager]. Zero fields take the defaults of this package.
@@ -54,9 +56,10 @@ type Options struct {
 	// MaxQuestions is the maximum number of questions of one task. MaxMessage is the
 	// maximum number of bytes kept of a status message.
 	MaxQuestions, MaxMessage int
-	// MaxTakeovers is how often the work of one task is run again: what ends every process
-	// that runs it must not end them all.
-	MaxTakeovers int
+	// MaxTakeovers is how often the work of one task is run again after a process that died:
+	// what ends every process that runs it must not end them all. MaxHandovers is how often
+	// it is run again after one that drained.
+	MaxTakeovers, MaxHandovers int
 	// Now is the clock for the times in records. Nil means [time.Now].
 	Now func() time.Time
 	// Rand is the source of ids, read by one goroutine at a time. Nil means crypto/rand.
@@ -89,6 +92,7 @@ func (o Options) withDefaults() Options {
 	defaults.Fill(&o.MaxQuestions, DefaultMaxQuestions)
 	defaults.Fill(&o.MaxMessage, DefaultMaxMessage)
 	defaults.Fill(&o.MaxTakeovers, DefaultMaxTakeovers)
+	defaults.Fill(&o.MaxHandovers, DefaultMaxHandovers)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

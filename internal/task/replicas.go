@@ -140,7 +140,7 @@ func (m *Manager) takeOver(ctx context.Context, one Unfinished, resume Resume) e
 	case isFinal(record.Task.GetStatus()) || record.Owner != one.Owner:
 		return nil
 	}
-	if len(record.Again) > 0 && record.Takeovers < m.opts.MaxTakeovers && resume != nil {
+	if len(record.Again) > 0 && m.mayTakeOver(&record) && resume != nil {
 		work, spec, err := resume(record)
 		switch {
 		case err == nil:
@@ -151,6 +151,17 @@ func (m *Manager) takeOver(ctx context.Context, one Unfinished, resume Resume) e
 	}
 	return m.endUnknown(ctx, record)
 }
+
+// mayTakeOver reports whether work may be run once more.
+func (m *Manager) mayTakeOver(r *Record) bool {
+	if isHandedOver(r) {
+		return r.Handovers < m.opts.MaxHandovers
+	}
+	return r.Takeovers-r.Handovers < m.opts.MaxTakeovers
+}
+
+// isHandedOver reports whether a task was left to others by a process that drained.
+func isHandedOver(r *Record) bool { return r.Owner == "" }
 
 // runAgain runs the work of a task here, once the record says so. Without room it leaves
 // the task to others.
@@ -173,8 +184,11 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 	now := m.opts.Now()
 	record.Task = copyTask(record.Task)
 	stamp(record.Task, now)
-	record.Owner, record.Answers = m.self, nil
+	if isHandedOver(&record) {
+		record.Handovers++
+	}
 	record.Takeovers++
+	record.Owner, record.Answers = m.self, nil
 	setOpen(record.Task, nil)
 	record.Expires = now.Add(r.lifetime())
 	record.Task.Ttl = durationpb.New(record.Expires.Sub(record.Task.GetCreatedAt().AsTime()))

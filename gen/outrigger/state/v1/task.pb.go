@@ -54,7 +54,9 @@ type TaskRecord struct {
 	// How often another replica took the task over.
 	Takeovers uint32 `protobuf:"varint,13,opt,name=takeovers,proto3" json:"takeovers,omitempty"`
 	// Whether a second run of the tool changes nothing more.
-	Idempotent    bool `protobuf:"varint,14,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
+	Idempotent bool `protobuf:"varint,14,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
+	// How many of the takeovers came after the replica before had handed the task over at the end of its drain.
+	Handovers     uint32 `protobuf:"varint,15,opt,name=handovers,proto3" json:"handovers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -185,6 +187,13 @@ func (x *TaskRecord) GetIdempotent() bool {
 		return x.Idempotent
 	}
 	return false
+}
+
+func (x *TaskRecord) GetHandovers() uint32 {
+	if x != nil {
+		return x.Handovers
+	}
+	return 0
 }
 
 // TaskCall is a call as another replica can make it again. It has no credentials.
@@ -507,7 +516,7 @@ var File_outrigger_state_v1_task_proto protoreflect.FileDescriptor
 
 const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x1doutrigger/state/v1/task.proto\x12\x12outrigger.state.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18outrigger/v1/input.proto\x1a\x17outrigger/v1/task.proto\"\xf2\x04\n" +
+	"\x1doutrigger/state/v1/task.proto\x12\x12outrigger.state.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18outrigger/v1/input.proto\x1a\x17outrigger/v1/task.proto\"\x90\x05\n" +
 	"\n" +
 	"TaskRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
@@ -526,7 +535,8 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\ttakeovers\x18\r \x01(\rR\ttakeovers\x12\x1e\n" +
 	"\n" +
 	"idempotent\x18\x0e \x01(\bR\n" +
-	"idempotent\x1aW\n" +
+	"idempotent\x12\x1c\n" +
+	"\thandovers\x18\x0f \x01(\rR\thandovers\x1aW\n" +
 	"\fAnswersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
 	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\xc4\x03\n" +
