@@ -35,7 +35,7 @@ type home struct {
 
 // remakeAfter is how long a stream that was there has to be missing before it is made anew. NATS 2.15 has forgotten a stream
 // before its files are gone. What is made at that moment finds the old files and loses them: it answers, but takes no more
-// writes. The files were gone within milliseconds in our measurements; the disk of others may be busy.
+// writes. Removing the files is a rename, so this is far more than it takes.
 const remakeAfter = 2 * time.Second
 
 // errDeleted means that a stream is missing, and not yet for long enough to make it anew.
