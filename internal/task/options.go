@@ -33,9 +33,9 @@ const (
 	// DefaultMaxMessage is the maximum size of a status message in bytes: a sentence. The
 	// contract allows 64 KiB, which every poll of the task would carry.
 	DefaultMaxMessage = 1024
-	// DefaultMaxTakeovers is for processes that died with the work: more may well have died of it.
+	// DefaultMaxTakeovers counts processes that died. After so many, the work itself may be the cause.
 	DefaultMaxTakeovers = 5
-	// DefaultMaxHandovers is for processes that drained. A rolling update may reach the work at every replica, and others follow.
+	// DefaultMaxHandovers counts processes that drained. A rolling update may drain each replica that the work moves to.
 	DefaultMaxHandovers = 100
 )
 
