@@ -3,7 +3,7 @@
 package faults
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -21,23 +21,36 @@ type Execution struct {
 	Process int `json:"process"`
 }
 
-// Journal is the backend's book: a file of one JSON line for each execution. A
-// line is one write to a file that is only appended to, so it outlives a process
-// that is killed right after, and several processes can write one after the
-// other. It is safe for concurrent use.
+// Journal is the backend's book: a file of one JSON line for each execution, which is
+// only appended to. It outlives a process that is killed, and several processes can write
+// one after the other. A line counts once its end is there: the kernel writes page by page,
+// so that a reader can see half of the last line, and a process that is killed can leave
+// half of it. It is safe for concurrent use.
 type Journal struct {
 	mu   sync.Mutex
 	file *os.File
 }
 
-// OpenJournal opens or makes the file.
+// OpenJournal opens or makes the file. Half a line that a killed process left is cut off:
+// it had not begun the execution. No other process may have the file open to write.
 func OpenJournal(path string) (*Journal, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // the rig names the file
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
+	text, err := os.ReadFile(path) //nolint:gosec // the rig names the file
+	if err == nil {
+		err = f.Truncate(int64(len(whole(text))))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("journal: %w", err)
+	}
 	return &Journal{file: f}, nil
 }
+
+// whole is a text without what follows the end of its last line.
+func whole(text []byte) []byte { return text[:bytes.LastIndexByte(text, '\n')+1] }
 
 // Begin writes down an execution. The backend calls it before it does anything
 // else: what is not in the journal did not run.
@@ -57,21 +70,20 @@ func (j *Journal) Begin(method, nonce string) error {
 // Close closes the file.
 func (j *Journal) Close() error { return j.file.Close() }
 
-// ReadJournal returns what is in the file, in the order of its lines.
+// ReadJournal returns what is in the file, in the order of its lines, without a last line
+// that is still being written.
 func ReadJournal(path string) ([]Execution, error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path) //nolint:gosec // the rig names the file
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	defer func() { _ = f.Close() }()
 	var all []Execution
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for line := range bytes.Lines(whole(text)) {
 		var e Execution
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("journal, line %d: %w", len(all)+1, err)
 		}
 		all = append(all, e)
 	}
-	return all, lines.Err()
+	return all, nil
 }

@@ -188,3 +188,42 @@ func TestJournalOutlivesItsWriter(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+// TestHalfALineIsNoExecution leaves half a line in the journal, as a process does that is
+// killed while it writes, and as a reader sees it that is faster than the writer.
+func TestHalfALineIsNoExecution(t *testing.T) {
+	t.Parallel()
+	for _, half := range []string{"{", `{"nonce":"n1","method":"Ec`, `{"nonce":"n1","method":"Echo"}`} {
+		path := filepath.Join(t.TempDir(), "journal")
+		begin(t, path, "n0")
+		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteString(half)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		got, err := faults.ReadJournal(path)
+		if err != nil || len(got) != 1 || got[0].Nonce != "n0" {
+			t.Errorf("%s: %v, %v", half, got, err)
+		}
+		begin(t, path, "n2")
+		got, err = faults.ReadJournal(path)
+		if err != nil || len(got) != 2 || got[1].Nonce != "n2" {
+			t.Errorf("%s, and one line more: %v, %v", half, got, err)
+		}
+	}
+}
+
+// begin opens the journal as a process does and writes one execution down.
+func begin(t *testing.T, path, nonce string) {
+	t.Helper()
+	j, err := faults.OpenJournal(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Begin("Echo", nonce), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
