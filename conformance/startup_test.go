@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // TestStartupBeforeTheBackend starts the sidecar first. It lives, is not ready
@@ -20,7 +21,7 @@ import (
 // becomes ready by itself.
 func TestStartupBeforeTheBackend(t *testing.T) {
 	t.Parallel()
-	addr := peer.FreeAddr(t)
+	addr := testport.Reserved(t)
 	args := []string{"--backend", "grpc://" + addr, "--catalog-wait", "300ms"}
 	server := sidecar.Serve(t, built.binary, args...)
 	if status, body := server.Probe(t, "/livez"); status != http.StatusOK {
@@ -74,7 +75,7 @@ func TestStartupBeforeTheBackend(t *testing.T) {
 // stay, and calls work again when it is back.
 func TestBackendGoesAndComes(t *testing.T) {
 	t.Parallel()
-	addr := peer.FreeAddr(t)
+	addr := testport.Reserved(t)
 	lab := peer.GRPCAt(t, addr)
 	server := serve(t, "--backend", lab.URL)
 	agent := caller.Find(t, "rpc").Dial(t, target(server))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // front stands before an example service: it can ask for credentials, and be away
@@ -43,7 +44,7 @@ func newFront(t *testing.T) *front {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: protocols}
-	f := &front{addr: "127.0.0.1:0"}
+	f := &front{addr: testport.Reserved(t)}
 	f.handler = &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(behind) },
 		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
@@ -64,7 +65,6 @@ func (f *front) open(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.addr = lis.Addr().String()
 	f.url = "http://" + f.addr
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

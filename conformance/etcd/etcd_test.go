@@ -22,6 +22,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // buildEtcd compiles etcd's own program. It runs as a process, and not in the test's through
@@ -45,7 +46,7 @@ type etcd struct {
 // startEtcd starts a cluster of one member on a free port.
 func startEtcd(t *testing.T) *etcd {
 	t.Helper()
-	e := &etcd{addr: "127.0.0.1:0", data: t.TempDir()}
+	e := &etcd{addr: testport.Reserved(t), data: t.TempDir()}
 	e.start(t)
 	t.Cleanup(func() { e.stop(syscall.SIGTERM) })
 	return e

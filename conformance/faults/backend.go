@@ -4,6 +4,7 @@ package faults
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // startTime bounds the wait for a process to listen, or to end.
@@ -37,7 +40,7 @@ type Backend struct {
 // test.
 func StartBackend(tb testing.TB, stack Stack) *Backend {
 	tb.Helper()
-	b := &Backend{tb: tb, stack: stack, addr: "127.0.0.1:0", journal: filepath.Join(tb.TempDir(), "journal")}
+	b := &Backend{tb: tb, stack: stack, addr: testport.Reserved(tb), journal: filepath.Join(tb.TempDir(), "journal")}
 	b.Start()
 	tb.Cleanup(b.Kill)
 	return b
@@ -92,7 +95,9 @@ func (b *Backend) Start() {
 		if line == "" {
 			b.tb.Fatal("the backend ended before it listened")
 		}
-		b.addr = line
+		if line != b.addr {
+			b.tb.Fatalf("the backend listens at %s, want %s", line, b.addr)
+		}
 	case <-time.After(startTime):
 		b.tb.Fatalf("the backend does not listen after %s", startTime)
 	}
@@ -106,6 +111,29 @@ func (b *Backend) Signal(sig syscall.Signal) {
 	if err := b.cmd.Process.Signal(sig); err != nil {
 		b.tb.Fatalf("the backend, signal %v: %v", sig, err)
 	}
+}
+
+// Freeze stops the process as SIGSTOP does, and returns when it stands: until then, its threads
+// go on beside busy cores, and may answer a call.
+func (b *Backend) Freeze() {
+	b.tb.Helper()
+	b.Signal(syscall.SIGSTOP)
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(b.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if err == nil && status.Stopped() {
+			return
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			b.tb.Fatalf("the backend does not stand: status %#x, %v", status, err)
+		}
+	}
+}
+
+// Thaw lets a frozen process go on.
+func (b *Backend) Thaw() {
+	b.tb.Helper()
+	b.Signal(syscall.SIGCONT)
 }
 
 // Hold lets no call end before Release: calls that take longer to make than they last are

@@ -73,7 +73,7 @@ func (j *Journal) Close() error { return j.file.Close() }
 // ReadJournal returns what is in the file, in the order of its lines, without a last line
 // that is still being written.
 func ReadJournal(path string) ([]Execution, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // the rig names the file
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}

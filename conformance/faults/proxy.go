@@ -12,6 +12,8 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/rs/zerolog"
+
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // Direction is one of the two ways of a connection.
@@ -45,7 +47,7 @@ func StartProxy(tb testing.TB, upstream string) *Proxy {
 	tb.Helper()
 	toxics.Register(silenceType, new(silence))
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	p := &Proxy{tb: tb, proxy: toxiproxy.NewProxy(server, "backend", "127.0.0.1:0", upstream)}
+	p := &Proxy{tb: tb, proxy: toxiproxy.NewProxy(server, "backend", testport.Reserved(tb), upstream)}
 	p.start()
 	p.add(Answers, lingerName, "reset_peer", 0, map[string]int{"timeout": 0})
 	tb.Cleanup(func() { p.within("stop", p.proxy.Stop) })

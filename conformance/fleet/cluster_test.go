@@ -14,16 +14,20 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
-// freePorts are ports on which nothing listens.
-func freePorts(t *testing.T, n int) []int {
+// freePorts are ports of loopback on which servers of this test can listen, and nobody else.
+func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	var ports []int
 	for range n {
-		ports = append(ports, rig.FreePort(t, "127.0.0.1"))
+		addr, err := net.ResolveTCPAddr("tcp", testport.Reserved(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, addr.Port)
 	}
 	return ports
 }

@@ -60,10 +60,10 @@ func TestNATSOfTheManifests(t *testing.T) {
 	var urls []string
 	for n, o := range all {
 		running := startNATS(t, func(to *server.Options) {
-			dir := to.StoreDir
+			dir, port := to.StoreDir, to.Port
 			*to = *o
 			// What differs outside of a cluster: addresses, and where the files are.
-			to.Host, to.Port, to.HTTPPort, to.StoreDir, to.PidFile, to.NoLog, to.NoSigs = "127.0.0.1", -1, 0, dir, "", true, true
+			to.Host, to.Port, to.HTTPPort, to.StoreDir, to.PidFile, to.NoLog, to.NoSigs = "127.0.0.1", port, 0, dir, "", true, true
 			to.Cluster.Host, to.Cluster.Port = "127.0.0.1", ports[n]
 			to.Routes = routesTo(t, ports)
 		})

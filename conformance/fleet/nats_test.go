@@ -32,7 +32,7 @@ type natsServer struct {
 func startNATS(t testing.TB, adjust func(*server.Options)) *natsServer {
 	t.Helper()
 	n := &natsServer{t: t, options: server.Options{
-		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+		Host: "127.0.0.1", Port: freePorts(t, 1)[0], JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
 		MaxPayload: 8 << 20,
 	}}
 	if adjust != nil {
@@ -53,9 +53,6 @@ func (n *natsServer) start() {
 	s.Start()
 	if !s.ReadyForConnections(patience) {
 		n.t.Fatal("the NATS server does not start")
-	}
-	if address, ok := s.Addr().(*net.TCPAddr); ok {
-		n.options.Port = address.Port
 	}
 	n.running = s
 }

@@ -9,10 +9,11 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // Example names one of grpc-go's example servers.
@@ -53,15 +54,13 @@ const startTimeout = 20 * time.Second
 // not do: most examples do not say which port they got.
 func (e Example) Run(tb testing.TB, dir string) string {
 	tb.Helper()
-	return e.RunAt(tb, dir, freePort(tb))
-}
-
-// RunAt starts an example on a port of 127.0.0.1.
-func (e Example) RunAt(tb testing.TB, dir string, port int) string {
-	tb.Helper()
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	addr := testport.Reserved(tb)
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	var output bytes.Buffer
-	cmd := exec.Command(e.binary(dir), "-port", strconv.Itoa(port)) //nolint:gosec // built by this test run
+	cmd := exec.Command(e.binary(dir), "-port", port) //nolint:gosec // built by this test run
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)
@@ -93,23 +92,4 @@ func (e Example) RunAt(tb testing.TB, dir string, port int) string {
 			tb.Fatalf("example %s does not listen on %s", e, addr)
 		}
 	}
-}
-
-// freePort asks the system for an unused port. Somebody else could take
-// it before it is used; the system hands out ports in turn, so that is rare.
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	addr, _ := l.Addr().(*net.TCPAddr)
-	return addr.Port
-}
-
-// FreeAddr is a host:port of loopback on which nothing listens.
-func FreeAddr(tb testing.TB) string {
-	tb.Helper()
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(tb)))
 }

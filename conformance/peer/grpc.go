@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/reflection"
+
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // Service is a running tool service.
@@ -31,7 +33,7 @@ func (s *Service) Stop() { s.stop() }
 // GRPC serves a Lab with grpc-go over h2c.
 func GRPC(tb testing.TB) *Service {
 	tb.Helper()
-	return GRPCAt(tb, "127.0.0.1:0")
+	return GRPCAt(tb, testport.Reserved(tb))
 }
 
 // GRPCAt is GRPC on a given address.

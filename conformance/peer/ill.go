@@ -3,7 +3,6 @@
 package peer
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -18,6 +17,8 @@ import (
 	"google.golang.org/grpc/reflection"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // Setup is how a grpc-go server differs from one that needs no settings.
@@ -54,7 +55,10 @@ func (o offers) GetServiceInfo() map[string]grpc.ServiceInfo {
 // GRPCSetup serves a Lab with grpc-go, set up otherwise.
 func GRPCSetup(tb testing.TB, s Setup) *Service {
 	tb.Helper()
-	l, err := net.Listen("tcp", cmp.Or(s.Address, "127.0.0.1:0"))
+	if s.Address == "" {
+		s.Address = testport.Reserved(tb)
+	}
+	l, err := net.Listen("tcp", s.Address)
 	if err != nil {
 		tb.Fatal(err)
 	}

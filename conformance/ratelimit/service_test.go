@@ -9,18 +9,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // service is a running rate limit service with a store of its own.
@@ -54,7 +53,7 @@ func (l *logOf) String() string {
 // startService starts a service with the limits of a configuration.
 func startService(t *testing.T, limits string) *service {
 	t.Helper()
-	s := &service{addr: reserve(t), dir: t.TempDir(), store: miniredis.RunT(t)}
+	s := &service{addr: testport.Reserved(t), dir: t.TempDir(), store: miniredis.RunT(t)}
 	folder := filepath.Join(s.dir, "limits", "config")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
@@ -65,29 +64,6 @@ func startService(t *testing.T, limits string) *service {
 	s.start(t)
 	t.Cleanup(s.stop)
 	return s
-}
-
-// reserve takes a port for the time of the test: the service listens with SO_REUSEPORT, so it can
-// share the port with a socket that has the option and does not listen, and others cannot have it.
-func reserve(t *testing.T) string {
-	t.Helper()
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Close(socket) })
-	if err := unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Bind(socket, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	name, err := unix.Getsockname(socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, _ := name.(*unix.SockaddrInet4)
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
 }
 
 // start runs the service with the store that it has, on the port that it had, and waits until it answers.

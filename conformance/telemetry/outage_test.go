@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 	"github.com/outrigger-mcp/outrigger/conformance/telemetry/collector"
 	"github.com/outrigger-mcp/outrigger/conformance/telemetry/service"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // long measures as long as it takes to see 5 %.
@@ -69,7 +70,7 @@ func TestABrokenCollectorDelaysNoCall(t *testing.T) {
 			backend := service.StartPlain(t)
 			args := []string{"--backend", "grpc://" + backend.Addr, "--log-level", "warn"}
 			off := sidecar.ServeReady(t, built.measured, args[:2]...)
-			addr := collector.FreeAddr(t)
+			addr := testport.Reserved(t)
 			end := row.begin(t, addr)
 			telemetryTo(t, "http://"+addr)
 			t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2000")

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
-	"github.com/outrigger-mcp/outrigger/conformance/telemetry/collector"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // TestBatch: a span for each entry, with the parent of each.
@@ -149,7 +149,7 @@ func TestUnauthorized(t *testing.T) {
 // TestMalformedCredentials: with OAuth, they have an answer of their own, for which no issuer is asked.
 func TestMalformedCredentials(t *testing.T) {
 	s := newStory(t, "malformed-credentials")
-	server := s.serve(t, "--oauth-issuer", "http://"+collector.FreeAddr(t), "--oauth-resource", "http://127.0.0.1")
+	server := s.serve(t, "--oauth-issuer", "http://"+testport.Dead(t), "--oauth-resource", "http://127.0.0.1")
 	for _, e := range edges() {
 		w := s.dial(t, e, server)
 		if over, ok := w.wire.(*overHTTP); ok {

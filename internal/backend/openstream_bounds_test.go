@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // A service that does not read makes Send wait, and one whose client does not read
@@ -102,18 +104,12 @@ func TestBoundsOfStreams(t *testing.T) {
 // What a backend that is not there, or not one, leaves of a stream.
 func TestStreamsThatCannotBegin(t *testing.T) {
 	t.Parallel()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := lis.Addr().String()
-	_ = lis.Close()
 	old := servePeer(t, connectStreams(), clearProtocols(true, false))
 	for _, tc := range []struct {
 		name, target string
 		want         Kind
 	}{
-		{name: "refused", target: "grpc://" + gone, want: KindUnreachable},
+		{name: "refused", target: "grpc://" + testport.Dead(t), want: KindUnreachable},
 		{name: "HTTP/1.1 only", target: old.as("connect+http"), want: KindGarbage},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 
-	"github.com/outrigger-mcp/outrigger/internal/deadport"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 func healthMux() *http.ServeMux {
@@ -191,7 +191,7 @@ func TestProbeOfPeersThatSayNothing(t *testing.T) {
 // address.
 func TestProbeOfNothing(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, "http://"+deadport.Address(t), Options{})
+	c := newClient(t, "http://"+testport.Dead(t), Options{})
 	err := c.Probe(t.Context())
 	probe := new(ProbeError)
 	if !errors.As(err, &probe) || len(probe.Attempts) != 1 {
@@ -203,20 +203,9 @@ func TestProbeOfNothing(t *testing.T) {
 }
 
 // The backend may come up after the client, and after calls that failed.
-// freeAddress is an address that nothing listens on yet.
-func freeAddress(tb testing.TB) string {
-	tb.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = lis.Close() }()
-	return lis.Addr().String()
-}
-
 func TestLateBackend(t *testing.T) {
 	t.Parallel()
-	addr := freeAddress(t)
+	addr := testport.Reserved(t)
 	for _, scheme := range append(allSchemes(), "http") {
 		c := newClient(t, scheme+"://"+addr, Options{})
 		_, err := c.Call(t.Context(), echoProcedure, []byte("early"), nil)
@@ -352,7 +341,7 @@ func TestReplacedBackend(t *testing.T) {
 
 func TestProbeRefusesBadProcedures(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, "http://"+deadport.Address(t), Options{})
+	c := newClient(t, "http://"+testport.Dead(t), Options{})
 	if e := failure(t, c.Probe(t.Context(), "/a/b/c")); e.Kind != KindRejected {
 		t.Errorf("got %v", e)
 	}
@@ -374,7 +363,7 @@ func TestPing(t *testing.T) {
 		if e := failure(t, newClient(t, page.as(scheme), Options{}).Ping(t.Context())); e.Kind != KindGarbage {
 			t.Errorf("%s, web page: got %v", scheme, e)
 		}
-		down := newClient(t, scheme+"://"+deadport.Address(t), Options{})
+		down := newClient(t, scheme+"://"+testport.Dead(t), Options{})
 		if e := failure(t, down.Ping(t.Context())); e.Kind != KindUnreachable {
 			t.Errorf("%s, nothing there: got %v", scheme, e)
 		}

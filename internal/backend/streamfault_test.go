@@ -21,7 +21,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/internal/deadport"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // held sends one message, then nothing until its context ends or it is let go. A
@@ -397,7 +397,7 @@ func TestStreamFaults(t *testing.T) {
 		unsent       bool
 		answered     bool
 	}{
-		{name: "no listener", scheme: "grpc", want: KindUnreachable, unsent: true, peer: func(tb testing.TB) *peer { return &peer{url: "http://" + deadport.Address(tb)} }},
+		{name: "no listener", scheme: "grpc", want: KindUnreachable, unsent: true, peer: func(tb testing.TB) *peer { return &peer{url: "http://" + testport.Dead(tb)} }},
 		{name: "every stream refused", scheme: "grpc", want: KindUnreachable, unsent: true, peer: framed(func(fr *http2.Framer, s uint32) bool {
 			return fr.WriteRSTStream(s, http2.ErrCodeRefusedStream) == nil
 		})},

@@ -23,8 +23,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/deadport"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // gardenServices is what the real peers list: the garden, and what they would list beside it.
@@ -406,7 +406,7 @@ func TestReflectionWithoutAPeer(t *testing.T) {
 	for _, tc := range []struct {
 		name, url, want string
 	}{
-		{"no listener", "http://" + deadport.Address(t), "connection refused"},
+		{"no listener", "http://" + testport.Dead(t), "connection refused"},
 		{"no reflection", serveH2C(t, http.NewServeMux()), "neither v1 nor v1alpha; register it there, or set --descriptors"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -27,11 +27,11 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/deadport"
 	"github.com/outrigger-mcp/outrigger/internal/doctor"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/ratetest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // examine has doctor examine a sidecar of this configuration. What it returns is what
@@ -101,9 +101,9 @@ func TestEveryStep(t *testing.T) {
 	}{
 		{name: "all is well", backend: func(t *testing.T) string { return serve(t, demoService(t)) }, isOK: true},
 		{name: "no backend", more: []source.Source{mcptest.Source()}},
-		{name: "nothing listens", backend: func(t *testing.T) string { return "grpc://" + deadport.Address(t) }},
+		{name: "nothing listens", backend: func(t *testing.T) string { return "grpc://" + testport.Dead(t) }},
 		{
-			name: "nothing listens, but there is a descriptor file", backend: func(t *testing.T) string { return "grpc://" + deadport.Address(t) },
+			name: "nothing listens, but there is a descriptor file", backend: func(t *testing.T) string { return "grpc://" + testport.Dead(t) },
 			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{descriptorFile(t)} },
 		},
 		{name: "a web server", backend: func(t *testing.T) string {
@@ -135,7 +135,7 @@ func TestEveryStep(t *testing.T) {
 		{
 			name: "descriptors that cannot be fetched", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(t *testing.T, c *configv1.Config) {
-				c.Catalog.Descriptors = []string{"http://" + deadport.Address(t) + "/api.pb?secret"}
+				c.Catalog.Descriptors = []string{"http://" + testport.Dead(t) + "/api.pb?secret"}
 			},
 		},
 		{
@@ -206,12 +206,12 @@ func TestEveryStep(t *testing.T) {
 		},
 		{
 			name: "no rate limit service, and calls run", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
-			configure: func(t *testing.T, c *configv1.Config) { c.RateService.Url = "grpc://" + deadport.Address(t) }, isOK: true,
+			configure: func(t *testing.T, c *configv1.Config) { c.RateService.Url = "grpc://" + testport.Dead(t) }, isOK: true,
 		},
 		{
 			name: "no rate limit service, and calls are rejected", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(t *testing.T, c *configv1.Config) {
-				c.RateService.Url, c.RateService.Failure = "grpc://"+deadport.Address(t), proto.String("closed")
+				c.RateService.Url, c.RateService.Failure = "grpc://"+testport.Dead(t), proto.String("closed")
 			},
 		},
 		{

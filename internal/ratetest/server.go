@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // Answer decides about one question.
@@ -49,7 +51,7 @@ func StartTLS(tb testing.TB, config *tls.Config) *Server {
 
 func start(tb testing.TB, scheme string, options ...grpc.ServerOption) *Server {
 	tb.Helper()
-	s := &Server{addr: "127.0.0.1:0", scheme: scheme, options: options, answer: OK()}
+	s := &Server{addr: testport.Reserved(tb), scheme: scheme, options: options, answer: OK()}
 	s.Restart(tb)
 	tb.Cleanup(s.Stop)
 	return s
@@ -66,7 +68,7 @@ func (s *Server) Restart(tb testing.TB) {
 	ratelimitv3.RegisterRateLimitServiceServer(server, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addr, s.server = listener.Addr().String(), server
+	s.server = server
 	s.served.Go(func() { _ = server.Serve(listener) })
 }
 

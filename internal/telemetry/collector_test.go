@@ -19,9 +19,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/deadport"
 	"github.com/outrigger-mcp/outrigger/internal/otlptest"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
@@ -89,7 +89,7 @@ func TestBrokenCollectors(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ name, url, failure string }{
-		{"dead", "http://" + deadport.Address(t), "unreachable"},
+		{"dead", "http://" + testport.Dead(t), "unreachable"},
 		{"hung", hung(t), "timeout"},
 		{"too many requests", answering(t, refused(http.StatusTooManyRequests)), ""},
 		{"unavailable", answering(t, refused(http.StatusServiceUnavailable)), ""},

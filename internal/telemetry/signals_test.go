@@ -19,10 +19,10 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/outrigger-mcp/outrigger/internal/deadport"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/otlptest"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
@@ -199,7 +199,7 @@ func TestProbe(t *testing.T) {
 			t.Errorf("%v: %v", signal, err)
 		}
 	}
-	s = resolve(t, defaults(), "OTEL_EXPORTER_OTLP_ENDPOINT="+"http://"+deadport.Address(t))
+	s = resolve(t, defaults(), "OTEL_EXPORTER_OTLP_ENDPOINT="+"http://"+testport.Dead(t))
 	var fault *telemetry.ProbeError
 	if err := s.Probe(t.Context(), telemetry.Traces); !errors.As(err, &fault) || fault.Fix == "" || fault.What != "the collector cannot be reached: unreachable" {
 		t.Errorf("got %v", err)

@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 const (
@@ -61,6 +62,9 @@ const loopback = "127.0.0.1"
 // freeAddress returns an address of a host that nobody listens at.
 func freeAddress(t *testing.T, host string) string {
 	t.Helper()
+	if host == loopback {
+		return testport.Reserved(t)
+	}
 	return net.JoinHostPort(host, strconv.Itoa(rig.FreePort(t, host)))
 }
 

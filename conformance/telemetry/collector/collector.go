@@ -4,7 +4,6 @@ package collector
 
 import (
 	"context"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +17,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
+
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // waitLimit bounds every wait for something to arrive.
@@ -37,7 +38,7 @@ type Collector struct {
 // Start starts a collector on a free port. It ends with the test.
 func Start(tb testing.TB) *Collector {
 	tb.Helper()
-	return StartAt(tb, FreeAddr(tb))
+	return StartAt(tb, testport.Reserved(tb))
 }
 
 // StartAt starts a collector on a host:port of loopback.
@@ -182,15 +183,4 @@ func (c *Collector) Wait(tb testing.TB, what string, enough func() bool) {
 			tb.Fatalf("the collector did not get %s within %v", what, waitLimit)
 		}
 	}
-}
-
-// FreeAddr is a host:port of loopback on which nothing listens.
-func FreeAddr(tb testing.TB) string {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testport has addresses of the loopback interface for tests that need one before anything listens there, or after. A
+// port that was closed may be given to another test, or to a connection, at once; the ports of this package are held by a
+// socket until the test ends.
+package testport
+
+import (
+	"fmt"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dead returns an address that refuses connections: nothing can listen there.
+func Dead(tb testing.TB) string {
+	tb.Helper()
+	return hold(tb)
+}
+
+// Reserved returns an address that refuses connections while the servers of the test do not listen there. They can listen,
+// end, and listen again, in this process or another. Nobody is given the port who asks for any. The servers must set
+// SO_REUSEADDR, as those of Go do, or SO_REUSEPORT, and Linux must be the system: see socket(7) for what the options do there.
+func Reserved(tb testing.TB) string {
+	tb.Helper()
+	return hold(tb, unix.SO_REUSEADDR, unix.SO_REUSEPORT)
+}
+
+// hold binds a socket with options set, which does not listen.
+func hold(tb testing.TB, options ...int) string {
+	tb.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	unix.CloseOnExec(fd)
+	tb.Cleanup(func() { _ = unix.Close(fd) })
+	for _, option := range options {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, 1); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		tb.Fatal(err)
+	}
+	bound, err := unix.Getsockname(fd)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	v4, ok := bound.(*unix.SockaddrInet4)
+	if !ok {
+		tb.Fatalf("bound to %T", bound)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", v4.Port)
+}
