@@ -3,7 +3,6 @@
 package faults
 
 import (
-	"syscall"
 	"time"
 )
 
@@ -126,13 +125,13 @@ func Faults(timeout time.Duration) []Fault {
 		},
 		{
 			Name: "SIGSTOP, SIGCONT in time", Short: true, Hold: 700 * time.Millisecond, Slows: brief,
-			Break: func(r *Rig) { r.Backend.Signal(syscall.SIGSTOP) },
-			Mend:  func(r *Rig) { r.Backend.Signal(syscall.SIGCONT) },
+			Break: func(r *Rig) { r.Backend.Freeze() },
+			Mend:  func(r *Rig) { r.Backend.Thaw() },
 		},
 		{
 			Name: "SIGSTOP, SIGCONT too late", Hold: tooLong, Codes: slow, Shows: Timeout,
-			Break: func(r *Rig) { r.Backend.Signal(syscall.SIGSTOP) },
-			Mend:  func(r *Rig) { r.Backend.Signal(syscall.SIGCONT) },
+			Break: func(r *Rig) { r.Backend.Freeze() },
+			Mend:  func(r *Rig) { r.Backend.Thaw() },
 		},
 	}
 }

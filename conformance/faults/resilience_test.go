@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -280,7 +279,7 @@ func TestTheQueueIsBoundedWhileTheBackendStands(t *testing.T) {
 		Binary: binary, Edges: fewEdges, Timeout: 10 * time.Second,
 		Flags: []string{"--max-calls", strconv.Itoa(places), "--max-queued", strconv.Itoa(queue), "--queue-wait", "300ms"},
 	})
-	rig.Backend.Signal(syscall.SIGSTOP)
+	rig.Backend.Freeze()
 	wave, before := faults.Wave{Echoes: 4, Sleeps: 4}, rejected(t, rig)
 	var entries []faults.Entry
 	var executions []faults.Execution
@@ -294,7 +293,7 @@ func TestTheQueueIsBoundedWhileTheBackendStands(t *testing.T) {
 	// late call would find one.
 	without := len(fewEdges)*(wave.Echoes+wave.Sleeps) - places
 	rig.Await("all who have no place are told so", func() bool { return rejected(t, rig)-before >= without })
-	rig.Backend.Signal(syscall.SIGCONT)
+	rig.Backend.Thaw()
 	<-sent
 	account(t, rig, entries, executions, faults.Unavailable)
 	var answered, turned int
