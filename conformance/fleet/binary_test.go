@@ -276,3 +276,36 @@ func TestNATSStopsUnderCalls(t *testing.T) {
 		t.Errorf("the backend was called %d times", n)
 	}
 }
+
+// TestHowOftenWorkRunsAgain: the configuration says how often, apart for replicas that died and that drained.
+func TestHowOftenWorkRunsAgain(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, 0)
+	f.config = rig.Write(t, "sidecar.yaml", []byte(strings.Replace(fleetConfig, "lease: 2s", "lease: 2s, max_takeovers: 1, max_handovers: 2", 1)))
+	f.join(t)
+	for _, tc := range []struct {
+		name   string
+		signal syscall.Signal
+		code   int
+		again  int
+	}{{"died", syscall.SIGKILL, -1, 1}, {"drained", syscall.SIGTERM, 0, 2}} {
+		id := f.all[len(f.all)-1].begin(t, "shop.look", tc.name)
+		for run := 1; ; run++ {
+			f.awaitCall(t, "Look "+tc.name, run)
+			last := f.all[len(f.all)-1]
+			f.join(t)
+			last.ExpectExit(tc.code)
+			last.Signal(t, tc.signal)
+			last.Wait(t)
+			if run > tc.again {
+				break
+			}
+		}
+		if got := f.all[len(f.all)-1].ends(t, id); !isUnknown(got) {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+		if n := f.shop.count("Look " + tc.name); n != 1+tc.again {
+			t.Errorf("%s: it ran %d times, want %d", tc.name, n, 1+tc.again)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
@@ -299,10 +300,10 @@ func TestWhatMayRunAgain(t *testing.T) {
 	}{
 		{"drained again and again", drained, 7, 7, completed, 8},
 		{"drained, after deaths", drained, 12, 7, completed, 8},
-		{"drained too often", drained, task.DefaultMaxHandovers, task.DefaultMaxHandovers, failed, task.DefaultMaxHandovers},
+		{"drained too often", drained, defaults.StateMaxHandovers, defaults.StateMaxHandovers, failed, defaults.StateMaxHandovers},
 		{"died, after drains", died, 11, 7, completed, 7},
-		{"died too often", died, task.DefaultMaxTakeovers, 0, failed, 0},
-		{"died too often, among drains", died, 7 + task.DefaultMaxTakeovers, 7, failed, 7},
+		{"died too often", died, defaults.StateMaxTakeovers, 0, failed, 0},
+		{"died too often, among drains", died, 7 + defaults.StateMaxTakeovers, 7, failed, 7},
 	} {
 		id := fmt.Sprintf("t_again-%d", i)
 		now := timestamppb.Now()

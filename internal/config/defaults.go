@@ -107,6 +107,8 @@ func defaultState() *configv1.State {
 		MaxTaskBytes:         new(int64(defaults.StateMaxTaskBytes)),
 		OperationTimeout:     durationpb.New(defaults.StateOperationTimeout),
 		Lease:                durationpb.New(defaults.StateLease),
+		MaxTakeovers:         new(int32(defaults.StateMaxTakeovers)),
+		MaxHandovers:         new(int32(defaults.StateMaxHandovers)),
 		MaxConsentBytes:      new(int64(defaults.StateMaxConsentBytes)),
 		MaxRegistrationBytes: new(int64(defaults.StateMaxRegistrationBytes)),
 		MaxSessionBytes:      new(int64(defaults.StateMaxSessionBytes)),

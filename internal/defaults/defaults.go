@@ -63,6 +63,10 @@ const (
 	StateOperationTimeout = 2 * time.Second
 	// StateLease is longer than NATS takes to elect another leader.
 	StateLease = 15 * time.Second
+	// StateMaxTakeovers counts replicas that died. After so many, the work itself may be the cause.
+	StateMaxTakeovers = 5
+	// StateMaxHandovers counts replicas that drained. A rolling update may drain each replica that the work moves to.
+	StateMaxHandovers = 100
 	// StateMaxConsentBytes allows some 100,000 answers within the lifetime of one.
 	StateMaxConsentBytes = 32 << 20
 	// StateMaxRegistrationBytes is twice what a catalog takes.

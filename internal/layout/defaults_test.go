@@ -44,7 +44,7 @@ func ownDefaults() map[string][]string {
 		"internal/session": {"DefaultMaxClient", "DefaultMaxStreams", "DefaultMaxEvents", "DefaultMaxBytes",
 			"DefaultMaxKept", "DefaultKeep", "DefaultAskTimeout", "DefaultMaxWatchedBytes"},
 		"internal/stats": {"DefaultMaxTools"},
-		"internal/task": {"DefaultMaxBytes", "DefaultMaxAge", "DefaultMaxTakeovers", "DefaultMaxHandovers", "DefaultMaxTimeout", "DefaultGrace", "DefaultMaxQuestions",
+		"internal/task": {"DefaultMaxBytes", "DefaultMaxAge", "DefaultMaxTimeout", "DefaultGrace", "DefaultMaxQuestions",
 			"DefaultMaxMessage"},
 	}
 }

@@ -136,6 +136,7 @@ func (a *App) newTasks() *task.Manager {
 	}
 	return task.New(store, task.Options{
 		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()), Share: settings.CallerShare(limits),
+		MaxTakeovers: int(a.cfg.GetState().GetMaxTakeovers()), MaxHandovers: int(a.cfg.GetState().GetMaxHandovers()),
 		OnChange: func(_ string, t *outriggerv1.Task) {
 			a.publish(feed.Change{Kind: feed.TaskChanged, Task: t})
 		},

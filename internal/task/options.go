@@ -33,10 +33,6 @@ const (
 	// DefaultMaxMessage is the maximum size of a status message in bytes: a sentence. The
 	// contract allows 64 KiB, which every poll of the task would carry.
 	DefaultMaxMessage = 1024
-	// DefaultMaxTakeovers counts processes that died. After so many, the work itself may be the cause.
-	DefaultMaxTakeovers = 5
-	// DefaultMaxHandovers counts processes that drained. A rolling update may drain each replica that the work moves to.
-	DefaultMaxHandovers = 100
 )
 
 // Options configure a [Manager]. Zero fields take the defaults of this package.
@@ -91,8 +87,8 @@ func (o Options) withDefaults() Options {
 	defaults.Fill(&o.MaxRunning, DefaultMaxRunning)
 	defaults.Fill(&o.MaxQuestions, DefaultMaxQuestions)
 	defaults.Fill(&o.MaxMessage, DefaultMaxMessage)
-	defaults.Fill(&o.MaxTakeovers, DefaultMaxTakeovers)
-	defaults.Fill(&o.MaxHandovers, DefaultMaxHandovers)
+	defaults.Fill(&o.MaxTakeovers, defaults.StateMaxTakeovers)
+	defaults.Fill(&o.MaxHandovers, defaults.StateMaxHandovers)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

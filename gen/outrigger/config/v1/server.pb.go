@@ -140,6 +140,11 @@ type State struct {
 	// Time after which the work of a replica that stopped without a word is taken over, in whole seconds. A replica renews its
 	// lease four times as often. Default: 15s. Range: 2 s to 10 min.
 	Lease *durationpb.Duration `protobuf:"bytes,12,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Maximum number of times that the work of one task of an idempotent tool is run again after a replica that ran it died: the work may be
+	// what ends them. Then the task ends with an unknown outcome. Default: 5. Range: 1 to 1000.
+	MaxTakeovers *int32 `protobuf:"varint,33,opt,name=max_takeovers,proto3,oneof" json:"max_takeovers,omitempty"`
+	// Maximum number of times that it is run again after a replica that drained, as in rolling updates. Default: 100. Range: 1 to 10000.
+	MaxHandovers *int32 `protobuf:"varint,34,opt,name=max_handovers,proto3,oneof" json:"max_handovers,omitempty"`
 	// Maximum size of what is remembered of answers that may be used only once, such as consents, in bytes: about 300 for each, until
 	// it expires (`ttl`). Where there is no room, an answer is UNAVAILABLE. Default: 33554432 (32 MiB). Range: 1048576 to 1099511627776.
 	MaxConsentBytes *int64 `protobuf:"varint,20,opt,name=max_consent_bytes,proto3,oneof" json:"max_consent_bytes,omitempty"`
@@ -298,6 +303,20 @@ func (x *State) GetLease() *durationpb.Duration {
 	return nil
 }
 
+func (x *State) GetMaxTakeovers() int32 {
+	if x != nil && x.MaxTakeovers != nil {
+		return *x.MaxTakeovers
+	}
+	return 0
+}
+
+func (x *State) GetMaxHandovers() int32 {
+	if x != nil && x.MaxHandovers != nil {
+		return *x.MaxHandovers
+	}
+	return 0
+}
+
 func (x *State) GetMaxConsentBytes() int64 {
 	if x != nil && x.MaxConsentBytes != nil {
 		return *x.MaxConsentBytes
@@ -420,7 +439,7 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12\"\n" +
 	"\aversion\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aversion\x12-\n" +
-	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\xcd\x0e\n" +
+	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\xdf\x0f\n" +
 	"\x05State\x12$\n" +
 	"\bkey_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x12>\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x03ttl\x12c\n" +
@@ -439,12 +458,17 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x0emax_task_bytes\x18\n" +
 	" \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x03R\x0emax_task_bytes\x88\x01\x01\x12Z\n" +
 	"\x11operation_timeout\x18\v \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xad\xe2\x04R\x11operation_timeout\x12@\n" +
-	"\x05lease\x18\f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x02R\x05lease\x12C\n" +
-	"\x11max_consent_bytes\x18\x14 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x04R\x11max_consent_bytes\x88\x01\x01\x12M\n" +
-	"\x16max_registration_bytes\x18\x17 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x05R\x16max_registration_bytes\x88\x01\x01\x12?\n" +
-	"\x0fmax_event_bytes\x18\x15 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x06R\x0fmax_event_bytes\x88\x01\x01\x12C\n" +
-	"\x11max_session_bytes\x18\x1e \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\aR\x11max_session_bytes\x88\x01\x01\x12A\n" +
-	"\x10max_stream_bytes\x18\x1f \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\bR\x10max_stream_bytes\x88\x01\x01\x12L\n" +
+	"\x05lease\x18\f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x02R\x05lease\x125\n" +
+	"\rmax_takeovers\x18! \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x04R\rmax_takeovers\x88\x01\x01\x125\n" +
+	"\rmax_handovers\x18\" \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x05R\rmax_handovers\x88\x01\x01\x12C\n" +
+	"\x11max_consent_bytes\x18\x14 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x06R\x11max_consent_bytes\x88\x01\x01\x12M\n" +
+	"\x16max_registration_bytes\x18\x17 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\aR\x16max_registration_bytes\x88\x01\x01\x12?\n" +
+	"\x0fmax_event_bytes\x18\x15 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\bR\x0fmax_event_bytes\x88\x01\x01\x12C\n" +
+	"\x11max_session_bytes\x18\x1e \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\tR\x11max_session_bytes\x88\x01\x01\x12A\n" +
+	"\x10max_stream_bytes\x18\x1f \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\n" +
+	"R\x10max_stream_bytes\x88\x01\x01\x12L\n" +
 	"\n" +
 	"stream_ttl\x18  \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\n" +
 	"stream_ttl\x12J\n" +
@@ -455,7 +479,9 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\t_replicasB\n" +
 	"\n" +
 	"\b_storageB\x11\n" +
-	"\x0f_max_task_bytesB\x14\n" +
+	"\x0f_max_task_bytesB\x10\n" +
+	"\x0e_max_takeoversB\x10\n" +
+	"\x0e_max_handoversB\x14\n" +
 	"\x12_max_consent_bytesB\x19\n" +
 	"\x17_max_registration_bytesB\x12\n" +
 	"\x10_max_event_bytesB\x14\n" +
