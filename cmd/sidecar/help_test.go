@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // TestHelpFitsOnAScreenOrTwo: a page of all flags is one that no one reads.
@@ -129,7 +129,7 @@ func runExample(t *testing.T, dir, backend, line string) {
 	script := strings.NewReplacer(
 		"127.0.0.1:50051", behind.Host,
 		"unix:///run/shop.sock", backend,
-		"127.0.0.1:9901 --delay 5s", unusedAddress(t)+" --delay 10ms",
+		"127.0.0.1:9901 --delay 5s", testport.Dead(t)+" --delay 10ms",
 		"/etc/bash_completion.d", dir,
 		"${fpath[1]}", dir,
 	).Replace(line)
@@ -142,7 +142,7 @@ func runExample(t *testing.T, dir, backend, line string) {
 	cmd.Env = append(os.Environ(), "HOME="+dir, "OUTRIGGER_RECORD_DIR=off", "OUTRIGGER_LOG_FORMAT=json")
 	admin := "127.0.0.1:0"
 	if strings.HasPrefix(script, "sidecar drain") {
-		admin = unusedAddress(t)
+		admin = testport.Dead(t)
 	}
 	cmd.Env = append(cmd.Env, "OUTRIGGER_ADMIN="+admin)
 	if serves {
@@ -166,15 +166,4 @@ func runExample(t *testing.T, dir, backend, line string) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%s: %v\n%s", line, err, &stderr)
 	}
-}
-
-// unusedAddress is one on which nothing listens.
-func unusedAddress(t *testing.T) string {
-	t.Helper()
-	lis, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = lis.Close() }()
-	return lis.Addr().String()
 }
