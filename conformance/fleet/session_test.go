@@ -70,13 +70,18 @@ func TestAStreamGoesOnAtAnotherReplica(t *testing.T) {
 			}
 		}
 		for _, id := range []string{"1-1", "zz", got[3].id + "0", strings.Repeat("0", 16) + "-1"} {
-			resp, err := c.do(t.Context(), all[1], http.MethodGet, "", id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			if resp.StatusCode != http.StatusBadRequest {
-				t.Errorf("Last-Event-ID %s: %d", id, resp.StatusCode)
+			status := http.StatusServiceUnavailable
+			await(t, "the store has an answer in time", func() bool {
+				resp, err := c.do(t.Context(), all[1], http.MethodGet, "", id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = resp.Body.Close()
+				status = resp.StatusCode
+				return status != http.StatusServiceUnavailable
+			})
+			if status != http.StatusBadRequest {
+				t.Errorf("Last-Event-ID %s: %d", id, status)
 			}
 		}
 	}

@@ -5,7 +5,9 @@ package fleet_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
@@ -37,6 +40,16 @@ type keeper struct {
 
 // startKeeper starts one that reaches NATS over a wire of its own.
 func startKeeper(t testing.TB, n *natsServer, sealer *seal.Sealer, o session.Options) *keeper {
+	t.Helper()
+	held := lease
+	if o.MaxStreams > 0 { // for thousands at a time, beside which a lease is renewed late
+		held = patience
+	}
+	return startKeeperFor(t, n, sealer, held, o)
+}
+
+// startKeeperFor is startKeeper with another lease.
+func startKeeperFor(t testing.TB, n *natsServer, sealer *seal.Sealer, lease time.Duration, o session.Options) *keeper {
 	t.Helper()
 	k := &keeper{}
 	var url string
@@ -170,6 +183,75 @@ func TestAFormerOwnerOfAStreamIsFenced(t *testing.T) {
 		if got := resume(t, at, first, 9); len(got) != 2 || got[1] == "too late" {
 			t.Errorf("%s tells %q", name, got)
 		}
+	}
+}
+
+// TestAnOutageEndsNoStream: NATS is away until the leases of all replicas have ended. The first replica that is back neither
+// answers the request of one that comes back later, nor takes what the client answers to it for late.
+func TestAnOutageEndsNoStream(t *testing.T) {
+	t.Parallel()
+	n, sealer := startNATS(t, nil), newSealer(t)
+	const held = 8 * time.Second // for the second one to come back before it has departed
+	a, b := startKeeperFor(t, n, sealer, held, session.Options{}), startKeeperFor(t, n, sealer, held, session.Options{})
+	judge := startKeeper(t, n, sealer, session.Options{})
+	s := a.open(t)
+	st := s.NewStreamFor(aCall, true)
+	first := poll(t, st.Read())
+	there := b.use(t, s.ID())
+	defer there.Release()
+	reader, err := there.Resume(t.Context(), first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	question, answered := make(chan []byte, 1), make(chan error, 1)
+	go func() {
+		_, err := s.Ask(t.Context(), func(m []byte) error { question <- m; return nil }, "elicitation/create", []byte("{}"))
+		answered <- err
+	}()
+	var asked struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if err := json.Unmarshal(<-question, &asked); err != nil {
+		t.Fatal(err)
+	}
+	answer := jsonrpc.Parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"action":"accept"}}`, asked.ID), jsonrpc.ProfileMCP, jsonrpc.Limits{})
+
+	a.wire.cut()
+	b.wire.cut()
+	for name, k := range map[string]*keeper{"one": a, "the other": b} {
+		await(t, "the lease of "+name+" has ended", func() bool {
+			alive, err := judge.store.Alive(t.Context(), k.store.Self())
+			return err == nil && !alive
+		})
+	}
+	b.wire.mend()
+	healthy(t, b.client)
+	await(t, "the other has a lease again", func() bool {
+		alive, err := judge.store.Alive(t.Context(), b.store.Self())
+		return err == nil && alive
+	})
+	for until := time.Now().Add(held / 4); time.Now().Before(until); time.Sleep(50 * time.Millisecond) { // it looks again and again
+		if e, ok, err := reader.Poll(); ok || err != nil {
+			t.Fatalf("the stream of a replica that is not back yet: %q, %v", e.Message, err)
+		}
+		if err := there.Deliver(t.Context(), &answer); !errors.Is(err, session.ErrUnavailable) {
+			t.Fatalf("an answer to a replica that is not back yet: %v", err)
+		}
+	}
+	a.wire.mend()
+	healthy(t, a.client)
+	await(t, "the answer arrives", func() bool { return there.Deliver(t.Context(), &answer) == nil })
+	if err := <-answered; err != nil {
+		t.Errorf("the question: %v", err)
+	}
+	if err := st.Finish([]byte("the result")); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if e, err := reader.Next(ctx); err != nil || string(e.Message) != "the result" {
+		t.Errorf("the stream goes on with %q, %v", e.Message, err)
 	}
 }
 

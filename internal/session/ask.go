@@ -170,6 +170,8 @@ func (s *Session) forward(ctx context.Context, replica, id string, r reply) erro
 		Key: s.shared.key, Answer: &Answer{ID: id, Result: r.result, IsError: r.isErr, Failed: r.failed},
 	})
 	switch {
+	case errors.Is(err, ErrNoReplica) && !s.manager.fleet.store.Steady():
+		return ErrUnavailable // after an outage of the store, it may not be back yet
 	case errors.Is(err, ErrNoReplica):
 		return nil
 	case err == nil && !took:

@@ -264,7 +264,7 @@ func (f *feeder) guard(ctx context.Context, st *Stream) {
 }
 
 // answerOrphan ends a stream whose replica has gone with the reply that says so. Only one
-// replica can. The error is that of a store that is away.
+// replica can. The error is [ErrUnavailable], also where it cannot be known yet.
 func (s *Session) answerOrphan(ctx context.Context, name string) error {
 	store, key := s.manager.fleet.store, s.shared.key
 	last, err := store.Last(ctx, key, name)
@@ -281,6 +281,9 @@ func (s *Session) answerOrphan(ctx context.Context, name string) error {
 	alive, err := store.Alive(ctx, last.Replica)
 	if err != nil || alive {
 		return err
+	}
+	if !store.Steady() {
+		return ErrUnavailable // after an outage of the store, it may not be back yet
 	}
 	e := StoredEvent{Replica: store.Self(), Number: last.Number + 1, Last: true, Begun: last.Begun}
 	if s.manager.opts.Orphaned != nil {

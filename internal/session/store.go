@@ -69,6 +69,9 @@ type Replicas interface {
 	Self() string
 	// Alive reports whether a replica is there. The error is [ErrUnavailable].
 	Alive(ctx context.Context, replica string) (bool, error)
+	// Steady reports whether this replica has been there for so long that one which is not there has departed. After an outage of
+	// the store nobody is there at first.
+	Steady() bool
 	// Departed returns a channel that is closed when a replica may have departed.
 	Departed() <-chan struct{}
 	// Tell sends a message to all replicas. The error is [ErrUnavailable].

@@ -33,9 +33,10 @@ const (
 type Replicas interface {
 	// Self returns the id of this one, which is letters and digits.
 	Self() string
-	// Alive reports whether a replica is there. Departed returns a channel that is closed when
-	// one may have departed.
+	// Alive reports whether a replica is there; where Steady, one that is not has departed. Departed returns a channel that is
+	// closed when one may have departed.
 	Alive(ctx context.Context, replica string) (bool, error)
+	Steady() bool
 	Departed() <-chan struct{}
 }
 
@@ -229,6 +230,9 @@ func (s *Store) Alive(ctx context.Context, replica string) (bool, error) {
 	}
 	return alive, err
 }
+
+// Steady implements [session.Store].
+func (s *Store) Steady() bool { return s.replicas.Steady() }
 
 // Departed implements [session.Store].
 func (s *Store) Departed() <-chan struct{} { return s.replicas.Departed() }
