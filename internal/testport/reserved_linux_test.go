@@ -70,7 +70,7 @@ func onlyPort(port uint16) func(network, address string, c syscall.RawConn) erro
 	return func(_, _ string, c syscall.RawConn) error {
 		var set error
 		err := c.Control(func(fd uintptr) {
-			set = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, ipLocalPortRange, int(port)<<16|int(port)) //nolint:gosec // a descriptor is an int
+			set = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, ipLocalPortRange, int(port)<<16|int(port))
 		})
 		return errors.Join(err, set)
 	}
