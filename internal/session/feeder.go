@@ -267,6 +267,10 @@ func (f *feeder) guard(ctx context.Context, st *Stream) {
 // replica can. The error is [ErrUnavailable], also where it cannot be known yet.
 func (s *Session) answerOrphan(ctx context.Context, name string) error {
 	store, key := s.manager.fleet.store, s.shared.key
+	if !store.Steady() {
+		// After an outage of the store, the other replica may not be back yet. The store is not asked: thousands of streams may wait.
+		return ErrUnavailable
+	}
 	last, err := store.Last(ctx, key, name)
 	switch {
 	case errors.Is(err, ErrLost) || err == nil && last.Last:
@@ -281,9 +285,6 @@ func (s *Session) answerOrphan(ctx context.Context, name string) error {
 	alive, err := store.Alive(ctx, last.Replica)
 	if err != nil || alive {
 		return err
-	}
-	if !store.Steady() {
-		return ErrUnavailable // after an outage of the store, it may not be back yet
 	}
 	e := StoredEvent{Replica: store.Self(), Number: last.Number + 1, Last: true, Begun: last.Begun}
 	if s.manager.opts.Orphaned != nil {
