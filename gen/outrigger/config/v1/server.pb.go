@@ -143,7 +143,8 @@ type State struct {
 	// Maximum number of times that the work of one task of an idempotent tool is run again after a replica that ran it died: the work may be
 	// what ends them. Then the task ends with an unknown outcome. Default: 5. Range: 1 to 1000.
 	MaxTakeovers *int32 `protobuf:"varint,33,opt,name=max_takeovers,proto3,oneof" json:"max_takeovers,omitempty"`
-	// Maximum number of times that it is run again after a replica that drained, as in rolling updates. Default: 100. Range: 1 to 10000.
+	// Maximum number of times that the work of one task of an idempotent tool is run again after a replica that ran it drained, as in
+	// rolling updates. Then the task ends with an unknown outcome. Default: 100. Range: 1 to 10000.
 	MaxHandovers *int32 `protobuf:"varint,34,opt,name=max_handovers,proto3,oneof" json:"max_handovers,omitempty"`
 	// Maximum size of what is remembered of answers that may be used only once, such as consents, in bytes: about 300 for each, until
 	// it expires (`ttl`). Where there is no room, an answer is UNAVAILABLE. Default: 33554432 (32 MiB). Range: 1048576 to 1099511627776.
