@@ -5,7 +5,9 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,51 +17,93 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state"
 )
 
-// TestAFormerLeaderKnowsNothing: a server that led before, and has not heard of its successor, answers before the leader does that a
-// key does not exist. Nobody is told so.
-func TestAFormerLeaderKnowsNothing(t *testing.T) {
-	t.Parallel()
-	all := startCluster(t)
-	var urls []string
-	for _, n := range all {
-		urls = append(urls, n.URL())
-	}
-	c := open(t, state.Options{URL: strings.Join(urls, ","), Replicas: 3, Timeout: 5 * time.Second})
-	b := c.Bucket(things())
-	healthy(t, c)
-	if _, err := b.Create(t.Context(), "here", []byte("value"), time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	// The subject on which the leader is asked leads to this server instead, while it answers.
-	const asked, instead = "$JS.API.STREAM.MSG.GET.KV_outrigger_default_things", "former.leader"
-	turn := func(aside bool) {
-		for _, n := range all {
-			account := n.running.GlobalAccount()
-			if !aside {
-				account.RemoveMapping(asked)
-			} else if err := account.AddMapping(asked, instead); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	var answered atomic.Int32
+// formerLeader answers in place of a leader, as a server does that led before and has not heard of its successor.
+type formerLeader struct {
+	t   *testing.T
+	all []*natsServer
+	nc  *nats.Conn
+	// from is the subject on which the leader is asked, with a wildcard at its end or none.
+	from    string
+	answers func(*nats.Msg)
+}
+
+const formerSubject = "former.leader"
+
+func newFormerLeader(t *testing.T, all []*natsServer, from string) *formerLeader {
+	t.Helper()
 	nc, err := nats.Connect(all[0].URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
-	if _, err := nc.Subscribe(instead, func(m *nats.Msg) {
-		if answered.Add(1) == 3 {
-			turn(false)
-		}
-		_ = m.Respond([]byte(`{"type":"io.nats.jetstream.api.v1.stream_msg_get_response","error":{"code":404,"err_code":10037,"description":"no message found"}}`))
-	}); err != nil {
+	t.Cleanup(nc.Close)
+	f := &formerLeader{t: t, all: all, nc: nc, from: from}
+	if _, err := nc.Subscribe(formerSubject+".>", func(m *nats.Msg) { f.answers(m) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	turn(true)
+	return f
+}
+
+// leads has it answer what the leader is asked, until it retires.
+func (f *formerLeader) leads(answers func(*nats.Msg)) {
+	f.t.Helper()
+	f.answers = answers
+	to := formerSubject + ".asked"
+	if strings.HasSuffix(f.from, "*") {
+		to = formerSubject + ".$1"
+	}
+	for _, n := range f.all {
+		if err := n.running.GlobalAccount().AddMapping(f.from, to); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+func (f *formerLeader) retires() {
+	for _, n := range f.all {
+		n.running.GlobalAccount().RemoveMapping(f.from)
+	}
+}
+
+// pass gives a message to the leader.
+func (f *formerLeader) pass(m *nats.Msg) {
+	to := strings.TrimSuffix(f.from, "*") + strings.TrimPrefix(m.Subject, formerSubject+".")
+	if _, err := f.nc.RequestMsg(&nats.Msg{Subject: to, Header: m.Header, Data: m.Data}, 5*time.Second); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// threeCopies opens a client at a cluster.
+func threeCopies(t *testing.T) ([]*natsServer, *state.Client) {
+	t.Helper()
+	all := startCluster(t)
+	var urls []string
+	for _, n := range all {
+		urls = append(urls, n.URL())
+	}
+	return all, open(t, state.Options{URL: strings.Join(urls, ","), Replicas: 3, Timeout: 5 * time.Second})
+}
+
+// TestAFormerLeaderKnowsNothing: a server that led before, and has not heard of its successor, answers before the leader does that a
+// key does not exist. Nobody is told so.
+func TestAFormerLeaderKnowsNothing(t *testing.T) {
+	t.Parallel()
+	all, c := threeCopies(t)
+	b := c.Bucket(things())
+	healthy(t, c)
+	if _, err := b.Create(t.Context(), "here", []byte("value"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	former := newFormerLeader(t, all, "$JS.API.STREAM.MSG.GET.KV_outrigger_default_things")
+	var answered atomic.Int32
+	former.leads(func(m *nats.Msg) {
+		if answered.Add(1) == 3 {
+			former.retires()
+		}
+		_ = m.Respond([]byte(`{"type":"io.nats.jetstream.api.v1.stream_msg_get_response","error":{"code":404,"err_code":10037,"description":"no message found"}}`))
+	})
 	e, err := b.Get(t.Context(), "here")
 	if err != nil || string(e.Value) != "value" {
 		t.Errorf("got %q, %v", e.Value, err)
@@ -74,5 +118,169 @@ func TestAFormerLeaderKnowsNothing(t *testing.T) {
 	cancel()
 	if _, err := b.Get(cut, "nowhere"); !errors.Is(err, context.Canceled) {
 		t.Errorf("by who has left: %v", err)
+	}
+}
+
+// TestAFormerLeaderRefuses: a server that led before gets a write as well as the leader does, and refuses it by what it has. Its
+// refusal comes first. It counts for nothing, whether the leader stores the write or has never had it.
+func TestAFormerLeaderRefuses(t *testing.T) {
+	t.Parallel()
+	all, c := threeCopies(t)
+	b, once := c.Bucket(things()), c.Once(consents())
+	log := c.Stream(state.StreamOptions{Name: "log", MaxBytes: 4 << 20, MaxPerSubject: 100, MaxAge: time.Hour})
+	healthy(t, c)
+	var keys atomic.Int32
+	// created makes a key with a value.
+	created := func(t *testing.T) (key string, revision uint64) {
+		t.Helper()
+		key = "k" + strconv.Itoa(int(keys.Add(1)))
+		revision, err := b.Create(t.Context(), key, []byte("one"), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key, revision
+	}
+	value := func(t *testing.T, key, want string) {
+		t.Helper()
+		e, err := b.Get(t.Context(), key)
+		if err != nil || string(e.Value) != want {
+			t.Errorf("%s is %q, want %q: %v", key, e.Value, want, err)
+		}
+	}
+	appended := func(t *testing.T, after uint64) uint64 {
+		t.Helper()
+		sequence, err := log.Append(t.Context(), "s", []byte("event"), state.AppendOptions{After: &after})
+		if err != nil {
+			t.Fatalf("after %d: %v", after, err)
+		}
+		return sequence
+	}
+	const ofThings, ofConsents, ofLog = "$KV.outrigger_default_things.*", "$KV.outrigger_default_consents.*", "outrigger_default_log.*"
+	for _, row := range []struct {
+		name, from string
+		// prepare makes what is written to, write writes it.
+		prepare func(t *testing.T) (write func(t *testing.T))
+	}{
+		{"create", ofThings, func(*testing.T) func(*testing.T) {
+			key := "k" + strconv.Itoa(int(keys.Add(1)))
+			return func(t *testing.T) {
+				if _, err := b.Create(t.Context(), key, []byte("one"), time.Hour); err != nil {
+					t.Error(err)
+				}
+				value(t, key, "one")
+			}
+		}},
+		{"create where a key was", ofThings, func(t *testing.T) func(*testing.T) {
+			key, _ := created(t)
+			if err := b.Delete(t.Context(), key, 0); err != nil {
+				t.Fatal(err)
+			}
+			return func(t *testing.T) {
+				if _, err := b.Create(t.Context(), key, []byte("two"), time.Hour); err != nil {
+					t.Error(err)
+				}
+				value(t, key, "two")
+			}
+		}},
+		{"update", ofThings, func(t *testing.T) func(*testing.T) {
+			key, revision := created(t)
+			return func(t *testing.T) {
+				now, err := b.Update(t.Context(), key, []byte("two"), revision, time.Hour)
+				if err != nil {
+					t.Error(err)
+				}
+				value(t, key, "two")
+				if _, err := b.Update(t.Context(), key, []byte("three"), now, time.Hour); err != nil {
+					t.Errorf("with the revision that was returned: %v", err)
+				}
+			}
+		}},
+		{"delete", ofThings, func(t *testing.T) func(*testing.T) {
+			key, revision := created(t)
+			return func(t *testing.T) {
+				if err := b.Delete(t.Context(), key, revision); err != nil {
+					t.Error(err)
+				}
+				if _, err := b.Get(t.Context(), key); !errors.Is(err, state.ErrNotFound) {
+					t.Errorf("afterwards: %v", err)
+				}
+			}
+		}},
+		{"use of a token", ofConsents, func(*testing.T) func(*testing.T) {
+			token := "token " + strconv.Itoa(int(keys.Add(1)))
+			return func(t *testing.T) {
+				if fresh, err := once.Spend(t.Context(), token, time.Now().Add(time.Hour)); err != nil || !fresh {
+					t.Errorf("the first use: %v, %v", fresh, err)
+				}
+				if fresh, err := once.Spend(t.Context(), token, time.Now().Add(time.Hour)); err != nil || fresh {
+					t.Errorf("the second use: %v, %v", fresh, err)
+				}
+			}
+		}},
+		{"append", ofLog, func(t *testing.T) func(*testing.T) {
+			last, err := log.Last(t.Context(), "s")
+			if err != nil && !errors.Is(err, state.ErrNotFound) {
+				t.Fatal(err)
+			}
+			return func(t *testing.T) { appended(t, appended(t, last.Sequence)) }
+		}},
+	} {
+		for _, stored := range []bool{true, false} {
+			t.Run(row.name+map[bool]string{true: ", and the leader stores it", false: ", and the leader has not had it"}[stored], func(t *testing.T) {
+				write := row.prepare(t)
+				former := newFormerLeader(t, all, row.from)
+				var refuse sync.Once
+				refused := false
+				former.leads(func(m *nats.Msg) {
+					refuse.Do(func() {
+						refused = true
+						former.retires()
+						if stored {
+							former.pass(m)
+						}
+					})
+					_ = m.Respond([]byte(`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 0"},"stream":"one","seq":0}`))
+				})
+				write(t)
+				refuse.Do(func() {}) // behind it, nobody writes refused
+				if !refused {
+					t.Error("nothing was refused")
+				}
+			})
+		}
+	}
+
+	// What the leader refuses, too, is refused, and soon.
+	key, revision := created(t)
+	if _, err := b.Update(t.Context(), key, []byte("two"), revision, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	last, err := log.Last(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, none := appended(t, last.Sequence), uint64(0)
+	began := time.Now()
+	if _, err := b.Create(t.Context(), key, []byte("x"), time.Hour); !errors.Is(err, state.ErrExists) {
+		t.Errorf("create: %v", err)
+	}
+	if _, err := b.Update(t.Context(), key, []byte("x"), revision, time.Hour); !errors.Is(err, state.ErrConflict) {
+		t.Errorf("update: %v", err)
+	}
+	if _, err := b.Update(t.Context(), "nowhere", []byte("x"), revision, time.Hour); !errors.Is(err, state.ErrConflict) {
+		t.Errorf("update of nothing: %v", err)
+	}
+	if err := b.Delete(t.Context(), key, revision); !errors.Is(err, state.ErrConflict) {
+		t.Errorf("delete: %v", err)
+	}
+	if _, err := log.Append(t.Context(), "s", []byte("x"), state.AppendOptions{After: &none}); !errors.Is(err, state.ErrConflict) {
+		t.Errorf("append: %v", err)
+	}
+	if _, err := log.Append(t.Context(), "elsewhere", []byte("x"), state.AppendOptions{After: &first}); !errors.Is(err, state.ErrConflict) {
+		t.Errorf("append behind nothing: %v", err)
+	}
+	value(t, key, "two")
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("refusals took %v", took)
 	}
 }

@@ -3,8 +3,10 @@
 package state
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -64,6 +66,7 @@ const (
 	headerOperation = "KV-Operation"
 	headerRollup    = "Nats-Rollup"
 	headerMarker    = "Nats-Marker-Reason"
+	headerMark      = "Outrigger-Mark" // tells one deletion from another
 	markerExpired   = "MaxAge"
 	operationPurge  = "PURGE"
 	rollupSubject   = "sub"
@@ -175,22 +178,23 @@ func (b *Bucket) create(ctx context.Context, key string, value []byte, lifetime 
 	var revision uint64
 	err := b.checked(ctx, key, OpCreate, func(ctx context.Context, l *link, s jetstream.Stream) error {
 		var err error
-		revision, err = b.put(ctx, l, key, value, 0, lifetime)
-		if err = classify(ctx, err); !errors.Is(err, ErrConflict) {
+		revision, err = b.put(ctx, l, s, key, value, 0, lifetime)
+		if !errors.Is(err, ErrConflict) {
 			return err
 		}
 		// A key that is gone has a marker for a while.
 		last, err := b.get(ctx, s, key)
+		err = classify(ctx, err)
 		switch {
 		case err == nil && last.Gone && !last.Expired && wasThere:
 			return ErrNotFound
 		case err == nil && last.Gone:
-			revision, err = b.put(ctx, l, key, value, last.Revision, lifetime)
-			if errors.Is(classify(ctx, err), ErrConflict) {
+			revision, err = b.put(ctx, l, s, key, value, last.Revision, lifetime)
+			if errors.Is(err, ErrConflict) {
 				return ErrExists
 			}
 			return err
-		case err == nil, errors.Is(err, ErrUnreadable):
+		case err == nil, errors.Is(err, ErrUnreadable), errors.Is(err, ErrNotFound): // it was there a moment ago
 			return ErrExists
 		}
 		return err
@@ -201,16 +205,16 @@ func (b *Bucket) create(ctx context.Context, key string, value []byte, lifetime 
 // Update replaces a value whose revision is still the given one, and its lifetime. The
 // errors are [ErrConflict], also where the key is gone, and those of [Bucket.Create].
 func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision uint64, lifetime time.Duration) (uint64, error) {
-	err := b.checked(ctx, key, OpUpdate, func(ctx context.Context, l *link, _ jetstream.Stream) error {
+	err := b.checked(ctx, key, OpUpdate, func(ctx context.Context, l *link, s jetstream.Stream) error {
 		var err error
-		revision, err = b.put(ctx, l, key, value, revision, lifetime)
+		revision, err = b.put(ctx, l, s, key, value, revision, lifetime)
 		return err
 	})
 	return revision, err
 }
 
-// put writes a message of the bucket's subjects: nats.go's own Update drops the lifetime.
-func (b *Bucket) put(ctx context.Context, l *link, key string, value []byte, revision uint64, lifetime time.Duration) (uint64, error) {
+// put writes a message of the bucket's subjects: nats.go's own Update drops the lifetime. The error is classified.
+func (b *Bucket) put(ctx context.Context, l *link, s jetstream.Stream, key string, value []byte, revision uint64, lifetime time.Duration) (uint64, error) {
 	stored, err := encode(b.client.opts.Sealer, b.kind, key, value)
 	if err != nil {
 		return 0, err
@@ -221,14 +225,31 @@ func (b *Bucket) put(ctx context.Context, l *link, key string, value []byte, rev
 		lifetime = max(lifetime.Truncate(time.Second)+roundUp(lifetime), time.Second)
 		options = append(options, jetstream.WithMsgTTL(lifetime))
 	}
-	on, began := l.connection(), time.Now()
-	ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + key, Data: stored, Header: nats.Header{}}, options...)
-	if err != nil {
-		return 0, err //nolint:wrapcheck // do sorts it
+	sequence, err := conditional{
+		subject: b.prefix + key, last: revision, isEmpty: b.isEmpty(ctx, l, s, key),
+		publish: func() (uint64, error) {
+			on, began := l.connection(), time.Now()
+			ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + key, Data: stored, Header: nats.Header{}}, options...)
+			if err != nil {
+				return 0, err //nolint:wrapcheck // store sorts it
+			}
+			b.fresh.confirmed(on, began)
+			return ack.Sequence, nil
+		},
+		isOurs: func(raw *jetstream.RawStreamMsg) bool { return bytes.Equal(raw.Data, stored) }, // nobody else seals it with the same nonce
+	}.store(ctx, s)
+	if err == nil {
+		b.counts.in.Add(uint64(len(stored)))
 	}
-	b.fresh.confirmed(on, began)
-	b.counts.in.Add(uint64(len(stored)))
-	return ack.Sequence, nil
+	return sequence, err
+}
+
+// isEmpty is that of a conditional write of a key.
+func (b *Bucket) isEmpty(ctx context.Context, l *link, s jetstream.Stream, key string) func() (bool, error) {
+	return func() (bool, error) {
+		exists, err := b.exists(ctx, l, s, key)
+		return !exists, err
+	}
 }
 
 // roundUp is a second for a lifetime that is not in whole seconds.
@@ -242,26 +263,36 @@ func roundUp(lifetime time.Duration) time.Duration {
 // Delete deletes a key; it need not exist. With a revision, the value must still have
 // that; zero is any. The errors are [ErrConflict], [ErrUnavailable] and the cause of ctx.
 func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
-	return b.checked(ctx, key, OpDelete, func(ctx context.Context, l *link, _ jetstream.Stream) error {
-		if revision > 0 {
-			return b.purge(ctx, l, key, jetstream.WithExpectLastSequencePerSubject(revision))
+	return b.checked(ctx, key, OpDelete, func(ctx context.Context, l *link, s jetstream.Stream) error {
+		remember := cmp.Or(b.opts.Remember, b.opts.MaxAge, rememberForever)
+		if revision == 0 {
+			_, err := b.purge(ctx, l, b.prefix+key, remember, nats.Header{})
+			return err
 		}
-		return b.purge(ctx, l, key)
+		return b.purgeIf(ctx, l, s, b.prefix+key, remember, revision, b.isEmpty(ctx, l, s, key))
 	})
 }
 
-// purge writes the end of a key, whether it exists or not.
-func (b *Bucket) purge(ctx context.Context, l *link, key string, options ...jetstream.PublishOpt) error {
-	_, err := b.home.purge(ctx, l, b.prefix+key, cmp.Or(b.opts.Remember, b.opts.MaxAge, rememberForever), options...)
+// purgeIf is purge on the condition that the last message has a sequence. The error is classified.
+func (h *home) purgeIf(ctx context.Context, l *link, s jetstream.Stream, subject string, remember time.Duration, last uint64, isEmpty func() (bool, error)) error {
+	mark := rand.Text() // deletions look alike
+	_, err := conditional{
+		subject: subject, last: last, isEmpty: isEmpty,
+		publish: func() (uint64, error) {
+			return h.purge(ctx, l, subject, remember, nats.Header{headerMark: {mark}}, jetstream.WithExpectLastSequencePerSubject(last))
+		},
+		isOurs: func(raw *jetstream.RawStreamMsg) bool { return raw.Header.Get(headerMark) == mark },
+	}.store(ctx, s)
 	return err
 }
 
-// purge writes the end of what is stored at a subject, which NATS remembers for a time, and returns the sequence of that.
-func (h *home) purge(ctx context.Context, l *link, subject string, remember time.Duration, options ...jetstream.PublishOpt) (uint64, error) {
+// purge writes the end of what is stored at a subject, which NATS remembers for a time, and returns the sequence of that. It adds to
+// the header.
+func (h *home) purge(ctx context.Context, l *link, subject string, remember time.Duration, header nats.Header, options ...jetstream.PublishOpt) (uint64, error) {
 	options = append(options, jetstream.WithMsgTTL(max(remember.Truncate(time.Second)+roundUp(remember), markerTTL)), jetstream.WithExpectStream(h.config.Name))
-	ack, err := l.js.PublishMsg(ctx, &nats.Msg{
-		Subject: subject, Header: nats.Header{headerOperation: {operationPurge}, headerRollup: {rollupSubject}},
-	}, options...)
+	header.Set(headerOperation, operationPurge)
+	header.Set(headerRollup, rollupSubject)
+	ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Header: header}, options...)
 	if err != nil {
 		return 0, err //nolint:wrapcheck // do sorts it
 	}

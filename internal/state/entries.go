@@ -177,13 +177,18 @@ func (i *Inspector) Remove(ctx context.Context, kind, key string, revision uint6
 	if err != nil {
 		return err
 	}
+	_, s, err := i.info(ctx, k)
+	if err != nil {
+		return err
+	}
 	remember := rememberForever
 	if !item.Expires.IsZero() {
 		remember = time.Until(item.Expires) + time.Second
 	}
 	within, cancel := context.WithTimeout(ctx, i.client.opts.Timeout)
 	defer cancel()
-	if _, err := k.purge(within, i.client.link, k.prefix+key, remember, jetstream.WithExpectLastSequencePerSubject(revision)); err != nil {
+	isEmpty := func() (bool, error) { return true, nil } // it was there a moment ago
+	if err := k.purgeIf(within, i.client.link, s, k.prefix+key, remember, revision, isEmpty); err != nil {
 		return i.refused(ctx, err)
 	}
 	return nil

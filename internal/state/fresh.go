@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -133,7 +134,7 @@ func (b *Bucket) confirm(ctx context.Context, l *link) {
 
 // pulse writes something that nobody reads, and returns its sequence.
 func (b *Bucket) pulse(ctx context.Context, l *link) (sequence uint64, err error) {
-	return b.home.purge(ctx, l, b.prefix+freshPrefix+b.client.id, markerTTL)
+	return b.purge(ctx, l, b.prefix+freshPrefix+b.client.id, markerTTL, nats.Header{})
 }
 
 // staleAgain is the pause before a server that is behind is asked again.

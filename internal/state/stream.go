@@ -3,6 +3,7 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -163,7 +164,7 @@ func (s *Stream) Append(ctx context.Context, subject string, data []byte, o Appe
 		return 0, fmt.Errorf("state: %q is no subject", subject)
 	}
 	var sequence uint64
-	err := s.do(ctx, OpAppend, func(ctx context.Context, l *link, _ jetstream.Stream) error {
+	err := s.do(ctx, OpAppend, func(ctx context.Context, l *link, at jetstream.Stream) error {
 		stored, err := encode(s.client.opts.Sealer, s.kind, subject, data)
 		if err != nil {
 			return err
@@ -175,12 +176,26 @@ func (s *Stream) Append(ctx context.Context, subject string, data []byte, o Appe
 		if o.After != nil {
 			options = append(options, jetstream.WithExpectLastSequencePerSubject(*o.After))
 		}
-		ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + subject, Data: stored, Header: nats.Header{}}, options...)
+		publish := func() (uint64, error) {
+			ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + subject, Data: stored, Header: nats.Header{}}, options...)
+			if err != nil {
+				return 0, err //nolint:wrapcheck // it is sorted below
+			}
+			return ack.Sequence, nil
+		}
+		if o.After == nil {
+			sequence, err = publish()
+		} else {
+			sequence, err = conditional{
+				subject: s.prefix + subject, last: *o.After, publish: publish,
+				isOurs:  func(raw *jetstream.RawStreamMsg) bool { return bytes.Equal(raw.Data, stored) }, // nobody else seals it with the same nonce
+				isEmpty: func() (bool, error) { err := s.led(ctx, at); return err == nil, classify(ctx, err) },
+			}.store(ctx, at)
+		}
 		if err != nil {
-			return err //nolint:wrapcheck // do sorts it
+			return err
 		}
 		s.counts.in.Add(uint64(len(stored)))
-		sequence = ack.Sequence
 		return nil
 	})
 	return sequence, err

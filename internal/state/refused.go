@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// doubtFor is for how long a refusal is doubted that nothing explains. A leader that was cut off hears of its successor with the
+	// next heartbeat, and NATS sends one each second.
+	doubtFor = time.Second
+	// doubtAgain is the first pause before a write that was refused is tried again. The next ones are longer, up to staleAgain.
+	doubtAgain = time.Millisecond
+)
+
+// conditional is a write on the condition that the last message of a subject has a sequence.
+type conditional struct {
+	subject string
+	last    uint64
+	// publish tries the write, and returns the sequence of its message. All tries write the same message.
+	publish func() (uint64, error)
+	// isOurs reports whether a message of the subject is that of this very write.
+	isOurs func(*jetstream.RawStreamMsg) bool
+	// isEmpty reports whether the subject has no message, by the word of a server that must know.
+	isEmpty func() (bool, error)
+}
+
+// store makes the write, and returns the sequence of its message. The error is classified.
+//
+// The leader is not the only one to refuse. A server that was cut off, or stopped, takes itself for the leader until it hears of its
+// successor. Each of the two gets the write, the former one refuses it by what it has, and its word may come before that of the
+// leader, which stores it. So a refusal counts if there is a newer message than the expected one, and it is not ours. Before that,
+// the write is tried again: under its condition it is stored once at most.
+func (w conditional) store(ctx context.Context, s jetstream.Stream) (uint64, error) {
+	pause := doubtAgain
+	for began := time.Now(); ; pause = min(2*pause, staleAgain) {
+		sequence, err := w.publish()
+		if err = classify(ctx, err); !errors.Is(err, ErrConflict) || s.CachedInfo().Config.Replicas <= 1 {
+			return sequence, err
+		}
+		refusal := err
+		raw, err := s.GetLastMsgForSubject(ctx, w.subject)
+		err = classify(ctx, err)
+		switch {
+		case err == nil && w.isOurs(raw):
+			return raw.Sequence, nil
+		case err == nil && raw.Sequence > w.last:
+			return 0, refusal
+		case err == nil: // who has refused it, or who has answered now, is behind; or the write of another is on its way
+		case errors.Is(err, ErrNotFound) && w.last > 0:
+			isEmpty, unsure := w.isEmpty()
+			if unsure != nil {
+				return 0, unsure
+			}
+			if isEmpty {
+				return 0, refusal
+			}
+		case !errors.Is(err, ErrNotFound):
+			return 0, err
+		}
+		if time.Since(began) > doubtFor {
+			return 0, refusal
+		}
+		select {
+		case <-ctx.Done():
+			return 0, classify(ctx, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
+}
