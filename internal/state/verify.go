@@ -332,7 +332,7 @@ func (v *verification) durability(streams []StreamInfo) {
 	if inMemory {
 		v.add(LevelWarn, "set state.storage to file where that matters, and make the streams anew", "storage is memory: everything is lost when all servers restart")
 	} else {
-		v.add(LevelNote, "check that the jetstream block of the servers has `sync_interval: always`, if a loss of power must lose nothing",
+		v.add(LevelNote, "check that the jetstream block of the servers has `sync_interval: always`: without it, a loss of power or a full disk loses what was acknowledged",
 			"how often the servers write to the disk is not visible; the default of NATS is every two minutes")
 	}
 	if single {

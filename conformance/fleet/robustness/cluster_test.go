@@ -91,7 +91,7 @@ func startCluster(t *testing.T, host string) *natsCluster {
 		text := fmt.Sprintf(`server_name: %s
 listen: %q
 max_payload: 8MB
-jetstream { store_dir: %q, max_file_store: 4GB, max_memory_store: 64MB }
+jetstream { store_dir: %q, max_file_store: 4GB, max_memory_store: 64MB, sync_interval: always }
 cluster { name: fleet, listen: %q, no_advertise: true, cluster_advertise: "127.0.0.1:1", pool_size: -1, routes: [%s] }
 logfile: %q
 `, s.name, s.client, s.disk, s.cluster, strings.Join(routes, ", "), s.log)
