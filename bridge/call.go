@@ -66,9 +66,9 @@ type toolCall struct {
 	mask *fieldmask.Mask
 	// noted is what there is to say about how the result fits; empty for nothing.
 	noted string
-	// isFetch: the call fetches the result of an operation that another call began.
+	// isFetch: the result is fetched as the call that began it wanted it. Who fetches it chooses no fields.
 	isFetch bool
-	// under is the JSON Pointer of the result within what the caller gets; empty where it is all of it.
+	// under is the member of what the caller gets that the result is; empty where it is all of it.
 	under string
 }
 

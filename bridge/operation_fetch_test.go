@@ -121,6 +121,9 @@ func TestTheResultByHandleIsAsItsCallWantedIt(t *testing.T) {
 		"not a higher one":       {`"dev.outrigger/result-budget":400`, `"dev.outrigger/result-budget":3000`, 400, `{"done":true,"response":{"seconds":3}}`},
 		"a mask that fits both":  {`"dev.outrigger/fields":"seconds","dev.outrigger/result-budget":300`, "", 0, `{"done":true,"response":{"seconds":3}}`},
 		"a mask that still cuts": {`"dev.outrigger/fields":"name"`, "", 600, `{"done":true,"response":{}}`},
+		"a mask for this fetch":  {"", `"dev.outrigger/fields":"response.seconds"`, 0, `{"done":true,"response":{"seconds":3}}`},
+		"another mask":           {`"dev.outrigger/fields":"name"`, `"dev.outrigger/fields":"response.seconds"`, 0, `{"done":true,"response":{"seconds":3}}`},
+		"a mask of all of it":    {`"dev.outrigger/fields":"seconds"`, `"dev.outrigger/fields":"response"`, 600, `{"done":true,"response":{"seconds":3}}`},
 	} {
 		// Not in parallel: the server knows only the last operation.
 		began := wanting(ann, importVideo, tc.began)
@@ -140,6 +143,9 @@ func TestTheResultByHandleIsAsItsCallWantedIt(t *testing.T) {
 			}
 			continue
 		}
+		if !strings.Contains(blocks[1].Text, `"dev.outrigger/fields": "response.`) && name != "a mask that still cuts" {
+			t.Errorf("%s: it suggests no mask: %s", name, blocks[1].Text)
+		}
 		about := reducedOf(t, got)
 		if about.Budget != tc.budget || len(about.Cut) != 1 || about.Cut[0].Path != "/response/name" || len(blocks) != 3 || blocks[2].URI != about.URI {
 			t.Errorf("%s: got %s", name, got.raw)
@@ -147,6 +153,32 @@ func TestTheResultByHandleIsAsItsCallWantedIt(t *testing.T) {
 		if whole := read(t, elsewhere, about.URI); !strings.Contains(*whole.Text, longName) {
 			t.Errorf("%s: the whole is %s", name, *whole.Text)
 		}
+	}
+}
+
+// A mask of a fetch that is wrong is refused before the service is asked. A cancellation has no fields.
+func TestAMaskOfAFetchIsOfTheResponse(t *testing.T) {
+	t.Parallel()
+	s, _, ann := studio(t, replicaOf("", short))
+	ann.capabilities = ""
+	handle := handleIn(t, wanting(ann, importVideo, "").Result["structuredContent"])
+	s.Finish(s.Last(), s.Video("a", 3))
+	before := s.Calls("GetOperation")
+	for _, tc := range []struct{ tool, mask, says string }{
+		{"get", "seconds", `\"seconds\" does not begin with response; write paths such as \"response.seconds\"`},
+		{"get", "done", `\"done\" does not begin with response; write paths such as \"response.`},
+		{"get", "response.secnds", `the result has no field \"response.secnds\"; did you mean \"response.seconds\"?`},
+		{"get", "response.seconds.x", `\"response.seconds\" has no fields`},
+		{"get", "response..x", "is empty"},
+		{"cancel", "response", "is always whole"},
+	} {
+		got := wanting(ann, `"name":"studio_`+tc.tool+`_operation","arguments":{"handle":"`+handle+`"}`, `"dev.outrigger/fields":"`+tc.mask+`"`)
+		if !strings.Contains(got.raw, `"code":"INVALID_PARAMS"`) || !strings.Contains(got.raw, tc.says) || !strings.Contains(got.raw, `/_meta/dev.outrigger~1fields`) {
+			t.Errorf("%s %s: got %s", tc.tool, tc.mask, got.raw)
+		}
+	}
+	if s.Calls("GetOperation") != before || s.Calls("CancelOperation") != 0 {
+		t.Error("the service was asked")
 	}
 }
 

@@ -37,8 +37,11 @@ func (b *Bridge) continueOperation(ctx context.Context, c *toolCall) *errmap.Err
 	now := time.Now()
 	defer c.req.waited(now)
 	of := fetching(c.req, tool, c.catalog, h)
-	of.under = longrunning.ResponsePointer
+	of.isFetch, of.under = false, longrunning.ResponseMember
 	of.deadline, _ = ctx.Deadline()
+	if failed = of.chooseFields(&c.req.Wanted); failed != nil {
+		return failed
+	}
 	if c.tool.Continues == catalog.CancelOperation {
 		return b.cancelByHandle(ctx, c, of, h, token)
 	}
@@ -66,6 +69,21 @@ func (b *Bridge) continueOperation(ctx context.Context, c *toolCall) *errmap.Err
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
 	return nil
+}
+
+// chooseFields has the caller that fetches a result choose the fields of it, in place of those that the call chose which began the
+// operation.
+func (c *toolCall) chooseFields(w *fit.Wanted) *errmap.Error {
+	switch {
+	case w.Fields == "" || !c.isJSON():
+		return nil
+	case c.tool.IsDocument():
+		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
+	}
+	var failed *errmap.Error
+	c.mask, failed = w.MaskUnder(c.under, resultView(c.tool))
+	c.noted = "" // it was about the other mask
+	return failed
 }
 
 // doneResult is the result of the tool that fetches an operation's result: data that say that it is done, and have the response.

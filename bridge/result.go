@@ -163,8 +163,13 @@ func (b *Bridge) cutToBudget(c *toolCall, whole []byte) ([]byte, *fit.Reduction)
 	if !c.isFetch {
 		about.Example = fit.Example(resultView(c.tool), whole, report.Cuts)
 	}
-	for i := range report.Cuts {
-		report.Cuts[i].Path = c.under + report.Cuts[i].Path
+	if c.under != "" {
+		for i := range report.Cuts {
+			report.Cuts[i].Path = "/" + c.under + report.Cuts[i].Path
+		}
+		if about.Example != "" {
+			about.Example = c.under + "." + about.Example
+		}
 	}
 	if p := c.tool.Paging; p != nil {
 		about.PageSize, about.NextPage = p.Size, p.Next

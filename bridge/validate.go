@@ -173,6 +173,8 @@ func (*Bridge) wanted(_ context.Context, c *toolCall) *errmap.Error {
 	switch {
 	case c.tool.IsDocument():
 		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
+	case c.tool.Continues == catalog.GetOperation:
+		return nil // the schema is that of the operation's response: see chooseFields
 	case c.tool.Compact != catalog.NotCompact, c.tool.Continues != catalog.NoContinuation:
 		return w.RefuseFields("the result of " + c.tool.Name + " is always whole")
 	}

@@ -41,6 +41,16 @@ type node struct {
 // of them there is no mask. Members that the schema requires are selected too, so that what the mask leaves is valid. An empty
 // text is the mask that selects all, which is nil.
 func New(text string, of schema.View) (mask *Mask, faults []string) {
+	return read(text, of, "")
+}
+
+// NewUnder is New for documents that are to be a member of what their reader gets: the paths begin with its name.
+func NewUnder(member, text string, of schema.View) (mask *Mask, faults []string) {
+	return read(text, of, member)
+}
+
+// read is New where member is empty, and else NewUnder.
+func read(text string, of schema.View, member string) (mask *Mask, faults []string) {
 	if len(text) > MaxBytes {
 		return nil, []string{fmt.Sprintf("the mask has %d bytes; at most %d are read", len(text), MaxBytes)}
 	}
@@ -62,7 +72,15 @@ func New(text string, of schema.View) (mask *Mask, faults []string) {
 	at := r.place(of)
 	root := r.node(at)
 	for _, path := range paths {
-		fault := r.add(root, path, at, nil)
+		fault := ""
+		switch {
+		case member == "":
+			fault = r.add(root, path, at, nil)
+		case path[0] == member:
+			fault = r.add(root, path[1:], at, []string{member})
+		default:
+			fault = r.outside(path, at, member)
+		}
 		if fault == "" {
 			continue
 		}
@@ -192,6 +210,15 @@ func (r *reader) add(n *node, path []string, of *place, before []string) string 
 		n.members[name] = at
 	}
 	return r.add(at, path[1:], below, append(before, name))
+}
+
+// outside is what is wrong with a path that does not begin with a member.
+func (r *reader) outside(path []string, of *place, member string) string {
+	example := path
+	if _, ok := of.members[path[0]]; !ok && len(of.names) > 0 {
+		example = of.names[:1]
+	}
+	return fmt.Sprintf("%s does not begin with %s; write paths such as %s", shown(path), member, shown(append([]string{member}, example...)))
 }
 
 // maxNamed is how many names an error lists.

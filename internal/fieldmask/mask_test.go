@@ -100,6 +100,34 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Of a document that is a member of what its reader gets, paths and errors name that member.
+func TestUnderAMember(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ mask, like, says string }{
+		{"response.items.id,response.nextPageToken", "items.id,nextPageToken", ""},
+		{"response.next_page_token", "nextPageToken", ""},
+		{"response", "", ""},
+		{"response.*", "", ""},
+		{" ", "", ""},
+		{"items.id", "", `"items.id" does not begin with response; write paths such as "response.items.id"`},
+		{"done", "", `"done" does not begin with response; write paths such as "response.items"`},
+		{"response.itms", "", `the result has no field "response.itms"; did you mean "response.items"?`},
+		{"response.items.id.x", "", `"response.items.id" has no fields`},
+	} {
+		mask, faults := fieldmask.NewUnder("response", tc.mask, schema.ViewOf([]byte(shop)))
+		if got := strings.Join(faults, "\n"); !strings.HasPrefix(got, tc.says) || (got == "") != (tc.says == "") {
+			t.Errorf("%s: got %q, want %q", tc.mask, got, tc.says)
+		}
+		if tc.says != "" {
+			continue
+		}
+		like, _ := fieldmask.New(tc.like, schema.ViewOf([]byte(shop)))
+		if got, want := mask.Append(nil, []byte(stock)), like.Append(nil, []byte(stock)); !bytes.Equal(got, want) {
+			t.Errorf("%s:\ngot  %s\nwant %s", tc.mask, got, want)
+		}
+	}
+}
+
 // What a schema requires stays, and so does an object whose rules depend on its members.
 func TestRequiredMembersStay(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,7 @@ type Reduction struct {
 	Kept, Of int
 	// IsCallers is set where the caller chose the budget, and not an operator.
 	IsCallers bool
-	// IsFetched is set for the result of a call that is over: it is too late to choose its fields.
+	// IsFetched is set for a result that is fetched as the call wanted it: it is too late to choose its fields.
 	IsFetched bool
 	// Example is a field mask that this result may have, from [Example]; empty for none.
 	Example string

@@ -62,7 +62,15 @@ func Read(meta []byte, place string) (Wanted, *errmap.Error) {
 
 // Mask reads Fields for results of a schema. The error is INVALID_PARAMS and names each path that is wrong.
 func (w *Wanted) Mask(of schema.View) (*fieldmask.Mask, *errmap.Error) {
-	mask, faults := fieldmask.New(w.Fields, of)
+	return w.checked(fieldmask.New(w.Fields, of))
+}
+
+// MaskUnder is Mask for what is to be a member of the result: the paths begin with its name.
+func (w *Wanted) MaskUnder(member string, of schema.View) (*fieldmask.Mask, *errmap.Error) {
+	return w.checked(fieldmask.NewUnder(member, w.Fields, of))
+}
+
+func (w *Wanted) checked(mask *fieldmask.Mask, faults []string) (*fieldmask.Mask, *errmap.Error) {
 	if len(faults) > 0 {
 		return nil, w.RefuseFields(faults...)
 	}
@@ -93,7 +101,8 @@ func (w *Wanted) Within(most int) int {
 	return most
 }
 
-// FetchedBy is how much of the result of a call is wanted where another one fetches it, which can only lower the budget.
+// FetchedBy is how much of the result of a call is wanted where another one fetches it, which can only lower the budget. The mask
+// stays that of the call.
 func (w *Wanted) FetchedBy(other Wanted) Wanted {
 	out := *w
 	out.ForModel = w.ForModel || other.ForModel

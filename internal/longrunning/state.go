@@ -27,8 +27,8 @@ func AppendPending(dst []byte, handle string, r Report, metadata []byte) []byte 
 	return append(dst, '}')
 }
 
-// ResponsePointer is the JSON Pointer of the response in what AppendDone writes.
-const ResponsePointer = "/response"
+// ResponseMember is the member of what AppendDone writes that has the response.
+const ResponseMember = "response"
 
 // AppendDone appends the JSON of an operation that has ended with a response, which is JSON.
 func AppendDone(dst, response []byte) []byte {
