@@ -72,7 +72,7 @@ func read(text string, of schema.View, member string) (mask *Mask, faults []stri
 	at := r.place(of)
 	root := r.node(at)
 	for _, path := range paths {
-		fault := ""
+		var fault string
 		switch {
 		case member == "":
 			fault = r.add(root, path, at, nil)
