@@ -66,9 +66,9 @@ type toolCall struct {
 	mask *fieldmask.Mask
 	// noted is what there is to say about how the result fits; empty for nothing.
 	noted string
-	// isFetch: the result is fetched as the call that began it wanted it. Who fetches it chooses no fields.
+	// isFetch: the result of an earlier call is fetched, with the fields which it chose.
 	isFetch bool
-	// under is the member of what the caller gets that the result is; empty where it is all of it.
+	// under names the member of the answer that holds the result; empty where the result is the whole answer.
 	under string
 }
 

@@ -71,8 +71,7 @@ func (b *Bridge) continueOperation(ctx context.Context, c *toolCall) *errmap.Err
 	return nil
 }
 
-// chooseFields has the caller that fetches a result choose the fields of it, in place of those that the call chose which began the
-// operation.
+// chooseFields applies the field mask of the call that fetches a result. It replaces the mask of the call that began the operation.
 func (c *toolCall) chooseFields(w *fit.Wanted) *errmap.Error {
 	switch {
 	case w.Fields == "" || !c.isJSON():

@@ -284,3 +284,57 @@ func TestAFormerLeaderRefuses(t *testing.T) {
 		t.Errorf("refusals took %v", took)
 	}
 }
+
+// TestManyWritersOfOneKey: each write that was acknowledged is there once, however many writers meet, and the refused ones soon hear so.
+func TestManyWritersOfOneKey(t *testing.T) {
+	t.Parallel()
+	_, c := threeCopies(t)
+	b := c.Bucket(things())
+	healthy(t, c)
+	if _, err := b.Create(t.Context(), "count", []byte("0"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	const writers, each = 32, 5
+	var conflicts, slowest atomic.Int64
+	increment := func() error {
+		for {
+			e, err := b.Get(t.Context(), "count")
+			if err != nil {
+				return err
+			}
+			n, err := strconv.Atoi(string(e.Value))
+			if err != nil {
+				return err
+			}
+			began := time.Now()
+			_, err = b.Update(t.Context(), "count", []byte(strconv.Itoa(n+1)), e.Revision, time.Hour)
+			if !errors.Is(err, state.ErrConflict) {
+				return err
+			}
+			conflicts.Add(1)
+			for took := int64(time.Since(began)); ; {
+				most := slowest.Load()
+				if took <= most || slowest.CompareAndSwap(most, took) {
+					break
+				}
+			}
+		}
+	}
+	began := time.Now()
+	var writing sync.WaitGroup
+	for range writers {
+		writing.Go(func() {
+			for range each {
+				if err := increment(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writing.Wait()
+	e, err := b.Get(t.Context(), "count")
+	if err != nil || string(e.Value) != strconv.Itoa(writers*each) {
+		t.Errorf("counted %q, want %d: %v", e.Value, writers*each, err)
+	}
+	t.Logf("%d writes in %v, %d conflicts, the slowest after %v", writers*each, time.Since(began).Round(time.Millisecond), conflicts.Load(), time.Duration(slowest.Load()))
+}

@@ -44,7 +44,7 @@ func New(text string, of schema.View) (mask *Mask, faults []string) {
 	return read(text, of, "")
 }
 
-// NewUnder is New for documents that are to be a member of what their reader gets: the paths begin with its name.
+// NewUnder is New for documents that the reader gets as a member of a larger one: each path begins with the name of that member.
 func NewUnder(member, text string, of schema.View) (mask *Mask, faults []string) {
 	return read(text, of, member)
 }

@@ -65,7 +65,7 @@ func (w *Wanted) Mask(of schema.View) (*fieldmask.Mask, *errmap.Error) {
 	return w.checked(fieldmask.New(w.Fields, of))
 }
 
-// MaskUnder is Mask for what is to be a member of the result: the paths begin with its name.
+// MaskUnder is Mask for a document that is one member of the result: each path begins with the name of that member.
 func (w *Wanted) MaskUnder(member string, of schema.View) (*fieldmask.Mask, *errmap.Error) {
 	return w.checked(fieldmask.NewUnder(member, w.Fields, of))
 }
@@ -101,8 +101,8 @@ func (w *Wanted) Within(most int) int {
 	return most
 }
 
-// FetchedBy is how much of the result of a call is wanted where another one fetches it, which can only lower the budget. The mask
-// stays that of the call.
+// FetchedBy is how much of the result of a call is wanted where another request fetches it. That request can only lower the budget;
+// the mask stays that of the call.
 func (w *Wanted) FetchedBy(other Wanted) Wanted {
 	out := *w
 	out.ForModel = w.ForModel || other.ForModel

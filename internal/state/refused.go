@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// doubtFor is for how long a refusal is doubted that nothing explains. A leader that was cut off hears of its successor with the
+	// doubtFor is how long a refusal without an explanation is doubted. A leader that was cut off hears of its successor with the
 	// next heartbeat, and NATS sends one each second.
 	doubtFor = time.Second
 	// doubtAgain is the first pause before a write that was refused is tried again. The next ones are longer, up to staleAgain.
@@ -32,10 +32,10 @@ type conditional struct {
 
 // store makes the write, and returns the sequence of its message. The error is classified.
 //
-// The leader is not the only one to refuse. A server that was cut off, or stopped, takes itself for the leader until it hears of its
-// successor. Each of the two gets the write, the former one refuses it by what it has, and its word may come before that of the
-// leader, which stores it. So a refusal counts if there is a newer message than the expected one, and it is not ours. Before that,
-// the write is tried again: under its condition it is stored once at most.
+// A refusal may come from a server that no longer leads. A leader that was cut off or stopped acts as the leader until it hears of its
+// successor. Both get the write; the former leader refuses it, because it lacks the latest messages, and its answer may arrive before
+// that of the new leader, which stores it. So a refusal counts only if the last message is newer than expected and not ours. Until
+// then the write is tried again. Its condition makes sure that it is stored at most once.
 func (w conditional) store(ctx context.Context, s jetstream.Stream) (uint64, error) {
 	pause := doubtAgain
 	for began := time.Now(); ; pause = min(2*pause, staleAgain) {
