@@ -14,8 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -49,21 +52,65 @@ func hostile() http.Header {
 	return h
 }
 
-func TestValuesThatNotEveryProtocolCanSendAreLeftOut(t *testing.T) {
+// A header of a caller arrives in a form that every protocol can send, or not at all. It never ends the call.
+func TestNoHeaderOfACallerEndsACall(t *testing.T) {
 	t.Parallel()
-	rules, err := metadata.NewRules([]string{"x-*"}, nil)
+	rules, err := metadata.NewRules([]string{"*"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend := &recorder{}
-	b := fake(t, backend.call, bridge.Options{Metadata: rules})
-	req := toolCall(b, "lab.echo", `{}`)
-	req.Header = http.Header{"X-A": {"fine", "b\xffd", "a\r\nb: c", "", "last"}}
-	if resp := b.Handle(t.Context(), req); resp.Err != nil {
-		t.Fatal(resp.Err)
+	seen := make(chan http.Header, 1)
+	_, lab := demov1connect.NewLabHandler(demov1connect.UnimplementedLabHandler{})
+	address := strings.TrimPrefix(mcptest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen <- r.Header.Clone()
+		lab.ServeHTTP(w, r)
+	})), "http://")
+	sidecars := map[string]*dialect.Handler{}
+	for _, scheme := range []string{"grpc", "connect+http", "grpcweb+http"} {
+		target, err := backend.ParseTarget(scheme + "://" + address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := backend.New(target, backend.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = client.Close() })
+		sidecars[scheme] = dialect.New(bridge.New(mcptest.Memory(t), bridge.NewBackendUpstream(client), correlate.New(correlate.Options{}),
+			bridge.Options{Metadata: rules}), dialect.Options{})
 	}
-	if diff := cmp.Diff(http.Header{"X-A": {"fine", "", "last"}}, backend.seen); diff != "" {
-		t.Errorf("the backend saw (-want +got):\n%s", diff)
+	for name, tc := range map[string]struct {
+		header  string
+		in, out []string
+	}{
+		"bytes that no protocol has":   {header: "X-A", in: []string{"fine", "b\xffd", "a\r\nb: c", "", "last"}, out: []string{"fine", "", "last"}},
+		"whitespace at the ends":       {header: "X-Request-Id", in: []string{"\tid 7 \t"}, out: []string{"id 7"}},
+		"a tab within":                 {header: "X-Request-Id", in: []string{"a\tb"}},
+		"tabs around members":          {header: "X-List", in: []string{"a\t,\tb ,c"}, out: []string{"a, b, c"}},
+		"tracestate":                   {header: "Tracestate", in: []string{"a=1,\tb=2\t,c=3"}, out: []string{"a=1,b=2,c=3"}},
+		"tracestate, one bad member":   {header: "Tracestate", in: []string{"a=1,b=x\ty,é=2,,c=3"}, out: []string{"a=1,c=3"}},
+		"tracestate, nothing good":     {header: "Tracestate", in: []string{"a=\t1"}},
+		"baggage":                      {header: "Baggage", in: []string{"a\t=\t1\t;\tp=2\t,\tb=2", "c=3"}, out: []string{"a = 1 ; p=2,b=2", "c=3"}},
+		"baggage, one bad member":      {header: "Baggage", in: []string{"a=é,b=2"}, out: []string{"b=2"}},
+		"baggage, as it should be":     {header: "Baggage", in: []string{"a=1, b=2;p"}, out: []string{"a=1, b=2;p"}},
+		"binary":                       {header: "X-Bin", in: []string{"AAEC/w", "AAEC/w=="}, out: []string{"AAEC/w", "AAEC/w=="}},
+		"binary, not base64":           {header: "X-Bin", in: []string{"!!", "AAE\tC"}},
+		"binary, joined":               {header: "X-Bin", in: []string{"AAEC/w==,\tAAED"}, out: []string{"AAEC/w==", "AAED"}},
+		"a name that gRPC has not":     {header: "X~A", in: []string{"1"}},
+		"a name of no protocol at all": {header: "X A", in: []string{"1"}},
+	} {
+		for scheme, b := range sidecars {
+			req := toolCall(b, "lab.echo", `{}`)
+			req.Header = http.Header{tc.header: tc.in}
+			resp := b.Handle(t.Context(), req)
+			if resp.Err == nil || resp.Err.BackendCode != "unimplemented" {
+				t.Errorf("%s, %s: got %v, want the backend's own status", name, scheme, resp.Err)
+				continue
+			}
+			if diff := cmp.Diff(tc.out, (<-seen)[tc.header]); diff != "" {
+				t.Errorf("%s: the backend saw over %s (-want +got):\n%s", name, scheme, diff)
+			}
+		}
 	}
 }
 

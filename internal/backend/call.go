@@ -168,7 +168,7 @@ func (m *Method) check(in []byte, md http.Header) (http.Header, error) {
 	}
 	header := make(http.Header, len(md))
 	if err := outgoing(header, md, o.MaxMetadataBytes); err != nil {
-		return nil, newError(KindRejected, err.Error(), nil)
+		return nil, err
 	}
 	return header, nil
 }

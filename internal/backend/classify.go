@@ -110,6 +110,8 @@ func noResponse(ctx context.Context, f *facts) *Error {
 		return newError(KindRejected, "the request cannot be sent", nil)
 	}
 	switch {
+	case tooManyFields(cause):
+		return newError(KindRequestTooLarge, tooManyFieldsText, nil)
 	case errors.Is(cause, errHTTP1):
 		return newError(KindGarbage, "the backend answers HTTP/2 requests with HTTP/1, but gRPC needs HTTP/2 (try http:// or connect+http://)", nil)
 	case errors.Is(cause, errNotHTTP):

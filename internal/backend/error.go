@@ -30,8 +30,9 @@ const (
 	KindTransport
 	// KindTooLarge means that the response exceeds MaxResponseBytes.
 	KindTooLarge
-	// KindRequestTooLarge means that the request exceeds MaxRequestBytes and was not
-	// sent.
+	// KindRequestTooLarge means that the request was not sent because it exceeds
+	// MaxRequestBytes, or its metadata MaxMetadataBytes or the peer's limit; or that the
+	// peer's HTTP server refused its size (413, 431).
 	KindRequestTooLarge
 	// KindGarbage means that the response violates the protocol: another content type, a
 	// broken frame, no status, or undecodable details.

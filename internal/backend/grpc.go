@@ -115,7 +115,7 @@ func wireFailure(ctx context.Context, err error, f *facts) *Error {
 			return ourEnd(ours, f.began())
 		}
 		if errors.Is(err, grpcwire.ErrRequestHeader) {
-			return newError(KindRejected, err.Error(), nil)
+			return newError(KindRequestTooLarge, tooManyFieldsText, nil)
 		}
 		if f.httpStatus == 0 {
 			return noResponse(ctx, f)

@@ -41,6 +41,14 @@ func unprocessed(err error) bool {
 		err.Error() == "http2: Transport received Server's graceful shutdown GOAWAY"
 }
 
+const tooManyFieldsText = "the forwarded headers are more than the backend accepts"
+
+// tooManyFields reports whether net/http did not send a request because its header is
+// larger than the peer accepts. It has only a text for that.
+func tooManyFields(err error) bool {
+	return err.Error() == "http2: request header list larger than peer's advertised limit"
+}
+
 // resetBy reports whether the peer ended the stream with the given code.
 func resetBy(err error, code uint32) bool {
 	reset := streamReset{}

@@ -28,7 +28,7 @@ func isProtocolHeader(name string) bool {
 // names are lower or upper case letters, digits and "-_." (gRPC's rule), values
 // printable ASCII without surrounding space. A binary value (name ending in
 // -bin) is expected in its base64 form and so falls under the same rule.
-func outgoing(header, md http.Header, limit int) error {
+func outgoing(header, md http.Header, limit int) *Error {
 	total := 0
 	for name, values := range md {
 		key := textproto.CanonicalMIMEHeaderKey(name)
@@ -36,16 +36,16 @@ func outgoing(header, md http.Header, limit int) error {
 			continue
 		}
 		if !validMetadataName(name) {
-			return fmt.Errorf("metadata name %q: use letters, digits, dash, underscore and dot", clip(name))
+			return newError(KindRejected, fmt.Sprintf("metadata name %q: use letters, digits, dash, underscore and dot", clip(name)), nil)
 		}
 		for _, value := range values {
 			if !validMetadataValue(value) {
-				return fmt.Errorf("metadata %s: the value is not printable ASCII, or has surrounding whitespace", clip(name))
+				return newError(KindRejected, fmt.Sprintf("metadata %s: the value is not printable ASCII, or has surrounding whitespace", clip(name)), nil)
 			}
 			total += len(name) + len(value)
 		}
 		if total > limit {
-			return fmt.Errorf("metadata of more than %d bytes", limit)
+			return newError(KindRequestTooLarge, fmt.Sprintf("the forwarded headers have more than %d bytes", limit), nil)
 		}
 		header[key] = append(header[key], values...)
 	}

@@ -46,7 +46,7 @@ func (l *allowList) admits(name string) bool {
 		return verdict == true
 	}
 	lower := strings.ToLower(name)
-	verdict := !neverCrosses(lower) && matchesAny(lower, l.patterns)
+	verdict := isSendableName(lower) && !neverCrosses(lower) && matchesAny(lower, l.patterns)
 	if l.known.Add(1) <= maxKnownNames {
 		l.names.Store(strings.Clone(name), verdict)
 	}
@@ -120,8 +120,8 @@ func (r Rules) Inbound(h http.Header) http.Header { return r.baggage.filter(r.in
 // Outbound returns that part of the backend's metadata that is forwarded to the caller.
 func (r Rules) Outbound(h http.Header) http.Header { return r.out.admitted(h) }
 
-// admitted returns the headers that a pattern lets through, without values that
-// not every protocol could send on.
+// admitted returns the headers that a pattern lets through, without what of them
+// not every protocol could send on: no header of one side ends a call.
 func (l *allowList) admitted(h http.Header) http.Header {
 	if l == nil || len(h) == 0 || len(l.patterns) == 0 {
 		return nil
@@ -134,7 +134,13 @@ func (l *allowList) admitted(h http.Header) http.Header {
 		if out == nil {
 			out = make(http.Header, len(l.patterns))
 		}
-		out[name] = slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !IsFieldValue(v) })
+		sendable := make([]string, 0, len(values))
+		for _, value := range values {
+			sendable = appendSendable(sendable, name, value)
+		}
+		if len(sendable) > 0 {
+			out[name] = sendable
+		}
 	}
 	return out
 }
