@@ -82,8 +82,9 @@ type Policy struct {
 	// some.
 	Trusted        bool
 	TrustedCallers []string
-	// Gate defines which tools count as destructive: "marked" (the default), "writes" or
-	// "unproven".
+	// Gate defines which tools count as destructive: "verbs" (the default: those that are
+	// declared so, and those whose names say so unless they are declared otherwise),
+	// "marked" (declared alone), "writes" or "unproven".
 	Gate string
 }
 

@@ -279,7 +279,7 @@ func (b *Bridge) canAsk(c *toolCall) bool {
 // may always call the one tool may not for that call all others. An operator has decided otherwise if a rule of the policy
 // allows the tool by its name.
 func (b *Bridge) unconfirmed(c *toolCall) *errmap.Error {
-	if c.req.Through == "" || !policy.Marked.Holds(c.tool) {
+	if c.req.Through == "" || !policy.Verbs.Holds(c.tool) {
 		return nil
 	}
 	if rules, ok := b.opts.Rules.(interface{ Names(tool *catalog.Tool) bool }); ok && rules.Names(c.tool) {

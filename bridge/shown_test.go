@@ -32,7 +32,7 @@ func deleting(t *testing.T, o catalog.BuildOptions) *catalog.Live {
 		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("M")}},
 		Service:     []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Shop")}},
 	}
-	for name, verb := range map[string]protowire.Number{"Get": 2, "Add": 4, "Delete": 5, "Touch": 0} {
+	for name, verb := range map[string]protowire.Number{"Get": 2, "Add": 4, "Delete": 5, "Touch": 0, "Kill": 0, "MemberRemove": 4, "PurgeView": 2, "ListDeleted": 0} {
 		options := &descriptorpb.MethodOptions{}
 		if verb > 0 {
 			rule := protowire.AppendString(protowire.AppendTag(nil, verb, protowire.BytesType), "/v1/things")
@@ -55,20 +55,32 @@ func deleting(t *testing.T, o catalog.BuildOptions) *catalog.Live {
 func TestWhatIsShownAsDestructiveIsGated(t *testing.T) {
 	t.Parallel()
 	not := false
+	all := map[string]bool{"delete": true, "add": true, "touch": true, "kill": true, "member_remove": true, "list_deleted": true}
 	for name, tt := range map[string]struct {
 		scope policy.Scope
 		build catalog.BuildOptions
 		held  map[string]bool
 	}{
-		"marked":   {policy.Marked, catalog.BuildOptions{}, map[string]bool{"delete": true}},
-		"unproven": {policy.Unproven, catalog.BuildOptions{}, map[string]bool{"delete": true, "add": true, "touch": true}},
-		"writes":   {policy.Writes, catalog.BuildOptions{}, map[string]bool{"delete": true, "add": true, "touch": true}},
+		"verbs": {policy.Verbs, catalog.BuildOptions{}, map[string]bool{"delete": true, "kill": true, "member_remove": true}},
+		"verbs, and the overlay takes one back": {policy.Verbs, catalog.BuildOptions{
+			Overlay: []catalog.Override{{Match: "*/Kill", Options: &outriggerv1.ToolOptions{Destructive: &not}}},
+		}, map[string]bool{"delete": true, "member_remove": true}},
+		"verbs, under a name that hides one": {policy.Verbs, catalog.BuildOptions{
+			Overlay: []catalog.Override{{Match: "*/Kill", Options: &outriggerv1.ToolOptions{Name: "shop.end"}}},
+		}, map[string]bool{"delete": true, "end": true, "member_remove": true}},
+		"verbs, under a name that has one": {policy.Verbs, catalog.BuildOptions{
+			Overlay: []catalog.Override{{Match: "*/Touch", Options: &outriggerv1.ToolOptions{Name: "shop.wipe"}}},
+		}, map[string]bool{"delete": true, "kill": true, "member_remove": true, "wipe": true}},
+		"marked":   {policy.Marked, catalog.BuildOptions{DeclaredOnly: true}, map[string]bool{"delete": true}},
+		"unproven": {policy.Unproven, catalog.BuildOptions{}, all},
+		"writes":   {policy.Writes, catalog.BuildOptions{}, all},
 		"marked, and the overlay takes the verb back": {policy.Marked, catalog.BuildOptions{
-			Overlay: []catalog.Override{{Match: "*/Delete", Options: &outriggerv1.ToolOptions{Destructive: &not}}},
+			DeclaredOnly: true,
+			Overlay:      []catalog.Override{{Match: "*/Delete", Options: &outriggerv1.ToolOptions{Destructive: &not}}},
 		}, map[string]bool{}},
 		"writes, and the overlay says that nothing is destroyed": {policy.Writes, catalog.BuildOptions{
 			Overlay: []catalog.Override{{Match: "*/Add", Options: &outriggerv1.ToolOptions{Destructive: &not}}},
-		}, map[string]bool{"delete": true, "add": true, "touch": true}},
+		}, all},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,7 @@ import (
 // specOptions are the facts that specification pages need from the configuration.
 func specOptions(cfg *configv1.Config) spec.Options {
 	limits := cfg.GetLimits()
-	scope, err := policy.ParseScope(settings.OrElse(cfg.GetGate(), policy.Marked.String()))
+	scope, err := settings.GateScope(cfg)
 	if err != nil {
 		scope = policy.Writes // the configuration was checked, so there is none; the careful side
 	}

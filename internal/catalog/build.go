@@ -37,6 +37,8 @@ type BuildOptions struct {
 	RefuseDrift bool
 	// Compact keeps the names of the tools of a compact catalog for it: no other tool may have one.
 	Compact bool
+	// DeclaredOnly marks tools as destructive by what is declared alone, and not by the verbs of their names.
+	DeclaredOnly bool
 	// Listed says how lists show the schemas.
 	Listed ListForm
 	// MaxDepth bounds the nesting of arguments; 0 means the default of package schema.
@@ -70,7 +72,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	overlay, problems := compileOverlay(o.Overlay)
 	b := &builder{
 		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
-		comments: comments{}, problems: problems, reserved: o.Compact, listed: o.Listed,
+		comments: comments{}, problems: problems, reserved: o.Compact, declaredOnly: o.DeclaredOnly, listed: o.Listed,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
 	messages, tools := before.sizes()
@@ -130,7 +132,9 @@ type builder struct {
 	before *kept
 	// reserved keeps the names of a compact catalog.
 	reserved bool
-	listed   ListForm
+	// declaredOnly is BuildOptions.DeclaredOnly.
+	declaredOnly bool
+	listed       ListForm
 	// suffixed are the services that keep their Service suffix, plain the names that methods have, in MCP's form.
 	suffixed map[string]bool
 	plain    map[string]holder
@@ -360,7 +364,7 @@ func (b *builder) finish() (*Catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.description, c.resources, c.reserved, c.listed = b.description, resources, b.reserved, b.listed
+	c.description, c.resources, c.reserved, c.declaredOnly, c.listed = b.description, resources, b.reserved, b.declaredOnly, b.listed
 	c.isStrict = b.bind.profile == schema.ProfileStrict
 	return c, nil
 }
@@ -369,7 +373,7 @@ func (b *builder) finish() (*Catalog, error) {
 func (b *builder) reserveNames() {
 	for _, t := range b.tools {
 		if why := reservedName(t.names()); b.reserved && why != "" && !t.Hidden {
-			b.problems = append(b.problems, Problem{t.subject(), why})
+			b.problems = append(b.problems, Problem{t.Subject(), why})
 		}
 	}
 }

@@ -21,23 +21,24 @@ import (
 // Catalog is an immutable snapshot of the set of tools. Callers must not modify anything that it returns.
 // It is safe for concurrent use.
 type Catalog struct {
-	own         *lists           // all but registered tools
-	byName      map[string]*Tool // the same
-	growth      *growth          // registered tools; nil where there are none
-	derived     map[string]*Tool // by procedure, hidden ones too, without registered ones
-	files       protodesc.Resolver
-	paths       []string
-	types       *Types
-	warnings    []source.Warning
-	description *outriggerv1.ServerDescription
-	resources   *resource.Set
-	digests     digests
-	fingerprint string
-	drift       *lock.Drift // from the lock; nil without one
-	compact     *compacted
-	reserved    bool // the names of the compact form
-	listed      ListForm
-	isStrict    bool // the profile of its schemas
+	own          *lists           // all but registered tools
+	byName       map[string]*Tool // the same
+	growth       *growth          // registered tools; nil where there are none
+	derived      map[string]*Tool // by procedure, hidden ones too, without registered ones
+	files        protodesc.Resolver
+	paths        []string
+	types        *Types
+	warnings     []source.Warning
+	description  *outriggerv1.ServerDescription
+	resources    *resource.Set
+	digests      digests
+	fingerprint  string
+	drift        *lock.Drift // from the lock; nil without one
+	compact      *compacted
+	reserved     bool // the names of the compact form
+	declaredOnly bool // BuildOptions.DeclaredOnly
+	listed       ListForm
+	isStrict     bool // the profile of its schemas
 }
 
 // compacted is the compact form of a catalog, made when it is first asked for.

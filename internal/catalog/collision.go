@@ -94,12 +94,12 @@ func allCollisions(tools []*Tool) []Collision {
 		if t.Hidden {
 			continue
 		}
-		byName[t.Name] = append(byName[t.Name], t.subject())
+		byName[t.Name] = append(byName[t.Name], t.Subject())
 		for _, name := range slices.Compact([]string{t.Name, t.MCPName}) {
 			if claims[name] == nil {
 				claims[name] = map[string][]string{}
 			}
-			claims[name][t.Name] = append(claims[name][t.Name], t.subject())
+			claims[name][t.Name] = append(claims[name][t.Name], t.Subject())
 		}
 	}
 	var out []Collision

@@ -19,13 +19,16 @@ import (
 // the descriptors say: the options of this project, then comments, then annotations of other tools. What nothing describes
 // gets a generated description.
 func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1.ToolOptions, noted annotation.Method) {
-	id := t.subject()
+	id := t.Subject()
 	md := t.Method.Descriptor
 	b.settle(t, declared, t.Method.Service)
 	if options.deprecated && t.Metadata.DeprecatedIn == "" {
 		t.Metadata.DeprecatedIn = unknownVersion
 	}
 	t.Annotations = annotate(options, declared)
+	if !b.declaredOnly {
+		t.markVerb()
+	}
 	t.markShown()
 
 	said := b.comments.of(md, b.linked)
@@ -52,7 +55,7 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 func (b *builder) noted(t *Tool) annotation.Method {
 	said, problems := annotation.OfMethod(t.Method.Descriptor)
 	for _, p := range problems {
-		b.warn(t.subject(), p)
+		b.warn(t.Subject(), p)
 	}
 	return said
 }
@@ -146,7 +149,7 @@ func annotate(options methodOptions, declared *outriggerv1.ToolOptions) Annotati
 
 // examples keeps the examples whose arguments the tool accepts; a wrong one would teach a model to fail.
 func (b *builder) examples(t *Tool, declared []*outriggerv1.ToolExample) []Example {
-	id := t.subject()
+	id := t.Subject()
 	var out []Example
 	for i, e := range declared {
 		example := Example{

@@ -78,7 +78,7 @@ func (l *Live) UnregisterStored(ctx context.Context, name, version string, store
 func (c *Catalog) notRegistered(name string) error {
 	if t, ok := c.Lookup(name); ok && !t.Registered {
 		return &UnregistrationError{Name: shown.Clip(name), Reason: Invalid, Text: fmt.Sprintf(
-			"it is not a registered tool: it comes from %s; to hide it, use an exclude pattern or the overlay", t.subject())}
+			"it is not a registered tool: it comes from %s; to hide it, use an exclude pattern or the overlay", t.Subject())}
 	}
 	out := &UnregistrationError{Name: shown.Clip(name), Reason: Unknown, Text: "no tool of this name is registered"}
 	if c.growth != nil {

@@ -218,6 +218,9 @@ func (b *builder) describeNative(t *Tool, declared *outriggerv1.Tool, o *outrigg
 		ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, //nolint:protogetter // nil is what was not said
 		Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint, //nolint:protogetter // nil is what was not said
 	})
+	if !b.declaredOnly {
+		t.markVerb()
+	}
 	t.markShown()
 	human := humanName(strings.NewReplacer(".", "_", "-", "_").Replace(t.NativeName))
 	// Neither text is cut, because the backend chose the words.

@@ -28,7 +28,7 @@ func (b *builder) operation(t *Tool) error {
 	}
 	if !startsOperation(md) {
 		if info != nil {
-			b.warn(t.subject(), fmt.Sprintf("its option (google.longrunning.operation_info) is ignored, because the method does not return %s", longrunning.OperationMessage))
+			b.warn(t.Subject(), fmt.Sprintf("its option (google.longrunning.operation_info) is ignored, because the method does not return %s", longrunning.OperationMessage))
 		}
 		return nil
 	}
@@ -127,7 +127,7 @@ func (b *builder) operationMessage(t *Tool, option, name string) protoreflect.Me
 		}
 		scope = scope.Parent()
 	}
-	b.warn(t.subject(), fmt.Sprintf("the %s %q of its operation is not in the descriptors, so the value has no schema and is shown with its type", option, name))
+	b.warn(t.Subject(), fmt.Sprintf("the %s %q of its operation is not in the descriptors, so the value has no schema and is shown with its type", option, name))
 	return nil
 }
 

@@ -31,6 +31,9 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	// What the RPC may destroy it destroys under every name.
 	t.Metadata.Destructive = t.Metadata.Destructive || base.Metadata.Destructive
 	t.Annotations = r.Annotations.over(base.Annotations)
+	if !c.declaredOnly {
+		t.markVerb()
+	}
 	t.markShown()
 	if t.Metadata.Destructive {
 		yes, no := true, false
@@ -97,7 +100,7 @@ func taken(lookup func(name string) (*Tool, bool), t *Tool) string {
 	for _, form := range [...]struct{ kind, name string }{{"", t.Name}, {"MCP ", t.MCPName}} {
 		if other, ok := lookup(form.name); ok {
 			return fmt.Sprintf("the %sname %q belongs to the tool %s of %s", form.kind, form.name, other.Name,
-				other.subject())
+				other.Subject())
 		}
 	}
 	return ""

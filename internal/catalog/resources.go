@@ -31,7 +31,7 @@ func (t *Tool) asResource() resource.RPC {
 // is a problem.
 func (b *builder) resource(t *Tool, overlaid *outriggerv1.ResourceOptions) {
 	problem := func(err error) {
-		b.problems = append(b.problems, Problem{t.subject(), resourceFault + err.Error()})
+		b.problems = append(b.problems, Problem{t.Subject(), resourceFault + err.Error()})
 	}
 	var o *outriggerv1.ResourceOptions
 	if b.world.hasResourceOption {
@@ -70,7 +70,7 @@ func (b *builder) watch(t *Tool, isAsked bool) {
 	rpc.HTTPBody = t.IsDocument()
 	m, err := resource.NewWatch(rpc, t.checkExample)
 	if err != nil {
-		b.problems = append(b.problems, Problem{t.subject(), "option (outrigger.v1.tool) or overlay: watch: " + err.Error()})
+		b.problems = append(b.problems, Problem{t.Subject(), "option (outrigger.v1.tool) or overlay: watch: " + err.Error()})
 		return
 	}
 	t.Watch = m.URITemplate()

@@ -82,6 +82,8 @@ type Tool struct {
 	Metadata Metadata
 	// Timeout bounds one call; 0 means the sidecar's setting.
 	Timeout time.Duration
+	// Verb is the verb of its name for which the tool is shown as destructive; empty if that is declared, or not so.
+	Verb string
 	// Hidden tools are not offered. Lookup and ByProcedure do not find them, and Tools does not list them.
 	Hidden bool
 	// Examples are sample calls whose arguments the input schema accepts.
@@ -147,8 +149,8 @@ func (t *Tool) Streams() bool { return t.Method.ServerStreaming }
 // TakesStream reports whether the method takes a stream of requests, so that the arguments hold many messages as items.
 func (t *Tool) TakesStream() bool { return t.Stream != nil }
 
-// subject names the tool to people and globs: "pkg.Service/Method", or "service/name" of a native tool.
-func (t *Tool) subject() string {
+// Subject names the tool to people and globs: "pkg.Service/Method", or "service/name" of a native tool.
+func (t *Tool) Subject() string {
 	if t.Native {
 		return t.id
 	}
@@ -192,8 +194,8 @@ type Annotations struct {
 type Metadata struct {
 	// Module is the part of the system that the tool belongs to; the default is the service's full name.
 	Module string `json:"module"`
-	// Destructive is set if the tool is marked as destructive (by an option, the overlay, a DELETE verb, or a native
-	// backend's hint). Callers see the mark, and the gate holds the tool back.
+	// Destructive is set if the tool is marked as destructive (by an option, the overlay, a DELETE verb, a native backend's
+	// hint, or the verb of its name). Callers see the mark, and the gate holds the tool back.
 	Destructive bool `json:"destructive"`
 	// DeprecatedIn is the version in which the tool was deprecated, "unknown" if the version is unknown, and empty if the
 	// tool is not deprecated.
@@ -225,7 +227,7 @@ func inOrder(a, b *Tool) int {
 }
 
 // markShown marks what is shown as destructive, so that hint and gate agree: by an option, by the overlay, by a DELETE
-// verb, or by a native backend.
+// verb, by a native backend, or by the verb of its name.
 func (t *Tool) markShown() {
 	if t.Annotations.Destructive != nil && *t.Annotations.Destructive {
 		t.Metadata.Destructive = true

@@ -206,7 +206,7 @@ func bindings() []binding {
 		{flag: "trusted-callers", path: "trusted_callers", kinds: longLived, group: groupPolicy, value: "CALLERS",
 			help: "callers that may run destructive tools regardless of --trust: addresses, networks or stdio. Example: 10.1.0.0/16,127.0.0.1"},
 		{flag: "gate", path: "gate", kinds: everyKind, group: groupPolicy, value: "SCOPE",
-			help: "tools treated as destructive: marked, unproven (also tools not declared safe) or writes (all tools that are not read-only)"},
+			help: "tools treated as destructive: verbs (declared, or by a name like delete or kill), marked (declared), unproven (also not declared safe) or writes (not read-only)"},
 		{flag: "destructive", path: "destructive", kinds: everyKind, group: groupPolicy, value: "POLICY",
 			help: "handling of destructive calls by untrusted callers: block, or confirm (ask the user, where the client supports it)"},
 		{flag: "policy", path: "access.policy_file", kinds: everyKind, common: true, group: groupPolicy, value: "FILE",

@@ -68,7 +68,7 @@ func Defaults(kind Kind) *configv1.Config {
 		Limits:        defaultLimits(),
 		Trust:         new("untrusted"),
 		Destructive:   new("block"),
-		Gate:          new("marked"),
+		Gate:          new("verbs"),
 		Validate:      new("standard"),
 		CanonicalIds:  new("string"),
 		Dialect:       new("auto"),

@@ -81,7 +81,7 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	d.comments(cat.Tools())
 	d.schemas(cat.Tools())
-	scope, err := policy.ParseScope(settings.OrElse(d.cfg.GetGate(), policy.Marked.String()))
+	scope, err := settings.GateScope(d.cfg)
 	if err != nil {
 		d.fail("", "%v", err)
 	}
@@ -96,6 +96,7 @@ func (d *doctor) examine(ctx context.Context) {
 		blocked = fmt.Sprintf("none blocked because of --trust trusted (else %d by --gate %v)", held, scope)
 	}
 	d.ok("%d tools in %v, %s", len(cat.Tools()), time.Since(start).Round(time.Millisecond), blocked)
+	d.verbs(cat.Tools(), scope)
 	d.ok("no tool names collide")
 	d.lists(cat)
 	d.rules(cat)

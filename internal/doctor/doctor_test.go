@@ -125,6 +125,16 @@ func TestEveryStep(t *testing.T) {
 			},
 		},
 		{name: "only the health check is guarded", backend: func(t *testing.T) string { return serve(t, without(t, "7", "/grpc.health.")) }, isOK: true},
+		{
+			name: "names that destroy", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			more:      []source.Source{mcptest.Source("PlaceOrder", "AssignOrder")},
+			configure: func(_ *testing.T, c *configv1.Config) { c.Tools = destroying() }, isOK: true,
+		},
+		{
+			name: "names that destroy, and a gate that goes by declarations", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			more:      []source.Source{mcptest.Source("PlaceOrder", "AssignOrder")},
+			configure: func(_ *testing.T, c *configv1.Config) { c.Tools, c.Gate = destroying(), proto.String("marked") }, isOK: true,
+		},
 		{name: "no comments", backend: func(t *testing.T) string { return serve(t, reflecting("outrigger.demo.v1.Lab")) }, isOK: true},
 		{
 			name: "comments from descriptors", backend: func(t *testing.T) string { return serve(t, reflecting("outrigger.demo.v1.Lab")) },
@@ -257,4 +267,14 @@ func skillFolder(t *testing.T) string {
 		}
 	}
 	return dir
+}
+
+// destroying are names that say of three RPCs that they destroy. The third declares otherwise.
+func destroying() []*configv1.ToolOverlay {
+	const fleet = "outrigger.demo.v1.Fleet/"
+	return []*configv1.ToolOverlay{
+		{Method: fleet + "PlaceOrder", Tool: &outriggerv1.ToolOptions{Name: "fleet.kill_order"}},
+		{Method: fleet + "AssignOrder", Tool: &outriggerv1.ToolOptions{Name: "fleet.order_remove"}},
+		{Method: fleet + "ReportPositions", Tool: &outriggerv1.ToolOptions{Name: "fleet.wipe_positions"}},
+	}
 }

@@ -2,7 +2,12 @@
 
 package lint
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+)
 
 // kind is what a tool does, by the verbs of its name.
 type kind uint8
@@ -18,18 +23,19 @@ const (
 // read_modify_write_row changes. Words behind the verb are objects: list_deleted_items only lists.
 func kindOf(t *Tool) kind {
 	words := t.words()
+	isDestroying := catalog.DestroyingVerb(strings.Join(words, "_")) != ""
 	for len(words) > 0 && slices.Contains([]string{"batch", "bulk", "stream", "multi"}, words[0]) {
 		words = words[1:]
 	}
 	switch {
+	case isDestroying:
+		return deletes
 	case len(words) == 0:
 		return unknownKind
-	case slices.Contains(deletingVerbs(), words[0]):
-		return deletes
 	case slices.Contains(changingVerbs(), words[0]):
 		return changes
 	case slices.Contains(readingVerbs(), words[0]) && !slices.ContainsFunc(words[1:], func(w string) bool {
-		return slices.Contains(deletingVerbs(), w) || slices.Contains(changingVerbs(), w)
+		return catalog.IsDestroying(w) || slices.Contains(changingVerbs(), w)
 	}):
 		return reads
 	default:
@@ -37,13 +43,9 @@ func kindOf(t *Tool) kind {
 	}
 }
 
-func deletingVerbs() []string {
-	return []string{"delete", "destroy", "drop", "erase", "purge", "remove", "terminate", "truncate", "wipe"}
-}
-
 func changingVerbs() []string {
 	return []string{"add", "append", "assign", "cancel", "create", "disable", "enable", "import", "insert", "modify", "move", "mutate", "patch",
-		"pause", "place", "put", "register", "rename", "replace", "reset", "restore", "resume", "send", "set", "start", "stop", "update", "upsert", "write"}
+		"pause", "place", "put", "register", "rename", "replace", "restore", "resume", "send", "set", "start", "stop", "update", "upsert", "write"}
 }
 
 func readingVerbs() []string {

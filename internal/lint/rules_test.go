@@ -148,6 +148,7 @@ func ruleCases() []ruleCase {
 		{"hints-conflict", "", one(entry{hints: `{"readOnlyHint":true,"destructiveHint":true}`}), one(entry{}), "/annotations"},
 		{"hint-not-destructive", "", one(entry{name: "orders.delete_order", hints: `{}`}), one(entry{name: "orders.delete_order", hints: `{"destructiveHint":true}`}), "/annotations/destructiveHint"},
 		{"hint-not-destructive", "", one(entry{name: "orders.batch_delete_orders", hints: `{"destructiveHint":false}`}), one(entry{name: "orders.list_deleted_orders"}), "/annotations/destructiveHint"},
+		{"hint-not-destructive", "", one(entry{name: "tasks.kill", hints: `{}`}), one(entry{name: "tasks.kill", hints: `{"destructiveHint":true}`}), "/annotations/destructiveHint"},
 		{"hint-not-read-only", "", one(entry{name: "orders.create_order"}), one(entry{name: "orders.create_order", hints: `{}`}), "/annotations/readOnlyHint"},
 		{"hint-destructive", "", one(entry{hints: `{"destructiveHint":true}`}), one(entry{}), "/annotations/destructiveHint"},
 		{"hint-missing", "", one(entry{hints: `{}`}), one(entry{name: "rows.read_modify_write_row", hints: `{}`}), "/annotations/readOnlyHint"},

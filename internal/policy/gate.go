@@ -41,20 +41,25 @@ func (t Trust) String() string {
 // Scope defines which tools a gate treats as destructive.
 type Scope uint8
 
-// The scopes. Marked is the zero value: tools that callers are shown as
-// destructive, by an option, the overlay, a DELETE verb of google.api.http or a
-// native backend's hint. Unproven also covers every tool that does not declare
-// otherwise: it is neither read-only nor declared not destructive. Writes covers
-// all that is not declared read-only.
+// The scopes. Verbs is the zero value: tools that callers are shown as
+// destructive, by an option, the overlay, a DELETE verb of google.api.http, a
+// native backend's hint or, where none of them says anything, the verb of their
+// names. Marked goes by what is declared alone: the catalog must be built so, with
+// DeclaredOnly. Unproven also covers every tool that does not declare otherwise: it
+// is neither read-only nor declared not destructive. Writes covers all that is not
+// declared read-only.
 const (
-	Marked Scope = iota
+	Verbs Scope = iota
+	Marked
 	Unproven
 	Writes
 )
 
-// ParseScope parses "marked", "unproven" or "writes".
+// ParseScope parses "verbs", "marked", "unproven" or "writes".
 func ParseScope(s string) (Scope, error) {
 	switch s {
+	case "verbs":
+		return Verbs, nil
 	case "marked":
 		return Marked, nil
 	case "unproven":
@@ -62,7 +67,7 @@ func ParseScope(s string) (Scope, error) {
 	case "writes":
 		return Writes, nil
 	}
-	return Writes, fmt.Errorf("gate %q: want marked, unproven or writes", s)
+	return Writes, fmt.Errorf("gate %q: want verbs, marked, unproven or writes", s)
 }
 
 // String returns the scope's name.
@@ -73,12 +78,14 @@ func (s Scope) String() string {
 	case Writes:
 		return "writes"
 	case Marked:
+		return "marked"
+	case Verbs:
 	}
-	return "marked"
+	return "verbs"
 }
 
 // Gate blocks destructive tools for untrusted callers. The zero value is a gate
-// for marked tools that trusts no caller.
+// of scope Verbs that trusts no caller.
 type Gate struct {
 	rules   atomic.Pointer[gateRules]
 	trust   atomic.Uint32
@@ -92,7 +99,7 @@ type gateRules struct {
 	callers callers
 }
 
-// current is the rules; a gate that was given none is for marked tools.
+// current is the rules; a gate that was given none has the default scope.
 func (g *Gate) current() gateRules {
 	if r := g.rules.Load(); r != nil {
 		return *r
@@ -100,8 +107,8 @@ func (g *Gate) current() gateRules {
 	return gateRules{}
 }
 
-// NewGate returns a gate for marked tools in the given state.
-func NewGate(t Trust) *Gate { return NewScopedGate(t, Marked) }
+// NewGate returns a gate of the default scope in the given state.
+func NewGate(t Trust) *Gate { return NewScopedGate(t, Verbs) }
 
 // NewScopedGate returns a gate for the tools of a scope in the given state.
 func NewScopedGate(t Trust, s Scope) *Gate {
@@ -178,7 +185,7 @@ func (s Scope) Holds(tool *catalog.Tool) bool {
 		return !isHarmless(tool.Annotations)
 	case Writes:
 		return tool.Annotations.ReadOnly == nil || !*tool.Annotations.ReadOnly
-	case Marked:
+	case Verbs, Marked:
 	}
 	return false
 }
@@ -201,6 +208,9 @@ func isHarmless(a catalog.Annotations) bool {
 // reason says what is held back, and what would let it through.
 func (s Scope) reason(tool *catalog.Tool) string {
 	switch {
+	case tool.Verb != "":
+		return "Destructive tool blocked: " + tool.Name + " runs only for trusted callers, because its name says that it destroys (" + tool.Verb +
+			") and nothing declares otherwise; " + howToTrust
 	case isMarked(tool):
 		return "Destructive tool blocked: " + tool.Name + " runs only for trusted callers; " + howToTrust
 	case s == Writes:

@@ -94,6 +94,7 @@ func TestParseScope(t *testing.T) {
 		want policy.Scope
 		ok   bool
 	}{
+		{"verbs", policy.Verbs, true},
 		{"marked", policy.Marked, true},
 		{"unproven", policy.Unproven, true},
 		{"writes", policy.Writes, true},
@@ -136,9 +137,11 @@ func TestARefusalNamesTheToolAndTheWayOut(t *testing.T) {
 	t.Parallel()
 	marked := &catalog.Tool{Name: "shop.drop", Metadata: catalog.Metadata{Destructive: true}}
 	silent := &catalog.Tool{Name: "shop.look"}
+	named := &catalog.Tool{Name: "shop.kill", Verb: "kill", Metadata: catalog.Metadata{Destructive: true}}
 	g := policy.NewScopedGate(policy.Untrusted, policy.Unproven)
 	for tool, parts := range map[*catalog.Tool][]string{
 		marked: {"shop.drop", "--trust trusted", "admin listener"},
+		named:  {"shop.kill", "its name", "(kill)", "--trust trusted"},
 		silent: {"shop.look", "--trust trusted", "--gate unproven", "read_only"},
 	} {
 		message := g.Check(tool, "").Message

@@ -62,7 +62,10 @@ func gaps(t *catalog.Tool, p *Page) []Gap {
 		}
 	}
 	readsOnly := t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
-	if !t.Metadata.Destructive && t.Annotations.Destructive == nil && !readsOnly {
+	switch {
+	case t.Verb != "":
+		add(sectionSecurity, "whether it is destructive is not declared, so its name decides (%s); set (outrigger.v1.tool).destructive", t.Verb)
+	case !t.Metadata.Destructive && t.Annotations.Destructive == nil && !readsOnly:
 		add(sectionSecurity, "whether it is destructive is not declared, so clients assume that it is; set (outrigger.v1.tool).destructive")
 	}
 	if t.Annotations.OpenWorld == nil {

@@ -85,8 +85,9 @@ type ToolOptions struct {
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// Hide the method; a call is like a call of an unknown tool. Absent: not hidden.
 	Hidden *bool `protobuf:"varint,4,opt,name=hidden,proto3,oneof" json:"hidden,omitempty"`
-	// Its changes may be irreversible, so only trusted callers may run it. Absent: not gated, and MCP clients assume their
-	// default. False: clients see a hint that it is not destructive.
+	// Its changes may be irreversible, so only trusted callers may run it. Absent: so if the verb of its name destroys, such
+	// as delete or kill (`--gate`); else not gated, and MCP clients assume their default. False: clients see a hint that it is
+	// not destructive.
 	Destructive *bool `protobuf:"varint,5,opt,name=destructive,proto3,oneof" json:"destructive,omitempty"`
 	// The tool is read-only. Absent: true for `idempotency_level = NO_SIDE_EFFECTS`, else not declared.
 	ReadOnly *bool `protobuf:"varint,6,opt,name=read_only,proto3,oneof" json:"read_only,omitempty"`

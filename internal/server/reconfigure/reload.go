@@ -188,7 +188,7 @@ func changesSources(path string, running, to *configv1.Config) bool {
 // that an error has changed nothing.
 func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, now []string) error {
 	o := r.opts
-	scope, scopeErr := policy.ParseScope(settings.OrElse(next.GetGate(), policy.Marked.String()))
+	scope, scopeErr := settings.GateScope(next)
 	trust, trustErr := policy.ParseTrust(next.GetTrust())
 	level, levelErr := zapcore.ParseLevel(settings.OrElse(next.GetLog().GetLevel(), "info"))
 	calls, callsErr := bridge.ParseCallLogMode(settings.OrElse(next.GetLog().GetCalls(), "all"))
@@ -197,7 +197,7 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 	if err := errors.Join(scopeErr, trustErr, levelErr, callsErr, callersErr, rulesErr); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(now, func(path string) bool { return path == "tools" || strings.HasPrefix(path, "catalog.") }) {
+	if marksChange(running, scope) || slices.ContainsFunc(now, func(path string) bool { return path == "tools" || strings.HasPrefix(path, "catalog.") }) {
 		if err := r.applyCatalog(ctx, running, next); err != nil {
 			return err
 		}
@@ -219,6 +219,12 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 	o.Calls.Set(calls, int(next.GetLog().GetMaxCallsPerSecond()))
 	o.Watcher.Every(next.GetReloadInterval().AsDuration())
 	return nil
+}
+
+// marksChange reports whether tools are marked destructive by other facts than before: that needs another catalog.
+func marksChange(running *configv1.Config, to policy.Scope) bool {
+	from, err := settings.GateScope(running)
+	return err == nil && (from == policy.Marked) != (to == policy.Marked)
 }
 
 // rules makes the policy rules, if they change now.

@@ -31,6 +31,7 @@ const (
 // does not: what came of it, what waits for a restart, and what callers meet.
 func TestWhatAFileChanges(t *testing.T) {
 	t.Parallel()
+	const killing = "tools: [{method: outrigger.demo.v1.Fleet/PlaceOrder, tool: {name: fleet.kill_order}}]\n"
 	for _, tt := range []struct {
 		name, before, after string
 		outcome             string
@@ -46,6 +47,12 @@ func TestWhatAFileChanges(t *testing.T) {
 		}},
 		{"gate", "", "gate: writes\n", "applied", nil, func(r *running) (string, string) {
 			return r.calls("ann", "fleet.place_order"), "blocked"
+		}},
+		{"a gate that goes by declarations", killing, killing + "gate: marked\n", "applied", nil, func(r *running) (string, string) {
+			return r.calls("ann", "fleet.kill_order"), "called"
+		}},
+		{"a gate that goes by verbs again", killing + "gate: marked\n", killing, "applied", nil, func(r *running) (string, string) {
+			return r.calls("ann", "fleet.kill_order"), "blocked"
 		}},
 		{"limits.tool_rate", "", "limits: {tool_rate: {per_second: 0.01, burst: 1}}\n", "applied", nil, func(r *running) (string, string) {
 			return r.calls("ann", echo) + ", " + r.calls("bob", echo), "called, limited"

@@ -97,7 +97,7 @@ func (r *running) plan(cfg *configv1.Config) ([]source.Source, catalog.BuildOpti
 		cfg.Catalog.Descriptors = slices.DeleteFunc(cfg.Catalog.Descriptors, settings.IsRemote)
 	}
 	if len(cfg.GetCatalog().GetDescriptors()) == 0 {
-		more = append(more, mcptest.Source())
+		more = append(more, mcptest.Source("PlaceOrder"))
 	}
 	return settings.Plan(cfg, settings.Origins{More: more})
 }

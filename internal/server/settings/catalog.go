@@ -15,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/native"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -110,8 +111,12 @@ func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.B
 	if err != nil {
 		return catalog.BuildOptions{}, err
 	}
+	scope, err := GateScope(cfg)
+	if err != nil {
+		return catalog.BuildOptions{}, err
+	}
 	return catalog.BuildOptions{
-		Listed:    listed,
+		Listed: listed, DeclaredOnly: scope == policy.Marked,
 		Selection: selection, Overlay: overrides, Profile: profile,
 		Lock: reviewed, RefuseDrift: RefusesDrift(cfg), Compact: Compact(cfg).IsOffered(),
 		Thorough: cfg.GetValidate() == "full",

@@ -14,13 +14,18 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
+// GateScope returns the tools that the gate of the configuration treats as destructive.
+func GateScope(cfg *configv1.Config) (policy.Scope, error) {
+	return policy.ParseScope(OrElse(cfg.GetGate(), policy.Verbs.String()))
+}
+
 // Gate returns the gate that the configuration describes.
 func Gate(cfg *configv1.Config) (*policy.Gate, error) {
 	trust, err := policy.ParseTrust(cfg.GetTrust())
 	if err != nil {
 		return nil, err
 	}
-	scope, err := policy.ParseScope(OrElse(cfg.GetGate(), policy.Marked.String()))
+	scope, err := GateScope(cfg)
 	if err != nil {
 		return nil, err
 	}

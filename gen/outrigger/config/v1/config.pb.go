@@ -81,9 +81,10 @@ type Config struct {
 	Log *Log `protobuf:"bytes,18,opt,name=log,proto3" json:"log,omitempty"`
 	// Sealed state that callers send back (request states, cursors, task ids).
 	State *State `protobuf:"bytes,19,opt,name=state,proto3" json:"state,omitempty"`
-	// Tools treated as destructive: "marked" (those shown as destructive: by an option, an entry of `tools`, a DELETE of
-	// `google.api.http` or a native backend), "unproven" (also those not declared read-only or non-destructive), or "writes"
-	// (all that are not declared read-only). Default: marked. Flag: `--gate`.
+	// Tools shown and treated as destructive: "marked" (declared so: by an option, an entry of `tools`, a DELETE of
+	// `google.api.http` or a native backend), "verbs" (also those whose names have a verb such as delete, remove or kill, unless
+	// they are declared otherwise), "unproven" (also those not declared read-only or non-destructive), or "writes" (all that
+	// are not declared read-only). Default: verbs. Flag: `--gate`.
 	Gate *string `protobuf:"bytes,20,opt,name=gate,proto3,oneof" json:"gate,omitempty"`
 	// Time after which a call continues as a task, if the client supports tasks and the tool does not configure them. Default:
 	// never. Range: 1 ms to 24 h. Flag: `--task-after`.
@@ -347,7 +348,7 @@ var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a#outrigger/config/v1/telemetry.proto\"\xe6\x0f\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a#outrigger/config/v1/telemetry.proto\"\xed\x0f\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
 	"\x04demo\x18\x02 \x01(\bR\x04demo\x126\n" +
@@ -369,8 +370,8 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\x06record\x18\x10 \x01(\v2\x1b.outrigger.config.v1.RecordR\x06record\x12$\n" +
 	"\rdeterministic\x18\x11 \x01(\bR\rdeterministic\x12*\n" +
 	"\x03log\x18\x12 \x01(\v2\x18.outrigger.config.v1.LogR\x03log\x120\n" +
-	"\x05state\x18\x13 \x01(\v2\x1a.outrigger.config.v1.StateR\x05state\x128\n" +
-	"\x04gate\x18\x14 \x01(\tB\x1f\xbaH\x1cr\x1aR\x06markedR\bunprovenR\x06writesH\x06R\x04gate\x88\x01\x01\x12M\n" +
+	"\x05state\x18\x13 \x01(\v2\x1a.outrigger.config.v1.StateR\x05state\x12?\n" +
+	"\x04gate\x18\x14 \x01(\tB&\xbaH#r!R\x05verbsR\x06markedR\bunprovenR\x06writesH\x06R\x04gate\x88\x01\x01\x12M\n" +
 	"\n" +
 	"task_after\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x04\b\x80\xa3\x052\x04\x10\xc0\x84=R\n" +
 	"task_after\x12=\n" +
