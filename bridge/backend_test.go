@@ -32,6 +32,7 @@ func TestBackendErrorsGetTheirCanonicalCode(t *testing.T) {
 		backend string
 		message string
 		retry   bool
+		wait    time.Duration // 0 for any
 	}{
 		{name: "unreachable", err: &backend.Error{Kind: backend.KindUnreachable, Message: "no listener"},
 			want: errmap.Unavailable, message: "no listener", retry: true},
@@ -40,6 +41,12 @@ func TestBackendErrorsGetTheirCanonicalCode(t *testing.T) {
 		{name: "transport", err: &backend.Error{Kind: backend.KindTransport}, want: errmap.TransportError},
 		{name: "answer too large", err: &backend.Error{Kind: backend.KindTooLarge, Message: "5 MB"}, want: errmap.ResourceExhausted, message: "5 MB"},
 		{name: "request too large", err: &backend.Error{Kind: backend.KindRequestTooLarge, Message: "5 MB"}, want: errmap.PayloadTooLarge, message: "5 MB"},
+		{name: "an HTTP server in the service's place", err: &backend.Error{Kind: backend.KindForeign, Sent: true}, want: errmap.TransportError},
+		{name: "unreachable, with a hint", err: &backend.Error{Kind: backend.KindUnreachable, Sent: true, RetryAfter: 7 * time.Second}, want: errmap.Unavailable, retry: true, wait: 7 * time.Second},
+		{name: "the backend asks to wait", err: &backend.Error{Kind: backend.KindStatus, Code: connect.CodeInternal, RetryAfter: 7 * time.Second},
+			want: errmap.ToolExecutionFailed, backend: "internal", retry: true, wait: 7 * time.Second},
+		{name: "the backend asks for no retry", err: &backend.Error{Kind: backend.KindStatus, Code: connect.CodeUnavailable, RetryAfter: -1},
+			want: errmap.ToolExecutionFailed, backend: "unavailable"},
 		{name: "garbage", err: &backend.Error{Kind: backend.KindGarbage, Sent: true}, want: errmap.SerializationError},
 		{name: "garbage before anything was sent", err: &backend.Error{Kind: backend.KindGarbage, Message: "no protocol found"}, want: errmap.Unavailable, retry: true},
 		{name: "rejected", err: &backend.Error{Kind: backend.KindRejected}, want: errmap.InternalError},
@@ -67,6 +74,9 @@ func TestBackendErrorsGetTheirCanonicalCode(t *testing.T) {
 			got := backendError(ctx, tc.err)
 			if got.Code != tc.want || got.BackendCode != tc.backend || !strings.Contains(got.Message, tc.message) {
 				t.Errorf("got %v (backend %q), want %s (backend %q)", got, got.BackendCode, tc.want, tc.backend)
+			}
+			if tc.wait != 0 && got.RetryAfter != tc.wait {
+				t.Errorf("retry after %v, want %v", got.RetryAfter, tc.wait)
 			}
 			if got.CanRetry(false) != tc.retry {
 				t.Errorf("retryable %v, want %v", got.CanRetry(false), tc.retry)

@@ -212,7 +212,7 @@ func TestEveryErrorTypeFromARealFailure(t *testing.T) {
 			url, _ := sidecarOf(t, answersWith("application/proto", "\x0a\xff\xff\xff\xff\x0fno message"))
 			return callRPC(t, url, "lab.echo", `{}`)
 		}},
-		{"serialisation: a web page", errmap.TypeSerialization, errmap.SerializationError, 500, func(t *testing.T) failureShown {
+		{"transport: a web page in place of the service", errmap.TypeTransport, errmap.TransportError, 502, func(t *testing.T) failureShown {
 			t.Helper()
 			url, _ := sidecarOf(t, answersWith("text/html", "<html>welcome</html>"))
 			return callRPC(t, url, "lab.echo", `{}`)

@@ -187,13 +187,17 @@ func backendError(ctx context.Context, err error) *errmap.Error {
 	}
 	switch failed.Kind {
 	case backend.KindUnreachable:
-		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
+		wait := retryAfter
+		if failed.RetryAfter > 0 {
+			wait = failed.RetryAfter
+		}
+		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(wait),
 			errmap.Message("Tool service unavailable: "+failed.Message))
 	case backend.KindTimeout:
 		return errmap.Wrap(errmap.Timeout, err)
 	case backend.KindCancelled:
 		return errmap.Wrap(errmap.Cancelled, err)
-	case backend.KindTransport:
+	case backend.KindTransport, backend.KindForeign:
 		return errmap.Wrap(errmap.TransportError, err)
 	case backend.KindTooLarge:
 		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Message("Result too large: "+failed.Message))
@@ -213,7 +217,14 @@ func backendError(ctx context.Context, err error) *errmap.Error {
 		if failed.PeerStatus != 0 {
 			code = connect.Code(failed.PeerStatus)
 		}
-		return errmap.FromBackendStatus(code, failed.Message, failed.Details).WithCause(failed)
+		out := errmap.FromBackendStatus(code, failed.Message, failed.Details).WithCause(failed)
+		switch {
+		case failed.RetryAfter < 0:
+			out.Retryable, out.RetryAfter = new(bool), 0
+		case out.RetryAfter == 0:
+			out.RetryAfter = failed.RetryAfter
+		}
+		return out
 	}
 	return errmap.Wrap(errmap.InternalError, err)
 }

@@ -4,8 +4,10 @@ package backend
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"connectrpc.com/connect"
@@ -35,7 +37,10 @@ func classify(ctx context.Context, err error, f *facts) *Error {
 
 func sortOut(ctx context.Context, err error, rpc *connect.Error, f *facts) *Error {
 	ours := ended(ctx)
-	if connect.IsWireError(err) {
+	if e := f.said.failure(ctx, err); e != nil && !f.overLimit {
+		return e
+	}
+	if connect.IsWireError(err) && !f.ofAGateway() {
 		return fromPeer(ctx, rpc, ours)
 	}
 	if ours != 0 {
@@ -84,6 +89,7 @@ func fromPeer(ctx context.Context, rpc *connect.Error, ours Kind) *Error {
 	}
 	e := statusError(rpc.Code(), rpc.Message())
 	e.Metadata = incoming(rpc.Meta())
+	e.RetryAfter = retryHint(rpc.Meta())
 	for _, d := range rpc.Details() {
 		e.Details = append(e.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
 	}
@@ -148,8 +154,8 @@ func badResponse(ctx context.Context, rpc *connect.Error, f *facts) *Error {
 			return ourEnd(KindTimeout, true)
 		case f.bodyErr != nil:
 			return newError(KindTransport, "the connection broke during the response", nil)
-		case f.httpStatus != http.StatusOK:
-			return fromHTTPStatus(f.httpStatus, f.hangsUp)
+		case f.httpStatus != http.StatusOK, f.foreign:
+			return notTheService(f.httpStatus, mediaType(f.said.header.Get("Content-Type")), f.said.header, f.hangsUp)
 		default:
 			return newError(KindGarbage, "the response violates the protocol", nil)
 		}
@@ -158,26 +164,60 @@ func badResponse(ctx context.Context, rpc *connect.Error, f *facts) *Error {
 	return e
 }
 
-// fromHTTPStatus sorts answers of an HTTP server that did not get as far as the
-// protocol, along gRPC's table for such answers. hangsUp says that the server
-// closes the connection: with a 400, that it could not read the request, as net/http
-// does when the time for the headers has run out in between.
-func fromHTTPStatus(status int, hangsUp bool) *Error {
+// notTheService sorts answers of an HTTP server in the service's place, along gRPC's
+// table for such answers. hangsUp says that the server closes the connection: with a 400,
+// that it could not read the request, as net/http does when the time for the headers has
+// run out in between.
+func notTheService(status int, mediaType string, h http.Header, hangsUp bool) *Error {
+	name := strconv.Itoa(status) + " " + http.StatusText(status)
 	switch status {
 	case http.StatusBadRequest:
 		if hangsUp {
-			return newError(KindTransport, "the backend's HTTP server could not read the request and closed the connection: HTTP Bad Request", nil)
+			return newError(KindTransport, "the backend's HTTP server could not read the request and closed the connection: HTTP "+name, nil)
 		}
 	case http.StatusRequestTimeout:
-		return newError(KindTransport, "the backend's HTTP server did not receive the request in time: HTTP Request Timeout", nil)
-	case http.StatusUnauthorized:
-		return statusError(connect.CodeUnauthenticated, "HTTP status 401 Unauthorized")
-	case http.StatusForbidden:
-		return statusError(connect.CodePermissionDenied, "HTTP status 403 Forbidden")
-	case http.StatusNotFound:
-		return statusError(connect.CodeUnimplemented, "HTTP status 404 Not Found")
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return newError(KindTransport, "an intermediary could not forward the request: HTTP "+http.StatusText(status), nil)
+		return newError(KindTransport, "the backend's HTTP server did not receive the request in time: HTTP "+name, nil)
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		e := statusError(codeOfHTTP(status), "HTTP status "+name)
+		e.RetryAfter = retryHint(h)
+		return e
+	case http.StatusRequestEntityTooLarge:
+		return newError(KindRequestTooLarge, "an HTTP server before the service does not accept a request of this size: HTTP "+name, nil)
+	case http.StatusRequestHeaderFieldsTooLarge:
+		return newError(KindRequestTooLarge, tooManyFieldsText, nil)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		e := newError(KindUnreachable, "an HTTP server before the service refused the request: HTTP "+name, nil)
+		e.RetryAfter = retryHint(h)
+		return e
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return newError(KindTransport, "an intermediary could not forward the request: HTTP "+name, nil)
 	}
-	return newError(KindGarbage, "HTTP "+http.StatusText(status)+" instead of a response of the protocol", nil)
+	if mediaType == "" {
+		mediaType = "no content type"
+	}
+	return newError(KindForeign, "an HTTP server answered in place of the service: HTTP "+name+", "+clip(mediaType), nil)
+}
+
+// ofAGateway reports whether the response is JSON that a gateway wrote in place of a
+// server of Connect. The library takes any JSON for an error of Connect.
+func (f *facts) ofAGateway() bool {
+	switch f.httpStatus {
+	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		var wire struct {
+			Code string `json:"code"`
+		}
+		return len(f.said.tail) > 0 && f.said.flags == 0 && json.Unmarshal(f.said.tail, &wire) == nil && wire.Code == ""
+	}
+	return false
+}
+
+func codeOfHTTP(status int) connect.Code {
+	switch status {
+	case http.StatusUnauthorized:
+		return connect.CodeUnauthenticated
+	case http.StatusForbidden:
+		return connect.CodePermissionDenied
+	default:
+		return connect.CodeUnimplemented
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -61,16 +62,25 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	f.httpStatus, f.hangsUp = resp.StatusCode, resp.Close
+	f.said.header = resp.Header
+	readable(resp)
+	f.foreign = !isRPCType(resp.Header.Get("Content-Type"))
 	if f.send != nil {
 		// net/http does not look at the context while it waits for the request body or for
 		// the peer's window. To close the response ends both.
 		body := resp.Body
 		context.AfterFunc(req.Context(), func() { _ = body.Close() })
 	}
-	if f.stream {
-		resp.Body = newFramedBody(resp.Body, d.frames, f)
-	} else {
-		resp.Body = &watchedBody{body: resp.Body, left: d.limit, facts: f}
+	watched := &watchedBody{body: resp.Body, left: d.limit, facts: f, response: resp}
+	switch kind := resp.Header.Get("Content-Type"); {
+	case f.stream:
+		watched.left = math.MaxInt64
+		resp.Body = newFramedBody(&aheadBody{ReadCloser: watched}, d.frames, f)
+	case isGRPCType(kind):
+		resp.Body = newFramedBody(watched, d.frames, f)
+	default:
+		watched.keep = f.httpStatus != http.StatusOK && kind == "application/json"
+		resp.Body = watched
 	}
 	return resp, nil
 }
@@ -168,10 +178,12 @@ func declineCompression(h http.Header) {
 
 // watchedBody notes why a response body ended early and ends it at its limit.
 type watchedBody struct {
-	body   io.ReadCloser
-	left   int64
-	closed bool
-	facts  *facts
+	body     io.ReadCloser
+	left     int64
+	closed   bool
+	facts    *facts
+	response *http.Response
+	keep     bool // the body is kept as what the peer said, as far as it is within its limit
 }
 
 func (b *watchedBody) Read(p []byte) (int, error) {
@@ -190,8 +202,19 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.body.Read(p)
 	b.left -= int64(n)
+	said := &b.facts.said
+	said.began = said.began || n > 0
+	if b.keep && len(said.tail)+n <= maxErrorBody {
+		said.tail = append(said.tail, p[:n]...)
+	}
+	if errors.Is(err, io.EOF) && !b.closed {
+		said.trailer = b.response.Trailer
+	}
 	return n, b.note(err)
 }
+
+// maxErrorBody bounds an error of unary Connect that is kept while the library reads it.
+const maxErrorBody = 64 << 10
 
 // note keeps the first failure. The library looks for trailers also after it
 // closed the body; what that yields is no fact about the peer.

@@ -5,6 +5,7 @@ package backend
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -17,8 +18,8 @@ const (
 	// KindUnreachable means that the service did not receive the request, or not all of
 	// it. The connection or TLS handshake failed, the socket does not exist, the
 	// connection broke while the request was being written, the peer refused it
-	// unprocessed (GOAWAY, REFUSED_STREAM), no protocol was detected, or the client is
-	// closed. A retry is safe.
+	// unprocessed (GOAWAY, REFUSED_STREAM), an HTTP server before the service refused it
+	// (429, 503), no protocol was detected, or the client is closed. A retry is safe.
 	KindUnreachable Kind = iota + 1
 	// KindTimeout means that the caller's deadline passed. Sent tells whether the service
 	// may have seen the request.
@@ -26,7 +27,7 @@ const (
 	// KindCancelled means that the caller's context was cancelled.
 	KindCancelled
 	// KindTransport means that the request was sent and no response came: reset, end of
-	// stream, or an intermediary's 429, 502, 503 or 504. The outcome is unknown.
+	// stream, or an intermediary's 502 or 504. The outcome is unknown.
 	KindTransport
 	// KindTooLarge means that the response exceeds MaxResponseBytes.
 	KindTooLarge
@@ -34,8 +35,8 @@ const (
 	// MaxRequestBytes, or its metadata MaxMetadataBytes or the peer's limit; or that the
 	// peer's HTTP server refused its size (413, 431).
 	KindRequestTooLarge
-	// KindGarbage means that the response violates the protocol: another content type, a
-	// broken frame, no status, or undecodable details.
+	// KindGarbage means that the response violates the protocol: a broken frame, or no
+	// status.
 	KindGarbage
 	// KindStatus means that the service, or an HTTP server in its place (401, 403, 404),
 	// returned an error. Code, PeerCode, Message and Details are from that error.
@@ -43,6 +44,10 @@ const (
 	// KindRejected means that the client rejected the request and did not send it,
 	// because of metadata that must not go on the wire or an invalid procedure.
 	KindRejected
+	// KindForeign means that an HTTP server answered in place of the service, with none of
+	// the protocols: a redirect, a web page, or a status that says nothing of the call. The
+	// outcome is unknown.
+	KindForeign
 )
 
 // String returns a short name for logs.
@@ -66,6 +71,8 @@ func (k Kind) String() string {
 		return "status"
 	case KindRejected:
 		return "rejected"
+	case KindForeign:
+		return "foreign"
 	default:
 		return "invalid"
 	}
@@ -92,6 +99,10 @@ type Error struct {
 	// Metadata is the headers and trailers of the response, without the protocol's own
 	// entries. It is nil if there is none. Protocols mix the two on errors.
 	Metadata http.Header
+	// RetryAfter is how long the peer asks to wait before a retry (Retry-After,
+	// grpc-retry-pushback-ms). It is negative if the peer asks for no retry, and 0 if it
+	// says nothing.
+	RetryAfter time.Duration
 	// HTTPStatus is the status of the HTTP response, or 0 if none came.
 	HTTPStatus int
 	// Sent is false if the service certainly did not receive the whole request.
@@ -123,7 +134,7 @@ func (e *Error) Unwrap() error { return e.cause }
 // codeOf is the code that goes with a kind other than KindStatus.
 func codeOf(k Kind) connect.Code {
 	switch k {
-	case KindUnreachable, KindTransport:
+	case KindUnreachable, KindTransport, KindForeign:
 		return connect.CodeUnavailable
 	case KindTimeout:
 		return connect.CodeDeadlineExceeded

@@ -27,6 +27,8 @@ type facts struct {
 	httpStatus int       // 0 while no response came
 	hangsUp    bool      // the response says that the connection is closed (HTTP/1.1)
 	bodyErr    error     // a failed read of the response body, end of body aside
+	said       said      // what the peer said of the call itself
+	foreign    bool      // the response is of no RPC protocol
 	overLimit  bool      // the response body, or a frame of it, ran past its limit
 }
 

@@ -221,7 +221,7 @@ func connectionFault(err error) Fault {
 		return FaultHungUp
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return FaultNoAnswer
-	case errors.As(err, &own) && own.Kind == KindGarbage:
+	case errors.As(err, &own) && (own.Kind == KindGarbage || own.Kind == KindForeign):
 		return FaultNotRPC
 	}
 	return FaultUnknown

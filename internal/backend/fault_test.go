@@ -150,7 +150,7 @@ func TestFaults(t *testing.T) {
 			peer: handler(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
 		},
 		{name: "502 of a proxy", scheme: "grpc", want: KindTransport, peer: status(502, "text/html", "<html>")},
-		{name: "503 of a proxy", scheme: "connect+http", want: KindTransport, peer: status(503, "text/html", "<html>")},
+		{name: "503 of a proxy", scheme: "connect+http", want: KindUnreachable, peer: status(503, "text/html", "<html>")},
 		{name: "408, Connect", scheme: "connect+http", want: KindTransport, text: "in time", peer: status(408, "text/plain", "")},
 		{
 			name: "400 of a server that hangs up, Connect", scheme: "connect+http", want: KindTransport, text: "could not read",
@@ -161,18 +161,23 @@ func TestFaults(t *testing.T) {
 			peer: raw(text("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request")),
 		},
 
-		// Garbage.
-		{name: "web page, gRPC", scheme: "grpc", want: KindGarbage, text: "text/html", peer: status(200, "text/html", "<html>")},
-		{name: "web page, Connect", scheme: "connect+http", want: KindGarbage, text: "text/html", peer: status(200, "text/html", "<html>")},
-		{name: "web page, gRPC-Web", scheme: "grpcweb+http", want: KindGarbage, text: "text/html", peer: status(200, "text/html", "<html>")},
+		{name: "413 of a proxy", scheme: "connect+http", want: KindRequestTooLarge, text: "size", peer: status(413, "text/html", "<html>")},
+		{name: "431 of a proxy", scheme: "grpcweb+http", want: KindRequestTooLarge, text: "headers", peer: status(431, "text/html", "<html>")},
+		{name: "413 of a gateway in JSON", scheme: "connect+http", want: KindRequestTooLarge, peer: status(413, "application/json", `{"message":"too large"}`)},
+		{name: "429 of a gateway in JSON", scheme: "connect+http", want: KindUnreachable, peer: status(429, "application/json", `{"message":"slow down"}`)},
+
+		// An HTTP server in the service's place, and garbage.
+		{name: "web page, gRPC", scheme: "grpc", want: KindForeign, text: "text/html", peer: status(200, "text/html", "<html>")},
+		{name: "web page, Connect", scheme: "connect+http", want: KindForeign, text: "text/html", peer: status(200, "text/html", "<html>")},
+		{name: "web page, gRPC-Web", scheme: "grpcweb+http", want: KindForeign, text: "text/html", peer: status(200, "text/html", "<html>")},
 		{name: "web page, probed", scheme: "http", want: KindGarbage, unsent: true, text: "text/html", peer: status(200, "text/html", "<html>")},
 		{name: "JSON where Protobuf was asked for", scheme: "connect+http", want: KindGarbage, peer: status(200, "application/json", "{}")},
-		{name: "415 of another protocol", scheme: "grpc", want: KindGarbage, peer: func(tb testing.TB) *peer {
+		{name: "415 of another protocol", scheme: "grpc", want: KindForeign, peer: func(tb testing.TB) *peer {
 			return servePeer(tb, only(ProtocolConnect, echoMux()), clearProtocols(true, true))
 		}},
-		{name: "400 that is no answer", scheme: "connect+http", want: KindGarbage, peer: status(400, "text/plain", "what?")},
-		{name: "500 without an answer", scheme: "connect+http", want: KindGarbage, peer: status(500, "text/plain", "oops")},
-		{name: "a redirect is not followed", scheme: "connect+http", want: KindGarbage, peer: handler(func(w http.ResponseWriter, r *http.Request) {
+		{name: "400 that is no answer", scheme: "connect+http", want: KindForeign, peer: status(400, "text/plain", "what?")},
+		{name: "500 without an answer", scheme: "connect+http", want: KindForeign, peer: status(500, "text/plain", "oops")},
+		{name: "a redirect is not followed", scheme: "connect+http", want: KindForeign, peer: handler(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		})},
 		{name: "not HTTP at all", scheme: "connect+http", want: KindGarbage, peer: raw(text("SSH-2.0-OpenSSH_9.9\r\n"))},
@@ -202,13 +207,6 @@ func TestFaults(t *testing.T) {
 			name: "status that is no number", scheme: "grpc", want: KindGarbage,
 			peer: framed(func(fr *http2.Framer, _ net.Conn, stream uint32, _ int) bool {
 				return sendHeaders(fr, stream, true, ":status", "200", "content-type", "application/grpc", "grpc-status", "fine")
-			}),
-		},
-		{
-			name: "undecodable details", scheme: "grpc", want: KindGarbage,
-			peer: framed(func(fr *http2.Framer, _ net.Conn, stream uint32, _ int) bool {
-				return sendHeaders(fr, stream, true, ":status", "200", "content-type", "application/grpc",
-					"grpc-status", "3", "grpc-status-details-bin", "////")
 			}),
 		},
 		{name: "unknown compression", scheme: "connect+http", want: KindGarbage, peer: handler(func(w http.ResponseWriter, _ *http.Request) {
@@ -316,7 +314,7 @@ func TestErrorText(t *testing.T) {
 	if want := "backend: unreachable: cannot reach the backend: dial tcp"; !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %q, want it to begin with %q", err, want)
 	}
-	for k := KindUnreachable; k <= KindRejected; k++ {
+	for k := KindUnreachable; k <= KindForeign; k++ {
 		if k.String() == "invalid" || codeOf(k) == 0 {
 			t.Errorf("kind %d has no name or code", k)
 		}

@@ -5,7 +5,6 @@ package backend
 import (
 	"encoding/binary"
 	"io"
-	"math"
 )
 
 // frameLimits are the most bytes that one frame of a stream may announce.
@@ -34,8 +33,7 @@ type framedBody struct {
 }
 
 func newFramedBody(body io.ReadCloser, limits frameLimits, f *facts) *framedBody {
-	watched := &watchedBody{body: body, left: math.MaxInt64, facts: f}
-	return &framedBody{ReadCloser: &aheadBody{ReadCloser: watched}, limits: limits, facts: f}
+	return &framedBody{ReadCloser: body, limits: limits, facts: f}
 }
 
 // Read implements io.Reader. It passes on the data before a frame that is too large.
@@ -57,6 +55,9 @@ func (b *framedBody) follow(p []byte) int {
 		if b.left > 0 {
 			step := min(b.left, int64(len(p)-at))
 			b.left -= step
+			if flags := b.prefix[0]; flags == flagWebTrailer || flags == flagConnectEnd {
+				b.facts.said.tail = append(b.facts.said.tail, p[at:at+int(step)]...)
+			}
 			at += int(step)
 			continue
 		}
@@ -68,6 +69,7 @@ func (b *framedBody) follow(p []byte) int {
 		}
 		b.have = 0
 		b.left = int64(binary.BigEndian.Uint32(b.prefix[1:]))
+		b.facts.said.tail, b.facts.said.flags = nil, b.prefix[0]
 		if b.left > b.limit() {
 			b.over = true
 			return at

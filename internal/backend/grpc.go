@@ -5,18 +5,12 @@ package backend
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-
-	"connectrpc.com/connect"
-	statuspb "google.golang.org/genproto/googleapis/rpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/internal/boundedgzip"
 	"github.com/outrigger-mcp/outrigger/internal/grpcwire"
@@ -128,24 +122,31 @@ func wireFailure(ctx context.Context, err error, f *facts) *Error {
 	return e
 }
 
-// read tells what a complete answer of HTTP is to gRPC. The status comes first:
-// where the service says that it failed, the message means nothing.
+// read tells what a complete answer of HTTP is to gRPC. The status comes first, whatever
+// surrounds it: where the service says that it failed, the rest means nothing. It comes
+// behind the messages, or in the header of a response without any.
 func (c *Client) read(ctx context.Context, a *grpcwire.Answer) (*Answer, *Error) {
+	if a.HasTrailingStatus || a.Messages == 0 {
+		if e := statusOf(ctx, a); e != nil {
+			return nil, e
+		}
+	}
+	kind := mediaType(a.ContentType)
 	switch {
-	case a.HTTPStatus != http.StatusOK:
-		e := fromHTTPStatus(a.HTTPStatus, false)
-		e.Sent, e.cause = true, fmt.Errorf("HTTP status %d", a.HTTPStatus)
+	case !isGRPCType(kind) || a.HTTPStatus != http.StatusOK && !a.HasStatus:
+		e := notTheService(a.HTTPStatus, kind, a.Header, false)
+		e.Sent, e.cause = true, fmt.Errorf("HTTP status %d, content type %q", a.HTTPStatus, clip(a.ContentType))
 		return nil, e
-	case a.ContentType != "application/grpc" && a.ContentType != "application/grpc+proto":
+	case kind != "application/grpc" && kind != "application/grpc+proto":
 		return nil, garbage(`content type %q instead of "application/grpc"`, clip(a.ContentType))
 	case a.Encoding != "" && a.Encoding != "identity" && a.Encoding != "gzip":
 		return nil, garbage("unknown encoding %q", clip(a.Encoding))
 	case !a.HasStatus:
 		return nil, garbage("the response has no grpc-status")
-	case a.Messages > 0 && !a.HasTrailingStatus: // only a response without messages has it in its header
+	case strings.Trim(a.Status, "0") != "" || a.Status == "":
+		return nil, garbage("grpc-status %q is not a number", clip(a.Status))
+	case a.Messages > 0 && !a.HasTrailingStatus:
 		return nil, garbage("the response has a message, and no grpc-status after it")
-	case a.Status != "0":
-		return nil, statusOf(ctx, a)
 	case a.Cut:
 		return nil, garbage("the response ends within a message")
 	case a.Messages != 1:
@@ -194,39 +195,15 @@ func (c *Client) inflated(a *grpcwire.Answer) ([]byte, *Error) {
 	return body, nil
 }
 
-// statusOf is the failure that the service reports (gRPC over HTTP/2, responses).
-// Where details came, they have the last word on code and message.
+// statusOf is the failure that the service reports (gRPC over HTTP/2, responses); nil if
+// it reports none.
 func statusOf(ctx context.Context, a *grpcwire.Answer) *Error {
-	number, err := strconv.ParseUint(a.Status, 10, 32)
-	if err != nil {
-		return garbage("grpc-status %q is not a number", clip(a.Status))
+	e := grpcFailure(ctx, a.Status, a.StatusMessage, a.StatusDetails)
+	if e == nil || e.Kind != KindStatus {
+		return e
 	}
-	code := connect.Code(number)
-	message, err := percentDecoded(a.StatusMessage)
-	if err != nil {
-		return garbage("grpc-message: %w", err)
-	}
-	status := new(statuspb.Status)
-	if a.StatusDetails != "" {
-		raw, err := decodedBinary(a.StatusDetails)
-		if err == nil {
-			err = proto.Unmarshal(raw, status)
-		}
-		if err != nil {
-			return garbage("grpc-status-details-bin: %w", err)
-		}
-		code, message = connect.Code(uint32(status.GetCode())), status.GetMessage()
-	}
-	switch ours := ended(ctx); {
-	case code == connect.CodeDeadlineExceeded && expiring(ctx):
-		return ourEnd(KindTimeout, true)
-	case code == connect.CodeCanceled && ours != 0:
-		return ourEnd(ours, true)
-	}
-	e := statusError(code, message)
-	e.Details = status.GetDetails()
+	e.RetryAfter = retryHint(a.Trailer, a.Header)
 	e.Metadata = merged(incoming(a.Header), incoming(a.Trailer))
-	e.cause = errors.New(message)
 	return e
 }
 
@@ -239,40 +216,4 @@ func merged(header, trailer http.Header) http.Header {
 		header[name] = append(header[name], values...)
 	}
 	return header
-}
-
-// decodedBinary reads a value of metadata whose name ends in -bin; senders may
-// leave the padding out.
-func decodedBinary(value string) ([]byte, error) {
-	if len(value)%4 == 0 {
-		return base64.StdEncoding.DecodeString(value)
-	}
-	return base64.RawStdEncoding.DecodeString(value)
-}
-
-// errPercent tells that a text is not percent-encoded as it should be.
-var errPercent = errors.New("an invalid escape")
-
-// percentDecoded reads grpc-message.
-func percentDecoded(text string) (string, error) {
-	if strings.IndexByte(text, '%') < 0 {
-		return text, nil
-	}
-	out := make([]byte, 0, len(text))
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			out = append(out, text[i])
-			continue
-		}
-		if i+3 > len(text) {
-			return "", errPercent
-		}
-		b, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
-		if err != nil {
-			return "", errPercent
-		}
-		out = append(out, byte(b))
-		i += 2
-	}
-	return string(out), nil
 }

@@ -80,7 +80,7 @@ func validMetadataValue(value string) bool {
 func incoming(h http.Header) http.Header {
 	var md http.Header
 	for name, values := range h {
-		if len(values) == 0 || isProtocolHeader(name) {
+		if len(values) == 0 || isProtocolHeader(name) && name != grpcPushback { // which is for the caller's retries
 			continue
 		}
 		if md == nil {

@@ -151,7 +151,7 @@ func (c *Client) join(hints []string) (*search, error) {
 // reconsider forgets a link that was found by probing when the peer turns out
 // not to speak that protocol (any more): the next call looks again.
 func (c *Client) reconsider(l *link, e *Error) {
-	if l.probed && e.Kind == KindGarbage {
+	if l.probed && (e.Kind == KindGarbage || e.Kind == KindForeign) {
 		c.link.CompareAndSwap(l, nil)
 	}
 }

@@ -331,7 +331,7 @@ func TestReplacedBackend(t *testing.T) {
 	}
 	now.Store(ProtocolConnect)
 	_, err := c.Call(t.Context(), echoProcedure, nil, nil)
-	if e := failure(t, err); e.Kind != KindGarbage {
+	if e := failure(t, err); e.Kind != KindForeign {
 		t.Errorf("got %v", err)
 	}
 	if _, err := c.Call(t.Context(), echoProcedure, nil, nil); err != nil || c.Protocol() != ProtocolConnect {
@@ -360,7 +360,7 @@ func TestPing(t *testing.T) {
 				t.Errorf("%s: %v", scheme, err)
 			}
 		}
-		if e := failure(t, newClient(t, page.as(scheme), Options{}).Ping(t.Context())); e.Kind != KindGarbage {
+		if e := failure(t, newClient(t, page.as(scheme), Options{}).Ping(t.Context())); e.Kind != KindForeign {
 			t.Errorf("%s, web page: got %v", scheme, e)
 		}
 		down := newClient(t, scheme+"://"+testport.Dead(t), Options{})

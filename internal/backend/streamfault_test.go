@@ -420,8 +420,8 @@ func TestStreamFaults(t *testing.T) {
 		{name: "more after the end", scheme: "connect+http", want: KindGarbage, messages: 1, answered: true, peer: answer(200, conn, first+"\x02\x00\x00\x00\x02{}"+first)},
 		{name: "broken gzip", scheme: "grpc", want: KindGarbage, messages: 1, answered: true, peer: answer(200, "application/grpc", first+"\x01\x00\x00\x00\x01x")},
 		{name: "the content type of a unary answer", scheme: "connect+http", want: KindGarbage, answered: true, peer: answer(200, "application/proto", "x")},
-		{name: "web page", scheme: "grpc", want: KindGarbage, answered: true, peer: answer(200, "text/html", "<html>")},
-		{name: "500 without an answer", scheme: "connect+http", want: KindGarbage, peer: answer(500, "text/plain", "oops")},
+		{name: "web page", scheme: "grpc", want: KindForeign, answered: true, peer: answer(200, "text/html", "<html>")},
+		{name: "500 without an answer", scheme: "connect+http", want: KindForeign, peer: answer(500, "text/plain", "oops")},
 		{name: "404", scheme: "connect+http", want: KindStatus, peer: answer(404, "text/plain", "404 page not found")},
 		{name: "401", scheme: "grpcweb+http", want: KindStatus, peer: answer(401, "text/plain", "")},
 	} {
@@ -477,7 +477,7 @@ func TestStreamFindsAReplacedBackend(t *testing.T) {
 	}
 	protocol.Store(ProtocolConnect)
 	_, err := c.Stream(t.Context(), countProcedure, counted(3), nil, ignore)
-	if e := failure(t, err); e.Kind != KindGarbage {
+	if e := failure(t, err); e.Kind != KindForeign {
 		t.Fatalf("got %v", err)
 	}
 	if _, err := c.Stream(t.Context(), countProcedure, counted(3), nil, ignore); err != nil {

@@ -23,9 +23,12 @@ type fieldReader struct {
 	err     error
 }
 
-// isGRPC tells an answer of gRPC from one of an HTTP server in its place.
+// isGRPC tells an answer of gRPC from one of an HTTP server in its place. The HTTP status
+// says nothing about that: a proxy may set it beside the status of gRPC.
 func (a *Answer) isGRPC() bool {
-	return a.HTTPStatus == http.StatusOK && (a.ContentType == "application/grpc" || strings.HasPrefix(a.ContentType, "application/grpc+"))
+	kind, _, _ := strings.Cut(a.ContentType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	return kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+")
 }
 
 // reset begins a block.

@@ -4,6 +4,7 @@ package connectapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"net/http"
@@ -38,7 +39,7 @@ func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
 		kind := r.Header.Get("Content-Type")
 		switch {
 		case strings.HasPrefix(kind, "application/connect+") && !isReadable(r.Header, "Connect-Content-Encoding"):
-			refused := s.framing(edge, connect.CodeInvalidArgument)
+			refused := s.framing(edge, connect.CodeInvalidArgument, r.Header)
 			s.toldFraming(r, refused)
 			_ = writer.Write(w, r, refused) // the caller has gone if this fails
 		case isOrdinary(r, kind):
@@ -88,8 +89,9 @@ func isReadable(h http.Header, encoding string) bool {
 	return isCompression(h.Get(encoding))
 }
 
-// framing is the canonical error for what the library refused, under the library's code; it is counted.
-func (s *Service) framing(edge stats.Edge, code connect.Code) *connect.Error {
+// framing is the canonical error for what the library refused of a request with these headers, under the library's code; it
+// is counted.
+func (s *Service) framing(edge stats.Edge, code connect.Code, h http.Header) *connect.Error {
 	var failed *errmap.Error
 	switch code {
 	case connect.CodeResourceExhausted:
@@ -102,8 +104,11 @@ func (s *Service) framing(edge stats.Edge, code connect.Code) *connect.Error {
 	case connect.CodeUnimplemented:
 		failed = errmap.New(errmap.InvalidEnvelope, errmap.Message("Invalid request: want one message, in a supported encoding and compression"))
 	default:
-		failed = errmap.New(errmap.ParseError, errmap.Message(
-			"Parse error: the framing, compression or encoding of the request cannot be read"))
+		reason := "the framing, compression or encoding of the request cannot be read"
+		if code == connect.CodeInvalidArgument {
+			reason = cmp.Or(headerFault(h), reason)
+		}
+		failed = errmap.New(errmap.ParseError, errmap.Message("Parse error: "+reason))
 	}
 	counts := s.bridge.Stats()
 	counts.Over(failed.Limit)
@@ -130,7 +135,7 @@ func (s *Service) explainTrailers(r *http.Request, edge stats.Edge, h http.Heade
 		if err != nil {
 			continue
 		}
-		shown := s.framing(edge, connect.Code(code))
+		shown := s.framing(edge, connect.Code(code), r.Header)
 		s.toldFraming(r, shown)
 		full := &statuspb.Status{Code: int32(shown.Code()), Message: shown.Message()}
 		for _, d := range shown.Details() {
@@ -203,7 +208,7 @@ func (w *explainer) finish(writer *connect.ErrorWriter) {
 	var code connect.Code
 	if !w.mark.is && !bytes.Contains(w.body, []byte(`"details"`)) && code.UnmarshalText(codeIn(w.body)) == nil {
 		w.Header().Del("Content-Length")
-		refused := w.service.framing(w.edge, code)
+		refused := w.service.framing(w.edge, code, w.request.Header)
 		w.service.toldFraming(w.request, refused)
 		_ = writer.Write(w.ResponseWriter, w.request, refused) // the caller has gone if this fails
 		return
@@ -289,7 +294,7 @@ func (c framedConn) Receive(message any) error {
 	}
 	switch code := connect.CodeOf(err); code {
 	case connect.CodeInvalidArgument, connect.CodeResourceExhausted, connect.CodeInternal, connect.CodeUnimplemented:
-		return c.service.framing(edge, code)
+		return c.service.framing(edge, code, c.RequestHeader())
 	default: // the end of the stream, or its caller has gone
 		return err
 	}

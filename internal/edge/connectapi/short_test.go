@@ -195,6 +195,42 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
+// TestAHeaderOfTheProtocolThatIsRefusedIsNamed, on calls of every protocol and on streams.
+func TestAHeaderOfTheProtocolThatIsRefusedIsNamed(t *testing.T) {
+	t.Parallel()
+	service := echoing(t)
+	url := mcptest.Serve(t, service.Root(service.PassThrough(service.NotFound())))
+	frame := []byte{0, 0, 0, 0, 0}
+	for _, tc := range []struct{ path, contentType, header, value string }{
+		{callPath, "application/grpc", "Grpc-Timeout", "5x"},
+		{callPath, "application/grpc", "Grpc-Timeout", "123456789n"},
+		{callPath, "application/grpc", "Grpc-Timeout", "S"},
+		{callPath, "application/grpc-web", "Grpc-Timeout", "-1S"},
+		{"/outrigger.demo.v1.Lab/Echo", "application/grpc", "Grpc-Timeout", "5x"},
+		{"/outrigger.demo.v1.Lab/Relay", "application/grpc", "Grpc-Timeout", "soon"},
+		{callPath, "application/json", "Connect-Timeout-Ms", "soon"},
+		{callPath, "application/json", "Connect-Protocol-Version", "2"},
+		{"/outrigger.demo.v1.Lab/Relay", "application/connect+proto", "Connect-Timeout-Ms", "12345678901"},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+tc.path, bytes.NewReader(frame))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", tc.contentType)
+		r.Header.Set(tc.header, tc.value)
+		res, err := mcptest.Client(t, 2).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		told := string(raw) + res.Header.Get("Grpc-Message") + res.Trailer.Get("Grpc-Message")
+		if err != nil || !strings.Contains(told, "the header "+tc.header+" is ") || !strings.Contains(told, tc.value) {
+			t.Errorf("%s, %s %s: %v, %d %q", tc.contentType, tc.header, tc.value, err, res.StatusCode, told)
+		}
+	}
+}
+
 // TestOrdinaryPathsAreThoseOfTheMux: what is found in a map is what the mux would find.
 func TestOrdinaryPathsAreThoseOfTheMux(t *testing.T) {
 	t.Parallel()

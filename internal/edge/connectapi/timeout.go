@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
 )
 
 // readTimeout reads how long a caller waits, zero where it does not say; false where the
@@ -64,4 +66,36 @@ func timeoutUnit(name byte) time.Duration {
 		return time.Hour
 	}
 	return 0
+}
+
+// headerFault names the header of the protocol that the library refuses, and what it wants; "" for none.
+func headerFault(h http.Header) string {
+	var name, want string
+	switch {
+	case !isTimeout(h.Get("Grpc-Timeout")):
+		name, want = "Grpc-Timeout", "want 1 to 8 digits and a unit (H, M, S, m, u or n), such as 500m"
+	case !isMilliseconds(h.Get("Connect-Timeout-Ms")):
+		name, want = "Connect-Timeout-Ms", "want milliseconds, in 1 to 10 digits"
+	case h.Get("Connect-Protocol-Version") != "" && h.Get("Connect-Protocol-Version") != "1":
+		name, want = "Connect-Protocol-Version", "want 1"
+	default:
+		return ""
+	}
+	return "the header " + name + " is " + errmap.Quote(h.Get(name)) + "; " + want
+}
+
+// isTimeout holds for values of Grpc-Timeout that the library takes; it takes no header too.
+func isTimeout(text string) bool {
+	if text == "" {
+		return true
+	}
+	digits := text[:len(text)-1]
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return err == nil && n >= 0 && n <= 99_999_999 && timeoutUnit(text[len(text)-1]) != 0
+}
+
+// isMilliseconds is isTimeout for Connect-Timeout-Ms.
+func isMilliseconds(text string) bool {
+	_, ok := connectTimeout(text)
+	return ok || text == ""
 }
