@@ -300,7 +300,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	if declared.GetName() == "" {
 		t.Alias = derived.alias
 	} else {
-		isMarked = true
+		isMarked, t.isNamed = true, true
 	}
 	header, err := streamHeader(md, declared.GetStreamHeader())
 	if err != nil {

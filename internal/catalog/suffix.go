@@ -3,7 +3,6 @@
 package catalog
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // aliasOf is the other spelling of a canonical name that was derived from a method; empty where it was not, or where
@@ -166,63 +164,12 @@ func (c claim) name(isSuffixed bool) string {
 	return c.short
 }
 
-// settleNames gives the suffix back to services whose tools would otherwise collide with a name that somebody declared,
-// in an option, in the overlay or in a native backend, and warns of every suffix that stays. It returns what is left of
-// collisions, or the tools by their names.
+// settleNames returns the collisions, or the tools by their names, and warns of every suffix that stays. A declared name
+// never changes a derived one: an entry of the overlay for one tool would otherwise rename all others of a service.
 func (b *builder) settleNames() ([]Collision, map[string]*Tool) {
-	collisions, byName := findCollisions(b.tools)
-	for collisions != nil && b.giveBack() {
-		collisions, byName = findCollisions(b.tools)
-	}
 	for _, service := range shown.SortedKeys(b.suffixed) {
-		b.warn(service, fmt.Sprintf("its tools keep the Service suffix in their names, because without it one would have the name of "+
-			"another tool; set (outrigger.v1.tool).name to choose names that stay"))
+		b.warn(service, "its tools keep the Service suffix in their names, because without it one would have the name of "+
+			"another tool; set (outrigger.v1.tool).name to choose names that stay")
 	}
-	return collisions, byName
-}
-
-// giveBack resolves collisions that the suffix resolves. False means that there are none.
-func (b *builder) giveBack() bool {
-	byName := map[string][]*Tool{}
-	for _, t := range b.tools {
-		if !t.Hidden {
-			for _, name := range slices.Compact([]string{t.Name, t.MCPName}) {
-				byName[name] = append(byName[name], t)
-			}
-		}
-	}
-	again := map[string]bool{}
-	for _, same := range byName {
-		for _, t := range same {
-			if t.isShortened() && slices.ContainsFunc(same, func(o *Tool) bool { return o != t && o.longName() != t.longName() }) {
-				again[t.Method.Service] = true
-			}
-		}
-	}
-	for _, t := range b.tools {
-		if again[t.Method.Service] && t.isShortened() {
-			t.Name, t.Alias = t.Alias, t.Name
-			t.MCPName = MCPName(t.Name)
-			t.isPlain, t.sealed = false, source.Digest{}
-		}
-	}
-	for service := range again {
-		if b.suffixed == nil {
-			b.suffixed = map[string]bool{}
-		}
-		b.suffixed[service] = true
-	}
-	return len(again) > 0
-}
-
-// isShortened reports whether the tool's name was derived and lacks the suffix. A native tool has the name that its
-// backend gave it.
-func (t *Tool) isShortened() bool { return !t.Native && t.longName() != t.Name }
-
-// longName is the tool's name with the suffix where it has one to lose, else its name.
-func (t *Tool) longName() string {
-	if len(t.Alias) > len(t.Name) {
-		return t.Alias
-	}
-	return t.Name
+	return findCollisions(b.tools)
 }

@@ -68,12 +68,6 @@ func TestTheServiceSuffixIsDropped(t *testing.T) {
 			BuildOptions{}, []string{"x.get", "x_service.get", "x_service_service.get"}, 2,
 		},
 		{
-			"a collision with a declared name",
-			[]*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a.v1", "SchemaService/Read", "Other/Read")},
-			BuildOptions{Overlay: []Override{{Match: "a.v1.Other/Read", Options: &outriggerv1.ToolOptions{Name: "schema.read"}}}},
-			[]string{"schema.read", "schema_service.read"}, 1,
-		},
-		{
 			"a declared name that is the longer one",
 			[]*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a.v1", "SchemaService/Read", "Other/Read")},
 			BuildOptions{Overlay: []Override{{Match: "a.v1.Other/Read", Options: &outriggerv1.ToolOptions{Name: "schema_service.read"}}}},
@@ -109,6 +103,57 @@ func TestTheServiceSuffixIsDropped(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestADeclaredNameRenamesNoOtherTool: it is refused where it is a derived name, as two equal declared names are.
+func TestADeclaredNameRenamesNoOtherTool(t *testing.T) {
+	t.Parallel()
+	books := func() *source.Loaded {
+		return filesOf(rpcFile("a.proto", "a.v1", "LibraryService/GetBook", "LibraryService/ListBooks", "LibraryService/DeleteBook"))
+	}
+	overlaid := func(name string) BuildOptions {
+		return BuildOptions{Overlay: []Override{{Match: "a.v1.LibraryService/GetBook", Options: &outriggerv1.ToolOptions{Name: name}}}}
+	}
+	want := []string{"a.v1.LibraryService/GetBook", "a.v1.LibraryService/ListBooks"}
+	for name, tt := range map[string]struct {
+		o     BuildOptions
+		loads []*source.Loaded
+		want  []string
+	}{
+		"overlay, canonical form": {overlaid("library.list_books"), []*source.Loaded{books()}, want},
+		"overlay, MCP form":       {overlaid("library_list.books"), []*source.Loaded{books()}, want},
+		"native tool": {loads: []*source.Loaded{books(), nativeLoad("desk", nativeTool("library.list_books"))},
+			want: []string{"a.v1.LibraryService/ListBooks", "desk/library.list_books"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Build(tt.loads, tt.o)
+			got := asError[*BuildError](t, err).Collisions
+			if len(got) != 1 || !slices.Equal(got[0].Methods, tt.want) {
+				t.Errorf("collisions %v, want one of %v", got, tt.want)
+			}
+		})
+	}
+	t.Run("live", func(t *testing.T) {
+		t.Parallel()
+		from := &stubSource{}
+		from.set(func() (*source.Loaded, error) { return books(), nil })
+		live := NewLive([]source.Source{from}, LiveOptions{})
+		if err := live.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := live.Current()
+		asError[*BuildError](t, live.Reconfigure(t.Context(), []source.Source{from}, overlaid("library.list_books")))
+		from.set(func() (*source.Loaded, error) {
+			load := books()
+			load.Native = nativeLoad("desk", nativeTool("library.list_books")).Native
+			return load, nil
+		})
+		asError[*BuildError](t, live.Refresh(t.Context()))
+		if live.Current() != before {
+			t.Errorf("the refused source changed the catalog to %v", namesOf(live.Current()))
+		}
+	})
 }
 
 // TestOneNameOfTwoPackagesStaysAnError: the suffix would not tell them apart.

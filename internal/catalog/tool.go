@@ -126,6 +126,8 @@ type Tool struct {
 	// next catalog may take it over. alias is Alias as it was derived.
 	isPlain bool
 	alias   string
+	// isNamed tells that an option or the overlay declares the name.
+	isNamed bool
 	// isTyped tells that the tool is for typed callers alone.
 	isTyped bool
 	// id is "service/name" of a native tool, by which globs choose it and errors name it.

@@ -189,6 +189,12 @@ func TestEveryStep(t *testing.T) {
 			isOK: true,
 		},
 		{
+			name: "a declared name that another tool has", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(_ *testing.T, c *configv1.Config) {
+				c.Tools = []*configv1.ToolOverlay{{Method: "outrigger.demo.v1.Lab/Echo", Tool: &outriggerv1.ToolOptions{Name: "fleet.get_vehicle"}}}
+			},
+		},
+		{
 			name: "every caller is trusted, and more is destructive", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(_ *testing.T, c *configv1.Config) {
 				c.Trust, c.Gate = proto.String("trusted"), proto.String("writes")
