@@ -230,7 +230,7 @@ func (b *builder) declared(load *source.Loaded) []string {
 
 // service makes tools of one service's methods.
 func (b *builder) service(of offer) {
-	methods := of.service.Methods()
+	methods, before := of.service.Methods(), len(b.tools)
 	for i := range methods.Len() {
 		b.seen++
 		t, err := b.tool(methods.Get(i), of.source)
@@ -241,6 +241,7 @@ func (b *builder) service(of offer) {
 			b.tools = append(b.tools, t)
 		}
 	}
+	b.omitTwins(before)
 }
 
 // tool makes a tool of one method, or takes it over from the last catalog; nil where it is not selected, or where a problem

@@ -285,6 +285,37 @@ func TestCanonicalJSON(t *testing.T) {
 	}
 }
 
+// TestMethodsThatDifferInCaseAlone are left out, and the others are served.
+func TestMethodsThatDifferInCaseAlone(t *testing.T) {
+	t.Parallel()
+	load := filesOf(rpcFile("a.proto", "a", "Cart/GetItem", "Cart/getItem", "Cart/Add"))
+	named := []Override{{Match: "a.Cart/getItem", Options: &outriggerv1.ToolOptions{Name: "cart.get_item_by_key"}}}
+	for name, tt := range map[string]struct {
+		o     BuildOptions
+		want  []string
+		warns int
+	}{
+		"both":             {BuildOptions{}, []string{"cart.add"}, 2},
+		"one is named":     {BuildOptions{Overlay: named}, []string{"cart.add", "cart.get_item", "cart.get_item_by_key"}, 0},
+		"one is excluded":  {BuildOptions{Selection: selection(t, nil, []string{"a.Cart/getItem"})}, []string{"cart.add", "cart.get_item"}, 0},
+		"nothing is left ": {BuildOptions{Selection: selection(t, nil, []string{"a.Cart/Add"})}, nil, 0},
+	} {
+		c, err := Build([]*source.Loaded{load}, tt.o)
+		if tt.want == nil {
+			if !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), "a.Cart/GetItem and a.Cart/getItem differ in case alone") {
+				t.Errorf("%s: error %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, namesOf(c)); diff != "" || len(c.Warnings()) != tt.warns {
+			t.Errorf("%s: names (-want +got):\n%s\nwarnings %v", name, diff, c.Warnings())
+		}
+	}
+}
+
 func TestCollisionsNameBothMethodsAndTheWayOut(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 )
 
 // ErrEmpty is wrapped by the error of a build that leaves no tools.
@@ -65,6 +66,33 @@ func (e *BuildError) Error() string {
 		faults = append(faults[:shownFaults], fmt.Sprintf("and %d more", more))
 	}
 	return "the catalog cannot be built: " + strings.Join(faults, "; ")
+}
+
+// omitTwins leaves out methods of one service that differ in case alone, among the tools from an index on: they have one
+// derived name, and a caller must not reach one where it means the other. Other collisions are for an operator to settle,
+// but such a service is often not the operator's, and the fault concerns those methods alone.
+func (b *builder) omitTwins(from int) {
+	twins := map[string][]string{} // methods by their names in lower case
+	key := func(t *Tool) string {
+		if t.Hidden || t.isNamed {
+			return ""
+		}
+		return strings.ToLower(string(t.Method.Descriptor.Name()))
+	}
+	for _, t := range b.tools[from:] {
+		twins[key(t)] = append(twins[key(t)], t.subject())
+	}
+	isTwin := func(t *Tool) bool { return key(t) != "" && len(twins[key(t)]) > 1 }
+	for _, t := range b.tools[from:] {
+		if !isTwin(t) {
+			continue
+		}
+		same := twins[key(t)]
+		b.warn(t.subject(), fmt.Sprintf("method omitted: %s differ in case alone and would all be %s; set (outrigger.v1.tool).name on one of them, "+
+			"name it in the overlay, or omit it with --exclude %s", strings.Join(same, " and "), t.Name, same[len(same)-1]))
+		b.resources = slices.DeleteFunc(b.resources, func(m *resource.Method) bool { return m.Procedure() == t.Method.Procedure })
+	}
+	b.tools = append(b.tools[:from], slices.DeleteFunc(b.tools[from:], isTwin)...)
 }
 
 // findCollisions lists the names that more than one tool has, canonical ones first. Tools that collide canonically do so
