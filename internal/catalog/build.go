@@ -158,8 +158,9 @@ type builder struct {
 	warnings   []source.Warning
 	// passedOver are services that are there and not offered.
 	passedOver []string
-	// seen counts the methods that were looked at, unselected those that no glob took.
-	seen, unselected int
+	// seen counts the methods that were looked at, unselected those that no glob took. unlinked counts the services whose
+	// descriptors cannot be used.
+	seen, unselected, unlinked int
 }
 
 // offer is a service and who offers it.
@@ -195,6 +196,7 @@ func (b *builder) offered(loads []*source.Loaded) []offer {
 		service, ok := d.(protoreflect.ServiceDescriptor)
 		if err != nil || !ok {
 			b.warn(name, "service omitted: "+b.linked.whyNot(name))
+			b.unlinked++
 			continue
 		}
 		out = append(out, offer{service, from[name], isTyped[name]})
@@ -403,6 +405,9 @@ func (b *builder) empty() error {
 	}
 	if len(b.warnings) > 0 {
 		why = append(why, b.warnings[0].String())
+	}
+	if b.seen == 0 && b.unlinked > 0 {
+		return fmt.Errorf("%w: %w: %s", ErrEmpty, ErrIncomplete, strings.Join(why, "; "))
 	}
 	return fmt.Errorf("%w: %s", ErrEmpty, strings.Join(why, "; "))
 }

@@ -16,6 +16,9 @@ import (
 // ErrEmpty is wrapped by the error of a build that leaves no tools.
 var ErrEmpty = errors.New("there are no tools")
 
+// ErrIncomplete is wrapped, beside ErrEmpty, by the error of a build that leaves no tools because descriptors do not link.
+var ErrIncomplete = errors.New("the descriptors of the services are incomplete")
+
 // Collision is a name shared by several methods.
 type Collision struct {
 	// Name is the shared name. Form is its form: "canonical" or "MCP".

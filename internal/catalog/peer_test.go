@@ -34,9 +34,12 @@ const (
 
 	askFileByName   = 3 // ServerReflectionRequest.file_by_filename
 	askSymbol       = 4 // .file_containing_symbol
+	askExtension    = 5 // .file_containing_extension
+	askNumbers      = 6 // .all_extension_numbers_of_type
 	askListServices = 7 // .list_services
 
 	replyFiles    = 4 // ServerReflectionResponse.file_descriptor_response
+	replyNumbers  = 5 // .all_extension_numbers_response
 	replyServices = 6 // .list_services_response
 	replyError    = 7 // .error_response
 
@@ -113,6 +116,10 @@ type scripted struct {
 	services []string
 	symbols  map[string][]*descriptorpb.FileDescriptorProto
 	files    map[string][]*descriptorpb.FileDescriptorProto
+	// extensions are files by the messages that they extend, each with one extension of number 100.
+	extensions map[string][]*descriptorpb.FileDescriptorProto
+	// isSingle has the server end each stream after one answer.
+	isSingle bool
 	// reply, where set, replaces the reply to every request.
 	reply []byte
 	// stop, where set, breaks the stream with this error at the given question.
@@ -171,7 +178,7 @@ func (s *scripted) converse(ctx context.Context, stream *connect.BidiStream[fram
 		if err != nil {
 			return err
 		}
-		if err := stream.Send(&frame{reply}); err != nil {
+		if err := stream.Send(&frame{reply}); err != nil || s.isSingle {
 			return err
 		}
 	}
@@ -189,7 +196,7 @@ func (s *scripted) answer(ctx context.Context, request []byte) ([]byte, error) {
 	defer s.mu.Unlock()
 	num, _, n := protowire.ConsumeTag(request)
 	value, _ := protowire.ConsumeString(request[n:])
-	question := map[protowire.Number]string{askListServices: "list", askSymbol: "symbol " + value, askFileByName: "file " + value}[num]
+	question := map[protowire.Number]string{askListServices: "list", askSymbol: "symbol " + value, askFileByName: "file " + value, askNumbers: "extensions of " + value}[num]
 	s.seen = append(s.seen, question)
 	if wait := s.hang[question]; wait != nil {
 		s.mu.Unlock()
@@ -220,6 +227,18 @@ func (s *scripted) answer(ctx context.Context, request []byte) ([]byte, error) {
 		return fileReply(s.symbols[value], value)
 	case askFileByName:
 		return fileReply(s.files[value], value)
+	case askNumbers:
+		if s.extensions[value] == nil {
+			return fileReply(nil, value)
+		}
+		return appendBytes(nil, replyNumbers, appendBytes(nil, 2, protowire.AppendVarint(nil, 100))), nil
+	case askExtension:
+		for message, files := range s.extensions {
+			if want := protowire.AppendVarint(protowire.AppendTag(appendBytes(nil, 1, []byte(message)), 2, protowire.VarintType), 100); string(want) == value {
+				return fileReply(files, message)
+			}
+		}
+		return fileReply(nil, "that extension")
 	}
 	return nil, fmt.Errorf("unknown question %d", num)
 }

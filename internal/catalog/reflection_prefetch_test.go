@@ -73,27 +73,38 @@ func TestReflectionPrefetches(t *testing.T) {
 	}
 }
 
-// What fails is told of the question that it was about, however many are on their way behind it.
+// What fails is told of the question that it was about, however many are on their way behind it. A stream that breaks off
+// fails the load; a service that is not described is omitted.
 func TestReflectionPrefetchFailsWhereItWould(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		spoil func(*scripted)
 		want  string
+		isAll bool
 	}{
-		"unknown": {func(s *scripted) { delete(s.symbols, "p2.S") }, "not_found: nothing known of p2.S"},
-		"broken": {func(s *scripted) {
+		"unknown": {spoil: func(s *scripted) { delete(s.symbols, "p2.S") }, want: "not_found: nothing known of p2.S"},
+		"broken": {spoil: func(s *scripted) {
 			s.stop["symbol p2.S"] = connect.NewError(connect.CodeInternal, errors.New("went wrong"))
-		}, "went wrong"},
-		"unanswers": {func(s *scripted) { s.symbols["p2.S"] = []*descriptorpb.FileDescriptorProto{} }, "answered with no file"},
+		}, want: "went wrong", isAll: true},
+		"unanswers": {spoil: func(s *scripted) { s.symbols["p2.S"] = []*descriptorpb.FileDescriptorProto{} }, want: "answered with no file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := telling(servicesApart(9)...)
 			tc.spoil(server)
-			_, err := source.NewReflection("test", dialTo(t, server.serve(t, reflectionV1)), source.ReflectionOptions{}).Load(t.Context())
-			var failed *source.Error
-			if !errors.As(err, &failed) || failed.Step != "find p2.S" || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v", err)
+			loaded, err := source.NewReflection("test", dialTo(t, server.serve(t, reflectionV1)), source.ReflectionOptions{}).Load(t.Context())
+			if tc.isAll {
+				var failed *source.Error
+				if !errors.As(err, &failed) || failed.Step != "find p2.S" || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w := loaded.Warnings; len(loaded.Services) != 8 || len(w) != 1 || w[0].Subject != "p2.S" || !strings.Contains(w[0].Text, tc.want) {
+				t.Errorf("services %v, warnings %v", loaded.Services, w)
 			}
 		})
 	}

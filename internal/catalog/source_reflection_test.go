@@ -182,8 +182,10 @@ func TestReflectionAsksForNothingThatIsExcluded(t *testing.T) {
 		}
 	}
 	// A glob that might be a declared name could mean any service.
-	_, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Selection: selection(t, []string{"some.tool"}, nil)}).Load(t.Context())
-	asError[*source.Error](t, err)
+	loaded, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Selection: selection(t, []string{"some.tool"}, nil)}).Load(t.Context())
+	if err != nil || len(loaded.Warnings) != 2 {
+		t.Errorf("error %v, warnings %v, want one for each service that was asked for and not described", err, loaded.Warnings)
+	}
 }
 
 func TestReflectionDoesNotWaitForAServerThatLingers(t *testing.T) {
@@ -252,6 +254,9 @@ func TestReflectionFailures(t *testing.T) {
 	t.Parallel()
 	needsB := rpcFile("a.proto", "a", "S/M")
 	needsB.Dependency = []string{"b.proto"}
+	usesB := rpcFile("a.proto", "a", "S/M")
+	usesB.Dependency = []string{"b.proto"}
+	usesB.Service[0].Method[0].InputType = new(".b.In")
 	other := rpcFile("a.proto", "a", "S/M", "S/N")
 	for _, tc := range []struct {
 		name   string
@@ -297,16 +302,8 @@ func TestReflectionFailures(t *testing.T) {
 			step: "find a.S", want: "answered with b.proto, which does not define this service (--exclude a.S omits it)",
 		},
 		{
-			name: "an imported file is missing", peer: func() *scripted { return telling(needsB) },
-			step: "fetch file b.proto, imported by a.proto", want: "not_found: nothing known of b.proto",
-		},
-		{
-			name: "an imported file comes under another name", peer: func() *scripted {
-				s := telling(needsB)
-				s.files["b.proto"] = []*descriptorpb.FileDescriptorProto{rpcFile("src/b.proto", "b")}
-				return s
-			},
-			step: "fetch file b.proto, imported by a.proto", want: "answered with src/b.proto instead",
+			name: "an imported file is missing", peer: func() *scripted { return telling(usesB) },
+			step: "complete a.proto", want: "no file that the server has defines .b.In",
 		},
 		{
 			name: "one name, two files", peer: func() *scripted {

@@ -51,6 +51,23 @@ func without(t *testing.T, status string, prefixes ...string) http.Handler {
 	})
 }
 
+// obliging answers methods that it does not have with success and an empty message, and has the demo service answer the
+// others.
+func obliging(t *testing.T) http.Handler {
+	t.Helper()
+	next := demoService(t)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/outrigger.v1.ToolService/") {
+			w.Header().Set("Content-Type", "application/grpc")
+			w.Header().Set("Trailer", "Grpc-Status")
+			_, _ = w.Write(make([]byte, 5))
+			w.Header().Set("Grpc-Status", "0")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // reflecting reflects services by their generated descriptors, which have no comments.
 func reflecting(services ...string) http.Handler {
 	mux := http.NewServeMux()

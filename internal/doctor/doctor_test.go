@@ -116,6 +116,13 @@ func TestEveryStep(t *testing.T) {
 			return "grpcs" + strings.TrimPrefix(serve(t, demoService(t)), "grpc")
 		}},
 		{name: "no reflection", backend: func(t *testing.T) string { return serve(t, without(t, "12", "/grpc.reflection.")) }},
+		{name: "a service that reflection does not describe", backend: func(t *testing.T) string { return serve(t, reflecting("outrigger.demo.v1.Lab", "gogo.v1.Gone")) }, isOK: true},
+		{name: "no service that reflection describes", backend: func(t *testing.T) string { return serve(t, reflecting("gogo.v1.Gone")) }},
+		{name: "unknown methods answered with success", backend: func(t *testing.T) string { return serve(t, obliging(t)) }, isOK: true},
+		{
+			name: "unknown methods answered with success, and the tool API is wanted", backend: func(t *testing.T) string { return serve(t, obliging(t)) },
+			configure: func(_ *testing.T, c *configv1.Config) { c.Catalog.Native = proto.String("on") },
+		},
 		{name: "reflection of nothing", backend: func(t *testing.T) string { return serve(t, reflecting()) }},
 		{name: "credentials are missing", backend: func(t *testing.T) string { return serve(t, without(t, "16", "/")) }},
 		{
@@ -187,12 +194,6 @@ func TestEveryStep(t *testing.T) {
 				c.Tools = []*configv1.ToolOverlay{{Method: "outrigger.demo.v1.Lab/Ecko", Tool: &outriggerv1.ToolOptions{Name: "lab.ecko"}}}
 			},
 			isOK: true,
-		},
-		{
-			name: "a declared name that another tool has", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
-			configure: func(_ *testing.T, c *configv1.Config) {
-				c.Tools = []*configv1.ToolOverlay{{Method: "outrigger.demo.v1.Lab/Echo", Tool: &outriggerv1.ToolOptions{Name: "fleet.get_vehicle"}}}
-			},
 		},
 		{
 			name: "every caller is trusted, and more is destructive", backend: func(t *testing.T) string { return serve(t, demoService(t)) },

@@ -123,7 +123,7 @@ func readSet(source string, from io.Reader, l Limits, known *knownSet) (*Loaded,
 				out.Warnings = append(out.Warnings, Warning{source, fmt.Sprintf("file %d of the set omitted: it has no name", index)})
 				continue
 			}
-			note = setFile{file.GetName(), file.GetDependency(), isBufImport(file.ProtoReflect().GetUnknown())}
+			note = setFile{name: file.GetName(), imports: file.GetDependency(), isImport: isBufImport(file.ProtoReflect().GetUnknown())}
 			out.Files = append(out.Files, file)
 		}
 		if note.isImport {

@@ -10,6 +10,8 @@ type setFile struct {
 	name     string
 	imports  []string
 	isImport bool // it is there only to be imported
+	// open are the messages that can be extended, where the source asks for extensions.
+	open []string
 }
 
 // knownSet are the files that need not be decoded: those that the catalog in use has.

@@ -78,3 +78,35 @@ func (n *Native) revision() (*Revision, error) {
 	sum, err := sumOf(messages...)
 	return &Revision{Digest: sum}, err
 }
+
+// listed is a source that is asked only where reflection lists its service.
+type listed struct {
+	Source
+
+	by      Reflection
+	service string
+}
+
+// WhenListed returns a native source that asks the backend only if its reflection lists the service. Some servers answer
+// methods that they do not have with success, so that asking would not tell. Where there is no reflection, nothing is offered.
+func WhenListed(native Source, by Reflection, service string) Source {
+	return &listed{Source: native, by: by, service: service}
+}
+
+func (l *listed) Load(ctx context.Context) (*Loaded, error) { return l.LoadUnless(ctx, nil) }
+
+// LoadUnless implements Conditional.
+func (l *listed) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
+	// Where the question fails, the backend says more: what it does not offer must not look like what it has ceased to offer.
+	if is, err := l.by.Lists(ctx, l.service); is || err != nil {
+		if before != nil {
+			return Load(ctx, l.Source, before)
+		}
+		return l.Source.Load(ctx)
+	}
+	now := &Revision{}
+	if before.Is(now.Digest) {
+		return nil, nil
+	}
+	return &Loaded{Source: l.Name(), Services: []string{}, Revision: now}, nil
+}

@@ -5,7 +5,6 @@ package source
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/url"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -60,6 +58,8 @@ type Reflection interface {
 	Conditional
 	// FindType requests the files that define a message. The error wraps ErrRefused if the server answered that it has none.
 	FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error)
+	// Lists reports whether the server lists a service, also one that is infrastructure. A server without reflection lists none.
+	Lists(ctx context.Context, service string) (bool, error)
 }
 
 const (
@@ -82,9 +82,11 @@ type serverReflection struct {
 // returns. Comments are available only if the server's descriptors contain them. The target is for display only; a
 // password in it is not shown.
 //
+// Services that the server lists but cannot describe, and services whose files are incomplete and cannot be completed, are
+// omitted, each with a warning. Extensions of the messages are requested too.
+//
 // Errors are *Error and not permanent: another server may answer the next time. It is an error if a server lists nothing
-// callable and does not implement the tool API, if it lists a service that it cannot describe, or if it returns other
-// files than requested.
+// callable and does not implement the tool API, if it describes none of its services, or if the connection fails.
 func NewReflection(target string, dial Dial, o ReflectionOptions) Reflection {
 	return &serverReflection{
 		name: "reflection at " + redactedURL(target), dial: dial, selection: o.Selection, limits: o.Limits.withDefaults(), mask: o.Mask,
@@ -113,10 +115,8 @@ func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*L
 	if err != nil {
 		return nil, &Error{Source: r.name, Step: "connect", Cause: cmp.Or(context.Cause(ctx), err)}
 	}
-	w := &reflectionWalk{
-		source: r.name, stream: openReflection(ctx, endpoint, r.limits.MaxBytes), limits: r.limits, selection: r.selection, before: before, known: knownFiles(before),
-		files: map[string]*reflectedFile{}, defined: map[string]bool{},
-	}
+	w := newReflectionWalk(r.name, openReflection(ctx, endpoint, r.limits.MaxBytes), r.limits)
+	w.selection, w.before, w.known = r.selection, before, knownFiles(before)
 	out, err := w.run()
 	cause := whyEnded(ctx, err)
 	// Some servers serve no other call while a reflection stream is open, so it ends here. How it ends cannot take back
@@ -138,6 +138,36 @@ func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*L
 	return out, err
 }
 
+// Lists implements Reflection.
+func (r *serverReflection) Lists(ctx context.Context, service string) (bool, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.limits.LoadTimeout,
+		fmt.Errorf("no complete response within %v: %w", r.limits.LoadTimeout, context.DeadlineExceeded))
+	defer cancel()
+	endpoint, err := r.dial(ctx)
+	if err != nil {
+		return false, cmp.Or(context.Cause(ctx), err)
+	}
+	stream := openReflection(ctx, endpoint, r.limits.MaxBytes)
+	names, err := stream.services()
+	if cause := whyEnded(ctx, err); cause != nil && err != nil {
+		err = cause
+	}
+	wait := closeWait
+	if err != nil {
+		wait = 0
+	}
+	stop := time.AfterFunc(wait, cancel)
+	defer stop.Stop()
+	stream.end()
+	switch {
+	case connect.CodeOf(err) == connect.CodeUnimplemented:
+		return false, nil
+	case err != nil && r.mask != nil:
+		return false, r.mask(err)
+	}
+	return slices.Contains(names, service), err
+}
+
 // FindType implements Reflection: it requests the file that defines a message, and the files that it imports.
 func (r *serverReflection) FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -147,18 +177,15 @@ func (r *serverReflection) FindType(ctx context.Context, name protoreflect.FullN
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	limits := Limits{MaxBytes: maxAnswerBytes, MaxFiles: maxAnswerFiles}.withDefaults()
-	w := &reflectionWalk{
-		source: r.name, stream: openReflection(ctx, endpoint, limits.MaxBytes), limits: limits,
-		files: map[string]*reflectedFile{}, defined: map[string]bool{},
-	}
+	w := newReflectionWalk(r.name, openReflection(ctx, endpoint, limits.MaxBytes), limits)
 	err = w.stream.symbols([]string{string(name)}, func(_ string, got [][]byte, err error) error {
 		if err == nil {
-			_, err = w.keep("find "+shown.Clip(string(name)), got)
+			_, err = w.keep(got)
 		}
 		return err
 	})
 	if err == nil {
-		err = w.imports()
+		err = w.complete()
 	}
 	if err != nil {
 		cancel() // there is nothing to wait for
@@ -190,302 +217,4 @@ func whyEnded(ctx context.Context, err error) error {
 		<-ctx.Done()
 	}
 	return context.Cause(ctx)
-}
-
-// reflectionWalk is the state of one load.
-type reflectionWalk struct {
-	source    string
-	stream    *reflectionStream
-	limits    Limits
-	selection Selection
-
-	before *Revision // of the load that this one may be like, nil for none
-	known  *knownSet // the files of that load
-
-	files    map[string]*reflectedFile
-	defined  map[string]bool  // full names of the services in files
-	pending  []*reflectedFile // files whose imports were not looked at yet
-	bytes    int
-	warnings []Warning
-}
-
-// reflectedFile is a file as the server sent it, or the built-in copy of one.
-type reflectedFile struct {
-	outline
-
-	raw  []byte // nil for a built-in copy
-	sum  Digest // of raw, or of the path of a built-in copy
-	file *descriptorpb.FileDescriptorProto
-}
-
-// decode decodes the file where it has not been decoded yet.
-func (f *reflectedFile) decode() (err error) {
-	if f.file == nil {
-		f.file, err = decodeFile(f.raw)
-	}
-	return err
-}
-
-// isLike compares two copies of a file, which may be the same in other bytes.
-func (f *reflectedFile) isLike(other *reflectedFile) (bool, error) {
-	if f.raw != nil && f.sum == other.sum {
-		return true, nil
-	}
-	if err := errors.Join(f.decode(), other.decode()); err != nil {
-		return false, err
-	}
-	return proto.Equal(f.file, other.file), nil
-}
-
-// toolService is the service of a backend that speaks the tool API itself.
-const toolService = "outrigger.v1.ToolService"
-
-// run asks for the services, the files that define them, and the files that those import.
-func (w *reflectionWalk) run() (*Loaded, error) {
-	services, err := w.services()
-	if err != nil {
-		return nil, err
-	}
-	if err := w.stream.symbols(services, w.service); err != nil {
-		return nil, err
-	}
-	if err := w.imports(); err != nil {
-		return nil, err
-	}
-	now := w.revision(services)
-	if w.before.Is(now.Digest) {
-		return nil, nil
-	}
-	out := &Loaded{Source: w.source, Services: services, Reflected: true, Warnings: w.warnings, Revision: now}
-	if err := w.decode(out); err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// decode decodes what the catalog in use does not have.
-func (w *reflectionWalk) decode(out *Loaded) error {
-	names := shown.SortedKeys(w.files)
-	for {
-		out.Files, out.Same = nil, nil
-		for _, name := range names {
-			f := w.files[name]
-			if _, isKnown := w.known.file(f.sum); isKnown {
-				out.Same = append(out.Same, name)
-				continue
-			}
-			if err := f.decode(); err != nil {
-				return w.fail("decode "+shown.Clip(name), err)
-			}
-			out.Files = append(out.Files, f.file)
-		}
-		if w.known.suffice(out) {
-			return nil
-		}
-	}
-}
-
-// revision identifies the answers. The warnings follow from the files.
-func (w *reflectionWalk) revision(services []string) *Revision {
-	memory := make(setMemory, len(w.files))
-	s := newSummer()
-	s.texts(services...)
-	for _, name := range shown.SortedKeys(w.files) {
-		f := w.files[name]
-		s.texts(name)
-		s.add(f.sum[:])
-		memory[f.sum] = setFile{name: name, imports: f.imports}
-	}
-	return &Revision{Digest: s.sum(), Memory: memory}
-}
-
-// services lists what the server offers and we want, sorted.
-func (w *reflectionWalk) services() ([]string, error) {
-	const step = "list services"
-	listed, err := w.stream.services()
-	if err != nil {
-		return nil, w.fail(step, explainReflection(err))
-	}
-	if len(listed) > w.limits.MaxServices {
-		return nil, w.fail(step, fmt.Errorf("the server lists %d services, more than the limit of %d", len(listed), w.limits.MaxServices))
-	}
-	var wanted, skipped []string
-	for _, name := range listed {
-		switch {
-		case !protoreflect.FullName(name).IsValid():
-			return nil, w.fail(step, fmt.Errorf("the server lists %q, which is not a service name", shown.Clip(name)))
-		case w.skips(name):
-			skipped = append(skipped, name)
-		default:
-			wanted = append(wanted, name)
-		}
-	}
-	slices.Sort(wanted)
-	wanted = slices.Compact(wanted)
-	if len(wanted) > 0 {
-		return wanted, nil
-	}
-	if len(skipped) == 0 {
-		return nil, w.fail(step, fmt.Errorf("%w: no services are registered with its reflection", ErrNoServices))
-	}
-	if slices.Contains(skipped, toolService) {
-		return []string{}, nil // it is asked for its tools by a source of its own
-	}
-	slices.Sort(skipped)
-	if !slices.ContainsFunc(skipped, func(name string) bool { return !IsInfrastructure(name) }) {
-		return nil, w.fail(step, fmt.Errorf("%w: %s %s infrastructure", ErrNoServices,
-			shown.ClipList(slices.Compact(skipped)), shown.Plural(len(skipped), "is", "are")))
-	}
-	return nil, w.fail(step, fmt.Errorf("the server lists no callable services: %s %s infrastructure or excluded",
-		shown.ClipList(slices.Compact(skipped)), shown.Plural(len(skipped), "is", "are")))
-}
-
-// skips reports whether a service is not asked for.
-func (w *reflectionWalk) skips(service string) bool {
-	if w.selection == nil {
-		return IsInfrastructure(service)
-	}
-	return w.selection.Skips(service)
-}
-
-// service takes the file that defines the service, or why there is none, and checks that it does.
-func (w *reflectionWalk) service(name string, got [][]byte, err error) error {
-	step := "find " + name
-	if err != nil {
-		return w.fail(step, fmt.Errorf("the server lists this service but does not describe it (--exclude %s omits it): %w",
-			name, err))
-	}
-	sent, err := w.keep(step, got)
-	if err != nil {
-		return err
-	}
-	if w.defined[name] {
-		return nil
-	}
-	return w.fail(step, fmt.Errorf("the server answered with %s, which does not define this service (--exclude %s omits it)",
-		sent, name))
-}
-
-// imports asks for every file that is imported and not there yet. Files are taken once, so the walk ends.
-func (w *reflectionWalk) imports() error {
-	for len(w.pending) > 0 {
-		importer := w.pending[0]
-		w.pending = w.pending[1:]
-		for _, path := range importer.imports {
-			if w.files[path] != nil {
-				continue
-			}
-			if err := w.file(path, importer.name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// file asks for one imported file.
-func (w *reflectionWalk) file(path, importer string) error {
-	step := fmt.Sprintf("fetch file %s, imported by %s", shown.Clip(path), shown.Clip(importer))
-	got, err := w.stream.file(path)
-	var refusal *refusalError
-	if err != nil && !errors.As(err, &refusal) {
-		return w.fail(step, err)
-	}
-	sent, errKeep := w.keep(step, got)
-	if errKeep != nil {
-		return errKeep
-	}
-	if w.files[path] != nil {
-		return nil
-	}
-	if own := Builtin(path); own != nil {
-		// These are the same everywhere, and some servers do not reflect them.
-		w.add(&reflectedFile{outline: outlineOf(own), file: own, sum: sha256.Sum256([]byte("built in: " + path))})
-		w.warnings = append(w.warnings, Warning{w.source, "the server does not serve " + path + "; the built-in copy is used"})
-		return nil
-	}
-	if err != nil {
-		return w.fail(step, err)
-	}
-	return w.fail(step, fmt.Errorf("the server answered with %s instead", sent))
-}
-
-// add takes one new file into the collection.
-func (w *reflectionWalk) add(f *reflectedFile) {
-	w.files[f.name] = f
-	w.pending = append(w.pending, f)
-	for _, s := range f.services {
-		w.defined[s] = true
-	}
-}
-
-// hasDecoded reports whether a file of these bytes could be decoded by the load before.
-func (w *reflectionWalk) hasDecoded(sum Digest) bool {
-	if w.before == nil {
-		return false
-	}
-	memory, _ := w.before.Memory.(setMemory)
-	_, ok := memory[sum]
-	return ok
-}
-
-// read makes a file of the server's bytes. What could be decoded before is not decoded again.
-func (w *reflectionWalk) read(raw []byte) (*reflectedFile, error) {
-	f := &reflectedFile{raw: raw, sum: sha256.Sum256(raw)}
-	var err error
-	if w.hasDecoded(f.sum) {
-		f.outline, err = readOutline(raw)
-		return f, err
-	}
-	if err = f.decode(); err == nil {
-		f.outline = outlineOf(f.file)
-	}
-	return f, err
-}
-
-// keep reads files and takes them into the collection, within the limits. A file that comes twice must be the same
-// both times. It returns the files' names in words.
-func (w *reflectionWalk) keep(step string, got [][]byte) (sent string, err error) {
-	var names []string
-	for _, raw := range got {
-		f, err := w.read(raw)
-		if err != nil {
-			return "", w.fail(step, fmt.Errorf("the server sent a file that cannot be decoded: %w", err))
-		}
-		name := f.name
-		if name == "" {
-			return "", w.fail(step, errors.New("the server sent a file without a name"))
-		}
-		names = append(names, name)
-		if before := w.files[name]; before != nil {
-			if same, err := before.isLike(f); err != nil || !same {
-				return "", w.fail(step, fmt.Errorf("the server sent two different files as %s", shown.Clip(name)))
-			}
-			continue
-		}
-		w.add(f)
-		w.bytes += len(raw)
-		if len(w.files) > w.limits.MaxFiles {
-			return "", w.fail(step, fmt.Errorf("the server sent more than %d files, the limit for one source", w.limits.MaxFiles))
-		}
-		if w.bytes > w.limits.MaxBytes {
-			return "", w.fail(step, fmt.Errorf("the server sent more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", w.limits.MaxBytes))
-		}
-	}
-	if len(names) == 0 {
-		return "no file", nil
-	}
-	return shown.ClipList(names), nil
-}
-
-func (w *reflectionWalk) fail(step string, cause error) error {
-	return &Error{Source: w.source, Step: step, Cause: cause}
-}
-
-// explainReflection says in an operator's words what the frequent failure means.
-func explainReflection(err error) error {
-	if connect.CodeOf(err) == connect.CodeUnimplemented {
-		return fmt.Errorf("the server has no reflection, neither v1 nor v1alpha; register it there, or set --descriptors: %w", err)
-	}
-	return err
 }

@@ -27,11 +27,18 @@ const (
 
 	askFileByName   = 3 // ServerReflectionRequest.file_by_filename
 	askSymbol       = 4 // .file_containing_symbol
+	askExtension    = 5 // .file_containing_extension
+	askNumbers      = 6 // .all_extension_numbers_of_type
 	askListServices = 7 // .list_services
 
 	replyFiles    = 4 // ServerReflectionResponse.file_descriptor_response
+	replyNumbers  = 5 // .all_extension_numbers_response
 	replyServices = 6 // .list_services_response
 	replyError    = 7 // .error_response
+
+	extensionType   = 1 // ExtensionRequest.containing_type
+	extensionNumber = 2 // .extension_number
+	numbersEntry    = 2 // ExtensionNumberResponse.extension_number
 
 	filesFile     = 1 // FileDescriptorResponse.file_descriptor_proto
 	servicesEntry = 1 // ListServiceResponse.service
@@ -42,6 +49,9 @@ const (
 
 // ErrRefused means that a reachable server answered that it cannot serve the request. Retrying does not help.
 var ErrRefused = errors.New("the server rejects the request")
+
+// errEnded means that the server ended the stream where an answer was due.
+var errEnded = errors.New("the server ended the stream without a response")
 
 // refusalError is a server's answer that it cannot do what was asked; the stream goes on.
 type refusalError struct {
@@ -96,20 +106,41 @@ type reflectionStream struct {
 	most     int // bytes of one message
 	stream   *connect.BidiStreamForClient[frame, frame]
 	isAlpha  bool
+	// answered counts the replies on the stream that is open. isSingle tells that the server ends each one after one reply.
+	answered int
+	isSingle bool
 }
 
 // openReflection starts a v1 conversation. It falls back to v1alpha by itself when the first request is answered that
 // there is no v1. The context's end breaks the stream.
 func openReflection(ctx context.Context, endpoint Endpoint, most int) *reflectionStream {
 	s := &reflectionStream{ctx: ctx, endpoint: endpoint, most: most}
-	s.open(reflectionV1)
+	s.open()
 	return s
 }
 
-func (s *reflectionStream) open(procedure string) {
+func (s *reflectionStream) open() {
+	procedure := reflectionV1
+	if s.isAlpha {
+		procedure = reflectionV1Alpha
+	}
 	options := append(slices.Clone(s.endpoint.Options), connect.WithCodec(frameCodec{}), connect.WithReadMaxBytes(s.most))
 	client := connect.NewClient[frame, frame](s.endpoint.HTTPClient, strings.TrimSuffix(s.endpoint.BaseURL, "/")+procedure, options...)
-	s.stream = client.CallBidiStream(s.ctx)
+	s.stream, s.answered = client.CallBidiStream(s.ctx), 0
+}
+
+// reopen replaces the stream. Requests without a response have to be sent again.
+func (s *reflectionStream) reopen() {
+	_ = s.stream.CloseRequest()
+	_ = s.stream.CloseResponse()
+	s.open()
+}
+
+// makeReady replaces a stream on which no further question can be asked.
+func (s *reflectionStream) makeReady() {
+	if s.isSingle && s.answered > 0 {
+		s.reopen()
+	}
 }
 
 // end half-closes the stream and waits for the server to do the same; callers bound the context.
@@ -153,7 +184,11 @@ func (s *reflectionStream) symbols(names []string, take func(name string, files 
 	sent, prefetched := 0, 0
 	var unsent error
 	for i := 0; i < len(names); {
-		for unsent == nil && sent < len(names) && (sent == i || sent-i < maxPrefetch && prefetched+len(names[sent]) <= maxPrefetchBytes) {
+		if sent == i {
+			s.makeReady()
+		}
+		for unsent == nil && sent < len(names) &&
+			(sent == i || !s.isSingle && sent-i < maxPrefetch && prefetched+len(names[sent]) <= maxPrefetchBytes) {
 			if unsent = s.send(question(askSymbol, names[sent])); unsent == nil {
 				prefetched += len(names[sent])
 				sent++
@@ -163,8 +198,7 @@ func (s *reflectionStream) symbols(names []string, take func(name string, files 
 			return take(names[i], nil, unsent) // what was asked before has been answered
 		}
 		reply, err := s.receive()
-		if s.isUnknown(err) {
-			s.fallBack()
+		if s.again(err) {
 			sent, prefetched, unsent = i, 0, nil
 			continue
 		}
@@ -206,27 +240,54 @@ func question(field protowire.Number, value string) []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, field, protowire.BytesType), value)
 }
 
+// numbers are those of all extensions of a message that the server knows.
+func (s *reflectionStream) numbers(message string) ([]uint64, error) {
+	reply, err := s.ask(question(askNumbers, message))
+	if err != nil {
+		return nil, err
+	}
+	answer, err := answerOf(reply, replyNumbers)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Varints(answer, numbersEntry)
+}
+
+// extension returns the file with an extension of a message, as file does.
+func (s *reflectionStream) extension(message string, number uint64) ([][]byte, error) {
+	body := question(extensionType, message)
+	body = protowire.AppendVarint(protowire.AppendTag(body, extensionNumber, protowire.VarintType), number)
+	reply, err := s.ask(question(askExtension, string(body)))
+	if err != nil {
+		return nil, err
+	}
+	return sentFiles(reply)
+}
+
 // ask sends one request and returns its reply.
 func (s *reflectionStream) ask(request []byte) ([]byte, error) {
-	reply, err := s.roundTrip(request)
-	if s.isUnknown(err) {
-		s.fallBack()
-		return s.roundTrip(request)
+	for {
+		s.makeReady()
+		reply, err := s.roundTrip(request)
+		if !s.again(err) {
+			return reply, err
+		}
 	}
-	return reply, err
 }
 
-// isUnknown reports whether the server does not know the service, and may know the older one.
-func (s *reflectionStream) isUnknown(err error) bool {
-	return !s.isAlpha && connect.CodeOf(err) == connect.CodeUnimplemented
-}
-
-// fallBack goes on with the older service. What was asked and not answered has to be asked again.
-func (s *reflectionStream) fallBack() {
-	_ = s.stream.CloseRequest()
-	_ = s.stream.CloseResponse()
-	s.isAlpha = true
-	s.open(reflectionV1Alpha)
+// again reports whether the last question has to be asked again, on the stream that is open now: the server does not know
+// the service and may know the older one, or it has ended the stream after the answer before.
+func (s *reflectionStream) again(err error) bool {
+	switch {
+	case !s.isAlpha && s.answered == 0 && !s.isSingle && connect.CodeOf(err) == connect.CodeUnimplemented:
+		s.isAlpha = true
+	case errors.Is(err, errEnded) && s.answered > 0:
+		s.isSingle = true
+	default:
+		return false
+	}
+	s.reopen()
+	return true
 }
 
 // answerOf returns the member of a reply that answers the request, or a *refusalError.
@@ -275,11 +336,12 @@ func (s *reflectionStream) send(request []byte) error {
 
 func (s *reflectionStream) receive() ([]byte, error) {
 	reply, err := s.stream.Receive()
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, errors.New("the server ended the stream without a response")
-	case err != nil:
+	if errors.Is(err, io.EOF) {
+		err = errEnded
+	}
+	if err != nil {
 		return nil, err
 	}
+	s.answered++
 	return reply.body, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
@@ -63,15 +64,21 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 	auto := from.Client != nil && len(sources) == 0
 	isNative := c.GetNative() == "on"
 	reflects := c.GetReflection() == "on" || len(described) > 0 || auto && c.GetReflection() != "off" && !isNative
+	var reflection source.Reflection
 	if from.Client != nil && reflects {
-		var reflected source.Source = bridge.NewReflectionSource(from.Client, source.ReflectionOptions{Selection: selection, Limits: bounds})
+		reflection = bridge.NewReflectionSource(from.Client, source.ReflectionOptions{Selection: selection, Limits: bounds})
+		var reflected source.Source = reflection
 		if len(described) > 0 {
 			reflected = source.NewCommented(reflected, selection, described...)
 		}
 		sources = append(sources, reflected)
 	}
 	if from.Native != nil {
-		sources = append(sources, bridge.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative))
+		native := bridge.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative)
+		if !isNative && reflection != nil {
+			native = source.WhenListed(native, reflection, outriggerv1connect.ToolServiceName)
+		}
+		sources = append(sources, native)
 	}
 	if len(sources) == 0 {
 		return nil, catalog.BuildOptions{}, errors.New("catalog: no source of tools: set --descriptors, or keep reflection enabled")

@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/native"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
@@ -31,6 +32,8 @@ type Diagnosis struct {
 const (
 	causeEmptyReflection = "reflection_empty"
 	causeNoReflection    = "no_reflection"
+	causeIncomplete      = "reflection_incomplete"
+	causeToolAPI         = "tool_api_invalid"
 	causeNames           = "catalog_invalid"
 	causeNothingOffered  = "nothing_offered"
 	causeDescriptors     = "descriptors_not_fetched"
@@ -52,11 +55,17 @@ type Diagnoser struct {
 func (a Diagnoser) Diagnose(ctx context.Context, err error) Diagnosis {
 	var build *catalog.BuildError
 	var fetch *source.FetchError
+	var answer *native.InvalidAnswerError
 	switch {
 	case errors.As(err, &fetch):
 		return Diagnosis{causeDescriptors, "descriptors cannot be fetched", err.Error(), "correct --descriptors, or what it names; a catalog that is in use stays in use"}
 	case errors.As(err, &build):
 		return Diagnosis{causeNames, "catalog cannot be built", err.Error(), "correct the option or the overlay entry; `sidecar doctor` names each"}
+	case errors.As(err, &answer):
+		return Diagnosis{causeToolAPI, "backend does not implement the tool API", err.Error(),
+			"--native off, unless the backend implements outrigger.v1.ToolService; then correct what it answers"}
+	case errors.Is(err, source.ErrUndescribed), errors.Is(err, catalog.ErrIncomplete):
+		return Diagnosis{causeIncomplete, "backend descriptors incomplete", err.Error(), FixDescriptors}
 	case errors.Is(err, catalog.ErrEmpty):
 		return Diagnosis{causeNothingOffered, "catalog is empty", err.Error(), "relax --include and --exclude; `sidecar tools` without them lists all names"}
 	case errors.Is(err, source.ErrNoServices):

@@ -58,3 +58,32 @@ func LastVarint(body []byte, want protowire.Number) (value uint64, found bool) {
 	}
 	return value, found
 }
+
+// Varints returns the values of a repeated varint field, packed or not.
+func Varints(body []byte, want protowire.Number) ([]uint64, error) {
+	var out []uint64
+	for len(body) > 0 {
+		num, typ, n := protowire.ConsumeTag(body)
+		if n < 0 {
+			return nil, protowire.ParseError(n)
+		}
+		body = body[n:]
+		size := protowire.ConsumeFieldValue(num, typ, body)
+		if size < 0 {
+			return nil, protowire.ParseError(size)
+		}
+		values := body[:size]
+		if typ == protowire.BytesType {
+			values, _ = protowire.ConsumeBytes(body)
+		}
+		for isWanted := num == want && (typ == protowire.VarintType || typ == protowire.BytesType); isWanted && len(values) > 0; {
+			v, n := protowire.ConsumeVarint(values)
+			if n < 0 {
+				return nil, protowire.ParseError(n)
+			}
+			out, values = append(out, v), values[n:]
+		}
+		body = body[size:]
+	}
+	return out, nil
+}
