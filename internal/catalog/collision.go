@@ -83,7 +83,7 @@ func (b *builder) omitTwins(from int) {
 		return strings.ToLower(string(t.Method.Descriptor.Name()))
 	}
 	for _, t := range b.tools[from:] {
-		twins[key(t)] = append(twins[key(t)], t.subject())
+		twins[key(t)] = append(twins[key(t)], t.Subject())
 	}
 	isTwin := func(t *Tool) bool { return key(t) != "" && len(twins[key(t)]) > 1 }
 	for _, t := range b.tools[from:] {
@@ -91,7 +91,7 @@ func (b *builder) omitTwins(from int) {
 			continue
 		}
 		same := twins[key(t)]
-		b.warn(t.subject(), fmt.Sprintf("method omitted: %s differ in case alone and would all be %s; set (outrigger.v1.tool).name on one of them, "+
+		b.warn(t.Subject(), fmt.Sprintf("method omitted: %s differ in case alone and would all be %s; set (outrigger.v1.tool).name on one of them, "+
 			"name it in the overlay, or omit it with --exclude %s", strings.Join(same, " and "), t.Name, same[len(same)-1]))
 		b.resources = slices.DeleteFunc(b.resources, func(m *resource.Method) bool { return m.Procedure() == t.Method.Procedure })
 	}
