@@ -4,16 +4,19 @@ package schema
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // ErrInvalidSchema is wrapped by every error of Compile.
 var ErrInvalidSchema = errors.New("schema: not a usable JSON Schema")
+
+// ErrCostlySchema is wrapped by the errors of Prepare for schemas that would take too much work.
+var ErrCostlySchema = errors.New("it costs too much")
 
 // Bounds of a schema that is compiled, of which a derived one stays clear.
 const (
@@ -24,12 +27,15 @@ const (
 // resourceURL names the schema inside the compiler; nothing is ever loaded from it.
 const resourceURL = "mem:///schema.json"
 
+// maxDeferred is the size of a schema, in bytes, up to which it takes some milliseconds to compile.
+const maxDeferred = 16 << 10
+
 // Validator validates documents against one schema. It is deterministic and safe for concurrent use. Make one with
 // Compile or Prepare.
 type Validator struct {
-	// compiled returns the compiled schema, which may be made when it is first needed.
-	compiled func() (*jsonschema.Schema, error)
+	machines *machines
 	source   any // the schema as a document, to say what was wanted
+	work     int // that one check may take
 }
 
 // Compile compiles a schema: JSON Schema 2020-12 unless $schema names another draft. References outside the schema are
@@ -43,29 +49,43 @@ func Compile(raw json.RawMessage) (*Validator, error) {
 	return compileNow(source)
 }
 
-// Prepare is Compile for a schema that may not be needed soon. It refuses the same schemas with the same errors. If it is
-// certain that a schema compiles, it defers compilation to the first use of the validator, which is ten times as fast.
-// Use it for declared schemas: a backend may send thousands and call few.
+// Prepare is Compile for a declared schema, which comes from others. It also refuses a schema that costs too much, with an
+// error that also wraps ErrCostlySchema: one that takes seconds to compile, or puts thousands of schemas to one value. If it is certain that a schema compiles, and quickly,
+// it defers that to the first use of the validator: a backend may send thousands and call few.
 func Prepare(raw json.RawMessage) (*Validator, error) {
 	source, err := readSchema(raw)
 	if err != nil {
 		return nil, err
 	}
-	if !isPlain(source) {
-		return compileNow(source)
+	if n := countSubschemas(source); n > maxSubschemas {
+		return nil, fmt.Errorf("%w: %w: it has %d schemas within it; at most %d are allowed", ErrInvalidSchema, ErrCostlySchema, n, maxSubschemas)
 	}
-	return &Validator{compiled: sync.OnceValues(func() (*jsonschema.Schema, error) { return compile(source) }), source: source}, nil
+	if len(raw) <= maxDeferred && isPlain(source) {
+		return newValidator(source), nil
+	}
+	v, err := compileNow(source)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkExpansion(graphOf(v.machines.idle[0].root)); err != nil {
+		return nil, fmt.Errorf("%w: %w: %w", ErrInvalidSchema, ErrCostlySchema, err)
+	}
+	return v, nil
 }
 
 // Document returns the parsed schema: objects are map[string]any, numbers json.Number. Do not modify it.
 func (v *Validator) Document() any { return v.source }
 
 func compileNow(source any) (*Validator, error) {
-	compiled, err := compile(source)
+	first, err := compile(source)
 	if err != nil {
 		return nil, err
 	}
-	return &Validator{compiled: func() (*jsonschema.Schema, error) { return compiled, nil }, source: source}, nil
+	return newValidator(source, first), nil
+}
+
+func newValidator(source any, idle ...*machine) *Validator {
+	return &Validator{machines: newMachines(func() (*machine, error) { return compile(source) }, idle...), source: source, work: maxWork}
 }
 
 func readSchema(raw json.RawMessage) (any, error) {
@@ -79,10 +99,10 @@ func readSchema(raw json.RawMessage) (any, error) {
 	return source, nil
 }
 
-func compile(source any) (compiled *jsonschema.Schema, err error) {
+func compile(source any) (made *machine, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			compiled, err = nil, fmt.Errorf("%w: compile: %v", ErrInvalidSchema, r)
+			made, err = nil, fmt.Errorf("%w: compile: %v", ErrInvalidSchema, r)
 		}
 	}()
 	c := jsonschema.NewCompiler()
@@ -90,19 +110,41 @@ func compile(source any) (compiled *jsonschema.Schema, err error) {
 	c.UseLoader(jsonschema.SchemeURLLoader{})
 	c.AssertFormat()
 	registerFormats(c)
+	m, size := &machine{}, 0
+	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
+		p, err := CompilePattern(text)
+		if err != nil {
+			return nil, err
+		}
+		if size += p.size; size > maxPatternSize {
+			return nil, errors.New("the patterns of the schema are too large together; use smaller repetitions")
+		}
+		return &meteredPattern{Pattern: p, in: m}, nil
+	})
 	if err := c.AddResource(resourceURL, source); err != nil {
 		return nil, fmt.Errorf("%w: add: %w", ErrInvalidSchema, err)
 	}
-	if compiled, err = c.Compile(resourceURL); err != nil {
+	if m.root, err = c.Compile(resourceURL); err != nil {
 		return nil, fmt.Errorf("%w: compile: %w", ErrInvalidSchema, err)
 	}
-	return compiled, nil
+	for _, s := range graphOf(m.root) {
+		m.meter(s)
+	}
+	return m, nil
 }
 
-// Validate returns the violations of a document, sorted by path and at most DefaultMaxViolations; nil means that the
-// document is valid. The document is inspected first (see Inspect), so text that is not strict JSON gets violations too.
-// An error means that the check itself failed, and says nothing about the document.
-func (v *Validator) Validate(doc []byte) (found []Violation, err error) {
+// Validate is ValidateContext for a check that nothing ends early.
+func (v *Validator) Validate(doc []byte) ([]Violation, error) {
+	return v.ValidateContext(context.Background(), doc)
+}
+
+// ValidateContext returns the violations of a document, sorted by path and at most DefaultMaxViolations; nil means that the
+// document is valid. The document is inspected first (see Inspect), so text that is not strict JSON gets violations too. So
+// does a document whose check takes too much work; a text that is too long for its schema is not matched with a pattern.
+//
+// An error means that the check itself failed, and says nothing about the document. It wraps the context's error if the
+// check ended with the context.
+func (v *Validator) ValidateContext(ctx context.Context, doc []byte) (found []Violation, err error) {
 	if found := Inspect(doc, Bounds{}); len(found) > 0 {
 		return found, nil
 	}
@@ -116,18 +158,34 @@ func (v *Validator) Validate(doc []byte) (found []Violation, err error) {
 			found, err = nil, fmt.Errorf("schema: validate: %v", r)
 		}
 	}()
-	compiled, err := v.compiled()
+	m, err := v.machines.acquire(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("schema: validate: %w", err)
 	}
-	failure := compiled.Validate(value)
+	defer v.machines.release(m)
+	failure := m.run(ctx, v.work, value)
 	if failure == nil {
 		return nil, nil
+	}
+	if errors.Is(failure, ErrTooMuchWork) {
+		return []Violation{TooMuchWork("")}, nil
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(failure, &invalid) {
 		return nil, fmt.Errorf("schema: validate: %w", failure)
 	}
-	r := reporter{source: v.source, doc: value}
-	return SortViolations(r.flatten(invalid), DefaultMaxViolations), nil
+	r := reporter{source: v.source, doc: value, budget: NewBudget(ctx)}
+	found = SortViolations(r.flatten(invalid), DefaultMaxViolations)
+	switch err := r.budget.Err(); {
+	case errors.Is(err, ErrTooMuchWork) && len(found) == 0:
+		return []Violation{TooMuchWork("")}, nil
+	case err != nil && !errors.Is(err, ErrTooMuchWork):
+		return nil, err
+	}
+	return found, nil
+}
+
+// TooMuchWork is the violation of a document that takes too much work to check.
+func TooMuchWork(path string) Violation {
+	return Violation{Path: path, Keyword: "maxWork", Message: "takes too much work to check against the schema: send shorter texts, fewer items, or less in one call"}
 }

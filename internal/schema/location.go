@@ -64,7 +64,7 @@ func (r *reporter) holders(e *jsonschema.ValidationError, name string) [][]strin
 		if _, has := object[name]; has {
 			out = append(out, way)
 		}
-		if len(out) == DefaultMaxViolations {
+		if len(out) == DefaultMaxViolations || !r.budget.spend(1) {
 			break
 		}
 	}

@@ -4,7 +4,6 @@ package schema
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -14,6 +13,10 @@ const draft2020 = "https://json-schema.org/draft/2020-12/schema"
 
 // maxPlainDigits is how many digits a count in a plain schema may have, so that it is an int on every machine.
 const maxPlainDigits = 9
+
+// maxPlainPattern is the size of a pattern, in instructions, up to which as many of them as a deferred schema has room for
+// are not too large together.
+const maxPlainPattern = 128
 
 // isPlain reports whether a document is a schema that certainly compiles, as draft 2020-12: it has none but the keywords
 // that most schemas are made of, each with a value that the metaschema admits, and refers to nothing. False says nothing:
@@ -75,8 +78,8 @@ func isPlainKeyword(keyword string, value any) bool {
 		if !ok {
 			return false
 		}
-		_, err := regexp.Compile(text)
-		return err == nil
+		compiled, err := CompilePattern(text)
+		return err == nil && compiled.size <= maxPlainPattern
 	case "title", "description", "$comment", "format":
 		return isText(value)
 	case "uniqueItems", "deprecated", "readOnly", "writeOnly":

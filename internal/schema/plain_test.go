@@ -3,6 +3,7 @@
 package schema
 
 import (
+	"errors"
 	"encoding/json"
 	"testing"
 
@@ -157,6 +158,9 @@ func comparePrepared(t interface {
 	t.Helper()
 	compiled, want := Compile(raw)
 	prepared, got := Prepare(raw)
+	if errors.Is(got, ErrCostlySchema) {
+		return false, want != nil // Compile has no such bound
+	}
 	if (want == nil) != (got == nil) {
 		t.Fatalf("%s\nCompile says %v\nPrepare says %v", raw, want, got)
 	}

@@ -19,12 +19,16 @@ type reporter struct {
 	source  any // the schema
 	doc     any
 	objects map[int][][]string // see objectsAt
+	budget  *Budget            // of the report alone
 }
 
 // flatten words one failure and what caused it. Keywords that a derived schema uses as a means (anyOf for the forms of a
 // value, oneOf for a oneof, not for a second name) are never reported by their name alone: a caller knows fields, and not how
 // the schema is built.
 func (r *reporter) flatten(e *jsonschema.ValidationError) []Violation {
+	if !r.budget.spend(workPerFault) {
+		return nil // what was found so far has to do
+	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.AnyOf:
 		return r.alternatives(e)
@@ -59,6 +63,9 @@ func (r *reporter) flatten(e *jsonschema.ValidationError) []Violation {
 	}
 	return []Violation{r.at(pointerOf(e.InstanceLocation), keywordOf(e.ErrorKind), r.wanted(e)+", found "+r.found(e.InstanceLocation))}
 }
+
+// workPerFault is what it takes to word a fault, in steps.
+const workPerFault = 4
 
 func (r *reporter) flattenAll(causes []*jsonschema.ValidationError) []Violation {
 	var out []Violation

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+// SetWork changes the work that one check may take.
+func (v *Validator) SetWork(steps int) { v.work = steps }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// machine is a compiled schema that one check at a time uses. The library takes no context, and its patterns and formats do
+// not know which check they are asked for. So each machine has its own: before a schema is put to a value they spend what
+// it will take from the budget of the check that runs, and unwind the library where the budget has ended.
+type machine struct {
+	root   *jsonschema.Schema
+	budget Budget
+}
+
+// ended is what unwinds the library.
+type ended struct{}
+
+// run checks a value. The error is the library's, or that of the budget.
+func (m *machine) run(ctx context.Context, work int, value any) (err error) {
+	m.budget = Budget{ctx: ctx, left: work}
+	defer func() {
+		if m.budget.err != nil {
+			err = m.budget.err
+		}
+		m.budget = Budget{}
+		switch r := recover().(type) {
+		case nil, ended:
+		default:
+			panic(r)
+		}
+	}()
+	if !m.budget.look() {
+		return nil
+	}
+	return m.root.Validate(value)
+}
+
+func (m *machine) spend(steps int) {
+	if !m.budget.spend(steps) {
+		panic(ended{})
+	}
+}
+
+// meteredPattern is a pattern of one place of a machine's schema.
+type meteredPattern struct {
+	*Pattern
+	in      *machine
+	tooLong bool // the value at hand is longer than the schema allows, which is said instead
+}
+
+// MatchString implements jsonschema.Regexp.
+func (p *meteredPattern) MatchString(text string) bool {
+	if p.tooLong {
+		return true
+	}
+	matches := p.MatchWithin(&p.in.budget, text)
+	if p.in.budget.err != nil {
+		panic(ended{})
+	}
+	return matches
+}
+
+// meter makes one schema of a machine spend what it takes. A format is what the library asks first, after the type and fixed
+// values, which are paid for by what leads here.
+func (m *machine) meter(s *jsonschema.Schema) {
+	if s.Bool != nil {
+		return
+	}
+	c := costOf(s)
+	pattern, _ := s.Pattern.(*meteredPattern)
+	format := &jsonschema.Format{}
+	if s.Format != nil {
+		*format = *s.Format
+	}
+	asserted := format.Validate
+	if format.Name == "regex" { // the one format of the library that cannot be replaced
+		asserted = nil
+	}
+	format.Validate = func(value any) error {
+		m.spend(c.of(value))
+		if text, ok := value.(string); ok && pattern != nil && s.MaxLength != nil {
+			pattern.tooLong = utf8.RuneCountInString(text) > *s.MaxLength
+		}
+		if asserted == nil {
+			return nil
+		}
+		return asserted(value)
+	}
+	s.Format = format
+}
+
+// machines are those of one schema. Checks wait for processors and for nothing else, so that there is no use in more
+// machines than processors.
+type machines struct {
+	build func() (*machine, error)
+	slots chan struct{}
+	mu    sync.Mutex
+	idle  []*machine
+}
+
+func newMachines(build func() (*machine, error), idle ...*machine) *machines {
+	return &machines{build: build, slots: make(chan struct{}, runtime.GOMAXPROCS(0)), idle: idle}
+}
+
+// acquire returns a machine for one check, which gives it back with release.
+func (ms *machines) acquire(ctx context.Context) (*machine, error) {
+	select {
+	case ms.slots <- struct{}{}:
+	default:
+		select {
+		case ms.slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err() //nolint:wrapcheck // its caller says of what
+		}
+	}
+	ms.mu.Lock()
+	if n := len(ms.idle); n > 0 {
+		m := ms.idle[n-1]
+		ms.idle = ms.idle[:n-1]
+		ms.mu.Unlock()
+		return m, nil
+	}
+	ms.mu.Unlock()
+	m, err := ms.build()
+	if err != nil {
+		<-ms.slots
+		return nil, err
+	}
+	return m, nil
+}
+
+func (ms *machines) release(m *machine) {
+	ms.mu.Lock()
+	ms.idle = append(ms.idle, m)
+	ms.mu.Unlock()
+	<-ms.slots
+}
