@@ -38,6 +38,8 @@ type toolCall struct {
 	// first message, if there is one.
 	wire             []byte
 	pooled, hasFirst bool
+	// checking is the context of the check of the arguments.
+	checking timely
 	// header and items are the JSON of what is sent to an RPC that takes a stream; the header is nil where there is none.
 	header []byte
 	items  [][]byte

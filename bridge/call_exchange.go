@@ -170,7 +170,7 @@ func (x *itemCall) message(ctx context.Context, raw []byte) ([]byte, *errmap.Err
 		defer b.opts.Slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(raw)).End()
 	}
 	before := len(c.repairs)
-	wire, failed := b.encodeItem(c, x.position, raw)
+	wire, failed := b.encodeItem(ctx, c, x.position, raw)
 	if failed != nil {
 		return nil, failed
 	}

@@ -45,7 +45,7 @@ func (b *Bridge) invokeNative(ctx context.Context, c *toolCall) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	return b.settleOutcome(c, outcome)
+	return b.settleOutcome(ctx, c, outcome)
 }
 
 // callNative has a native backend run a tool, and repeats that where it may be
@@ -75,7 +75,7 @@ func (b *Bridge) callNative(ctx context.Context, c *toolCall, call *outriggerv1.
 
 // settleOutcome checks what a native backend answered, and seals what the
 // caller has to bring back.
-func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *errmap.Error {
+func (b *Bridge) settleOutcome(ctx context.Context, c *toolCall, outcome *outriggerv1.ToolOutcome) *errmap.Error {
 	if size := proto.Size(outcome); b.opts.MaxResult > 0 && size > b.opts.MaxResult {
 		return b.tooLargeResult(size)
 	}
@@ -84,10 +84,10 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		if e := o.Result.GetError(); e != nil {
 			e.ErrorMessage = errmap.Redact(e.GetErrorMessage())
 		}
-		if err := declaredData(c.tool, o.Result); err != nil {
+		if err := declaredData(ctx, c.tool, o.Result); err != nil {
 			return err
 		}
-		if err := b.reduceNative(c, o.Result); err != nil {
+		if err := b.reduceNative(ctx, c, o.Result); err != nil {
 			return err
 		}
 	case *outriggerv1.ToolOutcome_InputRequired:
@@ -103,7 +103,7 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 		}
 		// It may have ended already.
 		redactTask(o.Task)
-		b.settleTaskOf(c, o.Task)
+		b.settleTaskOf(ctx, c, o.Task)
 	default:
 		return errmap.Because(errmap.SerializationError, fmt.Sprintf("the tool returned an unknown outcome (%T)", o))
 	}
@@ -112,7 +112,7 @@ func (b *Bridge) settleOutcome(c *toolCall, outcome *outriggerv1.ToolOutcome) *e
 }
 
 // reduceNative reduces the result of a native tool: its data to the fields that its caller chose, then data and content to its budget.
-func (b *Bridge) reduceNative(c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
+func (b *Bridge) reduceNative(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
 	budget := b.budget(c)
 	if c.mask == nil && budget == 0 && c.noted == "" || result.GetStatus() == StatusFailure {
 		return nil
@@ -137,7 +137,7 @@ func (b *Bridge) reduceNative(c *toolCall, result *outriggerv1.ToolResult) *errm
 	content := b.fitContent(c, result, budget, isData)
 	var about *fit.Reduction
 	if len(given) > 0 {
-		about = b.fitData(c, result, given, budget, isData)
+		about = b.fitData(ctx, c, result, given, budget, isData)
 	}
 	if about == nil && len(content) == 0 {
 		return nil
@@ -150,13 +150,13 @@ func (b *Bridge) reduceNative(c *toolCall, result *outriggerv1.ToolResult) *errm
 }
 
 // fitData reduces the data of a native tool's result. It returns nothing where they are not cut.
-func (b *Bridge) fitData(c *toolCall, result *outriggerv1.ToolResult, given []byte, budget int, isData func(string) bool) *fit.Reduction {
+func (b *Bridge) fitData(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult, given []byte, budget int, isData func(string) bool) *fit.Reduction {
 	whole := jsontext.Compact(nil, given)
 	data, note := whole, c.noted
 	var about *fit.Reduction
 	var link []*outriggerv1.ContentBlock
 	if c.mask != nil {
-		if chosen := c.mask.Append(nil, whole); keepsTo(c, chosen) {
+		if chosen := c.mask.Append(nil, whole); keepsTo(ctx, c, chosen) {
 			data = chosen
 		} else {
 			note = strings.TrimSpace(note + " " + fit.AllFields)
@@ -164,7 +164,7 @@ func (b *Bridge) fitData(c *toolCall, result *outriggerv1.ToolResult, given []by
 	}
 	if budget > 0 && len(data) > budget {
 		var cut []byte
-		if cut, about = b.cutToBudget(c, data); about == nil {
+		if cut, about = b.cutToBudget(ctx, c, data); about == nil {
 			note = strings.TrimSpace(note + " " + fit.TooLarge(len(data), budget))
 		} else {
 			data, note, link = cut, strings.TrimSpace(note+" "+about.Text()), about.Link(c.tool.Name)

@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,7 +48,7 @@ func inputError(tool *catalog.Tool, err error) *errmap.Error {
 			Keyword: "encoding", Message: "the bytes are not an encoding of " + string(tool.Method.Descriptor.Input().FullName()),
 		})
 	}
-	return internalError(err)
+	return checkError(err)
 }
 
 // outputError tells what is no message at all from a message that breaks its
@@ -60,6 +61,17 @@ func outputError(err error) *errmap.Error {
 	var unreadable *transcode.OutputError
 	if errors.As(err, &unreadable) {
 		return errmap.Wrap(errmap.SerializationError, err)
+	}
+	return checkError(err)
+}
+
+// checkError is a check that failed: it ended with its context, or it is a fault of ours.
+func checkError(err error) *errmap.Error {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return errmap.Wrap(errmap.Timeout, err)
+	case errors.Is(err, context.Canceled):
+		return errmap.Wrap(errmap.Cancelled, err)
 	}
 	return internalError(err)
 }

@@ -225,24 +225,24 @@ func (b *Bridge) checkedMessage(ctx context.Context, c *toolCall, in Payload) (w
 		defer b.opts.Slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(in.Bytes)).End()
 	}
 	if in.Encoding == EncodingProtobuf {
-		if err := c.tool.In.CheckWire(in.Bytes); err != nil {
+		if err := c.tool.In.CheckWire(ctx, in.Bytes); err != nil {
 			return nil, false, inputError(c.tool, err)
 		}
 		if c.tool.TakesStream() {
 			return in.Bytes, false, nil // a declared schema is of all arguments, {"items": [...]}
 		}
-		return in.Bytes, false, declaredMessage(c.tool, in.Bytes)
+		return in.Bytes, false, declaredMessage(ctx, c.tool, in.Bytes)
 	}
 	document := in.Bytes
 	if len(document) == 0 {
 		document = emptyObject
 	}
 	if !c.tool.TakesStream() {
-		if failed := declaredInput(c.tool, document); failed != nil {
+		if failed := declaredInput(ctx, c.tool, document); failed != nil {
 			return nil, false, failed
 		}
 	}
-	wire, err := c.tool.In.ToWireWith(&b.buffers, nil, document)
+	wire, err := c.tool.In.ToWireWith(ctx, &b.buffers, nil, document)
 	if err != nil {
 		return nil, false, inputError(c.tool, err)
 	}
@@ -375,7 +375,7 @@ func (x *exchange) answer(ctx context.Context, message []byte) *errmap.Error {
 	b, c := x.bridge, x.call
 	out, pooled := message, false
 	if c.req.Arguments.Encoding == EncodingProtobuf {
-		if err := c.tool.Out.CheckWire(message); err != nil {
+		if err := c.tool.Out.CheckWire(ctx, message); err != nil {
 			return outputError(err)
 		}
 	} else {

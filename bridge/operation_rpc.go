@@ -146,10 +146,10 @@ func (b *Bridge) operationTask(ctx context.Context, c *toolCall, h longrunning.H
 	t.Status = outriggerv1.TaskStatus_TASK_STATUS_COMPLETED
 	failed := b.endOperation(ctx, c, op)
 	if failed == nil {
-		failed = b.checked(c)
+		failed = b.checked(ctx, c)
 	}
 	if failed == nil {
-		failed = b.reduce(c)
+		failed = b.reduce(ctx, c)
 	}
 	if failed != nil {
 		endWith(t, b.explained(ctx, c, failed.Naming(c.tool.Name)).Redacted())

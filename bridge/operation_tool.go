@@ -55,10 +55,10 @@ func (b *Bridge) continueOperation(ctx context.Context, c *toolCall) *errmap.Err
 		return c.settle(StatusPartial, b.operationState(ctx, w), w.advice())
 	}
 	if failed = b.endOperation(ctx, of, w.last); failed == nil {
-		failed = b.checked(of)
+		failed = b.checked(ctx, of)
 	}
 	if failed == nil {
-		failed = b.reduce(of)
+		failed = b.reduce(ctx, of)
 	}
 	if failed != nil {
 		return failed

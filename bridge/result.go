@@ -33,7 +33,7 @@ func (b *Bridge) result(ctx context.Context, c *toolCall) *errmap.Error {
 	if err := b.wholeResult(ctx, c); err != nil {
 		return err
 	}
-	return b.reduce(c)
+	return b.reduce(ctx, c)
 }
 
 // wholeResult checks the answer and brings it into the caller's encoding.
@@ -44,7 +44,7 @@ func (b *Bridge) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	c.resp.Result.Encoding = c.req.Arguments.Encoding
 	if c.resp.Result.Bytes != nil {
-		return b.checked(c) // a stream was read to its end, item by item
+		return b.checked(ctx, c) // a stream was read to its end, item by item
 	}
 	c.turn = b.answerTurn(ctx, c, c.answer.Body)
 	if c.tool.HTTPBody && c.req.Arguments.Encoding == EncodingJSON && c.req.Procedure == "" {
@@ -54,7 +54,7 @@ func (b *Bridge) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
 	switch c.req.Arguments.Encoding {
 	case EncodingProtobuf:
 		c.resp.Result.Bytes = c.answer.Body
-		err = c.tool.Out.CheckWire(c.answer.Body)
+		err = c.tool.Out.CheckWire(ctx, c.answer.Body)
 	default:
 		c.tellPages()
 		c.resp.Result.Bytes, err = b.resultJSON(ctx, c)
@@ -62,7 +62,7 @@ func (b *Bridge) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
 		c.answer = nil // all of it is there as JSON
 	}
 	if err == nil {
-		return b.checked(c)
+		return b.checked(ctx, c)
 	}
 	c.resp.Result = Payload{}
 	return outputError(err)
@@ -70,10 +70,10 @@ func (b *Bridge) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
 
 // checked lets a result through that is not too large and, where an output
 // schema was declared, keeps to it.
-func (b *Bridge) checked(c *toolCall) *errmap.Error {
+func (b *Bridge) checked(ctx context.Context, c *toolCall) *errmap.Error {
 	failed := b.bounded(c)
 	if failed == nil {
-		failed = declaredOutput(c)
+		failed = declaredOutput(ctx, c)
 	}
 	if failed != nil {
 		c.resp.Result = Payload{}
@@ -105,7 +105,7 @@ func (b *Bridge) resultJSON(ctx context.Context, c *toolCall) ([]byte, error) {
 }
 
 // reduce reduces the result of a plain RPC: first to the fields that its caller chose, then to its budget.
-func (b *Bridge) reduce(c *toolCall) *errmap.Error {
+func (b *Bridge) reduce(ctx context.Context, c *toolCall) *errmap.Error {
 	r := &c.resp.Result
 	if c.resp.Outcome != nil || r.Encoding != EncodingJSON || !c.isJSON() {
 		return nil
@@ -113,7 +113,7 @@ func (b *Bridge) reduce(c *toolCall) *errmap.Error {
 	c.explain(c.noted)
 	if c.mask != nil {
 		chosen := c.mask.Append(b.buffers.Get(len(r.Bytes)), r.Bytes)
-		if keepsTo(c, chosen) {
+		if keepsTo(ctx, c, chosen) {
 			chosen, r.Bytes = r.Bytes, chosen
 			chosen, r.pooled = poolable(chosen, r.pooled), true
 		} else {
@@ -124,7 +124,7 @@ func (b *Bridge) reduce(c *toolCall) *errmap.Error {
 	if budget := b.budget(c); budget == 0 || len(r.Bytes) <= budget {
 		return nil
 	}
-	cut, about := b.cutToBudget(c, r.Bytes)
+	cut, about := b.cutToBudget(ctx, c, r.Bytes)
 	if about == nil {
 		c.explain(fit.TooLarge(len(r.Bytes), b.budget(c)))
 		return nil
@@ -149,13 +149,13 @@ func poolable(buffer []byte, pooled bool) []byte {
 }
 
 // cutToBudget cuts data to the budget of a call, and holds the whole. It returns no reduction where the output schema of the tool does not let enough go.
-func (b *Bridge) cutToBudget(c *toolCall, whole []byte) ([]byte, *fit.Reduction) {
+func (b *Bridge) cutToBudget(ctx context.Context, c *toolCall, whole []byte) ([]byte, *fit.Reduction) {
 	budget := b.budget(c)
 	cut, report, ok := truncate.Append(nil, whole, budget, resultView(c.tool))
 	if ok && c.tool.Streams() {
 		cut = catalog.MarkTruncated(cut)
 	}
-	if !ok || !keepsTo(c, cut) {
+	if !ok || !keepsTo(ctx, c, cut) {
 		return nil, nil
 	}
 	b.reduced.Add(1)
@@ -190,7 +190,9 @@ func (b *Bridge) holdWhole(c *toolCall, about *fit.Reduction, whole []byte) {
 }
 
 // keepsTo reports whether data keep to the output schema that a tool declares. A derived schema lets go what is left out.
-func keepsTo(c *toolCall, data []byte) bool { return checkResult(c.tool, data, false) == nil }
+func keepsTo(ctx context.Context, c *toolCall, data []byte) bool {
+	return checkResult(ctx, c.tool, data, false) == nil
+}
 
 // resultView is what the output schema of a tool says about its results.
 func resultView(t *catalog.Tool) schema.View { return schema.ViewOf(t.Output.Advertised()) }
@@ -254,7 +256,7 @@ func (r *Response) JSON() []byte {
 // declaredOutput asks a tool's declared output schema about the result, in the
 // form in which callers of the tool get it. The backend has answered by then,
 // so no error of its own is hidden.
-func declaredOutput(c *toolCall) *errmap.Error {
+func declaredOutput(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.tool.Declared == nil || c.tool.Declared.Output == nil {
 		return nil
 	}
@@ -268,15 +270,15 @@ func declaredOutput(c *toolCall) *errmap.Error {
 			return outputError(err)
 		}
 	}
-	return checkResult(c.tool, result, isBare)
+	return checkResult(ctx, c.tool, result, isBare)
 }
 
 // checkResult asks a tool's output schema about a result.
-func checkResult(t *catalog.Tool, result []byte, isBare bool) *errmap.Error {
-	found, err := t.CheckResult(result, isBare)
+func checkResult(ctx context.Context, t *catalog.Tool, result []byte, isBare bool) *errmap.Error {
+	found, err := t.CheckResult(ctx, result, isBare)
 	switch {
 	case err != nil:
-		return errmap.Wrap(errmap.InternalError, err)
+		return checkError(err)
 	case len(found) > 0:
 		return errmap.New(errmap.InvalidToolOutput, errmap.WithViolations(violations(found)...))
 	}
@@ -285,7 +287,7 @@ func checkResult(t *catalog.Tool, result []byte, isBare bool) *errmap.Error {
 
 // declaredData asks a native tool's output schema about its result. A tool that
 // promises data has to bring it, unless it failed, which nothing hides.
-func declaredData(t *catalog.Tool, result *outriggerv1.ToolResult) *errmap.Error {
+func declaredData(ctx context.Context, t *catalog.Tool, result *outriggerv1.ToolResult) *errmap.Error {
 	if !t.HasOutput() || result.GetStatus() == StatusFailure {
 		return nil
 	}
@@ -298,7 +300,7 @@ func declaredData(t *catalog.Tool, result *outriggerv1.ToolResult) *errmap.Error
 			Keyword: "required", Message: "the tool declares an output schema, but returned no data",
 		}))
 	}
-	return checkResult(t, data, true)
+	return checkResult(ctx, t, data, true)
 }
 
 // typeLearner asks the backend for types that only its answers name. A

@@ -258,20 +258,20 @@ func (b *Bridge) settleTask(req *Request, cat *catalog.Catalog, of *nativeResult
 				c.note(fit.MaskLost)
 			}
 			c.maskAgain()
-			b.settleTaskOf(c, t)
+			b.settleTaskOf(context.Background(), c, t) // a reader who leaves fails no task
 			return
 		}
 	}
 }
 
 // settleTaskOf is settleTask where the tool is known.
-func (b *Bridge) settleTaskOf(c *toolCall, t *outriggerv1.Task) {
+func (b *Bridge) settleTaskOf(ctx context.Context, c *toolCall, t *outriggerv1.Task) {
 	if t.GetResult() == nil {
 		return
 	}
-	failed := declaredData(c.tool, t.GetResult())
+	failed := declaredData(ctx, c.tool, t.GetResult())
 	if failed == nil {
-		failed = b.reduceNative(c, t.GetResult())
+		failed = b.reduceNative(ctx, c, t.GetResult())
 	}
 	if failed != nil {
 		failed.Tool = c.tool.Name

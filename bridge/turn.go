@@ -37,5 +37,5 @@ func (b *Bridge) translate(ctx context.Context, c *toolCall, dst, wire []byte) (
 	if c.turn == (policy.Turn{}) {
 		defer b.answerTurn(ctx, c, wire).End()
 	}
-	return c.tool.Out.ToJSONNoting(&b.buffers, dst, wire) //nolint:wrapcheck // its type says what is wrong
+	return c.tool.Out.ToJSONNoting(ctx, &b.buffers, dst, wire) //nolint:wrapcheck // its type says what is wrong
 }

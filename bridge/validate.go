@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -19,6 +20,8 @@ import (
 // and once.
 func (b *Bridge) validate(ctx context.Context, c *toolCall) *errmap.Error {
 	defer c.req.Span.Step(tracing.StepValidate, c.req.Span.Now())
+	c.checking = timely{Context: ctx, until: time.Now().Add(b.timeout(c))}
+	ctx = &c.checking
 	failed := b.encode(ctx, c)
 	if !b.opts.RepairArguments || c.req.Arguments.Encoding != EncodingJSON {
 		return failed
@@ -39,29 +42,51 @@ func (b *Bridge) validate(ctx context.Context, c *toolCall) *errmap.Error {
 	return failed
 }
 
+// timely is a context that also ends at a time. It has no timer, because a check does not wait: it looks at the context as it
+// goes on. So the small ones, which are nearly all, pay for reading the clock and no more.
+type timely struct {
+	context.Context //nolint:containedctx // it is one
+
+	until time.Time
+}
+
+func (t *timely) Deadline() (time.Time, bool) {
+	if at, ok := t.Context.Deadline(); ok && at.Before(t.until) {
+		return at, true
+	}
+	return t.until, true
+}
+
+func (t *timely) Err() error {
+	if err := t.Context.Err(); err != nil || time.Now().Before(t.until) {
+		return err //nolint:wrapcheck // a context's error is what it is
+	}
+	return context.DeadlineExceeded
+}
+
 // encode turns the arguments into wire bytes, or names everything that is wrong
 // with them.
 func (b *Bridge) encode(ctx context.Context, c *toolCall) *errmap.Error {
 	defer b.requestTurn(ctx, c).End()
 	if c.tool.Native {
-		return declaredInput(c.tool, c.arguments())
+		return declaredInput(ctx, c.tool, c.arguments())
 	}
 	var err error
 	switch c.req.Arguments.Encoding {
 	case EncodingProtobuf:
 		c.wire = c.req.Arguments.Bytes
-		if err = c.tool.In.CheckWire(c.wire); err == nil {
-			return declaredMessage(c.tool, c.wire)
+		if err = c.tool.In.CheckWire(ctx, c.wire); err == nil {
+			return declaredMessage(ctx, c.tool, c.wire)
 		}
 	default:
 		if c.tool.TakesStream() {
-			return b.encodeStream(c)
+			return b.encodeStream(ctx, c)
 		}
 		arguments := c.arguments()
-		if failed := declaredInput(c.tool, arguments); failed != nil {
+		if failed := declaredInput(ctx, c.tool, arguments); failed != nil {
 			return failed
 		}
-		c.wire, err = c.tool.In.ToWireWith(&b.buffers, nil, arguments)
+		c.wire, err = c.tool.In.ToWireWith(ctx, &b.buffers, nil, arguments)
 		c.pooled = err == nil
 	}
 	if err == nil {
@@ -72,13 +97,13 @@ func (b *Bridge) encode(ctx context.Context, c *toolCall) *errmap.Error {
 
 // declaredInput asks a tool's declared input schema about JSON arguments,
 // before the transcoder sees them.
-func declaredInput(t *catalog.Tool, arguments []byte) *errmap.Error {
-	return refusedInput(t)(t.CheckArguments(arguments))
+func declaredInput(ctx context.Context, t *catalog.Tool, arguments []byte) *errmap.Error {
+	return refusedInput(t)(t.CheckArguments(ctx, arguments))
 }
 
 // declaredMessage asks it about the request of a typed caller.
-func declaredMessage(t *catalog.Tool, wire []byte) *errmap.Error {
-	return refusedInput(t)(t.CheckRequest(wire))
+func declaredMessage(ctx context.Context, t *catalog.Tool, wire []byte) *errmap.Error {
+	return refusedInput(t)(t.CheckRequest(ctx, wire))
 }
 
 // refusedInput turns what a check found into what the caller is told.
@@ -86,7 +111,7 @@ func refusedInput(t *catalog.Tool) func([]schema.Violation, error) *errmap.Error
 	return func(found []schema.Violation, err error) *errmap.Error {
 		switch {
 		case err != nil:
-			return errmap.Wrap(errmap.InternalError, err)
+			return checkError(err)
 		case len(found) > 0:
 			return errmap.InvalidInput(t.Name, slices.ContainsFunc(found, isStructural), violations(found)...)
 		}

@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"bytes"
+	"context"
 	"errors"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -13,10 +14,10 @@ import (
 
 // encodeStream checks the arguments of a tool that takes a stream, and encodes the first message. The others are checked
 // when they are sent.
-func (b *Bridge) encodeStream(c *toolCall) *errmap.Error {
-	failed := b.splitItems(c)
+func (b *Bridge) encodeStream(ctx context.Context, c *toolCall) *errmap.Error {
+	failed := b.splitItems(ctx, c)
 	if failed == nil {
-		failed = b.encodeFirst(c)
+		failed = b.encodeFirst(ctx, c)
 	}
 	if failed != nil {
 		failed.ItemsSent = new(int)
@@ -25,12 +26,12 @@ func (b *Bridge) encodeStream(c *toolCall) *errmap.Error {
 }
 
 // splitItems checks the arguments around the messages.
-func (b *Bridge) splitItems(c *toolCall) *errmap.Error {
+func (b *Bridge) splitItems(ctx context.Context, c *toolCall) *errmap.Error {
 	arguments := c.arguments()
 	if c.req.Items != nil && c.req.Arguments.Bytes == nil {
 		arguments = []byte(schema.NoItems) // the items follow
 	}
-	if failed := declaredInput(c.tool, arguments); failed != nil {
+	if failed := declaredInput(ctx, c.tool, arguments); failed != nil {
 		return failed
 	}
 	var err error
@@ -48,12 +49,12 @@ func (b *Bridge) splitItems(c *toolCall) *errmap.Error {
 }
 
 // encodeFirst encodes the header, or else the first item.
-func (b *Bridge) encodeFirst(c *toolCall) (failed *errmap.Error) {
+func (b *Bridge) encodeFirst(ctx context.Context, c *toolCall) (failed *errmap.Error) {
 	switch {
 	case c.header != nil:
-		c.wire, failed = b.encodeHeader(c)
+		c.wire, failed = b.encodeHeader(ctx, c)
 	case len(c.items) > 0:
-		c.wire, failed = b.encodeItem(c, 0, c.items[0])
+		c.wire, failed = b.encodeItem(ctx, c, 0, c.items[0])
 		c.pooled = failed == nil
 	default:
 		c.wire, c.hasFirst = nil, false
@@ -63,11 +64,11 @@ func (b *Bridge) encodeFirst(c *toolCall) (failed *errmap.Error) {
 	return failed
 }
 
-func (b *Bridge) encodeHeader(c *toolCall) ([]byte, *errmap.Error) {
-	wire, err := c.tool.Stream.HeaderToWire(nil, c.header)
+func (b *Bridge) encodeHeader(ctx context.Context, c *toolCall) ([]byte, *errmap.Error) {
+	wire, err := c.tool.Stream.HeaderToWire(ctx, nil, c.header)
 	if b.mayRepair(err) {
 		if plain, places := c.tool.Stream.UnquoteHeader(c.header); len(places) > 0 {
-			if wire, err = c.tool.Stream.HeaderToWire(nil, plain); err == nil {
+			if wire, err = c.tool.Stream.HeaderToWire(ctx, nil, plain); err == nil {
 				c.header, c.repairs = plain, append(c.repairs, places...)
 			}
 		}
@@ -80,11 +81,11 @@ func (b *Bridge) encodeHeader(c *toolCall) ([]byte, *errmap.Error) {
 
 // encodeItem encodes the item with a position, after a repair where the sidecar repairs arguments and the item is wrong as
 // it is.
-func (b *Bridge) encodeItem(c *toolCall, position int, raw []byte) ([]byte, *errmap.Error) {
-	wire, err := c.tool.Stream.ItemToWire(&b.buffers, nil, position, raw)
+func (b *Bridge) encodeItem(ctx context.Context, c *toolCall, position int, raw []byte) ([]byte, *errmap.Error) {
+	wire, err := c.tool.Stream.ItemToWire(ctx, &b.buffers, nil, position, raw)
 	if b.mayRepair(err) {
 		if plain, places := c.tool.Stream.UnquoteItem(position, raw); len(places) > 0 {
-			if wire, err = c.tool.Stream.ItemToWire(&b.buffers, nil, position, plain); err == nil {
+			if wire, err = c.tool.Stream.ItemToWire(ctx, &b.buffers, nil, position, plain); err == nil {
 				c.repairs = append(c.repairs, places...)
 			}
 		}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strconv"
 
@@ -148,7 +149,7 @@ func newPolicyCall(at string, c *configv1.PolicyCase, set *rules.Set, cat *catal
 
 // encode checks arguments as a call would.
 func (c *policyCall) encode(raw []byte) error {
-	found, err := c.tool.CheckArguments(raw)
+	found, err := c.tool.CheckArguments(context.Background(), raw)
 	if err != nil {
 		return err
 	}
@@ -162,7 +163,7 @@ func (c *policyCall) encode(raw []byte) error {
 		c.messages, err = streamMessages(c.tool, raw)
 		return err
 	}
-	c.arguments, err = c.tool.In.ToWireWith(&bytepool.Pool{}, nil, raw)
+	c.arguments, err = c.tool.In.ToWireWith(context.Background(), &bytepool.Pool{}, nil, raw)
 	return err
 }
 
@@ -174,14 +175,14 @@ func streamMessages(t *catalog.Tool, raw []byte) (out [][]byte, err error) {
 		return nil, err
 	}
 	if header != nil {
-		wire, err := t.Stream.HeaderToWire(nil, header)
+		wire, err := t.Stream.HeaderToWire(context.Background(), nil, header)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, wire)
 	}
 	for i, item := range items {
-		wire, err := t.Stream.ItemToWire(&bytepool.Pool{}, nil, i, item)
+		wire, err := t.Stream.ItemToWire(context.Background(), &bytepool.Pool{}, nil, i, item)
 		if err != nil {
 			return nil, err
 		}

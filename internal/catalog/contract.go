@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -30,7 +31,7 @@ func (r *contractRules) check(m proto.Message) error {
 	if err != nil {
 		return err
 	}
-	err = message.CheckWire(raw)
+	err = message.CheckWire(context.Background(), raw)
 	var broken *transcode.InputError
 	if !errors.As(err, &broken) {
 		return err

@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,28 +131,28 @@ func (t *Tool) declare(input, output declaration, types *Types) error {
 }
 
 // CheckArguments validates the JSON arguments of a call against the declared input schema. It returns nil if they are
-// valid or no schema was declared. An error means that the check itself failed.
-func (t *Tool) CheckArguments(arguments []byte) ([]schema.Violation, error) {
+// valid or no schema was declared. An error means that the check itself failed; it wraps the context's if that ended.
+func (t *Tool) CheckArguments(ctx context.Context, arguments []byte) ([]schema.Violation, error) {
 	if t.Declared == nil || t.Declared.Input == nil {
 		return nil, nil
 	}
 	if t.Input.Wrapped && !isWrappedValue(arguments) {
 		arguments = wrapValue(arguments)
 	}
-	return t.Declared.Input.Validate(arguments)
+	return t.Declared.Input.ValidateContext(ctx, arguments)
 }
 
 // CheckResult validates a result against the declared output schema. It returns nil if the result is valid or no schema
 // was declared. The schema describes results as callers of the tool get them. Set isBare if the result still lacks the
 // wrapper object that a message gets whose ProtoJSON is not an object. An error means that the check itself failed.
-func (t *Tool) CheckResult(result []byte, isBare bool) ([]schema.Violation, error) {
+func (t *Tool) CheckResult(ctx context.Context, result []byte, isBare bool) ([]schema.Violation, error) {
 	if t.Declared == nil || t.Declared.Output == nil {
 		return nil, nil
 	}
 	if t.OutputNotObject && isBare {
 		result = wrapValue(result)
 	}
-	return t.Declared.Output.Validate(result)
+	return t.Declared.Output.ValidateContext(ctx, result)
 }
 
 func wrapValue(raw []byte) []byte { return append(append(OpenValue(nil), raw...), closeValue...) }
@@ -180,7 +181,7 @@ func isWrappedValue(raw []byte) bool {
 
 // checkExample says why the tool would refuse an example's arguments.
 func (t *Tool) checkExample(arguments []byte) error {
-	found, err := t.CheckArguments(arguments)
+	found, err := t.CheckArguments(context.Background(), arguments)
 	if err != nil {
 		return err
 	}

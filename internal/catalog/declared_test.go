@@ -44,12 +44,12 @@ func TestAnOverlaidSchemaIsShownAndHolds(t *testing.T) {
 		t.Errorf("declared: %+v", tool.Declared)
 	}
 	for arguments, want := range map[string]string{`{"n":3}`: "", `{"n":4}`: "/n", `{}`: "/n", `[]`: "", `{"n":1,"n":1}`: "/n"} {
-		found, err := tool.CheckArguments([]byte(arguments))
+		found, err := tool.CheckArguments(t.Context(), []byte(arguments))
 		if isBad := arguments != `{"n":3}`; err != nil || isBad != (len(found) > 0) || isBad && found[0].Path != want {
 			t.Errorf("%s: %v, error %v", arguments, found, err)
 		}
 	}
-	if found, err := plain.CheckArguments([]byte(`{"n":4}`)); found != nil || err != nil {
+	if found, err := plain.CheckArguments(t.Context(), []byte(`{"n":4}`)); found != nil || err != nil {
 		t.Errorf("without a declared schema: %v, %v", found, err)
 	}
 	other := overlaidShop(t, strings.Replace(takesNumber, "3", "4", 1), "")
@@ -126,13 +126,13 @@ func TestTypedRequestsKeepToTheDeclaredSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := tool.CheckRequest(wire)
+		found, err := tool.CheckRequest(t.Context(), wire)
 		if err != nil || (tt.want == "") != (len(found) == 0) || len(found) > 0 && found[0].Path != tt.want {
 			t.Errorf("%s: %v, error %v", name, found, err)
 		}
 	}
 	plain := overlaidShop(t, "", `{"type":"object"}`)
-	if found, err := plain.CheckRequest([]byte("\xff")); found != nil || err != nil {
+	if found, err := plain.CheckRequest(t.Context(), []byte("\xff")); found != nil || err != nil {
 		t.Errorf("without a declared input schema: %v, %v", found, err)
 	}
 }
@@ -172,7 +172,7 @@ func TestPlainIntegersAreFoundEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, err := tool.CheckRequest(wire); err != nil || len(found) > 0 {
+	if found, err := tool.CheckRequest(t.Context(), wire); err != nil || len(found) > 0 {
 		t.Errorf("%v, error %v", found, err)
 	}
 }
@@ -196,19 +196,19 @@ func TestWrappedMessagesAreCheckedAsObjects(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]bool{`"2020-01-01T00:00:00Z"`: true, `"2021-01-01T00:00:00Z"`: false} {
-		found, err := tool.CheckArguments([]byte(text))
+		found, err := tool.CheckArguments(t.Context(), []byte(text))
 		is("bare arguments", want, found, err)
-		found, err = tool.CheckArguments([]byte(`{"value":` + text + `}`))
+		found, err = tool.CheckArguments(t.Context(), []byte(`{"value":`+text+`}`))
 		is("arguments", want, found, err)
-		found, err = tool.CheckResult([]byte(text), true)
+		found, err = tool.CheckResult(t.Context(), []byte(text), true)
 		is("bare result", want, found, err)
-		found, err = tool.CheckResult([]byte(`{"value":`+text+`}`), false)
+		found, err = tool.CheckResult(t.Context(), []byte(`{"value":`+text+`}`), false)
 		is("result", want, found, err)
 		wire, err := tool.In.ToWire(nil, []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err = tool.CheckRequest(wire)
+		found, err = tool.CheckRequest(t.Context(), wire)
 		is("typed request", want, found, err)
 	}
 }

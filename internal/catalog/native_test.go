@@ -94,7 +94,7 @@ func TestANativeToolIsWhatItsBackendDeclares(t *testing.T) {
 	if got := string(tool.Output.Advertised()); got != `{"type":"array","items":{"type":"string"}}` || !tool.HasOutput() {
 		t.Errorf("output schema %s", got)
 	}
-	if found, err := tool.CheckResult([]byte(`["a",1]`), false); err != nil || len(found) != 1 || found[0].Path != "/1" {
+	if found, err := tool.CheckResult(t.Context(), []byte(`["a",1]`), false); err != nil || len(found) != 1 || found[0].Path != "/1" {
 		t.Errorf("a wrong result: %v, %v", found, err)
 	}
 	if c.Description().GetName() != "fixture" {
@@ -121,7 +121,7 @@ func TestANativeToolNeedsToSayLittle(t *testing.T) {
 	if tool.HasOutput() || tool.Output == nil || tool.Output.Canonical() != nil {
 		t.Errorf("output %+v", tool.Output)
 	}
-	if found, err := tool.CheckResult([]byte(`7`), false); found != nil || err != nil {
+	if found, err := tool.CheckResult(t.Context(), []byte(`7`), false); found != nil || err != nil {
 		t.Errorf("a result about which nothing is promised: %v, %v", found, err)
 	}
 	if len(tool.Fingerprint()) != 64 {
@@ -153,7 +153,7 @@ func TestANativeSchemaIsShownUnchanged(t *testing.T) {
 		`{"region":"eu","address":{"street":1}}`:   false,
 		`{}`:                                       false,
 	} {
-		if found, err := tool.CheckArguments([]byte(arguments)); err != nil || isFine != (len(found) == 0) {
+		if found, err := tool.CheckArguments(t.Context(), []byte(arguments)); err != nil || isFine != (len(found) == 0) {
 			t.Errorf("%s: %v, %v", arguments, found, err)
 		}
 	}
@@ -325,7 +325,7 @@ func TestNativeToolsHaveAMethodThatNobodyFinds(t *testing.T) {
 		t.Errorf("a registration could bind to the tool API itself: %q", fault)
 	}
 	tool := toolOf(t, c, "fixture.a")
-	if _, err := tool.CheckRequest(nil); err == nil {
+	if _, err := tool.CheckRequest(t.Context(), nil); err == nil {
 		t.Error("a native tool takes the request of a typed caller")
 	}
 }

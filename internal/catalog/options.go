@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,7 +171,7 @@ func (r *optionRules) violations(o *outriggerv1.ToolOptions) ([]schema.Violation
 			return nil, fmt.Errorf("compile rules: %w", err)
 		}
 	}
-	err = r.message.CheckWire(raw)
+	err = r.message.CheckWire(context.Background(), raw)
 	var broken *transcode.InputError
 	if errors.As(err, &broken) {
 		return broken.Violations, nil

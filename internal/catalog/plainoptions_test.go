@@ -103,7 +103,7 @@ func TestPlainOptionsKeepTheRules(t *testing.T) {
 		if err != nil {
 			t.Fatalf("plain options that cannot be encoded: %v", err)
 		}
-		if err := rules.CheckWire(raw); err != nil {
+		if err := rules.CheckWire(t.Context(), raw); err != nil {
 			t.Fatalf("plain options that break a rule: %v\n%v", err, o)
 		}
 	})

@@ -4,6 +4,7 @@ package catalog
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func spellings() []spelling {
 // declared input schema. It accepts the request if the schema accepts any of its JSON spellings, because a JSON caller
 // could have sent that one. Otherwise the violations are those of the plain form. An error means that the check itself
 // failed.
-func (t *Tool) CheckRequest(wire []byte) ([]schema.Violation, error) {
+func (t *Tool) CheckRequest(ctx context.Context, wire []byte) ([]schema.Violation, error) {
 	if t.Declared == nil || t.Declared.Input == nil {
 		return nil, nil
 	}
@@ -53,7 +54,7 @@ func (t *Tool) CheckRequest(wire []byte) ([]schema.Violation, error) {
 		if t.Input.Wrapped {
 			text = wrapValue(text)
 		}
-		found, err := t.Declared.Input.Validate(text)
+		found, err := t.Declared.Input.ValidateContext(ctx, text)
 		if err != nil || len(found) == 0 {
 			return nil, err
 		}

@@ -180,7 +180,7 @@ func TestAnOverlayDescribesTheWholeStream(t *testing.T) {
 	if string(tool.Output.Advertised()) != few {
 		t.Errorf("schema %s", tool.Output.Advertised())
 	}
-	if found, err := tool.CheckResult([]byte(`{"items":[{},{}],"truncated":false}`), false); err != nil || len(found) != 1 || found[0].Path != "/items" {
+	if found, err := tool.CheckResult(t.Context(), []byte(`{"items":[{},{}],"truncated":false}`), false); err != nil || len(found) != 1 || found[0].Path != "/items" {
 		t.Errorf("%v, %v", found, err)
 	}
 }
@@ -218,7 +218,7 @@ func TestADocumentHasNoOutputSchema(t *testing.T) {
 	if !tool.HTTPBody || tool.HasOutput() || tool.Output.Canonical() != nil || tool.OutputNotObject || tool.Out == nil || len(tool.Fingerprint()) != 64 {
 		t.Errorf("body %v, output %+v, fingerprint %q", tool.HTTPBody, tool.Output, tool.Fingerprint())
 	}
-	if found, err := tool.CheckResult([]byte(`{}`), false); found != nil || err != nil {
+	if found, err := tool.CheckResult(t.Context(), []byte(`{}`), false); found != nil || err != nil {
 		t.Errorf("%v, %v", found, err)
 	}
 	watch := toolOf(t, c, "pages.watch")

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -71,7 +72,7 @@ func (t *Types) appendJSON(dst []byte, a *anypb.Any) (out []byte, unknown []stri
 	if err != nil {
 		return dst, nil, err
 	}
-	return m.ToJSONNoting(nil, dst, wire)
+	return m.ToJSONNoting(context.Background(), nil, dst, wire)
 }
 
 // Learned returns a resolver for the descriptors of learned types, which are not among the catalog's files.

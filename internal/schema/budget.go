@@ -40,6 +40,9 @@ func NewBudget(ctx context.Context) *Budget { return &Budget{ctx: ctx, left: max
 // Err returns why the check has to end: ErrTooMuchWork, or an error that wraps that of the context. It is nil otherwise.
 func (b *Budget) Err() error { return b.err }
 
+// Spend takes steps from the budget. It returns false if the check has to end.
+func (b *Budget) Spend(steps int) bool { return b.spend(steps) }
+
 // spend takes steps from the budget. It returns false if the check has to end.
 func (b *Budget) spend(steps int) bool {
 	if b.err != nil {
@@ -87,8 +90,11 @@ func CompilePattern(text string) (*Pattern, error) {
 	return &Pattern{Regexp: compiled, size: len(program.Inst)}, nil
 }
 
+// Size returns the number of instructions of the pattern.
+func (p *Pattern) Size() int { return p.size }
+
 // IsLong reports whether a match takes long enough to need a budget.
-func (p *Pattern) IsLong(bytes int) bool { return bytes > longText || bytes*p.size > longMatch }
+func (p *Pattern) IsLong(bytes int) bool { return bytes > longText || bytes*p.size > 16*longMatch }
 
 // MatchWithin is MatchString that spends from a budget. If the budget has ended, the result means nothing.
 func (p *Pattern) MatchWithin(b *Budget, text string) bool {

@@ -114,6 +114,11 @@ func (ms *machines) acquire(ctx context.Context) (*machine, error) {
 	select {
 	case ms.slots <- struct{}{}:
 	default:
+		if at, ok := ctx.Deadline(); ok { // a context may have one without a timer
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, at)
+			defer cancel()
+		}
 		select {
 		case ms.slots <- struct{}{}:
 		case <-ctx.Done():

@@ -3,8 +3,8 @@
 package schema
 
 import (
-	"errors"
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"

@@ -3,10 +3,13 @@
 package transcode
 
 import (
+	"context"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // keeps says that wire bytes, which the plan has read or written, keep the rules of their message, as far as the plan can
@@ -15,8 +18,8 @@ import (
 // So true is a promise and false is none. protovalidate needs a decoded message and words every violation; most calls
 // break no rule, and for those this pass replaces both. All code below follows one line: where it is not certain, it
 // returns false.
-func (m *Message) keeps(wire []byte, u use) bool {
-	c := checker{use: u}
+func (m *Message) keeps(ctx context.Context, wire []byte, u use) bool {
+	c := checker{ctx: ctx, use: u}
 	return c.message(m.prepared(), wire)
 }
 
@@ -24,7 +27,9 @@ func (m *Message) keeps(wire []byte, u use) bool {
 // because keeps only runs on what the reader wrote or the writer accepted, and both refuse repetitions. Without it, a
 // later value could replace one that was checked.
 type checker struct {
-	use use
+	ctx    context.Context //nolint:containedctx // a checker lives as long as one check
+	budget *schema.Budget  // made for the first long text with a pattern
+	use    use
 }
 
 // passedOver holds for the fields that the direction does not have.
@@ -226,7 +231,20 @@ func (c *checker) content(s *slot, v *valueRules, content []byte) bool {
 	if s.below != nil {
 		return !v.deep || c.message(s.below.prepared(), content)
 	}
-	return len(content) < v.shorter || v.text == nil || v.ignoreZero && len(content) == 0 || v.text(content)
+	return len(content) < v.shorter || v.ignoreZero && len(content) == 0 ||
+		(v.text == nil || v.text(content)) && (v.pattern == nil || c.matches(v.pattern, content))
+}
+
+// matches matches a text with a pattern. One that takes long is matched within the budget of the check; where that ends, the
+// general engine ends too, and says why.
+func (c *checker) matches(p *schema.Pattern, content []byte) bool {
+	if !p.IsLong(len(content)) {
+		return p.Match(content)
+	}
+	if c.budget == nil {
+		c.budget = schema.NewBudget(c.ctx)
+	}
+	return p.MatchWithin(c.budget, string(content)) && c.budget.Err() == nil
 }
 
 // keepsNumber checks a number, as numeric returns it.

@@ -5,7 +5,6 @@ package transcode
 import (
 	"bytes"
 	"math"
-	"regexp"
 	"slices"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
@@ -47,8 +46,9 @@ type valueRules struct {
 	deep       bool // a message with rules
 	number     func(uint64) bool
 	text       func([]byte) bool
-	bounds     bounds // what number says, where it says nothing else
-	shorter    int    // a text of fewer bytes keeps what text says; 0 says nothing
+	pattern    *schema.Pattern // of a text; it is matched last
+	bounds     bounds          // what number says, where it says nothing else
+	shorter    int             // a text of fewer bytes keeps what text says; 0 says nothing
 }
 
 // maxCounted is how many fields of a message may have bounds on their number of elements; they are counted on the stack.
@@ -56,7 +56,7 @@ const maxCounted = 8
 
 // free holds where every value will do.
 func (v *valueRules) free() bool {
-	return !v.opaque && !v.deep && v.number == nil && v.text == nil
+	return !v.opaque && !v.deep && v.number == nil && v.text == nil && v.pattern == nil
 }
 
 // ruled returns the rules of the message, compiled on first use. Two calls may compile them at once: the results are
@@ -208,8 +208,8 @@ func (v *valueRules) breaksAtZero(s *slot) bool {
 		return true
 	case v.number != nil:
 		return !v.number(0)
-	case v.text != nil:
-		return !v.text(nil)
+	case v.text != nil || v.pattern != nil:
+		return v.text != nil && !v.text(nil) || v.pattern != nil && !v.pattern.MatchString("")
 	default:
 		return false
 	}
@@ -270,7 +270,7 @@ func compileValue(s *slot, fd protoreflect.FieldDescriptor, rules *validate.Fiel
 	of := rules.ProtoReflect().Get(field).Message()
 	var ok bool
 	if s.kind == protoreflect.StringKind || s.kind == protoreflect.BytesKind {
-		v.text, ok = compileText(s.kind, of)
+		v.text, v.pattern, ok = compileText(s.kind, of)
 		v.shorter = shorterThan(of)
 	} else {
 		v.number, ok = compileNumber(s, of)
@@ -297,7 +297,7 @@ func eachRule(m protoreflect.Message, visit func(protoreflect.Name, protoreflect
 }
 
 // compileText compiles the rules of a string or of bytes.
-func compileText(kind protoreflect.Kind, of protoreflect.Message) (func([]byte) bool, bool) {
+func compileText(kind protoreflect.Kind, of protoreflect.Message) (test func([]byte) bool, pattern *schema.Pattern, ok bool) {
 	var tests []func([]byte) bool
 	add := func(test func([]byte) bool) bool {
 		tests = append(tests, test)
@@ -308,7 +308,7 @@ func compileText(kind protoreflect.Kind, of protoreflect.Message) (func([]byte) 
 	if kind == protoreflect.StringKind {
 		count = runes
 	}
-	ok := eachRule(of, func(name protoreflect.Name, v protoreflect.Value) bool {
+	ok = eachRule(of, func(name protoreflect.Name, v protoreflect.Value) bool {
 		switch name {
 		case "len":
 			return add(func(b []byte) bool { return count(b) == v.Uint() })
@@ -342,13 +342,14 @@ func compileText(kind protoreflect.Kind, of protoreflect.Message) (func([]byte) 
 		case "not_in":
 			return add(func(b []byte) bool { return !isListed(b, v.List()) })
 		case "pattern":
-			pattern, err := regexp.Compile(v.String())
-			return err == nil && add(pattern.Match)
+			var err error
+			pattern, err = schema.CompilePattern(v.String())
+			return err == nil
 		default:
 			return false
 		}
 	})
-	return all(tests), ok
+	return all(tests), pattern, ok
 }
 
 func isListed(b []byte, list protoreflect.List) bool {

@@ -25,7 +25,7 @@ func TestCheckWireWithoutDecoding(t *testing.T) {
 			t.Errorf("%s: the general engine has to decode it", name)
 		}
 		if n := testing.AllocsPerRun(10, func() {
-			if err := m.CheckWire(wire); err != nil {
+			if err := m.CheckWire(t.Context(), wire); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}); n > 0 {
@@ -40,7 +40,7 @@ func TestCheckWireWithoutDecoding(t *testing.T) {
 		if leaf.Decodes(wire) {
 			t.Errorf("%s is not for the quick check", name)
 		}
-		if err := leaf.CheckWire(wire); err != nil {
+		if err := leaf.CheckWire(t.Context(), wire); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

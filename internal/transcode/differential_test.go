@@ -93,7 +93,7 @@ func answer(t *rapid.T, s subject, m proto.Message) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.message.CheckWire(wire); err != nil {
+	if err := s.message.CheckWire(t.Context(), wire); err != nil {
 		t.Fatalf("CheckWire: %v", err)
 	}
 	doc, err := s.message.ToJSON(nil, wire)

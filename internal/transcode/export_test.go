@@ -2,7 +2,11 @@
 
 package transcode
 
-import "github.com/outrigger-mcp/outrigger/internal/schema"
+import (
+	"context"
+
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
 
 // The two engines apart, so that tests can compare them.
 
@@ -16,7 +20,9 @@ func (m *Message) WriteByPlan(dst, wire []byte) ([]byte, bool) {
 }
 
 // GeneralToWire is ToWire without a plan.
-func (m *Message) GeneralToWire(dst, doc []byte) ([]byte, error) { return m.generalToWire(dst, doc) }
+func (m *Message) GeneralToWire(dst, doc []byte) ([]byte, error) {
+	return m.generalToWire(context.Background(), dst, doc)
+}
 
 // GeneralToJSON is ToJSON without a plan.
 func (m *Message) GeneralToJSON(dst, wire []byte) ([]byte, error) {
@@ -24,7 +30,7 @@ func (m *Message) GeneralToJSON(dst, wire []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if err := m.checkRules(msg, forOutput); err != nil {
+	if err := m.checkRules(context.Background(), msg, len(wire), forOutput); err != nil {
 		return dst, err
 	}
 	out, _, err := m.appendMessage(dst, msg)
@@ -40,9 +46,9 @@ func (m *Message) Decodes(wire []byte) bool { return m.prepared().decodes(wire, 
 // KeepsRules is the check of rules without protovalidate, of an answer or of an input.
 func (m *Message) KeepsRules(wire []byte, output bool) bool {
 	if output {
-		return m.keeps(wire, forOutput)
+		return m.keeps(context.Background(), wire, forOutput)
 	}
-	return m.keeps(wire, forInput)
+	return m.keeps(context.Background(), wire, forInput)
 }
 
 // BreaksRules asks protovalidate.
@@ -52,9 +58,9 @@ func (m *Message) BreaksRules(wire []byte, output bool) error {
 		return err
 	}
 	if output {
-		return m.checkRules(msg, forOutput)
+		return m.checkRules(context.Background(), msg, len(wire), forOutput)
 	}
-	return m.checkRules(msg, forInput)
+	return m.checkRules(context.Background(), msg, len(wire), forInput)
 }
 
 // Injected are answers of readers that Thorough compares, to be put in the place of the true ones.
@@ -77,7 +83,7 @@ func (m *Message) Inject(in Injected) {
 		}
 	}
 	if in.PlanKeeps {
-		m.thorough.planKeeps = func([]byte, use) bool { return true }
+		m.thorough.planKeeps = func(context.Context, []byte, use) bool { return true }
 	}
 	if in.Input != nil {
 		m.thorough.input = func() (*schema.Validator, error) { return in.Input, nil }
@@ -98,3 +104,6 @@ func OccupyTurns() (release func()) {
 		}
 	}
 }
+
+// WorkOf reads how the work of an expression grows.
+func WorkOf(expression string) (loops, pattern int) { return workOf(expression) }

@@ -48,7 +48,7 @@ func FuzzToJSON(f *testing.F) {
 		if s.message.Decodes(wire) && byProto != nil {
 			t.Fatalf("%s: the quick check takes what does not decode: %v", s.md.FullName(), byProto)
 		}
-		if checked := s.message.CheckWire(wire); (checked == nil) != (byProto == nil) {
+		if checked := s.message.CheckWire(t.Context(), wire); (checked == nil) != (byProto == nil) {
 			t.Fatalf("%s: checked: %v; decoded: %v", s.md.FullName(), checked, byProto)
 		}
 		var want []byte

@@ -4,6 +4,7 @@ package transcode
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -24,26 +25,31 @@ func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) { return m.ToJSONWith
 // ToJSONWith is ToJSON for a caller that reuses buffers. If dst has no room for the JSON, whose size is known only now,
 // the content of dst and the JSON are written to a buffer from pool.
 func (m *Message) ToJSONWith(pool BufferPool, dst, wire []byte) ([]byte, error) {
-	out, _, err := m.ToJSONNoting(pool, dst, wire)
+	out, _, err := m.ToJSONNoting(context.Background(), pool, dst, wire)
 	return out, err
 }
 
 // ToJSONNoting is ToJSONWith that also returns the URLs of Any types that the resolver did not know, without duplicates
-// and at most 16. In the JSON, such values are {"@type", "value"}, with the bytes in base64.
-func (m *Message) ToJSONNoting(pool BufferPool, dst, wire []byte) (out []byte, unknown []string, err error) {
+// and at most 16. In the JSON, such values are {"@type", "value"}, with the bytes in base64. The check
+// ends with the context, as that of ToWireWith does.
+func (m *Message) ToJSONNoting(ctx context.Context, pool BufferPool, dst, wire []byte) (out []byte, unknown []string, err error) {
 	if m.thorough != nil {
-		return m.checkedToJSON(dst, wire)
+		return m.checkedToJSON(ctx, dst, wire)
 	}
 	out, unknown, ok := m.write(pool, dst, wire)
-	if ok && (m.rules == nil || m.keeps(wire, forOutput)) {
+	if ok && (m.rules == nil || m.keeps(ctx, wire, forOutput)) {
 		return out, unknown, nil
 	}
-	defer turn(len(wire) * jsonGrowth)()
+	end, err := turn(ctx, len(wire)*jsonGrowth)
+	if err != nil {
+		return dst, nil, err
+	}
+	defer end()
 	msg, err := m.decode(wire)
 	if err != nil {
 		return dst, nil, err
 	}
-	if err := m.checkRules(msg, forOutput); err != nil {
+	if err := m.checkRules(ctx, msg, len(wire), forOutput); err != nil {
 		return dst, nil, err
 	}
 	if ok {
@@ -83,19 +89,23 @@ func (m *Message) appendMessage(dst []byte, msg *dynamicpb.Message) (out []byte,
 }
 
 // CheckWire checks that wire bytes to be passed through unchanged encode the message and keep its rules. The errors are
-// those of ToJSON. It does not know the direction, so the rules of a field that exists in one direction only apply if the
+// those of ToJSONNoting. It does not know the direction, so the rules of a field that exists in one direction only apply if the
 // field is set. Messages with rules go through the general engine: the quick check of rules relies on bytes that a plan
 // read or wrote.
-func (m *Message) CheckWire(wire []byte) error {
+func (m *Message) CheckWire(ctx context.Context, wire []byte) error {
 	if m.rules == nil && m.thorough == nil && m.prepared().decodes(wire, 1) {
 		return nil
 	}
-	defer turn(len(wire) * jsonGrowth)()
+	end, err := turn(ctx, len(wire)*jsonGrowth)
+	if err != nil {
+		return err
+	}
+	defer end()
 	msg, err := m.decode(wire)
 	if err != nil {
 		return err
 	}
-	return m.checkRules(msg, forEither)
+	return m.checkRules(ctx, msg, len(wire), forEither)
 }
 
 // decode is the general engine's reader of wire bytes. Nesting is bounded by maxWireDepth, as it is in the plan.

@@ -123,14 +123,14 @@ func TestRulesOfAnswers(t *testing.T) {
 		t.Errorf("ToJSON: %v", err)
 	}
 	refused = nil
-	if err := m.CheckWire(bad); !errors.As(err, &refused) || refused.Structural {
+	if err := m.CheckWire(t.Context(), bad); !errors.As(err, &refused) || refused.Structural {
 		t.Errorf("CheckWire: %v", err)
 	}
-	if err := m.CheckWire(wireOf(t, "shapes.v1.Inner", `{"code":"ab"}`)); err != nil {
+	if err := m.CheckWire(t.Context(), wireOf(t, "shapes.v1.Inner", `{"code":"ab"}`)); err != nil {
 		t.Errorf("CheckWire: %v", err)
 	}
 	var broken *transcode.OutputError
-	if err := m.CheckWire([]byte{0xff}); !errors.As(err, &broken) {
+	if err := m.CheckWire(t.Context(), []byte{0xff}); !errors.As(err, &broken) {
 		t.Errorf("CheckWire: %v", err)
 	}
 }
@@ -145,10 +145,10 @@ func TestRulesFollowTheDirection(t *testing.T) {
 	if _, err := m.ToJSON(nil, wireOf(t, "shapes.v1.Account", `{"displayName":"x"}`)); err == nil {
 		t.Error("an answer without the id passes, though its rule wants one")
 	}
-	if err := m.CheckWire(wireOf(t, "shapes.v1.Account", `{"displayName":"x"}`)); err != nil {
+	if err := m.CheckWire(t.Context(), wireOf(t, "shapes.v1.Account", `{"displayName":"x"}`)); err != nil {
 		t.Errorf("pass-through: %v", err)
 	}
-	if err := m.CheckWire(wireOf(t, "shapes.v1.Account", `{"password":"short"}`)); err == nil {
+	if err := m.CheckWire(t.Context(), wireOf(t, "shapes.v1.Account", `{"password":"short"}`)); err == nil {
 		t.Error("pass-through takes a password that breaks its rule")
 	}
 }
@@ -207,7 +207,7 @@ func TestMessagesAreShared(t *testing.T) {
 				if _, err := m.ToWire(nil, []byte(bad)); err == nil || !strings.Contains(err.Error(), "transcode") {
 					t.Errorf("%s: %v", name, err)
 				}
-				if err := m.CheckWire(binary.AppendUvarint(nil, 7)); err == nil {
+				if err := m.CheckWire(t.Context(), binary.AppendUvarint(nil, 7)); err == nil {
 					t.Errorf("%s takes garbage", name)
 				}
 			})

@@ -5,9 +5,11 @@ package transcode
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
+	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -162,6 +164,9 @@ type traits struct {
 	hasInputOnly bool
 	holdsAny     bool                                      // an Any somewhere
 	hidden       map[protoreflect.FullName]schema.Behavior // the fields that only one direction has
+
+	// Of the expressions among the rules: how deep their loops are within each other, and the size of their patterns.
+	loops, expressionPattern int
 }
 
 // traitsOf walks the messages below a root, once each.
@@ -172,14 +177,22 @@ func traitsOf(root protoreflect.MessageDescriptor, extensions schema.Extensions)
 	for len(queue) > 0 {
 		md := queue[0]
 		queue = queue[1:]
-		t.hasRules = t.hasRules || schema.HasRules(md)
+		if schema.HasRules(md) {
+			t.hasRules = true
+			if rules, err := protovalidate.ResolveMessageRules(md); err == nil {
+				t.noteExpressions(slices.Concat(rules.GetCel(), expressionRules(rules.GetCelExpression()))...)
+			}
+		}
 		t.holdsAny = t.holdsAny || md.FullName() == anyName
 		for i := range md.Oneofs().Len() {
 			t.hasRules = t.hasRules || schema.HasRules(md.Oneofs().Get(i))
 		}
 		for _, fd := range fieldsOf(md, extensions) {
 			b := schema.BehaviorOf(fd)
-			t.hasRules = t.hasRules || schema.HasRules(fd)
+			if schema.HasRules(fd) {
+				t.hasRules = true
+				t.noteFieldExpressions(fd)
+			}
 			t.needsSchema = t.needsSchema || b.Required || b.OutputOnly
 			t.hasInputOnly = t.hasInputOnly || b.InputOnly
 			if b.InputOnly || b.OutputOnly {

@@ -114,7 +114,7 @@ func TestUnknownTypesAreBytes(t *testing.T) {
 			for _, thorough := range []bool{false, true} {
 				m, md := bag(t, thorough)
 				wire := encoded(t, tt.make(md))
-				got, unknown, err := m.ToJSONNoting(nil, nil, wire)
+				got, unknown, err := m.ToJSONNoting(t.Context(), nil, nil, wire)
 				if err != nil || string(got) != tt.want || len(unknown) != 1 {
 					t.Fatalf("got %s, unknown %q, %v\nwant %s", got, unknown, err, tt.want)
 				}
@@ -179,7 +179,7 @@ func TestUnknownTypesAreNotedWithinABound(t *testing.T) {
 	for i := range 100 {
 		list.Append(protoreflect.ValueOfMessage(packed(fmt.Sprintf("far.Thing%d", i/2), nil).ProtoReflect()))
 	}
-	got, unknown, err := m.ToJSONNoting(nil, nil, encoded(t, message))
+	got, unknown, err := m.ToJSONNoting(t.Context(), nil, nil, encoded(t, message))
 	if err != nil || len(unknown) != 16 || bytes.Count(got, []byte(`"value":""`)) != 100 {
 		t.Fatalf("%d unknown, %s %v", len(unknown), got, err)
 	}

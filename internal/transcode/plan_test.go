@@ -311,7 +311,7 @@ func TestKeyOfTwoTypesIsNoEncoding(t *testing.T) {
 	if out, err := m.ToJSON(nil, wire); !errors.As(err, &broken) || broken.Step != "decode" {
 		t.Errorf("ToJSON: %s %v", out, err)
 	}
-	if err := m.CheckWire(wire); !errors.As(err, &broken) {
+	if err := m.CheckWire(t.Context(), wire); !errors.As(err, &broken) {
 		t.Errorf("CheckWire: %v", err)
 	}
 }

@@ -3,6 +3,8 @@
 package transcode
 
 import (
+	"context"
+	"fmt"
 	"runtime"
 	"sync"
 )
@@ -40,12 +42,28 @@ var turns = make(chan struct{}, runtime.GOMAXPROCS(0))
 
 // turn waits until the general engine may work on a message of n bytes, and returns what ends that. It holds many times the
 // memory of the message, which is why even the large ones that are wrong take turns.
-func turn(n int) (end func()) {
+// The error is that of the context, which may end first.
+func turn(ctx context.Context, n int) (end func(), err error) {
 	if n <= maxKept {
-		return func() {}
+		return func() {}, nil
 	}
-	turns <- struct{}{}
-	return func() { <-turns }
+	end = func() { <-turns }
+	select {
+	case turns <- struct{}{}:
+		return end, nil
+	default:
+	}
+	if at, ok := ctx.Deadline(); ok { // a context may have one without a timer
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, at)
+		defer cancel()
+	}
+	select {
+	case turns <- struct{}{}:
+		return end, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("transcode: wait for a turn: %w", ctx.Err())
+	}
 }
 
 // acquireBuffer returns an empty buffer, with room for n bytes, that releaseBuffer takes back. It waits for its turn.

@@ -28,7 +28,7 @@ func TestRoom(t *testing.T) {
 		write    func(room *counted, dst []byte) ([]byte, error)
 		expected []byte
 	}{
-		{"to wire", func(room *counted, dst []byte) ([]byte, error) { return m.ToWireWith(room, dst, doc) }, wire},
+		{"to wire", func(room *counted, dst []byte) ([]byte, error) { return m.ToWireWith(t.Context(), room, dst, doc) }, wire},
 		{"to JSON", func(room *counted, dst []byte) ([]byte, error) { return m.ToJSONWith(room, dst, wire) }, must(m.ToJSON(nil, wire))},
 	} {
 		for _, head := range []string{"", `{"value":`} {

@@ -3,10 +3,12 @@
 package transcode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
@@ -29,6 +31,7 @@ const (
 // concurrent use.
 type ruleBook struct {
 	validator protovalidate.Validator
+	texts     sync.Map // see textRules
 }
 
 func newRuleBook(opts Options) (*ruleBook, error) {
@@ -54,10 +57,14 @@ func (r *ruleBook) prepare(md protoreflect.MessageDescriptor) error {
 	return nil
 }
 
-// checkRules returns an *InputError for broken rules, and a *RuleError for rules that cannot be run.
-func (m *Message) checkRules(msg *dynamicpb.Message, u use) error {
+// checkRules returns an *InputError for broken rules, and a *RuleError for rules that cannot be run. Another error is that of
+// the context. n is the size of the message in bytes, whatever its form.
+func (m *Message) checkRules(ctx context.Context, msg *dynamicpb.Message, n int, u use) error {
 	if m.rules == nil {
 		return nil
+	}
+	if err := m.affordable(ctx, msg, n); err != nil {
+		return err
 	}
 	var options []protovalidate.ValidationOption
 	if len(m.traits.hidden) > 0 {

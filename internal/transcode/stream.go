@@ -3,6 +3,7 @@
 package transcode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -126,20 +127,20 @@ func (s *Stream) broken(doc []byte) error {
 
 // HeaderToWire appends the wire bytes of the message with the header alone. Errors are those of [Message.ToWire]; paths
 // count from the arguments.
-func (s *Stream) HeaderToWire(dst, raw []byte) ([]byte, error) {
-	out, err := s.message.ToWire(dst, s.headerMessage(raw))
+func (s *Stream) HeaderToWire(ctx context.Context, dst, raw []byte) ([]byte, error) {
+	out, err := s.message.ToWireWith(ctx, nil, dst, s.headerMessage(raw))
 	return out, replaced(err, "/"+s.headerName(), headerPath)
 }
 
 // ItemToWire appends the wire bytes of the item with a position, which counts from 0. Errors are those of
 // [Message.ToWire]; paths count from the arguments.
-func (s *Stream) ItemToWire(pool BufferPool, dst []byte, position int, raw []byte) ([]byte, error) {
+func (s *Stream) ItemToWire(ctx context.Context, pool BufferPool, dst []byte, position int, raw []byte) ([]byte, error) {
 	if s.message.opts.QuotedObjects && openingOf(s.message.md) == '{' {
 		if plain := UnquoteObject(raw); plain != nil {
 			raw = plain
 		}
 	}
-	out, err := s.message.ToWireWith(pool, dst, raw)
+	out, err := s.message.ToWireWith(ctx, pool, dst, raw)
 	return out, replaced(err, "", itemPath(position))
 }
 
@@ -225,12 +226,12 @@ func (s *Stream) Check(doc []byte, most int) error {
 	}
 	var wire []byte
 	if header != nil {
-		if _, err := s.HeaderToWire(nil, header); err != nil {
+		if _, err := s.HeaderToWire(context.Background(), nil, header); err != nil {
 			return err
 		}
 	}
 	for i, item := range items {
-		if wire, err = s.ItemToWire(nil, wire[:0], i, item); err != nil {
+		if wire, err = s.ItemToWire(context.Background(), nil, wire[:0], i, item); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ package transcode
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -34,10 +35,10 @@ func (e *DisagreementError) Error() string {
 // a test can put a wrong answer in the place of each.
 type thorough struct {
 	planRead      func(doc []byte) ([]byte, bool)
-	planKeeps     func(wire []byte, u use) bool
+	planKeeps     func(ctx context.Context, wire []byte, u use) bool
 	planWrite     func(wire []byte) ([]byte, []string, bool)
-	generalRead   func(doc []byte) ([]byte, error)
-	generalWrite  func(wire []byte) ([]byte, []string, error)
+	generalRead   func(ctx context.Context, doc []byte) ([]byte, error)
+	generalWrite  func(ctx context.Context, wire []byte) ([]byte, []string, error)
 	input, output func() (*schema.Validator, error) // without protovalidate's rules
 }
 
@@ -46,13 +47,13 @@ func (m *Message) thoroughly() *thorough {
 		planRead:    func(doc []byte) ([]byte, bool) { return m.read(nil, nil, doc) },
 		planKeeps:   m.keeps,
 		planWrite:   func(wire []byte) ([]byte, []string, bool) { return m.write(nil, nil, wire) },
-		generalRead: func(doc []byte) ([]byte, error) { return m.generalToWire(nil, doc) },
-		generalWrite: func(wire []byte) ([]byte, []string, error) {
+		generalRead: func(ctx context.Context, doc []byte) ([]byte, error) { return m.generalToWire(ctx, nil, doc) },
+		generalWrite: func(ctx context.Context, wire []byte) ([]byte, []string, error) {
 			msg, err := m.decode(wire)
 			if err != nil {
 				return nil, nil, err
 			}
-			if err := m.checkRules(msg, forOutput); err != nil {
+			if err := m.checkRules(ctx, msg, len(wire), forOutput); err != nil {
 				return nil, nil, err
 			}
 			return m.appendMessage(nil, msg)
@@ -69,10 +70,10 @@ func (m *Message) thoroughly() *thorough {
 //   - the canonical schema admits what the engines take, and refuses what they refuse.
 //
 // Each comparison has exceptions where one side cannot know: isPlanned, isOverDefaults, isFullyDescribed, isOnlyHere.
-func (m *Message) checkedToWire(dst, doc []byte) ([]byte, error) {
+func (m *Message) checkedToWire(ctx context.Context, dst, doc []byte) ([]byte, error) {
 	t := m.thorough
 	byPlan, planTakes := t.planRead(doc)
-	byGeneral, err := t.generalRead(doc)
+	byGeneral, err := t.generalRead(ctx, doc)
 	var refused *InputError
 	if err != nil && !errors.As(err, &refused) {
 		return dst, err // a rule that fails to run, a schema that cannot be made
@@ -87,10 +88,10 @@ func (m *Message) checkedToWire(dst, doc []byte) ([]byte, error) {
 		if why := m.differs(byPlan, byGeneral); why != "" {
 			return dst, m.disagree("%s", why)
 		}
-	case planTakes && m.rules != nil && t.planKeeps(byPlan, forInput):
+	case planTakes && m.rules != nil && t.planKeeps(ctx, byPlan, forInput):
 		return dst, m.disagree("the plan finds every rule kept, protovalidate finds %s broken", refused.Violations[0].Keyword)
 	}
-	if failed := m.againstSchema(doc, generalTakes, refused); failed != nil {
+	if failed := m.againstSchema(ctx, doc, generalTakes, refused); failed != nil {
 		return dst, failed
 	}
 	if err != nil {
@@ -103,12 +104,12 @@ func (m *Message) checkedToWire(dst, doc []byte) ([]byte, error) {
 }
 
 // againstSchema compares what the engines found with what the canonical schema finds.
-func (m *Message) againstSchema(doc []byte, taken bool, refused *InputError) error {
+func (m *Message) againstSchema(ctx context.Context, doc []byte, taken bool, refused *InputError) error {
 	v, err := m.thorough.input()
 	if err != nil {
 		return err
 	}
-	found, err := v.Validate(doc)
+	found, err := v.ValidateContext(ctx, doc)
 	if err != nil {
 		return err
 	}
@@ -148,14 +149,14 @@ func (m *Message) isOverDefaults() bool {
 // checkedToJSON is ToJSON by both engines and the schema. unknown is as in ToJSONNoting. What the plan refuses is not held
 // against it here: it may refuse answers that are right and rare. What it writes has to be the general engine's JSON to the
 // byte, and the output schema has to admit it.
-func (m *Message) checkedToJSON(dst, wire []byte) (out []byte, unknown []string, err error) {
+func (m *Message) checkedToJSON(ctx context.Context, dst, wire []byte) (out []byte, unknown []string, err error) {
 	t := m.thorough
 	byPlan, _, planWrites := t.planWrite(wire)
-	byGeneral, unknown, err := t.generalWrite(wire)
+	byGeneral, unknown, err := t.generalWrite(ctx, wire)
 	if planWrites && err == nil && len(unknown) > 0 && !bytes.Equal(byPlan, byGeneral) {
 		// The resolver may have learned a type between the two, which it does not forget.
 		byPlan, _, planWrites = t.planWrite(wire)
-		byGeneral, unknown, err = t.generalWrite(wire)
+		byGeneral, unknown, err = t.generalWrite(ctx, wire)
 	}
 	var broken *InputError
 	switch {
@@ -165,7 +166,7 @@ func (m *Message) checkedToJSON(dst, wire []byte) (out []byte, unknown []string,
 			return dst, nil, m.disagree("the plan reads an answer that the general engine refuses: %s", plainError(unreadable.Err))
 		}
 		return dst, nil, err
-	case broken != nil && planWrites && m.rules != nil && t.planKeeps(wire, forOutput):
+	case broken != nil && planWrites && m.rules != nil && t.planKeeps(ctx, wire, forOutput):
 		return dst, nil, m.disagree("the plan finds every rule of an answer kept, protovalidate finds %s broken", broken.Violations[0].Keyword)
 	case err != nil:
 		return dst, nil, err
@@ -176,7 +177,7 @@ func (m *Message) checkedToJSON(dst, wire []byte) (out []byte, unknown []string,
 	if err != nil {
 		return dst, nil, err
 	}
-	found, err := v.Validate(byGeneral)
+	found, err := v.ValidateContext(ctx, byGeneral)
 	if err != nil {
 		return dst, nil, err
 	}

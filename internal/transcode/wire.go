@@ -4,6 +4,7 @@ package transcode
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"regexp"
 	"strconv"
@@ -24,14 +25,17 @@ import (
 //
 // The plan of the message reads the document. The general engine handles what the plan refuses, and the few messages that
 // no plan supports. Its verdict is final, and it explains what is wrong.
-func (m *Message) ToWire(dst, doc []byte) ([]byte, error) { return m.ToWireWith(nil, dst, doc) }
+func (m *Message) ToWire(dst, doc []byte) ([]byte, error) {
+	return m.ToWireWith(context.Background(), nil, dst, doc)
+}
 
 // ToWireWith is ToWire for a caller that reuses buffers. If dst has no room for the wire bytes, whose number is known only
-// now, the content of dst and the wire bytes are written to a buffer from pool.
-func (m *Message) ToWireWith(pool BufferPool, dst, doc []byte) ([]byte, error) {
+// now, the content of dst and the wire bytes are written to a buffer from pool. The check ends with the context, with an
+// error that wraps the context's; a document that takes too much work to check is an *InputError.
+func (m *Message) ToWireWith(ctx context.Context, pool BufferPool, dst, doc []byte) ([]byte, error) {
 	if m.thorough != nil {
 		plain, _ := m.plainObjects(doc)
-		return m.checkedToWire(dst, plain)
+		return m.checkedToWire(ctx, dst, plain)
 	}
 	out, ok := m.read(pool, dst, doc)
 	if !ok && m.opts.QuotedObjects {
@@ -40,18 +44,22 @@ func (m *Message) ToWireWith(pool BufferPool, dst, doc []byte) ([]byte, error) {
 			out, ok = m.read(pool, dst, doc)
 		}
 	}
-	if ok && (m.rules == nil || m.keeps(out[len(dst):], forInput)) {
+	if ok && (m.rules == nil || m.keeps(ctx, out[len(dst):], forInput)) {
 		return out, nil
 	}
-	defer turn(len(doc))()
+	end, err := turn(ctx, len(doc))
+	if err != nil {
+		return dst, err
+	}
+	defer end()
 	if !ok {
-		return m.generalToWire(dst, doc)
+		return m.generalToWire(ctx, dst, doc)
 	}
 	msg, err := m.decode(out[len(dst):])
 	if err != nil {
-		return m.generalToWire(dst, doc)
+		return m.generalToWire(ctx, dst, doc)
 	}
-	if err := m.checkRules(msg, forInput); err != nil {
+	if err := m.checkRules(ctx, msg, len(doc), forInput); err != nil {
 		return dst, err
 	}
 	return out, nil
@@ -61,7 +69,7 @@ func (m *Message) ToWireWith(pool BufferPool, dst, doc []byte) ([]byte, error) {
 // promise: bounds and strict JSON come first, so that nothing is built from a document that breaks them; then the form;
 // then rules, which can only be asked of a message. A document that fails one step is not asked the next. One whose form is
 // right gets every broken rule from protovalidate; one whose form is wrong also gets those that the schema has keywords for.
-func (m *Message) generalToWire(dst, doc []byte) ([]byte, error) {
+func (m *Message) generalToWire(ctx context.Context, dst, doc []byte) ([]byte, error) {
 	if found := schema.Inspect(doc, m.opts.bounds()); len(found) > 0 {
 		return dst, &InputError{Violations: found, Structural: true}
 	}
@@ -69,20 +77,20 @@ func (m *Message) generalToWire(dst, doc []byte) ([]byte, error) {
 	types := &opaqueTypes{Resolver: m.resolver, forInput: true}
 	read := protojson.UnmarshalOptions{Resolver: types}
 	if err := read.Unmarshal(m.unwrap(doc), msg); err != nil {
-		return dst, m.explain(doc, err, types.last)
+		return dst, m.explain(ctx, doc, err, types.last)
 	}
 	if len(types.unknown) > 0 {
 		w := anyWalk{types: types, change: outOfBytes}
 		if _, err := w.message(msg, 1); err != nil {
-			return dst, m.explain(doc, err, types.last)
+			return dst, m.explain(ctx, doc, err, types.last)
 		}
 	}
 	if m.traits.needsSchema {
-		if err := m.checkStructure(doc); err != nil {
+		if err := m.checkStructure(ctx, doc); err != nil {
 			return dst, err
 		}
 	}
-	if err := m.checkRules(msg, forInput); err != nil {
+	if err := m.checkRules(ctx, msg, len(doc), forInput); err != nil {
 		return dst, err
 	}
 	out, err := proto.MarshalOptions{AllowPartial: true}.MarshalAppend(dst, msg)
@@ -111,12 +119,12 @@ func (m *Message) unwrap(doc []byte) []byte {
 // and says where in the text; the schema finds all of them and says which value. What only protojson sees, such as
 // the content of an Any, is reported where protojson stopped. unknown is the last
 // type of an Any that was read as bytes, or "".
-func (m *Message) explain(doc []byte, cause error, unknown string) error {
+func (m *Message) explain(ctx context.Context, doc []byte, cause error, unknown string) error {
 	v, err := m.full()
 	if err != nil {
 		return err
 	}
-	found, err := v.Validate(doc)
+	found, err := v.ValidateContext(ctx, doc)
 	if err != nil {
 		return err
 	}
@@ -132,12 +140,12 @@ func (m *Message) explain(doc []byte, cause error, unknown string) error {
 
 // checkStructure asks the canonical schema for what protojson does not check: unknown numbers of closed enums, REQUIRED and
 // OUTPUT_ONLY. The schema has no rules in it, which protovalidate checks next and words better.
-func (m *Message) checkStructure(doc []byte) error {
+func (m *Message) checkStructure(ctx context.Context, doc []byte) error {
 	v, err := m.structure()
 	if err != nil {
 		return err
 	}
-	found, err := v.Validate(doc)
+	found, err := v.ValidateContext(ctx, doc)
 	if err != nil {
 		return err
 	}
