@@ -60,7 +60,17 @@ announces the limit to its clients, and the HTTP library rejects a larger reques
 The limits fit the largest public set of APIs in one catalog: googleapis has 11,345 methods. ` + "`max_tools`" + ` and ` + "`max_descriptor_bytes`" + ` are
 checked when a catalog is built, at the start and at every refresh. Without a catalog in use the process ends and names the
 limit; a later catalog over a limit does not replace the one in use, and the refresh fails. Other bounds of one source are
-fixed: 20,000 files, and 5,000 services of reflection. ` + "`sidecar diff` and `sidecar lint`" + ` read up to 20,000 tools and 512 MiB; lint prints up to 2,000 findings (` + "`--max-findings`" + `).
+fixed: 20,000 files, and 5,000 services of reflection. A declared schema (a native tool's, a registration's, an overlay's) is refused when it
+is loaded if it has more than 10,000 schemas within it, puts more than 16,384 of them to one value, counting each as often as references lead to
+it, or has patterns that are too large together. ` + "`sidecar diff` and `sidecar lint`" + ` read up to 20,000 tools and 512 MiB; lint prints up to 2,000 findings (` + "`--max-findings`" + `).
+
+## Checks
+
+Checking the arguments of a call against their schema and rules is part of the call: it has the time of the call, and ends with its caller
+and with a drain. It also has a fixed bound of about four million steps, in each of which one schema is put to one value; a pattern takes
+more steps the longer the text and the pattern are, and the loops of a CEL rule are multiplied out. It takes some seconds to get there. A document of the
+default limits has room for sixteen steps for each of its values. A call above it is INVALID_TOOL_INPUT with the keyword maxWork. A
+text that is longer than its schema allows is not matched with its pattern.
 
 ## Connections
 

@@ -144,7 +144,7 @@ func (v *Validator) Validate(doc []byte) ([]Violation, error) {
 //
 // An error means that the check itself failed, and says nothing about the document. It wraps the context's error if the
 // check ended with the context.
-func (v *Validator) ValidateContext(ctx context.Context, doc []byte) (found []Violation, err error) {
+func (v *Validator) ValidateContext(ctx context.Context, doc []byte) ([]Violation, error) {
 	if found := Inspect(doc, Bounds{}); len(found) > 0 {
 		return found, nil
 	}
@@ -152,12 +152,6 @@ func (v *Validator) ValidateContext(ctx context.Context, doc []byte) (found []Vi
 	if err != nil {
 		return nil, fmt.Errorf("schema: read document: %w", err)
 	}
-	defer func() {
-		// The library panics on numbers that its arithmetic cannot hold. Inspect refuses those that are known.
-		if r := recover(); r != nil {
-			found, err = nil, fmt.Errorf("schema: validate: %v", r)
-		}
-	}()
 	m, err := v.machines.acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("schema: validate: %w", err)
@@ -175,7 +169,7 @@ func (v *Validator) ValidateContext(ctx context.Context, doc []byte) (found []Vi
 		return nil, fmt.Errorf("schema: validate: %w", failure)
 	}
 	r := reporter{source: v.source, doc: value, budget: NewBudget(ctx)}
-	found = SortViolations(r.flatten(invalid), DefaultMaxViolations)
+	found := SortViolations(r.flatten(invalid), DefaultMaxViolations)
 	switch err := r.budget.Err(); {
 	case errors.Is(err, ErrTooMuchWork) && len(found) == 0:
 		return []Violation{TooMuchWork("")}, nil

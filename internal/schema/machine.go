@@ -4,6 +4,7 @@ package schema
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"unicode/utf8"
@@ -19,22 +20,18 @@ type machine struct {
 	budget Budget
 }
 
-// ended is what unwinds the library.
-type ended struct{}
-
 // run checks a value. The error is the library's, or that of the budget.
 func (m *machine) run(ctx context.Context, work int, value any) (err error) {
 	m.budget = Budget{ctx: ctx, left: work}
 	defer func() {
+		r := recover()
 		if m.budget.err != nil {
 			err = m.budget.err
+		} else if r != nil {
+			// The library panics on numbers that its arithmetic cannot hold. Inspect refuses those that are known.
+			err = fmt.Errorf("%v", r)
 		}
 		m.budget = Budget{}
-		switch r := recover().(type) {
-		case nil, ended:
-		default:
-			panic(r)
-		}
 	}()
 	if !m.budget.look() {
 		return nil
@@ -44,7 +41,7 @@ func (m *machine) run(ctx context.Context, work int, value any) (err error) {
 
 func (m *machine) spend(steps int) {
 	if !m.budget.spend(steps) {
-		panic(ended{})
+		panic(m.budget.err) //nolint:forbidigo // there is no other way out of the library; run recovers
 	}
 }
 
@@ -61,9 +58,7 @@ func (p *meteredPattern) MatchString(text string) bool {
 		return true
 	}
 	matches := p.MatchWithin(&p.in.budget, text)
-	if p.in.budget.err != nil {
-		panic(ended{})
-	}
+	p.in.spend(0)
 	return matches
 }
 

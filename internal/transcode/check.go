@@ -235,7 +235,7 @@ func (c *checker) content(s *slot, v *valueRules, content []byte) bool {
 		(v.text == nil || v.text(content)) && (v.pattern == nil || c.matches(v.pattern, content))
 }
 
-// matches matches a text with a pattern. One that takes long is matched within the budget of the check; where that ends, the
+// matches reports whether a text matches a pattern. One that takes long is matched within the budget of the check; where that ends, the
 // general engine ends too, and says why.
 func (c *checker) matches(p *schema.Pattern, content []byte) bool {
 	if !p.IsLong(len(content)) {

@@ -5,11 +5,9 @@ package transcode
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
-	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -177,22 +175,14 @@ func traitsOf(root protoreflect.MessageDescriptor, extensions schema.Extensions)
 	for len(queue) > 0 {
 		md := queue[0]
 		queue = queue[1:]
-		if schema.HasRules(md) {
-			t.hasRules = true
-			if rules, err := protovalidate.ResolveMessageRules(md); err == nil {
-				t.noteExpressions(slices.Concat(rules.GetCel(), expressionRules(rules.GetCelExpression()))...)
-			}
-		}
+		t.noteMessage(md)
 		t.holdsAny = t.holdsAny || md.FullName() == anyName
 		for i := range md.Oneofs().Len() {
 			t.hasRules = t.hasRules || schema.HasRules(md.Oneofs().Get(i))
 		}
 		for _, fd := range fieldsOf(md, extensions) {
 			b := schema.BehaviorOf(fd)
-			if schema.HasRules(fd) {
-				t.hasRules = true
-				t.noteFieldExpressions(fd)
-			}
+			t.noteField(fd)
 			t.needsSchema = t.needsSchema || b.Required || b.OutputOnly
 			t.hasInputOnly = t.hasInputOnly || b.InputOnly
 			if b.InputOnly || b.OutputOnly {

@@ -59,7 +59,7 @@ func (t *traits) expressionWork(w *ruleWalk) int {
 	const enough = 1 << 40
 	work := w.elements + w.text/bytesPerElement + w.text/bytesPerElement*t.expressionPattern
 	for range t.loops - 1 {
-		if work = work * max(w.longest, 1); work > enough {
+		if work *= max(w.longest, 1); work > enough {
 			return enough
 		}
 	}
@@ -203,8 +203,23 @@ func (t *traits) noteExpressions(rules ...*validate.Rule) {
 	}
 }
 
-// noteFieldExpressions notes those of a field, its elements, and the keys and values of a map.
-func (t *traits) noteFieldExpressions(fd protoreflect.FieldDescriptor) {
+// noteMessage notes the rules of a message itself.
+func (t *traits) noteMessage(md protoreflect.MessageDescriptor) {
+	if !schema.HasRules(md) {
+		return
+	}
+	t.hasRules = true
+	if rules, err := protovalidate.ResolveMessageRules(md); err == nil {
+		t.noteExpressions(slices.Concat(rules.GetCel(), expressionRules(rules.GetCelExpression()))...)
+	}
+}
+
+// noteField notes the rules of a field, its elements, and the keys and values of a map.
+func (t *traits) noteField(fd protoreflect.FieldDescriptor) {
+	if !schema.HasRules(fd) {
+		return
+	}
+	t.hasRules = true
 	rules, err := protovalidate.ResolveFieldRules(fd)
 	if err != nil {
 		return // protovalidate says so
