@@ -95,7 +95,6 @@ func rowsOfBothWays() []wayOfRow {
 			want: `"structuredContent":{"nonce":"n"}`, audited: audit.Allowed},
 		{name: "result budget", configure: budgetOf(300), calls: []rowCall{{tool: "lab_echo", arguments: `{"nonce":"` + strings.Repeat("n", 500) + `","signed":"5"}`}},
 			want: `"cut":[{"path":"/nonce"}]`, audited: audit.Allowed},
-		{name: "unknown tool", calls: []rowCall{{tool: "lab_eco", arguments: `{}`}}, want: string(errmap.ToolNotFound)},
 		{name: "tool that fails", calls: []rowCall{{tool: "lab_fail", arguments: `{"code":5}`}}, want: string(errmap.ToolExecutionFailed), audited: audit.Allowed},
 		{name: "policy, denied", configure: ruled(noGoods), calls: []rowCall{{tool: "lab_echo", arguments: `{"nonce":"bad"}`}}, want: string(errmap.PermissionDenied), audited: audit.Denied},
 		{name: "policy, allowed", configure: ruled(noGoods), calls: []rowCall{{tool: "lab_echo", arguments: `{"nonce":"good"}`}}, want: `"nonce":"good"`, audited: audit.Allowed},

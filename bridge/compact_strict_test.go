@@ -49,7 +49,7 @@ func TestTheCompactCatalogOfTheStrictProfile(t *testing.T) {
 			{catalog.CallName, `{"name":"lab.echo","arguments":"[]"}`, errmap.InvalidToolInput, "/arguments"},
 			{catalog.CallName, `{"name":"lab.echo","arguments":null}`, errmap.InvalidToolInput, "/arguments"},
 			{catalog.CallName, `{"name":"lab.echo","arguments":"{\"nothing\":1}"}`, errmap.InvalidToolInput, "/nothing"},
-			{catalog.CallName, `{"name":"catalog.call","arguments":"{}"}`, errmap.ToolNotFound, ""},
+			{catalog.CallName, `{"name":"catalog.call","arguments":"{}"}`, errmap.InvalidToolInput, "/name"},
 		} {
 			resp := b.Handle(t.Context(), toolCall(b, tc.tool, tc.arguments))
 			if codeOf(resp) != tc.want {

@@ -71,10 +71,11 @@ func TestTheCompactCatalogInEveryDialect(t *testing.T) {
 		dialect dialect.Dialect
 		meta    string
 		name    func(string) string
+		wrong   string // how a wrong name in an argument is answered
 	}{
-		{dialect.Canonical, "", func(name string) string { return name }},
-		{dialect.Modern, "," + modernParams, catalog.MCPName},
-		{dialect.Legacy, "", catalog.MCPName},
+		{dialect.Canonical, "", func(name string) string { return name }, `"error":{"code":-32602`},
+		{dialect.Modern, "," + modernParams, catalog.MCPName, `"isError":true`},
+		{dialect.Legacy, "", catalog.MCPName, `"isError":true`},
 	} {
 		t.Run(tc.dialect.String(), func(t *testing.T) {
 			t.Parallel()
@@ -114,6 +115,14 @@ func TestTheCompactCatalogInEveryDialect(t *testing.T) {
 			if direct := string(send("tools/call", `"name":"`+tc.name("lab.echo")+`","arguments":{"signed":"5"}`+tc.meta)); direct != called {
 				t.Errorf("by name %s\nthrough  %s", direct, called)
 			}
+			for _, outer := range []string{catalog.DescribeName, catalog.CallName} {
+				wrong := replyTo(t.Context(), t, b, tc.dialect, "tools/call", `"name":"`+tc.name(outer)+`","arguments":{"name":"lab.eco"}`+tc.meta)
+				for _, want := range []string{tc.wrong, `"code":"INVALID_TOOL_INPUT"`, `"tool":"` + tc.name(outer) + `"`, `"path":"/name"`, "the nearest names are " + tc.name("lab.echo")} {
+					if !strings.Contains(string(wrong), want) {
+						t.Errorf("a wrong name: no %s: %s", want, wrong)
+					}
+				}
+			}
 		})
 	}
 }
@@ -134,16 +143,16 @@ func TestTheArgumentsOfTheCompactCatalog(t *testing.T) {
 		{catalog.SearchName, `{"query":"x","limit":0}`, errmap.InvalidToolInput, "/limit"},
 		{catalog.SearchName, `{"query":"x","limit":11}`, errmap.InvalidToolInput, "/limit"},
 		{catalog.SearchName, `{"query":"x","limit":10.0}`, "", ""},
-		{catalog.DescribeName, `{"name":"lab.eco"}`, errmap.ToolNotFound, "/arguments/name"},
-		{catalog.DescribeName, `{"name":"catalog.search"}`, errmap.ToolNotFound, ""},
+		{catalog.DescribeName, `{"name":"lab.eco"}`, errmap.InvalidToolInput, "/name"},
+		{catalog.DescribeName, `{"name":"catalog.search"}`, errmap.InvalidToolInput, "/name"},
 		{catalog.CallName, `{}`, errmap.InvalidToolInput, ""},
 		{catalog.CallName, `{"name":7}`, errmap.InvalidToolInput, "/name"},
 		{catalog.CallName, `{"name":"lab.echo","arguments":7}`, errmap.InvalidToolInput, "/arguments"},
 		{catalog.CallName, `{"name":"lab.echo","arguments":"{}"}`, errmap.InvalidToolInput, "/arguments"},
 		{catalog.CallName, `{"name":"lab.echo","more":1}`, errmap.InvalidToolInput, "/more"},
-		{catalog.CallName, `{"name":"lab.eco"}`, errmap.ToolNotFound, "/arguments/name"},
-		{catalog.CallName, `{"name":"catalog.call","arguments":{"name":"lab.echo"}}`, errmap.ToolNotFound, ""},
-		{catalog.CallName, `{"name":"catalog_search","arguments":{"query":"x"}}`, errmap.ToolNotFound, ""},
+		{catalog.CallName, `{"name":"lab.eco"}`, errmap.InvalidToolInput, "/name"},
+		{catalog.CallName, `{"name":"catalog.call","arguments":{"name":"lab.echo"}}`, errmap.InvalidToolInput, "/name"},
+		{catalog.CallName, `{"name":"catalog_search","arguments":{"query":"x"}}`, errmap.InvalidToolInput, "/name"},
 	} {
 		resp := b.Handle(t.Context(), toolCall(b, tc.tool, tc.arguments))
 		if codeOf(resp) != tc.want {

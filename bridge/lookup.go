@@ -73,9 +73,31 @@ func unknownTool(cat *catalog.Catalog, req *Request) *errmap.Error {
 			}
 		}
 	}
+	if req.Through != "" {
+		return noSuchArgument(req, near...)
+	}
 	err := errmap.UnknownTool(req.Tool, near...)
 	err.Violations = []errmap.Violation{errmap.NoSuchTool(req.pointer("tool_name"), near...)}
 	return err
+}
+
+// noSuchArgument answers an argument of a tool of the compact catalog that names no tool. The tool that was called exists,
+// so it is an error about its input, which a model sees and can correct.
+func noSuchArgument(req *Request, near ...string) *errmap.Error {
+	search := catalog.SearchName
+	if req.Names == NamesMCP {
+		search = catalog.MCPName(search)
+	}
+	v := errmap.NoSuchTool("/"+catalog.NameArgument, near...)
+	switch {
+	case catalog.CompactOf(req.Tool) != catalog.NotCompact:
+		v.Message = "this tool is called by its own name, not through another"
+	case len(near) == 0:
+		v.Message = "there is no such tool; " + search + " finds tools by what they do"
+	default:
+		v.Message = "there is no such tool; " + v.Message
+	}
+	return errmap.InvalidInput(req.Through, false, v)
 }
 
 // get returns one tool and its snapshot.
@@ -130,7 +152,7 @@ func versionSatisfies(version, want string) bool {
 // findCompact finds one of the three tools, which every caller may see: what they show is what their caller may see.
 func findCompact(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	if req.Through != "" { // none of them is in the catalog
-		return nil, errmap.UnknownTool(req.Tool)
+		return nil, noSuchArgument(req)
 	}
 	of, err := cat.Compact()
 	if err != nil {
@@ -182,10 +204,7 @@ func (b *Bridge) searched(ctx context.Context, c *toolCall) ([]byte, *errmap.Err
 
 // described is the description of a tool, which takes the permission to describe it.
 func (b *Bridge) described(ctx context.Context, c *toolCall) ([]byte, *errmap.Error) {
-	place := c.req.pointer("arguments")
-	ask := &Request{Op: OpGet, Tool: compact.Name(c.arguments()), Names: c.req.Names, Through: c.tool.Name, Pointer: func(string) string {
-		return place + "/" + catalog.NameArgument
-	}}
+	ask := &Request{Op: OpGet, Tool: compact.Name(c.arguments()), Names: c.req.Names, Through: c.tool.Name}
 	tool, err := b.find(ctx, c.catalog, ask)
 	if err == nil {
 		err = b.permits(ctx, OpGet, tool)

@@ -17,7 +17,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
@@ -185,12 +184,29 @@ func (b *Bridge) sealInput(req *Request, digest [32]byte, confirmed bool, in *ou
 // backend's questions come in other rounds, so that it cannot collide.
 const confirmKey = "outrigger_confirm"
 
-// confirmField is the one field of the form for that question.
+// confirmForm is the form of that question: accepting it is the consent, and
+// there is nothing to fill in. Clients accept a form without asking for fields
+// that are not there.
+const confirmForm = `{"type":"object","properties":{}}`
+
+// confirmField is what the form asked for in earlier versions. An answer may
+// still have it while replicas are replaced.
 const confirmField = "confirm"
 
-// confirmForm is that form.
-func confirmForm() []byte {
-	return schema.BooleanForm(confirmField, "Run it", "Yes runs the tool with these arguments.")
+// consents reports whether an answer is a yes. Content that the form did not ask
+// for, and that is no earlier version's yes, cannot be read, and is no consent.
+func consents(answer *outriggerv1.ElicitationResult) bool {
+	if answer.GetAction() != outriggerv1.ElicitationAction_ELICITATION_ACTION_ACCEPT {
+		return false
+	}
+	content, err := mcpjson.FreeForm(answer.GetContentJson(), answer.GetContent())
+	if err != nil {
+		return false
+	}
+	if yes, ok := jsontext.Lookup(content, confirmField); ok {
+		return string(yes) == "true"
+	}
+	return len(content) == 0 || string(content) == "{}"
 }
 
 // maxShownArguments bounds how much of the arguments the question repeats.
@@ -213,10 +229,7 @@ func (b *Bridge) confirm(_ context.Context, c *toolCall) *errmap.Error {
 	if answer == nil {
 		return b.askUser(c)
 	}
-	// What cannot be read is no consent.
-	content, _ := mcpjson.FreeForm(answer.GetContentJson(), answer.GetContent())
-	yes, _ := jsontext.Lookup(content, confirmField)
-	if answer.GetAction() != outriggerv1.ElicitationAction_ELICITATION_ACTION_ACCEPT || string(yes) != "true" {
+	if !consents(answer) {
 		return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name),
 			errmap.Message("Destructive tool blocked: "+c.tool.Name+" was not run, because the user did not consent"),
 			errmap.Advice("The user was asked and said no. Do not call it again unless the user wants it."))
@@ -241,7 +254,7 @@ func (b *Bridge) askUser(c *toolCall) *errmap.Error {
 				Request: &outriggerv1.InputRequest_Elicitation{Elicitation: &outriggerv1.Elicitation{
 					Message: confirmMessage(c),
 					Mode: &outriggerv1.Elicitation_Form{Form: &outriggerv1.ElicitationForm{
-						RequestedSchemaForm: &outriggerv1.ElicitationForm_RequestedSchemaJson{RequestedSchemaJson: confirmForm()},
+						RequestedSchemaForm: &outriggerv1.ElicitationForm_RequestedSchemaJson{RequestedSchemaJson: []byte(confirmForm)},
 					}},
 				}},
 			}},

@@ -219,8 +219,8 @@ func TestAConsentIsForOneRunOfWhatWasAsked(t *testing.T) {
 		}
 	}
 	for _, answer := range []string{
-		`{"action":"decline"}`, `{"action":"cancel"}`, `{"action":"decline","content":{"confirm":true}}`, `{"action":"accept"}`,
-		`{"action":"accept","content":{}}`, `{"action":"accept","content":{"confirm":false}}`, `{"action":"accept","content":{"confirm":"true"}}`,
+		`{"action":"decline"}`, `{"action":"cancel"}`, `{"action":"decline","content":{"confirm":true}}`, `{"action":"decline","content":{}}`,
+		`{"action":"cancel","content":{}}`, `{"action":"accept","content":{"confirm":false}}`, `{"action":"accept","content":{"confirm":"true"}}`,
 		`{"action":"accept","content":{"confirm":1}}`, `{"action":"accept","content":{"confirm":null}}`, `{"action":"accept","content":{"Confirm":true}}`,
 		`{"action":"accept","content":[true]}`, `{"action":"ACCEPT","content":{"confirm":true}}`, `{"confirm":true}`, `true`, `null`, `{"roots":[]}`,
 	} {
@@ -232,6 +232,15 @@ func TestAConsentIsForOneRunOfWhatWasAsked(t *testing.T) {
 	}
 	if n := ranTimes(rig.Native, "shred") + ranTimes(rig.Native, "burn"); n != 0 {
 		t.Fatalf("without consent a tool ran %d times", n)
+	}
+
+	// There is nothing to fill in. The last is the answer to the question of an earlier version.
+	for i, answer := range []string{`{"action":"accept"}`, `{"action":"accept","content":{}}`, `{"action":"accept","content":{ }}`, `{"action":"accept","content":{"confirm":true}}`} {
+		burn := fmt.Sprintf(`"name":"burn","arguments":{"letter":%d}`, i)
+		state := string(ann.send("tools/call", burn).Result["requestState"])
+		if got := ann.send("tools/call", burn+`,"inputResponses":{"outrigger_confirm":`+answer+`},"requestState":`+state); got.toolError() != "" || ranTimes(rig.Native, "burn") != i+1 {
+			t.Errorf("%s: %s", answer, got.raw)
+		}
 	}
 
 	yes = consent(ann.send("tools/call", shred))

@@ -204,6 +204,8 @@ func aConsentIsGivenAtEverySidecar(t *testing.T, tw *tower, client apiClient) {
 		t.Fatal(err)
 	}
 	forms := []*outriggerv1.InputResponse{
+		accepted(`{}`),
+		{Response: &outriggerv1.InputResponse_Elicitation{Elicitation: &outriggerv1.ElicitationResult{Action: outriggerv1.ElicitationAction_ELICITATION_ACTION_ACCEPT}}},
 		accepted(`{"confirm":true}`),
 		{Response: &outriggerv1.InputResponse_Elicitation{Elicitation: &outriggerv1.ElicitationResult{
 			Action: outriggerv1.ElicitationAction_ELICITATION_ACTION_ACCEPT, ContentForm: &outriggerv1.ElicitationResult_Content{Content: yes},
@@ -230,7 +232,7 @@ func aConsentIsGivenAtEverySidecar(t *testing.T, tw *tower, client apiClient) {
 	}
 	call := with(toolCall("wipe", `{}`), canAll())
 	for _, answer := range []*outriggerv1.InputResponse{
-		accepted(`{"confirm":false}`), accepted(`{"confirm":"true"}`), accepted(`{}`),
+		accepted(`{"confirm":false}`), accepted(`{"confirm":"true"}`), accepted(`{"yes":true}`),
 		{Response: &outriggerv1.InputResponse_Elicitation{Elicitation: &outriggerv1.ElicitationResult{Action: outriggerv1.ElicitationAction_ELICITATION_ACTION_DECLINE}}},
 	} {
 		asked := run(t, client, call).GetInputRequired()
