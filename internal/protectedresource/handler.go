@@ -43,6 +43,14 @@ type Handler struct{ opts Options }
 // New returns a Handler.
 func New(o Options) *Handler { return &Handler{o} }
 
+// NoAuthorizationServer answers at the paths of [IsOfAuthorizationServer]. The sidecar is none, and a client that is asked for
+// a token there would take it for one: it would try to register, and not send the token that it has.
+func NoAuthorizationServer(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	http.Error(w, "this is not an authorization server; send Authorization: Bearer TOKEN with a token that the operator gave you, "+
+		"or ask the servers that "+Prefix+" names, if there are any", http.StatusNotFound)
+}
+
 // cacheControl lets anyone keep the document for as long as lists of tools.
 const cacheControl = "public, max-age=300"
 

@@ -14,8 +14,20 @@ import (
 const Prefix = "/.well-known/oauth-protected-resource"
 
 // Is reports whether a request's path is one of metadata.
-func Is(path string) bool {
-	rest, ok := strings.CutPrefix(path, Prefix)
+func Is(path string) bool { return isBelow(path, Prefix) }
+
+// IsOfAuthorizationServer reports whether clients ask at a path for an authorization server: for its metadata
+// (RFC 8414, OpenID Connect Discovery), or at the endpoints that MCP 2025-03-26 assumes without metadata.
+func IsOfAuthorizationServer(path string) bool {
+	switch path {
+	case "/register", "/authorize", "/token":
+		return true
+	}
+	return isBelow(path, "/.well-known/oauth-authorization-server") || isBelow(path, "/.well-known/openid-configuration")
+}
+
+func isBelow(path, prefix string) bool {
+	rest, ok := strings.CutPrefix(path, prefix)
 	return ok && (rest == "" || rest[0] == '/')
 }
 

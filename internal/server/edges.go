@@ -190,6 +190,10 @@ func (a *App) openEdges() {
 		Open:   protectedresource.New(settings.ProtectedResource(a.cfg, a.supportedScopes)),
 		IsOpen: func(r *http.Request) bool { return protectedresource.Is(r.URL.Path) }, Prefix: protectedresource.Prefix,
 	})
+	a.table.Register(&route.Edge{
+		Name: route.Is(stats.EdgeOther), Refuse: rpc.Refuse, Open: http.HandlerFunc(protectedresource.NoAuthorizationServer),
+		IsOpen: func(r *http.Request) bool { return protectedresource.IsOfAuthorizationServer(r.URL.Path) },
+	})
 	a.table.Register(&route.Edge{Name: a.api.EdgeOf, Rest: typed, Refuse: a.api.Refuse})
 }
 

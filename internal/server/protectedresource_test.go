@@ -79,7 +79,13 @@ func TestProtectedResourceMetadata(t *testing.T) {
 		{"another resource", http.MethodGet, root + "/rpc", "", "", 404},
 		{"another method", http.MethodPost, root + "/mcp", "", "", 405},
 		{"another method of a page", http.MethodPost, root + "/mcp", "", stranger, 403},
-		{"another document", http.MethodGet, "/.well-known/oauth-authorization-server", "", "", 401},
+		{"the document of an authorization server", http.MethodGet, "/.well-known/oauth-authorization-server", "", "", 404},
+		{"the same for a path", http.MethodGet, "/.well-known/oauth-authorization-server/mcp", "", "", 404},
+		{"OpenID Connect's", http.MethodGet, "/.well-known/openid-configuration", "", stranger, 404},
+		{"another document", http.MethodGet, "/.well-known/security.txt", "", "", 401},
+		{"registration", http.MethodPost, "/register", "", "", 404},
+		{"authorization", http.MethodGet, "/authorize", "", "", 404},
+		{"tokens", http.MethodPost, "/token", "", "", 404},
 		{"a name that begins the same", http.MethodGet, root + "s", "", "", 401},
 		{"an edge beside it", http.MethodGet, root + "/../../mcp", "", "", 404},
 	} {
@@ -152,8 +158,12 @@ func TestMetadataBeforeTheCatalog(t *testing.T) {
 func TestNoMetadataWithoutOAuth(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t, newDirectory(t, callers()), func(c *configv1.Config) { c.Access.Oauth = nil })
-	for _, path := range []string{"", "/mcp"} {
-		resp := fetch(t, http.MethodGet, m.url+"/.well-known/oauth-protected-resource"+path, "", "")
+	const known = "/.well-known/"
+	for _, path := range []string{
+		known + "oauth-protected-resource", known + "oauth-protected-resource/mcp", known + "oauth-authorization-server",
+		known + "oauth-authorization-server/mcp", known + "openid-configuration", "/register", "/authorize", "/token",
+	} {
+		resp := fetch(t, http.MethodGet, m.url+path, "", "")
 		if resp.StatusCode != http.StatusNotFound || resp.Header.Get("WWW-Authenticate") != "" {
 			t.Errorf("%q: %d %v", path, resp.StatusCode, resp.Header)
 		}
