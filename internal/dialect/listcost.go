@@ -3,9 +3,11 @@
 package dialect
 
 import (
+	"bytes"
 	"sync/atomic"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/listcost"
 )
 
@@ -21,8 +23,16 @@ func (h *Handler) mcpList(slot *atomic.Pointer[listing], cat *catalog.Catalog, o
 
 // cost is what the listing costs.
 func (l *listing) cost() listcost.List {
-	return listcost.Measure(l.catalog.Fingerprint(), len(l.tools), func(i int) (string, int) {
-		return l.tools[i].Name, len(l.entry(i))
+	return listcost.Measure(l.catalog.Fingerprint(), len(l.tools), func(i int) (string, int, int) {
+		entry := l.entry(i)
+		object := bytes.TrimPrefix(entry, []byte(","))
+		read := len(object)
+		for name, value := range jsontext.Members(object) {
+			if name == "_meta" || name == "icons" {
+				read -= len(`,"":`) + len(name) + len(value)
+			}
+		}
+		return l.tools[i].Name, len(entry), read
 	})
 }
 

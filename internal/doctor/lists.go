@@ -19,7 +19,7 @@ func (d *doctor) lists(cat *catalog.Catalog) {
 		return
 	}
 	cost, budget := dialect.ListCost(shown), settings.ListBudget(d.cfg)
-	text := fmt.Sprintf("the list of %d tools has %d bytes, about %d tokens", cost.Tools, cost.Bytes, cost.Tokens())
+	text := fmt.Sprintf("the list of %d tools has %d bytes, about %d tokens", cost.Tools, cost.Bytes, cost.Tokens)
 	if !budget.IsExceeded(cost) {
 		d.ok("%s", text)
 		return

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/listcost"
 )
 
 func (c *check) toolCount() {
@@ -35,7 +36,7 @@ func (c *check) toolTokens(t *Tool) {
 		return
 	}
 	fix := Fix{Text: "declare a smaller input_schema for the tool in the configuration file, or use catalog.mode compact"}
-	if output, err := compactJSON(t.output); err == nil && t.output != nil && len(output)/bytesPerToken > t.Tokens/2 {
+	if output, err := compactJSON(t.output); err == nil && t.output != nil && len(output)/listcost.BytesPerToken > t.Tokens/2 {
 		fix = c.entry(t, "show less of the result: it is most of the schema", "output_schema", anyObject)
 	}
 	c.add(t, "", fix, "it costs about %d tokens; %s", t.Tokens, c.limit("tokens"))

@@ -12,10 +12,8 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/compat"
+	"github.com/outrigger-mcp/outrigger/internal/listcost"
 )
-
-// bytesPerToken is the estimate that all documents of the project use.
-const bytesPerToken = 4
 
 // Tool is one tool as clients list it. Make one with [NewTool].
 type Tool struct {
@@ -63,7 +61,7 @@ func NewTool(t compat.Tool, method string) (*Tool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: %w", t.Name, err)
 	}
-	out.Tokens = size / bytesPerToken
+	out.Tokens = size / listcost.BytesPerToken
 	return out, nil
 }
 

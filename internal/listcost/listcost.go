@@ -28,16 +28,21 @@ type List struct {
 	Version string
 	// Tools is the number of tools, and Bytes the size of their entries as JSON.
 	Tools, Bytes int
+	// Tokens is what the entries cost a model, by an estimate of BytesPerToken. `_meta` and icons do not count: clients keep
+	// them to themselves.
+	Tokens int
 	// Dearest are the largest entries, at most MaxDearest, the largest first.
 	Dearest []Tool
 }
 
-// Measure returns the cost of a list of n tools. entry returns the name of the tool at an index and the size of its entry.
-func Measure(version string, n int, entry func(i int) (name string, bytes int)) List {
+// Measure returns the cost of a list of n tools. entry returns the name of the tool at an index, the size of its entry, and how
+// much of that a model reads.
+func Measure(version string, n int, entry func(i int) (name string, bytes, read int)) List {
 	l := List{Version: version, Tools: n}
 	for i := range n {
-		name, size := entry(i)
+		name, size, read := entry(i)
 		l.Bytes += size
+		l.Tokens += read / BytesPerToken
 		if len(l.Dearest) == MaxDearest && size <= l.Dearest[MaxDearest-1].Bytes {
 			continue
 		}
@@ -51,15 +56,12 @@ func Measure(version string, n int, entry func(i int) (name string, bytes int)) 
 	return l
 }
 
-// Tokens returns the estimated number of tokens.
-func (l List) Tokens() int { return l.Bytes / BytesPerToken }
-
 // Budget is what a list should cost at most. A bound of 0 is none.
 type Budget struct{ Bytes, Tokens int }
 
 // IsExceeded reports whether a list costs more.
 func (b Budget) IsExceeded(l List) bool {
-	return b.Bytes > 0 && l.Bytes > b.Bytes || b.Tokens > 0 && l.Tokens() > b.Tokens
+	return b.Bytes > 0 && l.Bytes > b.Bytes || b.Tokens > 0 && l.Tokens > b.Tokens
 }
 
 // InBytes returns the tighter of the two bounds in bytes; 0 for none.

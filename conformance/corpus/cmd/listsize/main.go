@@ -80,7 +80,7 @@ func run(ctx context.Context, out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "API\toutput schemas, refs\ttools\tbytes\ttokens\tplaces in inputs\tdigest of the places")
 	for _, r := range rows {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%.16s\n", r.api, r.form.name, r.cost.Tools, r.cost.Bytes, r.cost.Tokens(), r.found.count, r.found.digest)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%.16s\n", r.api, r.form.name, r.cost.Tools, r.cost.Bytes, r.cost.Tokens, r.found.count, r.found.digest)
 	}
 	return table.Flush()
 }
