@@ -76,6 +76,8 @@ type Narrator interface {
 	Draining(inFlight int, grace time.Duration)
 	// Stopped is called when a drain has finished.
 	Stopped(outcome string)
+	// Backend is called with the text of a change: the backend cannot be used, why and what to do, or it can again.
+	Backend(text string)
 }
 
 // App is a sidecar: the pipeline that every command uses, and the listeners of a
@@ -159,7 +161,11 @@ func (a *App) open(ctx context.Context) error {
 		return err
 	}
 	a.diagnose = upstream.Diagnoser{Client: a.backend.client, Config: a.cfg.GetBackend()}
-	a.reach = upstream.NewReach(a.diagnose, a.log)
+	var tell func(string)
+	if a.opts.Narrator != nil {
+		tell = a.opts.Narrator.Backend
+	}
+	a.reach = upstream.NewReach(a.diagnose, a.log, tell)
 	if a.live, err = a.newLive(); err != nil {
 		return err
 	}
@@ -187,7 +193,7 @@ func (a *App) newLive() (*catalog.Live, error) {
 		Build:        build,
 		BackoffMax:   c.GetMaxBackoff().AsDuration(),
 		RefreshEvery: c.GetRefreshInterval().AsDuration(),
-		OnLoad:       a.reach.Loaded,
+		OnLoad:       a.loaded,
 		OnDrift:      a.drifted,
 		TypeLimits:   catalog.TypeLimits{Max: int(a.cfg.GetLimits().GetMaxLearnedTypes())},
 	}
@@ -196,6 +202,13 @@ func (a *App) newLive() (*catalog.Live, error) {
 		options.Types = bridge.NewReflectionSource(a.backend.client, source.ReflectionOptions{})
 	}
 	return catalog.NewLive(sources, adjusted(options, a.opts.Adjust.Catalog)), nil
+}
+
+// loaded takes the outcome of a load of the catalog. A first one that can never succeed ends [App.Run], which reports it.
+func (a *App) loaded(err error) {
+	if err == nil || a.live.Current() != nil || !catalog.IsPermanent(err) {
+		a.reach.Loaded(err)
+	}
 }
 
 // plan says where tools come from and how they are made, by a configuration that may

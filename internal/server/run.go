@@ -88,7 +88,9 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	case err = <-loaded:
 		finished = true
 		if err != nil {
+			a.reach.Fatal(context.WithoutCancel(ctx), err)
 			err = fmt.Errorf("load tools: %w", err)
+			why = err.Error()
 		}
 	}
 	ending()

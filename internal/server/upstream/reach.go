@@ -5,10 +5,12 @@ package upstream
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 )
@@ -26,7 +28,9 @@ const (
 type Reach struct {
 	diagnose Diagnoser
 	log      *zap.Logger
-	wake     chan struct{}
+	// tell shows a person what the log says otherwise; nil where none reads it.
+	tell func(text string)
+	wake chan struct{}
 
 	mu   sync.Mutex
 	last [reachSources]error
@@ -36,9 +40,10 @@ type Reach struct {
 	since time.Time
 }
 
-// NewReach returns a log of whether the backend of d can be used.
-func NewReach(d Diagnoser, log *zap.Logger) *Reach {
-	return &Reach{diagnose: d, log: log, wake: make(chan struct{}, 1)}
+// NewReach returns a log of whether the backend of d can be used. Where tell is set, it shows a person the same in sentences,
+// and the lines of the log have the level debug.
+func NewReach(d Diagnoser, log *zap.Logger, tell func(text string)) *Reach {
+	return &Reach{diagnose: d, log: log, tell: tell, wake: make(chan struct{}, 1)}
 }
 
 // note takes what an attempt came to. It returns at once.
@@ -99,9 +104,17 @@ func (r *Reach) well() {
 	if r.said.Cause == causeDescriptors {
 		event = "descriptors fetched again"
 	}
-	r.log.Info(event, zap.Duration("outage_ms", time.Since(r.since)), zap.String("cause", r.said.Cause))
+	level := zap.InfoLevel
+	if r.tell != nil {
+		level = zap.DebugLevel
+		r.tell(sentence(event) + ".\n")
+	}
+	r.log.Log(level, event, zap.Duration("outage_ms", time.Since(r.since)), zap.String("cause", r.said.Cause))
 	r.said = Diagnosis{}
 }
+
+// sentence is an event with a capital letter.
+func sentence(event string) string { return strings.ToUpper(event[:1]) + event[1:] }
 
 // ill says once what is wrong.
 func (r *Reach) ill(d Diagnosis, err error) {
@@ -113,6 +126,38 @@ func (r *Reach) ill(d Diagnosis, err error) {
 		r.since = time.Now()
 	}
 	r.said = d
+	level := zap.WarnLevel
+	if r.tell != nil {
+		level = zap.DebugLevel
+		r.tell(r.explain(d) + "  The sidecar tries again by itself.\n")
+	}
+	r.say(level, d, err)
+}
+
+// Fatal logs why the first catalog can never be loaded, and what to do.
+func (r *Reach) Fatal(ctx context.Context, err error) {
+	d := r.diagnose.Diagnose(ctx, err)
+	if r.tell != nil {
+		r.tell(r.explain(d))
+		return
+	}
+	r.say(zap.ErrorLevel, d, err)
+}
+
+// explain says in lines what is wrong, with which backend, and what to do.
+func (r *Reach) explain(d Diagnosis) string {
+	out := sentence(d.Event)
+	if r.diagnose.Client != nil {
+		out += " (" + r.diagnose.Client.Target().String() + ")"
+	}
+	out += ": " + d.What + ".\n"
+	if d.Fix != "" {
+		out += "  Fix: " + d.Fix + ".\n"
+	}
+	return out
+}
+
+func (r *Reach) say(level zapcore.Level, d Diagnosis, err error) {
 	fields := []zap.Field{zap.String("cause", d.Cause), zap.String("what", d.What), zap.String("fix", d.Fix)}
 	if r.diagnose.Client != nil {
 		fields = append(fields, zap.Stringer("backend", r.diagnose.Client.Target()))
@@ -120,5 +165,5 @@ func (r *Reach) ill(d Diagnosis, err error) {
 	if err.Error() != d.What {
 		fields = append(fields, logkey.Error(err))
 	}
-	r.log.Warn(d.Event, fields...)
+	r.log.Log(level, d.Event, fields...)
 }
