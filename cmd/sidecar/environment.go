@@ -106,7 +106,11 @@ func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Confi
 	if kind != config.Once || cmd.Name() == doctorName {
 		checks = append(checks, settings.Telemetry(env.environ)) // other commands export nothing
 	}
-	return config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: checks})
+	cfg, err := config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: checks})
+	if err == nil {
+		cfg.ResolveRecords(env.environ)
+	}
+	return cfg, err
 }
 
 // clientTimeout bounds commands that ask a backend once and end: a person waits.

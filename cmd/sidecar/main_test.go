@@ -17,15 +17,34 @@ import (
 var update = flag.Bool("update", false, "rewrite what scripts compare with")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"sidecar": main})
+	testscript.Main(stateful{m}, map[string]func(){"sidecar": main})
+}
+
+// stateful runs the tests with a state directory that they leave nothing behind in, because serve writes records by default.
+type stateful struct{ *testing.M }
+
+func (m stateful) Run() int {
+	dir, err := os.MkdirTemp("", "sidecar-state")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.Setenv("XDG_STATE_HOME", dir); err != nil {
+		panic(err)
+	}
+	return m.M.Run()
 }
 
 // TestScripts runs testdata/script/*.txtar against the real binary.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
-		UpdateScripts:       *update,
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("XDG_STATE_HOME", env.Getenv("WORK")+"/state")
+			return nil
+		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "result": result},

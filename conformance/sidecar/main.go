@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,6 +30,9 @@ func Main(m *testing.M, built func(ctx context.Context, binary, dir string) erro
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	if err := prepare(dir, built); err != nil {
+		return failed(err)
+	}
+	if err := os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")); err != nil { // run records end with the tests
 		return failed(err)
 	}
 	if code := m.Run(); code != 0 {

@@ -14,13 +14,16 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
+// StateRecords is the default directory of run records. Only ResolveRecords expands it.
+const StateRecords = "$XDG_STATE_HOME/outrigger/runs"
+
 // Defaults returns the default configuration of a command. The numbers are those of
 // package defaults. Their reasons are documented at the fields in the message's
 // definition, and a test keeps the two consistent.
 func Defaults(kind Kind) *configv1.Config {
 	listen, admin, record := "off", "off", "off"
 	if kind == Serve {
-		listen, admin, record = "127.0.0.1:8080", "127.0.0.1:9901", "runs"
+		listen, admin, record = "127.0.0.1:8080", "127.0.0.1:9901", StateRecords
 	}
 	return &configv1.Config{
 		Backend: &configv1.Backend{

@@ -4,6 +4,8 @@ package config
 
 import (
 	"cmp"
+	"path/filepath"
+	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/spf13/pflag"
@@ -88,4 +90,31 @@ func fileName(flags *pflag.FlagSet, vars map[string]string) (string, origin) {
 	}
 	name := envName(configFlag)
 	return vars[name], origin{source: name}
+}
+
+// ResolveRecords replaces StateRecords with a path, from the environment in the form of
+// os.Environ: below XDG_STATE_HOME, or below ~/.local/state where that is unset or relative
+// (XDG Base Directory Specification 0.8). Without either, records are off, with a warning.
+func (c *Config) ResolveRecords(environ []string) {
+	if c.GetRecord().GetDir() != StateRecords {
+		return
+	}
+	var state, home string
+	for _, entry := range environ {
+		switch name, value, _ := strings.Cut(entry, "="); {
+		case !filepath.IsAbs(value):
+		case name == "XDG_STATE_HOME":
+			state = value
+		case name == "HOME":
+			home = filepath.Join(value, ".local", "state")
+		}
+	}
+	if state = cmp.Or(state, home); state != "" {
+		c.Record.Dir = new(filepath.Join(state, "outrigger", "runs"))
+		return
+	}
+	c.Record.Dir = new("off")
+	c.Warnings = append(c.Warnings, Fault{
+		Path: "record.dir", Message: "run records are off, because neither XDG_STATE_HOME nor HOME names a directory; set --record-dir to a directory, or to off",
+	})
 }

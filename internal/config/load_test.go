@@ -231,3 +231,29 @@ func TestMisspeltVariablesAreWarnings(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestRecordsGoToTheStateDirectory(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		environ []string
+		args    []string
+		want    string
+		warned  bool
+	}{
+		{name: "XDG", environ: []string{"HOME=/home/ann", "XDG_STATE_HOME=/state"}, want: "/state/outrigger/runs"},
+		{name: "home", environ: []string{"HOME=/home/ann", "XDG_STATE_HOME="}, want: "/home/ann/.local/state/outrigger/runs"},
+		{name: "relative paths do not count", environ: []string{"HOME=/home/ann", "XDG_STATE_HOME=state"}, want: "/home/ann/.local/state/outrigger/runs"},
+		{name: "neither", environ: []string{"HOME="}, want: "off", warned: true},
+		{name: "given", environ: []string{"HOME=/home/ann"}, args: []string{"--record-dir", "runs"}, want: "runs"},
+	} {
+		cfg, err := load(t, config.Serve, "", tt.environ, append([]string{"--demo"}, tt.args...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.ResolveRecords(tt.environ)
+		if got := cfg.GetRecord().GetDir(); got != tt.want || len(cfg.Warnings) > 0 != tt.warned {
+			t.Errorf("%s: record.dir is %q, want %q; warnings: %v", tt.name, got, tt.want, cfg.Warnings)
+		}
+	}
+}

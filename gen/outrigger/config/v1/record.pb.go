@@ -27,8 +27,8 @@ const (
 // Record configures run records: one JSON line for each envelope at the JSON-RPC edges.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Directory that gets a subdirectory for each run, or "off". Default: "runs" for `sidecar serve`, "off" for `sidecar
-	// stdio`. Flag: `--record-dir`.
+	// Directory that gets a subdirectory for each run, or "off". `~/.local/state` replaces an unset XDG_STATE_HOME. Default:
+	// "$XDG_STATE_HOME/outrigger/runs" for `sidecar serve`, "off" for `sidecar stdio`. Flag: `--record-dir`.
 	Dir *string `protobuf:"bytes,1,opt,name=dir,proto3,oneof" json:"dir,omitempty"`
 	// Also record arguments and results, redacted: in the lines, and as one document {tool, input, output} for each tool call in
 	// `calls.jsonl`. Default: false. Flag: `--record-payloads`.
