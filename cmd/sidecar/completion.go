@@ -52,7 +52,7 @@ func newManCommand(env environment) *cobra.Command {
 		Use:    "man DIRECTORY",
 		Short:  "Write a manual page for each command",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   between(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
 				return fmt.Errorf("man: %w", err)

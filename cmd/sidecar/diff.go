@@ -38,7 +38,7 @@ Exit codes: 0 no breaking changes, 1 breaking changes, 2 invalid usage,
 3 unreadable file.`,
 		Example: `  sidecar tools --backend http://127.0.0.1:50051 --json | sidecar diff catalog.json -
   sidecar diff old.binpb new.binpb --markdown > MIGRATION.md`,
-		Args: cobra.ExactArgs(2),
+		Args: between(2, 2),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: {breaking, changes, versions}")
 	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print a migration note: the changes per tool, and what callers must do")

@@ -6,20 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/server/listen"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 const (
@@ -41,7 +34,7 @@ const (
 )
 
 func newDrainCommand(env environment) *cobra.Command {
-	var address, tokenFile, caFile string
+	var at adminFlags
 	var timeout, delay time.Duration
 	cmd := &cobra.Command{
 		Use:   "drain",
@@ -59,11 +52,9 @@ Exit codes: 0 the sidecar has drained, or nothing listens on the address any mor
 		Example: `  sidecar drain
   sidecar drain --admin 127.0.0.1:9901 --delay 5s --timeout 25s
   sidecar drain --admin unix:///run/outrigger/admin.sock --token-file drain-token`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 	}
-	cmd.Flags().StringVar(&address, "admin", env.value("OUTRIGGER_ADMIN", defaultAdmin), "admin listener of the running sidecar: host:port, :port, https://host:port or unix:///path")
-	cmd.Flags().StringVar(&tokenFile, "token-file", env.value("OUTRIGGER_ADMIN_TOKEN_FILE", ""), "file with the token of an operator, where the admin listener asks for one")
-	cmd.Flags().StringVar(&caFile, "ca", "", "PEM file of CAs trusted to sign the certificate of an https:// admin listener; unset: the system's CAs")
+	at.register(cmd, env)
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultDrainTimeout, "maximum time to wait for the drain to finish")
 	cmd.Flags().DurationVar(&delay, "delay", 0, "time that the sidecar keeps serving before the drain begins; at most 5m")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -73,14 +64,11 @@ Exit codes: 0 the sidecar has drained, or nothing listens on the address any mor
 		if delay < 0 || delay > maxDrainDelay {
 			return usageError(fmt.Sprintf("--delay: must be at least 0s and at most %v, is %v", maxDrainDelay, delay))
 		}
-		target, err := drainURL(address)
-		if err != nil {
-			return usageError("--admin: " + err.Error())
-		}
-		d, err := newDraining(target, tokenFile, caFile)
+		client, err := at.open()
 		if err != nil {
 			return err
 		}
+		d := &draining{adminClient: client}
 		if err := pause(cmd.Context(), delay); err != nil {
 			return fmt.Errorf("drain %s: interrupted before it began: %w", d.name, err)
 		}
@@ -114,74 +102,12 @@ func (env environment) value(name, fallback string) string {
 	return fallback
 }
 
-// drainURL is where a drain is asked for. A listener on all addresses is asked on
-// this machine.
-func drainURL(address string) (*url.URL, error) {
-	if path, ok := listen.UnixPath(address); ok {
-		if !strings.HasPrefix(path, "/") {
-			return nil, fmt.Errorf("want unix:///path, not %q", address)
-		}
-		return &url.URL{Scheme: "unix", Path: path}, nil
-	}
-	scheme := "http"
-	if rest, ok := strings.CutPrefix(address, "https://"); ok {
-		scheme, address = "https", rest
-	}
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || port == "" || port == "0" {
-		return nil, fmt.Errorf("want host:port, such as %s, https://host:port or unix:///path, not %q", defaultAdmin, address)
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-		if ip != nil && ip.To4() == nil {
-			host = "::1"
-		}
-	}
-	return &url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port), Path: "/drain"}, nil
-}
-
 // draining is one wait for a sidecar.
 type draining struct {
-	// name is the listener in messages.
-	name   string
-	target *url.URL
-	client *http.Client
-	token  string
+	*adminClient
 	// begun: the sidecar has answered once. last is what it said.
 	begun bool
 	last  string
-}
-
-// newDraining reads what the listener at target asks for.
-func newDraining(target *url.URL, tokenFile, caFile string) (*draining, error) {
-	d := &draining{name: target.Host, target: target}
-	transport := &http.Transport{DisableKeepAlives: true}
-	d.client = &http.Client{Transport: transport}
-	if target.Scheme == "unix" {
-		d.name = target.Path
-		d.target = &url.URL{Scheme: "http", Host: "localhost", Path: "/drain"}
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", d.name)
-		}
-	}
-	if caFile != "" {
-		client, err := tlsfiles.NewClient(tlsfiles.ClientOptions{CAFile: caFile, ServerName: target.Hostname()})
-		if err != nil {
-			return nil, fmt.Errorf("--ca: %w", err)
-		}
-		transport.TLSClientConfig = client.Config()
-	}
-	if tokenFile == "" {
-		return d, nil
-	}
-	text, err := os.ReadFile(tokenFile)
-	if err != nil {
-		return nil, fmt.Errorf("--token-file: %w", err)
-	}
-	if d.token = strings.TrimSpace(string(text)); len(d.token) < access.MinToken || len(d.token) > access.MaxToken {
-		return nil, fmt.Errorf("--token-file: %s has no token of %d to %d characters", tokenFile, access.MinToken, access.MaxToken)
-	}
-	return d, nil
 }
 
 // run asks until the sidecar has drained, is gone, or the time is over. It
@@ -240,26 +166,12 @@ func (d *draining) late(ctx context.Context, timeout time.Duration) error {
 func (d *draining) ask(ctx context.Context, wait time.Duration) (status int, text string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+drainSlack)
 	defer cancel()
-	target := *d.target
-	target.RawQuery = url.Values{"wait": {wait.Truncate(time.Millisecond).String()}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), nil)
+	status, body, err := d.send(ctx, http.MethodPost, "/drain", url.Values{"wait": {wait.Truncate(time.Millisecond).String()}}, maxDrainAnswer)
 	if err != nil {
 		return 0, "", err
 	}
-	if d.token != "" {
-		req.Header.Set("Authorization", "Bearer "+d.token)
-	}
-	res, err := d.client.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxDrainAnswer))
-	if err != nil {
-		return 0, "", err
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	return res.StatusCode, strings.ToValidUTF8(line, "?"), nil
+	line, _, _ := strings.Cut(strings.TrimSpace(body), "\n")
+	return status, line, nil
 }
 
 // isGone holds without a listener, and without the file of its socket.

@@ -20,22 +20,22 @@ func runDrain(t *testing.T, environ []string, args ...string) (code int, stdout,
 	return code, out.String(), errs.String()
 }
 
-func TestDrainURL(t *testing.T) {
+func TestAdminURL(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"127.0.0.1:9901": "http://127.0.0.1:9901/drain",
-		":9901":          "http://127.0.0.1:9901/drain",
-		"0.0.0.0:9901":   "http://127.0.0.1:9901/drain",
-		"[::]:9901":      "http://[::1]:9901/drain",
-		"[::1]:9901":     "http://[::1]:9901/drain",
-		"localhost:1":    "http://localhost:1/drain",
+		"127.0.0.1:9901": "http://127.0.0.1:9901",
+		":9901":          "http://127.0.0.1:9901",
+		"0.0.0.0:9901":   "http://127.0.0.1:9901",
+		"[::]:9901":      "http://[::1]:9901",
+		"[::1]:9901":     "http://[::1]:9901",
+		"localhost:1":    "http://localhost:1",
 		"":               "",
 		"off":            "",
 		"127.0.0.1":      "",
 		"127.0.0.1:":     "",
 		"127.0.0.1:0":    "",
 	} {
-		got, err := drainURL(address)
+		got, err := adminURL(address)
 		if want == "" {
 			if err == nil || !strings.Contains(err.Error(), "such as 127.0.0.1:9901") {
 				t.Errorf("%q: %v, %v", address, got, err)

@@ -3,11 +3,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/outrigger-mcp/outrigger/internal/config"
 )
@@ -23,16 +26,24 @@ func writeHelp(out io.Writer, cmd *cobra.Command, commands []*cobra.Command) {
 	if cmd.Example != "" {
 		fmt.Fprintf(out, "\nExamples:\n%s\n", cmd.Example)
 	}
+	everything := cmd.Flags().Lookup(helpAllFlag)
+	if !cmd.HasParent() && everything.Changed {
+		for _, c := range leaves(commands) {
+			fmt.Fprintf(out, "\n%s\n\n", strings.Repeat("-", 100))
+			fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n\n%s", cmp.Or(c.Long, c.Short), usageLine(c), config.FlagUsages(c.Flags()))
+		}
+		return
+	}
 	if !cmd.HasParent() {
 		fmt.Fprint(out, "\nCommands:\n")
 		for _, c := range commands {
 			fmt.Fprintf(out, "  %-10s %s\n", c.Name(), c.Short)
 		}
-		fmt.Fprintf(out, "\nRun `%s COMMAND --help` for the flags of a command.\n", cmd.Name())
+		fmt.Fprintf(out, "\nRun `%[1]s COMMAND --help` for the flags of a command, `%[1]s --help-all` for those of all commands.\n", cmd.Name())
 		return
 	}
 	usages := config.CommonFlagUsages
-	if all := cmd.Flags().Lookup(helpAllFlag); all != nil && all.Changed {
+	if everything != nil && everything.Changed {
 		usages = config.FlagUsages
 	}
 	if flags := usages(cmd.Flags()); flags != "" {
@@ -43,6 +54,46 @@ func writeHelp(out io.Writer, cmd *cobra.Command, commands []*cobra.Command) {
 		for _, c := range inner {
 			fmt.Fprintf(out, "  %-12s %s\n", c.Name(), c.Short)
 		}
+	}
+}
+
+// leaves are the commands that run something: those of a group in place of the group.
+func leaves(commands []*cobra.Command) []*cobra.Command {
+	var out []*cobra.Command
+	for _, c := range commands {
+		if inner := c.Commands(); len(inner) > 0 {
+			out = append(out, leaves(inner)...)
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// namedValue is a value whose type has one of our words in the help, manual pages and errors, in place of pflag's.
+type namedValue struct {
+	pflag.Value
+	name, wanted string
+}
+
+func (v namedValue) Type() string { return v.name }
+
+// nameValues gives the flags of a command, and of the commands below it, our words for the types of their values.
+func nameValues(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		switch f.Value.Type() {
+		case "string", "stringArray":
+			f.Value = namedValue{Value: f.Value, name: "TEXT"}
+		case "stringSlice":
+			f.Value = namedValue{f.Value, "LIST", "a list with commas between its items"}
+		case "int", "uint64":
+			f.Value = namedValue{f.Value, "N", "a whole number in decimal digits"}
+		case "duration":
+			f.Value = namedValue{f.Value, "DURATION", `a duration with its unit, such as "30s" or "1m30s"`}
+		}
+	})
+	for _, c := range cmd.Commands() {
+		nameValues(c)
 	}
 }
 

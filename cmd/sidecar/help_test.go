@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,6 +44,65 @@ func TestHelpFitsOnAScreenOrTwo(t *testing.T) {
 	}
 }
 
+// TestHelpOfEverything: one call shows every flag of every command, without the words of Go.
+func TestHelpOfEverything(t *testing.T) {
+	t.Parallel()
+	all := helpOf(t, "--help-all")
+	for _, want := range []string{"\n  sidecar serve [flags]\n", "\n  sidecar state rm KIND KEY [flags]\n", "\n  --max-depth N\n", "\n  --client LIST\n", "\n  --revision N\n", "\n  --descriptors-timeout DURATION\n"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("--help-all lacks %q", want)
+		}
+	}
+	if found := regexp.MustCompile(`(?m)^  .*--[a-z-]+ (string|int|uint|duration|bool|float)\w*$`).FindAllString(all, -1); found != nil {
+		t.Errorf("--help-all has words of Go: %q", found)
+	}
+}
+
+// TestWrongUsageIsInOurWords: what pflag and cobra find wrong reads like what the configuration finds.
+func TestWrongUsageIsInOurWords(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"diff old.json":                "missing argument: want OLD NEW, found 1; see `sidecar diff --help`",
+		"diff a b c":                   "unexpected argument \"c\": want OLD NEW; see `sidecar diff --help`",
+		"policy test":                  "missing argument: want FILE, found 0; see `sidecar policy test --help`",
+		"tools a b":                    "unexpected argument \"b\": want [NAME]; see `sidecar tools --help`",
+		"version please":               "unexpected argument \"please\"; see `sidecar version --help`",
+		"drain --timeout soon":         "--timeout: must be a duration with its unit, such as \"30s\" or \"1m30s\", is \"soon\"; see `sidecar drain --help`",
+		"tools --json=perhaps":         "--json: must be true or false, is \"perhaps\"; see `sidecar tools --help`",
+		"state rm a b --revision last": "--revision: must be a whole number in decimal digits, is \"last\"; see `sidecar state rm --help`",
+		"lint --client=a,\"":           "--client: must be a list with commas between its items, is \"a,\\\"\"; see `sidecar lint --help`",
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), strings.Fields(args), strings.NewReader(""), &stdout, &stderr, nil); code != exitUsage {
+			t.Errorf("%s: exit code %d, want %d", args, code, exitUsage)
+		}
+		if got := strings.TrimSpace(stderr.String()); got != "sidecar: "+want {
+			t.Errorf("%s:\n got %s\nwant sidecar: %s", args, got, want)
+		}
+	}
+}
+
+// TestDoctorAndLintCountTheSameTokens, in every form of the list.
+func TestDoctorAndLintCountTheSameTokens(t *testing.T) {
+	t.Parallel()
+	tokens := regexp.MustCompile(`about (\d+) tokens`)
+	for _, flags := range [][]string{nil, {"--output-schemas", "none"}, {"--schema-refs", "shared"}, {"--schema-profile", "strict"}} {
+		found := make(map[string]string)
+		for _, name := range []string{"doctor", "lint"} {
+			var stdout, stderr bytes.Buffer
+			run(t.Context(), append([]string{name, "--demo"}, flags...), strings.NewReader(""), &stdout, &stderr, nil)
+			m := tokens.FindAllStringSubmatch(stdout.String(), -1)
+			if len(m) == 0 {
+				t.Fatalf("%s %v names no tokens: %s%s", name, flags, &stdout, &stderr)
+			}
+			found[name] = m[len(m)-1][1]
+		}
+		if found["doctor"] != found["lint"] {
+			t.Errorf("%v: doctor counts %s tokens, lint %s", flags, found["doctor"], found["lint"])
+		}
+	}
+}
+
 func helpOf(t *testing.T, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -66,8 +126,8 @@ func TestHelpExamplesRun(t *testing.T) {
 		if cmd.Example == "" && !cmd.Hidden {
 			t.Errorf("%s has no example", cmd.CommandPath())
 		}
-		if cmd.Name() == "state" {
-			continue // its examples need NATS: conformance/fleet runs them
+		if cmd.Name() == "state" || cmd.Name() == "status" {
+			continue // examples that need NATS, which conformance/fleet runs, or a sidecar at a fixed address: see TestStatusOfASidecar
 		}
 		t.Run(cmd.Name(), func(t *testing.T) {
 			t.Parallel()

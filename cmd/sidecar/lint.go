@@ -48,7 +48,7 @@ or cuts something, 2 invalid usage or configuration, 3 unreadable list or no cat
   sidecar lint --backend http://127.0.0.1:50051 --client vscode --sarif > lint.sarif
   sidecar tools --demo --json | sidecar lint - --client vscode --overlay > overlay.yaml
   sidecar lint --rules`,
-		Args: cobra.MaximumNArgs(1),
+		Args: between(0, 1),
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.options.Clients, "client", nil, "clients to check for: "+strings.Join(lint.ClientNames(), ", ")+"; unset: all")

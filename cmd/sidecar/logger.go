@@ -3,13 +3,17 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/buffer"
 	"go.uber.org/zap/zapcore"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
@@ -38,9 +42,61 @@ func newLogger(cfg *configv1.Config, env environment) (*zap.Logger, zap.AtomicLe
 		}
 		encoding.ConsoleSeparator = "  "
 		encoder = zapcore.NewConsoleEncoder(encoding)
+		if isTerminal(env.stderr) {
+			encoder = callLines{encoder}
+		}
 	}
 	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(env.stderr)), level)
 	return zap.New(core), level, nil
+}
+
+// callLines shortens the lines of calls to what a person reads at a terminal of 120 columns: tool, outcome, time, edge and
+// caller. Lines of failed calls have the level, and so the colour, of a warning. All other facts are in the JSON format.
+type callLines struct{ zapcore.Encoder }
+
+// Bounds that keep a line within 120 columns, behind the time, the level and "call".
+const (
+	callLineTool  = 40
+	callLineRunes = 120 - len("15:04:05.000  ERROR  call  ")
+)
+
+func (e callLines) Clone() zapcore.Encoder { return callLines{e.Encoder.Clone()} }
+
+func (e callLines) EncodeEntry(entry zapcore.Entry, fields []zapcore.Field) (*buffer.Buffer, error) {
+	if entry.Message != "call" {
+		return e.Encoder.EncodeEntry(entry, fields)
+	}
+	values := zapcore.NewMapObjectEncoder()
+	for _, f := range fields {
+		f.AddTo(values)
+	}
+	text := func(key string) string { s, _ := values.Fields[key].(string); return s }
+	outcome := "ok"
+	if code := text(logkey.ErrorCode); code != "" {
+		outcome = code
+		entry.Level = max(entry.Level, zapcore.WarnLevel)
+	}
+	took, _ := values.Fields["duration_ms"].(time.Duration)
+	parts := []string{
+		shorten(cmp.Or(text(logkey.CanonicalTool), text(logkey.RequestedTool), "-"), callLineTool), outcome,
+		fmt.Sprintf("%.1f ms", float64(took.Microseconds())/1000), text(logkey.Edge),
+	}
+	for _, key := range []string{logkey.Caller, logkey.ExceptionMessage} {
+		if value := text(key); value != "" && value != text(logkey.Edge) { // on stdio, the caller has no other name
+			parts = append(parts, value)
+		}
+	}
+	entry.Message = "call  " + shorten(strings.Join(parts, "  "), callLineRunes)
+	return e.Encoder.EncodeEntry(entry, nil)
+}
+
+// shorten cuts a text to n characters, of which the last then says so. Line breaks become spaces.
+func shorten(text string, n int) string {
+	runes := []rune(strings.NewReplacer("\r", " ", "\n", " ").Replace(text))
+	if len(runes) <= n {
+		return string(runes)
+	}
+	return string(runes[:n-1]) + "…"
 }
 
 // encodeMilliseconds writes a duration as a number of milliseconds, exact to the

@@ -26,6 +26,20 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q", args[0])
 }
 
+// between wants a number of arguments. Its error names them as the command's usage line does.
+func between(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if least <= len(args) && len(args) <= most {
+			return nil
+		}
+		_, names, _ := strings.Cut(strings.TrimSuffix(cmd.Use, " [flags]"), " ")
+		if len(args) < least {
+			return fmt.Errorf("missing argument: want %s, found %d", names, len(args))
+		}
+		return fmt.Errorf("unexpected argument %q: want %s", args[most], names)
+	}
+}
+
 // isAddress reports whether an argument looks like a URL or host:port.
 func isAddress(arg string) bool {
 	if scheme, rest, ok := strings.Cut(arg, "://"); ok {

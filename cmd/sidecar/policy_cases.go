@@ -45,7 +45,7 @@ Exit codes: 0 all as expected, 1 differences, 2 invalid rules or cases,
 3 the tools cannot be loaded.`,
 		Example: `  sidecar policy test cases.yaml --policy policy.yaml --descriptors api.binpb
   sidecar policy test cases.yaml --policy policy.yaml --backend http://127.0.0.1:50051 --json`,
-		Args: cobra.ExactArgs(1),
+		Args: between(1, 1),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, `print JSON: {"ok", "cases": [{"name", "tool", "expected", "decision", "rule", "ok"}]}`)
 	config.RegisterFlags(cmd.Flags(), config.Once)

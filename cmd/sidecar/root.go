@@ -53,6 +53,7 @@ func newRootCommand(env environment) *cobra.Command {
 		newServeCommand(env),
 		newStdioCommand(env),
 		newDrainCommand(env),
+		newStatusCommand(env),
 		newToolsCommand(env),
 		newCallCommand(env),
 		newDoctorCommand(env),
@@ -70,6 +71,7 @@ func newRootCommand(env environment) *cobra.Command {
 	for _, cmd := range commands {
 		cmd.Args = asUsageError(cmd.Args)
 		addHelpAll(cmd)
+		nameValues(cmd)
 	}
 	root.AddCommand(commands...)
 	root.AddCommand(newManCommand(env))
@@ -77,6 +79,7 @@ func newRootCommand(env environment) *cobra.Command {
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
 	root.Flags().BoolVarP(&showsVersion, "version", "v", false, "show the version")
+	root.Flags().VarPF(helpAll{root}, helpAllFlag, "", "show the help of every command, with all flags").NoOptDefVal = "true"
 	root.SetFlagErrorFunc(explainFlagError)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(env.stdout, cmd, commands) })
 	return root
@@ -95,8 +98,20 @@ func report(stderr io.Writer, err error) {
 	}
 }
 
-// explainFlagError adds the flag that was probably meant.
+// explainFlagError adds the flag that was probably meant, and says in our words what a value must be.
 func explainFlagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		value, wanted := invalid.GetFlag().Value, ""
+		if named, ok := value.(namedValue); ok {
+			wanted = named.wanted
+		} else if value.Type() == "bool" {
+			wanted = "true or false"
+		}
+		if wanted != "" {
+			err = fmt.Errorf("--%s: must be %s, is %q", invalid.GetFlag().Name, wanted, invalid.GetValue())
+		}
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		if meant := config.NearestFlag(cmd.Flags(), unknown.GetSpecifiedName()); meant != "" {

@@ -37,7 +37,7 @@ Exit codes: 0 success, 1 a stream does not exist, 2 invalid usage or configurati
 3 the state cannot be reached.`,
 		Example: `  sidecar state ls --state nats://127.0.0.1:4222 --state-key state.key
   sidecar state ls tasks --config sidecar.yaml --limit 1000`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              between(0, 1),
 		ValidArgsFunction: completeKinds,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, `print JSON: {"deployment", "streams": [...]} or {"kind", "entries": [...], "more"}`)

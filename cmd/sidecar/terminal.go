@@ -97,6 +97,9 @@ func (t *terminal) Stopped(outcome string) {
 	t.print("Stopped: " + outcome + ".\n")
 }
 
+// Backend implements [server.Narrator].
+func (t *terminal) Backend(text string) { t.print("\n" + text) }
+
 // print writes in one piece, so that no log line comes between. A terminal that is
 // gone is no reason to fail.
 func (t *terminal) print(text string) { _, _ = io.WriteString(t.out, text) }

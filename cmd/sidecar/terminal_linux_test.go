@@ -12,8 +12,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/outrigger-mcp/outrigger/internal/testport"
 )
 
 // openTerminal returns both ends of a pseudo-terminal: what a person sees, and
@@ -137,5 +140,85 @@ func TestTheConsoleLog(t *testing.T) {
 	s.until(t, "stopped")
 	if line := regexp.MustCompile(`(?m)^[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}  \x1b\[34mINFO\x1b\[0m  draining  \{`); code != exitOK || !line.MatchString(s.seen.String()) {
 		t.Errorf("exit code %d, and\n%q", code, s.seen.String())
+	}
+}
+
+// TestCallsFitTheirLine: at a terminal, a call is one line of at most 120 columns, and a refused call looks like a warning.
+func TestCallsFitTheirLine(t *testing.T) {
+	t.Parallel()
+	person, process := openTerminal(t)
+	s := watch(person)
+	var in strings.Builder
+	for i, arguments := range []string{
+		`{"name":"lab.echo","arguments":{"nonce":"hello"}}`,
+		`{"name":"lab.echo","arguments":{"nonse":"hello"}}`,
+		`{"name":"` + strings.Repeat("no_such_tool_", 9) + `","arguments":{}}`,
+	} {
+		fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":"%d","method":"tools/call","params":%s}`+"\n", i, arguments)
+	}
+	code := run(t.Context(), []string{"stdio", "--demo", "--record-dir", "off"}, strings.NewReader(in.String()), &bytes.Buffer{}, process, nil)
+	s.until(t, "stopped")
+	seen := s.seen.String()
+	for _, want := range []string{
+		`\x1b\[34mINFO\x1b\[0m  call  lab\.echo  ok  [0-9.]+ ms  stdio`,
+		`\x1b\[33mWARN\x1b\[0m  call  lab\.echo  INVALID_TOOL_INPUT  [0-9.]+ ms  stdio`,
+		`\x1b\[33mWARN\x1b\[0m  call  (no_such_tool_){3}…  TOOL_NOT_FOUND  [0-9.]+ ms  stdio`,
+	} {
+		if !regexp.MustCompile(want).MatchString(seen) {
+			t.Errorf("exit code %d, no line %s in\n%s", code, want, seen)
+		}
+	}
+	colours := regexp.MustCompile("\x1b\\[[0-9]*m")
+	for line := range strings.Lines(seen) {
+		if line = colours.ReplaceAllString(strings.TrimRight(line, "\n"), ""); strings.Contains(line, "  call  ") && utf8.RuneCountInString(line) > 120 {
+			t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
+		}
+	}
+}
+
+// TestABackendThatIsAwayAtATerminal: a person reads which backend, why, what to do, and that the sidecar tries again.
+func TestABackendThatIsAwayAtATerminal(t *testing.T) {
+	t.Parallel()
+	person, process := openTerminal(t)
+	s := watch(person)
+	ctx, ctrlC := context.WithCancel(t.Context())
+	defer ctrlC()
+	ended := make(chan int, 1)
+	target := "grpc://" + testport.Dead(t)
+	go func() {
+		ended <- run(ctx, []string{"serve", "--backend", target, "--listen", "127.0.0.1:0", "--admin", "off", "--record-dir", "off"},
+			strings.NewReader(""), &bytes.Buffer{}, process, nil)
+	}()
+	s.until(t, "The sidecar tries again by itself.")
+	ctrlC()
+	s.until(t, "Stopped: ")
+	if code := <-ended; code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	want := "Backend unreachable (" + target + "): nothing listens on this address.\n  Fix: start the backend, or correct --backend.\n"
+	if seen := s.seen.String(); !strings.Contains(seen, want) || strings.Contains(seen, "{") {
+		t.Errorf("want %s on the screen, and no JSON:\n%s", want, seen)
+	}
+}
+
+// TestToolsWrapAtWords: at a terminal, the list has at most 80 columns, and no word is cut.
+func TestToolsWrapAtWords(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"tools", "--demo"}, {"tools", "fleet.plan_route", "--demo"}} {
+		person, process := openTerminal(t)
+		s := watch(person)
+		if code := run(t.Context(), args, strings.NewReader(""), process, process, nil); code != exitOK {
+			t.Fatalf("%v: exit code %d", args, code)
+		}
+		end := "18 tools"
+		if len(args) == 3 {
+			end = "input schema"
+		}
+		s.until(t, end)
+		for line := range strings.Lines(s.seen.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+				t.Errorf("%v: %d columns: %s", args, n, line)
+			}
+		}
 	}
 }

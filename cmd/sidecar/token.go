@@ -39,7 +39,7 @@ listener who may "read", or "operate" (also drain, trust, registrations).`,
 
   echo 'operators:' > operators.yaml
   sidecar token drainer --operator operate >> operators.yaml`,
-		Args: cobra.ExactArgs(1),
+		Args: between(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !callerName.MatchString(args[0]) {
 				return usageError("NAME: want 1 to 128 letters, digits and ._@:/+- that begin and end with a letter or digit")

@@ -37,7 +37,7 @@ examples, security, and a list of the facts that are missing.`,
   sidecar tools fleet.get_vehicle --demo
   sidecar tools fleet.get_vehicle --demo --spec
   sidecar tools --backend http://127.0.0.1:50051 --json > catalog.json`,
-		Args: cobra.MaximumNArgs(1),
+		Args: between(0, 1),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: one array of tools, or one tool")
 	cmd.Flags().BoolVar(&asSpec, "spec", false, "print the specification page of the tool, or of all tools")
@@ -84,12 +84,37 @@ func printCatalog(out io.Writer, cat *catalog.Catalog, asJSON bool) error {
 		}
 		return printJSON(out, all)
 	}
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "TOOL\tMCP NAME\tHINTS\tTITLE")
+	rows := [][]string{{"TOOL", "MCP NAME", "HINTS", "TITLE"}}
 	for _, t := range cat.Tools() {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", t.Name, t.MCPName, hints(t), t.Title)
+		rows = append(rows, []string{t.Name, t.MCPName, hints(t), t.Title})
+	}
+	if isTerminal(out) {
+		return printNarrow(out, rows[1:])
+	}
+	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
 	return table.Flush()
+}
+
+// narrow is how many columns any terminal has.
+const narrow = 80
+
+// printNarrow prints the rows of the catalog for a person: the name with its hints, and the rest below it, wrapped at words. In
+// a table, most titles would not fit.
+func printNarrow(out io.Writer, rows [][]string) error {
+	var b strings.Builder
+	for _, row := range rows {
+		b.WriteString(row[0])
+		if row[2] != "-" {
+			b.WriteString("  (" + strings.ReplaceAll(row[2], ",", ", ") + ")")
+		}
+		b.WriteString("\n" + config.Wrap(row[3], 2, narrow))
+	}
+	fmt.Fprintf(&b, "\n%s", config.Wrap(count(len(rows), "tool")+"; `sidecar tools NAME` shows one with its schemas. MCP clients see `_` for `.` in names.", 0, narrow))
+	_, err := io.WriteString(out, b.String())
+	return err
 }
 
 // hints puts what is known about a tool's behaviour in a few words.
@@ -123,7 +148,15 @@ func printTool(out io.Writer, t *catalog.Tool, about []rules.Rule, asJSON bool) 
 	if asJSON {
 		return printJSON(out, dialect.ToolJSON(t))
 	}
-	fmt.Fprintf(out, "%s\n\n  %s\n\n", t.Name, strings.ReplaceAll(t.Description, "\n", "\n  "))
+	text := "  " + strings.ReplaceAll(t.Description, "\n", "\n  ") + "\n"
+	if isTerminal(out) {
+		var b strings.Builder
+		for paragraph := range strings.SplitSeq(t.Description, "\n\n") {
+			b.WriteString(config.Wrap(paragraph, 2, narrow) + "\n")
+		}
+		text = strings.TrimSuffix(b.String(), "\n")
+	}
+	fmt.Fprintf(out, "%s\n\n%s\n", t.Name, text)
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(table, "MCP name\t%s\nRPC\t%s\nhints\t%s\nversion\t%s\nfingerprint\t%s\n",
 		t.MCPName, t.Method.Procedure, hints(t), t.Version, t.Fingerprint())

@@ -81,7 +81,7 @@ func newVersionCommand(env environment) *cobra.Command {
 		Long:  "Version prints the version, commit and Go release of this binary, the MCP revisions\nit supports and the version of its Protobuf contract.",
 		Example: `  sidecar version
   sidecar version --json`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			b := currentBuild()
 			if !asJSON {

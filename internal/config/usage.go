@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 )
@@ -82,9 +83,9 @@ func renderFlags(flags *pflag.FlagSet, all bool) string {
 		fmt.Fprintf(&b, "%d more flags: use --help-all to see them all.\n\n", left)
 	}
 	if len(ours) > 0 {
-		b.WriteString(wrap("Every flag can also be set by an environment variable: --log-level is "+envName("log-level")+
+		b.WriteString(Wrap("Every flag can also be set by an environment variable: --log-level is "+envName("log-level")+
 			". Flags override environment variables, and both override the file. Commas separate list items. "+
-			"Durations have units (300ms, 1m30s); sizes are bytes or have units (4MiB). OTEL_* variables set up telemetry.", 0))
+			"Durations have units (300ms, 1m30s); sizes are bytes or have units (4MiB). OTEL_* variables set up telemetry.", 0, usageWidth))
 	}
 	return b.String()
 }
@@ -102,19 +103,20 @@ func writeFlag(b *strings.Builder, f *pflag.Flag) {
 	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
 		text += " (default" + unbroken + f.DefValue + ")"
 	}
-	b.WriteString("\n" + strings.ReplaceAll(wrap(text, usageIndent), unbroken, " "))
+	b.WriteString("\n" + strings.ReplaceAll(Wrap(text, usageIndent, usageWidth), unbroken, " "))
 }
 
-// wrap breaks a text between words.
-func wrap(text string, indent int) string {
+// Wrap breaks a text between words into lines of at most width columns, each behind the indent. A longer word has a line alone.
+func Wrap(text string, indent, width int) string {
 	var b strings.Builder
 	column := 0
 	for word := range strings.FieldsSeq(text) {
+		n := utf8.RuneCountInString(word)
 		switch {
 		case column == 0:
 			b.WriteString(strings.Repeat(" ", indent))
 			column = indent
-		case column+1+len(word) > usageWidth:
+		case column+1+n > width:
 			b.WriteString("\n" + strings.Repeat(" ", indent))
 			column = indent
 		default:
@@ -122,7 +124,7 @@ func wrap(text string, indent int) string {
 			column++
 		}
 		b.WriteString(word)
-		column += len(word)
+		column += n
 	}
 	return b.String() + "\n"
 }

@@ -17,6 +17,6 @@ func (a *App) listTooLarge(l listcost.List) {
 		dearest[i] = fmt.Sprintf("%s (%d bytes)", t.Name, t.Bytes)
 	}
 	a.noted.Warn("list of tools exceeds its budget: leave tools out with --exclude, set --output-schemas none or --catalog-mode compact, or raise --list-budget-bytes and --list-budget-tokens",
-		zap.Int("tools", l.Tools), zap.Int("list_bytes", l.Bytes), zap.Int("list_tokens", l.Tokens()),
+		zap.Int("tools", l.Tools), zap.Int("list_bytes", l.Bytes), zap.Int("list_tokens", l.Tokens),
 		zap.Int("budget_bytes", a.lists.Budget().InBytes()), zap.Strings("dearest_tools", dearest))
 }
