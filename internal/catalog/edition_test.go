@@ -56,6 +56,31 @@ func TestVersionsOfOneService(t *testing.T) {
 			[]string{"shop.get", "shop_v19.get"}, 1,
 		},
 		{
+			"a version behind an underscore",
+			[]*descriptorpb.FileDescriptorProto{of("jaeger.api_v2", "Query/Get"), of("jaeger.api_v3", "Query/Get")},
+			[]string{"query.get", "query_v2.get"}, 1,
+		},
+		{
+			"a version at the end of a word, and a segment below it",
+			[]*descriptorpb.FileDescriptorProto{of("shopv1.core", "Shop/Get"), of("shopv2.core", "Shop/Get"), of("shopv3alpha.core", "Shop/Get", "Shop/Watch")},
+			[]string{"shop.get", "shop_v1.get", "shop_v3alpha.get", "shop_v3alpha.watch (shop.watch)"}, 2,
+		},
+		{
+			"a package without a version keeps its names",
+			[]*descriptorpb.FileDescriptorProto{of("shop", "ShopService/Get"), of("shop.v2", "ShopService/Get"), of("shop.v3", "ShopService/Get")},
+			[]string{"shop.get (shop_service.get)", "shop_v2.get", "shop_v3.get"}, 2,
+		},
+		{
+			"versions in several forms",
+			[]*descriptorpb.FileDescriptorProto{of("shop", "Shop/Get"), of("shop.v1", "Shop/Get"), of("shop_v2", "Shop/Get"), of("shopv3", "Shop/Get")},
+			[]string{"shop.get", "shop_v1.get", "shop_v2.get", "shop_v3.get"}, 3,
+		},
+		{
+			"words that end in a number are versions only where names clash",
+			[]*descriptorpb.FileDescriptorProto{of("net.ipv4", "Routes/Get"), of("net.ipv6", "Routes/List")},
+			[]string{"routes.get", "routes.list"}, 0,
+		},
+		{
 			"beside another service of the name with the suffix",
 			[]*descriptorpb.FileDescriptorProto{of("a.v1", "ShopService/Get"), of("a.v1beta1", "ShopService/Get"), of("b.v1", "Shop/Get")},
 			[]string{"shop.get", "shop_service.get", "shop_v1beta1.get"}, 2,
@@ -85,7 +110,7 @@ func TestOtherClashesStayErrors(t *testing.T) {
 	t.Parallel()
 	for _, files := range [][]*descriptorpb.FileDescriptorProto{
 		{rpcFile("a.proto", "a.v1", "Shop/Get"), rpcFile("b.proto", "b.v1beta1", "Shop/Get")},
-		{rpcFile("a.proto", "a", "Shop/Get"), rpcFile("b.proto", "a.v1", "Shop/Get")},
+		{rpcFile("a.proto", "a", "Shop/Get"), rpcFile("b.proto", "b.v1", "Shop/Get")},
 		{rpcFile("a.proto", "a.v1", "Shop/Get"), rpcFile("b.proto", "a.v1beta1", "Shop/Get"), rpcFile("c.proto", "c", "ShopV1beta1/Get")},
 		{rpcFile("a.proto", "a.v1.x", "Shop/Get"), rpcFile("b.proto", "a.v2.y", "Shop/Get")},
 	} {

@@ -102,7 +102,10 @@ func behind(t testing.TB, o Options) func(*configv1.Config) {
 		if o.Between != nil {
 			url = o.Between(url)
 		}
-		return func(c *configv1.Config) { c.Backend.Url = url }
+		return func(c *configv1.Config) {
+			// The demo's reflection does not list the tool API.
+			c.Backend.Url, c.Catalog.Native, c.Catalog.Reflection = url, proto.String("on"), proto.String("on")
+		}
 	}
 }
 
