@@ -68,6 +68,10 @@ type toolCall struct {
 	mask *fieldmask.Mask
 	// noted is what there is to say about how the result fits; empty for nothing.
 	noted string
+	// odd counts the values of the result that JSON has no standard form for, and oddMore is set once that is noted without
+	// their names. itemNumber is the number of the message of a stream that is being read, zero for none.
+	odd, itemNumber int
+	oddMore         bool
 	// isFetch: the result of an earlier call is fetched, with the fields which it chose.
 	isFetch bool
 	// under names the member of the answer that holds the result; empty where the result is the whole answer.

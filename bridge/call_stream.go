@@ -124,6 +124,7 @@ func (g *gathering) take(message []byte) error {
 		return errEnough
 	}
 	before := g.items.Next()
+	g.call.itemNumber = g.items.Len() + 1
 	body, err := g.bridge.answerJSON(g.ctx, g.call, before, message)
 	if err != nil {
 		g.failed = outputError(err)

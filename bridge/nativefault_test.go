@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -75,6 +77,27 @@ func TestFaultsOfABackendThatSpeaksTheToolAPI(t *testing.T) {
 
 // A backend that is gone is UNAVAILABLE, one that goes in mid-call is another
 // thing: the call may have had its effect.
+// A number that JSON does not have costs nothing else of the result, and is named.
+func TestDataWithoutAFormInJSON(t *testing.T) {
+	t.Parallel()
+	data := structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		"level": structpb.NewNumberValue(math.NaN()), "kept": structpb.NewNumberValue(7),
+	}})
+	_, ann := deskOf(t, mcptest.Options{}, mcptest.NativeTool{
+		Declared: mcptest.JSONTool("odd", "Is odd.", mcptest.NoArguments, ""),
+		Outcome: &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: &outriggerv1.ToolResult{
+			Status: "success", Explanation: "Read the level.", DataForm: &outriggerv1.ToolResult_Data{Data: data},
+		}}},
+	})
+	got := ann.sendRaw(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"odd",` + modernMeta + `}}`)
+	if data := string(got.Result["structuredContent"]); data != `{"kept":7,"level":"NaN"}` {
+		t.Errorf("got %s of %s", data, got.raw)
+	}
+	if want := "Read the level. /data/level is a value that JSON does not have, shown as a word."; !strings.Contains(got.raw, want) {
+		t.Errorf("%s does not say %q", got.raw, want)
+	}
+}
+
 func TestABackendThatSpeaksTheToolAPIGoesAway(t *testing.T) {
 	t.Parallel()
 	entered := make(chan struct{}, 1)

@@ -85,10 +85,12 @@ func (b *Bridge) operationValue(ctx context.Context, c *toolCall, declared *cata
 	}
 	as := *c.tool
 	as.Out = declared.Out
-	body, err := b.answerJSON(ctx, &toolCall{req: c.req, tool: &as, catalog: c.catalog, deadline: c.deadline}, nil, held.GetValue())
+	one := &toolCall{req: c.req, tool: &as, catalog: c.catalog, deadline: c.deadline, under: c.under}
+	body, err := b.answerJSON(ctx, one, nil, held.GetValue())
 	if err != nil {
 		return nil, outputError(err)
 	}
+	c.note(one.noted)
 	return body, nil
 }
 
@@ -104,7 +106,10 @@ func (b *Bridge) anyJSON(ctx context.Context, c *toolCall, held *anypb.Any) ([]b
 			break
 		}
 	}
-	body, err := cat.Types().AppendJSON(nil, held)
+	body, noted, err := cat.Types().AppendJSONNoting(nil, held)
+	if err == nil && len(noted.Odd) > 0 {
+		err = c.noteOdd(noted)
+	}
 	if err != nil {
 		return nil, outputError(err)
 	}

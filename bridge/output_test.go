@@ -4,11 +4,15 @@ package bridge_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -113,5 +117,45 @@ func TestWireArgumentsKeepTheRules(t *testing.T) {
 		if resp := b.Handle(t.Context(), req); codeOf(resp) != tc.want {
 			t.Errorf("%s: got %v, want %q", name, resp.Err, tc.want)
 		}
+	}
+}
+
+// A value that JSON has no standard form for costs nothing but that form: the result has the rest, and its explanation names
+// the value. A typed caller gets an error, as from the service's own JSON.
+func TestValuesWithoutAFormAreNoted(t *testing.T) {
+	t.Parallel()
+	late := &timestamppb.Timestamp{Seconds: 253402300800}
+	vehicle, err := proto.Marshal(&demov1.Vehicle{Id: 101, CallSign: "Kingfisher", LastSeen: late})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig := mcptest.Start(t, mcptest.Options{Adjust: server.Adjust{Upstream: altering(vehicle)}})
+	resp := rig.Bridge.Handle(t.Context(), toolCall(rig.Bridge, "fleet.get_vehicle", `{"vehicleId":"101"}`))
+	if got := string(resp.Result.Bytes); resp.Err != nil || !strings.Contains(got, `"callSign":"Kingfisher"`) || !strings.Contains(got, `"lastSeen":"seconds:253402300800 nanos:0"`) {
+		t.Errorf("got %s, %v", got, resp.Err)
+	}
+	if want := "/lastSeen is a Timestamp outside of the years 0001 to 9999"; !strings.HasPrefix(resp.Explanation, want) {
+		t.Errorf("the explanation is %q, want %q", resp.Explanation, want)
+	}
+	typed := toolCall(rig.Bridge, "fleet.get_vehicle", `{"vehicleId":"101"}`)
+	typed.Tool, typed.Procedure = "", "/outrigger.demo.v1.Fleet/GetVehicle"
+	if resp := rig.Bridge.Handle(t.Context(), typed); codeOf(resp) != errmap.SerializationError || !strings.Contains(fmt.Sprint(errors.Unwrap(resp.Err)), "/lastSeen") {
+		t.Errorf("typed: %v", resp.Err)
+	}
+}
+
+func TestValuesWithoutAFormAreNotedInStreams(t *testing.T) {
+	t.Parallel()
+	update, err := proto.Marshal(&demov1.VehicleUpdate{ObservedAt: &timestamppb.Timestamp{Nanos: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := watching(t, &streaming{items: slices.Repeat([][]byte{update}, 9)}, bridge.Options{}).bridge
+	resp := b.Handle(t.Context(), toolCall(b, "fleet.watch_vehicles", `{}`))
+	if got := string(resp.Result.Bytes); resp.Err != nil || strings.Count(got, `"observedAt":"seconds:0 nanos:-1"`) != 9 {
+		t.Errorf("got %s, %v", got, resp.Err)
+	}
+	if said := resp.Explanation; !strings.Contains(said, "/items/3/observedAt is") || strings.Contains(said, "/items/4") || !strings.HasSuffix(said, "More values like these follow.") {
+		t.Errorf("the explanation is %q", said)
 	}
 }

@@ -4,7 +4,9 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 	"github.com/outrigger-mcp/outrigger/internal/truncate"
 )
 
@@ -322,26 +325,53 @@ const (
 // answerJSON appends the JSON of a message of the backend to dst. What an Any in
 // it holds of an unknown type is asked for, or shown as bytes.
 func (b *Bridge) answerJSON(ctx context.Context, c *toolCall, dst, wire []byte) ([]byte, error) {
-	out, unknown, err := b.translate(ctx, c, dst, wire)
-	if err != nil || len(unknown) == 0 {
-		return out, err
-	}
-	cat := b.typesOf(c)
-	if cat == nil {
-		return out, nil
-	}
+	out, noted, err := b.translate(ctx, c, dst, wire)
 	for range learnRounds {
-		if len(unknown) == 0 || !b.learnFor(ctx, c, cat, unknown) {
+		if err != nil || len(noted.Unknown) == 0 {
+			break
+		}
+		if cat := b.typesOf(c); cat == nil || !b.learnFor(ctx, c, cat, noted.Unknown) {
 			break
 		}
 		if len(dst) == 0 {
 			b.buffers.Put(out)
 		}
-		if out, unknown, err = b.translate(ctx, c, dst, wire); err != nil {
-			return out, err
+		out, noted, err = b.translate(ctx, c, dst, wire)
+	}
+	if err == nil && len(noted.Odd) > 0 {
+		err = c.noteOdd(noted)
+	}
+	return out, err
+}
+
+// maxOdd bounds the values of a result without a standard form that its explanation names.
+const maxOdd = 4
+
+// noteOdd notes values that ProtoJSON has no form for. A typed caller gets an error instead: its client would misread them.
+func (c *toolCall) noteOdd(noted transcode.Noted) error {
+	if c.req.Procedure != "" {
+		first := noted.Odd[0]
+		return &transcode.OutputError{Step: "encode", Err: fmt.Errorf("%s is %s", first.Path, first.What)}
+	}
+	before := ""
+	switch {
+	case c.itemNumber > 0:
+		before = fmt.Sprintf("/items/%d", c.itemNumber-1)
+	case c.under != "":
+		before = "/" + c.under
+	case c.tool.OutputNotObject:
+		before = "/value"
+	}
+	for _, odd := range noted.Odd {
+		if c.odd++; c.odd <= maxOdd {
+			c.note(cmp.Or(before+odd.Path, "The result") + " is " + odd.What + ".")
 		}
 	}
-	return out, nil
+	if c.odd > maxOdd && !c.oddMore {
+		c.oddMore = true
+		c.note("More values like these follow.")
+	}
+	return nil
 }
 
 // learnFor asks for types on behalf of a call, and reports whether one of them

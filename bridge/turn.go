@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // requestTurn waits until the arguments of a call may be translated, which counts towards its deadline. The turn is for the CPU
@@ -33,7 +34,7 @@ func (c *toolCall) endTurn() {
 }
 
 // translate appends the JSON of a message of the backend to dst: in the turn of the call, else in one of its own.
-func (b *Bridge) translate(ctx context.Context, c *toolCall, dst, wire []byte) (out []byte, unknown []string, err error) {
+func (b *Bridge) translate(ctx context.Context, c *toolCall, dst, wire []byte) (out []byte, noted transcode.Noted, err error) {
 	if c.turn == (policy.Turn{}) {
 		defer b.answerTurn(ctx, c, wire).End()
 	}

@@ -55,6 +55,10 @@ const (
 	ReasonUnknownType Reason = "Any of an unknown type"
 )
 
+// What protojson refuses to write, the transcoder writes in the nearest form, with a note (transcode.Noted): a Timestamp out of
+// range is no reason to lose the answer around it. The corpus has no such answers, since protojson makes them; those are in the
+// tests of package transcode. Where the suite of protobuf wants an error, cmd/protobuf-testee makes one of the note.
+
 // reader finds the reasons that hold for a document. It goes by descriptors alone.
 type reader struct {
 	types    *sources.Types

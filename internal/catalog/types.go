@@ -53,24 +53,25 @@ func (t *Types) FindMessageByURL(url string) (protoreflect.MessageType, error) {
 
 // AppendJSON appends the JSON of an Any to dst. Values of unknown types are written as bytes.
 func (t *Types) AppendJSON(dst []byte, a *anypb.Any) ([]byte, error) {
-	out, _, err := t.appendJSON(dst, a)
+	out, _, err := t.AppendJSONNoting(dst, a)
 	return out, err
 }
 
 // Unknown returns the URLs of unknown types in an Any: its own, or those of nested Anys.
 func (t *Types) Unknown(a *anypb.Any) []string {
-	_, unknown, _ := t.appendJSON(nil, a) // what has no JSON names no types
-	return unknown
+	_, noted, _ := t.AppendJSONNoting(nil, a) // what has no JSON names no types
+	return noted.Unknown
 }
 
-func (t *Types) appendJSON(dst []byte, a *anypb.Any) (out []byte, unknown []string, err error) {
+// AppendJSONNoting is AppendJSON that also returns what there is to say about the JSON.
+func (t *Types) AppendJSONNoting(dst []byte, a *anypb.Any) (out []byte, noted transcode.Noted, err error) {
 	m, err := t.any()
 	if err != nil {
-		return dst, nil, err
+		return dst, noted, err
 	}
 	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(a)
 	if err != nil {
-		return dst, nil, err
+		return dst, noted, err
 	}
 	return m.ToJSONNoting(context.Background(), nil, dst, wire)
 }

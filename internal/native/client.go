@@ -121,7 +121,7 @@ func encode(in proto.Message) ([]byte, error) {
 	return body, nil
 }
 
-// check decodes a message of the backend and applies the rules of its type.
+// check decodes a message of the backend, applies the rules of its type, and settles it.
 func (c *Client) check(procedure string, body []byte, out proto.Message) error {
 	if err := proto.Unmarshal(body, out); err != nil {
 		return invalid(procedure, KeywordEncoding, "wanted an encoded %s", out.ProtoReflect().Descriptor().FullName())
@@ -134,6 +134,7 @@ func (c *Client) check(procedure string, body []byte, out proto.Message) error {
 	var rules *protovalidate.ValidationError
 	switch {
 	case err == nil:
+		settle(out)
 		return nil
 	case errors.As(err, &rules):
 		return broken(procedure, rules.Violations)

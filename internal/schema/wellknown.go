@@ -126,15 +126,28 @@ func anyLimits(rules *validate.FieldRules) *object {
 	return limits
 }
 
+// rawMoment is a pattern of how answers show a Timestamp or Duration that ProtoJSON has no form for, such as one out of range.
+const rawMoment = `seconds:-?[0-9]+ nanos:-?[0-9]+`
+
+// timestamp: what an answer shows is not always a date-time (see rawMoment), so its schema says so in words alone.
 func (d *deriver) timestamp(str any) *object {
-	doc := newObject("type", str, "format", formatDateTime)
-	d.describe(doc, d.inBrief("", "RFC 3339, up to nine digits of fraction."))
+	doc := newObject("type", str)
+	switch {
+	case d.dir == Input:
+		doc.set("format", formatDateTime)
+		d.describe(doc, d.inBrief("", "RFC 3339, up to nine digits of fraction."))
+	case d.isBrief():
+		d.describe(doc, "RFC 3339.")
+	default:
+		doc.set("anyOf", []any{newObject("format", formatDateTime), newObject("pattern", "^"+rawMoment+"$")})
+		d.describe(doc, "RFC 3339, up to nine digits of fraction.")
+	}
 	return doc
 }
 
 // duration: the canonical form is in the format, which also knows the signs and dots that ProtoJSON reads. What is
-// shown and written has up to twelve digits of seconds, of which eleven are always in range. Who reads an answer needs the
-// words alone.
+// shown and written has up to twelve digits of seconds, of which eleven are always in range, or is a rawMoment. Who reads an
+// answer needs the words alone.
 func (d *deriver) duration(str any) *object {
 	doc := newObject("type", str)
 	switch {
@@ -143,13 +156,13 @@ func (d *deriver) duration(str any) *object {
 	case d.dir == Input:
 		doc.set("pattern", d.inBrief(`^-?(0|[1-9]\d{0,10})(\.\d{1,9})?s$`, `^-?(0|[1-9][0-9]{0,10})(\.[0-9]{1,9})?s$`))
 	case !d.isBrief():
-		doc.set("pattern", `^-?[0-9]{1,12}(\.[0-9]{1,9})?s$`)
+		doc.set("pattern", `^(-?[0-9]{1,12}(\.[0-9]{1,9})?s|`+rawMoment+`)$`)
 	}
 	d.describe(doc, d.inBrief("Seconds, such as 3.5s.", "Seconds with the suffix s, such as 3.5s."))
 	return doc
 }
 
-// fieldMask: paths in lowerCamelCase. What is written may contain every valid name.
+// fieldMask: paths in lowerCamelCase. What is written may contain every path.
 func (d *deriver) fieldMask(str any) *object {
 	doc := newObject("type", str)
 	switch {

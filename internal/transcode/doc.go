@@ -40,7 +40,8 @@
 //  1. write (write.go and write_*.go): the plan turns the wire bytes into JSON.
 //  2. keeps, then protovalidate where needed, as above.
 //  3. decode and appendMessage (json.go), only if 1 refused: the wire decoder, protovalidate, protojson, and prune
-//     (prune.go), which removes INPUT_ONLY fields.
+//     (prune.go), which removes INPUT_ONLY fields. If protojson has no form for a value, the writer of the plan runs again
+//     and writes the nearest form (nearest.go).
 //
 // # A worked example
 //
@@ -134,7 +135,7 @@
 //
 //	*InputError         the document is not a message of the type (Structural), or a rule is broken. From ToJSON: the answer
 //	                    breaks a rule
-//	*OutputError        the wire bytes are not an encoding of the message, or hold what JSON cannot express
+//	*OutputError        the wire bytes are not an encoding of the message, or are an odd one of the few that no plan can write
 //	*RuleError          a rule does not compile (Compile), or fails when it runs (ToWire, ToJSON, CheckWire)
 //	*DisagreementError  only with Options.Thorough: the two engines or the schema disagree
 //	ErrNoDescriptor     Compile got no descriptor, or only its name

@@ -33,7 +33,7 @@ func (m *Message) GeneralToJSON(dst, wire []byte) ([]byte, error) {
 	if err := m.checkRules(context.Background(), msg, len(wire), forOutput); err != nil {
 		return dst, err
 	}
-	out, _, err := m.appendMessage(dst, msg)
+	out, _, err := m.appendMessage(dst, wire, msg)
 	return out, err
 }
 
@@ -77,9 +77,9 @@ func (m *Message) Inject(in Injected) {
 		m.thorough.planRead = in.PlanRead
 	}
 	if in.PlanWrite != nil {
-		m.thorough.planWrite = func(wire []byte) ([]byte, []string, bool) {
+		m.thorough.planWrite = func(wire []byte) ([]byte, Noted, bool) {
 			out, ok := in.PlanWrite(wire)
-			return out, nil, ok
+			return out, Noted{}, ok
 		}
 	}
 	if in.PlanKeeps {

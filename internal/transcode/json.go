@@ -16,8 +16,9 @@ import (
 // ToJSON appends the JSON of wire bytes to dst, compact and deterministic: members in the order of the descriptor, map
 // entries sorted by key.
 //
-// An *OutputError means that the bytes are not an encoding of the message or hold what JSON cannot express (a Timestamp
-// out of range). An *InputError means that rules are broken, and a *RuleError that a rule failed to run. A
+// A value that ProtoJSON has no form for, such as a Timestamp out of range, is written in the nearest form (see Noted).
+//
+// An *OutputError means that the bytes are not an encoding of the message. An *InputError means that rules are broken, and a *RuleError that a rule failed to run. A
 // *DisagreementError occurs only with Options.Thorough. On an error, dst is returned unchanged. Neither argument is
 // retained.
 func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) { return m.ToJSONWith(nil, dst, wire) }
@@ -29,40 +30,52 @@ func (m *Message) ToJSONWith(pool BufferPool, dst, wire []byte) ([]byte, error) 
 	return out, err
 }
 
-// ToJSONNoting is ToJSONWith that also returns the URLs of Any types that the resolver did not know, without duplicates
-// and at most 16. In the JSON, such values are {"@type", "value"}, with the bytes in base64. The check
-// ends with the context, as that of ToWireWith does.
-func (m *Message) ToJSONNoting(ctx context.Context, pool BufferPool, dst, wire []byte) (out []byte, unknown []string, err error) {
+// ToJSONNoting is ToJSONWith that also returns what there is to say about the JSON. The check ends with the context, as
+// that of ToWireWith does.
+func (m *Message) ToJSONNoting(ctx context.Context, pool BufferPool, dst, wire []byte) (out []byte, noted Noted, err error) {
 	if m.thorough != nil {
 		return m.checkedToJSON(ctx, dst, wire)
 	}
-	out, unknown, ok := m.write(pool, dst, wire)
+	out, noted, ok := m.write(pool, dst, wire)
 	if ok && (m.rules == nil || m.keeps(ctx, wire, forOutput)) {
-		return out, unknown, nil
+		return out, noted, nil
 	}
 	end, err := turn(ctx, len(wire)*jsonGrowth)
 	if err != nil {
-		return dst, nil, err
+		return dst, Noted{}, err
 	}
 	defer end()
 	msg, err := m.decode(wire)
 	if err != nil {
-		return dst, nil, err
+		return dst, Noted{}, err
 	}
 	if err := m.checkRules(ctx, msg, len(wire), forOutput); err != nil {
-		return dst, nil, err
+		return dst, Noted{}, err
 	}
 	if ok {
-		return out, unknown, nil
+		return out, noted, nil
 	}
-	return m.appendMessage(dst, msg)
+	return m.appendMessage(dst, wire, msg)
 }
 
-// appendMessage writes a message as the general engine does, and may change it. unknown is as in ToJSONNoting.
+// appendMessage writes a message as the general engine does, and may change it: what protojson writes, and what it has no
+// form for in the nearest form.
+func (m *Message) appendMessage(dst, wire []byte, msg *dynamicpb.Message) (out []byte, noted Noted, err error) {
+	out, unknown, err := m.appendStandard(dst, msg)
+	if err == nil {
+		return out, Noted{Unknown: unknown}, nil
+	}
+	if out, noted, ok := m.appendNearest(dst, wire); ok {
+		return out, noted, nil
+	}
+	return dst, Noted{}, err
+}
+
+// appendStandard writes a message with protojson.
 //
 // protojson has no form for an Any of an unknown type and no notion of INPUT_ONLY, so the message is changed before it
 // (anyWalk) and the JSON behind it (prune). It also varies its white space on purpose, which appendCompact removes.
-func (m *Message) appendMessage(dst []byte, msg *dynamicpb.Message) (out []byte, unknown []string, err error) {
+func (m *Message) appendStandard(dst []byte, msg *dynamicpb.Message) (out []byte, unknown []string, err error) {
 	types := &opaqueTypes{Resolver: m.resolver}
 	if m.traits.holdsAny {
 		w := anyWalk{types: types, change: intoBytes}

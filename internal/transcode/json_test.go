@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
@@ -77,7 +78,10 @@ func TestToJSON(t *testing.T) {
 
 func TestToJSONRefuses(t *testing.T) {
 	t.Parallel()
-	timestamp := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1<<62)
+	any := &anypb.Any{TypeUrl: "far.away/Thing"}
+	for range 1005 {
+		any = &anypb.Any{TypeUrl: "x/google.protobuf.Any", Value: encoded(t, any)}
+	}
 	tests := []struct {
 		name, message string
 		wire          []byte
@@ -88,7 +92,7 @@ func TestToJSONRefuses(t *testing.T) {
 		{"invalid UTF-8", "shapes.v1.Leaf", []byte{0x0a, 1, 0xff}, "decode"},
 		{"required field missing", "shapes.v1.Legacy", nil, "decode"},
 		{"deep nesting", "shapes.v1.Node", nested(5000), "decode"},
-		{"timestamp out of range", "google.protobuf.Timestamp", timestamp, "encode"},
+		{"Any in Any without end", "google.protobuf.Any", encoded(t, any), "encode"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -114,9 +114,9 @@ func TestUnknownTypesAreBytes(t *testing.T) {
 			for _, thorough := range []bool{false, true} {
 				m, md := bag(t, thorough)
 				wire := encoded(t, tt.make(md))
-				got, unknown, err := m.ToJSONNoting(t.Context(), nil, nil, wire)
-				if err != nil || string(got) != tt.want || len(unknown) != 1 {
-					t.Fatalf("got %s, unknown %q, %v\nwant %s", got, unknown, err, tt.want)
+				got, noted, err := m.ToJSONNoting(t.Context(), nil, nil, wire)
+				if err != nil || string(got) != tt.want || len(noted.Unknown) != 1 {
+					t.Fatalf("got %s, unknown %q, %v\nwant %s", got, noted.Unknown, err, tt.want)
 				}
 				if general, err := m.GeneralToJSON(nil, wire); err != nil || string(general) != tt.want {
 					t.Errorf("the general engine: %s %v", general, err)
@@ -179,7 +179,8 @@ func TestUnknownTypesAreNotedWithinABound(t *testing.T) {
 	for i := range 100 {
 		list.Append(protoreflect.ValueOfMessage(packed(fmt.Sprintf("far.Thing%d", i/2), nil).ProtoReflect()))
 	}
-	got, unknown, err := m.ToJSONNoting(t.Context(), nil, nil, encoded(t, message))
+	got, noted, err := m.ToJSONNoting(t.Context(), nil, nil, encoded(t, message))
+	unknown := noted.Unknown
 	if err != nil || len(unknown) != 16 || bytes.Count(got, []byte(`"value":""`)) != 100 {
 		t.Fatalf("%d unknown, %s %v", len(unknown), got, err)
 	}

@@ -36,9 +36,9 @@ func (e *DisagreementError) Error() string {
 type thorough struct {
 	planRead      func(doc []byte) ([]byte, bool)
 	planKeeps     func(ctx context.Context, wire []byte, u use) bool
-	planWrite     func(wire []byte) ([]byte, []string, bool)
+	planWrite     func(wire []byte) ([]byte, Noted, bool)
 	generalRead   func(ctx context.Context, doc []byte) ([]byte, error)
-	generalWrite  func(ctx context.Context, wire []byte) ([]byte, []string, error)
+	generalWrite  func(ctx context.Context, wire []byte) ([]byte, Noted, error)
 	input, output func() (*schema.Validator, error) // without protovalidate's rules
 }
 
@@ -46,17 +46,17 @@ func (m *Message) thoroughly() *thorough {
 	return &thorough{
 		planRead:    func(doc []byte) ([]byte, bool) { return m.read(nil, nil, doc) },
 		planKeeps:   m.keeps,
-		planWrite:   func(wire []byte) ([]byte, []string, bool) { return m.write(nil, nil, wire) },
+		planWrite:   func(wire []byte) ([]byte, Noted, bool) { return m.write(nil, nil, wire) },
 		generalRead: func(ctx context.Context, doc []byte) ([]byte, error) { return m.generalToWire(ctx, nil, doc) },
-		generalWrite: func(ctx context.Context, wire []byte) ([]byte, []string, error) {
+		generalWrite: func(ctx context.Context, wire []byte) ([]byte, Noted, error) {
 			msg, err := m.decode(wire)
 			if err != nil {
-				return nil, nil, err
+				return nil, Noted{}, err
 			}
 			if err := m.checkRules(ctx, msg, len(wire), forOutput); err != nil {
-				return nil, nil, err
+				return nil, Noted{}, err
 			}
-			return m.appendMessage(nil, msg)
+			return m.appendMessage(nil, wire, msg)
 		},
 		input: m.structure, output: m.validator(schema.Output, schema.Options{WithoutRules: true}),
 	}
@@ -146,46 +146,46 @@ func (m *Message) isOverDefaults() bool {
 	return m.bounds.MaxDepth > defaults.MaxJSONDepth || m.bounds.MaxNumberLength > schema.DefaultMaxNumberLength || m.bounds.MaxValues > schema.DefaultMaxValues
 }
 
-// checkedToJSON is ToJSON by both engines and the schema. unknown is as in ToJSONNoting. What the plan refuses is not held
+// checkedToJSON is ToJSON by both engines and the schema. What the plan refuses is not held
 // against it here: it may refuse answers that are right and rare. What it writes has to be the general engine's JSON to the
 // byte, and the output schema has to admit it.
-func (m *Message) checkedToJSON(ctx context.Context, dst, wire []byte) (out []byte, unknown []string, err error) {
+func (m *Message) checkedToJSON(ctx context.Context, dst, wire []byte) (out []byte, noted Noted, err error) {
 	t := m.thorough
 	byPlan, _, planWrites := t.planWrite(wire)
-	byGeneral, unknown, err := t.generalWrite(ctx, wire)
-	if planWrites && err == nil && len(unknown) > 0 && !bytes.Equal(byPlan, byGeneral) {
+	byGeneral, noted, err := t.generalWrite(ctx, wire)
+	if planWrites && err == nil && len(noted.Unknown) > 0 && !bytes.Equal(byPlan, byGeneral) {
 		// The resolver may have learned a type between the two, which it does not forget.
 		byPlan, _, planWrites = t.planWrite(wire)
-		byGeneral, unknown, err = t.generalWrite(ctx, wire)
+		byGeneral, noted, err = t.generalWrite(ctx, wire)
 	}
 	var broken *InputError
 	switch {
 	case err != nil && planWrites && !errors.As(err, &broken):
 		var unreadable *OutputError
 		if errors.As(err, &unreadable) {
-			return dst, nil, m.disagree("the plan reads an answer that the general engine refuses: %s", plainError(unreadable.Err))
+			return dst, Noted{}, m.disagree("the plan reads an answer that the general engine refuses: %s", plainError(unreadable.Err))
 		}
-		return dst, nil, err
+		return dst, Noted{}, err
 	case broken != nil && planWrites && m.rules != nil && t.planKeeps(ctx, wire, forOutput):
-		return dst, nil, m.disagree("the plan finds every rule of an answer kept, protovalidate finds %s broken", broken.Violations[0].Keyword)
+		return dst, Noted{}, m.disagree("the plan finds every rule of an answer kept, protovalidate finds %s broken", broken.Violations[0].Keyword)
 	case err != nil:
-		return dst, nil, err
+		return dst, Noted{}, err
 	case planWrites && !bytes.Equal(byPlan, byGeneral):
-		return dst, nil, m.disagree("the engines write an answer differently, from byte %d", firstDifference(byPlan, byGeneral))
+		return dst, Noted{}, m.disagree("the engines write an answer differently, from byte %d", firstDifference(byPlan, byGeneral))
 	}
 	v, err := t.output()
 	if err != nil {
-		return dst, nil, err
+		return dst, Noted{}, err
 	}
 	found, err := v.ValidateContext(ctx, byGeneral)
 	if err != nil {
-		return dst, nil, err
+		return dst, Noted{}, err
 	}
 	// A Validator holds documents to the default bounds, which an answer need not keep.
 	if len(found) > 0 && len(schema.Inspect(byGeneral, schema.Bounds{})) == 0 {
-		return dst, nil, m.disagree("the output schema refuses what both engines write, at %q: %s", found[0].Path, found[0].Message)
+		return dst, Noted{}, m.disagree("the output schema refuses what both engines write, at %q: %s", found[0].Path, found[0].Message)
 	}
-	return append(dst, byGeneral...), unknown, nil
+	return append(dst, byGeneral...), noted, nil
 }
 
 // disagree makes the error, after it has been counted.

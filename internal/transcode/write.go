@@ -31,6 +31,11 @@ type writer struct {
 	resolver Resolver
 	inAny    int
 	unknown  []string // types that are not known, as far as they are noted
+
+	// nearest is set to write values that have no standard form in the nearest one (nearest.go), and odd are those.
+	nearest bool
+	odd     []oddValue
+	more    int // odd values that are not noted
 }
 
 // span is where a field stands in the bytes of its message: the first value without its tag, and the end of the last. The
@@ -44,13 +49,19 @@ type span struct {
 //nolint:gochecknoglobals // a pool is only useful if it is shared
 var writers = sync.Pool{New: func() any { return &writer{} }}
 
-// write appends the JSON of wire bytes to dst, or returns false with dst as it came. unknown are the types of what was
-// written as bytes.
-func (m *Message) write(pool BufferPool, dst, wire []byte) (out []byte, unknown []string, ok bool) {
+// write appends the JSON of wire bytes to dst, or returns false with dst as it came. noted is what there is to say
+// about it.
+func (m *Message) write(pool BufferPool, dst, wire []byte) (out []byte, noted Noted, ok bool) {
+	return m.writeAs(pool, dst, wire, false)
+}
+
+// writeAs is write, with the nearest form of what has no standard one where nearest is set.
+func (m *Message) writeAs(pool BufferPool, dst, wire []byte, nearest bool) (out []byte, noted Noted, ok bool) {
 	if len(wire) > math.MaxInt32 {
-		return dst, nil, false
+		return dst, Noted{}, false
 	}
 	w := writers.Get().(*writer)
+	w.nearest = nearest
 	// What the message takes as JSON is not known, so it is written apart and copied once.
 	own := w.out[:0]
 	var pooled *[]byte
@@ -63,12 +74,17 @@ func (m *Message) write(pool BufferPool, dst, wire []byte) (out []byte, unknown 
 	w.planner, w.resolver, w.inAny = m.planner, m.resolver, 0
 	ok = w.message(m.prepared(), wire, 1, "")
 	if ok {
-		dst, unknown = append(extended(dst, len(w.out), pool), w.out...), w.unknown
+		noted = Noted{Unknown: w.unknown}
+		if len(w.odd) > 0 {
+			noted.Odd, noted.More = located(w.odd, w.out), w.more
+		}
+		dst = append(extended(dst, len(w.out), pool), w.out...)
 	}
 	if pooled != nil {
 		*pooled, w.out = w.out, own
 	}
 	w.planner, w.resolver, w.unknown = nil, nil, nil
+	w.odd, w.more = nil, 0
 	if cap(w.out) > maxKept {
 		w.out = nil
 	}
@@ -79,7 +95,7 @@ func (m *Message) write(pool BufferPool, dst, wire []byte) (out []byte, unknown 
 		w.entries = nil
 	}
 	writers.Put(w)
-	return dst, unknown, ok
+	return dst, noted, ok
 }
 
 // message writes a message. depth counts those around it and itself, with the entries of maps, as the wire decoder does.
@@ -107,7 +123,7 @@ func (w *writer) members(p *plan, b []byte, depth int, url string) bool {
 		w.out = append(jsontext.AppendString(append(w.out, `"`+typeMember+`":`...), url), ',')
 	}
 	var ok bool
-	if p.bits <= 64 && (w.inAny == 0 || !p.secrets) && !p.disorder.Load() {
+	if p.bits <= 64 && (w.inAny == 0 || !p.secrets) && !w.nearest && !p.disorder.Load() {
 		first := len(w.out)
 		var sorted bool
 		if ok, sorted = w.inOrder(p, b, depth); !sorted {
@@ -228,6 +244,7 @@ func (w *writer) member(s *slot, b []byte, pos int, typ protowire.Type, depth in
 		return refused
 	case s.secret && w.inAny == 0:
 		w.out = w.out[:before] // only read to see that it is right
+		w.forget(before)
 	case s.extended && s.shape == shapeList && w.out[len(w.out)-2] == '[':
 		w.out = w.out[:before] // an extension without elements is not there
 	default:

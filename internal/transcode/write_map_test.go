@@ -78,10 +78,10 @@ func TestMapsThatAreWrong(t *testing.T) {
 		{"cut off in an entry", mapOf([]string{"a"}, null)[:5], ""},
 		{"a key twice", mapOf([]string{"a", "a"}, null), `{"a":null}`},
 		{"a key that is no text", mapOf([]string{"\xff"}, null), ""},
-		{"an entry that is empty", []byte{1<<3 | 2, 0}, ""}, // no value is no google.protobuf.Value
+		{"an entry that is empty", []byte{1<<3 | 2, 0}, `{"":null}`}, // a Value without a kind
 		{"a key without its length", []byte{1<<3 | 2, 1, 1<<3 | 2}, ""},
 		{"a key longer than its entry", []byte{1<<3 | 2, 3, 1<<3 | 2, 9, 'a'}, ""},
-		{"a key and nothing behind it", []byte{1<<3 | 2, 3, 1<<3 | 2, 1, 'a'}, ""},
+		{"a key and nothing behind it", []byte{1<<3 | 2, 3, 1<<3 | 2, 1, 'a'}, `{"a":null}`},
 		{"a value longer than its entry", []byte{1<<3 | 2, 5, 1<<3 | 2, 1, 'a', 2<<3 | 2, 7}, ""},
 	}
 	for _, test := range tests {

@@ -146,6 +146,7 @@ func appendDecimal(dst []byte, negative bool, n uint64, places int) []byte {
 
 // text writes a string, or returns false where it is not UTF-8.
 func (w *writer) text(b []byte) (valid bool) {
+	before := len(w.out)
 	w.out, valid = jsontext.AppendValid(w.out, b)
-	return valid
+	return valid || w.mended(b, before)
 }

@@ -57,7 +57,7 @@ func (w *writer) wellKnown(p *plan, b []byte, depth int) bool {
 				return w.anyValue(&p.fields[i], b, at[i], depth)
 			}
 		}
-		return false
+		return w.word("null", "a Value that has no kind, shown as null")
 	case formWrapper:
 		if at[0].end == 0 {
 			w.out = append(w.out, p.scalar.blank...)
@@ -71,12 +71,12 @@ func (w *writer) wellKnown(p *plan, b []byte, depth int) bool {
 	}
 }
 
-// anyValue writes what a google.protobuf.Value holds. JSON has no number that is infinite or none.
+// anyValue writes what a google.protobuf.Value holds. JSON has no number that is infinite or not a number.
 func (w *writer) anyValue(s *slot, b []byte, at span, depth int) bool {
 	if s.wire == protowire.Fixed64Type {
 		bits, _ := protowire.ConsumeFixed64(b[at.start:])
 		if f := math.Float64frombits(bits); math.IsNaN(f) || math.IsInf(f, 0) {
-			return false
+			return w.word(string(appendFloat(nil, f, 64)), "a number that JSON does not have, shown as a word")
 		}
 	}
 	return w.value(s, b, int(at.start), depth) >= 0
@@ -118,7 +118,7 @@ func moment(b []byte, at [6]span) (seconds, nanos int64) {
 
 func (w *writer) timestamp(seconds, nanos int64) bool {
 	if seconds < minTimestamp || seconds > maxTimestamp || nanos < 0 || nanos > maxNanos {
-		return false
+		return w.raw(seconds, nanos, "a Timestamp outside of the years 0001 to 9999 or with invalid nanos, shown as its fields, in seconds since 1970")
 	}
 	seconds -= minTimestamp // since the start of year 1
 	days, second := seconds/86400, int(seconds%86400)
@@ -174,11 +174,9 @@ func dateOf(days int64) (year, month, day int) {
 }
 
 func (w *writer) duration(seconds, nanos int64) bool {
-	if seconds < -maxDuration || seconds > maxDuration || nanos < -maxNanos || nanos > maxNanos {
-		return false
-	}
-	if seconds > 0 && nanos < 0 || seconds < 0 && nanos > 0 {
-		return false
+	isOdd := seconds < -maxDuration || seconds > maxDuration || nanos < -maxNanos || nanos > maxNanos
+	if isOdd || seconds > 0 && nanos < 0 || seconds < 0 && nanos > 0 {
+		return w.raw(seconds, nanos, "a Duration of more than 10,000 years or with invalid nanos, shown as its fields")
 	}
 	w.out = append(w.out, '"')
 	if seconds < 0 || nanos < 0 {
@@ -198,14 +196,19 @@ func (w *writer) fieldMask(b []byte, at span) bool {
 		w.out = append(w.out, '"')
 		return true
 	}
+	start := len(w.out) - 1
 	for pos := int(at.start); ; {
 		n, from := varintAt(b, pos)
 		if from < 0 || n > uint64(len(b)-from) {
 			return false
 		}
 		pos = from + int(n)
+		before := len(w.out)
 		if !isFullName(b[from:pos]) || !w.camelCase(b[from:pos]) {
-			return false
+			w.out = w.out[:before]
+			if !w.pathAsItIs(b[from:pos], start) {
+				return false
+			}
 		}
 		if pos >= int(at.end) {
 			w.out = append(w.out, '"')
@@ -242,8 +245,11 @@ func (w *writer) camelCase(path []byte) bool {
 func (w *writer) unpacked(b []byte, at [6]span, depth int) bool {
 	url, value := contentOf(b, at[0]), contentOf(b, at[1])
 	if len(url) == 0 {
+		if len(value) > 0 {
+			return w.packedBytes("", value, "an Any that has no type, shown as bytes in base64")
+		}
 		w.out = append(w.out, '{', '}')
-		return len(value) == 0
+		return true
 	}
 	if !utf8.Valid(url) {
 		return false
@@ -251,6 +257,11 @@ func (w *writer) unpacked(b []byte, at [6]span, depth int) bool {
 	mt, err := w.resolver.FindMessageByURL(string(url))
 	if err != nil {
 		return w.opaque(string(url), value)
+	}
+	if w.nearest {
+		if value, err = w.reencoded(mt, value); err != nil {
+			return w.packedBytes(string(url), contentOf(b, at[1]), "an Any whose bytes are no "+string(mt.Descriptor().FullName())+", shown in base64")
+		}
 	}
 	p := w.planner.of(mt.Descriptor()).prepared()
 	w.inAny++
