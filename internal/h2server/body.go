@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -34,8 +35,6 @@ func (b *body) Read(p []byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		case len(s.parts) > 0:
 			return s.read(p), nil
-		case s.cut:
-			return 0, io.ErrUnexpectedEOF
 		case s.halfClosed:
 			s.addTrailers()
 			return 0, io.EOF
@@ -120,11 +119,20 @@ func recycle(part []byte) {
 	}
 }
 
-// endBody notes that all of the body has come.
-func (s *stream) endBody() {
+// endBody notes that all of the body has come. A body that is shorter than its Content-Length
+// is malformed (RFC 9113, section 8.1.1).
+func (c *Conn) endBody(s *stream) error {
+	if s.declared >= 0 && s.got != s.declared {
+		return http2.StreamError{StreamID: s.id, Code: http2.ErrCodeProtocol}
+	}
 	s.halfClosed = true
-	s.cut = s.declared >= 0 && s.got != s.declared
+	if s.over { // it was answered before
+		c.end(s, nil)
+		c.settle()
+		return nil
+	}
 	s.reading.wake()
+	return c.start(s)
 }
 
 // addTrailers gives the request its trailers, when its body has been read.
@@ -135,10 +143,26 @@ func (s *stream) addTrailers() {
 	s.lateTrailer = nil
 }
 
-// finishBody is for when the handler has returned: RFC 9113, section 8.1, has the client
-// told that the rest is not wanted.
-func (s *stream) finishBody() {
-	if !s.halfClosed {
-		s.conn.out = appendReset(s.conn.out, s.id, http2.ErrCodeNo)
+// answered ends a stream whose response has been written. If the body has not ended, the client
+// may take lingerTime to read the response and to end the body. Then RST_STREAM(NO_ERROR) asks it
+// to stop (RFC 9113, section 8.1). With the reset in the same write as the response, many clients
+// report the reset and lose the response.
+//
+// What arrives meanwhile is discarded. It counts against the stream's window, which is not
+// extended: that bounds it.
+func (c *Conn) answered(s *stream) {
+	if s.halfClosed {
+		c.end(s, nil)
+		return
 	}
+	c.release(s, nil)
+	s.linger = time.AfterFunc(lingerTime, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.streams[s.id] == s {
+			c.end(s, nil)
+			c.out = appendReset(c.out, s.id, http2.ErrCodeNo)
+			c.startWriting()
+		}
+	})
 }

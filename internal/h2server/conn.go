@@ -34,6 +34,9 @@ const (
 	// queuedPerStream is how many requests may wait for a handler, for each that may run.
 	// They come from clients that reset streams faster than handlers return.
 	queuedPerStream = 4
+	// lingerTime is how long a client may take to end a body after the response that did not wait
+	// for it, as on HTTP/1 (internal/httpbody).
+	lingerTime = 400 * time.Millisecond
 	// goodbyeTime is how long a client has to read GOAWAY before its connection closes.
 	goodbyeTime = time.Second
 	// initialWindow holds until the peer says otherwise (RFC 9113, section 6.9.2).
@@ -57,8 +60,8 @@ type Options struct {
 	TLS *tls.ConnectionState
 	// State is called when the connection becomes idle or active.
 	State func(http.ConnState)
-	// Refused is called for each request that is answered without the handler: because its headers are too large, or
-	// malformed. It may be nil.
+	// Refused is called for each request that the handler does not see, because its headers are too large or malformed.
+	// It may be nil.
 	Refused func(tooLarge bool)
 }
 

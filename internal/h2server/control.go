@@ -14,7 +14,7 @@ import (
 // leavePing is the payload of the PING behind the first GOAWAY.
 const leavePing = "outrigr!"
 
-// maxSettings is how many settings one frame may have. There are six.
+// maxSettings is how many settings one frame may have. Nine are known.
 const maxSettings = 100
 
 // greet appends the server's settings, which are its first frame.
@@ -49,7 +49,8 @@ func (c *Conn) settings(f *http2.SettingsFrame) error {
 		}
 		return nil
 	}
-	if f.NumSettings() > maxSettings || f.HasDuplicates() {
+	// One setting may come more than once: the last value counts (RFC 9113, section 6.5.3).
+	if f.NumSettings() > maxSettings {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	if err := f.ForeachSetting(c.set); err != nil {

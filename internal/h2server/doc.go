@@ -7,14 +7,15 @@
 //
 // The Framer of golang.org/x/net/http2 reads the frames. It bounds header blocks and
 // checks their fields, as it does within net/http. Requests and responses behave as in
-// net/http: headers, trailers, deadlines, Flush, "Connection: close", and an early
-// response that ends its stream with RST_STREAM(NO_ERROR). There is no push, no
-// hijacking and no priority.
+// net/http: headers, trailers, deadlines, Flush and "Connection: close". There is no push,
+// no hijacking and no priority. Malformed requests are reset, also those that net/http
+// answers. After a response that does not wait for the body, the client may take 400 ms to
+// end the body before RST_STREAM(NO_ERROR) ends the stream.
 //
 // Everything that a peer can make the server hold or do is bounded:
 //
 //   - the header block by [http.Server.MaxHeaderBytes], and a number of bytes for all its frames
-//   - bodies by the windows
+//   - bodies by the windows, after an early response by the time above too
 //   - streams and their handlers by [Options.MaxStreams]
 //   - requests that were reset before they began by four times MaxStreams
 //   - answers to pings, settings and invalid frames by a number of bytes that the peer has not read

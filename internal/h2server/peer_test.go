@@ -157,13 +157,38 @@ func connect(t testing.TB, addr string) *peer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
+	p := newPeer(t, conn)
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	p.must(err)
+	return p
+}
+
+func newPeer(t testing.TB, conn net.Conn) *peer {
 	p := &peer{t: t, conn: conn, framer: http2.NewFramer(conn, conn)}
 	p.framer.AllowIllegalWrites = true
 	p.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	p.enc = hpack.NewEncoder(&p.block)
-	_, err = io.WriteString(conn, http2.ClientPreface)
-	p.must(err)
 	return p
+}
+
+// piped serves a handler on a pipe, which has no kernel between its ends: a test with synctest
+// sees when a frame is sent.
+func piped(t *testing.T, server *http.Server) (*peer, *h2server.Conn) {
+	t.Helper()
+	near, far := net.Pipe()
+	c := h2server.New(near, h2server.Options{Handler: server.Handler, Server: server, MaxStreams: 10})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.Serve()
+	}()
+	t.Cleanup(func() {
+		_ = far.Close()
+		<-ended
+	})
+	p := newPeer(t, far)
+	p.must(p.framer.WriteSettings())
+	return p, c
 }
 
 // must fails the test, except where the server has closed the connection.

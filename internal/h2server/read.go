@@ -75,10 +75,26 @@ func (c *Conn) take(frame http2.Frame) error {
 	case *http2.GoAwayFrame:
 		c.Shutdown() // the client opens no more streams
 		return nil
+	case *http2.PriorityFrame:
+		return c.priority(f)
 	case *http2.PushPromiseFrame:
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
-	return nil // priorities, and what is not known (RFC 9113, section 4.1)
+	return nil // what is not known (RFC 9113, section 4.1)
+}
+
+// priority ignores the priority of a stream, except for one that depends on itself (RFC 7540,
+// section 5.3.1). A stream that was never opened cannot be reset.
+func (c *Conn) priority(f *http2.PriorityFrame) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case f.StreamDep != f.StreamID:
+		return nil
+	case c.isIdle(f.StreamID):
+		return http2.ConnectionError(http2.ErrCodeProtocol)
+	}
+	return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeProtocol}
 }
 
 // isIdle holds for streams that the client has not opened.
@@ -114,15 +130,17 @@ func (c *Conn) data(f *http2.DataFrame) error {
 		c.giveBack(nil, size)
 		return http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeProtocol}
 	}
-	if s.deaf {
+	switch {
+	case s.over:
+		c.giveBack(nil, size)
+	case s.deaf:
 		c.giveBack(s, size)
-	} else {
+	default:
 		c.giveBack(s, size-int64(len(p))) // the padding
 		s.keep(p)
 	}
 	if f.StreamEnded() {
-		s.endBody()
-		return c.start(s)
+		return c.endBody(s)
 	}
 	s.reading.wake()
 	return nil

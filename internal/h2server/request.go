@@ -4,7 +4,6 @@ package h2server
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -68,7 +67,11 @@ func (c *Conn) newStream(f *http2.MetaHeadersFrame) (*stream, error) {
 		p.authority = first(header, "Host")
 	}
 	s := &stream{conn: c, id: f.StreamID, window: c.peer.window, credit: streamWindow, declared: -1}
-	if !c.target(&s.url, &p) {
+	declared, ok := declaredLength(header["Content-Length"])
+	if !ok || f.StreamEnded() && declared > 0 || isOfConnection(header) || f.HasPriority() && f.Priority.StreamDep == f.StreamID || !c.target(&s.url, &p) {
+		if c.opts.Refused != nil {
+			c.opts.Refused(false)
+		}
 		return nil, http2.StreamError{StreamID: f.StreamID, Code: http2.ErrCodeProtocol}
 	}
 	ctx, cancel := context.WithCancel(c.base)
@@ -78,9 +81,12 @@ func (c *Conn) newStream(f *http2.MetaHeadersFrame) (*stream, error) {
 	r.Proto, r.ProtoMajor = "HTTP/2.0", 2
 	r.Header, r.RemoteAddr, r.TLS = header, c.remote, c.opts.TLS
 	s.readHeader(header)
-	s.openBody(f.StreamEnded())
-	if s.refusal = refusalOf(f.Truncated, header); s.refusal != nil && c.opts.Refused != nil {
-		c.opts.Refused(f.Truncated)
+	s.openBody(f.StreamEnded(), declared)
+	if f.Truncated {
+		s.refusal = tooLarge
+		if c.opts.Refused != nil {
+			c.opts.Refused(true)
+		}
 	}
 	return s, nil
 }
@@ -183,21 +189,28 @@ func (s *stream) readHeader(h http.Header) {
 	delete(h, "Trailer")
 }
 
+// declaredLength reads the values of Content-Length, -1 for none. It returns false where there is
+// no one length (RFC 9110, section 8.6).
+func declaredLength(values []string) (int64, bool) {
+	if len(values) == 0 {
+		return -1, true
+	}
+	n, err := strconv.ParseUint(values[0], 10, 63)
+	for _, other := range values[1:] {
+		if other != values[0] {
+			return 0, false
+		}
+	}
+	return int64(n), err == nil
+}
+
 // openBody begins the body of a request.
-func (s *stream) openBody(ended bool) {
+func (s *stream) openBody(ended bool, declared int64) {
 	if ended {
 		s.halfClosed, s.req.Body = true, http.NoBody
 		return
 	}
-	s.req.Body, s.req.ContentLength = (*body)(s), -1
-	if lengths, ok := s.req.Header["Content-Length"]; ok {
-		n, err := strconv.ParseUint(lengths[0], 10, 63)
-		if err != nil {
-			n = 0 // as in net/http
-		}
-		s.req.ContentLength = int64(n)
-	}
-	s.declared = s.req.ContentLength
+	s.req.Body, s.req.ContentLength, s.declared = (*body)(s), declared, declared
 }
 
 // trailers takes the trailers of a request. Only those that were announced are kept.
@@ -217,31 +230,24 @@ func (c *Conn) trailers(s *stream, f *http2.MetaHeadersFrame) error {
 			s.lateTrailer = append(s.lateTrailer, hpack.HeaderField{Name: name, Value: field.Value})
 		}
 	}
-	s.endBody()
-	return c.start(s)
+	return c.endBody(s)
 }
 
-// refusalOf answers a request that no handler sees; nil for the others.
-func refusalOf(tooLarge bool, h http.Header) http.HandlerFunc {
-	if tooLarge {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "Request header fields too large", http.StatusRequestHeaderFieldsTooLarge)
-		}
-	}
-	// RFC 9113, section 8.2.2.
+// tooLarge answers a request whose headers are too large.
+func tooLarge(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "Request header fields too large", http.StatusRequestHeaderFieldsTooLarge)
+}
+
+// isOfConnection reports whether a header has fields that concern one HTTP/1 connection, which
+// makes a request malformed (RFC 9113, section 8.2.2).
+func isOfConnection(h http.Header) bool {
 	for _, name := range [...]string{"Connection", "Proxy-Connection", "Transfer-Encoding", "Upgrade", "Keep-Alive"} {
 		if _, ok := h[name]; ok {
-			return badRequest(fmt.Sprintf("request header %q is not valid in HTTP/2", name))
+			return true
 		}
 	}
-	if te := h["Te"]; len(te) > 1 || len(te) == 1 && te[0] != "trailers" && te[0] != "" {
-		return badRequest(`request header "TE" may only be "trailers" in HTTP/2`)
-	}
-	return nil
-}
-
-func badRequest(text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, text, http.StatusBadRequest) }
+	te := h["Te"]
+	return len(te) > 1 || len(te) == 1 && te[0] != "trailers" && te[0] != ""
 }
 
 func first(h http.Header, name string) string {

@@ -64,8 +64,7 @@ func (w *response) finish() {
 		c.cutOff(w.s, err, http2.ErrCodeInternal)
 		return
 	}
-	w.s.finishBody()
-	c.end(w.s, nil)
+	c.answered(w.s)
 	c.startWriting()
 	if w.closes {
 		go c.Shutdown() // as in net/http: when the streams have ended

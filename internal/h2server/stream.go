@@ -22,6 +22,7 @@ var errGone = errors.New("client disconnected")
 type stream struct {
 	conn *Conn
 	id   uint32
+	// over: nothing is read or written for it any more. It stays in Conn.streams while it lingers.
 	over bool
 	err  error // why it ended badly
 	// started: a handler has it, or will when there is room.
@@ -36,11 +37,12 @@ type stream struct {
 	consumed      int64 // what was taken in and not told the peer
 	expects       bool  // 100 Continue
 	deaf          bool  // nobody reads it any more
-	cut           bool  // it is shorter than it said
 	parts         [][]byte
 	offset        int // of what was read of the first part
 	lateTrailer   []hpack.HeaderField
 	reading       gate
+	// linger ends a stream that was answered before its body ended; nil for others.
+	linger *time.Timer
 
 	// The answer.
 	window  int64 // what may be sent
@@ -57,11 +59,20 @@ type stream struct {
 
 // end takes a stream out of the connection, with an error where it ended badly.
 func (c *Conn) end(s *stream, err error) {
+	delete(c.streams, s.id)
+	if s.linger != nil {
+		s.linger.Stop()
+	}
+	c.release(s, err)
+}
+
+// release lets go of what waits for a stream, and of what it holds. Only the first call has an
+// effect.
+func (c *Conn) release(s *stream, err error) {
 	if s.over {
 		return
 	}
 	s.over, s.err = true, err
-	delete(c.streams, s.id)
 	unread := -int64(s.offset)
 	for _, part := range s.parts {
 		unread += int64(len(part))

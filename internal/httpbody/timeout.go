@@ -21,8 +21,9 @@ import (
 // would also cut streams, and end calls that only take long to answer.
 //
 // If a handler responds without having read the body, HTTP/1 usually closes the
-// connection; see [held]. On HTTP/2 the server sends the response and
-// RST_STREAM(NO_ERROR), and the connection continues to serve its other streams.
+// connection; see [held]. On HTTP/2 the server sends the response and, if the body has
+// not ended 400 ms later, RST_STREAM(NO_ERROR). The connection continues to serve its
+// other streams.
 func Timeout(next http.Handler, d time.Duration, stream func(*http.Request) bool, late func()) http.Handler {
 	return &timely{next: next, timeout: d, stream: stream, late: late}
 }

@@ -77,6 +77,8 @@ type watched struct {
 	// deadline. deadlines is how often one was set.
 	read          atomic.Int64
 	handled, late atomic.Bool
+	// opening is the first line. Only the server's reader uses it.
+	opening firstLine
 	// gone: the client has closed its side, or the connection broke.
 	gone      atomic.Bool
 	deadlines atomic.Int32
@@ -121,9 +123,16 @@ func (c *watched) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// Read implements [net.Conn].
+// Read implements [net.Conn]. A connection whose first line is not HTTP ends without a response: it is an HTTP/2
+// client with a wrong preface (RFC 9113, section 3.4), or has another protocol, and would take the response for one
+// in that.
 func (c *watched) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if !c.opening.known && c.opening.isForeign(p[:n]) {
+		c.to.add(false)
+		c.gone.Store(true)                              // it is counted
+		return 0, errors.Join(net.ErrClosed, c.Close()) // else net/http answers what it has of the line
+	}
 	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.book.leaving.Load() && c.isQuiet() {
 		// The kernel may have taken the next request in since the deadline passed.
 		if late := receiveNow(c.Conn, p); late > 0 {
