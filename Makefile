@@ -242,6 +242,34 @@ etcd-test: ## Watches, leases and elections of a real etcd: through its generate
 artifacts-test: ## Descriptors as OCI artifacts: a registry that others wrote, artifacts pushed with oras, credentials, registries that lie
 	cd conformance/artifacts && go test -race -count 1 -timeout 10m ./...
 
+# HTTP/2 peers: h2spec, whose versions .ci/tools/h2spec.mod has, npm's, and Debian's packages.
+H2SPEC := $(BIN)/h2spec
+RIG_H2 := $(RIG)/h2
+H2_PACKAGES := curl nghttp2-client python3-h2 python3-grpcio
+H2_PYTHON := /usr/bin/python3
+
+$(H2SPEC): .ci/tools/h2spec.mod
+	@mkdir -p $(BIN)
+	go build -modfile=.ci/tools/h2spec.mod -o $(H2SPEC) github.com/summerwind/h2spec/cmd/h2spec
+
+$(RIG_H2)/installed: conformance/h2/clients/package.json conformance/h2/clients/package-lock.json
+	mkdir -p $(@D)
+	cp $^ $(@D)/
+	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)
+	touch $@
+
+.PHONY: h2-peers
+h2-peers:
+	@{ command -v curl && command -v nghttp && command -v h2load && $(H2_PYTHON) -c 'import h2, grpc'; } >/dev/null 2>&1 || \
+	  { [ "$$(id -u)" = 0 ] && apt-get -q update && apt-get -q install -y --no-install-recommends $(H2_PACKAGES); } || \
+	  { echo "install the HTTP/2 clients first, as root: apt-get install $(H2_PACKAGES)"; exit 1; }
+
+.PHONY: h2-test
+h2-test: build h2-peers $(H2SPEC) $(RIG_SUITE)/installed $(RIG_H2)/installed ## HTTP/2 as others speak it: h2spec on every listener, and a matrix of clients: refusals, large and slow bodies, windows, GOAWAY
+	cp conformance/h2/clients/*.mjs conformance/h2/clients/*.py $(RIG_H2)/
+	cd conformance && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -count 1 -timeout 10m ./h2 -args -h2spec $(CURDIR)/$(H2SPEC) \
+	  -node $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node -python $(H2_PYTHON) -clients $(CURDIR)/$(RIG_H2)
+
 # A NATS server has many dependencies, so these tests have a module of their own, too.
 .PHONY: state-test
 state-test: $(LINT) ## What replicas share, against real NATS servers: replicas are killed and drained, NATS is stopped

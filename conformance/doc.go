@@ -14,5 +14,7 @@
 // suite asks for; the command suite runs that suite, and clients/ holds the
 // TypeScript client that it runs as well.
 //
+// Package h2 runs h2spec and HTTP/2 clients that others wrote.
+//
 // It is a module of its own: its dependencies never reach users.
 package conformance
