@@ -286,6 +286,48 @@ func TestDescriptorsThatAreSwapped(t *testing.T) {
 		`outrigger_reloads_total{files="descriptors",outcome="applied"} 2`)
 }
 
+// TestAToolThatDisappearsLeavesATrace: what operations.md names for "a tool is missing or changed" has it.
+func TestAToolThatDisappearsLeavesATrace(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile(`(?m)^\| a tool is missing or changed \| the log line .*$`).FindString(string(page))
+	for _, word := range []string{"`catalog changed`", "`removed`", "`added`", "`changed`", "`/readyz?verbose`", "`tool changes`", "`outrigger_catalog_tool_changes_total`", "`catalog`"} {
+		if !strings.Contains(row, word) {
+			t.Errorf("the row of the page does not name %s: %s", word, row)
+		}
+	}
+	dir := t.TempDir()
+	file, trail := filepath.Join(dir, "shop.binpb"), filepath.Join(dir, "audit.jsonl")
+	writeShop(t, file, "Take", "Put")
+	p := startProcess(t, "serve", "--backend", "http://127.0.0.1:1", "--descriptors", file, "--reload-interval", "30ms", "--audit", trail)
+	wantSample(t, p, "outrigger_catalog_tools 2", `outrigger_catalog_tool_changes_total{change="removed"} 0`)
+	writeShop(t, file, "Take", "Drop")
+	line := string(p.await(t, "catalog changed").raw)
+	for _, want := range []string{`"removed":["shop.put"]`, `"added":["shop.drop"]`, `"level":"warn"`} {
+		if !strings.Contains(line, want) {
+			t.Errorf("the log line lacks %s: %s", want, line)
+		}
+	}
+	wantSample(t, p, `outrigger_catalog_tool_changes_total{change="removed"} 1`, `outrigger_catalog_tool_changes_total{change="added"} 1`)
+	const text = "removed: shop.put; added: shop.drop"
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/readyz?verbose", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, body := fetch(t, req); !strings.Contains(body, "2 tools; last change at ") || !strings.Contains(body, text) {
+		t.Errorf("/readyz?verbose has no trace of it:\n%s", body)
+	}
+	p.stop()
+	<-p.code
+	lines, err := os.ReadFile(trail)
+	if err != nil || !regexp.MustCompile(`"operation":"catalog".*`+text).Match(lines) {
+		t.Errorf("the audit trail has no line of it: %v\n%s", err, lines)
+	}
+}
+
 // TestAConfigurationThatComesBeforeItsDescriptors names a method that only the
 // next descriptor file has. It is refused, and used when that file comes.
 func TestAConfigurationThatComesBeforeItsDescriptors(t *testing.T) {

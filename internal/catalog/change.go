@@ -2,7 +2,13 @@
 
 package catalog
 
-import "google.golang.org/protobuf/proto"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+)
 
 // Change is the difference between two catalogs that is visible to callers.
 type Change struct {
@@ -11,6 +17,44 @@ type Change struct {
 	Added, Changed []*Tool
 	// Removed are the names of tools that only the older catalog has, sorted.
 	Removed []string
+}
+
+// shownNames bounds the names of each kind in the text of a change.
+const shownNames = 20
+
+// AddedNames, ChangedNames and RemovedNames return the names of the tools, the first 20 of each, and how many more there are
+// as the last one.
+func (c Change) AddedNames() []string   { return firstNames(namesOfTools(c.Added)) }
+func (c Change) ChangedNames() []string { return firstNames(namesOfTools(c.Changed)) }
+func (c Change) RemovedNames() []string { return firstNames(c.Removed) }
+
+// String returns the change in words, as in "removed: shop.put; added: shop.drop, shop.take". It is empty if no tool differs.
+func (c Change) String() string {
+	var out []string
+	for _, part := range [...]struct {
+		what  string
+		names []string
+	}{{"removed", c.RemovedNames()}, {"added", c.AddedNames()}, {"changed", c.ChangedNames()}} {
+		if len(part.names) > 0 {
+			out = append(out, part.what+": "+strings.Join(part.names, ", "))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func namesOfTools(tools []*Tool) []string {
+	out := make([]string, 0, min(len(tools), shownNames+1))
+	for _, t := range tools {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+func firstNames(names []string) []string {
+	if more := len(names) - shownNames; more > 0 {
+		return append(slices.Clone(names[:shownNames]), fmt.Sprintf("%d more", more))
+	}
+	return names
 }
 
 // looksLike reports whether callers see no difference from another catalog.

@@ -101,6 +101,7 @@ type Sources struct {
 type Metrics struct {
 	registry *prometheus.Registry
 	breaking prometheus.Counter
+	changes  *prometheus.CounterVec
 }
 
 // New registers the sources and the metrics of the process in a new registry. It returns
@@ -112,8 +113,13 @@ func New(s Sources) (*Metrics, error) {
 			Namespace: namespace, Name: "catalog_breaking_changes_total",
 			Help: "Breaking schema changes under an unchanged major version of the tool.",
 		}),
+		changes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: "catalog_tool_changes_total",
+			Help: "Tools that were added, removed or changed since the first catalog, by change.",
+		}, []string{"change"}),
 	}
-	all := append(s.collectors(), m.breaking,
+	m.ToolChanges(0, 0, 0) // the series exist from the start
+	all := append(s.collectors(), m.breaking, m.changes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var errs []error
 	for _, c := range all {
@@ -131,6 +137,16 @@ func (m *Metrics) BreakingChanges(n int) {
 		return
 	}
 	m.breaking.Add(float64(n))
+}
+
+// ToolChanges adds the tools in which a catalog differs from the one before.
+func (m *Metrics) ToolChanges(added, removed, changed int) {
+	if m == nil {
+		return
+	}
+	m.changes.WithLabelValues("added").Add(float64(added))
+	m.changes.WithLabelValues("removed").Add(float64(removed))
+	m.changes.WithLabelValues("changed").Add(float64(changed))
 }
 
 // Gatherer returns what the handler reads, for exporters; of nil, nothing.

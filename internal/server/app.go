@@ -132,6 +132,8 @@ type App struct {
 	drainedBy atomic.Pointer[string]
 	// drainBegan is when the drain began, in Unix nanoseconds; zero before.
 	drainBegan atomic.Int64
+	// lastChange is the newest change of the tools; nil before the first.
+	lastChange atomic.Pointer[toolChange]
 	// keyWarned tells that the random key was warned of.
 	keyWarned bool
 }

@@ -52,6 +52,13 @@ func (a *App) ready() (bool, []admin.Check) {
 		}
 		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
 	}
+	if cat := a.live.Current(); cat != nil {
+		detail := fmt.Sprintf("%d tools, unchanged since startup", len(cat.Tools()))
+		if last := a.lastChange.Load(); last != nil {
+			detail = fmt.Sprintf("%d tools; last change at %s: %s", len(cat.Tools()), last.at.UTC().Format(time.RFC3339), last.text)
+		}
+		checks = append(checks, admin.Check{Name: "tool changes", OK: true, Info: true, Detail: detail})
+	}
 	checks = append(append(append(checks, a.reloadChecks()...), a.authn.Checks()...), a.ruleChecks()...)
 	checks = append(checks, a.lockChecks()...)
 	if check, ok := a.sharedCheck(); ok {

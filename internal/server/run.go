@@ -15,6 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
@@ -37,7 +38,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	versions := newVersions(a.cfg.GetRecord().GetDir(), a.opts.Version, a.metrics, a.log)
 	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
 		// Before it is said, which also takes time.
-		a.life.Set(needCatalog, true, fmt.Sprintf("%d tools", len(now.Tools())))
+		a.life.Set(needCatalog, true, "the catalog is loaded")
 		a.announce(old, now, start)
 		if old == nil {
 			a.narrateReady(len(now.Tools()))
@@ -134,29 +135,59 @@ func (a *App) publishLists(old *catalog.Catalog) {
 	a.publish(feed.Change{Kind: feed.ResourcesListChanged})
 }
 
-// announce says what the catalog is, and what is odd about it.
+// announce says what the catalog is, what is odd about it, and which tools differ from
+// the one before.
 func (a *App) announce(old, now *catalog.Catalog, start time.Time) {
-	message := "ready"
-	if old != nil {
-		message = "catalog changed"
-	}
 	for _, w := range now.Warnings() {
 		if old != nil && slices.Contains(old.Warnings(), w) {
 			continue // it was said when it was new
 		}
 		a.log.Warn("catalog warning", zap.String("subject", w.Subject), zap.String("warning", w.Text))
 	}
-	log := a.log
-	if old == nil {
-		log = a.milestones()
+	fields := []zap.Field{
+		zap.Int("tools", len(now.Tools())), zap.String("fingerprint", shortFingerprint(now.Fingerprint())), zap.Duration("uptime_ms", time.Since(start)),
 	}
-	log.Info(message, zap.Int("tools", len(now.Tools())), zap.String("fingerprint", shortFingerprint(now.Fingerprint())),
-		zap.Duration("uptime_ms", time.Since(start)))
-	if old == nil && !a.opts.Embedded {
+	if old != nil {
+		a.announceChange(now.Since(old), fields)
+		return
+	}
+	a.milestones().Info("ready", fields...)
+	if !a.opts.Embedded {
 		if _, err := memory.Release(); err != nil {
 			a.log.Debug("releasing memory failed", logkey.Error(err))
 		}
 	}
+}
+
+// toolChange is a change of the tools, for /readyz.
+type toolChange struct {
+	at   time.Time
+	text string
+}
+
+// announceChange says which tools are other ones: in the log, the metrics, the audit trail
+// and /readyz. A tool that is gone is a warning, because its callers fail from now on.
+func (a *App) announceChange(change catalog.Change, fields []zap.Field) {
+	level := zap.InfoLevel
+	for _, part := range [...]struct {
+		key   string
+		names []string
+	}{{"removed", change.RemovedNames()}, {"added", change.AddedNames()}, {"changed", change.ChangedNames()}} {
+		if len(part.names) > 0 {
+			fields = append(fields, zap.Strings(part.key, part.names))
+		}
+	}
+	if len(change.Removed) > 0 {
+		level = zap.WarnLevel
+	}
+	a.log.Log(level, "catalog changed", fields...)
+	a.metrics.ToolChanges(len(change.Added), len(change.Removed), len(change.Changed))
+	text := change.String()
+	if text == "" {
+		return // of resources or the description alone
+	}
+	a.lastChange.Store(&toolChange{time.Now(), text})
+	a.trail.Change(audit.Change{Kind: "catalog", Who: audit.OfProcess(), Detail: text})
 }
 
 func logError(log *zap.Logger, what string, err error) {
