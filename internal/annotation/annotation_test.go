@@ -128,6 +128,37 @@ func TestMessagesSay(t *testing.T) {
 	}
 }
 
+// TestOpenAPISaysThatAMethodIsDeprecated, in either of its annotations.
+func TestOpenAPISaysThatAMethodIsDeprecated(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		option, flag protowire.Number
+		value        uint64
+		want         bool
+	}{
+		"protoc-gen-openapiv2":             {1042, 11, 1, true},
+		"protoc-gen-openapiv2, said to be": {1042, 11, 0, false},
+		"protoc-gen-openapiv2, another":    {1042, 12, 1, false},
+		"gnostic":                          {1143, 10, 1, true},
+	} {
+		operation := protowire.AppendVarint(protowire.AppendTag(nil, tc.flag, protowire.VarintType), tc.value)
+		options := &descriptorpb.MethodOptions{}
+		options.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, tc.option, protowire.BytesType), operation))
+		fd, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+			Name: new("a.proto"), Package: new("a"), MessageType: []*descriptorpb.DescriptorProto{{Name: new("M")}},
+			Service: []*descriptorpb.ServiceDescriptorProto{{Name: new("S"), Method: []*descriptorpb.MethodDescriptorProto{
+				{Name: new("Get"), InputType: new(".a.M"), OutputType: new(".a.M"), Options: options},
+			}}},
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, problems := annotation.OfMethod(fd.Services().Get(0).Methods().Get(0)); got.Deprecated != tc.want || len(problems) > 0 {
+			t.Errorf("%s: deprecated %v, problems %v", name, got.Deprecated, problems)
+		}
+	}
+}
+
 func TestMethodsSay(t *testing.T) {
 	t.Parallel()
 	files := relations(t)

@@ -20,12 +20,20 @@ type Method struct {
 	// Responses are OpenAPI's examples of successful responses, usually JSON: those of protoc-gen-openapiv2 first, that of the
 	// lowest status first.
 	Responses []string
+	// Deprecated is set where one of them says so.
+	Deprecated bool
 }
 
 // Field numbers that the operations of both OpenAPI annotations have.
 const (
 	operationSummary     = 2
 	operationDescription = 3
+)
+
+// The fields of them that say that the operation is deprecated.
+const (
+	openAPIDeprecated = 11
+	gnosticDeprecated = 10
 )
 
 // OfMethod reads the annotations of a method. Problems are for the operator. Where both OpenAPI annotations are there, that
@@ -46,12 +54,14 @@ func OfMethod(md protoreflect.MethodDescriptor) (Method, []string) {
 				return part.number != openAPIResponses || ofOpenAPI.takeOpenAPI(part.bytes)
 			})
 			bad.unless(ok, "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_operation")
+			out.Deprecated = out.Deprecated || says(it.bytes, openAPIDeprecated)
 		case gnosticNumber:
 			ok := eachPart(it.bytes, func(part item) bool {
 				gnostic.take(part)
 				return part.number != gnosticResponses || ofGnostic.takeGnostic(part.bytes, &from)
 			})
 			bad.unless(ok, "gnostic.openapi.v3.operation")
+			out.Deprecated = out.Deprecated || says(it.bytes, gnosticDeprecated)
 		case signatureNumber:
 			out.Signatures = append(out.Signatures, signature(it.text()))
 		}
@@ -62,6 +72,16 @@ func OfMethod(md protoreflect.MethodDescriptor) (Method, []string) {
 		out.Summary, out.Description = gnostic.Summary, gnostic.Description
 	}
 	return out, bad
+}
+
+// says reports whether a flag of a message is set; the last of several counts.
+func says(body []byte, flag protowire.Number) (is bool) {
+	each(body, func(it item) {
+		if it.number == flag {
+			is = it.isSet()
+		}
+	})
+	return is
 }
 
 // take takes a field that holds bytes.

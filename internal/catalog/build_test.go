@@ -285,6 +285,36 @@ func TestCanonicalJSON(t *testing.T) {
 	}
 }
 
+// TestInfrastructureIsLeftOut by default, and taken where a glob names it.
+func TestInfrastructureIsLeftOut(t *testing.T) {
+	t.Parallel()
+	files := func() *source.Loaded {
+		return filesOf(rpcFile("a.proto", "a", "Cart/Add"),
+			rpcFile("csds.proto", "envoy.service.status.v3", "ClientStatusDiscoveryService/FetchClientStatus"),
+			rpcFile("channelz.proto", "grpc.channelz.v1", "Channelz/GetServers"), rpcFile("health.proto", "grpc.health.v1", "Health/Check"),
+			rpcFile("reflection.proto", "grpc.reflection.v1alpha", "ServerReflection/ServerReflectionInfo"))
+	}
+	if got := namesOf(mustBuild(t, BuildOptions{}, files())); !slices.Equal(got, []string{"cart.add"}) {
+		t.Errorf("tools %v", got)
+	}
+	named := BuildOptions{Selection: selection(t, []string{"envoy.service.status.v3.ClientStatusDiscoveryService"}, nil)}
+	if got := namesOf(mustBuild(t, named, files())); !slices.Equal(got, []string{"client_status_discovery.fetch_client_status"}) {
+		t.Errorf("tools that are named: %v", got)
+	}
+}
+
+// TestOpenAPIDeprecates a tool as the descriptor's own option does.
+func TestOpenAPIDeprecates(t *testing.T) {
+	t.Parallel()
+	f := rpcFile("a.proto", "a", "Cart/Add")
+	f.Service[0].Method[0].Options = &descriptorpb.MethodOptions{}
+	f.GetService()[0].GetMethod()[0].GetOptions().ProtoReflect().SetUnknown(appendBytes(nil, 1042, []byte{11 << 3, 1}))
+	tool := toolOf(t, mustBuild(t, BuildOptions{}, filesOf(f)), "cart.add")
+	if tool.Metadata.DeprecatedIn != "unknown" || !strings.HasPrefix(tool.Description, "Deprecated") {
+		t.Errorf("deprecated in %q: %s", tool.Metadata.DeprecatedIn, tool.Description)
+	}
+}
+
 // TestMethodsThatDifferInCaseAlone are left out, and the others are served.
 func TestMethodsThatDifferInCaseAlone(t *testing.T) {
 	t.Parallel()

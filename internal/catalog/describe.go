@@ -22,7 +22,7 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1
 	id := t.Subject()
 	md := t.Method.Descriptor
 	b.settle(t, declared, t.Method.Service)
-	if options.deprecated && t.Metadata.DeprecatedIn == "" {
+	if (options.deprecated || noted.Deprecated) && t.Metadata.DeprecatedIn == "" {
 		t.Metadata.DeprecatedIn = unknownVersion
 	}
 	t.Annotations = annotate(options, declared)

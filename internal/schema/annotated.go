@@ -5,8 +5,10 @@ package schema
 import (
 	"bytes"
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,7 +123,12 @@ func (d *deriver) guide(doc *object, f field) string {
 			doc.set("readOnly", true)
 		}
 	}
-	if said.Default != "" {
+	if text := protoDefault(f.fd); text != "" {
+		if value, ok := normalExample(f.fd, text); ok && !isStrict {
+			doc.set("default", value)
+		}
+		lines = append(lines, "Default: "+text+".") // also for clients that drop the keyword
+	} else if said.Default != "" {
 		if value, ok := normalExample(f.fd, said.Default); ok && !isStrict {
 			doc.set("default", value)
 		} else {
@@ -136,6 +143,32 @@ func (d *deriver) guide(doc *object, f field) string {
 		}
 	}
 	return strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s == "" }), "\n")
+}
+
+// maxDefault bounds the default of a field that is shown, in bytes.
+const maxDefault = 256
+
+// protoDefault is the default that a field of proto2 declares, as callers write it: it is the value that the service has for
+// an absent field. It is empty if there is none, or it is too long to show.
+func protoDefault(fd protoreflect.FieldDescriptor) string {
+	if !fd.HasDefault() {
+		return ""
+	}
+	text := fd.Default().String()
+	switch fd.Kind() {
+	case protoreflect.EnumKind:
+		text = string(fd.DefaultEnumValue().Name())
+	case protoreflect.BytesKind:
+		text = base64.StdEncoding.EncodeToString(fd.Default().Bytes())
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		if value := fd.Default().Float(); math.IsInf(value, 0) {
+			text = strings.TrimPrefix(strings.Replace(text, "Inf", "Infinity", 1), "+")
+		}
+	}
+	if len(text) > maxDefault {
+		return ""
+	}
+	return text
 }
 
 // formatWords shows the format of a string: as a keyword where clients know it, else in words.

@@ -13,10 +13,11 @@ import (
 const maxDescription = 1024
 
 // Comment returns the comment of a descriptor in the .proto file, without parts meant for tools: lint directives and
-// AIP's internal comments, "(-- ... --)". It is empty if the descriptor has no source information.
+// AIP's internal comments, "(-- ... --)". It is empty if the descriptor has no source information. Comments of the well-known
+// types are for programmers, and say nothing of the service that uses them: they do not count.
 func Comment(d protoreflect.Descriptor) string {
 	file := d.ParentFile()
-	if file == nil {
+	if file == nil || strings.HasPrefix(string(d.FullName()), "google.protobuf.") {
 		return ""
 	}
 	locations := file.SourceLocations()

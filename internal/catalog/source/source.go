@@ -84,8 +84,9 @@ func (e *Error) Unwrap() error { return e.Cause }
 func IsInfrastructure(service string) bool {
 	switch {
 	case strings.HasPrefix(service, "grpc.reflection."),
-		strings.HasPrefix(service, "grpc.health.v1."),
+		strings.HasPrefix(service, "grpc.health."),
 		strings.HasPrefix(service, "grpc.channelz."),
+		strings.HasPrefix(service, "envoy.service.status."), // CSDS, which gRPC's admin package registers
 		// A backend that speaks the tool API itself is a source of its own, not a set of RPCs.
 		strings.HasPrefix(service, "outrigger.v1."):
 		return true
