@@ -169,7 +169,7 @@ func TestOneNameOfTwoPackagesStaysAnError(t *testing.T) {
 func TestTheOldNameIsUnderstood(t *testing.T) {
 	t.Parallel()
 	load := func() *source.Loaded {
-		return filesOf(rpcFile("a.proto", "a.v1", "SchemaService/Read", "SchemaService/Drop"))
+		return filesOf(rpcFile("a.proto", "a.v1", "SchemaService/Read", "SchemaService/Dump"))
 	}
 	forms := []string{"schema.read", "schema_read", "schema_service.read", "schema_service_read"}
 	c := mustBuild(t, BuildOptions{}, load())
@@ -184,15 +184,15 @@ func TestTheOldNameIsUnderstood(t *testing.T) {
 		if got := namesOf(mustBuild(t, BuildOptions{Selection: selection(t, []string{name}, nil)}, load())); !slices.Equal(got, []string{"schema.read"}) {
 			t.Errorf("--include %s: %v", name, got)
 		}
-		if got := namesOf(mustBuild(t, BuildOptions{Selection: selection(t, nil, []string{name})}, load())); !slices.Equal(got, []string{"schema.drop"}) {
+		if got := namesOf(mustBuild(t, BuildOptions{Selection: selection(t, nil, []string{name})}, load())); !slices.Equal(got, []string{"schema.dump"}) {
 			t.Errorf("--exclude %s: %v", name, got)
 		}
 		marked := mustBuild(t, BuildOptions{Overlay: []Override{{Match: name, Options: &outriggerv1.ToolOptions{Destructive: new(true)}}}}, load())
-		if !toolOf(t, marked, "schema.read").Metadata.Destructive || toolOf(t, marked, "schema.drop").Metadata.Destructive || len(marked.Warnings()) > 0 {
+		if !toolOf(t, marked, "schema.read").Metadata.Destructive || toolOf(t, marked, "schema.dump").Metadata.Destructive || len(marked.Warnings()) > 0 {
 			t.Errorf("an overlay entry for %s: %v", name, marked.Warnings())
 		}
 	}
-	if _, ok := view.Lookup("schema_service.drop"); ok {
+	if _, ok := view.Lookup("schema_service.dump"); ok {
 		t.Error("a view finds by its alias what it does not show")
 	}
 	if got := namesOf(mustBuild(t, BuildOptions{Selection: selection(t, []string{"schema_service.*"}, nil)}, load())); len(got) != 2 {
