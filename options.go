@@ -25,7 +25,7 @@ import (
 type Options struct {
 	// Backend is the URL of the tool service: http://HOST:PORT (gRPC, Connect or gRPC-Web,
 	// detected by probing), grpc://, connect+http://, grpcweb+http://, https:// and so on,
-	// or unix:///PATH.
+	// unix:///PATH or grpc+unix:///PATH.
 	Backend string
 	// Handler is a tool service in this process, instead of Backend. It is called over
 	// in-memory connections: no port is opened.

@@ -36,10 +36,11 @@ func TestConfigBackendRules(t *testing.T) {
 	for _, url := range []string{
 		"http://127.0.0.1:9000", "https://tools.example.com", "grpc://localhost:50051", "grpcs://tools:443", "connect+http://localhost:80",
 		"connect+https://tools/base", "grpcweb+http://localhost:80", "grpcweb+https://tools", "unix:///run/tools.sock",
+		"grpc+unix:///run/tools.sock", "connect+unix:///run/tools.sock", "grpcweb+unix:///run/tools.sock",
 	} {
 		tests = append(tests, ruleTest{"good: " + url, backend, `url: "` + url + `"`, nil})
 	}
-	for _, url := range []string{"127.0.0.1:9000", "ftp://tools", "http://", "unix://relative", "connect://tools", "grpc+http://tools"} {
+	for _, url := range []string{"127.0.0.1:9000", "ftp://tools", "http://", "unix://relative", "connect://tools", "grpc+http://tools", "grpc+unix://relative", "http+unix:///s"} {
 		tests = append(tests, ruleTest{"bad: " + url, backend, `url: "` + url + `"`, []string{"url backend.url.scheme"}})
 	}
 	run(t, append(tests,

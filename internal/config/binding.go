@@ -36,7 +36,7 @@ const (
 func bindings() []binding {
 	return []binding{
 		{flag: "backend", path: "backend.url", kinds: everyKind, common: true, group: groupBackend, value: "URL",
-			help: "backend URL: http://host:port (protocol detected by probing), https://, grpc://, grpcs://, connect+http(s)://, grpcweb+http(s):// or unix:///path"},
+			help: "backend URL: http://host:port (protocol detected by probing), https://, grpc://, grpcs://, connect+http(s)://, grpcweb+http(s)://, unix:///path or grpc+unix:///path"},
 		{flag: "demo", path: "demo", kinds: everyKind, common: true, group: groupBackend,
 			help: "serve the embedded example service instead of a backend"},
 		{flag: "timeout", path: "timeout", kinds: everyKind, common: true, group: groupBackend, value: "DURATION",

@@ -29,8 +29,8 @@ const (
 type Backend struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Backend URL: `http://host:port` (gRPC over h2c, Connect or gRPC-Web, detected by probing), `https://`, `grpc://`,
-	// `grpcs://`, `connect+http(s)://`, `grpcweb+http(s)://`, or `unix:///path`. Default: none; only `demo` works without it.
-	// Flag: `--backend`.
+	// `grpcs://`, `connect+http(s)://`, `grpcweb+http(s)://`, `unix:///path` (detected by probing) or `grpc+unix:///path`,
+	// `connect+unix://`, `grpcweb+unix://`. Default: none; only `demo` works without it. Flag: `--backend`.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// Protocol, if the URL's scheme does not fix it: "auto" (detected by probing), "grpc", "connect" or "grpcweb". Default:
 	// auto.
@@ -389,10 +389,10 @@ var File_outrigger_config_v1_backend_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\"\xc5\a\n" +
-	"\aBackend\x12\xa0\x02\n" +
-	"\x03url\x18\x01 \x01(\tB\x8d\x02\xbaH\x89\x02\xba\x01\xfd\x01\n" +
-	"\x12backend.url.scheme\x12~must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix\x1agthis.matches('^((http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 R\x03url\x12D\n" +
+	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\"\x8a\b\n" +
+	"\aBackend\x12\xe5\x02\n" +
+	"\x03url\x18\x01 \x01(\tB\xd2\x02\xbaH\xce\x02\xba\x01\xc2\x02\n" +
+	"\x12backend.url.scheme\x12\xa5\x01must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix, grpc+unix, connect+unix, grpcweb+unix\x1a\x83\x01this.matches('^((http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|((grpc|connect|grpcweb)\\\\+)?unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 R\x03url\x12D\n" +
 	"\bprotocol\x18\x02 \x01(\tB#\xbaH r\x1eR\x04autoR\x04grpcR\aconnectR\agrpcwebH\x00R\bprotocol\x88\x01\x01\x121\n" +
 	"\x03tls\x18\x03 \x01(\v2\x1f.outrigger.config.v1.BackendTlsR\x03tls\x12R\n" +
 	"\x0fconnect_timeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
