@@ -209,6 +209,8 @@ func backendError(ctx context.Context, err error) *errmap.Error {
 				errmap.Message("Tool service unavailable: "+failed.Message))
 		}
 		return errmap.Wrap(errmap.SerializationError, err)
+	case backend.KindUnsupported:
+		return errmap.FromBackendStatus(failed.Code, failed.Message, nil).WithCause(failed)
 	case backend.KindStatus:
 		if failed.Code == connect.CodeDeadlineExceeded && due(ctx) {
 			return errmap.Wrap(errmap.Timeout, err)

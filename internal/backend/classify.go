@@ -122,6 +122,8 @@ func noResponse(ctx context.Context, f *facts) *Error {
 		return newError(KindGarbage, "the backend answers HTTP/2 requests with HTTP/1, but gRPC needs HTTP/2 (try http:// or connect+http://)", nil)
 	case errors.Is(cause, errNotHTTP):
 		return newError(KindGarbage, "the backend's response is not HTTP", nil)
+	case !f.onHTTP2 && f.greeted() == greetSettings:
+		return newError(KindGarbage, "the backend answers HTTP/1.1 requests with HTTP/2", nil)
 	case !f.began():
 		return newError(KindUnreachable, "cannot reach the backend", nil)
 	case !sent:

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,8 +32,10 @@ type Client struct {
 	credentials *credentials
 
 	link        atomic.Pointer[link] // nil while the protocol is not known
-	sendBuffers sync.Pool            // of open streams
-	methods     sync.Map             // procedure -> *Method, at most opts.MaxMethods
+	described   atomic.Pointer[func() []string]
+	asked       atomic.Bool // the latest TLS handshake requested a client certificate
+	sendBuffers sync.Pool   // of open streams
+	methods     sync.Map    // procedure -> *Method, at most opts.MaxMethods
 	kept        atomic.Int64
 
 	mu     sync.Mutex
@@ -68,6 +71,7 @@ func New(target Target, o Options) (*Client, error) {
 			return nil, fmt.Errorf("backend %s: %w", target, err)
 		}
 		c.files, c.tls = files, files.Config()
+		c.watchRequests()
 	case !o.TLS.isZero():
 		return nil, fmt.Errorf("backend %s: %w", target, ErrTLSUnused)
 	}
@@ -86,18 +90,41 @@ func New(target Target, o Options) (*Client, error) {
 }
 
 // declared is the link that the target itself determines, nil where something
-// has to be found out: the protocol, or whether a TLS peer offers HTTP/2.
+// has to be found out: the protocol, or which versions of HTTP the peer offers.
 func (c *Client) declared() *link {
-	switch {
-	case c.target.protocol == ProtocolUnknown:
-		return nil
-	case c.target.protocol == ProtocolGRPC:
+	if c.target.protocol == ProtocolGRPC {
 		return &link{protocol: ProtocolGRPC, pool: c.h2}
-	case c.target.tls:
-		return nil
-	default:
-		return &link{protocol: c.target.protocol, pool: c.h1} // every server has HTTP/1.1, not every one h2c
 	}
+	return nil
+}
+
+// LacksHTTP2 reports whether the backend is known to offer HTTP/1.1 only. It then cannot
+// run bidirectional streams, reflection among them.
+func (c *Client) LacksHTTP2() bool {
+	l := c.link.Load()
+	return l != nil && !l.pool.http2()
+}
+
+// Rediscover forgets that the backend offers HTTP/1.1 only, after it may have been
+// replaced: the next call or probe looks again. Another change shows in the first call.
+func (c *Client) Rediscover() {
+	if l := c.link.Load(); l != nil && !l.pool.http2() {
+		c.link.CompareAndSwap(l, nil)
+	}
+}
+
+// Describe names procedures that the backend should have, for probes: a backend without
+// health check and reflection shows its protocol there only. Probes ask which content
+// types they accept, and run none of them. procedures is called when a probe begins.
+func (c *Client) Describe(procedures func() []string) { c.described.Store(&procedures) }
+
+// hints are the procedures that a probe may ask, besides those that it was begun with.
+func (c *Client) hints() []string {
+	var out []string
+	if described := c.described.Load(); described != nil {
+		out = (*described)()
+	}
+	return append(slices.DeleteFunc(out, func(p string) bool { return !validProcedure(p) }), reflectionProcedures()...)
 }
 
 // Target returns the target of the client.
@@ -132,7 +159,7 @@ type Endpoint struct {
 // same transport as unary calls. Streams probes for the protocol if it is not known yet.
 // The error is an *Error.
 func (c *Client) Streams(ctx context.Context) (Endpoint, error) {
-	l, err := c.find(ctx, reflectionProcedures())
+	l, err := c.find(ctx, c.hints())
 	if err != nil {
 		return Endpoint{}, err
 	}

@@ -36,6 +36,7 @@ type conn struct {
 	broken   atomic.Uint32 // brokeReading or brokeWriting, whichever came first
 	used     atomic.Int64  // when bytes last moved, in nanoseconds of Unix time
 	spare    atomic.Bool   // we close it because it is not needed
+	forHTTP2 atomic.Bool   // it is of use only if the peer speaks HTTP/2
 }
 
 const (
@@ -141,7 +142,7 @@ func (c *conn) isLoss(idle time.Duration) bool {
 	// idleness looks like one that was lost, which costs a question to the backend.
 	const slack = time.Second
 	switch {
-	case c.greeted() == greetNothing, c.greeted() == greetOther, c.spare.Load():
+	case c.greeted() == greetNothing, c.greeted() == greetOther, c.spare.Load(), c.forHTTP2.Load() && c.greeted() != greetSettings:
 		return false // never was one, or not needed
 	case c.broken.Load() != 0:
 		return true

@@ -48,6 +48,10 @@ const (
 	// the protocols: a redirect, a web page, or a status that says nothing of the call. The
 	// outcome is unknown.
 	KindForeign
+	// KindUnsupported means that the backend answers, but cannot run a method of this kind:
+	// bidirectional streams need HTTP/2. The service did not receive the request. A retry
+	// fails in the same way.
+	KindUnsupported
 )
 
 // String returns a short name for logs.
@@ -73,6 +77,8 @@ func (k Kind) String() string {
 		return "rejected"
 	case KindForeign:
 		return "foreign"
+	case KindUnsupported:
+		return "unsupported"
 	default:
 		return "invalid"
 	}
@@ -144,6 +150,8 @@ func codeOf(k Kind) connect.Code {
 		return connect.CodeResourceExhausted
 	case KindRejected:
 		return connect.CodeInvalidArgument
+	case KindUnsupported:
+		return connect.CodeUnimplemented
 	default:
 		return connect.CodeInternal
 	}

@@ -45,8 +45,8 @@ const (
 	// FaultClientCertificate means that the backend rejects the client certificate, or
 	// requires one.
 	FaultClientCertificate Fault = "tls_client_refused"
-	// FaultNoHTTP2 means that the server behind TLS does not offer HTTP/2, which gRPC
-	// needs.
+	// FaultNoHTTP2 means that the server offers HTTP/1.1 only. gRPC needs HTTP/2, and so
+	// does reflection over Connect.
 	FaultNoHTTP2 Fault = "no_http2"
 	// FaultWebServer means that the port belongs to a web server.
 	FaultWebServer Fault = "web_server"
@@ -215,9 +215,11 @@ func connectionFault(err error) Fault {
 		return FaultUnknownHost
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		return FaultRefused
-	case errors.Is(err, errHTTP1), errors.Is(err, errNotHTTP):
+	case errors.Is(err, errHTTP1):
+		return FaultNoHTTP2
+	case errors.Is(err, errNotHTTP):
 		return FaultNotRPC
-	case errors.Is(err, errHungUp), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, errHungUp), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return FaultHungUp
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return FaultNoAnswer

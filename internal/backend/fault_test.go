@@ -87,7 +87,7 @@ func TestFaults(t *testing.T) {
 			peer: framed(func(*http2.Framer, net.Conn, uint32, int) bool { return true }),
 		},
 		{name: "never says a word, gRPC", scheme: "grpc", timeout: 50 * time.Millisecond, want: KindTimeout, unsent: true, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
-		{name: "never answers, Connect", scheme: "connect+http", timeout: enough, want: KindTimeout, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
+		{name: "never answers, Connect", scheme: "connect+http", timeout: enough, want: KindTimeout, peer: raw(http1(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) }))},
 		{name: "never answers, probed", scheme: "http", timeout: 50 * time.Millisecond, want: KindTimeout, unsent: true, peer: raw(func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })},
 		{
 			name: "stops in mid-answer", scheme: "connect+http", timeout: enough, want: KindTimeout,
@@ -104,8 +104,8 @@ func TestFaults(t *testing.T) {
 			resetConn(nc)
 			return false
 		})},
-		{name: "closes, Connect", scheme: "connect+http", want: KindTransport, peer: raw(func(nc net.Conn) { drain(nc); _ = nc.Close() })},
-		{name: "resets before the answer", scheme: "connect+http", want: KindTransport, peer: raw(func(nc net.Conn) { drain(nc); resetConn(nc) })},
+		{name: "closes, Connect", scheme: "connect+http", want: KindTransport, peer: raw(http1(func(nc net.Conn) { drain(nc); _ = nc.Close() }))},
+		{name: "resets before the answer", scheme: "connect+http", want: KindTransport, peer: raw(http1(func(nc net.Conn) { drain(nc); resetConn(nc) }))},
 		{name: "resets in mid-answer", scheme: "connect+http", want: KindTransport, peer: raw(func(nc net.Conn) {
 			drain(nc)
 			_, _ = io.WriteString(nc, ok200+"Content-Length: 10\r\n\r\nabc")
@@ -180,7 +180,7 @@ func TestFaults(t *testing.T) {
 		{name: "a redirect is not followed", scheme: "connect+http", want: KindForeign, peer: handler(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		})},
-		{name: "not HTTP at all", scheme: "connect+http", want: KindGarbage, peer: raw(text("SSH-2.0-OpenSSH_9.9\r\n"))},
+		{name: "not HTTP at all", scheme: "connect+http", want: KindGarbage, unsent: true, peer: raw(text("SSH-2.0-OpenSSH_9.9\r\n"))},
 		{name: "not HTTP at all, gRPC", scheme: "grpc", want: KindGarbage, unsent: true, peer: raw(text("SSH-2.0-OpenSSH_9.9\r\n"))},
 		{name: "HTTP/1 only, gRPC", scheme: "grpc", want: KindGarbage, unsent: true, text: "HTTP/1", peer: func(tb testing.TB) *peer {
 			return servePeer(tb, echoMux(), clearProtocols(true, false))

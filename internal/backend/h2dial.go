@@ -27,6 +27,7 @@ func newH2Dialer(transport *http.Transport, dial netDial, timeout time.Duration)
 		nc, err := dial(ctx, network, addr)
 		if made, ok := ctx.Value(madeKey{}).(**conn); ok && err == nil {
 			*made, _ = nc.(*conn)
+			(*made).forHTTP2.Store(true)
 		}
 		if err != nil {
 			return nil, err
@@ -75,6 +76,7 @@ func (d *wireDialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn
 		return nil, err
 	}
 	c, _ := nc.(*conn)
+	c.forHTTP2.Store(true)
 	o := d.opts
 	o.Changed = waiting.wakeAll
 	wire := grpcwire.New(c, o)

@@ -60,7 +60,8 @@ func (c *Client) OpenStream(ctx context.Context, procedure string, kind connect.
 // and a service waits while Receive is not called. A stream keeps less than 64 KiB
 // beside the messages that are under way.
 //
-// Bidirectional streams always use HTTP/2.
+// Bidirectional streams always use HTTP/2. On a backend without it they fail with
+// KindUnsupported.
 //
 // Where the context has [tracing.Calls], the RPC is a span with the number of messages
 // that were received.
@@ -235,11 +236,11 @@ func (s *Stream) violated(err error) *Error {
 // transport notes of the exchange may still change, and is not looked at.
 func (s *Stream) failed(err error) *Error {
 	if !s.isOver() || connect.IsWireError(err) {
-		e := s.method.client.fail(s.caller, s.link, err, s.facts)
-		if s.link.protocol != ProtocolGRPC && errors.Is(e.cause, errHTTP1) {
-			e.Message = "the backend has no HTTP/2, which bidirectional streams need"
+		if cause := s.facts.sendErr; s.link.protocol != ProtocolGRPC && (errors.Is(cause, errHTTP1) || errors.Is(cause, errNoHTTP2)) {
+			s.method.client.lacksHTTP2(s.link)
+			return newError(KindUnsupported, "the backend offers HTTP/1.1 only; bidirectional streams need HTTP/2", cause)
 		}
-		return e
+		return s.method.client.fail(s.caller, s.link, err, s.facts)
 	}
 	kind := ended(s.caller)
 	if kind == 0 {

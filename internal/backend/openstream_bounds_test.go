@@ -105,16 +105,21 @@ func TestBoundsOfStreams(t *testing.T) {
 func TestStreamsThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	old := servePeer(t, connectStreams(), clearProtocols(true, false))
+	a := newAuthority(t)
+	encrypted := a.serve(t, connectStreams(), "localhost", true, false, false)
 	for _, tc := range []struct {
 		name, target string
+		tls          TLSOptions
 		want         Kind
 	}{
 		{name: "refused", target: "grpc://" + testport.Dead(t), want: KindUnreachable},
-		{name: "HTTP/1.1 only", target: old.as("connect+http"), want: KindGarbage},
+		{name: "HTTP/1.1 only", target: old.as("connect+http"), want: KindUnsupported},
+		{name: "HTTP/1.1 only, gRPC-Web", target: old.as("grpcweb+http"), want: KindUnsupported},
+		{name: "HTTP/1.1 only, TLS", target: encrypted.as("connect+https"), tls: TLSOptions{CAFile: a.caFile}, want: KindUnsupported},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := newClient(t, tc.target, Options{})
+			c := newClient(t, tc.target, Options{TLS: tc.tls})
 			s, err := c.OpenStream(t.Context(), chatProcedure, connect.StreamTypeBidi, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,7 +64,7 @@ func (c *Client) Probe(ctx context.Context, procedures ...string) error {
 			return newError(KindRejected, fmt.Sprintf("procedure %q is not of the form /package.Service/Method", clip(p)), nil)
 		}
 	}
-	_, err := c.find(ctx, append(slices.Clone(procedures), reflectionProcedures()...))
+	_, err := c.find(ctx, append(slices.Clone(procedures), c.hints()...))
 	return err
 }
 
@@ -149,9 +150,18 @@ func (c *Client) join(hints []string) (*search, error) {
 }
 
 // reconsider forgets a link that was found by probing when the peer turns out
-// not to speak that protocol (any more): the next call looks again.
+// not to speak that protocol, or that version of HTTP (any more): the next call looks
+// again. Servers without HTTP/1.1 may close the connection without a word.
 func (c *Client) reconsider(l *link, e *Error) {
-	if l.probed && (e.Kind == KindGarbage || e.Kind == KindForeign) {
+	isSilent := !l.pool.http2() && e.HTTPStatus == 0 && (e.Kind == KindTransport || e.Kind == KindUnreachable)
+	if l.probed && (isSilent || e.Kind == KindGarbage || e.Kind == KindForeign || errors.Is(e.cause, errNoHTTP2)) {
+		c.link.CompareAndSwap(l, nil)
+	}
+}
+
+// lacksHTTP2 forgets a link over HTTP/2 to a peer that no longer offers it.
+func (c *Client) lacksHTTP2(l *link) {
+	if l.pool.http2() {
 		c.link.CompareAndSwap(l, nil)
 	}
 }

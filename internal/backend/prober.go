@@ -55,26 +55,70 @@ func (p *prober) run(ctx context.Context) *link {
 	if !p.answered {
 		return nil
 	}
-	for _, procedure := range p.hints {
-		if protocol := p.ask(ctx, procedure); protocol != ProtocolUnknown {
-			return &link{protocol: protocol, pool: p.pool()}
-		}
+	if protocol := p.askAll(ctx, p.hints); protocol != ProtocolUnknown {
+		return &link{protocol: protocol, pool: p.pool()}
 	}
 	return nil
 }
 
-// version finds out whether a peer of a known protocol offers HTTP/2.
+// askAll has procedures tell the protocol, until one does.
+func (p *prober) askAll(ctx context.Context, procedures []string) Protocol {
+	for _, procedure := range procedures {
+		if protocol := p.ask(ctx, procedure); protocol != ProtocolUnknown {
+			return protocol
+		}
+	}
+	return ProtocolUnknown
+}
+
+// servesDescribed reports whether a procedure of those that the backend should have shows
+// the protocol that is spoken with it.
+func (c *Client) servesDescribed(ctx context.Context) bool {
+	l := c.link.Load()
+	if l == nil {
+		return false
+	}
+	p := &prober{client: c, http2: l.pool.http2()}
+	return p.askAll(ctx, c.hints()) == l.protocol
+}
+
+// version finds out whether a peer of a known protocol offers HTTP/2. A server in the
+// clear that has both gets HTTP/2, which carries every kind of method.
 func (p *prober) version(ctx context.Context) *link {
-	conn, err := p.client.h2.h2.acquire(ctx)
+	found := func() *link { return &link{protocol: p.client.target.protocol, pool: p.pool()} }
+	err := p.greetHTTP2(ctx)
 	switch {
 	case err == nil:
-		p.client.h2.h2.release(conn)
 		p.http2 = true
-	case !errors.Is(err, errNoHTTP2):
-		p.note("HTTP/2", err)
+		return found()
+	case errors.Is(err, errNoHTTP2), errors.Is(err, errHTTP1):
+		return found()
+	}
+	p.answered = errors.Is(err, errNotHTTP)
+	p.note("HTTP/2", err)
+	if p.client.target.tls || !errors.Is(err, errHungUp) && !errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}
-	return &link{protocol: p.client.target.protocol, pool: p.pool()}
+	// Some servers of HTTP/1.1 hang up on the greeting of HTTP/2, or wait for the rest of a request.
+	if _, err := p.post(ctx, p.client.h1, healthProcedure, http.Header{"Content-Type": {unknownType}}, nil); err != nil {
+		p.note("HTTP/1.1", err)
+		return nil
+	}
+	return found()
+}
+
+// greetHTTP2 opens a connection of HTTP/2, which stays for calls.
+func (p *prober) greetHTTP2(ctx context.Context) error {
+	if !p.client.target.tls { // with TLS, the handshake says which versions there are
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.client.opts.AttemptTimeout)
+		defer cancel()
+	}
+	conn, err := p.client.h2.h2.acquire(ctx)
+	if err == nil {
+		p.client.h2.h2.release(conn)
+	}
+	return err
 }
 
 func (p *prober) pool() *pool {
@@ -162,6 +206,44 @@ func (p *prober) ask(ctx context.Context, procedure string) Protocol {
 		return ProtocolGRPCWeb
 	}
 	p.note(what, fmt.Errorf("HTTP %d, Accept-Post %q", got.status, strings.Join(types, ", ")))
+	if got.status == http.StatusUnsupportedMediaType && len(types) == 0 {
+		return p.provoke(ctx, procedure)
+	}
+	return ProtocolUnknown
+}
+
+// provoke has a procedure that does not tell the content types that it takes refuse a
+// request in its protocol. The request cannot be read, twice over: its compression has a
+// name that no server knows, and its bytes are no message. So the method does not run.
+func (p *prober) provoke(ctx context.Context, procedure string) Protocol {
+	const unknownEncoding = "x-outrigger-probe"
+	frame := []byte{1, 0, 0, 0, 2, 0xff, 0xff} // compressed
+	for _, attempt := range [...]struct {
+		protocol       Protocol
+		kind, encoding string
+		body           []byte
+	}{
+		{ProtocolGRPC, "application/grpc+proto", "Grpc-Encoding", frame},
+		{ProtocolConnect, "application/proto", "Content-Encoding", frame[5:]},
+		{ProtocolConnect, "application/connect+proto", "Connect-Content-Encoding", frame},
+		{ProtocolGRPCWeb, "application/grpc-web+proto", "Grpc-Encoding", frame},
+	} {
+		if attempt.protocol == ProtocolGRPC && !p.http2 {
+			continue
+		}
+		header := http.Header{"Content-Type": {attempt.kind}, attempt.encoding: {unknownEncoding}, "Te": {"trailers"}}
+		if attempt.protocol == ProtocolConnect {
+			header.Set("Connect-Protocol-Version", "1")
+		}
+		got, err := p.post(ctx, p.pool(), procedure, header, attempt.body)
+		if err == nil {
+			err = got.judge(attempt.protocol)
+		}
+		if err == nil {
+			return attempt.protocol
+		}
+		p.note(attempt.kind+" at "+procedure, err)
+	}
 	return ProtocolUnknown
 }
 
@@ -229,7 +311,7 @@ func (r reply) judge(protocol Protocol) error {
 	case ProtocolGRPCWeb:
 		ok = contentType == "application/grpc-web" || strings.HasPrefix(contentType, "application/grpc-web+")
 	case ProtocolConnect:
-		ok = r.status == http.StatusOK && contentType == "application/proto" ||
+		ok = r.status == http.StatusOK && (contentType == "application/proto" || contentType == "application/connect+proto") ||
 			r.status != http.StatusOK && contentType == "application/json" && isConnectError(r.body)
 	}
 	if ok {

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 	"net"
@@ -97,11 +98,34 @@ func drain(nc net.Conn) {
 
 // resetConn closes nc so that its peer sees a reset.
 func resetConn(nc net.Conn) {
+	if b, ok := nc.(begun); ok {
+		nc = b.Conn
+	}
 	if tc, ok := nc.(*net.TCPConn); ok {
 		_ = tc.SetLinger(0)
 	}
 	_ = nc.Close()
 }
+
+// http1 answers the greeting of HTTP/2 as servers of HTTP/1.1 do, and requests with talk.
+func http1(talk func(net.Conn)) func(net.Conn) {
+	return func(nc net.Conn) {
+		begin := bufio.NewReader(nc)
+		if word, err := begin.Peek(len("PRI ")); err != nil || string(word) == "PRI " {
+			text("HTTP/1.1 505 HTTP Version Not Supported\r\nContent-Length: 0\r\n\r\n")(begun{nc, begin})
+			return
+		}
+		talk(begun{nc, begin})
+	}
+}
+
+// begun is a connection of which something was read.
+type begun struct {
+	net.Conn
+	rest io.Reader
+}
+
+func (b begun) Read(p []byte) (int, error) { return b.rest.Read(p) }
 
 // text answers one HTTP/1.1 request with the given bytes and ends its side of
 // the connection; it reads on, so that the close does not become a reset.

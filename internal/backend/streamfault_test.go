@@ -144,13 +144,17 @@ func TestSilentStreamIsKept(t *testing.T) {
 func awaitIdleTimeout(t *testing.T, o Options) {
 	t.Helper()
 	closed := make(chan struct{})
+	var used atomic.Value
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	srv := &http.Server{Handler: echoMux(), ReadHeaderTimeout: time.Minute, ConnState: func(_ net.Conn, s http.ConnState) {
-		if s == http.StateClosed {
+	srv := &http.Server{Handler: echoMux(), ReadHeaderTimeout: time.Minute, ConnState: func(nc net.Conn, s http.ConnState) {
+		switch {
+		case s == http.StateIdle: // which that of the greeting of HTTP/2 never is
+			used.Store(nc)
+		case s == http.StateClosed && used.Load() == nc:
 			close(closed)
 		}
 	}}

@@ -62,6 +62,14 @@ type Target struct {
 // it.
 func (t Target) Protocol() Protocol { return t.protocol }
 
+// Speaking returns the target with a protocol, unless it has one.
+func (t Target) Speaking(p Protocol) Target {
+	if t.protocol == ProtocolUnknown {
+		t.protocol = p
+	}
+	return t
+}
+
 // TLS reports whether the connection is encrypted.
 func (t Target) TLS() bool { return t.tls }
 

@@ -4,6 +4,7 @@ package backend
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"net"
 
@@ -45,6 +46,21 @@ func (o TLSOptions) files(target Target) (*tlsfiles.Client, error) {
 		CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile,
 		ServerName: cmp.Or(o.ServerName, host), ServerURIs: o.ServerURIs,
 	})
+}
+
+// watchRequests notes whether the server requests a client certificate. With TLS 1.3 our
+// part of the handshake ends before the server has checked it, and some servers then close
+// the connection without an alert.
+func (c *Client) watchRequests() {
+	verify, answer := c.tls.VerifyConnection, c.tls.GetClientCertificate
+	c.tls.VerifyConnection = func(state tls.ConnectionState) error { // runs before the other, in each handshake
+		c.asked.Store(false)
+		return verify(state)
+	}
+	c.tls.GetClientCertificate = func(r *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		c.asked.Store(true)
+		return answer(r)
+	}
 }
 
 // TLSFiles returns the files in the TLS options, or none.

@@ -332,3 +332,42 @@ func serveTLS(t *testing.T, cfg *tls.Config) *peer {
 	protocols.SetHTTP2(true)
 	return serveOn(t, tls.NewListener(lis, cfg), "https://"+lis.Addr().String(), healthMux(), protocols)
 }
+
+// TestAClientCertificateThatWasAskedFor has servers that close a connection without an alert, as those of OpenSSL and
+// Node do where the client has no certificate. Whether a server asked for one tells the fault.
+func TestAClientCertificateThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	certFile, keyFile := a.issue(t, "server", "localhost", x509.ExtKeyUsageServerAuth)
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		asks    tls.ClientAuthType
+		version uint16
+		want    Fault
+	}{
+		"asks, TLS 1.3":         {tls.RequestClientCert, tls.VersionTLS13, FaultClientCertificate},
+		"asks, TLS 1.2":         {tls.RequestClientCert, tls.VersionTLS12, FaultClientCertificate},
+		"does not ask, TLS 1.3": {tls.NoClientCert, tls.VersionTLS13, FaultHungUp},
+	} {
+		for _, scheme := range []string{"grpcs", "connect+https", "https"} {
+			t.Run(name+" "+scheme, func(t *testing.T) {
+				t.Parallel()
+				p := rawPeer(t, func(nc net.Conn) {
+					defer func() { _ = nc.Close() }()
+					_ = tls.Server(nc, &tls.Config{
+						MinVersion: tls.VersionTLS12, MaxVersion: tc.version, Certificates: []tls.Certificate{pair},
+						ClientAuth: tc.asks, NextProtos: []string{"h2", "http/1.1"},
+					}).HandshakeContext(t.Context())
+				})
+				c := newClient(t, p.as(scheme), Options{TLS: TLSOptions{CAFile: a.caFile}})
+				err := c.Ping(t.Context())
+				if got := c.Examine(t.Context(), FaultOf(err)); got != tc.want {
+					t.Errorf("got %q, want %q: %v", got, tc.want, err)
+				}
+			})
+		}
+	}
+}

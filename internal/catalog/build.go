@@ -35,6 +35,9 @@ type BuildOptions struct {
 	Lock *lock.Lock
 	// RefuseDrift leaves out the tools that Lock does not list, or lists with another digest.
 	RefuseDrift bool
+	// LacksHTTP2 reports whether the backend is known to offer HTTP/1.1 only; nil: it is not. [Live] asks with each load, and
+	// then lists no bidirectional streams. Build does not.
+	LacksHTTP2 func() bool
 	// Compact keeps the names of the tools of a compact catalog for it: no other tool may have one.
 	Compact bool
 	// DeclaredOnly marks tools as destructive by what is declared alone, and not by the verbs of their names.

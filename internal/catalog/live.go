@@ -45,6 +45,7 @@ type Live struct {
 	onDrift    func(lock.Drift)
 	pause      backoff // used by Run only
 	current    atomic.Pointer[Catalog]
+	isReduced  atomic.Bool // current is for a backend without HTTP/2
 	registered registrations
 	// loading holds a token while a load is under way: there is one at a time.
 	loading chan struct{}
@@ -180,14 +181,17 @@ func (l *Live) loadOnce(ctx context.Context, next *plan) error {
 		l.began()
 	}
 	loads, statuses, err := l.loadSources(ctx, by)
-	if err == nil && loads == nil {
-		l.unchanged(statuses)
-		return nil
-	}
 	var fresh *Catalog
 	made := origin{by: by}
-	if err == nil {
+	switch {
+	case err != nil:
+	case loads != nil:
 		fresh, err = l.build(ctx, &made, loads, statuses)
+	case l.IsStale():
+		fresh, made = l.built.kept.catalog, l.built
+	default:
+		l.unchanged(statuses)
+		return nil
 	}
 	// The loads must not be used from here on: what others do when they are told includes giving memory back.
 	if err == nil {
@@ -223,10 +227,17 @@ func (l *Live) use(fresh *Catalog, by *plan, statuses []SourceStatus) error {
 	if err != nil {
 		return err
 	}
+	isReduced := by.build.lacksHTTP2()
+	if isReduced {
+		if fresh, err = fresh.overHTTP1(); err != nil {
+			return err
+		}
+	}
 	fresh, err = fresh.rebind(l.registered.all, by.build.Limits.withDefaults())
 	if err != nil {
 		return err
 	}
+	l.isReduced.Store(isReduced)
 	l.plan.Store(by)
 	old := l.current.Swap(fresh)
 	l.succeeded(statuses)

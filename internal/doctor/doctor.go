@@ -56,6 +56,9 @@ func (d *doctor) examine(ctx context.Context) {
 		d.fail("set --backend", "no backend configured, only descriptors")
 		return
 	}
+	if settings.MakesTools(d.cfg.GetCatalog()) {
+		_, _ = d.app.Load(ctx) // a probe may ask the methods of the descriptors; what is wrong with them is told below
+	}
 	if !d.connection(ctx) && !settings.MakesTools(d.cfg.GetCatalog()) {
 		d.warn("tools not checked: they come from reflection, and the backend does not answer")
 		return

@@ -171,6 +171,9 @@ func (a *App) open(ctx context.Context) error {
 	if a.live, err = a.newLive(); err != nil {
 		return err
 	}
+	if a.backend.client != nil {
+		a.backend.client.Describe(a.procedures)
+	}
 	a.refresher = upstream.NewRefresher(a.live, a.log)
 	if err := a.openTrail(); err != nil {
 		return err

@@ -65,9 +65,10 @@ func openToolService(ctx context.Context, cfg *configv1.Config, options backend.
 	if err != nil {
 		return t, fmt.Errorf("--backend: %w", err)
 	}
-	if t.client, err = backend.New(target, options); err != nil {
+	if t.client, err = backend.New(target.Speaking(protocolNamed(cfg.GetBackend().GetProtocol())), options); err != nil {
 		return t, fmt.Errorf("backend: %w", err)
 	}
+	t.life.Set(needAnswer, false, "not asked yet")
 	t.clock = stall.New()
 	retries := settings.Retries(cfg.GetResilience())
 	retries.OnState, retries.OnTool, retries.OnDoubt, retries.Clock = t.breakerChanged, t.toolBreakerChanged, t.look, t.clock
@@ -88,6 +89,54 @@ func (t *toolService) callers() (bridge.Upstream, bridge.Native) {
 		return bridge.NewBackendUpstream(t.client), nil
 	}
 	return bridge.NewBackendUpstream(t.client), bridge.NewNativeUpstream(t.native)
+}
+
+// protocolNamed is the protocol that the configuration names, unknown for the one that a probe finds.
+func protocolNamed(name string) backend.Protocol {
+	switch name {
+	case "grpc":
+		return backend.ProtocolGRPC
+	case "connect":
+		return backend.ProtocolConnect
+	case "grpcweb":
+		return backend.ProtocolGRPCWeb
+	}
+	return backend.ProtocolUnknown
+}
+
+// answered takes whether the backend answers the sidecar's own questions. The log has the cause and its fix.
+func (t *toolService) answered(err error) {
+	if err == nil {
+		t.life.Set(needAnswer, true, "the backend answers")
+		return
+	}
+	t.life.Set(needAnswer, false, "the backend does not answer: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// maxDescribed bounds the procedures that a probe asks.
+const maxDescribed = 8
+
+// procedures are some that the backend should have, one of each service, for probes: unary ones where there are any.
+func (a *App) procedures() []string {
+	cat := a.live.Current()
+	if cat == nil {
+		return nil
+	}
+	var out []string
+	for _, s := range cat.Services() {
+		if len(s.Tools) == 0 || len(out) == maxDescribed {
+			continue
+		}
+		chosen := s.Tools[0].Method
+		for _, t := range s.Tools {
+			if !t.Method.ClientStreaming && !t.Method.ServerStreaming {
+				chosen = t.Method
+				break
+			}
+		}
+		out = append(out, chosen.Procedure)
+	}
+	return out
 }
 
 // look wakes the probe for a backend that may be unreachable.

@@ -11,7 +11,9 @@ import (
 // What calls depend on, as probes name it.
 const (
 	needCatalog = "catalog"
+	// needBackend is the circuit breaker, needAnswer the answer to the sidecar's own questions.
 	needBackend = "backend"
+	needAnswer  = "backend connection"
 )
 
 // newLife returns the machine that knows what the process is doing.

@@ -29,9 +29,15 @@ func (a *App) ready() (bool, []admin.Check) {
 	}
 	if a.backend.guard != nil {
 		s := a.backend.guard.Stats()
+		answer, isAnswering := "", true
+		for _, need := range life.Needs {
+			if need.Name == needAnswer && !need.OK {
+				answer, isAnswering = need.Why+"; ", false
+			}
+		}
 		checks = append(checks, admin.Check{
-			Name: "backend", OK: s.Breaker == resilience.Closed,
-			Detail: fmt.Sprintf("circuit breaker %v, opened %d times; %d calls rejected, %d retried", s.Breaker, s.Opened, s.Held, s.Repeated),
+			Name: "backend", OK: isAnswering && s.Breaker == resilience.Closed,
+			Detail: answer + fmt.Sprintf("circuit breaker %v, opened %d times; %d calls rejected, %d retried", s.Breaker, s.Opened, s.Held, s.Repeated),
 		})
 		for i, held := range s.Tools {
 			if i == maxHeldShown {

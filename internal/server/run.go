@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/memory"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
@@ -37,6 +38,9 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	loaded := make(chan error, 1)
 	versions := newVersions(a.cfg.GetRecord().GetDir(), a.opts.Version, a.metrics, a.log)
 	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
+		if old == nil && a.backend.client != nil && (a.opts.Dial != nil || len(a.opts.Sources) == 0 && !settings.MakesTools(a.cfg.GetCatalog())) {
+			a.backend.answered(nil) // it is in this process, or the tools come from it
+		}
 		// Before it is said, which also takes time.
 		a.life.Set(needCatalog, true, "the catalog is loaded")
 		a.announce(old, now, start)
@@ -55,7 +59,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	a.refresher.Start()
 	go func() { loaded <- a.live.Run(loading) }()
 	link := &upstream.Link{
-		Client: a.backend.client, Live: a.live, Refresher: a.refresher, Reach: a.reach,
+		Client: a.backend.client, Live: a.live, Refresher: a.refresher, Reach: a.reach, Asked: a.backend.answered,
 		ProbeTimeout: a.cfg.GetBackend().GetProbeTimeout().AsDuration(), Log: a.log,
 	}
 	var housekeeping sync.WaitGroup

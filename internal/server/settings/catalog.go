@@ -84,6 +84,9 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 		return nil, catalog.BuildOptions{}, errors.New("catalog: no source of tools: set --descriptors, or keep reflection enabled")
 	}
 	build, err := buildOptions(cfg, selection)
+	if from.Client != nil {
+		build.LacksHTTP2 = from.Client.LacksHTTP2
+	}
 	return sources, build, err
 }
 

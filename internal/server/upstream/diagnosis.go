@@ -8,6 +8,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -113,7 +114,16 @@ func (a Diagnoser) faultDiagnosis(f backend.Fault, err error) Diagnosis {
 	case backend.FaultClientCertificate:
 		return Diagnosis{Event: unreachable, What: "the backend rejects the TLS handshake: it requires a client certificate, or a different one", Fix: "--backend-cert FILE and --backend-key FILE"}
 	case backend.FaultNoHTTP2:
-		return Diagnosis{Event: unreachable, What: "the server does not offer HTTP/2, which gRPC needs", Fix: "for Connect or gRPC-Web: connect+https:// or grpcweb+https:// in --backend"}
+		if p := a.Client.Protocol(); p != backend.ProtocolGRPC && p != backend.ProtocolUnknown {
+			return Diagnosis{
+				Event: noTools, What: fmt.Sprintf("the backend speaks %v over HTTP/1.1 only; reflection is a bidirectional stream, which needs HTTP/2", p),
+				Fix: "serve HTTP/2 (h2c without TLS), or " + FixDescriptors,
+			}
+		}
+		return Diagnosis{
+			Event: unreachable, What: "the server does not offer HTTP/2, which gRPC needs",
+			Fix: "for Connect or gRPC-Web: connect+http(s):// or grpcweb+http(s):// in --backend",
+		}
 	case backend.FaultWebServer:
 		return Diagnosis{Event: unreachable, What: "a web server answers on this port, not an RPC service", Fix: "correct the port in --backend"}
 	case backend.FaultNotRPC:

@@ -21,6 +21,9 @@ const (
 	// there. It is below the idle timeout of connections, so that one is always
 	// open: its loss is how a restart shows.
 	linkKeepWarm = time.Minute
+	// linkKeepWarmHTTP1 is the same over HTTP/1.1, where servers close connections after
+	// seconds without a request, so that none may be open whose loss would show.
+	linkKeepWarmHTTP1 = 10 * time.Second
 	// linkSettle is the longest pause between a lost connection and the first
 	// attempt: many sidecars of one backend do not come back in the same moment.
 	linkSettle = 100 * time.Millisecond
@@ -41,6 +44,8 @@ type Link struct {
 	Live      *catalog.Live
 	Refresher *Refresher
 	Reach     *Reach
+	// Asked is told of each answer to the question whether the backend is there: nil for yes.
+	Asked func(error)
 	// ProbeTimeout bounds one question to the backend.
 	ProbeTimeout time.Duration
 	Log          *zap.Logger
@@ -53,15 +58,24 @@ func (l *Link) Run(ctx context.Context) {
 	if l.Client == nil {
 		return
 	}
+	// A protocol that is not declared may take methods of the catalog to find.
+	isAsked := l.Client.Protocol() != backend.ProtocolUnknown
+	away := isAsked && !l.ask(ctx)
 	if _, err := l.Live.Wait(ctx); err != nil {
 		return // Live.Run tries until then
 	}
 	lost := l.Client.Lost()
-	away := !l.ask(ctx)
+	if away || !isAsked {
+		away = !l.ask(ctx)
+	}
 	var nextLoad time.Time
 	for {
 		if !away {
-			timer := time.NewTimer(linkKeepWarm)
+			warm := linkKeepWarm
+			if l.Client.LacksHTTP2() {
+				warm = linkKeepWarmHTTP1
+			}
+			timer := time.NewTimer(warm)
 			select {
 			case <-ctx.Done():
 				timer.Stop()
@@ -110,6 +124,12 @@ func (l *Link) ask(ctx context.Context) bool {
 	err := l.Client.Ping(asking)
 	if ctx.Err() == nil {
 		l.Reach.note(fromConnection, err)
+		l.Asked(err)
+	}
+	if err != nil {
+		l.Client.Rediscover()
+	} else if l.Live.IsStale() {
+		l.Refresher.Begin("backend examined")
 	}
 	return err == nil
 }
