@@ -14,9 +14,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
@@ -184,13 +186,9 @@ func (b *Bridge) sealInput(req *Request, digest [32]byte, confirmed bool, in *ou
 // backend's questions come in other rounds, so that it cannot collide.
 const confirmKey = "outrigger_confirm"
 
-// confirmForm is the form of that question: accepting it is the consent, and
-// there is nothing to fill in. Clients accept a form without asking for fields
-// that are not there.
-const confirmForm = `{"type":"object","properties":{}}`
-
-// confirmField is what the form asked for in earlier versions. An answer may
-// still have it while replicas are replaced.
+// confirmField is what the form of that question asked for in earlier versions. An
+// answer may still have it while replicas are replaced. Now accepting is the
+// consent, and there is nothing to fill in.
 const confirmField = "confirm"
 
 // consents reports whether an answer is a yes. Content that the form did not ask
@@ -206,7 +204,10 @@ func consents(answer *outriggerv1.ElicitationResult) bool {
 	if yes, ok := jsontext.Lookup(content, confirmField); ok {
 		return string(yes) == "true"
 	}
-	return len(content) == 0 || string(content) == "{}"
+	for range jsontext.Members(content) {
+		return false
+	}
+	return len(content) == 0 || compact.IsObject(content)
 }
 
 // maxShownArguments bounds how much of the arguments the question repeats.
@@ -254,7 +255,7 @@ func (b *Bridge) askUser(c *toolCall) *errmap.Error {
 				Request: &outriggerv1.InputRequest_Elicitation{Elicitation: &outriggerv1.Elicitation{
 					Message: confirmMessage(c),
 					Mode: &outriggerv1.Elicitation_Form{Form: &outriggerv1.ElicitationForm{
-						RequestedSchemaForm: &outriggerv1.ElicitationForm_RequestedSchemaJson{RequestedSchemaJson: []byte(confirmForm)},
+						RequestedSchemaForm: &outriggerv1.ElicitationForm_RequestedSchemaJson{RequestedSchemaJson: schema.ConsentForm()},
 					}},
 				}},
 			}},

@@ -15,7 +15,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/compat"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/lint"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
@@ -139,7 +138,7 @@ func (env environment) savedTools(path string) ([]*lint.Tool, error) {
 func (env environment) lintCatalog(a *server.App, cat *catalog.Catalog, f lintFlags) error {
 	cfg := a.Config()
 	f.options.Strict = cfg.GetSchemaProfile() == "strict"
-	tools, err := lintTools(cat, cat.ListForm())
+	tools, err := server.LintTools(cat, cat.ListForm())
 	if err != nil {
 		return err
 	}
@@ -148,41 +147,14 @@ func (env environment) lintCatalog(a *server.App, cat *catalog.Catalog, f lintFl
 		if err != nil {
 			return err
 		}
-		if f.options.Behind, err = lintTools(cat, catalog.ListForm{}); err != nil { // a description of one shows its schemas whole
+		if f.options.Behind, err = server.LintTools(cat, catalog.ListForm{}); err != nil { // a description of one shows its schemas whole
 			return err
 		}
-		if tools, err = lintTools(listed, listed.ListForm()); err != nil {
+		if tools, err = server.LintTools(listed, listed.ListForm()); err != nil {
 			return err
 		}
 	}
 	return env.reportLint(tools, "", f)
-}
-
-// lintTools reads the tools from what MCP's list shows of them, so that one that was saved is judged like this one.
-func lintTools(cat *catalog.Catalog, form catalog.ListForm) ([]*lint.Tool, error) {
-	out := make([]*lint.Tool, 0, len(cat.Tools()))
-	for _, t := range cat.Tools() {
-		one, err := compat.ReadTools(dialect.ListedToolJSON(t, form), compat.Limits{})
-		if err != nil {
-			return nil, fmt.Errorf("tool %s: %w", t.Name, err)
-		}
-		method := ""
-		if !t.Native && !t.Registered { // an overlay has no schemas for these, and no name
-			method = strings.TrimPrefix(t.Method.Procedure, "/")
-		}
-		tool, err := lint.NewTool(one[0], method)
-		if err != nil {
-			return nil, err
-		}
-		if t.HasOutput() && len(form.Output(t)) == 0 {
-			if err := tool.LeaveOut(t.Output.Advertised()); err != nil {
-				return nil, err
-			}
-		}
-		tool.OwnInput = t.Declared != nil && t.Declared.Input != nil
-		out = append(out, tool)
-	}
-	return out, nil
 }
 
 // reportLint prints what there is to say about the tools, and fails if a client refuses or cuts something.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // MaxListedOutput is the size in bytes up to which a bounded list shows an output schema. Below it are the answers of most
@@ -20,7 +22,8 @@ type OutputSchemas uint8
 const (
 	// AllOutputSchemas shows every output schema.
 	AllOutputSchemas OutputSchemas = iota
-	// BoundedOutputSchemas leaves out those of more than MaxListedOutput bytes.
+	// BoundedOutputSchemas leaves out those of more than MaxListedOutput bytes, and those that contain themselves by $ref:
+	// a client exists that drops all tools of a server for one of them.
 	BoundedOutputSchemas
 	// NoOutputSchemas shows none.
 	NoOutputSchemas
@@ -68,7 +71,7 @@ func (f ListForm) Output(t *Tool) json.RawMessage {
 	} else {
 		out = t.Output.Advertised()
 	}
-	if f.Outputs == BoundedOutputSchemas && len(out) > MaxListedOutput {
+	if f.Outputs == BoundedOutputSchemas && (len(out) > MaxListedOutput || schema.IsRecursive(out)) {
 		return nil
 	}
 	return out

@@ -18,8 +18,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
-// answering is a catalog of two derived tools and a native one: the answers of derived.large and of the native tool have
-// schemas of more than catalog.MaxListedOutput bytes.
+// answering is a catalog of three derived tools and a native one: the answers of derived.large and of the native tool have
+// schemas of more than catalog.MaxListedOutput bytes, and that of derived.tree contains itself.
 func answering(t *testing.T, form catalog.ListForm) *catalog.Catalog {
 	t.Helper()
 	large := &descriptorpb.DescriptorProto{Name: proto.String("Large")}
@@ -37,9 +37,12 @@ func answering(t *testing.T, form catalog.ListForm) *catalog.Catalog {
 	}
 	file := &descriptorpb.FileDescriptorProto{
 		Name: proto.String("a.proto"), Package: proto.String("a.v1"), Syntax: proto.String("proto3"),
-		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Empty")}, large},
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Empty")}, large, {Name: proto.String("Tree"), Field: []*descriptorpb.FieldDescriptorProto{{
+			Name: proto.String("below"), Number: proto.Int32(1), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), TypeName: proto.String(".a.v1.Tree"),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum(),
+		}}}},
 		Service: []*descriptorpb.ServiceDescriptorProto{{
-			Name: proto.String("Derived"), Method: []*descriptorpb.MethodDescriptorProto{method("Large", "Large"), method("Small", "Empty")},
+			Name: proto.String("Derived"), Method: []*descriptorpb.MethodDescriptorProto{method("Large", "Large"), method("Small", "Empty"), method("Tree", "Tree")},
 		}},
 	}
 	load, err := source.NewDescriptors("a", &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}}, "a.v1.Derived").Load(context.Background())
@@ -67,8 +70,8 @@ func TestListForms(t *testing.T) {
 		form   catalog.ListForm
 		listed string
 	}{
-		{catalog.ListForm{}, "derived.large derived.small shop.declared"},
-		{catalog.ListForm{SharedRefs: true}, "derived.large derived.small shop.declared"},
+		{catalog.ListForm{}, "derived.large derived.small derived.tree shop.declared"},
+		{catalog.ListForm{SharedRefs: true}, "derived.large derived.small derived.tree shop.declared"},
 		{catalog.ListForm{Outputs: catalog.BoundedOutputSchemas}, "derived.small"},
 		{catalog.ListForm{Outputs: catalog.BoundedOutputSchemas, SharedRefs: true}, "derived.small"},
 		{catalog.ListForm{Outputs: catalog.NoOutputSchemas}, ""},

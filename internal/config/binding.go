@@ -146,7 +146,7 @@ func bindings() []binding {
 		{flag: "max-skills-bytes", path: "catalog.skill_limits.max_total_bytes", kinds: longLived, group: groupCatalog, value: "SIZE",
 			help: "maximum size of the files of all skills, which are held in memory"},
 		{flag: "output-schemas", path: "catalog.output_schemas", kinds: everyKind, group: groupCatalog, value: "MODE",
-			help: "output schemas that lists of tools show: all, bounded (those of at most 4000 bytes) or none"},
+			help: "output schemas that lists of tools show: all, bounded (those of at most 4000 bytes that do not contain themselves) or none"},
 		{flag: "schema-refs", path: "catalog.schema_refs", kinds: everyKind, group: groupCatalog, value: "MODE",
 			help: "use of $ref in lists of tools: recursive (as little as possible) or shared (also for repeated messages, where that is smaller)"},
 		{flag: "list-budget-bytes", path: "catalog.list_budget_bytes", kinds: everyKind, group: groupCatalog, value: "BYTES",

@@ -155,6 +155,26 @@ func TestEveryListHasTheOutputsThatItIsTold(t *testing.T) {
 	}
 }
 
+// TestAStartNamesWhatAClientDoesNotTake: a recursive output schema, which only an operator's setting lists.
+func TestAStartNamesWhatAClientDoesNotTake(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]int{"bounded": 0, "all": 1} {
+		core, logged := observer.New(zap.WarnLevel)
+		rig := mcptest.Start(t, mcptest.Options{
+			Log:       zap.New(core),
+			Configure: func(c *configv1.Config) { c.Catalog.OutputSchemas = proto.String(mode) },
+		})
+		rig.End()
+		warned := logged.FilterMessageSnippet("sidecar lint --client claude-code").All()
+		if len(warned) != want {
+			t.Fatalf("%s: %d warnings: %v", mode, len(warned), logged.All())
+		}
+		if want > 0 && !strings.Contains(fmt.Sprint(warned[0].ContextMap()["tool_names"]), "fleet.get_map") {
+			t.Errorf("%s: %v", mode, warned[0].ContextMap())
+		}
+	}
+}
+
 // TestAListOverItsBudgetIsToldOnce: in the log, with the dearest tools, and in metrics.
 func TestAListOverItsBudgetIsToldOnce(t *testing.T) {
 	t.Parallel()

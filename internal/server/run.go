@@ -156,6 +156,7 @@ func (a *App) announce(old, now *catalog.Catalog, start time.Time) {
 		return
 	}
 	a.milestones().Info("ready", fields...)
+	a.warnOfClients(now)
 	if !a.opts.Embedded {
 		if _, err := memory.Release(); err != nil {
 			a.log.Debug("releasing memory failed", logkey.Error(err))

@@ -84,7 +84,8 @@ type Catalog struct {
 	Skills []string `protobuf:"bytes,19,rep,name=skills,proto3" json:"skills,omitempty"`
 	// Bounds of the skills.
 	SkillLimits *SkillLimits `protobuf:"bytes,20,opt,name=skill_limits,proto3" json:"skill_limits,omitempty"`
-	// Output schemas that lists of tools show: "all", "bounded" (those of at most 4000 bytes) or "none". Results are checked in any
+	// Output schemas that lists of tools show: "all", "bounded" (those of at most 4000 bytes that do
+	// not contain themselves by `$ref`) or "none". Results are checked in any
 	// case, and `tools/get` shows each schema. ToolService lists all. Default: bounded. Flag: `--output-schemas`.
 	OutputSchemas *string `protobuf:"bytes,40,opt,name=output_schemas,proto3,oneof" json:"output_schemas,omitempty"`
 	// Where lists of tools use `$ref`: "recursive" (for messages that contain themselves, and in schemas of more than 16 KiB) or
