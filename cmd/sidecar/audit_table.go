@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/outrigger-mcp/outrigger/internal/audit"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // maxUnfinished bounds the invocations that are kept until their end is read: more than
@@ -49,7 +49,7 @@ func (p *auditPrinter) take(l *audit.Line, filter *audit.Filter) error {
 		if !filter.Matches(l) {
 			return nil
 		}
-		_, err := p.out.Write(append(l.Raw, '\n'))
+		_, err := p.out.Write(append(jsontext.Visible(l.Raw, 0), '\n'))
 		return err
 	}
 	if l.Phase == audit.PhaseBegin {
@@ -130,15 +130,12 @@ func changeText(l *audit.Line) string {
 	return l.Detail
 }
 
-// cell is a text that cannot break a row: a trail holds what callers sent.
+// cell is a text that cannot break a row: a trail holds what callers sent. What cannot be
+// seen is escaped as in JSON.
 func cell(text string) string {
 	if text == "" {
 		return "-"
 	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
+	quoted := jsontext.Visible(jsontext.AppendString(nil, text), 0)
+	return string(quoted[1 : len(quoted)-1])
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
@@ -46,7 +48,7 @@ func newLogger(cfg *configv1.Config, env environment) (*zap.Logger, zap.AtomicLe
 			encoder = callLines{encoder}
 		}
 	}
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(env.stderr)), level)
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(visible{env.stderr})), level)
 	return zap.New(core), level, nil
 }
 
@@ -97,6 +99,16 @@ func shorten(text string, n int) string {
 		return string(runes)
 	}
 	return string(runes[:n-1]) + "…"
+// visible writes lines of the log in which everything can be seen, and which every reader
+// ends at the same place: they hold what callers and backends sent.
+type visible struct{ to io.Writer }
+
+// Write implements [io.Writer].
+func (v visible) Write(line []byte) (int, error) {
+	if _, err := v.to.Write(jsontext.Visible(line, 0)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 // encodeMilliseconds writes a duration as a number of milliseconds, exact to the

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
@@ -103,6 +108,24 @@ func TestACertificateThatIsNoSVIDIsCounted(t *testing.T) {
 	_, page := get2(t, h.admin+"/metrics")
 	if !strings.Contains(page, `outrigger_unauthenticated_total{reason="certificate"} 2`) {
 		t.Error("the handshakes are not counted")
+	}
+}
+
+// A line of the log has one end for every reader and shows all that it holds, in both
+// formats.
+func TestTheLogShowsAllThatItHolds(t *testing.T) {
+	t.Parallel()
+	const unseen = "\u0085\u2028\u2029\u202e\u2066\u200b\ufeff\x7f"
+	for _, format := range []string{"json", "console"} {
+		var out bytes.Buffer
+		log, _, err := newLogger(&configv1.Config{Log: &configv1.Log{Format: &format}}, environment{stderr: &out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Named(unseen).With(zap.String(unseen, unseen)).Info(unseen, zap.Strings("list", []string{unseen}), zap.Error(errors.New(unseen)))
+		if got := out.String(); strings.ContainsAny(got, unseen) || strings.Count(got, `\u2028`) != 6 || strings.Count(got, "\n") != 1 {
+			t.Errorf("%s: %+q", format, got)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (e *encoder) head(dst []byte, now time.Time, id ID, phase Phase, who *Calle
 	return append(dst, '}')
 }
 
-// event appends a line about an invocation. What is not known when it begins is null.
+// event writes a line about an invocation into dst. What is not known when it begins is null.
 func (e *encoder) event(dst []byte, now time.Time, phase Phase, ev *Event) []byte {
 	dst = e.head(dst, now, ev.ID, phase, &ev.Caller)
 	dst = member(dst, `,"edge":`, ev.Edge)
@@ -90,7 +90,7 @@ func (e *encoder) event(dst []byte, now time.Time, phase Phase, ev *Event) []byt
 			dst = e.payload(dst, ev.Result)
 		}
 	}
-	return append(dst, "}\n"...)
+	return jsontext.Visible(append(dst, "}\n"...), 0)
 }
 
 func (e *encoder) change(dst []byte, now time.Time, id ID, c *Change) []byte {
@@ -105,7 +105,7 @@ func (e *encoder) change(dst []byte, now time.Time, id ID, c *Change) []byte {
 	}
 	dst = member(dst, `,"code":`, code)
 	dst = member(dst, `,"detail":`, c.Detail)
-	return append(dst, "}\n"...)
+	return jsontext.Visible(append(dst, "}\n"...), 0)
 }
 
 func (e *encoder) payload(dst []byte, p Payload) []byte {

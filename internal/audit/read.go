@@ -13,8 +13,8 @@ import (
 )
 
 // MaxLine bounds a line that [Read] reads: both payloads of the maximum size, grown by
-// redaction, and the rest.
-const MaxLine = 8 << 20
+// redaction and escapes, and the rest.
+const MaxLine = 16 << 20
 
 // Line is one line of a trail, as far as it is needed to choose and to show it.
 type Line struct {

@@ -95,6 +95,39 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// Whatever callers, operators and files name, a line has one end for every reader and shows
+// all that it holds.
+func TestLinesShowAllThatTheyHold(t *testing.T) {
+	t.Parallel()
+	const unseen = "\u0085\u2028\u2029\u202e\u2066\u200b\ufeff\x7f"
+	got := written(t, Options{Payloads: true, Fsync: linefile.SyncAlways}, func(trail *Trail) {
+		who := Caller{Name: unseen, Subject: unseen, Issuer: unseen, ClientID: unseen, Source: unseen, Address: unseen}
+		payload := Payload{JSON: []byte(`{"` + unseen + `":"` + unseen + `"}`)}
+		e := Event{
+			ID: trail.NewID(), Caller: who, Edge: unseen, Route: unseen, Era: unseen, Operation: unseen, Tool: unseen, Target: unseen, Version: unseen,
+			Fingerprint: unseen, Trust: unseen, Rule: unseen, Code: unseen, Outcome: unseen, RequestID: []byte(`"` + unseen + `"`), TraceID: unseen,
+			Arguments: payload, Result: payload,
+		}
+		trail.End(&e)
+		trail.EndTask(&e)
+		trail.Change(Change{Kind: unseen, Who: who, Tool: unseen, Before: unseen, After: unseen, Code: unseen, Detail: unseen})
+	})
+	if at := strings.IndexAny(got, unseen); at >= 0 {
+		t.Errorf("%+q is raw in %.60q", got[at:at+3], got[max(at-30, 0):])
+	}
+	texts := 0
+	err := Read(strings.NewReader(got), func(l *Line) error {
+		texts += strings.Count(string(l.Raw), `\u2028`)
+		if l.Caller.Name != unseen || l.Operation != unseen || l.Tool != unseen {
+			t.Errorf("another text is read: %+q", l.Raw)
+		}
+		return nil
+	}, func(f Fault) { t.Error(f) })
+	if want := 4*6 + 3*14 - 2 + 2*5 + 6; err != nil || texts != want {
+		t.Errorf("%v, %d texts, want %d", err, texts, want)
+	}
+}
+
 func TestReadTakesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	whole := written(t, Options{Deterministic: true}, func(trail *Trail) {

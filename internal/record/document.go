@@ -5,6 +5,7 @@ package record
 import (
 	"bytes"
 
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
@@ -81,8 +82,7 @@ func (d *Document) End(c *Call) {
 	} else {
 		tail = e.run.appendObject(tail, &c.Output)
 	}
-	tail = append(tail, "}\n"...)
-	e.buf.tail = tail
+	e.buf.tail = jsontext.Visible(append(tail, "}\n"...), 0)
 	e.run.finish(e)
 }
 

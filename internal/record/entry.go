@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
@@ -115,8 +116,7 @@ func (e *Entry) End(o Outcome) {
 	if r.opts.Payloads {
 		tail = r.appendPayloads(tail, e.buf, &o)
 	}
-	tail = append(tail, r.metadata...)
-	e.buf.tail = tail
+	e.buf.tail = jsontext.Visible(append(tail, r.metadata...), 0)
 	r.finish(e)
 }
 

@@ -145,6 +145,30 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+// Whatever an envelope holds, its line has one end for every reader and shows all of it.
+func TestLinesShowAllThatTheyHold(t *testing.T) {
+	t.Parallel()
+	const unseen = "\u0085\u2028\u2029\u202e\u2066\u200b\ufeff\x7f"
+	quoted := []byte(`"` + unseen + `"`)
+	r := begin(t, Options{Payloads: true})
+	arrival := Arrival{RequestID: quoted, Transport: unseen, Route: unseen, Method: unseen, Caller: unseen, Params: quoted}
+	r.Begin(arrival).End(Outcome{Error: []byte(`{"message":"` + unseen + `"}`), Tool: unseen, Result: quoted})
+	r.Begin(arrival) // never ends
+	r.Documents().Begin(quoted).End(&Call{Tool: unseen, Input: Payload{JSON: quoted}, Output: Payload{JSON: quoted}})
+	got := finished(t, r)
+	documents, err := os.ReadFile(filepath.Join(r.Folder(), "calls.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(got, "\n") + string(documents)
+	if at := strings.IndexAny(all, unseen); at >= 0 {
+		t.Errorf("%+q is raw in %.60q", all[at:at+3], all[max(at-30, 0):])
+	}
+	if want := 9 + 5 + 4; strings.Count(all, `\u2028`) != want || *read(t, got[0]).Method != unseen {
+		t.Errorf("%d texts, want %d: %s", strings.Count(all, `\u2028`), want, all)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, data, want string }{

@@ -27,9 +27,9 @@ func appendText(dst []byte, s string) []byte {
 		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
 			s = s[:len(s)-1]
 		}
-		return jsontext.AppendString(dst, s[:max(len(s)-1, 0)]+"…")
+		s = s[:max(len(s)-1, 0)] + "…"
 	}
-	return jsontext.AppendString(dst, s)
+	return jsontext.Visible(jsontext.AppendString(dst, s), len(dst))
 }
 
 // isPlain reports whether s is ASCII that JSON writes as it is.
@@ -42,13 +42,14 @@ func isPlain(s []byte) bool {
 	return true
 }
 
-// appendID appends a JSON-RPC id as it came, or null for what is no string and
-// no number: a line must be JSON whatever was sent.
+// appendID appends a JSON-RPC id as it came, but for characters that cannot be seen, which
+// are escaped, or null for what is no string and no number: a line must be JSON whatever
+// was sent.
 func appendID(dst, id []byte) []byte {
 	if !isID(id) {
 		return append(dst, "null"...)
 	}
-	return append(dst, id...)
+	return jsontext.Visible(append(dst, id...), len(dst))
 }
 
 func isID(id []byte) bool {
