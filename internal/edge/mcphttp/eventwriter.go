@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -68,7 +69,8 @@ func (o *eventWriter) drain(reader *session.Reader) error {
 	}
 }
 
-// event writes one event: the JSON stays on one line, as readers expect.
+// event writes one event: the JSON stays on one line, whatever a reader takes for the end of
+// one.
 func (o *eventWriter) event(e session.Event) error {
 	o.buf = o.buf[:0]
 	if e.ID != "" {
@@ -80,7 +82,7 @@ func (o *eventWriter) event(e session.Event) error {
 	o.buf = append(o.buf, "data: "...)
 	o.buf = append(o.buf, e.Message...)
 	o.buf = append(o.buf, "\n\n"...)
-	return o.write(o.buf)
+	return o.write(jsontext.WithoutLineEnds(o.buf))
 }
 
 // retry says when to come back (WHATWG HTML, server-sent events).

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // errEnded is what a stream answers after its end.
@@ -68,12 +69,13 @@ func setEventHeaders(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
-// event writes one event: the JSON stays on one line, as readers expect.
+// event writes one event: the JSON stays on one line, whatever a reader takes for the end of
+// one.
 func (s *stream) event(message []byte) error {
 	s.buf = append(s.buf[:0], "event: message\ndata: "...)
 	s.buf = append(s.buf, message...)
 	s.buf = append(s.buf, "\n\n"...)
-	return s.write(s.buf)
+	return s.write(jsontext.WithoutLineEnds(s.buf))
 }
 
 // comment keeps proxies from taking a quiet stream for a dead one.

@@ -85,6 +85,38 @@ func TestNotificationsAreFlushedBeforeTheResponseAndNoneFollows(t *testing.T) {
 
 // A status line that is sent before the checks are done makes every refusal a
 // 200 with an event, which a client cannot tell from an answer.
+// Some readers of server-sent events end a line where Unicode has a line end. An event has
+// none, whatever the text, in every way to write one.
+func TestAnEventHasNoLineEndOfUnicode(t *testing.T) {
+	t.Parallel()
+	const ends = "\u0085\u2028\u2029"
+	lines := tool("lines", func(_ context.Context, _ *outriggerv1.ToolCall, send func(*outriggerv1.ToolEvent) error) (*outriggerv1.ToolOutcome, error) {
+		if err := send(mcptest.Progress(1, ends)); err != nil {
+			return nil, err
+		}
+		return mcptest.Success("", mcptest.TextBlock(ends)), nil
+	})
+	_, url := desk(t, mcphttp.Options{}, lines)
+	const want = `\u0085\u2028\u2029`
+	one := post(t, url, request("tools/call", `"name":"lines",`+meta), modern("tools/call", "Mcp-Name: lines", "Accept: text/event-stream")...)
+	if strings.ContainsAny(one.body, ends) || !strings.Contains(one.body, want) {
+		t.Errorf("the only event: %+q", one.body)
+	}
+	body, headers := reporting("lines")
+	e := open(t, 1, url, body, headers...)
+	e.want(want, want)
+	e.end()
+
+	_, url = office(t, officeOptions{more: []mcptest.NativeTool{lines}})
+	stream := openAs(t, mcptest.Client(t, 1), url, rev11, `{}`).stream(http.MethodPost, toolCall("1", "lines", wantsProgress))
+	stream.greeting()
+	for range 2 {
+		if got := stream.next(); strings.ContainsAny(got.data, ends) || !strings.Contains(got.data, want) {
+			t.Errorf("in a legacy stream: %+q", got.data)
+		}
+	}
+}
+
 func TestRefusalsKeepTheirStatusAlsoForAClientThatTakesStreams(t *testing.T) {
 	t.Parallel()
 	missing := func() error {

@@ -4,6 +4,7 @@ package stdio
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"time"
@@ -21,8 +22,11 @@ type line struct {
 // Linux holds as much.
 const readBuffer = 64 << 10
 
+// byteOrderMark is what some writers put before the first message.
+var byteOrderMark = []byte("\uFEFF")
+
 // readLines sends every line of in until an error, which it sends too, or until
-// stop is closed. Now says when each was read. A line over limit is read to its end and thrown away, so that
+// stop is closed. One byte order mark before the first line is skipped. Now says when each was read. A line over limit is read to its end and thrown away, so that
 // it costs no memory and the next one is found. The last line needs no end.
 func readLines(in io.Reader, limit int, lines chan<- line, stop <-chan struct{}, now func() time.Time) {
 	r := bufio.NewReaderSize(in, readBuffer)
@@ -34,8 +38,10 @@ func readLines(in io.Reader, limit int, lines chan<- line, stop <-chan struct{},
 			return false
 		}
 	}
+	mark := byteOrderMark
 	for {
-		l := readLine(r, limit)
+		l := readLine(r, limit, mark)
+		mark = nil
 		l.at = now()
 		if l.err != nil && (len(l.text) > 0 || l.tooLong) {
 			if !send(line{text: l.text, tooLong: l.tooLong, at: l.at}) {
@@ -49,11 +55,13 @@ func readLines(in io.Reader, limit int, lines chan<- line, stop <-chan struct{},
 	}
 }
 
-// readLine reads up to the next line end. The result owns its bytes.
-func readLine(r *bufio.Reader, limit int) line {
+// readLine reads up to the next line end, and skips mark at the beginning. The result owns
+// its bytes.
+func readLine(r *bufio.Reader, limit int, mark []byte) line {
 	var l line
 	for {
 		part, err := r.ReadSlice('\n')
+		part, mark = bytes.TrimPrefix(part, mark), nil
 		if !l.tooLong {
 			l.text = append(l.text, part...)
 			// Two more bytes for the line end, which does not count.

@@ -36,6 +36,11 @@ func TestReadLine(t *testing.T) {
 		{"over the limit", long + "\nb\n", []string{"too long", "b"}},
 		{"over the limit, Windows", long + "\r\nb\n", []string{"too long", "b"}},
 		{"over the limit at the end", "a\n" + long, []string{"a", "too long"}},
+		{"a byte order mark", "\ufeffa\n\ufeffb\n", []string{"a", "\ufeffb"}},
+		{"two byte order marks", "\ufeff\ufeffa\n", []string{"\ufeffa"}},
+		{"a byte order mark and nothing", "\ufeff", nil},
+		{"a byte order mark before the limit", "\ufeff" + long[1:] + "\r\n", []string{long[1:]}},
+		{"half a byte order mark", "\xef\xbb\na", []string{"\xef\xbb", "a"}},
 		{"over the buffer", strings.Repeat("y", 3*readBuffer) + "\nb\n", []string{"too long", "b"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -79,12 +84,12 @@ func TestALongLineIsThrownAway(t *testing.T) { //nolint:paralleltest // See abov
 	r := bufio.NewReaderSize(in, readBuffer)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	l := readLine(r, limit)
+	l := readLine(r, limit, nil)
 	runtime.ReadMemStats(&after)
 	if cost := after.TotalAlloc - before.TotalAlloc; !l.tooLong || l.text != nil || cost > 4*readBuffer {
 		t.Errorf("too long: %v, %d bytes kept, %d bytes allocated", l.tooLong, len(l.text), cost)
 	}
-	if next := readLine(r, limit); string(next.text) != "next" {
+	if next := readLine(r, limit, nil); string(next.text) != "next" {
 		t.Errorf("the next line is %q", next.text)
 	}
 }
@@ -110,13 +115,13 @@ func TestTheReaderOfLinesStops(t *testing.T) {
 }
 
 func FuzzReadLines(f *testing.F) {
-	for _, seed := range []string{"", "a\n", "a\r\nb", "\n\n", strings.Repeat("x", 20) + "\ny\n", "a\r", "\r\n\r"} {
+	for _, seed := range []string{"", "a\n", "a\r\nb", "\n\n", strings.Repeat("x", 20) + "\ny\n", "a\r", "\r\n\r", "\ufeffa\n\ufeff"} {
 		f.Add([]byte(seed), uint8(8))
 	}
 	f.Fuzz(func(t *testing.T, in []byte, limit uint8) {
 		most := int(limit) + 1
 		var want []string
-		for _, part := range bytes.SplitAfter(in, []byte("\n")) {
+		for _, part := range bytes.SplitAfter(bytes.TrimPrefix(in, byteOrderMark), []byte("\n")) {
 			if len(part) == 0 {
 				continue
 			}

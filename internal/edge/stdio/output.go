@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 const (
@@ -46,7 +48,8 @@ func newOutput(to io.Writer, failed func(error)) *output {
 	return o
 }
 
-// line writes one line, which comes in pieces and has its end. It returns once the
+// line writes one line, which comes in pieces and has its end. Characters at which some
+// readers end a line are escaped. It returns once the
 // line is written or waits for another to be; the pieces are the output's then.
 // Its error is the first failure.
 func (o *output) line(pieces ...[]byte) error {
@@ -60,6 +63,7 @@ func (o *output) line(pieces ...[]byte) error {
 	}
 	for _, piece := range pieces {
 		if len(piece) > 0 {
+			piece = jsontext.WithoutLineEnds(piece)
 			o.waiting, o.size = append(o.waiting, piece), o.size+len(piece)
 		}
 	}

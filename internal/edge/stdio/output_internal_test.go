@@ -24,6 +24,21 @@ func (g *gate) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
+// A line has one end for every reader, and the pieces, which others may hold, stay as they
+// are.
+func TestALineHasOneEnd(t *testing.T) {
+	t.Parallel()
+	var got bytes.Buffer
+	o := newOutput(&got, func(err error) { t.Errorf("failed: %v", err) })
+	shared := []byte("\"\u2028\u202e\"")
+	if err := o.line([]byte("[\"\u0085\","), shared, []byte(",\"\u2029é\"]\n")); err != nil {
+		t.Error(err)
+	}
+	if got.String() != `["\u0085","\u2028`+"\u202e"+`","\u2029é"]`+"\n" || string(shared) != "\"\u2028\u202e\"" {
+		t.Errorf("%+q from %+q", got.String(), shared)
+	}
+}
+
 // Lines that come while one is written go out together, in their order, and the
 // pieces of a line stay together.
 func TestLinesThatWaitAreWrittenTogether(t *testing.T) {
