@@ -147,7 +147,9 @@ func (h *Handler) begin(ctx context.Context, in *Inbound) (reply *Reply, run fun
 	case msg.Kind == jsonrpc.KindSuccess || msg.Kind == jsonrpc.KindError:
 		return ready(h.strayResponse(in))
 	case msg.Fault != nil:
-		return ready(h.refuse(in, FaultError(msg.Fault)))
+		refused := h.refuse(in, FaultError(msg.Fault))
+		refused.IsUnasked = msg.Kind == jsonrpc.KindNotification && msg.Fault.Path == "/params"
+		return ready(refused)
 	case msg.Kind == jsonrpc.KindRequest:
 		return h.request(ctx, in)
 	}

@@ -25,7 +25,7 @@ func WriteBatch(w http.ResponseWriter, runs []func() *dialect.Reply) {
 	running.Wait()
 	out := []byte{'['}
 	for _, reply := range replies {
-		if reply.IsEmpty() {
+		if reply.IsEmpty() || reply.IsUnasked {
 			continue
 		}
 		if len(out) > 1 {

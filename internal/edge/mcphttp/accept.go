@@ -5,37 +5,42 @@ package mcphttp
 import (
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// accepts reports whether Accept admits a media type (RFC 9110, section
-// 12.5.1). A request without the header admits all.
+// accepts reports whether Accept admits a media type: the most specific range that matches
+// it decides (RFC 9110, section 12.5.1). A request without the header admits all.
 func accepts(header http.Header, kind string) bool {
 	values := header.Values("Accept")
 	if len(values) == 0 {
 		return true
 	}
 	major, _, _ := strings.Cut(kind, "/")
+	ranges := [...]string{"*/*", major + "/*", kind}
+	decided, admitted := -1, false
 	for _, value := range values {
 		for part := range strings.SplitSeq(value, ",") {
 			name, params, err := mime.ParseMediaType(strings.TrimSpace(part))
 			if err != nil {
 				continue
 			}
-			if name != kind && name != "*/*" && name != major+"/*" {
+			specific := slices.Index(ranges[:], name)
+			if specific < max(decided, 0) {
 				continue
 			}
-			if q, err := strconv.ParseFloat(params["q"], 64); err == nil && q == 0 {
-				continue
-			}
-			return true
+			q, err := strconv.ParseFloat(params["q"], 64)
+			admits := err != nil || q > 0
+			admitted = admits || admitted && specific == decided
+			decided = specific
 		}
 	}
-	return false
+	return admitted
 }
 
 // writeEvent sends a reply as the only event of a stream. Errors with a status
@@ -56,5 +61,5 @@ func writeEvent(w http.ResponseWriter, reply dialect.Reply) {
 	event = append(event, "event: message\ndata: "...)
 	event = reply.AppendTo(event)
 	event = append(event, "\n\n"...)
-	_, _ = w.Write(event) //nolint:gosec // JSON and event framing, sent as text/event-stream with nosniff
+	_, _ = w.Write(jsontext.WithoutLineEnds(event)) //nolint:gosec // JSON and event framing, sent as text/event-stream with nosniff
 }

@@ -46,6 +46,7 @@ func TestBatch(t *testing.T) {
 			call(`"slow"`, "lab.sleep", `{"duration":"0.05s"}`), ping(`"b"`), echo(`"c"`),
 		}, []string{`"slow"`, `"b"`, `"c"`}},
 		{"notifications are left out", []string{`{"jsonrpc":"2.0","method":"n"}`, ping(`"b"`), `{"jsonrpc":"2.0","method":"n"}`}, []string{`"b"`}},
+		{"notifications whose params do not fit are left out", []string{`{"jsonrpc":"2.0","method":"n","params":null}`, ping(`"b"`), `{"jsonrpc":"2.0","method":"n","params":[]}`}, []string{`"b"`}},
 		{"faults beside good ones", []string{ping(`"a"`), `7`, `{"jsonrpc":"2.0","id":"x"}`, echo(`"b"`), call(`"u"`, "lab.ecko", `{}`)},
 			[]string{`"a"`, `null INVALID_ENVELOPE`, `"x" INVALID_ENVELOPE`, `"b"`, `"u" TOOL_NOT_FOUND`}},
 		{"a batch in a batch", []string{ping(`"a"`), "[" + ping(`"b"`) + "]"}, []string{`"a"`, `null INVALID_ENVELOPE`}},

@@ -3,6 +3,7 @@
 package stdio_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
@@ -20,6 +21,21 @@ func TestContractOfNotifications(t *testing.T) {
 			`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"lab.echo","arguments":{}}}`)
 		if rest := p.end(); len(rest) > 0 {
 			t.Errorf("written: %q", rest)
+		}
+	})
+
+	t.Run("a notification whose params do not fit leaves nothing either", func(t *testing.T) {
+		t.Parallel()
+		for _, mode := range []stdio.Mode{stdio.ModeAuto, stdio.ModeCanonical, stdio.ModeMCP} {
+			p := talk(t.Context(), t, sidecar(mcptest.Memory(t), mcptest.Echo), stdio.Options{Mode: mode})
+			p.send(`{"jsonrpc":"2.0","method":"orders/new","params":null}`, `{"jsonrpc":"2.0","method":"notifications/initialized","params":[]}`,
+				`{"jsonrpc":"2.0","method":"notifications/cancelled","params":"a"}`, `{"jsonrpc":"2.0","method":7,"params":null}`)
+			if got := p.line(); !strings.Contains(got, `"path":"/method"`) {
+				t.Errorf("%v: no notification, and the reply is %s", mode, got)
+			}
+			if rest := p.end(); len(rest) > 0 {
+				t.Errorf("%v: written: %q", mode, rest)
+			}
 		}
 	})
 

@@ -210,6 +210,9 @@ func (s *session) begin(a *arrival) {
 	case !isRequest:
 		reply := s.rpc.HandleMessage(s.run, a.in)
 		s.withdraw(msg)
+		if reply.IsUnasked {
+			reply = dialect.Reply{}
+		}
 		a.deliver(&reply)
 	case a.failed != nil:
 		reply := s.rpc.Refuse(a.in, a.failed)
