@@ -59,7 +59,7 @@ func nextAbove(text []byte, at int, is func(rune) bool) int {
 	const word = 8
 	for at < len(text) {
 		if len(text)-at >= word {
-			if w := binary.LittleEndian.Uint64(text[at:]); (w|w+lanes)&tops == 0 { // below DEL
+			if w := binary.LittleEndian.Uint64(text[at:]); (w|(w+lanes))&tops == 0 { // below DEL
 				at += word
 				continue
 			}

@@ -3,8 +3,8 @@
 package jsontext_test
 
 import (
+	"bytes"
 	"encoding/json"
-	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -58,7 +58,7 @@ func FuzzVisible(f *testing.F) {
 		if err := json.Unmarshal(line, &got); err != nil || got != s {
 			t.Fatalf("%+q became %q, %v", s, line, err)
 		}
-		if strings.ContainsAny(string(line), "\u0085\u2028\u2029\u202e\u200b\x7f") {
+		if bytes.ContainsAny(line, "\u0085\u2028\u2029\u202e\u200b\x7f") {
 			t.Fatalf("%+q is not visible", line)
 		}
 	})
