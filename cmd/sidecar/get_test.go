@@ -71,6 +71,8 @@ func TestConnectGetPassesThrough(t *testing.T) {
 		"an unknown member":          {"/odd.v1.Odd/Peek", "json", `{"knid":""}`, nil, 400, `SchemaError`},
 		"too large":                  {"/odd.v1.Odd/Peek", "json", `{"kind":"` + strings.Repeat("x", 2000) + `"}`, nil, 429, "resource_exhausted"},
 		"a foreign origin":           {"/odd.v1.Odd/Peek", "json", `{}`, []string{"Origin", "https://evil.example"}, 403, "ORIGIN_FORBIDDEN"},
+		"an image of a foreign page": {"/odd.v1.Odd/Peek", "json", `{}`, []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, 403, "ORIGIN_FORBIDDEN"},
+		"an address that was typed":  {"/odd.v1.Odd/Peek", "json", `{"kind":"reserved"}`, []string{"Sec-Fetch-Site", "none"}, 200, `"already started"`},
 		"a foreign host":             {"/odd.v1.Odd/Peek", "json", `{}`, []string{"Host", "evil.example"}, 403, "ORIGIN_FORBIDDEN"},
 	} {
 		if status, body := get(tt.procedure, tt.encoding, tt.message, tt.headers...); status != tt.status || !strings.Contains(body, tt.says) {

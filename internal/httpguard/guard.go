@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package httpguard protects the listeners from foreign web pages. It is in front
-// of every HTTP listener of the sidecar, also the admin listener, and checks two
+// of every HTTP listener of the sidecar, also the admin listener, and checks three
 // headers on every path: Host, on loopback listeners, against DNS rebinding to
-// 127.0.0.1; and Origin, on all listeners. It also answers CORS preflights for
+// 127.0.0.1; and on all listeners Origin, and Sec-Fetch-Site for requests that browsers
+// send without Origin, such as those of images. It also answers CORS preflights for
 // allowed origins, rejects HTTP/2 requests with two hosts, and answers requests
 // for the server as a whole ("*"). A Guard is immutable and safe for concurrent
 // use.
@@ -134,7 +135,15 @@ func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	origins := r.Header.Values("Origin")
-	if len(origins) == 0 || onlyReads(r) && g.isPublic(r) {
+	if onlyReads(r) && g.isPublic(r) {
+		return !g.isForServer(w, r)
+	}
+	if len(origins) == 0 {
+		if isCrossSite(r) && !g.anyOrigin {
+			g.refuse(w, r, errmap.OriginForbidden, "origin", "a page of another site sent this request without an Origin (Sec-Fetch-Site), and may not call this listener; "+
+				"let a page whose origin --allowed-origins admits call it with fetch")
+			return false
+		}
 		return !g.isForServer(w, r)
 	}
 	if len(origins) > 1 || !g.originAllowed(origins[0], r.Host) {
@@ -147,6 +156,14 @@ func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	return !g.isForServer(w, r)
+}
+
+// isCrossSite holds for requests that a web page of another site made, as browsers tell
+// (Fetch Metadata, section 2.1). Requests that no page made have no such header.
+func isCrossSite(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Sec-Fetch-Site"), func(site string) bool {
+		return site != "" && site != "none" && site != "same-origin"
+	})
 }
 
 // onlyReads holds for the methods of public documents.

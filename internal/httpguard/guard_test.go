@@ -152,6 +152,49 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
+// TestFetchMetadata: browsers send the requests of images, scripts, forms with GET and links
+// without Origin, and say where their page is from.
+func TestFetchMetadata(t *testing.T) {
+	t.Parallel()
+	public := func(r *http.Request) bool { return r.URL.Path == "/public" }
+	listed := httpguard.Options{Loopback: true, AllowedOrigins: []string{"https://console.example"}, AnyOrigin: public}
+	anyPage := httpguard.Options{AllowedOrigins: []string{"*"}}
+	for _, tt := range []struct {
+		name   string
+		o      httpguard.Options
+		path   string
+		header http.Header
+		want   int
+	}{
+		{"no browser", listed, "", nil, 204},
+		{"an address that a person typed", listed, "", http.Header{"Sec-Fetch-Site": {"none"}}, 204},
+		{"a page of this listener", listed, "", http.Header{"Sec-Fetch-Site": {"same-origin"}}, 204},
+		{"a page of another site", listed, "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
+		{"a page of another site, beyond loopback", httpguard.Options{}, "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
+		{"an image", listed, "", http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"no-cors"}, "Sec-Fetch-Dest": {"image"}}, 403},
+		{"a link", listed, "", http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}}, 403},
+		{"another port or name of this site", listed, "", http.Header{"Sec-Fetch-Site": {"same-site"}}, 403},
+		{"a value of another day", listed, "", http.Header{"Sec-Fetch-Site": {"cross-planet"}}, 403},
+		{"two values", listed, "", http.Header{"Sec-Fetch-Site": {"same-origin", "cross-site"}}, 403},
+		{"a listed page", listed, "", http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://console.example"}}, 204},
+		{"a foreign page", listed, "", http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://evil.example"}}, 403},
+		{"a public document", listed, "/public", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 204},
+		{"any page", anyPage, "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 204},
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+			asked := paths
+			if tt.path != "" {
+				asked = []string{tt.path}
+			}
+			for _, path := range asked {
+				if w := send(t, tt.o, method, path, "127.0.0.1:8080", tt.header); w.Code != tt.want {
+					t.Errorf("%s, %s %s: %d, want %d", tt.name, method, path, w.Code, tt.want)
+				}
+			}
+		}
+	}
+}
+
 // The body tells an MCP client that this is no server of an older era.
 // TestPublicDocuments may be read by any page, under the name of this listener, and
 // nothing else may be done to them.
