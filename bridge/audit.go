@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -30,7 +31,10 @@ const (
 // invocation is what the audit trail says of a request while it runs. It is written by the
 // goroutine that runs the request.
 type invocation struct {
-	event audit.Event
+	// mu guards event, which the end of a drain reads; isOver: its line is written.
+	mu     sync.Mutex
+	isOver bool
+	event  audit.Event
 	// reached: the request is about to reach the backend, or has.
 	reached bool
 	// consented: the user agreed to the call.
@@ -128,6 +132,8 @@ func (r *Request) target() string {
 // found notes the tool of an invocation. The name that the caller wrote is of no interest
 // any more.
 func (i *invocation) found(tool *catalog.Tool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if tool == nil || i.event.Tool != "" {
 		return
 	}
@@ -169,6 +175,7 @@ func (r *Request) invocation() *invocation {
 
 func (b *Bridge) recordBegin(ctx context.Context, req *Request, inv *invocation) *errmap.Error {
 	defer req.Span.Step(tracing.StepAudit, req.Span.Now())
+	inv.mu.Lock()
 	inv.event.Decision = audit.Allowed
 	if inv.consented {
 		inv.event.Decision, inv.event.Rule = audit.Consented, ruleGate
@@ -176,7 +183,12 @@ func (b *Bridge) recordBegin(ctx context.Context, req *Request, inv *invocation)
 	if b.opts.Audit.HasBegins() {
 		b.addArguments(inv)
 	}
-	err := b.opts.Audit.Begin(ctx, &inv.event)
+	begun := inv.event
+	inv.mu.Unlock()
+	err := b.opts.Audit.Begin(ctx, &begun) // this may wait for the disk
+	inv.mu.Lock()
+	inv.event = begun
+	inv.mu.Unlock()
 	inv.reached = err == nil
 	switch {
 	case err == nil:
@@ -203,12 +215,42 @@ func (f *Flight) audit(resp *Response, edge stats.Edge, code errmap.Code, took t
 		inv = b.newInvocation(f)
 	}
 	inv.found(resp.Tool)
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if inv.isOver {
+		return
+	}
+	inv.isOver = true
 	e := &inv.event
 	e.Edge, e.Duration = edge.String(), took
 	e.Decision, e.Rule = inv.decision(f.req, resp, code)
 	b.addArguments(inv)
 	b.addOutcome(e, resp, code)
 	b.opts.Audit.End(e)
+}
+
+// AuditUnfinished writes the lines of the invocations that have not ended although the grace
+// period of a drain has, whatever they are doing. What becomes of them later leaves no line.
+func (b *Bridge) AuditUnfinished() {
+	for _, owner := range b.flights.Owners() {
+		if f, ok := owner.(*Flight); ok {
+			f.auditUnfinished()
+		}
+	}
+}
+
+// auditUnfinished writes the line of a request from beside the goroutine that runs it.
+func (f *Flight) auditUnfinished() {
+	inv := f.meter.invoked
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	if inv.isOver {
+		return
+	}
+	inv.isOver = true
+	e := &inv.event
+	e.Code, e.Outcome, e.Duration = string(errmap.Unavailable), "unknown", time.Since(f.start)
+	f.bridge.opts.Audit.End(e)
 }
 
 // addOutcome adds what the caller got.
@@ -286,13 +328,33 @@ func (r *Response) asksConsent() bool {
 }
 
 // AuditRefused writes the line of a message that an edge refused before it became a
-// request, if it is known what the message asked for: req says as much of it as is known. A
+// request, if it asked for what leaves a line: req says as much of it as is known. A
 // caller without valid credentials leaves no line, so that no stranger can fill a disk.
 func (b *Bridge) AuditRefused(ctx context.Context, req *Request, err *errmap.Error) {
-	if !b.opts.Audit.IsOn() || !req.Op.isAudited() || err.Code == errmap.Unauthenticated {
+	if req.Op.isAudited() {
+		b.auditRefused(ctx, req, req.audited(), err)
+	}
+}
+
+// AuditUnread is AuditRefused for a message that could not be read, so that it may have
+// asked for anything.
+func (b *Bridge) AuditUnread(ctx context.Context, req *Request, err *errmap.Error) {
+	b.auditRefused(ctx, req, operationUnknown, err)
+}
+
+// operationUnknown is the operation of a message that could not be read.
+const operationUnknown = "unknown"
+
+func (b *Bridge) auditRefused(ctx context.Context, req *Request, operation string, err *errmap.Error) {
+	if !b.opts.Audit.IsOn() || err.Code == errmap.Unauthenticated {
 		return
 	}
 	inv := b.newInvocation(&Flight{bridge: b, req: req, who: access.FromContext(ctx)})
-	inv.event.Code, inv.event.Outcome = string(err.Code), "error"
+	if cat := b.CatalogFor(ctx); cat != nil && req.Op == OpCall && req.name() != "" {
+		if tool, unknown := lookup(cat, req); unknown == nil {
+			inv.found(tool)
+		}
+	}
+	inv.event.Operation, inv.event.Code, inv.event.Outcome = operation, string(err.Code), "error"
 	b.opts.Audit.End(&inv.event)
 }

@@ -16,6 +16,7 @@ type Call struct {
 	origin Origin
 	id     jsonrpc.ID
 	name   string
+	owner  any
 	work   work
 
 	// The rest belongs to the shard of the origin and its lock.
@@ -30,6 +31,7 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	timeout  time.Duration
 	deadline time.Time
+	owner    any
 }
 
 // WithTimeout ends the context of the call after d; zero and less set no limit.
@@ -43,12 +45,17 @@ func WithDeadline(t time.Time) CallOption {
 	return func(o *callOptions) { o.deadline = t }
 }
 
+// WithOwner keeps what a call belongs to, for [Table.Owners].
+func WithOwner(owner any) CallOption {
+	return func(o *callOptions) { o.owner = owner }
+}
+
 func newCall(ctx context.Context, t *Table, o Origin, id jsonrpc.ID, opts []CallOption) *Call {
 	var options callOptions
 	for _, opt := range opts {
 		opt(&options)
 	}
-	return &Call{table: t, origin: o, id: id, work: work{parent: ctx, deadline: options.end()}}
+	return &Call{table: t, origin: o, id: id, owner: options.owner, work: work{parent: ctx, deadline: options.end()}}
 }
 
 // end is the earlier of timeout and deadline, the zero time for neither.

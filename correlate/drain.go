@@ -51,3 +51,17 @@ func (t *Table) cut() (count int, unfinished []Unfinished) {
 	}
 	return count, unfinished
 }
+
+// Owners returns the owners of the calls in the table that have one: after a Drain that ran
+// out of time, of those that have not ended although their contexts have.
+func (t *Table) Owners() []any {
+	var owners []any
+	for i := range t.shards {
+		for _, c := range t.shards[i].all() {
+			if c.owner != nil {
+				owners = append(owners, c.owner)
+			}
+		}
+	}
+	return owners
+}

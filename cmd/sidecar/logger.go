@@ -92,13 +92,16 @@ func (e callLines) EncodeEntry(entry zapcore.Entry, fields []zapcore.Field) (*bu
 	return e.Encoder.EncodeEntry(entry, nil)
 }
 
-// shorten cuts a text to n characters, of which the last then says so. Line breaks become spaces.
+// shorten cuts a text to n characters, of which the last then says so. Control characters become spaces: the text goes to a
+// terminal as it is, and callers choose names of tools.
 func shorten(text string, n int) string {
-	runes := []rune(strings.NewReplacer("\r", " ", "\n", " ").Replace(text))
+	runes := []rune(strings.Map(func(r rune) rune { return max(r, ' ') }, text))
 	if len(runes) <= n {
 		return string(runes)
 	}
 	return string(runes[:n-1]) + "…"
+}
+
 // visible writes lines of the log in which everything can be seen, and which every reader
 // ends at the same place: they hold what callers and backends sent.
 type visible struct{ to io.Writer }

@@ -75,7 +75,7 @@ type Inbound struct {
 	context metaContext
 	// flight is the request that the message became; nil until then.
 	flight *bridge.Flight
-	// ctx is that of the message, for the audit trail.
+	// ctx is that of the message, for the audit trail; nil for one whose caller is not known.
 	ctx context.Context //nolint:containedctx // a message lives as long as its handling
 }
 
@@ -195,6 +195,7 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 		Protocol: in.protocol(),
 	}}
 	call.req.Envelope = call
+	call.req.Header = WithTraceContext(in.Header, in.meta())
 	if err := era.matchHeaders(in, method.op); err != nil {
 		return ready(h.refuseCall(call, err))
 	}
@@ -213,7 +214,6 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 	if err != nil {
 		return ready(h.refuseCall(call, err))
 	}
-	call.req.Header = WithTraceContext(in.Header, in.meta())
 	h.connect(call)
 	call.flight = h.Begin(ctx, call.req)
 	in.flight = call.flight
@@ -310,9 +310,7 @@ func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
 	h.Refused(&bridge.Refusal{
 		Transport: in.Transport, Route: in.Route, Caller: in.Caller, ID: in.Message.ID, Header: in.Header, Span: in.span, Err: err,
 	})
-	if in.ctx != nil {
-		h.AuditRefused(in.ctx, call.req, err)
-	}
+	h.auditRefused(call, err)
 	h.countRefused(call, err)
 	return h.era(in.Dialect).failed(h, call, err)
 }
@@ -324,6 +322,10 @@ func (in *Inbound) Denied() *bridge.Request {
 		Header: in.Header, Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route, Era: in.era(),
 	}
 }
+
+// Known says that the caller of the message is known, and gives it the context of the caller:
+// what is refused from now on is in the audit trail. A message that is handled needs no Known.
+func (in *Inbound) Known(ctx context.Context) { in.ctx = ctx }
 
 // Refuse renders a canonical error as a reply in the message's dialect. Edges use
 // it for their own errors, before there is a message to handle.

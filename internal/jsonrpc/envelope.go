@@ -21,6 +21,7 @@ type Envelope struct {
 	params  jsontext.Index
 	root    byte // the first byte of the value
 	fault   *Fault
+	unread  []byte // what has the fault
 }
 
 // The reserved members.
@@ -93,7 +94,7 @@ func Read(raw []byte, l Limits) Envelope {
 	}
 	noted, err := jsontext.Outline(raw, e.limits.MaxDepth, "params")
 	if err != nil {
-		e.fault = faultOf(err)
+		e.fault, e.unread = faultOf(err), raw
 		return e
 	}
 	root := raw[noted.Start:noted.End]
@@ -142,6 +143,14 @@ func Parse(raw []byte, p Profile, l Limits) Message {
 
 // As applies the typing rule and the rules of p, and returns the message.
 func (e *Envelope) As(p Profile) Message {
+	m := e.as(p)
+	if m.Fault != nil {
+		m.Asked = e.asked()
+	}
+	return m
+}
+
+func (e *Envelope) as(p Profile) Message {
 	var m Message
 	if e.fault != nil {
 		m.Fault = e.fault

@@ -68,6 +68,8 @@ type Message struct {
 	Result json.RawMessage
 	Error  *ErrorObject
 	Fault  *Fault
+	// Asked is set where Fault is.
+	Asked Asked
 
 	index jsontext.Index // of Params
 }

@@ -54,7 +54,10 @@ const afterGrace = 2 * time.Second
 // drain refuses new calls and answers what is in flight, within the grace
 // period; what is still running then is told so, and named in the log. Callers
 // leave meanwhile.
-func (a *App) drain(why string) {
+//
+// A call that does not hear that its time is over keeps its caller waiting: it has its line in
+// the audit trail all the same, and the error says how many there are.
+func (a *App) drain(why string) error {
 	a.drainBegan.Store(time.Now().UnixNano())
 	a.life.Drain(why)
 	a.auditDrain()
@@ -80,6 +83,11 @@ func (a *App) drain(why string) {
 	a.watches.Close()
 	// What has ended, or was cut off, is still being written.
 	a.answering.wait(end)
+	left := 0
+	if err != nil {
+		left = a.awaitCut(end)
+		a.bridge.AuditUnfinished()
+	}
 	if a.sessions.Stats().Held > 0 {
 		select {
 		case <-time.After(words):
@@ -97,7 +105,10 @@ func (a *App) drain(why string) {
 	if errors.As(err, &cut) {
 		a.cut.Add(uint64(cut.Cut))
 		outcome = fmt.Sprintf("%d calls cut off at the end of the grace period", cut.Cut)
-		a.log.Warn("grace period over: calls in flight were answered UNAVAILABLE", zap.Int("calls", cut.Cut),
+		if left > 0 {
+			outcome += fmt.Sprintf(", %d of them not answered", left)
+		}
+		a.log.Warn("grace period over: calls in flight were answered UNAVAILABLE", zap.Int("calls", max(cut.Cut-left, 0)), zap.Int("not_answered", left),
 			zap.Stringers("unfinished", cut.Unfinished), zap.Int("not_listed", cut.Cut-len(cut.Unfinished)))
 	} else {
 		a.milestones().Info("drained")
@@ -108,7 +119,26 @@ func (a *App) drain(why string) {
 	if a.probes != nil && a.probes.Awaited() {
 		time.Sleep(lingering)
 	}
+	err = nil
+	if left > 0 {
+		err = fmt.Errorf("drain: %d calls did not end within %s of the grace period and were not answered; their outcome is unknown", left, afterGrace)
+	}
 	if a.opts.Narrator != nil {
 		a.opts.Narrator.Stopped(outcome)
 	}
+	return err
+}
+
+// awaitCut waits until the calls that were cut off have ended, and returns how many have not.
+func (a *App) awaitCut(end context.Context) int {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for a.bridge.Flights().InFlight() > 0 {
+		select {
+		case <-tick.C:
+		case <-end.Done():
+			return a.bridge.Flights().InFlight()
+		}
+	}
+	return 0
 }

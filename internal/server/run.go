@@ -99,7 +99,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 		}
 	}
 	ending()
-	a.drain(why)
+	err = errors.Join(err, a.drain(why))
 	stop()
 	if !finished {
 		err = errors.Join(err, <-loaded)

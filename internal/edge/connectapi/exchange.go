@@ -112,6 +112,7 @@ func (x *exchange) take(ctx context.Context, envelope *outriggerv1.Envelope) {
 	select {
 	case x.slots <- struct{}{}:
 	default:
+		in.Known(ctx)
 		x.send(x.service.rpc.Refuse(&in, crowded()))
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 )
@@ -39,8 +40,7 @@ func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
 		kind := r.Header.Get("Content-Type")
 		switch {
 		case strings.HasPrefix(kind, "application/connect+") && !isReadable(r.Header, "Connect-Content-Encoding"):
-			refused := s.framing(edge, connect.CodeInvalidArgument, r.Header)
-			s.toldFraming(r, refused)
+			refused := s.framing(r, edge, connect.CodeInvalidArgument)
 			_ = writer.Write(w, r, refused) // the caller has gone if this fails
 		case isOrdinary(r, kind):
 			if isPlainGRPC(kind) {
@@ -89,15 +89,33 @@ func isReadable(h http.Header, encoding string) bool {
 	return isCompression(h.Get(encoding))
 }
 
-// framing is the canonical error for what the library refused of a request with these headers, under the library's code; it
-// is counted.
-func (s *Service) framing(edge stats.Edge, code connect.Code, h http.Header) *connect.Error {
+// framing is the canonical error for what the library refused of a request, under the library's code; it is counted, told
+// and recorded.
+func (s *Service) framing(r *http.Request, edge stats.Edge, code connect.Code) *connect.Error {
+	failed, code := s.framingError(r.Header, code)
+	s.countFraming(edge, failed)
+	s.auditUnread(r.Context(), &rpc{header: r.Header, peer: r.RemoteAddr, protocol: protocolOf(r), procedure: r.URL.Path}, failed)
+	refused := withCode(code, errmap.ToConnect(failed, errmap.About{}))
+	s.toldFraming(r, refused)
+	return refused
+}
+
+// framingError is what a caller is told in place of an error of the library, and its code. All of it is the caller's fault,
+// which the library does not always know: a body that it cannot read is of an unknown error, and one that comes too late has
+// met a deadline, also where the caller set none.
+func (s *Service) framingError(h http.Header, code connect.Code) (*errmap.Error, connect.Code) {
+	if code == connect.CodeUnknown {
+		code = connect.CodeInvalidArgument
+	}
 	var failed *errmap.Error
 	switch code {
 	case connect.CodeResourceExhausted:
 		failed = errmap.New(errmap.PayloadTooLarge, errmap.Over(errmap.LimitMessageBytes), errmap.Messagef(
 			"Payload too large: a message may have at most %d bytes after decompression (--max-message-bytes)", s.opts.Limits.MaxBytes))
 	case connect.CodeDeadlineExceeded:
+		if h.Get("Connect-Timeout-Ms") == "" && h.Get("Grpc-Timeout") == "" {
+			return errmap.New(errmap.ParseError, errmap.Message("Parse error: the body did not arrive in time")), connect.CodeInvalidArgument
+		}
 		failed = errmap.New(errmap.Timeout)
 	case connect.CodeCanceled:
 		failed = errmap.New(errmap.Cancelled)
@@ -110,10 +128,24 @@ func (s *Service) framing(edge stats.Edge, code connect.Code, h http.Header) *co
 		}
 		failed = errmap.New(errmap.ParseError, errmap.Message("Parse error: "+reason))
 	}
+	return failed, code
+}
+
+func (s *Service) countFraming(edge stats.Edge, failed *errmap.Error) {
 	counts := s.bridge.Stats()
 	counts.Over(failed.Limit)
 	counts.HTTPRefused(edge, failed.Code)
-	return withCode(code, errmap.ToConnect(failed, errmap.About{}))
+}
+
+// protocolOf is the protocol of a request by its content type.
+func protocolOf(r *http.Request) string {
+	switch edgeOf(r, false) {
+	case stats.EdgeGRPC:
+		return connect.ProtocolGRPC
+	case stats.EdgeGRPCWeb:
+		return connect.ProtocolGRPCWeb
+	}
+	return connect.ProtocolConnect
 }
 
 // How the status of a call stands in the header of a response: as trailers that
@@ -135,8 +167,8 @@ func (s *Service) explainTrailers(r *http.Request, edge stats.Edge, h http.Heade
 		if err != nil {
 			continue
 		}
-		shown := s.framing(edge, connect.Code(code), r.Header)
-		s.toldFraming(r, shown)
+		shown := s.framing(r, edge, connect.Code(code))
+		h[prefix+headerStatus] = []string{strconv.Itoa(int(shown.Code()))}
 		full := &statuspb.Status{Code: int32(shown.Code()), Message: shown.Message()}
 		for _, d := range shown.Details() {
 			full.Details = append(full.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
@@ -208,8 +240,10 @@ func (w *explainer) finish(writer *connect.ErrorWriter) {
 	var code connect.Code
 	if !w.mark.is && !bytes.Contains(w.body, []byte(`"details"`)) && code.UnmarshalText(codeIn(w.body)) == nil {
 		w.Header().Del("Content-Length")
-		refused := w.service.framing(w.edge, code, w.request.Header)
-		w.service.toldFraming(w.request, refused)
+		if code == connect.CodeInternal {
+			code = connect.CodeInvalidArgument // a status of 500 says that the server failed
+		}
+		refused := w.service.framing(w.request, w.edge, code)
 		_ = writer.Write(w.ResponseWriter, w.request, refused) // the caller has gone if this fails
 		return
 	}
@@ -245,6 +279,9 @@ func (s *Service) refuseFraming(w http.ResponseWriter, r *http.Request, edge sta
 	}
 	s.bridge.Stats().HTTPRefused(edge, failed.Code)
 	s.toldRefusal(r, failed)
+	if failed.Code != errmap.MethodNotAllowed {
+		s.auditUnread(r.Context(), &rpc{header: r.Header, peer: r.RemoteAddr, protocol: protocolOf(r), procedure: r.URL.Path}, failed)
+	}
 	shown := failed.JSONRPC(errmap.About{})
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -266,7 +303,7 @@ func (streamFraming) WrapStreamingClient(next connect.StreamingClientFunc) conne
 // WrapStreamingHandler implements [connect.Interceptor].
 func (f streamFraming) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		return next(ctx, framedConn{conn, f.service})
+		return next(ctx, &framedConn{StreamingHandlerConn: conn, ctx: ctx, service: f.service})
 	}
 }
 
@@ -274,14 +311,19 @@ func (f streamFraming) WrapStreamingHandler(next connect.StreamingHandlerFunc) c
 type framedConn struct {
 	connect.StreamingHandlerConn
 
+	ctx     context.Context //nolint:containedctx // of the stream, for the audit trail
 	service *Service
+	// received: a message has come, so that the stream is a request by now.
+	received bool
 }
 
 // Receive implements [connect.StreamingHandlerConn]. A message that was refused when it was read is an error too, except
 // an envelope: an invalid envelope does not end the stream.
-func (c framedConn) Receive(message any) error {
+func (c *framedConn) Receive(message any) error {
 	err := c.StreamingHandlerConn.Receive(message)
 	edge := stats.EdgeOf(c.Peer().Protocol, "", false)
+	isFirst := !c.received
+	c.received = true
 	if err == nil {
 		m, ok := message.(proto.Message)
 		if !ok || isEnvelope(m) {
@@ -294,7 +336,13 @@ func (c framedConn) Receive(message any) error {
 	}
 	switch code := connect.CodeOf(err); code {
 	case connect.CodeInvalidArgument, connect.CodeResourceExhausted, connect.CodeInternal, connect.CodeUnimplemented:
-		return c.service.framing(edge, code, c.RequestHeader())
+		failed, code := c.service.framingError(c.RequestHeader(), code)
+		c.service.countFraming(edge, failed)
+		_, isTyped := c.ctx.Value(procedureKey{}).(string)
+		if procedure := c.Spec().Procedure; isFirst && !isTyped || procedure == outriggerv1connect.ToolServiceExchangeProcedure { // a typed stream is a request before its first message
+			c.service.auditUnread(c.ctx, &rpc{header: c.RequestHeader(), peer: c.Peer().Addr, protocol: c.Peer().Protocol, procedure: procedure}, failed)
+		}
+		return withCode(code, errmap.ToConnect(failed, errmap.About{}))
 	default: // the end of the stream, or its caller has gone
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -62,6 +64,41 @@ func (s *Service) noteRefusal(ctx context.Context, r *rpc, req *bridge.Request, 
 	req.Header, req.Caller, req.Peer, req.Transport, req.Route = r.header, bridge.CallerOf(ctx, r.peer), r.peer, r.protocol, r.procedure
 	s.bridge.AuditRefused(ctx, req, err)
 	s.record(ctx, req)(&bridge.Response{Err: err})
+}
+
+// auditUnread leaves the line of a request in the audit trail whose message could not be read: its path says what it asks
+// for.
+func (s *Service) auditUnread(ctx context.Context, r *rpc, err *errmap.Error) {
+	req := &bridge.Request{
+		Header: r.header, Caller: bridge.CallerOf(ctx, r.peer), Peer: r.peer, Transport: r.protocol, Route: r.procedure, Era: era,
+	}
+	if method, ok := strings.CutPrefix(r.procedure, "/"+outriggerv1connect.ToolServiceName+"/"); ok {
+		if r.procedure == outriggerv1connect.ToolServiceExchangeProcedure { // its messages are requests
+			if err.Code != errmap.Cancelled { // which only says that the caller has left
+				s.bridge.AuditUnread(ctx, req, err)
+			}
+			return
+		}
+		req.Op = opOfMethod(method)
+	} else if cat := s.bridge.Catalogs().Current(); cat != nil {
+		if _, ok := cat.ByProcedure(r.procedure); ok {
+			req.Op, req.Procedure, req.Era = bridge.OpCall, r.procedure, ""
+		}
+	}
+	s.bridge.AuditRefused(ctx, req, err)
+}
+
+// opOfMethod is opOf for the name of a method of the tool API.
+func opOfMethod(method string) bridge.Op {
+	m := outriggerv1.File_outrigger_v1_tool_service_proto.Services().ByName("ToolService").Methods().ByName(protoreflect.Name(method))
+	if m == nil {
+		return bridge.OpInvalid
+	}
+	input, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
+	if err != nil {
+		return bridge.OpInvalid
+	}
+	return opOf(input.New().Interface())
 }
 
 // opOf is what a message of the tool API asks for, as far as the audit trail cares.

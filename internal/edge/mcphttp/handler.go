@@ -64,11 +64,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Refuse responds to a request that was refused before it was read. Only the version
 // header shows the era of the request.
 func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
-	httpbody.Write(w, h.rpc.Refuse(&dialect.Inbound{
+	httpbody.Write(w, h.rpc.Refuse(h.inbound(r), err))
+}
+
+// inbound is a message before it is read.
+func (h *Handler) inbound(r *http.Request) *dialect.Inbound {
+	return &dialect.Inbound{
 		Dialect: headerDialect(r.Header), Header: r.Header,
 		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Peer: r.RemoteAddr, Transport: "http", Route: Path,
 		HTTP: h.rpc.Request(r.Context()),
-	}, err))
+	}
 }
 
 // accept reads one message and tells its era; nil where it has been answered. What
@@ -76,11 +81,7 @@ func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Err
 // stands apart because a stream of changes may wait behind it for hours, and
 // should not hold what only reading needs.
 func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbound, form) {
-	in := &dialect.Inbound{
-		Dialect: headerDialect(r.Header), Header: r.Header,
-		Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Peer: r.RemoteAddr, Transport: "http", Route: Path,
-		HTTP: h.rpc.Request(r.Context()),
-	}
+	in := h.inbound(r)
 	if in.Dialect == dialect.Legacy {
 		switch r.Method {
 		case http.MethodGet:
@@ -89,6 +90,9 @@ func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbou
 			h.delete(w, r, in)
 			return nil, form{}
 		}
+	}
+	if r.Method == http.MethodPost {
+		in.Known(r.Context())
 	}
 	body, answer, err := h.read(w, r)
 	if err != nil {

@@ -61,7 +61,7 @@ func New(rpc *dialect.Handler, o Options) *Handler {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := httpbody.Read(w, r, h.opts.Limits.MaxBytes)
 	if err != nil {
-		httpbody.Write(w, h.rpc.Refuse(h.inbound(0, nil, r), err))
+		httpbody.Write(w, h.rpc.Refuse(h.known(0, r), err))
 		return
 	}
 	origin := h.rpc.Flights().NewOrigin()
@@ -83,6 +83,15 @@ func (h *Handler) inbound(origin correlate.Origin, msg *jsonrpc.Message, r *http
 	}
 }
 
+// known is a message that could not be read, of a caller who is known.
+func (h *Handler) known(origin correlate.Origin, r *http.Request) *dialect.Inbound {
+	in := h.inbound(origin, nil, r)
+	if r.Method == http.MethodPost {
+		in.Known(r.Context())
+	}
+	return in
+}
+
 // Refuse responds to a request that was refused before it was read.
 func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
 	httpbody.Write(w, h.rpc.Refuse(h.inbound(0, nil, r), err))
@@ -93,7 +102,7 @@ func (h *Handler) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Err
 func (h *Handler) batch(w http.ResponseWriter, r *http.Request, origin correlate.Origin, body []byte) {
 	entries, err := jsonrpc.SplitBatch(body, h.opts.MaxBatch, h.opts.Limits)
 	if err != nil {
-		httpbody.Write(w, h.rpc.Refuse(h.inbound(origin, nil, r), httpbody.BatchError(err, h.opts.MaxBatch)))
+		httpbody.Write(w, h.rpc.Refuse(h.known(origin, r), httpbody.BatchError(err, h.opts.MaxBatch)))
 		return
 	}
 	httpbody.WriteBatch(w, h.beginAll(r, origin, entries))

@@ -256,7 +256,9 @@ func (s *session) withdraw(msg *jsonrpc.Message) {
 
 // inbound is a message before it is known.
 func (s *session) inbound(d dialect.Dialect) *dialect.Inbound {
-	return &dialect.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Peer: bridge.CallerStdio, Transport: "stdio", Route: "stdio", Follows: true}
+	in := &dialect.Inbound{Dialect: d, Origin: s.origin, Caller: bridge.CallerStdio, Peer: bridge.CallerStdio, Transport: "stdio", Route: "stdio", Follows: true}
+	in.Known(s.run)
+	return in
 }
 
 // now is the time for the spans of messages; zero without tracing.
