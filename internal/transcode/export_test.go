@@ -30,7 +30,7 @@ func (m *Message) GeneralToJSON(dst, wire []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if err := m.checkRules(context.Background(), msg, len(wire), forOutput); err != nil {
+	if err := m.checkRules(context.Background(), msg, len(wire), forOutput, nil); err != nil {
 		return dst, err
 	}
 	out, _, err := m.appendMessage(dst, wire, msg)
@@ -58,9 +58,9 @@ func (m *Message) BreaksRules(wire []byte, output bool) error {
 		return err
 	}
 	if output {
-		return m.checkRules(context.Background(), msg, len(wire), forOutput)
+		return m.checkRules(context.Background(), msg, len(wire), forOutput, nil)
 	}
-	return m.checkRules(context.Background(), msg, len(wire), forInput)
+	return m.checkRules(context.Background(), msg, len(wire), forInput, nil)
 }
 
 // Injected are answers of readers that Thorough compares, to be put in the place of the true ones.

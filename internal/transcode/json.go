@@ -49,7 +49,7 @@ func (m *Message) ToJSONNoting(ctx context.Context, pool BufferPool, dst, wire [
 	if err != nil {
 		return dst, Noted{}, err
 	}
-	if err := m.checkRules(ctx, msg, len(wire), forOutput); err != nil {
+	if err := m.checkRules(ctx, msg, len(wire), forOutput, nil); err != nil {
 		return dst, Noted{}, err
 	}
 	if ok {
@@ -118,7 +118,7 @@ func (m *Message) CheckWire(ctx context.Context, wire []byte) error {
 	if err != nil {
 		return err
 	}
-	return m.checkRules(ctx, msg, len(wire), forEither)
+	return m.checkRules(ctx, msg, len(wire), forEither, nil)
 }
 
 // decode is the general engine's reader of wire bytes. Nesting is bounded by maxWireDepth, as it is in the plan.

@@ -58,8 +58,8 @@ func (r *ruleBook) prepare(md protoreflect.MessageDescriptor) error {
 }
 
 // checkRules returns an *InputError for broken rules, and a *RuleError for rules that cannot be run. Another error is that of
-// the context. n is the size of the message in bytes, whatever its form.
-func (m *Message) checkRules(ctx context.Context, msg *dynamicpb.Message, n int, u use) error {
+// the context. n is the size of the message in bytes, whatever its form, and doc the document that it came in; nil for wire bytes.
+func (m *Message) checkRules(ctx context.Context, msg *dynamicpb.Message, n int, u use, doc []byte) error {
 	if m.rules == nil {
 		return nil
 	}
@@ -78,9 +78,10 @@ func (m *Message) checkRules(ctx context.Context, msg *dynamicpb.Message, n int,
 	if !errors.As(err, &broken) {
 		return &RuleError{Message: string(m.md.FullName()), Err: err}
 	}
+	sent := m.sent(doc)
 	found := make([]schema.Violation, 0, len(broken.Violations))
 	for _, v := range broken.Violations {
-		found = append(found, violationFrom(m.md, v))
+		found = append(found, violationFrom(m.md, v, sent))
 	}
 	return &InputError{Violations: schema.SortViolations(found, m.opts.limit())}
 }
@@ -108,8 +109,9 @@ func (f filter) ShouldValidate(msg protoreflect.Message, d protoreflect.Descript
 	}
 }
 
-// violationFrom turns protovalidate's field path into a JSON Pointer with the names that ProtoJSON writes.
-func violationFrom(md protoreflect.MessageDescriptor, v *protovalidate.Violation) schema.Violation {
+// violationFrom turns protovalidate's field path into a JSON Pointer with the names that ProtoJSON writes. sent is the document
+// that was sent, nil where it is not known: a field that it does not have is missing, whatever zero the rule was asked about.
+func violationFrom(md protoreflect.MessageDescriptor, v *protovalidate.Violation, sent any) schema.Violation {
 	path, rest := pointerFrom(md, v.Proto.GetField().GetElements())
 	keyword := v.Proto.GetRuleId()
 	message := v.Proto.GetMessage()
@@ -122,7 +124,11 @@ func violationFrom(md protoreflect.MessageDescriptor, v *protovalidate.Violation
 	if rest != "" {
 		message = rest + ": " + message
 	}
-	if v.FieldDescriptor != nil && v.FieldValue.IsValid() && !v.Proto.GetForKey() {
+	switch {
+	case v.Proto.GetForKey():
+	case isMissing(md, v.Proto.GetField().GetElements(), sent):
+		message = missingWord + message
+	case v.FieldDescriptor != nil && v.FieldValue.IsValid():
 		message += foundText(v.FieldDescriptor, v.FieldValue)
 	}
 	return schema.Violation{Path: path, Keyword: keyword, Message: message}

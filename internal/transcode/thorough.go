@@ -53,7 +53,7 @@ func (m *Message) thoroughly() *thorough {
 			if err != nil {
 				return nil, Noted{}, err
 			}
-			if err := m.checkRules(ctx, msg, len(wire), forOutput); err != nil {
+			if err := m.checkRules(ctx, msg, len(wire), forOutput, nil); err != nil {
 				return nil, Noted{}, err
 			}
 			return m.appendMessage(nil, wire, msg)

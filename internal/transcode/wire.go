@@ -59,7 +59,7 @@ func (m *Message) ToWireWith(ctx context.Context, pool BufferPool, dst, doc []by
 	if err != nil {
 		return m.generalToWire(ctx, dst, doc)
 	}
-	if err := m.checkRules(ctx, msg, len(doc), forInput); err != nil {
+	if err := m.checkRules(ctx, msg, len(doc), forInput, doc); err != nil {
 		return dst, err
 	}
 	return out, nil
@@ -67,8 +67,8 @@ func (m *Message) ToWireWith(ctx context.Context, pool BufferPool, dst, doc []by
 
 // generalToWire does what ToWire promises by way of a message that protojson fills. The order of its steps is part of the
 // promise: bounds and strict JSON come first, so that nothing is built from a document that breaks them; then the form;
-// then rules, which can only be asked of a message. A document that fails one step is not asked the next. One whose form is
-// right gets every broken rule from protovalidate; one whose form is wrong also gets those that the schema has keywords for.
+// then rules, which can only be asked of a message. A caller gets all that is wrong at once: a document whose form is wrong is
+// asked the rules too, without the values that no message can hold (alsoRules).
 func (m *Message) generalToWire(ctx context.Context, dst, doc []byte) ([]byte, error) {
 	if found := schema.Inspect(doc, m.opts.bounds()); len(found) > 0 {
 		return dst, &InputError{Violations: found, Structural: true}
@@ -87,10 +87,10 @@ func (m *Message) generalToWire(ctx context.Context, dst, doc []byte) ([]byte, e
 	}
 	if m.traits.needsSchema {
 		if err := m.checkStructure(ctx, doc); err != nil {
-			return dst, err
+			return dst, m.alsoRules(ctx, err, msg, doc, nil)
 		}
 	}
-	if err := m.checkRules(ctx, msg, len(doc), forInput); err != nil {
+	if err := m.checkRules(ctx, msg, len(doc), forInput, doc); err != nil {
 		return dst, err
 	}
 	out, err := proto.MarshalOptions{AllowPartial: true}.MarshalAppend(dst, msg)
@@ -135,7 +135,11 @@ func (m *Message) explain(ctx context.Context, doc []byte, cause error, unknown 
 		}
 		found = []schema.Violation{{Path: at, Keyword: "protojson", Message: text}}
 	}
-	return &InputError{Violations: schema.SortViolations(found, m.opts.limit()), Structural: true}
+	refused := &InputError{Violations: schema.SortViolations(found, m.opts.limit()), Structural: true}
+	if msg, rest, without := m.readRest(doc, refused.Violations); msg != nil {
+		return m.alsoRules(ctx, refused, msg, rest, without)
+	}
+	return refused
 }
 
 // checkStructure asks the canonical schema for what protojson does not check: unknown numbers of closed enums, REQUIRED and
