@@ -30,6 +30,29 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
+// nearestValue is Nearest for the values of an enum, which a writer may name without the prefix that all of them have: IDLE for
+// VEHICLE_STATE_IDLE.
+func nearestValue(name string, known []string) string {
+	if near := Nearest(name, known); near != "" || len(known) == 0 {
+		return near
+	}
+	prefix := known[0]
+	for _, k := range known {
+		for !strings.HasPrefix(k, prefix) {
+			prefix = prefix[:len(prefix)-1]
+		}
+	}
+	prefix = prefix[:strings.LastIndexByte(prefix, '_')+1]
+	short := make([]string, 0, len(known))
+	for _, k := range known {
+		short = append(short, k[len(prefix):])
+	}
+	if near := Nearest(name, short); near != "" {
+		return prefix + near
+	}
+	return ""
+}
+
 func foldName(s string) string {
 	return strings.ReplaceAll(strings.ToLower(s), "_", "")
 }

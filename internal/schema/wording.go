@@ -105,7 +105,7 @@ func (r *reporter) choice(values []any, location []string) string {
 		text = "null or " + text
 	}
 	if s, ok := lookUp(r.doc, location, false).(string); ok {
-		if near := Nearest(s, names); near != "" {
+		if near := nearestValue(s, names); near != "" {
 			text += " (did you mean " + quote(near) + "?)"
 		}
 	}

@@ -25,6 +25,7 @@ func TestEverythingIsSaidAtOnce(t *testing.T) {
 		{"in a list", "shapes.v1.Account", `{"displayName":"x","password":"long enough","state":1,"members":[{"displayName":"y","state":1}]}`, []string{"/members/0/password: missing; "}},
 		{"a form and a rule", "shapes.v1.Account", `{"password":"short"}`, []string{"/displayName: wanted this field", "/password: ", "/state: wanted this field"}},
 		{"a member that is unknown", "shapes.v1.Account", `{"password":"short","displayName":"x","state":1,"more":1}`, []string{"/more: wanted", "/password: "}},
+		{"a value of an enum", "shapes.v1.Account", `{"password":"long enough","displayName":"x","state":"ON"}`, []string{`/state: wanted one of "STATE_UNSPECIFIED", "STATE_ON", "STATE_OFF" (did you mean "STATE_ON"?)`}},
 		{"a rule that no keyword has", "shapes.v1.Texts", `{"shortName":"a","prefixed":"a.b","must":"x","slug":7,"hostPort":"-"}`, []string{"/hostPort: must be a valid host", "/slug: wanted"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
