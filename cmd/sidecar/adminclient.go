@@ -63,6 +63,9 @@ func (f *adminFlags) open() (*adminClient, error) {
 	if f.tokenFile == "" {
 		return c, nil
 	}
+	if info, err := os.Stat(f.tokenFile); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("--token-file: %s is not a regular file", f.tokenFile) // to open a pipe waits for a writer
+	}
 	text, err := os.ReadFile(f.tokenFile)
 	if err != nil {
 		return nil, fmt.Errorf("--token-file: %w", err)

@@ -57,8 +57,10 @@ func Load(kind Kind, flags *pflag.FlagSet, environ []string, o Options) (*Config
 		return nil, err
 	}
 	d.checkSense(kind)
-	for _, check := range o.Checks {
-		check(d.config, d.judge)
+	if d.checkFiles() {
+		for _, check := range o.Checks {
+			check(d.config, d.judge)
+		}
 	}
 	if len(d.faults) > 0 {
 		return nil, errorFromFaults(d.faults)
@@ -74,8 +76,10 @@ func Verify(kind Kind, cfg *configv1.Config, o Options) error {
 		return err
 	}
 	d.checkSense(kind)
-	for _, check := range o.Checks {
-		check(d.config, d.judge)
+	if d.checkFiles() {
+		for _, check := range o.Checks {
+			check(d.config, d.judge)
+		}
 	}
 	if len(d.faults) > 0 {
 		return errorFromFaults(d.faults)

@@ -40,6 +40,9 @@ func (d *draft) readFile(name string, at origin, most int64) {
 // readBounded reads a whole file, or says why not in words that need no name
 // before them but the flag's.
 func readBounded(kind, name string, most int64) ([]byte, error) {
+	if why := notAFile(name); why != "" {
+		return nil, fmt.Errorf("the %s %s %s", kind, name, why)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the %s: %w", kind, err)

@@ -33,8 +33,8 @@ func (a *App) openSkills() error {
 }
 
 // rereadSkills reads the folders again. Those with a fault leave the last good skills in use.
-func (a *App) rereadSkills(context.Context) reload.Outcome {
-	changed, isNew, err := a.skills.Reload()
+func (a *App) rereadSkills(ctx context.Context) reload.Outcome {
+	changed, isNew, err := a.skills.Reload(ctx)
 	switch {
 	case err != nil:
 		a.log.Error("skills rejected; keeping the last good ones", logkey.Error(err))

@@ -20,6 +20,8 @@ type Limits struct {
 const (
 	// maxDepth bounds the folders within folders.
 	maxDepth = 16
+	// maxFolderLinks bounds the symbolic links to folders that are followed.
+	maxFolderLinks = 256
 	// maxURI is the maximum length of a URI in the contract.
 	maxURI = 8192
 	// maxFrontmatter bounds the frontmatter of one skill: each list of skills repeats it.

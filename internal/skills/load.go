@@ -3,6 +3,7 @@
 package skills
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -25,14 +26,14 @@ var errUnsteady = errors.New("the files of the skills change while they are read
 // Load reads the skills in folders. The path of a skill is that of its folder below the one that is given, so
 // team/deploy/SKILL.md is skill://team/deploy/SKILL.md. It reads until two reads agree, so that a set never has files of
 // two versions. The error is an *Error with all faults.
-func Load(folders []string, l Limits) (*Set, error) {
-	before, err := loadOnce(folders, l)
+func Load(ctx context.Context, folders []string, l Limits) (*Set, error) {
+	before, err := loadOnce(ctx, folders, l)
 	for range maxReads {
 		if err != nil {
 			return nil, err
 		}
 		var now *Set
-		if now, err = loadOnce(folders, l); err == nil && now.digest == before.digest {
+		if now, err = loadOnce(ctx, folders, l); err == nil && now.digest == before.digest {
 			return now, nil
 		}
 		before = now
@@ -45,6 +46,7 @@ func Load(folders []string, l Limits) (*Set, error) {
 
 // loader makes one set.
 type loader struct {
+	ctx    context.Context //nolint:containedctx // reading goes on no longer than it
 	limits Limits
 	faults faults
 	set    *Set
@@ -53,13 +55,17 @@ type loader struct {
 	of map[string]string
 }
 
-func loadOnce(folders []string, l Limits) (*Set, error) {
+func loadOnce(ctx context.Context, folders []string, l Limits) (*Set, error) {
 	r := &loader{
+		ctx:    ctx,
 		limits: l.withDefaults(), of: map[string]string{},
 		set: &Set{files: map[string]*File{}, directories: map[string]*Directory{}, skills: map[string]*outriggerv1.Skill{}},
 	}
 	for i, folder := range folders {
 		r.folder(i, folder)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	if err := r.faults.any(); err != nil {
 		return nil, err
@@ -68,14 +74,29 @@ func loadOnce(folders []string, l Limits) (*Set, error) {
 	return r.set, nil
 }
 
+var errNoFolder = errors.New("not a folder")
+
+// openFolder opens a folder. A pipe is not opened, which would wait for a writer.
+func openFolder(name string) (*os.Root, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, errNoFolder
+	}
+	return os.OpenRoot(name)
+}
+
 // folder reads the skills of one folder.
 func (r *loader) folder(index int, name string) {
-	root, err := os.OpenRoot(name)
+	root, err := openFolder(name)
 	if err != nil {
 		why := "cannot be read: " + reason(err)
-		if info, failed := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			why = "does not exist"
-		} else if failed == nil && !info.IsDir() {
+		case errors.Is(err, errNoFolder):
 			why = "is a file; give the folder that has the folders of the skills"
 		}
 		r.faults.add(index, name, "%s", why)
@@ -83,7 +104,7 @@ func (r *loader) folder(index int, name string) {
 	}
 	defer func() { _ = root.Close() }()
 	most := r.limits.maxEntries()
-	w := &walker{root: root, folder: index, shown: name, left: most, most: most, faults: &r.faults}
+	w := &walker{ctx: r.ctx, root: root, folder: index, shown: name, left: most, most: most, faults: &r.faults}
 	top, err := w.walk(".", 0)
 	r.set.Hidden += w.hidden
 	if err != nil || top == nil {
@@ -244,11 +265,11 @@ func Paths(folders []string, l Limits) []string {
 	l = l.withDefaults()
 	for i, folder := range folders {
 		out = append(out, folder)
-		root, err := os.OpenRoot(folder)
+		root, err := openFolder(folder)
 		if err != nil {
 			continue
 		}
-		w := &walker{root: root, folder: i, shown: folder, left: l.maxEntries(), most: l.maxEntries(), faults: &faults{}}
+		w := &walker{ctx: context.Background(), root: root, folder: i, shown: folder, left: l.maxEntries(), most: l.maxEntries(), faults: &faults{}}
 		if top, err := w.walk(".", 0); err == nil && top != nil {
 			out = append(out, w.below(top)...)
 		}

@@ -3,6 +3,7 @@
 package skills_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,7 +34,7 @@ func uris(resources []*outriggerv1.Resource) (out []string) {
 func TestASkillIsLoaded(t *testing.T) {
 	t.Parallel()
 	image := "\x89PNG\xff\x00"
-	set, err := skills.Load([]string{tree(t, map[string]string{
+	set, err := skills.Load(t.Context(), []string{tree(t, map[string]string{
 		"README.md": "outside", "team/deploy/SKILL.md": skillMD("deploy"), "team/deploy/logo.png": image, "team/deploy/refs/a b.md": "",
 		"team/deploy/undo/SKILL.md": skillMD("undo"), "team/deploy/none/": "", "team/deploy/.git/config": "x", ".x": "", "other/x/y.txt": "",
 	})}, skills.Limits{})
@@ -105,7 +107,7 @@ func TestASkillIsLoaded(t *testing.T) {
 // TestDirectoriesShowWhatACallerMayRead: a grant of one file shows the folders above it and nothing else.
 func TestDirectoriesShowWhatACallerMayRead(t *testing.T) {
 	t.Parallel()
-	set, err := skills.Load([]string{tree(t, map[string]string{"a/SKILL.md": skillMD("a"), "a/x/y/z.md": "z", "a/x/w.md": "w", "a/v/u.md": "u"})}, skills.Limits{})
+	set, err := skills.Load(t.Context(), []string{tree(t, map[string]string{"a/SKILL.md": skillMD("a"), "a/x/y/z.md": "z", "a/x/w.md": "w", "a/v/u.md": "u"})}, skills.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +158,23 @@ func TestFoldersThatAreRefused(t *testing.T) {
 		}, want: "is a symbolic link to nothing"},
 		{name: "a circle", files: map[string]string{good: skillMD("a")}, change: func(t *testing.T, dir string) {
 			link(t, ".", filepath.Join(dir, "a", "x"))
-		}, want: "is a symbolic link out of the folder, an absolute one, or one that leads in a circle"},
+		}, want: "a/x: is a symbolic link to a folder that it is in"},
+		{name: "links to an ancestor that multiply", files: map[string]string{good: skillMD("a")}, change: func(t *testing.T, dir string) {
+			for i := range 6 {
+				link(t, filepath.Join("..", ".."), filepath.Join(dir, "a", "l"+strconv.Itoa(i)))
+				link(t, "..", filepath.Join(dir, "a", "m"+strconv.Itoa(i)))
+			}
+		}, want: "a/m0: is a symbolic link to a folder that it is in"},
+		{name: "links that double at each level", files: map[string]string{good: skillMD("a"), "l6/x": "x"}, change: func(t *testing.T, dir string) {
+			for i := range 6 {
+				if err := os.Mkdir(filepath.Join(dir, "l"+strconv.Itoa(i)), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range []string{"one", "two", "three"} {
+					link(t, filepath.Join("..", "l"+strconv.Itoa(i+1)), filepath.Join(dir, "l"+strconv.Itoa(i), name))
+				}
+			}
+		}, want: "has more than 256 symbolic links to folders"},
 		{name: "deep folders", files: map[string]string{good: skillMD("a"), "a/" + strings.Repeat("x/", 16) + "y": ""}, want: "folders are more than 16 levels deep"},
 		{name: "a file that nobody may read", files: map[string]string{good: skillMD("a"), "a/x": "x"}, change: func(t *testing.T, dir string) {
 			if os.Getuid() == 0 {
@@ -180,7 +198,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			if tt.change != nil {
 				tt.change(t, dir)
 			}
-			_, err := skills.Load([]string{dir}, tt.limits)
+			_, err := skills.Load(t.Context(), []string{dir}, tt.limits)
 			var wrong *skills.Error
 			if !errors.As(err, &wrong) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
@@ -204,7 +222,7 @@ func TestAllFaultsAreNamed(t *testing.T) {
 		many[fmt.Sprintf("s%d/SKILL.md", i)] = "no frontmatter"
 	}
 	file := filepath.Join(tree(t, map[string]string{"f": ""}), "f")
-	_, err := skills.Load([]string{"no/such/folder", file, tree(t, many)}, skills.Limits{})
+	_, err := skills.Load(t.Context(), []string{"no/such/folder", file, tree(t, many)}, skills.Limits{})
 	var wrong *skills.Error
 	if !errors.As(err, &wrong) || len(wrong.Faults) != 20 || wrong.More != 7 {
 		t.Fatalf("got %+v", wrong)
@@ -223,7 +241,7 @@ func TestAllFaultsAreNamed(t *testing.T) {
 func TestTwoFoldersWithTheSameSkill(t *testing.T) {
 	t.Parallel()
 	one, two := tree(t, map[string]string{"a/SKILL.md": skillMD("a")}), tree(t, map[string]string{"a/SKILL.md": skillMD("a")})
-	if _, err := skills.Load([]string{one, two}, skills.Limits{}); err == nil || !strings.Contains(err.Error(), "the folder "+one+" has a skill with the same path") {
+	if _, err := skills.Load(t.Context(), []string{one, two}, skills.Limits{}); err == nil || !strings.Contains(err.Error(), "the folder "+one+" has a skill with the same path") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -239,7 +257,7 @@ func TestAConfigMapIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := source.Current()
-	if changed, isNew, err := source.Reload(); err != nil || isNew || len(changed) > 0 || source.Current() != before {
+	if changed, isNew, err := source.Reload(t.Context()); err != nil || isNew || len(changed) > 0 || source.Current() != before {
 		t.Errorf("nothing changed, and Reload returned %v, %v, %v", changed, isNew, err)
 	}
 	paths := skills.Paths([]string{dir}, skills.Limits{})
@@ -250,13 +268,13 @@ func TestAConfigMapIsRead(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
 		t.Fatal(err)
 	}
-	changed, isNew, err := source.Reload()
+	changed, isNew, err := source.Reload(t.Context())
 	if err != nil || !isNew || !slices.Equal(changed, []string{"skill://a/SKILL.md", "skill://a/x.md"}) {
 		t.Errorf("after the swap: %v, %v, %v", changed, isNew, err)
 	}
 	write(t, dir, map[string]string{"..2/a/SKILL.md": "broken"})
 	now := source.Current()
-	if _, isNew, err := source.Reload(); err == nil || isNew || source.Current() != now {
+	if _, isNew, err := source.Reload(t.Context()); err == nil || isNew || source.Current() != now {
 		t.Errorf("a broken version is used: %v", err)
 	}
 }
@@ -313,5 +331,14 @@ func TestCheck(t *testing.T) {
 		if err := skills.Check(entry(tt.change)); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
+	}
+}
+
+func TestLoadHearsTheContext(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := skills.Load(over, []string{tree(t, map[string]string{"a/SKILL.md": skillMD("a")})}, skills.Limits{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }

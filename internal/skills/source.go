@@ -2,7 +2,10 @@
 
 package skills
 
-import "sync/atomic"
+import (
+	"context"
+	"sync/atomic"
+)
 
 // Source has the skills of some folders. Make one with [Open]. A nil Source has none.
 type Source struct {
@@ -13,7 +16,7 @@ type Source struct {
 
 // Open reads the skills in folders, as [Load] does.
 func Open(folders []string, l Limits) (*Source, error) {
-	set, err := Load(folders, l)
+	set, err := Load(context.Background(), folders, l)
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +35,9 @@ func (s *Source) Current() *Set {
 
 // Reload reads the folders again. It returns the URIs of the files that changed, and whether anything did. After an error,
 // the skills in use stay.
-func (s *Source) Reload() (changed []string, isNew bool, err error) {
+func (s *Source) Reload(ctx context.Context) (changed []string, isNew bool, err error) {
 	before := s.Current()
-	now, err := Load(s.folders, s.limits)
+	now, err := Load(ctx, s.folders, s.limits)
 	if err != nil || now.digest == before.digest {
 		return nil, false, err
 	}

@@ -49,7 +49,7 @@ func FuzzURI(f *testing.F) {
 
 // FuzzLookup: a set answers only for the URIs that it lists.
 func FuzzLookup(f *testing.F) {
-	set, err := skills.Load([]string{tree(f, map[string]string{"a/SKILL.md": skillMD("a"), "a/x/y z.md": "z"})}, skills.Limits{})
+	set, err := skills.Load(f.Context(), []string{tree(f, map[string]string{"a/SKILL.md": skillMD("a"), "a/x/y z.md": "z"})}, skills.Limits{})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package skills
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -37,9 +38,12 @@ func (n *node) child(name string) *node {
 type walker struct {
 	root   *os.Root
 	folder int
-	shown  string // the folder, as it was given
-	left   int    // files and folders that may still be looked at
+	shown  string          // the folder, as it was given
+	ctx    context.Context //nolint:containedctx // a walk goes on no longer than it
+	left   int             // files and folders that may still be looked at
 	most   int
+	links  int           // to folders, that were followed
+	above  []fs.FileInfo // the folders from the root to the one that is looked at
 	hidden int
 	faults *faults
 }
@@ -60,11 +64,21 @@ func (w *walker) walk(p string, depth int) (*node, error) {
 		w.fault(p, "folders are more than %d levels deep", maxDepth)
 		return out, nil
 	}
+	self, err := w.root.Stat(p)
+	if err != nil {
+		w.fault(p, "%s", w.unreachable(p, err))
+		return out, nil
+	}
+	w.above = append(w.above, self)
+	defer func() { w.above = w.above[:len(w.above)-1] }()
 	entries, err := w.entries(p)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range entries {
+		if err := w.ctx.Err(); err != nil {
+			return nil, err
+		}
 		if strings.HasPrefix(name, ".") {
 			w.hidden++
 			continue
@@ -110,12 +124,30 @@ func (w *walker) look(p, name string, depth int) (*node, error) {
 		w.fault(p, "%s", w.unreachable(p, err))
 		return nil, nil
 	case info.IsDir():
+		if why := w.repeated(info); why != "" {
+			w.fault(p, "%s", why)
+			return nil, nil
+		}
+		if own, err := w.root.Lstat(p); err == nil && own.Mode()&fs.ModeSymlink != 0 {
+			if w.links++; w.links > maxFolderLinks {
+				w.fault(".", "has more than %d symbolic links to folders; copy what they point to", maxFolderLinks)
+				return nil, errTooMany
+			}
+		}
 		return w.walk(p, depth+1)
 	case !info.Mode().IsRegular():
 		w.fault(p, "is neither a file nor a folder")
 		return nil, nil
 	}
 	return &node{name: name, path: p, size: info.Size()}, nil
+}
+
+// repeated says why a folder is not walked: a link leads to where the walk is already.
+func (w *walker) repeated(info fs.FileInfo) string {
+	if slices.ContainsFunc(w.above, func(above fs.FileInfo) bool { return os.SameFile(above, info) }) {
+		return "is a symbolic link to a folder that it is in; remove it"
+	}
+	return ""
 }
 
 // unreachable says why an entry cannot be looked at.

@@ -25,6 +25,9 @@ const maxFileBytes = 1 << 20
 var ErrHalfPair = errors.New("certificate and key must be set together")
 
 func read(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path) // to open a pipe waits for a writer
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

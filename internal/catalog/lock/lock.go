@@ -77,6 +77,9 @@ func (l *Lock) JSON() ([]byte, error) {
 
 // Read reads a lock file. The error names the file.
 func Read(path string) (*Lock, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("catalog lock: %s is not a regular file", path) // to open a pipe waits for a writer
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("catalog lock: %w", err)

@@ -22,6 +22,9 @@ type boundedFile struct {
 
 // openBounded opens a file to read no more than most bytes of it.
 func openBounded(path string, most int) (*boundedFile, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file") // to open a pipe waits for a writer
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func checkReadable(path string) error {
 		return fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil // a pipe may be read once, and not by a check
+		return fmt.Errorf("%s is not a regular file", path) // to open a pipe waits for a writer
 	}
 	f, err := os.Open(path)
 	if err != nil {
