@@ -31,8 +31,8 @@ func (d *deriver) text(v value) *object {
 		limits.merge(newObject("pattern", p))
 	}
 	if p := rules.GetPattern(); p != "" {
-		if isPortable(p) {
-			limits.merge(newObject("pattern", p))
+		if shown, ok := ecmaPattern(p); ok {
+			limits.merge(newObject("pattern", shown))
 		} else {
 			notes = append(notes, fmt.Sprintf("Must match the RE2 pattern %s.", p))
 		}

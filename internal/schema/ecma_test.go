@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"testing"
+)
+
+// ecmaPatterns are patterns of RE2 that ECMA 262 reads differently, or not at all, and some that both read alike; with what
+// is shown for them, or "" where nothing is.
+var ecmaPatterns = map[string]string{ //nolint:gochecknoglobals // a table
+	`^[a-z]+$`:              `^[a-z]+$`,
+	`^(a|bc){2,3}?\d$`:      `^(a|bc){2,3}?\d$`,
+	`^\w+@example\.com$`:    `^\w+@example\.com$`,
+	`^a.c$`:                 `^a[^\n]c$`,
+	`^(?s)a.c$`:             `^a[\s\S]c$`,
+	`^\s+$`:                 `^[\t\n\f\r ]+$`,
+	`^\S+$`:                 `^[^\t\n\f\r ]+$`,
+	`^[^\s]{2,256}$`:        `^[^\t\n\f\r ]{2,256}$`,
+	`^[[a]$`:                `^[\[a]$`,
+	`^[(){}/|-]+$`:          `^[\(\)\-\/\{-\}]+$`,
+	`^[&&!!]$`:              `^[!&]$`,
+	`^[]a]$`:                `^[\]a]$`,
+	`^(?i)straße$`:          "^[Ss\u017f][Tt][Rr][Aa][ß\u1e9e][Ee]$",
+	`^(?i)ok$`:              "^[Oo][Kk\u212a]$",
+	`\Aab\z`:                `^ab$`,
+	`^\Qa.b\E$`:             `^a\.b$`,
+	`^[[:alpha:]_]+$`:       `^[A-Z_a-z]+$`,
+	`^(?P<name>x)y$`:        `^(?:x)y$`,
+	`^\x{1F600}$`:           "^\U0001f600$",
+	`^\pL$`:                 "",
+	`(?m)^a$`:               "",
+	`^(?:)*$`:               `^(?:)*$`,
+	`^a\bb|\.$`:             `^a\bb|\.$`,
+	`^(?:a|b.)c$`:           `^(?:a|b[^\n])c$`,
+	`^[^\n]*$`:              `^[^\n]*$`,
+	`^(ab.)?-(?:x.){2,}$`:   `^(?:ab[^\n])?-(?:x[^\n]){2,}$`,
+	`^[+--]$`:               `^[+-\-]$`,
+	`^[\x00-\x1f\x7f.]{1}$`: `^[\x00-\x1f\x7f.]{1}$`,
+}
+
+// ecmaTexts have what the engines are at odds about.
+func ecmaTexts() []string {
+	out := []string{"", "abc", "bcbc7", "aa5", "ac", "a\nc", "a\rc", "a\u2028c", "a\u2029c", "a\u00a0c", "ok", "OK", "o\u212a", "a.b", "axb", "xy", "me@example.com",
+		"\U0001f600", "ab", "ab\n", "line\nb", "(", "/", "(){}", "-", "+", ",", "aab", "b\nc", "bxc", "-xaxb", "abc-x1x2", "_Az", "\u00a0\u2003", " \t", "\v", "\ufeff", "é", "straße", "STRAẞE"}
+	for r := rune(0); r < 0x80; r++ {
+		out = append(out, string(r))
+	}
+	return append(out, "\u0085", "\u00a0", "\u017f", "\u1680", "\u2028", "\u212a", "\uffff", "\U0010ffff")
+}
+
+// TestECMAPatterns compares what is shown with the pattern itself: in RE2 and, where there is Node, in both modes of ECMA 262.
+func TestECMAPatterns(t *testing.T) {
+	t.Parallel()
+	texts := ecmaTexts()
+	shown := map[string]string{} // by the original
+	for original, want := range ecmaPatterns {
+		got, ok := ecmaPattern(original)
+		if ok != (want != "") {
+			t.Errorf("%s: shown as %q, %v; want %q", original, got, ok, want)
+			continue
+		}
+		if !ok {
+			continue
+		}
+		if got != want {
+			t.Errorf("%s: shown as %s, want %s", original, got, want)
+		}
+		shown[original] = got
+		a, b := regexp.MustCompile(original), regexp.MustCompile(got)
+		for _, text := range texts {
+			if a.MatchString(text) != b.MatchString(text) {
+				t.Errorf("RE2: %s is shown as %s, which differs on %q", original, got, text)
+			}
+		}
+	}
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("no Node, whose engine is that of most clients")
+	}
+	var cases []map[string]any
+	for original, pattern := range shown {
+		want := make([]bool, len(texts))
+		for i, text := range texts {
+			want[i] = regexp.MustCompile(original).MatchString(text)
+		}
+		cases = append(cases, map[string]any{"original": original, "pattern": pattern, "want": want})
+	}
+	input, err := json.Marshal(map[string]any{"cases": cases, "texts": texts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := exec.CommandContext(t.Context(), node, "-e", `
+		const {cases, texts} = JSON.parse(require("fs").readFileSync(0, "utf8"));
+		for (const {original, pattern, want} of cases) for (const flag of ["u", "v"]) {
+			let re;
+			try { re = new RegExp(pattern, flag); } catch (e) { console.log(original + " is shown as " + pattern + ": " + e.message); continue; }
+			texts.forEach((text, i) => { if (re.test(text) !== want[i]) console.log(original + " is shown as " + pattern + ", which differs with " + flag + " on " + JSON.stringify(text)); });
+		}`)
+	run.Stdin = bytes.NewReader(input)
+	said, err := run.CombinedOutput()
+	if err != nil || len(said) > 0 {
+		t.Errorf("%v\n%s", err, fmt.Sprintf("%.4000s", said))
+	}
+}
