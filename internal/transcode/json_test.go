@@ -78,9 +78,9 @@ func TestToJSON(t *testing.T) {
 
 func TestToJSONRefuses(t *testing.T) {
 	t.Parallel()
-	any := &anypb.Any{TypeUrl: "far.away/Thing"}
+	nest := &anypb.Any{TypeUrl: "far.away/Thing"}
 	for range 1005 {
-		any = &anypb.Any{TypeUrl: "x/google.protobuf.Any", Value: encoded(t, any)}
+		nest = &anypb.Any{TypeUrl: "x/google.protobuf.Any", Value: encoded(t, nest)}
 	}
 	tests := []struct {
 		name, message string
@@ -92,7 +92,7 @@ func TestToJSONRefuses(t *testing.T) {
 		{"invalid UTF-8", "shapes.v1.Leaf", []byte{0x0a, 1, 0xff}, "decode"},
 		{"required field missing", "shapes.v1.Legacy", nil, "decode"},
 		{"deep nesting", "shapes.v1.Node", nested(5000), "decode"},
-		{"Any in Any without end", "google.protobuf.Any", encoded(t, any), "encode"},
+		{"Any in Any without end", "google.protobuf.Any", encoded(t, nest), "encode"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -110,19 +110,22 @@ func (m *Message) readRest(doc []byte, found []schema.Violation) (msg *dynamicpb
 
 // leaveOut removes the innermost member of an object on the way to a path, and returns where that was.
 func leaveOut(root map[string]any, path string) (left string, ok bool) {
+	if path == "" {
+		return "", false
+	}
 	var holder map[string]any
 	var name string
 	var at any = root
-	walked := ""
-	for _, token := range strings.Split(strings.TrimPrefix(path, "/"), "/") {
+	end := 0
+	for token := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		plain := strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-		walked += "/" + token
+		end += len("/") + len(token)
 		members, isObject := at.(map[string]any)
 		if at, ok = below(at, plain); !ok {
 			return "", false
 		}
 		if isObject {
-			holder, name, left = members, plain, walked
+			holder, name, left = members, plain, path[:end]
 		}
 	}
 	delete(holder, name)
