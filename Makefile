@@ -237,6 +237,35 @@ telemetry-test: $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Compare spans
 etcd-test: ## Watches, leases and elections of a real etcd: through its generated and its own client, and as tools on every edge
 	cd conformance/etcd && go test -race -count 1 -parallel 8 -timeout 15m ./...
 
+# Backends that others wrote: their npm packages have a lock file, and C-core is the installed one or Debian's packages, unpacked.
+RIG_FOREIGN := $(RIG)/foreign
+FOREIGN_FILES := $(addprefix conformance/foreign/,grpc.mjs connect.mjs ccore.py foreign.proto)
+
+$(RIG_FOREIGN)/installed: conformance/foreign/package.json conformance/foreign/package-lock.json
+	mkdir -p $(@D)
+	cp $^ $(@D)/
+	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)
+	touch $@
+
+# Debian's Python, because its packages are for that one.
+$(RIG_FOREIGN)/python:
+	@mkdir -p $(@D)
+	@if /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null; then \
+	  printf '#!/bin/sh\nexec /usr/bin/python3 "$$@"\n' >$@; \
+	else \
+	  mkdir -p $(@D)/debian && cd $(@D)/debian && { apt-get -q download python3-grpcio python3-protobuf python3-six || { apt-get -q update && apt-get -q download python3-grpcio python3-protobuf python3-six; }; } && \
+	  for p in *.deb; do dpkg-deb -x $$p .; done && rm *.deb && cd $(CURDIR) && \
+	  printf '#!/bin/sh\nPYTHONPATH=%s exec /usr/bin/python3 "$$@"\n' $(CURDIR)/$(@D)/debian/usr/lib/python3/dist-packages >$@; \
+	fi
+	@chmod +x $@
+
+.PHONY: foreign-test
+foreign-test: build $(BUF) $(RIG_SUITE)/installed $(RIG_FOREIGN)/installed $(RIG_FOREIGN)/python ## Put the sidecar in front of backends that others wrote: grpc-js, connect-es over HTTP/1.1 and h2c, C-core, with mutual TLS too
+	cp $(FOREIGN_FILES) $(RIG_FOREIGN)/
+	$(BUF) build conformance/foreign -o $(RIG_FOREIGN)/foreign.binpb
+	cd conformance && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -count 1 -timeout 5m ./foreign -args -node $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node \
+	  -modules $(CURDIR)/$(RIG_FOREIGN) -python $(CURDIR)/$(RIG_FOREIGN)/python -descriptors $(CURDIR)/$(RIG_FOREIGN)/foreign.binpb
+
 # A registry has a module of its own, too.
 .PHONY: artifacts-test
 artifacts-test: ## Descriptors as OCI artifacts: a registry that others wrote, artifacts pushed with oras, credentials, registries that lie
