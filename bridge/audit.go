@@ -264,7 +264,7 @@ func (b *Bridge) addOutcome(e *audit.Event, resp *Response, code errmap.Code) {
 	case resp.Silent:
 		e.Outcome = "cancelled"
 	case resp.Err != nil:
-		e.Outcome = "error"
+		e.Outcome, e.Cause = "error", causeOf(resp.Err)
 	case resp.inputRequired() != nil:
 		e.Outcome = "input_required"
 	case resp.Outcome.GetTask() != nil:

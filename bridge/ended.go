@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -12,10 +13,12 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // meter is what is measured of one request while it runs. It is written by the
@@ -227,16 +230,14 @@ func RequestID(id jsonrpc.ID) zap.Field {
 	return zap.String(logkey.RequestID, id.String())
 }
 
-// failure is what the line of a failed request says besides: enough to find out
-// where to look. What callers and tools wrote stays out of the log, except for
+// failure is what the line of a failed request says besides the outcome of its span, with
+// the cause: enough to find out where to look. What callers and tools wrote stays out of the log, except for
 // the name of a tool that does not exist.
 func failure(err *errmap.Error) []zap.Field {
 	if err == nil {
 		return nil
 	}
 	switch err.Code {
-	case errmap.Unavailable, errmap.TransportError, errmap.Timeout, errmap.InternalError:
-		return []zap.Field{zap.String(logkey.ExceptionMessage, errmap.Redact(err.Error()))}
 	case errmap.ToolNotFound:
 		return []zap.Field{zap.String(logkey.RequestedTool, errmap.Redact(err.Tool))}
 	case errmap.PermissionDenied:
@@ -250,4 +251,31 @@ func failure(err *errmap.Error) []zap.Field {
 		return []zap.Field{zap.Int("violations", len(err.Violations))}
 	}
 	return nil
+}
+
+// causeOf is the cause of an error for the log, the span and the audit trail, redacted;
+// "" if it has none. Callers never see it. A status of the backend is no cause, because the
+// tool wrote it, and a broken rule is named without the value.
+func causeOf(err *errmap.Error) string {
+	if err == nil {
+		return ""
+	}
+	cause := err.Unwrap()
+	var peer *backend.Error
+	var broken *transcode.InputError
+	switch {
+	case errors.As(cause, &peer) && peer.Kind == backend.KindStatus:
+		return ""
+	case errors.As(cause, &broken) && len(broken.Violations) > 0:
+		first := broken.Violations[0]
+		return errmap.Redact(fmt.Sprintf("%s: at %q: %s", err.Code, first.Path, first.Keyword))
+	}
+	switch err.Code {
+	case errmap.Unavailable, errmap.TransportError, errmap.Timeout, errmap.InternalError:
+		return errmap.Redact(err.Error()) // the message is the sidecar's own
+	}
+	if cause == nil {
+		return ""
+	}
+	return errmap.Redact(string(err.Code) + ": " + cause.Error())
 }

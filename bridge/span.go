@@ -48,9 +48,12 @@ func (r *Response) SpanOutcome(on errmap.Protocol, about errmap.About) tracing.O
 	} else {
 		status = failed.Status(on, about)
 	}
-	return tracing.Outcome{ErrorType: status.Type, Message: failed.Described(), Attributes: []tracing.Attribute{
-		tracing.Text(tracing.StatusCode, status.Code), tracing.Text(tracing.ErrorCode, string(code)),
-	}}
+	attributes := []tracing.Attribute{tracing.Text(tracing.StatusCode, status.Code), tracing.Text(tracing.ErrorCode, string(code))}
+	if cause := causeOf(r.Err); cause != "" {
+		// Not as the description of the status: errors that are the caller's own have none.
+		attributes = append(attributes, tracing.Text(logkey.ExceptionMessage, cause))
+	}
+	return tracing.Outcome{ErrorType: status.Type, Message: failed.Described(), Attributes: attributes}
 }
 
 // TraceID returns the id of the request's trace: that of its span, or without tracing the one that its caller sent; "" for

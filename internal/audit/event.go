@@ -66,7 +66,9 @@ type Event struct {
 	// Code is the canonical code of the error, "OK" without one. Outcome is what the caller
 	// got: result, error, input_required, task or cancelled.
 	Code, Outcome string
-	Duration      time.Duration
+	// Cause is why, if the code alone does not say it: what the caller is not told.
+	Cause    string
+	Duration time.Duration
 	// RequestID is the id of the request as JSON, and TraceID that of the trace.
 	RequestID []byte
 	TraceID   string

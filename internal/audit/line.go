@@ -66,10 +66,11 @@ func (e *encoder) event(dst []byte, now time.Time, phase Phase, ev *Event) []byt
 	dst = member(dst, `,"decision":`, string(ev.Decision))
 	dst = member(dst, `,"rule":`, ev.Rule)
 	if phase == PhaseBegin {
-		dst = append(dst, `,"code":null,"outcome":null,"duration_ms":null`...)
+		dst = append(dst, `,"code":null,"outcome":null,"cause":null,"duration_ms":null`...)
 	} else {
 		dst = member(dst, `,"code":`, ev.Code)
 		dst = member(dst, `,"outcome":`, ev.Outcome)
+		dst = member(dst, `,"cause":`, ev.Cause)
 		dst = appendMillis(append(dst, `,"duration_ms":`...), ev.Duration)
 	}
 	dst = appendID(append(dst, `,"request_id":`...), ev.RequestID)

@@ -67,7 +67,7 @@ func readDetails(value string, code int32) *statuspb.Status {
 	}
 	raw, err := decodedBinary(value)
 	if err != nil {
-		return nil //nolint:nilerr // a status has no details then
+		return nil
 	}
 	status := new(statuspb.Status)
 	if proto.Unmarshal(raw, status) != nil || status.GetCode() != code && status.GetCode() != 0 {

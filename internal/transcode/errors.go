@@ -42,10 +42,19 @@ type OutputError struct {
 	Step string
 	// Err is the cause. Its text is for logs: it comes from the Protobuf library and changes with its version.
 	Err error
+	// Where is the place of the first fault, as a path of JSON names, with what is wrong there and the first bytes in
+	// hexadecimal. Bytes of fields that are marked secret are withheld. It is for logs too.
+	Where string
 }
 
-// Error names the step and the cause.
-func (e *OutputError) Error() string { return "transcode: " + e.Step + " answer: " + e.Err.Error() }
+// Error names the step, the cause and the place.
+func (e *OutputError) Error() string {
+	text := "transcode: " + e.Step + " answer: " + e.Err.Error()
+	if e.Where != "" {
+		text += " (" + e.Where + ")"
+	}
+	return text
+}
 
 // Unwrap returns the cause.
 func (e *OutputError) Unwrap() error { return e.Err }

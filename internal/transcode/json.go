@@ -47,7 +47,7 @@ func (m *Message) ToJSONNoting(ctx context.Context, pool BufferPool, dst, wire [
 	defer end()
 	msg, err := m.decode(wire)
 	if err != nil {
-		return dst, Noted{}, err
+		return dst, Noted{}, m.located(err, wire)
 	}
 	if err := m.checkRules(ctx, msg, len(wire), forOutput, nil); err != nil {
 		return dst, Noted{}, err
@@ -55,7 +55,8 @@ func (m *Message) ToJSONNoting(ctx context.Context, pool BufferPool, dst, wire [
 	if ok {
 		return out, noted, nil
 	}
-	return m.appendMessage(dst, wire, msg)
+	out, noted, err = m.appendMessage(dst, wire, msg)
+	return out, noted, m.located(err, wire)
 }
 
 // appendMessage writes a message as the general engine does, and may change it: what protojson writes, and what it has no
@@ -116,7 +117,7 @@ func (m *Message) CheckWire(ctx context.Context, wire []byte) error {
 	defer end()
 	msg, err := m.decode(wire)
 	if err != nil {
-		return err
+		return m.located(err, wire)
 	}
 	return m.checkRules(ctx, msg, len(wire), forEither, nil)
 }
