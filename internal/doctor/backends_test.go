@@ -3,6 +3,7 @@
 package doctor_test
 
 import (
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +11,9 @@ import (
 	"testing"
 
 	"connectrpc.com/grpcreflect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -73,6 +77,21 @@ func reflecting(services ...string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(grpcreflect.NewHandlerV1(grpcreflect.NewStaticReflector(services...)))
 	return mux
+}
+
+// grpcHealth starts a grpc-go server of the health service alone and returns its URL. It has no reflection.
+func grpcHealth(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	healthpb.RegisterHealthServer(s, health.NewServer())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Stop(); <-done })
+	return "grpc://" + l.Addr().String()
 }
 
 // descriptorFile writes the descriptors of the lab, with all that they import.

@@ -59,7 +59,8 @@ func (d *doctor) examine(ctx context.Context) {
 	if settings.MakesTools(d.cfg.GetCatalog()) {
 		_, _ = d.app.Load(ctx) // a probe may ask the methods of the descriptors; what is wrong with them is told below
 	}
-	if !d.connection(ctx) && !settings.MakesTools(d.cfg.GetCatalog()) {
+	answers := d.connection(ctx)
+	if !answers && !settings.MakesTools(d.cfg.GetCatalog()) {
 		d.warn("tools not checked: they come from reflection, and the backend does not answer")
 		return
 	}
@@ -81,6 +82,11 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	for _, w := range cat.Warnings() {
 		d.warn("%s", w)
+	}
+	if answers && settings.MakesTools(d.cfg.GetCatalog()) {
+		for _, text := range d.app.Diagnoser().Offered(ctx, cat) {
+			d.fail(upstream.FixOffered, "%s", text)
+		}
 	}
 	d.comments(cat.Tools())
 	d.schemas(cat.Tools())

@@ -106,6 +106,20 @@ func TestEveryStep(t *testing.T) {
 			name: "nothing listens, but there is a descriptor file", backend: func(t *testing.T) string { return "grpc://" + testport.Dead(t) },
 			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{descriptorFile(t)} },
 		},
+		{
+			name: "descriptors of services that the backend does not have, and reflection", backend: func(t *testing.T) string {
+				return serve(t, reflecting("grpc.health.v1.Health", "outrigger.demo.v1.Fleet"))
+			},
+			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{descriptorFile(t)} },
+		},
+		{
+			name: "descriptors of services that the backend does not have, and no reflection", backend: func(t *testing.T) string { return grpcHealth(t) },
+			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{descriptorFile(t)} },
+		},
+		{
+			name: "descriptors of another version", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
+			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{describedLab(t)} },
+		},
 		{name: "a web server", backend: func(t *testing.T) string {
 			return mcptest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/html")
@@ -157,7 +171,7 @@ func TestEveryStep(t *testing.T) {
 		},
 		{
 			name: "examples that are wrong", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
-			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{wrongExamples(t)} }, isOK: true,
+			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{wrongExamples(t)} }, // of a service that the backend does not have
 		},
 		{
 			name: "nothing is left", backend: func(t *testing.T) string { return serve(t, demoService(t)) },

@@ -25,6 +25,9 @@ const closeWait = 500 * time.Millisecond
 // ErrNoServices means that a server supports reflection but lists no callable services.
 var ErrNoServices = errors.New("the server lists no callable services")
 
+// ErrNoneSelected means that a server lists services and the selection takes none of them.
+var ErrNoneSelected = errors.New("the server lists no callable services")
+
 // Endpoint holds what is needed to call a server.
 type Endpoint struct {
 	// HTTPClient speaks HTTP/2 to the server, because reflection is a bidirectional stream.

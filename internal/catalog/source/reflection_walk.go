@@ -293,7 +293,7 @@ func (w *reflectionWalk) services() ([]string, error) {
 		return nil, w.fail(step, fmt.Errorf("%w: %s %s infrastructure", ErrNoServices,
 			shown.ClipList(slices.Compact(skipped)), shown.Plural(len(skipped), "is", "are")))
 	}
-	return nil, w.fail(step, fmt.Errorf("the server lists no callable services: %s %s infrastructure or excluded",
+	return nil, w.fail(step, fmt.Errorf("%w: %s %s infrastructure or excluded", ErrNoneSelected,
 		shown.ClipList(slices.Compact(skipped)), shown.Plural(len(skipped), "is", "are")))
 }
 
