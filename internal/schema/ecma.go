@@ -68,12 +68,14 @@ type ecmaWriter struct {
 	ok bool
 }
 
+func (w *ecmaWriter) put(text string) { _, _ = w.WriteString(text) }
+
 func (w *ecmaWriter) write(re *syntax.Regexp) {
 	switch re.Op {
 	case syntax.OpNoMatch:
-		w.WriteString(`[^\s\S]`)
+		w.put(`[^\s\S]`)
 	case syntax.OpEmptyMatch:
-		w.WriteString(`(?:)`)
+		w.put(`(?:)`)
 	case syntax.OpLiteral:
 		for _, r := range re.Rune {
 			w.literal(r, re.Flags&syntax.FoldCase != 0)
@@ -81,17 +83,17 @@ func (w *ecmaWriter) write(re *syntax.Regexp) {
 	case syntax.OpCharClass:
 		w.class(re.Rune)
 	case syntax.OpAnyCharNotNL:
-		w.WriteString(`[^\n]`)
+		w.put(`[^\n]`)
 	case syntax.OpAnyChar:
-		w.WriteString(`[\s\S]`)
+		w.put(`[\s\S]`)
 	case syntax.OpBeginText:
-		w.WriteString(`^`)
+		w.put(`^`)
 	case syntax.OpEndText:
-		w.WriteString(`$`)
+		w.put(`$`)
 	case syntax.OpWordBoundary:
-		w.WriteString(`\b`)
+		w.put(`\b`)
 	case syntax.OpNoWordBoundary:
-		w.WriteString(`\B`)
+		w.put(`\B`)
 	case syntax.OpCapture:
 		w.group(re.Sub[0])
 	case syntax.OpStar:
@@ -134,7 +136,7 @@ func times(least, most int) string {
 }
 
 func (w *ecmaWriter) group(re *syntax.Regexp) {
-	w.WriteString("(?:")
+	w.put("(?:")
 	w.write(re)
 	w.WriteByte(')')
 }
@@ -148,7 +150,7 @@ func (w *ecmaWriter) repeated(re *syntax.Regexp, how string) {
 	default:
 		w.group(re)
 	}
-	w.WriteString(how)
+	w.put(how)
 }
 
 // literal writes a character, or all of its cases.
@@ -220,7 +222,7 @@ func (w *ecmaWriter) character(r rune, special string) {
 		w.WriteByte('\\')
 		w.WriteRune(r)
 	case r == '-' && special == `^`: // within brackets alone
-		w.WriteString(`\-`)
+		w.put(`\-`)
 	default:
 		w.WriteRune(r)
 	}

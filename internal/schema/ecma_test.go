@@ -48,7 +48,7 @@ var ecmaPatterns = map[string]string{ //nolint:gochecknoglobals // a table
 func ecmaTexts() []string {
 	out := []string{"", "abc", "bcbc7", "aa5", "ac", "a\nc", "a\rc", "a\u2028c", "a\u2029c", "a\u00a0c", "ok", "OK", "o\u212a", "a.b", "axb", "xy", "me@example.com",
 		"\U0001f600", "ab", "ab\n", "line\nb", "(", "/", "(){}", "-", "+", ",", "aab", "b\nc", "bxc", "-xaxb", "abc-x1x2", "_Az", "\u00a0\u2003", " \t", "\v", "\ufeff", "é", "straße", "STRAẞE"}
-	for r := rune(0); r < 0x80; r++ {
+	for r := range rune(0x80) {
 		out = append(out, string(r))
 	}
 	return append(out, "\u0085", "\u00a0", "\u017f", "\u1680", "\u2028", "\u212a", "\uffff", "\U0010ffff")
