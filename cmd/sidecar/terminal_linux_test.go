@@ -196,8 +196,8 @@ func TestABackendThatIsAwayAtATerminal(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	want := "Backend unreachable (" + target + "): nothing listens on this address.\n  Fix: start the backend, or correct --backend.\n"
-	if seen := s.seen.String(); !strings.Contains(seen, want) || strings.Contains(seen, "{") {
-		t.Errorf("want %s on the screen, and no JSON:\n%s", want, seen)
+	if seen := s.seen.String(); !strings.Contains(seen, want) || strings.Contains(seen, "\"cause\"") {
+		t.Errorf("want %s on the screen, and not as JSON:\n%s", want, seen)
 	}
 }
 
