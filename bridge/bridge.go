@@ -287,10 +287,9 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		id = jsonrpc.ID{} // initialize cannot be cancelled (MCP 2025-11-25, cancellation)
 	}
 	var err error
-	if f.meter.invoked != nil {
-		f.call, err = b.flights.RegisterNamed(ctx, req.Origin, id, req.name(), correlate.WithOwner(f))
-	} else {
-		f.call, err = b.flights.RegisterNamed(ctx, req.Origin, id, req.name())
+	f.call, err = b.flights.RegisterNamed(ctx, req.Origin, id, req.name())
+	if err == nil && f.meter.invoked != nil {
+		f.call.Own(f)
 	}
 	if err != nil {
 		f.err = registerError(err)

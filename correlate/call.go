@@ -4,6 +4,7 @@ package correlate
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
@@ -16,7 +17,7 @@ type Call struct {
 	origin Origin
 	id     jsonrpc.ID
 	name   string
-	owner  any
+	owner  atomic.Value
 	work   work
 
 	// The rest belongs to the shard of the origin and its lock.
@@ -31,7 +32,6 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	timeout  time.Duration
 	deadline time.Time
-	owner    any
 }
 
 // WithTimeout ends the context of the call after d; zero and less set no limit.
@@ -45,17 +45,12 @@ func WithDeadline(t time.Time) CallOption {
 	return func(o *callOptions) { o.deadline = t }
 }
 
-// WithOwner keeps what a call belongs to, for [Table.Owners].
-func WithOwner(owner any) CallOption {
-	return func(o *callOptions) { o.owner = owner }
-}
-
 func newCall(ctx context.Context, t *Table, o Origin, id jsonrpc.ID, opts []CallOption) *Call {
 	var options callOptions
 	for _, opt := range opts {
 		opt(&options)
 	}
-	return &Call{table: t, origin: o, id: id, owner: options.owner, work: work{parent: ctx, deadline: options.end()}}
+	return &Call{table: t, origin: o, id: id, work: work{parent: ctx, deadline: options.end()}}
 }
 
 // end is the earlier of timeout and deadline, the zero time for neither.
@@ -72,6 +67,9 @@ func (o callOptions) end() time.Time {
 
 // end ends the context and stops its timer. The first cause stays.
 func (c *Call) end(cause error) { c.work.end(cause) }
+
+// Own keeps what the call belongs to, for [Table.Owners]. All owners of a table have one type.
+func (c *Call) Own(owner any) { c.owner.Store(owner) }
 
 // Context returns the context of the call. It ends with Finish, Cancel,
 // CloseOrigin, the deadline, the cutoff of a Drain, or the context given to

@@ -58,8 +58,8 @@ func (t *Table) Owners() []any {
 	var owners []any
 	for i := range t.shards {
 		for _, c := range t.shards[i].all() {
-			if c.owner != nil {
-				owners = append(owners, c.owner)
+			if owner := c.owner.Load(); owner != nil {
+				owners = append(owners, owner)
 			}
 		}
 	}

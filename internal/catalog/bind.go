@@ -52,6 +52,7 @@ func newBinder(linked *linker, types *Types, o BuildOptions, messages, tools int
 	return &binder{
 		types: types, profile: o.Profile, schemas: &schema.Options{Profile: o.Profile, Extensions: types},
 		transcoder: transcode.New(transcode.Options{
+			IsSecret: redact.IsSecret,
 			Resolver: types, QuotedObjects: o.Profile == schema.ProfileStrict, Thorough: o.Thorough, Disagreed: o.Disagreed,
 			MaxDepth: o.MaxDepth,
 		}),

@@ -87,7 +87,7 @@ address. The metric counts both. Behind a proxy or a mesh all callers may share 
 
 At ` + "`max_connection_age`" + ` and ` + "`max_connection_requests`" + `, the next HTTP/1.1 response has ` + "`Connection: close`" + `, and an HTTP/2
 client gets GOAWAY. Nothing in flight is lost. A rejected request closes its HTTP/1.1 connection if its body has not
-arrived, and resets its stream over HTTP/2.
+arrived. Over HTTP/2 it resets its stream, with ` + "`NO_ERROR`" + `. Either way the client has 400 ms after the response to end the body.
 
 ## Which limit first
 

@@ -17,7 +17,7 @@ import (
 // internal/defaults instead.
 func ownDefaults() map[string][]string {
 	return map[string][]string{
-		"cmd/sidecar": {"defaultDrainTimeout"},
+		"cmd/sidecar": {"defaultDrainTimeout", "defaultStatusTimeout"},
 		"correlate":   {"DefaultPoolEntries", "DefaultPoolBytes", "DefaultPoolAge"},
 		"internal/backend": {"DefaultMaxHeaderBytes", "DefaultMaxMetadataBytes", "DefaultMaxConns", "DefaultMaxHTTP2Conns",
 			"DefaultIdleTimeout", "DefaultPingAfter", "DefaultPingTimeout", "DefaultWriteTimeout", "DefaultAttemptTimeout",

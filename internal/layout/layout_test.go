@@ -57,7 +57,7 @@ func allowed() map[string][]string {
 		"internal/state":        {"internal/seal", "internal/stats", "internal/tlsfiles"},
 		"internal/taskstore":    {"gen", "internal/share", "internal/state", "internal/task"},
 		"internal/compat":       {"internal/catalog", "internal/jsonrpc"},
-		"internal/lint":         {"internal/catalog", "internal/compat", "internal/schema"},
+		"internal/lint":         {"internal/catalog", "internal/compat", "internal/listcost", "internal/schema"},
 		"internal/search":       {},
 		"internal/boundedzstd":  {},
 		"internal/httpcompress": {"internal/boundedzstd"},

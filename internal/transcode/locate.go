@@ -13,8 +13,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/redact"
 )
 
 // Bounds of what an OutputError says about a place.
@@ -37,7 +35,7 @@ func (m *Message) located(err error, wire []byte) error {
 func (m *Message) locate(wire []byte) (where string) {
 	where = "bytes " + firstBytes(wire)
 	defer func() { _ = recover() }() // as in decode, the library panics on some entries of maps
-	l := locator{resolver: m.resolver}
+	l := locator{resolver: m.resolver, isSecret: m.shared.opts.secret}
 	if l.message(m.md, wire, "", 1) {
 		where = l.found
 	}
@@ -47,6 +45,7 @@ func (m *Message) locate(wire []byte) (where string) {
 // locator looks for the first field that cannot be read. The Protobuf library does not say which one that is.
 type locator struct {
 	resolver Resolver
+	isSecret func(protoreflect.FieldDescriptor) bool
 	found    string
 }
 
@@ -88,7 +87,7 @@ func (l *locator) message(md protoreflect.MessageDescriptor, wire []byte, path s
 		}
 		size := protowire.ConsumeFieldValue(number, kind, b[n:])
 		if size < 0 {
-			return l.fault(at, "the value of field "+strconv.Itoa(int(number))+" cannot be read ("+protowire.ParseError(size).Error()+")", b[n:], fd != nil && redact.IsSecret(fd))
+			return l.fault(at, "the value of field "+strconv.Itoa(int(number))+" cannot be read ("+protowire.ParseError(size).Error()+")", b[n:], fd != nil && l.isSecret(fd))
 		}
 		value := b[n : n+size]
 		b = b[n+size:]
@@ -131,7 +130,7 @@ func (l *locator) field(fd protoreflect.FieldDescriptor, kind protowire.Type, va
 		for r, size := utf8.DecodeRune(content); r != utf8.RuneError || size > 1; r, size = utf8.DecodeRune(content[good:]) {
 			good += size
 		}
-		return l.fault(path, "invalid UTF-8 at byte "+strconv.Itoa(good), content[good:], redact.IsSecret(fd))
+		return l.fault(path, "invalid UTF-8 at byte "+strconv.Itoa(good), content[good:], l.isSecret(fd))
 	}
 	return false
 }
@@ -154,7 +153,7 @@ func (l *locator) entry(fd protoreflect.FieldDescriptor, content []byte, path st
 			size = protowire.ConsumeFieldValue(number, kind, b[n:])
 		}
 		if size < 0 {
-			return l.fault(path, "an entry that cannot be read", b, redact.IsSecret(fd))
+			return l.fault(path, "an entry that cannot be read", b, l.isSecret(fd))
 		}
 		if part := fd.Message().Fields().ByNumber(number); part != nil && l.field(part, kind, b[n:n+size], path, depth+1) {
 			return true

@@ -32,6 +32,8 @@ type Options struct {
 	// A difference is a *DisagreementError. It costs many times as much. It is for tests, and for operators who prefer
 	// losing a call to trusting one engine.
 	Thorough bool
+	// IsSecret, if set, reports fields of which an error shows no bytes. Errors name them all the same.
+	IsSecret func(protoreflect.FieldDescriptor) bool
 	// Disagreed, if set, is called with every disagreement before the error is returned. Calls may be concurrent.
 	Disagreed func(*DisagreementError)
 }
@@ -43,6 +45,11 @@ func (o Options) bounds() schema.Bounds {
 	return schema.Bounds{
 		MaxDepth: o.MaxDepth, MaxNumberLength: o.MaxNumberLength, MaxValues: o.MaxValues, MaxViolations: o.limit(),
 	}
+}
+
+// secret is IsSecret, or a function that marks none.
+func (o Options) secret(fd protoreflect.FieldDescriptor) bool {
+	return o.IsSecret != nil && o.IsSecret(fd)
 }
 
 // effective are the bounds with the defaults in place.

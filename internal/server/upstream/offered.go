@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -84,7 +83,7 @@ func (a Diagnoser) unknown(ctx context.Context, services []catalog.Service) []st
 	for _, s := range services[:min(len(services), maxAsked)] {
 		_, err := a.Client.Call(ctx, "/"+s.Name+"/"+unknownMethod, nil, nil)
 		var answer *backend.Error
-		if errors.As(err, &answer) && answer.Kind == backend.KindStatus && answer.Code == connect.CodeUnimplemented &&
+		if errors.As(err, &answer) && answer.Kind == backend.KindStatus && backend.FaultOf(err) == backend.FaultNotServed &&
 			strings.Contains(strings.ToLower(answer.Message), "unknown service") {
 			out = append(out, missing(s.Name))
 		}
