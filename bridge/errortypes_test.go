@@ -190,7 +190,11 @@ func TestEveryErrorTypeFromARealFailure(t *testing.T) {
 		{"transport: killed in the middle of a call", errmap.TypeTransport, errmap.TransportError, 502, func(t *testing.T) failureShown {
 			t.Helper()
 			entered := make(chan struct{})
-			url, server := sidecarOf(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			url, server := sidecarOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodPost { // the greeting that finds out which HTTP the server speaks
+					http.NotFound(w, r)
+					return
+				}
 				_, _ = io.Copy(io.Discard, r.Body)
 				close(entered)
 				<-r.Context().Done()

@@ -82,7 +82,7 @@ type steps struct {
 
 func (s *steps) call(_ context.Context, m *catalog.Method, _ []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
 	switch m.Procedure {
-	case operationtest.Procedure + "PurgeVideos":
+	case operationtest.Procedure + "PublishVideos":
 		s.begun = time.Now()
 	case "/google.longrunning.Operations/GetOperation":
 		s.asked = append(s.asked, time.Since(s.begun))
@@ -135,7 +135,7 @@ func TestHowACallWaitsForAnOperation(t *testing.T) {
 					time.AfterFunc(5*time.Second, func() { tc.meanwhile(b, cancel) })
 				}
 				start := time.Now()
-				resp := b.Handle(ctx, toolCall(b, "studio.purge_videos", `{}`))
+				resp := b.Handle(ctx, toolCall(b, "studio.publish_videos", `{}`))
 				if took := time.Since(start); took != tc.want {
 					t.Errorf("took %v, want %v", took, tc.want)
 				}

@@ -131,7 +131,7 @@ func TestHowOperationsEnd(t *testing.T) {
 		{"a response", "studio_import_video", func(n string) { s.Finish(n, s.Video("v", 0)) }, "completed", `"structuredContent":{"name":"v","seconds":0}`},
 		{"none", "studio_import_video", func(n string) { s.Finish(n, nil) }, "completed", `"structuredContent":{"name":"","seconds":0}`},
 		{"no object", "studio_schedule_video", func(n string) { s.Finish(n, timestamp) }, "completed", `"structuredContent":{"value":"1970-01-01T00:00:00Z"}`},
-		{"of no declared type", "studio_purge_videos", func(n string) { s.Finish(n, s.Video("v", 1)) }, "completed", `"@type":"type.googleapis.com/studio.v1.Video"`},
+		{"of no declared type", "studio_publish_videos", func(n string) { s.Finish(n, s.Video("v", 1)) }, "completed", `"@type":"type.googleapis.com/studio.v1.Video"`},
 		{"of another type", "studio_import_video", func(n string) { s.Finish(n, timestamp) }, "completed", `"code":"INVALID_TOOL_OUTPUT"`},
 		{"not found", "studio_import_video", fails(codes.NotFound), "completed", `"backendCode":"not_found"`},
 		{"unavailable", "studio_import_video", fails(codes.Unavailable), "completed", `"backendCode":"unavailable"`},

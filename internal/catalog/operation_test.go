@@ -47,7 +47,7 @@ func TestOperationsAreRecognised(t *testing.T) {
 	cat := studio(t, catalog.BuildOptions{})
 	want := []string{
 		"studio.cancel_operation", "studio.get_operation", "studio.import_video", "studio.list_videos", "studio.move_video",
-		"studio.purge_videos", "studio.render_video", "studio.schedule_video",
+		"studio.publish_videos", "studio.render_video", "studio.schedule_video",
 	}
 	if diff := cmp.Diff(want, names(cat.Tools())); diff != "" {
 		t.Fatalf("tools (-want +got):\n%s", diff)
@@ -56,7 +56,7 @@ func TestOperationsAreRecognised(t *testing.T) {
 		"studio.import_video":   {"studio.v1.Video", "studio.v1.ImportVideoMetadata"}, // relative to the package
 		"studio.render_video":   {"studio.v1.Video", "google.protobuf.Struct"},        // in full
 		"studio.schedule_video": {"google.protobuf.Timestamp", "studio.v1.ImportVideoMetadata"},
-		"studio.purge_videos":   {"", ""}, // known by its return type alone
+		"studio.publish_videos":   {"", ""}, // known by its return type alone
 		"studio.move_video":     {"", ""}, // the type is not there
 	} {
 		tool, _ := cat.Lookup(name)
@@ -185,7 +185,7 @@ func TestToolsThatGoOnWithOperations(t *testing.T) {
 		{"beside tools of their names", nil, []catalog.Override{
 			{Match: "studio.list_videos", Options: &outriggerv1.ToolOptions{Name: "studio.get_operation"}},
 		}, []string{"studio.cancel_operation", "studio.get_running_operation"}},
-		{"without operations", []string{"studio.*_video", "studio.purge_videos"}, nil, nil},
+		{"without operations", []string{"studio.*_video", "studio.publish_videos"}, nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

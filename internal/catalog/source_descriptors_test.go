@@ -108,7 +108,7 @@ func TestDescriptorFilesThatCannotBeUsed(t *testing.T) {
 	t.Run("folder", func(t *testing.T) {
 		t.Parallel()
 		_, err := source.NewDescriptorFile("testdata", source.Limits{}).Load(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "it is a directory") {
+		if err == nil || !strings.Contains(err.Error(), "it is not a regular file") {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -68,7 +68,7 @@ func file() *descriptorpb.FileDescriptorProto {
 			begins("ImportVideo", &longrunningpb.OperationInfo{ResponseType: "Video", MetadataType: "ImportVideoMetadata"}),
 			begins("RenderVideo", &longrunningpb.OperationInfo{ResponseType: Package + ".Video", MetadataType: "google.protobuf.Struct"}),
 			begins("ScheduleVideo", &longrunningpb.OperationInfo{ResponseType: "google.protobuf.Timestamp", MetadataType: "ImportVideoMetadata"}),
-			begins("PurgeVideos", nil),
+			begins("PublishVideos", nil),
 			begins("MoveVideo", &longrunningpb.OperationInfo{ResponseType: "NoSuchMessage"}),
 			{
 				Name: proto.String("ListVideos"), InputType: proto.String("." + Package + ".ListVideosRequest"),
