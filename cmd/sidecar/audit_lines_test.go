@@ -94,7 +94,8 @@ func TestChangesAreAudited(t *testing.T) {
 	})
 	want := []string{
 		"start process OK", "trust operator OK untrusted->trusted", "refresh operator OK",
-		"registration operator desk.tidy OK ->1.0.0", "registration operator no.such TOOL_NOT_FOUND", "registration operator desk.tidy OK 1.0.0->",
+		"catalog process OK", "registration operator desk.tidy OK ->1.0.0", "registration operator no.such TOOL_NOT_FOUND",
+		"catalog process OK", "registration operator desk.tidy OK 1.0.0->",
 		"reload file OK ->operators", "reload file INVALID_PARAMS ->operators", "drain operator OK",
 	}
 	if !slices.Equal(got, want) {

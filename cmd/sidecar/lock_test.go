@@ -4,10 +4,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/demo"
 )
 
 // writeLock writes the lock of a descriptor file in one step, as `sidecar lock update` does.
@@ -34,7 +37,12 @@ func TestLockWhileItRuns(t *testing.T) {
 	}
 	replace(func(path string) { writeShop(t, path, "Take", "Put") })
 	writeLock(t, file, reviewed)
-	p := startProcess(t, "serve", "--backend", "http://127.0.0.1:1", "--descriptors", file, "--reload-interval", "30ms",
+	service, err := demo.Start(t.Context(), demo.Options{}) // one that answers, for /readyz
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = service.Close(context.WithoutCancel(t.Context())) })
+	p := startProcess(t, "serve", "--backend", service.URL(), "--native", "off", "--descriptors", file, "--reload-interval", "30ms",
 		"--catalog-lock", reviewed, "--catalog-lock-mode", "refuse")
 	drift := func(added, removed, changed string) {
 		t.Helper()
