@@ -56,7 +56,7 @@ func TestOperationsAreRecognised(t *testing.T) {
 		"studio.import_video":   {"studio.v1.Video", "studio.v1.ImportVideoMetadata"}, // relative to the package
 		"studio.render_video":   {"studio.v1.Video", "google.protobuf.Struct"},        // in full
 		"studio.schedule_video": {"google.protobuf.Timestamp", "studio.v1.ImportVideoMetadata"},
-		"studio.publish_videos":   {"", ""}, // known by its return type alone
+		"studio.publish_videos": {"", ""}, // known by its return type alone
 		"studio.move_video":     {"", ""}, // the type is not there
 	} {
 		tool, _ := cat.Lookup(name)

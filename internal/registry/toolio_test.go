@@ -121,7 +121,7 @@ func TestValidateIO(t *testing.T) {
 		{"good, as asked", "harbour_moor", `{"tool":"harbour_moor","input":{},"output":{"berth":"A"}}`, nil},
 		{"no object, wrapped", "harbour.tide", `{"tool":"harbour.tide","input":{},"output":{"value":"2026-11-21T02:33:49Z"}}`, nil},
 		{"no object, bare", "harbour.tide", `{"tool":"harbour.tide","input":{},"output":"2026-11-21T02:33:49Z"}`, []string{"/output type"}},
-		{"no object, wrapped and wrong", "harbour.tide", `{"tool":"harbour.tide","input":{},"output":{"value":"today"}}`, []string{"/output/value format"}},
+		{"no object, wrapped and wrong", "harbour.tide", `{"tool":"harbour.tide","input":{},"output":{"value":7}}`, []string{"/output/value type"}},
 		{"the tool's other name", "harbour_moor", `{"tool":"harbour.moor","input":{},"output":{"berth":"A"}}`, []string{"/tool const"}},
 		{"another tool", "harbour.moor", `{"tool":"harbour.tide","input":{},"output":{"berth":"A"}}`, []string{"/tool const"}},
 		{"tool is no string", "harbour.moor", `{"tool":null,"input":{},"output":{"berth":"A"}}`, []string{"/tool const"}},
