@@ -60,7 +60,7 @@ func TestStatusOfOthers(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		"not ready":    {answer(503, 200, "not ready: backend\nbackend  failed  circuit breaker open\n"), exitToolFailed, "not ready: backend\nbackend  failed  circuit breaker open\n\nNone of 0 limits", ""},
+		"not ready":    {answer(503, 200, "not ready: catalog\nbackend  failed  circuit breaker open\n"), exitToolFailed, "not ready: catalog\nbackend  failed  circuit breaker open\n\nNone of 0 limits", ""},
 		"nothing":      {testport.Dead(t), exitRefused, "", "nothing listens there; is the sidecar running, and with --admin "},
 		"an operator":  {answer(200, 401, "ready\n"), exitRefused, "", "name a file with a token by --token-file"},
 		"another page": {answer(404, 404, ""), exitRefused, "", "is this the admin listener of a sidecar (--admin)?"},

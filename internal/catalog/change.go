@@ -22,10 +22,13 @@ type Change struct {
 // shownNames bounds the names of each kind in the text of a change.
 const shownNames = 20
 
-// AddedNames, ChangedNames and RemovedNames return the names of the tools, the first 20 of each, and how many more there are
-// as the last one.
-func (c Change) AddedNames() []string   { return firstNames(namesOfTools(c.Added)) }
+// AddedNames returns the names of the first 20 tools that are new, and how many more there are as the last one.
+func (c Change) AddedNames() []string { return firstNames(namesOfTools(c.Added)) }
+
+// ChangedNames returns the names of the tools that look different, as AddedNames does.
 func (c Change) ChangedNames() []string { return firstNames(namesOfTools(c.Changed)) }
+
+// RemovedNames returns the names of the tools that are gone, as AddedNames does.
 func (c Change) RemovedNames() []string { return firstNames(c.Removed) }
 
 // String returns the change in words, as in "removed: shop.put; added: shop.drop, shop.take". It is empty if no tool differs.

@@ -113,7 +113,7 @@ func TestEveryStep(t *testing.T) {
 			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{descriptorFile(t)} },
 		},
 		{
-			name: "descriptors of services that the backend does not have, and no reflection", backend: func(t *testing.T) string { return grpcHealth(t) },
+			name: "descriptors of services that the backend does not have, and no reflection", backend: grpcHealth,
 			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{descriptorFile(t)} },
 		},
 		{

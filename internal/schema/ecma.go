@@ -115,7 +115,7 @@ func (w *ecmaWriter) write(re *syntax.Regexp) {
 	case syntax.OpAlternate:
 		for i, sub := range re.Sub {
 			if i > 0 {
-				w.WriteByte('|')
+				w.put("|")
 			}
 			w.write(sub)
 		}
@@ -138,7 +138,7 @@ func times(least, most int) string {
 func (w *ecmaWriter) group(re *syntax.Regexp) {
 	w.put("(?:")
 	w.write(re)
-	w.WriteByte(')')
+	w.put(")")
 }
 
 // repeated writes what a repetition is of. Which of several matches is found makes no difference to whether there is one.
@@ -172,9 +172,9 @@ func (w *ecmaWriter) literal(r rune, isFolded bool) {
 
 // class writes a class of characters, which is given as the sorted ends of its ranges.
 func (w *ecmaWriter) class(ranges []rune) {
-	w.WriteByte('[')
+	w.put("[")
 	if n := len(ranges); n > 0 && ranges[n-1] == unicode.MaxRune {
-		w.WriteByte('^')
+		w.put("^")
 		ranges = gaps(ranges)
 	}
 	if len(ranges) == 0 { // all of them, as none are left out
@@ -184,13 +184,13 @@ func (w *ecmaWriter) class(ranges []rune) {
 		low, high := ranges[i], ranges[i+1]
 		w.character(low, `^`)
 		if high > low+1 {
-			w.WriteByte('-')
+			w.put("-")
 		}
 		if high > low {
 			w.character(high, `^`)
 		}
 	}
-	w.WriteByte(']')
+	w.put("]")
 }
 
 // gaps returns the ranges between ranges.

@@ -263,9 +263,9 @@ func (w *reflectionWalk) rewrite(f *reflectedFile, names map[string]string) erro
 		missing, isMissing := w.missing[path]
 		switch {
 		case w.files[name] != nil && slices.Contains(imports, name):
-			at[i] = int32(slices.Index(imports, name)) //nolint:gosec // an index of imports
+			at[i] = int32(slices.Index(imports, name))
 		case w.files[name] != nil:
-			at[i], imports = int32(len(imports)), append(imports, name) //nolint:gosec // an index of imports
+			at[i], imports = int32(len(imports)), append(imports, name)
 		case isMissing && !missing.isRefused:
 			return missing.err
 		default:
