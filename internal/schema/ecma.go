@@ -213,13 +213,13 @@ func (w *ecmaWriter) character(r rune, special string) {
 		w.ok = false // no text has it
 	case r < ' ', r >= 0x7f && r < 0xa0:
 		if i := strings.IndexRune("\t\n\v\f\r", r); i >= 0 {
-			w.WriteByte('\\')
-			w.WriteByte("tnvfr"[i])
+			w.put(`\`)
+			w.put("tnvfr"[i : i+1])
 			return
 		}
 		fmt.Fprintf(w, `\x%02x`, r)
 	case strings.ContainsRune(`\/()[]{}|`, r), strings.ContainsRune(special, r):
-		w.WriteByte('\\')
+		w.put(`\`)
 		w.WriteRune(r)
 	case r == '-' && special == `^`: // within brackets alone
 		w.put(`\-`)
