@@ -220,10 +220,10 @@ func (w *ecmaWriter) character(r rune, special string) {
 		fmt.Fprintf(w, `\x%02x`, r)
 	case strings.ContainsRune(`\/()[]{}|`, r), strings.ContainsRune(special, r):
 		w.put(`\`)
-		w.WriteRune(r)
+		w.put(string(r))
 	case r == '-' && special == `^`: // within brackets alone
 		w.put(`\-`)
 	default:
-		w.WriteRune(r)
+		w.put(string(r))
 	}
 }
