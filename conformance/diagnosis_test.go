@@ -67,7 +67,7 @@ func TestEachFaultOfABackendHasItsFix(t *testing.T) {
 			[]string{"--backend", "https://" + address(plain)}, "tls_not_spoken", "--backend http://" + address(plain), []string{"--backend", "http://" + address(plain)}},
 		"a web server":          {[]string{"--backend", "http://" + page}, "web_server", "correct the port in --backend", nil},
 		"a web server with TLS": {[]string{"--backend", "http://" + pageTLS}, "tls_needed", "--backend https://" + pageTLS, nil},
-		"a web server for gRPC": {[]string{"--backend", "grpc://" + page}, "not_rpc", "correct --backend", nil},
+		"a web server for gRPC": {[]string{"--backend", "grpc://" + page}, "no_http2", "correct --backend; for Connect or gRPC-Web: connect+http(s)://", nil},
 		"TLS to a web server":   {[]string{"--backend", "https://" + page}, "tls_not_spoken", "--backend http://" + page, nil},
 		"HTTP that asks who":    {[]string{"--backend", "http://" + closed}, "unauthenticated", "--backend-token-file FILE", nil},
 		"reflection of nothing": {[]string{"--backend", empty.URL}, "reflection_empty", "register the services before reflection", nil},

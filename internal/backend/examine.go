@@ -17,8 +17,9 @@ const examineTimeout = 2 * time.Second
 
 // Examine tells whether a wrong expectation about TLS explains a fault that leaves this
 // open. A server that requested a client certificate and then closed the connection
-// without a response did not accept ours, or the lack of it. It tests whether the port speaks TLS or plaintext. It sends only a greeting, so an
-// unverified peer never sees a credential. It returns other faults unchanged.
+// without a response did not accept ours, or the lack of it. Else Examine tests whether the
+// port speaks TLS or plaintext. It sends only a greeting, so an unverified peer never sees a
+// credential. It returns other faults unchanged.
 func (c *Client) Examine(ctx context.Context, f Fault) Fault {
 	if f == FaultHungUp && c.asked.Load() {
 		return FaultClientCertificate

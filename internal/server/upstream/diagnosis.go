@@ -122,7 +122,7 @@ func (a Diagnoser) faultDiagnosis(f backend.Fault, err error) Diagnosis {
 		}
 		return Diagnosis{
 			Event: unreachable, What: "the server does not offer HTTP/2, which gRPC needs",
-			Fix: "for Connect or gRPC-Web: connect+http(s):// or grpcweb+http(s):// in --backend",
+			Fix: "correct --backend; for Connect or gRPC-Web: connect+http(s):// or grpcweb+http(s):// in --backend",
 		}
 	case backend.FaultWebServer:
 		return Diagnosis{Event: unreachable, What: "a web server answers on this port, not an RPC service", Fix: "correct the port in --backend"}
