@@ -128,6 +128,10 @@ func attribute(name, value string) string {
 		return "(port)"
 	case "mcp.session.id", "outrigger.queue.wait_us", "process.pid":
 		return "(" + name[strings.LastIndexByte(name, '.')+1:] + ")"
+	case "exception.message": // which of several signs of one fault is seen first is a matter of time
+		if said, _, ok := strings.Cut(value, ": backend: "); ok {
+			value = said + ": backend: (cause)"
+		}
 	case "server.address":
 		if strings.HasPrefix(value, "/") {
 			return "(path of a socket)"
