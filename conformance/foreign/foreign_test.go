@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestForeignBackends(t *testing.T) {
 			if b.isMutual {
 				ca := tlstest.NewAuthority(t)
 				server, client := ca.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}}), ca.Issue(t, tlstest.Leaf{Hosts: []string{"client"}})
-				command = append(command[:len(command):len(command)], ca.File, server.CertFile, server.KeyFile)
+				command = append(slices.Clip(command), ca.File, server.CertFile, server.KeyFile)
 				args = append(args, "--backend-ca", ca.File)
 				args = append(args, "--backend", b.scheme+"://127.0.0.1:"+start(t, command))
 				refused(t, args)
