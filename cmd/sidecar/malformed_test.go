@@ -33,7 +33,7 @@ func TestMalformedHeadsAreCounted(t *testing.T) {
 	refused := func(answer string) bool {
 		return strings.HasPrefix(answer, "HTTP/1.1 4") || strings.HasPrefix(answer, "HTTP/1.1 505")
 	}
-	send("GET /livez HTTP/1.1\r\nHos", nil) // the client went away: nobody was refused
+	send("GET /livez HTTP/1.1\r\nHos", nil) // the client went away: no request was refused
 	for i, head := range []string{"GET /livez and more HTTP/1.1\r\nHost: localhost", "GET /mcp HTTP/1.1\r\nBad Header: x\r\nHost: localhost", "GET /mcp HTTP/9.1\r\nHost: localhost"} {
 		send(head+"\r\n\r\n", refused)
 		wantSample(t, p, `outrigger_http_refused_total{code="INVALID_ENVELOPE",edge="other"} `+strconv.Itoa(i+1))

@@ -40,7 +40,7 @@ func TestStatusOfASidecar(t *testing.T) {
 	}
 }
 
-// TestStatusOfOthers: what is not ready, not there, closed or no sidecar has a code and a next step of its own.
+// TestStatusOfOthers: what is not ready, not there, closed or no sidecar has its code and a next step.
 func TestStatusOfOthers(t *testing.T) {
 	t.Parallel()
 	answer := func(ready, metrics int, text string) string {

@@ -99,7 +99,7 @@ func rawAnswers() []rawAnswer {
 	}
 	grpcAt := func(code string, fields ...string) []string { return append([]string{":status: " + code}, fields...) }
 	const (
-		keepsStatus  = "the status is in fields of its own, so what is wrong with another field does not end it"
+		keepsStatus  = "the status has separate fields, so what is wrong with another field does not end it"
 		firstDetails = "grpc-go drops details that come twice; the status is the same"
 		ownCode      = "grpc-go answers INTERNAL where details name another code; here they are dropped, and the service's status stays"
 		ownMessage   = "the message is that of grpc-message, as for callers without details"

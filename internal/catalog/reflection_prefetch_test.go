@@ -73,7 +73,7 @@ func TestReflectionPrefetches(t *testing.T) {
 	}
 }
 
-// What fails is told of the question that it was about, however many are on their way behind it. A stream that breaks off
+// A failure is reported for the question that it was about, however many are on their way behind it. A stream that breaks off
 // fails the load; a service that is not described is omitted.
 func TestReflectionPrefetchFailsWhereItWould(t *testing.T) {
 	t.Parallel()

@@ -57,7 +57,7 @@ func (d *doctor) examine(ctx context.Context) {
 		return
 	}
 	if settings.MakesTools(d.cfg.GetCatalog()) {
-		_, _ = d.app.Load(ctx) // a probe may ask the methods of the descriptors; what is wrong with them is told below
+		_, _ = d.app.Load(ctx) // a probe may ask the methods of the descriptors; the steps below say what is wrong with them
 	}
 	answers := d.connection(ctx)
 	if !answers && !settings.MakesTools(d.cfg.GetCatalog()) {

@@ -286,7 +286,7 @@ func (w *reflectionWalk) services() ([]string, error) {
 		return nil, w.fail(step, fmt.Errorf("%w: no services are registered with its reflection", ErrNoServices))
 	}
 	if slices.Contains(skipped, toolService) {
-		return []string{}, nil // it is asked for its tools by a source of its own
+		return []string{}, nil // another source asks it for its tools
 	}
 	slices.Sort(skipped)
 	if !slices.ContainsFunc(skipped, func(name string) bool { return !IsInfrastructure(name) }) {

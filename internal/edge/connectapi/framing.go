@@ -100,7 +100,7 @@ func (s *Service) framing(r *http.Request, edge stats.Edge, code connect.Code) *
 	return refused
 }
 
-// framingError is what a caller is told in place of an error of the library, and its code. All of it is the caller's fault,
+// framingError is what a caller gets in place of an error of the library, and its code. All of it is the caller's fault,
 // which the library does not always know: a body that it cannot read is of an unknown error, and one that comes too late has
 // met a deadline, also where the caller set none.
 func (s *Service) framingError(h http.Header, code connect.Code) (*errmap.Error, connect.Code) {

@@ -44,7 +44,7 @@ type Link struct {
 	Live      *catalog.Live
 	Refresher *Refresher
 	Reach     *Reach
-	// Asked is told of each answer to the question whether the backend is there: nil for yes.
+	// Asked is called with each answer to the question whether the backend is there: nil for yes.
 	Asked func(error)
 	// ProbeTimeout bounds one question to the backend.
 	ProbeTimeout time.Duration
