@@ -110,6 +110,38 @@ func TestABackendThatIsAway(t *testing.T) {
 	}
 }
 
+// TestDescriptorsOfAnotherBackend: a process that serves descriptors of a service that the backend does not have says so when
+// the backend first answers, and once more where that is another one after an outage.
+func TestDescriptorsOfAnotherBackend(t *testing.T) {
+	t.Parallel()
+	f := newFront(t)
+	lack := func(service string) {
+		refuse := func(w http.ResponseWriter, r *http.Request) bool {
+			asked := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")[0]
+			if asked != service && !strings.HasPrefix(asked, "grpc.reflection.") {
+				return false
+			}
+			w.Header().Set("Content-Type", "application/grpc")
+			w.Header().Set("Grpc-Status", "12")
+			w.Header().Set("Grpc-Message", "unknown service "+asked)
+			return true
+		}
+		f.refuse.Store(&refuse)
+	}
+	lack("outrigger.demo.v1.Lab")
+	p := startProcess(t, "serve", "--backend", "grpc://"+f.addr, "--descriptors", demoSet(t))
+	const message = "descriptors differ from the backend"
+	if l := p.await(t, message); !bytes.Contains(l.raw, []byte("outrigger.demo.v1.Lab, and the backend does not")) || !bytes.Contains(l.raw, []byte(`"fix":"pass the descriptors`)) {
+		t.Errorf("the log has %s", l.raw)
+	}
+	f.close()
+	lack("outrigger.demo.v1.Fleet")
+	f.open(t)
+	if l := p.await(t, message); !bytes.Contains(l.raw, []byte("outrigger.demo.v1.Fleet, and the backend does not")) {
+		t.Errorf("the log has %s", l.raw)
+	}
+}
+
 // TestABidirectionalToolOverHTTP1: the tool that a backend without HTTP/2 can never run is not listed, with the reason in
 // doctor. Calls of it are the caller's fault, and no outage of the backend. It is listed once the backend has HTTP/2.
 func TestABidirectionalToolOverHTTP1(t *testing.T) {

@@ -62,6 +62,9 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 		Client: a.backend.client, Live: a.live, Refresher: a.refresher, Reach: a.reach, Asked: a.backend.answered,
 		ProbeTimeout: a.cfg.GetBackend().GetProbeTimeout().AsDuration(), Log: a.log,
 	}
+	if settings.MakesTools(a.cfg.GetCatalog()) {
+		link.Offered = a.Diagnoser().Offered
+	}
 	var housekeeping sync.WaitGroup
 	if !a.opts.Embedded {
 		housekeeping.Go(func() { pressure.KeepSmall(loading, a.activity, a.log) })

@@ -5,6 +5,7 @@ package upstream
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -36,6 +37,8 @@ const (
 	// connection that flaps makes the backend reflect for 5 % of the time at most.
 	linkMinGap    = time.Second
 	linkLoadShare = 20
+	// linkCompare bounds one comparison of the descriptors with what the backend serves.
+	linkCompare = 10 * time.Second
 )
 
 // Link looks after the connection to the backend. A Link without a client does nothing.
@@ -46,9 +49,16 @@ type Link struct {
 	Reach     *Reach
 	// Asked is called with each answer to the question whether the backend is there: nil for yes.
 	Asked func(error)
+	// Offered names how the descriptors of the catalog differ from what the backend serves,
+	// as [Diagnoser.Offered] does. It is nil where the catalog comes from the backend itself.
+	Offered func(context.Context, *catalog.Catalog) []string
 	// ProbeTimeout bounds one question to the backend.
 	ProbeTimeout time.Duration
 	Log          *zap.Logger
+
+	// compared is the catalog of the last comparison, and differences what it found.
+	compared    *catalog.Catalog
+	differences []string
 }
 
 // Run looks after the connection to the backend until ctx ends. When the
@@ -71,6 +81,7 @@ func (l *Link) Run(ctx context.Context) {
 	var nextLoad time.Time
 	for {
 		if !away {
+			l.compare(ctx)
 			warm := linkKeepWarm
 			if l.Client.LacksHTTP2() {
 				warm = linkKeepWarmHTTP1
@@ -94,6 +105,7 @@ func (l *Link) Run(ctx context.Context) {
 			return
 		}
 		away = false
+		l.compared = nil // the backend may be another version
 		begun := time.Now()
 		run, err := l.Refresher.Now(ctx, "reconnected")
 		if err != nil {
@@ -105,6 +117,27 @@ func (l *Link) Run(ctx context.Context) {
 		}
 		nextLoad = time.Now().Add(max(linkMinGap, linkLoadShare*took))
 	}
+}
+
+// compare warns where the backend does not serve what the descriptors have, once for each catalog and connection. What was
+// said about the one before is not said again.
+func (l *Link) compare(ctx context.Context) {
+	now := l.Live.Current()
+	if l.Offered == nil || now == l.compared {
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, linkCompare)
+	defer cancel()
+	found := l.Offered(asking, now)
+	if ctx.Err() != nil {
+		return
+	}
+	for _, text := range found {
+		if !slices.Contains(l.differences, text) {
+			l.Log.Warn("descriptors differ from the backend", zap.String("warning", text), zap.String("fix", FixOffered))
+		}
+	}
+	l.compared, l.differences = now, found
 }
 
 // await asks until the backend answers; false where ctx ended first.
