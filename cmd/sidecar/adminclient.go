@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,10 +62,8 @@ func (f *adminFlags) open() (*adminClient, error) {
 	if f.tokenFile == "" {
 		return c, nil
 	}
-	if info, err := os.Stat(f.tokenFile); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("--token-file: %s is not a regular file", f.tokenFile) // to open a pipe waits for a writer
-	}
-	text, err := os.ReadFile(f.tokenFile)
+	const most = 1 << 16
+	text, err := tlsfiles.Read(f.tokenFile, most)
 	if err != nil {
 		return nil, fmt.Errorf("--token-file: %w", err)
 	}

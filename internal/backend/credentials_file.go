@@ -4,11 +4,10 @@ package backend
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 // maxCredentialFile bounds a file of credentials: the headers that may be sent,
@@ -72,26 +71,8 @@ func (s *credentialSet) addTokenFile(path, scheme string) error {
 	return nil
 }
 
-// readCredentialFile reads a small text file. A pipe or device is refused: opening
-// one may block for ever.
+// readCredentialFile reads a small text file.
 func readCredentialFile(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s: not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxCredentialFile+1))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return "", err
-	}
-	if len(raw) > maxCredentialFile {
-		return "", fmt.Errorf("%s: larger than %d bytes", path, maxCredentialFile)
-	}
-	return string(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))), nil // some editors begin a file with a byte order mark
+	raw, err := tlsfiles.Read(path, maxCredentialFile)
+	return string(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))), err // some editors begin a file with a byte order mark
 }

@@ -292,7 +292,7 @@ func TestWhatIsNoCredentialFile(t *testing.T) {
 		"a token with a scheme": {token("Bearer " + testToken), "to set the scheme, use backend.credentials.scheme"},
 		"a token that is text":  {token(testToken + "é"), "not printable ASCII"},
 		"a long token":          {token(testToken + long), "more than 16384 bytes"},
-		"a huge token":          {token(long + long + testToken), "larger than"},
+		"a huge token":          {token(long + long + testToken), "has more than"},
 		"no headers":            {header("# " + testToken + "\n"), "no header"},
 		"no colon":              {header("x-a: b\n" + testToken + "\n"), ":2: want a line such as"},
 		"a value for a name":    {header("Bearer " + testToken + ": x\n"), ":1: want a line such as"},

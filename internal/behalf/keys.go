@@ -17,6 +17,8 @@ import (
 	"fmt"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 // Bounds of the keys.
@@ -37,7 +39,7 @@ type keys struct {
 
 // readKeys reads a key file: a JWK set, one JWK, or PEM blocks.
 func readKeys(path string) (*keys, error) {
-	text, err := readFile(path)
+	text, err := tlsfiles.Read(path, maxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
 	}

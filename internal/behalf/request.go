@@ -8,14 +8,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 // grantType is that of a token exchange (RFC 8693, section 2.1).
@@ -50,7 +50,7 @@ func isLoopback(host string) bool {
 func newClient(caFile string, timeout time.Duration) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caFile != "" {
-		text, err := readFile(caFile)
+		text, err := tlsfiles.Read(caFile, maxFileBytes)
 		if err != nil {
 			return nil, fmt.Errorf("CA file: %w", err)
 		}
@@ -70,22 +70,6 @@ func newClient(caFile string, timeout time.Duration) (*http.Client, error) {
 	}, nil
 }
 
-// readFile reads a file within its bound.
-func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, err
-	}
-	if len(text) > maxFileBytes {
-		return nil, fmt.Errorf("%s has more than %d bytes", path, maxFileBytes)
-	}
-	return text, nil
-}
-
 // Files returns the files to watch.
 func (x *Exchanger) Files() []string {
 	if x.opts.ClientSecretFile == "" {
@@ -99,7 +83,7 @@ func (x *Exchanger) Files() []string {
 func (x *Exchanger) Reload() (changed bool, err error) {
 	secret := ""
 	if x.opts.ClientSecretFile != "" {
-		text, err := readFile(x.opts.ClientSecretFile)
+		text, err := tlsfiles.Read(x.opts.ClientSecretFile, maxFileBytes)
 		if err != nil {
 			return false, fmt.Errorf("client secret: %w", err)
 		}

@@ -6,10 +6,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
 	"strings"
+
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 const (
@@ -28,7 +28,7 @@ func (o Options) hostCredentials() (hostCredentials, error) {
 	if o.CredentialsFile == "" {
 		return nil, nil
 	}
-	raw, err := readSmall(o.CredentialsFile, maxCredentialsBytes)
+	raw, err := tlsfiles.Read(o.CredentialsFile, maxCredentialsBytes)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
@@ -101,28 +101,4 @@ func cutSpace(text string) (before, after string, isCut bool) {
 		return text, "", false
 	}
 	return text[:at], strings.TrimLeft(text[at:], " \t"), true
-}
-
-// readSmall reads a file of at most this many bytes. A pipe or device is refused: opening one may block for ever.
-func readSmall(path string, most int) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close() //nolint:errcheck // it was read
-	raw, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(raw) > most:
-		return nil, fmt.Errorf("%s has more than %d bytes", path, most)
-	}
-	return raw, nil
 }

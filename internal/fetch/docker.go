@@ -13,6 +13,8 @@ import (
 
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 // credentialsHint is what to do about a registry that wants to know who asks.
@@ -27,7 +29,7 @@ func (o Options) credentials() (auth.CredentialFunc, error) {
 	if path == "" {
 		return nil, nil
 	}
-	raw, err := readSmall(path, maxConfigBytes)
+	raw, err := tlsfiles.Read(path, maxConfigBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -11,9 +11,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
+
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 const (
@@ -86,12 +86,8 @@ func newKey(secret [KeyBytes]byte) key {
 // LoadKeys reads a key file; see [ParseKeys]. Its errors name the file and never show a
 // key.
 func LoadKeys(path string) (*Keys, error) {
-	file, err := os.Open(path)
+	text, err := tlsfiles.Read(path, MaxKeyFileBytes)
 	if err != nil {
-		return nil, fmt.Errorf("key file: %w", err)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, MaxKeyFileBytes+1))
-	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("key file: %w", err)
 	}
 	keys, err := ParseKeys(text)
@@ -108,7 +104,7 @@ func LoadKeys(path string) (*Keys, error) {
 // contents.
 func ParseKeys(text []byte) (*Keys, error) {
 	if len(text) > MaxKeyFileBytes {
-		return nil, fmt.Errorf("the keys exceed %d bytes", MaxKeyFileBytes)
+		return nil, fmt.Errorf("the keys have more than %d bytes", MaxKeyFileBytes)
 	}
 	keys := &Keys{}
 	lines := map[[KeyBytes]byte]int{}

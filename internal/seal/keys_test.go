@@ -56,7 +56,7 @@ func TestParseKeys(t *testing.T) {
 		{"twice", std(1) + "\n" + std(2) + "\n" + std(1), 0, "line 3: duplicates the key of line 1"},
 		{"twice in two spellings", std(1) + "\n" + strings.TrimRight(std(1), "="), 0, "line 2: duplicates the key of line 1"},
 		{"a placeholder", base64.StdEncoding.EncodeToString(make([]byte, 32)), 0, "line 1: the key is one repeated byte"},
-		{"too large", strings.Repeat("#", MaxKeyFileBytes+1), 0, "exceed 65536 bytes"},
+		{"too large", strings.Repeat("#", MaxKeyFileBytes+1), 0, "more than 65536 bytes"},
 		{"as large as it may be", std(1) + "\n" + strings.Repeat("#", MaxKeyFileBytes-len(std(1))-1), 1, ""},
 	}
 	for _, tt := range tests {

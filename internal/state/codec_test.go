@@ -94,7 +94,7 @@ func TestOptions(t *testing.T) {
 		{"no file", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, CredentialsFile: "/none"}, "no such file"},
 		{"no credentials", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, CredentialsFile: file("hidden")}, "nsc generate creds"},
 		{"no seed", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, NkeyFile: file("hidden")}, "begins with SU"},
-		{"a huge file", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, NkeyFile: file(strings.Repeat("hidden", 20000))}, "larger than"},
+		{"a huge file", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, NkeyFile: file(strings.Repeat("hidden", 20000))}, "has more than"},
 	} {
 		c, err := Open(tc.options)
 		if err == nil {

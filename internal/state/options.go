@@ -5,7 +5,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -135,16 +134,12 @@ func (o Options) connecting() ([]nats.Option, error) {
 		if path == "" {
 			continue
 		}
-		info, err := os.Stat(path)
-		switch {
-		case err != nil:
+		if _, err := tlsfiles.Read(path, maxFileBytes); err != nil {
 			return nil, fmt.Errorf("state credentials: %w", err)
-		case info.Size() > maxFileBytes:
-			return nil, fmt.Errorf("state credentials: %s is larger than %d bytes", path, maxFileBytes)
 		}
 	}
 	if o.CredentialsFile != "" {
-		text, err := os.ReadFile(o.CredentialsFile)
+		text, err := tlsfiles.Read(o.CredentialsFile, maxFileBytes)
 		if err != nil {
 			return nil, fmt.Errorf("state credentials: %w", err)
 		}
@@ -186,7 +181,7 @@ func (o Options) connecting() ([]nats.Option, error) {
 
 // readSecret reads a secret of one line, and shows nothing of it.
 func readSecret(setting, path string) (string, error) {
-	text, err := os.ReadFile(path)
+	text, err := tlsfiles.Read(path, maxFileBytes)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", setting, err)
 	}

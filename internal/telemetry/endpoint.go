@@ -3,12 +3,9 @@
 package telemetry
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
-	"os"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -93,13 +90,13 @@ func (r *reader) fileHeaders() {
 		return
 	}
 	const at = "telemetry.headers_file"
-	content, err := readBounded(path, maxHeaderFile)
+	content, err := tlsfiles.Read(path, maxHeaderFile)
 	if err != nil {
 		r.report(at, fileFault(err))
 		return
 	}
 	r.headers = make(map[string]string)
-	for i, line := range strings.Split(string(content), "\n") {
+	for i, line := range strings.Split(strings.TrimPrefix(string(content), "\ufeff"), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
@@ -111,19 +108,6 @@ func (r *reader) fileHeaders() {
 		}
 		r.headers[name] = value
 	}
-}
-
-func readBounded(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	content, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(content)) > most {
-		err = fmt.Errorf("%s is larger than %d bytes", path, most)
-	}
-	return bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")), err
 }
 
 // tlsFiles reads the files of a signal's TLS settings.

@@ -13,5 +13,6 @@
 // chain and, if names are given, by its URI names (RFC 5280, section 4.2.1.6),
 // such as SPIFFE ids. Verification cannot be disabled.
 //
+// [Read] is how it and other packages read a small file of keys, certificates or secrets.
 // It does not watch files itself. Everything is safe for concurrent use.
 package tlsfiles

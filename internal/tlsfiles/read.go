@@ -24,21 +24,26 @@ const maxFileBytes = 1 << 20
 // certificate.
 var ErrHalfPair = errors.New("certificate and key must be set together")
 
-func read(path string) ([]byte, error) {
+func read(path string) ([]byte, error) { return Read(path, maxFileBytes) }
+
+// Read reads a whole file of at most this many bytes. A file that is not regular is refused:
+// to open a pipe waits for a writer, and some devices have no end. Errors name the path and
+// show nothing of the contents.
+func Read(path string, most int) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path) // to open a pipe waits for a writer
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFileBytes {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFileBytes)
+	if len(data) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes", path, most)
 	}
 	return data, nil
 }

@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/glob"
 	"github.com/outrigger-mcp/outrigger/internal/oauth"
+	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 // OAuth returns the options of the resource server, and false where no issuer is configured.
@@ -83,7 +82,7 @@ func issuer(c *configv1.OAuthIssuer) (oauth.Issuer, error) {
 		URL: c.GetUrl(), JWKS: c.GetJwksUrl(), Audiences: c.GetAudiences(), GroupsClaim: c.GetGroupsClaim(), RolesClaim: c.GetRolesClaim(),
 	}
 	if path := c.GetCaFile(); path != "" {
-		pem, err := os.ReadFile(path)
+		pem, err := tlsfiles.Read(path, maxCABytes)
 		if err != nil {
 			return o, err
 		}
@@ -103,23 +102,22 @@ func issuer(c *configv1.OAuthIssuer) (oauth.Issuer, error) {
 	return o, nil
 }
 
-// maxSecretBytes bounds the file of a client secret.
-const maxSecretBytes = 4096
+const (
+	// maxSecretBytes bounds the file of a client secret.
+	maxSecretBytes = 4096
+	// maxCABytes bounds a file of authorities: a bundle of all public ones has about 250 KB.
+	maxCABytes = 1 << 20
+)
 
 // secret reads the secret of a client: the text of a file without the line's end.
 func secret(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() //nolint:errcheck // read only
-	text, err := io.ReadAll(io.LimitReader(f, maxSecretBytes+1))
+	text, err := tlsfiles.Read(path, maxSecretBytes)
 	if err != nil {
 		return "", err
 	}
 	value := strings.TrimRight(string(text), "\r\n")
-	if value == "" || len(text) > maxSecretBytes {
-		return "", errors.New(path + ": must have a client secret of at most 4,096 bytes")
+	if value == "" {
+		return "", errors.New(path + ": must have a client secret")
 	}
 	return value, nil
 }

@@ -75,7 +75,7 @@ func TestOAuthIssuers(t *testing.T) {
 		"no such file":            {Url: "https://b", CaFile: "/nowhere"},
 		"has no certificate":      {Url: "https://b", CaFile: file("ca", "text")},
 		"must have a client":      {Url: "https://b", Introspection: &configv1.OAuthIntrospection{ClientId: "me", ClientSecretFile: file("empty", "\n")}},
-		"at most 4,096 bytes":     {Url: "https://b", Introspection: &configv1.OAuthIntrospection{ClientId: "me", ClientSecretFile: file("large", strings.Repeat("a", 5000))}},
+		"more than 4096 bytes":    {Url: "https://b", Introspection: &configv1.OAuthIntrospection{ClientId: "me", ClientSecretFile: file("large", strings.Repeat("a", 5000))}},
 		"http is for loopback":    {Url: "http://example.com"},
 		"without user and":        {Url: "https://user@example.com"},
 		"http is for loopback on": {Url: "https://b", JwksUrl: "http://example.com"},

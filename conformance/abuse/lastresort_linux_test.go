@@ -4,7 +4,6 @@ package abuse_test
 
 import (
 	"encoding/base64"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 )
 
-// TestAProcessThatHangsEndsWithStacks replaces a key file by a FIFO while the sidecar runs: the reload reads from a writer that
-// never writes, and nothing can end that. (At the start, files that are not regular are refused.)
+// TestAProcessThatHangsEndsWithStacks replaces a key file by one that the test holds a lease on (fcntl_locking(2)): the open of
+// the reload waits until the lease ends or 45 s have passed, and nothing in the process can end that.
 func TestAProcessThatHangsEndsWithStacks(t *testing.T) {
 	t.Parallel()
 	const short, most = time.Second, 6 * time.Second
@@ -36,14 +37,11 @@ func TestAProcessThatHangsEndsWithStacks(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := start(t, []string{"--backend", "http://127.0.0.1:1", "--state-key", key, "--reload-interval", "50ms", "--grace", short.String()})
-			if err := syscall.Mkfifo(key+".new", 0o600); err != nil {
-				t.Skip(err)
-			}
+			held := leased(t, key+".new")
 			if err := os.Rename(key+".new", key); err != nil {
 				t.Fatal(err)
 			}
-			writer := awaitReader(t, key)
-			defer func() { _ = writer.Close() }()
+			awaitOpen(t, held)
 			p.ExpectExit(1)
 			told := time.Now()
 			p.Signal(t, syscall.SIGTERM)
@@ -53,7 +51,7 @@ func TestAProcessThatHangsEndsWithStacks(t *testing.T) {
 			if took := time.Since(told); took > most+time.Second {
 				t.Errorf("the end took %v, want %v at most", took, most)
 			}
-			if text := p.Text(); !strings.Contains(text, "the process did not exit") || !strings.Contains(text, "goroutine profile") || !strings.Contains(text, "LoadKeys") {
+			if text := p.Text(); !strings.Contains(text, "the process did not exit") || !strings.Contains(text, "goroutine profile") || !strings.Contains(text, "internal/reload.hash") {
 				t.Errorf("no stacks in the log: %.2000s", text)
 			}
 			if n := len(p.Text()); n > 128<<10 {
@@ -63,16 +61,32 @@ func TestAProcessThatHangsEndsWithStacks(t *testing.T) {
 	}
 }
 
-// awaitReader opens a FIFO for writing once something reads it.
-func awaitReader(t *testing.T, fifo string) *os.File {
+// leased writes a file and takes a lease on it, for the time of the test.
+func leased(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// awaitOpen returns once something waits to open the file.
+func awaitOpen(t *testing.T, f *os.File) {
 	t.Helper()
 	for late := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		f, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
-		if err == nil {
-			return f
-		}
-		if !errors.Is(err, syscall.ENXIO) || time.Now().After(late) {
+		// While an open waits, the lease is the one that has to be given back.
+		switch lease, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0); {
+		case err != nil:
 			t.Fatal(err)
+		case lease != unix.F_WRLCK:
+			return
+		case time.Now().After(late):
+			t.Fatal("the process does not read the file again")
 		}
 	}
 }
