@@ -24,8 +24,8 @@ import (
 )
 
 // What the RPC library refuses by itself (framing, compression, size, methods and types of content) it refuses in its own
-// words and without details. Callers get the canonical error instead, under the same code. On streams an interceptor sees
-// such errors; those of unary calls pass no interceptor, so that they are found in the response.
+// words and without details. Callers get the canonical error instead, under the same code or that of a caller's fault. On
+// streams an interceptor sees such errors; those of unary calls pass no interceptor, so that they are found in the response.
 
 // counted answers and counts what the RPC library refuses by itself. A request that cannot be refused that way costs some
 // lookups in its headers here, and no memory.
@@ -101,10 +101,10 @@ func (s *Service) framing(r *http.Request, edge stats.Edge, code connect.Code) *
 }
 
 // framingError is what a caller gets in place of an error of the library, and its code. All of it is the caller's fault,
-// which the library does not always know: a body that it cannot read is of an unknown error, and one that comes too late has
-// met a deadline, also where the caller set none.
+// which the library does not always know: a body that it cannot read is of an unknown error, a message that is cut short an
+// internal one, and one that comes too late has met a deadline, also where the caller set none.
 func (s *Service) framingError(h http.Header, code connect.Code) (*errmap.Error, connect.Code) {
-	if code == connect.CodeUnknown {
+	if code == connect.CodeUnknown || code == connect.CodeInternal {
 		code = connect.CodeInvalidArgument
 	}
 	var failed *errmap.Error
@@ -240,9 +240,6 @@ func (w *explainer) finish(writer *connect.ErrorWriter) {
 	var code connect.Code
 	if !w.mark.is && !bytes.Contains(w.body, []byte(`"details"`)) && code.UnmarshalText(codeIn(w.body)) == nil {
 		w.Header().Del("Content-Length")
-		if code == connect.CodeInternal {
-			code = connect.CodeInvalidArgument // a status of 500 says that the server failed
-		}
 		refused := w.service.framing(w.request, w.edge, code)
 		_ = writer.Write(w.ResponseWriter, w.request, refused) // the caller has gone if this fails
 		return
