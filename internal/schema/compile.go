@@ -73,6 +73,16 @@ func Prepare(raw json.RawMessage) (*Validator, error) {
 	return v, nil
 }
 
+// Later is Compile for a schema that is known to compile, such as a derived one: the first check compiles it. The error is
+// only that of a text which is no schema at all.
+func Later(raw json.RawMessage) (*Validator, error) {
+	source, err := readSchema(raw)
+	if err != nil {
+		return nil, err
+	}
+	return newValidator(source), nil
+}
+
 // Document returns the parsed schema: objects are map[string]any, numbers json.Number. Do not modify it.
 func (v *Validator) Document() any { return v.source }
 

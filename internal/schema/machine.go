@@ -106,34 +106,75 @@ func newMachines(build func() (*machine, error), idle ...*machine) *machines {
 
 // acquire returns a machine for one check, which gives it back with release.
 func (ms *machines) acquire(ctx context.Context) (*machine, error) {
+	isFree := false
 	select {
 	case ms.slots <- struct{}{}:
-	default:
-		if at, ok := ctx.Deadline(); ok { // a context may have one without a timer
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, at)
-			defer cancel()
+		if m := ms.rest(); m != nil {
+			return m, nil
 		}
+		isFree = true
+	default:
+	}
+	if at, ok := ctx.Deadline(); ok { // a context may have one without a timer
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, at)
+		defer cancel()
+	}
+	if !isFree {
 		select {
 		case ms.slots <- struct{}{}:
 		case <-ctx.Done():
 			return nil, ctx.Err() //nolint:wrapcheck // its caller says of what
 		}
+		if m := ms.rest(); m != nil {
+			return m, nil
+		}
 	}
+	return ms.another(ctx)
+}
+
+// rest returns a machine that rests, nil if there is none.
+func (ms *machines) rest() *machine {
 	ms.mu.Lock()
-	if n := len(ms.idle); n > 0 {
-		m := ms.idle[n-1]
-		ms.idle = ms.idle[:n-1]
-		ms.mu.Unlock()
-		return m, nil
+	defer ms.mu.Unlock()
+	n := len(ms.idle)
+	if n == 0 {
+		return nil
 	}
-	ms.mu.Unlock()
-	m, err := ms.build()
-	if err != nil {
-		<-ms.slots
-		return nil, err
+	m := ms.idle[n-1]
+	ms.idle = ms.idle[:n-1]
+	return m
+}
+
+// another builds a machine, or returns the context's error. A large schema takes seconds to compile, and the library hears
+// no context: what is not waited for any more is there for the next check.
+func (ms *machines) another(ctx context.Context) (*machine, error) {
+	type result struct {
+		m   *machine
+		err error
 	}
-	return m, nil
+	built := make(chan result)
+	go func() {
+		m, err := ms.build()
+		select {
+		case built <- result{m, err}:
+		case <-ctx.Done():
+			if err == nil {
+				ms.release(m)
+			} else {
+				<-ms.slots
+			}
+		}
+	}()
+	select {
+	case r := <-built:
+		if r.err != nil {
+			<-ms.slots
+		}
+		return r.m, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err() //nolint:wrapcheck // its caller says of what
+	}
 }
 
 func (ms *machines) release(m *machine) {

@@ -118,7 +118,7 @@ func (m *Message) prepared() *plan {
 	return p
 }
 
-// validators are the validators of a message, each derived and compiled when it is first asked for.
+// validators are the validators of a message, each derived when it is first asked for.
 type validators struct {
 	full, structure func() (*schema.Validator, error)
 }
@@ -137,7 +137,7 @@ func (m *Message) judges() *validators {
 	return m.validators.Load()
 }
 
-// validator derives and compiles a schema when it is first asked for. It always is the canonical one: documents are judged
+// validator derives a schema when it is first asked for; its first check compiles it. It always is the canonical one: documents are judged
 // by what ProtoJSON admits, not by what a client was shown.
 func (m *Message) validator(dir schema.Direction, opts schema.Options) func() (*schema.Validator, error) {
 	opts.Extensions = m.opts.extensions()
@@ -146,9 +146,9 @@ func (m *Message) validator(dir schema.Direction, opts schema.Options) func() (*
 		if err != nil {
 			return nil, fmt.Errorf("transcode: derive schema of %s: %w", m.md.FullName(), err)
 		}
-		v, err := schema.Compile(s.Canonical)
+		v, err := schema.Later(s.Canonical)
 		if err != nil {
-			return nil, fmt.Errorf("transcode: compile schema of %s: %w", m.md.FullName(), err)
+			return nil, fmt.Errorf("transcode: schema of %s: %w", m.md.FullName(), err)
 		}
 		return v, nil
 	})
