@@ -18,6 +18,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/compact"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -96,7 +97,9 @@ func TestWhatIsShownAsDestructiveIsGated(t *testing.T) {
 			b := dialect.New(bridge.New(live, mcptest.Upstream(func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
 				ran = true
 				return &bridge.Answer{}, nil
-			}), correlate.New(correlate.Options{}), bridge.Options{Gate: policy.NewScopedGate(policy.Untrusted, tt.scope)}), dialect.Options{})
+			}), correlate.New(correlate.Options{}), bridge.Options{
+				Gate: policy.NewScopedGate(policy.Untrusted, tt.scope), Compact: compact.Options{Mode: compact.Always},
+			}), dialect.Options{})
 			for _, tool := range live.Current().Tools() {
 				_, method, _ := strings.Cut(tool.Name, ".")
 				if shown := tool.Annotations.Destructive; shown != nil && *shown != tool.Metadata.Destructive {
@@ -113,6 +116,7 @@ func TestWhatIsShownAsDestructiveIsGated(t *testing.T) {
 					{dialect.Canonical, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"NAME","arguments":{}}}`},
 					{dialect.Modern, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"NAME",` + modernMeta + `}}`},
 					{dialect.Legacy, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"NAME"}}`},
+					{dialect.Legacy, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"catalog_call","arguments":{"name":"NAME"}}}`},
 				} {
 					ran = false
 					reply := b.HandleMessage(t.Context(), inbound(t, b.Flights().NewOrigin(), raw.dialect, strings.Replace(raw.text, "NAME", tool.Name, 1)))
