@@ -46,6 +46,7 @@ type backend struct {
 	command      []string
 	isMutual     bool
 	lacksHTTP2   bool
+	reflects     bool // its tools come from its reflection
 }
 
 func backends() []backend {
@@ -55,6 +56,7 @@ func backends() []backend {
 	return []backend{
 		{name: "grpc-js", scheme: "grpc", command: script("grpc.mjs", *modules+"/foreign.proto")},
 		{name: "grpc-js, probed", scheme: "http", command: script("grpc.mjs", *modules+"/foreign.proto")},
+		{name: "grpc-js, reflection", scheme: "grpc", command: script("grpc.mjs", *modules+"/foreign.proto"), reflects: true},
 		{name: "grpc-js, mutual TLS", scheme: "grpcs", command: script("grpc.mjs", *modules+"/foreign.proto"), isMutual: true},
 		{name: "connect-es, HTTP/1.1", scheme: "connect+http", command: script("connect.mjs", *descriptors, "http1"), lacksHTTP2: true},
 		{name: "connect-es, HTTP/1.1, probed", scheme: "http", command: script("connect.mjs", *descriptors, "http1"), lacksHTTP2: true},
@@ -73,6 +75,9 @@ func TestForeignBackends(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
 			args := []string{"--descriptors", *descriptors}
+			if b.reflects {
+				args = nil
+			}
 			command := b.command
 			if b.isMutual {
 				ca := tlstest.NewAuthority(t)
@@ -88,11 +93,12 @@ func TestForeignBackends(t *testing.T) {
 			s := sidecar.Serve(t, binary, args...)
 			awaitReady(t, s)
 			for _, tc := range []struct{ name, tool, arguments, want string }{
-				{"unary", "kinds.echo", `{"text":"häw"}`, `{"text":"häw"}`},
+				{"unary", "kinds.echo", `{"text":"häw"}`, `{"text":"häw","saidOften":{}}`},
+				{"a map and an import", "kinds.echo", `{"text":"a","saidOften":{"b":2},"saidAt":"2026-01-02T03:04:05Z"}`, `{"text":"a","saidOften":{"b":2},"saidAt":"2026-01-02T03:04:05Z"}`},
 				{"an error", "kinds.echo", `{"text":"fail"}`, "not_found: no such word"},
 				{"server stream", "kinds.count", `{"value":3}`, `{"items":[{"value":1},{"value":2},{"value":3}],"truncated":false}`},
 				{"client stream", "kinds.sum", `{"items":[{"value":1},{"value":2},{"value":39}]}`, `{"value":42}`},
-				{"bidirectional stream", "kinds.chat", `{"items":[{"text":"a"},{"text":"b"}]}`, `{"items":[{"text":"a"},{"text":"b"}],"truncated":false}`},
+				{"bidirectional stream", "kinds.chat", `{"items":[{"text":"a"},{"text":"b"}]}`, `{"items":[{"text":"a","saidOften":{}},{"text":"b","saidOften":{}}],"truncated":false}`},
 			} {
 				want := tc.want
 				if b.lacksHTTP2 && tc.tool == "kinds.chat" {

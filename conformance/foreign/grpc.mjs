@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A backend of grpc-js. Arguments: the .proto file, and the files of a mutual TLS (CA, certificate, key), if any.
+// A backend of grpc-js with its reflection. Arguments: the .proto file, and the files of a mutual TLS (CA, certificate, key), if any.
 import { readFileSync } from "node:fs";
 import grpc from "@grpc/grpc-js";
 import loader from "@grpc/proto-loader";
+import { ReflectionService } from "@grpc/reflection";
 
 const [proto, ca, cert, key] = process.argv.slice(2);
-const { foreign } = grpc.loadPackageDefinition(loader.loadSync(proto));
+const definition = loader.loadSync(proto);
+const { foreign } = grpc.loadPackageDefinition(definition);
 const server = new grpc.Server();
 server.addService(foreign.v1.Kinds.service, {
   echo(call, done) {
@@ -26,6 +28,7 @@ server.addService(foreign.v1.Kinds.service, {
     call.on("end", () => call.end());
   },
 });
+new ReflectionService(definition).addToServer(server);
 const credentials = ca
   ? grpc.ServerCredentials.createSsl(readFileSync(ca), [{ cert_chain: readFileSync(cert), private_key: readFileSync(key) }], true)
   : grpc.ServerCredentials.createInsecure();
