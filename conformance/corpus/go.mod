@@ -29,12 +29,16 @@ require (
 	github.com/blevesearch/bleve/v2 v2.6.3
 	github.com/blevesearch/bleve_index_api v1.4.1
 	github.com/bufbuild/protocompile v0.14.1
+	github.com/containerd/containerd/api v1.12.0
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/gogo/protobuf v1.3.2
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.31.0
 	github.com/klauspost/compress v1.20.1
+	github.com/livekit/protocol v1.54.0
 	github.com/openfga/api/proto v0.0.0-20260319214821-f153694bfc20
+	github.com/osrg/gobgp/v4 v4.8.0
 	github.com/outrigger-mcp/outrigger v0.0.0-00010101000000-000000000000
+	github.com/qdrant/go-client v1.17.1
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.opentelemetry.io/proto/otlp v1.11.1
 	go.temporal.io/api v1.64.3
@@ -144,7 +148,7 @@ require (
 	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
-	golang.org/x/exp v0.0.0-20260908205506-85c1c2202aba // indirect
+	golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
