@@ -70,12 +70,12 @@ func eventually(t *testing.T, what string, is func() bool) {
 // started and live. What needs no backend works. Readiness follows the backend as it comes and goes, without calls.
 func TestABackendThatIsAway(t *testing.T) {
 	t.Parallel()
-	for _, scheme := range []string{"grpc", "http"} {
-		t.Run(scheme, func(t *testing.T) {
+	for _, tc := range []struct{ scheme, mode, listed string }{{"grpc", "full", "lab.echo"}, {"http", "compact", "catalog.search"}} {
+		t.Run(tc.scheme+" "+tc.mode, func(t *testing.T) {
 			t.Parallel()
 			f := newFront(t)
 			f.close()
-			p := startProcess(t, "serve", "--backend", scheme+"://"+f.addr, "--descriptors", demoSet(t))
+			p := startProcess(t, "serve", "--backend", tc.scheme+"://"+f.addr, "--descriptors", demoSet(t), "--catalog-mode", tc.mode)
 			readyz := func() (int, string) { return p.operate(t, http.MethodGet, "/readyz?verbose") }
 			eventually(t, "the reason at /readyz", func() bool {
 				status, page := readyz()
@@ -89,15 +89,21 @@ func TestABackendThatIsAway(t *testing.T) {
 					t.Errorf("%s is %d: %s", probe, status, page)
 				}
 			}
-			if !p.lists(t, "lab.echo") {
+			if !p.lists(t, tc.listed) {
 				t.Error("the tools are not listed")
 			}
-			for request, want := range map[string]string{
+			requests := map[string]string{
 				`"server/describe","params":{}`:                                       `"name"`,
 				`"tools/get","params":{"name":"fleet.get_vehicle"}`:                   `"inputSchema"`,
 				`"tools/call","params":{"name":"fleet.cancel_order","arguments":{}}`:  "DESTRUCTIVE_BLOCKED",
 				`"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"x"}}`: "UNAVAILABLE",
-			} {
+			}
+			if tc.mode == "compact" {
+				requests[`"tools/call","params":{"name":"catalog.search","arguments":{"query":"cancel an order"}}`] = `"fleet.cancel_order"`
+				requests[`"tools/call","params":{"name":"catalog.describe","arguments":{"name":"fleet.get_vehicle"}}`] = `"inputSchema"`
+				requests[`"tools/call","params":{"name":"catalog.call","arguments":{"name":"lab.echo","arguments":{"nonce":"x"}}}`] = "UNAVAILABLE"
+			}
+			for request, want := range requests {
 				if _, answer := postRPC(t, p.main, `{"jsonrpc":"2.0","id":"1","method":`+request+`}`); !strings.Contains(answer, want) {
 					t.Errorf("%s: %s", request, answer)
 				}

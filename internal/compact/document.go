@@ -31,13 +31,15 @@ func document(t *catalog.Tool) search.Document {
 	if t.Native {
 		d.Text += " " + t.Title
 		schemaFields(&d.Inputs, &d.Notes, t.Input.Advertised())
-		schemaFields(&d.Outputs, &d.Notes, t.Output.Advertised())
+		schemaFields(&d.Outputs, &d.Remarks, t.Output.Advertised())
 		return d
 	}
+	input, output := t.Method.Descriptor.Input(), t.Method.Descriptor.Output()
+	d.Types = []string{string(input.Name()), string(output.Name())}
 	reader := fieldReader{names: &d.Inputs, notes: &d.Notes, values: &d.Values, words: t.Words}
-	reader.message(t.Method.Descriptor.Input(), maxDepth)
-	reader = fieldReader{names: &d.Outputs}
-	reader.message(t.Method.Descriptor.Output(), 1)
+	reader.message(input, maxDepth)
+	reader = fieldReader{names: &d.Outputs, notes: &d.Remarks, words: t.Words}
+	reader.message(output, 1)
 	return d
 }
 

@@ -16,8 +16,9 @@ type Document struct {
 	Group string
 	// Summary says in a sentence what it is, and Text is prose.
 	Summary, Text string
-	// Inputs and Outputs are names of fields, Notes what is said about them, and Values those of enums.
-	Inputs, Outputs, Notes, Values []string
+	// Types are names of messages. Inputs and Outputs are names of fields, Notes what is said about inputs, Remarks what is said about
+	// outputs, and Values those of enums.
+	Types, Inputs, Outputs, Notes, Remarks, Values []string
 }
 
 // Index is a set of documents, ready to be searched. It is immutable.
@@ -52,16 +53,18 @@ const (
 	inGroup
 	inSummary
 	inText
+	inTypes
 	inInputs
 	inOutputs
 	inNotes
+	inRemarks
 	inValues
 	fields
 )
 
 // weights are how much a word counts in each field.
 func weights() [fields]float64 {
-	return [fields]float64{inName: 6, inGroup: 0.9, inSummary: 1.5, inText: 0.3, inInputs: 0.5, inOutputs: 0.1, inNotes: 0.12, inValues: 0.07}
+	return [fields]float64{inName: 6, inGroup: 0.9, inSummary: 1.5, inText: 0.3, inTypes: 0.4, inInputs: 0.5, inOutputs: 0.2, inNotes: 0.12, inRemarks: 0.1, inValues: 0.07}
 }
 
 // The parameters of BM25: how fast more of a word stops to count, and how much longer fields count less.
@@ -118,9 +121,11 @@ func (x *Index) read(d *Document) read {
 	x.count(&r, inGroup, d.Group)
 	x.count(&r, inSummary, d.Summary)
 	x.count(&r, inText, d.Text)
+	x.countAll(&r, inTypes, d.Types)
 	x.countAll(&r, inInputs, d.Inputs)
 	x.countAll(&r, inOutputs, d.Outputs)
 	x.countAll(&r, inNotes, d.Notes)
+	x.countAll(&r, inRemarks, d.Remarks)
 	x.countAll(&r, inValues, d.Values)
 	return r
 }

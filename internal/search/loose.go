@@ -6,6 +6,29 @@ package search
 // query that has none of the words of a tool, and count little beside one that has.
 func looseVerbSynonyms() []string {
 	return []string{
+		"start boot launch spawn run up",
+		"stop shutdown halt down",
+		"pause suspend freeze hold",
+		"resume unpause thaw unfreeze continue",
+		"stat inspect info details",
+		"checkpoint save snapshot dump",
+		"apply unpack",
+		"transfer copy send",
+		"differ compare delta",
+		"cleanup clean gc garbage collect prune reclaim",
+		"move mv",
+		"read cat print",
+		"find grep",
+		"create mkdir touch",
+		"download wget curl",
+		"pull download fetch transfer",
+		"kill signal",
+		"upload transfer",
+		"attach connect join",
+		"list ls ps",
+		"wait exit finish",
+		"keep retain protect lease",
+		"change differ",
 		"query ask select sql",
 		"start open",
 		"respond report complete done finish",
@@ -274,5 +297,8 @@ func looseNounSynonyms() []string {
 		"cluster clusters",
 		"namespace namespaces",
 		"process execution run instance",
+		"cpu memory metric use stats",
+		"upload ingest",
+		"layer differ",
 	}
 }

@@ -24,6 +24,9 @@ func shop() []search.Document {
 		{Name: "authenticate", Group: "auth", Inputs: []string{"user", "password"}},
 		{Name: "set_state", Group: "machine", Values: []string{"STATE_HIBERNATING"}},
 		{Name: "change_log", Group: "docs"},
+		{Name: "Exec", Group: "tasks"},
+		{Name: "DiskUsage", Group: "volumes", Remarks: []string{"Inodes that are taken."}},
+		{Name: "Diff", Group: "layers", Types: []string{"CompareMounts"}},
 	}
 }
 
@@ -48,6 +51,11 @@ func TestSearchFinds(t *testing.T) {
 		{"prose", "ends at once", "terminate_workflow"},
 		{"the note of a field", "megabytes", "PublishMessage"},
 		{"the value of an enum", "hibernating", "set_state"},
+		{"the note of a result", "inodes", "DiskUsage"},
+		{"the name of a message", "mounts", "Diff"},
+		{"use for usage", "how much is used", "DiskUsage"},
+		{"difference for diff", "differences", "Diff"},
+		{"run for exec", "run a command", "Exec"},
 		{"two words in one", "changelog", "change_log"},
 		{"capitals", "LIST BACKUPS", "list_backups"},
 		{"punctuation", "\"list\", (backups)!", "list_backups"},

@@ -10,6 +10,12 @@ const minStem = 3
 // stem reduces the forms of an English word to one: "backups" to "backup", "creating" and "creation" to what "create"
 // becomes. It is light: it removes inflections and the most common derivations. A stem need not be a word.
 func stem(word string) string {
+	switch word {
+	case "used", "uses", "using", "usage":
+		return "use"
+	case "diff", "diffs", "differ", "difference", "differences":
+		return "differ"
+	}
 	if !isASCII(word) || len(word) <= minStem {
 		return word
 	}

@@ -88,6 +88,15 @@ func verbSynonyms() []string {
 		"unsubscribe delete subscription",
 		"position snapshot",
 		"save create store",
+		// Of operating systems.
+		"exec execute run spawn command",
+		"kill terminate stop end quit halt interrupt",
+		"mount attach bind map",
+		"unmount umount detach unbind eject",
+		"restart reboot reload",
+		"use consume consumption occupy",
+		"delete remove rm unlink",
+		"copy cp",
 	}
 }
 
@@ -210,6 +219,22 @@ func nounSynonyms() []string {
 		"partition parallel",
 		"error errors entries log",
 		"subnets subnetworks network",
+		"pid pids process",
+		"tty pty terminal console",
+		"io stdin stdout input output",
+		"fs filesystem",
+		"blob content",
+		"daemon server",
+		"plugin extension module",
+		"disk space storage size use",
+		"exit status",
+		"permission chmod chown",
+		"nic interface network device",
+		"ram memory oom",
+		"cpu processor",
+		"volume disk device",
+		"args argument parameter flag",
+		"limit cgroup",
 	}
 }
 

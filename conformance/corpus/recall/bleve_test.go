@@ -72,6 +72,16 @@ func oracleOf(t *testing.T, cat *catalog.Catalog) oracle {
 	return o
 }
 
+// search returns the tools that bleve finds, best first.
+func (o oracle) search(t *testing.T, text string) []*catalog.Tool {
+	t.Helper()
+	var found []*catalog.Tool
+	for _, n := range find(t, o.index, text, 10, oracleFields()) {
+		found = append(found, o.tools[n])
+	}
+	return found
+}
+
 func apart(name string) string {
 	var out strings.Builder
 	for i, r := range name {
@@ -126,11 +136,7 @@ func TestAgainstBleve(t *testing.T) {
 					continue
 				}
 				ours.add(rank(q, x.Search(q.Query, 10, nil)))
-				var found []*catalog.Tool
-				for _, n := range find(t, o.index, q.Query, 10, oracleFields()) {
-					found = append(found, o.tools[n])
-				}
-				theirs.add(rank(q, found))
+				theirs.add(rank(q, o.search(t, q.Query)))
 			}
 		}
 		t.Logf("%s: %v; bleve: %v", name, ours, theirs)
