@@ -16,6 +16,10 @@ TAGS := grpcnotrace
 FUZZTIME ?= 10m
 FUZZPART ?= 0/1
 
+# A process with the race detector sleeps for a second at its end, so that reports of other threads get out. Each test package is
+# one, and conformance starts hundreds.
+export GORACE ?= atexit_sleep_ms=20
+
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## Show this help
