@@ -91,7 +91,7 @@ func TestBackendErrorsGetTheirCanonicalCode(t *testing.T) {
 func TestMetadataOfAFailedCall(t *testing.T) {
 	t.Parallel()
 	md := http.Header{"X-Request-Id": {"7"}}
-	if got := metadataOf(&backend.Error{Metadata: md}); got == nil || cmp.Diff(md, got.Trailer) != "" {
+	if got := metadataOf(&backend.Error{Trailer: md}); got == nil || cmp.Diff(md, got.Trailer) != "" {
 		t.Errorf("got %+v, want the metadata as trailers", got)
 	}
 	for _, err := range []error{&backend.Error{}, errors.New("other")} {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -379,8 +380,16 @@ func (c *toolCall) forgetArguments() {
 func (b *Bridge) keepMetadata(c *toolCall) {
 	if c.answer != nil {
 		c.resp.Header = b.opts.Metadata.Outbound(c.answer.Header)
-		c.resp.Trailer = b.opts.Metadata.Outbound(c.answer.Trailer)
+		c.resp.Trailer = b.trailer(c.req, c.answer.Trailer)
 	}
+}
+
+// trailer is what of the backend's trailer the caller may see.
+func (b *Bridge) trailer(req *Request, trailer http.Header) http.Header {
+	if req.Procedure != "" {
+		return b.opts.Metadata.Trailer(trailer)
+	}
+	return b.opts.Metadata.Outbound(trailer)
 }
 
 // timeout is the shortest of the caller's, the tool's and the default.

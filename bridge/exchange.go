@@ -406,8 +406,7 @@ func (x *exchange) finish() {
 	x.stream.Close()
 	x.caller.Stop()
 	x.sending.Wait()
-	trailer := x.bridge.opts.Metadata.Outbound(x.stream.Trailer())
-	x.call.resp.Trailer = trailer
+	x.call.resp.Trailer = x.bridge.trailer(x.call.req, x.stream.Trailer())
 	if !x.told {
 		header, _ := x.stream.Header()
 		x.call.resp.Header = x.bridge.opts.Metadata.Outbound(header)

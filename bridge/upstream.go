@@ -153,10 +153,10 @@ func (c *BackendUpstream) Stream(ctx context.Context, m *catalog.Method, in []by
 // its status. Protocols mix headers and trailers there.
 func metadataOf(err error) *Answer {
 	var failed *backend.Error
-	if !errors.As(err, &failed) || len(failed.Metadata) == 0 {
+	if !errors.As(err, &failed) || len(failed.Header) == 0 && len(failed.Trailer) == 0 {
 		return nil
 	}
-	return &Answer{Trailer: failed.Metadata}
+	return &Answer{Header: failed.Header, Trailer: failed.Trailer}
 }
 
 // NoBackend is an Upstream for a sidecar that only shows tools.

@@ -50,7 +50,8 @@ code determines the document that the path points into:
 | every other code, over JSON-RPC | the JSON-RPC message | ` + "`/params/name`" + ` |
 | every other code, over Connect, gRPC and gRPC-Web | the request message of ToolService, with the field names of its JSON form | ` + "`/tool_name`" + ` |
 
-In the typed pass-through, the backend's own status leaves as it came: code, message and details, with nothing added. Only the sidecar's own
+In the typed pass-through, the backend's own status leaves as it came: code, message, details and trailers, with nothing added. Trailers do not need
+` + "`metadata.outbound`" + `; hop-by-hop ones, those of the protocols and the sidecar, and names of secrets are left out. Only the sidecar's own
 refusals have ErrorInfo and ErrorDetail there. With ` + "`redact_backend_status: true`" + ` it is redacted and explained as on every other edge.
 
 ## The table

@@ -41,7 +41,11 @@ func sortOut(ctx context.Context, err error, rpc *connect.Error, f *facts) *Erro
 		return e
 	}
 	if connect.IsWireError(err) && !f.ofAGateway() {
-		return fromPeer(ctx, rpc, ours)
+		e := fromPeer(ctx, rpc, ours)
+		if e.Kind == KindStatus {
+			e.Header, e.Trailer = f.said.metadata(rpc.Meta())
+		}
+		return e
 	}
 	if ours != 0 {
 		return ourEnd(ours, f.began())
@@ -88,7 +92,6 @@ func fromPeer(ctx context.Context, rpc *connect.Error, ours Kind) *Error {
 		return ourEnd(ours, true)
 	}
 	e := statusError(rpc.Code(), rpc.Message())
-	e.Metadata = incoming(rpc.Meta())
 	e.RetryAfter = retryHint(rpc.Meta())
 	for _, d := range rpc.Details() {
 		e.Details = append(e.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})

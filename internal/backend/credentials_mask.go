@@ -5,6 +5,7 @@ package backend
 import (
 	"bytes"
 	"errors"
+	"net/http"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -84,9 +85,11 @@ func (s *credentialSet) maskError(e *Error) {
 			e.Details[i] = &anypb.Any{TypeUrl: d.GetTypeUrl(), Value: value}
 		}
 	}
-	for _, values := range e.Metadata {
-		for i, value := range values {
-			values[i] = s.mask(value)
+	for _, metadata := range []http.Header{e.Header, e.Trailer} {
+		for _, values := range metadata {
+			for i, value := range values {
+				values[i] = s.mask(value)
+			}
 		}
 	}
 }

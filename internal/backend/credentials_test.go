@@ -211,7 +211,7 @@ func TestABackendThatRepeatsTheCredentialIsMasked(t *testing.T) {
 			c, idle := newClient(t, g.as(scheme), o), newClient(t, g.as(scheme), o)
 			_, err := c.Call(t.Context(), failProcedure, nil, nil)
 			e := failure(t, err)
-			all := fmt.Sprintf("%v %+v %v %s", e, errors.Unwrap(e), e.Metadata, e.Details[0].GetValue())
+			all := fmt.Sprintf("%v %+v %v %v %s", e, errors.Unwrap(e), e.Header, e.Trailer, e.Details[0].GetValue())
 			if strings.Contains(all, testToken) || e.Code != connect.CodePermissionDenied || !strings.Contains(e.Message, "may not do this") {
 				t.Errorf("shown: %s", all)
 			}

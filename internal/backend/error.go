@@ -102,9 +102,9 @@ type Error struct {
 	Message string
 	// Details are the peer's details, undecoded.
 	Details []*anypb.Any
-	// Metadata is the headers and trailers of the response, without the protocol's own
-	// entries. It is nil if there is none. Protocols mix the two on errors.
-	Metadata http.Header
+	// Header and Trailer are the metadata of the response, without the protocol's own
+	// entries; nil if there is none. Connect sends the metadata of a unary error as headers.
+	Header, Trailer http.Header
 	// RetryAfter is how long the peer asks to wait before a retry (Retry-After,
 	// grpc-retry-pushback-ms). It is negative if the peer asks for no retry, and 0 if it
 	// says nothing.

@@ -203,17 +203,6 @@ func statusOf(ctx context.Context, a *grpcwire.Answer) *Error {
 		return e
 	}
 	e.RetryAfter = retryHint(a.Trailer, a.Header)
-	e.Metadata = merged(incoming(a.Header), incoming(a.Trailer))
+	e.Header, e.Trailer = incoming(a.Header), incoming(a.Trailer)
 	return e
-}
-
-// merged joins headers and trailers, either of which may be nil.
-func merged(header, trailer http.Header) http.Header {
-	if header == nil {
-		return trailer
-	}
-	for name, values := range trailer {
-		header[name] = append(header[name], values...)
-	}
-	return header
 }

@@ -133,17 +133,49 @@ func (s *said) failure(ctx context.Context, err error) *Error {
 	switch {
 	case trailer.Get(grpcStatusField) != "":
 		e = grpcFailureOf(ctx, trailer)
-	case s.header.Get(grpcStatusField) != "" && !s.began: // behind messages it is none
-		e, trailer = grpcFailureOf(ctx, s.header), nil
+	case s.endsInHeader():
+		trailer = s.header
+		e = grpcFailureOf(ctx, trailer)
 	case !connect.IsWireError(err):
 		e, trailer = s.connectFailure(ctx)
 	}
 	if e == nil || e.Kind != KindStatus {
 		return e
 	}
-	e.Metadata = merged(incoming(s.header), incoming(trailer))
+	e.Trailer = incoming(trailer)
+	if !s.endsInHeader() {
+		e.Header = incoming(s.header)
+	}
 	e.RetryAfter = retryHint(trailer, s.header)
 	return e
+}
+
+// endsInHeader reports whether the header is a trailer, as in a response of gRPC without messages. A status in the header
+// of others means nothing.
+func (s *said) endsInHeader() bool { return s.header.Get(grpcStatusField) != "" && !s.began }
+
+// metadata tells what came in the header from what came in the trailer. all is both, as the library joins them for an error.
+func (s *said) metadata(all http.Header) (header, trailer http.Header) {
+	all = incoming(all)
+	if s.endsInHeader() {
+		return nil, all
+	}
+	for name, values := range all {
+		if n := min(len(s.header[name]), len(values)); n > 0 {
+			if header == nil {
+				header = make(http.Header, len(all))
+			}
+			header[name], values = values[:n:n], values[n:]
+		}
+		if len(values) == 0 {
+			continue
+		}
+		if trailer == nil {
+			trailer = make(http.Header, len(all))
+		}
+		trailer[name] = values
+	}
+	return header, trailer
 }
 
 func grpcFailureOf(ctx context.Context, h http.Header) *Error {

@@ -200,8 +200,8 @@ func TestStatusAfterMessages(t *testing.T) {
 					if e.Kind != KindStatus || e.Code != code || e.PeerCode != code.String() || e.Message != "ünïcode\nand 100%" || !e.Sent || len(got) != n {
 						t.Errorf("%v after %d messages: got %+v after %d", code, n, e, len(got))
 					}
-					if diff := cmp.Diff(http.Header{"X-Head": {"start"}, "X-Tail": {"end"}}, e.Metadata); diff != "" {
-						t.Errorf("%v: metadata (-want +got):\n%s", code, diff)
+					if diff := cmp.Diff([2]http.Header{{"X-Head": {"start"}}, {"X-Tail": {"end"}}}, [2]http.Header{e.Header, e.Trailer}); diff != "" {
+						t.Errorf("%v: header and trailer (-want +got):\n%s", code, diff)
 					}
 					if answer == nil || answer.Header.Get("X-Head") != "start" || answer.Trailer != nil {
 						t.Errorf("%v: answer %v", code, answer)

@@ -69,7 +69,8 @@ func (s *unaryStream) receive() ([]byte, error) {
 
 func (s *unaryStream) header() http.Header {
 	if s.do(); s.answer == nil {
-		return nil
+		header, _ := metadataIn(s.err)
+		return header
 	}
 	return s.answer.Header
 }
@@ -77,15 +78,16 @@ func (s *unaryStream) header() http.Header {
 func (s *unaryStream) trailer() http.Header {
 	s.do()
 	if s.answer == nil {
-		return metadataIn(s.err)
+		_, trailer := metadataIn(s.err)
+		return trailer
 	}
 	return s.answer.Trailer
 }
 
 // metadataIn is what a failed call brought beside its status.
-func metadataIn(err error) http.Header {
+func metadataIn(err error) (header, trailer http.Header) {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // a call's own error is not wrapped
-		return e.Metadata
+		return e.Header, e.Trailer
 	}
-	return nil
+	return nil, nil
 }

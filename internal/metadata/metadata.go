@@ -120,6 +120,45 @@ func (r Rules) Inbound(h http.Header) http.Header { return r.baggage.filter(r.in
 // Outbound returns that part of the backend's metadata that is forwarded to the caller.
 func (r Rules) Outbound(h http.Header) http.Header { return r.out.admitted(h) }
 
+// Trailer returns that part of the backend's trailer that typed callers get. They know their service, whose trailers are
+// part of its contract, so all of it crosses but what never does, what the sidecar's own responses say, and secrets that
+// no pattern names in full.
+func (r Rules) Trailer(h http.Header) http.Header {
+	var out http.Header
+	for name, values := range h {
+		lower := strings.ToLower(name)
+		if !isSendableName(lower) || neverCrosses(lower) || isOurs(lower) || LooksSecret(lower) && !r.names(lower) {
+			continue
+		}
+		var sendable []string
+		for _, value := range values {
+			sendable = appendSendable(sendable, name, value)
+		}
+		if len(sendable) == 0 {
+			continue
+		}
+		if out == nil {
+			out = make(http.Header, len(h))
+		}
+		out[name] = sendable
+	}
+	return out
+}
+
+// names reports whether an outbound pattern names a header in full.
+func (r Rules) names(lower string) bool { return r.out != nil && slices.Contains(r.out.patterns, lower) }
+
+// isOurs holds for headers that say something of the sidecar's own HTTP response. Connect shows the trailers of an error as
+// headers, where they would be read as such.
+func isOurs(name string) bool {
+	switch name {
+	case "alt-svc", "allow", "cache-control", "clear-site-data", "dpop-nonce", "etag", "expires", "last-modified", "link", "location",
+		"refresh", "strict-transport-security", "vary", "x-content-type-options":
+		return true
+	}
+	return false
+}
+
 // admitted returns the headers that a pattern lets through, without what of them
 // not every protocol could send on: no header of one side ends a call.
 func (l *allowList) admitted(h http.Header) http.Header {

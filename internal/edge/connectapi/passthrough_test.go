@@ -68,7 +68,7 @@ func TestAGeneratedClientPassesThrough(t *testing.T) {
 				t.Errorf("the backend saw %v", seen)
 			}
 			h, tr := resp.Header(), resp.Trailer()
-			if h.Get("X-Reply-H") != "1" || tr.Get("X-Reply-T") != "3" || h.Get("X-Other") != "" || tr.Get("X-Else") != "" {
+			if h.Get("X-Reply-H") != "1" || tr.Get("X-Reply-T") != "3" || h.Get("X-Other") != "" || tr.Get("X-Else") != "4" {
 				t.Errorf("got headers %v, trailers %v", h, tr)
 			}
 		})
