@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -164,7 +166,10 @@ func (b *Bridge) steps(ctx context.Context, c *toolCall, steps ...func(context.C
 	for _, step := range steps {
 		if err := step(ctx, c); err != nil {
 			if c.tool != nil {
-				err = err.Naming(c.shownName())
+				err = err.Naming(c.shownName()) // a copy
+				if err.Document == nil {
+					err.Document = c.document(err.Code)
+				}
 			}
 			c.resp.Err = b.explained(ctx, c, err)
 			return c.response()
@@ -181,6 +186,20 @@ func (c *toolCall) response() *Response {
 	c.reportRepairs()
 	c.resp.Tool = c.tool
 	return &c.resp
+}
+
+// document is the message that the violations of an error are about, nil for none.
+func (c *toolCall) document(code errmap.Code) protoreflect.MessageDescriptor {
+	rpc := c.tool.Method.Descriptor
+	switch {
+	case c.tool.Native || c.tool.Compact != catalog.NotCompact || rpc == nil:
+		return nil
+	case code == errmap.InvalidToolOutput:
+		return rpc.Output()
+	case code == errmap.InvalidToolInput && (c.req.Exchange != nil || !c.tool.TakesStream()):
+		return rpc.Input()
+	}
+	return nil
 }
 
 // shownName is the tool's name as the caller wrote it.

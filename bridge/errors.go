@@ -37,6 +37,7 @@ func inputError(tool *catalog.Tool, err error) *errmap.Error {
 	var input *transcode.InputError
 	if errors.As(err, &input) {
 		failed := errmap.InvalidInput(tool.Name, input.Structural, violations(input.Violations)...)
+		failed.Broken = input.Broken
 		if slices.ContainsFunc(input.Violations, func(v schema.Violation) bool { return v.Keyword == "maxDepth" }) {
 			failed.Limit = errmap.LimitJSONDepth
 		}
@@ -56,7 +57,9 @@ func inputError(tool *catalog.Tool, err error) *errmap.Error {
 func outputError(err error) *errmap.Error {
 	var broken *transcode.InputError
 	if errors.As(err, &broken) {
-		return errmap.Wrap(errmap.InvalidToolOutput, err, errmap.WithViolations(violations(broken.Violations)...))
+		failed := errmap.Wrap(errmap.InvalidToolOutput, err, errmap.WithViolations(violations(broken.Violations)...))
+		failed.Broken = broken.Broken
+		return failed
 	}
 	var unreadable *transcode.OutputError
 	if errors.As(err, &unreadable) {

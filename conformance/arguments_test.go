@@ -66,13 +66,13 @@ func TestWrongArgumentsNameTheirPlace(t *testing.T) {
 	}
 }
 
-// firstPath is the path of the first violation of a fault.
+// firstPath is the path of the first violation of a fault, as a JSON Pointer.
 func firstPath(t *testing.T, f *caller.Fault) string {
 	t.Helper()
 	for _, d := range f.Details {
 		bad := &errdetails.BadRequest{}
 		if d.MessageIs(bad) && d.UnmarshalTo(bad) == nil && len(bad.GetFieldViolations()) > 0 {
-			return "/" + strings.TrimPrefix(bad.GetFieldViolations()[0].GetField(), "/")
+			return "/" + strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(bad.GetFieldViolations()[0].GetField())
 		}
 	}
 	var data struct{ Violations []struct{ Path string } }

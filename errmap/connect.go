@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"connectrpc.com/connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -42,11 +43,12 @@ func (e *Error) ConnectCode() connect.Code {
 }
 
 // ToConnect shows the error to Connect, gRPC and gRPC-Web callers, with details: google.rpc.ErrorInfo with the canonical
-// code, outrigger.v1.ErrorDetail, google.rpc.BadRequest and RetryInfo where they apply, and what the backend itself said.
+// code, outrigger.v1.ErrorDetail, google.rpc.BadRequest, buf.validate.Violations and RetryInfo where they apply, and what the
+// backend itself said. A message that says nothing of its own names the fields of the violations.
 // The result wraps nothing, so that no cause can leave with it.
 func ToConnect(e *Error, about About) *connect.Error {
 	e = e.known().Redacted()
-	out := connect.NewError(e.ConnectCode(), errors.New(string(e.message())))
+	out := connect.NewError(e.ConnectCode(), errors.New(e.fieldMessage()))
 	for _, m := range e.ownDetails(about) {
 		addDetail(out, m)
 	}
@@ -78,12 +80,15 @@ func (e *Error) ownDetails(about About) []proto.Message {
 		bad := new(errdetails.BadRequest)
 		for _, v := range lean.Violations {
 			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-				Field:       clip(v.Path, maxViolationBytes),
-				Reason:      clip(v.Keyword, maxViolationBytes),
+				Field:       clip(fieldPath(lean.Document, v.Path), maxViolationBytes),
+				Reason:      reasonOf(v.Keyword),
 				Description: clip(v.Message, maxViolationBytes),
 			})
 		}
 		details = append(details, bad)
+	}
+	if broken := e.leanRules(); broken != nil {
+		details = append(details, broken)
 	}
 	if wait := e.retryAfter(); wait > 0 && !hasDetail(e.Details, (*errdetails.RetryInfo)(nil)) {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
@@ -181,9 +186,12 @@ const typeURLPrefix = "type.googleapis.com/"
 // fromStatus reads a status.
 func fromStatus(code connect.Code, message string, details []*anypb.Any) *Error {
 	details = keepDetails(details, nil)
+	info, own := ourInfo(details)
+	if info != nil {
+		message = withoutFields(message, details)
+	}
 	text := redact(message).text
 	e := &Error{RetryAfter: retryDelay(details), ErrorType: declaredType(details)}
-	info, own := ourInfo(details)
 	if caps := missingCapabilities(details); caps != nil && info == nil && code == connect.CodeFailedPrecondition {
 		return &Error{Code: MissingClientCapability, Message: string(text), safe: settled(text), RequiredCapabilities: caps}
 	}
@@ -205,11 +213,21 @@ func fromStatus(code connect.Code, message string, details []*anypb.Any) *Error 
 	if string(text) != row.Message {
 		e.Message, e.safe = string(text), settled(text)
 	}
+	if !row.ByBackend {
+		e.Violations = ourViolations(details)
+	}
+	found := len(e.Violations) > 0
 	for i, d := range details {
 		switch {
 		case i == own || isErrorDetail(d) || isMissingCapabilities(d):
 		case !row.ByBackend && d.MessageIs((*errdetails.BadRequest)(nil)):
-			e.Violations = append(e.Violations, fieldFaults(details[i:i+1])...)
+			if !found {
+				e.Violations = append(e.Violations, fieldFaults(details[i:i+1])...)
+			}
+		case !row.ByBackend && d.MessageIs((*validate.Violations)(nil)):
+			if broken := new(validate.Violations); d.UnmarshalTo(broken) == nil {
+				e.Broken = broken
+			}
 		case !row.ByBackend && d.MessageIs((*errdetails.RetryInfo)(nil)):
 		default:
 			e.Details = append(e.Details, d)

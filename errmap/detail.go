@@ -5,9 +5,13 @@ package errmap
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
+	"strings"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -42,6 +46,79 @@ func (e *Error) lean() *Error {
 		}
 	}
 	return &lean
+}
+
+// leanRules are the broken rules as a trailer bears them, nil for none.
+func (e *Error) leanRules() *validate.Violations {
+	size := 0
+	all := e.Broken.GetViolations()
+	for i, v := range all {
+		if size += proto.Size(v); size > maxTrailerBytes || i == maxViolations {
+			all = all[:i]
+			break
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &validate.Violations{Violations: all}
+}
+
+// The bounds of the violations in a message. The details have more of them.
+const (
+	maxFieldsInMessage     = 5
+	maxFieldInMessageBytes = 256
+)
+
+// fieldMessage is the message for callers over Connect, gRPC and gRPC-Web, whose logs often have nothing else of an error:
+// where it says no more than the code, with the violations and their fields.
+func (e *Error) fieldMessage() string {
+	text := string(e.message())
+	if e.Message != "" || text != e.row().Message || e.Code == InternalError {
+		return text
+	}
+	var b strings.Builder
+	b.WriteString(text)
+	for i, v := range e.Violations {
+		if i == maxFieldsInMessage {
+			b.WriteString("; and " + strconv.Itoa(len(e.Violations)-i) + " more")
+			break
+		}
+		b.WriteString([]string{": ", "; "}[min(i, 1)])
+		if field := clip(fieldPath(e.Document, v.Path), maxFieldInMessageBytes); field != "" {
+			b.WriteString(field + ": ")
+		}
+		b.WriteString(Redact(clip(v.Message, maxFieldInMessageBytes)))
+	}
+	return b.String()
+}
+
+// withoutFields is the message of another sidecar's error without the fields that [Error.fieldMessage] adds.
+func withoutFields(message string, details []*anypb.Any) string {
+	for _, d := range details {
+		detail := new(outriggerv1.ErrorDetail)
+		if isErrorDetail(d) && d.UnmarshalTo(detail) == nil && detail.GetErrorMessage() != "" && strings.HasPrefix(message, detail.GetErrorMessage()+": ") {
+			return detail.GetErrorMessage()
+		}
+	}
+	return message
+}
+
+// ourViolations are the violations in another sidecar's ErrorDetail, whose paths and keywords are as they were.
+func ourViolations(details []*anypb.Any) []Violation {
+	for _, d := range details {
+		detail := new(outriggerv1.ErrorDetail)
+		if !isErrorDetail(d) || d.UnmarshalTo(detail) != nil {
+			continue
+		}
+		var data struct {
+			Violations []Violation `json:"violations"`
+		}
+		if json.Unmarshal(detail.GetErrorDetailsJson(), &data) == nil && len(data.Violations) > 0 {
+			return data.Violations[:min(len(data.Violations), maxViolations)]
+		}
+	}
+	return nil
 }
 
 // redactErrorDetail redacts the JSON that an ErrorDetail holds as bytes, and reports whether it changed. Bytes that are no

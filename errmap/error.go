@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
@@ -36,6 +38,11 @@ type Error struct {
 	Tool string
 	// Violations are the violations of the input or output.
 	Violations []Violation
+	// Document is the message that the paths of Violations lead into; nil if it is not known or none. It tells callers over
+	// Connect, gRPC and gRPC-Web indexes from keys.
+	Document protoreflect.MessageDescriptor
+	// Broken are the broken rules of protovalidate, for the same callers; nil for none.
+	Broken *validate.Violations
 	// Advice is a sentence on what to do next, for the text of a tool result; "" is the code's.
 	Advice string
 	// Nearest are the known names that are nearest to an unknown Tool.

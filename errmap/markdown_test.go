@@ -50,6 +50,10 @@ code determines the document that the path points into:
 | every other code, over JSON-RPC | the JSON-RPC message | ` + "`/params/name`" + ` |
 | every other code, over Connect, gRPC and gRPC-Web | the request message of ToolService, with the field names of its JSON form | ` + "`/tool_name`" + ` |
 
+Over Connect, gRPC and gRPC-Web, ` + "`google.rpc.BadRequest`" + ` writes these paths as its documentation wants them, with JSON names:
+` + "`parcels[1].weightKg`" + `, ` + "`labels[\"a key\"]`" + `. Its reasons are the keywords in upper case (` + "`STRING_MAX_LEN`" + `). ` + "`buf.validate.Violations`" + ` is beside it where
+protovalidate's rules refused the message, and the message names the first five fields. ErrorDetail keeps JSON Pointers.
+
 In the typed pass-through, the backend's own status leaves as it came: code, message, details and trailers, with nothing added. Trailers do not need
 ` + "`metadata.outbound`" + `; hop-by-hop ones, those of the protocols and the sidecar, and names of secrets are left out. Only the sidecar's own
 refusals have ErrorInfo and ErrorDetail there. With ` + "`redact_backend_status: true`" + ` it is redacted and explained as on every other edge.

@@ -5,6 +5,8 @@ package transcode
 import (
 	"fmt"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -16,6 +18,9 @@ type InputError struct {
 	Violations []schema.Violation
 	// Structural is set if the document does not match the structure of the message. Otherwise it breaks rules.
 	Structural bool
+	// Broken are the broken rules as protovalidate reports them, as many as Options.MaxViolations; nil if the document does
+	// not match the structure.
+	Broken *validate.Violations
 }
 
 // Error names the first violation and counts the others.

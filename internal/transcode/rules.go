@@ -78,12 +78,15 @@ func (m *Message) checkRules(ctx context.Context, msg *dynamicpb.Message, n int,
 	if !errors.As(err, &broken) {
 		return &RuleError{Message: string(m.md.FullName()), Err: err}
 	}
-	sent := m.sent(doc)
+	sent, raw := m.sent(doc), broken.ToProto()
+	if limit := m.opts.limit(); limit > 0 && len(raw.GetViolations()) > limit {
+		raw.Violations = raw.GetViolations()[:limit]
+	}
 	found := make([]schema.Violation, 0, len(broken.Violations))
 	for _, v := range broken.Violations {
 		found = append(found, violationFrom(m.md, v, sent))
 	}
-	return &InputError{Violations: schema.SortViolations(found, m.opts.limit())}
+	return &InputError{Violations: schema.SortViolations(found, m.opts.limit()), Broken: raw}
 }
 
 // filter leaves out the fields that the direction does not have: their rules cannot be satisfied.

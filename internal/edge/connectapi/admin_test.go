@@ -222,36 +222,36 @@ func TestRefusedRegistrationsAreCanonicalErrors(t *testing.T) {
 	}{
 		"another schema": {set(func(r *outriggerv1.RegisterToolRequest) {
 			r.InputSchemaForm = &outriggerv1.RegisterToolRequest_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object"}`)}
-		}), connect.CodeAlreadyExists, errmap.RegistrationConflict, "Tool already registered with a different schema: ", []string{"/input_schema"}},
+		}), connect.CodeAlreadyExists, errmap.RegistrationConflict, "Tool already registered with a different schema: ", []string{"input_schema"}},
 		"another description": {set(func(r *outriggerv1.RegisterToolRequest) { r.Description = "x" }),
-			connect.CodeAlreadyExists, errmap.RegistrationConflict, "Tool already registered: /description: ", []string{"/description"}},
+			connect.CodeAlreadyExists, errmap.RegistrationConflict, "Tool already registered: /description: ", []string{"description"}},
 		"a lower version": {set(func(r *outriggerv1.RegisterToolRequest) { r.Version = "0.9.0" }),
-			connect.CodeAlreadyExists, errmap.RegistrationConflict, "; raise the version above 1.0.0 to replace it", []string{"/version"}},
+			connect.CodeAlreadyExists, errmap.RegistrationConflict, "; raise the version above 1.0.0 to replace it", []string{"version"}},
 		"a derived tool's name": {set(func(r *outriggerv1.RegisterToolRequest) { r.Name = "lab.echo" }),
-			connect.CodeAlreadyExists, errmap.RegistrationConflict, "belongs to the tool lab.echo", []string{"/name"}},
+			connect.CodeAlreadyExists, errmap.RegistrationConflict, "belongs to the tool lab.echo", []string{"name"}},
 		"no schema": {set(func(r *outriggerv1.RegisterToolRequest) { r.InputSchemaForm = nil }),
-			connect.CodeInvalidArgument, errmap.RegistrationInvalid, "Invalid tool registration: /input_schema: ", []string{"/input_schema"}},
+			connect.CodeInvalidArgument, errmap.RegistrationInvalid, "Invalid tool registration: /input_schema: ", []string{"input_schema"}},
 		"an empty schema": {set(func(r *outriggerv1.RegisterToolRequest) {
 			r.InputSchemaForm = &outriggerv1.RegisterToolRequest_InputSchemaJson{}
-		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "does not compile", []string{"/input_schema"}},
+		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "does not compile", []string{"input_schema"}},
 		"a schema that does not compile": {set(func(r *outriggerv1.RegisterToolRequest) {
 			r.InputSchemaForm = &outriggerv1.RegisterToolRequest_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object","properties":1}`)}
-		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "does not compile", []string{"/input_schema"}},
+		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "does not compile", []string{"input_schema"}},
 		"a number that is none": {set(func(r *outriggerv1.RegisterToolRequest) {
 			r.InputSchemaForm = &outriggerv1.RegisterToolRequest_InputSchema{InputSchema: &structpb.Struct{
 				Fields: map[string]*structpb.Value{"minimum": structpb.NewNumberValue(math.NaN())},
 			}}
-		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "", []string{"/input_schema"}},
+		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "", []string{"input_schema"}},
 		"an output that is no object": {set(func(r *outriggerv1.RegisterToolRequest) {
 			r.OutputSchemaForm = &outriggerv1.RegisterToolRequest_OutputSchemaJson{OutputSchemaJson: []byte(`{"type":"string"}`)}
-		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "not an object schema", []string{"/output_schema/type"}},
+		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "not an object schema", []string{"output_schema.type"}},
 		"nothing": {&outriggerv1.RegisterToolRequest{}, connect.CodeInvalidArgument, errmap.RegistrationInvalid, "a tool needs a name",
-			[]string{"/binding", "/description", "/input_schema", "/name"}},
+			[]string{"binding", "description", "input_schema", "name"}},
 		"rules of the contract": {set(func(r *outriggerv1.RegisterToolRequest) {
 			r.Version, r.Binding.Method, r.Execution = "1", "Nope", &outriggerv1.ToolExecution{TaskSupport: "maybe"}
-		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "the methods of the service are", []string{"/binding", "/execution/task_support", "/version"}},
+		}), connect.CodeInvalidArgument, errmap.RegistrationInvalid, "the methods of the service are", []string{"binding", "execution.task_support", "version"}},
 		"a streaming RPC": {set(func(r *outriggerv1.RegisterToolRequest) { r.Name, r.Binding.Method = "desk.relay", "Relay" }),
-			connect.CodeInvalidArgument, errmap.RegistrationInvalid, "streaming", []string{"/binding"}},
+			connect.CodeInvalidArgument, errmap.RegistrationInvalid, "streaming", []string{"binding"}},
 		"one too many": {set(func(r *outriggerv1.RegisterToolRequest) { r.Name = "desk.second" }),
 			connect.CodeResourceExhausted, errmap.ResourceExhausted, "1 tools are registered", []string{""}},
 	} {

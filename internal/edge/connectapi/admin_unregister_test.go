@@ -99,13 +99,13 @@ func TestRefusedUnregistrationsAreCanonicalErrors(t *testing.T) {
 		message       string
 		paths         []string
 	}{
-		"an unknown name": {"desk.repeet", "", connect.CodeNotFound, errmap.ToolNotFound, "Unknown tool: desk.repeet", []string{"/name"}},
+		"an unknown name": {"desk.repeet", "", connect.CodeNotFound, errmap.ToolNotFound, "Unknown tool: desk.repeet", []string{"name"}},
 		"a tool of the backend": {"lab.echo", "", connect.CodeInvalidArgument, errmap.RegistrationInvalid,
-			"it is not a registered tool: it comes from outrigger.demo.v1.Lab/Echo", []string{"/name"}},
+			"it is not a registered tool: it comes from outrigger.demo.v1.Lab/Echo", []string{"name"}},
 		"another version": {"desk.repeat", "1.0.1", connect.CodeAlreadyExists, errmap.RegistrationConflict,
-			"version 1.0.0 is registered, not 1.0.1", []string{"/version"}},
-		"no name":         {"", "", connect.CodeInvalidArgument, errmap.InvalidParams, "", []string{"/name"}},
-		"too long a name": {strings.Repeat("x", 129), "", connect.CodeInvalidArgument, errmap.InvalidParams, "", []string{"/name"}},
+			"version 1.0.0 is registered, not 1.0.1", []string{"version"}},
+		"no name":         {"", "", connect.CodeInvalidArgument, errmap.InvalidParams, "", []string{"name"}},
+		"too long a name": {strings.Repeat("x", 129), "", connect.CodeInvalidArgument, errmap.InvalidParams, "", []string{"name"}},
 	} {
 		_, err := unregister(t, client, tt.tool, tt.version)
 		code, paths := whyRefused(t, err)

@@ -119,12 +119,12 @@ func callToolStream(t *testing.T, _ *tower, client apiClient) {
 		{name: "a failure after some events", call: toolCall("topple", `{}`), want: []string{"quiet 1s", `partial {"n":18446744073709551615}`},
 			code: connect.CodeAborted, says: errmap.ToolExecutionFailed},
 		{name: "a plain RPC's failure", call: toolCall("lab.fail", `{"code":"FAIL_CODE_ABORTED"}`), code: connect.CodeAborted, says: errmap.ToolExecutionFailed},
-		{name: "an unknown tool", call: toolCall("lab.ecko", `{}`), code: connect.CodeNotFound, says: errmap.ToolNotFound, path: "/tool_name"},
-		{name: "no name", call: toolCall("", `{}`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "/tool_name"},
-		{name: "not JSON", call: toolCall("sort", `{`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "/arguments_json"},
-		{name: "wrong arguments", call: toolCall("sort", `{"x":1}`), code: connect.CodeInvalidArgument, says: errmap.InvalidToolInput, path: "/x"},
+		{name: "an unknown tool", call: toolCall("lab.ecko", `{}`), code: connect.CodeNotFound, says: errmap.ToolNotFound, path: "tool_name"},
+		{name: "no name", call: toolCall("", `{}`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "tool_name"},
+		{name: "not JSON", call: toolCall("sort", `{`), code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "arguments_json"},
+		{name: "wrong arguments", call: toolCall("sort", `{"x":1}`), code: connect.CodeInvalidArgument, says: errmap.InvalidToolInput, path: "x"},
 		{name: "a destructive tool", call: toolCall("wipe", `{}`), code: connect.CodePermissionDenied, says: errmap.DestructiveBlocked},
-		{name: "a wrong result", call: toolCall("misweigh", `{}`), code: connect.CodeInternal, says: errmap.InvalidToolOutput, path: "/grams"},
+		{name: "a wrong result", call: toolCall("misweigh", `{}`), code: connect.CodeInternal, says: errmap.InvalidToolOutput, path: "grams"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -175,7 +175,7 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 	for _, below := range []bool{false, true} {
 		_, err := client.CallTool(t.Context(), connect.NewRequest(newer(&outriggerv1.ToolCall{ToolName: "lab.echo"}, below)))
 		bad := badRequest(t, err)
-		want := map[bool]string{false: "", true: "/context"}[below]
+		want := map[bool]string{false: "", true: "context"}[below]
 		if connect.CodeOf(err) != connect.CodeInvalidArgument || len(bad.GetFieldViolations()) != 1 || bad.GetFieldViolations()[0].GetField() != want ||
 			!strings.Contains(bad.GetFieldViolations()[0].GetDescription(), "field number 4711") {
 			t.Errorf("%v %v", err, bad)

@@ -308,20 +308,20 @@ func TestPublishRefusesWhatIsNoEvent(t *testing.T) {
 		code errmap.Code
 		path string
 	}{
-		{"no method", &outriggerv1.Notification{}, errmap.InvalidParams, "/method"},
-		{"a long method", &outriggerv1.Notification{Method: strings.Repeat("m", 1025)}, errmap.InvalidParams, "/method"},
-		{"a cancellation", &outriggerv1.Notification{Method: "notifications/cancelled"}, errmap.InvalidParams, "/method"},
-		{"an array", text(`[1]`), errmap.InvalidParams, "/params_json"},
-		{"null", text(`null`), errmap.InvalidParams, "/params_json"},
-		{"not JSON", text(`{"a":}`), errmap.InvalidParams, "/params_json"},
-		{"a name twice", text(`{"a":1,"a":2}`), errmap.InvalidParams, "/params_json/a"},
+		{"no method", &outriggerv1.Notification{}, errmap.InvalidParams, "method"},
+		{"a long method", &outriggerv1.Notification{Method: strings.Repeat("m", 1025)}, errmap.InvalidParams, "method"},
+		{"a cancellation", &outriggerv1.Notification{Method: "notifications/cancelled"}, errmap.InvalidParams, "method"},
+		{"an array", text(`[1]`), errmap.InvalidParams, "params_json"},
+		{"null", text(`null`), errmap.InvalidParams, "params_json"},
+		{"not JSON", text(`{"a":}`), errmap.InvalidParams, "params_json"},
+		{"a name twice", text(`{"a":1,"a":2}`), errmap.InvalidParams, "params_json.a"},
 		{"deep", text(strings.Repeat(`{"a":`, 9) + `1` + strings.Repeat(`}`, 9)), errmap.InvalidParams, ""},
 		{"large", text(`{"a":"` + strings.Repeat("x", 1000) + `"}`), errmap.PayloadTooLarge, ""},
 		{"an acknowledgement", &outriggerv1.Notification{
 			Method:     "notifications/subscriptions/acknowledged",
 			ParamsForm: &outriggerv1.Notification_Acknowledged{Acknowledged: &outriggerv1.ChangeFilter{}},
-		}, errmap.InvalidParams, "/acknowledged"},
-		{"a number of its own", &outriggerv1.Notification{Method: "x", Sequence: 7}, errmap.InvalidParams, "/sequence"},
+		}, errmap.InvalidParams, "acknowledged"},
+		{"a number of its own", &outriggerv1.Notification{Method: "x", Sequence: 7}, errmap.InvalidParams, "sequence"},
 		{"an acknowledgement under another method", &outriggerv1.Notification{
 			Method: "x", ParamsForm: &outriggerv1.Notification_Acknowledged{Acknowledged: &outriggerv1.ChangeFilter{}},
 		}, errmap.InvalidParams, ""},
@@ -347,11 +347,11 @@ func TestSubscribeRefusesABadFilter(t *testing.T) {
 		filter *outriggerv1.SubscribeRequest
 		path   string
 	}{
-		{"none", &outriggerv1.SubscribeRequest{}, "/filter"},
-		{"an empty pattern", toEvents("a", ""), "/events/methods/1"},
-		{"many patterns", toEvents(strings.Split(strings.Repeat("a,", 256)+"a", ",")...), "/events/methods"},
-		{"after an event, where none are kept", afterEvent(0), "/events/after"},
-		{"no URI", toChanges(&outriggerv1.ChangeFilter{ResourceUris: []string{"not a uri"}}), "/changes/resource_uris/0"},
+		{"none", &outriggerv1.SubscribeRequest{}, "filter"},
+		{"an empty pattern", toEvents("a", ""), "events.methods[1]"},
+		{"many patterns", toEvents(strings.Split(strings.Repeat("a,", 256)+"a", ",")...), "events.methods"},
+		{"after an event, where none are kept", afterEvent(0), "events.after"},
+		{"no URI", toChanges(&outriggerv1.ChangeFilter{ResourceUris: []string{"not a uri"}}), "changes.resource_uris[0]"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -185,7 +185,7 @@ func aCursorIsForOneList(t *testing.T, tw *tower, client apiClient) {
 				}
 				err = try(stranger(t, tw.url), cursor)
 			}
-			if code, paths := refusal(t, err); connect.CodeOf(err) != connect.CodeInvalidArgument || code != errmap.InvalidParams || !slices.Equal(paths, []string{"/cursor"}) {
+			if code, paths := refusal(t, err); connect.CodeOf(err) != connect.CodeInvalidArgument || code != errmap.InvalidParams || !slices.Equal(paths, []string{"cursor"}) {
 				t.Errorf("%s with the cursor of %s: %v at %q", list, of, err, paths)
 			}
 		}
@@ -254,8 +254,8 @@ func resourcesAreRead(t *testing.T, _ *tower, client apiClient) {
 		{uri: "lagoon://vehicles/1", code: connect.CodeNotFound, says: errmap.ResourceNotFound},
 		{uri: "desk://notes/3", code: connect.CodeNotFound, says: errmap.ResourceNotFound},
 		{uri: "elsewhere://x", code: connect.CodeNotFound, says: errmap.ResourceNotFound},
-		{uri: "notes/1", code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "/uri"},
-		{uri: "", code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "/uri"},
+		{uri: "notes/1", code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "uri"},
+		{uri: "", code: connect.CodeInvalidArgument, says: errmap.InvalidParams, path: "uri"},
 	} {
 		resp, err := client.ReadResource(t.Context(), connect.NewRequest(&outriggerv1.ReadResourceRequest{Uri: tc.uri}))
 		if tc.want != "" {
@@ -320,7 +320,7 @@ func promptsAndCompletion(t *testing.T, _ *tower, client apiClient) {
 			t.Errorf("%s: got %v (%s), want %v", name, tc.err, reason(t, tc.err), tc.code)
 		}
 	}
-	if _, paths := refusal(t, unknown); !slices.Equal(paths, []string{"/name"}) {
+	if _, paths := refusal(t, unknown); !slices.Equal(paths, []string{"name"}) {
 		t.Errorf("an unknown prompt is at %q", paths)
 	}
 }

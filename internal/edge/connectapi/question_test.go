@@ -104,7 +104,7 @@ func aStateIsForOneRequest(t *testing.T, tw *tower, client apiClient) {
 		"another caller":  {stranger(t, tw.url), good},
 	} {
 		_, err := try.client.CallTool(t.Context(), connect.NewRequest(try.call))
-		if code, paths := refusal(t, err); code != errmap.InvalidParams || !slices.Equal(paths, []string{"/request_state"}) {
+		if code, paths := refusal(t, err); code != errmap.InvalidParams || !slices.Equal(paths, []string{"request_state"}) {
 			t.Errorf("%s: got %v at %q", name, err, paths)
 		}
 	}
@@ -323,25 +323,25 @@ func TestFreeFormPayloadsAreChecked(t *testing.T) {
 			do   func(apiClient) error
 			path string // empty: it is fine
 		}{
-			{"meta that is an array", call(func(c *outriggerv1.ToolCall) { c.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: []byte(`[]`)} }), "/meta_json"},
-			{"meta that is no JSON", call(func(c *outriggerv1.ToolCall) { c.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: []byte(`{"a"`)} }), "/meta_json"},
+			{"meta that is an array", call(func(c *outriggerv1.ToolCall) { c.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: []byte(`[]`)} }), "meta_json"},
+			{"meta that is no JSON", call(func(c *outriggerv1.ToolCall) { c.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: []byte(`{"a"`)} }), "meta_json"},
 			{"meta with a name twice", call(func(c *outriggerv1.ToolCall) {
 				c.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: []byte(`{"a":1,"a":2}`)}
-			}), "/meta_json/a"},
+			}), "meta_json.a"},
 			{"extensions that are deep", call(func(c *outriggerv1.ToolCall) {
 				c.Context.Capabilities.ExtensionsForm = &outriggerv1.ClientCapabilities_ExtensionsJson{ExtensionsJson: deep}
-			}), "/context/capabilities/extensions_json" + strings.Repeat("/a", 8)},
+			}), "context.capabilities.extensions_json" + strings.Repeat(".a", 8)},
 			{"extensions that are no object", call(func(c *outriggerv1.ToolCall) {
 				c.Context.Capabilities.ExtensionsForm = &outriggerv1.ClientCapabilities_ExtensionsJson{ExtensionsJson: []byte(`"x"`)}
-			}), "/context/capabilities/extensions_json"},
+			}), "context.capabilities.extensions_json"},
 			{"a Struct that is deep", call(func(c *outriggerv1.ToolCall) {
 				c.Context.Capabilities.ExperimentalForm = &outriggerv1.ClientCapabilities_Experimental{Experimental: deepStruct}
-			}), "/context/capabilities/experimental" + strings.Repeat("/a", 8)},
-			{"an answer that is no JSON", call(func(c *outriggerv1.ToolCall) { c.InputResponses = otherJSON(`nul`) }), "/input_responses/a~1b/other_json"},
+			}), "context.capabilities.experimental" + strings.Repeat(".a", 8)},
+			{"an answer that is no JSON", call(func(c *outriggerv1.ToolCall) { c.InputResponses = otherJSON(`nul`) }), `input_responses["a/b"].other_json`},
 			{"an answer of another shape", call(func(c *outriggerv1.ToolCall) { c.InputResponses = otherJSON(`null`) }), ""},
 			{"a form that is no object", call(func(c *outriggerv1.ToolCall) {
 				c.InputResponses = map[string]*outriggerv1.InputResponse{"x": accepted(`[1]`)}
-			}), "/input_responses/x/elicitation/content_json"},
+			}), `input_responses["x"].elicitation.content_json`},
 			{"a form", call(func(c *outriggerv1.ToolCall) {
 				c.InputResponses = map[string]*outriggerv1.InputResponse{"x": accepted(` {"a":1} `)}
 			}), ""},
@@ -349,11 +349,11 @@ func TestFreeFormPayloadsAreChecked(t *testing.T) {
 				c.InputResponses = map[string]*outriggerv1.InputResponse{"x": {Response: &outriggerv1.InputResponse_Roots{Roots: &outriggerv1.ListRootsResult{
 					Roots: []*outriggerv1.Root{{Uri: "file:///a"}, {Uri: "file:///b", MetaForm: &outriggerv1.Root_MetaJson{MetaJson: []byte(`12`)}}},
 				}}}}
-			}), "/input_responses/x/roots/roots/1/meta_json"},
+			}), `input_responses["x"].roots.roots[1].meta_json`},
 			{"the meta of a reading", read(func(r *outriggerv1.ReadResourceRequest) {
 				r.MetaForm = &outriggerv1.ReadResourceRequest_MetaJson{MetaJson: []byte(`[]`)}
-			}), "/meta_json"},
-			{"an answer to a reading", read(func(r *outriggerv1.ReadResourceRequest) { r.InputResponses = otherJSON(`{,}`) }), "/input_responses/a~1b/other_json"},
+			}), "meta_json"},
+			{"an answer to a reading", read(func(r *outriggerv1.ReadResourceRequest) { r.InputResponses = otherJSON(`{,}`) }), `input_responses["a/b"].other_json`},
 			{"a reading", read(func(r *outriggerv1.ReadResourceRequest) {
 				r.MetaForm = &outriggerv1.ReadResourceRequest_MetaJson{MetaJson: []byte(`{"a":1}`)}
 			}), ""},
@@ -370,7 +370,7 @@ func TestFreeFormPayloadsAreChecked(t *testing.T) {
 				// In JSON, both forms are read as text.
 				code, paths := refusal(t, err)
 				for i := range paths {
-					paths[i] = strings.Replace(paths[i], "/experimental_json/", "/experimental/", 1)
+					paths[i] = strings.Replace(paths[i], ".experimental_json.", ".experimental.", 1)
 				}
 				if code != errmap.InvalidParams || !slices.Equal(paths, []string{tc.path}) {
 					t.Errorf("got %v at %q, want INVALID_PARAMS at %s", err, paths, tc.path)

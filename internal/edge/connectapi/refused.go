@@ -42,6 +42,11 @@ func (s *Service) refusedAt(edge stats.Edge, err *errmap.Error, about errmap.Abo
 // refusedCall is refused for a request of the tool API that could be told, which leaves
 // a line in the run record and, where it is an invocation, in the audit trail.
 func (s *Service) refusedCall(ctx context.Context, r *rpc, msg proto.Message, err *errmap.Error, about errmap.About) *connect.Error {
+	if err.Document == nil {
+		known := *err
+		known.Document = msg.ProtoReflect().Descriptor()
+		err = &known
+	}
 	s.noteRefusal(ctx, r, &bridge.Request{Op: opOf(msg), Tool: nameOf(msg), Era: era}, err)
 	return s.refused(r.protocol, err, about)
 }

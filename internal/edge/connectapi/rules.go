@@ -73,6 +73,7 @@ func ruleError(err error) *errmap.Error {
 		return errmap.Wrap(errmap.InternalError, err)
 	}
 	out := errmap.New(errmap.InvalidParams)
+	out.Broken = broken.ToProto()
 	for _, v := range broken.Violations {
 		out.Violations = append(out.Violations, errmap.Violation{
 			Path: pointer(v.Proto.GetField()), Keyword: v.Proto.GetRuleId(), Message: v.Proto.GetMessage(),

@@ -52,7 +52,7 @@ func isNoTask(t *testing.T, client apiClient, what, id string) {
 	_, update := client.UpdateTask(t.Context(), connect.NewRequest(&outriggerv1.UpdateTaskRequest{TaskId: id}))
 	_, end := client.CancelTask(t.Context(), connect.NewRequest(&outriggerv1.CancelTaskRequest{TaskId: id}))
 	for rpc, err := range map[string]error{"GetTask": get, "UpdateTask": update, "CancelTask": end} {
-		if code, paths := refusal(t, err); connect.CodeOf(err) != connect.CodeNotFound || code != errmap.InvalidParams || len(paths) != 1 || paths[0] != "/task_id" {
+		if code, paths := refusal(t, err); connect.CodeOf(err) != connect.CodeNotFound || code != errmap.InvalidParams || len(paths) != 1 || paths[0] != "task_id" {
 			t.Errorf("%s of %s: got %v (%s) at %q", rpc, what, err, code, paths)
 		}
 	}
