@@ -31,6 +31,7 @@ type keptFiles struct {
 type keptFile struct {
 	descriptor protoreflect.FileDescriptor
 	facts      *facts
+	renamed    []string // see distinctNames
 }
 
 // file is a file of an earlier build; nil where there is none.
@@ -127,6 +128,7 @@ type linker struct {
 	registry *protoregistry.Files
 	state    map[string]linkState
 	facts    map[string]*facts
+	renamed  map[string][]string // by path; see distinctNames
 	warnings []source.Warning
 }
 
@@ -141,7 +143,7 @@ type linkState struct {
 // linkFiles links what can be linked. A file that cannot be is left out, and so are those that import it, each with a
 // warning that says why. The error is errStale where a file that was kept has to be linked again.
 func linkFiles(merged *mergedFiles, before *keptFiles) (*linker, error) {
-	l := &linker{merged: merged, before: before, registry: &protoregistry.Files{}, state: map[string]linkState{}}
+	l := &linker{merged: merged, before: before, registry: &protoregistry.Files{}, state: map[string]linkState{}, renamed: map[string][]string{}}
 	learned := l.learnFacts()
 	defer func() { l.facts = learned() }()
 	for _, path := range merged.paths() {
@@ -218,15 +220,30 @@ func (l *linker) linkOnce(path string) (fd protoreflect.FileDescriptor, isKept b
 			return nil, false, importFailed(imported, err)
 		}
 	}
+	file, renamed := distinctNames(file)
+	l.rename(path, renamed)
 	if fd, err = protodesc.NewFile(file, l.registry); err != nil {
 		return nil, false, err
 	}
 	return fd, false, l.registry.RegisterFile(fd)
 }
 
+// rename notes that fields of a file have other names in JSON than their file says.
+func (l *linker) rename(path string, fields []string) {
+	if len(fields) == 0 {
+		return
+	}
+	l.renamed[path] = fields
+	for _, field := range fields {
+		l.warnings = append(l.warnings, source.Warning{Subject: shown.Clip(field), Text: "the field goes by its name in the .proto file in JSON, " +
+			"because its JSON name is another field's, or the type of a google.protobuf.Any"})
+	}
+}
+
 // linkAgain takes a file of the build before. Whether it links depends on what it imports, and on what else has its names.
 func (l *linker) linkAgain(path string) (fd protoreflect.FileDescriptor, isKept bool, err error) {
 	fd = l.before.files[path].descriptor
+	l.rename(path, l.before.files[path].renamed)
 	isKept = true
 	for i := range fd.Imports().Len() {
 		imported := fd.Imports().Get(i).Path()
@@ -310,7 +327,7 @@ func (l *linker) kept() *keptFiles {
 	k := &keptFiles{files: make(map[string]*keptFile, len(l.state)), bringers: l.merged.bringers, disputed: l.merged.disputed}
 	for path, s := range l.state {
 		if s.err == nil {
-			k.files[path] = &keptFile{s.descriptor, l.factsOf(path)}
+			k.files[path] = &keptFile{s.descriptor, l.factsOf(path), l.renamed[path]}
 		}
 	}
 	return k

@@ -83,8 +83,7 @@ func elementRules(rules *validate.FieldRules) *validate.FieldRules {
 
 // property writes the schema of a field. at is the reference to the place where it will stand.
 func (d *deriver) property(f field, at string, depth int) *object {
-	// For a list of a type that takes null as a value, protojson does not take null as the absence of the list.
-	nullable := d.all && !f.must && !(f.fd.IsList() && takesNull(f.fd))
+	nullable := d.all && !f.must
 	var doc *object
 	switch {
 	case f.fd.IsMap():

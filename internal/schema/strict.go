@@ -165,7 +165,7 @@ func (s *strict) property(f field, path []protoreflect.FullName) *object {
 	}
 	own, _ := doc.get("description").(string)
 	d.describe(doc, f.words(), deprecation(fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
-	if f.must || takesNull(fd) {
+	if f.must || takesNull(fd) && !fd.IsList() {
 		return doc // null is a value already, or not enough
 	}
 	return maybe(doc)

@@ -161,6 +161,7 @@ type traits struct {
 	needsSchema  bool // something that protojson does not check: closed enums, REQUIRED and OUTPUT_ONLY
 	hasInputOnly bool
 	holdsAny     bool                                      // an Any somewhere
+	nullLists    bool                                      // a list of values of which null is one
 	hidden       map[protoreflect.FullName]schema.Behavior // the fields that only one direction has
 
 	// Of the expressions among the rules: how deep their loops are within each other, and the size of their patterns.
@@ -185,6 +186,7 @@ func traitsOf(root protoreflect.MessageDescriptor, extensions schema.Extensions)
 			t.noteField(fd)
 			t.needsSchema = t.needsSchema || b.Required || b.OutputOnly
 			t.hasInputOnly = t.hasInputOnly || b.InputOnly
+			t.nullLists = t.nullLists || fd.IsList() && takesNull(fd)
 			if b.InputOnly || b.OutputOnly {
 				if t.hidden == nil {
 					t.hidden = map[protoreflect.FullName]schema.Behavior{}

@@ -49,7 +49,7 @@ func isMissing(md protoreflect.MessageDescriptor, elements []*validate.FieldPath
 		}
 		found := false
 		for _, name := range schema.Names(fd) {
-			if v, ok := members[name]; ok && (v != nil || schema.TakesNull(fd)) {
+			if v, ok := members[name]; ok && (v != nil || schema.TakesNull(fd) && !fd.IsList()) {
 				sent, found = v, true
 			}
 		}
@@ -102,7 +102,7 @@ func (m *Message) readRest(doc []byte, found []schema.Violation) (msg *dynamicpb
 		return nil, nil, nil
 	}
 	msg = dynamicpb.NewMessage(m.md)
-	if (protojson.UnmarshalOptions{Resolver: m.resolver}).Unmarshal(rest, msg) != nil {
+	if (protojson.UnmarshalOptions{Resolver: m.resolver}).Unmarshal(m.emptied(rest), msg) != nil {
 		return nil, nil, nil
 	}
 	return msg, rest, without

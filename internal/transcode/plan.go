@@ -105,7 +105,6 @@ type slot struct {
 
 	present  bool // a zero value is there
 	null     bool // null is a value
-	noNull   bool // a list whose elements take null, for which ProtoJSON does not read null as absence
 	must     bool // null is not enough, and neither is nothing
 	hidden   bool // OUTPUT_ONLY: input does not have it
 	secret   bool // INPUT_ONLY: answers do not have it
@@ -305,7 +304,7 @@ func (pl *planner) fill(s *slot, fd protoreflect.FieldDescriptor) {
 	s.present = fd.HasPresence() || s.extended
 	s.alone = fd.ContainingOneof() == nil
 	behavior := schema.BehaviorOf(fd)
-	s.must = behavior.Required || fd.Cardinality() == protoreflect.Required
+	s.must = mustBeThere(fd)
 	if !s.extended {
 		s.hidden, s.secret = behavior.OutputOnly, behavior.InputOnly
 	}
@@ -323,7 +322,6 @@ func (pl *planner) fill(s *slot, fd protoreflect.FieldDescriptor) {
 		s.shape = shapeList
 		s.packed = fd.IsPacked()
 		s.packable = s.wire != protowire.BytesType && s.wire != protowire.StartGroupType
-		s.noNull = takesNull(fd)
 		s.packTag = protowire.AppendTag(nil, s.number, protowire.BytesType)
 		s.absent = s.head + "[]"
 	default:

@@ -317,7 +317,7 @@ func (r *reader) members(p *plan, pos, depth int, inAny bool) int {
 
 // absence reads the null that stands for a field that is not there.
 func (r *reader) absence(s *slot, pos int) int {
-	if s.noNull || s.must && r.inAny == 0 {
+	if s.must && r.inAny == 0 {
 		return refused
 	}
 	return r.word(pos, "null")

@@ -134,7 +134,7 @@ func (m *Message) isOnlyHere(doc []byte, refused *InputError) bool {
 	if largeExponent.Match(doc) {
 		return true
 	}
-	err := protojson.UnmarshalOptions{Resolver: m.resolver}.Unmarshal(m.unwrap(doc), dynamicpb.NewMessage(m.md))
+	err := protojson.UnmarshalOptions{Resolver: m.resolver}.Unmarshal(m.emptied(m.unwrap(doc)), dynamicpb.NewMessage(m.md))
 	return err != nil && strings.Contains(err.Error(), "duplicate map key")
 }
 

@@ -169,7 +169,7 @@ func (u *unquoter) message(md protoreflect.MessageDescriptor) {
 		return
 	}
 	u.members(func(name string) {
-		fd := u.field(md, name)
+		fd := namedField(u.resolver, md, name)
 		switch {
 		case fd == nil:
 			u.Copy()
@@ -181,19 +181,6 @@ func (u *unquoter) message(md protoreflect.MessageDescriptor) {
 			u.value(fd.Message(), fd.Message() != nil)
 		}
 	})
-}
-
-func (u *unquoter) field(md protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
-	if n := len(name); n > 2 && name[0] == '[' && name[n-1] == ']' {
-		if x, err := u.resolver.FindExtensionByName(protoreflect.FullName(name[1 : n-1])); err == nil {
-			return x.TypeDescriptor()
-		}
-		return nil
-	}
-	if fd := md.Fields().ByJSONName(name); fd != nil {
-		return fd
-	}
-	return md.Fields().ByTextName(name)
 }
 
 func (u *unquoter) mapping(values protoreflect.MessageDescriptor) {

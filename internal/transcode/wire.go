@@ -76,7 +76,7 @@ func (m *Message) generalToWire(ctx context.Context, dst, doc []byte) ([]byte, e
 	msg := dynamicpb.NewMessage(m.md)
 	types := &opaqueTypes{Resolver: m.resolver, forInput: true}
 	read := protojson.UnmarshalOptions{Resolver: types}
-	if err := read.Unmarshal(m.unwrap(doc), msg); err != nil {
+	if err := read.Unmarshal(m.emptied(m.unwrap(doc)), msg); err != nil {
 		return dst, m.explain(ctx, doc, err, types.last)
 	}
 	if len(types.unknown) > 0 {

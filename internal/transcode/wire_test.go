@@ -121,6 +121,10 @@ func TestToWireTakes(t *testing.T) {
 		{"enum forms", "shapes.v1.Enums", `{"manyGrades":["GRADE_BAD",1,-7],"aliased":"ALIASED_UNO"}`, `{"manyGrades":["GRADE_BAD","GRADE_GOOD",-7],"aliased":"ALIASED_ONE"}`},
 		{"null in a oneof", "shapes.v1.Payment", `{"cardNumber":null,"accountId":5}`, `{"accountId":"5"}`},
 		{"null as a value", "shapes.v1.Payment", `{"noCharge":null}`, `{"noCharge":null}`},
+		{"null for lists of values", "shapes.v1.WellKnownMany", `{"values":null, "nulls" : null,"valuesByNumber":{"1":null},"structs":null}`, `{"valuesByNumber":{"1":null}}`},
+		{"null in lists of values", "shapes.v1.WellKnownMany", `{"values":[null],"nulls":[null,"NULL_VALUE"]}`, `{"values":[null],"nulls":[null,null]}`},
+		{"null for a list in an Any", "shapes.v1.Holder", `{"detail":{"@type":"a/google.protobuf.Any","value":{"nulls":null,"@type":"type.googleapis.com/shapes.v1.WellKnownMany"}}}`,
+			`{"detail":{"@type":"a/google.protobuf.Any","value":{"@type":"type.googleapis.com/shapes.v1.WellKnownMany"}}}`},
 		{"any of a type in the catalog", "shapes.v1.Holder", `{"detail":{"@type":"type.googleapis.com/shapes.v1.Leaf","name":"x"}}`, `{"detail":{"@type":"type.googleapis.com/shapes.v1.Leaf","name":"x"}}`},
 		{"any of a well-known type", "shapes.v1.Holder", `{"detail":{"@type":"type.googleapis.com/google.protobuf.Duration","value":"1.50s"}}`, `{"detail":{"@type":"type.googleapis.com/google.protobuf.Duration","value":"1.500s"}}`},
 		{"extensions", "shapes.v1.Legacy", `{"mustName":"x","mustBytes":"","[shapes.v1.nick_name]":"n","[shapes.v1.lucky_numbers]":[7]}`, `{"mustName":"x","mustBytes":"","[shapes.v1.nick_name]":"n","[shapes.v1.lucky_numbers]":["7"]}`},
@@ -145,6 +149,9 @@ func TestToWireTakes(t *testing.T) {
 			wire, err := m.ToWire(nil, []byte(tt.doc))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if _, err := m.GeneralToWire(nil, []byte(tt.doc)); err != nil {
+				t.Errorf("the general engine: %v", err)
 			}
 			got, want := dynamicpb.NewMessage(md), dynamicpb.NewMessage(md)
 			if err := (proto.UnmarshalOptions{Resolver: resolver}).Unmarshal(wire, got); err != nil {

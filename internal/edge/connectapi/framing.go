@@ -270,7 +270,7 @@ func (w *explainer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // refuseFraming answers a method or a type of content that is not served. The intended protocol is unknown, so the
 // canonical error is plain JSON.
 func (s *Service) refuseFraming(w http.ResponseWriter, r *http.Request, edge stats.Edge, status int) {
-	failed := errmap.New(errmap.UnsupportedMediaType)
+	failed := unservedContent(r.Header.Get("Content-Type"))
 	if status == http.StatusMethodNotAllowed {
 		failed = errmap.New(errmap.MethodNotAllowed)
 	}
@@ -284,6 +284,16 @@ func (s *Service) refuseFraming(w http.ResponseWriter, r *http.Request, edge sta
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write(jsonrpc.AppendError(nil, jsonrpc.ID{}, true, shown.Code, shown.Message, shown.Data))
+}
+
+// unservedContent names what is served in place of a type of content.
+func unservedContent(kind string) *errmap.Error {
+	reason := errmap.Quote(kind) + " is not served here; gRPC uses application/grpc, gRPC-Web application/grpc-web, Connect application/proto or " +
+		"application/json, and application/connect+proto or application/connect+json for streams"
+	if strings.HasPrefix(kind, "application/grpc-web-text") {
+		reason = "gRPC-Web is served in binary form only; set the client's mode from grpcwebtext to grpcweb, which sends application/grpc-web+proto"
+	}
+	return errmap.Because(errmap.UnsupportedMediaType, reason)
 }
 
 // streamFraming gives errors of receiving on streams their canonical form.

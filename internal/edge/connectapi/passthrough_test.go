@@ -163,7 +163,8 @@ func TestConnectJSONPassesThrough(t *testing.T) {
 		{"not JSON", "application/json", `{`, 400, `"code":"invalid_argument"`},
 		{"an array", "application/json", `[]`, 400, `"code":"invalid_argument"`},
 		{"wire bytes that are none", "application/proto", "\x0a\xff", 400, `"code":"invalid_argument"`},
-		{"text", "text/plain", `{}`, 415, ""},
+		{"text", "text/plain", `{}`, 415, "gRPC uses application/grpc, gRPC-Web application/grpc-web"},
+		{"gRPC-Web in base64", "application/grpc-web-text+proto", "AAAAAAA=", 415, "set the client's mode from grpcwebtext to grpcweb"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
