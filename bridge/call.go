@@ -166,10 +166,7 @@ func (b *Bridge) steps(ctx context.Context, c *toolCall, steps ...func(context.C
 	for _, step := range steps {
 		if err := step(ctx, c); err != nil {
 			if c.tool != nil {
-				err = err.Naming(c.shownName()) // a copy
-				if err.Document == nil {
-					err.Document = c.document(err.Code)
-				}
+				err = c.named(err, c.shownName())
 			}
 			c.resp.Err = b.explained(ctx, c, err)
 			return c.response()
@@ -188,7 +185,16 @@ func (c *toolCall) response() *Response {
 	return &c.resp
 }
 
-// document is the message that the violations of an error are about, nil for none.
+// named is an error with the name of the tool and the message that it is about.
+func (c *toolCall) named(err *errmap.Error, name string) *errmap.Error {
+	out := err.Naming(name)
+	if out.Document == nil {
+		out.Document = c.document(out.Code)
+	}
+	return out
+}
+
+// document is the message that an error is about, nil for none.
 func (c *toolCall) document(code errmap.Code) protoreflect.MessageDescriptor {
 	rpc := c.tool.Method.Descriptor
 	switch {
@@ -196,6 +202,8 @@ func (c *toolCall) document(code errmap.Code) protoreflect.MessageDescriptor {
 		return nil
 	case code == errmap.InvalidToolOutput:
 		return rpc.Output()
+	case code == errmap.ToolExecutionFailed && c.req.Procedure == "":
+		return rpc.Input()
 	case code == errmap.InvalidToolInput && (c.req.Exchange != nil || !c.tool.TakesStream()):
 		return rpc.Input()
 	}

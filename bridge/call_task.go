@@ -132,7 +132,7 @@ func (b *Bridge) runTask(own *toolCall, line *taskLine, after time.Duration) tas
 			err = b.result(ctx, own)
 		}
 		if err != nil {
-			end.Err = b.explained(ctx, own, err.Naming(own.shownName()))
+			end.Err = b.explained(ctx, own, own.named(err, own.shownName()))
 			return nil, end.Err
 		}
 		own.resp.Tool = own.tool

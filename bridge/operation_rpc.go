@@ -157,7 +157,7 @@ func (b *Bridge) operationTask(ctx context.Context, c *toolCall, h longrunning.H
 		failed = b.reduce(ctx, c)
 	}
 	if failed != nil {
-		endWith(t, b.explained(ctx, c, failed.Naming(c.tool.Name)).Redacted())
+		endWith(t, b.explained(ctx, c, c.named(failed, c.tool.Name)).Redacted())
 		return t, nil
 	}
 	t.Completion = &outriggerv1.Task_Result{Result: c.resp.ToolOutcome().GetResult()}

@@ -3,6 +3,8 @@
 package bridge_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"testing"
 
@@ -10,8 +12,10 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -40,5 +44,24 @@ func TestAnEmptyMessagePassesThroughInEveryProtocol(t *testing.T) {
 				t.Errorf("got %v, %v", resp, err)
 			}
 		})
+	}
+}
+
+// A backend's text names fields as its .proto file does. Who calls by arguments gets their names beside it; the service's own
+// client gets the text as it is.
+func TestFieldsInABackendsText(t *testing.T) {
+	t.Parallel()
+	const said = "retry_delay must be a minute"
+	b := fake(t, func(context.Context, *catalog.Method, []byte, http.Header) (*bridge.Answer, *errmap.Error) {
+		return nil, errmap.FromBackend(connect.NewError(connect.CodeInvalidArgument, errors.New(said)))
+	}, bridge.Options{})
+	for typed, want := range map[bool]string{false: "lab.fail: retry_delay (argument retryDelay) must be a minute", true: "lab.fail: " + said} {
+		req := toolCall(b, "lab.fail", `{"code":"FAIL_CODE_ABORTED"}`)
+		if typed {
+			req.Tool, req.Procedure = "", demov1connect.LabFailProcedure
+		}
+		if got := b.Handle(t.Context(), req).Err; got == nil || got.Message != said || got.ModelText(errmap.About{}) != want {
+			t.Errorf("typed %t: %v, %q", typed, got, got.ModelText(errmap.About{}))
+		}
 	}
 }

@@ -38,8 +38,8 @@ type Error struct {
 	Tool string
 	// Violations are the violations of the input or output.
 	Violations []Violation
-	// Document is the message that the paths of Violations lead into; nil if it is not known or none. It tells callers over
-	// Connect, gRPC and gRPC-Web indexes from keys.
+	// Document is the message that the paths of Violations lead into, or with TOOL_EXECUTION_FAILED the request; nil if it is
+	// not known or none. It gives callers over Connect, gRPC and gRPC-Web the paths of fields, and models the names of arguments.
 	Document protoreflect.MessageDescriptor
 	// Broken are the broken rules of protovalidate, for the same callers; nil for none.
 	Broken *validate.Violations

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // The cases in which one code shows in more than one way.
@@ -153,6 +155,14 @@ func TestModelText(t *testing.T) {
 		{"backend without a message", New(ToolExecutionFailed, BackendCode("internal"), Tool("a")), false, "Tool execution failed (a)"},
 		{"backend's fields", New(ToolExecutionFailed, BackendCode("invalid_argument"), Message("bad order"), Details(bad)), false,
 			"bad order\n- items[0].count: must be positive"},
+		{"fields by their names in the .proto file", &Error{
+			Code: ToolExecutionFailed, BackendCode: "invalid_argument", Tool: "a", Document: (&demov1.PlaceOrderRequest{}).ProtoReflect().Descriptor(),
+			Message: "weight_kg, `stop_id`, weight_kg and not_a_field: weight_kgs, the customer of an_hand_to, value_cents for valueCents",
+			Details: []*anypb.Any{mustAny(t, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+				{Field: "parcels[0].weight_kg", Description: "weight_kg is too much"}, {Field: "customer", Description: "unknown"},
+			}})},
+		}, false, "a: weight_kg (argument weightKg), `stop_id` (argument stopId), weight_kg and not_a_field: weight_kgs, the customer of an_hand_to, value_cents for valueCents\n" +
+			"- parcels[0].weight_kg (argument parcels[0].weightKg): weight_kg (argument weightKg) is too much\n- customer: unknown"},
 		{"own advice", New(DestructiveBlocked, Tool("a"), Advice("Ask for trust.")), false, "Destructive tool blocked (a)\nAsk for trust."},
 	}
 	for _, tt := range tests {

@@ -38,12 +38,18 @@ func (e *Error) message() safeText {
 	return safeText(row.Message)
 }
 
-// ModelText returns the text of a failed tool result, for models: what went wrong, where, and what to do next.
+// ModelText returns the text of a failed tool result, for models: what went wrong, where, and what to do next. Where a
+// backend names fields of Document as its .proto file does, the names of the arguments are beside them.
 func (e *Error) ModelText(about About) string {
 	e = e.known()
 	row := e.row()
 	var b strings.Builder
 	message, advice := string(e.message()), e.advice(about.Idempotent)
+	var names argumentNames
+	if e.FromTool() && (len(e.Details) > 0 || strings.ContainsAny(message, "_\"'`")) {
+		names = argumentNamesOf(e.Document)
+		message = names.explain(message)
+	}
 	const marks = 8 // what stands between the parts
 	b.Grow(len(row.Message) + len(message) + min(len(e.Tool), maxNameBytes) + len(advice) + marks)
 	switch {
@@ -74,9 +80,9 @@ func (e *Error) ModelText(about About) string {
 		}
 		b.WriteString("\n- ")
 		if path := clip(v.Path, maxNameBytes); path != "" {
-			b.WriteString(path + ": ")
+			b.WriteString(names.path(path) + ": ")
 		}
-		b.WriteString(clip(v.Message, maxViolationBytes))
+		b.WriteString(names.explain(clip(v.Message, maxViolationBytes)))
 	}
 	if e.ItemsSent != nil && *e.ItemsSent > 0 {
 		write(&b, "\nItems sent before: ", strconv.Itoa(*e.ItemsSent), ". The tool may have taken them.")

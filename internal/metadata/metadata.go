@@ -146,7 +146,9 @@ func (r Rules) Trailer(h http.Header) http.Header {
 }
 
 // names reports whether an outbound pattern names a header in full.
-func (r Rules) names(lower string) bool { return r.out != nil && slices.Contains(r.out.patterns, lower) }
+func (r Rules) names(lower string) bool {
+	return r.out != nil && slices.Contains(r.out.patterns, lower)
+}
 
 // isOurs holds for headers that say something of the sidecar's own HTTP response. Connect shows the trailers of an error as
 // headers, where they would be read as such.
