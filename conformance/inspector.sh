@@ -5,21 +5,17 @@
 # over Streamable HTTP and over stdio. One line a case; the exit code is 1 where
 # any of them fails.
 #
-#   conformance/inspector.sh NODE_VERSION INSPECTOR_VERSION
+#   conformance/inspector.sh SUITE_FOLDER CLIENTS_FOLDER
 #
-# Needs bin/sidecar (make build) and npx. Node comes from npm as well, because
-# the Inspector wants a newer one than many systems have.
+# Needs bin/sidecar (make build). The folders are those of npm's packages that
+# have Node and the Inspector: it wants a newer Node than many systems have.
 set -euo pipefail
 
-if [[ "${INSPECTOR_INSIDE:-}" != yes ]]; then
-  if [[ $# -ne 2 ]]; then
-    echo "usage: $0 NODE_VERSION INSPECTOR_VERSION" >&2
-    exit 2
-  fi
-  # npx puts both packages on PATH and starts this script again.
-  export INSPECTOR_INSIDE=yes
-  exec npx -y --loglevel error -p "node@$1" -p "@modelcontextprotocol/inspector@$2" -- "$0" "$@"
+if [[ $# -ne 2 ]]; then
+  echo "usage: $0 SUITE_FOLDER CLIENTS_FOLDER" >&2
+  exit 2
 fi
+PATH="$(realpath "$1")/node_modules/.bin:$(realpath "$2")/node_modules/.bin:$PATH"
 
 cd "$(dirname "$0")"
 sidecar=$(realpath ../bin/sidecar)
