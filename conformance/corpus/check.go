@@ -421,8 +421,8 @@ func (c *check) againstSchemas(v *verdict, r *reader, doc []byte, byTranscoder e
 			if failed != "" {
 				excuse("what the strict schema admits, the canonical one admits", failed)
 			}
-		case byAdvertised == "" && byCanonical != "" && r.outside[ReasonUnsigned]:
-			v.excused[ReasonUnsigned] = true
+		case byAdvertised == "" && byCanonical != "" && r.outside[ReasonRange]:
+			v.excused[ReasonRange] = true
 		case byAdvertised == "" && byCanonical != "":
 			excuse("what the advertised schema admits, the canonical one admits", byCanonical)
 		}

@@ -4,6 +4,7 @@ package corpus
 
 import (
 	"encoding/json"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -42,9 +43,9 @@ const (
 	ReasonOpen Reason = "message left open"
 	// ReasonExponent: an integer whose exponent shifts more than 20 digits. protojson gives up on those.
 	ReasonExponent Reason = "integer with a large exponent"
-	// ReasonUnsigned: a string with the digits of an unsigned type and a value beyond its range. Few validators know the
-	// formats that say so, and an advertised schema has none of them.
-	ReasonUnsigned Reason = "unsigned integer beyond its range"
+	// ReasonRange: an integer beyond a range that an advertised schema does not show. A string has the digits of an unsigned
+	// type, and few validators know the formats that say so; few numbers come near the limits of 32 bits.
+	ReasonRange Reason = "integer beyond its range"
 )
 
 // Why the transcoder takes what protojson refuses.
@@ -183,7 +184,7 @@ func (r *reader) field(v any, fd protoreflect.FieldDescriptor) {
 			}
 			keys[key] = true
 			if isBeyondUnsigned(m.name, fd.MapKey().Kind()) {
-				r.found(ReasonUnsigned)
+				r.found(ReasonRange)
 			}
 			r.value(m.value, fd.MapValue())
 		}
@@ -237,8 +238,9 @@ func (r *reader) scalar(v any, fd protoreflect.FieldDescriptor) {
 	if isInteger(fd.Kind()) && hasLargeExponent(string(number)) {
 		r.found(ReasonExponent)
 	}
-	if _, isText := v.(string); isText && isBeyondUnsigned(string(number), fd.Kind()) {
-		r.found(ReasonUnsigned)
+	_, isText := v.(string)
+	if isText && isBeyondUnsigned(string(number), fd.Kind()) || !isText && isBeyond32(number, fd.Kind()) {
+		r.found(ReasonRange)
 	}
 }
 
@@ -252,6 +254,19 @@ func isBeyondUnsigned(digits string, kind protoreflect.Kind) bool {
 		largest = "18446744073709551615"
 	}
 	return len(digits) == len(largest) && digits > largest && strings.Trim(digits, "0123456789") == ""
+}
+
+// isBeyond32 holds for a number beyond a type of 32 bits.
+func isBeyond32(number json.Number, kind protoreflect.Kind) bool {
+	x, err := number.Float64()
+	switch kind {
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		return err != nil || x > math.MaxUint32
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		return err != nil || x > math.MaxInt32 || x < math.MinInt32
+	default:
+		return false
+	}
 }
 
 func isInteger(kind protoreflect.Kind) bool {

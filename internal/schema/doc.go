@@ -30,7 +30,8 @@
 //   - Formats carry the ranges of 64-bit integers in strings and of floating-point numbers. A Validator asserts those
 //     formats; a validator that treats formats as annotations accepts numbers beyond the range. An advertised schema shows
 //     no format of unsigned integers, so in strings and names of members it accepts numbers that have no more digits than
-//     the largest of the type, and a larger value.
+//     the largest of the type, and a larger value. It does not show the limits of 32-bit integers either, which few
+//     arguments come near.
 //   - Rules of protovalidate that no keyword can express (CEL, byte lengths of strings, well-known formats, patterns that RE2
 //     and ECMA 262 read differently, rules of Timestamps and Durations) are in the description, and enforced by
 //     protovalidate. The length of bytes is scaled to base64, exact to within two bytes. In strings, ranges

@@ -14,7 +14,7 @@ import (
 
 // enum writes the schema of an enum. Canonical: the names, aliases included, or a number: any int32 of an open enum,
 // only the known ones of a closed enum, where an unknown number would be lost on the way. Advertised: the first name of
-// each number; an answer may also be a number that a newer backend knows, of a closed enum too, because the Go runtime keeps
+// each number, in an input without the zero value that says nothing, since a caller can leave the field out; an answer may also be a number that a newer backend knows, of a closed enum too, because the Go runtime keeps
 // what other languages put among the unknown fields.
 func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 	if ed.FullName() == "google.protobuf.NullValue" {
@@ -36,7 +36,7 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 			continue
 		}
 		seen[ev.Number()] = true
-		if v.meant && !d.all && d.dir == Input && isUnspecified(ev) {
+		if d.shown && d.dir == Input && isUnspecified(ev) && r.leaves(ed, ev.Number()) {
 			continue
 		}
 		first = append(first, string(ev.Name()))
@@ -103,6 +103,16 @@ func (d *deriver) enumRules(v value) enumRules {
 
 func (r enumRules) admits(n protoreflect.EnumNumber) bool {
 	return (r.allowed == nil || slices.Contains(r.allowed, int32(n))) && !slices.Contains(r.refused, int32(n))
+}
+
+// leaves reports whether the rules admit another value than the given one.
+func (r enumRules) leaves(ed protoreflect.EnumDescriptor, but protoreflect.EnumNumber) bool {
+	for i := range ed.Values().Len() {
+		if n := ed.Values().Get(i).Number(); n != but && r.admits(n) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r enumRules) allowedLiterals(zero bool) []any {

@@ -81,7 +81,7 @@ func (d *deriver) anyInteger(t integerType, nullable bool) *object {
 	}
 	doc := newObject("type", oneOrMany(types))
 	if asNumber {
-		doc.set("minimum", t.least).set("maximum", t.most)
+		d.setRange(doc, t, t.lo(), t.hi())
 	}
 	if asString {
 		plain := ""
@@ -123,7 +123,7 @@ func (d *deriver) narrow(doc *object, kind protoreflect.Kind, t integerType, v v
 		}
 		narrowed := lo.Cmp(t.lo()) != 0 || hi.Cmp(t.hi()) != 0
 		if narrowed && asNumber {
-			limits.set("minimum", integerLiteral(lo)).set("maximum", integerLiteral(hi))
+			d.setRange(limits, t, lo, hi)
 		}
 		if narrowed && asString {
 			limits.set("pattern", d.integerPattern(rangePattern(lo, hi, t)))
@@ -139,6 +139,17 @@ func (d *deriver) narrow(doc *object, kind protoreflect.Kind, t integerType, v v
 	}
 	d.finish(doc, limits, newObject("enum", []any{json.Number("0"), "0", nil}), v.rules)
 	d.describe(doc, note)
+}
+
+// setRange sets the bounds of a JSON number. Schemas that models read leave out the limits of a 32-bit type, which few
+// arguments come near: the canonical schema refuses what is beyond them. The 0 of unsigned types stays.
+func (d *deriver) setRange(doc *object, t integerType, lo, hi *big.Int) {
+	if !d.shown || lo.Sign() == 0 || lo.Cmp(t.lo()) != 0 {
+		doc.set("minimum", integerLiteral(lo))
+	}
+	if !d.shown || hi.Cmp(t.hi()) != 0 {
+		doc.set("maximum", integerLiteral(hi))
+	}
 }
 
 // integerPattern anchors a pattern; the canonical schema also takes the other ways to write a JSON number.

@@ -4,6 +4,7 @@ package schema
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -17,7 +18,8 @@ import (
 // A condition is a oneOf with one branch for each member that may be set and, where the oneof may be empty, one branch
 // for none, so it grows with the number of members and not with its square. In the canonical schema a member that is
 // null counts as absent, as in ProtoJSON. The sentences say the same to a model, and are the text of a violation, since
-// "oneOf" by itself does not say which members are meant.
+// "oneOf" by itself does not say which members are meant. Each is written once: in the canonical schema at its condition, in
+// the advertised one in the description of the message, unless a comment says it already.
 func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, text string) {
 	if d.dir == Output {
 		return nil, ""
@@ -57,10 +59,13 @@ func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, t
 		if len(branches) == 1 && !required {
 			continue
 		}
-		if comment := Comment(od); comment != "" {
+		comment := Comment(od)
+		if comment != "" {
 			sentences = append(sentences, comment)
 		}
-		sentences = append(sentences, sentence)
+		if !d.all && (!d.isBrief() || !saysOneOf(comment) && !saysOneOf(Comment(md), shown...)) {
+			sentences = append(sentences, sentence)
+		}
 		if !required {
 			branches = append(branches, newObject("properties", none))
 		}
@@ -71,6 +76,20 @@ func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, t
 		conditions = append(conditions, condition)
 	}
 	return conditions, strings.Join(sentences, "\n")
+}
+
+// oneOfWords are the ways in which comments say that fields exclude each other.
+var oneOfWords = regexp.MustCompile(`(?i)\b(one of|only one|exactly one|either|mutually exclusive)\b`)
+
+// saysOneOf reports whether a comment says that fields exclude each other, and names all of the given ones.
+func saysOneOf(comment string, fields ...string) bool {
+	words := lettersOf(comment)
+	for _, name := range fields {
+		if !strings.Contains(words, lettersOf(name)) {
+			return false
+		}
+	}
+	return oneOfWords.MatchString(comment)
 }
 
 // wantsOne reports whether one of the fields has to be set, by protovalidate's rules or by those that callers are only shown.

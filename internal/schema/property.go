@@ -67,8 +67,6 @@ type value struct {
 	rules    *validate.FieldRules
 	nullable bool // null stands for absence
 	nonZero  bool
-	// meant: the value has to say something, so the zero value of an enum is not shown where it stands for nothing.
-	meant bool
 }
 
 // isFree reports whether the type says all there is to say, as it does of most fields.
@@ -91,7 +89,7 @@ func (d *deriver) property(f field, at string, depth int) *object {
 	case f.fd.IsList():
 		doc = d.array(f, at, depth, nullable)
 	default:
-		doc = d.single(f.fd, value{rules: f.rules, nullable: nullable, nonZero: f.nonZero, meant: f.must}, at, depth)
+		doc = d.single(f.fd, value{rules: f.rules, nullable: nullable, nonZero: f.nonZero}, at, depth)
 	}
 	own, _ := doc.get("description").(string)
 	d.describe(doc, f.words(), d.deprecation(f.fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))

@@ -74,7 +74,7 @@ func (d *deriver) takeBack(doc *object) bool {
 
 // shareValue puts the schema of an enum or of a well-known type into $defs, where it is always the same.
 func (d *deriver) shareValue(name protoreflect.FullName, v value, doc *object) *object {
-	if d.names == nil || !d.share || !v.isFree() || v.meant || d.inline[name] {
+	if d.names == nil || !d.share || !v.isFree() || d.inline[name] {
 		return doc
 	}
 	key := d.names.name(name)

@@ -161,7 +161,7 @@ func (s *strict) property(f field, path []protoreflect.FullName) *object {
 		d.finish(limits, listLimits(f), newObject("maxItems", 0), f.rules)
 		d.describe(doc, inWords(limits))
 	default:
-		doc = s.single(fd.Message(), fd, value{rules: f.rules, nonZero: f.nonZero, meant: f.must}, path)
+		doc = s.single(fd.Message(), fd, value{rules: f.rules, nonZero: f.nonZero}, path)
 	}
 	own, _ := doc.get("description").(string)
 	d.describe(doc, f.words(), deprecation(fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
@@ -345,7 +345,7 @@ func inWords(doc *object, but ...string) string {
 	var sentences []string
 	say := func(format string, args ...any) { sentences = append(sentences, fmt.Sprintf(format, args...)) }
 	rest := &object{}
-	for _, m := range withoutRange(doc, say).members {
+	for _, m := range doc.members {
 		if slices.Contains(but, m.name) {
 			continue
 		}
@@ -371,7 +371,10 @@ func inWords(doc *object, but ...string) string {
 		case "maximum":
 			say("At most %v.", m.value)
 		case "pattern":
-			say("Must match %v.", m.value)
+			// The format says what the pattern of a 64-bit integer does. One that is narrower comes with a sentence.
+			if format := doc.get("format"); format != formatInt64 && format != formatUint64 {
+				say("Must match %v.", m.value)
+			}
 		default:
 			rest.set(m.name, m.value)
 		}
@@ -380,29 +383,6 @@ func inWords(doc *object, but ...string) string {
 		say("Must also match the JSON Schema %s.", appendJSON(nil, rest))
 	}
 	return strings.Join(sentences, " ")
-}
-
-// withoutRange takes out what a type asks of every integer, and says it in short.
-func withoutRange(doc *object, say func(format string, args ...any)) *object {
-	out := &object{members: slices.Clone(doc.members)}
-	for _, kind := range [...]struct {
-		kind protoreflect.Kind
-		text string
-	}{
-		{protoreflect.Int32Kind, "A 32-bit integer."}, {protoreflect.Uint32Kind, "An unsigned 32-bit integer."},
-	} {
-		t := integerTypeOf(kind.kind)
-		if out.get("minimum") == any(t.least) && out.get("maximum") == any(t.most) {
-			out.remove("minimum")
-			out.remove("maximum")
-			say("%s", kind.text)
-		}
-	}
-	if format := out.get("format"); format == formatInt64 || format == formatUint64 {
-		// A pattern that is narrower than the type comes with a sentence of its own.
-		out.remove("pattern")
-	}
-	return out
 }
 
 // formatInWords is a sentence for a format that nothing else says: neither the type, nor the range, nor the description.
