@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ type Catalogs interface {
 	Wait(ctx context.Context) (*catalog.Catalog, error)
 }
 
-// ServerInfo is what the sidecar reports about itself: name, title, version and
+// ServerInfo is how the sidecar introduces itself: name, title, version and
 // instructions for models.
 type ServerInfo struct {
 	Name         string
@@ -63,7 +64,10 @@ type ServerInfo struct {
 
 // Options configure a Bridge. Zero fields have the defaults of this package.
 type Options struct {
+	// Server is what the sidecar says of itself. What is empty comes from the catalog: see [Bridge.Server].
 	Server ServerInfo
+	// Version is the version of the sidecar itself. The default is 0.0.0.
+	Version string
 	// Timeout is the maximum duration of a call, CatalogWait the maximum wait for the first catalog.
 	Timeout, CatalogWait time.Duration
 	// OnBehalf makes the credentials of calls in the name of their callers. Nil makes none: calls have the backend's
@@ -206,12 +210,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	if opts.Watches == nil {
 		opts.Watches = watch.New(watch.Options{})
 	}
-	if opts.Server.Name == "" {
-		opts.Server.Name = "outrigger"
-	}
-	if opts.Server.Version == "" {
-		opts.Server.Version = "0.0.0"
-	}
+	opts.Version = cmp.Or(opts.Version, "0.0.0")
 	if opts.Rules != nil {
 		opts.Authorizers = append(slices.Clone(opts.Authorizers), opts.Rules)
 	}
@@ -225,8 +224,35 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 // Flights returns the table of requests in flight. Edges take their origins from it.
 func (b *Bridge) Flights() *correlate.Table { return b.flights }
 
-// Server returns the name and version that the sidecar reports.
-func (b *Bridge) Server() ServerInfo { return b.opts.Server }
+// SoftwareName is what the sidecar is called where its services have no name in common.
+const SoftwareName = "outrigger"
+
+// Version returns the version of the sidecar itself.
+func (b *Bridge) Version() string { return b.opts.Version }
+
+// Server returns how the sidecar introduces itself with the current catalog: as it is configured, else as the native backend
+// or the services name themselves, so that clients can tell one sidecar from another. The title of the services does not go
+// with a configured name. Instructions are those of [Bridge.Instructions], which depend on what the caller may see.
+func (b *Bridge) Server() ServerInfo {
+	out, said := b.opts.Server, catalog.About{}
+	if cat := b.catalogs.Current(); cat != nil {
+		said = cat.About()
+	}
+	if out.Name == "" {
+		out.Name, out.Title = cmp.Or(said.Name, SoftwareName), cmp.Or(out.Title, said.Title)
+	}
+	out.Version = cmp.Or(out.Version, said.Version, b.opts.Version)
+	out.Instructions = ""
+	return out
+}
+
+// Instructions returns the configured instructions for models, else what the services of the catalog say of themselves.
+func (b *Bridge) Instructions(cat *catalog.Catalog) string {
+	if b.opts.Server.Instructions != "" || cat == nil {
+		return b.opts.Server.Instructions
+	}
+	return cat.Instructions()
+}
 
 // Stats returns the counters that were given to New, or nil.
 func (b *Bridge) Stats() *stats.Stats { return b.opts.Stats }

@@ -15,28 +15,38 @@ const (
 	documentInfo    = 2
 	infoTitle       = 1
 	infoDescription = 2 // of protoc-gen-openapiv2 and gnostic alike
+	infoVersion     = 6
 )
 
-// FileDescription is what the OpenAPI annotations of a file say of its API: the description, else the title, of
-// protoc-gen-openapiv2's openapiv2_swagger, else of gnostic's document. It is empty for none. What cannot be read says nothing.
-func FileDescription(fd protoreflect.FileDescriptor) string {
-	var openAPI, gnostic string
+// File is what the OpenAPI annotations of a file say of its API.
+type File struct{ Title, Description, Version string }
+
+// OfFile reads protoc-gen-openapiv2's openapiv2_swagger, and gnostic's document where the first says nothing. What cannot be
+// read says nothing.
+func OfFile(fd protoreflect.FileDescriptor) File {
+	var openAPI, gnostic File
 	eachOption(fd, func(it item) {
 		if it.typ != protowire.BytesType {
 			return
 		}
 		switch it.number {
 		case openAPINumber:
-			openAPI = cmp.Or(infoOf(it.bytes), openAPI)
+			openAPI = infoOf(it.bytes)
 		case gnosticNumber:
-			gnostic = cmp.Or(infoOf(it.bytes), gnostic)
+			gnostic = infoOf(it.bytes)
 		}
 	})
 	return cmp.Or(openAPI, gnostic)
 }
 
-func infoOf(document []byte) string {
-	title, description := "", ""
+// FileDescription is the description, else the title, that the OpenAPI annotations of a file have; empty for none.
+func FileDescription(fd protoreflect.FileDescriptor) string {
+	said := OfFile(fd)
+	return cmp.Or(said.Description, said.Title)
+}
+
+func infoOf(document []byte) File {
+	var out File
 	each(document, func(part item) {
 		if part.number != documentInfo || part.typ != protowire.BytesType {
 			return
@@ -45,11 +55,13 @@ func infoOf(document []byte) string {
 			switch {
 			case it.typ != protowire.BytesType:
 			case it.number == infoTitle:
-				title = it.text()
+				out.Title = it.text()
 			case it.number == infoDescription:
-				description = it.text()
+				out.Description = it.text()
+			case it.number == infoVersion:
+				out.Version = it.text()
 			}
 		})
 	})
-	return cmp.Or(description, title)
+	return out
 }

@@ -371,6 +371,7 @@ func (b *builder) finish() (*Catalog, error) {
 		return nil, err
 	}
 	c.description, c.resources, c.reserved, c.declaredOnly, c.listed = b.description, resources, b.reserved, b.declaredOnly, b.listed
+	b.tell(c.own.services)
 	c.isStrict = b.bind.profile == schema.ProfileStrict
 	return c, nil
 }

@@ -62,12 +62,13 @@ type Service struct {
 	Descriptor protoreflect.ServiceDescriptor
 	// Tools are the tools of the service, hidden ones included, sorted by name.
 	Tools []*Tool
+
+	about serviceAbout
 }
 
-// Summary returns the first sentence of the service's comment, with its full stop; empty if there is none.
+// Summary returns the first sentence of what the service says of itself, with its full stop; empty if there is none.
 func (s Service) Summary() string {
-	at := s.Descriptor.ParentFile().SourceLocations().ByDescriptor(s.Descriptor)
-	sentence := firstSentence(chosenComment(at.LeadingComments, at.TrailingComments))
+	sentence := firstSentence(s.about.text)
 	if sentence == "" || strings.ContainsAny(sentence[len(sentence)-1:], ".!?") {
 		return sentence
 	}

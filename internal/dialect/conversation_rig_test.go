@@ -62,6 +62,7 @@ func (r *rigs) shared(t *testing.T, kind string, o mcptest.Options) *mcptest.Rig
 //	gate: asks
 //	over: stdio
 //	sessions: kept
+//	named: by its services
 //
 // Where it asks for nothing, it is in front of the demo service.
 func (c *conversation) open(rigs *rigs, text []byte, isShared bool) {
@@ -77,6 +78,8 @@ func (c *conversation) open(rigs *rigs, text []byte, isShared bool) {
 			config.Destructive = proto.String("confirm")
 		case name == "over" && value == "stdio":
 			c.isStdio = true
+		case name == "named" && value == "by its services":
+			config.Server = nil
 		case name == "sessions" && value == "kept":
 			c.keeps = true
 		default:

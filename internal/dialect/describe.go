@@ -14,15 +14,16 @@ import (
 )
 
 // discoverTTL is how long a client may keep the answer to server/discover, in
-// milliseconds. What it says changes with a new sidecar only.
+// milliseconds. What it says changes with the sidecar and its services.
 const discoverTTL = 60_000
 
-func (h *Handler) appendInstructions(dst []byte) []byte {
-	if h.Server().Instructions == "" {
+func (h *Handler) appendInstructions(dst []byte, cat *catalog.Catalog) []byte {
+	text := h.Instructions(cat)
+	if text == "" {
 		return dst
 	}
 	dst = append(dst, `,"instructions":`...)
-	return jsontext.AppendString(dst, h.Server().Instructions)
+	return jsontext.AppendString(dst, text)
 }
 
 // writeDiscover renders server/discover.
@@ -36,11 +37,11 @@ func writeDiscover(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	}
 	dst = append(dst, `],"capabilities":`...)
 	dst = appendMCPCapabilities(dst, h.Features(call.resp.Catalog), true)
-	dst = h.appendInstructions(dst)
+	dst = h.appendInstructions(dst, call.resp.Catalog)
 	dst = append(dst, `,"ttlMs":`...)
 	dst = strconv.AppendInt(dst, discoverTTL, 10)
 	dst = appendCacheScope(dst, call.resp.CacheScope())
-	return append(dst, h.modernTail...), nil
+	return h.closeResult(dst, typeComplete, nil, string(h.appendSoftware(nil)))
 }
 
 // writeDescription renders server/describe of the canonical dialect.
@@ -63,11 +64,11 @@ func (h *Handler) Description(ctx context.Context) (json.RawMessage, *errmap.Err
 // that all edges agree. Every member is always present: what is not offered has
 // the value false.
 func (h *Handler) appendDescription(dst []byte, cat *catalog.Catalog) []byte {
-	offer := h.Offer(cat)
+	offer, server := h.Offer(cat), h.Server()
 	dst = append(dst, `{"name":`...)
-	dst = jsontext.AppendString(dst, h.Server().Name)
+	dst = jsontext.AppendString(dst, server.Name)
 	dst = append(dst, `,"version":`...)
-	dst = jsontext.AppendString(dst, h.Server().Version)
+	dst = jsontext.AppendString(dst, server.Version)
 	dst = append(dst, `,"contract_version":"`+bridge.ContractVersion+`","capabilities":{"tools":{"listChanged":`...)
 	dst = strconv.AppendBool(dst, offer.Capabilities.GetTools().GetListChanged())
 	dst = append(dst, `},"resources":{"listChanged":`...)

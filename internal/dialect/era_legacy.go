@@ -129,9 +129,10 @@ func writeInitialize(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		call.opened.Declare(session.Lists{Prompts: f.PromptsChanged, Resources: f.Resources})
 	}
 	dst = append(dst, `,"serverInfo":`...)
-	dst = append(dst, h.serverInfo...)
-	dst = h.appendInstructions(dst)
-	return append(dst, '}'), nil
+	dst = append(dst, h.introduction().serverInfo...)
+	dst = h.appendInstructions(dst, call.resp.Catalog)
+	dst = h.appendSoftware(append(dst, `,"_meta":{`...))
+	return append(dst, `}}`...), nil
 }
 
 // needSession refuses what means nothing without a session.

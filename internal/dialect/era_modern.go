@@ -213,7 +213,7 @@ func writeModernResult(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if outcome := call.resp.Outcome; outcome != nil {
 		return h.writeModernOutcome(outcome)
 	}
-	tail := h.modernTail
+	tail := h.introduction().modernTail
 	if call.resp.Truncated {
 		var err *errmap.Error
 		if tail, err = h.closeResult(nil, typeComplete, nil, truncatedMeta); err != nil {
@@ -231,7 +231,7 @@ func failModern(h *Handler, call *exchange, err *errmap.Error) Reply {
 	shown := err.MCP(errmap.Modern, about)
 	switch shown.Form {
 	case errmap.ToolResult:
-		failed := failedCall{err: err, text: shown.Text, data: shown.Data, before: modernType, after: h.modernMeta}
+		failed := failedCall{err: err, text: shown.Text, data: shown.Data, before: modernType, after: h.introduction().modernMeta}
 		return replyFrom(shown, failed.appendTo(id)).recording(err, about, shown.Data)
 	case errmap.Silent:
 		return Reply{Status: shown.HTTPStatus}

@@ -4,9 +4,11 @@ package dialect
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/record"
@@ -39,10 +41,7 @@ type Handler struct {
 
 	opts                      Options
 	canonical, modern, legacy *era
-	// serverInfo is how every MCP era names this server; modernTail closes
-	// every result of the modern one, and modernMeta is what _meta has there
-	// besides. All are rendered once.
-	serverInfo, modernTail, modernMeta []byte
+	rendered                  atomic.Pointer[introduction]
 	// inboxes are the calls whose items follow.
 	inboxes inboxes
 	// secrets are the fields that messages mark as secret, for the run record.
@@ -54,35 +53,47 @@ func New(b *bridge.Bridge, opts Options) *Handler {
 	if opts.Sessions == nil {
 		opts.Sessions = session.New(session.Options{Feed: b.Feed()})
 	}
-	h := &Handler{Bridge: b, opts: opts, canonical: newCanonical(), modern: newModern(), legacy: newLegacy()}
-	h.prepare()
-	return h
+	return &Handler{Bridge: b, opts: opts, canonical: newCanonical(), modern: newModern(), legacy: newLegacy()}
 }
 
-// prepare renders once what every reply of a dialect repeats.
-func (h *Handler) prepare() {
+// introduction is what replies repeat about the server, rendered once per catalog: serverInfo is how every MCP era names it,
+// modernTail closes every result of the modern one, and modernMeta is what _meta has there besides.
+type introduction struct {
+	catalog                            *catalog.Catalog
+	serverInfo, modernTail, modernMeta []byte
+}
+
+// introduction returns how the server introduces itself with the current catalog.
+func (h *Handler) introduction() *introduction {
+	now := h.Catalogs().Current()
+	if known := h.rendered.Load(); known != nil && known.catalog == now {
+		return known
+	}
+	server := h.Server()
 	info := append([]byte(nil), `{"name":`...)
-	info = jsontext.AppendString(info, h.Server().Name)
-	if h.Server().Title != "" {
+	info = jsontext.AppendString(info, server.Name)
+	if server.Title != "" {
 		info = append(info, `,"title":`...)
-		info = jsontext.AppendString(info, h.Server().Title)
+		info = jsontext.AppendString(info, server.Title)
 	}
 	info = append(info, `,"version":`...)
-	info = jsontext.AppendString(info, h.Server().Version)
-	info = append(info, '}')
-	h.serverInfo = info
-
-	h.modernMeta = h.appendServerMeta([]byte{','})
-
-	tail := append([]byte(nil), `,"resultType":"complete","_meta":{`...)
-	tail = h.appendServerMeta(tail)
-	tail = append(tail, `}}`...)
-	h.modernTail = tail
+	info = append(jsontext.AppendString(info, server.Version), '}')
+	out := &introduction{catalog: now, serverInfo: info}
+	out.modernMeta = out.appendServerMeta([]byte{','})
+	out.modernTail = append(out.appendServerMeta([]byte(`,"resultType":"complete","_meta":{`)), `}}`...)
+	h.rendered.Store(out)
+	return out
 }
 
 // appendServerMeta appends the _meta member that names the server on every
 // modern result.
-func (h *Handler) appendServerMeta(dst []byte) []byte {
+func (i *introduction) appendServerMeta(dst []byte) []byte {
 	dst = append(dst, `"io.modelcontextprotocol/serverInfo":`...)
-	return append(dst, h.serverInfo...)
+	return append(dst, i.serverInfo...)
+}
+
+// appendSoftware appends the _meta member that names the sidecar itself, for operators: serverInfo names the service.
+func (h *Handler) appendSoftware(dst []byte) []byte {
+	dst = append(dst, `"dev.outrigger/sidecar":{"name":"`+bridge.SoftwareName+`","version":`...)
+	return append(jsontext.AppendString(dst, h.Version()), '}')
 }

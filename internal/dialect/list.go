@@ -42,7 +42,7 @@ func writeModernList(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	tail := appendNextCursor([]byte{']'}, call.resp.NextCursor)
 	tail = strconv.AppendInt(append(tail, `,"ttlMs":`...), listTTL, 10)
 	tail = appendCacheScope(tail, call.resp.CacheScope())
-	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, h.modernTail...))
+	return call.list(h.mcpList(&h.listsOf(call.resp.Catalog).modern, call.resp.Catalog, appendMCPTool), append(tail, h.introduction().modernTail...))
 }
 
 func writeLegacyList(h *Handler, call *exchange) ([]byte, *errmap.Error) {

@@ -78,7 +78,7 @@ type cacheable interface {
 func (h *Handler) closeResult(dst []byte, resultType string, from mcpjson.MetaHolder, own string) ([]byte, *errmap.Error) {
 	dst = append(dst, `,"resultType":"`...)
 	dst = append(append(dst, resultType...), `","_meta":`...)
-	owned := h.appendServerMeta(nil)
+	owned := h.introduction().appendServerMeta(nil)
 	if own != "" {
 		owned = append(append(owned, ','), own...)
 	}
@@ -263,7 +263,7 @@ func writeTask(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 // writeAcknowledged renders a result that only says that something was done.
 func writeAcknowledged(h *Handler, _ *exchange) ([]byte, *errmap.Error) {
 	dst := append([]byte(nil), `{"resultType":"complete","_meta":{`...)
-	return append(h.appendServerMeta(dst), `}}`...), nil
+	return append(h.introduction().appendServerMeta(dst), `}}`...), nil
 }
 
 // writeListen ends a stream of changes that the server ends.
@@ -271,7 +271,7 @@ func writeListen(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst := append([]byte(nil), `{"resultType":"complete","_meta":{"`+subscriptionKey+`":`...)
 	dst = append(dst, call.in.Message.ID.Raw()...)
 	dst = append(dst, ',')
-	return append(h.appendServerMeta(dst), `}}`...), nil
+	return append(h.introduction().appendServerMeta(dst), `}}`...), nil
 }
 
 // appendVerdict appends the _meta member for what a result says and MCP has no

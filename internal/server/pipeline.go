@@ -157,8 +157,9 @@ func (a *App) openPipeline() error {
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
 			Name: a.cfg.GetServer().GetName(), Title: a.cfg.GetServer().GetTitle(),
-			Version: settings.OrElse(a.cfg.GetServer().GetVersion(), a.opts.Version), Instructions: a.cfg.GetServer().GetInstructions(),
+			Version: a.cfg.GetServer().GetVersion(), Instructions: a.cfg.GetServer().GetInstructions(),
 		},
+		Version:     a.opts.Version,
 		Timeout:     a.cfg.GetTimeout().AsDuration(),
 		CatalogWait: a.cfg.GetLimits().GetCatalogWait().AsDuration(),
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),

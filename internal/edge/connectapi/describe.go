@@ -23,7 +23,7 @@ func (s *Service) Describe(ctx context.Context, req *connect.Request[outriggerv1
 	}
 	server, offer := s.bridge.Server(), s.bridge.Offer(resp.Catalog)
 	return connect.NewResponse(&outriggerv1.ServerDescription{
-		Name: server.Name, Title: server.Title, Version: server.Version, Instructions: server.Instructions,
+		Name: server.Name, Title: server.Title, Version: server.Version, Instructions: s.bridge.Instructions(resp.Catalog),
 		ContractVersion:  bridge.ContractVersion,
 		Capabilities:     offer.Capabilities,
 		ToolsCount:       count(offer.Tools),

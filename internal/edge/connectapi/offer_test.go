@@ -333,7 +333,9 @@ func describeCounts(t *testing.T, tw *tower, client apiClient) {
 		t.Fatal(err)
 	}
 	want := &outriggerv1.ServerDescription{
-		Name: "outrigger", Version: "0.0.0", ContractVersion: "1.0.0",
+		Name: "desk", Version: "0.0.0-test", ContractVersion: "1.0.0", // as the native backend says
+		Instructions: "Fleet: The dispatch desk of Lagoon Express, a courier on the islands of an atoll: its vehicles, its orders and its map.\n" +
+			"Lab: A workbench for callers: things that are large, slow or broken exactly as asked for.",
 		Capabilities: &outriggerv1.ServerCapabilities{
 			Tools:       &outriggerv1.ToolsCapability{ListChanged: true},
 			Resources:   &outriggerv1.ResourcesCapability{Subscribe: true, ListChanged: true},

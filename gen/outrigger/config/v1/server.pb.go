@@ -28,13 +28,17 @@ const (
 // Server is how the sidecar introduces itself (MCP's serverInfo, `server/describe`).
 type Server struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Programmatic name. Default: the native backend's, else "outrigger".
+	// Programmatic name. Default: the native backend's, else the full name of the only service, else the package that all
+	// services have in common, else "outrigger".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Display name. Default: the native backend's, else none.
+	// Display name. Default, without a configured name: the native backend's, else what the services' OpenAPI annotations
+	// say, else the words of the only service's name.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// Version. Default: the native backend's, else the sidecar's.
+	// Version. Default: the native backend's, else that of the services' OpenAPI annotations, else of their package, such as
+	// v1, else the sidecar's.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// Instructions for models on how to use the tools together. Default: the native backend's, else none.
+	// Instructions for models on how to use the tools together. Default: the native backend's, else the comment of the only
+	// service, or the first sentence of each service's comment; at most 2,000 characters.
 	Instructions  string `protobuf:"bytes,4,opt,name=instructions,proto3" json:"instructions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
