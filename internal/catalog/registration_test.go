@@ -236,6 +236,8 @@ func TestInvalidRegistrationsNameEveryFault(t *testing.T) {
 		"not UTF-8":                {taking("{\"type\":\"object\",\"title\":\"\xff\"}"), map[string]string{"/input_schema": "does not compile"}},
 		"a wrong keyword value":    {taking(`{"type":"object","required":"n"}`), map[string]string{"/input_schema": "at '/required': got string, want array"}},
 		"a bad pattern":            {taking(`{"type":"object","properties":{"n":{"pattern":"("}}}`), map[string]string{"/input_schema": "pattern"}},
+		"a pattern of RE2":         {taking(`{"type":"object","properties":{"n":{"pattern":"(?i)x"}}}`), map[string]string{"/input_schema": "flags"}},
+		"a pattern with a look":    {taking(`{"type":"object","properties":{"n":{"pattern":"^(?=x)"}}}`), map[string]string{"/input_schema": "looks around"}},
 		"a reference to nowhere":   {taking(`{"type":"object","properties":{"n":{"$ref":"#/$defs/x"}}}`), map[string]string{"/input_schema": "does not compile"}},
 		"a reference to elsewhere": {taking(`{"type":"object","properties":{"n":{"$ref":"http://127.0.0.1:1/x"}}}`), map[string]string{"/input_schema": "does not compile"}},
 		"a reference to a file":    {taking(`{"type":"object","properties":{"n":{"$ref":"file:///etc/passwd"}}}`), map[string]string{"/input_schema": "does not compile"}},

@@ -122,7 +122,7 @@ func compile(source any) (made *machine, err error) {
 	registerFormats(c)
 	m, size := &machine{}, 0
 	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) {
-		p, err := CompilePattern(text)
+		p, err := compileECMA(text)
 		if err != nil {
 			return nil, err
 		}

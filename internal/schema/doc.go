@@ -57,6 +57,9 @@
 // The passes run twice, for the canonical schema and for the advertised one. strict.go takes the place of 2 and 3 for
 // inputs in ProfileStrict, and strict_output.go follows them for outputs.
 //
+// A pattern of a schema is one of ECMA 262, with the flag u, whether it was derived or declared (ecmaread.go). What needs more than linear
+// time is refused.
+//
 // A document is checked in three passes: [Inspect] (strict JSON, and bounds before anything is built), the compiled schema,
 // and the reporter (report.go), which turns the tree of failures into one [Violation] for each problem to fix.
 //

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -79,25 +80,118 @@ func TestECMAPatterns(t *testing.T) {
 			}
 		}
 	}
+	var cases []ecmaCase
+	for original, pattern := range shown {
+		cases = append(cases, ecmaCase{original, pattern, regexp.MustCompile(original)})
+	}
+	compareWithNode(t, cases, texts, "u", "v")
+}
+
+// readPatterns are patterns of declared schemas, and what a fault says of those that are refused.
+var readPatterns = map[string]string{ //nolint:gochecknoglobals // a table
+	`^a.c$`:                           "",
+	`^\s+$`:                           "",
+	`^\S+$`:                           "",
+	`^[^\s]{2,256}$`:                  "",
+	`^[\Sx]$`:                         "",
+	`^[^\S]$`:                         "",
+	`^[\w.-]+@\w+\.com$`:              "",
+	`^\u0061[\u{62}\x63]+$`:           "",
+	`^\ud83d\ude00$`:                  "",
+	`^[^]$`:                           "",
+	`^[]$|^xy$`:                       "",
+	`^[\b\cI\0]$`:                     "",
+	`^(?<first>[a-z])(?:b|c)*\d?$`:    "",
+	`^\p{L}+\P{Lu}?$`:                 "",
+	`^\p{Script=Latin}\p{sc=Latin}*$`: "",
+	`^\/[\-\/(){}|]*$`:                "",
+	`a\bb|\Bc$`:                       "",
+	`[:alpha:]`:                       "",
+	`^(?=a)b`:                         "looks around",
+	`(?<!a)b`:                         "looks around",
+	`(a)\1`:                           "refers to a group",
+	`(?<n>a)\k<n>`:                    "refers to a group",
+	`(?i)ok`:                          "flags",
+	`(?P<n>x)`:                        "(?P",
+	`\Aab\z`:                          "\\A is no escape",
+	`\Qa.b\E`:                         "\\Q is no escape",
+	`\pL`:                             "properties",
+	`\p{Greek}`:                       "properties",
+	`\x{1F600}`:                       "the character",
+	`\ud83d`:                          "surrogate",
+	`\u00`:                            "the character",
+	`a\`:                              "backslash",
+	`(`:                               "missing closing",
+}
+
+// TestPatternsOfDeclaredSchemas: they are of ECMA 262, and match what they match in Node, or are refused with a reason.
+func TestPatternsOfDeclaredSchemas(t *testing.T) {
+	t.Parallel()
+	var cases []ecmaCase
+	for pattern, want := range readPatterns {
+		text, err := json.Marshal(map[string]string{"type": "string", "pattern": pattern})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Compile(text)
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "pattern") {
+				t.Errorf("%s: %v does not say %q", pattern, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", pattern, err)
+			continue
+		}
+		read, err := compileECMA(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, ecmaCase{pattern, pattern, read.Regexp})
+	}
+	for _, tc := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{`^.$`, "\u2028", false}, {`^.$`, "\r", false}, {`^\s$`, "\u00a0", true}, {`^\S$`, "\ufeff", false}, {`^[[a]$`, "[", true}, {`^[\s]$`, "\v", true},
+		{`^[^]$`, "\n", true}, {`[]`, "a", false}, {`^\ud83d\ude00$`, "\U0001f600", true}, {`^\cI$`, "\t", true}, {`^\p{Script=Greek}$`, "α", true},
+	} {
+		if read, err := compileECMA(tc.pattern); err != nil || read.MatchString(tc.text) != tc.want {
+			t.Errorf("%s of %q: %v, want %v", tc.pattern, tc.text, err, tc.want)
+		}
+	}
+	compareWithNode(t, cases, ecmaTexts(), "u")
+}
+
+// ecmaCase is a pattern for Node, and what it has to match.
+type ecmaCase struct {
+	original, pattern string
+	want              *regexp.Regexp
+}
+
+// compareWithNode reads patterns with flags of ECMA 262, where there is Node.
+func compareWithNode(t *testing.T, of []ecmaCase, texts []string, flags ...string) {
+	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("no Node, whose engine is that of most clients")
 	}
 	var cases []map[string]any
-	for original, pattern := range shown {
+	for _, c := range of {
 		want := make([]bool, len(texts))
 		for i, text := range texts {
-			want[i] = regexp.MustCompile(original).MatchString(text)
+			want[i] = c.want.MatchString(text)
 		}
-		cases = append(cases, map[string]any{"original": original, "pattern": pattern, "want": want})
+		cases = append(cases, map[string]any{"original": c.original, "pattern": c.pattern, "want": want})
 	}
-	input, err := json.Marshal(map[string]any{"cases": cases, "texts": texts})
+	input, err := json.Marshal(map[string]any{"cases": cases, "texts": texts, "flags": flags})
 	if err != nil {
 		t.Fatal(err)
 	}
 	run := exec.CommandContext(t.Context(), node, "-e", `
-		const {cases, texts} = JSON.parse(require("fs").readFileSync(0, "utf8"));
-		for (const {original, pattern, want} of cases) for (const flag of ["u", "v"]) {
+		const {cases, texts, flags} = JSON.parse(require("fs").readFileSync(0, "utf8"));
+		for (const {original, pattern, want} of cases) for (const flag of flags) {
 			let re;
 			try { re = new RegExp(pattern, flag); } catch (e) { console.log(original + " is shown as " + pattern + ": " + e.message); continue; }
 			texts.forEach((text, i) => { if (re.test(text) !== want[i]) console.log(original + " is shown as " + pattern + ", which differs with " + flag + " on " + JSON.stringify(text)); });

@@ -78,7 +78,7 @@ func isPlainKeyword(keyword string, value any) bool {
 		if !ok {
 			return false
 		}
-		compiled, err := CompilePattern(text)
+		compiled, err := compileECMA(text)
 		return err == nil && compiled.size <= maxPlainPattern
 	case "title", "description", "$comment", "format":
 		return isText(value)
