@@ -118,12 +118,13 @@ func (j *journal) search(t *testing.T, tokens map[string]string) {
 	t.Helper()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for place, text := range j.texts {
+	for place, noted := range j.texts {
+		text := noted.String()
 		for edge, token := range tokens {
 			for _, form := range forms(token) {
-				if at := strings.Index(text.String(), form); at >= 0 {
+				if at := strings.Index(text, form); at >= 0 {
 					from := max(at-200, 0)
-					t.Errorf("the token of %q is in %s:\n...%q", edge, place, text.String()[from:min(at+len(form)+50, text.Len())])
+					t.Errorf("the token of %q is in %s:\n...%q", edge, place, text[from:min(at+len(form)+50, len(text))])
 				}
 			}
 		}
