@@ -16,6 +16,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 TAGS := grpcnotrace
 FUZZTIME ?= 10m
 FUZZPART ?= 0/1
+RACEPART ?= 0/1
 
 # A process with the race detector sleeps for a second at its end, so that reports of other threads get out. Each test package is
 # one, and conformance starts hundreds.
@@ -47,7 +48,7 @@ binaries: ## Build the sidecar for Linux and macOS into dist/, with SHA-256 sums
 	cd dist && sha256sum sidecar-* > SHA256SUMS
 
 .PHONY: test
-test: ## Run every test with the race detector, real peers included
+test: build ## Run every test, real peers included: the packages with the race detector, conformance on the binary that is shipped
 	go test -run 'FastToRefuse' ./internal/transcode
 	go test -run 'TriedUpwards' ./internal/policy
 	@# What measures memory and allocations means nothing under the detector, which leaves these out.
@@ -58,8 +59,18 @@ test: ## Run every test with the race detector, real peers included
 	@# The lint step has all of go vet.
 	go test -race -vet=off -timeout 20m -skip 'TestScripts|TestHelpExamplesRun' ./...
 	@# They run the binary, which the cache of test results does not see.
-	cd conformance && go test -race -vet=off -count 1 -p 1 -timeout 15m ./...
+	cd conformance && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -vet=off -count 1 -p 1 -timeout 15m ./...
 	cd bench && go test -short -timeout 10m ./...
+
+.PHONY: conformance-race
+conformance-race: ## Run conformance with the race detector in the tests and in the binary; RACEPART=k/n: every n-th test, from the k-th on (from 0)
+	@part=$(RACEPART); k=$${part%/*} n=$${part#*/}; cd conformance && \
+	for dir in $$(go list -f '{{.Dir}}' ./...); do \
+	  chosen=$$(grep -hoE '^func Test[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | sed 's/func //' | grep -v '^TestMain$$' | sort | awk -v k=$$k -v n=$$n 'NR % n == k' | paste -sd '|'); \
+	  [ -n "$$chosen" ] || continue; \
+	  echo "$${dir#$(CURDIR)/}: $$chosen"; \
+	  go test -race -vet=off -count 1 -timeout 20m -run "^($$chosen)\$$" $$dir || exit 1; \
+	done
 
 .PHONY: bench-test
 bench-test: ## Run every benchmark in its short form, to see that it still measures
