@@ -235,7 +235,7 @@ func (o *outcome) result(r request, messages int) (*dynamicpb.Message, error) {
 		}
 		m.Set(o.field(m, "error"), protoreflect.ValueOfMessage(o.failure(failed)))
 		if o.trailer == nil && o.header == nil {
-			o.header, o.trailer = failed.Metadata, failed.Metadata // protocols mix the two on errors
+			o.header, o.trailer = failed.Header, failed.Trailer
 		}
 		if failed.HTTPStatus > 0 && r.get("protocol").Enum() == protocolConnect && r.get("stream_type").Enum() == typeUnary {
 			m.Set(o.field(m, "http_status_code"), protoreflect.ValueOfInt32(int32(failed.HTTPStatus)))
