@@ -364,12 +364,12 @@ bench-catalog: ## Measure building, holding and listing catalogs of 1,000 tools,
 RIG_PROTOBUF := $(RIG)/protobuf
 
 .PHONY: corpus
-corpus: ## Prove schemas and transcoding on every message of the corpus; OUTRIGGER_SEED=n tries other values
-	cd conformance/corpus && OUTRIGGER_FULL=1 go test -count 1 -timeout 60m -v -run 'TestLinked|TestModules|TestCatalog' .
+corpus: $(RIG_SUITE)/installed ## Prove schemas and transcoding on every message of the corpus; OUTRIGGER_SEED=n tries other values
+	cd conformance/corpus && OUTRIGGER_FULL=1 OUTRIGGER_NODE=$(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node go test -count 1 -timeout 60m -v -run 'TestLinked|TestModules|TestCatalog|TestPatterns' .
 
 .PHONY: corpus-short
-corpus-short: ## Prove schemas and transcoding on a sample of the corpus
-	cd conformance/corpus && go mod download && go test -timeout 15m ./...
+corpus-short: $(RIG_SUITE)/installed ## Prove schemas and transcoding on a sample of the corpus
+	cd conformance/corpus && go mod download && OUTRIGGER_NODE=$(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node go test -timeout 15m ./...
 
 .PHONY: lint-table
 lint-table: ## Write the table of docs/lint.md: what sidecar lint finds in public APIs, before and after its fixes

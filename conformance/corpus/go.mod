@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/outrigger-mcp/outrigger => ../..
 
 require (
+	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1
 	cloud.google.com/go/aiplatform v1.127.1
 	cloud.google.com/go/asset v1.30.1
 	cloud.google.com/go/bigquery v1.86.2
@@ -60,7 +61,6 @@ require (
 )
 
 require (
-	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1 // indirect
 	buf.build/go/protovalidate v1.4.0 // indirect
 	cel.dev/cel-go v0.32.0 // indirect
 	cel.dev/expr v0.25.3 // indirect
