@@ -200,7 +200,11 @@ func notTheService(status int, mediaType string, h http.Header, hangsUp bool) *E
 	if mediaType == "" {
 		mediaType = "no content type"
 	}
-	return newError(KindForeign, "an HTTP server answered in place of the service: HTTP "+name+", "+clip(mediaType), nil)
+	e := newError(KindForeign, "an HTTP server answered in place of the service: HTTP "+name+", "+clip(mediaType), nil)
+	if status == http.StatusBadRequest {
+		e.Code = connect.CodeInternal // as gRPC's table has it: the next request would be no better
+	}
+	return e
 }
 
 // ofAGateway reports whether the response is JSON that a gateway wrote in place of a

@@ -200,7 +200,7 @@ func rawAnswers() []rawAnswer {
 		{name: "429 of a proxy", head: page("429"), body: "<html>"},
 		{name: "502 of a proxy", head: page("502"), body: "<html>"},
 		{name: "504 of a proxy", head: page("504"), body: "<html>"},
-		{name: "400 of a proxy", head: page("400"), body: "<html>", what: `Unavailable (foreign)`, why: outcome},
+		{name: "400 of a proxy", head: page("400"), body: "<html>"},
 		{name: "401 of a proxy", head: page("401"), body: "<html>"},
 		{name: "403 of a proxy", head: page("403"), body: "<html>"},
 		{name: "404 of a proxy", head: page("404"), body: "<html>"},
