@@ -125,7 +125,7 @@ func thirdParties() map[string][]string {
 		"github.com/go-jose/go-jose/v4":            {"internal/behalf", "internal/oauth", "internal/oauthtest"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
 		"github.com/envoyproxy":                    {"internal/rateservice", "internal/ratetest"},
-		"cel.dev/cel-go":                           {"internal/rules"},
+		"cel.dev/cel-go":                           {"internal/rules", "internal/schema"},
 		"github.com/prometheus":                    {"internal/metrics", "internal/telemetry"},
 		"github.com/nats-io":                       {"internal/state"},
 		"oras.land/oras-go/v2":                     {"internal/fetch"},

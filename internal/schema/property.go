@@ -25,9 +25,9 @@ type field struct {
 	patterns []string
 }
 
-// newField decides whether a field has to be there. There are four reasons: proto2's required; REQUIRED in an input;
-// protovalidate's required; and rules that the zero value breaks, for a field without presence, of which protovalidate
-// sees the zero where the field is absent. protovalidate's required also means that a field without presence is not zero.
+// newField decides whether a field has to be there. There are five reasons: proto2's required; REQUIRED in an input;
+// protovalidate's required; rules that the zero value breaks, for a field without presence, of which protovalidate
+// sees the zero where the field is absent; and rules of the message that its absence breaks. protovalidate's required also means that a field without presence is not zero.
 // The advertised input takes the rules of other annotations where protovalidate has none.
 func (d *deriver) newField(fd protoreflect.FieldDescriptor) field {
 	f := field{fd: fd, must: fd.Cardinality() == protoreflect.Required, said: d.annotatedField(fd)}
@@ -43,6 +43,7 @@ func (d *deriver) newField(fd protoreflect.FieldDescriptor) field {
 	if d.opts.WithoutRules {
 		return f
 	}
+	f.must = f.must || absenceBreaks(fd)
 	if f.rules = fieldRules(fd); f.rules == nil && d.guides() {
 		f.rules = f.said.Rules
 	}
@@ -52,7 +53,7 @@ func (d *deriver) newField(fd protoreflect.FieldDescriptor) field {
 	if f.rules.GetRequired() {
 		f.must, f.nonZero = true, !fd.HasPresence()
 	}
-	if !fd.HasPresence() && !ignoresZero(f.rules) && !zeroHolds(fd, f.rules) {
+	if !fd.HasPresence() && !ignoresZero(f.rules) && (!zeroHolds(fd, f.rules) || zeroBreaks(fd, f.rules)) {
 		f.must = true
 	}
 	return f

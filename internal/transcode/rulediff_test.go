@@ -23,6 +23,7 @@ func ruled() map[protoreflect.FullName]string {
 		"shapes.v1.Choices": `{"level":"LEVEL_LOW","agreed":true,"tags":["ab"],"inner":{"code":"ab"},"mail":"x"}`,
 		"shapes.v1.Inner":   `{"code":"ab","deeper":{"code":"cd"}}`,
 		"shapes.v1.Spans":   `{}`,
+		"shapes.v1.Needs":   `{"id":"a","tags":["b"],"level":1,"named":{"a":{"code":"ab"}},"owner":{"code":"ab"},"reason":"r","first":"f","count":1,"links":["l"]}`,
 		"shapes.v1.Account": `{"displayName":"x","password":"12345678","state":"STATE_ON","members":[]}`,
 		"shapes.v1.Secrets": `{"accounts":{"a":{"display_name":"x","password":"12345678","state":1}}}`,
 	}
@@ -47,10 +48,12 @@ func ruleValues() []string {
 // onlyInWords are the rules that a schema states in its description only.
 func onlyInWords(keyword string) bool {
 	switch keyword {
-	case "string.email", "string.host_and_port", "string.max_bytes", "bytes.len", "bytes.max_len", "even", "spans.order", "message.oneof", "duration.gte_lte":
+	case "string.email", "string.host_and_port", "string.max_bytes", "bytes.len", "bytes.max_len", "even", "spans.order", "message.oneof", "duration.gte_lte",
+		"id", "note", "needs.owner", "needs.count":
 		return true
 	default:
-		return strings.HasPrefix(keyword, "string.email") || strings.HasPrefix(keyword, "string.host_and_port")
+		return strings.Contains(keyword, "this") || // the expression is the keyword of a rule without one
+			strings.HasPrefix(keyword, "string.email") || strings.HasPrefix(keyword, "string.host_and_port")
 	}
 }
 

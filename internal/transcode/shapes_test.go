@@ -154,7 +154,7 @@ func messagesBelow(mds protoreflect.MessageDescriptors) []protoreflect.MessageDe
 
 // hasRules holds for the messages whose rules random values would break.
 func hasRules(name string) bool {
-	for _, part := range []string{"Numbers", "Texts", "Choices", "Inner", "Spans", "Account", "Secrets"} {
+	for _, part := range []string{"Numbers", "Texts", "Choices", "Inner", "Spans", "Account", "Secrets", "Needs"} {
 		if strings.HasSuffix(name, "."+part) {
 			return true
 		}
