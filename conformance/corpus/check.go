@@ -365,6 +365,8 @@ func (c *check) againstProtojson(v *verdict, r *reader, m *dynamicpb.Message, wi
 	switch {
 	case byTranscoder == nil && byProtojson != nil && strings.Contains(byProtojson.Error(), "unable to resolve"):
 		v.excused[ReasonUnknownType] = true
+	case byTranscoder == nil && byProtojson != nil && (r.outside[ReasonNullList] || r.inAny[ReasonNullList]) && strings.Contains(byProtojson.Error(), "unexpected token null"):
+		v.excused[ReasonNullList] = true
 	case byTranscoder == nil && byProtojson != nil:
 		v.claim, v.detail = "what ToWire takes, protojson takes", byProtojson.Error()
 	case byTranscoder == nil && r.isStricter():

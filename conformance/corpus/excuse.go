@@ -52,6 +52,8 @@ const (
 const (
 	// ReasonWrapped: a root whose JSON is not an object may come as {"value": ...}.
 	ReasonWrapped Reason = "wrapped root"
+	// ReasonNullList: null for a list of Values or of NullValues is the empty list, as null is for every other. protojson looks for an element.
+	ReasonNullList Reason = "null for a list whose elements may be null"
 	// ReasonUnknownType: an Any of an unknown type is its bytes in base64, for which ProtoJSON has no form.
 	ReasonUnknownType Reason = "Any of an unknown type"
 )
@@ -148,6 +150,10 @@ func (r *reader) members(o object, md protoreflect.MessageDescriptor) {
 		}
 		if schema.BehaviorOf(fd).OutputOnly && !fd.IsExtension() {
 			r.found(ReasonOutputOnly)
+		}
+		if m.value == nil && fd.IsList() && (fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Value" ||
+			fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue") {
+			r.found(ReasonNullList)
 		}
 		given[fd.FullName()] = given[fd.FullName()] || m.value != nil || nullIsValue(fd)
 		r.field(m.value, fd)
