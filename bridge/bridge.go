@@ -224,9 +224,6 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 // Flights returns the table of requests in flight. Edges take their origins from it.
 func (b *Bridge) Flights() *correlate.Table { return b.flights }
 
-// SoftwareName is what the sidecar is called where its services have no name in common.
-const SoftwareName = "outrigger"
-
 // Version returns the version of the sidecar itself.
 func (b *Bridge) Version() string { return b.opts.Version }
 
@@ -239,7 +236,7 @@ func (b *Bridge) Server() ServerInfo {
 		said = cat.About()
 	}
 	if out.Name == "" {
-		out.Name, out.Title = cmp.Or(said.Name, SoftwareName), cmp.Or(out.Title, said.Title)
+		out.Name, out.Title = cmp.Or(said.Name, defaults.ServerName), cmp.Or(out.Title, said.Title)
 	}
 	out.Version = cmp.Or(out.Version, said.Version, b.opts.Version)
 	out.Instructions = ""

@@ -185,8 +185,11 @@ func (c *toolCall) response() *Response {
 	return &c.resp
 }
 
-// named is an error with the name of the tool and the message that it is about.
+// named is an error with the name of the tool and the message that it is about. An argument of catalog.call is none of the tool.
 func (c *toolCall) named(err *errmap.Error, name string) *errmap.Error {
+	if c.req.Through != "" && err.Tool == c.req.Through {
+		return err.Naming(err.Tool)
+	}
 	out := err.Naming(name)
 	if out.Document == nil {
 		out.Document = c.document(out.Code)

@@ -38,7 +38,7 @@ func (b *Bridge) invokeExchange(ctx context.Context, c *toolCall) *errmap.Error 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	x.reset = stop
-	most := streamTime(b.timeout(c), c.tool.StreamTime)
+	most := b.streamTime(c)
 	if c.tool.Streams() {
 		x.gathering = &gathering{ctx: ctx, bridge: b, call: c, events: x.events, items: catalog.NewItems()}
 		timer := time.AfterFunc(most, func() { stop(errStreamTime) })
@@ -52,7 +52,9 @@ func (b *Bridge) invokeExchange(ctx context.Context, c *toolCall) *errmap.Error 
 	isOver := err != nil && err.Code == errmap.Cancelled
 	switch {
 	case isOver && errors.Is(context.Cause(ctx), errItem):
-		err = x.failed
+		if err = x.failed; x.gathering != nil {
+			err = x.gathering.partial(err)
+		}
 	case x.gathering != nil:
 		if isOver && errors.Is(context.Cause(ctx), errStreamTime) && x.gathering.full == "" {
 			x.gathering.full = fmt.Sprintf("the stream did not end within %v", most)

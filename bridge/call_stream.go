@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/held"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
+	"github.com/outrigger-mcp/outrigger/internal/truncate"
 )
 
 // streamReserve is the part of a call's deadline that is left to answer with what
@@ -25,6 +26,15 @@ var (
 	// errStreamTime ends a stream that is still open when its time is over.
 	errStreamTime = errors.New("bridge: the stream time is over")
 )
+
+// streamTime is how long the stream of a call is read: as long as its tool allows, or less if its caller wants less.
+func (b *Bridge) streamTime(c *toolCall) time.Duration {
+	most := streamTime(b.timeout(c), c.tool.StreamTime)
+	if asked := c.req.Wanted.StreamTime; asked > 0 {
+		return min(most, asked)
+	}
+	return most
+}
 
 // streamTime is how long a stream is read: to its deadline less a second, at least
 // half of that, and no longer than its tool says.
@@ -52,7 +62,7 @@ func (b *Bridge) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 		return err
 	}
 	risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
-	most := streamTime(b.timeout(c), c.tool.StreamTime)
+	most := b.streamTime(c)
 	// The backend keeps the whole deadline: it must not end the stream first.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -75,7 +85,7 @@ func (g *gathering) finish(err *errmap.Error, more string) *errmap.Error {
 	resp := &g.call.resp
 	switch {
 	case g.failed != nil:
-		return g.failed
+		return g.partial(g.failed)
 	case g.full != "":
 		if g.call.tool.IsDocument() {
 			return g.bridge.documentOf(g.call, g)
@@ -84,13 +94,34 @@ func (g *gathering) finish(err *errmap.Error, more string) *errmap.Error {
 		resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d messages.%s", g.full, g.items.Len(), more)
 		resp.Result.Bytes = g.items.Close(true)
 	case err != nil:
-		return err
+		return g.partial(err)
 	case g.call.tool.IsDocument():
 		return g.bridge.documentOf(g.call, g)
 	default:
 		resp.Result.Bytes = g.items.Close(false)
 	}
 	return nil
+}
+
+// partial adds to the error of a stream the messages before it, which a caller may need as much as those of a stream that was cut:
+// the fields that are wanted, within the budget of a result.
+func (g *gathering) partial(err *errmap.Error) *errmap.Error {
+	c := g.call
+	if g.items.Len() == 0 || !c.isJSON() {
+		return err
+	}
+	sent := g.items.Close(true)
+	if c.mask != nil {
+		sent = c.mask.Append(nil, sent)
+	}
+	if budget := g.bridge.budget(c); budget > 0 && len(sent) > budget {
+		cut, _, ok := truncate.Append(nil, sent, budget, resultView(c.tool))
+		if !ok {
+			return err
+		}
+		sent = cut
+	}
+	return err.With(sent)
 }
 
 // gathering is a result that grows answer by answer.

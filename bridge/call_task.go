@@ -102,7 +102,7 @@ func requireTaskSupport(c *toolCall) *errmap.Error {
 // which shares nothing with the request that began it. The line is written when it ends.
 func (b *Bridge) background(c *toolCall, line *taskLine, after time.Duration) task.Run {
 	own := &toolCall{tool: c.tool, catalog: c.catalog, wire: c.wire, hasFirst: c.hasFirst, header: bytes.Clone(c.header), items: c.keepItems(), mask: c.mask, req: &Request{
-		Op: OpCall, Tool: c.req.Tool, Header: b.sentHeader(c.req.Header).Clone(), Wanted: c.req.Wanted,
+		Op: OpCall, Tool: c.req.Tool, Through: c.req.Through, Header: b.sentHeader(c.req.Header).Clone(), Wanted: c.req.Wanted,
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Span: c.req.Span,
 	}}
 	return b.runTask(own, line, after)
@@ -156,6 +156,7 @@ func (b *Bridge) again(ctx context.Context, c *toolCall, line *taskLine) []byte 
 		Tool: c.tool.Name, Procedure: c.tool.Method.Procedure, Wire: c.wire, HasFirst: c.hasFirst, Header: c.header, Items: c.items,
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Who: line.who(),
 		Fields: c.req.Wanted.Fields, Budget: int64(c.req.Wanted.Budget), ForModel: c.req.Wanted.ForModel,
+		StreamTime: int64(c.req.Wanted.StreamTime),
 	}
 	for name, values := range b.sentHeader(c.req.Header) {
 		name = strings.ToLower(name)
@@ -199,7 +200,9 @@ func (b *Bridge) ResumeTask(r task.Record) (task.Run, task.Spec, error) {
 		req: &Request{
 			Op: OpCall, Tool: tool.Name, Header: header,
 			Caller: call.GetCaller(), Transport: call.GetTransport(), Route: call.GetRoute(), Method: call.GetMethod(),
-			Wanted: fit.Wanted{Fields: call.GetFields(), Budget: int(call.GetBudget()), ForModel: call.GetForModel()},
+			Wanted: fit.Wanted{
+				Fields: call.GetFields(), Budget: int(call.GetBudget()), ForModel: call.GetForModel(), StreamTime: time.Duration(call.GetStreamTime()),
+			},
 		},
 	}
 	own.maskAgain()

@@ -136,13 +136,17 @@ type entryOfTrail struct {
 }
 
 // TestACallByWayOfTheCompactCatalogIsACallByName: policy, gate, consent, rates, progress, tasks, headers, audit, log, metrics
-// and spans are the same, to the last byte of the reply.
+// and spans are the same, to the last byte of the reply. But a text says where the fields of a result are named: not in _meta,
+// which models cannot set.
 func TestACallByWayOfTheCompactCatalogIsACallByName(t *testing.T) {
 	t.Parallel()
 	for _, row := range rowsOfBothWays() {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			byName, through := row.run(t, false), row.run(t, true)
+			for i, reply := range through.Replies {
+				through.Replies[i] = strings.ReplaceAll(reply, `in the argument fields, such as \"fields\": `, `in _meta, such as \"dev.outrigger/fields\": `)
+			}
 			if diff := cmp.Diff(byName, through); diff != "" {
 				t.Errorf("(-by name +through the catalog):\n%s", diff)
 			}

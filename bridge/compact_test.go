@@ -115,6 +115,19 @@ func TestTheCompactCatalogInEveryDialect(t *testing.T) {
 			if direct := string(send("tools/call", `"name":"`+tc.name("lab.echo")+`","arguments":{"signed":"5"}`+tc.meta)); direct != called {
 				t.Errorf("by name %s\nthrough  %s", direct, called)
 			}
+			called = string(send("tools/call", `"name":"`+tc.name(catalog.CallName)+`","arguments":{"name":"`+tc.name("lab.echo")+`","arguments":{"signed":"5"},"fields":"signed","stream_time":"5s"}`+tc.meta))
+			if !strings.Contains(called, `"structuredContent":{"signed":"5"}`) {
+				t.Errorf("called for one field: %s", called)
+			}
+			for argument, says := range map[string]string{
+				`"fields":"sined"`: `"path":"/fields"`, `"fields":""`: `"path":"/fields"`, `"fields":7`: `"path":"/fields"`,
+				`"stream_time":"0s"`: `"path":"/stream_time"`, `"stream_time":5`: `"path":"/stream_time"`, `"stream_time":"5m"`: `"path":"/stream_time"`,
+			} {
+				wrong := string(send("tools/call", `"name":"`+tc.name(catalog.CallName)+`","arguments":{"name":"`+tc.name("lab.echo")+`",`+argument+`}`+tc.meta))
+				if !strings.Contains(wrong, `"code":"INVALID_TOOL_INPUT"`) || !strings.Contains(wrong, says) || !strings.Contains(wrong, `"tool":"`+tc.name(catalog.CallName)+`"`) {
+					t.Errorf("%s: %s", argument, wrong)
+				}
+			}
 			for _, outer := range []string{catalog.DescribeName, catalog.CallName} {
 				wrong := replyTo(t.Context(), t, b, tc.dialect, "tools/call", `"name":"`+tc.name(outer)+`","arguments":{"name":"lab.eco"}`+tc.meta)
 				for _, want := range []string{tc.wrong, `"code":"INVALID_TOOL_INPUT"`, `"tool":"` + tc.name(outer) + `"`, `"path":"/name"`, "the nearest names are " + tc.name("lab.echo")} {

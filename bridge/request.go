@@ -393,9 +393,15 @@ func (b *Bridge) readThrough(req *Request) {
 	if catalog.CompactOf(req.Tool) != catalog.CompactCall || req.Names == NamesCanonicalOnly && req.Tool != catalog.CallName {
 		return
 	}
-	name, inner, ok := compact.Call(req.Arguments.Bytes)
+	called, ok := compact.Call(req.Arguments.Bytes)
 	if !ok {
 		return
+	}
+	wanted, inner := req.Wanted, called.Arguments
+	if called.StreamTime != "" {
+		if wanted.StreamTime, ok = fit.StreamTime(called.StreamTime); !ok {
+			return
+		}
 	}
 	arguments := Payload{Repaired: req.Arguments.Repaired}
 	switch {
@@ -424,5 +430,8 @@ func (b *Bridge) readThrough(req *Request) {
 		}
 		return "/" + field
 	}
-	req.Through, req.Tool, req.Arguments = req.Tool, name, arguments
+	if called.Fields != "" {
+		wanted.Fields, wanted.ByArgument = called.Fields, req.Tool
+	}
+	req.Through, req.Tool, req.Arguments, req.Wanted = req.Tool, called.Name, arguments, wanted
 }

@@ -162,7 +162,7 @@ func (b *Bridge) cutToBudget(ctx context.Context, c *toolCall, whole []byte) ([]
 		return nil, nil
 	}
 	b.reduced.Add(1)
-	about := &fit.Reduction{Size: len(whole), Budget: budget, Report: report, IsFetched: c.isFetch}
+	about := &fit.Reduction{Size: len(whole), Budget: budget, Report: report, IsFetched: c.isFetch, Through: c.req.Through != ""}
 	if !c.isFetch {
 		about.Example = fit.Example(resultView(c.tool), whole, report.Cuts)
 	}

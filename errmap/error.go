@@ -3,6 +3,7 @@
 package errmap
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -73,6 +74,10 @@ type Error struct {
 	// if the call sends no stream.
 	ItemsSent *int
 
+	// Partial is what a stream had sent before it failed: the tool's result in JSON, marked incomplete. It goes to callers
+	// beside the error, and not to records of it; nil for none.
+	Partial json.RawMessage
+
 	// BackendStatus is the backend's status if Connect does not define its number, else 0.
 	BackendStatus uint32
 
@@ -88,6 +93,21 @@ func (e *Error) Naming(tool string) *Error {
 	named.Tool = tool
 	named.safe = e.redaction()
 	return &named
+}
+
+// With returns a copy of the error with what a stream had sent before it failed. Several calls may share one error.
+func (e *Error) With(partial json.RawMessage) *Error {
+	failed := *e
+	failed.Partial = partial
+	return &failed
+}
+
+// PartialText is Partial as a text for models; empty for none.
+func (e *Error) PartialText() string {
+	if len(e.Partial) == 0 {
+		return ""
+	}
+	return "Before it failed, the stream sent this, which is incomplete: " + string(e.Partial)
 }
 
 // Redacted returns the error with its message redacted, or e itself if that was done before. The conversions redact the

@@ -10,9 +10,6 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"github.com/outrigger-mcp/outrigger/internal/annotation"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 )
 
 // maxInstructions bounds what services say of themselves in Instructions, in characters: a model reads all of it in every
@@ -21,27 +18,6 @@ const maxInstructions = 2000
 
 // About is how the services of a catalog name themselves. What none of them says is empty.
 type About struct{ Name, Title, Version string }
-
-// serviceAbout is what a service says of itself.
-type serviceAbout struct{ text, title, version string }
-
-// tell reads what each service says of itself.
-func (b *builder) tell(services []Service) {
-	for i := range services {
-		s := &services[i]
-		if s.Descriptor == nil {
-			continue
-		}
-		file := annotation.OfFile(s.Descriptor.ParentFile())
-		_, e := editionOf(s.Descriptor)
-		s.about = serviceAbout{
-			text: cutRunes(cmp.Or(b.comments.of(s.Descriptor, b.linked), shown.Clean(annotation.ServiceDescription(s.Descriptor)), shown.Clean(file.Description)), maxInstructions),
-			title: cutRunes(cmp.Or(shown.OneSpaced(file.Title),
-				humanName(strings.TrimSuffix(string(s.Descriptor.Name()), "Service")), string(s.Descriptor.Name())), b.limits.MaxTitleRunes),
-			version: cutRunes(cmp.Or(shown.OneSpaced(file.Version), e.version), b.limits.MaxTitleRunes),
-		}
-	}
-}
 
 // offering are the services with tools that callers see. Those of Google's packages that serve every API, such as
 // google.longrunning, do not count beside others.

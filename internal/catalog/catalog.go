@@ -66,6 +66,9 @@ type Service struct {
 	about serviceAbout
 }
 
+// serviceAbout is what a service says of itself.
+type serviceAbout struct{ text, title, version string }
+
 // Summary returns the first sentence of what the service says of itself, with its full stop; empty if there is none.
 func (s Service) Summary() string {
 	sentence := firstSentence(s.about.text)

@@ -51,7 +51,12 @@ const (
 	strictName = `"name":{"type":"string","description":"Name of the tool, as search returns it."}`
 
 	strictCall = `{"type":"object","properties":{` + strictName + `,"arguments":{"type":"string","description":"Arguments of the tool, by its own input schema: ` +
-		`one JSON object in a string, such as {\"id\":\"7\"}; {} for none."}},"required":["name","arguments"],"additionalProperties":false}`
+		`one JSON object in a string, such as {\"id\":\"7\"}; {} for none."},"fields":{"anyOf":[{"type":"string"},{"type":"null"}],"description":` + fieldsText + `},` +
+		`"stream_time":{"anyOf":[{"type":"string"},{"type":"null"}],"description":` + streamTimeText + `}},` +
+		`"required":["name","arguments","fields","stream_time"],"additionalProperties":false}`
+
+	fieldsText     = `"Fields of the result that are wanted, such as orders.id,nextPageToken. Absent: all."`
+	streamTimeText = `"How long to read a result that is a stream, such as 5s, if less than the tool allows."`
 
 	strictDescribe = `{"type":"object","properties":{` + strictName + `},"required":["name"],"additionalProperties":false}`
 )
@@ -89,17 +94,20 @@ func newCompactTool(kind Compact, declared *outriggerv1.Tool, shown string) (*To
 }
 
 func callTool(isStrict bool) *outriggerv1.Tool {
-	form := ""
+	form, text := "", `"string"`
 	if isStrict {
-		form = ", as JSON in a string"
+		form, text = ", as JSON in a string", `["string","null"]` // what is not required may be null
 	}
 	return &outriggerv1.Tool{
 		Name: CallName, Title: "Call a tool",
 		Description: "Calls a tool that " + MCPName(SearchName) + " found. Its arguments are those that " + MCPName(DescribeName) + " shows" + form + ". " +
 			"Returns what the tool returns. The user may be asked first, if the tool is destructive.",
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
-			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%d,"description":"Name of the tool, as search returns it."},`+
-				`"arguments":{"type":"object","description":"Arguments of the tool, by its own input schema."}},"required":["name"],"additionalProperties":false}`, maxName)},
+			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%[1]d,"description":"Name of the tool, as search returns it."},`+
+				`"arguments":{"type":"object","description":"Arguments of the tool, by its own input schema."},`+
+				`"fields":{"type":%[2]s,"minLength":1,"description":`+fieldsText+`},`+
+				`"stream_time":{"type":%[2]s,"pattern":"^(0\\.0{0,7}[1-9][0-9]{0,7}|[1-9][0-9]{0,4}(\\.[0-9]{1,9})?)s$","description":`+streamTimeText+`}},`+
+				`"required":["name"],"additionalProperties":false}`, maxName, text)},
 		Annotations: &outriggerv1.ToolAnnotations{DestructiveHint: proto.Bool(true), OpenWorldHint: proto.Bool(true)},
 	}
 }

@@ -27,10 +27,12 @@ const (
 	DescribeName = "catalog.describe"
 	CallName     = "catalog.call"
 
-	QueryArgument     = "query"
-	LimitArgument     = "limit"
-	NameArgument      = "name"
-	ArgumentsArgument = "arguments"
+	QueryArgument      = "query"
+	LimitArgument      = "limit"
+	NameArgument       = "name"
+	ArgumentsArgument  = "arguments"
+	FieldsArgument     = "fields"
+	StreamTimeArgument = "stream_time"
 )
 
 const (

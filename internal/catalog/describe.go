@@ -107,6 +107,24 @@ func (b *builder) aboutService(d protoreflect.Descriptor) string {
 	return firstSentence(shown.Clean(said))
 }
 
+// tell reads what each service says of itself.
+func (b *builder) tell(services []Service) {
+	for i := range services {
+		s := &services[i]
+		if s.Descriptor == nil {
+			continue
+		}
+		file := annotation.OfFile(s.Descriptor.ParentFile())
+		_, e := editionOf(s.Descriptor)
+		s.about = serviceAbout{
+			text: cutRunes(cmp.Or(b.comments.of(s.Descriptor, b.linked), shown.Clean(annotation.ServiceDescription(s.Descriptor)), shown.Clean(file.Description)), maxInstructions),
+			title: cutRunes(cmp.Or(shown.OneSpaced(file.Title),
+				humanName(strings.TrimSuffix(string(s.Descriptor.Name()), "Service")), string(s.Descriptor.Name())), b.limits.MaxTitleRunes),
+			version: cutRunes(cmp.Or(shown.OneSpaced(file.Version), e.version), b.limits.MaxTitleRunes),
+		}
+	}
+}
+
 // annotate gathers the hints. Declared ones come first, then the idempotency level, then the HTTP verb. A mark as
 // destructive also takes back a read-only hint, since both cannot be true and the mark is the safe one.
 func annotate(options methodOptions, declared *outriggerv1.ToolOptions) Annotations {

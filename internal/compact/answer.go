@@ -70,22 +70,40 @@ func AppendDescription(dst []byte, t *catalog.Tool, name string) ([]byte, error)
 	return jsontext.Compact(nil, append(dst, '}')), nil
 }
 
-// Call reads the arguments of a call: the name of the tool and its arguments, nil for none. It is false if they are not
-// what the input schema asks for; then the schema says what is wrong. Strings that hold arguments are left to the caller.
-func Call(arguments []byte) (name string, inner []byte, ok bool) {
+// Called are the arguments of a call: the tool, its arguments (nil for none), and how much of the result is wanted, where the
+// caller says so.
+type Called struct {
+	Name               string
+	Arguments          []byte
+	Fields, StreamTime string
+}
+
+// Call reads the arguments of a call. It is false if they are not what the input schema asks for; then the schema says what is
+// wrong. Strings that hold arguments are left to the caller, as are the values of the last two members.
+func Call(arguments []byte) (called Called, ok bool) {
 	for member, raw := range jsontext.Members(arguments) {
+		var text *string
 		switch member {
 		case catalog.NameArgument:
-			if name, ok = jsontext.Text(raw); !ok || name == "" {
-				return "", nil, false
-			}
+			text = &called.Name
 		case catalog.ArgumentsArgument:
-			inner = raw
+			called.Arguments = raw
+			continue
+		case catalog.FieldsArgument:
+			text = &called.Fields
+		case catalog.StreamTimeArgument:
+			text = &called.StreamTime
 		default:
-			return "", nil, false
+			return Called{}, false
+		}
+		if jsontext.IsNull(raw) && text != &called.Name {
+			continue // absent, as strict clients say it
+		}
+		if *text, ok = jsontext.Text(raw); !ok || *text == "" {
+			return Called{}, false
 		}
 	}
-	return name, inner, name != ""
+	return called, called.Name != ""
 }
 
 // IsObject reports whether arguments are an object, and not one in a string, or something else.

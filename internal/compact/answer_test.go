@@ -17,6 +17,10 @@ func TestCall(t *testing.T) {
 		ok                     bool
 	}{
 		{`{"name":"a.b"}`, "a.b", "", true},
+		{`{"name":"a.b","fields":null,"stream_time":null}`, "a.b", "", true},
+		{`{"name":"a.b","fields":""}`, "", "", false},
+		{`{"name":"a.b","fields":["a"]}`, "", "", false},
+		{`{"name":"a.b","stream_time":5}`, "", "", false},
 		{`{"name":"a.b","arguments":{"x":[1]}}`, "a.b", `{"x":[1]}`, true},
 		{`{"arguments":{},"name":"a.b"}`, "a.b", `{}`, true},
 		{`{"n\u0061me":"a\u002eb"}`, "a.b", "", true},
@@ -27,13 +31,16 @@ func TestCall(t *testing.T) {
 		{`{"name":"a.b","version":"1"}`, "", "", false},
 		{`{"arguments":{}}`, "", `{}`, false},
 	} {
-		name, inner, ok := compact.Call([]byte(tc.arguments))
-		if ok != tc.ok || ok && (name != tc.name || string(inner) != tc.inner) {
-			t.Errorf("%s: %q %s %v", tc.arguments, name, inner, ok)
+		got, ok := compact.Call([]byte(tc.arguments))
+		if ok != tc.ok || ok && (got.Name != tc.name || string(got.Arguments) != tc.inner) {
+			t.Errorf("%s: %+v %v", tc.arguments, got, ok)
 		}
 	}
-	if _, _, ok := compact.Call(nil); ok {
+	if _, ok := compact.Call(nil); ok {
 		t.Error("no arguments are a call")
+	}
+	if got, ok := compact.Call([]byte(`{"name":"a","fields":"id","stream_time":"5s"}`)); !ok || got.Fields != "id" || got.StreamTime != "5s" {
+		t.Errorf("what is wanted of a result: %+v %v", got, ok)
 	}
 }
 

@@ -285,6 +285,9 @@ const (
 	BreakerProbes = 1
 )
 
+// ServerName is what the sidecar is called where its services have no name in common.
+const ServerName = "outrigger"
+
 // Defaults of the rate limit service.
 const (
 	RateServiceDomain = "outrigger"

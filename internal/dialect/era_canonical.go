@@ -248,14 +248,20 @@ func failCanonical(_ *Handler, call *exchange, err *errmap.Error) Reply {
 		failed := failedCall{err: err, text: err.ModelText(about), data: shown.Data}
 		reply.body = failed.appendTo(id)
 	default:
-		reply.body = jsonrpc.AppendError(nil, id, false, shown.Code, shown.Message, shown.Data)
+		reply.body = jsonrpc.AppendError(nil, id, false, shown.Code, shown.Message, withPartial(err, shown.Data))
 	}
 	return reply
 }
 
-// appendMessageFailure appends the failure of a call in message form.
+// appendMessageFailure appends the failure of a call in message form. Its data are what a stream had sent before it failed.
 func appendMessageFailure(dst []byte, err *errmap.Error, about errmap.About) []byte {
-	dst = append(dst, `{"status":"failure","data":null,"error":`...)
+	dst = append(dst, `{"status":"failure","data":`...)
+	if len(err.Partial) > 0 {
+		dst = append(dst, err.Partial...)
+	} else {
+		dst = append(dst, "null"...)
+	}
+	dst = append(dst, `,"error":`...)
 	dst = err.AppendDetail(dst, about)
 	dst = append(dst, `,"explanation":`...)
 	dst = jsontext.AppendString(dst, err.ModelText(about))

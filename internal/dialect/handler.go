@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/record"
@@ -94,6 +95,6 @@ func (i *introduction) appendServerMeta(dst []byte) []byte {
 
 // appendSoftware appends the _meta member that names the sidecar itself, for operators: serverInfo names the service.
 func (h *Handler) appendSoftware(dst []byte) []byte {
-	dst = append(dst, `"dev.outrigger/sidecar":{"name":"`+bridge.SoftwareName+`","version":`...)
+	dst = append(dst, `"dev.outrigger/sidecar":{"name":"`+defaults.ServerName+`","version":`...)
 	return append(jsontext.AppendString(dst, h.Version()), '}')
 }

@@ -3,6 +3,7 @@
 package dialect
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 
@@ -219,8 +220,9 @@ func closeContent(dst []byte, explanation string) []byte {
 	return append(dst, `}]`...)
 }
 
-// failedCall is what a failed call is answered with: a result with isError set, a text that a model can act on, the
-// canonical data in _meta, and no structured content.
+// failedCall is what a failed call is answered with: a result with isError set, a text that a model can act on, another with
+// what a stream had sent before it failed, the canonical data in _meta, and no structured content, which clients show models in
+// the place of texts.
 type failedCall struct {
 	err  *errmap.Error
 	text string
@@ -233,15 +235,27 @@ type failedCall struct {
 // appendTo appends the whole envelope, in one buffer.
 func (f *failedCall) appendTo(id jsonrpc.ID) []byte {
 	const around = 128 // the names and brackets
-	size := len(id.String()) + envelopeBytes + around + len(f.text) + len(f.data) + len(f.before) + len(f.after)
+	size := len(id.String()) + envelopeBytes + around + len(f.text) + len(f.err.Partial) + len(f.data) + len(f.before) + len(f.after)
 	dst := jsonrpc.AppendResultHead(make([]byte, 0, size), id)
 	dst = jsontext.AppendString(append(dst, contentHead...), f.text)
+	if partial := f.err.PartialText(); partial != "" {
+		dst = jsontext.AppendString(append(dst, `},{"type":"text","text":`...), partial)
+	}
 	dst = append(dst, `}],"isError":true`...)
 	dst = append(dst, f.before...)
 	dst = append(dst, `,"_meta":{"`+errmap.MetaKey+`":`...)
 	dst = appendErrorData(dst, f.err, f.data)
 	dst = append(dst, f.after...)
 	return append(dst, `}}}`...)
+}
+
+// withPartial adds to the data of an error what a stream had sent before it failed.
+func withPartial(err *errmap.Error, data []byte) []byte {
+	if len(err.Partial) == 0 || len(data) == 0 {
+		return data
+	}
+	out := append(bytes.Clone(data[:len(data)-1]), `,"partial":`...)
+	return append(append(out, err.Partial...), '}')
 }
 
 // appendErrorData appends the data of an error without space between its tokens. Only details of a backend's own can have

@@ -74,6 +74,35 @@ func TestEveryWrongPathIsNamed(t *testing.T) {
 	}
 }
 
+// Fields that came as an argument of catalog.call are an error about that argument.
+func TestWrongFieldsByArgument(t *testing.T) {
+	t.Parallel()
+	w := fit.Wanted{Fields: "idd", ByArgument: "catalog_call", Place: "/params/_meta"}
+	_, err := w.Mask(schema.ViewOf([]byte(`{"type":"object","properties":{"id":{}},"additionalProperties":false}`)))
+	if err == nil || err.Code != errmap.InvalidToolInput || err.Tool != "catalog_call" || len(err.Violations) != 1 || err.Violations[0].Path != "/fields" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStreamTime(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"5s": 5 * time.Second, "0.5s": 500 * time.Millisecond, "99999s": 99999 * time.Second, "100000s": 0, "0s": 0, "-1s": 0, "+1s": 0,
+		"5": 0, "5m": 0, "1m5s": 0, "s": 0, ".s": 0, "": 0, "1e9s": 0, "9999999999999999999s": 0,
+	} {
+		if got, ok := fit.StreamTime(text); ok != (want > 0) || ok && got != want {
+			t.Errorf("%q: %v %v, want %v", text, got, ok, want)
+		}
+		got, err := fit.Read([]byte(`{"dev.outrigger/stream-time":"`+text+`"}`), "/params/_meta")
+		if (err == nil) != (want > 0) || err == nil && got.StreamTime != want {
+			t.Errorf("_meta %q: %+v %v, want %v", text, got, err, want)
+		}
+		if err != nil && (err.Code != errmap.InvalidParams || err.Violations[0].Path != "/params/_meta/dev.outrigger~1stream-time") {
+			t.Errorf("_meta %q: %v", text, err.Violations)
+		}
+	}
+}
+
 func TestWhatIsSaidAboutACut(t *testing.T) {
 	t.Parallel()
 	r := fit.Reduction{Size: 9000, Budget: 1000, PageSize: "pageSize", NextPage: "nextPageToken", URI: "outrigger://results/x", Until: time.Unix(0, 0)}
@@ -100,6 +129,13 @@ func TestWhatIsSaidAboutACut(t *testing.T) {
 		if !strings.Contains(string(about), want) {
 			t.Errorf("_meta lacks %s: %s", want, about)
 		}
+	}
+	r.Through = true
+	if text := r.Text(); !strings.Contains(text, "in the argument fields, as a field mask.") || strings.Contains(text, "_meta") {
+		t.Errorf("by way of catalog.call: %s", text)
+	}
+	if r.Example = "a.id"; !strings.HasSuffix(r.Text(), `in the argument fields, such as "fields": "a.id".`) {
+		t.Errorf("with an example: %s", r.Text())
 	}
 	r.URI, r.PageSize = "", ""
 	if text := r.Text(); strings.Contains(text, "read") || strings.Contains(text, "smaller") || r.Link("t") != nil {

@@ -63,6 +63,8 @@ type Reduction struct {
 	Kept, Of int
 	// IsCallers is set where the caller chose the budget, and not an operator.
 	IsCallers bool
+	// Through is set for a call by way of catalog.call, which has an argument for the fields.
+	Through bool
 	// IsFetched is set for a result that is fetched as the call wanted it: it is too late to choose its fields.
 	IsFetched bool
 	// Example is a field mask that this result may have, from [Example]; empty for none.
@@ -129,11 +131,19 @@ func (r *Reduction) dataText() string {
 	if r.IsFetched {
 		return text
 	}
-	text += " A call may name the fields that it needs in _meta"
-	if r.Example == "" {
-		return text + ", as a field mask in " + FieldsKey + "."
+	text += " A call may name the fields that it needs in "
+	where, key := "_meta", FieldsKey
+	if r.Through {
+		where, key = "the argument "+FieldsArgument, FieldsArgument
 	}
-	return text + `, such as "` + FieldsKey + `": ` + string(jsontext.AppendString(nil, r.Example)) + "."
+	switch {
+	case r.Example != "":
+		return text + where + `, such as "` + key + `": ` + string(jsontext.AppendString(nil, r.Example)) + "."
+	case r.Through:
+		return text + where + ", as a field mask."
+	default:
+		return text + where + ", as a field mask in " + key + "."
+	}
 }
 
 // wholeText says where the whole is; nothing where it cannot be read.

@@ -4,6 +4,8 @@ package fit
 
 import (
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/fieldmask"
@@ -17,7 +19,12 @@ const (
 	FieldsKey = "dev.outrigger/fields"
 	// BudgetKey has the maximum size of the result, in bytes.
 	BudgetKey = "dev.outrigger/result-budget"
+	// StreamTimeKey has a google.protobuf.Duration in JSON: how long an answer that is a stream is read at most.
+	StreamTimeKey = "dev.outrigger/stream-time"
 )
+
+// FieldsArgument is the argument of catalog.call that takes the place of FieldsKey: models cannot set _meta.
+const FieldsArgument = "fields"
 
 // The budgets that a caller may ask for, in bytes. Below the least one, next to nothing of a result is left.
 const (
@@ -31,6 +38,11 @@ type Wanted struct {
 	Fields string
 	// Budget is the maximum size of the result in bytes; zero is none of the caller's own.
 	Budget int
+	// StreamTime is how long an answer that is a stream is read at most; zero is as long as the tool says. It can only shorten
+	// that.
+	StreamTime time.Duration
+	// ByArgument is the tool of the compact catalog that Fields came to as FieldsArgument; empty where they came in _meta.
+	ByArgument string
 	// ForModel is set by edges whose callers pass results on to models: the budgets of the configuration and of the tool apply.
 	ForModel bool
 	// Place is the JSON Pointer of _meta in the request, for errors.
@@ -55,9 +67,28 @@ func Read(meta []byte, place string) (Wanted, *errmap.Error) {
 				return w, w.refuse(BudgetKey, "minimum", fmt.Sprintf("want a number of bytes from %d to %d", leastBudget, mostBudget))
 			}
 			w.Budget = int(n)
+		case StreamTimeKey:
+			text, _ := jsontext.Text(raw)
+			d, ok := StreamTime(text)
+			if !ok {
+				return w, w.refuse(StreamTimeKey, "format", fmt.Sprintf("want a duration in seconds above 0s and up to %d s, such as 10s", int(mostStreamTime.Seconds())))
+			}
+			w.StreamTime = d
 		}
 	}
 	return w, nil
+}
+
+// mostStreamTime bounds the time that a caller may name. The tool and its deadline bound what it gets.
+const mostStreamTime = 99_999 * time.Second
+
+// StreamTime parses the time that a stream is wanted for, such as 10s or 0.5s.
+func StreamTime(text string) (time.Duration, bool) {
+	if !strings.HasSuffix(text, "s") || strings.Trim(text[:len(text)-1], "0123456789.") != "" {
+		return 0, false
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d > 0 && d <= mostStreamTime
 }
 
 // Mask reads Fields for results of a schema. The error is INVALID_PARAMS and names each path that is wrong.
@@ -77,9 +108,16 @@ func (w *Wanted) checked(mask *fieldmask.Mask, faults []string) (*fieldmask.Mask
 	return mask, nil
 }
 
-// RefuseFields is INVALID_PARAMS for Fields, for each of the reasons.
+// RefuseFields is INVALID_PARAMS for Fields, for each of the reasons, or INVALID_TOOL_INPUT where they came as an argument.
 func (w *Wanted) RefuseFields(reasons ...string) *errmap.Error {
-	return w.refuse(FieldsKey, "fields", reasons...)
+	if w.ByArgument == "" {
+		return w.refuse(FieldsKey, "fields", reasons...)
+	}
+	violations := make([]errmap.Violation, 0, len(reasons))
+	for _, reason := range reasons {
+		violations = append(violations, errmap.Violation{Path: "/" + FieldsArgument, Keyword: "fields", Message: reason})
+	}
+	return errmap.InvalidInput(w.ByArgument, false, violations...)
 }
 
 func (w *Wanted) refuse(key, keyword string, reasons ...string) *errmap.Error {

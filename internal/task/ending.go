@@ -22,14 +22,15 @@ func ErrorResult(err *errmap.Error, about errmap.About) *outriggerv1.ToolResult 
 		return nil
 	}
 	meta := append([]byte(`{"`+errmap.MetaKey+`":`), reply.Data...)
-	return &outriggerv1.ToolResult{
-		Status: "failure",
-		Error:  err.Detail(about),
-		Content: []*outriggerv1.ContentBlock{{
-			Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: reply.Text}},
-		}},
-		MetaForm: &outriggerv1.ToolResult_MetaJson{MetaJson: append(meta, '}')},
+	out := &outriggerv1.ToolResult{
+		Status: "failure", Error: err.Detail(about), MetaForm: &outriggerv1.ToolResult_MetaJson{MetaJson: append(meta, '}')},
 	}
+	for _, text := range [...]string{reply.Text, err.PartialText()} {
+		if text != "" {
+			out.Content = append(out.Content, &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}})
+		}
+	}
+	return out
 }
 
 // ErrorObject is the default of [Options.ErrorObject]: the JSON-RPC error of MCP

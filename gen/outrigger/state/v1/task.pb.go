@@ -217,10 +217,12 @@ type TaskCall struct {
 	Method    string `protobuf:"bytes,11,opt,name=method,proto3" json:"method,omitempty"`
 	// The caller as the audit trail knows it; not set without a trail.
 	Who *TaskCaller `protobuf:"bytes,12,opt,name=who,proto3" json:"who,omitempty"`
-	// How much of the result the caller wants: a field mask, its own budget in bytes, and whether those of the configuration apply.
+	// How much of the result the caller wants: a field mask, its own budget in bytes, whether those of the configuration apply, and
+	// how long a stream is read at most, in nanoseconds.
 	Fields        string `protobuf:"bytes,13,opt,name=fields,proto3" json:"fields,omitempty"`
 	Budget        int64  `protobuf:"varint,14,opt,name=budget,proto3" json:"budget,omitempty"`
 	ForModel      bool   `protobuf:"varint,15,opt,name=for_model,json=forModel,proto3" json:"for_model,omitempty"`
+	StreamTime    int64  `protobuf:"varint,16,opt,name=stream_time,json=streamTime,proto3" json:"stream_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,6 +360,13 @@ func (x *TaskCall) GetForModel() bool {
 		return x.ForModel
 	}
 	return false
+}
+
+func (x *TaskCall) GetStreamTime() int64 {
+	if x != nil {
+		return x.StreamTime
+	}
+	return 0
 }
 
 // TaskCaller is a caller for the audit trail.
@@ -539,7 +548,7 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\thandovers\x18\x0f \x01(\rR\thandovers\x1aW\n" +
 	"\fAnswersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\xc4\x03\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\xe5\x03\n" +
 	"\bTaskCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
 	"\tprocedure\x18\x02 \x01(\tR\tprocedure\x12\x12\n" +
@@ -556,7 +565,9 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\x03who\x18\f \x01(\v2\x1e.outrigger.state.v1.TaskCallerR\x03who\x12\x16\n" +
 	"\x06fields\x18\r \x01(\tR\x06fields\x12\x16\n" +
 	"\x06budget\x18\x0e \x01(\x03R\x06budget\x12\x1b\n" +
-	"\tfor_model\x18\x0f \x01(\bR\bforModelB\t\n" +
+	"\tfor_model\x18\x0f \x01(\bR\bforModel\x12\x1f\n" +
+	"\vstream_time\x18\x10 \x01(\x03R\n" +
+	"streamTimeB\t\n" +
 	"\a_header\"\xb7\x01\n" +
 	"\n" +
 	"TaskCaller\x12\x12\n" +
