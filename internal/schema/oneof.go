@@ -63,7 +63,7 @@ func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, t
 		if comment != "" {
 			sentences = append(sentences, comment)
 		}
-		if !d.all && (!d.isBrief() || !saysOneOf(comment) && !saysOneOf(Comment(md), shown...)) {
+		if d.needsSentence(od, shown) {
 			sentences = append(sentences, sentence)
 		}
 		if !required {
@@ -80,6 +80,11 @@ func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, t
 
 // oneOfWords are the ways in which comments say that fields exclude each other.
 var oneOfWords = regexp.MustCompile(`(?i)\b(one of|only one|exactly one|either|mutually exclusive)\b`)
+
+// needsSentence reports whether nothing else in the schema says in words that the fields of a oneof exclude each other.
+func (d *deriver) needsSentence(od protoreflect.OneofDescriptor, fields []string) bool {
+	return !d.all && (!d.isBrief() || !saysOneOf(Comment(od)) && !saysOneOf(Comment(od.Parent()), fields...))
+}
 
 // saysOneOf reports whether a comment says that fields exclude each other, and names all of the given ones.
 func saysOneOf(comment string, fields ...string) bool {
