@@ -112,6 +112,7 @@ lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf f
 	cd bench && go vet ./... && ../$(LINT) run ./...
 	cd deploy && go vet ./... && ../$(LINT) run ./...
 	cd deploy/observability && go vet ./... && ../../$(LINT) run ./...
+	cd proto/options && go vet ./... && ../../$(LINT) run ./...
 	$(LINT) run ./... ./testdata/schemas
 	$(BUF) lint
 	$(BUF) format -d --exit-code proto
@@ -122,8 +123,9 @@ breaking: $(BUF) ## Report breaking changes of the Protobuf contract (advisory u
 
 .PHONY: generate
 generate: $(BUF) ## Regenerate code, descriptor sets and documents
-	rm -rf gen
+	rm -rf gen proto/options/*.pb.go
 	$(BUF) generate
+	$(BUF) generate --template proto/options/buf.gen.yaml
 	$(BUF) generate --template bench/buf.gen.yaml
 	go test ./errmap -run TestDocument -update >/dev/null
 	go test ./internal/config -run 'TestReference|TestLimitsPage' -update >/dev/null
@@ -131,7 +133,7 @@ generate: $(BUF) ## Regenerate code, descriptor sets and documents
 
 .PHONY: checkgenerate
 checkgenerate: generate ## Fail where generated files differ from what is committed
-	@if [ -n "$$(git status --porcelain -- gen bench/gen internal/demo docs)" ]; then git status --short -- gen bench/gen internal/demo docs; git diff -- gen bench/gen internal/demo docs | head -50; exit 1; fi
+	@if [ -n "$$(git status --porcelain -- gen bench/gen proto/options internal/demo docs)" ]; then git status --short -- gen bench/gen proto/options internal/demo docs; git diff -- gen bench/gen proto/options internal/demo docs | head -50; exit 1; fi
 
 .PHONY: bench
 bench: ## Measure the sidecar against a direct gRPC call (writes nothing; see docs/benchmarks.md)

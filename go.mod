@@ -2,6 +2,9 @@ module github.com/outrigger-mcp/outrigger
 
 go 1.26.0
 
+// Until the first release of proto/options: docs/decisions/0005-modules-and-what-users-download.md
+replace github.com/outrigger-mcp/outrigger/proto/options => ./proto/options
+
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1
 	buf.build/go/protovalidate v1.4.0
@@ -24,6 +27,7 @@ require (
 	github.com/nats-io/nkeys v0.4.16
 	github.com/opencontainers/go-digest v1.0.0
 	github.com/opencontainers/image-spec v1.1.1
+	github.com/outrigger-mcp/outrigger/proto/options v0.0.0-00010101000000-000000000000
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/rogpeppe/go-internal v1.14.1

@@ -2,7 +2,10 @@ module github.com/outrigger-mcp/outrigger/bench
 
 go 1.26.0
 
-replace github.com/outrigger-mcp/outrigger => ../
+replace (
+	github.com/outrigger-mcp/outrigger => ../
+	github.com/outrigger-mcp/outrigger/proto/options => ../proto/options
+)
 
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1
@@ -33,6 +36,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/molecule-man/go-brrr v1.3.0 // indirect
+	github.com/outrigger-mcp/outrigger/proto/options v0.0.0-00010101000000-000000000000 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect

@@ -271,7 +271,7 @@ func TestATaskIsAudited(t *testing.T) {
 	path, configure := audited(t, nil)
 	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
 		configure(c)
-		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &outriggerv1.ToolOptions{TaskSupport: "optional", TaskAfter: durationpb.New(10 * time.Millisecond)}})
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{TaskSupport: "optional", TaskAfter: durationpb.New(10 * time.Millisecond)}})
 	}})
 	call := toolCall(rig.Bridge, "lab.sleep", `{"duration":"0.5s"}`)
 	call.Context = &outriggerv1.RequestContext{Capabilities: &outriggerv1.ClientCapabilities{Tasks: true}}

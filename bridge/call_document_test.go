@@ -32,6 +32,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/record"
 	"github.com/outrigger-mcp/outrigger/internal/registry"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 	"github.com/outrigger-mcp/outrigger/testdata/schemas"
 )
 
@@ -150,7 +151,7 @@ func TestDocumentsOfOtherOutcomes(t *testing.T) {
 	dir := t.TempDir()
 	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
 		recording(dir)(c)
-		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &outriggerv1.ToolOptions{
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{
 			TaskSupport: "optional", TaskAfter: durationpb.New(10 * time.Millisecond),
 		}})
 	}})
@@ -213,7 +214,7 @@ func marked(t *testing.T) *catalog.Live {
 	}
 	secret("PlaceOrderRequest", "customer", func(o *descriptorpb.FieldOptions) { o.DebugRedact = proto.Bool(true) })
 	secret("Parcel", "contents", func(o *descriptorpb.FieldOptions) {
-		proto.SetExtension(o, outriggerv1.E_Field, &outriggerv1.FieldOptions{Secret: true})
+		proto.SetExtension(o, optionsv1.E_Field, &optionsv1.FieldOptions{Secret: true})
 	})
 	live := catalog.NewLive([]source.Source{source.NewDescriptors("memory", set, "outrigger.demo.v1.Fleet", "outrigger.demo.v1.Lab")}, catalog.LiveOptions{})
 	if err := live.Refresh(t.Context()); err != nil {

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/operationtest"
 )
 
@@ -37,7 +36,7 @@ func TestListsInPages(t *testing.T) {
 			t.Parallel()
 			s, _, ann := studio(t, func(c *configv1.Config) {
 				replicaOf("", time.Minute)(c)
-				c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: operationtest.Service + "/ListVideos", Tool: &outriggerv1.ToolOptions{AllPages: proto.Bool(tc.all)}})
+				c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: operationtest.Service + "/ListVideos", Tool: &configv1.ToolOptions{AllPages: proto.Bool(tc.all)}})
 				if tc.items > 0 {
 					c.Limits.MaxResultItems = proto.Int32(tc.items)
 				}

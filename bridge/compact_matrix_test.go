@@ -22,7 +22,6 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
@@ -72,12 +71,12 @@ func rowsOfBothWays() []wayOfRow {
 	noGoods := rule("no-nonce", "deny", `args.nonce == "bad"`, "lab.*")
 	listed := rule("named", "allow", `args.order_id > 0u`, "fleet.cancel_order")
 	slow := func(c *configv1.Config) {
-		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &outriggerv1.ToolOptions{
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{
 			TaskSupport: "optional", TaskAfter: durationpb.New(10 * time.Millisecond),
 		}})
 	}
 	timed := func(c *configv1.Config) {
-		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &outriggerv1.ToolOptions{
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{
 			Timeout: durationpb.New(20 * time.Millisecond),
 		}})
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
@@ -319,7 +320,7 @@ func TestContractOfTheGate(t *testing.T) {
 		}
 	})
 
-	marks := catalog.BuildOptions{Overlay: []catalog.Override{{Match: "*/Echo", Options: &outriggerv1.ToolOptions{Destructive: proto.Bool(true)}}}}
+	marks := catalog.BuildOptions{Overlay: []catalog.Override{{Match: "*/Echo", Options: &configv1.ToolOptions{Destructive: proto.Bool(true)}}}}
 	unproven := policy.NewScopedGate(policy.Untrusted, policy.Unproven)
 	for claim, tt := range map[string]struct {
 		build           catalog.BuildOptions

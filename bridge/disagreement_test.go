@@ -17,12 +17,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
 // forgetful is a registry that lists extensions and does not find them again. Of
@@ -96,7 +96,7 @@ func TestADisagreementEndsTheCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	options := &descriptorpb.MethodOptions{}
-	proto.SetExtension(options, outriggerv1.E_Tool, &outriggerv1.ToolOptions{Title: "hush-hush"})
+	proto.SetExtension(options, optionsv1.E_Tool, &optionsv1.ToolOptions{Title: "hush-hush"})
 	rich, err := proto.Marshal(options)
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func TestAStreamIsHeldBackByTheGate(t *testing.T) {
 	t.Parallel()
 	yes := true
 	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
-		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Relay", Tool: &outriggerv1.ToolOptions{Destructive: &yes, ReadOnly: proto.Bool(false)}})
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Relay", Tool: &configv1.ToolOptions{Destructive: &yes, ReadOnly: proto.Bool(false)}})
 	}})
 	for _, arguments := range []string{`{"items":[]}`, `{"items":7}`} {
 		if resp := rig.Bridge.Handle(t.Context(), toolCall(rig.Bridge, "lab.relay", arguments)); codeOf(resp) != errmap.DestructiveBlocked {
@@ -67,7 +67,7 @@ func TestAStreamIsHeldBackByTheGate(t *testing.T) {
 func TestAStreamRunsOnAsATask(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
-		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Relay", Tool: &outriggerv1.ToolOptions{TaskSupport: "optional"}})
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Relay", Tool: &configv1.ToolOptions{TaskSupport: "optional"}})
 	}})
 	arguments := []byte(`{"items":[{"nonce":"a"},{"nonce":"b"}]}`)
 	call := toolCall(rig.Bridge, "lab.relay", "")

@@ -14,7 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -88,7 +88,7 @@ func TestViolationsPointIntoWhatTheCallerWrote(t *testing.T) {
 func hiding(t *testing.T) *catalog.Live {
 	t.Helper()
 	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
-		Overlay: []catalog.Override{{Match: "*/Echo", Options: &outriggerv1.ToolOptions{Hidden: proto.Bool(true)}}},
+		Overlay: []catalog.Override{{Match: "*/Echo", Options: &configv1.ToolOptions{Hidden: proto.Bool(true)}}},
 	}})
 	if err := live.Refresh(context.Background()); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcpschema"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -337,7 +336,7 @@ func TestTaskSupportOfOperations(t *testing.T) {
 		_, _, ann := studio(t, func(c *configv1.Config) {
 			replicaOf("", short)(c)
 			if support != "" {
-				c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: operationtest.Service + "/ImportVideo", Tool: &outriggerv1.ToolOptions{TaskSupport: support}})
+				c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: operationtest.Service + "/ImportVideo", Tool: &configv1.ToolOptions{TaskSupport: support}})
 			}
 		})
 		for i, capabilities := range []string{withTasks, ""} {

@@ -83,7 +83,7 @@ func reducedOf(t *testing.T, got modernAnswer) (about struct {
 const listVideos = `"name":"studio_list_videos","arguments":`
 
 // videosOf is a studio with so many videos, and options of the tool that lists them.
-func videosOf(t *testing.T, videos int, o *outriggerv1.ToolOptions, configure func(*configv1.Config)) (*operationtest.Server, *mcptest.Rig, modernClient) {
+func videosOf(t *testing.T, videos int, o *configv1.ToolOptions, configure func(*configv1.Config)) (*operationtest.Server, *mcptest.Rig, modernClient) {
 	t.Helper()
 	s, rig, ann := studio(t, func(c *configv1.Config) {
 		replicaOf("", time.Minute)(c)
@@ -238,14 +238,14 @@ func TestNoBudgetCutsNothing(t *testing.T) {
 		t.Errorf("got %s", got.raw)
 	}
 	// With one, results are resources; a tool's own takes precedence.
-	_, _, bob := videosOf(t, 200, &outriggerv1.ToolOptions{ResultBudget: proto.Int64(0)}, budgetOf(1000))
+	_, _, bob := videosOf(t, 200, &configv1.ToolOptions{ResultBudget: proto.Int64(0)}, budgetOf(1000))
 	if got := bob.send("server/discover", ""); !strings.Contains(got.raw, `"resources"`) {
 		t.Errorf("got %s", got.raw)
 	}
 	if got := wanting(bob, listVideos+`{"pageSize":200}`, ""); strings.Contains(got.raw, fit.ReducedKey) {
 		t.Errorf("got %s", got.raw)
 	}
-	_, _, eve := videosOf(t, 200, &outriggerv1.ToolOptions{ResultBudget: proto.Int64(500)}, nil)
+	_, _, eve := videosOf(t, 200, &configv1.ToolOptions{ResultBudget: proto.Int64(500)}, nil)
 	if about := reducedOf(t, wanting(eve, listVideos+`{"pageSize":200}`, "")); about.Budget != 500 || about.URI == "" {
 		t.Errorf("got %+v", about)
 	}
@@ -254,10 +254,10 @@ func TestNoBudgetCutsNothing(t *testing.T) {
 // A page whose size the caller left to the service is made smaller, so that its token goes on where it ends.
 func TestAPageIsMadeSmallerToFitItsBudget(t *testing.T) {
 	t.Parallel()
-	again := &outriggerv1.ToolOptions{Idempotent: proto.Bool(true)}
+	again := &configv1.ToolOptions{Idempotent: proto.Bool(true)}
 	for _, tc := range []struct {
 		name      string
-		options   *outriggerv1.ToolOptions
+		options   *configv1.ToolOptions
 		videos    int
 		arguments string
 		calls     int
@@ -265,7 +265,7 @@ func TestAPageIsMadeSmallerToFitItsBudget(t *testing.T) {
 	}{
 		{"the service chose", again, 25, `{}`, 2, false},
 		{"the caller chose", again, 25, `{"pageSize":20}`, 1, true},
-		{"not to be called again", &outriggerv1.ToolOptions{Idempotent: proto.Bool(false)}, 25, `{}`, 1, true},
+		{"not to be called again", &configv1.ToolOptions{Idempotent: proto.Bool(false)}, 25, `{}`, 1, true},
 		{"it fits", again, 3, `{}`, 1, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

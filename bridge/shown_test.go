@@ -15,7 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/compact"
@@ -64,23 +64,23 @@ func TestWhatIsShownAsDestructiveIsGated(t *testing.T) {
 	}{
 		"verbs": {policy.Verbs, catalog.BuildOptions{}, map[string]bool{"delete": true, "kill": true, "member_remove": true}},
 		"verbs, and the overlay takes one back": {policy.Verbs, catalog.BuildOptions{
-			Overlay: []catalog.Override{{Match: "*/Kill", Options: &outriggerv1.ToolOptions{Destructive: &not}}},
+			Overlay: []catalog.Override{{Match: "*/Kill", Options: &configv1.ToolOptions{Destructive: &not}}},
 		}, map[string]bool{"delete": true, "member_remove": true}},
 		"verbs, under a name that hides one": {policy.Verbs, catalog.BuildOptions{
-			Overlay: []catalog.Override{{Match: "*/Kill", Options: &outriggerv1.ToolOptions{Name: "shop.end"}}},
+			Overlay: []catalog.Override{{Match: "*/Kill", Options: &configv1.ToolOptions{Name: "shop.end"}}},
 		}, map[string]bool{"delete": true, "end": true, "member_remove": true}},
 		"verbs, under a name that has one": {policy.Verbs, catalog.BuildOptions{
-			Overlay: []catalog.Override{{Match: "*/Touch", Options: &outriggerv1.ToolOptions{Name: "shop.wipe"}}},
+			Overlay: []catalog.Override{{Match: "*/Touch", Options: &configv1.ToolOptions{Name: "shop.wipe"}}},
 		}, map[string]bool{"delete": true, "kill": true, "member_remove": true, "wipe": true}},
 		"marked":   {policy.Marked, catalog.BuildOptions{DeclaredOnly: true}, map[string]bool{"delete": true}},
 		"unproven": {policy.Unproven, catalog.BuildOptions{}, all},
 		"writes":   {policy.Writes, catalog.BuildOptions{}, all},
 		"marked, and the overlay takes the verb back": {policy.Marked, catalog.BuildOptions{
 			DeclaredOnly: true,
-			Overlay:      []catalog.Override{{Match: "*/Delete", Options: &outriggerv1.ToolOptions{Destructive: &not}}},
+			Overlay:      []catalog.Override{{Match: "*/Delete", Options: &configv1.ToolOptions{Destructive: &not}}},
 		}, map[string]bool{}},
 		"writes, and the overlay says that nothing is destroyed": {policy.Writes, catalog.BuildOptions{
-			Overlay: []catalog.Override{{Match: "*/Add", Options: &outriggerv1.ToolOptions{Destructive: &not}}},
+			Overlay: []catalog.Override{{Match: "*/Add", Options: &configv1.ToolOptions{Destructive: &not}}},
 		}, all},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -139,7 +139,7 @@ func TestSpansOfCalls(t *testing.T) {
 	}
 	recorded, options := traced(mcptest.Options{Configure: func(c *configv1.Config) {
 		c.Tools = append(c.Tools, &configv1.ToolOverlay{
-			Method: "outrigger.demo.v1.Lab/Sleep", Tool: &outriggerv1.ToolOptions{Timeout: durationpb.New(100 * time.Millisecond)},
+			Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{Timeout: durationpb.New(100 * time.Millisecond)},
 		})
 	}}, time.Hour)
 	demoRig := mcptest.Start(t, options)
@@ -343,7 +343,7 @@ func TestATaskLinksToItsCall(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]time.Duration{"at once": 0, "after a while": 10 * time.Millisecond} {
 		recorded, options := traced(mcptest.Options{Configure: func(c *configv1.Config) {
-			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &outriggerv1.ToolOptions{
+			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{
 				TaskSupport: "optional", TaskAfter: durationpb.New(after),
 			}})
 		}}, time.Hour)

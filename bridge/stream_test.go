@@ -18,8 +18,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -271,7 +271,7 @@ func TestTheStreamTimeOfATool(t *testing.T) {
 	t.Parallel()
 	for declared, want := range map[time.Duration]time.Duration{5 * time.Second: 5 * time.Second, time.Hour: 29 * time.Second} {
 		loaded := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
-			Overlay: []catalog.Override{{Match: "outrigger.demo.v1.Fleet/WatchVehicles", Options: &outriggerv1.ToolOptions{StreamTime: durationpb.New(declared)}}},
+			Overlay: []catalog.Override{{Match: "outrigger.demo.v1.Fleet/WatchVehicles", Options: &configv1.ToolOptions{StreamTime: durationpb.New(declared)}}},
 		}})
 		if err := loaded.Refresh(t.Context()); err != nil {
 			t.Fatal(err)

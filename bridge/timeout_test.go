@@ -14,7 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
@@ -26,7 +26,7 @@ import (
 func TestTheShortestTimeoutWins(t *testing.T) {
 	t.Parallel()
 	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{Build: catalog.BuildOptions{
-		Overlay: []catalog.Override{{Match: "*/Sleep", Options: &outriggerv1.ToolOptions{Timeout: durationpb.New(5 * time.Second)}}},
+		Overlay: []catalog.Override{{Match: "*/Sleep", Options: &configv1.ToolOptions{Timeout: durationpb.New(5 * time.Second)}}},
 	}})
 	if err := live.Refresh(context.Background()); err != nil {
 		t.Fatal(err)

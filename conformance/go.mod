@@ -2,7 +2,10 @@ module github.com/outrigger-mcp/outrigger/conformance
 
 go 1.26.0
 
-replace github.com/outrigger-mcp/outrigger => ../
+replace (
+	github.com/outrigger-mcp/outrigger => ../
+	github.com/outrigger-mcp/outrigger/proto/options => ../proto/options
+)
 
 require (
 	connectrpc.com/connect v1.21.1
@@ -53,6 +56,7 @@ require (
 	github.com/muhlemmer/gu v0.3.1 // indirect
 	github.com/muhlemmer/httpforwarded v0.1.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/outrigger-mcp/outrigger/proto/options v0.0.0-00010101000000-000000000000 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect

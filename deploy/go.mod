@@ -2,7 +2,10 @@ module github.com/outrigger-mcp/outrigger/deploy
 
 go 1.26.0
 
-replace github.com/outrigger-mcp/outrigger => ../
+replace (
+	github.com/outrigger-mcp/outrigger => ../
+	github.com/outrigger-mcp/outrigger/proto/options => ../proto/options
+)
 
 require (
 	connectrpc.com/connect v1.21.1
@@ -39,6 +42,7 @@ require (
 	github.com/monochromegane/go-gitignore v0.0.0-20200626010858-205db1a8cc00 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
+	github.com/outrigger-mcp/outrigger/proto/options v0.0.0-00010101000000-000000000000 // indirect
 	github.com/xlab/treeprint v1.2.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.28.0 // indirect

@@ -19,6 +19,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
 // files returns the files of both packages of the contract.
@@ -35,7 +36,7 @@ func files() []protoreflect.FileDescriptor {
 		}
 	}
 	visit(outriggerv1.File_outrigger_v1_tool_service_proto)
-	visit(outriggerv1.File_outrigger_v1_options_proto)
+	visit(optionsv1.File_outrigger_v1_options_proto)
 	visit(configv1.File_outrigger_config_v1_config_proto)
 
 	var all []protoreflect.FileDescriptor
@@ -44,6 +45,14 @@ func files() []protoreflect.FileDescriptor {
 	}
 	slices.SortFunc(all, func(a, b protoreflect.FileDescriptor) int { return strings.Compare(a.Path(), b.Path()) })
 	return all
+}
+
+// pathOf returns where a file of the contract is on disk. The options are a module of the workspace.
+func pathOf(f protoreflect.FileDescriptor) string {
+	if f == optionsv1.File_outrigger_v1_options_proto {
+		return "options/" + f.Path()
+	}
+	return f.Path()
 }
 
 // messages returns every message of the contract, nested ones included, map entries excluded.
@@ -78,7 +87,7 @@ func newMessage(t *testing.T, d protoreflect.MessageDescriptor) proto.Message {
 func TestEverySourceFileIsReached(t *testing.T) {
 	t.Parallel()
 	var want []string
-	for _, dir := range []string{"outrigger/v1", "outrigger/config/v1"} {
+	for _, dir := range []string{"outrigger/v1", "outrigger/config/v1", "options/outrigger/v1"} {
 		found, err := filepath.Glob(filepath.Join(dir, "*.proto"))
 		if err != nil {
 			t.Fatal(err)
@@ -88,8 +97,9 @@ func TestEverySourceFileIsReached(t *testing.T) {
 	slices.Sort(want)
 	var got []string
 	for _, f := range files() {
-		got = append(got, f.Path())
+		got = append(got, pathOf(f))
 	}
+	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files on disk (-) and in generated code (+) differ; run buf generate:\n%s", diff)
 	}
@@ -167,7 +177,7 @@ func TestMessagesHaveTheFieldsOfTheDesign(t *testing.T) {
 		{&outriggerv1.ToolBinding{}, []string{"service", "method"}},
 		{&outriggerv1.ToolMetadata{}, []string{"module", "destructive", "deprecated_in", "cache_ttl"}},
 		{&outriggerv1.ServerDescription{}, []string{"name", "version", "contract_version", "capabilities", "tools_count", "resources_count", "prompts_count", "protocol_versions"}},
-		{&outriggerv1.ToolOptions{}, []string{"name", "title", "description", "hidden", "destructive", "read_only", "idempotent", "open_world", "timeout", "version", "deprecated_in", "module", "cache_ttl", "examples", "task_support", "tags"}},
+		{&configv1.ToolOptions{}, []string{"name", "title", "description", "hidden", "destructive", "read_only", "idempotent", "open_world", "timeout", "version", "deprecated_in", "module", "cache_ttl", "examples", "task_support", "tags"}},
 	}
 	for _, tt := range tests {
 		d := tt.message.ProtoReflect().Descriptor()
@@ -229,8 +239,8 @@ func TestFreeFormPayloadsHaveAnExactForm(t *testing.T) {
 func TestOptionsAreReadable(t *testing.T) {
 	t.Parallel()
 	options := &descriptorpb.MethodOptions{}
-	proto.SetExtension(options, outriggerv1.E_Tool, &outriggerv1.ToolOptions{Name: "shop.delete_order", Destructive: proto.Bool(true)})
-	proto.SetExtension(options, outriggerv1.E_Resource, &outriggerv1.ResourceOptions{UriTemplate: "shop://orders/{id}"})
+	proto.SetExtension(options, optionsv1.E_Tool, &optionsv1.ToolOptions{Name: "shop.delete_order", Destructive: proto.Bool(true)})
+	proto.SetExtension(options, optionsv1.E_Resource, &optionsv1.ResourceOptions{UriTemplate: "shop://orders/{id}"})
 	wire, err := proto.Marshal(options)
 	if err != nil {
 		t.Fatal(err)
@@ -239,13 +249,13 @@ func TestOptionsAreReadable(t *testing.T) {
 	if err := proto.Unmarshal(wire, again); err != nil {
 		t.Fatal(err)
 	}
-	if got := proto.GetExtension(again, outriggerv1.E_Tool).(*outriggerv1.ToolOptions); got.GetName() != "shop.delete_order" || !got.GetDestructive() {
+	if got := proto.GetExtension(again, optionsv1.E_Tool).(*optionsv1.ToolOptions); got.GetName() != "shop.delete_order" || !got.GetDestructive() {
 		t.Errorf("tool option = %v", got)
 	}
-	if got := proto.GetExtension(again, outriggerv1.E_Resource).(*outriggerv1.ResourceOptions); got.GetUriTemplate() != "shop://orders/{id}" {
+	if got := proto.GetExtension(again, optionsv1.E_Resource).(*optionsv1.ResourceOptions); got.GetUriTemplate() != "shop://orders/{id}" {
 		t.Errorf("resource option = %v", got)
 	}
-	for ext, want := range map[protoreflect.ExtensionType]protoreflect.FieldNumber{outriggerv1.E_Tool: 50717, outriggerv1.E_Resource: 50718} {
+	for ext, want := range map[protoreflect.ExtensionType]protoreflect.FieldNumber{optionsv1.E_Tool: 50717, optionsv1.E_Resource: 50718} {
 		if got := ext.TypeDescriptor().Number(); got != want {
 			t.Errorf("%s has number %d, want %d: services in the field are compiled with it", ext.TypeDescriptor().FullName(), got, want)
 		}
@@ -260,7 +270,7 @@ func TestEveryDeclarationHasAComment(t *testing.T) {
 	t.Parallel()
 	declarations := 0
 	for _, f := range files() {
-		file, err := os.Open(f.Path())
+		file, err := os.Open(pathOf(f))
 		if err != nil {
 			t.Fatal(err)
 		}

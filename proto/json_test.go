@@ -36,7 +36,7 @@ func TestJSONFormsAreTheOnesOfTheDesign(t *testing.T) {
 		{"a description", &outriggerv1.ServerDescription{}, `{"name":"shop","version":"1.2.3","contract_version":"1.0.0","capabilities":{"tools":{"list_changed":true}},"tools_count":3,"protocol_versions":["2026-07-28"]}`},
 		{"hints that are false", &outriggerv1.ToolAnnotations{}, `{"read_only_hint":false,"destructive_hint":true,"idempotent_hint":false,"open_world_hint":false}`},
 		{"an empty cursor", &outriggerv1.ListToolsResponse{}, `{"tools":[{"name":"a.b","input_schema":{"type":"object"}}],"next_cursor":"","cache":{"ttl":"60s","scope":"CACHE_SCOPE_PUBLIC"}}`},
-		{"method options", &outriggerv1.ToolOptions{}, `{"name":"shop.get","read_only":true,"timeout":"5s","version":"1.2.0","examples":[{"name":"e","arguments_json":"{\"id\":\"1\"}"}],"task_support":"optional"}`},
+		{"method options", &configv1.ToolOptions{}, `{"name":"shop.get","read_only":true,"timeout":"5s","version":"1.2.0","examples":[{"name":"e","arguments_json":"{\"id\":\"1\"}"}],"task_support":"optional"}`},
 		{"configuration", &configv1.Config{}, `{"backend":{"url":"http://127.0.0.1:9000","connect_timeout":"0.500s","metadata":{"inbound":["x-tenant","x-b3-*"]}},` +
 			`"catalog":{"descriptors":["shop.binpb"],"include":["shop.v1.*"]},"tools":[{"method":"shop.v1.Orders/Delete","tool":{"destructive":true,"timeout":"5s"}}],` +
 			`"listeners":{"listen":"127.0.0.1:8080","allowed_origins":["https://app.example.com"],"insecure_no_auth":true},"timeout":"30s",` +

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -230,7 +231,7 @@ func TestInputRules(t *testing.T) {
 
 func TestToolRules(t *testing.T) {
 	t.Parallel()
-	tool, options := &outriggerv1.Tool{}, &outriggerv1.ToolOptions{}
+	tool, options := &outriggerv1.Tool{}, &configv1.ToolOptions{}
 	const base = `name: "a.b" input_schema_json: "{\"type\":\"object\"}" `
 	run(t, []ruleTest{
 		{"tool", tool, base, nil},
@@ -255,8 +256,8 @@ func TestToolRules(t *testing.T) {
 		{"no time at all", options, `timeout {}`, []string{"timeout duration.gt_lte"}},
 		{"more than a day", options, `timeout {seconds: 86401}`, []string{"timeout duration.gt_lte"}},
 		{"example without arguments", options, `examples {name: "e"}`, []string{"examples[0].arguments_json string.min_len"}},
-		{"resource", &outriggerv1.ResourceOptions{}, `uri_template: "shop://orders/{id}"`, nil},
-		{"resource without a scheme", &outriggerv1.ResourceOptions{}, `uri_template: "orders/{id}"`, []string{"uri_template string.pattern"}},
+		{"resource", &configv1.ResourceOptions{}, `uri_template: "shop://orders/{id}"`, nil},
+		{"resource without a scheme", &configv1.ResourceOptions{}, `uri_template: "orders/{id}"`, []string{"uri_template string.pattern"}},
 		{"registration", &outriggerv1.RegisterToolRequest{}, `name: "shop.get" description: "Gets." input_schema_json: "{}" binding {service: "S" method: "M"}`, nil},
 		{"registration without a schema is left to REGISTRATION_INVALID", &outriggerv1.RegisterToolRequest{}, `name: "shop.get" description: "Gets." binding {service: "S" method: "M"}`, nil},
 		{"registration without a binding", &outriggerv1.RegisterToolRequest{}, `name: "shop.get" description: "Gets." input_schema_json: "{}"`, []string{"binding required"}},

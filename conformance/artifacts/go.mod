@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/outrigger-mcp/outrigger => ../../
 	github.com/outrigger-mcp/outrigger/conformance => ../
+	github.com/outrigger-mcp/outrigger/proto/options => ../../proto/options
 )
 
 require (
@@ -20,6 +21,7 @@ require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1 // indirect
 	connectrpc.com/connect v1.21.1 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
+	github.com/outrigger-mcp/outrigger/proto/options v0.0.0-00010101000000-000000000000 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 )

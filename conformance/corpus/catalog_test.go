@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
@@ -41,7 +41,7 @@ func (s *fileSet) overlay() []catalog.Override {
 		if names[catalog.MCPName(catalog.CanonicalName(m))] > 1 {
 			out = append(out, catalog.Override{
 				Match:   string(m.Parent().FullName()) + "/" + string(m.Name()),
-				Options: &outriggerv1.ToolOptions{Name: fmt.Sprintf("corpus.m%d", len(out))},
+				Options: &configv1.ToolOptions{Name: fmt.Sprintf("corpus.m%d", len(out))},
 			})
 		}
 	}

@@ -2,7 +2,10 @@ module github.com/outrigger-mcp/outrigger/conformance/corpus
 
 go 1.26.0
 
-replace github.com/outrigger-mcp/outrigger => ../..
+replace (
+	github.com/outrigger-mcp/outrigger => ../..
+	github.com/outrigger-mcp/outrigger/proto/options => ../../proto/options
+)
 
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1
@@ -119,6 +122,7 @@ require (
 	github.com/nexus-rpc/nexus-proto-annotations v0.1.0 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
+	github.com/outrigger-mcp/outrigger/proto/options v0.0.0-00010101000000-000000000000 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect

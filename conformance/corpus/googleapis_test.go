@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
@@ -108,7 +108,7 @@ func untangled(t *testing.T, err error) []catalog.Override {
 			}
 			seen[method] = true
 			service, name, _ := strings.Cut(method, "/")
-			out = append(out, catalog.Override{Match: method, Options: &outriggerv1.ToolOptions{
+			out = append(out, catalog.Override{Match: method, Options: &configv1.ToolOptions{
 				Name: strings.ToLower(strings.ReplaceAll(service, ".", "_") + "." + name),
 			}})
 		}

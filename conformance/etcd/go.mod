@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/outrigger-mcp/outrigger => ../../
 	github.com/outrigger-mcp/outrigger/conformance => ../
+	github.com/outrigger-mcp/outrigger/proto/options => ../../proto/options
 )
 
 require (
@@ -48,6 +49,7 @@ require (
 	github.com/jonboulle/clockwork v0.5.0 // indirect
 	github.com/modelcontextprotocol/go-sdk v1.8.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/outrigger-mcp/outrigger/proto/options v0.0.0-00010101000000-000000000000 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect

@@ -5,6 +5,7 @@ go 1.26.0
 replace (
 	github.com/outrigger-mcp/outrigger => ../../
 	github.com/outrigger-mcp/outrigger/conformance => ../
+	github.com/outrigger-mcp/outrigger/proto/options => ../../proto/options
 )
 
 require (
@@ -55,6 +56,7 @@ require (
 	github.com/mitchellh/reflectwalk v1.0.2 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
+	github.com/outrigger-mcp/outrigger/proto/options v0.0.0-00010101000000-000000000000 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/rs/cors v1.11.1 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect

@@ -2,7 +2,10 @@ module github.com/outrigger-mcp/outrigger/deploy/observability
 
 go 1.26.7
 
-replace github.com/outrigger-mcp/outrigger => ../../
+replace (
+	github.com/outrigger-mcp/outrigger => ../../
+	github.com/outrigger-mcp/outrigger/proto/options => ../../proto/options
+)
 
 require (
 	connectrpc.com/connect v1.21.1
@@ -120,6 +123,7 @@ require (
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/open-telemetry/opentelemetry-collector-contrib/internal/coreinternal v0.165.0 // indirect
 	github.com/outcaste-io/ristretto v0.2.3 // indirect
+	github.com/outrigger-mcp/outrigger/proto/options v0.0.0-00010101000000-000000000000 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/power-devops/perfstat v0.0.0-20260805114148-88456608a4f6 // indirect

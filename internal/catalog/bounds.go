@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/fieldrules"
 )
@@ -27,7 +28,7 @@ var contract = sync.OnceValue(func() *bounds {
 	return &bounds{
 		schema:      registration("input_schema_json").MaxBytes,
 		description: registration("description").MaxBytes,
-		options:     rulesOf(new(outriggerv1.ToolOptions)),
+		options:     rulesOf(new(configv1.ToolOptions)),
 		examples:    rulesOf(new(outriggerv1.ToolExample)),
 	}
 })

@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/longrunning"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
 // BuildOptions control which methods become tools, and how. The zero value includes every method and overrides nothing.
@@ -81,7 +82,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	messages, tools := before.sizes()
 	b.bind = newBinder(linked, types, o, messages, tools)
 	b.world = world{
-		hasToolOption: definesOption(linked.registry, outriggerv1.E_Tool), hasResourceOption: definesOption(linked.registry, outriggerv1.E_Resource),
+		hasToolOption: definesOption(linked.registry, optionsv1.E_Tool), hasResourceOption: definesOption(linked.registry, optionsv1.E_Resource),
 		rules: b.bind.digests.rules, extensions: b.bind.digests.extensions,
 	}
 	if before != nil && before.world == b.world {

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
@@ -214,11 +214,11 @@ func TestOverlayWinsMemberByMember(t *testing.T) {
 	t.Parallel()
 	no := false
 	c := mustBuild(t, BuildOptions{Overlay: []Override{
-		{Match: "garden.v1.GardenKeeper/PullPlant", Options: &outriggerv1.ToolOptions{
+		{Match: "garden.v1.GardenKeeper/PullPlant", Options: &configv1.ToolOptions{
 			Destructive: &no, Title: "Remove", Tags: []string{"a", "b"}, Timeout: durationpb.New(time.Second),
 		}},
-		{Match: "garden_keeper.sharpen_tools", Options: &outriggerv1.ToolOptions{Hidden: &no, Name: "shed.sharpen"}},
-		{Match: "nowhere.*", Options: &outriggerv1.ToolOptions{Title: "x"}},
+		{Match: "garden_keeper.sharpen_tools", Options: &configv1.ToolOptions{Hidden: &no, Name: "shed.sharpen"}},
+		{Match: "nowhere.*", Options: &configv1.ToolOptions{Title: "x"}},
 	}}, loadFile(t, bufImage))
 	tool := toolOf(t, c, "garden.uproot")
 	if tool.Metadata.Destructive || tool.Title != "Remove" || tool.Timeout != time.Second || tool.Version != "1.2.0" {
@@ -326,7 +326,7 @@ func TestCollisionsNameBothMethodsAndTheWayOut(t *testing.T) {
 			// Each of the ways out that the error names works.
 			mustBuild(t, BuildOptions{Selection: selection(t, nil, tc.want.Methods[1:])}, filesOf(tc.files...))
 			mustBuild(t, BuildOptions{Overlay: []Override{
-				{Match: tc.want.Methods[0], Options: &outriggerv1.ToolOptions{Name: "another.name"}},
+				{Match: tc.want.Methods[0], Options: &configv1.ToolOptions{Name: "another.name"}},
 			}}, filesOf(tc.files...))
 		})
 	}
@@ -336,11 +336,11 @@ func TestProblemsWithOptionsStopTheBuildTogether(t *testing.T) {
 	t.Parallel()
 	yes := true
 	_, err := Build([]*source.Loaded{loadFile(t, bufImage)}, BuildOptions{Overlay: []Override{
-		{Match: "garden_keeper.name", Options: &outriggerv1.ToolOptions{Name: "NoDots", Version: "1"}},
-		{Match: "garden_keeper.talk", Options: &outriggerv1.ToolOptions{ReadOnly: &yes, Destructive: &yes, TaskSupport: "maybe"}},
-		{Match: "garden_keeper.put_crate", Options: &outriggerv1.ToolOptions{
+		{Match: "garden_keeper.name", Options: &configv1.ToolOptions{Name: "NoDots", Version: "1"}},
+		{Match: "garden_keeper.talk", Options: &configv1.ToolOptions{ReadOnly: &yes, Destructive: &yes, TaskSupport: "maybe"}},
+		{Match: "garden_keeper.put_crate", Options: &configv1.ToolOptions{
 			Timeout: durationpb.New(-1), CacheTtl: durationpb.New(-1), TaskAfter: durationpb.New(-1)}},
-		{Match: "[", Options: &outriggerv1.ToolOptions{}},
+		{Match: "[", Options: &configv1.ToolOptions{}},
 	}})
 	got := asError[*BuildError](t, err)
 	if len(got.Problems) != 4 {
@@ -439,7 +439,7 @@ func TestTextLimits(t *testing.T) {
 	long := strings.Repeat("wörter ", 100) // 800 bytes, which the option itself admits
 	c := mustBuild(t, BuildOptions{
 		Limits:  Limits{MaxTitleRunes: 20, MaxDescriptionBytes: 50},
-		Overlay: []Override{{Match: "*", Options: &outriggerv1.ToolOptions{Title: long, Description: long}}},
+		Overlay: []Override{{Match: "*", Options: &configv1.ToolOptions{Title: long, Description: long}}},
 	}, filesOf(rpcFile("a.proto", "a", "S/M")))
 	tool := toolOf(t, c, "s.m")
 	if tool.Title != "wörter wörter…" {

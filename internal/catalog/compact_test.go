@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -104,7 +104,7 @@ func TestCompactCatalog(t *testing.T) {
 func TestNamesOfTheCompactCatalogAreReserved(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"catalog.search", "catalog.describe", "catalog.call"} {
-		overlay := []catalog.Override{{Match: "sized.v1.Storehouse000/ListThing0", Options: &outriggerv1.ToolOptions{Name: name}}}
+		overlay := []catalog.Override{{Match: "sized.v1.Storehouse000/ListThing0", Options: &configv1.ToolOptions{Name: name}}}
 		_, err := sized(t, 1, 2, catalog.BuildOptions{Compact: true, Overlay: overlay})
 		var broken *catalog.BuildError
 		if !errors.As(err, &broken) || len(broken.Problems) != 1 || !strings.Contains(err.Error(), "--catalog-mode full") {

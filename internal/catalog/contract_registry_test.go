@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
@@ -81,7 +81,7 @@ func TestContractOfDiscovery(t *testing.T) {
 
 	t.Run("a tool's description may be relied upon for 300 seconds, or what its option says", func(t *testing.T) {
 		t.Parallel()
-		c := mustBuild(t, BuildOptions{Overlay: []Override{{Match: "*/B", Options: &outriggerv1.ToolOptions{CacheTtl: durationpb.New(time.Minute)}}}},
+		c := mustBuild(t, BuildOptions{Overlay: []Override{{Match: "*/B", Options: &configv1.ToolOptions{CacheTtl: durationpb.New(time.Minute)}}}},
 			&source.Loaded{Source: "stub", Files: []*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a", "S/A", "S/B")}})
 		if a, b := toolOf(t, c, "s.a").Metadata.CacheTTL, toolOf(t, c, "s.b").Metadata.CacheTTL; a != 300*time.Second || b != time.Minute {
 			t.Errorf("%v and %v", a, b)
@@ -142,7 +142,7 @@ func TestContractOfDiscovery(t *testing.T) {
 // TestContractOfToolVersions has the sentence about where a version comes from.
 func TestContractOfToolVersions(t *testing.T) {
 	t.Parallel()
-	overlay := []Override{{Match: "garden.v1.GardenKeeper/WaterPlant", Options: &outriggerv1.ToolOptions{Version: "3.1.4"}}}
+	overlay := []Override{{Match: "garden.v1.GardenKeeper/WaterPlant", Options: &configv1.ToolOptions{Version: "3.1.4"}}}
 	c := mustBuild(t, BuildOptions{Overlay: overlay}, loadFile(t, bufImage))
 	for claim, tt := range map[string]struct{ tool, version string }{
 		"a tool has the version of its option":   {"garden.uproot", "1.2.0"},

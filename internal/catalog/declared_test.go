@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -20,7 +21,7 @@ import (
 // overlaidShop is the shop with schemas for Get.
 func overlaidShop(t *testing.T, input, output string) *Tool {
 	t.Helper()
-	entry := Override{Match: "shop.v1.Shop/Get", Options: &outriggerv1.ToolOptions{Name: "desk.lookup"}}
+	entry := Override{Match: "shop.v1.Shop/Get", Options: &configv1.ToolOptions{Name: "desk.lookup"}}
 	if input != "" {
 		entry.InputSchema = json.RawMessage(input)
 	}
@@ -80,7 +81,7 @@ func TestTheLaterEntryWinsSchemaBySchema(t *testing.T) {
 	t.Parallel()
 	tool := toolOf(t, mustBuild(t, BuildOptions{Overlay: []Override{
 		{Match: "shop.v1.Shop/Get", InputSchema: json.RawMessage(`{"type":"object","title":"1"}`), OutputSchema: json.RawMessage(`{"type":"object","title":"2"}`)},
-		{Match: "shop.v1.Shop/*", Options: &outriggerv1.ToolOptions{Title: "T"}},
+		{Match: "shop.v1.Shop/*", Options: &configv1.ToolOptions{Title: "T"}},
 		{Match: "shop.v1.Shop/Get", InputSchema: json.RawMessage(`{"type":"object","title":"3"}`)},
 	}}, filesOf(shopFile("Shop/Get"))), "shop.get")
 	if !strings.Contains(string(tool.Input.Canonical()), "3") || !strings.Contains(string(tool.Output.Canonical()), "2") || tool.Title != "T" {
@@ -92,7 +93,7 @@ func TestExamplesKeepToTheDeclaredSchema(t *testing.T) {
 	t.Parallel()
 	c := mustBuild(t, BuildOptions{Overlay: []Override{{
 		Match: "shop.v1.Shop/Get", InputSchema: json.RawMessage(takesNumber),
-		Options: &outriggerv1.ToolOptions{Examples: []*outriggerv1.ToolExample{
+		Options: &configv1.ToolOptions{Examples: []*outriggerv1.ToolExample{
 			{Name: "good", ArgumentsJson: `{"n":1}`}, {Name: "bad", ArgumentsJson: `{"n":9}`},
 		}},
 	}}}, filesOf(shopFile("Shop/Get")))

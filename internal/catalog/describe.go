@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/annotation"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
@@ -18,7 +19,7 @@ import (
 // describe fills in all of a tool that is for reading: texts, hints, metadata, examples. What is declared wins over what
 // the descriptors say: the options of this project, then comments, then annotations of other tools. What nothing describes
 // gets a generated description.
-func (b *builder) describe(t *Tool, options methodOptions, declared *outriggerv1.ToolOptions, noted annotation.Method) {
+func (b *builder) describe(t *Tool, options methodOptions, declared *configv1.ToolOptions, noted annotation.Method) {
 	id := t.Subject()
 	md := t.Method.Descriptor
 	b.settle(t, declared, t.Method.Service)
@@ -61,7 +62,7 @@ func (b *builder) noted(t *Tool) annotation.Method {
 }
 
 // settle fills in what is declared and needs no words; what says nothing gets its default.
-func (b *builder) settle(t *Tool, declared *outriggerv1.ToolOptions, module string) {
+func (b *builder) settle(t *Tool, declared *configv1.ToolOptions, module string) {
 	t.Version = cmp.Or(declared.GetVersion(), defaultVersion)
 	t.Timeout = declared.GetTimeout().AsDuration()
 	t.Tags, t.Icons, t.Scopes = declared.GetTags(), declared.GetIcons(), declared.GetScopes()
@@ -127,7 +128,7 @@ func (b *builder) tell(services []Service) {
 
 // annotate gathers the hints. Declared ones come first, then the idempotency level, then the HTTP verb. A mark as
 // destructive also takes back a read-only hint, since both cannot be true and the mark is the safe one.
-func annotate(options methodOptions, declared *outriggerv1.ToolOptions) Annotations {
+func annotate(options methodOptions, declared *configv1.ToolOptions) Annotations {
 	yes, no := true, false
 	var a Annotations
 	switch {

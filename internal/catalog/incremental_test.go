@@ -17,9 +17,10 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"pgregory.net/rapid"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
 // draft is a file as the test changes it.
@@ -103,7 +104,7 @@ func (d *draft) file(i int, all []*draft) *descriptorpb.FileDescriptorProto {
 }
 
 func (d *draft) options(i int) *descriptorpb.MethodOptions {
-	tool := &outriggerv1.ToolOptions{}
+	tool := &optionsv1.ToolOptions{}
 	switch d.option {
 	case "":
 		return nil
@@ -116,9 +117,9 @@ func (d *draft) options(i int) *descriptorpb.MethodOptions {
 	}
 	o := &descriptorpb.MethodOptions{}
 	if d.option == "resource" {
-		proto.SetExtension(o, outriggerv1.E_Resource, &outriggerv1.ResourceOptions{UriTemplate: fmt.Sprintf("shop://%d/{id}", i%2)})
+		proto.SetExtension(o, optionsv1.E_Resource, &optionsv1.ResourceOptions{UriTemplate: fmt.Sprintf("shop://%d/{id}", i%2)})
 	} else {
-		proto.SetExtension(o, outriggerv1.E_Tool, tool)
+		proto.SetExtension(o, optionsv1.E_Tool, tool)
 	}
 	return o
 }
@@ -139,7 +140,7 @@ func (s *twoSets) write(t *rapid.T) {
 	var sets [2]descriptorpb.FileDescriptorSet
 	sets[1].File = append(sets[1].File, rpcFile("always.proto", "always", "Always/Get"))
 	if s.options {
-		for _, fd := range []protoreflect.FileDescriptor{descriptorpb.File_google_protobuf_descriptor_proto, outriggerv1.File_outrigger_v1_options_proto} {
+		for _, fd := range []protoreflect.FileDescriptor{descriptorpb.File_google_protobuf_descriptor_proto, optionsv1.File_outrigger_v1_options_proto} {
 			sets[0].File = append(sets[0].File, withImports(fd)...)
 		}
 	}
@@ -220,7 +221,7 @@ func TestABuildOnTopOfAnotherIsAFullOne(t *testing.T) {
 			s.paths[i] = filepath.Join(dir, fmt.Sprintf("%d-%d.binpb", round, i))
 			defer func() { _ = os.Remove(s.paths[i]) }()
 		}
-		build := BuildOptions{Overlay: []Override{{Match: "own1.v1.*/Do1", Options: &outriggerv1.ToolOptions{Title: "Overlaid"}}}}
+		build := BuildOptions{Overlay: []Override{{Match: "own1.v1.*/Do1", Options: &configv1.ToolOptions{Title: "Overlaid"}}}}
 		if rapid.Bool().Draw(t, "locked") {
 			s.drafts[0], s.drafts[1] = edit(t, 0, files), edit(t, 1, files)
 			s.write(t)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
@@ -192,9 +193,9 @@ func faultText(faults []schema.Violation) string {
 
 // nativeOptions are the facts of a declared tool in the form that the overlay changes. Hints are not among them, except
 // for the mark as destructive, because one that says nothing differs from one that the overlay leaves alone.
-func nativeOptions(declared *outriggerv1.Tool) *outriggerv1.ToolOptions {
+func nativeOptions(declared *outriggerv1.Tool) *configv1.ToolOptions {
 	facts := declared.GetMetadata()
-	o := &outriggerv1.ToolOptions{
+	o := &configv1.ToolOptions{
 		Title: declared.GetTitle(), Description: declared.GetDescription(), Version: declared.GetVersion(),
 		Timeout: declared.GetExecution().GetTimeout(), TaskSupport: declared.GetExecution().GetTaskSupport(),
 		Module: facts.GetModule(), DeprecatedIn: facts.GetDeprecatedIn(), CacheTtl: facts.GetCacheTtl(),
@@ -208,7 +209,7 @@ func nativeOptions(declared *outriggerv1.Tool) *outriggerv1.ToolOptions {
 }
 
 // describeNative fills in all of a native tool that is for reading.
-func (b *builder) describeNative(t *Tool, declared *outriggerv1.Tool, o *outriggerv1.ToolOptions, service string) {
+func (b *builder) describeNative(t *Tool, declared *outriggerv1.Tool, o *configv1.ToolOptions, service string) {
 	b.settle(t, o, service)
 	hints := declared.GetAnnotations()
 	if hints == nil {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
@@ -365,20 +366,20 @@ func TestNativeToolsAreSelectedAndOverlaid(t *testing.T) {
 	}
 	yes, no := true, false
 	c := mustBuild(t, BuildOptions{Overlay: []Override{
-		{Match: "fixture/first", Options: &outriggerv1.ToolOptions{Name: "desk.first", Destructive: &yes, Timeout: durationpb.New(time.Second)}},
-		{Match: "fixture/*", Options: &outriggerv1.ToolOptions{OpenWorld: &no}},
-		{Match: "Second", Options: &outriggerv1.ToolOptions{Hidden: &yes}},
+		{Match: "fixture/first", Options: &configv1.ToolOptions{Name: "desk.first", Destructive: &yes, Timeout: durationpb.New(time.Second)}},
+		{Match: "fixture/*", Options: &configv1.ToolOptions{OpenWorld: &no}},
+		{Match: "Second", Options: &configv1.ToolOptions{Hidden: &yes}},
 	}}, load)
 	tool := toolOf(t, c, "desk.first")
 	if tool.MCPName != "first" || !tool.Metadata.Destructive || tool.Timeout != time.Second || tool.Annotations.OpenWorld == nil || len(c.Tools()) != 1 {
 		t.Errorf("overlaid %+v among %v", tool, namesOf(c))
 	}
 	for name, o := range map[string]Override{
-		"fixture/first: overlay: version":                {Match: "first", Options: &outriggerv1.ToolOptions{Version: "1"}},
+		"fixture/first: overlay: version":                {Match: "first", Options: &configv1.ToolOptions{Version: "1"}},
 		"fixture/first: overlay: its backend runs it":    {Match: "first", InputSchema: json.RawMessage(`{"type":"object"}`)},
 		"fixture/first: overlay: its backend runs it, ":  {Match: "fixture/first", OutputSchema: json.RawMessage(`{"type":"object"}`)},
 		"fixture/first: overlay: its backend runs":       {Match: "fixture/first", Properties: map[string]string{"n": "A number."}},
-		"fixture/first: overlay: its backend runs it, s": {Match: "fixture/*", Resource: &outriggerv1.ResourceOptions{}},
+		"fixture/first: overlay: its backend runs it, s": {Match: "fixture/*", Resource: &configv1.ResourceOptions{}},
 	} {
 		_, err := Build([]*source.Loaded{load}, BuildOptions{Overlay: []Override{o}})
 		if err == nil || !strings.Contains(err.Error(), name) {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
@@ -49,7 +49,7 @@ func TestOpenAPIDeprecates(t *testing.T) {
 func TestMethodsThatDifferInCaseAlone(t *testing.T) {
 	t.Parallel()
 	load := filesOf(rpcFile("a.proto", "a", "Cart/GetItem", "Cart/getItem", "Cart/Add"))
-	named := []Override{{Match: "a.Cart/getItem", Options: &outriggerv1.ToolOptions{Name: "cart.get_item_by_key"}}}
+	named := []Override{{Match: "a.Cart/getItem", Options: &configv1.ToolOptions{Name: "cart.get_item_by_key"}}}
 	for name, tt := range map[string]struct {
 		o     BuildOptions
 		want  []string

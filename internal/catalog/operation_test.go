@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/operationtest"
@@ -180,10 +180,10 @@ func TestToolsThatGoOnWithOperations(t *testing.T) {
 		want    []string
 	}{
 		{"excluded", []string{"studio.cancel_operation"}, nil, []string{"studio.get_operation"}},
-		{"hidden", nil, []catalog.Override{{Match: "studio.get_operation", Options: &outriggerv1.ToolOptions{Hidden: &yes}}}, []string{"studio.cancel_operation"}},
-		{"named", nil, []catalog.Override{{Match: operationtest.Service + "/GetOperation", Options: &outriggerv1.ToolOptions{Name: no}}}, []string{"studio.cancel_operation", no}},
+		{"hidden", nil, []catalog.Override{{Match: "studio.get_operation", Options: &configv1.ToolOptions{Hidden: &yes}}}, []string{"studio.cancel_operation"}},
+		{"named", nil, []catalog.Override{{Match: operationtest.Service + "/GetOperation", Options: &configv1.ToolOptions{Name: no}}}, []string{"studio.cancel_operation", no}},
 		{"beside tools of their names", nil, []catalog.Override{
-			{Match: "studio.list_videos", Options: &outriggerv1.ToolOptions{Name: "studio.get_operation"}},
+			{Match: "studio.list_videos", Options: &configv1.ToolOptions{Name: "studio.get_operation"}},
 		}, []string{"studio.cancel_operation", "studio.get_running_operation"}},
 		{"without operations", []string{"studio.*_video", "studio.publish_videos"}, nil, nil},
 	} {

@@ -15,11 +15,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/wire"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
 // Override is one entry of the overlay: options for tools whose service cannot be changed.
@@ -28,7 +29,7 @@ type Override struct {
 	// of resources.
 	Match string
 	// Options override the method's own, member by member. A list replaces a list.
-	Options *outriggerv1.ToolOptions
+	Options *configv1.ToolOptions
 	// InputSchema and OutputSchema are JSON Schemas to show instead of the derived ones. Arguments and results must
 	// satisfy them as well. Nil keeps the derived ones. A schema fits one tool, so Match should name one method.
 	InputSchema, OutputSchema json.RawMessage
@@ -36,7 +37,7 @@ type Override struct {
 	// what is shown alone. A path has to lead to a field of at least one of the methods that match.
 	Properties map[string]string
 	// Resource makes the method a source of resources. Its members override those of the method's own option.
-	Resource *outriggerv1.ResourceOptions
+	Resource *configv1.ResourceOptions
 }
 
 // httpRuleField is the number of google.api.http among the method options; the numbers of its verbs follow.
@@ -50,7 +51,7 @@ const (
 // methodOptions is what a method's own options say, read from their bytes: descriptors that were built at run time hold
 // extensions as unknown fields, and those that are linked in as typed ones; their bytes are the same.
 type methodOptions struct {
-	tool        *outriggerv1.ToolOptions
+	tool        *configv1.ToolOptions
 	idempotency Idempotency
 	deprecated  bool
 	// httpVerb is the field number of the verb in google.api.http, 0 where there is none.
@@ -61,7 +62,7 @@ type methodOptions struct {
 // it is only taken for ours (hasOurs) where the descriptors define it under our name. What is ours and undecodable is
 // an error, since it may have said that the tool is destructive.
 func readMethodOptions(md protoreflect.MethodDescriptor, hasOurs bool) (methodOptions, error) {
-	out := methodOptions{tool: &outriggerv1.ToolOptions{}}
+	out := methodOptions{tool: &configv1.ToolOptions{}}
 	options, ok := md.Options().(*descriptorpb.MethodOptions)
 	if !ok || options == nil {
 		return out, nil
@@ -78,7 +79,7 @@ func readMethodOptions(md protoreflect.MethodDescriptor, hasOurs bool) (methodOp
 	if err != nil {
 		return out, fmt.Errorf("read options: %w", err)
 	}
-	toolField := outriggerv1.E_Tool.TypeDescriptor().Number()
+	toolField := optionsv1.E_Tool.TypeDescriptor().Number()
 	err = wire.EachField(raw, func(num protowire.Number, body []byte) error {
 		switch {
 		case num == toolField && hasOurs:
@@ -138,7 +139,7 @@ func override[M proto.Message](base, over M) M {
 type optionRules struct{ message *transcode.Message }
 
 // check finds everything that is wrong with the options; the text is on one line.
-func (r *optionRules) check(o *outriggerv1.ToolOptions) error {
+func (r *optionRules) check(o *configv1.ToolOptions) error {
 	broken, err := r.violations(o)
 	if err != nil || len(broken) == 0 {
 		return err
@@ -155,7 +156,7 @@ func (r *optionRules) check(o *outriggerv1.ToolOptions) error {
 }
 
 // violations are the rules that the options break, with the paths of their fields.
-func (r *optionRules) violations(o *outriggerv1.ToolOptions) ([]schema.Violation, error) {
+func (r *optionRules) violations(o *configv1.ToolOptions) ([]schema.Violation, error) {
 	if arePlain(o) {
 		return nil, nil
 	}

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
@@ -76,8 +76,8 @@ func (x overlayIndex) candidates(service, method string, names []string) []int {
 // is given as globs know it, with the names that it has before the overlay, so that an entry may change the name without
 // losing its method.
 func (b *builder) overlaid(
-	service, method string, names []string, declared *outriggerv1.ToolOptions,
-) (_ *outriggerv1.ToolOptions, _ Override, isOverlaid bool) {
+	service, method string, names []string, declared *configv1.ToolOptions,
+) (_ *configv1.ToolOptions, _ Override, isOverlaid bool) {
 	var schemas Override
 	for _, i := range b.overlayIndex.candidates(service, method, names) {
 		e := &b.overlay[i]

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
@@ -19,7 +19,7 @@ func TestOverlayIndexFindsWhatMatches(t *testing.T) {
 	}
 	var overrides []Override
 	for _, p := range patterns {
-		overrides = append(overrides, Override{Match: p, Options: &outriggerv1.ToolOptions{Title: p}})
+		overrides = append(overrides, Override{Match: p, Options: &configv1.ToolOptions{Title: p}})
 	}
 	entries, problems := compileOverlay(overrides)
 	if len(problems) > 0 || len(entries) != len(patterns) {
@@ -58,7 +58,7 @@ func BenchmarkBuildWithOverlay(b *testing.B) {
 	for i := range 100 {
 		for j := range 10 {
 			overlay = append(overlay, Override{
-				Match: fmt.Sprintf("bench.s%d.Service%d/DoThing%d", i, i, j), Options: &outriggerv1.ToolOptions{Title: "A thing"},
+				Match: fmt.Sprintf("bench.s%d.Service%d/DoThing%d", i, i, j), Options: &configv1.ToolOptions{Title: "A thing"},
 			})
 		}
 	}

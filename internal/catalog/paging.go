@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
 // Paging is how a method lists in pages (AIP-158). It is immutable. Nil is that of all other methods.
@@ -27,7 +27,7 @@ type Paging struct {
 
 // pagingOf recognises a method that lists in pages by the fields page_token and next_page_token, and one repeated field of the
 // response.
-func pagingOf(t *Tool, declared *outriggerv1.ToolOptions) *Paging {
+func pagingOf(t *Tool, declared *configv1.ToolOptions) *Paging {
 	md := t.Method.Descriptor
 	if t.Native || md.IsStreamingClient() || md.IsStreamingServer() {
 		return nil

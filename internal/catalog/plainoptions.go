@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -18,7 +19,7 @@ const maxPlainVersionNumbers = 3
 // arePlain reports whether options certainly keep the rules of options.proto: they say no more than most do, and each of
 // it plainly. False says nothing: the rules have to be asked, which takes fifty times as long. A property test holds it
 // to that.
-func arePlain(o *outriggerv1.ToolOptions) bool {
+func arePlain(o *configv1.ToolOptions) bool {
 	if len(o.ProtoReflect().GetUnknown()) > 0 || o.GetDescription() != "" || o.TaskAfter != nil || o.StreamTime != nil || o.ResultBudget != nil || len(o.GetTags()) > 0 ||
 		len(o.GetIcons()) > 0 || len(o.GetErrors()) > 0 || len(o.GetScopes()) > 0 || o.GetStreamHeader() != "" || o.GetReadOnly() && o.GetDestructive() {
 		return false

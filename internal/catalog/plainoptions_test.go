@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
@@ -46,13 +47,13 @@ func switches() *rapid.Generator[*bool] {
 // would be no short cut if it passed little.
 func TestPlainOptionsKeepTheRules(t *testing.T) {
 	t.Parallel()
-	rules, err := transcode.Compile((&outriggerv1.ToolOptions{}).ProtoReflect().Descriptor(), transcode.Options{})
+	rules, err := transcode.Compile((&configv1.ToolOptions{}).ProtoReflect().Descriptor(), transcode.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	drawn, plain := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		o := &outriggerv1.ToolOptions{}
+		o := &configv1.ToolOptions{}
 		// Most options say little: every further member is a further chance to break a rule.
 		for range rapid.IntRange(0, 3).Draw(t, "members") {
 			switch rapid.IntRange(0, 15).Draw(t, "member") {
@@ -118,7 +119,7 @@ func TestPlainOptionsKnowEveryMember(t *testing.T) {
 	for _, tt := range []struct {
 		message proto.Message
 		members int
-	}{{&outriggerv1.ToolOptions{}, 25}, {&outriggerv1.ToolExample{}, 5}} {
+	}{{&configv1.ToolOptions{}, 25}, {&outriggerv1.ToolExample{}, 5}} {
 		d := tt.message.ProtoReflect().Descriptor()
 		if got := d.Fields().Len(); got != tt.members {
 			t.Errorf("%s has %d members; teach arePlain those that are new, or have it refuse them", d.FullName(), got)

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -159,8 +160,8 @@ func (r Registration) prepare(rules *optionRules) (*registered, []schema.Violati
 }
 
 // options are the members that a registration shares with the options of a method, whose rules they keep.
-func (r *Registration) options() *outriggerv1.ToolOptions {
-	o := &outriggerv1.ToolOptions{
+func (r *Registration) options() *configv1.ToolOptions {
+	o := &configv1.ToolOptions{
 		Name: r.Name, Title: r.Title, Version: r.Version, Module: r.Metadata.Module,
 		DeprecatedIn: r.Metadata.DeprecatedIn, TaskSupport: r.TaskSupport,
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
@@ -49,8 +49,8 @@ func shop(t testing.TB, o BuildOptions) (*Live, *stubSource) {
 	from := &stubSource{}
 	from.set(sells("Shop/Get", "Shop/Drop", "Shop/Scan", "Shop/Secret"))
 	o.Overlay = append(o.Overlay,
-		Override{Match: "shop.v1.Shop/Drop", Options: &outriggerv1.ToolOptions{Destructive: new(true)}},
-		Override{Match: "shop.v1.Shop/Secret", Options: &outriggerv1.ToolOptions{Hidden: new(true)}})
+		Override{Match: "shop.v1.Shop/Drop", Options: &configv1.ToolOptions{Destructive: new(true)}},
+		Override{Match: "shop.v1.Shop/Secret", Options: &configv1.ToolOptions{Hidden: new(true)}})
 	live := NewLive([]source.Source{from}, LiveOptions{Build: o})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
@@ -20,9 +21,9 @@ import (
 func TestTheOverlayMakesResources(t *testing.T) {
 	t.Parallel()
 	c := library(t,
-		Override{Match: "library.v1.Library/LendBook", Resource: &outriggerv1.ResourceOptions{UriTemplate: "library://lent/{id}", Title: "First"}},
-		Override{Match: "library.v1.Library/LendBook", Resource: &outriggerv1.ResourceOptions{Title: "Second"}},
-		Override{Match: "library.v1.Library/GetHours", Resource: &outriggerv1.ResourceOptions{Name: "open"}})
+		Override{Match: "library.v1.Library/LendBook", Resource: &configv1.ResourceOptions{UriTemplate: "library://lent/{id}", Title: "First"}},
+		Override{Match: "library.v1.Library/LendBook", Resource: &configv1.ResourceOptions{Title: "Second"}},
+		Override{Match: "library.v1.Library/GetHours", Resource: &configv1.ResourceOptions{Name: "open"}})
 	m, _ := reader(t, c, "library://lent/1")
 	if c.ResourceTool(m).Name != "library.lend_book" || m.Template().GetTitle() != "Second" {
 		t.Errorf("%s: %v", c.ResourceTool(m).Name, m.Template())
@@ -31,8 +32,8 @@ func TestTheOverlayMakesResources(t *testing.T) {
 		t.Errorf("%v", m.Resource())
 	}
 	// Descriptors that know nothing of our options.
-	c = mustBuild(t, BuildOptions{Overlay: []Override{{Match: "S/M", Resource: &outriggerv1.ResourceOptions{UriTemplate: "x://y"}},
-		{Match: "a.S/M", Resource: &outriggerv1.ResourceOptions{UriTemplate: "x://y"}}}}, filesOf(rpcFile("a.proto", "a", "S/M")))
+	c = mustBuild(t, BuildOptions{Overlay: []Override{{Match: "S/M", Resource: &configv1.ResourceOptions{UriTemplate: "x://y"}},
+		{Match: "a.S/M", Resource: &configv1.ResourceOptions{UriTemplate: "x://y"}}}}, filesOf(rpcFile("a.proto", "a", "S/M")))
 	reader(t, c, "x://y")
 }
 
@@ -85,7 +86,7 @@ func odd(t *testing.T, input, output string) *source.Loaded {
 func TestWrongResourceOptionsStopTheBuild(t *testing.T) {
 	t.Parallel()
 	const all, empty = ".odd.v1.All", ".google.protobuf.Empty"
-	type options = outriggerv1.ResourceOptions
+	type options = configv1.ResourceOptions
 	for name, tc := range map[string]struct {
 		input, output string
 		o             *options
@@ -155,12 +156,12 @@ func TestWrongResourceOptionsStopTheBuild(t *testing.T) {
 func TestOnlyHarmlessUnaryMethodsAreRead(t *testing.T) {
 	t.Parallel()
 	yes := true
-	resource := &outriggerv1.ResourceOptions{UriTemplate: "x://y"}
+	resource := &configv1.ResourceOptions{UriTemplate: "x://y"}
 	for want, change := range map[string]func(f *descriptorpb.MethodDescriptorProto, o *Override){
 		"only a unary RPC can be read": func(m *descriptorpb.MethodDescriptorProto, _ *Override) { m.ServerStreaming = &yes },
 		"unary RPC can be read":        func(m *descriptorpb.MethodDescriptorProto, _ *Override) { m.ClientStreaming = &yes },
 		"reading must not destroy": func(_ *descriptorpb.MethodDescriptorProto, o *Override) {
-			o.Options = &outriggerv1.ToolOptions{Destructive: &yes}
+			o.Options = &configv1.ToolOptions{Destructive: &yes}
 		},
 	} {
 		f, o := rpcFile("a.proto", "a", "S/M"), Override{Match: "a.S/M", Resource: resource}
@@ -194,8 +195,8 @@ func TestTemplatesThatMeetAreAProblem(t *testing.T) {
 		second.Name = new("N")
 		service.Method = append(service.Method, second)
 		_, err := Build([]*source.Loaded{load}, BuildOptions{Overlay: []Override{
-			{Match: "odd.v1.S/M", Resource: &outriggerv1.ResourceOptions{UriTemplate: tc.one}},
-			{Match: "odd.v1.S/N", Resource: &outriggerv1.ResourceOptions{UriTemplate: tc.two}},
+			{Match: "odd.v1.S/M", Resource: &configv1.ResourceOptions{UriTemplate: tc.one}},
+			{Match: "odd.v1.S/N", Resource: &configv1.ResourceOptions{UriTemplate: tc.two}},
 		}})
 		if (err != nil) != tc.want {
 			t.Errorf("%s and %s: error %v", tc.one, tc.two, err)
@@ -255,7 +256,7 @@ func TestAChangeOfResourcesIsTold(t *testing.T) {
 	}
 	from := &stubSource{}
 	from.set(named("1"))
-	overlay := &outriggerv1.ResourceOptions{UriTemplate: "library://hours", Name: "one"}
+	overlay := &configv1.ResourceOptions{UriTemplate: "library://hours", Name: "one"}
 	live := NewLive([]source.Source{from}, LiveOptions{Build: BuildOptions{Overlay: []Override{{Match: "library.v1.Library/GetHours", Resource: overlay}}}})
 	told := 0
 	defer live.OnChange(func(_, _ *Catalog) { told++ })()

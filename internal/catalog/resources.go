@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
@@ -29,11 +30,11 @@ func (t *Tool) asResource() resource.RPC {
 
 // resource makes a source of resources of a tool's method, where its option or the overlay asks for that. What is wrong
 // is a problem.
-func (b *builder) resource(t *Tool, overlaid *outriggerv1.ResourceOptions) {
+func (b *builder) resource(t *Tool, overlaid *configv1.ResourceOptions) {
 	problem := func(err error) {
 		b.problems = append(b.problems, Problem{t.Subject(), resourceFault + err.Error()})
 	}
-	var o *outriggerv1.ResourceOptions
+	var o *configv1.ResourceOptions
 	if b.world.hasResourceOption {
 		var err error
 		if o, err = resource.ReadOption(t.Method.Descriptor); err != nil {

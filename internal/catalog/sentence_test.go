@@ -18,8 +18,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -99,7 +100,7 @@ func TestPrecedenceOfTexts(t *testing.T) {
 		}
 		files := []*descriptorpb.FileDescriptorProto{f}
 		if tc.option != "" {
-			proto.SetExtension(method.GetOptions(), outriggerv1.E_Tool, &outriggerv1.ToolOptions{Title: "Title " + tc.option, Description: tc.option})
+			proto.SetExtension(method.GetOptions(), optionsv1.E_Tool, &optionsv1.ToolOptions{Title: "Title " + tc.option, Description: tc.option})
 			f.Dependency = []string{"outrigger/v1/options.proto"}
 			files = append(ownFiles(t), files...)
 		}
@@ -110,7 +111,7 @@ func TestPrecedenceOfTexts(t *testing.T) {
 		}
 		o := BuildOptions{Selection: selection(t, []string{"p.*"}, nil)}
 		if tc.overlay != "" {
-			o.Overlay = []Override{{Match: id, Options: &outriggerv1.ToolOptions{Title: "Title " + tc.overlay, Description: tc.overlay}}}
+			o.Overlay = []Override{{Match: id, Options: &configv1.ToolOptions{Title: "Title " + tc.overlay, Description: tc.overlay}}}
 		}
 		tool := toolOf(t, mustBuild(t, o, filesOf(files...)), "s.get_thing")
 		if tool.Title != tc.title || tool.Description != tc.description || tool.Undescribed != (name == "generated") {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
@@ -81,7 +82,7 @@ func TestTheGateIsOnBothWays(t *testing.T) {
 	if toolOf(t, c, "s.two").Metadata.Destructive {
 		t.Error("the listed tool is marked, which its sidecar did not do")
 	}
-	hidden := BuildOptions{Overlay: []Override{{Match: "s.one", Options: &outriggerv1.ToolOptions{Hidden: proto.Bool(true)}}}, Selection: selection(t, nil, []string{"a.S/Two"})}
+	hidden := BuildOptions{Overlay: []Override{{Match: "s.one", Options: &configv1.ToolOptions{Hidden: proto.Bool(true)}}}, Selection: selection(t, nil, []string{"a.S/Two"})}
 	if _, err := Build(loads(), hidden); !errors.Is(err, ErrEmpty) {
 		t.Errorf("got %v, want nothing left", err)
 	}
@@ -136,7 +137,7 @@ func TestARPCBehindASidecarIsStillMeant(t *testing.T) {
 			}
 		})
 	}
-	c := mustBuild(t, BuildOptions{Overlay: []Override{{Match: "a.S/One", Options: &outriggerv1.ToolOptions{Title: "The one"}}}},
+	c := mustBuild(t, BuildOptions{Overlay: []Override{{Match: "a.S/One", Options: &configv1.ToolOptions{Title: "The one"}}}},
 		behindSidecar(boundTool("s.one", "a.S", "One"), boundTool("s.two", "a.S", "Two"))...)
 	if got := toolOf(t, c, "s.one").Title; got != "The one" || len(c.Warnings()) != 0 {
 		t.Errorf("title %q, warnings %v", got, c.Warnings())

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
@@ -55,7 +55,7 @@ func uploads() *descriptorpb.FileDescriptorProto {
 }
 
 func headerOption(name string) BuildOptions {
-	return BuildOptions{Overlay: []Override{{Match: "up.v1.Store/Upload", Options: &outriggerv1.ToolOptions{StreamHeader: name}}}}
+	return BuildOptions{Overlay: []Override{{Match: "up.v1.Store/Upload", Options: &configv1.ToolOptions{StreamHeader: name}}}}
 }
 
 // TestTheSchemaOfAStreamWithAHeader is a golden, so that a change is read before it is made.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
@@ -70,13 +71,13 @@ func TestTheServiceSuffixIsDropped(t *testing.T) {
 		{
 			"a declared name that is the longer one",
 			[]*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a.v1", "SchemaService/Read", "Other/Read")},
-			BuildOptions{Overlay: []Override{{Match: "a.v1.Other/Read", Options: &outriggerv1.ToolOptions{Name: "schema_service.read"}}}},
+			BuildOptions{Overlay: []Override{{Match: "a.v1.Other/Read", Options: &configv1.ToolOptions{Name: "schema_service.read"}}}},
 			[]string{"schema.read", "schema_service.read"}, 0,
 		},
 		{
 			"a hidden tool takes no name that was declared",
 			[]*descriptorpb.FileDescriptorProto{rpcFile("a.proto", "a.v1", "SchemaService/Read", "Other/Read")},
-			BuildOptions{Overlay: []Override{{Match: "a.v1.Other/Read", Options: &outriggerv1.ToolOptions{Name: "schema.read", Hidden: new(true)}}}},
+			BuildOptions{Overlay: []Override{{Match: "a.v1.Other/Read", Options: &configv1.ToolOptions{Name: "schema.read", Hidden: new(true)}}}},
 			[]string{"schema.read", "schema.read (schema_service.read)"}, 0,
 		},
 	} {
@@ -112,7 +113,7 @@ func TestADeclaredNameRenamesNoOtherTool(t *testing.T) {
 		return filesOf(rpcFile("a.proto", "a.v1", "LibraryService/GetBook", "LibraryService/ListBooks", "LibraryService/DeleteBook"))
 	}
 	overlaid := func(name string) BuildOptions {
-		return BuildOptions{Overlay: []Override{{Match: "a.v1.LibraryService/GetBook", Options: &outriggerv1.ToolOptions{Name: name}}}}
+		return BuildOptions{Overlay: []Override{{Match: "a.v1.LibraryService/GetBook", Options: &configv1.ToolOptions{Name: name}}}}
 	}
 	want := []string{"a.v1.LibraryService/GetBook", "a.v1.LibraryService/ListBooks"}
 	for name, tt := range map[string]struct {
@@ -187,7 +188,7 @@ func TestTheOldNameIsUnderstood(t *testing.T) {
 		if got := namesOf(mustBuild(t, BuildOptions{Selection: selection(t, nil, []string{name})}, load())); !slices.Equal(got, []string{"schema.dump"}) {
 			t.Errorf("--exclude %s: %v", name, got)
 		}
-		marked := mustBuild(t, BuildOptions{Overlay: []Override{{Match: name, Options: &outriggerv1.ToolOptions{Destructive: new(true)}}}}, load())
+		marked := mustBuild(t, BuildOptions{Overlay: []Override{{Match: name, Options: &configv1.ToolOptions{Destructive: new(true)}}}}, load())
 		if !toolOf(t, marked, "schema.read").Metadata.Destructive || toolOf(t, marked, "schema.dump").Metadata.Destructive || len(marked.Warnings()) > 0 {
 			t.Errorf("an overlay entry for %s: %v", name, marked.Warnings())
 		}

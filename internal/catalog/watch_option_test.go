@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestAnOverlayMakesAWatch(t *testing.T) {
 	t.Parallel()
 	watch := func(method string, isWatch bool) Override {
-		return Override{Match: "garden.v1.GardenKeeper/" + method, Options: &outriggerv1.ToolOptions{Watch: proto.Bool(isWatch)}}
+		return Override{Match: "garden.v1.GardenKeeper/" + method, Options: &configv1.ToolOptions{Watch: proto.Bool(isWatch)}}
 	}
 	loaded := loadFile(t, bufImage)
 	c := mustBuild(t, BuildOptions{Overlay: []Override{watch("WatchPlants", true), watch("GetPlant", false)}}, loaded)

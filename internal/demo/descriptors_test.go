@@ -24,8 +24,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
 // reflected asks the running service for its files, as a caller without its .proto files does.
@@ -216,12 +216,12 @@ func TestExamplesAreArgumentsThatTheRulesAccept(t *testing.T) {
 	}
 }
 
-func toolOptions(t *testing.T, options *descriptorpb.MethodOptions) *outriggerv1.ToolOptions {
+func toolOptions(t *testing.T, options *descriptorpb.MethodOptions) *optionsv1.ToolOptions {
 	t.Helper()
-	if !proto.HasExtension(options, outriggerv1.E_Tool) {
+	if !proto.HasExtension(options, optionsv1.E_Tool) {
 		return nil
 	}
-	tool, ok := proto.GetExtension(options, outriggerv1.E_Tool).(*outriggerv1.ToolOptions)
+	tool, ok := proto.GetExtension(options, optionsv1.E_Tool).(*optionsv1.ToolOptions)
 	if !ok {
 		t.Fatal("the extension is not ToolOptions")
 	}

@@ -24,7 +24,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/doctor"
@@ -181,7 +180,7 @@ func TestEveryStep(t *testing.T) {
 		{
 			name: "two tools of one name", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(_ *testing.T, c *configv1.Config) {
-				c.Tools = []*configv1.ToolOverlay{{Method: "outrigger.demo.v1.Lab/Echo", Tool: &outriggerv1.ToolOptions{Name: "lab.fail"}}}
+				c.Tools = []*configv1.ToolOverlay{{Method: "outrigger.demo.v1.Lab/Echo", Tool: &configv1.ToolOptions{Name: "lab.fail"}}}
 			},
 		},
 		{
@@ -206,7 +205,7 @@ func TestEveryStep(t *testing.T) {
 		{
 			name: "a warning of the catalog", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(_ *testing.T, c *configv1.Config) {
-				c.Tools = []*configv1.ToolOverlay{{Method: "outrigger.demo.v1.Lab/Ecko", Tool: &outriggerv1.ToolOptions{Name: "lab.ecko"}}}
+				c.Tools = []*configv1.ToolOverlay{{Method: "outrigger.demo.v1.Lab/Ecko", Tool: &configv1.ToolOptions{Name: "lab.ecko"}}}
 			},
 			isOK: true,
 		},
@@ -295,8 +294,8 @@ func skillFolder(t *testing.T) string {
 func destroying() []*configv1.ToolOverlay {
 	const fleet = "outrigger.demo.v1.Fleet/"
 	return []*configv1.ToolOverlay{
-		{Method: fleet + "PlaceOrder", Tool: &outriggerv1.ToolOptions{Name: "fleet.kill_order"}},
-		{Method: fleet + "AssignOrder", Tool: &outriggerv1.ToolOptions{Name: "fleet.order_remove"}},
-		{Method: fleet + "ReportPositions", Tool: &outriggerv1.ToolOptions{Name: "fleet.wipe_positions"}},
+		{Method: fleet + "PlaceOrder", Tool: &configv1.ToolOptions{Name: "fleet.kill_order"}},
+		{Method: fleet + "AssignOrder", Tool: &configv1.ToolOptions{Name: "fleet.order_remove"}},
+		{Method: fleet + "ReportPositions", Tool: &configv1.ToolOptions{Name: "fleet.wipe_positions"}},
 	}
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
 // Upstream is a [bridge.Upstream] that is a function.
@@ -127,7 +127,7 @@ func Source(undeclared ...string) source.Source {
 		for _, service := range file.GetService() {
 			for _, method := range service.GetMethod() {
 				if slices.Contains(undeclared, method.GetName()) {
-					proto.ClearExtension(method.GetOptions(), outriggerv1.E_Tool)
+					proto.ClearExtension(method.GetOptions(), optionsv1.E_Tool)
 				}
 			}
 		}

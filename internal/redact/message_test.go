@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
 // payment is a message type with secrets at every depth: Request{card_number (debug_redact),
@@ -62,13 +62,13 @@ func payment(t testing.TB, secret *descriptorpb.FieldOptions) protoreflect.Messa
 // typed is the option as code that is linked in has it, untyped as reflection has it.
 func typed() *descriptorpb.FieldOptions {
 	o := &descriptorpb.FieldOptions{}
-	proto.SetExtension(o, outriggerv1.E_Field, &outriggerv1.FieldOptions{Secret: true})
+	proto.SetExtension(o, optionsv1.E_Field, &optionsv1.FieldOptions{Secret: true})
 	return o
 }
 
 func untyped() *descriptorpb.FieldOptions {
 	o := &descriptorpb.FieldOptions{}
-	raw := protowire.AppendTag(nil, outriggerv1.E_Field.TypeDescriptor().Number(), protowire.BytesType)
+	raw := protowire.AppendTag(nil, optionsv1.E_Field.TypeDescriptor().Number(), protowire.BytesType)
 	o.ProtoReflect().SetUnknown(protowire.AppendBytes(raw, []byte{1 << 3, 1}))
 	return o
 }

@@ -33,7 +33,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
@@ -278,7 +277,7 @@ func startSidecar(t *testing.T, mode string) *sidecar {
 		Configure: func(c *configv1.Config) {
 			c.Record.Dir, c.Record.Payloads = proto.String(s.records), true
 			c.Log.Calls, c.Log.MaxCallsPerSecond = proto.String("all"), proto.Int32(100000)
-			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &outriggerv1.ToolOptions{
+			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{
 				TaskSupport: "optional", TaskAfter: durationpb.New(20 * time.Millisecond),
 			}})
 			c.Backend.Metadata.Inbound, c.Backend.Metadata.Outbound = []string{"x-*", "traceparent"}, []string{"x-*"}

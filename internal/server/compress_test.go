@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -39,7 +38,7 @@ func TestCompressionOverHTTP2(t *testing.T) {
 	t.Parallel()
 	f := &traffic{}
 	url := listening(t, mcptest.Options{Behind: f.serve(t), Configure: func(c *configv1.Config) {
-		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Fleet/WatchVehicles", Tool: &outriggerv1.ToolOptions{Watch: proto.Bool(true)}})
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Fleet/WatchVehicles", Tool: &configv1.ToolOptions{Watch: proto.Bool(true)}})
 	}})
 	for version := 1; version <= 2; version++ {
 		client := mcptest.Client(t, version)

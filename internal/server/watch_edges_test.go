@@ -119,7 +119,7 @@ func watching(t *testing.T, f *traffic, who access.Authenticator, configure func
 	t.Helper()
 	rig = mcptest.Start(t, mcptest.Options{
 		Behind: f.serve(t), Change: func(o *server.Options) { o.Authenticator = who }, Configure: func(c *configv1.Config) {
-			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Fleet/WatchVehicles", Tool: &outriggerv1.ToolOptions{Watch: proto.Bool(true)}})
+			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Fleet/WatchVehicles", Tool: &configv1.ToolOptions{Watch: proto.Bool(true)}})
 			if configure != nil {
 				configure(c)
 			}

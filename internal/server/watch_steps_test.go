@@ -215,7 +215,7 @@ func TestAWatchOnBehalfOfItsCaller(t *testing.T) {
 				Behind: "grpc" + strings.TrimPrefix(mcptest.Serve(t, mux), "http"),
 				Change: func(o *server.Options) { o.Authenticator = bearers{} },
 				Configure: func(c *configv1.Config) {
-					c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Fleet/WatchVehicles", Tool: &outriggerv1.ToolOptions{Watch: proto.Bool(true)}})
+					c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Fleet/WatchVehicles", Tool: &configv1.ToolOptions{Watch: proto.Bool(true)}})
 					i := c.Backend.Identity
 					i.Mode = proto.String(mode)
 					i.Exchange.TokenUrl, i.Exchange.Audience = tokenURL, []string{"fleet"}
@@ -266,8 +266,8 @@ func TestAWatchFollowsTheCatalog(t *testing.T) {
 	rig := mcptest.Start(t, mcptest.Options{
 		Behind: "grpc" + strings.TrimPrefix(mcptest.Serve(t, mux), "http"),
 		Configure: func(c *configv1.Config) {
-			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Fleet/*", Tool: &outriggerv1.ToolOptions{}},
-				&configv1.ToolOverlay{Method: "outrigger.demo.v1.*/WatchVehicles", Tool: &outriggerv1.ToolOptions{Watch: proto.Bool(true)}})
+			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Fleet/*", Tool: &configv1.ToolOptions{}},
+				&configv1.ToolOverlay{Method: "outrigger.demo.v1.*/WatchVehicles", Tool: &configv1.ToolOptions{Watch: proto.Bool(true)}})
 		},
 	})
 	url := rig.Serve(t)

@@ -22,8 +22,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	_ "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1" // what the demo imports
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
@@ -274,26 +274,26 @@ func TestWhatIsSaid(t *testing.T) {
 	yes, no := true, false
 	tests := []struct {
 		name    string
-		options *outriggerv1.ToolOptions
+		options *configv1.ToolOptions
 		check   func(*Page) bool
 	}{
 		{"nothing", nil, func(p *Page) bool {
 			return p.Idempotency.Level == "unknown" && p.Security.Trust == "none" && !p.Security.Destructive &&
 				p.Security.Hints[1] == Hint{"destructiveHint", true, false} && slices.ContainsFunc(p.Missing, func(g Gap) bool { return g.Section == sectionPurpose })
 		}},
-		{"read-only", &outriggerv1.ToolOptions{ReadOnly: &yes}, func(p *Page) bool { return p.Idempotency.Level == "no_side_effects" }},
-		{"idempotent", &outriggerv1.ToolOptions{Idempotent: &yes}, func(p *Page) bool {
+		{"read-only", &configv1.ToolOptions{ReadOnly: &yes}, func(p *Page) bool { return p.Idempotency.Level == "no_side_effects" }},
+		{"idempotent", &configv1.ToolOptions{Idempotent: &yes}, func(p *Page) bool {
 			return p.Idempotency.Level == "idempotent" && retries(p, "TIMEOUT") && retries(p, "deadline_exceeded")
 		}},
-		{"not idempotent", &outriggerv1.ToolOptions{Idempotent: &no}, func(p *Page) bool {
+		{"not idempotent", &configv1.ToolOptions{Idempotent: &no}, func(p *Page) bool {
 			return p.Idempotency.Level == "not_idempotent" && !retries(p, "TIMEOUT") && retries(p, "RATE_LIMITED")
 		}},
-		{"destructive", &outriggerv1.ToolOptions{Destructive: &yes}, func(p *Page) bool {
+		{"destructive", &configv1.ToolOptions{Destructive: &yes}, func(p *Page) bool {
 			return p.Security.Trust == "trusted" && knows(p, "DESTRUCTIVE_BLOCKED")
 		}},
-		{"not destructive", &outriggerv1.ToolOptions{Destructive: &no}, func(p *Page) bool { return !knows(p, "DESTRUCTIVE_BLOCKED") }},
-		{"a task", &outriggerv1.ToolOptions{TaskSupport: "required"}, func(p *Page) bool { return knows(p, "MISSING_CLIENT_CAPABILITY") }},
-		{"described", &outriggerv1.ToolOptions{Description: "What it does.", Title: "Another title", DeprecatedIn: "2.1"}, func(p *Page) bool {
+		{"not destructive", &configv1.ToolOptions{Destructive: &no}, func(p *Page) bool { return !knows(p, "DESTRUCTIVE_BLOCKED") }},
+		{"a task", &configv1.ToolOptions{TaskSupport: "required"}, func(p *Page) bool { return knows(p, "MISSING_CLIENT_CAPABILITY") }},
+		{"described", &configv1.ToolOptions{Description: "What it does.", Title: "Another title", DeprecatedIn: "2.1"}, func(p *Page) bool {
 			return !slices.ContainsFunc(p.Missing, func(g Gap) bool { return g.Section == sectionPurpose }) && *p.Purpose.DeprecatedIn == "2.1"
 		}},
 	}

@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/compat"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -85,7 +85,7 @@ func fixed(t *testing.T, r *lint.Report) catalog.BuildOptions {
 			o.OutputSchema = asJSON(entry.Output)
 		}
 		if entry.Tool != nil {
-			o.Options = &outriggerv1.ToolOptions{}
+			o.Options = &configv1.ToolOptions{}
 			if err := protojson.Unmarshal(asJSON(entry.Tool), o.Options); err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -39,7 +40,7 @@ type RPC struct {
 // Method is an RPC that provides resources: one, a family, or a list. It is immutable and safe for concurrent use.
 type Method struct {
 	rpc      RPC
-	options  *outriggerv1.ResourceOptions
+	options  *configv1.ResourceOptions
 	template *template
 	resource *outriggerv1.Resource
 	family   *outriggerv1.ResourceTemplate
@@ -58,7 +59,7 @@ type Method struct {
 
 // New compiles an option. The error describes what is wrong with it. The caller must check beforehand that the URIs are
 // valid and that the options satisfy the contract.
-func New(rpc RPC, o *outriggerv1.ResourceOptions) (*Method, error) {
+func New(rpc RPC, o *configv1.ResourceOptions) (*Method, error) {
 	md := rpc.Descriptor
 	if md.IsStreamingClient() || md.IsStreamingServer() {
 		return nil, errors.New("only a unary RPC can be read")

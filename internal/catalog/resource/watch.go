@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -32,7 +33,7 @@ func NewWatch(rpc RPC, accepts func(arguments []byte) error) (*Method, error) {
 	case rpc.HTTPBody:
 		return nil, errors.New("its messages are parts of one document, and no states of one thing")
 	}
-	m := &Method{rpc: rpc, options: &outriggerv1.ResourceOptions{}, isWatch: true}
+	m := &Method{rpc: rpc, options: &configv1.ResourceOptions{}, isWatch: true}
 	var err error
 	if m.template, err = parseTemplate(WatchURI + rpc.Name); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	// The built-in copies that stand in for imports which a source leaves out.
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 	_ "google.golang.org/protobuf/types/known/anypb"
 	_ "google.golang.org/protobuf/types/known/apipb"
 	_ "google.golang.org/protobuf/types/known/durationpb"
@@ -24,12 +25,12 @@ import (
 )
 
 // Builtin returns this process's copy of a file that is the same everywhere: Protobuf's well-known types, our options,
-// and the validation rules that they import. It returns nil for any other path.
+// and the validation rules. It returns nil for any other path.
 func Builtin(path string) *descriptorpb.FileDescriptorProto {
 	switch {
 	case strings.HasPrefix(path, "google/protobuf/"), path == "buf/validate/validate.proto":
 	case strings.HasPrefix(path, "outrigger/v1/"):
-		_ = outriggerv1.File_outrigger_v1_options_proto
+		_, _ = optionsv1.File_outrigger_v1_options_proto, outriggerv1.File_outrigger_v1_tool_proto
 	default:
 		return nil
 	}

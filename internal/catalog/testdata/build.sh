@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/../../.."
 buf=${BUF:-.tmp/bin/buf}
 here=internal/catalog/testdata
-config='{"version":"v2","modules":[{"path":"internal/catalog/testdata/proto"},{"path":"proto"},{"path":"third_party/protovalidate"}]}'
+config='{"version":"v2","modules":[{"path":"internal/catalog/testdata/proto"},{"path":"proto","excludes":["proto/options"]},{"path":"proto/options"},{"path":"third_party/protovalidate"}]}'
 build() { of=$1; shift; "$buf" build --config "$config" --path "$here/proto/$of" "$@"; }
 build garden -o "$here/garden-buf.binpb.gz"
 build garden --as-file-descriptor-set --exclude-source-info -o "$here/garden-protoc.binpb"

@@ -9,5 +9,5 @@ buf=${BUF:-.tmp/bin/buf}
 here=internal/compat/testdata
 for v in v1 v2; do
   "$buf" build --path "$here/$v/library" -o "$here/$v.binpb.gz" \
-    --config '{"version":"v2","modules":[{"path":"'"$here/$v"'"},{"path":"proto"},{"path":"third_party/protovalidate"}]}'
+    --config '{"version":"v2","modules":[{"path":"'"$here/$v"'"},{"path":"proto","excludes":["proto/options"]},{"path":"proto/options"},{"path":"third_party/protovalidate"}]}'
 done

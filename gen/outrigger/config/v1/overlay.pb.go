@@ -10,7 +10,6 @@ package configv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	v1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -33,9 +32,9 @@ type ToolOverlay struct {
 	// Required.
 	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
 	// Facts about the tool, as in the option `(outrigger.v1.tool)`.
-	Tool *v1.ToolOptions `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	Tool *ToolOptions `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Facts about the resource, as in the option `(outrigger.v1.resource)`.
-	Resource *v1.ResourceOptions `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
+	Resource *ResourceOptions `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
 	// Input schema shown to clients instead of the derived one. Arguments must satisfy both, this one first. Default: none.
 	InputSchema *structpb.Struct `protobuf:"bytes,4,opt,name=input_schema,proto3" json:"input_schema,omitempty"`
 	// Output schema shown to clients instead of the derived one. Default: none.
@@ -85,14 +84,14 @@ func (x *ToolOverlay) GetMethod() string {
 	return ""
 }
 
-func (x *ToolOverlay) GetTool() *v1.ToolOptions {
+func (x *ToolOverlay) GetTool() *ToolOptions {
 	if x != nil {
 		return x.Tool
 	}
 	return nil
 }
 
-func (x *ToolOverlay) GetResource() *v1.ResourceOptions {
+func (x *ToolOverlay) GetResource() *ResourceOptions {
 	if x != nil {
 		return x.Resource
 	}
@@ -124,11 +123,11 @@ var File_outrigger_config_v1_overlay_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_overlay_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/overlay.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1aoutrigger/v1/options.proto\"\xdd\x05\n" +
+	"!outrigger/config/v1/overlay.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a!outrigger/config/v1/options.proto\"\xeb\x05\n" +
 	"\vToolOverlay\x12D\n" +
-	"\x06method\x18\x01 \x01(\tB,\xbaH)r'(\x80\b2\"^[A-Za-z0-9_.*?]+/[A-Za-z0-9_*?]+$R\x06method\x12-\n" +
-	"\x04tool\x18\x02 \x01(\v2\x19.outrigger.v1.ToolOptionsR\x04tool\x129\n" +
-	"\bresource\x18\x03 \x01(\v2\x1d.outrigger.v1.ResourceOptionsR\bresource\x12;\n" +
+	"\x06method\x18\x01 \x01(\tB,\xbaH)r'(\x80\b2\"^[A-Za-z0-9_.*?]+/[A-Za-z0-9_*?]+$R\x06method\x124\n" +
+	"\x04tool\x18\x02 \x01(\v2 .outrigger.config.v1.ToolOptionsR\x04tool\x12@\n" +
+	"\bresource\x18\x03 \x01(\v2$.outrigger.config.v1.ResourceOptionsR\bresource\x12;\n" +
 	"\finput_schema\x18\x04 \x01(\v2\x17.google.protobuf.StructR\finput_schema\x12=\n" +
 	"\routput_schema\x18\x05 \x01(\v2\x17.google.protobuf.StructR\routput_schema\x12\x82\x01\n" +
 	"\n" +
@@ -154,15 +153,15 @@ func file_outrigger_config_v1_overlay_proto_rawDescGZIP() []byte {
 
 var file_outrigger_config_v1_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_outrigger_config_v1_overlay_proto_goTypes = []any{
-	(*ToolOverlay)(nil),        // 0: outrigger.config.v1.ToolOverlay
-	nil,                        // 1: outrigger.config.v1.ToolOverlay.PropertiesEntry
-	(*v1.ToolOptions)(nil),     // 2: outrigger.v1.ToolOptions
-	(*v1.ResourceOptions)(nil), // 3: outrigger.v1.ResourceOptions
-	(*structpb.Struct)(nil),    // 4: google.protobuf.Struct
+	(*ToolOverlay)(nil),     // 0: outrigger.config.v1.ToolOverlay
+	nil,                     // 1: outrigger.config.v1.ToolOverlay.PropertiesEntry
+	(*ToolOptions)(nil),     // 2: outrigger.config.v1.ToolOptions
+	(*ResourceOptions)(nil), // 3: outrigger.config.v1.ResourceOptions
+	(*structpb.Struct)(nil), // 4: google.protobuf.Struct
 }
 var file_outrigger_config_v1_overlay_proto_depIdxs = []int32{
-	2, // 0: outrigger.config.v1.ToolOverlay.tool:type_name -> outrigger.v1.ToolOptions
-	3, // 1: outrigger.config.v1.ToolOverlay.resource:type_name -> outrigger.v1.ResourceOptions
+	2, // 0: outrigger.config.v1.ToolOverlay.tool:type_name -> outrigger.config.v1.ToolOptions
+	3, // 1: outrigger.config.v1.ToolOverlay.resource:type_name -> outrigger.config.v1.ResourceOptions
 	4, // 2: outrigger.config.v1.ToolOverlay.input_schema:type_name -> google.protobuf.Struct
 	4, // 3: outrigger.config.v1.ToolOverlay.output_schema:type_name -> google.protobuf.Struct
 	1, // 4: outrigger.config.v1.ToolOverlay.properties:type_name -> outrigger.config.v1.ToolOverlay.PropertiesEntry
@@ -178,6 +177,7 @@ func file_outrigger_config_v1_overlay_proto_init() {
 	if File_outrigger_config_v1_overlay_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_options_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -10,7 +10,7 @@ package demov1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	_ "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	_ "github.com/outrigger-mcp/outrigger/proto/options"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"

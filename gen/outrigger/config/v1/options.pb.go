@@ -4,15 +4,15 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: outrigger/v1/options.proto
+// source: outrigger/config/v1/options.proto
 
-package outriggerv1
+package configv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	v1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	descriptorpb "google.golang.org/protobuf/types/descriptorpb"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
@@ -26,55 +26,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// FieldOptions are facts about a field.
-type FieldOptions struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The value never appears in run records and in the audit trail, as with `debug_redact`. It covers the whole value of the
-	// field, whatever its type. Callers and the backend still get it.
-	Secret        bool `protobuf:"varint,1,opt,name=secret,proto3" json:"secret,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FieldOptions) Reset() {
-	*x = FieldOptions{}
-	mi := &file_outrigger_v1_options_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FieldOptions) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FieldOptions) ProtoMessage() {}
-
-func (x *FieldOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_options_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FieldOptions.ProtoReflect.Descriptor instead.
-func (*FieldOptions) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *FieldOptions) GetSecret() bool {
-	if x != nil {
-		return x.Secret
-	}
-	return false
-}
-
-// ToolOptions are facts about a tool that its method's descriptor cannot express. The configuration's overlay has the same
-// message, for services that cannot be changed, and overrides it field by field.
+// ToolOptions are facts about a tool that its method's descriptor cannot express, with the rules that they keep. It has the
+// fields of outrigger.v1.ToolOptions, the option `(outrigger.v1.tool)`, and their wire form.
 type ToolOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Canonical name instead of the derived one, for example to resolve a collision.
@@ -108,7 +61,7 @@ type ToolOptions struct {
 	// How long a client may cache the tool's description, up to 365 days. Absent: 300 s.
 	CacheTtl *durationpb.Duration `protobuf:"bytes,13,opt,name=cache_ttl,proto3" json:"cache_ttl,omitempty"`
 	// Example calls, at most 64. The sidecar checks their arguments against the input schema.
-	Examples []*ToolExample `protobuf:"bytes,14,rep,name=examples,proto3" json:"examples,omitempty"`
+	Examples []*v1.ToolExample `protobuf:"bytes,14,rep,name=examples,proto3" json:"examples,omitempty"`
 	// Whether a call may become a task: "forbidden" (the default), "optional", "required".
 	TaskSupport string `protobuf:"bytes,15,opt,name=task_support,proto3" json:"task_support,omitempty"`
 	// Time after which a call becomes a task, if `task_support` and the client allow it. Absent: at once.
@@ -116,9 +69,9 @@ type ToolOptions struct {
 	// Tags for grouping and search, at most 64.
 	Tags []string `protobuf:"bytes,17,rep,name=tags,proto3" json:"tags,omitempty"`
 	// Icons for a user interface, at most 16.
-	Icons []*Icon `protobuf:"bytes,18,rep,name=icons,proto3" json:"icons,omitempty"`
+	Icons []*v1.Icon `protobuf:"bytes,18,rep,name=icons,proto3" json:"icons,omitempty"`
 	// The statuses that the tool returns, and when, at most 16. Shown on its specification page.
-	Errors []*ToolError `protobuf:"bytes,21,rep,name=errors,proto3" json:"errors,omitempty"`
+	Errors []*v1.ToolError `protobuf:"bytes,21,rep,name=errors,proto3" json:"errors,omitempty"`
 	// How long a call of a server-streaming RPC collects messages, up to 24 h. Then the call ends with the messages received so
 	// far, and the result is marked as truncated. It is never longer than the default. Absent: the call's deadline minus 1 s,
 	// at least half of it.
@@ -146,7 +99,7 @@ type ToolOptions struct {
 
 func (x *ToolOptions) Reset() {
 	*x = ToolOptions{}
-	mi := &file_outrigger_v1_options_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_options_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -158,7 +111,7 @@ func (x *ToolOptions) String() string {
 func (*ToolOptions) ProtoMessage() {}
 
 func (x *ToolOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_options_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_options_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -171,7 +124,7 @@ func (x *ToolOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolOptions.ProtoReflect.Descriptor instead.
 func (*ToolOptions) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_config_v1_options_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *ToolOptions) GetName() string {
@@ -265,7 +218,7 @@ func (x *ToolOptions) GetCacheTtl() *durationpb.Duration {
 	return nil
 }
 
-func (x *ToolOptions) GetExamples() []*ToolExample {
+func (x *ToolOptions) GetExamples() []*v1.ToolExample {
 	if x != nil {
 		return x.Examples
 	}
@@ -293,14 +246,14 @@ func (x *ToolOptions) GetTags() []string {
 	return nil
 }
 
-func (x *ToolOptions) GetIcons() []*Icon {
+func (x *ToolOptions) GetIcons() []*v1.Icon {
 	if x != nil {
 		return x.Icons
 	}
 	return nil
 }
 
-func (x *ToolOptions) GetErrors() []*ToolError {
+func (x *ToolOptions) GetErrors() []*v1.ToolError {
 	if x != nil {
 		return x.Errors
 	}
@@ -349,7 +302,8 @@ func (x *ToolOptions) GetResultBudget() int64 {
 	return 0
 }
 
-// ResourceOptions turn a reading method into a source of resources. The method stays a tool unless it is hidden.
+// ResourceOptions turn a reading method into a source of resources. The method stays a tool unless it is hidden. It has the
+// fields of outrigger.v1.ResourceOptions, the option `(outrigger.v1.resource)`, and their wire form.
 //
 // A method with `items_field` lists resources, one per item. Any other method is a resource template, or without variables
 // a resource: reading it fills the request's fields from the URI.
@@ -368,7 +322,7 @@ type ResourceOptions struct {
 	// and "application/octet-stream" for a bytes field.
 	MimeType string `protobuf:"bytes,5,opt,name=mime_type,proto3" json:"mime_type,omitempty"`
 	// Hints about the resource.
-	Annotations *Annotations `protobuf:"bytes,6,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	Annotations *v1.Annotations `protobuf:"bytes,6,opt,name=annotations,proto3" json:"annotations,omitempty"`
 	// Path of the response field with the contents (string or bytes). Default: the whole response as JSON.
 	ContentField string `protobuf:"bytes,7,opt,name=content_field,proto3" json:"content_field,omitempty"`
 	// Path of the response field with the media type, if it varies.
@@ -383,7 +337,7 @@ type ResourceOptions struct {
 
 func (x *ResourceOptions) Reset() {
 	*x = ResourceOptions{}
-	mi := &file_outrigger_v1_options_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_options_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -395,7 +349,7 @@ func (x *ResourceOptions) String() string {
 func (*ResourceOptions) ProtoMessage() {}
 
 func (x *ResourceOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_options_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_options_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -408,7 +362,7 @@ func (x *ResourceOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceOptions.ProtoReflect.Descriptor instead.
 func (*ResourceOptions) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_config_v1_options_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *ResourceOptions) GetUriTemplate() string {
@@ -446,7 +400,7 @@ func (x *ResourceOptions) GetMimeType() string {
 	return ""
 }
 
-func (x *ResourceOptions) GetAnnotations() *Annotations {
+func (x *ResourceOptions) GetAnnotations() *v1.Annotations {
 	if x != nil {
 		return x.Annotations
 	}
@@ -481,76 +435,11 @@ func (x *ResourceOptions) GetNameField() string {
 	return ""
 }
 
-var file_outrigger_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
-	{
-		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
-		ExtensionType: (*ToolOptions)(nil),
-		Field:         50717,
-		Name:          "outrigger.v1.tool",
-		Tag:           "bytes,50717,opt,name=tool",
-		Filename:      "outrigger/v1/options.proto",
-	},
-	{
-		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
-		ExtensionType: (*ResourceOptions)(nil),
-		Field:         50718,
-		Name:          "outrigger.v1.resource",
-		Tag:           "bytes,50718,opt,name=resource",
-		Filename:      "outrigger/v1/options.proto",
-	},
-	{
-		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
-		ExtensionType: (*FieldOptions)(nil),
-		Field:         50719,
-		Name:          "outrigger.v1.field",
-		Tag:           "bytes,50719,opt,name=field",
-		Filename:      "outrigger/v1/options.proto",
-	},
-}
+var File_outrigger_config_v1_options_proto protoreflect.FileDescriptor
 
-// Extension fields to descriptorpb.MethodOptions.
-var (
-	// Facts about a method as a tool. All fields are optional:
-	//
-	//	rpc DeleteOrder(DeleteOrderRequest) returns (DeleteOrderResponse) {
-	//	  option (outrigger.v1.tool) = {destructive: true, timeout: {seconds: 5}, version: "1.2.0"};
-	//	}
-	//
-	// The number is from the range for internal use (50000 to 99999), until one is registered in Protobuf's global registry.
-	//
-	// optional outrigger.v1.ToolOptions tool = 50717;
-	E_Tool = &file_outrigger_v1_options_proto_extTypes[0]
-	// Facts about a method as a source of resources:
-	//
-	//	rpc GetOrder(GetOrderRequest) returns (Order) {
-	//	  option (outrigger.v1.resource) = {uri_template: "shop://orders/{id}", mime_type: "application/json"};
-	//	}
-	//
-	// The number is from the range for internal use, like that of `tool`.
-	//
-	// optional outrigger.v1.ResourceOptions resource = 50718;
-	E_Resource = &file_outrigger_v1_options_proto_extTypes[1]
-)
-
-// Extension fields to descriptorpb.FieldOptions.
-var (
-	// Facts about a field of a request or a response:
-	//
-	//	string card_number = 1 [(outrigger.v1.field).secret = true];
-	//
-	// The number is from the range for internal use, like that of `tool`.
-	//
-	// optional outrigger.v1.FieldOptions field = 50719;
-	E_Field = &file_outrigger_v1_options_proto_extTypes[2]
-)
-
-var File_outrigger_v1_options_proto protoreflect.FileDescriptor
-
-const file_outrigger_v1_options_proto_rawDesc = "" +
+const file_outrigger_config_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"&\n" +
-	"\fFieldOptions\x12\x16\n" +
-	"\x06secret\x18\x01 \x01(\bR\x06secret\"\xfb\f\n" +
+	"!outrigger/config/v1/options.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"\xfb\f\n" +
 	"\vToolOptions\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%\xd8\x01\x01r (\x80\x012\x1b^[a-z0-9_]+(\\.[a-z0-9_]+)+$R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
@@ -608,84 +497,68 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\n" +
 	"name_field\x18\n" +
 	" \x01(\tB\b\xbaH\x05r\x03(\x80\bR\n" +
-	"name_field:O\n" +
-	"\x04tool\x12\x1e.google.protobuf.MethodOptions\x18\x9d\x8c\x03 \x01(\v2\x19.outrigger.v1.ToolOptionsR\x04tool:[\n" +
-	"\bresource\x12\x1e.google.protobuf.MethodOptions\x18\x9e\x8c\x03 \x01(\v2\x1d.outrigger.v1.ResourceOptionsR\bresource:Q\n" +
-	"\x05field\x12\x1d.google.protobuf.FieldOptions\x18\x9f\x8c\x03 \x01(\v2\x1a.outrigger.v1.FieldOptionsR\x05fieldB\xb2\x01\n" +
-	"\x10com.outrigger.v1B\fOptionsProtoP\x01Z?github.com/outrigger-mcp/outrigger/gen/outrigger/v1;outriggerv1\xa2\x02\x03OXX\xaa\x02\fOutrigger.V1\xca\x02\fOutrigger\\V1\xe2\x02\x18Outrigger\\V1\\GPBMetadata\xea\x02\rOutrigger::V1b\x06proto3"
+	"name_fieldB\xda\x01\n" +
+	"\x17com.outrigger.config.v1B\fOptionsProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (
-	file_outrigger_v1_options_proto_rawDescOnce sync.Once
-	file_outrigger_v1_options_proto_rawDescData []byte
+	file_outrigger_config_v1_options_proto_rawDescOnce sync.Once
+	file_outrigger_config_v1_options_proto_rawDescData []byte
 )
 
-func file_outrigger_v1_options_proto_rawDescGZIP() []byte {
-	file_outrigger_v1_options_proto_rawDescOnce.Do(func() {
-		file_outrigger_v1_options_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_outrigger_v1_options_proto_rawDesc), len(file_outrigger_v1_options_proto_rawDesc)))
+func file_outrigger_config_v1_options_proto_rawDescGZIP() []byte {
+	file_outrigger_config_v1_options_proto_rawDescOnce.Do(func() {
+		file_outrigger_config_v1_options_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_options_proto_rawDesc), len(file_outrigger_config_v1_options_proto_rawDesc)))
 	})
-	return file_outrigger_v1_options_proto_rawDescData
+	return file_outrigger_config_v1_options_proto_rawDescData
 }
 
-var file_outrigger_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
-var file_outrigger_v1_options_proto_goTypes = []any{
-	(*FieldOptions)(nil),               // 0: outrigger.v1.FieldOptions
-	(*ToolOptions)(nil),                // 1: outrigger.v1.ToolOptions
-	(*ResourceOptions)(nil),            // 2: outrigger.v1.ResourceOptions
-	(*durationpb.Duration)(nil),        // 3: google.protobuf.Duration
-	(*ToolExample)(nil),                // 4: outrigger.v1.ToolExample
-	(*Icon)(nil),                       // 5: outrigger.v1.Icon
-	(*ToolError)(nil),                  // 6: outrigger.v1.ToolError
-	(*Annotations)(nil),                // 7: outrigger.v1.Annotations
-	(*descriptorpb.MethodOptions)(nil), // 8: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),  // 9: google.protobuf.FieldOptions
+var file_outrigger_config_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_outrigger_config_v1_options_proto_goTypes = []any{
+	(*ToolOptions)(nil),         // 0: outrigger.config.v1.ToolOptions
+	(*ResourceOptions)(nil),     // 1: outrigger.config.v1.ResourceOptions
+	(*durationpb.Duration)(nil), // 2: google.protobuf.Duration
+	(*v1.ToolExample)(nil),      // 3: outrigger.v1.ToolExample
+	(*v1.Icon)(nil),             // 4: outrigger.v1.Icon
+	(*v1.ToolError)(nil),        // 5: outrigger.v1.ToolError
+	(*v1.Annotations)(nil),      // 6: outrigger.v1.Annotations
 }
-var file_outrigger_v1_options_proto_depIdxs = []int32{
-	3,  // 0: outrigger.v1.ToolOptions.timeout:type_name -> google.protobuf.Duration
-	3,  // 1: outrigger.v1.ToolOptions.cache_ttl:type_name -> google.protobuf.Duration
-	4,  // 2: outrigger.v1.ToolOptions.examples:type_name -> outrigger.v1.ToolExample
-	3,  // 3: outrigger.v1.ToolOptions.task_after:type_name -> google.protobuf.Duration
-	5,  // 4: outrigger.v1.ToolOptions.icons:type_name -> outrigger.v1.Icon
-	6,  // 5: outrigger.v1.ToolOptions.errors:type_name -> outrigger.v1.ToolError
-	3,  // 6: outrigger.v1.ToolOptions.stream_time:type_name -> google.protobuf.Duration
-	7,  // 7: outrigger.v1.ResourceOptions.annotations:type_name -> outrigger.v1.Annotations
-	8,  // 8: outrigger.v1.tool:extendee -> google.protobuf.MethodOptions
-	8,  // 9: outrigger.v1.resource:extendee -> google.protobuf.MethodOptions
-	9,  // 10: outrigger.v1.field:extendee -> google.protobuf.FieldOptions
-	1,  // 11: outrigger.v1.tool:type_name -> outrigger.v1.ToolOptions
-	2,  // 12: outrigger.v1.resource:type_name -> outrigger.v1.ResourceOptions
-	0,  // 13: outrigger.v1.field:type_name -> outrigger.v1.FieldOptions
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	11, // [11:14] is the sub-list for extension type_name
-	8,  // [8:11] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+var file_outrigger_config_v1_options_proto_depIdxs = []int32{
+	2, // 0: outrigger.config.v1.ToolOptions.timeout:type_name -> google.protobuf.Duration
+	2, // 1: outrigger.config.v1.ToolOptions.cache_ttl:type_name -> google.protobuf.Duration
+	3, // 2: outrigger.config.v1.ToolOptions.examples:type_name -> outrigger.v1.ToolExample
+	2, // 3: outrigger.config.v1.ToolOptions.task_after:type_name -> google.protobuf.Duration
+	4, // 4: outrigger.config.v1.ToolOptions.icons:type_name -> outrigger.v1.Icon
+	5, // 5: outrigger.config.v1.ToolOptions.errors:type_name -> outrigger.v1.ToolError
+	2, // 6: outrigger.config.v1.ToolOptions.stream_time:type_name -> google.protobuf.Duration
+	6, // 7: outrigger.config.v1.ResourceOptions.annotations:type_name -> outrigger.v1.Annotations
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
-func init() { file_outrigger_v1_options_proto_init() }
-func file_outrigger_v1_options_proto_init() {
-	if File_outrigger_v1_options_proto != nil {
+func init() { file_outrigger_config_v1_options_proto_init() }
+func file_outrigger_config_v1_options_proto_init() {
+	if File_outrigger_config_v1_options_proto != nil {
 		return
 	}
-	file_outrigger_v1_content_proto_init()
-	file_outrigger_v1_icon_proto_init()
-	file_outrigger_v1_tool_proto_init()
-	file_outrigger_v1_options_proto_msgTypes[1].OneofWrappers = []any{}
+	file_outrigger_config_v1_options_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_v1_options_proto_rawDesc), len(file_outrigger_v1_options_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_options_proto_rawDesc), len(file_outrigger_config_v1_options_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
-			NumExtensions: 3,
+			NumMessages:   2,
+			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_outrigger_v1_options_proto_goTypes,
-		DependencyIndexes: file_outrigger_v1_options_proto_depIdxs,
-		MessageInfos:      file_outrigger_v1_options_proto_msgTypes,
-		ExtensionInfos:    file_outrigger_v1_options_proto_extTypes,
+		GoTypes:           file_outrigger_config_v1_options_proto_goTypes,
+		DependencyIndexes: file_outrigger_config_v1_options_proto_depIdxs,
+		MessageInfos:      file_outrigger_config_v1_options_proto_msgTypes,
 	}.Build()
-	File_outrigger_v1_options_proto = out.File
-	file_outrigger_v1_options_proto_goTypes = nil
-	file_outrigger_v1_options_proto_depIdxs = nil
+	File_outrigger_config_v1_options_proto = out.File
+	file_outrigger_config_v1_options_proto_goTypes = nil
+	file_outrigger_config_v1_options_proto_depIdxs = nil
 }
