@@ -209,7 +209,8 @@ func (b *builder) offered(loads []*source.Loaded) []offer {
 }
 
 // declared are the services of a load that does not say itself what it offers: all of its files', without those that
-// are there only to be imported, unless they are asked for by name.
+// are there only to be imported, unless they are asked for by name. The demo's services are the backend of a set that has
+// no other service; beside others they came along with our own files.
 func (b *builder) declared(load *source.Loaded) []string {
 	var out []string
 	imported := map[string]bool{}
@@ -231,7 +232,17 @@ func (b *builder) declared(load *source.Loaded) []string {
 	for _, f := range load.Files {
 		take(f.GetName(), servicesOf(f))
 	}
-	return out
+	isDemo := func(service string) bool { return strings.HasPrefix(service, "outrigger.demo.") }
+	if !slices.ContainsFunc(out, func(name string) bool { return !isDemo(name) && !source.IsInfrastructure(name) }) {
+		return out
+	}
+	return slices.DeleteFunc(out, func(name string) bool {
+		isLeftOut := isDemo(name) && !b.selection.namesService(name)
+		if isLeftOut {
+			b.passedOver = append(b.passedOver, name)
+		}
+		return isLeftOut
+	})
 }
 
 // service makes tools of one service's methods.

@@ -33,6 +33,38 @@ func TestInfrastructureIsLeftOut(t *testing.T) {
 	}
 }
 
+// TestOurOwnFilesBringNoTools: a set that was built with the whole of our tree has the user's services and not ours. A set
+// of nothing but the demo has the demo's.
+func TestOurOwnFilesBringNoTools(t *testing.T) {
+	t.Parallel()
+	tree := func(more ...*descriptorpb.FileDescriptorProto) *source.Loaded {
+		return filesOf(append(more, rpcFile("outrigger/v1/tool_service.proto", "outrigger.v1", "ToolService/CallTool"),
+			rpcFile("outrigger/demo/v1/lab.proto", "outrigger.demo.v1", "Lab/Echo", "Fleet/PlaceOrder"))...)
+	}
+	shop := rpcFile("shop.proto", "shop.v1", "Orders/Get")
+	reflected := tree(shop)
+	reflected.Services = []string{"outrigger.demo.v1.Lab", "shop.v1.Orders"}
+	for name, tt := range map[string]struct {
+		load  *source.Loaded
+		named []string
+		want  []string
+	}{
+		"beside others":                    {tree(shop), nil, []string{"orders.get"}},
+		"a glob names nothing":             {tree(shop), []string{"*"}, []string{"orders.get"}},
+		"named":                            {tree(shop), []string{"outrigger.demo.v1.Lab", "shop.v1.*"}, []string{"lab.echo", "orders.get"}},
+		"alone, as the demo's own set is":  {tree(), nil, []string{"fleet.place_order", "lab.echo"}},
+		"listed by the server that has it": {reflected, nil, []string{"lab.echo", "orders.get"}},
+	} {
+		o := BuildOptions{}
+		if tt.named != nil {
+			o.Selection = selection(t, tt.named, nil)
+		}
+		if diff := cmp.Diff(tt.want, namesOf(mustBuild(t, o, tt.load))); diff != "" {
+			t.Errorf("%s: names (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // TestOpenAPIDeprecates a tool as the descriptor's own option does.
 func TestOpenAPIDeprecates(t *testing.T) {
 	t.Parallel()
