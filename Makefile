@@ -4,6 +4,7 @@
 SHELL := bash
 BIN := .tmp/bin
 BUF := $(BIN)/buf
+PROTOC := $(BIN)/protoc
 LINT := $(BIN)/golangci-lint
 RIG := .tmp/conformance
 RIG_SUITE := $(RIG)/suite
@@ -199,6 +200,19 @@ $(BUF): .tmp/buf/installed
 	@mkdir -p $(BIN)
 	rm -f $(BUF)
 	cp -L .tmp/buf/node_modules/@bufbuild/buf-*/bin/buf $(BUF)
+
+# The installed one, or Debian's packages, unpacked; libprotobuf-dev has descriptor.proto.
+$(PROTOC):
+	@mkdir -p $(BIN) .tmp/protoc
+	@if command -v protoc >/dev/null; then ln -sf "$$(command -v protoc)" $@; else \
+	  cd .tmp/protoc && p="protobuf-compiler libprotoc32 libprotobuf32 libprotobuf-dev" && { apt-get -q download $$p || { apt-get -q update && apt-get -q download $$p; }; } && \
+	  for d in *.deb; do dpkg-deb -x $$d .; done && rm *.deb && cd $(CURDIR) && \
+	  printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s/usr/bin/protoc "$$@"\n' "$$(dirname $(CURDIR)/.tmp/protoc/usr/lib/*/libprotoc.so.32)" $(CURDIR)/.tmp/protoc >$@ && chmod +x $@; \
+	fi
+
+.PHONY: annotations-test
+annotations-test: $(BUF) $(PROTOC) ## Run what the documentation says about annotations in a service's own files, with buf and protoc
+	OUTRIGGER_COMPILERS=$(CURDIR)/$(BIN) go test -count 1 ./internal/readme -run TestAnnotations
 
 $(LINT): .ci/tools/golangci.mod
 	@mkdir -p $(BIN)

@@ -21,7 +21,7 @@ func TestEmbedding(t *testing.T) {
 		t.Skip("builds and runs a program")
 	}
 	var program string
-	for _, b := range readBlocks(t) {
+	for _, b := range readBlocks(t, "README.md", "") {
 		if b.kind == "go" {
 			program = b.text
 		}

@@ -34,7 +34,7 @@ func TestCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs the sidecar")
 	}
-	blocks := readBlocks(t)
+	blocks := readBlocks(t, "README.md", "")
 	ran, compared := 0, 0
 	for i, b := range blocks {
 		if b.kind != "sh" || strings.HasPrefix(b.text, "npx ") {
@@ -64,19 +64,24 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-func readBlocks(t *testing.T) []block {
+// readBlocks reads the blocks of a page, or of the section under a heading.
+func readBlocks(t *testing.T, page, heading string) []block {
 	t.Helper()
-	file, err := os.Open(filepath.Join(root(), "README.md"))
+	file, err := os.Open(filepath.Join(root(), filepath.FromSlash(page)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	var out []block
 	var current *block
+	inSection := heading == ""
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		line := lines.Text()
 		fence, isFence := strings.CutPrefix(line, "```")
 		switch {
+		case current == nil && heading != "" && strings.HasPrefix(line, "##"):
+			inSection = line == heading
+		case !inSection:
 		case isFence && current == nil:
 			current = &block{kind: fence}
 		case isFence:
