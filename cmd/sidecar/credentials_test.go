@@ -131,7 +131,7 @@ func TestCredentialsAreCheckedBeforeAPortOpens(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no file":       {[]string{"--backend", "http://127.0.0.1:1", "--backend-token-file", token + "x"}, "--backend-token-file: token file: stat "},
+		"no file":       {[]string{"--backend", "http://127.0.0.1:1", "--backend-token-file", token + "x"}, "--backend-token-file: token file: open "},
 		"in the clear":  {[]string{"--backend", "http://spicedb:50051", "--backend-token-file", token}, "--backend: credentials would cross the network without TLS"},
 		"a header file": {[]string{"--backend", "http://127.0.0.1:1", "--backend-header-file", token}, "--backend-header-file: header file: "},
 		"a host":        {[]string{"--config", file, "--backend", "http://127.0.0.1:1"}, "backend.metadata.static: host is reserved by the protocol"},
