@@ -123,7 +123,7 @@ func TestDescriptorsOfAnotherBackend(t *testing.T) {
 	f := newFront(t)
 	lack := func(service string) {
 		refuse := func(w http.ResponseWriter, r *http.Request) bool {
-			asked := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")[0]
+			asked, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 			if asked != service && !strings.HasPrefix(asked, "grpc.reflection.") {
 				return false
 			}
