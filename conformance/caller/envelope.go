@@ -151,12 +151,21 @@ func messageAnswer(out Answer, r result, status int) Answer {
 	switch {
 	case isGood(r.Status) && r.Error == nil:
 		out.Data = r.Data
-	case r.Status == "failure" && r.Error != nil && (r.Data == nil || string(r.Data) == "null"):
+	case r.Status == "failure" && r.Error != nil && (r.Data == nil || string(r.Data) == "null" || isPartial(r.Data)):
 		out.Fault = &Fault{Code: CodeOf(r.Error.Details), Status: status, Message: r.Error.Message, Data: r.Error.Details}
 	default:
 		return failed(fmt.Errorf("status %q, error %v, data %s", r.Status, r.Error, r.Data))
 	}
 	return out
+}
+
+// isPartial holds for what a stream had sent before it failed.
+func isPartial(data json.RawMessage) bool {
+	var of struct {
+		Items     []json.RawMessage `json:"items"`
+		Truncated bool              `json:"truncated"`
+	}
+	return json.Unmarshal(data, &of) == nil && of.Truncated && len(of.Items) > 0
 }
 
 // isGood reports whether a status is that of a result. A result that was cut off is one, too, and says so in its data.
