@@ -63,6 +63,15 @@ test: build ## Run every test, real peers included: the packages with the race d
 	cd conformance && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -vet=off -count 1 -p 1 -timeout 15m ./...
 	cd bench && go test -short -timeout 10m ./...
 
+SINCE ?= HEAD
+
+.PHONY: check
+check: ## Build, vet, and test the packages of the main module that changed since SINCE (default: the last commit)
+	go build ./... && go vet ./...
+	@changed=$$({ git diff --name-only $(SINCE); git ls-files --others --exclude-standard; } | sed -n 's#^\(.*\)/[^/]*$$#./\1#p' | sed 's#/testdata.*##' | sort -u); \
+	packages=$$([ -z "$$changed" ] || go list -e -f '{{if and .Module .Module.Main (or .GoFiles .TestGoFiles .XTestGoFiles)}}{{.ImportPath}}{{end}}' $$changed 2>/dev/null); \
+	[ -z "$$packages" ] || go test $$packages
+
 .PHONY: conformance-race
 conformance-race: ## Run conformance with the race detector in the tests and in the binary; RACEPART=k/n: every n-th test, from the k-th on (from 0)
 	@part=$(RACEPART); k=$${part%/*} n=$${part#*/}; cd conformance && \
