@@ -126,6 +126,9 @@ func complete(t *testing.T, v *vocabulary.Vocabulary, text string, series labels
 // ours begins what may be a query in a document.
 var ours = regexp.MustCompile(`\b(outrigger|mcp_server|process|go)_[a-z0-9_]+`)
 
+// other begins a block of another language.
+var other = regexp.MustCompile(`^(console|go|json|proto|sh|text|yaml)\n`)
+
 // documents checks the queries in the pages: code that names a metric and is more than a name.
 func documents(t *testing.T, v *vocabulary.Vocabulary) {
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
@@ -140,6 +143,9 @@ func documents(t *testing.T, v *vocabulary.Vocabulary) {
 		}
 		for i, span := range strings.Split(string(text), "`") {
 			query := strings.ReplaceAll(span, `\|`, "|")
+			if other.MatchString(query) {
+				continue
+			}
 			if i%2 == 0 || !ours.MatchString(query) || !strings.ContainsAny(query, "(/><=") {
 				continue
 			}
