@@ -44,7 +44,7 @@ func (e *Error) ConnectCode() connect.Code {
 
 // ToConnect shows the error to Connect, gRPC and gRPC-Web callers, with details: google.rpc.ErrorInfo with the canonical
 // code, outrigger.v1.ErrorDetail, google.rpc.BadRequest, buf.validate.Violations and RetryInfo where they apply, and what the
-// backend itself said. A message that says nothing of its own names the fields of the violations.
+// backend itself said. Where its message says nothing, it names the fields of the violations.
 // The result wraps nothing, so that no cause can leave with it.
 func ToConnect(e *Error, about About) *connect.Error {
 	e = e.known().Redacted()

@@ -321,7 +321,7 @@ func TestPublishRefusesWhatIsNoEvent(t *testing.T) {
 			Method:     "notifications/subscriptions/acknowledged",
 			ParamsForm: &outriggerv1.Notification_Acknowledged{Acknowledged: &outriggerv1.ChangeFilter{}},
 		}, errmap.InvalidParams, "acknowledged"},
-		{"a number of its own", &outriggerv1.Notification{Method: "x", Sequence: 7}, errmap.InvalidParams, "sequence"},
+		{"a number that the caller set", &outriggerv1.Notification{Method: "x", Sequence: 7}, errmap.InvalidParams, "sequence"},
 		{"an acknowledgement under another method", &outriggerv1.Notification{
 			Method: "x", ParamsForm: &outriggerv1.Notification_Acknowledged{Acknowledged: &outriggerv1.ChangeFilter{}},
 		}, errmap.InvalidParams, ""},
