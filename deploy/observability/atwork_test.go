@@ -4,6 +4,7 @@ package observability_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,10 +88,11 @@ func readShared(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, bin
 	}
 	t.Cleanup(shared.Stop)
 	sidecar := start(ctx, t, binary, nil, append(shared.Flags(), "--demo")...)
+	// A lease is renewed within seconds, which is an update. The stores are looked at one after another.
+	awaited := []string{`operation="update"`, `outrigger_state_stored_bytes{store="events"}`, `outrigger_state_stored_bytes{store="streams"}`}
 	for {
-		// A lease is renewed within seconds, which is an update.
 		page, err := rig.Get(ctx, sidecar.Admin+"/metrics")
-		if err == nil && strings.Contains(page, `operation="update"`) && strings.Contains(page, "outrigger_state_stored_bytes{") {
+		if err == nil && !slices.ContainsFunc(awaited, func(series string) bool { return !strings.Contains(page, series) }) {
 			read(ctx, t, v, sidecar)
 			return
 		}

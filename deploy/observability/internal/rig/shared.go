@@ -43,7 +43,10 @@ func StartShared(ctx context.Context, dir string) (*Shared, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the rate limit service: %w", err)
 	}
-	if s.nats, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: filepath.Join(dir, "nats"), NoLog: true, NoSigs: true}); err != nil {
+	if s.nats, err = server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: filepath.Join(dir, "nats"), NoLog: true, NoSigs: true,
+		JetStreamMaxStore: 8 << 30, // the default is a share of the free disk, which streams reserve
+	}); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("start NATS: %w", err)
 	}
