@@ -50,7 +50,7 @@ type compiled struct {
 // newBinder makes a binder for about as many messages and tools.
 func newBinder(linked *linker, types *Types, o BuildOptions, messages, tools int) *binder {
 	return &binder{
-		types: types, profile: o.Profile, schemas: &schema.Options{Profile: o.Profile, Extensions: types},
+		types: types, profile: o.Profile, schemas: &schema.Options{Profile: o.Profile, Extensions: types, Needs: new(schema.Needs)},
 		transcoder: transcode.New(transcode.Options{
 			IsSecret: redact.IsSecret,
 			Resolver: types, QuotedObjects: o.Profile == schema.ProfileStrict, Thorough: o.Thorough, Disagreed: o.Disagreed,

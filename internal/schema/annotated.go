@@ -86,7 +86,7 @@ func (f *field) require() {
 
 // IsRequired reports whether the advertised schema of an input requires the field.
 func IsRequired(fd protoreflect.FieldDescriptor) bool {
-	d := &deriver{dir: Input, shown: true}
+	d := &deriver{dir: Input, needs: new(Needs), shown: true}
 	return d.fieldOf(fd, d.annotatedMessage(fd.ContainingMessage())).must
 }
 

@@ -25,9 +25,9 @@ const (
 
 // zeroBreaks reports whether a rule in CEL of a field without presence is broken by its zero, which the rule sees where the
 // field is absent.
-func zeroBreaks(fd protoreflect.FieldDescriptor, rules *validate.FieldRules) bool {
+func (n *Needs) zeroBreaks(fd protoreflect.FieldDescriptor, rules *validate.FieldRules) bool {
 	for expression := range expressionsOf(rules.GetCel(), rules.GetCelExpression()) {
-		if needs.ask(needKey{shapeOf(fd), "", expression}, func() bool { return needs.fieldBreaks(fd, expression) }) {
+		if n.ask(needKey{shapeOf(fd), "", expression}, func() bool { return fieldBreaks(fd, expression) }) {
 			return true
 		}
 	}
@@ -36,7 +36,7 @@ func zeroBreaks(fd protoreflect.FieldDescriptor, rules *validate.FieldRules) boo
 
 // absenceBreaks reports whether a rule in CEL of a message is broken where a field is absent, whatever the other fields are:
 // the rule, or a part of it that has to hold, reads that field alone.
-func absenceBreaks(fd protoreflect.FieldDescriptor) bool {
+func (n *Needs) absenceBreaks(fd protoreflect.FieldDescriptor) bool {
 	md := fd.ContainingMessage()
 	if od := fd.ContainingOneof(); fd.IsExtension() || od != nil && !od.IsSynthetic() || !hasOptions(md) {
 		return false
@@ -46,7 +46,7 @@ func absenceBreaks(fd protoreflect.FieldDescriptor) bool {
 		if !strings.Contains(expression, string(fd.Name())) {
 			continue
 		}
-		if needs.ask(needKey{shapeOf(fd), string(fd.Name()), expression}, func() bool { return needs.messageBreaks(fd, expression) }) {
+		if n.ask(needKey{shapeOf(fd), string(fd.Name()), expression}, func() bool { return messageBreaks(fd, expression) }) {
 			return true
 		}
 	}
@@ -68,10 +68,9 @@ func expressionsOf(rules []*validate.Rule, plain []string) func(yield func(strin
 	}
 }
 
-// needs are the rules that were evaluated. Schemas are derived often, from descriptors that change seldom.
-var needs ruleNeeds
-
-type ruleNeeds struct {
+// Needs keeps what rules in CEL say of fields that are absent, for derivations with the same Options: schemas are derived
+// often, and to evaluate a rule takes long. The zero value is ready for use, and safe for concurrent use.
+type Needs struct {
 	known sync.Map // needKey to bool
 	count atomic.Int64
 }
@@ -92,7 +91,7 @@ func shapeOf(fd protoreflect.FieldDescriptor) string {
 	return strings.Join(shape, " ")
 }
 
-func (n *ruleNeeds) ask(key needKey, evaluate func() bool) bool {
+func (n *Needs) ask(key needKey, evaluate func() bool) bool {
 	if known, ok := n.known.Load(key); ok {
 		return known == true
 	}
@@ -108,7 +107,7 @@ var needEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(cel.Lib(pvcel.NewLibrary()), cel.EnableMacroCallTracking())
 })
 
-func (n *ruleNeeds) fieldBreaks(fd protoreflect.FieldDescriptor, expression string) bool {
+func fieldBreaks(fd protoreflect.FieldDescriptor, expression string) bool {
 	base, err := needEnv()
 	if err != nil {
 		return false
@@ -124,7 +123,7 @@ func (n *ruleNeeds) fieldBreaks(fd protoreflect.FieldDescriptor, expression stri
 	return isBroken(env, expression, pvcel.ProtoFieldToValue(fd, zero, false))
 }
 
-func (n *ruleNeeds) messageBreaks(fd protoreflect.FieldDescriptor, expression string) bool {
+func messageBreaks(fd protoreflect.FieldDescriptor, expression string) bool {
 	base, err := needEnv()
 	if err != nil {
 		return false

@@ -4,6 +4,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -103,9 +104,10 @@ const usualBytes = 4 << 10
 // schema of an input has it: what the transcoder writes has one form. It belongs to one call of Derive. What write fills is
 // cleared by each attempt; graph stays, since it does not depend on the attempt.
 type deriver struct {
-	dir  Direction
-	opts Options
-	all  bool
+	dir   Direction
+	opts  Options
+	needs *Needs
+	all   bool
 	// shown is set for the advertised schema, which clients compile and models read.
 	shown bool
 
@@ -137,7 +139,7 @@ type plan struct {
 }
 
 func newDeriver(md protoreflect.MessageDescriptor, dir Direction, opts Options, all bool) *deriver {
-	d := &deriver{dir: dir, opts: opts, all: all, root: md}
+	d := &deriver{dir: dir, opts: opts, needs: cmp.Or(opts.Needs, new(Needs)), all: all, root: md}
 	d.graph = d.newGraph(md)
 	return d
 }

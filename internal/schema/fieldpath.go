@@ -36,7 +36,7 @@ func (e *PathError) Error() string {
 // fields, in JSON or as in the .proto file, with dots between them, through lists and maps to the messages in them. Of an
 // input that is wrapped, the only path is "value". Extensions have no path. The error is a *PathError.
 func InputField(md protoreflect.MessageDescriptor, path string) (protoreflect.FullName, error) {
-	d := &deriver{dir: Input}
+	d := &deriver{dir: Input, needs: new(Needs)}
 	if isWrapped(md, Input) {
 		if path != wrappedMember {
 			return "", &PathError{Message: md.FullName(), Name: path, Known: []string{wrappedMember}}

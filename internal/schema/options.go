@@ -68,6 +68,8 @@ type Options struct {
 	Extensions Extensions
 	// WithoutRules leaves out protovalidate's rules; only the constraints of ProtoJSON and the descriptor remain.
 	WithoutRules bool
+	// Needs, if set, is shared by all derivations with these options. Otherwise each has its own.
+	Needs *Needs
 	// WithoutDescriptions leaves out comments, for a schema that only machines read.
 	WithoutDescriptions bool
 	// MaxDepth bounds how deeply messages are inlined; deeper ones move to $defs. 0 means 16.

@@ -43,7 +43,7 @@ func (d *deriver) newField(fd protoreflect.FieldDescriptor) field {
 	if d.opts.WithoutRules {
 		return f
 	}
-	f.must = f.must || absenceBreaks(fd)
+	f.must = f.must || d.needs.absenceBreaks(fd)
 	if f.rules = fieldRules(fd); f.rules == nil && d.guides() {
 		f.rules = f.said.Rules
 	}
@@ -53,7 +53,7 @@ func (d *deriver) newField(fd protoreflect.FieldDescriptor) field {
 	if f.rules.GetRequired() {
 		f.must, f.nonZero = true, !fd.HasPresence()
 	}
-	if !fd.HasPresence() && !ignoresZero(f.rules) && (!zeroHolds(fd, f.rules) || zeroBreaks(fd, f.rules)) {
+	if !fd.HasPresence() && !ignoresZero(f.rules) && (!zeroHolds(fd, f.rules) || d.needs.zeroBreaks(fd, f.rules)) {
 		f.must = true
 	}
 	return f
