@@ -53,6 +53,10 @@ func TestDeadlineReachesTheService(t *testing.T) {
 			if e := failure(t, err); e.Kind != KindTimeout || e.Code != connect.CodeDeadlineExceeded || !e.Sent {
 				t.Errorf("got %v", err)
 			}
+			// Whether our clock, the service's word or the reset of the stream came first must not show.
+			if got, want := err.Error(), "backend: timeout: the deadline passed before the backend answered"; got != want {
+				t.Errorf("the text is %q, want %q", got, want)
+			}
 			if left := soon(t, started, "the start of the call"); left <= 0 || left > timeout {
 				t.Errorf("the service had %v left of %v", left, timeout)
 			}

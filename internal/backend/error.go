@@ -128,10 +128,16 @@ func (e *Error) Error() string {
 	if e.Message != "" {
 		b.WriteString(": " + e.Message)
 	}
-	if e.cause != nil && e.Kind != KindStatus {
+	if e.cause != nil && e.Kind != KindStatus && !e.isChance() {
 		b.WriteString(": " + e.cause.Error())
 	}
 	return b.String()
+}
+
+// isChance reports whether the cause is only what came first: at the end of a call that the backend has, our clock, the backend's
+// word and the reset of the stream race each other. Equal calls have equal texts.
+func (e *Error) isChance() bool {
+	return e.Sent && (e.Kind == KindTimeout || e.Kind == KindCancelled)
 }
 
 // Unwrap returns the cause, for the log.
