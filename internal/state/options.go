@@ -39,6 +39,8 @@ type Options struct {
 	Timeout time.Duration
 	// Sealer seals what is stored. Its maximum payload is that of a value.
 	Sealer *seal.Sealer
+	// Dialer opens the connections; nil is TCP. A simulation has a network without sockets.
+	Dialer nats.CustomDialer
 	// Log receives one warning when the state becomes unavailable, and one line when it is
 	// back.
 	Log *zap.Logger
@@ -129,6 +131,9 @@ func (o Options) connecting() ([]nats.Option, error) {
 		// Nothing is written for later: it would be acknowledged by nobody.
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings),
+	}
+	if o.Dialer != nil {
+		out = append(out, nats.SetCustomDialer(o.Dialer))
 	}
 	for _, path := range o.secrets() {
 		if path == "" {
