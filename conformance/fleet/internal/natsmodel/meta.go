@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package natsmodel
+
+import (
+	"bytes"
+	"maps"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// meta is the machine of the list of streams and consumers.
+type meta struct {
+	streams map[string]*assignment
+}
+
+// assignment says who keeps a stream.
+type assignment struct {
+	cfg     jetstream.StreamConfig
+	created time.Time
+	peers   []int
+	// first is the server that stands for election first. It answers the request.
+	first     int
+	reply     string
+	consumers map[string]placed
+}
+
+// placed says where a consumer is.
+type placed struct {
+	cfg     jetstream.ConsumerConfig
+	created time.Time
+	server  int
+	reply   string
+}
+
+func newMeta() *meta { return &meta{streams: map[string]*assignment{}} }
+
+func (m *meta) clone() machine {
+	out := newMeta()
+	for name, a := range m.streams {
+		copied := *a
+		copied.consumers = maps.Clone(a.consumers)
+		out.streams[name] = &copied
+	}
+	return out
+}
+
+func (g *group) metaState() *meta {
+	m, _ := g.machine.(*meta)
+	return m
+}
+
+// The entries of the list.
+type (
+	addStream    struct{ assignment }
+	updateStream struct {
+		cfg   jetstream.StreamConfig
+		reply string
+	}
+	removeStream struct{ name, reply string }
+	addConsumer  struct {
+		stream string
+		placed
+	}
+	removeConsumer struct{ stream, name, reply string }
+)
+
+func (m *meta) apply(g *group, e entry) {
+	s := g.s
+	switch op := e.op.(type) {
+	case addStream:
+		if a := m.streams[op.cfg.Name]; a != nil { // another request was faster
+			if g.role == leading {
+				s.existing(op.reply, a, &op.cfg)
+			}
+			return
+		}
+		a := op.assignment
+		a.consumers = map[string]placed{}
+		m.streams[a.cfg.Name] = &a
+		s.addGroup(&a)
+	case updateStream:
+		if a := m.streams[op.cfg.Name]; a != nil {
+			a.cfg = op.cfg
+			if st := s.streams[op.cfg.Name]; st != nil {
+				st.stream().cfg = op.cfg
+				if st.leads {
+					s.send(op.reply, nil, encode(st.info(nil)))
+				}
+			}
+		}
+	case removeStream:
+		delete(m.streams, op.name)
+		s.removeGroup(op.name)
+		if g.role == leading {
+			s.succeed(op.reply)
+		}
+	case addConsumer:
+		a := m.streams[op.stream]
+		if a == nil {
+			if g.role == leading {
+				s.refuse(op.reply, errStreamNotFound)
+			}
+			return
+		}
+		if _, found := a.consumers[op.cfg.Name]; found {
+			return
+		}
+		a.consumers[op.cfg.Name] = op.placed
+		if op.server == s.i {
+			o := newConsumer(s, op.stream, op.placed)
+			s.send(op.reply, nil, encode(o.info()))
+		}
+	case removeConsumer:
+		a := m.streams[op.stream]
+		if a == nil {
+			return
+		}
+		at, found := a.consumers[op.name]
+		delete(a.consumers, op.name)
+		if o := s.consumers[consumerID{op.stream, op.name}]; o != nil {
+			o.end("409 Consumer Deleted")
+		}
+		if found && at.server == s.i {
+			s.succeed(op.reply)
+		}
+	}
+}
+
+// addGroup takes part in a stream.
+func (s *server) addGroup(a *assignment) *group {
+	g := newGroup(s, a.cfg.Name, a.peers, newStream(a.cfg, a.created))
+	s.streams[a.cfg.Name] = g
+	g.start()
+	if a.first == s.i && g.role == follower && g.last() == 0 {
+		g.waitForLeader(minCampaign, maxCampaign)
+	}
+	return g
+}
+
+// removeGroup leaves a stream.
+func (s *server) removeGroup(name string) {
+	for _, id := range s.consumerIDs() {
+		if id.stream == name {
+			s.consumers[id].end("409 Consumer Deleted")
+		}
+	}
+	if g := s.streams[name]; g != nil {
+		if g.leads {
+			g.unlisten()
+		}
+		delete(s.streams, name)
+	}
+}
+
+// present are the groups of the streams in the list: those that the disk has, and new ones.
+func (m *meta) present(s *server) map[string]*group {
+	out := map[string]*group{}
+	for _, name := range sortedKeys(m.streams) {
+		a := m.streams[name]
+		if g := s.streams[name]; g != nil && g.stream().created.Equal(a.created) {
+			out[name] = g
+		} else if member(a.peers, s.i) {
+			out[name] = newGroup(s, name, a.peers, newStream(a.cfg, a.created))
+		}
+	}
+	return out
+}
+
+func member(peers []int, i int) bool {
+	for _, p := range peers {
+		if p == i {
+			return true
+		}
+	}
+	return false
+}
+
+// reconcile follows the list as another server has sent it whole.
+func (s *server) reconcile() {
+	m := s.meta.metaState()
+	was := s.streams
+	now := m.present(s)
+	for _, name := range sortedKeys(was) {
+		if now[name] != was[name] {
+			s.removeGroup(name)
+		}
+	}
+	s.streams = now
+	for _, name := range sortedKeys(now) {
+		if was[name] != now[name] {
+			now[name].start()
+		}
+	}
+	for _, id := range s.consumerIDs() {
+		if a := m.streams[id.stream]; a == nil || !isPlaced(a, id.name, s.i) {
+			s.consumers[id].end("409 Consumer Deleted")
+		}
+	}
+	s.recoverConsumers()
+}
+
+func isPlaced(a *assignment, name string, server int) bool {
+	at, found := a.consumers[name]
+	return found && at.server == server
+}
+
+// recoverConsumers makes those that are placed here and are not there.
+func (s *server) recoverConsumers() {
+	m := s.meta.metaState()
+	for _, name := range sortedKeys(m.streams) {
+		for _, consumer := range sortedKeys(m.streams[name].consumers) {
+			if at := m.streams[name].consumers[consumer]; at.server == s.i && s.consumers[consumerID{name, consumer}] == nil {
+				newConsumer(s, name, at)
+			}
+		}
+	}
+}
+
+// existing answers a request for a stream that exists.
+func (s *server) existing(reply string, a *assignment, want *jetstream.StreamConfig) {
+	if !bytes.Equal(encode(a.cfg), encode(want)) {
+		s.refuse(reply, &refusal{400, 10058, "stream name already in use with a different configuration"})
+		return
+	}
+	subject := apiPrefix + "STREAM.INFO." + a.cfg.Name
+	s.publish(nil, message{subject: subject, to: subject, reply: reply})
+}
