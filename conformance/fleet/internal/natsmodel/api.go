@@ -66,7 +66,7 @@ func isModelled(subject string) bool {
 func (s *server) refuseAPI(m message) {
 	what := notModelled(strings.TrimPrefix(m.to, apiPrefix))
 	if strings.HasPrefix(m.to, apiPrefix+"DIRECT.") && m.reply != "" {
-		s.send(m.reply, status2("501 "+what.text), nil)
+		s.send(m.reply, statusOf("501 "+what.text), nil)
 		return
 	}
 	s.refuse(m.reply, what)

@@ -40,7 +40,6 @@ type Cluster struct {
 	// queues has what one server has sent to another, in its order.
 	queues [][][]routed
 	cut    [][]bool
-	ids    int
 }
 
 // server is one of them.

@@ -113,7 +113,7 @@ func (o *consumer) subject() string {
 // end ends it, and says so to those who wait.
 func (o *consumer) end(status string) {
 	for _, w := range o.waiting {
-		o.s.send(w.reply, status2(status), nil)
+		o.s.send(w.reply, statusOf(status), nil)
 	}
 	o.waiting = nil
 	if o.s.consumers[o.id] == o {
@@ -122,8 +122,8 @@ func (o *consumer) end(status string) {
 	}
 }
 
-// status2 is a header that is a status.
-func status2(status string) []byte { return []byte("NATS/1.0 " + status + "\r\n\r\n") }
+// statusOf is a header that is a status.
+func statusOf(status string) []byte { return []byte("NATS/1.0 " + status + "\r\n\r\n") }
 
 // candidate is the message that comes next, or nil.
 func (o *consumer) candidate() *stored {
@@ -174,7 +174,7 @@ func (o *consumer) request(m message) {
 	}
 	w, err := parsePull(m.data, o.s.c.now)
 	if err != nil {
-		o.s.send(m.reply, status2("400 Bad Request - "+err.Error()), nil)
+		o.s.send(m.reply, statusOf("400 Bad Request - "+err.Error()), nil)
 		return
 	}
 	w.reply = m.reply
@@ -182,11 +182,11 @@ func (o *consumer) request(m message) {
 	o.drop()
 	switch {
 	case w.noWait && w.expires.IsZero() && o.pending() == 0:
-		o.s.send(m.reply, status2("404 No Messages"), nil)
+		o.s.send(m.reply, statusOf("404 No Messages"), nil)
 		return
 	case len(o.waiting) >= maxWaiting:
 		if w.beat == 0 {
-			o.s.send(m.reply, status2("409 Exceeded MaxWaiting"), nil)
+			o.s.send(m.reply, statusOf("409 Exceeded MaxWaiting"), nil)
 		}
 		return
 	}
@@ -296,7 +296,7 @@ func (o *consumer) deliver() {
 	if o.candidate() == nil {
 		o.waiting = slices.DeleteFunc(o.waiting, func(w *pull) bool {
 			if w.noWait && w.got > 0 {
-				o.s.send(w.reply, status2("404 No Messages"), nil)
+				o.s.send(w.reply, statusOf("404 No Messages"), nil)
 				return true
 			}
 			return false

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 )
@@ -109,7 +110,7 @@ func (d *Driver) open(c *Cluster, server int) net.Conn {
 			d.Do(func(*Cluster) {}) // there may be more
 		}
 		_ = mine.Close()
-		for range p.out { //nolint:revive // until the driver has closed it
+		for range p.out { // until the driver has closed it
 		}
 	}()
 	return client
@@ -149,7 +150,7 @@ func (d *Driver) flush(waiting map[int][]byte) {
 	for _, id := range sortedKeys(d.conns) {
 		p := d.conns[id]
 		closed := d.c.Closed(id)
-		data := append(waiting[id], d.c.Output(id)...)
+		data := slices.Concat(waiting[id], d.c.Output(id))
 		delete(waiting, id)
 		if len(data) > 0 {
 			select {

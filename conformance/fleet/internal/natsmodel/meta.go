@@ -5,6 +5,7 @@ package natsmodel
 import (
 	"bytes"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -67,76 +68,93 @@ type (
 )
 
 func (m *meta) apply(g *group, e entry) {
-	s := g.s
 	switch op := e.op.(type) {
 	case addStream:
-		if a := m.streams[op.cfg.Name]; a != nil { // another request was faster
-			if g.role == leading {
-				s.existing(op.reply, a, &op.cfg)
-			}
-			return
-		}
-		a := op.assignment
-		a.consumers = map[string]placed{}
-		m.streams[a.cfg.Name] = &a
-		s.addGroup(&a)
+		m.addStream(g, op)
 	case updateStream:
-		if a := m.streams[op.cfg.Name]; a != nil {
-			a.cfg = op.cfg
-			if st := s.streams[op.cfg.Name]; st != nil {
-				st.stream().cfg = op.cfg
-				if st.leads {
-					s.send(op.reply, nil, encode(st.info(nil)))
-				}
-			}
-		}
+		m.updateStream(g.s, op)
 	case removeStream:
 		delete(m.streams, op.name)
-		s.removeGroup(op.name)
+		g.s.removeGroup(op.name)
 		if g.role == leading {
-			s.succeed(op.reply)
+			g.s.succeed(op.reply)
 		}
 	case addConsumer:
-		a := m.streams[op.stream]
-		if a == nil {
-			if g.role == leading {
-				s.refuse(op.reply, errStreamNotFound)
-			}
-			return
-		}
-		if _, found := a.consumers[op.cfg.Name]; found {
-			return
-		}
-		a.consumers[op.cfg.Name] = op.placed
-		if op.server == s.i {
-			o := newConsumer(s, op.stream, op.placed)
-			s.send(op.reply, nil, encode(o.info()))
-		}
+		m.addConsumer(g, op)
 	case removeConsumer:
-		a := m.streams[op.stream]
-		if a == nil {
-			return
+		m.removeConsumer(g.s, op)
+	}
+}
+
+func (m *meta) addStream(g *group, op addStream) {
+	if a := m.streams[op.cfg.Name]; a != nil { // another request was faster
+		if g.role == leading {
+			g.s.existing(op.reply, a, &op.cfg)
 		}
-		at, found := a.consumers[op.name]
-		delete(a.consumers, op.name)
-		if o := s.consumers[consumerID{op.stream, op.name}]; o != nil {
-			o.end("409 Consumer Deleted")
-		}
-		if found && at.server == s.i {
-			s.succeed(op.reply)
+		return
+	}
+	a := op.assignment
+	a.consumers = map[string]placed{}
+	m.streams[a.cfg.Name] = &a
+	if slices.Contains(a.peers, g.s.i) {
+		g.s.addGroup(&a)
+	}
+}
+
+func (m *meta) updateStream(s *server, op updateStream) {
+	a := m.streams[op.cfg.Name]
+	if a == nil {
+		return
+	}
+	a.cfg = op.cfg
+	if g := s.streams[op.cfg.Name]; g != nil {
+		g.stream().cfg = op.cfg
+		if g.leads {
+			s.send(op.reply, nil, encode(g.info(nil)))
 		}
 	}
 }
 
+func (m *meta) addConsumer(g *group, op addConsumer) {
+	a := m.streams[op.stream]
+	if a == nil {
+		if g.role == leading {
+			g.s.refuse(op.reply, errStreamNotFound)
+		}
+		return
+	}
+	if _, found := a.consumers[op.cfg.Name]; found {
+		return
+	}
+	a.consumers[op.cfg.Name] = op.placed
+	if op.server == g.s.i {
+		g.s.send(op.reply, nil, encode(newConsumer(g.s, op.stream, op.placed).info()))
+	}
+}
+
+func (m *meta) removeConsumer(s *server, op removeConsumer) {
+	a := m.streams[op.stream]
+	if a == nil {
+		return
+	}
+	at, found := a.consumers[op.name]
+	delete(a.consumers, op.name)
+	if o := s.consumers[consumerID{op.stream, op.name}]; o != nil {
+		o.end("409 Consumer Deleted")
+	}
+	if found && at.server == s.i {
+		s.succeed(op.reply)
+	}
+}
+
 // addGroup takes part in a stream.
-func (s *server) addGroup(a *assignment) *group {
+func (s *server) addGroup(a *assignment) {
 	g := newGroup(s, a.cfg.Name, a.peers, newStream(a.cfg, a.created))
 	s.streams[a.cfg.Name] = g
 	g.start()
 	if a.first == s.i && g.role == follower && g.last() == 0 {
 		g.waitForLeader(minCampaign, maxCampaign)
 	}
-	return g
 }
 
 // removeGroup leaves a stream.
@@ -161,20 +179,11 @@ func (m *meta) present(s *server) map[string]*group {
 		a := m.streams[name]
 		if g := s.streams[name]; g != nil && g.stream().created.Equal(a.created) {
 			out[name] = g
-		} else if member(a.peers, s.i) {
+		} else if slices.Contains(a.peers, s.i) {
 			out[name] = newGroup(s, name, a.peers, newStream(a.cfg, a.created))
 		}
 	}
 	return out
-}
-
-func member(peers []int, i int) bool {
-	for _, p := range peers {
-		if p == i {
-			return true
-		}
-	}
-	return false
 }
 
 // reconcile follows the list as another server has sent it whole.
