@@ -73,7 +73,7 @@ func (k *conn) hello() {
 
 // encode is the JSON of a value that has one: all are plain structs.
 func encode(v any) []byte {
-	out, _ := json.Marshal(v)
+	out, _ := json.Marshal(v) //nolint:errchkjson // it is one of the structs of this package or of nats.go
 	return out
 }
 

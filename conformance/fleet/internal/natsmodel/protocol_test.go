@@ -20,10 +20,12 @@ func alone() *natsmodel.Cluster {
 	return natsmodel.New(natsmodel.Options{MaxPayload: 1024}, noon, rand.New(rand.NewPCG(1, 1)))
 }
 
+var greeting = regexp.MustCompile(`^INFO .*\r\n`)
+
 // said returns what the server of a connection has said, without the greeting.
 func said(c *natsmodel.Cluster, id int) string {
 	c.Settle()
-	return regexp.MustCompile(`^INFO .*\r\n`).ReplaceAllString(string(c.Output(id)), "")
+	return greeting.ReplaceAllString(string(c.Output(id)), "")
 }
 
 const (
