@@ -24,6 +24,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
@@ -121,7 +122,7 @@ func (c *causes) isKnown(t *testing.T, parts []string, secrets ...string) {
 		if len(calls) != 1 || !hasAll(textOf(calls[0].ContextMap()["exception.message"])) {
 			t.Errorf("%s: the log lacks %q: %v %s", path, parts, calls, shown)
 		}
-		eventually(t, path+": the span has the cause", func() bool { return hasAll(causesIn(c.spans)) })
+		testkit.Until(t, path+": the span has the cause", func() bool { return hasAll(causesIn(c.spans)) })
 	}
 	if err := c.trail.Close(); err != nil {
 		t.Fatal(err)

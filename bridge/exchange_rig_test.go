@@ -15,6 +15,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // What holds for unary calls holds for tools that take a stream. Each test has a whole sidecar in front of the demo service.
@@ -81,7 +82,7 @@ func TestAStreamRunsOnAsATask(t *testing.T) {
 	for i := range arguments { // as an edge would use its buffer again
 		arguments[i] = 'x'
 	}
-	eventually(t, "the task ends", func() bool {
+	testkit.Until(t, "the task ends", func() bool {
 		got := rig.Bridge.Handle(t.Context(), &bridge.Request{
 			Op: bridge.OpGetTask, Origin: rig.Bridge.Flights().NewOrigin(), Message: &outriggerv1.GetTaskRequest{TaskId: id}, Context: call.Context,
 		})

@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // ruled is a configuration with policy rules.
@@ -252,28 +253,13 @@ func TestRulesReloadUnderLoad(t *testing.T) {
 	}
 	for _, to := range []string{"deny", "allow", "deny"} {
 		write(policy(to))
-		eventually(t, "rules "+to, func() bool { return effect() == to && listed() == (to == "allow") })
+		testkit.Until(t, "rules "+to, func() bool { return effect() == to && listed() == (to == "allow") })
 		write("rules:\n- {name: r, tools: [lab.echo], effect: allow, when: 'args.nonce =='}\n")
-		eventually(t, "the faulty file was read", refused)
+		testkit.Until(t, "the faulty file was read", refused)
 		if effect() != to {
 			t.Errorf("a faulty file replaces the rules")
 		}
 	}
 	close(stop)
 	<-done
-}
-
-// eventually polls until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	late := time.After(10 * time.Second)
-	for !holds() {
-		select {
-		case <-look.C:
-		case <-late:
-			t.Fatalf("%s: not within 10 s", what)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 )
@@ -73,7 +74,7 @@ func TestUnknownAuthority(t *testing.T) {
 	t.Parallel()
 	lab := peer.GRPCTLS(t)
 	server := sidecar.Serve(t, built.binary, "--backend", lab.URL)
-	eventually(t, "/readyz names the certificate", func() bool {
+	testkit.Until(t, "/readyz names the certificate", func() bool {
 		status, body := server.Probe(t, "/readyz?verbose")
 		return status == 503 && strings.Contains(body, "certificate")
 	})

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // maxErrorText bounds what an error says about input, however long that was: what
@@ -31,7 +33,7 @@ func isQuiet(t *testing.T, metrics string) {
 	t.Helper()
 	// A reply may be read before the call that made it is gone from the table of the
 	// listener's own work.
-	eventually(t, "nothing is in flight", func() bool {
+	testkit.Until(t, "nothing is in flight", func() bool {
 		n, ok := gauge(t, metrics, "outrigger_requests_in_flight ")
 		return ok && n == "0"
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestLeavingCancels lets callers go away in mid-call. The backend's call is
@@ -36,9 +37,9 @@ func TestLeavingCancels(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			done := make(chan caller.Answer, 1)
 			go func() { done <- caller.One(ctx, agent, sleepCall("gone", time.Minute)) }()
-			eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+			testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 			leave()
-			eventually(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
+			testkit.Until(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
 			if got := <-done; got.Err == nil {
 				t.Errorf("the caller that left got %+v", got)
 			}
@@ -60,10 +61,10 @@ func TestLegacyDisconnectDoesNotCancel(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			done := make(chan caller.Answer, 1)
 			go func() { done <- caller.One(ctx, agent, sleepCall("gone", 2*time.Second)) }()
-			eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+			testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 			leave()
 			<-done
-			eventually(t, "the backend's call ends by itself", func() bool { return lab.Slept() == 1 })
+			testkit.Until(t, "the backend's call ends by itself", func() bool { return lab.Slept() == 1 })
 			if n := lab.Cancelled(); n != 0 {
 				t.Errorf("%d calls were cancelled", n)
 			}
@@ -107,7 +108,7 @@ func TestStdioCancellation(t *testing.T) {
 			long := sleepCall("", time.Minute)
 			long.ID = row.id
 			pipe.MustSend(t, row.dialect.Request(long))
-			eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+			testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 			cancel(row.other)
 			cancel(`null`)
 			short := sleepCall("", time.Millisecond)
@@ -117,7 +118,7 @@ func TestStdioCancellation(t *testing.T) {
 				t.Fatalf("after a cancellation that matches nothing: %+v, %d cancelled", got, lab.Cancelled())
 			}
 			cancel(row.id)
-			eventually(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
+			testkit.Until(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
 			cancel(row.id) // late, which is no fault
 			short.ID = row.id
 			pipe.MustSend(t, row.dialect.Request(short))
@@ -125,7 +126,7 @@ func TestStdioCancellation(t *testing.T) {
 				t.Errorf("the id is free again, but its next user gets %+v", got)
 			}
 			pipe.CloseInput()
-			if line, err := pipe.NextWithin(waitLimit); err == nil {
+			if line, err := pipe.NextWithin(testkit.Limit()); err == nil {
 				t.Errorf("an answer to a cancelled call: %s", line)
 			}
 		})
@@ -162,7 +163,7 @@ func TestDuplicateIDs(t *testing.T) {
 			call := sleepCall("", time.Minute)
 			call.ID = row.first
 			pipe.MustSend(t, row.dialect.Request(call))
-			eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+			testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 			call.ID = row.second
 			pipe.MustSend(t, row.dialect.Request(call))
 			if got := reply(t, []byte(pipe.Next(t))); errorCode(got) != "DUPLICATE_REQUEST_ID" || string(got.ID) != row.second {

@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // sleepCall is a call of lab.sleep.
@@ -66,11 +67,11 @@ func TestSIGTERMDuringLoad(t *testing.T) {
 			answers[i] = agent.CallAll(t.Context(), calls)
 		})
 	}
-	eventually(t, "all calls reach the backend", func() bool { return lab.Calls() == before+int64(len(edges)*perEdge) })
+	testkit.Until(t, "all calls reach the backend", func() bool { return lab.Calls() == before+int64(len(edges)*perEdge) })
 
 	told := time.Now()
 	server.Signal(t, syscall.SIGTERM)
-	eventually(t, "readiness ends", func() bool { return refused(t, late[0]) })
+	testkit.Until(t, "readiness ends", func() bool { return refused(t, late[0]) })
 	var refusing sync.WaitGroup
 	for i, agent := range late {
 		refusing.Go(func() {
@@ -115,7 +116,7 @@ func TestGraceEndsLongCalls(t *testing.T) {
 	defer agent.Close()
 	done := make(chan caller.Answer, 1)
 	go func() { done <- caller.One(t.Context(), agent, sleepCall("long", time.Minute)) }()
-	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+	testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 	server.Signal(t, syscall.SIGTERM)
 	got := <-done
 	if got.Fault == nil || got.Fault.Code != "UNAVAILABLE" {
@@ -124,7 +125,7 @@ func TestGraceEndsLongCalls(t *testing.T) {
 	if code := server.Wait(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	eventually(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
+	testkit.Until(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
 }
 
 // TestStdioEnds ends the conversation in both ways: what is in flight is
@@ -142,7 +143,7 @@ func TestStdioEnds(t *testing.T) {
 			defer agent.Close()
 			done := make(chan caller.Answer, 1)
 			go func() { done <- caller.One(t.Context(), agent, sleepCall("last", time.Second)) }()
-			eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+			testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 			end(t, agent)
 			if got := <-done; got.Err != nil || got.Fault != nil {
 				t.Errorf("the call in flight gets %v; %v", got.Err, got.Fault)
@@ -161,12 +162,12 @@ func TestClosedStdout(t *testing.T) {
 	lab := peer.GRPC(t)
 	pipe := sidecar.Deaf(t, built.binary, "--backend", lab.URL)
 	pipe.MustSend(t, caller.Canonical.Request(sleepCall("long", time.Minute)))
-	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+	testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 	pipe.MustSend(t, `{"jsonrpc":"2.0","id":"p","method":"ping","params":{}}`)
 	if code := pipe.Wait(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
-	eventually(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
+	testkit.Until(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
 }
 
 // TestAStreamOutlastsTheLastAnswer: a client reads the answers to its calls and
@@ -225,7 +226,7 @@ func TestAStreamOutlastsTheLastAnswer(t *testing.T) {
 		}
 		answered <- time.Now()
 	}()
-	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+	testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 	server.Signal(t, syscall.SIGTERM)
 	if last, end := <-answered, <-ended; end.Sub(last) < 500*time.Millisecond {
 		t.Errorf("the stream of the session ends %v after the last answer", end.Sub(last))

@@ -35,6 +35,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // A place that route_guide knows.
@@ -286,7 +287,7 @@ func TestReflectionExample(t *testing.T) {
 
 	conn := caller.DialGRPC(t, server.Addr())
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
 	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 	if err != nil {
@@ -365,7 +366,7 @@ func TestHealth(t *testing.T) {
 	conn := caller.DialGRPC(t, server.Addr())
 	defer func() { _ = conn.Close() }()
 	client := grpc_health_v1.NewHealthClient(conn)
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
 	for _, service := range []string{"", "routeguide.RouteGuide", "outrigger.v1.ToolService"} {
 		res, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})

@@ -15,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // conversation is one Exchange stream in a test's own hands.
@@ -65,7 +66,7 @@ func TestExchangeStream(t *testing.T) {
 	text := &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: "7"}}
 
 	c.call(number(7), time.Minute)
-	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+	testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 	c.call(number(7), time.Millisecond)
 	if code, id := c.next(); code != "DUPLICATE_REQUEST_ID" || id.GetInteger() != 7 {
 		t.Errorf("the second 7: %q for %v", code, id)
@@ -88,7 +89,7 @@ func TestExchangeStream(t *testing.T) {
 	c.send(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Notification{Notification: &outriggerv1.Notification{
 		Method: "notifications/cancelled", ParamsForm: &outriggerv1.Notification_ParamsJson{ParamsJson: []byte(`{"requestId":7}`)},
 	}}})
-	eventually(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
+	testkit.Until(t, "the backend's call is cancelled", func() bool { return lab.Cancelled() == 1 })
 
 	c.call(number(8), 500*time.Millisecond)
 	if err := c.stream.CloseRequest(); err != nil {

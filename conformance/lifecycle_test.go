@@ -15,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // drain runs `sidecar drain` and returns its exit code and what it said.
@@ -39,7 +40,7 @@ func TestDrainCommand(t *testing.T) {
 	defer agent.Close()
 	done := make(chan caller.Answer, 1)
 	go func() { done <- caller.One(t.Context(), agent, sleepCall("last", time.Minute)) }()
-	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+	testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 	if code, text := drain(t, address, "--timeout", "2s"); code != 1 || !strings.Contains(text, "the sidecar continues") {
 		t.Errorf("impatient: exit code %d, %s", code, text)
 	}
@@ -70,7 +71,7 @@ func TestUnfinishedCallsAreNamed(t *testing.T) {
 	defer agent.Close()
 	done := make(chan caller.Answer, 1)
 	go func() { done <- caller.One(t.Context(), agent, sleepCall("too-long", time.Minute)) }()
-	eventually(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
+	testkit.Until(t, "the call reaches the backend", func() bool { return lab.Calls() == 1 })
 	server.Signal(t, syscall.SIGTERM)
 	<-done
 	entry := server.Log(t, "what could not be finished", func(e sidecar.Entry) bool { return e.Fields["unfinished"] != nil })
@@ -102,7 +103,7 @@ func TestABackendThatIsAway(t *testing.T) {
 		t.Errorf("after a tool's own failures: %d %s", status, text)
 	}
 	lab.Stop()
-	eventually(t, "readiness ends", func() bool {
+	testkit.Until(t, "readiness ends", func() bool {
 		if got := call(); got.Fault == nil {
 			return false
 		}
@@ -110,7 +111,7 @@ func TestABackendThatIsAway(t *testing.T) {
 		return status == http.StatusServiceUnavailable && strings.Contains(text, "breaker open")
 	})
 	peer.GRPCAt(t, strings.TrimPrefix(lab.URL, "grpc://"))
-	eventually(t, "readiness comes back without a call", func() bool {
+	testkit.Until(t, "readiness comes back without a call", func() bool {
 		status, _ := server.Probe(t, "/readyz")
 		return status == http.StatusOK
 	})

@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Streams of the soak that share a connection, and the time between two messages of one.
@@ -89,7 +90,7 @@ func TestOpenStreams(t *testing.T) {
 		growth = 50
 	}
 	checkFlat(t, samples, streams, growth)
-	eventually(t, "goroutines and files are as before", func() bool {
+	testkit.Until(t, "goroutines and files are as before", func() bool {
 		now := usageOf(t, server)
 		return now.goroutines <= before.goroutines+10 && now.files <= before.files+2
 	})

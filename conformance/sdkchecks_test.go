@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // checks runs the checks of clients/checks.mjs, by their names there. Most share
@@ -212,7 +213,7 @@ func sdkProgress(t *testing.T, s *sdkSession) {
 	if _, err := s.CallTool(t.Context(), params); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "three reports arrived", func() bool { return slices.Equal(s.steps("progress"), []float64{0, 50, 100}) })
+	testkit.Until(t, "three reports arrived", func() bool { return slices.Equal(s.steps("progress"), []float64{0, 50, 100}) })
 }
 
 func sdkCancel(t *testing.T, s *sdkSession) {
@@ -222,12 +223,12 @@ func sdkCancel(t *testing.T, s *sdkSession) {
 	params.SetProgressToken("cancel")
 	done := make(chan error, 1)
 	go func() { _, err := s.CallTool(ctx, params); done <- err }()
-	eventually(t, "the call is under way", func() bool { return len(s.steps("cancel")) == 1 })
+	testkit.Until(t, "the call is under way", func() bool { return len(s.steps("cancel")) == 1 })
 	leave()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller that left got %v", err)
 	}
-	eventually(t, "the backend saw the cancellation", func() bool {
+	testkit.Until(t, "the backend saw the cancellation", func() bool {
 		return s.text(t, "test_wait_outcome", `{"key":"sdk"}`) == "cancelled"
 	})
 }
@@ -276,9 +277,9 @@ func sdkRounds(t *testing.T, s *sdkSession) {
 
 func sdkChanges(t *testing.T, s *sdkSession) {
 	s.text(t, "test_trigger_tool_change", "{}")
-	eventually(t, "the tools changed", func() bool { return s.tools.Load() > 0 })
+	testkit.Until(t, "the tools changed", func() bool { return s.tools.Load() > 0 })
 	s.text(t, "test_trigger_prompt_change", "{}")
-	eventually(t, "the prompts changed", func() bool { return s.prompts.Load() > 0 })
+	testkit.Until(t, "the prompts changed", func() bool { return s.prompts.Load() > 0 })
 }
 
 // subscribe hears of a resource. In the modern era the SDK does not wait for the
@@ -289,7 +290,7 @@ func (c *sdkClient) subscribe(t *testing.T, s *sdkSession) {
 		t.Fatal(err)
 	}
 	s.text(t, "test_trigger_resource_update", "{}")
-	eventually(t, "the resource changed", func() bool {
+	testkit.Until(t, "the resource changed", func() bool {
 		if c.version == caller.ModernVersion && s.updated.Load() == 0 {
 			s.text(t, "test_trigger_resource_update", "{}")
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/fixture"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // startFixture serves the fixture in this process until the test ends.
@@ -188,7 +189,7 @@ func (s *sdkSession) steps(token string) []float64 {
 func (s *sdkSession) hasLogs(t *testing.T) {
 	t.Helper()
 	var logs []string
-	eventually(t, "three messages were logged", func() bool {
+	testkit.Until(t, "three messages were logged", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		logs = slices.Clone(s.logs)

@@ -13,7 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestStartupBeforeTheBackend starts the sidecar first. It lives, is not ready
@@ -21,13 +21,13 @@ import (
 // becomes ready by itself.
 func TestStartupBeforeTheBackend(t *testing.T) {
 	t.Parallel()
-	addr := testport.Reserved(t)
+	addr := testkit.Reserved(t)
 	args := []string{"--backend", "grpc://" + addr, "--catalog-wait", "300ms"}
 	server := sidecar.Serve(t, built.binary, args...)
 	if status, body := server.Probe(t, "/livez"); status != http.StatusOK {
 		t.Errorf("/livez: %d %s", status, body)
 	}
-	eventually(t, "/readyz is 503 and names the backend", func() bool {
+	testkit.Until(t, "/readyz is 503 and names the backend", func() bool {
 		status, body := server.Probe(t, "/readyz?verbose")
 		return status == http.StatusServiceUnavailable && strings.Contains(body, addr)
 	})
@@ -54,13 +54,13 @@ func TestStartupBeforeTheBackend(t *testing.T) {
 	asking.Wait()
 
 	peer.GRPCAt(t, addr)
-	eventually(t, "/readyz is 200", func() bool {
+	testkit.Until(t, "/readyz is 200", func() bool {
 		status, _ := server.Probe(t, "/readyz")
 		return status == http.StatusOK
 	})
 	for i, agent := range agents {
 		// A process of its own becomes ready in its own time.
-		eventually(t, edges[i].Name+" works", func() bool {
+		testkit.Until(t, edges[i].Name+" works", func() bool {
 			got := caller.One(t.Context(), agent, call)
 			return got.Err == nil && got.Fault == nil
 		})
@@ -75,7 +75,7 @@ func TestStartupBeforeTheBackend(t *testing.T) {
 // stay, and calls work again when it is back.
 func TestBackendGoesAndComes(t *testing.T) {
 	t.Parallel()
-	addr := testport.Reserved(t)
+	addr := testkit.Reserved(t)
 	lab := peer.GRPCAt(t, addr)
 	server := serve(t, "--backend", lab.URL)
 	agent := caller.Find(t, "rpc").Dial(t, target(server))
@@ -85,12 +85,12 @@ func TestBackendGoesAndComes(t *testing.T) {
 		t.Fatalf("at first: %v; %v", got.Err, got.Fault)
 	}
 	lab.Stop()
-	eventually(t, "calls are UNAVAILABLE", func() bool {
+	testkit.Until(t, "calls are UNAVAILABLE", func() bool {
 		got := caller.One(t.Context(), agent, call)
 		return got.Fault != nil && got.Fault.Code == "UNAVAILABLE"
 	})
 	peer.GRPCAt(t, addr)
-	eventually(t, "calls work again", func() bool {
+	testkit.Until(t, "calls work again", func() bool {
 		got := caller.One(t.Context(), agent, call)
 		return got.Err == nil && got.Fault == nil
 	})
@@ -117,7 +117,7 @@ func TestBackendKilledInMidCall(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all calls reach the backend", func() bool { return lab.Calls() == int64(len(edges)) })
+	testkit.Until(t, "all calls reach the backend", func() bool { return lab.Calls() == int64(len(edges)) })
 	lab.Stop()
 	running.Wait()
 }

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/audit"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // audited starts a sidecar with a trail, whose further settings are those given.
@@ -59,11 +59,7 @@ func (s *limited) sample(t *testing.T, name string) int {
 // awaitWritten waits until the trail is written again.
 func (s *limited) awaitWritten(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); s.sample(t, "outrigger_audit_failing") != 0; time.Sleep(20 * time.Millisecond) { // a real disk
-		if time.Now().After(end) {
-			t.Fatal("the trail is not written again")
-		}
-	}
+	testkit.Until(t, "the trail is written again", func() bool { return s.sample(t, "outrigger_audit_failing") == 0 })
 }
 
 // The process is not ready while a required trail cannot be written, and ready again when it
@@ -85,9 +81,10 @@ func TestReadinessFollowsARequiredTrail(t *testing.T) {
 				refused++
 			}
 		}
-		for end := time.Now().Add(time.Minute); s.sample(t, "outrigger_audit_failing") != 1 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		testkit.Until(t, "the fault is known", func() bool {
 			call()
-		}
+			return s.sample(t, "outrigger_audit_failing") == 1
+		})
 		call() // the calls so far may all have been before the fault was known
 		status, page := s.ready(t)
 		if want := map[bool]int{true: http.StatusServiceUnavailable, false: http.StatusOK}[required]; status != want ||
@@ -121,14 +118,15 @@ func TestAPayloadAboveItsBoundIsNoted(t *testing.T) {
 	}
 	s.stop()
 	var lines []string
-	for end := time.Now().Add(time.Minute); len(lines) < 2 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	testkit.Until(t, "two lines", func() bool {
 		lines = auditedAs(t, path, func(l *audit.Line) string {
 			if l.Phase != audit.PhaseEnd {
 				return ""
 			}
 			return string(l.Raw)
 		})
-	}
+		return len(lines) >= 2
+	})
 	if len(lines) != 2 {
 		t.Fatalf("%d lines", len(lines))
 	}

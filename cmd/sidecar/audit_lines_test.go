@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/testdata/schemas"
 )
 
@@ -49,16 +49,6 @@ func auditedAs(t *testing.T, path string, words func(*audit.Line) string) []stri
 	return out
 }
 
-// awaitLog waits until the log holds a text.
-func awaitLog(t *testing.T, log *lockedBuffer, text string) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(log.String(), text); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the log never says %s:\n%s", text, log.String())
-		}
-	}
-}
-
 // Every change leaves a line with who asked for it; a request that was refused for want of
 // a role changes nothing, and leaves none.
 func TestChangesAreAudited(t *testing.T) {
@@ -80,9 +70,9 @@ func TestChangesAreAudited(t *testing.T) {
 	ask(404, "/outrigger.v1.ToolService/UnregisterTool", operatorToken, `{"name":"no.such"}`)
 	ask(200, "/outrigger.v1.ToolService/UnregisterTool", operatorToken, `{"name":"desk.tidy"}`)
 	rewrite(t, g.tokens, operatorsYAML()+"# changed\n")
-	awaitLog(t, g.log, "operators file reloaded")
+	testkit.Says(t, g.log, "operators file reloaded")
 	rewrite(t, g.tokens, "operators: no\n")
-	awaitLog(t, g.log, "operators file reload failed")
+	testkit.Says(t, g.log, "operators file reload failed")
 	ask(202, "/drain?wait=1ms", operatorToken, "")
 	code := <-g.code
 	g.code <- code
@@ -171,7 +161,7 @@ func TestReloadsAreAudited(t *testing.T) {
 	var want []string
 	for _, step := range steps {
 		rewrite(t, step.file, step.text)
-		awaitLog(t, h.log, step.log)
+		testkit.Says(t, h.log, step.log)
 		want = append(want, "file "+step.want)
 	}
 	h.end(t)

@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
@@ -28,13 +29,13 @@ func TestCallersAndCertificatesAreReloaded(t *testing.T) {
 	t.Cleanup(func() { _ = stream.Close() })
 
 	rewrite(t, h.callers, "callers: [{name: chief, token_sha256: ["+unknownToken+"]}]")
-	h.await(t, "callers file reload failed")
+	testkit.Says(t, h.log, "callers file reload failed")
 	if got := call(h.visitor(t, chiefToken), "lab.echo"); got.code != "" {
 		t.Errorf("the last good callers are gone: %+v", got)
 	}
 
 	rewrite(t, h.callers, strings.ReplaceAll(callersYAML(), digestOf(chiefToken), digestOf(unknownToken)))
-	h.await(t, "callers file reloaded")
+	testkit.Says(t, h.log, "callers file reloaded")
 	if got := call(h.visitor(t, unknownToken), "lab.echo"); got.code != "" {
 		t.Errorf("the new token: %+v", got)
 	}
@@ -62,12 +63,12 @@ func TestCallersAndCertificatesAreReloaded(t *testing.T) {
 	if err := os.WriteFile(h.pair.KeyFile, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h.await(t, "certificate reload failed")
+	testkit.Says(t, h.log, "certificate reload failed")
 	if now := serial(); now != before {
 		t.Error("a pair that cannot be used is in use")
 	}
 	h.ca.Reissue(t, h.pair, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
-	h.await(t, "certificates reloaded")
+	testkit.Says(t, h.log, "certificates reloaded")
 	if now := serial(); now == before {
 		t.Error("the new pair is not in use")
 	}

@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -28,6 +27,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
@@ -118,7 +118,7 @@ func startGuarded(t *testing.T, args ...string) *guardedSidecar {
 		h.code <- run(ctx, all, strings.NewReader(""), io.Discard, h.log, nil)
 	}()
 	t.Cleanup(func() { h.end(t) })
-	h.await(t, `"msg":"ready"`)
+	testkit.Says(t, h.log, `"msg":"ready"`)
 	h.addresses()
 	h.main = "https" + strings.TrimPrefix(h.main, "http")
 	return h
@@ -147,27 +147,11 @@ func (h *guardedSidecar) end(t *testing.T) {
 	t.Helper()
 	http.DefaultClient.CloseIdleConnections() // the drain would wait for them
 	h.stop()
-	select {
-	case code := <-h.code:
-		h.code <- code
-		if code != exitOK {
-			t.Errorf("exit code %d", code)
-		}
-	case <-time.After(30 * time.Second):
-		t.Error("the process does not end")
+	code := testkit.Receive(t, "the process ends", h.code)
+	h.code <- code
+	if code != exitOK {
+		t.Errorf("exit code %d", code)
 	}
-}
-
-// await waits until the log holds a text.
-func (h *guardedSidecar) await(t *testing.T, text string) {
-	t.Helper()
-	for range 3000 {
-		if strings.Contains(h.log.String(), text) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond) // the log of a real process has no other end
-	}
-	t.Fatalf("the log never says %s:\n%s", text, h.log.String())
 }
 
 func rewrite(t *testing.T, path, text string) {

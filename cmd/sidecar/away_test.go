@@ -23,7 +23,7 @@ import (
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // demoSet writes the descriptors of the example services.
@@ -56,16 +56,6 @@ func serveAt(t *testing.T, addr string, handler http.Handler, protocols *http.Pr
 	}
 }
 
-// eventually polls what a process finds out by itself.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for late := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // TestABackendThatIsAway, with tools from descriptors: the process is not ready and says why, as the log does, and is
 // started and live. What needs no backend works. Readiness follows the backend as it comes and goes, without calls.
 func TestABackendThatIsAway(t *testing.T) {
@@ -77,7 +67,7 @@ func TestABackendThatIsAway(t *testing.T) {
 			f.close()
 			p := startProcess(t, "serve", "--backend", tc.scheme+"://"+f.addr, "--descriptors", demoSet(t), "--catalog-mode", tc.mode)
 			readyz := func() (int, string) { return p.operate(t, http.MethodGet, "/readyz?verbose") }
-			eventually(t, "the reason at /readyz", func() bool {
+			testkit.Until(t, "the reason at /readyz", func() bool {
 				status, page := readyz()
 				if status != http.StatusServiceUnavailable {
 					t.Fatalf("/readyz is %d: %s", status, page)
@@ -109,9 +99,9 @@ func TestABackendThatIsAway(t *testing.T) {
 				}
 			}
 			f.open(t)
-			eventually(t, "ready with the backend", func() bool { status, _ := readyz(); return status == http.StatusOK })
+			testkit.Until(t, "ready with the backend", func() bool { status, _ := readyz(); return status == http.StatusOK })
 			f.close()
-			eventually(t, "not ready without it", func() bool { status, _ := readyz(); return status == http.StatusServiceUnavailable })
+			testkit.Until(t, "not ready without it", func() bool { status, _ := readyz(); return status == http.StatusServiceUnavailable })
 		})
 	}
 }
@@ -152,7 +142,7 @@ func TestDescriptorsOfAnotherBackend(t *testing.T) {
 // doctor. Calls of it are the caller's fault, and no outage of the backend. It is listed once the backend has HTTP/2.
 func TestABidirectionalToolOverHTTP1(t *testing.T) {
 	t.Parallel()
-	addr, descriptors := testport.Reserved(t), demoSet(t)
+	addr, descriptors := testkit.Reserved(t), demoSet(t)
 	isOld := true
 	open := func() (stop func()) {
 		protocols := new(http.Protocols)
@@ -171,7 +161,7 @@ func TestABidirectionalToolOverHTTP1(t *testing.T) {
 		}
 	}
 	p := startProcess(t, "serve", "--backend", "connect+http://"+addr, "--descriptors", descriptors)
-	eventually(t, "not listed", func() bool { return !p.lists(t, "lab.relay") })
+	testkit.Until(t, "not listed", func() bool { return !p.lists(t, "lab.relay") })
 	if !p.lists(t, "lab.echo") {
 		t.Error("other tools are not listed either")
 	}
@@ -190,8 +180,8 @@ func TestABidirectionalToolOverHTTP1(t *testing.T) {
 		t.Errorf("/readyz is %d: %s", status, page)
 	}
 	stop()
-	eventually(t, "away", func() bool { status, _ := p.operate(t, http.MethodGet, "/readyz"); return status != http.StatusOK })
+	testkit.Until(t, "away", func() bool { status, _ := p.operate(t, http.MethodGet, "/readyz"); return status != http.StatusOK })
 	isOld = false
 	defer open()()
-	eventually(t, "listed", func() bool { return p.lists(t, "lab.relay") })
+	testkit.Until(t, "listed", func() bool { return p.lists(t, "lab.relay") })
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/demo"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // front stands before an example service: it can ask for credentials, and be away
@@ -44,7 +44,7 @@ func newFront(t *testing.T) *front {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: protocols}
-	f := &front{addr: testport.Reserved(t)}
+	f := &front{addr: testkit.Reserved(t)}
 	f.handler = &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(behind) },
 		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),

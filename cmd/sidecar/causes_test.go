@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // inside is what no answer to a caller may hold: addresses, names of files, and
@@ -99,7 +101,7 @@ func TestCausesStayInside(t *testing.T) {
 					t.Errorf("the health listener tells %q", page)
 				}
 			}
-			h.await(t, tt.logged)
+			testkit.Says(t, h.log, tt.logged)
 		})
 	}
 }
@@ -113,8 +115,8 @@ func openHouse(t *testing.T, args ...string) *guardedSidecar {
 	all := append([]string{args[0], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args[1:]...)
 	go func() { h.code <- run(ctx, all, strings.NewReader(""), io.Discard, h.log, nil) }()
 	t.Cleanup(func() { h.end(t) })
-	h.await(t, `"listener":"health"`)
-	h.await(t, `"listener":"main"`)
+	testkit.Says(t, h.log, `"listener":"health"`)
+	testkit.Says(t, h.log, `"listener":"main"`)
 	h.addresses()
 	return h
 }

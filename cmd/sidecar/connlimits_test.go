@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // meetConnections opens more silent connections than there may be, and then asks for
@@ -22,7 +24,7 @@ func meetConnections(n int) func(*testing.T, *limited) {
 			dialTCP(t, s.address)
 		}
 		// The silent ones make room once they have been so for a moment.
-		until(t, "a caller is answered", func() bool {
+		testkit.Until(t, "a caller is answered", func() bool {
 			status, _, _, err := s.post("/rpc", ping)
 			return err == nil && status == http.StatusOK
 		})
@@ -35,7 +37,7 @@ func meetAge(t *testing.T, s *limited) {
 	conn := dialTCP(t, s.address)
 	in := bufio.NewReader(conn)
 	asked := 0
-	until(t, "an answer says goodbye", func() bool {
+	testkit.Until(t, "an answer says goodbye", func() bool {
 		asked++
 		if _, err := io.WriteString(conn, "GET /rpc HTTP/1.1\r\nHost: "+s.address+"\r\n\r\n"); err != nil {
 			t.Fatal(err)
@@ -84,7 +86,7 @@ func TestOperatorsAreAnsweredBesideSilentConnections(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 	}
-	until(t, "a probe is answered", func() bool {
+	testkit.Until(t, "a probe is answered", func() bool {
 		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + address + "/livez")
 		if err != nil {
 			return false

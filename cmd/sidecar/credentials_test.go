@@ -17,6 +17,7 @@ import (
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestABackendThatWantsCredentials is used through every edge, and nothing that
@@ -42,7 +43,7 @@ func TestABackendThatWantsCredentials(t *testing.T) {
 		}, strings.NewReader(""), io.Discard, out, nil)
 	}()
 	h := &guardedSidecar{log: out}
-	h.await(t, `"msg":"ready"`)
+	testkit.Says(t, h.log, `"msg":"ready"`)
 	h.addresses()
 	p := &process{main: h.main, admin: h.admin}
 
@@ -75,12 +76,12 @@ func TestABackendThatWantsCredentials(t *testing.T) {
 		t.Errorf("with a token that is not wanted: %s", refused)
 	}
 	rewrite(t, token, second)
-	h.await(t, `"msg":"backend credentials reloaded"`)
+	testkit.Says(t, h.log, `"msg":"backend credentials reloaded"`)
 	if body := call(); !strings.Contains(body, `"result"`) {
 		t.Errorf("after the change: %s", body)
 	}
 	rewrite(t, token, " ")
-	h.await(t, `backend credentials reload failed; keeping the last good ones`)
+	testkit.Says(t, h.log, `backend credentials reload failed; keeping the last good ones`)
 	if body := call(); !strings.Contains(body, `"result"`) {
 		t.Errorf("after a faulty change: %s", body)
 	}

@@ -21,6 +21,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // process is a sidecar that runs inside the test, with real listeners.
@@ -87,20 +88,7 @@ func startProcess(t *testing.T, args ...string) *process {
 // await returns the next line of the log with a message, any where it is empty.
 func (p *process) await(t *testing.T, message string) logLine {
 	t.Helper()
-	late := time.After(30 * time.Second)
-	for {
-		select {
-		case l, ok := <-p.logged:
-			if !ok {
-				t.Fatalf("the process ended before it said %q", message)
-			}
-			if message == "" || l.Message == message {
-				return l
-			}
-		case <-late:
-			t.Fatalf("the process never said %q", message)
-		}
-	}
+	return testkit.Find(t, "the process says "+message, p.logged, func(l logLine) bool { return message == "" || l.Message == message })
 }
 
 // client speaks gRPC with the main listener.

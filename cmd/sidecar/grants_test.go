@@ -5,6 +5,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestGlobsWithoutATool: a misspelt name in the callers file is told once, and
@@ -21,9 +23,9 @@ func TestGlobsWithoutATool(t *testing.T) {
 		t.Errorf("without a fault:\n%s", text)
 	}
 	rewrite(t, h.callers, strings.Replace(callersYAML(), "[lab.echo, lab.inspect, \"fleet.get_*\"]", "[lab.ecko, \"flet.*\", \"fleet.get_*\"]", 1))
-	h.await(t, `"outrigger.caller":"planner","pattern":"lab.ecko"`)
-	h.await(t, `"outrigger.caller":"planner","pattern":"flet.*"`)
-	until(t, "it shows", func() bool {
+	testkit.Says(t, h.log, `"outrigger.caller":"planner","pattern":"lab.ecko"`)
+	testkit.Says(t, h.log, `"outrigger.caller":"planner","pattern":"flet.*"`)
+	testkit.Until(t, "it shows", func() bool {
 		return strings.Contains(verbose(), `planner: tools "lab.ecko" match none; planner: tools "flet.*" match none`)
 	})
 	if text := verbose(); !strings.HasPrefix(text, "ready") || strings.Contains(text, "get_*") {
@@ -31,7 +33,7 @@ func TestGlobsWithoutATool(t *testing.T) {
 	}
 	// One is mended, the other is not told again.
 	rewrite(t, h.callers, strings.Replace(callersYAML(), "[lab.echo, lab.inspect, \"fleet.get_*\"]", "[lab.echo, \"flet.*\", \"fleet.get_*\"]", 1))
-	until(t, "one is left", func() bool {
+	testkit.Until(t, "one is left", func() bool {
 		text := verbose()
 		return strings.Contains(text, "flet") && !strings.Contains(text, "ecko")
 	})
@@ -39,5 +41,5 @@ func TestGlobsWithoutATool(t *testing.T) {
 		t.Errorf("it is told %d times", n)
 	}
 	rewrite(t, h.callers, callersYAML())
-	until(t, "none is left", func() bool { return !strings.Contains(verbose(), "match none") })
+	testkit.Until(t, "none is left", func() bool { return !strings.Contains(verbose(), "match none") })
 }

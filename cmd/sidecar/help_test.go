@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/demo"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestHelpFitsOnAScreenOrTwo: a page of all flags is one that no one reads.
@@ -189,7 +189,7 @@ func runExample(t *testing.T, dir, backend, line string) {
 	script := strings.NewReplacer(
 		"127.0.0.1:50051", behind.Host,
 		"unix:///run/shop.sock", backend,
-		"127.0.0.1:9901 --delay 5s", testport.Dead(t)+" --delay 10ms",
+		"127.0.0.1:9901 --delay 5s", testkit.Dead(t)+" --delay 10ms",
 		"/etc/bash_completion.d", dir,
 		"${fpath[1]}", dir,
 	).Replace(line)
@@ -202,7 +202,7 @@ func runExample(t *testing.T, dir, backend, line string) {
 	cmd.Env = append(os.Environ(), "HOME="+dir, "OUTRIGGER_RECORD_DIR=off", "OUTRIGGER_LOG_FORMAT=json")
 	admin := "127.0.0.1:0"
 	if strings.HasPrefix(script, "sidecar drain") {
-		admin = testport.Dead(t)
+		admin = testkit.Dead(t)
 	}
 	cmd.Env = append(cmd.Env, "OUTRIGGER_ADMIN="+admin)
 	if serves {

@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // small are the limits of the sidecar that this file fills.
@@ -206,7 +207,7 @@ func TestLimitsCountOnEveryEdge(t *testing.T) {
 		s.t = t
 		tt.send(s)
 		want := before[tt.limit] + 1
-		until(t, tt.edge+": "+tt.limit+" is counted", func() bool { return limitCounts(t, p)[tt.limit] >= want })
+		testkit.Until(t, tt.edge+": "+tt.limit+" is counted", func() bool { return limitCounts(t, p)[tt.limit] >= want })
 		for name, n := range limitCounts(t, p) {
 			if was := before[name]; n != was && name != tt.limit || n > want && name == tt.limit {
 				t.Errorf("%s, %s: %s went from %d to %d", tt.edge, tt.limit, name, was, n)

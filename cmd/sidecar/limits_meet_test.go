@@ -18,6 +18,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // refuses sends a body to /rpc and wants a status and a canonical code, with a
@@ -64,24 +65,12 @@ func beside(n int, then func(*testing.T, *limited)) func(*testing.T, *limited) {
 				}
 			}()
 			want := fmt.Sprintf(`outrigger_requests_in_flight %d`, i+1)
-			until(t, want, func() bool { return strings.Contains(s.metrics(t), want) })
+			testkit.Until(t, want, func() bool { return strings.Contains(s.metrics(t), want) })
 		}
 		if n > 1 {
-			until(t, "one waits", func() bool { return strings.Contains(s.metrics(t), `outrigger_limit_used{limit="max_queued_calls"} 1`) })
+			testkit.Until(t, "one waits", func() bool { return strings.Contains(s.metrics(t), `outrigger_limit_used{limit="max_queued_calls"} 1`) })
 		}
 		then(t, s)
-	}
-}
-
-// until waits for something, for a bounded time.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for end := time.Now().Add(time.Minute); !ok(); <-ticker.C {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not in time", what)
-		}
 	}
 }
 
@@ -170,7 +159,7 @@ func meetGrace(t *testing.T, s *limited) {
 			_, text, _, _ := s.post("/rpc", fmt.Sprintf(sleeper, 7, "20s"))
 			answer <- text
 		}()
-		until(t, "two in flight", func() bool { return strings.Contains(s.metrics(t), "outrigger_requests_in_flight 2") })
+		testkit.Until(t, "two in flight", func() bool { return strings.Contains(s.metrics(t), "outrigger_requests_in_flight 2") })
 		// The process ends a moment after the drain, so the metrics are read all the time, and
 		// the last page that came counts.
 		last := make(chan string, 1)
@@ -215,9 +204,9 @@ func meetBacklog(t *testing.T, s *limited) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it has subscribed", func() bool { return strings.Contains(s.metrics(t), "outrigger_event_subscribers 1") })
+	testkit.Until(t, "it has subscribed", func() bool { return strings.Contains(s.metrics(t), "outrigger_event_subscribers 1") })
 	event := `{"jsonrpc":"2.0","method":"orders/new","params":{"text":"` + strings.Repeat("x", 512<<10) + `"}}`
-	until(t, "it is dropped", func() bool {
+	testkit.Until(t, "it is dropped", func() bool {
 		if status, text, _, err := s.post("/rpc", event); err != nil || status != http.StatusAccepted {
 			t.Fatalf("%d %s, %v", status, text, err)
 		}
@@ -270,7 +259,7 @@ func meetMemory(t *testing.T, s *limited) {
 	}
 	call := fmt.Sprintf(sleeper, 1, "0s")
 	runtime.GC()
-	until(t, "calls are refused", func() bool {
+	testkit.Until(t, "calls are refused", func() bool {
 		status, text, _, err := s.post("/rpc", call)
 		return err == nil && status == 503 && strings.Contains(text, "memory limit reached")
 	})
@@ -313,7 +302,7 @@ func meetStreams(t *testing.T, s *limited) {
 		return res
 	}
 	first := opened()
-	until(t, "the first is open", func() bool { return strings.Contains(s.metrics(t), `outrigger_limit_used{limit="max_streams"} 1`) })
+	testkit.Until(t, "the first is open", func() bool { return strings.Contains(s.metrics(t), `outrigger_limit_used{limit="max_streams"} 1`) })
 	if text, err := io.ReadAll(opened().Body); err != nil || !strings.Contains(string(text), `"code":"unavailable"`) || !strings.Contains(string(text), "RetryInfo") {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -357,7 +346,7 @@ func meetTaskTTL(t *testing.T, s *limited) {
 	if status, text := look(); status != 200 {
 		t.Errorf("at once: %d %s", status, text)
 	}
-	until(t, "the task is forgotten", func() bool {
+	testkit.Until(t, "the task is forgotten", func() bool {
 		status, text := look()
 		return status == 404 && strings.Contains(text, `"code":"not_found"`)
 	})

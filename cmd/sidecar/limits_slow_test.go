@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // unread asks for an answer of so many bytes on a connection of its own, and does
@@ -44,7 +46,7 @@ const largeAnswer = 1_500_000
 func meetWriteTimeout(t *testing.T, s *limited) {
 	t.Helper()
 	conn := s.unread(t, largeAnswer)
-	until(t, "the connection is closed", func() bool { return limitRefused(s.metrics(t), "write_timeout") == "1" })
+	testkit.Until(t, "the connection is closed", func() bool { return limitRefused(s.metrics(t), "write_timeout") == "1" })
 	if n, err := io.Copy(io.Discard, conn); err == nil || n >= largeAnswer {
 		t.Errorf("%d bytes came, %v", n, err)
 	}
@@ -55,7 +57,7 @@ func meetBuffered(t *testing.T, s *limited) {
 	for range 2 {
 		s.unread(t, largeAnswer)
 	}
-	until(t, "one is closed", func() bool { return limitRefused(s.metrics(t), "max_buffered_bytes") != "0" })
+	testkit.Until(t, "one is closed", func() bool { return limitRefused(s.metrics(t), "max_buffered_bytes") != "0" })
 }
 
 // meetToolShare has calls of one tool hold its share of the queue, while a call of another waits too.
@@ -80,7 +82,7 @@ func meetToolShare(t *testing.T, s *limited) {
 		}()
 		want := fmt.Sprintf(`outrigger_limit_used{limit="max_queued_calls"} %d`, queued)
 		running := `outrigger_limit_used{limit="max_concurrent_calls"} 1`
-		until(t, want, func() bool {
+		testkit.Until(t, want, func() bool {
 			page := s.metrics(t)
 			return strings.Contains(page, want) && strings.Contains(page, running)
 		})

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // limitRow is one field of Limits: a value that is easily met, and what meeting it
@@ -152,7 +153,7 @@ func TestEveryLimitIsMet(t *testing.T) { //nolint:paralleltest // one row sets t
 			row.meet(t, s)
 			if s.page == "" && row.refused {
 				// net/http ends a connection half a second after it has refused it.
-				until(t, "it is counted", func() bool { return limitRefused(s.metrics(t), name) != "0" })
+				testkit.Until(t, "it is counted", func() bool { return limitRefused(s.metrics(t), name) != "0" })
 			} else if got := limitRefused(s.page, name); row.refused && got == "0" {
 				t.Errorf("it was met, and %q is counted", got)
 			}

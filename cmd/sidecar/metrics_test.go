@@ -3,13 +3,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestMetricsOfAWholeSidecar calls a tool, publishes and changes trust, and then
@@ -54,16 +56,12 @@ func TestNoFolderForRecordsIsAMetric(t *testing.T) {
 // of is counted a moment later.
 func wantSample(t *testing.T, p *process, lines ...string) {
 	t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		missing := missingSamples(t, p, lines)
-		if len(missing) == 0 {
-			return
+	testkit.Try(t, "the samples", func() error {
+		if missing := missingSamples(t, p, lines); len(missing) > 0 {
+			return errors.New(strings.Join(missing, "\n"))
 		}
-		if time.Now().After(late) {
-			t.Errorf("%s", strings.Join(missing, "\n"))
-			return
-		}
-	}
+		return nil
+	})
 }
 
 // missingSamples scrapes once, and says what is there instead.

@@ -14,13 +14,13 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
@@ -83,11 +83,7 @@ func startOnSocket(t *testing.T, hasOperators bool, args ...string) *governed {
 			}
 		}
 	})
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(g.log.String(), `"msg":"ready"`); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not ready:\n%s", g.log.String())
-		}
-	}
+	testkit.Says(t, g.log, `"msg":"ready"`)
 	return g
 }
 
@@ -176,14 +172,10 @@ func TestOperators(t *testing.T) {
 	}
 	// A role that is taken away is gone with the next request.
 	rewrite(t, g.tokens, strings.ReplaceAll(operatorsYAML(), "role: operate", "role: read"))
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if status, _, _ := g.ask(t, "POST", "/refresh", operatorToken, ""); status == 403 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the role is still there")
-		}
-	}
+	testkit.Until(t, "the role has gone", func() bool {
+		status, _, _ := g.ask(t, "POST", "/refresh", operatorToken, "")
+		return status == 403
+	})
 }
 
 // TestASocketWithoutOperators: the permissions of its file decide, and the log names the
@@ -309,7 +301,7 @@ func TestRightsOnTheBus(t *testing.T) {
     publish: ["notifications/orders/*"]
     subscribe: ["notifications/orders/*", "notifications/stock"]
 `, digestOf(plannerToken), digestOf(chiefToken)))
-	h.await(t, "callers file reloaded")
+	testkit.Says(t, h.log, "callers file reloaded")
 	planner, chief := h.visitor(t, plannerToken).api(connect.WithGRPC()), h.visitor(t, chiefToken).api(connect.WithGRPC())
 	publish := func(c outriggerv1connect.ToolServiceClient, method string) connect.Code {
 		_, err := c.Publish(t.Context(), connect.NewRequest(&outriggerv1.Notification{Method: method}))
@@ -367,7 +359,7 @@ func TestRightsOnTheBus(t *testing.T) {
 	}
 	// A notification of the canonical dialect has no answer: it is not published, and logged.
 	h.visitor(t, plannerToken).post("/rpc", `{"jsonrpc":"2.0","method":"notifications/orders/new"}`)
-	h.await(t, "notification not published")
+	testkit.Says(t, h.log, "notification not published")
 }
 
 // TestTokenOfAnOperator prints an entry that the sidecar takes.

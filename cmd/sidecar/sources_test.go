@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // shopSet is a descriptor set of the shop with these methods.
@@ -113,11 +115,7 @@ func TestDescriptorsFromAFolder(t *testing.T) {
 		t.Errorf("the log says %s", line)
 	}
 	publish("..3", map[string][]byte{"shop.binpb": shopSet(t, "PutThing")})
-	for limit := time.Now().Add(20 * time.Second); !p.lists(t, "shop.put_thing"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatal("the new tool does not come")
-		}
-	}
+	testkit.Until(t, "the new tool comes", func() bool { return p.lists(t, "shop.put_thing") })
 	if p.lists(t, "shop.get_thing") {
 		t.Error("the old tool is still there")
 	}

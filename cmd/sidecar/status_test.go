@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func runStatus(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -61,7 +61,7 @@ func TestStatusOfOthers(t *testing.T) {
 		out, err string
 	}{
 		"not ready":    {answer(503, 200, "not ready: catalog\nbackend  failed  circuit breaker open\n"), exitToolFailed, "not ready: catalog\nbackend  failed  circuit breaker open\n\nNone of 0 limits", ""},
-		"nothing":      {testport.Dead(t), exitRefused, "", "nothing listens there; is the sidecar running, and with --admin "},
+		"nothing":      {testkit.Dead(t), exitRefused, "", "nothing listens there; is the sidecar running, and with --admin "},
 		"an operator":  {answer(200, 401, "ready\n"), exitRefused, "", "name a file with a token by --token-file"},
 		"another page": {answer(404, 404, ""), exitRefused, "", "is this the admin listener of a sidecar (--admin)?"},
 		"no address":   {"off", exitUsage, "", "want host:port"},

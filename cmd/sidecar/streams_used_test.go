@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestEveryStreamCounts opens a stream of each kind at /mcp, and finds it in the
@@ -21,7 +23,7 @@ func TestEveryStreamCounts(t *testing.T) {
 	used := func(n int) {
 		t.Helper()
 		want := fmt.Sprintf("outrigger_limit_used{limit=\"max_streams\"} %d\n", n)
-		until(t, want, func() bool { return strings.Contains(s.metrics(t), want) })
+		testkit.Until(t, want, func() bool { return strings.Contains(s.metrics(t), want) })
 	}
 	used(0)
 	openListen(t, s.address)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/otlptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 const listTools = `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`
@@ -26,16 +27,6 @@ func named(spans []otlptest.Span, name string) *otlptest.Span {
 		}
 	}
 	return nil
-}
-
-// waitFor waits until holds does.
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // TestServeExportsEverySignal runs the binary with a file.
@@ -54,13 +45,13 @@ func TestServeExportsEverySignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	waitFor(t, "a span", func() bool { return named(receiver.Spans(), "tools/list") != nil })
-	waitFor(t, "metrics", func() bool { return len(receiver.Metrics()) > 0 })
-	waitFor(t, "log records", func() bool { return len(receiver.Records()) > 0 })
+	testkit.Until(t, "a span", func() bool { return named(receiver.Spans(), "tools/list") != nil })
+	testkit.Until(t, "metrics", func() bool { return len(receiver.Metrics()) > 0 })
+	testkit.Until(t, "log records", func() bool { return len(receiver.Records()) > 0 })
 	if of := named(receiver.Spans(), "tools/list").Resource; of["service.name"] != "outrigger" {
 		t.Errorf("resource %v", of)
 	}
-	waitFor(t, "the exports on the metrics page", func() bool {
+	testkit.Until(t, "the exports on the metrics page", func() bool {
 		page, _ := get(t, c, "http://"+p.admin+"/metrics")
 		return strings.Contains(page, "outrigger_telemetry_exports_total{outcome=\"ok\",signal=\"traces\"} ") &&
 			strings.Contains(page, "outrigger_telemetry_items_dropped_total{reason=\"queue_full\",signal=\"logs\"} 0")

@@ -11,12 +11,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // openTerminal returns both ends of a pseudo-terminal: what a person sees, and
@@ -64,21 +63,10 @@ func watch(person *os.File) *screen {
 // until reads on to a line that holds a text.
 func (s *screen) until(t *testing.T, text string) {
 	t.Helper()
-	late := time.After(time.Minute)
-	for {
-		select {
-		case line, ok := <-s.lines:
-			if !ok {
-				t.Fatalf("no %q on the screen:\n%s", text, s.seen.String())
-			}
-			s.seen.WriteString(line + "\n")
-			if strings.Contains(line, text) {
-				return
-			}
-		case <-late:
-			t.Fatalf("no %q on the screen in time:\n%s", text, s.seen.String())
-		}
-	}
+	testkit.Find(t, "the screen shows "+text, s.lines, func(line string) bool {
+		s.seen.WriteString(line + "\n")
+		return strings.Contains(line, text)
+	})
 }
 
 // TestServeTalksToAPerson: at a terminal, serve prints addresses to paste, the number of tools and one next step, and
@@ -184,7 +172,7 @@ func TestABackendThatIsAwayAtATerminal(t *testing.T) {
 	ctx, ctrlC := context.WithCancel(t.Context())
 	defer ctrlC()
 	ended := make(chan int, 1)
-	target := "grpc://" + testport.Dead(t)
+	target := "grpc://" + testkit.Dead(t)
 	go func() {
 		ended <- run(ctx, []string{"serve", "--backend", target, "--listen", "127.0.0.1:0", "--admin", "off", "--record-dir", "off"},
 			strings.NewReader(""), &bytes.Buffer{}, process, nil)

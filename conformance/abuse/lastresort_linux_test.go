@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestAProcessThatHangsEndsWithStacks replaces a key file by one that the test holds a lease on (fcntl_locking(2)): the open of
@@ -78,17 +79,14 @@ func leased(t *testing.T, path string) *os.File {
 // awaitOpen returns once something waits to open the file.
 func awaitOpen(t *testing.T, f *os.File) {
 	t.Helper()
-	for late := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	testkit.Until(t, "the process reads the file again", func() bool {
 		// While an open waits, the lease is the one that has to be given back.
-		switch lease, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0); {
-		case err != nil:
+		lease, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0)
+		if err != nil {
 			t.Fatal(err)
-		case lease != unix.F_WRLCK:
-			return
-		case time.Now().After(late):
-			t.Fatal("the process does not read the file again")
 		}
-	}
+		return lease != unix.F_WRLCK
+	})
 }
 
 // hanging is a process that does not end by itself.

@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
@@ -178,18 +179,12 @@ func neglect(t *testing.T, at watched, name, text string) *unreadConn {
 // awaitStuck waits until a sidecar has ended so many unread answers.
 func awaitStuck(t *testing.T, at watched, want int) {
 	t.Helper()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for end := time.Now().Add(4 * slack); ; <-ticker.C {
-		got := at.stuck(t)
-		if got >= want {
-			return
+	testkit.Try(t, "unread answers are ended", func() error {
+		if got := at.stuck(t); got < want {
+			return fmt.Errorf("%d of %d", got, want)
 		}
-		if time.Now().After(end) {
-			t.Errorf("%d unread answers were ended, want %d", got, want)
-			return
-		}
-	}
+		return nil
+	})
 }
 
 // TestUnreadAnswersOnHTTP2AreReset: a peer gives its streams no window, so that even

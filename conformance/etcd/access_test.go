@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestAccess has etcd know its callers by the token that its client logs in for. The sidecar
@@ -75,7 +77,7 @@ func TestAccess(t *testing.T) {
 	if _, err := newClient(t, keeping.Addr(), once).Get(ctx, "public/a"); !errors.Is(err, rpctypes.ErrUserEmpty) {
 		t.Errorf("without the token: %v", err)
 	}
-	_, err := clientv3.New(clientv3.Config{Endpoints: []string{passing.Addr()}, DialTimeout: waitLimit, Logger: zap.NewNop(), Username: "ann", Password: "wrong"})
+	_, err := clientv3.New(clientv3.Config{Endpoints: []string{passing.Addr()}, DialTimeout: testkit.Limit(), Logger: zap.NewNop(), Username: "ann", Password: "wrong"})
 	if !errors.Is(err, rpctypes.ErrAuthFailed) {
 		t.Errorf("a wrong password: %v", err)
 	}

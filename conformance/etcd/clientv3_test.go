@@ -18,6 +18,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // newClient is etcd's own client: it has a balancer, keeps connections and leases alive, retries,
@@ -25,8 +27,8 @@ import (
 func newClient(t *testing.T, addr string, change func(*clientv3.Config)) *clientv3.Client {
 	t.Helper()
 	config := clientv3.Config{
-		Endpoints: []string{addr}, DialTimeout: waitLimit, Logger: zap.NewNop(),
-		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: waitLimit,
+		Endpoints: []string{addr}, DialTimeout: testkit.Limit(), Logger: zap.NewNop(),
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: testkit.Limit(),
 	}
 	if change != nil {
 		change(&config)
@@ -49,15 +51,11 @@ type following struct {
 func (f *following) next() *clientv3.Event {
 	f.t.Helper()
 	for len(f.ahead) == 0 {
-		select {
-		case res, ok := <-f.events:
-			if !ok || res.Err() != nil {
-				f.t.Fatalf("the watch ended: %v", res.Err())
-			}
-			f.ahead = res.Events
-		case <-time.After(waitLimit):
-			f.t.Fatal("no event")
+		res := testkit.Find(f.t, "an event", f.events, func(clientv3.WatchResponse) bool { return true })
+		if res.Err() != nil {
+			f.t.Fatalf("the watch ended: %v", res.Err())
 		}
+		f.ahead = res.Events
 	}
 	e := f.ahead[0]
 	f.ahead = f.ahead[1:]
@@ -285,7 +283,7 @@ func TestClientSurvives(t *testing.T) {
 		t.Helper()
 		for range 20 {
 			n++
-			eventually(t, "a put", func() bool {
+			testkit.Until(t, "a put", func() bool {
 				// etcd does not say whether what it did not answer was done; it is put again only where it was not.
 				_, err := through.Txn(ctx).If(clientv3.Compare(clientv3.Value("survives"), "!=", fmt.Sprint(n))).
 					Then(clientv3.OpPut("survives", fmt.Sprint(n))).Commit()

@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // campaigning is the generated client of an election that bears the test's name.
@@ -86,7 +88,7 @@ func TestObserve(t *testing.T) {
 		elected <- result{leader, err}
 	}()
 	kv := etcdserverpb.NewKVClient(conn)
-	eventually(t, "the second is a candidate", func() bool {
+	testkit.Until(t, "the second is a candidate", func() bool {
 		got, err := kv.Range(ctx, &etcdserverpb.RangeRequest{Key: []byte(t.Name() + "/"), RangeEnd: []byte(t.Name() + "0"), CountOnly: true})
 		return err == nil && got.Count == 2
 	})
@@ -109,7 +111,7 @@ func TestObserve(t *testing.T) {
 	if res, err := stream.Recv(); status.Code(err) != codes.Canceled {
 		t.Errorf("at the end: %v %v", res, err)
 	}
-	eventually(t, "etcd has no watchers", func() bool { return e.metric(t, "etcd_debugging_mvcc_watcher_total") == 0 })
+	testkit.Until(t, "etcd has no watchers", func() bool { return e.metric(t, "etcd_debugging_mvcc_watcher_total") == 0 })
 }
 
 // TestCampaignEnds has candidates give up in every way while another one leads. Etcd withdraws a
@@ -153,14 +155,14 @@ func TestCampaignEnds(t *testing.T) {
 				_, err := waiting.campaign(ctx, "candidate")
 				ended <- err
 			}()
-			eventually(t, "it is a candidate", func() bool { return candidates() == 2 })
+			testkit.Until(t, "it is a candidate", func() bool { return candidates() == 2 })
 			if tt.givesUp {
 				cancel()
 			}
 			if err := <-ended; status.Code(err) != tt.want {
 				t.Errorf("it ended with %v", err)
 			}
-			eventually(t, "it is none any more", func() bool { return candidates() == 1 })
+			testkit.Until(t, "it is none any more", func() bool { return candidates() == 1 })
 		})
 	}
 }

@@ -16,13 +16,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // buildEtcd compiles etcd's own program. It runs as a process, and not in the test's through
@@ -46,7 +45,7 @@ type etcd struct {
 // startEtcd starts a cluster of one member on a free port.
 func startEtcd(t *testing.T) *etcd {
 	t.Helper()
-	e := &etcd{addr: testport.Reserved(t), data: t.TempDir()}
+	e := &etcd{addr: testkit.Reserved(t), data: t.TempDir()}
 	e.start(t)
 	t.Cleanup(func() { e.stop(syscall.SIGTERM) })
 	return e
@@ -69,15 +68,7 @@ func (e *etcd) start(t *testing.T) {
 	listening := make(chan string, 1)
 	e.reading.Go(func() { defer close(listening); readLog(log, listening) })
 	e.reading.Go(func() { _ = e.cmd.Wait(); _ = write.Close() })
-	select {
-	case addr, ok := <-listening:
-		if !ok {
-			t.Fatal("etcd has ended")
-		}
-		e.addr = addr
-	case <-time.After(waitLimit):
-		t.Fatal("etcd does not listen")
-	}
+	e.addr = testkit.Find(t, "etcd listens", listening, func(string) bool { return true })
 }
 
 // stop ends the process and waits for its end.
@@ -115,7 +106,7 @@ func (e *etcd) serve(t *testing.T, more ...string) *sidecar.Server {
 // metric is the value of one of the server's metrics that has no labels.
 func (e *etcd) metric(t *testing.T, name string) float64 {
 	t.Helper()
-	client := &http.Client{Timeout: waitLimit, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: testkit.Limit(), Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + e.addr + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +138,7 @@ func dial(t *testing.T, addr string) *grpc.ClientConn {
 // bounded is a context for what must not hang.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testkit.Limit())
 	t.Cleanup(cancel)
 	return ctx
 }

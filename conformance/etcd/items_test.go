@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // said is a message of the sidecar in a conversation: an item of a call, or its reply.
@@ -204,7 +205,7 @@ func followWatch(t *testing.T, e *etcd, c conversation) {
 		t.Errorf("%v watchers before the end", n)
 	}
 	c.send(t, "", "notifications/cancelled", `{"requestId":"watch"}`)
-	eventually(t, "etcd has no watchers", func() bool { return e.metric(t, watchers) == 0 })
+	testkit.Until(t, "etcd has no watchers", func() bool { return e.metric(t, watchers) == 0 })
 }
 
 // TestEvents reads an election as it happens, as events of a call of its tool.
@@ -262,5 +263,5 @@ func TestEvents(t *testing.T) {
 			_ = stream.Close()
 		})
 	}
-	eventually(t, "etcd has no watchers", func() bool { return e.metric(t, "etcd_debugging_mvcc_watcher_total") == 0 })
+	testkit.Until(t, "etcd has no watchers", func() bool { return e.metric(t, "etcd_debugging_mvcc_watcher_total") == 0 })
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 )
@@ -25,18 +24,4 @@ func TestMain(m *testing.M) {
 		built.etcd, built.descriptors = filepath.Join(dir, "etcd"), filepath.Join(dir, "etcd.binpb")
 		return errors.Join(buildEtcd(ctx, built.etcd), writeDescriptors(ctx, built.descriptors))
 	}))
-}
-
-// waitLimit bounds the wait for something that another process does.
-const waitLimit = 20 * time.Second
-
-// eventually waits until a condition holds. Other processes cannot be put under a fake clock, so
-// it asks again and again.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(waitLimit); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("not after %s: %s", waitLimit, what)
-		}
-	}
 }

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // methods finds methods in the descriptors that the sidecar has.
@@ -128,7 +129,7 @@ func TestProtocols(t *testing.T) {
 				name, func(value string) { elections.proclaim(bounded(t), leader, value) })
 		})
 	}
-	eventually(t, "etcd has no watchers", func() bool { return e.metric(t, "etcd_debugging_mvcc_watcher_total") == 0 })
+	testkit.Until(t, "etcd has no watchers", func() bool { return e.metric(t, "etcd_debugging_mvcc_watcher_total") == 0 })
 }
 
 // anyClient calls a method whose messages have no Go types.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestEtcdIsKilled ends etcd below a watch, once as a typed stream and once as a call of a tool. Neither
@@ -35,7 +36,7 @@ func TestEtcdIsKilled(t *testing.T) {
 			ID: `"watch"`, Tool: "watch.watch", Args: `{"items":[{"createRequest":{"key":"` + base64Of("key") + `"}}]}`,
 		})
 	}()
-	eventually(t, "both watch", func() bool { return e.metric(t, "etcd_debugging_mvcc_watcher_total") == 2 })
+	testkit.Until(t, "both watch", func() bool { return e.metric(t, "etcd_debugging_mvcc_watcher_total") == 2 })
 
 	e.stop(syscall.SIGKILL)
 	if res, err := stream.Recv(); status.Code(err) != codes.Unavailable {

@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // watching is a Watch stream in a test's own hands.
@@ -164,7 +166,7 @@ func TestWatch(t *testing.T) {
 	if res, err := stream.Recv(); status.Code(err) != codes.Canceled {
 		t.Errorf("at the end: %v %v", res, err)
 	}
-	eventually(t, "etcd has no watchers", func() bool { return e.metric(t, watchers) == 0 })
+	testkit.Until(t, "etcd has no watchers", func() bool { return e.metric(t, watchers) == 0 })
 }
 
 // TestManyWatches opens more streams over one connection than servers of HTTP/2 usually allow.
@@ -199,7 +201,7 @@ func TestManyWatches(t *testing.T) {
 		t.Errorf("etcd has %v watchers, want %d", n, watches)
 	}
 	cancel()
-	eventually(t, "etcd has no watchers", func() bool { return e.metric(t, watchers) == 0 })
+	testkit.Until(t, "etcd has no watchers", func() bool { return e.metric(t, watchers) == 0 })
 }
 
 // TestLeaseKeepAlive renews leases over one stream, each when the one before was answered.

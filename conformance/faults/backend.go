@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // startTime bounds the wait for a process to listen, or to end.
@@ -40,7 +40,7 @@ type Backend struct {
 // test.
 func StartBackend(tb testing.TB, stack Stack) *Backend {
 	tb.Helper()
-	b := &Backend{tb: tb, stack: stack, addr: testport.Reserved(tb), journal: filepath.Join(tb.TempDir(), "journal")}
+	b := &Backend{tb: tb, stack: stack, addr: testkit.Reserved(tb), journal: filepath.Join(tb.TempDir(), "journal")}
 	b.Start()
 	tb.Cleanup(b.Kill)
 	return b

@@ -13,7 +13,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/rs/zerolog"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Direction is one of the two ways of a connection.
@@ -47,7 +47,7 @@ func StartProxy(tb testing.TB, upstream string) *Proxy {
 	tb.Helper()
 	toxics.Register(silenceType, new(silence))
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	p := &Proxy{tb: tb, proxy: toxiproxy.NewProxy(server, "backend", testport.Reserved(tb), upstream)}
+	p := &Proxy{tb: tb, proxy: toxiproxy.NewProxy(server, "backend", testkit.Reserved(tb), upstream)}
 	p.start()
 	p.add(Answers, lingerName, "reset_peer", 0, map[string]int{"timeout": 0})
 	tb.Cleanup(func() { p.within("stop", p.proxy.Stop) })
@@ -157,9 +157,5 @@ func (p *Proxy) within(what string, change func()) {
 	p.tb.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); change() }()
-	select {
-	case <-done:
-	case <-time.After(proxyTime):
-		p.tb.Fatalf("the proxy does not %s within %s", what, proxyTime)
-	}
+	testkit.Receive(p.tb, "the proxy can "+what, done)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Wave is a number of calls that are all in the backend at the same moment. The
@@ -59,12 +60,7 @@ func (r *Rig) Send(w Wave, at func()) ([]Entry, []Execution) {
 // time.
 func (r *Rig) Await(what string, holds func() bool) {
 	r.tb.Helper()
-	for limit := time.Now().Add(recovery); !holds(); {
-		if time.Now().After(limit) {
-			r.tb.Fatalf("not within %s: %s", recovery, what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testkit.Until(r.tb, what, holds)
 }
 
 // Bounds are what the oracle holds the calls of this rig to.

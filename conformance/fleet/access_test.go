@@ -28,6 +28,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
@@ -47,7 +48,7 @@ func TestMayNotCreate(t *testing.T) {
 	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Timeout: 300 * time.Millisecond})
 	b := c.Bucket(things())
 	const command = "nats stream add KV_outrigger_default_things --subjects='$KV.outrigger_default_things.>'"
-	await(t, "the command is told", func() bool { return strings.Contains(c.Health().Why, command) })
+	testkit.Until(t, "the command is told", func() bool { return strings.Contains(c.Health().Why, command) })
 	_, err := n.admin(nats.UserInfo("admin", "admin")).CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "KV_outrigger_default_things", Subjects: []string{"$KV.outrigger_default_things.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
 		AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: time.Minute,
@@ -95,7 +96,7 @@ func TestLeastPermissions(t *testing.T) {
 	if err := s.Update(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the watcher is told", told.Load)
+	testkit.Until(t, "the watcher is told", told.Load)
 	if err := s.Delete(t.Context(), r.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestMessagesThatMayNotPass(t *testing.T) {
 			})
 			c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Timeout: 300 * time.Millisecond})
 			c.Channel("replicas")
-			await(t, "it says what to allow", func() bool {
+			testkit.Until(t, "it says what to allow", func() bool {
 				h := c.Health()
 				return !h.OK && strings.Contains(h.Why, "allow the account to publish on outrigger_default_replicas.>")
 			})
@@ -162,8 +163,8 @@ func useSessions(t *testing.T, s *sessionstore.Store) {
 	if _, err := s.Follow(ctx, "k", "s", after, func(session.StoredEvent) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("follow: %v", err)
 	}
-	await(t, "the watcher is told", changed.Load)
-	await(t, "a message is answered", func() bool {
+	testkit.Until(t, "the watcher is told", changed.Load)
+	testkit.Until(t, "a message is answered", func() bool {
 		took, err := s.Ask(ctx, s.Self(), session.Message{Key: "k", MayEnd: true})
 		return took && err == nil
 	})
@@ -220,9 +221,9 @@ func TestNkeyChanges(t *testing.T) {
 		}
 		return connections.Conns[0].AuthorizedUser == users[1]
 	}
-	await(t, "the other key is used, and the old connection is gone", connected)
+	testkit.Until(t, "the other key is used, and the old connection is gone", connected)
 	healthy(t, c)
-	await(t, "it works", func() bool {
+	testkit.Until(t, "it works", func() bool {
 		_, err := b.Create(t.Context(), "k", nil, time.Hour)
 		return err == nil
 	})
@@ -287,7 +288,7 @@ func TestTLS(t *testing.T) {
 		t.Error(err)
 	}
 	bad := open(t, state.Options{URL: url, TLS: &tlsfiles.ClientOptions{CAFile: stranger.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
-	await(t, "the other authority is refused", func() bool { return strings.Contains(bad.Health().Why, "unknown authority") })
+	testkit.Until(t, "the other authority is refused", func() bool { return strings.Contains(bad.Health().Why, "unknown authority") })
 	if _, err := state.Open(state.Options{URL: url, Sealer: newSealer(t), TLS: &tlsfiles.ClientOptions{CAFile: "/none"}}); err == nil {
 		t.Error("a file that does not exist was accepted")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // fleet is some replicas of the real binary with what they share.
@@ -81,7 +82,7 @@ func (f *fleet) start(t *testing.T) *member {
 // readyz waits until the probe says something.
 func (m *member) readyz(t *testing.T, check, state, _ string) {
 	t.Helper()
-	await(t, "the check "+check+" is "+state, func() bool {
+	testkit.Until(t, "the check "+check+" is "+state, func() bool {
 		code, text := m.Probe(t, "/readyz?verbose")
 		for line := range strings.Lines(text) {
 			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == check && fields[1] == state {
@@ -140,7 +141,7 @@ func (m *member) get(t *testing.T, id string) (*outriggerv1.Task, error) {
 func (m *member) ends(t *testing.T, id string) *outriggerv1.Task {
 	t.Helper()
 	var got *outriggerv1.Task
-	await(t, "the task ends", func() bool {
+	testkit.Until(t, "the task ends", func() bool {
 		var err error
 		if got, err = m.get(t, id); err != nil {
 			if connect.CodeOf(err) == connect.CodeInvalidArgument || connect.CodeOf(err) == connect.CodeNotFound {
@@ -155,7 +156,7 @@ func (m *member) ends(t *testing.T, id string) *outriggerv1.Task {
 
 func (f *fleet) awaitCall(t *testing.T, key string, n int) {
 	t.Helper()
-	await(t, "the backend is called: "+key, func() bool { return f.shop.count(key) >= n })
+	testkit.Until(t, "the backend is called: "+key, func() bool { return f.shop.count(key) >= n })
 }
 
 func isUnknown(got *outriggerv1.Task) bool {
@@ -178,7 +179,7 @@ func TestReplicasOfTheBinary(t *testing.T) {
 	if _, err := b.client.CancelTask(t.Context(), connect.NewRequest(&outriggerv1.CancelTaskRequest{TaskId: id, Context: tasks()})); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the backend's call ends", func() bool {
+	testkit.Until(t, "the backend's call ends", func() bool {
 		f.shop.mu.Lock()
 		defer f.shop.mu.Unlock()
 		return f.shop.ended["Look cancelled"] == 1

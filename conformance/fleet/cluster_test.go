@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/outrigger-mcp/outrigger/internal/state"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // freePorts are ports of loopback on which servers of this test can listen, and nobody else.
@@ -23,7 +23,7 @@ func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	var ports []int
 	for range n {
-		addr, err := net.ResolveTCPAddr("tcp", testport.Reserved(t))
+		addr, err := net.ResolveTCPAddr("tcp", testkit.Reserved(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestAServerOfThreeIsLost(t *testing.T) {
 			n.stop()
 		}
 	}
-	await(t, "the value is read, and written again", func() bool {
+	testkit.Until(t, "the value is read, and written again", func() bool {
 		e, err := b.Get(t.Context(), "k")
 		if err != nil {
 			if !errors.Is(err, state.ErrUnavailable) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // consumersOf is the number of consumers of a stream.
@@ -45,7 +46,7 @@ func TestReadersLeaveNoConsumers(t *testing.T) {
 		things.Watch(ctx, state.Watcher{Loaded: stop})
 	}
 	for _, stream := range []string{"outrigger_default_events", "KV_outrigger_default_things"} {
-		await(t, "no consumer is left", func() bool { return consumersOf(t, n, stream) == 0 })
+		testkit.Until(t, "no consumer is left", func() bool { return consumersOf(t, n, stream) == 0 })
 	}
 }
 

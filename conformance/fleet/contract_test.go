@@ -10,6 +10,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestContractOfSessions holds for sessions in memory, and for those that replicas share.
@@ -154,7 +155,7 @@ func contractOfTime(t *testing.T, m *session.Manager) {
 	idle, used := mustOpen(t, m), mustOpen(t, m)
 	idle.Release()
 	<-idle.Done()
-	await(t, "the idle session is unknown, without a look that would use it", func() bool { return m.Stats().Sessions == 1 })
+	testkit.Until(t, "the idle session is unknown, without a look that would use it", func() bool { return m.Stats().Sessions == 1 })
 	if isKnown(t, m, "alice", idle.ID()) || !isKnown(t, m, "alice", used.ID()) {
 		t.Error("another session than the idle one has ended")
 	}

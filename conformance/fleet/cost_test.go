@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // costOfSharing is what a session or a task may cost beyond one that nobody shares.
@@ -65,7 +66,7 @@ func TestMemoryOfATask(t *testing.T) {
 		}
 		start = heapBytes()
 	}
-	await(t, "all are known", func() bool { return stores[1].Stats().Tasks == n })
+	testkit.Until(t, "all are known", func() bool { return stores[1].Stats().Tasks == n })
 	shared := (heapBytes() - start) / n
 	t.Logf("a task: %d bytes alone, %d where another replica has it", local, shared)
 	if shared > local+costOfSharing {
@@ -98,7 +99,7 @@ func TestMemoryOfASession(t *testing.T) {
 		}
 		ids[i] = s.ID()
 	}
-	await(t, "all are known", func() bool { return b.Stats().Sessions == n })
+	testkit.Until(t, "all are known", func() bool { return b.Stats().Sessions == n })
 	before := heapBytes()
 	for i, id := range ids {
 		if _, err := b.Use(t.Context(), fmt.Sprint("caller ", i), id, b.origin); err != nil {

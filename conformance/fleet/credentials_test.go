@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // rotates checks that a client works with the first text of a file, keeps its connection while the file has nothing usable,
@@ -46,11 +47,11 @@ func rotates(t *testing.T, n *natsServer, o state.Options, file, first, second s
 	if err := c.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the other secret is used, and the old connection is gone", func() bool {
+	testkit.Until(t, "the other secret is used, and the old connection is gone", func() bool {
 		got, err := n.running.Connz(&server.ConnzOptions{Username: true})
 		return err == nil && len(got.Conns) == 1 && isSecond(got.Conns[0])
 	})
-	await(t, "it works", func() bool {
+	testkit.Until(t, "it works", func() bool {
 		e, err := b.Get(t.Context(), "k")
 		return err == nil && string(e.Value) == "one"
 	})
@@ -69,7 +70,7 @@ func TestPasswordChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := open(t, o)
-	await(t, "a wrong password is said", func() bool { return strings.Contains(strings.ToLower(bad.Health().Why), "authorization violation") })
+	testkit.Until(t, "a wrong password is said", func() bool { return strings.Contains(strings.ToLower(bad.Health().Why), "authorization violation") })
 	if strings.Contains(bad.Health().Why, "wrong") {
 		t.Errorf("the password is in %q", bad.Health().Why)
 	}
@@ -92,7 +93,7 @@ func TestTokenChanges(t *testing.T) {
 	n.stop()
 	n.options.Authorization = "the second token"
 	n.start()
-	await(t, "the old token is refused", func() bool {
+	testkit.Until(t, "the old token is refused", func() bool {
 		return !c.Health().OK && strings.Contains(strings.ToLower(c.Health().Why), "authorization violation")
 	})
 	if err := os.WriteFile(file, []byte("the second token\n"), 0o600); err != nil {
@@ -102,7 +103,7 @@ func TestTokenChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	healthy(t, c)
-	await(t, "it works", func() bool {
+	testkit.Until(t, "it works", func() bool {
 		e, err := b.Get(t.Context(), "k")
 		return err == nil && string(e.Value) == "one"
 	})
@@ -197,7 +198,7 @@ func TestStorageInMemory(t *testing.T) {
 	}
 	n.stop()
 	n.start()
-	await(t, "the key is gone", func() bool {
+	testkit.Until(t, "the key is gone", func() bool {
 		_, err := b.Get(t.Context(), "k")
 		return errors.Is(err, state.ErrNotFound)
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // crashed is another server with what the disk of this one has now, as after a kill -9.
@@ -58,7 +59,7 @@ func TestAKilledServerRemembers(t *testing.T) {
 		if _, err := js.PublishMsg(t.Context(), marker, jetstream.WithMsgTTL(time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the marker has expired", func() bool {
+		testkit.Until(t, "the marker has expired", func() bool {
 			_, err := s.GetLastMsgForSubject(t.Context(), "t.k")
 			return errors.Is(err, jetstream.ErrMsgNotFound)
 		})
@@ -168,7 +169,7 @@ func TestNothingRestoresWhatWasDeleted(t *testing.T) {
 	for key, end := range map[string]func() error{
 		"deleted": func() error { return b.Delete(ctx, "deleted", 0) },
 		"expired": func() error {
-			await(t, "the value expires", func() bool {
+			testkit.Until(t, "the value expires", func() bool {
 				_, err := b.Get(ctx, "expired")
 				return errors.Is(err, state.ErrNotFound)
 			})

@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/event/shared"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func events() state.StreamOptions {
@@ -40,7 +41,7 @@ func busAt(t *testing.T, n *natsServer, sealer *seal.Sealer, o state.StreamOptio
 		<-done
 	})
 	healthy(t, c)
-	await(t, "the bus takes subscribers", func() bool {
+	testkit.Until(t, "the bus takes subscribers", func() bool {
 		s, err := bus.Subscribe(event.Filter{})
 		if err == nil {
 			s.Close()
@@ -294,7 +295,7 @@ func TestTheBusWithoutNATS(t *testing.T) {
 		t.Errorf("going on without NATS: %v", err)
 	}
 	n.start()
-	await(t, "publishing works again", func() bool {
+	testkit.Until(t, "publishing works again", func() bool {
 		_, err := b.Publish(t.Context(), numbered("m", 2))
 		return err == nil
 	})

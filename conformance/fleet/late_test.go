@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestALateWordOfAnotherReader: a client read its stream at another replica and has come back when this one hears of it.
@@ -38,7 +39,7 @@ func TestALateWordOfAnotherReader(t *testing.T) {
 	if _, err := there.Resume(t.Context(), poll(t, reader)); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the later word arrives", func() bool {
+	testkit.Until(t, "the later word arrives", func() bool {
 		_, _, err := reader.Poll()
 		return errors.Is(err, session.ErrTaken)
 	})
@@ -60,9 +61,9 @@ func TestTooManySessionsBecomeFewer(t *testing.T) {
 	for range 5 {
 		wide.open(t).Release()
 	}
-	await(t, "the other replica knows of them", func() bool { return narrow.Stats().Sessions == 6 })
+	testkit.Until(t, "the other replica knows of them", func() bool { return narrow.Stats().Sessions == 6 })
 	narrow.open(t).Release()
-	await(t, "there are as many as may be", func() bool { return narrow.Stats().Sessions == 3 && wide.Stats().Sessions == 3 })
+	testkit.Until(t, "there are as many as may be", func() bool { return narrow.Stats().Sessions == 3 && wide.Stats().Sessions == 3 })
 	select {
 	case <-used.Done():
 		t.Error("the one in use has ended")
@@ -80,7 +81,7 @@ func TestSessionsInUseElsewhereStay(t *testing.T) {
 	for range 3 {
 		used = append(used, a.open(t))
 	}
-	await(t, "the other replica knows of them", func() bool { return b.Stats().Sessions == 3 })
+	testkit.Until(t, "the other replica knows of them", func() bool { return b.Stats().Sessions == 3 })
 	if _, err := openAt(t, b.Manager); !errors.Is(err, session.ErrFull) {
 		t.Errorf("one more: %v, want %v", err, session.ErrFull)
 	}
@@ -99,7 +100,7 @@ func TestAnEndIsToldOnce(t *testing.T) {
 	w := &waver{}
 	k := startKeeper(t, n, sealer, session.Options{Store: w, Max: 1})
 	w.deleted = func() {
-		await(t, "the end is heard of", func() bool { return k.Stats().Sessions == 0 })
+		testkit.Until(t, "the end is heard of", func() bool { return k.Stats().Sessions == 0 })
 	}
 	k.open(t).Release()
 	s := k.open(t)

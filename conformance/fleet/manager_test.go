@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // replica is a task manager of its own process, as far as others can tell.
@@ -77,7 +78,7 @@ func startReplica(t *testing.T, n *natsServer, sealer *seal.Sealer, name string)
 		all.Wait()
 	})
 	healthy(t, r.client)
-	await(t, "it has a lease", func() bool { return r.store.Stats().Owners > 0 })
+	testkit.Until(t, "it has a lease", func() bool { return r.store.Stats().Owners > 0 })
 	return r
 }
 
@@ -145,7 +146,7 @@ func TestAnyReplicaServesATask(t *testing.T) {
 		t.Errorf("the work ended with %v", cause)
 	}
 	for _, r := range []*replica{a, b} {
-		await(t, "each replica hears of the end", func() bool { return r.hears(id + " " + cancelled.String()) })
+		testkit.Until(t, "each replica hears of the end", func() bool { return r.hears(id + " " + cancelled.String()) })
 	}
 	id, _ = a.begin(t, nil, func(ctx context.Context, _ func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
 		answers, err := task.Ask(ctx, map[string]*outriggerv1.InputRequest{"name": {Request: &outriggerv1.InputRequest_Elicitation{Elicitation: &outriggerv1.Elicitation{
@@ -156,14 +157,14 @@ func TestAnyReplicaServesATask(t *testing.T) {
 		}
 		return &outriggerv1.ToolResult{Status: "success", Explanation: string(answers["name"].GetOtherJson())}, nil
 	})
-	await(t, "the question is asked", func() bool { return b.status(t, id).GetStatus() == inputRequired })
+	testkit.Until(t, "the question is asked", func() bool { return b.status(t, id).GetStatus() == inputRequired })
 	err := b.Update(t.Context(), "alice", id, map[string]*outriggerv1.InputResponse{
 		"name": {Response: &outriggerv1.InputResponse_OtherJson{OtherJson: []byte(`"Ann"`)}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the answer arrives", func() bool { return b.status(t, id).GetResult().GetExplanation() == `"Ann"` })
+	testkit.Until(t, "the answer arrives", func() bool { return b.status(t, id).GetResult().GetExplanation() == `"Ann"` })
 }
 
 // TestTakeover: a replica that is cut off loses its tasks, each to one other: the work that
@@ -178,10 +179,10 @@ func TestTakeover(t *testing.T) {
 	done, _ := a.begin(t, nil, func(context.Context, func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
 		return &outriggerv1.ToolResult{Status: "success", Explanation: "early"}, nil
 	})
-	await(t, "one task has ended", func() bool { return b.status(t, done).GetStatus() == completed })
+	testkit.Until(t, "one task has ended", func() bool { return b.status(t, done).GetStatus() == completed })
 	a.wire.cut()
-	await(t, "the work runs again", func() bool { return strings.HasPrefix(b.status(t, again).GetResult().GetExplanation(), "done at ") })
-	await(t, "the other task has failed", func() bool { return c.status(t, once).GetStatus() == failed })
+	testkit.Until(t, "the work runs again", func() bool { return strings.HasPrefix(b.status(t, again).GetResult().GetExplanation(), "done at ") })
+	testkit.Until(t, "the other task has failed", func() bool { return c.status(t, once).GetStatus() == failed })
 	if got := c.status(t, once).GetError(); !strings.Contains(got.GetMessage(), "outcome unknown") || got.GetCode() == 0 {
 		t.Errorf("failed with %v", got)
 	}
@@ -213,7 +214,7 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("%s: the work of the former owner goes on", name)
 		}
 	}
-	await(t, "a is back", func() bool { _, err := a.Get(t.Context(), "alice", again); return err == nil })
+	testkit.Until(t, "a is back", func() bool { _, err := a.Get(t.Context(), "alice", again); return err == nil })
 	if got := a.status(t, again).GetResult().GetExplanation(); !strings.HasPrefix(got, "done at ") || got == "too late" {
 		t.Errorf("the former owner wrote %q", got)
 	}
@@ -241,7 +242,7 @@ func TestAnOutageTakesNothing(t *testing.T) {
 	close(release)
 	time.Sleep(lease + time.Second) // all leases are over
 	n.start()
-	await(t, "the result is stored", func() bool {
+	testkit.Until(t, "the result is stored", func() bool {
 		got, err := b.Get(t.Context(), "alice", id)
 		return err == nil && got.GetResult().GetExplanation() == "during the outage"
 	})
@@ -267,7 +268,7 @@ func TestDrainHandsOver(t *testing.T) {
 	a, b := startReplica(t, n, sealer, "a"), startReplica(t, n, sealer, "b")
 	again, left := a.begin(t, []byte("how"), nil)
 	once, _ := a.begin(t, nil, nil)
-	await(t, "b may judge others", b.store.Steady)
+	testkit.Until(t, "b may judge others", b.store.Steady)
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	if cut := a.Drain(over); cut != 1 {
@@ -276,7 +277,7 @@ func TestDrainHandsOver(t *testing.T) {
 	if cause := <-left; !errors.Is(cause, task.ErrClosed) && !errors.Is(cause, task.ErrTaken) {
 		t.Errorf("the work ended with %v", cause)
 	}
-	await(t, "it runs again", func() bool { return b.status(t, again).GetResult().GetExplanation() == "done at b" })
+	testkit.Until(t, "it runs again", func() bool { return b.status(t, again).GetResult().GetExplanation() == "done at b" })
 	if got := b.status(t, once); got.GetStatus() != failed || !strings.Contains(got.GetError().GetMessage(), "outcome unknown") {
 		t.Errorf("the other task: %v", got)
 	}
@@ -314,7 +315,7 @@ func TestWhatMayRunAgain(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		await(t, tc.name, func() bool { return a.status(t, id).GetStatus() != working })
+		testkit.Until(t, tc.name, func() bool { return a.status(t, id).GetStatus() != working })
 		got, err := a.store.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 const manifests = "../../deploy/k8s/components"
@@ -81,7 +82,7 @@ func TestNATSOfTheManifests(t *testing.T) {
 	if _, err := b.Create(t.Context(), "k", []byte("value"), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "verify finds nothing wrong", func() bool {
+	testkit.Until(t, "verify finds nothing wrong", func() bool {
 		text, ok := findings(t, inspect(t, o))
 		return ok && !strings.Contains(text, "warn: ")
 	})

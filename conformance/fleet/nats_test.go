@@ -15,6 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // patience is how long a test waits for what should take a fraction of it.
@@ -115,20 +116,8 @@ func open(t testing.TB, o state.Options) *state.Client {
 	return c
 }
 
-// await waits until something holds.
-func await(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 // healthy waits until the client can be used.
 func healthy(t testing.TB, c *state.Client) {
 	t.Helper()
-	await(t, "the state is available", func() bool { return c.Health().OK })
+	testkit.Until(t, "the state is available", func() bool { return c.Health().OK })
 }

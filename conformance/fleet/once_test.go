@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func consents() state.OnceOptions {
@@ -146,7 +147,7 @@ func TestABucketThatForgetsIsRefused(t *testing.T) {
 	healthy(t, first)
 	c := open(t, state.Options{URL: n.URL()})
 	once := c.Once(consents())
-	await(t, "it says why", func() bool { return strings.Contains(c.Health().Why, "deletes values after 1m0s") })
+	testkit.Until(t, "it says why", func() bool { return strings.Contains(c.Health().Why, "deletes values after 1m0s") })
 	if fresh, err := once.Spend(t.Context(), "a", time.Now().Add(time.Hour)); fresh || !errors.Is(err, state.ErrUnavailable) {
 		t.Errorf("%v, %v", fresh, err)
 	}

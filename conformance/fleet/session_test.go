@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestASessionAtEveryReplica takes a session through its life, with each request at another
@@ -32,7 +33,7 @@ func TestASessionAtEveryReplica(t *testing.T) {
 		other.want(all[2], http.MethodPost, echo(1, "no"), http.StatusNotFound, "ession not found")
 		c.want(all[2], http.MethodDelete, "", http.StatusNoContent, "")
 		for _, s := range all {
-			await(t, "the session has ended everywhere", func() bool {
+			testkit.Until(t, "the session has ended everywhere", func() bool {
 				status, _, _ := c.post(s, echo(1, "late"))
 				return status == http.StatusNotFound
 			})
@@ -71,7 +72,7 @@ func TestAStreamGoesOnAtAnotherReplica(t *testing.T) {
 		}
 		for _, id := range []string{"1-1", "zz", got[3].id + "0", strings.Repeat("0", 16) + "-1"} {
 			status := http.StatusServiceUnavailable
-			await(t, "the store has an answer in time", func() bool {
+			testkit.Until(t, "the store has an answer in time", func() bool {
 				resp, err := c.do(t.Context(), all[1], http.MethodGet, "", id)
 				if err != nil {
 					t.Fatal(err)
@@ -238,7 +239,7 @@ func TestSessionsHaveOneLimit(t *testing.T) {
 	var idle []*legacy
 	for i := range 4 {
 		// A replica hears of a session of another one a moment later.
-		await(t, "both know of all sessions", func() bool {
+		testkit.Until(t, "both know of all sessions", func() bool {
 			for _, s := range all {
 				if _, text := s.Probe(t, "/metrics"); !strings.Contains(text, fmt.Sprintf("outrigger_limit_used{limit=\"max_sessions\"} %d\n", 1+i)) {
 					return false

@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // keeper is a session manager of its own process, as far as others can tell.
@@ -90,7 +91,7 @@ func startKeeperFor(t testing.TB, n *natsServer, sealer *seal.Sealer, lease time
 		all.Wait()
 	})
 	healthy(t, k.client)
-	await(t, "it has a lease", func() bool { return leases.Stats().Owners > 0 })
+	testkit.Until(t, "it has a lease", func() bool { return leases.Stats().Owners > 0 })
 	return k
 }
 
@@ -220,14 +221,14 @@ func TestAnOutageEndsNoStream(t *testing.T) {
 	a.wire.cut()
 	b.wire.cut()
 	for name, k := range map[string]*keeper{"one": a, "the other": b} {
-		await(t, "the lease of "+name+" has ended", func() bool {
+		testkit.Until(t, "the lease of "+name+" has ended", func() bool {
 			alive, err := judge.store.Alive(t.Context(), k.store.Self())
 			return err == nil && !alive
 		})
 	}
 	b.wire.mend()
 	healthy(t, b.client)
-	await(t, "the other has a lease again", func() bool {
+	testkit.Until(t, "the other has a lease again", func() bool {
 		alive, err := judge.store.Alive(t.Context(), b.store.Self())
 		return err == nil && alive
 	})
@@ -241,7 +242,7 @@ func TestAnOutageEndsNoStream(t *testing.T) {
 	}
 	a.wire.mend()
 	healthy(t, a.client)
-	await(t, "the answer arrives", func() bool { return there.Deliver(t.Context(), &answer) == nil })
+	testkit.Until(t, "the answer arrives", func() bool { return there.Deliver(t.Context(), &answer) == nil })
 	if err := <-answered; err != nil {
 		t.Errorf("the question: %v", err)
 	}
@@ -266,7 +267,7 @@ func TestWhatWasNotStoredIsStoredLater(t *testing.T) {
 	r := st.Read()
 	first := poll(t, r)
 	n.stop()
-	await(t, "the outage is noticed", func() bool { return !a.client.Health().OK })
+	testkit.Until(t, "the outage is noticed", func() bool { return !a.client.Health().OK })
 	if err := st.Send([]byte("read without an id")); err != nil {
 		t.Fatal(err)
 	}
@@ -357,9 +358,9 @@ func TestASessionExpiresEverywhere(t *testing.T) {
 		}
 		return total
 	}
-	await(t, "its end is told", func() bool { return count() == 1 })
+	testkit.Until(t, "its end is told", func() bool { return count() == 1 })
 	for _, k := range []*keeper{a, b} {
-		await(t, "the count is that of all replicas", func() bool { return k.Stats().Sessions == 1 })
+		testkit.Until(t, "the count is that of all replicas", func() bool { return k.Stats().Sessions == 1 })
 	}
 }
 
@@ -376,7 +377,7 @@ func TestASessionThatCannotBeOpened(t *testing.T) {
 	}
 	b.open(t)
 	for _, k := range []*keeper{a, b} {
-		await(t, "two sessions are known", func() bool { return k.Stats().Sessions == 2 })
+		testkit.Until(t, "two sessions are known", func() bool { return k.Stats().Sessions == 2 })
 	}
 }
 
@@ -389,7 +390,7 @@ func TestALostBucketOfSessions(t *testing.T) {
 	if err := n.admin().DeleteStream(t.Context(), "KV_outrigger_default_sessions"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the session is back at the other replica", func() bool {
+	testkit.Until(t, "the session is back at the other replica", func() bool {
 		there, err := b.Use(t.Context(), "alice", s.ID(), b.origin)
 		if err == nil {
 			there.Release()
@@ -401,7 +402,7 @@ func TestALostBucketOfSessions(t *testing.T) {
 	}
 	there := b.use(t, s.ID())
 	defer there.Release()
-	await(t, "the level arrives", func() bool { return there.LogLevel() == outriggerv1.LogLevel_LOG_LEVEL_ERROR })
+	testkit.Until(t, "the level arrives", func() bool { return there.LogLevel() == outriggerv1.LogLevel_LOG_LEVEL_ERROR })
 }
 
 // TestAMessageBetweenReplicas: an answer for a replica that is gone, one for nobody, and one
@@ -422,7 +423,7 @@ func TestAMessageBetweenReplicas(t *testing.T) {
 		defer close(done)
 		to.Serve(ctx, "b", func(data []byte) []byte { heard <- string(data); return append([]byte("heard "), data...) })
 	}()
-	await(t, "it is served", func() bool {
+	testkit.Until(t, "it is served", func() bool {
 		said, err := from.Ask(t.Context(), "b", []byte("one"))
 		return err == nil && string(said) == "heard one"
 	})
@@ -446,7 +447,7 @@ func TestAMessageBetweenReplicas(t *testing.T) {
 	stop()
 	<-done
 	n.stop()
-	await(t, "the loss is noticed", func() bool { return !a.Health().OK })
+	testkit.Until(t, "the loss is noticed", func() bool { return !a.Health().OK })
 	if _, err := from.Ask(t.Context(), "b", nil); !errors.Is(err, state.ErrUnavailable) {
 		t.Errorf("without NATS: %v", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // together starts sidecars that share state, each with the demo as its backend.
@@ -43,7 +44,7 @@ func together(t *testing.T, n *natsServer, replicas int, args ...string) []*side
 // stateIs waits until /readyz says that the state can be used, or that it degrades the replica, which is ready all the same.
 func stateIs(t *testing.T, s *sidecar.Server, usable bool) {
 	t.Helper()
-	await(t, fmt.Sprintf("the state is usable: %v", usable), func() bool {
+	testkit.Until(t, fmt.Sprintf("the state is usable: %v", usable), func() bool {
 		status, text := s.Probe(t, "/readyz")
 		return status == http.StatusOK && strings.Contains(text, "degraded: state") != usable
 	})
@@ -233,7 +234,7 @@ func echoAs(name, version string) *outriggerv1.RegisterToolRequest {
 func has(t *testing.T, s *sidecar.Server, name, version string) {
 	t.Helper()
 	admin := administers(t, s)
-	await(t, fmt.Sprintf("the replica has %s %q", name, version), func() bool {
+	testkit.Until(t, fmt.Sprintf("the replica has %s %q", name, version), func() bool {
 		got, err := admin.GetTool(t.Context(), connect.NewRequest(&outriggerv1.GetToolRequest{ToolName: name}))
 		if version == "" {
 			return connect.CodeOf(err) == connect.CodeNotFound
@@ -304,7 +305,7 @@ func TestRegistrationsOfAllReplicas(t *testing.T) {
 	if err := n.admin().DeleteStream(t.Context(), "KV_outrigger_default_registrations"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the bucket is there again", func() bool {
+	testkit.Until(t, "the bucket is there again", func() bool {
 		bucket, err := n.admin().Stream(t.Context(), "KV_outrigger_default_registrations")
 		if err != nil {
 			return false
@@ -337,7 +338,7 @@ func TestTrustOfAllReplicas(t *testing.T) {
 	}
 	is := func(s *sidecar.Server, want string) {
 		t.Helper()
-		await(t, "the replica is "+want, func() bool {
+		testkit.Until(t, "the replica is "+want, func() bool {
 			_, text := s.Probe(t, "/trust")
 			return strings.Contains(text, `"trust":"`+want+`"`)
 		})

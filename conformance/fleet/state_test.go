@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func things() state.BucketOptions {
@@ -102,7 +103,7 @@ func TestLifetimes(t *testing.T) {
 	if _, err := b.Get(t.Context(), "once"); !errors.Is(err, state.ErrNotFound) {
 		t.Errorf("a value of one second, after two: %v", err)
 	}
-	await(t, "the renewed value expires, and watchers hear of it", func() bool {
+	testkit.Until(t, "the renewed value expires, and watchers hear of it", func() bool {
 		_, err := b.Get(t.Context(), "renewed")
 		mu.Lock()
 		defer mu.Unlock()
@@ -150,7 +151,7 @@ func TestSealed(t *testing.T) {
 		t.Errorf("a value of a newer format: %v", err)
 	}
 	other := open(t, state.Options{URL: n.URL()}).Bucket(things())
-	await(t, "the other replica finds the bucket", func() bool {
+	testkit.Until(t, "the other replica finds the bucket", func() bool {
 		_, err = other.Get(t.Context(), "k")
 		return !errors.Is(err, state.ErrUnavailable)
 	})
@@ -216,7 +217,7 @@ func TestAway(t *testing.T) {
 		}
 	}
 	count := func(message string) int { return lines.FilterMessageSnippet(message).Len() }
-	await(t, "one warning", func() bool { return count("shared state unavailable") == 1 })
+	testkit.Until(t, "one warning", func() bool { return count("shared state unavailable") == 1 })
 	began := time.Now()
 	if _, err := b.Get(t.Context(), "k"); !errors.Is(err, state.ErrUnavailable) {
 		t.Errorf("get without NATS: %v", err)
@@ -230,15 +231,15 @@ func TestAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the watcher sees it", sees("k", "one"))
+	testkit.Until(t, "the watcher sees it", sees("k", "one"))
 	n.stop()
-	await(t, "the outage is noticed", func() bool { return !c.Health().OK })
+	testkit.Until(t, "the outage is noticed", func() bool { return !c.Health().OK })
 	n.start()
 	healthy(t, c)
 	if _, err := b.Update(t.Context(), "k", []byte("two"), revision, time.Hour); err != nil {
 		t.Fatalf("update after the restart: %v", err)
 	}
-	await(t, "the watcher goes on", sees("k", "two"))
+	testkit.Until(t, "the watcher goes on", sees("k", "two"))
 	if unavailable, available := count("shared state unavailable"), count("shared state available"); unavailable != 2 || available != 2 {
 		t.Errorf("%d warnings and %d lines of recovery, want 2 each: %v", unavailable, available, lines.All())
 	}
@@ -247,7 +248,7 @@ func TestAway(t *testing.T) {
 	if err := n.admin().DeleteStream(t.Context(), "KV_outrigger_default_things"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the bucket is made anew", func() bool {
+	testkit.Until(t, "the bucket is made anew", func() bool {
 		_, err := b.Create(t.Context(), "after", []byte("new"), time.Hour)
 		return err == nil || errors.Is(err, state.ErrExists) // one that failed may have happened
 	})
@@ -258,7 +259,7 @@ func TestAway(t *testing.T) {
 	if after := s.CachedInfo().Created.Sub(deleted); after < 2*time.Second {
 		t.Errorf("it was made anew %v after it was deleted, which breaks it in some runs", after)
 	}
-	await(t, "the watcher begins anew", sees("after", "new"))
+	testkit.Until(t, "the watcher begins anew", sees("after", "new"))
 	mu.Lock()
 	defer mu.Unlock()
 	if resets != 1 {
@@ -305,7 +306,7 @@ func TestReadyMade(t *testing.T) {
 				}
 				return
 			}
-			await(t, "the reason is "+tc.want, func() bool { return strings.Contains(c.Health().Why, tc.want) })
+			testkit.Until(t, "the reason is "+tc.want, func() bool { return strings.Contains(c.Health().Why, tc.want) })
 			if _, err := b.Create(t.Context(), "k", nil, time.Hour); !errors.Is(err, state.ErrUnavailable) {
 				t.Errorf("create: %v", err)
 			}

@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestWhatARemovalMeans: it does what `sidecar state rm` says that it does.
@@ -41,17 +42,17 @@ func TestWhatARemovalMeans(t *testing.T) {
 	f.awaitCall(t, "Look of the first", 1)
 	first := f.only(t, "owners")
 	f.join(t)
-	await(t, "both replicas are owners", func() bool { return len(f.list(t, "owners").Entries) == 2 })
+	testkit.Until(t, "both replicas are owners", func() bool { return len(f.list(t, "owners").Entries) == 2 })
 	// Another replica takes over once it has held its own lease for as long as a lease lasts.
 	time.Sleep(3 * time.Second)
 	remove("owners", first)
 	f.awaitCall(t, "Look of the first", 2)
-	await(t, "the call of the former owner is cancelled", func() bool {
+	testkit.Until(t, "the call of the former owner is cancelled", func() bool {
 		f.shop.mu.Lock()
 		defer f.shop.mu.Unlock()
 		return f.shop.ended["Look of the first"] == 1
 	})
-	await(t, "the replica has a lease again", func() bool { return len(f.list(t, "owners").Entries) == 2 })
+	testkit.Until(t, "the replica has a lease again", func() bool { return len(f.list(t, "owners").Entries) == 2 })
 	f.shop.letGo()
 	f.all[1].ends(t, second)
 }

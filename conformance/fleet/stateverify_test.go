@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // inspect connects as `sidecar state` does, with a bucket of things declared.
@@ -172,7 +173,7 @@ func TestVerifyOfACluster(t *testing.T) {
 	}
 	var text string
 	var ok bool
-	await(t, "three servers are well", func() bool {
+	testkit.Until(t, "three servers are well", func() bool {
 		text, ok = findings(t, inspect(t, o))
 		return ok && !strings.Contains(text, "warn: ") && strings.Count(text, "with JetStream") == 3
 	})
@@ -189,7 +190,7 @@ func TestVerifyOfACluster(t *testing.T) {
 			break
 		}
 	}
-	await(t, "the server that is gone is found", func() bool {
+	testkit.Until(t, "the server that is gone is found", func() bool {
 		text, ok = findings(t, inspect(t, o))
 		return !ok && strings.Contains(text, ": cannot connect: ") && strings.Contains(text, "warn: things: the copy at "+gone)
 	})

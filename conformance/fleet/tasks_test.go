@@ -15,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/task/tasktest"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // openTasks opens a store that runs until the end of the test.
@@ -47,12 +48,12 @@ func TestTasksKeepTheContract(t *testing.T) {
 			c := open(t, state.Options{URL: n.URL(), Name: fmt.Sprintf("d%d", deployments.Add(1))})
 			s := openTasks(t, c, taskstore.Options{MaxTasks: maxTasks, Share: rule})
 			healthy(t, c)
-			await(t, "it has a lease", func() bool { return s.Stats().Owners == 1 })
+			testkit.Until(t, "it has a lease", func() bool { return s.Stats().Owners == 1 })
 			return s
 		},
 		Settle: func(t *testing.T, told func() bool) {
 			t.Helper()
-			await(t, "watchers are told", told)
+			testkit.Until(t, "watchers are told", told)
 		},
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
@@ -104,11 +106,9 @@ func TestForeignBackends(t *testing.T) {
 				if b.lacksHTTP2 && tc.tool == "kinds.chat" {
 					want = "Unknown tool"
 				}
-				got := call(t, s, tc.tool, tc.arguments)
-				for late := time.Now().Add(time.Minute); want == "Unknown tool" && got != want && time.Now().Before(late); time.Sleep(50 * time.Millisecond) {
-					got = call(t, s, tc.tool, tc.arguments) // it leaves the lists once the backend has been examined
-				}
-				if got != want {
+				if want == "Unknown tool" { // it leaves the lists once the backend has been examined
+					testkit.Until(t, tc.tool+" is unknown", func() bool { return call(t, s, tc.tool, tc.arguments) == want })
+				} else if got := call(t, s, tc.tool, tc.arguments); got != want {
 					t.Errorf("%s: got %s, want %s", tc.name, got, want)
 				}
 			}
@@ -151,15 +151,12 @@ func refused(t *testing.T, args []string) {
 // awaitReady waits until the sidecar has found the backend and its tools.
 func awaitReady(t *testing.T, s *sidecar.Server) {
 	t.Helper()
-	for late := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		status, page := s.Probe(t, "/readyz?verbose")
-		if status == http.StatusOK {
-			return
+	testkit.Try(t, "the sidecar is ready", func() error {
+		if status, page := s.Probe(t, "/readyz?verbose"); status != http.StatusOK {
+			return errors.New(page)
 		}
-		if time.Now().After(late) {
-			t.Fatalf("not ready: %s", page)
-		}
-	}
+		return nil
+	})
 }
 
 // call returns the structured content of a result, or "code: message" of what the tool

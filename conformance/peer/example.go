@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Example names one of grpc-go's example servers.
@@ -54,7 +54,7 @@ const startTimeout = 20 * time.Second
 // not do: most examples do not say which port they got.
 func (e Example) Run(tb testing.TB, dir string) string {
 	tb.Helper()
-	addr := testport.Reserved(tb)
+	addr := testkit.Reserved(tb)
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		tb.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Service is a running tool service.
@@ -33,7 +33,7 @@ func (s *Service) Stop() { s.stop() }
 // GRPC serves a Lab with grpc-go over h2c.
 func GRPC(tb testing.TB) *Service {
 	tb.Helper()
-	return GRPCAt(tb, testport.Reserved(tb))
+	return GRPCAt(tb, testkit.Reserved(tb))
 }
 
 // GRPCAt is GRPC on a given address.

@@ -18,7 +18,7 @@ import (
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Setup is how a grpc-go server differs from one that needs no settings.
@@ -56,7 +56,7 @@ func (o offers) GetServiceInfo() map[string]grpc.ServiceInfo {
 func GRPCSetup(tb testing.TB, s Setup) *Service {
 	tb.Helper()
 	if s.Address == "" {
-		s.Address = testport.Reserved(tb)
+		s.Address = testkit.Reserved(tb)
 	}
 	l, err := net.Listen("tcp", s.Address)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 )
@@ -34,18 +33,4 @@ func buildService(ctx context.Context, path string) error {
 		return fmt.Errorf("build the rate limit service: %w\n%s", err, text)
 	}
 	return nil
-}
-
-// waitLimit bounds the wait for something that another process does.
-const waitLimit = 20 * time.Second
-
-// eventually waits until a condition holds. Other processes cannot be put under a fake clock, so
-// it asks again and again.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(waitLimit); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("not after %s: %s", waitLimit, what)
-		}
-	}
 }

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // service is a running rate limit service with a store of its own.
@@ -53,7 +53,7 @@ func (l *logOf) String() string {
 // startService starts a service with the limits of a configuration.
 func startService(t *testing.T, limits string) *service {
 	t.Helper()
-	s := &service{addr: testport.Reserved(t), dir: t.TempDir(), store: miniredis.RunT(t)}
+	s := &service{addr: testkit.Reserved(t), dir: t.TempDir(), store: miniredis.RunT(t)}
 	folder := filepath.Join(s.dir, "limits", "config")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func (s *service) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
 	got, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "ratelimit"}, grpc.WaitForReady(true))
 	if err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // limits are seven requests of each caller a day, and two calls of one tool.
@@ -61,7 +62,7 @@ func (c *counts) add(t *testing.T, a caller.Answer) {
 // calls makes calls of a tool at a replica, all at once, on one edge.
 func calls(t *testing.T, s *sidecar.Server, edge, tool string, n int, c *counts) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*waitLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testkit.Limit())
 	defer cancel()
 	agent := caller.Find(t, edge).Dial(t, caller.Target{Addr: s.Addr()})
 	defer agent.Close()
@@ -178,7 +179,7 @@ func TestTheServiceIsKilled(t *testing.T) {
 	}
 	s.start(t)
 	for name, at := range map[string]*sidecar.Server{"open": open, "closed": closed} {
-		eventually(t, name+": the limit is back", func() bool { return one(at) == "RATE_LIMITED" })
+		testkit.Until(t, name+": the limit is back", func() bool { return one(at) == "RATE_LIMITED" })
 		at.Log(t, "the recovery", isBack)
 	}
 }
@@ -195,7 +196,7 @@ func TestTheStoreFails(t *testing.T) {
 		t.Errorf("%v", got.byCode)
 	}
 	s.store.SetError("")
-	eventually(t, "calls run again", func() bool {
+	testkit.Until(t, "calls run again", func() bool {
 		var c counts
 		calls(t, closed, "rpc", "lab.echo", 1, &c)
 		return c.byCode["OK"] == 1

@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestDrain: a request that comes during a drain, and streams that the drain ends.
@@ -28,7 +29,7 @@ func TestDrain(t *testing.T) {
 	server.Signal(t, syscall.SIGTERM)
 	probe := echoes
 	probe.id, probe.origin = "probe", originOf(s.name, "probe")
-	eventually(t, "the drain", func() bool { return strings.Contains(wires[0].send(t.Context(), t, probe), "UNAVAILABLE") })
+	testkit.Until(t, "the drain", func() bool { return strings.Contains(wires[0].send(t.Context(), t, probe), "UNAVAILABLE") })
 	for _, w := range wires {
 		s.refused(t, w, "a call during the drain", echoes, "UNAVAILABLE", "unavailable")
 		if w.typed {
@@ -56,15 +57,15 @@ func TestDrainOfStdio(t *testing.T) {
 		drain(s.backend.GivenUp())
 		call := s.tell(row.name+": a call in flight", sleeps)
 		w.pipe.MustSend(t, call.text(row.dialect))
-		await(t, "the call at the service", s.backend.Asleep())
+		testkit.Receive(t, "the call at the service", s.backend.Asleep())
 		w.pipe.Signal(t, syscall.SIGTERM)
 		probe := echoes
 		probe.id, probe.origin = "probe", originOf(s.name, row.name+" probe")
-		eventually(t, "the drain", func() bool { return strings.Contains(w.send(t.Context(), t, probe), "UNAVAILABLE") })
+		testkit.Until(t, "the drain", func() bool { return strings.Contains(w.send(t.Context(), t, probe), "UNAVAILABLE") })
 		s.says(t, w, row.name+": a call during the drain", echoes, "UNAVAILABLE")
 		given := ask{method: "notifications/cancelled", params: `"requestId":"` + call.id + `"`}
 		w.pipe.MustSend(t, given.text(row.dialect))
-		await(t, "the end of the call at the service", s.backend.GivenUp())
+		testkit.Receive(t, "the end of the call at the service", s.backend.GivenUp())
 		w.pipe.Wait(t)
 	}
 	s.compare(t)
@@ -128,7 +129,7 @@ func TestCutOff(t *testing.T) {
 	for _, w := range s.dialAll(t, server) {
 		drain(s.backend.Asleep())
 		ends = append(ends, s.begin(t, w.wire, w.name+": a call", sleeps))
-		await(t, "the call at the service", s.backend.Asleep())
+		testkit.Receive(t, "the call at the service", s.backend.Asleep())
 		if over, ok := w.wire.(*overRPC); ok && w.typed {
 			stream, err := over.watchVehicles(t.Context(), s.tell(w.name+": a stream", ask{}), time.Minute)
 			if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // half is a body of which the second half never comes.
@@ -115,7 +116,7 @@ func TestSlowBody(t *testing.T) {
 				t.Errorf("%s: HTTP %d", e.name, resp.StatusCode)
 			}
 		}()
-		await(t, "half of the body", sent)
+		testkit.Receive(t, "half of the body", sent)
 		cancel()
 		<-done
 		client.CloseIdleConnections()
@@ -223,10 +224,10 @@ func (s *story) gone(t *testing.T, e edge, server *sidecar.Server) {
 		defer close(done)
 		call()
 	}()
-	await(t, "the call at the service", s.backend.Asleep())
+	testkit.Receive(t, "the call at the service", s.backend.Asleep())
 	conns.close()
 	<-done
-	await(t, "the end of the call at the service", s.backend.GivenUp())
+	testkit.Receive(t, "the end of the call at the service", s.backend.GivenUp())
 	s.arrived(t, a.origin)
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 	"github.com/outrigger-mcp/outrigger/conformance/telemetry/collector"
 	"github.com/outrigger-mcp/outrigger/conformance/telemetry/service"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // long measures as long as it takes to see 5 %.
@@ -70,7 +70,7 @@ func TestABrokenCollectorDelaysNoCall(t *testing.T) {
 			backend := service.StartPlain(t)
 			args := []string{"--backend", "grpc://" + backend.Addr, "--log-level", "warn"}
 			off := sidecar.ServeReady(t, built.measured, args[:2]...)
-			addr := testport.Reserved(t)
+			addr := testkit.Reserved(t)
 			end := row.begin(t, addr)
 			telemetryTo(t, "http://"+addr)
 			t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2000")
@@ -189,7 +189,7 @@ func isExportWarning(e sidecar.Entry) bool { return e.Fields["level"] == "warn" 
 // exportsFail wants the page to say that exports fail.
 func exportsFail(t *testing.T, s *sidecar.Server) {
 	t.Helper()
-	eventually(t, "a metric of failed exports", func() bool {
+	testkit.Until(t, "a metric of failed exports", func() bool {
 		return positive(page(t, s), "outrigger_telemetry_exports_total", `outcome="failed"`)
 	})
 }
@@ -228,7 +228,7 @@ func comesBack(t *testing.T, s *sidecar.Server, addr string) {
 	c := collector.StartAt(t, addr)
 	w := dialHTTP(t, s, "/mcp", caller.Modern)
 	id := 0
-	eventually(t, "spans after the collector came back", func() bool {
+	testkit.Until(t, "spans after the collector came back", func() bool {
 		id++
 		o := originOf("comes back", strconv.Itoa(id))
 		w.send(t.Context(), t, ask{id: strconv.Itoa(id), tool: "lab.echo", args: `{}`, origin: o})

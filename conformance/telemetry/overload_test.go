@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // noShares lets one caller and one tool hold everything, so that the limit under test is the one that refuses.
@@ -45,13 +46,13 @@ func TestQueue(t *testing.T) {
 		_, metrics := server.Probe(t, "/metrics")
 		return strings.Contains(metrics, `outrigger_queue_tool_waiting{tool="lab.echo"} 1`)
 	}
-	eventually(t, "a queued call", isQueued)
+	testkit.Until(t, "a queued call", isQueued)
 	for _, w := range wires {
 		s.refused(t, w, "the queue is full", echoes, "UNAVAILABLE", "unavailable")
 		s.refused(t, w, "the queue is full, and the call is large", large, "UNAVAILABLE", "unavailable")
 	}
 	leave()
-	eventually(t, "the end of the queued call", func() bool { return !isQueued() })
+	testkit.Until(t, "the end of the queued call", func() bool { return !isQueued() })
 	giveUp()
 	s.stop(t, server)
 	server = s.serve(t, append(noShares, "--max-calls", "1", "--queue-wait", "50ms")...)

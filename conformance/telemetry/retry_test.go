@@ -10,6 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/telemetry/collector"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestARetryThatSucceeds: each attempt has a span of its own in the call, of which the last has the service below it. A
@@ -26,7 +27,7 @@ func TestARetryThatSucceeds(t *testing.T) {
 		go func() {
 			done <- w.send(t.Context(), t, ask{id: "1", tool: "lab.echo", args: `{"nonce":"two"}`, origin: o})
 		}()
-		await(t, "a connection that fails", r.relay.Refused())
+		testkit.Receive(t, "a connection that fails", r.relay.Refused())
 		r.relay.Mend()
 		if got := <-done; !strings.Contains(got, `"two"`) {
 			t.Fatalf("got %s", got)

@@ -6,7 +6,8 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // scenario is one request, and what has to come of it.
@@ -72,9 +73,6 @@ func play(t *testing.T, r *rig, edge string, w wire, all []scenario) map[string]
 	return origins
 }
 
-// giveUpLimit bounds the wait for the service to hear that a caller gave up.
-const giveUpLimit = 10 * time.Second
-
 func (s *scenario) play(t *testing.T, r *rig, w wire) string {
 	t.Helper()
 	if s.unreachable {
@@ -90,23 +88,14 @@ func (s *scenario) play(t *testing.T, r *rig, w wire) string {
 	defer cancel()
 	done := make(chan string, 1)
 	go func() { done <- w.send(ctx, t, s.ask) }()
-	await(t, "the call at the service", r.backend.Asleep())
+	testkit.Receive(t, "the call at the service", r.backend.Asleep())
 	cancel()
-	await(t, "the end of the call at the service", r.backend.GivenUp())
+	testkit.Receive(t, "the end of the call at the service", r.backend.GivenUp())
 	return <-done
 }
 
 func drain(events <-chan struct{}) {
 	for len(events) > 0 {
 		<-events
-	}
-}
-
-func await(t *testing.T, what string, event <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-event:
-	case <-time.After(giveUpLimit):
-		t.Errorf("%s: nothing within %v", what, giveUpLimit)
 	}
 }

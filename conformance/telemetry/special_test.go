@@ -8,10 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestBatch: a span for each entry, with the parent of each.
@@ -41,16 +40,6 @@ func TestBatch(t *testing.T) {
 	s.ends(t, server)
 }
 
-// eventually asks again and again, because nothing tells when a task has ended.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(giveUpLimit); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("%s: not within %v", what, giveUpLimit)
-		}
-	}
-}
-
 // TestTask: what asks for a task has a trace of its own, which is linked to the call that began it.
 func TestTask(t *testing.T) {
 	s := newStory(t, "task")
@@ -63,7 +52,7 @@ func TestTask(t *testing.T) {
 	s.says(t, w, "the task at work", get, `"working"`)
 	poll := get
 	poll.origin, poll.id = originOf(s.name, "poll"), "poll"
-	eventually(t, "the result", func() bool { return strings.Contains(w.send(t.Context(), t, poll), `"completed"`) })
+	testkit.Until(t, "the result", func() bool { return strings.Contains(w.send(t.Context(), t, poll), `"completed"`) })
 	s.says(t, w, "the task at its end", get, `slept`)
 	w.client.CloseIdleConnections()
 	s.ends(t, server)
@@ -149,7 +138,7 @@ func TestUnauthorized(t *testing.T) {
 // TestMalformedCredentials: with OAuth, they have an answer of their own, for which no issuer is asked.
 func TestMalformedCredentials(t *testing.T) {
 	s := newStory(t, "malformed-credentials")
-	server := s.serve(t, "--oauth-issuer", "http://"+testport.Dead(t), "--oauth-resource", "http://127.0.0.1")
+	server := s.serve(t, "--oauth-issuer", "http://"+testkit.Dead(t), "--oauth-resource", "http://127.0.0.1")
 	for _, e := range edges() {
 		w := s.dial(t, e, server)
 		if over, ok := w.wire.(*overHTTP); ok {

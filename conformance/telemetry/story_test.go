@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // edge is a way to call a sidecar over the network.
@@ -126,10 +127,10 @@ func (s *story) hold(t *testing.T, w wire, name string) (giveUp func()) {
 	drain(s.backend.Asleep())
 	drain(s.backend.GivenUp())
 	end := s.begin(t, w, name, sleeps)
-	await(t, "the call at the service", s.backend.Asleep())
+	testkit.Receive(t, "the call at the service", s.backend.Asleep())
 	return func() {
 		end()
-		await(t, "the end of the call at the service", s.backend.GivenUp())
+		testkit.Receive(t, "the end of the call at the service", s.backend.GivenUp())
 	}
 }
 

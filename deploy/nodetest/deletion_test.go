@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/deploy/node"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // The load under which the pod is deleted.
@@ -107,8 +108,7 @@ func request(ctx context.Context, calls []func(context.Context, string, time.Dur
 func watchEnd(t *testing.T, p *pod) podStatus {
 	t.Helper()
 	var last podStatus
-	end := time.Now().Add(startLimit)
-	for time.Now().Before(end) {
+	for end := time.Now().Add(testkit.Limit()); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // its last states do not last
 		s, err := p.look(t)
 		if isGone(err) {
 			return last
@@ -116,9 +116,8 @@ func watchEnd(t *testing.T, p *pod) podStatus {
 		if err == nil {
 			last = s
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatalf("pod %s is still there after %s: %s", p.name, startLimit, p.describe(t))
+	t.Fatalf("pod %s is still there: %s", p.name, p.describe(t))
 	return last
 }
 

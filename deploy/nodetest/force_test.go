@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/deploy/node"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Of the manifests: what the sidecar may have, in bytes.
@@ -105,7 +106,7 @@ func testLimit(t *testing.T, n *node.Node) {
 	p := run(t, n, "minimal", "too-little", func(o object) {
 		o.container(t, "sidecar")["resources"] = map[string]any{"limits": map[string]any{"memory": "12Mi"}}
 	})
-	eventually(t, "the kernel ends it", startLimit, func() error {
+	testkit.Try(t, "the kernel ends it", func() error {
 		c := p.status(t).container("sidecar")
 		for _, s := range []containerState{c.State, c.LastState} {
 			if s.Terminated != nil && s.Terminated.Reason == "OOMKilled" {

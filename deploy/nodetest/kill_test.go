@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/deploy/node"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // testKill ends the sidecar with SIGKILL while every edge has a call in flight:
@@ -30,7 +31,7 @@ func testKill(t *testing.T, n *node.Node, r *result) {
 				t.Errorf("%s: the call in flight ended as %+v", e.name, got)
 			}
 		})
-		eventually(t, "the call is in flight", startLimit, func() error {
+		testkit.Try(t, "the call is in flight", func() error {
 			_, err := p.logs["fleet"].find("request_id", "broken "+e.name)
 			return err
 		})
@@ -43,7 +44,7 @@ func testKill(t *testing.T, n *node.Node, r *result) {
 	if r.brokeOff = time.Since(killed); r.brokeOff > nap/3 {
 		t.Errorf("callers heard of it after %s", r.brokeOff)
 	}
-	eventually(t, "the sidecar was started again", startLimit, func() error {
+	testkit.Try(t, "the sidecar was started again", func() error {
 		c := p.status(t).container("sidecar")
 		if c.RestartCount != 1 || c.State.Running == nil {
 			return errors.New(p.describe(t))

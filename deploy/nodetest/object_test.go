@@ -20,6 +20,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/deploy/k8s"
 	"github.com/outrigger-mcp/outrigger/deploy/node"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // namespace is where everything is put. Pod Security is enforced there.
@@ -198,7 +199,7 @@ func installDefinitions(t *testing.T, n *node.Node, folders []string) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, kind+" is served", startLimit, func() error { return established(t, n, path) })
+				testkit.Try(t, kind+" is served", func() error { return established(t, n, path) })
 			}
 		}
 	}

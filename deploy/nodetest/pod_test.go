@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/deploy/node"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // pods is where the API server has them.
@@ -141,7 +142,7 @@ func (p *pod) look(t *testing.T) (podStatus, error) {
 func (p *pod) ready(t *testing.T) podStatus {
 	t.Helper()
 	var s podStatus
-	eventually(t, "pod "+p.name+" is ready", startLimit, func() error {
+	testkit.Try(t, "pod "+p.name+" is ready", func() error {
 		if s = p.status(t); !s.ready() {
 			return errors.New(p.describe(t))
 		}
@@ -157,7 +158,7 @@ func (p *pod) remove(t *testing.T) {
 		t.Errorf("delete pod %s: %v", p.name, err)
 		return
 	}
-	eventually(t, "pod "+p.name+" has gone", startLimit, p.gone(t))
+	testkit.Try(t, "pod "+p.name+" has gone", p.gone(t))
 }
 
 func (p *pod) gone(t *testing.T) func() error {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/deploy/node"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // slowStart is how long the app takes to listen in the test of readiness.
@@ -28,7 +29,7 @@ func testStart(t *testing.T, n *node.Node, r *result) {
 		app["args"] = append(app["args"].([]any), "-delay", slowStart.String())
 	})
 	var ip string
-	eventually(t, "both containers run", startLimit, func() error {
+	testkit.Try(t, "both containers run", func() error {
 		s := p.status(t)
 		ip = s.Status.PodIP
 		if s.container("fleet").State.Running == nil || s.container("sidecar").State.Running == nil {
@@ -37,7 +38,7 @@ func testStart(t *testing.T, n *node.Node, r *result) {
 		return nil
 	})
 	var listening, started entry
-	eventually(t, "both have said so", startLimit, func() (err error) {
+	testkit.Try(t, "both have said so", func() (err error) {
 		listening, err = p.logs["sidecar"].find("msg", "listening")
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/deploy/node"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // testVariants runs the examples that put something else into the pod, and looks
@@ -39,7 +40,7 @@ func testVariants(t *testing.T, n *node.Node, r *result) {
 		{"records", func(t *testing.T, p *pod) {
 			t.Helper()
 			root := fmt.Sprintf("/proc/%d/root/var/lib/outrigger/runs", p.pid(t, "sidecar"))
-			eventually(t, "the calls are in the run record", startLimit, func() error {
+			testkit.Try(t, "the calls are in the run record", func() error {
 				// Not by way of .latest, which is the same once more.
 				found, err := filepath.Glob(root + "/mcp_server/envelope_validation/[0-9]*/events.jsonl")
 				if err != nil || len(found) != 1 {

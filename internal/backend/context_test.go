@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // waiting is a service that holds every call until its context ends, and tells
@@ -57,10 +59,10 @@ func TestDeadlineReachesTheService(t *testing.T) {
 			if got, want := err.Error(), "backend: timeout: the deadline passed before the backend answered"; got != want {
 				t.Errorf("the text is %q, want %q", got, want)
 			}
-			if left := soon(t, started, "the start of the call"); left <= 0 || left > timeout {
+			if left := testkit.Receive(t, "the start of the call", started); left <= 0 || left > timeout {
 				t.Errorf("the service had %v left of %v", left, timeout)
 			}
-			soon(t, over, "the end of the service's context")
+			testkit.Receive(t, "the end of the service's context", over)
 		})
 	}
 }

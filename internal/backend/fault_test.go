@@ -16,7 +16,7 @@ import (
 	"connectrpc.com/connect"
 	"golang.org/x/net/http2"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func TestFaults(t *testing.T) {
@@ -39,7 +39,7 @@ func TestFaults(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		})
 	}
-	nowhere := func(tb testing.TB) *peer { return &peer{url: "http://" + testport.Dead(tb)} }
+	nowhere := func(tb testing.TB) *peer { return &peer{url: "http://" + testkit.Dead(tb)} }
 	// A call that has to be sent before its time is over needs time to connect, which may
 	// take long where many tests run at once.
 	const enough = 2 * time.Second
@@ -305,7 +305,7 @@ func TestProcessedIsNotRepeated(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, "grpc://"+testport.Dead(t), Options{})
+	c := newClient(t, "grpc://"+testkit.Dead(t), Options{})
 	_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 	e := failure(t, err)
 	if op := new(net.OpError); !errors.As(e, &op) {

@@ -15,7 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"golang.org/x/net/http2"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // limited is an echo server that takes few streams on a connection. With a gate,
@@ -235,7 +235,7 @@ func TestGoAwayWithACallInFlight(t *testing.T) {
 // While every dial fails, each waiting call gets the reason, once.
 func TestFailedDialReachesEveryWaiter(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, "grpc://"+testport.Dead(t), Options{})
+	c := newClient(t, "grpc://"+testkit.Dead(t), Options{})
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {

@@ -15,7 +15,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // A service that does not read makes Send wait, and one whose client does not read
@@ -112,7 +112,7 @@ func TestStreamsThatCannotBegin(t *testing.T) {
 		tls          TLSOptions
 		want         Kind
 	}{
-		{name: "refused", target: "grpc://" + testport.Dead(t), want: KindUnreachable},
+		{name: "refused", target: "grpc://" + testkit.Dead(t), want: KindUnreachable},
 		{name: "HTTP/1.1 only", target: old.as("connect+http"), want: KindUnsupported},
 		{name: "HTTP/1.1 only, gRPC-Web", target: old.as("grpcweb+http"), want: KindUnsupported},
 		{name: "HTTP/1.1 only, TLS", target: encrypted.as("connect+https"), tls: TLSOptions{CAFile: a.caFile}, want: KindUnsupported},

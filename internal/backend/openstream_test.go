@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // The methods of the streaming peers: Chat echoes each message, Sum answers the number
@@ -200,19 +202,15 @@ func streamTargets(tb testing.TB) map[string]string {
 // when its context has ended.
 func eventuallyIdle(tb testing.TB, c *Client) {
 	tb.Helper()
-	for range 1000 {
+	testkit.Until(tb, "no place of the pool is held after all streams have ended", func() bool {
 		active := 0
 		c.h2.h2.mu.Lock()
+		defer c.h2.h2.mu.Unlock()
 		for _, hc := range c.h2.h2.conns {
 			active += hc.active
 		}
-		c.h2.h2.mu.Unlock()
-		if active == 0 {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	tb.Error("places of the pool are held after all streams have ended")
+		return active == 0
+	})
 }
 
 func TestOpenStreamsOfEveryKind(t *testing.T) {
@@ -460,14 +458,9 @@ func TestCancelledStreams(t *testing.T) {
 // waitBlocked waits until the sender waits for the transport.
 func waitBlocked(tb testing.TB, s *Stream) {
 	tb.Helper()
-	for range 2000 {
+	testkit.Until(tb, "the sender has to wait", func() bool {
 		s.body.mu.Lock()
-		full := len(s.body.queued) == sendBuffer
-		s.body.mu.Unlock()
-		if full {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	tb.Error("the sender never had to wait")
+		defer s.body.mu.Unlock()
+		return len(s.body.queued) == sendBuffer
+	})
 }

@@ -202,19 +202,6 @@ func failure(tb testing.TB, err error) *Error {
 	return e
 }
 
-// soon receives what has to come, so that a test fails where it would wait forever.
-func soon[T any](tb testing.TB, from <-chan T, what string) T {
-	tb.Helper()
-	select {
-	case got := <-from:
-		return got
-	case <-time.After(30 * time.Second):
-		tb.Fatalf("not in time: %s", what)
-		var none T
-		return none
-	}
-}
-
 // contextTimeout exists so that tables can hold a duration.
 func contextTimeout(ctx context.Context, d time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, d)

@@ -15,7 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpcreflect"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // 200 calls at once, each with its own payload, share one pool and never meet.
@@ -226,7 +226,7 @@ func TestReflectionThroughStreams(t *testing.T) {
 	}
 	t.Run("no backend", func(t *testing.T) {
 		t.Parallel()
-		c := newClient(t, "http://"+testport.Dead(t), Options{})
+		c := newClient(t, "http://"+testkit.Dead(t), Options{})
 		_, err := c.Streams(t.Context())
 		if e := failure(t, err); e.Kind != KindUnreachable {
 			t.Errorf("got %v", err)

@@ -17,7 +17,7 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func healthMux() *http.ServeMux {
@@ -191,7 +191,7 @@ func TestProbeOfPeersThatSayNothing(t *testing.T) {
 // address.
 func TestProbeOfNothing(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, "http://"+testport.Dead(t), Options{})
+	c := newClient(t, "http://"+testkit.Dead(t), Options{})
 	err := c.Probe(t.Context())
 	probe := new(ProbeError)
 	if !errors.As(err, &probe) || len(probe.Attempts) != 1 {
@@ -205,7 +205,7 @@ func TestProbeOfNothing(t *testing.T) {
 // The backend may come up after the client, and after calls that failed.
 func TestLateBackend(t *testing.T) {
 	t.Parallel()
-	addr := testport.Reserved(t)
+	addr := testkit.Reserved(t)
 	for _, scheme := range append(allSchemes(), "http") {
 		c := newClient(t, scheme+"://"+addr, Options{})
 		_, err := c.Call(t.Context(), echoProcedure, []byte("early"), nil)
@@ -341,7 +341,7 @@ func TestReplacedBackend(t *testing.T) {
 
 func TestProbeRefusesBadProcedures(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, "http://"+testport.Dead(t), Options{})
+	c := newClient(t, "http://"+testkit.Dead(t), Options{})
 	if e := failure(t, c.Probe(t.Context(), "/a/b/c")); e.Kind != KindRejected {
 		t.Errorf("got %v", e)
 	}
@@ -363,7 +363,7 @@ func TestPing(t *testing.T) {
 		if e := failure(t, newClient(t, page.as(scheme), Options{}).Ping(t.Context())); e.Kind != KindForeign {
 			t.Errorf("%s, web page: got %v", scheme, e)
 		}
-		down := newClient(t, scheme+"://"+testport.Dead(t), Options{})
+		down := newClient(t, scheme+"://"+testkit.Dead(t), Options{})
 		if e := failure(t, down.Ping(t.Context())); e.Kind != KindUnreachable {
 			t.Errorf("%s, nothing there: got %v", scheme, e)
 		}

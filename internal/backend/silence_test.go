@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // diary is what a server ran, by what it was asked.
@@ -84,19 +86,6 @@ func sockets(c *Client) int {
 	return len(c.conns.open)
 }
 
-// awaitSuspicion waits until no connection for unary gRPC calls takes new ones.
-func awaitSuspicion(tb testing.TB, c *Client) {
-	tb.Helper()
-	for late := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if trusted, _ := c.wires.count(); trusted == 0 {
-			return
-		}
-		if time.Now().After(late) {
-			tb.Fatal("not in time: a suspicion")
-		}
-	}
-}
-
 // outcome is the end of a call.
 type outcome struct {
 	err  error
@@ -137,7 +126,10 @@ func TestASilentConnectionIsReplaced(t *testing.T) {
 	firm, loose := start(t.Context(), c, "firm"), start(Repeatable(t.Context(), always{}), c, "loose")
 	// Those who call when the death is found out must not wait. How long that takes
 	// shows in the two calls before them.
-	awaitSuspicion(t, c)
+	testkit.Until(t, "no connection for unary gRPC calls takes new ones", func() bool {
+		trusted, _ := c.wires.count()
+		return trusted == 0
+	})
 	for i := range 20 {
 		if got := <-start(t.Context(), c, fmt.Sprintf("after %d", i)); got.err != nil || got.took > 2*time.Second {
 			t.Errorf("call %d after the death: %v, after %v", i, got.err, got.took)

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // held sends one message, then nothing until its context ends or it is let go. A
@@ -95,10 +95,10 @@ func TestStreamDeadline(t *testing.T) {
 			if e := failure(t, err); e.Kind != KindTimeout || !e.Sent {
 				t.Errorf("got %v", err)
 			}
-			if got := soon(t, left, "the start of the stream"); got <= 0 || got > timeout {
+			if got := testkit.Receive(t, "the start of the stream", left); got <= 0 || got > timeout {
 				t.Errorf("the service had %v left of %v", got, timeout)
 			}
-			soon(t, over, "the end of the service's context")
+			testkit.Receive(t, "the end of the service's context", over)
 		})
 	}
 	t.Run("none", func(t *testing.T) {
@@ -401,7 +401,7 @@ func TestStreamFaults(t *testing.T) {
 		unsent       bool
 		answered     bool
 	}{
-		{name: "no listener", scheme: "grpc", want: KindUnreachable, unsent: true, peer: func(tb testing.TB) *peer { return &peer{url: "http://" + testport.Dead(tb)} }},
+		{name: "no listener", scheme: "grpc", want: KindUnreachable, unsent: true, peer: func(tb testing.TB) *peer { return &peer{url: "http://" + testkit.Dead(tb)} }},
 		{name: "every stream refused", scheme: "grpc", want: KindUnreachable, unsent: true, peer: framed(func(fr *http2.Framer, s uint32) bool {
 			return fr.WriteRSTStream(s, http2.ErrCodeRefusedStream) == nil
 		})},

@@ -15,7 +15,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestConnectOverEitherHTTP has servers of a named protocol that offer one version of HTTP
@@ -92,7 +92,7 @@ func TestReplacedHTTPVersion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			addr := testport.Reserved(t)
+			addr := testkit.Reserved(t)
 			serve := func(protocols *http.Protocols) (stop func()) {
 				lis, err := net.Listen("tcp", addr)
 				if err != nil {

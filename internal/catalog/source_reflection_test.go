@@ -24,7 +24,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // gardenServices is what the real peers list: the garden, and what they would list beside it.
@@ -403,7 +403,7 @@ func TestReflectionWithoutAPeer(t *testing.T) {
 	for _, tc := range []struct {
 		name, url, want string
 	}{
-		{"no listener", "http://" + testport.Dead(t), "connection refused"},
+		{"no listener", "http://" + testkit.Dead(t), "connection refused"},
 		{"no reflection", serveH2C(t, http.NewServeMux()), "neither v1 nor v1alpha; register it there, or set --descriptors"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

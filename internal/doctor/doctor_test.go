@@ -30,7 +30,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/ratetest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // examine has doctor examine a sidecar of this configuration. What it returns is what
@@ -101,9 +101,9 @@ func TestEveryStep(t *testing.T) {
 	}{
 		{name: "all is well", backend: func(t *testing.T) string { return serve(t, demoService(t)) }, isOK: true},
 		{name: "no backend", more: []source.Source{mcptest.Source()}},
-		{name: "nothing listens", backend: func(t *testing.T) string { return "grpc://" + testport.Dead(t) }},
+		{name: "nothing listens", backend: func(t *testing.T) string { return "grpc://" + testkit.Dead(t) }},
 		{
-			name: "nothing listens, but there is a descriptor file", backend: func(t *testing.T) string { return "grpc://" + testport.Dead(t) },
+			name: "nothing listens, but there is a descriptor file", backend: func(t *testing.T) string { return "grpc://" + testkit.Dead(t) },
 			configure: func(t *testing.T, c *configv1.Config) { c.Catalog.Descriptors = []string{descriptorFile(t)} },
 		},
 		{
@@ -166,7 +166,7 @@ func TestEveryStep(t *testing.T) {
 		{
 			name: "descriptors that cannot be fetched", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(t *testing.T, c *configv1.Config) {
-				c.Catalog.Descriptors = []string{"http://" + testport.Dead(t) + "/api.pb?secret"}
+				c.Catalog.Descriptors = []string{"http://" + testkit.Dead(t) + "/api.pb?secret"}
 			},
 		},
 		{
@@ -237,12 +237,12 @@ func TestEveryStep(t *testing.T) {
 		},
 		{
 			name: "no rate limit service, and calls run", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
-			configure: func(t *testing.T, c *configv1.Config) { c.RateService.Url = "grpc://" + testport.Dead(t) }, isOK: true,
+			configure: func(t *testing.T, c *configv1.Config) { c.RateService.Url = "grpc://" + testkit.Dead(t) }, isOK: true,
 		},
 		{
 			name: "no rate limit service, and calls are rejected", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(t *testing.T, c *configv1.Config) {
-				c.RateService.Url, c.RateService.Failure = "grpc://"+testport.Dead(t), proto.String("closed")
+				c.RateService.Url, c.RateService.Failure = "grpc://"+testkit.Dead(t), proto.String("closed")
 			},
 		},
 		{

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/outrigger-mcp/outrigger/internal/h2server"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestIdleConnectionsEnd: with GOAWAY, after the idle time and not before.
@@ -73,12 +74,10 @@ func TestLeaveAndShutdown(t *testing.T) {
 	}
 	p.must(p.framer.WritePing(true, [8]byte([]byte("outrigr!"))))
 	p.open(3, true, head("GET", "/")...)
-	for {
-		if _, confirmed := c.Left(); !confirmed.IsZero() {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Until(t, "the client has confirmed", func() bool {
+		_, confirmed := c.Left()
+		return !confirmed.IsZero()
+	})
 	p.must(p.framer.WritePing(false, [8]byte{}))
 	awaitPong(p)
 	c.Shutdown()

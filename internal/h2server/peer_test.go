@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/outrigger-mcp/outrigger/internal/h2server"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // served is a server of ours on loopback.
@@ -29,17 +30,16 @@ type served struct {
 // last is the connection that was made last.
 func (s *served) last(t *testing.T) *h2server.Conn {
 	t.Helper()
-	for range 1000 {
+	var last *h2server.Conn
+	testkit.Until(t, "a connection is accepted", func() bool {
 		s.mu.Lock()
-		n := len(s.conns)
-		s.mu.Unlock()
-		if n > 0 {
-			return s.conns[n-1]
+		defer s.mu.Unlock()
+		if n := len(s.conns); n > 0 {
+			last = s.conns[n-1]
 		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("no connection was accepted")
-	return nil
+		return last != nil
+	})
+	return last
 }
 
 // own serves a handler with the package under test until the test is over.

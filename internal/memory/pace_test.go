@@ -3,10 +3,12 @@
 package memory
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/metrics"
 	"testing"
-	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func TestPercentFor(t *testing.T) {
@@ -54,19 +56,16 @@ func gogc() int {
 	return int(sample[0].Value.Uint64())
 }
 
-// eventually collects until the percentage is as wanted.
-func eventually(t *testing.T, what string, ok func(percent int) bool) {
+// collected collects until the percentage is as wanted.
+func collected(t *testing.T, what string, ok func(percent int) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	testkit.Try(t, what, func() error {
 		runtime.GC()
-		if ok(gogc()) {
-			return
+		if percent := gogc(); !ok(percent) {
+			return fmt.Errorf("%d percent", percent)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %d percent", what, gogc())
-		}
-		runtime.Gosched()
-	}
+		return nil
+	})
 }
 
 // TestPace holds on to more than there is room for garbage, and lets go. The
@@ -76,15 +75,15 @@ func eventually(t *testing.T, what string, ok func(percent int) bool) {
 func TestPace(t *testing.T) {
 	stop := Pace()
 	defer stop()
-	eventually(t, "a small heap", func(p int) bool { return p == mostPercent })
+	collected(t, "a small heap", func(p int) bool { return p == mostPercent })
 	held := make([][]byte, 0, 64)
 	for range cap(held) {
 		held = append(held, make([]byte, 1<<20))
 	}
-	eventually(t, "a large heap", func(p int) bool { return p == leastPercent })
+	collected(t, "a large heap", func(p int) bool { return p == leastPercent })
 	runtime.KeepAlive(held)
 	held = nil
-	eventually(t, "a heap that was large", func(p int) bool { return p == mostPercent && len(held) == 0 })
+	collected(t, "a heap that was large", func(p int) bool { return p == mostPercent && len(held) == 0 })
 
 	held = append(held, make([]byte, 64<<20))
 	stop()

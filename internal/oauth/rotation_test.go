@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/oauth"
 	"github.com/outrigger-mcp/outrigger/internal/oauthtest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // rotation is a load on what verifies tokens while its issuer's keys rotate.
@@ -54,7 +55,7 @@ const leastRate = 100
 func (r *rotation) run(t *testing.T, total, refresh time.Duration, failedFetches func() int) time.Duration {
 	t.Helper()
 	r.current.Store(r.issuer.Key)
-	within(t, "the first keys are there", func() bool { return r.present(r.issuer.Token(resource, nil)) == "" })
+	testkit.Until(t, "the first keys are there", func() bool { return r.present(r.issuer.Token(resource, nil)) == "" })
 	begun, least := time.Now(), int64(total.Seconds()*leastRate)
 	var isOver atomic.Bool
 	goes := func() bool { return !isOver.Load() }

@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/oauth"
 	"github.com/outrigger-mcp/outrigger/internal/oauthtest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // open makes a verifier that runs until the end of the test.
@@ -131,20 +132,10 @@ func TestAKeyThatIsGone(t *testing.T) {
 		t.Fatal(outcome(who, err))
 	}
 	i.Publish(oauthtest.NewKey(t, "second", "ES256"))
-	within(t, "the token is refused", func() bool {
+	testkit.Until(t, "the token is refused", func() bool {
 		who, err := show(v, token)
 		return outcome(who, err) == "key"
 	})
-}
-
-// within waits until something holds.
-func within(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 20 s: %s", what)
-		}
-	}
 }
 
 // TestTheIssuersName: a token must have exactly that of the metadata, whatever the operator wrote.

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Answer decides about one question.
@@ -51,7 +51,7 @@ func StartTLS(tb testing.TB, config *tls.Config) *Server {
 
 func start(tb testing.TB, scheme string, options ...grpc.ServerOption) *Server {
 	tb.Helper()
-	s := &Server{addr: testport.Reserved(tb), scheme: scheme, options: options, answer: OK()}
+	s := &Server{addr: testkit.Reserved(tb), scheme: scheme, options: options, answer: OK()}
 	s.Restart(tb)
 	tb.Cleanup(s.Stop)
 	return s

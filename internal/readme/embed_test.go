@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestEmbedding compiles and runs the Go program of the README, asks it something, and
@@ -65,19 +67,15 @@ func TestEmbedding(t *testing.T) {
 func ping(t *testing.T) string {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	var body []byte
+	testkit.Try(t, "the program answers", func() error {
 		res, err := client.Post("http://127.0.0.1:8090/rpc", "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":"1","method":"ping","params":{}}`))
-		if err != nil && time.Now().Before(end) {
-			continue // it does not listen yet
-		}
 		if err != nil {
-			t.Fatal(err)
+			return err // it does not listen yet
 		}
-		body, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(body)
-	}
+		defer func() { _ = res.Body.Close() }()
+		body, err = io.ReadAll(res.Body)
+		return err
+	})
+	return string(body)
 }

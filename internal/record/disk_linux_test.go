@@ -3,12 +3,15 @@
 package record
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // The kernel's own full disk: the file is replaced by a link to /dev/full.
@@ -39,17 +42,12 @@ func TestDevFull(t *testing.T) {
 // await polls for what the real disk does in its own time.
 func await(t *testing.T, r *Run, ok func(Stats) bool) {
 	t.Helper()
-	deadline := time.NewTimer(20 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !ok(r.Stats()) {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("%+v", r.Stats())
+	testkit.Try(t, "the disk", func() error {
+		if s := r.Stats(); !ok(s) {
+			return fmt.Errorf("%+v", s)
 		}
-	}
+		return nil
+	})
 }
 
 // limitedChild, in the environment, names the folder of a test process whose

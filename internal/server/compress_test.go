@@ -14,6 +14,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // listening opens the sidecar's own listener, with its own HTTP/2, and returns its URL.
@@ -96,5 +97,5 @@ func eventsAtOnce(t *testing.T, f *traffic, client *http.Client, version int, ur
 		stream.next("notifications/resources/updated")
 	}
 	leave()
-	soon(t, "the backend's stream ends", func() bool { return f.isOpen() == 0 })
+	testkit.Until(t, "the backend's stream ends", func() bool { return f.isOpen() == 0 })
 }

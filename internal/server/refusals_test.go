@@ -5,18 +5,19 @@ package server_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // refusal is a request that is refused before it is a request of the pipeline, and the line that it leaves.
@@ -164,15 +165,17 @@ func TestRefusalsAreAudited(t *testing.T) {
 // awaitEntries reads the trail once it has a line for each request that wants one: callers who break off do not wait for it.
 func awaitEntries(t *testing.T, path string, asked map[string]refusal) map[string][]entry {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) { // a real file
-		lines, isWhole := entriesOf(t, path), true
+	var lines map[string][]entry
+	testkit.Try(t, "a line for each request", func() error {
+		lines = entriesOf(t, path)
 		for trace, one := range asked {
-			isWhole = isWhole && (one.operation == "" || len(lines[trace]) > 0)
+			if one.operation != "" && len(lines[trace]) == 0 {
+				return fmt.Errorf("%s, %s: left nothing", one.path, one.name)
+			}
 		}
-		if isWhole || time.Now().After(end) {
-			return lines
-		}
-	}
+		return nil
+	})
+	return lines
 }
 
 // errBroken ends a body that breaks off.

@@ -24,6 +24,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 const (
@@ -282,8 +283,7 @@ func unread(t *testing.T, address, path, body string, header []string) {
 // await waits until the metrics match some expressions.
 func await(t *testing.T, client *http.Client, operators string, lines ...string) {
 	t.Helper()
-	var page string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	testkit.Try(t, "the metrics", func() error {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, operators+"/metrics", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -297,14 +297,11 @@ func await(t *testing.T, client *http.Client, operators string, lines ...string)
 		if err != nil {
 			t.Fatal(err)
 		}
-		page = string(text)
-		missing := false
 		for _, line := range lines {
-			missing = missing || !regexp.MustCompile(line).MatchString(page)
+			if page := string(text); !regexp.MustCompile(line).MatchString(page) {
+				return fmt.Errorf("no %s, but:\n%s", line, strings.Join(regexp.MustCompile("(?m)^outrigger_(limit|queue|class)_.*").FindAllString(page, -1), "\n"))
+			}
 		}
-		if !missing {
-			return
-		}
-	}
-	t.Fatalf("the metrics do not have %q, but:\n%s", lines, strings.Join(regexp.MustCompile("(?m)^outrigger_(limit|queue|class)_.*").FindAllString(page, -1), "\n"))
+		return nil
+	})
 }

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpcreflect"
@@ -30,6 +29,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 const vehicles = "outrigger://watches/fleet.watch_vehicles"
@@ -128,16 +128,6 @@ func watching(t *testing.T, f *traffic, who access.Authenticator, configure func
 	return rig, rig.Serve(t)
 }
 
-// soon waits until something is so.
-func soon(t *testing.T, what string, isSo func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !isSo(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: it does not happen", what)
-		}
-	}
-}
-
 // lines reads a stream of text by line; next waits for one that has a text in it.
 type lines struct {
 	t    *testing.T
@@ -160,20 +150,7 @@ func newLines(t *testing.T, r io.Reader) *lines {
 
 func (l *lines) next(text string) string {
 	l.t.Helper()
-	late := time.After(30 * time.Second)
-	for {
-		select {
-		case line, ok := <-l.read:
-			if !ok {
-				l.t.Fatalf("the stream ended before %q", text)
-			}
-			if strings.Contains(line, text) {
-				return line
-			}
-		case <-late:
-			l.t.Fatalf("no %q", text)
-		}
-	}
+	return testkit.Find(l.t, "a line with "+text, l.read, func(line string) bool { return strings.Contains(line, text) })
 }
 
 // subscriber is a client of one era that is subscribed to a URI.
@@ -321,7 +298,7 @@ func TestAWatchInEachEra(t *testing.T) {
 		backend.move()
 		for name, s := range all {
 			s.updated()
-			soon(t, name, func() bool { return strings.Contains(s.read(), fmt.Sprintf(`\"round\":%d`, round)) })
+			testkit.Until(t, name, func() bool { return strings.Contains(s.read(), fmt.Sprintf(`\"round\":%d`, round)) })
 		}
 	}
 	if got := backend.names(); len(got) != 1 {
@@ -330,7 +307,7 @@ func TestAWatchInEachEra(t *testing.T) {
 	for _, name := range []string{"modern", "legacy", "tool API", "stdio"} { // the end of stdin is a drain
 		all[name].leave()
 	}
-	soon(t, "the end of the stream", func() bool { return backend.isOpen() == 0 })
+	testkit.Until(t, "the end of the stream", func() bool { return backend.isOpen() == 0 })
 }
 
 // TestWatchesAreListedAndRead: a watch is a resource, a template and still a tool.
@@ -420,7 +397,7 @@ func TestAWatchNeedsThePermissionOfItsTool(t *testing.T) {
 	s := modernSubscriber(t, client, url, vehicles, as("ann"))
 	s.updated()
 	book.Replace([]access.Entry{entry("ann", "fleet.get_vehicle")})
-	soon(t, "the end of the stream", func() bool { return backend.isOpen() == 0 })
+	testkit.Until(t, "the end of the stream", func() bool { return backend.isOpen() == 0 })
 }
 
 // TestADrainEndsWatches, although a session still listens.
@@ -431,7 +408,7 @@ func TestADrainEndsWatches(t *testing.T) {
 	s := legacySubscriber(t, url, vehicles)
 	s.updated()
 	rig.End()
-	soon(t, "the end of the stream", func() bool { return backend.isOpen() == 0 })
+	testkit.Until(t, "the end of the stream", func() bool { return backend.isOpen() == 0 })
 }
 
 // TestWatchesAreBoundedAndAudited: one stream too many is refused for now, and each read and subscription leaves a line.
@@ -454,7 +431,7 @@ func TestWatchesAreBoundedAndAudited(t *testing.T) {
 	if got := post(t, client, url+"/mcp", body, more...); !strings.Contains(got, "--max-watches") {
 		t.Errorf("one too many: %s", got)
 	}
-	soon(t, "the lines", func() bool {
+	testkit.Until(t, "the lines", func() bool {
 		trail, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

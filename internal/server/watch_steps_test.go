@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // trySubscribe has a client of each era subscribe to a URI, and returns what it is told.
@@ -289,10 +290,10 @@ func TestAWatchFollowsTheCatalog(t *testing.T) {
 	if err := rig.Live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "the end of the stream", func() bool { return backend.isOpen() == 0 })
+	testkit.Until(t, "the end of the stream", func() bool { return backend.isOpen() == 0 })
 	for era, s := range all {
 		s.updated()
-		soon(t, era+" reads that it is gone", func() bool { return strings.Contains(strings.ToLower(s.read()), "not found") })
+		testkit.Until(t, era+" reads that it is gone", func() bool { return strings.Contains(strings.ToLower(s.read()), "not found") })
 	}
 	newLines(t, heard.Body).next("notifications/resources/list_changed")
 	if got := other.send(t, client, "resources/unsubscribe", `"uri":"`+vehicles+`?rounds=3"`); !strings.Contains(got.body, `"result":{}`) {
@@ -306,7 +307,7 @@ func TestAWatchFollowsTheCatalog(t *testing.T) {
 	}
 	for era, s := range all {
 		s.updated()
-		soon(t, era+" reads again", func() bool { return strings.Contains(s.read(), `\"round\":2`) })
+		testkit.Until(t, era+" reads again", func() bool { return strings.Contains(s.read(), `\"round\":2`) })
 	}
 	if got := len(backend.names()) - opened; got != 1 {
 		t.Errorf("%d streams were opened again", got)

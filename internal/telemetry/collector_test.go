@@ -21,7 +21,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/otlptest"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
@@ -32,16 +32,6 @@ func small() *configv1.Telemetry {
 	cfg.BatchDelay, cfg.ExportTimeout = durationpb.New(10*time.Millisecond), durationpb.New(300*time.Millisecond)
 	cfg.Metrics, cfg.Logs = proto.String("off"), proto.String("off")
 	return cfg
-}
-
-// eventually waits until holds does.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // hung is the URL of a collector that accepts connections and never answers.
@@ -89,7 +79,7 @@ func TestBrokenCollectors(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ name, url, failure string }{
-		{"dead", "http://" + testport.Dead(t), "unreachable"},
+		{"dead", "http://" + testkit.Dead(t), "unreachable"},
 		{"hung", hung(t), "timeout"},
 		{"too many requests", answering(t, refused(http.StatusTooManyRequests)), ""},
 		{"unavailable", answering(t, refused(http.StatusServiceUnavailable)), ""},
@@ -137,7 +127,7 @@ func TestBrokenCollectors(t *testing.T) {
 			if tries == 0 {
 				t.Error("requests take longer than with a collector that works")
 			}
-			eventually(t, "all are lost", func() bool { s := exports.Stats()[0]; return s.Overflowed+s.Lost == requests && s.Items == 0 })
+			testkit.Until(t, "all are lost", func() bool { s := exports.Stats()[0]; return s.Overflowed+s.Lost == requests && s.Items == 0 })
 			if s := exports.Stats()[0]; s.Failures == 0 || s.Exports != 0 || s.Bytes != 0 || !s.LastSuccess.IsZero() {
 				t.Errorf("counted %+v", s)
 			}
@@ -236,13 +226,13 @@ func TestRecovery(t *testing.T) {
 		for range 3 {
 			before := exports.Stats()[0].Failures
 			request(exports, "ping")
-			eventually(t, "a failure", func() bool { return exports.Stats()[0].Failures > before })
+			testkit.Until(t, "a failure", func() bool { return exports.Stats()[0].Failures > before })
 		}
-		eventually(t, "an empty queue", func() bool { return exports.Stats()[0].Items == 0 })
+		testkit.Until(t, "an empty queue", func() bool { return exports.Stats()[0].Items == 0 })
 		broken.Store(false)
 		ok := exports.Stats()[0].Exports
 		request(exports, "ping")
-		eventually(t, "a success", func() bool { return exports.Stats()[0].Exports > ok })
+		testkit.Until(t, "a success", func() bool { return exports.Stats()[0].Exports > ok })
 		if n := lines.FilterLevelExact(zapcore.WarnLevel).Len(); n != round+1 {
 			t.Errorf("round %d: %d warnings", round, n)
 		}
@@ -285,10 +275,10 @@ func TestLinesComeBeforeCounts(t *testing.T) {
 	defer open.Close(0)
 	exports.Store(open)
 	request(open, "ping")
-	eventually(t, "a failure", func() bool { return open.Stats()[0].Failures > 0 })
+	testkit.Until(t, "a failure", func() bool { return open.Stats()[0].Failures > 0 })
 	broken.Store(false)
 	request(open, "ping")
-	eventually(t, "a success", func() bool { return open.Stats()[0].Exports > 0 })
+	testkit.Until(t, "a success", func() bool { return open.Stats()[0].Exports > 0 })
 }
 
 // TestQueueIsBoundedInBytes has few large spans.

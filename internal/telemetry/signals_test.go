@@ -22,7 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/otlptest"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
@@ -88,7 +88,7 @@ func TestMetricsReachTheCollector(t *testing.T) {
 	if err := exports.ExportMetrics(sdkmetric.Producer(one{})); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "an export by the interval", func() bool { return len(receiver.Metrics()) > 0 })
+	testkit.Until(t, "an export by the interval", func() bool { return len(receiver.Metrics()) > 0 })
 	if m := receiver.Metrics()[0]; m.GetName() != "outrigger_things" || m.GetGauge().GetDataPoints()[0].GetAsInt() != 7 {
 		t.Errorf("got %v", m)
 	}
@@ -185,7 +185,7 @@ func TestPrivateCA(t *testing.T) {
 	strangers, lines := open(t, resolve(t, cfg))
 	request(strangers, "ping")
 	// It counts a failure before it says so.
-	eventually(t, "a failure, and a line about it", func() bool { return strangers.Stats()[0].Failures > 0 && lines.Len() > 0 })
+	testkit.Until(t, "a failure, and a line about it", func() bool { return strangers.Stats()[0].Failures > 0 && lines.Len() > 0 })
 	checkOneWarning(t, lines, "")
 }
 
@@ -199,7 +199,7 @@ func TestProbe(t *testing.T) {
 			t.Errorf("%v: %v", signal, err)
 		}
 	}
-	s = resolve(t, defaults(), "OTEL_EXPORTER_OTLP_ENDPOINT="+"http://"+testport.Dead(t))
+	s = resolve(t, defaults(), "OTEL_EXPORTER_OTLP_ENDPOINT="+"http://"+testkit.Dead(t))
 	var fault *telemetry.ProbeError
 	if err := s.Probe(t.Context(), telemetry.Traces); !errors.As(err, &fault) || fault.Fix == "" || fault.What != "the collector cannot be reached: unreachable" {
 		t.Errorf("got %v", err)

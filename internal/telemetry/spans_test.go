@@ -17,6 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/otlptest"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
@@ -77,7 +78,7 @@ func TestSpansAreExportedInBatches(t *testing.T) {
 	for range 7 {
 		request(exports, "ping")
 	}
-	eventually(t, "two full batches", func() bool { return len(got.spans()) == 2 })
+	testkit.Until(t, "two full batches", func() bool { return len(got.spans()) == 2 })
 	exports.Close(patience)
 	if diff := cmp.Diff([]int{3, 3, 1}, got.spans()); diff != "" {
 		t.Error(diff)

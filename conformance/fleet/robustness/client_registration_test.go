@@ -12,6 +12,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // registered are the names that clients register: few, so that they meet.
@@ -106,10 +107,10 @@ func (l *registrationLog) settle(r *run, c *client) {
 	// All of them could still have an old version: a new one makes sure that each has heard of all before it.
 	mark := l.versions.Add(1)
 	c.register("say.last", mark, l)
-	await(r.t, "the last registration is everywhere", func() bool { version, ok := agree("say.last"); return ok && version == mark })
+	testkit.Until(r.t, "the last registration is everywhere", func() bool { version, ok := agree("say.last"); return ok && version == mark })
 	for _, name := range registered() {
 		var version int64
-		await(r.t, "all replicas agree about "+name, func() bool {
+		testkit.Until(r.t, "all replicas agree about "+name, func() bool {
 			var ok bool
 			version, ok = agree(name)
 			return ok
@@ -122,7 +123,7 @@ func (l *registrationLog) settle(r *run, c *client) {
 		mark := l.versions.Add(1)
 		c.register("say.last", mark, l)
 		start := time.Now()
-		await(r.t, "a registration is everywhere", func() bool { version, ok := agree("say.last"); return ok && version == mark })
+		testkit.Until(r.t, "a registration is everywhere", func() bool { version, ok := agree("say.last"); return ok && version == mark })
 		most = max(most, time.Since(start))
 	}
 	r.t.Logf("registrations: 20 were everywhere within %v", most.Round(time.Millisecond))

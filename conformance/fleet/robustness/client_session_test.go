@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // legacyRevision is a revision that has sessions.
@@ -374,7 +376,7 @@ func (l *sessionLog) settle(r *run) {
 	r.t.Helper()
 	for _, s := range l.ended[max(0, len(l.ended)-50):] {
 		for i := range replicas {
-			await(r.t, fmt.Sprintf("session %s has ended at replica %d", s.id, i), func() bool { return !s.knows(r.f.callersURL(i)) })
+			testkit.Until(r.t, fmt.Sprintf("session %s has ended at replica %d", s.id, i), func() bool { return !s.knows(r.f.callersURL(i)) })
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 const (
@@ -63,7 +63,7 @@ const loopback = "127.0.0.1"
 func freeAddress(t *testing.T, host string) string {
 	t.Helper()
 	if host == loopback {
-		return testport.Reserved(t)
+		return testkit.Reserved(t)
 	}
 	return net.JoinHostPort(host, strconv.Itoa(rig.FreePort(t, host)))
 }
@@ -101,7 +101,7 @@ logfile: %q
 		s.start()
 		t.Cleanup(s.end)
 	}
-	await(t, "the cluster has a leader", func() bool {
+	testkit.Until(t, "the cluster has a leader", func() bool {
 		return c.admin(func(ctx context.Context, _ *nats.Conn, js jetstream.JetStream) error {
 			_, err := js.AccountInfo(ctx)
 			return err
@@ -170,7 +170,7 @@ func (s *natsServer) signal(sig syscall.Signal) {
 		}
 		select {
 		case <-s.ended:
-		case <-time.After(patience):
+		case <-time.After(testkit.Limit()):
 			_ = s.cmd.Process.Kill()
 			<-s.ended
 		}
@@ -275,9 +275,8 @@ func (c *natsCluster) stepDown(stream string) error {
 // whole waits until every stream has all its copies, and each is up to date.
 func (c *natsCluster) whole() {
 	c.t.Helper()
-	var why string
-	await(c.t, "all streams have all copies", func() bool {
-		err := c.admin(func(ctx context.Context, _ *nats.Conn, js jetstream.JetStream) error {
+	testkit.Try(c.t, "all streams have all copies", func() error {
+		return c.admin(func(ctx context.Context, _ *nats.Conn, js jetstream.JetStream) error {
 			list := js.ListStreams(ctx)
 			for info := range list.Info() {
 				if info.Cluster == nil || info.Cluster.Leader == "" || len(info.Cluster.Replicas) != servers-1 {
@@ -291,9 +290,5 @@ func (c *natsCluster) whole() {
 			}
 			return list.Err() //nolint:wrapcheck // it is printed
 		})
-		if err != nil {
-			why = err.Error()
-		}
-		return err == nil
-	}, func() string { return why })
+	})
 }

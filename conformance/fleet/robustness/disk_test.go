@@ -13,6 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestAFullDiskLosesNothing fills the disk of a leader while keys are created: who was told that a key is his keeps it. Servers without
@@ -45,7 +46,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 		c.Close()
 	}()
 	whole := func() {
-		await(t, "the state is available", func() bool { return c.Health().OK })
+		testkit.Until(t, "the state is available", func() bool { return c.Health().OK })
 		cluster.whole()
 	}
 	for round := range rounds {
@@ -82,7 +83,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 		whole()
 		for _, key := range created {
 			var e state.Entry
-			await(t, key+" is read", func() bool {
+			testkit.Until(t, key+" is read", func() bool {
 				e, err = b.Get(ctx, key)
 				return !errors.Is(err, state.ErrUnavailable)
 			})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 const (
@@ -172,19 +173,20 @@ func (f *fleet) probe(i int, path string) (int, string) {
 func (f *fleet) healthy() {
 	f.t.Helper()
 	for i := range replicas {
-		var last string
-		await(f.t, fmt.Sprintf("replica %d is ready, and not degraded", i), func() bool {
-			code, text := f.probe(i, "/readyz")
-			last = fmt.Sprintf("%d %s", code, text)
-			return code == http.StatusOK && !strings.Contains(text, "degraded")
-		}, func() string { _, text := f.probe(i, "/readyz?verbose"); return last + "\n" + text })
+		testkit.Try(f.t, fmt.Sprintf("replica %d is ready, and not degraded", i), func() error {
+			code, text := f.probe(i, "/readyz?verbose")
+			if code != http.StatusOK || strings.Contains(text, "degraded") {
+				return fmt.Errorf("%d %s", code, text)
+			}
+			return nil
+		})
 	}
 }
 
 // degraded waits until a replica says that it is ready without its state.
 func (f *fleet) degraded(i int) {
 	f.t.Helper()
-	await(f.t, fmt.Sprintf("replica %d is ready, and degraded", i), func() bool {
+	testkit.Until(f.t, fmt.Sprintf("replica %d is ready, and degraded", i), func() bool {
 		code, text := f.probe(i, "/readyz")
 		return code == http.StatusOK && strings.Contains(text, "degraded: state")
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // open opens a client of the state at some servers, until the end of the test.
@@ -48,7 +49,7 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 	things, events := state.BucketOptions{Name: "things", MaxBytes: 1 << 20, MaxAge: time.Hour}, state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour}
 	maker.Bucket(things)
 	maker.Stream(events)
-	await(t, "the state is available", func() bool { return maker.Health().OK })
+	testkit.Until(t, "the state is available", func() bool { return maker.Health().OK })
 	cluster.whole()
 	at := cluster.leader("KV_outrigger_default_things")
 	if at == nil {
@@ -63,8 +64,8 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 	alone, rest := open(t, sealer, at), open(t, sealer, others...)
 	cutOff, majority := alone.Bucket(things), rest.Bucket(things)
 	log := alone.Stream(events)
-	await(t, "both are available", func() bool { return alone.Health().OK && rest.Health().OK })
-	await(t, "the leader of the events is followed", func() bool {
+	testkit.Until(t, "both are available", func() bool { return alone.Health().OK && rest.Health().OK })
+	testkit.Until(t, "the leader of the events is followed", func() bool {
 		is, err := log.Bounds(t.Context())
 		return err == nil && is.Led
 	})
@@ -75,7 +76,7 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 			}
 		}
 	}
-	await(t, "the others have a leader", func() bool {
+	testkit.Until(t, "the others have a leader", func() bool {
 		_, err := majority.Create(t.Context(), "k", []byte("v"), time.Hour)
 		return err == nil || errors.Is(err, state.ErrExists)
 	})
@@ -93,7 +94,7 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 			l.mend()
 		}
 	}
-	await(t, "the value is read when the way is mended", func() bool {
+	testkit.Until(t, "the value is read when the way is mended", func() bool {
 		e, err := cutOff.Get(t.Context(), "k")
 		if errors.Is(err, state.ErrNotFound) {
 			t.Fatal("it is not found")

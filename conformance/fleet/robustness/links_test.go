@@ -11,7 +11,7 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // link is the way from one process to one NATS server, which can be cut, frozen and slowed.
@@ -24,7 +24,7 @@ type link struct {
 // newLink makes a way to an address.
 func newLink(t *testing.T, name, to string) *link {
 	t.Helper()
-	l := &link{t: t, proxy: toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), name, testport.Reserved(t), to)}
+	l := &link{t: t, proxy: toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), name, testkit.Reserved(t), to)}
 	if err := l.proxy.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // run is one run of the test.
@@ -171,14 +173,14 @@ func (w *work) end(r *run) {
 	w.stop()
 	w.clients.Wait()
 	close(w.events.over)
-	time.AfterFunc(patience, w.giveUp)
+	time.AfterFunc(testkit.Limit(), w.giveUp)
 	w.readers.Wait()
 	way := &modernTasks{w.last, r.odd}
 	for _, b := range w.tasks.calls {
 		if b.id == "" {
 			continue
 		}
-		await(r.t, "task "+b.id+" of "+b.method+" "+b.name+" ends", func() bool {
+		testkit.Until(r.t, "task "+b.id+" of "+b.method+" "+b.name+" ends", func() bool {
 			got := w.last.look(context.Background(), way, b.id)
 			return got != nil && got.Status != "working"
 		})

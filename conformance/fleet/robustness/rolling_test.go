@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // rollouts is how often all replicas are replaced.
@@ -65,7 +67,7 @@ func TestRolloutOnKubernetes(t *testing.T) {
 	var balancing sync.WaitGroup
 	t.Cleanup(func() { stop(); balancing.Wait() })
 	balancing.Go(func() { k.balance(ctx, r.f) })
-	await(t, "all pods are endpoints", func() bool {
+	testkit.Until(t, "all pods are endpoints", func() bool {
 		ips, err := k.endpoints()
 		return err == nil && len(ips) == replicas
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestReadersEndAtOnce: who watches or reads is not held up by a NATS that says nothing, so that a process can exit.
@@ -20,7 +21,7 @@ func TestReadersEndAtOnce(t *testing.T) {
 	c := open(t, seal.New(seal.Options{Keys: seal.RandomKeys()}), &natsServer{client: way.addr})
 	things := c.Bucket(state.BucketOptions{Name: "things", MaxBytes: 1 << 20, MaxAge: time.Hour})
 	events := c.Stream(state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour})
-	await(t, "the state is available", func() bool { return c.Health().OK })
+	testkit.Until(t, "the state is available", func() bool { return c.Health().OK })
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	loaded := make(chan struct{})

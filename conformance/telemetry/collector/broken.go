@@ -76,7 +76,7 @@ func Delay(tb testing.TB, addr string, by time.Duration) *Slow {
 		tb.Fatal(err)
 	}
 	s := &Slow{}
-	server := &http.Server{ReadHeaderTimeout: waitLimit, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		select {
 		case <-time.After(by):

@@ -6,7 +6,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
@@ -18,11 +17,8 @@ import (
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
-
-// waitLimit bounds every wait for something to arrive.
-const waitLimit = 30 * time.Second
 
 // Collector keeps what it receives. It is safe for concurrent use.
 type Collector struct {
@@ -32,19 +28,18 @@ type Collector struct {
 	spans   []Span
 	points  map[string]Point // the last of each series
 	records []Record
-	changed chan struct{} // closed and replaced whenever something arrives
 }
 
 // Start starts a collector on a free port. It ends with the test.
 func Start(tb testing.TB) *Collector {
 	tb.Helper()
-	return StartAt(tb, testport.Reserved(tb))
+	return StartAt(tb, testkit.Reserved(tb))
 }
 
 // StartAt starts a collector on a host:port of loopback.
 func StartAt(tb testing.TB, addr string) *Collector {
 	tb.Helper()
-	c := &Collector{addr: addr, points: map[string]Point{}, changed: make(chan struct{})}
+	c := &Collector{addr: addr, points: map[string]Point{}}
 	running, err := c.start(tb.Context())
 	c.stop = sync.OnceFunc(func() {
 		for _, r := range running {
@@ -136,8 +131,6 @@ func (c *Collector) keep(add func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	add()
-	close(c.changed)
-	c.changed = make(chan struct{})
 }
 
 // Spans returns the spans that have arrived.
@@ -165,22 +158,8 @@ func (c *Collector) Records() []Record {
 	return append([]Record(nil), c.records...)
 }
 
-// Wait waits until enough holds, and asks it again whenever something has arrived.
+// Wait waits until enough has arrived.
 func (c *Collector) Wait(tb testing.TB, what string, enough func() bool) {
 	tb.Helper()
-	limit := time.NewTimer(waitLimit)
-	defer limit.Stop()
-	for {
-		c.mu.Lock()
-		changed := c.changed
-		c.mu.Unlock()
-		if enough() {
-			return
-		}
-		select {
-		case <-changed:
-		case <-limit.C:
-			tb.Fatalf("the collector did not get %s within %v", what, waitLimit)
-		}
-	}
+	testkit.Until(tb, "the collector gets "+what, enough)
 }

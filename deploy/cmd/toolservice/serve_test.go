@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +21,7 @@ import (
 
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // output is a journal's destination that tests read while it grows.
@@ -51,15 +54,17 @@ func (o *output) lines(t *testing.T) []line {
 // await returns the first line of an event.
 func (o *output) await(t *testing.T, event string) line {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		for _, l := range o.lines(t) {
-			if l.Event == event {
-				return l
-			}
+	var found line
+	testkit.Try(t, "a line says "+event, func() error {
+		lines := o.lines(t)
+		i := slices.IndexFunc(lines, func(l line) bool { return l.Event == event })
+		if i < 0 {
+			return fmt.Errorf("%v", lines)
 		}
-	}
-	t.Fatalf("no line says %q: %v", event, o.lines(t))
-	return line{}
+		found = lines[i]
+		return nil
+	})
+	return found
 }
 
 // TestServe calls the service over gRPC on a port and on a socket, and ends it in

@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // stream runs a call to its end and tells what was heard, event by event in a few
@@ -322,7 +323,7 @@ func TestAReaderWhoStopsEndsItsRun(t *testing.T) {
 			if sent := <-ended; sent > 2000 {
 				t.Error("500 MB were taken for a reader who reads nothing")
 			}
-			eventually(t, "an empty house", func() bool { return rig.Bridge.Flights().InFlight() == 0 })
+			testkit.Until(t, "an empty house", func() bool { return rig.Bridge.Flights().InFlight() == 0 })
 			for events.Receive() {
 			}
 			if events.Err() == nil {

@@ -30,6 +30,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // bulky is an event that fills a connection's buffers soon: it does not get
@@ -108,7 +109,7 @@ func TestAReaderWhoStopsIsCutOff(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			eventually(t, "the end of the subscription", func() bool { return s.bus.Stats().Subscribers == 0 })
+			testkit.Until(t, "the end of the subscription", func() bool { return s.bus.Stats().Subscribers == 0 })
 			for stream.Receive() {
 			}
 			if stream.Err() == nil {
@@ -168,7 +169,7 @@ func TestACallerWhoLeavesGivesItsPlaceBack(t *testing.T) {
 		}
 		cancel()
 		_ = stream.Close()
-		eventually(t, "an empty house", func() bool { return s.bus.Stats().Subscribers == 0 && s.api.Lasting() == 0 })
+		testkit.Until(t, "an empty house", func() bool { return s.bus.Stats().Subscribers == 0 && s.api.Lasting() == 0 })
 	}
 }
 
@@ -291,7 +292,7 @@ func TestExchangesAreStreams(t *testing.T) {
 				if e, err := first.Receive(); !errors.Is(err, io.EOF) {
 					t.Errorf("after the half-close: %v, %v", e, err)
 				}
-				eventually(t, "an empty house", func() bool { return s.api.Lasting() == 0 })
+				testkit.Until(t, "an empty house", func() bool { return s.api.Lasting() == 0 })
 			}
 		})
 	}
@@ -334,7 +335,7 @@ func TestTheEndOfTheServiceEndsExchanges(t *testing.T) {
 			late := open(t, url, p.options...)
 			_ = late.Send(request(text("1"), "ping", "")) // it may be refused by then
 			wantEnded("after the end", late)
-			eventually(t, "an empty house", func() bool { return api.Lasting() == 0 })
+			testkit.Until(t, "an empty house", func() bool { return api.Lasting() == 0 })
 		})
 	}
 }
@@ -379,7 +380,7 @@ func TestAnExchangeWhoseReaderStopsIsCutOff(t *testing.T) {
 					break // it was cut off already
 				}
 			}
-			eventually(t, "an empty house", func() bool { return api.Lasting() == 0 && b.Flights().InFlight() == 0 })
+			testkit.Until(t, "an empty house", func() bool { return api.Lasting() == 0 && b.Flights().InFlight() == 0 })
 			read := 0
 			for {
 				if _, err := stream.Receive(); err != nil {

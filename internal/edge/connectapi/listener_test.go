@@ -229,18 +229,3 @@ func refusal(t *testing.T, err error) (code errmap.Code, paths []string) {
 	slices.Sort(paths)
 	return code, paths
 }
-
-// eventually waits for something that happens on the other side of a socket.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(20 * time.Second)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}

@@ -17,6 +17,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // memory is what the process holds for objects and goroutines.
@@ -94,7 +95,7 @@ func TestIdleLegacyStreamsAreCheap(t *testing.T) {
 		_ = conn.Close()
 	}
 	// The sidecar may have opened connections to its backend meanwhile, of a few goroutines each.
-	eventually(t, "the streams are gone", func() bool { return runtime.NumGoroutine() <= goroutines+10 })
+	testkit.Until(t, "the streams are gone", func() bool { return runtime.NumGoroutine() <= goroutines+10 })
 	if got := manager.Stats(); got.Sessions != streams+1 {
 		t.Errorf("%+v", got)
 	}

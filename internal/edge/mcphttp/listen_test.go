@@ -11,6 +11,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // listen is a request for changes.
@@ -100,7 +101,7 @@ func TestASubscriptionIsLeftAsTheTypeScriptClientDoesIt(t *testing.T) {
 			}
 			e.hangUp()
 			idle(t, rig.Bridge)
-			eventually(t, "the subscription ends", func() bool { return rig.Bridge.Feed().Stats().Subscribers == 0 })
+			testkit.Until(t, "the subscription ends", func() bool { return rig.Bridge.Feed().Stats().Subscribers == 0 })
 		})
 	}
 }

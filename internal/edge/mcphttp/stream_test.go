@@ -27,6 +27,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // run is what a tool of a test does.
@@ -266,17 +267,7 @@ func TestLeavingAStreamCancelsItsCallAtTheBackend(t *testing.T) {
 // idle waits until nothing is in flight.
 func idle(t *testing.T, b *dialect.Handler) {
 	t.Helper()
-	eventually(t, "everything ends", func() bool { return b.Flights().InFlight() == 0 })
-}
-
-// eventually waits for an unannounced effect of a connection.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
+	testkit.Until(t, "everything ends", func() bool { return b.Flights().InFlight() == 0 })
 }
 
 // A reader that stays connected and reads nothing would hold its call, and the

@@ -24,6 +24,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/native"
 	"github.com/outrigger-mcp/outrigger/internal/server/follow"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // patience is how long a test waits for what has to come, quiet for what must not.
@@ -117,13 +118,7 @@ func (f *followed) announce(n *outriggerv1.Notification) {
 // hears is the next change.
 func (f *followed) hears() feed.Change {
 	f.t.Helper()
-	select {
-	case c := <-f.published:
-		return c
-	case <-time.After(patience):
-		f.t.Fatal("no change came")
-		return feed.Change{}
-	}
+	return testkit.Receive(f.t, "a change", f.published)
 }
 
 // hearsNothing waits for a change that must not come.
@@ -139,11 +134,12 @@ func (f *followed) hearsNothing() {
 // logs waits for a line in the log.
 func (f *followed) logs(message string) {
 	f.t.Helper()
-	for late := time.Now().Add(patience); f.log.FilterMessage(message).Len() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			f.t.Fatalf("no line says %q; the log has %v", message, f.log.All())
+	testkit.Try(f.t, "a line", func() error {
+		if f.log.FilterMessage(message).Len() == 0 {
+			return fmt.Errorf("no line says %q; the log has %v", message, f.log.All())
 		}
-	}
+		return nil
+	})
 }
 
 // updated is a report that a resource changed, in both forms of its params.

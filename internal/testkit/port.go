@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testport has addresses of the loopback interface for tests that need one before anything listens there, or after. A
-// port that was closed may be given to another test, or to a connection, at once; the ports of this package are held by a
-// socket until the test ends.
-package testport
+package testkit
 
 import (
 	"fmt"
@@ -12,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dead returns an address that refuses connections: nothing can listen there.
+// Dead returns an address of the loopback interface that refuses connections: nothing can listen there. A port that was
+// closed may be given to another test, or to a connection, at once; this one is held by a socket until the test ends.
 func Dead(tb testing.TB) string {
 	tb.Helper()
 	return hold(tb)
 }
 
-// Reserved returns an address that refuses connections while the servers of the test do not listen there. They can listen,
+// Reserved returns an address of the loopback interface that refuses connections while the servers of the test do not listen there. They can listen,
 // end, and listen again, in this process or another. Nobody is given the port who asks for any. The servers must set
 // SO_REUSEADDR, as those of Go do, or SO_REUSEPORT, and Linux must be the system: see socket(7) for what the options do there.
 func Reserved(tb testing.TB) string {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package testport_test
+package testkit_test
 
 import (
 	"errors"
@@ -9,14 +9,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestReserved: a server can listen, end and listen again; meanwhile connections are refused, and the port is not given to
 // anybody who asks for any, to listen or to connect.
 func TestReserved(t *testing.T) {
 	t.Parallel()
-	address := testport.Reserved(t)
+	address := testkit.Reserved(t)
 	for range 3 {
 		refused(t, address)
 		notGiven(t, address)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package testport_test
+package testkit_test
 
 import (
 	"errors"
@@ -8,13 +8,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/internal/testport"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestDead: connections are refused, and nobody can listen there.
 func TestDead(t *testing.T) {
 	t.Parallel()
-	address := testport.Dead(t)
+	address := testkit.Dead(t)
 	refused(t, address)
 	if l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address); !errors.Is(err, syscall.EADDRINUSE) {
 		if err == nil {
