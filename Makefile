@@ -48,20 +48,44 @@ binaries: ## Build the sidecar for Linux and macOS into dist/, with SHA-256 sums
 	done
 	cd dist && sha256sum sidecar-* > SHA256SUMS
 
+# Tests run by gotestsum, which shows a line for each package as it ends and all failures at the end; its events go to TIMES.
+SUM := $(BIN)/gotestsum
+TIMES := .tmp/times
+TESTED = $(CURDIR)/$(SUM) --format pkgname --format-hide-empty-pkg --jsonfile-timing-events $(CURDIR)/$(TIMES)/$(1).json --
+# Many tests wait, most of their time, for peers and deadlines, so more of them run at once than there are CPUs.
+ATONCE ?= 8
+# The tests of a part k/n of conformance: every n-th, from the k-th on (from 0).
+sample = $$(grep -hoE '^func Test[A-Za-z0-9_]+' $$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./...) | \
+	sed 's/func //' | grep -v '^TestMain$$' | sort -u | awk -v part=$(1) 'BEGIN {split(part, p, "/")} NR % p[2] == p[1]' | paste -sd '|')
+
 .PHONY: test
-test: build ## Run every test, real peers included: the packages with the race detector, conformance on the binary that is shipped
-	go test -run 'FastToRefuse' ./internal/transcode
-	go test -run 'TriedUpwards' ./internal/policy
-	@# What measures memory and allocations means nothing under the detector, which leaves these out.
-	@# Most of the time of a script is that of starting the binary, which the detector makes several times slower. conformance has it under the detector.
-	go test -run 'OpenStreamsAreCheap|EveryStreamCounts|TestScripts|TestHelpExamplesRun' ./cmd/sidecar
-	go test -run 'WithoutTracing' ./bridge
-	go test -run 'TakesLittleMemory' ./internal/catalog
+test: build $(SUM) ## Run the tests of every package, and an eighth of conformance on the binary, without the race detector
+	@mkdir -p $(TIMES) && rm -f $(TIMES)/*.json
 	@# The lint step has all of go vet.
-	go test -race -vet=off -timeout 20m -skip 'TestScripts|TestHelpExamplesRun' ./...
-	@# They run the binary, which the cache of test results does not see.
-	cd conformance && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -vet=off -count 1 -p 1 -timeout 15m ./...
-	cd bench && go test -short -timeout 10m ./...
+	$(call TESTED,main) -vet=off -parallel $(ATONCE) -timeout 15m ./...
+	@$(MAKE) --no-print-directory conformance-tests PART=$(or $(PART),0/8)
+	@$(MAKE) --no-print-directory test-times
+	@echo "Ran every package of the main module and the part $(or $(PART),0/8) of conformance. Left for make test-all: the race detector, the rest of conformance, what replicas share, the benchmarks."
+
+# What times are on record was measured without the detector. RECORD=-update records those of the last run.
+RECORD ?=
+.PHONY: test-times
+test-times:
+	@cd bench && go run . testtimes -record ../.ci/times.json $(RECORD) $(foreach part,main conformance,$(CURDIR)/$(TIMES)/$(part).json)
+
+PACKAGES ?= ./...
+
+.PHONY: race
+race: $(SUM) ## Run the tests of the main module with the race detector; PACKAGES='./bridge ./errmap': of some packages
+	@mkdir -p $(TIMES)
+	@# What the detector makes several times slower for nothing is the start of binaries by scripts; conformance has them under the detector.
+	$(call TESTED,race) -race -vet=off -parallel $(ATONCE) -timeout 25m -skip 'TestScripts|TestHelpExamplesRun' $(PACKAGES)
+
+.PHONY: test-all
+test-all: test ## Run everything: make test, all of it again with the race detector, all of conformance, what replicas share, and the benchmarks in their short form (half an hour)
+	@$(MAKE) --no-print-directory race
+	@$(MAKE) --no-print-directory conformance-tests RACE=-race
+	@$(MAKE) --no-print-directory state-test bench-test
 
 SINCE ?= HEAD
 
@@ -72,23 +96,18 @@ check: ## Build, vet, and test the packages of the main module that changed sinc
 	packages=$$([ -z "$$changed" ] || go list -e -f '{{if and .Module .Module.Main (or .GoFiles .TestGoFiles .XTestGoFiles)}}{{.ImportPath}}{{end}}' $$changed 2>/dev/null); \
 	[ -z "$$packages" ] || go test $$packages
 
-.PHONY: conformance-race
-conformance-race: ## Run conformance with the race detector in the tests and in the binary; RACEPART=k/n: every n-th test, from the k-th on (from 0)
-	@part=$(RACEPART); k=$${part%/*} n=$${part#*/}; cd conformance && \
-	for dir in $$(go list -f '{{.Dir}}' ./...); do \
-	  chosen=$$(grep -hoE '^func Test[A-Za-z0-9_]+' $$dir/*_test.go 2>/dev/null | sed 's/func //' | grep -v '^TestMain$$' | sort | awk -v k=$$k -v n=$$n 'NR % n == k' | paste -sd '|'); \
-	  [ -n "$$chosen" ] || continue; \
-	  echo "$${dir#$(CURDIR)/}: $$chosen"; \
-	  go test -race -vet=off -count 1 -timeout 20m -run "^($$chosen)\$$" $$dir || exit 1; \
-	done
+RACE ?=
+
+.PHONY: conformance-tests
+conformance-tests: build $(SUM) ## Run conformance's own tests on the binary; RACE=-race: with the race detector in both; PART=k/n: every n-th test, from the k-th on (from 0)
+	@mkdir -p $(TIMES)
+	@# They run the binary, which the cache of test results does not see.
+	cd conformance && $(if $(RACE),,OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar) $(call TESTED,conformance$(RACE)) $(RACE) -vet=off -count 1 -p 2 -parallel $(ATONCE) -timeout 25m \
+	  $(if $(PART),-run "^($(call sample,$(PART)))\$$") ./...
 
 .PHONY: bench-test
 bench-test: ## Run every benchmark in its short form, to see that it still measures
 	cd bench && go test -timeout 10m . ./internal/contract
-
-.PHONY: test-short
-test-short: ## Run the tests of the main module without the race detector
-	go test ./...
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (default 10m each); FUZZPART=k/n: those of every n-th package, from the k-th on (from 0)
@@ -111,21 +130,22 @@ fuzz: ## Run every fuzz target for FUZZTIME (default 10m each); FUZZPART=k/n: th
 rotation-test: ## Rotate the keys of an issuer for two minutes under load, away for half of the time; no good token may be refused
 	OUTRIGGER_ROTATION=2m go test -count 1 -v -timeout 10m -run 'TestRotation' ./internal/oauth
 
+# Modules that are linted here; those with many dependencies are linted by their own steps, where they are built.
+MODULES := . conformance conformance/telemetry conformance/etcd conformance/artifacts bench deploy deploy/observability proto/options
+
 .PHONY: lint
-lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf files
+lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf files; MODULES='. bench': of some modules
 	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '^gen/')); if [ -n "$$out" ]; then echo "not gofmt-ed: $$out"; exit 1; fi
-	go vet ./...
-	cd conformance && go vet ./... && ../$(LINT) run ./...
-	cd conformance/telemetry && go vet ./... && ../../$(LINT) run ./...
-	cd conformance/etcd && go vet ./... && ../../$(LINT) run ./...
-	cd conformance/artifacts && go vet ./... && ../../$(LINT) run ./...
-	cd bench && go vet ./... && ../$(LINT) run ./...
-	cd deploy && go vet ./... && ../$(LINT) run ./...
-	cd deploy/observability && go vet ./... && ../../$(LINT) run ./...
-	cd proto/options && go vet ./... && ../../$(LINT) run ./...
-	$(LINT) run ./... ./testdata/schemas
+	@for module in $(MODULES); do \
+	  packages=./...; [ $$module != . ] || packages='./... ./testdata/schemas'; \
+	  echo "$$module: go vet, golangci-lint"; (cd $$module && go vet ./... && $(CURDIR)/$(LINT) run $$packages) || exit 1; \
+	done
 	$(BUF) lint
 	$(BUF) format -d --exit-code proto
+
+.PHONY: print-modules
+print-modules:
+	@echo $(MODULES)
 
 .PHONY: breaking
 breaking: $(BUF) ## Report breaking changes of the Protobuf contract (advisory until the first tag)
@@ -222,6 +242,10 @@ $(PROTOC):
 .PHONY: annotations-test
 annotations-test: $(BUF) $(PROTOC) ## Run what the documentation says about annotations in a service's own files, with buf and protoc
 	OUTRIGGER_COMPILERS=$(CURDIR)/$(BIN) go test -count 1 ./internal/readme -run TestAnnotations
+
+$(SUM): .ci/tools/gotestsum.mod
+	@mkdir -p $(BIN)
+	go build -modfile=.ci/tools/gotestsum.mod -o $(SUM) gotest.tools/gotestsum
 
 $(LINT): .ci/tools/golangci.mod
 	@mkdir -p $(BIN)
@@ -473,3 +497,8 @@ observability-generate: ## Write the dashboards from their definitions
 .PHONY: observe
 observe: $(PROMETHEUS)/promtool ## Start a collector, Prometheus and a sidecar under load for a minute, and write what dashboards show into dist/observe
 	cd deploy/observability && go run ./cmd/observe -prometheus ../../$(PROMETHEUS)/prometheus -out ../../dist/observe $(OBSERVEFLAGS)
+
+# Those of all steps, so that steps can run beside each other.
+.PHONY: rigs
+rigs: build conformance-rig h2-peers $(LINT) $(BUF) $(H2SPEC) $(CONNECT_SUITE)/installed $(RIG_H2)/installed $(RIG_FOREIGN)/installed $(RIG_FOREIGN)/python \
+	$(RIG_SUITE)/installed $(RIG_OLDER)/installed $(RIG_CLIENTS)/installed $(RIG_PROTOBUF)/installed $(PROMETHEUS)/promtool ## Install and build what the tests with peers need

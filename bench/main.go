@@ -76,6 +76,7 @@ func commands() map[string]func(ctx context.Context, args []string, stdout, stde
 		"soak":      commandSoak,
 		"streams":   commandStreams,
 		"telemetry": commandTelemetry,
+		"testtimes": commandTestTimes,
 	}
 }
 

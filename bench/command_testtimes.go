@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/outrigger-mcp/outrigger/bench/internal/testtimes"
+)
+
+// commandTestTimes prints the slowest packages and tests of runs of "go test -json", and fails where one took twice what is on record.
+func commandTestTimes(_ context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("bench testtimes", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	record := flags.String("record", "", "the `file` that has the times on record")
+	update := flags.Bool("update", false, "record the times of these runs")
+	if err := flags.Parse(args); err != nil {
+		return errUsage
+	}
+	if flags.NArg() == 0 {
+		return refusal(errors.New("bench testtimes needs files with the output of go test -json"), stderr)
+	}
+	var now, recorded testtimes.Times
+	for _, name := range flags.Args() {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(now.Read(file), file.Close())
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if *record != "" && !*update {
+		data, err := os.ReadFile(*record)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(data, &recorded); err != nil {
+			return fmt.Errorf("%s: %w", *record, err)
+		}
+	}
+	if _, err := io.WriteString(stdout, now.Table(recorded)); err != nil {
+		return err
+	}
+	if *update {
+		data, err := json.MarshalIndent(now.Record(), "", "\t")
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(*record, append(data, '\n'), 0o600)
+	}
+	if doubled := now.Doubled(recorded); len(doubled) > 0 {
+		return fmt.Errorf("these take twice the time on record (%.1f times the record is what this machine takes in the middle); make them faster, or record the new time with its reason (bench testtimes -update):\n  %s",
+			now.Machine(recorded), strings.Join(doubled, "\n  "))
+	}
+	return nil
+}
