@@ -5,6 +5,8 @@ package natsmodel
 import (
 	"slices"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // The times of NATS' Raft.
@@ -240,12 +242,19 @@ func (g *group) won() bool {
 
 // propose appends an entry at the leader. It returns false if the disk is full.
 func (g *group) propose(op any) bool {
-	if !g.write() {
+	isFull := !g.hasRoom()
+	if isFull && g.s.c.rng.IntN(2) == 0 { // the followers may hear of it all the same
+		g.s.disable()
 		return false
 	}
 	g.log = append(g.log, entry{g.term, op})
 	for _, to := range g.others() {
 		g.replicate(to)
+	}
+	if isFull {
+		g.log = slices.Clip(g.log[:len(g.log)-1])
+		g.s.disable()
+		return false
 	}
 	g.advance()
 	for len(g.peers) == 1 && g.applied < g.commit { // one server stores a message before it looks at the next one
@@ -403,9 +412,14 @@ func (g *group) confirmed(from int, m raftMessage) {
 	}
 }
 
-// write reports whether the disk has room. JetStream is switched off where it has none.
+// hasRoom reports whether the disk has room, where the group is on the disk.
+func (g *group) hasRoom() bool {
+	return !g.s.full || g.name != "" && g.stream().cfg.Storage == jetstream.MemoryStorage
+}
+
+// write switches JetStream off where the disk has no room.
 func (g *group) write() bool {
-	if g.s.full {
+	if !g.hasRoom() {
 		g.s.disable()
 		return false
 	}
