@@ -8,10 +8,13 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/outrigger-mcp/outrigger/internal/config"
 )
 
 var update = flag.Bool("update", false, "rewrite what scripts compare with")
@@ -24,6 +27,13 @@ func TestMain(m *testing.M) {
 type stateful struct{ *testing.M }
 
 func (m stateful) Run() int {
+	config.KeepRules()
+	// Dozens of sidecars share the heap of this process. Each of them would set the percentage for itself.
+	const garbage = 400
+	debug.SetGCPercent(garbage)
+	if err := os.Setenv("GOGC", strconv.Itoa(garbage)); err != nil {
+		panic(err)
+	}
 	dir, err := os.MkdirTemp("", "sidecar-state")
 	if err != nil {
 		panic(err)
@@ -43,6 +53,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_STATE_HOME", env.Getenv("WORK")+"/state")
+			env.Setenv("GOGC", "1000") // hundreds of processes that end after one command
 			return nil
 		},
 		RequireExplicitExec: true,

@@ -4,6 +4,8 @@ package config
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
+func init() { KeepRules() }
+
 // What the tests of the reference need to see.
 
 type Binding struct{ Flag, Env, Path, Group, Placeholder, Help string }

@@ -135,6 +135,7 @@ const drainGrace = 5 * time.Second
 // configuration is that of `sidecar serve`, without listeners and files of its own.
 func (r *Rig) configuration(t testing.TB, configure func(*configv1.Config)) *configv1.Config {
 	t.Helper()
+	config.KeepRules() // a test process makes many sidecars
 	c := config.Defaults(config.Serve)
 	off := proto.String("off")
 	c.Listeners.Listen, c.Listeners.Admin, c.Listeners.Health, c.Record.Dir = off, off, off, off

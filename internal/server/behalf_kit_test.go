@@ -45,7 +45,7 @@ const issuer = "https://login.example.com/"
 type bearers struct{}
 
 func (bearers) Authenticate(_ context.Context, shown access.Credentials) (*access.Identity, error) {
-	subject, _, ok := strings.Cut(strings.TrimPrefix(shown.Token, "canary+"), "/")
+	subject, _, ok := strings.Cut(strings.TrimPrefix(shown.Token, mark), "/")
 	if !ok {
 		return nil, access.Refuse(access.Unknown)
 	}
@@ -54,18 +54,20 @@ func (bearers) Authenticate(_ context.Context, shown access.Credentials) (*acces
 		access.Facts{Source: access.SourceOAuth, Issuer: issuer, Subject: subject, ClientID: "planner"}), nil
 }
 
-// canary is the token of an edge: nothing else in the world looks like it, and it looks
-// otherwise when it is percent-encoded.
-func canary(subject string) string { return "canary+" + subject + "/" + rand.Text() + "=" }
+// mark begins every token of the test. Nothing else in the world looks like it, and it looks otherwise when it is
+// percent-encoded.
+const mark = "canary+of-a-caller+"
 
-// forms are the ways in which a token could be somewhere.
-func forms(token string) []string {
-	out := []string{token, url.QueryEscape(token), url.PathEscape(token), hex.EncodeToString([]byte(token)), strings.TrimSuffix(token, "=")}
+// canary is the token of an edge.
+func canary(subject string) string { return mark + subject + "/" + rand.Text() + "=" }
+
+// forms are the ways in which the mark of a token could be somewhere.
+func forms() []string {
+	out := []string{mark, url.QueryEscape(mark), hex.EncodeToString([]byte(mark))}
 	for shift := range 3 {
-		// The middle of the text is the same whatever stands around it.
-		text := strings.Repeat("x", shift) + token
-		std, web := base64.StdEncoding.EncodeToString([]byte(text)), base64.URLEncoding.EncodeToString([]byte(text))
-		out = append(out, std[4:len(std)-4], web[4:len(web)-4])
+		// Whole groups of four digits are the same whatever is around the text.
+		text := strings.Repeat("x", shift) + mark
+		out = append(out, base64.StdEncoding.EncodeToString([]byte(text[:len(text)/3*3]))[4:])
 	}
 	return out
 }
@@ -113,18 +115,15 @@ func (j *journal) received() []received {
 }
 
 // search fails where a token is.
-func (j *journal) search(t *testing.T, tokens map[string]string) {
+func (j *journal) search(t *testing.T) {
 	t.Helper()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for place, noted := range j.texts {
 		text := noted.String()
-		for edge, token := range tokens {
-			for _, form := range forms(token) {
-				if at := strings.Index(text, form); at >= 0 {
-					from := max(at-200, 0)
-					t.Errorf("the token of %q is in %s:\n...%q", edge, place, text[from:min(at+len(form)+50, len(text))])
-				}
+		for _, form := range forms() {
+			if at := strings.Index(text, form); at >= 0 {
+				t.Errorf("a token is in %s:\n...%q", place, text[max(at-200, 0):min(at+len(form)+100, len(text))])
 			}
 		}
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
+func init() { config.KeepRules() }
+
 // TestWhereToolsComeFrom has a row for each mix of descriptors, reflection and the tool API.
 func TestWhereToolsComeFrom(t *testing.T) {
 	t.Parallel()

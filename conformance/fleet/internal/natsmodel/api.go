@@ -355,10 +355,8 @@ func (g *group) deleteRequest(m message, seq uint64) {
 	switch st := g.stream(); {
 	case st.cfg.DenyDelete:
 		g.s.refuse(m.reply, &refusal{500, 10057, "message delete not permitted"})
-	case seq > st.store.last && st.cfg.Storage == jetstream.FileStorage:
-		g.s.refuse(m.reply, &refusal{500, 10057, "stream store EOF"})
 	case st.store.messages[seq] == nil:
-		g.s.refuse(m.reply, &refusal{400, 10043, fmt.Sprintf("sequence %d not found", seq)})
+		g.s.refuse(m.reply, &refusal{500, 10057, fmt.Sprintf("sequence [%d] not found", seq)})
 	default:
 		g.propose(removes{seq, m.reply})
 	}

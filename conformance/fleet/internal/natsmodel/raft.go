@@ -5,8 +5,6 @@ package natsmodel
 import (
 	"slices"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // The times of NATS' Raft.
@@ -242,19 +240,12 @@ func (g *group) won() bool {
 
 // propose appends an entry at the leader. It returns false if the disk is full.
 func (g *group) propose(op any) bool {
-	isFull := !g.hasRoom()
-	if isFull && g.s.c.rng.IntN(2) == 0 { // the followers may hear of it all the same
-		g.s.disable()
+	if !g.write() {
 		return false
 	}
 	g.log = append(g.log, entry{g.term, op})
 	for _, to := range g.others() {
 		g.replicate(to)
-	}
-	if isFull {
-		g.log = slices.Clip(g.log[:len(g.log)-1])
-		g.s.disable()
-		return false
 	}
 	g.advance()
 	for len(g.peers) == 1 && g.applied < g.commit { // one server stores a message before it looks at the next one
@@ -412,14 +403,9 @@ func (g *group) confirmed(from int, m raftMessage) {
 	}
 }
 
-// hasRoom reports whether the disk has room, where the group is on the disk.
-func (g *group) hasRoom() bool {
-	return !g.s.full || g.name != "" && g.stream().cfg.Storage == jetstream.MemoryStorage
-}
-
-// write switches JetStream off where the disk has no room.
+// write reports whether the disk has room. JetStream is switched off where it has none.
 func (g *group) write() bool {
-	if !g.hasRoom() {
+	if g.s.full {
 		g.s.disable()
 		return false
 	}
