@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
 )
 
@@ -75,7 +76,7 @@ func (b *till) run(ctx context.Context, method, name string) (*connect.Response[
 	if err := doing(ctx, name, 1); err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(wrapperspb.String(resultOf(method, name))), nil
+	return connect.NewResponse(wrapperspb.String(models.ResultOf(method, name))), nil
 }
 
 // stream is run in steps, each with a message.
@@ -85,7 +86,7 @@ func (b *till) stream(ctx context.Context, method, name string, send func(*wrapp
 		if err := doing(ctx, name, counts); err != nil {
 			return err
 		}
-		if err := send(wrapperspb.String(resultOf(method, name))); err != nil {
+		if err := send(wrapperspb.String(models.ResultOf(method, name))); err != nil {
 			return err
 		}
 	}
@@ -115,9 +116,6 @@ func doing(ctx context.Context, name string, parts int) error {
 		return ctx.Err()
 	}
 }
-
-// resultOf is what a call returns: the same each time.
-func resultOf(method, name string) string { return "result of " + method + " " + name }
 
 // count is how often a call was started.
 func (b *till) count(method, name string) int {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 )
 
 // consentLog is every call that needed a consent.
@@ -63,17 +65,17 @@ func (c *client) uses(ctx context.Context, one *consented, params string, odd *o
 	switch {
 	case err != nil, got.code() == "UNAVAILABLE":
 		// It may have been counted although it did not run.
-		c.h.open("consents", c.id, call, one.name, nobodyKnows)
-	case got.Result.StructuredContent.Name == resultOf("Refund", one.name):
+		c.h.open("consents", c.id, call, one.name, models.NobodyKnows)
+	case got.Result.StructuredContent.Name == models.ResultOf("Refund", one.name):
 		one.mu.Lock()
 		one.ran++
 		one.mu.Unlock()
-		c.h.add("consents", c.id, call, one.name, ran)
+		c.h.add("consents", c.id, call, one.name, models.Ran)
 	case strings.Contains(got.raw, "was used before"):
-		c.h.add("consents", c.id, call, one.name, usedBefore)
+		c.h.add("consents", c.id, call, one.name, models.UsedBefore)
 	default:
 		odd.add("consent to %s: %s", one.name, got.raw)
-		c.h.open("consents", c.id, call, one.name, nobodyKnows)
+		c.h.open("consents", c.id, call, one.name, models.NobodyKnows)
 	}
 }
 

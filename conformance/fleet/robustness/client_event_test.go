@@ -13,6 +13,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -166,7 +167,7 @@ func (l *eventLog) operations(h *history) {
 			continue // a subscriber that did not hear what it had to has said so
 		}
 		place, _ := slices.BinarySearch(order, at)
-		op := eventInput{Name: p.name, Place: place}
+		op := models.EventInput{Name: p.name, Place: place}
 		if p.acknowledged {
 			h.put("events", operation(p.client, p.call, p.done, op, nil))
 		} else {

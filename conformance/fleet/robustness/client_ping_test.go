@@ -6,6 +6,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 )
 
 // ping is a call that needs no state.
@@ -24,7 +26,7 @@ func pings(ctx context.Context, c *client) (all []ping) {
 		switch {
 		case err != nil:
 			one.failure = err.Error()
-		case got.Result.StructuredContent.Name != resultOf("Ping", name):
+		case got.Result.StructuredContent.Name != models.ResultOf("Ping", name):
 			one.failure = got.raw
 		}
 		all = append(all, one)

@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -46,7 +47,7 @@ func (c *client) register(name string, version int64, log *registrationLog) {
 		Name: name, Description: "Answers.", Version: versionText(version), Binding: &outriggerv1.ToolBinding{Service: "fleet.v1.Shop", Method: "Ping"},
 		InputSchemaForm: &outriggerv1.RegisterToolRequest_InputSchemaJson{InputSchemaJson: []byte(`{"type":"object","properties":{"name":{"type":"string"}}}`)},
 	}))
-	c.noteRegistration(call, registrationInput{Kind: "register", Name: name, Version: version}, err, log)
+	c.noteRegistration(call, models.RegistrationInput{Kind: "register", Name: name, Version: version}, err, log)
 }
 
 // unregister removes a tool.
@@ -55,12 +56,12 @@ func (c *client) unregister(name string, log *registrationLog) {
 	defer cancel()
 	call := c.h.now()
 	_, err := c.admin.UnregisterTool(ctx, connect.NewRequest(&outriggerv1.UnregisterToolRequest{Name: name}))
-	c.noteRegistration(call, registrationInput{Kind: "unregister", Name: name}, err, log)
+	c.noteRegistration(call, models.RegistrationInput{Kind: "unregister", Name: name}, err, log)
 }
 
 // noteRegistration notes what came of a change. A refusal says what that replica knows, which may be old, and changes
 // nothing.
-func (c *client) noteRegistration(call int64, in registrationInput, err error, log *registrationLog) {
+func (c *client) noteRegistration(call int64, in models.RegistrationInput, err error, log *registrationLog) {
 	switch {
 	case err == nil:
 		c.h.add("registrations", c.id, call, in, true)
@@ -115,7 +116,7 @@ func (l *registrationLog) settle(r *run, c *client) {
 			version, ok = agree(name)
 			return ok
 		})
-		c.h.add("registrations", c.id, c.h.now(), registrationInput{Kind: "read", Name: name, Version: version}, true)
+		c.h.add("registrations", c.id, c.h.now(), models.RegistrationInput{Kind: "read", Name: name, Version: version}, true)
 	}
 	// How long it takes until the others have a registration, when nothing is broken.
 	var most time.Duration

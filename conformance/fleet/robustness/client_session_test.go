@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -347,7 +348,7 @@ func (c *legacyCall) message(ctx context.Context, text string) {
 		c.log.odd.add("session %s: an answer to %s on the stream of %d: %s", c.legacy.id, m.ID, c.next, text)
 	default:
 		c.answers++
-		c.result = strings.Contains(text, resultOf(c.method, c.name))
+		c.result = strings.Contains(text, models.ResultOf(c.method, c.name))
 		if !c.result && !isUnknown(text) && !strings.Contains(text, `"code":"UNAVAILABLE"`) {
 			c.log.odd.add("session %s: %s %s: %s", c.legacy.id, c.method, c.name, text)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
@@ -38,7 +39,7 @@ func (l *taskLog) add(b begun) {
 type api interface {
 	// begin calls a tool. Without an id the call was refused, has ended, or nobody knows.
 	begin(ctx context.Context, method, name string) (id string, refused bool)
-	get(ctx context.Context, id string) *taskOutput
+	get(ctx context.Context, id string) *models.TaskOutput
 	// cancel reports whether the cancellation was acknowledged.
 	cancel(ctx context.Context, id string) bool
 }
@@ -59,7 +60,7 @@ func tasksOf(ctx context.Context, c *client, way api, log *taskLog) {
 		id, refused := way.begin(ctx, method, name)
 		log.add(begun{id: id, method: method, name: name, refused: refused})
 		if id != "" {
-			c.h.add("tasks", c.id, call, taskInput{Kind: "begin", ID: id, Method: method, Name: name}, taskOutput{})
+			c.h.add("tasks", c.id, call, models.TaskInput{Kind: "begin", ID: id, Method: method, Name: name}, models.TaskOutput{})
 			c.follow(ctx, way, id)
 		}
 		pause(ctx, c.between(10*time.Millisecond, 200*time.Millisecond))
@@ -77,9 +78,9 @@ func (c *client) follow(ctx context.Context, way api, id string) {
 		if i == cancels {
 			call := c.h.now()
 			if way.cancel(ctx, id) {
-				c.h.add("tasks", c.id, call, taskInput{Kind: "cancel", ID: id}, taskOutput{})
+				c.h.add("tasks", c.id, call, models.TaskInput{Kind: "cancel", ID: id}, models.TaskOutput{})
 			} else {
-				c.h.open("tasks", c.id, call, taskInput{Kind: "cancel", ID: id}, taskOutput{})
+				c.h.open("tasks", c.id, call, models.TaskInput{Kind: "cancel", ID: id}, models.TaskOutput{})
 			}
 		}
 		if got := c.look(ctx, way, id); got != nil && got.Status != "working" {
@@ -92,11 +93,11 @@ func (c *client) follow(ctx context.Context, way api, id string) {
 }
 
 // look asks for a task once.
-func (c *client) look(ctx context.Context, way api, id string) *taskOutput {
+func (c *client) look(ctx context.Context, way api, id string) *models.TaskOutput {
 	call := c.h.now()
 	got := way.get(ctx, id)
 	if got != nil {
-		c.h.add("tasks", c.id, call, taskInput{Kind: "get", ID: id}, *got)
+		c.h.add("tasks", c.id, call, models.TaskInput{Kind: "get", ID: id}, *got)
 	}
 	return got
 }
@@ -116,7 +117,7 @@ func (m *modernTasks) begin(ctx context.Context, method, name string) (id string
 		return got.Result.TaskID, false
 	case got.code() == "UNAVAILABLE":
 		return "", !isUnknown(got.raw)
-	case got.Result.StructuredContent.Name == resultOf(method, name):
+	case got.Result.StructuredContent.Name == models.ResultOf(method, name):
 	default:
 		m.odd.add("%s %s: %s", method, name, got.raw)
 	}
@@ -125,10 +126,10 @@ func (m *modernTasks) begin(ctx context.Context, method, name string) (id string
 
 // isUnknown reports whether a text says that nobody knows the outcome.
 func isUnknown(text string) bool {
-	return strings.Contains(text, outcomeUnknown) || strings.Contains(text, "outcome is unknown")
+	return strings.Contains(text, models.OutcomeUnknown) || strings.Contains(text, "outcome is unknown")
 }
 
-func (m *modernTasks) get(ctx context.Context, id string) *taskOutput {
+func (m *modernTasks) get(ctx context.Context, id string) *models.TaskOutput {
 	got, err := m.modern(ctx, "tasks/get", id, `"taskId":"`+id+`"`)
 	switch {
 	case err != nil:
@@ -138,23 +139,23 @@ func (m *modernTasks) get(ctx context.Context, id string) *taskOutput {
 	case got.code() == "UNAVAILABLE":
 		return nil
 	case got.code() == "INVALID_PARAMS":
-		return &taskOutput{Status: gone}
+		return &models.TaskOutput{Status: models.Gone}
 	}
 	m.odd.add("tasks/get %s: %s", id, got.raw)
 	return nil
 }
 
 // outputOf is what a task shows.
-func outputOf(status, result, failure, raw string) *taskOutput {
-	out := &taskOutput{Status: status}
+func outputOf(status, result, failure, raw string) *models.TaskOutput {
+	out := &models.TaskOutput{Status: status}
 	switch status {
-	case completed:
+	case models.Completed:
 		if out.Text = result; result == "" {
 			out.Text = raw // no model has a place for it
 		}
-	case failed:
+	case models.Failed:
 		if out.Text = failure; isUnknown(failure) {
-			out.Text = outcomeUnknown
+			out.Text = models.OutcomeUnknown
 		}
 	}
 	return out
@@ -174,7 +175,7 @@ func (m *modernTasks) cancel(ctx context.Context, id string) bool {
 
 // listen follows a task by its notifications, at one replica. What it hears never goes back, and its last word is the
 // task's end.
-func (m *modernTasks) listen(ctx context.Context, id string) (ended taskOutput) {
+func (m *modernTasks) listen(ctx context.Context, id string) (ended models.TaskOutput) {
 	resp, err := m.request(ctx, "subscriptions/listen", "", `"notifications":{"taskIds":["`+id+`"]}`)
 	if err != nil {
 		return ended
@@ -200,7 +201,7 @@ func (m *modernTasks) listen(ctx context.Context, id string) (ended taskOutput) 
 		}
 		p := told.Params
 		got := outputOf(p.Status, p.Result.StructuredContent.Name, p.Error.Message, data)
-		if (ended != taskOutput{}) && *got != ended {
+		if (ended != models.TaskOutput{}) && *got != ended {
 			m.odd.add("task %s: the notification %+v after %+v", id, *got, ended)
 		}
 		if got.Status != "working" {
@@ -227,7 +228,7 @@ func (a *connectTasks) begin(ctx context.Context, method, name string) (id strin
 	switch {
 	case err == nil && resp.Msg.GetTask() != nil:
 		return resp.Msg.GetTask().GetTaskId(), false
-	case err == nil && strings.Contains(string(resp.Msg.GetResult().GetDataJson()), resultOf(method, name)):
+	case err == nil && strings.Contains(string(resp.Msg.GetResult().GetDataJson()), models.ResultOf(method, name)):
 	case err != nil && isUncertain(err):
 		return "", connect.IsWireError(err) && connect.CodeOf(err) == connect.CodeUnavailable && !isUnknown(err.Error())
 	default:
@@ -236,7 +237,7 @@ func (a *connectTasks) begin(ctx context.Context, method, name string) (id strin
 	return "", false
 }
 
-func (a *connectTasks) get(ctx context.Context, id string) *taskOutput {
+func (a *connectTasks) get(ctx context.Context, id string) *models.TaskOutput {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	resp, err := a.tools.GetTask(ctx, connect.NewRequest(&outriggerv1.GetTaskRequest{TaskId: id, Context: tasks()}))
@@ -247,7 +248,7 @@ func (a *connectTasks) get(ctx context.Context, id string) *taskOutput {
 		status := strings.ToLower(strings.TrimPrefix(resp.Msg.GetStatus().String(), "TASK_STATUS_"))
 		return outputOf(status, result.Name, resp.Msg.GetError().GetMessage(), resp.Msg.String())
 	case connect.CodeOf(err) == connect.CodeInvalidArgument, connect.CodeOf(err) == connect.CodeNotFound:
-		return &taskOutput{Status: gone}
+		return &models.TaskOutput{Status: models.Gone}
 	case !isUncertain(err):
 		a.odd.add("GetTask %s: %v", id, err)
 	}
@@ -278,10 +279,10 @@ func listens(ctx context.Context, m *modernTasks, log *taskLog) {
 			within, cancel := context.WithTimeout(ctx, m.between(500*time.Millisecond, 4*time.Second))
 			told := m.listen(within, id)
 			cancel()
-			if (told != taskOutput{}) {
+			if (told != models.TaskOutput{}) {
 				// Who is told of an end, sees it.
 				call := m.h.now()
-				m.h.add("tasks", m.id, call, taskInput{Kind: "get", ID: id}, told)
+				m.h.add("tasks", m.id, call, models.TaskInput{Kind: "get", ID: id}, told)
 			}
 		}
 		pause(ctx, m.between(20*time.Millisecond, 200*time.Millisecond))

@@ -23,9 +23,6 @@ import (
 // opTimeout is how long a client waits for an answer. Then it does not know what became of the request.
 const opTimeout = 6 * time.Second
 
-// outcomeUnknown is what is said of a call whose outcome nobody knows.
-const outcomeUnknown = "outcome unknown"
-
 // client is one caller. It is used by one goroutine at a time, unless a method says otherwise.
 type client struct {
 	t    *testing.T

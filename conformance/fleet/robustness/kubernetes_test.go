@@ -15,6 +15,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 )
 
 const (
@@ -270,7 +272,7 @@ func (k *kubernetes) balance(ctx context.Context, f *fleet) {
 func (w *work) summary(r *run) string {
 	ended, calls, opened, resumed := map[string]string{}, 0, 0, 0
 	for _, op := range r.h.of("tasks") {
-		in, out := op.Input.(taskInput), op.Output.(taskOutput) //nolint:forcetypeassert // all are
+		in, out := op.Input.(models.TaskInput), op.Output.(models.TaskOutput) //nolint:forcetypeassert // all are
 		if in.Kind == "get" && out.Status != "working" {
 			ended[in.ID] = out.Status
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 )
 
 // logInput is a read of a stream of a legacy session, from its start or after an event. The output is the ids of the
@@ -25,7 +27,7 @@ const withoutID = "-"
 // an id may be missing from any other read, or have an id there.
 func logModel() porcupine.Model {
 	return porcupine.Model{
-		Partition: byKey(func(input any) string { return input.(logInput).Stream }), //nolint:forcetypeassert // all are
+		Partition: models.ByKey(func(input any) string { return input.(logInput).Stream }), //nolint:forcetypeassert // all are
 		Init:      func() any { return "" },
 		Step: func(state, input, output any) (bool, any) {
 			log, came := strings.Fields(state.(string)), strings.Fields(output.(string)) //nolint:forcetypeassert // all are

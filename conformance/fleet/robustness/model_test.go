@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/anishathalye/porcupine"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 )
 
 // step is an operation of a test of a model. Operations follow each other, unless beside says that one has begun with
@@ -19,24 +21,24 @@ type step struct {
 // TestModels: each model refuses what breaks its promise, and allows what only looks like it.
 func TestModels(t *testing.T) {
 	t.Parallel()
-	look := resultOf("Look", "x")
+	look := models.ResultOf("Look", "x")
 	begin := func(method string) step {
-		return step{in: taskInput{Kind: "begin", ID: "t", Method: method, Name: "x"}, out: taskOutput{}}
+		return step{in: models.TaskInput{Kind: "begin", ID: "t", Method: method, Name: "x"}, out: models.TaskOutput{}}
 	}
 	get := func(status, text string) step {
-		return step{in: taskInput{Kind: "get", ID: "t"}, out: taskOutput{status, text}}
+		return step{in: models.TaskInput{Kind: "get", ID: "t"}, out: models.TaskOutput{Status: status, Text: text}}
 	}
-	cancel := step{in: taskInput{Kind: "cancel", ID: "t"}, out: taskOutput{}}
+	cancel := step{in: models.TaskInput{Kind: "cancel", ID: "t"}, out: models.TaskOutput{}}
 	maybe := func(s step) step { s.open = true; return s }
 	with := func(s step) step { s.beside = true; return s }
-	publish := func(name string, place int) step { return step{in: eventInput{name, place}} }
-	use := func(out consentOutput) step { return step{in: "x", out: out} }
+	publish := func(name string, place int) step { return step{in: models.EventInput{Name: name, Place: place}} }
+	use := func(out models.ConsentOutput) step { return step{in: "x", out: out} }
 	register := func(version int64) step {
-		return step{in: registrationInput{Kind: "register", Name: "x", Version: version}, out: true}
+		return step{in: models.RegistrationInput{Kind: "register", Name: "x", Version: version}, out: true}
 	}
-	unregister := step{in: registrationInput{Kind: "unregister", Name: "x"}, out: true}
+	unregister := step{in: models.RegistrationInput{Kind: "unregister", Name: "x"}, out: true}
 	read := func(version int64) step {
-		return step{in: registrationInput{Kind: "read", Name: "x", Version: version}, out: true}
+		return step{in: models.RegistrationInput{Kind: "read", Name: "x", Version: version}, out: true}
 	}
 	lost := func(s step) step { s.out, s.open = false, true; return s }
 	hear := func(after, came string) step { return step{in: logInput{Stream: "s", After: after}, out: came} }
@@ -45,37 +47,37 @@ func TestModels(t *testing.T) {
 		steps []step
 		want  bool
 	}{
-		"a task ends":                       {taskModel(), []step{begin("Look"), get("working", ""), get(completed, look), get(completed, look)}, true},
-		"a task is unknown":                 {taskModel(), []step{begin("Look"), get(gone, "")}, false},
-		"a task works after its end":        {taskModel(), []step{begin("Look"), get(completed, look), get("working", "")}, false},
-		"a look at the time of the end":     {taskModel(), []step{begin("Look"), get(completed, look), with(get("working", ""))}, true},
-		"a result of another call":          {taskModel(), []step{begin("Look"), get(completed, "result of Look y")}, false},
-		"a result changes":                  {taskModel(), []step{begin("Pay"), get(completed, resultOf("Pay", "x")), get(failed, outcomeUnknown)}, false},
-		"nobody knows what may run again":   {taskModel(), []step{begin("Look"), get(failed, outcomeUnknown)}, false},
-		"nobody knows what may not":         {taskModel(), []step{begin("Pay"), get(failed, outcomeUnknown), get(failed, outcomeUnknown)}, true},
-		"it failed for another reason":      {taskModel(), []step{begin("Pay"), get(failed, "no")}, false},
-		"cancelled by nobody":               {taskModel(), []step{begin("Pay"), get(cancelled, "")}, false},
-		"cancelled, and works on":           {taskModel(), []step{begin("Pay"), cancel, get("working", "")}, false},
-		"cancelled after its end":           {taskModel(), []step{begin("Look"), cancel, get(completed, look)}, true},
-		"perhaps cancelled, and works on":   {taskModel(), []step{begin("Pay"), maybe(cancel), get("working", ""), get(cancelled, "")}, true},
-		"announced twice":                   {taskModel(), []step{begin("Pay"), begin("Pay")}, false},
-		"events in order":                   {eventModel(), []step{publish("a", 0), publish("b", 1)}, true},
-		"events out of order":               {eventModel(), []step{publish("a", 1), publish("b", 0)}, false},
-		"events beside each other":          {eventModel(), []step{publish("a", 1), with(publish("b", 0))}, true},
-		"an event that came late":           {eventModel(), []step{maybe(publish("a", 1)), publish("b", 0)}, true},
-		"two events at one place":           {eventModel(), []step{publish("a", 0), publish("b", 0)}, false},
-		"a consent runs":                    {consentModel(), []step{use(ran), use(usedBefore), use(usedBefore)}, true},
-		"a consent runs twice":              {consentModel(), []step{use(ran), with(use(ran))}, false},
-		"a consent that nobody used":        {consentModel(), []step{use(usedBefore), use(ran)}, false},
-		"a consent that somebody else used": {consentModel(), []step{use(usedBefore), with(use(ran))}, true},
-		"a consent that perhaps ran":        {consentModel(), []step{maybe(use(nobodyKnows)), use(usedBefore)}, true},
-		"a higher version":                  {registrationModel(), []step{register(1), register(2), read(2)}, true},
-		"a lower version":                   {registrationModel(), []step{register(2), register(1)}, false},
-		"two at a time":                     {registrationModel(), []step{register(2), with(register(1)), read(2)}, true},
-		"a lower one after a removal":       {registrationModel(), []step{register(2), unregister, register(1), read(1)}, true},
-		"a write that is lost":              {registrationModel(), []step{register(1), register(2), read(1)}, false},
-		"a removal that is lost":            {registrationModel(), []step{register(1), unregister, read(1)}, false},
-		"a write that perhaps was":          {registrationModel(), []step{register(1), lost(register(2)), read(1)}, true},
+		"a task ends":                       {models.TaskModel(), []step{begin("Look"), get("working", ""), get(models.Completed, look), get(models.Completed, look)}, true},
+		"a task is unknown":                 {models.TaskModel(), []step{begin("Look"), get(models.Gone, "")}, false},
+		"a task works after its end":        {models.TaskModel(), []step{begin("Look"), get(models.Completed, look), get("working", "")}, false},
+		"a look at the time of the end":     {models.TaskModel(), []step{begin("Look"), get(models.Completed, look), with(get("working", ""))}, true},
+		"a result of another call":          {models.TaskModel(), []step{begin("Look"), get(models.Completed, "result of Look y")}, false},
+		"a result changes":                  {models.TaskModel(), []step{begin("Pay"), get(models.Completed, models.ResultOf("Pay", "x")), get(models.Failed, models.OutcomeUnknown)}, false},
+		"nobody knows what may run again":   {models.TaskModel(), []step{begin("Look"), get(models.Failed, models.OutcomeUnknown)}, false},
+		"nobody knows what may not":         {models.TaskModel(), []step{begin("Pay"), get(models.Failed, models.OutcomeUnknown), get(models.Failed, models.OutcomeUnknown)}, true},
+		"it failed for another reason":      {models.TaskModel(), []step{begin("Pay"), get(models.Failed, "no")}, false},
+		"cancelled by nobody":               {models.TaskModel(), []step{begin("Pay"), get(models.Cancelled, "")}, false},
+		"cancelled, and works on":           {models.TaskModel(), []step{begin("Pay"), cancel, get("working", "")}, false},
+		"cancelled after its end":           {models.TaskModel(), []step{begin("Look"), cancel, get(models.Completed, look)}, true},
+		"perhaps cancelled, and works on":   {models.TaskModel(), []step{begin("Pay"), maybe(cancel), get("working", ""), get(models.Cancelled, "")}, true},
+		"announced twice":                   {models.TaskModel(), []step{begin("Pay"), begin("Pay")}, false},
+		"events in order":                   {models.EventModel(), []step{publish("a", 0), publish("b", 1)}, true},
+		"events out of order":               {models.EventModel(), []step{publish("a", 1), publish("b", 0)}, false},
+		"events beside each other":          {models.EventModel(), []step{publish("a", 1), with(publish("b", 0))}, true},
+		"an event that came late":           {models.EventModel(), []step{maybe(publish("a", 1)), publish("b", 0)}, true},
+		"two events at one place":           {models.EventModel(), []step{publish("a", 0), publish("b", 0)}, false},
+		"a consent runs":                    {models.ConsentModel(), []step{use(models.Ran), use(models.UsedBefore), use(models.UsedBefore)}, true},
+		"a consent runs twice":              {models.ConsentModel(), []step{use(models.Ran), with(use(models.Ran))}, false},
+		"a consent that nobody used":        {models.ConsentModel(), []step{use(models.UsedBefore), use(models.Ran)}, false},
+		"a consent that somebody else used": {models.ConsentModel(), []step{use(models.UsedBefore), with(use(models.Ran))}, true},
+		"a consent that perhaps ran":        {models.ConsentModel(), []step{maybe(use(models.NobodyKnows)), use(models.UsedBefore)}, true},
+		"a higher version":                  {models.RegistrationModel(), []step{register(1), register(2), read(2)}, true},
+		"a lower version":                   {models.RegistrationModel(), []step{register(2), register(1)}, false},
+		"two at a time":                     {models.RegistrationModel(), []step{register(2), with(register(1)), read(2)}, true},
+		"a lower one after a removal":       {models.RegistrationModel(), []step{register(2), unregister, register(1), read(1)}, true},
+		"a write that is lost":              {models.RegistrationModel(), []step{register(1), register(2), read(1)}, false},
+		"a removal that is lost":            {models.RegistrationModel(), []step{register(1), unregister, read(1)}, false},
+		"a write that perhaps was":          {models.RegistrationModel(), []step{register(1), lost(register(2)), read(1)}, true},
 		"a stream goes on":                  {logModel(), []step{hear("", "1 2"), hear("2", "3 4"), hear("1", "2 3 4")}, true},
 		"a stream with a gap":               {logModel(), []step{hear("", "1"), hear("1", "3"), hear("1", "2 3")}, false},
 		"a stream with an event twice":      {logModel(), []step{hear("", "1 2"), hear("2", "2 3")}, false},
@@ -88,7 +90,7 @@ func TestModels(t *testing.T) {
 		"one without an id nobody else had": {logModel(), []step{hear("", "1 2 3"), hear("1", "- 2 3"), hear("1", "2 3")}, true},
 		"a gap beside one without an id":    {logModel(), []step{hear("", "1 - 3"), hear("1", "2 2a 3")}, false},
 		"without an id and lost with one":   {logModel(), []step{hear("", "1 2 3 4"), hear("1", "- 4")}, false},
-		"a lower write that perhaps was":    {registrationModel(), []step{register(2), lost(register(1)), read(2)}, true},
+		"a lower write that perhaps was":    {models.RegistrationModel(), []step{register(2), lost(register(1)), read(2)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -202,10 +203,10 @@ func (w *work) check(r *run, windows []window) {
 	if len(w.events.acknowledged) == 0 || consented == 0 || len(r.h.of("registrations")) == 0 {
 		r.odd.add("nothing was checked")
 	}
-	r.h.check(r.t, "tasks", taskModel())
-	r.h.check(r.t, "events", eventModel())
-	r.h.check(r.t, "consents", consentModel())
-	r.h.check(r.t, "registrations", registrationModel())
+	r.h.check(r.t, "tasks", models.TaskModel())
+	r.h.check(r.t, "events", models.EventModel())
+	r.h.check(r.t, "consents", models.ConsentModel())
+	r.h.check(r.t, "registrations", models.RegistrationModel())
 	resumed, ended := 0, 0
 	for _, log := range w.sessions {
 		log.check(r.f.till)
@@ -257,7 +258,7 @@ func (w *work) checkTasks(r *run) {
 	r.t.Helper()
 	ended := map[string]string{}
 	for _, op := range r.h.of("tasks") {
-		in, out := op.Input.(taskInput), op.Output.(taskOutput) //nolint:forcetypeassert // all are
+		in, out := op.Input.(models.TaskInput), op.Output.(models.TaskOutput) //nolint:forcetypeassert // all are
 		if in.Kind == "get" && out.Status != "working" {
 			ended[in.ID] = out.Status
 		}
@@ -270,7 +271,7 @@ func (w *work) checkTasks(r *run) {
 			r.odd.add("Pay %s ran %d times", b.name, n)
 		case b.method == "Pay" && b.refused && n > 0:
 			r.odd.add("Pay %s ran although it was refused", b.name)
-		case b.id != "" && n == 0 && ended[b.id] == completed:
+		case b.id != "" && n == 0 && ended[b.id] == models.Completed:
 			r.odd.add("%s %s has a result and never ran", b.method, b.name)
 		}
 		if b.id != "" {

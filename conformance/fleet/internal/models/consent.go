@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package robustness_test
+package models
 
 import (
 	"fmt"
@@ -8,28 +8,28 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// consentOutput is what came of one use of a consent.
-type consentOutput string
+// ConsentOutput is what came of one use of a consent.
+type ConsentOutput string
 
 const (
-	ran         consentOutput = "ran"
-	usedBefore  consentOutput = "used before"
-	nobodyKnows consentOutput = "nobody knows"
+	Ran         ConsentOutput = "ran"
+	UsedBefore  ConsentOutput = "used before"
+	NobodyKnows ConsentOutput = "nobody knows"
 )
 
-// consentModel is what is promised of a consent: of its uses at most one runs, and one is told that there was another
+// ConsentModel is what is promised of a consent: of its uses at most one runs, and one is told that there was another
 // before it only if there was. The input of an operation is the name of the call that it is for. A use of which nobody
 // knows the outcome may have been the one.
-func consentModel() porcupine.Model {
+func ConsentModel() porcupine.Model {
 	return porcupine.Model{
-		Partition: byKey(func(input any) string { return input.(string) }), //nolint:forcetypeassert // all are
+		Partition: ByKey(func(input any) string { return input.(string) }), //nolint:forcetypeassert // all are
 		Init:      func() any { return false },
 		Step: func(state, _, output any) (bool, any) {
 			used := state.(bool)            //nolint:forcetypeassert // all are
-			switch output.(consentOutput) { //nolint:forcetypeassert // all are
-			case ran:
+			switch output.(ConsentOutput) { //nolint:forcetypeassert // all are
+			case Ran:
 				return !used, true
-			case usedBefore:
+			case UsedBefore:
 				return used, used
 			}
 			return true, true

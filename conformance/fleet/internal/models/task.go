@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package robustness_test
+// Package models has what is promised of tasks, consents, events and registrations, as models for porcupine: of what clients of real
+// replicas saw while faults happened at random (package robustness), and of simulated ones (package sim).
+package models
 
 import (
 	"fmt"
@@ -8,24 +10,30 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// taskInput is an operation on a task. Its kind is "begin", "get" or "cancel".
-type taskInput struct {
+// TaskInput is an operation on a task. Its kind is "begin", "get" or "cancel".
+type TaskInput struct {
 	Kind, ID string
 	// Method and Name are those of the call; only begin has them.
 	Method, Name string
 }
 
-// taskOutput is what a client saw of a task: its status with its result or error, or "unknown", that there is no such
+// TaskOutput is what a client saw of a task: its status with its result or error, or "unknown", that there is no such
 // task. Other operations have none.
-type taskOutput struct {
+type TaskOutput struct {
 	Status, Text string
 }
 
+// OutcomeUnknown is what is said of a call whose outcome cannot be known.
+const OutcomeUnknown = "outcome unknown"
+
+// ResultOf is what a call returns: the same each time.
+func ResultOf(method, name string) string { return "result of " + method + " " + name }
+
 // The statuses of a task that has ended.
 const (
-	completed, failed, cancelled = "completed", "failed", "cancelled"
-	// gone is what a client is told of an id that no task has.
-	gone = "unknown"
+	Completed, Failed, Cancelled = "completed", "failed", "cancelled"
+	// Gone is what a client is told of an id that no task has.
+	Gone = "unknown"
 )
 
 // taskState is a task as its clients know it.
@@ -35,31 +43,31 @@ type taskState struct {
 	// cancelled: its cancellation was acknowledged, or may have been.
 	cancelled bool
 	// ended has how it ended, once somebody saw it.
-	ended taskOutput
+	ended TaskOutput
 }
 
-// taskModel is what is promised of a task, for histories in which none expires. From its announcement on it is known.
+// TaskModel is what is promised of a task, for histories in which none expires. From its announcement on it is known.
 // It ends once: an end that was seen never changes, and nobody sees it working after. An acknowledged cancellation
 // ends it, if it had not ended. It ends as cancelled only if somebody cancelled it; else a call that may run again
 // ends with its result, and another with its result or as failed, because nobody knows what became of it.
 //
 // Work ends by itself, at a moment that no operation shows: the model lets it end when somebody first sees it ended.
-func taskModel() porcupine.Model {
+func TaskModel() porcupine.Model {
 	return porcupine.Model{
-		Partition: byKey(func(input any) string { return input.(taskInput).ID }), //nolint:forcetypeassert // all are
+		Partition: ByKey(func(input any) string { return input.(TaskInput).ID }), //nolint:forcetypeassert // all are
 		Init:      func() any { return taskState{} },
 		Step: func(state, input, output any) (bool, any) {
-			return stepTask(state.(taskState), input.(taskInput), output.(taskOutput)) //nolint:forcetypeassert // all are
+			return stepTask(state.(taskState), input.(TaskInput), output.(TaskOutput)) //nolint:forcetypeassert // all are
 		},
 		DescribeOperation: func(input, output any) string {
-			in, out := input.(taskInput), output.(taskOutput) //nolint:forcetypeassert // all are
+			in, out := input.(TaskInput), output.(TaskOutput) //nolint:forcetypeassert // all are
 			return fmt.Sprintf("%s %s%s: %s %s", in.Kind, in.ID, in.Name, out.Status, out.Text)
 		},
 		DescribeState: func(state any) string { return fmt.Sprintf("%+v", state) },
 	}
 }
 
-func stepTask(now taskState, in taskInput, out taskOutput) (bool, any) {
+func stepTask(now taskState, in TaskInput, out TaskOutput) (bool, any) {
 	switch in.Kind {
 	case "begin":
 		isNew := !now.begun
@@ -70,33 +78,33 @@ func stepTask(now taskState, in taskInput, out taskOutput) (bool, any) {
 		return now.begun, now
 	}
 	switch out.Status {
-	case gone:
+	case Gone:
 		return !now.begun, now
 	case "working":
-		return now.begun && now.ended == taskOutput{} && !now.cancelled, now
-	case completed:
-		if out.Text != resultOf(now.method, now.name) {
+		return now.begun && now.ended == TaskOutput{} && !now.cancelled, now
+	case Completed:
+		if out.Text != ResultOf(now.method, now.name) {
 			return false, now
 		}
-	case failed:
-		if now.method != "Pay" || out.Text != outcomeUnknown {
+	case Failed:
+		if now.method != "Pay" || out.Text != OutcomeUnknown {
 			return false, now
 		}
-	case cancelled:
+	case Cancelled:
 		if !now.cancelled {
 			return false, now
 		}
 	default:
 		return false, now
 	}
-	if now.ended == (taskOutput{}) {
+	if now.ended == (TaskOutput{}) {
 		now.ended = out
 	}
 	return now.begun && now.ended == out, now
 }
 
-// byKey divides a history by a key of its operations.
-func byKey(key func(input any) string) func([]porcupine.Operation) [][]porcupine.Operation {
+// ByKey divides a history by a key of its operations.
+func ByKey(key func(input any) string) func([]porcupine.Operation) [][]porcupine.Operation {
 	return func(history []porcupine.Operation) [][]porcupine.Operation {
 		var keys []string
 		parts := map[string][]porcupine.Operation{}
