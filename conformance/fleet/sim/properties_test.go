@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+)
+
+// The properties, by their names in reports.
+const (
+	propertyAnswer  = "an answer reaches its caller"
+	propertyConsent = "a consent runs once"
+	propertyOwner   = "a task has one owner"
+	propertyKept    = "what was acknowledged is not lost"
+	propertyDrain   = "a drained call is answered"
+	propertyIDs     = "ids never cross"
+	propertyMemory  = "memory stays bounded"
+	propertyOnce    = "a call that must not run again runs once"
+	propertyRefused = "what is refused does not run"
+	propertyErrors  = "errors have a reason"
+	propertyWell    = "all is well in the end"
+	propertyWorks   = "the simulation works"
+)
+
+// declared is what many simulations must have reached: each kind of fault, each two of them at a time, and each state that is
+// interesting. A property that nothing exercised would show nothing.
+func declared() []string {
+	var out []string
+	for i, a := range faultKinds() {
+		out = append(out, "fault: "+a.name)
+		for _, b := range faultKinds()[:i] {
+			out = append(out, "pair: "+min(a.name, b.name)+" + "+max(a.name, b.name))
+		}
+	}
+	return append(out, states()...)
+}
+
+// states are those that are interesting.
+func states() []string {
+	return []string{
+		"a call ends before it is a task", "a call stays one", "a cancellation is acknowledged", "a consent was used before",
+		"a drain with work", "a replica gives up a write", "a task ends as unknown", "a task is handed over", "a task is taken over",
+		"work is lost to another replica", "work runs again", "tasks update: conflict", "owners update: conflict", "consents create: conflict",
+		"tasks create: unavailable", "consents create: unavailable", "get finds the state unavailable",
+	}
+}
+
+// ledger is what really happened, which no client sees whole.
+type ledger struct {
+	mu sync.Mutex
+	// started counts the calls of the backend, and runs those that go on, by replica.
+	started map[string]int
+	runs    map[string][]*replica
+	// tasks are all that were announced, and records what replicas saw of them.
+	tasks   []announcedTask
+	records map[string][]seen
+	// consented counts the consents that ran.
+	ran map[string]int
+}
+
+type announcedTask struct{ id, method, name string }
+
+// seen is a record of a task as replicas saw it.
+type seen struct {
+	version          uint64
+	owner            string
+	takeovers        int
+	status           outriggerv1.TaskStatus
+	completedByOwner bool
+}
+
+func newLedger() ledger {
+	return ledger{started: map[string]int{}, runs: map[string][]*replica{}, records: map[string][]seen{}, ran: map[string]int{}}
+}
+
+func (l *ledger) begin(w *world, r *replica, method, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := method + " " + name
+	l.started[key]++
+	if method == "Pay" && l.started[key] > 1 {
+		w.violate(propertyOnce, "%s runs again at %s", key, r.name)
+	}
+	if len(l.runs[key]) > 0 {
+		w.reach("work runs at two replicas until the first hears of it")
+	}
+	l.runs[key] = append(l.runs[key], r)
+}
+
+func (l *ledger) end(r *replica, method, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := method + " " + name
+	if i := slices.Index(l.runs[key], r); i >= 0 {
+		l.runs[key] = slices.Delete(l.runs[key], i, i+1)
+	}
+}
+
+// killed forgets the work of a replica.
+func (l *ledger) killed(r *replica) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range l.runs {
+		l.runs[key] = slices.DeleteFunc(l.runs[key], func(one *replica) bool { return one == r })
+	}
+}
+
+// going is how much work goes on.
+func (l *ledger) going() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, rs := range l.runs {
+		n += len(rs)
+	}
+	return n
+}
+
+func (l *ledger) announced(w *world, id, method, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.tasks {
+		if one.id == id {
+			w.violate(propertyIDs, "%s is the id of %s and %s", id, one.name, name)
+		}
+	}
+	l.tasks = append(l.tasks, announcedTask{id, method, name})
+}
+
+func (l *ledger) consented(w *world, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ran[name]++; l.ran[name] > 1 {
+		w.violate(propertyConsent, "%s ran %d times", name, l.ran[name])
+	}
+}
+
+// record notes what a replica saw of a task. All replicas see the same records; the owner changes only by a takeover or a handover,
+// and what has ended does not change.
+func (l *ledger) record(w *world, r *replica, now task.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := seen{version: now.Version, owner: now.Owner, takeovers: now.Takeovers, status: now.Task.GetStatus()}
+	all := l.records[now.ID]
+	at, known := slices.BinarySearchFunc(all, one, func(a, b seen) int { return int(int64(a.version) - int64(b.version)) })
+	if known {
+		if all[at] != one {
+			w.violate(propertyOwner, "%s at %s: revision %d is %+v, and was %+v", now.ID, r.name, now.Version, one, all[at])
+		}
+		return
+	}
+	all = slices.Insert(all, at, one)
+	l.records[now.ID] = all
+	for i := max(at, 1); i < min(at+2, len(all)); i++ {
+		before, after := all[i-1], all[i]
+		switch {
+		case isFinal(before.status):
+			w.violate(propertyKept, "%s has ended with revision %d, and has revision %d: %+v, %+v", now.ID, before.version, after.version, before, after)
+		case after.takeovers < before.takeovers, after.owner != before.owner && after.owner != "" && after.takeovers == before.takeovers && !isFinal(after.status):
+			w.violate(propertyOwner, "%s went from %+v to %+v", now.ID, before, after)
+		}
+	}
+}
+
+func isFinal(s outriggerv1.TaskStatus) bool {
+	switch s {
+	case outriggerv1.TaskStatus_TASK_STATUS_COMPLETED, outriggerv1.TaskStatus_TASK_STATUS_FAILED, outriggerv1.TaskStatus_TASK_STATUS_CANCELLED:
+		return true
+	}
+	return false
+}
+
+// began reports whether a replica drains.
+func (w *world) began(r *replica) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return r.draining
+}
+
+// refused sorts why a call did not become a task.
+func (w *world) refused(r *replica, method, name string, atOnce bool, err error) {
+	if atOnce || errors.Is(err, task.ErrClosed) || errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrShare) {
+		w.ledger.mu.Lock()
+		n := w.ledger.started[method+" "+name]
+		w.ledger.mu.Unlock()
+		if n > 0 && !errors.Is(err, context.DeadlineExceeded) {
+			w.violate(propertyRefused, "%s %s: %v", method, name, err)
+		}
+	}
+	switch {
+	case errors.Is(err, task.ErrClosed):
+		w.reach("a call is refused by a drain")
+	case errors.Is(err, task.ErrFull):
+		w.reach("a call finds the store full")
+	default:
+		w.unanswered(r, "begin", err)
+	}
+}
+
+// unanswered sorts errors that say nothing of the outcome.
+func (w *world) unanswered(r *replica, what string, err error) {
+	w.say("%s has no answer for %s: %v", r.name, what, err)
+	switch {
+	case errors.Is(err, task.ErrUnavailable), errors.Is(err, state.ErrUnavailable):
+		w.reach(what + " finds the state unavailable")
+	case errors.Is(err, context.DeadlineExceeded):
+		w.reach(what + " takes too long")
+	case errors.Is(err, task.ErrFull), errors.Is(err, state.ErrFull):
+		w.reach("a store is full")
+	default:
+		w.violate(propertyErrors, "%s at %s: %v", what, r.name, err)
+	}
+}
+
+// count adds the counts of a replica to what was reached.
+func (w *world) count(r *replica) {
+	s := r.tasks.Stats()
+	for name, n := range map[string]uint64{
+		"a task is taken over": s.TakenOver, "a task is handed over": s.HandedOver, "a task ends as unknown": s.Unknown, "work is lost to another replica": s.Lost,
+		"a call stays one": s.Stayed,
+	} {
+		for range n {
+			w.reach(name)
+		}
+	}
+	for _, one := range r.client.Stats() {
+		for op, ended := range one.Ended {
+			for outcome, n := range ended {
+				if outcome != state.Stored {
+					w.mu.Lock()
+					w.reached[fmt.Sprintf("%s %s: %s", one.Store, op, outcome)] += int(min(n, 1))
+					w.mu.Unlock()
+				}
+			}
+		}
+	}
+}
+
+// auditWithin is how long a replica may take to answer when all is well: leaders may be elected.
+const auditWithin = 30 * time.Second
+
+// audit looks at each task at each replica once all is well.
+func (w *world) audit(a *actor) {
+	for _, one := range w.ledger.tasks {
+		for _, r := range w.present() {
+			var got *models.TaskOutput
+			for limit := time.Now().Add(auditWithin); got == nil && time.Now().Before(limit); {
+				if got = a.look(r, one.id); got == nil && !a.step(100*time.Millisecond, 100*time.Millisecond) {
+					return
+				}
+			}
+			switch {
+			case got == nil:
+				w.violate(propertyWell, "%s does not answer for %s", r.name, one.id)
+			case got.Status == "working":
+				w.violate(propertyWell, "%s %s still works at %s", one.method, one.name, r.name)
+			case got.Status == models.Completed && w.ledger.started[one.method+" "+one.name] == 0:
+				w.violate(propertyAnswer, "%s %s has a result and never ran", one.method, one.name)
+			}
+		}
+	}
+}
+
+// check asks the models.
+func (w *world) check() {
+	for name, model := range map[string]porcupine.Model{"tasks": models.TaskModel(), "consents": models.ConsentModel()} {
+		ops := w.history[name]
+		if porcupine.CheckOperations(model, ops) {
+			continue
+		}
+		property := map[string]string{"tasks": propertyKept, "consents": propertyConsent}[name]
+		for _, part := range model.Partition(ops) {
+			if porcupine.CheckOperations(model, part) {
+				continue
+			}
+			var lines []string
+			for _, op := range part {
+				lines = append(lines, fmt.Sprintf("  client %d, %d to %d: %s", op.ClientId, op.Call, op.Return, model.DescribeOperation(op.Input, op.Output)))
+			}
+			w.violate(property, "no order of these is allowed:\n%s", strings.Join(lines, "\n"))
+		}
+	}
+}
+
+// present are the replicas that take calls.
+func (w *world) present() []*replica {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []*replica
+	for _, r := range w.replicas {
+		if r.isPresent() {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// isWell reports why not all is well, which it must be some time after the last fault.
+func (w *world) notWell() string {
+	present := w.present()
+	if len(present) < replicaSlots {
+		return "a replica does not start"
+	}
+	for _, r := range present {
+		switch {
+		case !r.client.Health().OK:
+			return r.name + ": " + r.client.Health().Why
+		case !r.store.Steady():
+			return r.name + " has no steady lease"
+		}
+	}
+	if n := w.ledger.going(); n > 0 {
+		return fmt.Sprintf("%d calls go on", n)
+	}
+	for _, a := range w.actors {
+		if !a.isDone() {
+			return a.name + " has not ended"
+		}
+	}
+	return ""
+}
+
+func (w *world) isCalm() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calm
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+)
+
+const (
+	// replicaSlots is the number of replicas at a time.
+	replicaSlots = 3
+	// principal makes all calls.
+	principal = "alice"
+	// keep is longer than a simulation, so that no task expires in its history.
+	keep = 5 * time.Minute
+)
+
+// replica is what one process shares with others, as the sidecar assembles it.
+type replica struct {
+	w    *world
+	name string
+	slot int
+
+	client   *state.Client
+	store    *taskstore.Store
+	tasks    *task.Manager
+	consents *state.Once
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+
+	// dead: it was killed, and nothing of it reaches others any more. w.mu guards both.
+	dead, draining bool
+}
+
+// startReplica starts a process in a slot.
+func (w *world) startReplica(slot int) {
+	w.mu.Lock()
+	r := &replica{w: w, slot: slot, name: fmt.Sprintf("r%d.%d", slot, len(w.replicas))}
+	w.mu.Unlock()
+	w.running.Go(func() { r.begin() })
+}
+
+// begin assembles the process. It waits for connections.
+func (r *replica) begin() {
+	w := r.w
+	var err error
+	r.client, err = state.Open(state.Options{
+		URL: w.cluster.URL(), Name: "sim", Replicas: servers, Sealer: w.sealer, Dialer: dialer{r},
+	})
+	if err != nil {
+		w.violate(propertyWorks, "open: %v", err)
+		return
+	}
+	r.store = taskstore.New(r.client, taskstore.Options{Lease: w.lease, Name: r.name, OnError: r.odd})
+	r.consents = r.client.Once(state.OnceOptions{Name: "consents", MaxBytes: 4 << 20, MaxAge: time.Hour})
+	r.tasks = task.New(r.store, task.Options{OnError: r.odd, OnPanic: func(value any, stack []byte) {
+		w.violate(propertyWorks, "panic: %v\n%s", value, stack)
+	}})
+	r.store.Watch(func(now task.Record) { w.ledger.record(w, r, now) })
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	r.running.Go(func() { r.client.Run(ctx) })
+	r.running.Go(func() { r.store.Run(ctx) })
+	r.running.Go(func() { r.tasks.Run(ctx, r.resume) })
+	w.mu.Lock()
+	w.replicas = append(w.replicas, r)
+	w.mu.Unlock()
+	w.active()
+}
+
+// odd sorts what a replica could say to no caller.
+func (r *replica) odd(err error) {
+	if errors.Is(err, task.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, state.ErrUnavailable) {
+		r.w.reach("a replica gives up a write")
+		return
+	}
+	r.w.violate(propertyErrors, "%s: %v", r.name, err)
+}
+
+// isPresent reports whether clients find it.
+func (r *replica) isPresent() bool { return !r.dead && !r.draining }
+
+// kill ends a replica as kill -9 does: nothing of it reaches others any more.
+func (r *replica) kill() {
+	w := r.w
+	w.mu.Lock()
+	r.dead = true
+	var mine []*wire
+	for _, c := range w.live {
+		if c.replica == r {
+			mine = append(mine, c)
+		}
+	}
+	w.mu.Unlock()
+	for _, c := range mine {
+		w.reset(c)
+	}
+	w.ledger.killed(r)
+	w.count(r)
+	w.running.Go(r.end)
+}
+
+// drain ends a replica as SIGTERM does, with some time for its work.
+func (r *replica) drain(grace time.Duration) {
+	w := r.w
+	w.mu.Lock()
+	r.draining = true
+	w.mu.Unlock()
+	w.running.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		if r.tasks.Stats().Running > 0 {
+			w.reach("a drain with work")
+		}
+		r.tasks.Drain(ctx)
+		w.count(r)
+		r.end()
+		w.ledger.killed(r) // what it left behind runs on without it
+	})
+}
+
+// end ends all goroutines of a replica.
+func (r *replica) end() {
+	r.cancel()
+	r.running.Wait()
+	r.client.Close()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	r.tasks.Drain(over)
+}
+
+// work is a call of the backend. It takes as long as its name says.
+func (r *replica) work(method, name string) task.Run {
+	return func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+		r.w.ledger.begin(r.w, r, method, name)
+		defer r.w.ledger.end(r, method, name)
+		_, text, _ := strings.Cut(name, "~")
+		lasts, err := time.ParseDuration(text)
+		if err != nil {
+			r.w.violate(propertyIDs, "a call has the arguments %q", name)
+		}
+		report("at work")
+		timer := time.NewTimer(lasts)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return &outriggerv1.ToolResult{Status: "success", Explanation: models.ResultOf(method, name)}, nil
+		case <-ctx.Done():
+			return nil, errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+		}
+	}
+}
+
+// resume runs a call of another replica again.
+func (r *replica) resume(record task.Record) (task.Run, task.Spec, error) {
+	r.w.reach("work runs again")
+	return r.work("Look", string(record.Again)), task.Spec{About: errmap.About{Idempotent: true}}, nil
+}
