@@ -3,18 +3,20 @@
 package backend
 
 import (
+	"context"
 	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 )
 
-// way is the way to a server, through which every connection goes. It can fall
-// silent without a word, as a firewall that forgets connections does, and stand
-// still, as a process that is stopped does.
+// way is the way to a server in memory, through which every connection goes. It can fall silent without a word, as a firewall
+// that forgets connections does, and stand still, as a process that is stopped does. It works in a bubble.
 type way struct {
-	*peer
-	server string
+	conns  atomic.Int64  // how many were made
+	accept chan net.Conn // by the server
+	ended  chan struct{}
+	end    sync.Once
 
 	mu    sync.Mutex
 	lines []*line
@@ -24,63 +26,92 @@ type way struct {
 // line is one connection on the path.
 type line struct{ dead atomic.Bool }
 
-// wayTo makes a way to a server.
-func wayTo(tb testing.TB, upstream *peer) *way {
+// newWay makes a way whose end is the listener of a server.
+func newWay(tb testing.TB) *way {
 	tb.Helper()
-	p := &way{server: upstream.as("")[len("://"):], goes: make(chan struct{})}
+	p := &way{goes: make(chan struct{}), accept: make(chan net.Conn), ended: make(chan struct{})}
 	close(p.goes)
-	ended := make(chan struct{})
-	p.peer = rawPeer(tb, func(nc net.Conn) { p.carry(nc, ended) })
-	tb.Cleanup(func() { close(ended) })
+	tb.Cleanup(func() { _ = p.Close() })
 	return p
 }
 
+// Dial makes a connection, as that of [Options].
+func (p *way) Dial(context.Context, string, string) (net.Conn, error) {
+	near, mine := net.Pipe()
+	p.conns.Add(1)
+	go p.carry(mine)
+	return near, nil
+}
+
+// Accept implements [net.Listener].
+func (p *way) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.accept:
+		return conn, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements [net.Listener].
+func (p *way) Close() error {
+	p.end.Do(func() { close(p.ended) })
+	return nil
+}
+
+// Addr implements [net.Listener].
+func (p *way) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
 // carry passes bytes between a connection and the server until either ends.
-func (p *way) carry(near net.Conn, ended <-chan struct{}) {
+func (p *way) carry(near net.Conn) {
 	l := &line{}
 	p.mu.Lock()
 	p.lines = append(p.lines, l)
 	p.mu.Unlock()
-	p.wait(ended)
-	far, err := net.Dial("tcp", p.server)
-	if err != nil {
+	p.wait()
+	far, served := net.Pipe()
+	select {
+	case p.accept <- served:
+	case <-p.ended:
 		_ = near.Close()
 		return
 	}
-	back := make(chan struct{})
-	go func() {
-		defer close(back)
-		p.pass(near, far, l, ended)
-	}()
-	p.pass(far, near, l, ended)
-	<-back
+	go p.pass(near, far, l)
+	p.pass(far, near, l)
 }
 
-// pass copies one way. A line that is dead swallows what comes, and the end too.
-func (p *way) pass(to, from net.Conn, l *line, ended <-chan struct{}) {
-	piece := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(piece)
-		p.wait(ended)
-		switch {
-		case err != nil:
-			_ = to.Close()
-			return
-		case l.dead.Load():
-		default:
-			_, _ = to.Write(piece[:n])
+// pass copies one way. A line that is dead swallows what comes.
+func (p *way) pass(to, from net.Conn, l *line) {
+	pieces := make(chan []byte, 1<<12) // as the kernel does, it takes what the other end does not read yet
+	go func() {
+		defer close(pieces)
+		for {
+			piece := make([]byte, 16<<10)
+			n, err := from.Read(piece)
+			if err != nil {
+				return
+			}
+			pieces <- piece[:n]
+		}
+	}()
+	for piece := range pieces {
+		p.wait()
+		if !l.dead.Load() {
+			_, _ = to.Write(piece)
 		}
 	}
+	p.wait()
+	_ = to.Close()
 }
 
 // wait waits while the path stands still.
-func (p *way) wait(ended <-chan struct{}) {
+func (p *way) wait() {
 	p.mu.Lock()
 	goes := p.goes
 	p.mu.Unlock()
 	select {
 	case <-goes:
-	case <-ended:
+	case <-p.ended:
 	}
 }
 
