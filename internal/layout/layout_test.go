@@ -99,7 +99,7 @@ func allowed() map[string][]string {
 		"internal/skills":       {"gen"},
 		"internal/fetch":        {"internal/catalog", "internal/tlsfiles"},
 		"internal/oauth":        {"internal/access", "internal/loglimit", "internal/protectedresource"},
-		"internal/oauthtest":    {},
+		"internal/oauthtest":    {"internal/inprocess"},
 		"internal/otlptest":     {},
 
 		// The tests' rig is made by internal/server, and not of the parts of the pipeline.

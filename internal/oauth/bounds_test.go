@@ -3,48 +3,40 @@
 package oauth_test
 
 import (
+	"context"
+	"io"
+	"log"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/inprocess"
 	"github.com/outrigger-mcp/outrigger/internal/oauth"
 	"github.com/outrigger-mcp/outrigger/internal/oauthtest"
 )
 
-// slowEndpoint is an introspection endpoint that answers when it is released.
+// slowEndpoint is an introspection endpoint in front of an issuer that answers when it is released.
 type slowEndpoint struct {
-	url     string
-	arrived chan struct{}
-	release chan struct{}
-	now     atomic.Int32
-	most    atomic.Int32
+	release   chan struct{}
+	now, most atomic.Int32
 }
 
-func startSlow(t *testing.T, i *oauthtest.Issuer) *slowEndpoint {
-	t.Helper()
-	to, err := url.Parse(i.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host})
-	s := &slowEndpoint{arrived: make(chan struct{}, 100), release: make(chan struct{})}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (s *slowEndpoint) before(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := s.now.Add(1)
 		defer s.now.Add(-1)
 		for old := s.most.Load(); now > old && !s.most.CompareAndSwap(old, now); old = s.most.Load() {
 		}
-		s.arrived <- struct{}{}
 		<-s.release
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	s.url = server.URL + to.Path + "/introspect"
-	return s
+		next.ServeHTTP(w, r)
+	})
 }
 
 // introspection.max_concurrent: further requests wait for a place, and fail as unavailable if
@@ -61,41 +53,57 @@ func TestIntrospectionsAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			i := oauthtest.Start(t)
-			slow := startSlow(t, i)
-			v := open(t, oauth.Options{FetchTimeout: tt.timeout, Issuers: []oauth.Issuer{{URL: i.URL, Introspection: &oauth.Introspection{
-				ClientID: oauthtest.ClientID, Secret: oauthtest.Secretly, URL: slow.url, MaxConcurrent: most,
-			}}}})
-			outcomes := make(chan string, tokens)
-			for n := range tokens {
-				token := "opaque-0123456789-" + strconv.Itoa(n)
-				i.Grant(token, i.Claims(resource))
-				go func() { outcomes <- outcome(show(v, token)) }()
-			}
-			for range most {
-				<-slow.arrived
-			}
-			select {
-			case <-slow.arrived:
-				t.Error("one request too many")
-			case <-time.After(300 * time.Millisecond): // a real peer
-			}
-			want := i.URL + "#ann"
-			if tt.waits {
-				close(slow.release)
-			} else {
-				want = "unavailable"
-				defer close(slow.release)
-			}
-			for range tokens {
-				if got := <-outcomes; got != want {
-					t.Errorf("%s, want %s", got, want)
+			synctest.Test(t, func(t *testing.T) {
+				i, dial := oauthtest.InMemory(t)
+				slow := &slowEndpoint{release: make(chan struct{})}
+				server := inprocess.New(slow.before(&httputil.ReverseProxy{
+					Director:  func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", "issuer" },
+					Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, ErrorLog: log.New(io.Discard, "", 0),
+				}), zap.NewNop())
+				t.Cleanup(func() { _ = server.Close() })
+				v, err := oauth.New(oauth.Options{Resource: resource, FetchTimeout: tt.timeout, Issuers: []oauth.Issuer{{URL: i.URL, Introspection: &oauth.Introspection{
+					ClientID: oauthtest.ClientID, Secret: oauthtest.Secretly, URL: "http://127.0.0.1:2/realm/introspect", MaxConcurrent: most,
+				}}}})
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			// The endpoint does not know of requests that were given up.
-			if got := slow.most.Load(); tt.waits && got != most {
-				t.Errorf("%d concurrent requests", got)
-			}
+				v.ReachBy(func(ctx context.Context, network, address string) (net.Conn, error) {
+					if address == "127.0.0.1:2" {
+						return server.Dial(ctx, network, address)
+					}
+					return dial(ctx, network, address)
+				})
+				run(t, v)
+				outcomes, began := make(chan string, tokens), time.Now()
+				for n := range tokens {
+					token := "opaque-0123456789-" + strconv.Itoa(n)
+					i.Grant(token, i.Claims(resource))
+					go func() { outcomes <- outcome(show(v, token)) }()
+				}
+				synctest.Wait()
+				if n := slow.now.Load(); n != most {
+					t.Errorf("%d requests at once, want %d", n, most)
+				}
+				want := i.URL + "#ann"
+				if tt.waits {
+					close(slow.release)
+				} else {
+					want = "unavailable"
+					defer close(slow.release)
+				}
+				for range tokens {
+					if got := <-outcomes; got != want {
+						t.Errorf("%s, want %s", got, want)
+					}
+				}
+				if took := time.Since(began); !tt.waits && took != tt.timeout {
+					t.Errorf("given up after %s, want %s", took, tt.timeout)
+				}
+				// The endpoint does not know of requests that were given up.
+				if got := slow.most.Load(); tt.waits && got != most {
+					t.Errorf("%d concurrent requests", got)
+				}
+			})
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/access"
@@ -82,50 +83,60 @@ func TestIntrospectionsAreFew(t *testing.T) {
 // a token that is not revoked keeps its identity and its streams.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
-	i := oauthtest.Start(t)
-	const ttl = time.Second
-	v := introspecting(t, i, ttl, "")
-	var first [2]*access.Identity
-	tokens := [2]string{"opaque-a-0123456789", "opaque-b-0123456789"}
-	for n, token := range tokens {
-		i.Grant(token, i.Claims(resource))
-		var err error
-		if first[n], err = show(v, token); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = time.Second
+		i, dial := oauthtest.InMemory(t)
+		v, err := oauth.New(oauth.Options{Resource: resource, Issuers: []oauth.Issuer{{URL: i.URL, Introspection: &oauth.Introspection{
+			ClientID: oauthtest.ClientID, Secret: oauthtest.Secretly, TTL: ttl,
+		}}}})
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	ended := [2]<-chan struct{}{first[0].Revoked(), first[1].Revoked()}
-	begin := time.Now()
-	i.Grant(tokens[0], nil)
-	select {
-	case <-ended[0]:
-	case <-time.After(10 * ttl):
-		t.Fatal("the stream of a revoked token goes on")
-	}
-	if took := time.Since(begin); took > 6*ttl {
-		t.Errorf("it ended after %v", took)
-	}
-	who, err := show(v, tokens[0])
-	if got := outcome(who, err); got != "inactive" {
-		t.Error(got)
-	}
-	time.Sleep(2 * ttl) // the other one is introspected again meanwhile
-	select {
-	case <-ended[1]:
-		t.Error("the stream of a good token has ended")
-	default:
-	}
-	if again, err := show(v, tokens[1]); again != first[1] {
-		t.Errorf("another identity: %s", outcome(again, err))
-	}
-	i.SetAway(true) // what cannot be judged ends in time
-	select {
-	case <-ended[1]:
-	case <-time.After(10 * ttl):
-		t.Error("the stream of a token that cannot be judged goes on")
-	}
-	who, err = show(v, tokens[1])
-	if got := outcome(who, err); got != "unavailable" {
-		t.Error(got)
-	}
+		v.ReachBy(dial)
+		run(t, v)
+		var first [2]*access.Identity
+		tokens := [2]string{"opaque-a-0123456789", "opaque-b-0123456789"}
+		for n, token := range tokens {
+			i.Grant(token, i.Claims(resource))
+			if first[n], err = show(v, token); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended := [2]<-chan struct{}{first[0].Revoked(), first[1].Revoked()} // which has them renewed
+		goesOn := func(n int) bool {
+			select {
+			case <-ended[n]:
+				return false
+			default:
+				return true
+			}
+		}
+		i.Grant(tokens[0], nil)
+		time.Sleep(ttl + time.Nanosecond)
+		synctest.Wait()
+		if goesOn(0) {
+			t.Error("the stream of a revoked token goes on")
+		}
+		who, err := show(v, tokens[0])
+		if got := outcome(who, err); got != "inactive" {
+			t.Error(got)
+		}
+		time.Sleep(10 * ttl) // the other one is introspected again meanwhile
+		if !goesOn(1) {
+			t.Error("the stream of a good token has ended")
+		}
+		if again, err := show(v, tokens[1]); again != first[1] {
+			t.Errorf("another identity: %s", outcome(again, err))
+		}
+		i.SetAway(true) // what cannot be judged ends in time
+		time.Sleep(ttl + time.Nanosecond)
+		synctest.Wait()
+		if goesOn(1) {
+			t.Error("the stream of a token that cannot be judged goes on")
+		}
+		who, err = show(v, tokens[1])
+		if got := outcome(who, err); got != "unavailable" {
+			t.Error(got)
+		}
+	})
 }

@@ -3,8 +3,10 @@
 package oauthtest
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -13,6 +15,9 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/inprocess"
 )
 
 // The credentials of the client that may introspect.
@@ -21,15 +26,14 @@ const (
 	ClientSecret = "a secret/of the sidecar"
 )
 
-// Issuer is an authorization server on loopback.
+// Issuer is an authorization server.
 type Issuer struct {
 	// URL is the issuer, with a path.
 	URL string
 	// Key signs tokens.
 	Key *Key
 
-	server *httptest.Server
-	away   atomic.Bool
+	away atomic.Bool
 
 	mu        sync.Mutex
 	published []*Key
@@ -38,8 +42,27 @@ type Issuer struct {
 	slash     bool
 }
 
-// Start starts an issuer with one key, until the end of the test.
+// Start starts an issuer with one key on loopback, until the end of the test.
 func Start(tb testing.TB) *Issuer {
+	tb.Helper()
+	i, handler := newIssuer(tb)
+	server := httptest.NewServer(handler)
+	i.URL = server.URL + "/realm"
+	tb.Cleanup(server.Close)
+	return i
+}
+
+// InMemory is Start without a network, as for a test in a bubble: dial reaches the issuer.
+func InMemory(tb testing.TB) (i *Issuer, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	tb.Helper()
+	i, handler := newIssuer(tb)
+	server := inprocess.New(handler, zap.NewNop())
+	i.URL = "http://127.0.0.1:1/realm"
+	tb.Cleanup(func() { _ = server.Close() })
+	return i, server.Dial
+}
+
+func newIssuer(tb testing.TB) (*Issuer, http.Handler) {
 	tb.Helper()
 	i := &Issuer{Key: NewKey(tb, "first", "ES256"), opaque: map[string]map[string]any{}, requests: map[string]int{}}
 	i.published = []*Key{i.Key}
@@ -48,10 +71,7 @@ func Start(tb testing.TB) *Issuer {
 	mux.HandleFunc("GET /realm/jwks", i.jwks)
 	mux.HandleFunc("POST /realm/introspect", i.introspect)
 	mux.Handle("GET /realm/moved", http.RedirectHandler("/realm/jwks", http.StatusFound))
-	i.server = httptest.NewServer(i.count(mux))
-	i.URL = i.server.URL + "/realm"
-	tb.Cleanup(i.server.Close)
-	return i
+	return i, i.count(mux)
 }
 
 // count counts requests by path, and answers none while the issuer is away.
