@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // stubSource is a source under a fake clock, where no real peer can be.
@@ -329,12 +330,11 @@ func TestStartupMayPrecedeTheBackend(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- live.Run(ctx) }()
-	for live.Status().Failures < 2 {
-		short, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		if c, err := live.Wait(short); err == nil {
-			t.Fatalf("a catalog of %v before the server is up", namesOf(c))
-		}
-		stop()
+	testkit.Until(t, "two loads fail", func() bool { return live.Status().Failures >= 2 })
+	over, stop := context.WithCancel(t.Context())
+	stop()
+	if c, err := live.Wait(over); err == nil {
+		t.Fatalf("a catalog of %v before the server is up", namesOf(c))
 	}
 	if why := live.Status().Why; !strings.Contains(why, "reflection at "+url+": list services: unavailable: starting") {
 		t.Errorf("not ready because %q", why)

@@ -58,8 +58,8 @@ func TestNearestTimeIsBounded(t *testing.T) {
 	c := &Catalog{own: &lists{visible: tools}}
 	start := time.Now()
 	c.Nearest(strings.Repeat("service_number_", 100_000), 3)
-	// A megabyte compared in full would take minutes; 2 s leaves room for a busy machine under the race detector.
-	if took := time.Since(start); took > 2*time.Second {
+	// A megabyte compared in full would take minutes; this leaves room for a busy machine under the race detector.
+	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("Nearest took %v for a name of 1.5 MB", took)
 	}
 }

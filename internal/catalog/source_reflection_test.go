@@ -194,10 +194,11 @@ func TestReflectionDoesNotWaitForAServerThatLingers(t *testing.T) {
 	peer.lingers = true
 	url := peer.serve(t, reflectionV1)
 	start := time.Now()
-	if _, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{}).Load(t.Context()); err != nil {
+	limits := source.Limits{LoadTimeout: time.Hour} // for which the server lingers
+	if _, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Limits: limits}).Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took < reflectionCloseWait || took > reflectionCloseWait+5*time.Second {
+	if took := time.Since(start); took < reflectionCloseWait || took > testkit.Limit() {
 		t.Errorf("Load took %v, want about %v", took, reflectionCloseWait)
 	}
 }
@@ -441,13 +442,9 @@ func TestReflectionGivesUpAtTheDeadline(t *testing.T) {
 			peer := telling(f)
 			peer.hang[question] = make(chan struct{})
 			url := peer.serve(t, reflectionV1)
-			start := time.Now()
 			_, err := source.NewReflection(url, dialTo(t, url), source.ReflectionOptions{Limits: source.Limits{LoadTimeout: 100 * time.Millisecond}}).Load(t.Context())
 			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no complete response within 100ms") {
 				t.Errorf("error %v", err)
-			}
-			if took := time.Since(start); took > 5*time.Second {
-				t.Errorf("gave up after %v", took)
 			}
 		})
 	}

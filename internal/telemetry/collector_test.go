@@ -313,7 +313,7 @@ func TestCloseIsBounded(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			cfg := small()
-			cfg.Endpoint, cfg.FlushTimeout, cfg.ExportTimeout = hung(t), durationpb.New(test.flush), durationpb.New(time.Minute)
+			cfg.Endpoint, cfg.FlushTimeout, cfg.ExportTimeout = hung(t), durationpb.New(test.flush), durationpb.New(time.Hour)
 			cfg.Logs = proto.String("on")
 			exports, lines := open(t, resolve(t, cfg))
 			for range 10 {
@@ -321,7 +321,7 @@ func TestCloseIsBounded(t *testing.T) {
 			}
 			start := time.Now()
 			exports.Close(test.limit)
-			if took := time.Since(start); took < 150*time.Millisecond || took > 2*time.Second {
+			if took := time.Since(start); took < 200*time.Millisecond || took > testkit.Limit() { // all else lasts an hour
 				t.Errorf("took %v", took)
 			}
 			lost := lines.FilterMessage("telemetry not exported before the end").All()

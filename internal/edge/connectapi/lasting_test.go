@@ -13,9 +13,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
+	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
@@ -29,6 +31,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/inprocess"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -123,29 +126,31 @@ func TestAReaderWhoStopsIsCutOff(t *testing.T) {
 // body may take, between two events.
 func TestAQuietStreamIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	// Long enough for a busy machine to send one small message. All streams wait at the
-	// same time, so that the test does not take five times as long.
-	const limit = 2 * time.Second
-	bus := event.NewMemory(event.Options{})
-	b := dialect.New(bridge.New(mcptest.Memory(t), bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
-	mux := http.NewServeMux()
-	connectapi.New(b, connectapi.Options{Events: bus, WriteTimeout: limit}).Mount(mux)
-	url := mcptest.Serve(t, httpbody.Timeout(mux, limit, func(*http.Request) bool { return false }, nil))
-	streams := map[string]*connect.ServerStreamForClient[outriggerv1.Notification]{}
-	for name, dial := range ways() {
-		streams[name] = subscribe(t, dial(t, url), toEvents(name))
-	}
-	for range 2 {
-		<-time.After(5 * limit / 4)
-		for name, stream := range streams {
-			if _, err := bus.Publish(t.Context(), event.Event{Method: name}); err != nil {
-				t.Fatal(err)
-			}
-			if !stream.Receive() {
-				t.Fatalf("%s: the stream ended: %v", name, stream.Err())
+	tools := mcptest.Memory(t)
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 2 * time.Second
+		bus := event.NewMemory(event.Options{})
+		b := dialect.New(bridge.New(tools, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+		mux := http.NewServeMux()
+		connectapi.New(b, connectapi.Options{Events: bus, WriteTimeout: limit}).Mount(mux)
+		server := inprocess.New(httpbody.Timeout(mux, limit, func(*http.Request) bool { return false }, nil), zap.NewNop())
+		t.Cleanup(func() { _ = server.Close() })
+		streams := map[string]*connect.ServerStreamForClient[outriggerv1.Notification]{}
+		for name, dial := range ways(server.Dial) {
+			streams[name] = subscribe(t, dial(t, "http://memory"), toEvents(name))
+		}
+		for range 2 {
+			time.Sleep(5 * limit / 4)
+			for name, stream := range streams {
+				if _, err := bus.Publish(t.Context(), event.Event{Method: name}); err != nil {
+					t.Fatal(err)
+				}
+				if !stream.Receive() {
+					t.Fatalf("%s: the stream ended: %v", name, stream.Err())
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestACallerWhoLeavesGivesItsPlaceBack(t *testing.T) {

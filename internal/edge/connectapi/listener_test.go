@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -144,12 +145,16 @@ func (s *sidecar) client(t *testing.T) outriggerv1connect.ToolServiceClient {
 	return outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 2), s.url, connect.WithGRPC())
 }
 
-// ways are the ways to reach the tool API.
-func ways() map[string]func(t *testing.T, url string) outriggerv1connect.ToolServiceClient {
+// ways are the ways to reach the tool API, over the network or another dialer.
+func ways(dialers ...func(ctx context.Context, network, address string) (net.Conn, error)) map[string]func(t *testing.T, url string) outriggerv1connect.ToolServiceClient {
 	way := func(version int, options ...connect.ClientOption) func(*testing.T, string) outriggerv1connect.ToolServiceClient {
 		return func(t *testing.T, url string) outriggerv1connect.ToolServiceClient {
 			t.Helper()
-			return outriggerv1connect.NewToolServiceClient(mcptest.Client(t, version), url, options...)
+			client := mcptest.Client(t, version)
+			for _, dial := range dialers {
+				client.Transport.(*http.Transport).DialContext = dial
+			}
+			return outriggerv1connect.NewToolServiceClient(client, url, options...)
 		}
 	}
 	return map[string]func(*testing.T, string) outriggerv1connect.ToolServiceClient{
