@@ -73,6 +73,11 @@ func TestChangesAreAudited(t *testing.T) {
 	testkit.Says(t, g.log, "operators file reloaded")
 	rewrite(t, g.tokens, "operators: no\n")
 	testkit.Says(t, g.log, "operators file reload failed")
+	// The log says so first, and then the trail.
+	testkit.Until(t, "all that was done before the drain is in the trail", func() bool {
+		_, page, _ := g.ask(t, "GET", "/metrics", operatorToken, "")
+		return strings.Contains(page, "outrigger_audit_lines_written_total 10\n")
+	})
 	ask(202, "/drain?wait=1ms", operatorToken, "")
 	code := <-g.code
 	g.code <- code

@@ -67,9 +67,8 @@ func meetCut(t *testing.T, s *limited) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
-	if got, _ := io.ReadAll(conn); len(got) > 0 || time.Since(begun) > 20*time.Second {
-		t.Errorf("after %v: %q", time.Since(begun), got)
+	if got, _ := io.ReadAll(conn); len(got) > 0 { // it would be answered if it could end
+		t.Errorf("it is answered: %q", got)
 	}
 }
 

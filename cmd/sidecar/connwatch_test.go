@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestConnectionsThatNoHandlerHearsOf: what net/http refuses by itself is counted,
@@ -70,18 +72,15 @@ func unheard(t *testing.T, h *guardedSidecar, dial func() net.Conn) {
 		}
 		_, _ = io.Copy(io.Discard, conn)
 		_ = conn.Close()
-		counted := func() bool {
-			return h.limit(t, "read_header_timeout") == slow+tt.slow && h.limit(t, "max_header_bytes") == large+tt.large
-		}
-		for end := time.Now().Add(5 * time.Second); !counted() && time.Now().Before(end); {
-			time.Sleep(20 * time.Millisecond) // net/http ends a connection half a second after it has refused it
-		}
 		if tt.slow+tt.large == 0 {
 			time.Sleep(600 * time.Millisecond) // as long as net/http waits at most before it ends a connection
 		}
-		if !counted() {
-			t.Errorf("%s: slow went from %d to %d, large from %d to %d", tt.name, slow, h.limit(t, "read_header_timeout"), large, h.limit(t, "max_header_bytes"))
-		}
+		testkit.Try(t, tt.name, func() error { // net/http ends a connection half a second after it has refused it
+			if nowSlow, nowLarge := h.limit(t, "read_header_timeout"), h.limit(t, "max_header_bytes"); nowSlow != slow+tt.slow || nowLarge != large+tt.large {
+				return fmt.Errorf("slow went from %d to %d, large from %d to %d", slow, nowSlow, large, nowLarge)
+			}
+			return nil
+		})
 	}
 }
 

@@ -181,8 +181,8 @@ func TestEventsOfAWholeSidecar(t *testing.T) {
 	if code := <-p.code; code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	// Endless streams must not use up the time that connections have.
-	if took := time.Since(began); took > 4*time.Second {
+	// Endless streams must not use up the time that connections have, which is 25 s.
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("the drain took %v", took)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -249,11 +248,7 @@ func startLimited(t *testing.T, name string, row limitRow) *limited {
 			}
 		}
 	}()
-	select {
-	case <-ready:
-	case <-time.After(time.Minute):
-		t.Fatal("it does not start")
-	}
+	testkit.Receive(t, "it starts", ready)
 	return s
 }
 
