@@ -23,13 +23,14 @@ func main() {
 	// The first signal drains. From then on they have their usual effect, so
 	// that a second one ends a drain that takes too long.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
+	resort := lastresort.New(os.Stderr, os.Exit)
+	os.Exit(runWith(ctx, resort, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ()))
 }
 
-// run is the whole process, with everything that it has of the outside as an
+// runWith is the whole process, with everything that it has of the outside as an
 // argument. It returns the exit code; ctx ends it as a signal would.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
-	env := environment{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ, resort: lastresort.New(stderr, os.Exit)}
+func runWith(ctx context.Context, resort *lastresort.Timer, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
+	env := environment{stdin: stdin, stdout: stdout, stderr: stderr, environ: environ, resort: resort}
 	defer env.resort.Disarm()
 	defer context.AfterFunc(ctx, env.resort.Begin)()
 	root := newRootCommand(env)

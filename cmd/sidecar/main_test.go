@@ -3,9 +3,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime/debug"
@@ -15,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/lastresort"
 )
 
 var update = flag.Bool("update", false, "rewrite what scripts compare with")
@@ -43,6 +47,13 @@ func (m stateful) Run() int {
 		panic(err)
 	}
 	return m.M.Run()
+}
+
+// run is the whole process but for its last resort, which would end all tests: many sidecars that share a busy machine may
+// need more time than one has. conformance/abuse has a process that it ends.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
+	late := func(int) { fmt.Fprintf(os.Stderr, "sidecar %q did not end in time\n", args) }
+	return runWith(ctx, lastresort.New(stderr, late), args, stdin, stdout, stderr, environ)
 }
 
 // TestScripts runs testdata/script/*.txtar against the real binary.

@@ -5,6 +5,7 @@ package reconfigure_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,9 @@ func TestWhatAFileChanges(t *testing.T) {
 		}},
 		{"catalog.exclude", "", "catalog: {exclude: ['outrigger.demo.v1.Lab/Echo']}\n", "applied", nil, func(r *running) (string, string) {
 			return r.calls("ann", echo), "no tool"
+		}},
+		{"catalog.include", "", "catalog: {include: ['outrigger.demo.v1.Lab/*']}\n", "applied", nil, func(r *running) (string, string) {
+			return r.calls("ann", echo) + ", " + r.calls("ann", "fleet.get_vehicle"), "called, no tool"
 		}},
 		{"tools", "", "tools: [{method: outrigger.demo.v1.Lab/Echo, tool: {name: lab.repeat}}]\n", "applied", nil, func(r *running) (string, string) {
 			return r.calls("ann", echo) + ", " + r.calls("ann", "lab.repeat"), "no tool, called"
@@ -249,6 +253,21 @@ func TestASlowServerHoldsNoOtherFileUp(t *testing.T) {
 	})
 }
 
+// publish replaces files as kubelet does those of a ConfigMap: they are in a new folder, to which the link ..data leads.
+func publish(t *testing.T, dir, version string, files map[string]string) {
+	t.Helper()
+	if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		(&running{t: t}).write(filepath.Join(dir, version, name), text)
+	}
+	tmp := filepath.Join(dir, "..tmp")
+	if err := errors.Join(os.Symlink(version, tmp), os.Rename(tmp, filepath.Join(dir, "..data"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestDescriptorFilesAreReloaded changes the file that tools come from, and the list of
 // such files.
 func TestDescriptorFilesAreReloaded(t *testing.T) {
@@ -258,10 +277,14 @@ func TestDescriptorFilesAreReloaded(t *testing.T) {
 		one, two := filepath.Join(dir, "one.binpb"), filepath.Join(dir, "two.binpb")
 		lab, fleet := descriptors(t, demov1.File_outrigger_demo_v1_lab_proto), descriptors(t, demov1.File_outrigger_demo_v1_fleet_proto)
 		write := func(path, text string) { (&running{t: t}).write(path, text) }
-		write(one, lab)
+		// As kubelet publishes a file: a link through a link, and only the latter is replaced.
+		if err := os.Symlink("..data/one.binpb", one); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, dir, "..0", map[string]string{"one.binpb": lab})
 		write(two, lab)
 		r := start(t, "catalog: {descriptors: ["+one+"]}\n")
-		for _, step := range []struct {
+		for i, step := range []struct {
 			name, path, text string
 			outcome          string
 			echo, vehicle    string
@@ -272,7 +295,11 @@ func TestDescriptorFilesAreReloaded(t *testing.T) {
 			{"a file that is not watched", two, fleet, "refused", "no tool", "called"},
 			{"well again", one, lab, "applied", "called", "no tool"},
 		} {
-			write(step.path, step.text)
+			if step.path == one {
+				publish(t, dir, fmt.Sprintf("..%d", i+1), map[string]string{"one.binpb": step.text})
+			} else {
+				write(step.path, step.text)
+			}
 			r.pass()
 			if got := r.last("descriptors"); got != step.outcome {
 				t.Errorf("%s: %s, want %s", step.name, got, step.outcome)
@@ -303,19 +330,7 @@ func TestADescriptorFolderIsSwapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		lab, fleet := descriptors(t, demov1.File_outrigger_demo_v1_lab_proto), descriptors(t, demov1.File_outrigger_demo_v1_fleet_proto)
-		publish := func(version string, files map[string]string) {
-			if err := os.Mkdir(filepath.Join(dir, version), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			for name, text := range files {
-				(&running{t: t}).write(filepath.Join(dir, version, name), text)
-			}
-			tmp := filepath.Join(dir, "..tmp")
-			if err := errors.Join(os.Symlink(version, tmp), os.Rename(tmp, filepath.Join(dir, "..data"))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		publish("..1", map[string]string{"lab.binpb": lab})
+		publish(t, dir, "..1", map[string]string{"lab.binpb": lab})
 		r := start(t, "catalog: {descriptors: ["+dir+"]}\n")
 		for _, step := range []struct {
 			name, version  string
@@ -330,7 +345,7 @@ func TestADescriptorFolderIsSwapped(t *testing.T) {
 			{"no descriptor set", "..5", map[string]string{"README.md": "text"}, 2, 3, "refused", "no tool", "called"},
 			{"well again", "..6", map[string]string{"lab.binpb": lab}, 3, 4, "applied", "called", "no tool"},
 		} {
-			publish(step.version, step.files)
+			publish(t, dir, step.version, step.files)
 			r.pass()
 			r.pass()
 			if got := r.last("descriptors"); got != step.outcome {
