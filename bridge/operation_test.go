@@ -285,10 +285,15 @@ func TestACancellationIsAcknowledged(t *testing.T) {
 // What passes by itself is no end of an operation, and a backend that cannot be asked does not make it an error.
 func TestABackendThatCannotBeAsked(t *testing.T) {
 	t.Parallel()
-	s, _, ann := studio(t, replicaOf("", short))
-	patient := ann
-	patient.capabilities = ""
+	// A backend that is away is asked until the time of the call is over. The other refusals end the call at once, and must come before that.
 	for name, code := range map[string]codes.Code{"away": codes.Unavailable, "without Operations": codes.Unimplemented} {
+		within := 30 * time.Second
+		if code == codes.Unavailable {
+			within = short
+		}
+		s, _, ann := studio(t, replicaOf("", within))
+		patient := ann
+		patient.capabilities = ""
 		s.Refuse("GetOperation", code)
 		s.Refuse("WaitOperation", code)
 		for client, c := range map[string]modernClient{"that waits": patient, "that knows tasks": ann} {
@@ -299,6 +304,8 @@ func TestABackendThatCannotBeAsked(t *testing.T) {
 			}
 		}
 	}
+	s, _, patient := studio(t, replicaOf("", 30*time.Second))
+	patient.capabilities = ""
 	s.Refuse("GetOperation", codes.PermissionDenied)
 	s.Refuse("WaitOperation", codes.PermissionDenied)
 	if got := patient.send("tools/call", importVideo); !strings.Contains(got.raw, `"backendCode":"permission_denied"`) {

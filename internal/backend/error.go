@@ -3,6 +3,8 @@
 package backend
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -135,9 +137,10 @@ func (e *Error) Error() string {
 }
 
 // isChance reports whether the cause is only what came first: at the end of a call that the backend has, our clock, the backend's
-// word and the reset of the stream race each other. Equal calls have equal texts.
+// word and the reset of the stream race each other, and before that our clock says no more than the kind. Equal calls have equal texts.
 func (e *Error) isChance() bool {
-	return e.Sent && (e.Kind == KindTimeout || e.Kind == KindCancelled)
+	return (e.Kind == KindTimeout || e.Kind == KindCancelled) &&
+		(e.Sent || errors.Is(e.cause, context.DeadlineExceeded) || errors.Is(e.cause, context.Canceled))
 }
 
 // Unwrap returns the cause, for the log.
