@@ -3,10 +3,12 @@
 package transcode_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -20,23 +22,27 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
-// shapes reads the test messages of package schema the way a catalog does: as descriptors without generated code.
+// shapes are the test messages of package schema the way a catalog reads them: as descriptors without generated code.
 func shapes(t testing.TB) *protoregistry.Files {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "schema", "testdata", "shapes.binpb"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := &descriptorpb.FileDescriptorSet{}
-	if err := (proto.UnmarshalOptions{Resolver: &protoregistry.Types{}}).Unmarshal(raw, set); err != nil {
-		t.Fatal(err)
-	}
-	files, err := protodesc.NewFiles(set)
+	files, err := readShapes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return files
 }
+
+var readShapes = sync.OnceValues(func() (*protoregistry.Files, error) {
+	raw, err := os.ReadFile(filepath.Join("..", "schema", "testdata", "shapes.binpb"))
+	if err != nil {
+		return nil, err
+	}
+	set := &descriptorpb.FileDescriptorSet{}
+	if err := (proto.UnmarshalOptions{Resolver: &protoregistry.Types{}}).Unmarshal(raw, set); err != nil {
+		return nil, err
+	}
+	return protodesc.NewFiles(set)
+})
 
 func shape(t testing.TB, files *protoregistry.Files, name protoreflect.FullName) protoreflect.MessageDescriptor {
 	t.Helper()
@@ -83,24 +89,44 @@ type subject struct {
 	wrapped               bool              // the answer is shown in an object
 }
 
+// newSubject compiles a message, once in a process: tests only read what they share.
 func newSubject(t testing.TB, files *protoregistry.Files, md protoreflect.MessageDescriptor) subject {
 	t.Helper()
+	made, _ := madeSubjects.LoadOrStore(md, sync.OnceValues(func() (subject, error) { return makeSubject(files, md) }))
+	s, err := made.(func() (subject, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// madeSubjects holds functions that return subjects, by their descriptors.
+var madeSubjects sync.Map
+
+func makeSubject(files *protoregistry.Files, md protoreflect.MessageDescriptor) (subject, error) {
 	s := subject{md: md, resolver: newListed(files)}
 	var err error
 	if s.message, err = transcode.Compile(md, transcode.Options{Resolver: s.resolver}); err != nil {
-		t.Fatal(err)
+		return s, err
 	}
 	in, err := schema.Derive(md, schema.Input, schema.Options{Extensions: s.resolver})
 	if err != nil {
-		t.Fatal(err)
+		return s, err
 	}
 	out, err := schema.Derive(md, schema.Output, schema.Options{Extensions: s.resolver})
 	if err != nil {
-		t.Fatal(err)
+		return s, err
 	}
-	s.canonical, s.advertised = validator(t, in.Canonical), validator(t, in.Advertised)
-	s.answer, s.shown, s.wrapped = validator(t, out.Canonical), validator(t, out.Advertised), out.Wrapped
-	return s
+	s.wrapped = out.Wrapped
+	for _, v := range []struct {
+		to  **schema.Validator
+		raw []byte
+	}{{&s.canonical, in.Canonical}, {&s.advertised, in.Advertised}, {&s.answer, out.Canonical}, {&s.shown, out.Advertised}} {
+		if *v.to, err = schema.Compile(v.raw); err != nil {
+			return s, fmt.Errorf("%w\n%s", err, v.raw)
+		}
+	}
+	return s, nil
 }
 
 func validator(t testing.TB, raw []byte) *schema.Validator {
