@@ -15,9 +15,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
+
+// operationTimeout is how long an operation of the state waits.
+const operationTimeout = defaults.StateOperationTimeout
 
 // patience is how long a caller waits. An operation of the state takes two seconds, and some need several.
 const patience = 10 * time.Second
@@ -234,6 +238,7 @@ func (w *world) useConsents(a *actor) {
 			return
 		}
 		var fresh bool
+		began := time.Now()
 		isAlive := a.ask(r, "consent", func(ctx context.Context) { fresh, err = r.consents.Spend(ctx, one.token, until) })
 		w.say("%s uses %s at %s: %v, %v", a.name, one.name, r.name, fresh, err)
 		switch {
@@ -244,6 +249,9 @@ func (w *world) useConsents(a *actor) {
 			w.open("consents", a, call, one.name, models.NobodyKnows)
 		case fresh:
 			w.ledger.consented(w, one.name)
+			if time.Since(began) >= operationTimeout {
+				w.reach("a consent runs although its acknowledgement was lost")
+			}
 			w.add("consents", a, call, one.name, models.Ran)
 		default:
 			w.reach("a consent was used before")

@@ -78,6 +78,18 @@ func faultKinds() []*faultKind {
 				w.cluster.Start(f.server)
 			}, w.cluster.Running(f.server)
 		}},
+		{"all disks are full", func(w *world, _ *fault) (func(), bool) {
+			for server := range servers {
+				w.cluster.Fill(server)
+			}
+			return func() {
+				for server := range servers {
+					w.cluster.Free(server)
+					w.cluster.Stop(server, natsmodel.Term)
+					w.cluster.Start(server)
+				}
+			}, true
+		}},
 		{"acknowledgements are lost", func(w *world, f *fault) (func(), bool) {
 			for range 1 + f.rand.IntN(3) {
 				w.cluster.LoseAck(f.server)
@@ -87,6 +99,7 @@ func faultKinds() []*faultKind {
 		{"a clock is set", func(w *world, f *fault) (func(), bool) {
 			by := time.Duration(f.rand.Int64N(int64(20*time.Second))) - 10*time.Second
 			w.cluster.StepClock(f.server, by)
+			w.clocksDiffer = true
 			return func() { w.cluster.StepClock(f.server, -by) }, true
 		}},
 		{"a server is slow", func(w *world, f *fault) (func(), bool) {

@@ -6,15 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
@@ -54,132 +51,10 @@ func states() []string {
 		"a call ends before it is a task", "a call stays one", "a cancellation is acknowledged", "a consent was used before",
 		"a drain with work", "a replica gives up a write", "a task ends as unknown", "a task is handed over", "a task is taken over",
 		"work is lost to another replica", "work runs again", "tasks update: conflict", "owners update: conflict", "consents create: conflict",
-		"tasks create: unavailable", "consents create: unavailable", "get finds the state unavailable",
+		"tasks create: unavailable", "consents create: unavailable", "get finds the state unavailable", "consents create: full",
+		"a client asks while two servers lead", "a consent runs although its acknowledgement was lost", "a call finds the store full",
+		"work runs at two replicas until the first hears of it", "a call is refused by a drain", "a drained call has its result",
 	}
-}
-
-// ledger is what really happened, which no client sees whole.
-type ledger struct {
-	mu sync.Mutex
-	// started counts the calls of the backend, and runs those that go on, by replica.
-	started map[string]int
-	runs    map[string][]*replica
-	// tasks are all that were announced, and records what replicas saw of them.
-	tasks   []announcedTask
-	records map[string][]seen
-	// consented counts the consents that ran.
-	ran map[string]int
-}
-
-type announcedTask struct{ id, method, name string }
-
-// seen is a record of a task as replicas saw it.
-type seen struct {
-	version          uint64
-	owner            string
-	takeovers        int
-	status           outriggerv1.TaskStatus
-	completedByOwner bool
-}
-
-func newLedger() ledger {
-	return ledger{started: map[string]int{}, runs: map[string][]*replica{}, records: map[string][]seen{}, ran: map[string]int{}}
-}
-
-func (l *ledger) begin(w *world, r *replica, method, name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := method + " " + name
-	l.started[key]++
-	if method == "Pay" && l.started[key] > 1 {
-		w.violate(propertyOnce, "%s runs again at %s", key, r.name)
-	}
-	if len(l.runs[key]) > 0 {
-		w.reach("work runs at two replicas until the first hears of it")
-	}
-	l.runs[key] = append(l.runs[key], r)
-}
-
-func (l *ledger) end(r *replica, method, name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	key := method + " " + name
-	if i := slices.Index(l.runs[key], r); i >= 0 {
-		l.runs[key] = slices.Delete(l.runs[key], i, i+1)
-	}
-}
-
-// killed forgets the work of a replica.
-func (l *ledger) killed(r *replica) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for key := range l.runs {
-		l.runs[key] = slices.DeleteFunc(l.runs[key], func(one *replica) bool { return one == r })
-	}
-}
-
-// going is how much work goes on.
-func (l *ledger) going() (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, rs := range l.runs {
-		n += len(rs)
-	}
-	return n
-}
-
-func (l *ledger) announced(w *world, id, method, name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, one := range l.tasks {
-		if one.id == id {
-			w.violate(propertyIDs, "%s is the id of %s and %s", id, one.name, name)
-		}
-	}
-	l.tasks = append(l.tasks, announcedTask{id, method, name})
-}
-
-func (l *ledger) consented(w *world, name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ran[name]++; l.ran[name] > 1 {
-		w.violate(propertyConsent, "%s ran %d times", name, l.ran[name])
-	}
-}
-
-// record notes what a replica saw of a task. All replicas see the same records; the owner changes only by a takeover or a handover,
-// and what has ended does not change.
-func (l *ledger) record(w *world, r *replica, now task.Record) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	one := seen{version: now.Version, owner: now.Owner, takeovers: now.Takeovers, status: now.Task.GetStatus()}
-	all := l.records[now.ID]
-	at, known := slices.BinarySearchFunc(all, one, func(a, b seen) int { return int(int64(a.version) - int64(b.version)) })
-	if known {
-		if all[at] != one {
-			w.violate(propertyOwner, "%s at %s: revision %d is %+v, and was %+v", now.ID, r.name, now.Version, one, all[at])
-		}
-		return
-	}
-	all = slices.Insert(all, at, one)
-	l.records[now.ID] = all
-	for i := max(at, 1); i < min(at+2, len(all)); i++ {
-		before, after := all[i-1], all[i]
-		switch {
-		case isFinal(before.status):
-			w.violate(propertyKept, "%s has ended with revision %d, and has revision %d: %+v, %+v", now.ID, before.version, after.version, before, after)
-		case after.takeovers < before.takeovers, after.owner != before.owner && after.owner != "" && after.takeovers == before.takeovers && !isFinal(after.status):
-			w.violate(propertyOwner, "%s went from %+v to %+v", now.ID, before, after)
-		}
-	}
-}
-
-func isFinal(s outriggerv1.TaskStatus) bool {
-	switch s {
-	case outriggerv1.TaskStatus_TASK_STATUS_COMPLETED, outriggerv1.TaskStatus_TASK_STATUS_FAILED, outriggerv1.TaskStatus_TASK_STATUS_CANCELLED:
-		return true
-	}
-	return false
 }
 
 // began reports whether a replica drains.

@@ -63,12 +63,11 @@ func (r *replica) begin() {
 		w.violate(propertyWorks, "open: %v", err)
 		return
 	}
-	r.store = taskstore.New(r.client, taskstore.Options{Lease: w.lease, Name: r.name, OnError: r.odd})
-	r.consents = r.client.Once(state.OnceOptions{Name: "consents", MaxBytes: 4 << 20, MaxAge: time.Hour})
+	r.store = taskstore.New(r.client, taskstore.Options{Lease: w.lease, Name: r.name, OnError: r.odd, MaxTasks: w.maxTasks})
+	r.consents = r.client.Once(state.OnceOptions{Name: "consents", MaxBytes: w.maxConsents, MaxAge: time.Hour})
 	r.tasks = task.New(r.store, task.Options{OnError: r.odd, OnPanic: func(value any, stack []byte) {
 		w.violate(propertyWorks, "panic: %v\n%s", value, stack)
 	}})
-	r.store.Watch(func(now task.Record) { w.ledger.record(w, r, now) })
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	r.running.Go(func() { r.client.Run(ctx) })
@@ -156,7 +155,10 @@ func (r *replica) work(method, name string) task.Run {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			return &outriggerv1.ToolResult{Status: "success", Explanation: models.ResultOf(method, name)}, nil
+			return &outriggerv1.ToolResult{
+				Status: "success", Explanation: models.ResultOf(method, name),
+				Content: []*outriggerv1.ContentBlock{{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: r.store.Self()}}}},
+			}, nil
 		case <-ctx.Done():
 			return nil, errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
 		}

@@ -19,6 +19,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 )
 
+// syncLater is whether servers acknowledge what they have not written, as without the `sync_interval: always` of our manifests.
+const syncLater = false
+
 // result is what came of one simulation.
 type result struct {
 	Seed  uint64
@@ -55,7 +58,8 @@ func newWorld(t *testing.T, p plan) *world {
 	}
 	w.slow = newWeights(w.rng)
 	w.lease = []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second}[w.faulty.IntN(3)]
-	w.cluster = natsmodel.New(natsmodel.Options{Servers: servers}, w.start, rand.New(rand.NewPCG(p.seed, 3))) //nolint:gosec // no secrets
+	w.maxTasks, w.maxConsents = []int{1024, 1024, 12}[w.faulty.IntN(3)], []int64{4 << 20, 4 << 20, 6 << 10}[w.faulty.IntN(3)]
+	w.cluster = natsmodel.New(natsmodel.Options{Servers: servers, SyncLater: syncLater, Stored: w.stored}, w.start, rand.New(rand.NewPCG(p.seed, 3))) //nolint:gosec // no secrets
 	w.sealer = seal.New(seal.Options{Keys: seal.RandomKeys(), MaxPayload: 1 << 20, TTL: time.Hour})
 	return w
 }

@@ -54,6 +54,11 @@ type world struct {
 	slow        weights
 	faults      []*fault
 	lease       time.Duration
+	// maxTasks and maxConsents are limits of the stores.
+	maxTasks    int
+	maxConsents int64
+	// clocksDiffer: a clock was set, so that leases may end early.
+	clocksDiffer bool
 	// cut are the ways between replicas and servers that are interrupted, by the name of the replica.
 	cut map[string][servers]bool
 
@@ -252,6 +257,11 @@ func (w *world) do(c *choice, idle bool, until time.Time) {
 		w.establish(c.wire)
 		w.say("%s connects to n%d: %d", c.wire.replica.name, c.wire.server, c.wire.number)
 	case send:
+		for _, stream := range [...]string{"tasks", "consents"} {
+			if w.cluster.Leading("KV_outrigger_sim_"+stream) > 1 {
+				w.reach("a client asks while two servers lead")
+			}
+		}
 		data := w.deliverToServer(c.wire, w.part())
 		w.say("%s > n%d on %d: %s", c.wire.replica.name, c.wire.server, c.wire.number, data)
 	case receive:

@@ -17,6 +17,16 @@ type Options struct {
 	MaxPayload int
 	// SyncLater is without `sync_interval: always`: servers write to the disk every two minutes, as NATS does by default.
 	SyncLater bool
+	// Stored is told each message that a server stores, in the order of its stream. It must not change them. Nil tells nobody.
+	Stored func(server int, m Stored)
+}
+
+// Stored is a message that a server has stored.
+type Stored struct {
+	Stream, Subject string
+	Sequence        uint64
+	Header, Data    []byte
+	TTL             time.Duration // zero is none
 }
 
 const (
@@ -51,6 +61,7 @@ type server struct {
 	running, paused bool
 	// full: the disk has no room. offline: JetStream has found that, and is off until the server starts again.
 	full, offline bool
+	failing       bool          // it has acknowledged a write for which there is no room, and does not know yet
 	offset        time.Duration // of its clock
 	started       time.Time
 	ticks         time.Time // the next heartbeat

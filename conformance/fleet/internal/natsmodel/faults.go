@@ -25,6 +25,9 @@ func (c *Cluster) Stop(server int, how End) {
 	if !s.running {
 		return
 	}
+	if s.failing {
+		s.disable()
+	}
 	if s.paused {
 		s.paused = false
 		if how == Term {
@@ -88,7 +91,7 @@ func (c *Cluster) Start(server int) {
 	if s.running {
 		return
 	}
-	s.running, s.paused, s.offline, s.started = true, false, false, c.now
+	s.running, s.paused, s.offline, s.failing, s.started = true, false, false, false, c.now
 	s.ticks, s.syncs = c.now.Add(heartbeat), c.now.Add(syncEvery)
 	s.interest, s.consumers = map[string]int{}, map[consumerID]*consumer{}
 	for j := range c.servers {
@@ -147,8 +150,14 @@ func (c *Cluster) Heal(i, j int) {
 }
 
 // Fill takes all room on the disk of a server. JetStream switches itself off there with the next write, until the server starts
-// again.
-func (c *Cluster) Fill(server int) { c.servers[server].full = true }
+// again. With SyncLater it acknowledges that write, which is lost: it is in memory when the server hears that there is no room.
+func (c *Cluster) Fill(server int) {
+	s := c.servers[server]
+	s.full = true
+	for _, g := range s.groups() {
+		g.kept = g.disk.copied()
+	}
+}
 
 // Free gives the room back.
 func (c *Cluster) Free(server int) { c.servers[server].full = false }
@@ -181,6 +190,9 @@ func (s *server) disable() {
 		s.want(subject, -1)
 	}
 	for _, g := range s.groups() {
+		if s.full && s.c.opts.SyncLater && g.kept.machine != nil {
+			g.disk = g.kept.copied()
+		}
 		if g.leads {
 			g.unlisten()
 		}
@@ -207,6 +219,16 @@ func (c *Cluster) Leader(stream string) int {
 		}
 	}
 	return at
+}
+
+// Leading is the number of servers that lead a stream by their own word: a leader that is cut off does not know its successor.
+func (c *Cluster) Leading(stream string) (n int) {
+	for _, s := range c.servers {
+		if g := s.group(stream); g != nil && s.hasJetStream() && g.leads {
+			n++
+		}
+	}
+	return n
 }
 
 // group is the part of the server in a group, or nil.
@@ -248,6 +270,9 @@ func (s *server) timers(f func(time.Time)) {
 // fire fires the timers that are due.
 func (s *server) fire() {
 	now := s.c.now
+	if s.failing {
+		s.disable()
+	}
 	if !s.hasJetStream() {
 		return
 	}

@@ -51,8 +51,8 @@ type group struct {
 
 	// disk is what a restart keeps.
 	disk
-	// synced is what a loss of power keeps.
-	synced disk
+	// synced is what a loss of power keeps, kept what was written before the disk was full.
+	synced, kept disk
 
 	role        role
 	leader      int
@@ -405,11 +405,15 @@ func (g *group) confirmed(from int, m raftMessage) {
 
 // write reports whether the disk has room. JetStream is switched off where it has none.
 func (g *group) write() bool {
-	if g.s.full {
-		g.s.disable()
-		return false
+	switch {
+	case !g.s.full:
+		return true
+	case g.s.c.opts.SyncLater && !g.s.failing:
+		g.s.failing = true
+		return true
 	}
-	return true
+	g.s.disable()
+	return false
 }
 
 // applyNext applies the next committed entry.

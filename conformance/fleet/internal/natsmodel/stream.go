@@ -326,6 +326,9 @@ func (st *stream) write(g *group, w stores) {
 	if w.id != "" {
 		st.remember(w.id, m.seq, w.at)
 	}
+	if tell := g.s.c.opts.Stored; tell != nil {
+		tell(g.s.i, Stored{Stream: g.name, Subject: m.subject, Sequence: m.seq, Header: m.header, Data: m.data, TTL: w.ttl})
+	}
 	if g.role == leading {
 		g.acknowledge(w.reply, acknowledgement{Seq: m.seq})
 	}
