@@ -13,9 +13,11 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
+	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
@@ -49,7 +51,7 @@ func (a *actor) pick() *replica {
 	var out []*replica
 	a.w.mu.Lock()
 	for _, r := range a.w.replicas {
-		if r.isPresent() {
+		if !r.dead && (!r.draining || a.rand.IntN(2) == 0) {
 			out = append(out, r)
 		}
 	}
@@ -60,8 +62,28 @@ func (a *actor) pick() *replica {
 	return out[a.rand.IntN(len(out))]
 }
 
-// ask calls a replica within the patience of a caller, which must suffice. A call at a replica that was killed has no answer.
+// ask calls a replica. It reports whether there is an answer: there is none of a
+// replica that was killed, and one that drains takes no calls.
 func (a *actor) ask(r *replica, what string, f func(context.Context)) (answered bool) {
+	answered = true
+	alive := a.within(r, what, func(ctx context.Context) {
+		call, err := r.table.Register(ctx, r.table.NewOrigin(), jsonrpc.IntID(1))
+		if err != nil {
+			a.w.reach("a call is refused by a drain")
+			answered = false
+			return
+		}
+		defer call.Finish()
+		f(call.Context())
+		if errors.Is(call.Ended(), correlate.ErrDrainCut) {
+			a.w.reach("a drain cuts a call")
+		}
+	})
+	return alive && answered
+}
+
+// within does something within the patience of a caller, which must suffice. It reports whether the replica is still there.
+func (a *actor) within(r *replica, what string, f func(context.Context)) (alive bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	began := time.Now()

@@ -12,6 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
+	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
@@ -54,6 +55,8 @@ func states() []string {
 		"tasks create: unavailable", "consents create: unavailable", "get finds the state unavailable", "consents create: full",
 		"a client asks while two servers lead", "a consent runs although its acknowledgement was lost", "a call finds the store full",
 		"work runs at two replicas until the first hears of it", "a call is refused by a drain", "a drained call has its result",
+		"a drain cuts a call", "a plain call is refused by a drain", "a plain call is cancelled", "admission rejects a call", "a call waits for a slot",
+		"an event is heard", "a subscriber finds the bus unavailable", "a registration is acknowledged", "a registration is refused",
 	}
 }
 
@@ -92,6 +95,7 @@ func (w *world) unanswered(r *replica, what string, err error) {
 		w.reach(what + " finds the state unavailable")
 	case errors.Is(err, context.DeadlineExceeded):
 		w.reach(what + " takes too long")
+	case errors.Is(err, correlate.ErrDrainCut):
 	case errors.Is(err, task.ErrFull), errors.Is(err, state.ErrFull):
 		w.reach("a store is full")
 	default:
@@ -150,12 +154,18 @@ func (w *world) audit(a *actor) {
 
 // check asks the models.
 func (w *world) check() {
-	for name, model := range map[string]porcupine.Model{"tasks": models.TaskModel(), "consents": models.ConsentModel()} {
+	w.history["events"] = w.events.operations()
+	for name, model := range map[string]porcupine.Model{
+		"tasks": models.TaskModel(), "consents": models.ConsentModel(), "events": models.EventModel(), "registrations": models.RegistrationModel(),
+	} {
 		ops := w.history[name]
 		if porcupine.CheckOperations(model, ops) {
 			continue
 		}
-		property := map[string]string{"tasks": propertyKept, "consents": propertyConsent}[name]
+		property := propertyKept
+		if name == "consents" {
+			property = propertyConsent
+		}
 		for _, part := range model.Partition(ops) {
 			if porcupine.CheckOperations(model, part) {
 				continue
@@ -194,6 +204,8 @@ func (w *world) notWell() string {
 			return r.name + ": " + r.client.Health().Why
 		case !r.store.Steady():
 			return r.name + " has no steady lease"
+		case r.tasks.Stats().Running > 0:
+			return r.name + " stores the ends of tasks"
 		}
 	}
 	if n := w.ledger.going(); n > 0 {
@@ -205,6 +217,12 @@ func (w *world) notWell() string {
 		}
 	}
 	return ""
+}
+
+func (w *world) isOver() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closing
 }
 
 func (w *world) isCalm() bool {

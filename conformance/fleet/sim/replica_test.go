@@ -8,11 +8,19 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
+	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/event"
+	"github.com/outrigger-mcp/outrigger/internal/event/shared"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/registrationstore"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/taskstore"
@@ -37,6 +45,12 @@ type replica struct {
 	store    *taskstore.Store
 	tasks    *task.Manager
 	consents *state.Once
+	bus      *shared.Bus
+	live     *catalog.Live
+	tools    *registrationstore.Store
+	table    *correlate.Table
+	slots    *policy.Slots
+	serving  atomic.Int32
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 
@@ -68,8 +82,20 @@ func (r *replica) begin() {
 	r.tasks = task.New(r.store, task.Options{OnError: r.odd, OnPanic: func(value any, stack []byte) {
 		w.violate(propertyWorks, "panic: %v\n%s", value, stack)
 	}})
+	r.table = correlate.New(correlate.Options{})
+	r.slots = policy.NewSlots(policy.SlotOptions{Most: mostCalls, Queued: queuedCalls, Wait: queueWait})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
+	r.bus = shared.New(r.client.Stream(state.StreamOptions{Name: "events", MaxBytes: 4 << 20, MaxAge: time.Hour, DropOldest: true}), event.NewMemory(event.Options{}))
+	r.running.Go(func() { r.bus.Run(ctx) })
+	if w.hasTools {
+		r.live = catalog.NewLive([]source.Source{shop()}, catalog.LiveOptions{})
+		r.tools = registrationstore.New(r.client, r.live, registrationstore.Options{MaxBytes: 4 << 20, OnError: func(name string, err error) {
+			w.violate(propertyErrors, "%s: a registration of %s: %v", r.name, name, err)
+		}})
+		r.running.Go(func() { _ = r.live.Run(ctx) })
+		r.running.Go(func() { r.tools.Run(ctx) })
+	}
 	r.running.Go(func() { r.client.Run(ctx) })
 	r.running.Go(func() { r.store.Run(ctx) })
 	r.running.Go(func() { r.tasks.Run(ctx, r.resume) })
@@ -123,8 +149,22 @@ func (r *replica) drain(grace time.Duration) {
 		if r.tasks.Stats().Running > 0 {
 			w.reach("a drain with work")
 		}
+		var calls sync.WaitGroup
+		calls.Go(func() { _ = r.table.Drain(ctx) })
 		r.tasks.Drain(ctx)
+		calls.Wait()
 		w.count(r)
+		// What was cut off is answered, too: an operation of the state may have to end first.
+		limit := time.Now().Add(operationTimeout + time.Second)
+		for r.table.InFlight() > 0 && time.Now().Before(limit) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := r.table.InFlight(); n > 0 {
+			w.violate(propertyDrain, "%s ends with %d calls", r.name, n)
+		}
+		w.mu.Lock()
+		r.dead = true
+		w.mu.Unlock()
 		r.end()
 		w.ledger.killed(r) // what it left behind runs on without it
 	})
@@ -134,6 +174,7 @@ func (r *replica) drain(grace time.Duration) {
 func (r *replica) end() {
 	r.cancel()
 	r.running.Wait()
+	r.bus.Close()
 	r.client.Close()
 	over, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -54,11 +54,12 @@ func newWorld(t *testing.T, p plan) *world {
 	w := &world{
 		t: t, plan: p, sum: newSum(), start: time.Now(), woken: make(chan struct{}, 1), cut: map[string][servers]bool{},
 		rng: rand.New(rand.NewPCG(p.seed, 1)), faulty: rand.New(rand.NewPCG(p.seed, 2)), //nolint:gosec // no secrets
-		reached: map[string]int{}, history: histories{}, ledger: newLedger(),
+		reached: map[string]int{}, history: histories{}, ledger: newLedger(), events: eventLog{at: map[string]uint64{}},
 	}
 	w.slow = newWeights(w.rng)
 	w.lease = []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second}[w.faulty.IntN(3)]
 	w.maxTasks, w.maxConsents = []int{1024, 1024, 12}[w.faulty.IntN(3)], []int64{4 << 20, 4 << 20, 6 << 10}[w.faulty.IntN(3)]
+	w.hasTools = w.faulty.IntN(4) == 0
 	w.cluster = natsmodel.New(natsmodel.Options{Servers: servers, SyncLater: syncLater, Stored: w.stored}, w.start, rand.New(rand.NewPCG(p.seed, 3))) //nolint:gosec // no secrets
 	w.sealer = seal.New(seal.Options{Keys: seal.RandomKeys(), MaxPayload: 1 << 20, TTL: time.Hour})
 	return w
@@ -78,6 +79,19 @@ func (w *world) simulate() result {
 	}
 	for i := range 2 {
 		w.actor(fmt.Sprintf("c%d", i), w.useConsents)
+	}
+	w.actor("p", w.calls)
+	w.actor("q", w.calls)
+	if w.faulty.IntN(2) == 0 {
+		w.events.publishing = 2
+		w.actor("e0", w.publishes)
+		w.actor("e1", w.publishes)
+		w.actor("s0", w.subscribes)
+		w.actor("s1", w.subscribes)
+	}
+	if w.hasTools {
+		w.actor("g0", w.registers)
+		w.actor("g1", w.registers)
 	}
 	w.planFaults()
 	over := w.run(w.start.Add(storms))
@@ -131,7 +145,13 @@ func (w *world) settleDown() (over bool) {
 			return false
 		}
 	}
-	w.actor("auditor", func(a *actor) { w.audit(a) })
+	w.auditMemory()
+	w.actor("auditor", func(a *actor) {
+		w.audit(a)
+		if w.hasTools {
+			w.auditRegistrations(a)
+		}
+	})
 	for limit := time.Now().Add(calmWithin); !w.actors[len(w.actors)-1].isDone(); {
 		if over := w.run(time.Now().Add(100 * time.Millisecond)); over {
 			return true

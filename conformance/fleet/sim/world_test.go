@@ -59,6 +59,8 @@ type world struct {
 	maxConsents int64
 	// clocksDiffer: a clock was set, so that leases may end early.
 	clocksDiffer bool
+	// hasTools: tools are registered, which costs the catalogs of all replicas.
+	hasTools bool
 	// cut are the ways between replicas and servers that are interrupted, by the name of the replica.
 	cut map[string][servers]bool
 
@@ -81,6 +83,9 @@ type world struct {
 	history  histories
 	ledger   ledger
 	consents []*consent
+	// version is that of the last registration.
+	version int64
+	events  eventLog
 }
 
 // weights are how likely things are to be chosen, so that in some simulations a server or a way is slow.
