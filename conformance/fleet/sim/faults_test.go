@@ -56,16 +56,21 @@ func faultKinds() []*faultKind {
 			w.cluster.Pause(f.server)
 			return func() { w.cluster.Resume(f.server) }, w.cluster.Running(f.server)
 		}},
-		{"a server is cut off from the others", func(w *world, f *fault) (func(), bool) {
-			for other := range servers {
-				w.cluster.Cut(f.server, other)
+		{"a leader is paused", func(w *world, f *fault) (func(), bool) {
+			at, ok := w.leader(f)
+			if ok {
+				w.cluster.Pause(at)
 			}
-			return func() {
-				for other := range servers {
-					w.cluster.Heal(f.server, other)
-				}
-			}, true
+			return func() { w.cluster.Resume(at) }, ok
 		}},
+		{"a leader is cut off from the others", func(w *world, f *fault) (func(), bool) {
+			at, ok := w.leader(f)
+			if !ok {
+				return nil, false
+			}
+			return w.isolate(at), true
+		}},
+		{"a server is cut off from the others", func(w *world, f *fault) (func(), bool) { return w.isolate(f.server), true }},
 		{"two servers are cut off from each other", func(w *world, f *fault) (func(), bool) {
 			w.cluster.Cut(f.server, f.other)
 			return func() { w.cluster.Heal(f.server, f.other) }, true
@@ -143,6 +148,25 @@ func faultKinds() []*faultKind {
 			r.drain(time.Duration(f.rand.Int64N(int64(2 * time.Second))))
 			return func() { w.startReplica(f.slot) }, true
 		}},
+	}
+}
+
+// leader is the leader of a stream. The fault lasts long enough for another one.
+func (w *world) leader(f *fault) (server int, ok bool) {
+	f.lasts = max(f.lasts, 4*time.Second+f.lasts%(8*time.Second))
+	server = w.cluster.Leader("KV_outrigger_sim_" + []string{"tasks", "tasks", "consents", "owners"}[f.rand.IntN(4)])
+	return server, server >= 0
+}
+
+// isolate cuts a server off from the others, and returns what ends that.
+func (w *world) isolate(server int) func() {
+	for other := range servers {
+		w.cluster.Cut(server, other)
+	}
+	return func() {
+		for other := range servers {
+			w.cluster.Heal(server, other)
+		}
 	}
 }
 

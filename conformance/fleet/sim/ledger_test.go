@@ -15,6 +15,7 @@ import (
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/state"
 )
 
 // ledger is what really happened, which no client sees whole.
@@ -182,13 +183,13 @@ const decisionTakes = 15 * time.Second
 
 // record notes what the store has of a task. The owner changes only by a takeover or a handover, what has ended does not change, and
 // its result is that of its owner. Who takes a task over has held a lease for as long, and who had it does not.
-func (l *ledger) record(w *world, version uint64, r *statev1.TaskRecord) {
-	one := seen{version: version, owner: r.GetOwner(), takeovers: r.GetTakeovers(), status: r.GetTask().GetStatus()}
-	before, known := l.records[r.GetId()]
-	l.records[r.GetId()] = one
+func (l *ledger) record(w *world, version uint64, record *statev1.TaskRecord) {
+	one := seen{version: version, owner: record.GetOwner(), takeovers: record.GetTakeovers(), status: record.GetTask().GetStatus()}
+	before, known := l.records[record.GetId()]
+	l.records[record.GetId()] = one
 	if one.status == outriggerv1.TaskStatus_TASK_STATUS_COMPLETED {
-		if author := r.GetTask().GetResult().GetContent()[0].GetText().GetText(); author != one.owner {
-			w.violate(propertyOwner, "%s belongs to %s, and has the result of %s", r.GetId(), one.owner, author)
+		if author := record.GetTask().GetResult().GetContent()[0].GetText().GetText(); author != one.owner {
+			w.violate(propertyOwner, "%s belongs to %s, and has the result of %s", record.GetId(), one.owner, author)
 		}
 	}
 	if !known {
@@ -196,22 +197,49 @@ func (l *ledger) record(w *world, version uint64, r *statev1.TaskRecord) {
 	}
 	switch {
 	case isFinal(before.status):
-		w.violate(propertyKept, "%s has ended, and changes: %+v, %+v", r.GetId(), before, one)
+		w.violate(propertyKept, "%s has ended, and changes: %+v, %+v", record.GetId(), before, one)
 	case one.takeovers < before.takeovers, one.owner != before.owner && one.owner != "" && one.takeovers == before.takeovers && !isFinal(one.status):
-		w.violate(propertyOwner, "%s went from %+v to %+v", r.GetId(), before, one)
+		w.violate(propertyOwner, "%s went from %+v to %+v", record.GetId(), before, one)
+	case one.owner == before.owner && one.takeovers > before.takeovers:
+		w.reach("a replica takes its own task over")
+		if r := w.byOwner(one.owner); r != nil && !r.hasFailedWrites() {
+			w.violate(propertyOwner, "%s was taken over by its own replica %s, none of whose writes has failed", record.GetId(), r.name)
+		}
 	case one.owner == before.owner, one.owner == "":
 	case w.clocksDiffer:
 	default:
 		now := time.Now()
 		was, is := l.leases[before.owner], l.leases[one.owner]
 		if before.owner != "" && was.until.After(now) && now.Sub(was.since) > decisionTakes {
-			w.violate(propertyOwner, "%s was taken over from %s, which has held its lease for %v", r.GetId(), before.owner, now.Sub(was.since))
+			w.violate(propertyOwner, "%s was taken over from %s, which has held its lease for %v", record.GetId(), before.owner, now.Sub(was.since))
 		}
 		// The first write of a lease is stored up to one operation after it counts from.
 		if held := now.Sub(is.since); held < w.lease-2500*time.Millisecond {
-			w.violate(propertyOwner, "%s was taken over by %s, which has held its lease for %v", r.GetId(), one.owner, held)
+			w.violate(propertyOwner, "%s was taken over by %s, which has held its lease for %v", record.GetId(), one.owner, held)
 		}
 	}
+}
+
+// byOwner is the replica whose tasks have an owner, or nil.
+func (w *world) byOwner(owner string) *replica {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.replicas {
+		if r.store.Self() == owner {
+			return r
+		}
+	}
+	return nil
+}
+
+// hasFailedWrites reports whether the replica has seen a write of a task fail, which may have been stored all the same.
+func (r *replica) hasFailedWrites() bool {
+	for _, one := range r.client.Stats() {
+		if one.Store == "tasks" {
+			return one.Ended[state.OpUpdate][state.Unavailable]+one.Ended[state.OpUpdate][state.Failed]+one.Ended[state.OpCreate][state.Unavailable]+one.Ended[state.OpCreate][state.Failed] > 0
+		}
+	}
+	return false
 }
 
 func isFinal(s outriggerv1.TaskStatus) bool {

@@ -48,12 +48,14 @@ type world struct {
 	cluster     *natsmodel.Cluster
 	sealer      *seal.Sealer
 	start       time.Time
-	steps       int
-	lines       strings.Builder
-	sum         hash.Hash64
-	slow        weights
-	faults      []*fault
-	lease       time.Duration
+	// advanced is the time that the servers know.
+	advanced time.Time
+	steps    int
+	lines    strings.Builder
+	sum      hash.Hash64
+	slow     weights
+	faults   []*fault
+	lease    time.Duration
 	// maxTasks and maxConsents are limits of the stores.
 	maxTasks    int
 	maxConsents int64
@@ -172,10 +174,13 @@ func (w *world) violate(property, format string, args ...any) {
 	w.broken = append(w.broken, property+": "+fmt.Sprintf(format, args...))
 }
 
-// settleModel has the model know the time, and the network what it said.
+// settle has the model know the time, and the network what it said.
 func (w *world) settle() {
 	synctest.Wait()
-	w.cluster.Advance(time.Now())
+	if now := time.Now(); now.After(w.advanced) {
+		w.advanced = now
+		w.cluster.Advance(now)
+	}
 	w.collect()
 }
 
