@@ -79,6 +79,9 @@ type server struct {
 	meta      *group
 	streams   map[string]*group
 	consumers map[consumerID]*consumer
+	// groupsInOrder and consumersInOrder are what groups and consumerIDs return; nil after a change.
+	groupsInOrder    []*group
+	consumersInOrder []consumerID
 }
 
 // New returns a cluster whose servers have started.
@@ -134,16 +137,18 @@ func (s *server) works() bool { return s.running && !s.paused }
 // hasJetStream reports whether JetStream runs on it.
 func (s *server) hasJetStream() bool { return s.running && !s.offline }
 
-// groups are those that the server takes part in, in a fixed order.
+// groups are those that the server takes part in, in a fixed order. The caller must not change them.
 func (s *server) groups() []*group {
 	if !s.hasJetStream() {
 		return nil
 	}
-	out := []*group{s.meta}
-	for _, name := range sortedKeys(s.streams) {
-		out = append(out, s.streams[name])
+	if s.groupsInOrder == nil {
+		s.groupsInOrder = []*group{s.meta}
+		for _, name := range sortedKeys(s.streams) {
+			s.groupsInOrder = append(s.groupsInOrder, s.streams[name])
+		}
 	}
-	return out
+	return s.groupsInOrder
 }
 
 // Open opens a connection of a client to a server. It returns false if nothing listens there. A paused server takes connections and

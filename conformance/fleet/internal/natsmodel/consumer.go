@@ -55,9 +55,12 @@ func (s *server) consumerIDs() []consumerID {
 	if !s.hasJetStream() || len(s.consumers) == 0 {
 		return nil
 	}
-	return slices.SortedFunc(maps.Keys(s.consumers), func(a, b consumerID) int {
-		return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.name, b.name))
-	})
+	if s.consumersInOrder == nil {
+		s.consumersInOrder = slices.SortedFunc(maps.Keys(s.consumers), func(a, b consumerID) int {
+			return cmp.Or(cmp.Compare(a.stream, b.stream), cmp.Compare(a.name, b.name))
+		})
+	}
+	return s.consumersInOrder
 }
 
 func newConsumer(s *server, stream string, p placed) *consumer {
@@ -65,7 +68,7 @@ func newConsumer(s *server, stream string, p placed) *consumer {
 	if p.cfg.FilterSubject != "" {
 		o.filters = []string{p.cfg.FilterSubject}
 	}
-	s.consumers[o.id] = o
+	s.consumers[o.id], s.consumersInOrder = o, nil
 	s.want(o.subject(), 1)
 	if g := s.streams[stream]; g != nil {
 		o.begin(&g.stream().store, g.stream().cfg.MaxMsgsPerSubject)
@@ -119,6 +122,7 @@ func (o *consumer) end(status string) {
 	if o.s.consumers[o.id] == o {
 		o.s.want(o.subject(), -1)
 		delete(o.s.consumers, o.id)
+		o.s.consumersInOrder = nil
 	}
 }
 

@@ -101,7 +101,7 @@ func wants(interest map[string]int, subject string) bool {
 		return true
 	}
 	for filter := range interest {
-		if matches(filter, subject) {
+		if isLiteral := filter[len(filter)-1] != '>' && strings.IndexByte(filter, '*') < 0; !isLiteral && matches(filter, subject) {
 			return true
 		}
 	}

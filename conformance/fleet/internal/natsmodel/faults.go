@@ -93,14 +93,14 @@ func (c *Cluster) Start(server int) {
 	}
 	s.running, s.paused, s.offline, s.failing, s.started = true, false, false, false, c.now
 	s.ticks, s.syncs = c.now.Add(heartbeat), c.now.Add(syncEvery)
-	s.interest, s.consumers = map[string]int{}, map[consumerID]*consumer{}
+	s.interest, s.consumers, s.consumersInOrder = map[string]int{}, map[consumerID]*consumer{}, nil
 	for j := range c.servers {
 		s.remote[j], s.heard[j], s.gone[j] = nil, c.now, false
 	}
 	for _, subject := range apiSubjects() {
 		s.want(subject, 1)
 	}
-	s.streams = s.meta.metaState().present(s)
+	s.streams, s.groupsInOrder = s.meta.metaState().present(s), nil
 	for _, g := range s.groups() {
 		g.start()
 	}
@@ -174,7 +174,7 @@ func (c *Cluster) Wipe(server int) bool {
 	if s.running {
 		return false
 	}
-	s.meta, s.streams = newGroup(s, "", c.all(), newMeta()), map[string]*group{}
+	s.meta, s.streams, s.groupsInOrder = newGroup(s, "", c.all(), newMeta()), map[string]*group{}, nil
 	return true
 }
 

@@ -150,7 +150,7 @@ func (m *meta) removeConsumer(s *server, op removeConsumer) {
 // addGroup takes part in a stream.
 func (s *server) addGroup(a *assignment) {
 	g := newGroup(s, a.cfg.Name, a.peers, newStream(a.cfg, a.created))
-	s.streams[a.cfg.Name] = g
+	s.streams[a.cfg.Name], s.groupsInOrder = g, nil
 	g.start()
 	if a.first == s.i && g.role == follower && g.last() == 0 {
 		g.waitForLeader(minCampaign, maxCampaign)
@@ -169,6 +169,7 @@ func (s *server) removeGroup(name string) {
 			g.unlisten()
 		}
 		delete(s.streams, name)
+		s.groupsInOrder = nil
 	}
 }
 
@@ -196,7 +197,7 @@ func (s *server) reconcile() {
 			s.removeGroup(name)
 		}
 	}
-	s.streams = now
+	s.streams, s.groupsInOrder = now, nil
 	for _, name := range sortedKeys(now) {
 		if was[name] != now[name] {
 			now[name].start()
