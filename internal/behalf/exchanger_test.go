@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/behalf"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestExchange: the request has the parameters of RFC 8693, and the next call takes the
@@ -217,9 +218,7 @@ func TestOneExchangeAtATime(t *testing.T) {
 		_, err := x.Authorization(gone)
 		left <- err
 	}()
-	for len(as.seen()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Until(t, "an exchange has begun", func() bool { return len(as.seen()) > 0 })
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {

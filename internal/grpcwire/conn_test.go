@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Messages far larger than every window go both ways, beside many small ones,
@@ -216,9 +218,7 @@ func TestGoAway(t *testing.T) {
 		}
 		first <- err
 	}()
-	for c.InFlight() == 0 {
-		time.Sleep(time.Millisecond) // the first call is on its way when it is counted
-	}
+	testkit.Until(t, "the first call is on its way", func() bool { return c.InFlight() > 0 })
 	_, err := do(t, c, "2")
 	if failed := new(Failure); !errors.As(err, &failed) || !failed.Unprocessed() {
 		t.Errorf("second: %v", err)

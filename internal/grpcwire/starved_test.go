@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // starved is a connection of a process that gets no processor: what the peer sends
@@ -157,14 +159,10 @@ func TestUnreadOfASocket(t *testing.T) {
 		t.Error("something is unread, and nothing was sent")
 	}
 	_, _ = far.Write([]byte("x"))
-	for !hasUnread(near) { // until it has arrived
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Until(t, "it has arrived", func() bool { return hasUnread(near) })
 	if n, err := near.Read(make([]byte, 2)); n != 1 || err != nil || hasUnread(near) {
 		t.Errorf("%d, %v, then unread %v", n, err, hasUnread(near))
 	}
 	_ = far.Close()
-	for !hasUnread(near) { // the end counts too
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Until(t, "the end counts too", func() bool { return hasUnread(near) })
 }

@@ -138,6 +138,7 @@ type peer struct {
 	framer *http2.Framer
 	block  bytes.Buffer
 	enc    *hpack.Encoder
+	quiet  time.Duration // how long the server says nothing before it is silent
 }
 
 // dial connects, and says what every client says first.
@@ -164,7 +165,7 @@ func connect(t testing.TB, addr string) *peer {
 }
 
 func newPeer(t testing.TB, conn net.Conn) *peer {
-	p := &peer{t: t, conn: conn, framer: http2.NewFramer(conn, conn)}
+	p := &peer{t: t, conn: conn, quiet: testkit.Limit(), framer: http2.NewFramer(conn, conn)}
 	p.framer.AllowIllegalWrites = true
 	p.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	p.enc = hpack.NewEncoder(&p.block)
@@ -187,6 +188,7 @@ func piped(t *testing.T, server *http.Server) (*peer, *h2server.Conn) {
 		<-ended
 	})
 	p := newPeer(t, far)
+	p.quiet = 3 * time.Second
 	p.must(p.framer.WriteSettings())
 	return p, c
 }
@@ -223,7 +225,7 @@ func head(method, path string, more ...string) []string {
 func (p *peer) heard(want func(said []string) bool) []string {
 	var said []string
 	for !want(said) {
-		_ = p.conn.SetReadDeadline(time.Now().Add(3 * time.Second))
+		_ = p.conn.SetReadDeadline(time.Now().Add(p.quiet))
 		frame, err := p.framer.ReadFrame()
 		if err != nil {
 			if isTimeout(err) {

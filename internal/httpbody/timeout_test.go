@@ -11,10 +11,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/inprocess"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -99,8 +103,6 @@ func TestASlowBodyMeetsTheTimeout(t *testing.T) {
 // than the body's time were cancelled.
 func TestTheTimeoutEndsWithTheBody(t *testing.T) {
 	t.Parallel()
-	// The bodies must meet it, also where the client and the server have to wait for
-	// their turn.
 	const timeout = time.Second
 	for version := 1; version <= 2; version++ {
 		for name, body := range map[string]func() io.Reader{
@@ -110,26 +112,30 @@ func TestTheTimeoutEndsWithTheBody(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("HTTP/%d %s", version, name), func(t *testing.T) {
 				t.Parallel()
-				seen, release := make(chan outcome, 1), make(chan struct{})
-				url := mcptest.Serve(t, httpbody.Timeout(handler(seen, release), timeout, never, nil))
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, body())
-				if err != nil {
-					t.Fatal(err)
-				}
-				req.Header.Set("Content-Type", "application/json")
-				if name == "zipped" {
-					req.Header.Set("Content-Encoding", "gzip")
-				}
-				timer := time.AfterFunc(2*timeout, func() { close(release) })
-				defer timer.Stop()
-				resp, err := mcptest.Client(t, version).Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				_ = resp.Body.Close()
-				if got := <-seen; got.err != nil || got.gone || resp.StatusCode != http.StatusNoContent {
-					t.Errorf("got %+v and %d: the call was cut", got, resp.StatusCode)
-				}
+				synctest.Test(t, func(t *testing.T) {
+					seen, release := make(chan outcome, 1), make(chan struct{})
+					server := inprocess.New(httpbody.Timeout(handler(seen, release), timeout, never, nil), zap.NewNop())
+					defer func() { _ = server.Close() }()
+					req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://memory", body())
+					if err != nil {
+						t.Fatal(err)
+					}
+					req.Header.Set("Content-Type", "application/json")
+					if name == "zipped" {
+						req.Header.Set("Content-Encoding", "gzip")
+					}
+					time.AfterFunc(2*timeout, func() { close(release) })
+					client := mcptest.Client(t, version)
+					client.Transport.(*http.Transport).DialContext = server.Dial
+					resp, err := client.Do(req)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_ = resp.Body.Close()
+					if got := <-seen; got.err != nil || got.gone || resp.StatusCode != http.StatusNoContent {
+						t.Errorf("got %+v and %d: the call was cut", got, resp.StatusCode)
+					}
+				})
 			})
 		}
 	}

@@ -35,7 +35,7 @@ func TestManyReferencesTakeTheirTime(t *testing.T) {
 	if _, err := lint.Run(tools, lint.Options{Clients: []string{"claude-code"}}); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }

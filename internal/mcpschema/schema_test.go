@@ -94,7 +94,7 @@ func TestCheck(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
-			if took := time.Since(start); took > 5*time.Second { // many times what it takes on a busy machine
+			if took := time.Since(start); took > 30*time.Second { // many times what it takes on a busy machine
 				t.Errorf("it took %v", took)
 			}
 		})

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -292,15 +293,13 @@ func TestTimesMayStandStill(t *testing.T) {
 		}
 	}
 	w.Every(time.Millisecond)
-	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	go func() {
-		for w.Status()[0].Tried.IsZero() && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-		}
-		stop()
-	}()
-	w.Run(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx) })
+	testkit.Until(t, "it is read", func() bool { return !w.Status()[0].Tried.IsZero() })
+	stop()
+	running.Wait()
 	if read := r.texts(); len(read) == 0 || read[0] != "two" {
 		t.Errorf("read %q, want two", read)
 	}

@@ -154,7 +154,7 @@ func TestUnquoteIsFastToRefuse(t *testing.T) {
 		if got, places := m.Unquote([]byte(doc)); len(places) > 0 || len(got) != len(doc) {
 			t.Errorf("%.40s: %d places", doc, len(places))
 		}
-		if took := time.Since(start); took > 5*time.Second { // some milliseconds, but for a busy machine
+		if took := time.Since(start); took > 30*time.Second { // some milliseconds, but for a busy machine
 			t.Errorf("%.40s: %v", doc, took)
 		}
 	}
