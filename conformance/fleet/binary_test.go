@@ -251,7 +251,7 @@ func TestNATSStopsUnderCalls(t *testing.T) {
 		if err != nil || out.GetResult().GetStatus() != "success" {
 			t.Fatalf("a call without state: %v, %v", out, err)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > 20*time.Second { // more than the state may take, and less than the call
 			t.Errorf("a call without state took %v", took)
 		}
 	}

@@ -205,13 +205,8 @@ func TestTakeover(t *testing.T) {
 	}
 	a.wire.mend()
 	for name, ended := range map[string]chan error{"again": lostAgain, "once": lostOnce} {
-		select {
-		case cause := <-ended:
-			if !errors.Is(cause, task.ErrTaken) {
-				t.Errorf("%s: the work ended with %v", name, cause)
-			}
-		case <-time.After(patience):
-			t.Errorf("%s: the work of the former owner goes on", name)
+		if cause := testkit.Receive(t, name+": the work of the former owner ends", ended); !errors.Is(cause, task.ErrTaken) {
+			t.Errorf("%s: the work ended with %v", name, cause)
 		}
 	}
 	testkit.Until(t, "a is back", func() bool { _, err := a.Get(t.Context(), "alice", again); return err == nil })

@@ -58,14 +58,15 @@ func TestTasksKeepTheContract(t *testing.T) {
 	})
 }
 
-// TestWritesAreFast measures what a task writes.
+// TestWritesAreFast measures what a task writes, beside as many plain writes of that size: a machine that is busy is so for both.
 func TestWritesAreFast(t *testing.T) {
 	n := startNATS(t, nil)
 	c := open(t, state.Options{URL: n.URL()})
 	s := openTasks(t, c, taskstore.Options{})
 	healthy(t, c)
+	plain := c.Bucket(things())
 	const tasks = 500
-	var took []time.Duration
+	var took, least []time.Duration
 	for i := range tasks {
 		r := task.Record{ID: fmt.Sprintf("t_%d", i), Principal: "alice", Expires: time.Now().Add(time.Hour), Again: make([]byte, 1024)}
 		start := time.Now()
@@ -85,12 +86,20 @@ func TestWritesAreFast(t *testing.T) {
 			created += time.Since(start)
 		}
 		took = append(took, created)
+		start = time.Now()
+		for n := range 3 {
+			if _, err := plain.Create(t.Context(), fmt.Sprintf("k%d-%d", i, n), r.Again, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		least = append(least, time.Since(start))
 	}
 	slices.Sort(took)
+	slices.Sort(least)
 	p50, p99 := took[tasks/2], took[tasks*99/100]
-	t.Logf("three writes of a task: p50 %v, p99 %v", p50, p99)
-	if p50 > 10*time.Millisecond {
-		t.Errorf("three writes take %v in the median, want below 10 ms", p50)
+	t.Logf("three writes of a task: p50 %v, p99 %v; of plain values: p50 %v", p50, p99, least[tasks/2])
+	if p50 > 4*least[tasks/2] {
+		t.Errorf("three writes of a task take %v in the median, and %v as plain values", p50, least[tasks/2])
 	}
 }
 
