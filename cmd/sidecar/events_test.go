@@ -187,43 +187,6 @@ func TestEventsOfAWholeSidecar(t *testing.T) {
 	}
 }
 
-func TestBacklogIsConfigured(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "sidecar.yaml")
-	if err := os.WriteFile(file, []byte("limits:\n  max_subscriber_backlog: 2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := startProcess(t, "serve", "--demo", "--config", file)
-	stream := p.hear(t)
-	// Who reads nothing is dropped as soon as the connection's buffers are full.
-	// The text does not get smaller by compression.
-	var noise strings.Builder
-	for i := range 8 << 10 {
-		noise.WriteString(strings.Repeat(string(rune('a'+i*i%23)), i%3+1) + time.Duration(i*i*7919).String())
-	}
-	event := &outriggerv1.Notification{Method: "bulk", ParamsForm: &outriggerv1.Notification_ParamsJson{
-		ParamsJson: []byte(`{"a":"` + noise.String() + `"}`),
-	}}
-	client := p.client(t)
-	for n := 0; ; n++ {
-		resp, err := client.Publish(t.Context(), connect.NewRequest(event))
-		if err != nil || n > 5000 {
-			t.Fatalf("after %d events: %v", n, err)
-		}
-		if resp.Msg.GetSubscribers() == 0 {
-			break
-		}
-	}
-	if l := p.await(t, "slow subscriber disconnected: limits.max_subscriber_backlog exceeded"); l.Missed != 3 {
-		t.Errorf("the log says %d were missed, want 3", l.Missed)
-	}
-	for stream.Receive() {
-	}
-	if connect.CodeOf(stream.Err()) != connect.CodeResourceExhausted {
-		t.Errorf("the stream ended with %v, want resource_exhausted", stream.Err())
-	}
-}
-
 // TestACatalogThatChangesIsAnnounced changes a descriptor file under a sidecar
 // that looks again every second.
 func TestACatalogThatChangesIsAnnounced(t *testing.T) {

@@ -43,6 +43,7 @@ type limitRow struct {
 type limited struct {
 	address, admin string
 	stop           context.CancelFunc
+	log            lockedBuffer
 	// page is the last page of metrics, where it was read before the end.
 	page string
 }
@@ -89,7 +90,7 @@ func limitRows() map[string]limitRow {
 		"session_idle_timeout":   {value: "1s", refused: true, meet: meetIdleSession},
 		"max_tasks":              {value: "1", refused: true, top: "task_after: 1ms", meet: meetTasks},
 		"task_ttl":               {value: "1s", meet: meetTaskTTL},
-		"max_subscriber_backlog": {value: "1", refused: true, meet: meetBacklog},
+		"max_subscriber_backlog": {value: "2", refused: true, meet: meetBacklog},
 		"read_header_timeout":    {value: "1s", refused: true, meet: ends("POST /rpc HTTP/1.1\r\nHost: x", "")},
 		"read_body_timeout": {value: "1s", refused: true, meet: ends("POST /rpc HTTP/1.1\r\nHost: ADDRESS\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{",
 			"did not arrive in time")},
@@ -233,6 +234,7 @@ func startLimited(t *testing.T, name string, row limitRow) *limited {
 		lines.Buffer(nil, 1<<20)
 		told := false
 		for lines.Scan() {
+			_, _ = s.log.Write(append(lines.Bytes(), '\n'))
 			var line struct{ Msg, Listener, Addr string }
 			_ = json.Unmarshal(lines.Bytes(), &line)
 			switch {
