@@ -25,6 +25,11 @@ type breakage struct {
 	inject    func(r *run, lasts time.Duration)
 }
 
+// isAlone reports whether the fault takes one copy of everything away, so that no other one may take a second at the same time.
+func (b breakage) isAlone() bool {
+	return b.name == "nats-flipped-bit" || b.name == "nats-truncated-block"
+}
+
 // breakages are all faults.
 func breakages() []breakage {
 	return []breakage{
@@ -114,7 +119,31 @@ func breakages() []breakage {
 			s.signal(syscall.SIGTERM)
 			s.start()
 		}},
+		// NATS does not use a copy in which it finds a bit that was flipped. The operator finds it, too, and replaces the disk.
+		{"nats-flipped-bit", false, func(r *run, lasts time.Duration) {
+			s := r.damaged(syscall.SIGTERM, flipped)
+			s.start()
+			r.wait(lasts)
+			s.replace()
+			r.f.nats.whole()
+		}},
+		// A copy in which NATS finds no fault, although half of it is missing: see TestATruncatedBlock. Only an operator keeps it out.
+		{"nats-truncated-block", false, func(r *run, lasts time.Duration) {
+			s := r.damaged(syscall.SIGKILL, truncated)
+			r.wait(lasts)
+			s.replace()
+			r.f.nats.whole()
+		}},
 	}
+}
+
+// damaged ends a server and damages its disk. Its copies are not the only ones.
+func (r *run) damaged(sig syscall.Signal, how func([]byte) []byte) *natsServer {
+	r.f.nats.whole()
+	s := r.f.nats.all[r.rand.IntN(servers)]
+	s.signal(sig)
+	s.damage(how)
+	return s
 }
 
 // chosen are the faults of this run.

@@ -75,7 +75,7 @@ func (r *run) faults(lasts time.Duration) (windows []window) {
 			other := all[r.rand.IntN(len(all))]
 			lasts, beside := r.lasts(), *r
 			beside.rand = rand.New(rand.NewPCG(uint64(r.rand.Int64()), 1))
-			if !other.ofReplica && other.name != "nats-away" && other.name != first.name {
+			if !other.ofReplica && !other.isAlone() && !first.isAlone() && other.name != "nats-away" && other.name != first.name {
 				counts[other.name]++
 				second.Go(func() {
 					from := r.h.now()

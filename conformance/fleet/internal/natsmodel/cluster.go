@@ -67,6 +67,8 @@ type server struct {
 	ticks         time.Time // the next heartbeat
 	syncs         time.Time // the next write to the disk, with SyncLater
 	loseAcks      int
+	// unusable are streams in whose files the server finds a fault.
+	unusable map[string]bool
 
 	// interest are the subjects that something on this server wants, remote those that others have said.
 	interest map[string]int

@@ -174,7 +174,38 @@ func (c *Cluster) Wipe(server int) bool {
 	if s.running {
 		return false
 	}
-	s.meta, s.streams, s.groupsInOrder = newGroup(s, "", c.all(), newMeta()), map[string]*group{}, nil
+	s.meta, s.streams, s.unusable, s.groupsInOrder = newGroup(s, "", c.all(), newMeta()), map[string]*group{}, nil, nil
+	return true
+}
+
+// FlipBit damages what a server that is stopped has of a stream, so that NATS finds it: the server takes no part in the stream until
+// it is wiped. It reports whether there is such a server and stream.
+func (c *Cluster) FlipBit(server int, stream string) bool {
+	s := c.servers[server]
+	if s.running || s.streams[stream] == nil {
+		return false
+	}
+	if s.unusable == nil {
+		s.unusable = map[string]bool{}
+	}
+	s.unusable[stream] = true
+	delete(s.streams, stream)
+	s.groupsInOrder = nil
+	return true
+}
+
+// Truncate damages what a server that is stopped has of a stream, so that NATS 2.15 does not find it: the newer half of the messages is
+// missing there, and the server says so as if it were true. It reports whether there is such a server and stream.
+func (c *Cluster) Truncate(server int, stream string) bool {
+	s := c.servers[server]
+	if s.running || s.streams[stream] == nil {
+		return false
+	}
+	store := &s.streams[stream].stream().store
+	all := sortedKeys(store.messages)
+	for _, seq := range all[len(all)/2:] {
+		store.remove(seq)
+	}
 	return true
 }
 

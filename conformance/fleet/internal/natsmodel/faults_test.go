@@ -6,9 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +66,8 @@ func TestFaults(t *testing.T) {
 		{"a full disk", (*deployment).fullDisk},
 		{"a lost acknowledgement", (*deployment).lostAck},
 		{"a wiped follower", (*deployment).wipedFollower},
+		{"a flipped bit", (*deployment).flippedBit},
+		{"a truncated block", (*deployment).truncatedBlock},
 		{"a clean end", (*deployment).cleanEnd},
 		{"no majority", (*deployment).noMajority},
 	} {
@@ -260,6 +259,90 @@ func (d *deployment) wipedFollower() {
 	})
 }
 
+// damaged writes ten keys, damages a copy of them, and returns where.
+func (d *deployment) damaged(b *state.Bucket, how func(c *natsmodel.Cluster, server int, stream string) bool) (at int) {
+	t := d.t
+	for n := range 10 {
+		if _, err := b.Create(t.Context(), fmt.Sprint(n), []byte("v"), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, others := d.leader(thingsStream)
+	d.driver.Do(func(c *natsmodel.Cluster) {
+		c.Stop(others[0], natsmodel.Term)
+		if !how(c, others[0], thingsStream) {
+			t.Error("nothing was damaged")
+		}
+		c.Start(others[0])
+	})
+	return others[0]
+}
+
+// found counts the keys that are found while a server leads. The others are not found.
+func (d *deployment) found(b *state.Bucket, at int) (n int) {
+	d.t.Helper()
+	await(d.t, "it leads", func() bool {
+		now, _ := d.leader(thingsStream)
+		if now != at {
+			d.driver.Do(func(c *natsmodel.Cluster) { c.StepDown(thingsStream) })
+		}
+		return now == at
+	})
+	for i := range 10 {
+		var err error
+		await(d.t, "an answer", func() bool {
+			_, err = b.Get(d.t.Context(), fmt.Sprint(i))
+			return !errors.Is(err, state.ErrUnavailable)
+		})
+		if err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// flippedBit: the server takes no part until it is wiped.
+func (d *deployment) flippedBit() {
+	c := d.open()
+	b := c.Bucket(things())
+	defer run(c)()
+	healthy(d.t, c)
+	at := d.damaged(b, (*natsmodel.Cluster).FlipBit)
+	time.Sleep(15 * time.Second)
+	nc, js := d.raw()
+	defer nc.Close()
+	s, err := js.Stream(d.t.Context(), thingsStream)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, p := range s.CachedInfo().Cluster.Replicas {
+		if p.Name == d.model.Name(at) && p.Current {
+			d.t.Errorf("it takes part: %+v", p)
+		}
+	}
+	d.driver.Do(func(c *natsmodel.Cluster) { c.Stop(at, natsmodel.Kill); c.Wipe(at); c.Start(at) })
+	d.whole()
+	if n := d.found(b, at); n != 10 {
+		d.t.Errorf("%d of 10 keys are found there", n)
+	}
+}
+
+// truncatedBlock: the server leads, and says that half of it does not exist.
+func (d *deployment) truncatedBlock() {
+	c := d.open()
+	b := c.Bucket(things())
+	defer run(c)()
+	healthy(d.t, c)
+	at := d.damaged(b, (*natsmodel.Cluster).Truncate)
+	d.whole()
+	if n := d.found(b, at); n >= 10 {
+		d.t.Errorf("%d of 10 keys are found at the damaged copy", n)
+	}
+	if n := d.found(b, (at+1)%3); n != 10 {
+		d.t.Errorf("%d of 10 keys are found at another", n)
+	}
+}
+
 // cleanEnd: the others lead at once, and say that it is offline.
 func (d *deployment) cleanEnd() {
 	t := d.t
@@ -319,124 +402,4 @@ func (d *deployment) noMajority() {
 		_, err := b.Create(ctx, "k", nil, time.Hour)
 		return err == nil
 	})
-}
-
-// ackPattern finds acknowledgements: the number of the message, and its sequence.
-var ackPattern = regexp.MustCompile(`MSG in\.(\d+) \d+ \d+\r\n\{"stream":"S","seq":(\d+)\}`)
-
-// schedule runs a random schedule of writes, steps and faults, and returns what happened. It checks that what was acknowledged
-// stays, in its order.
-func schedule(t *testing.T, seed uint64, o natsmodel.Options, ends ...natsmodel.End) (what string, acknowledged int) {
-	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 7))
-	o.Servers = 3
-	now := noon
-	c := natsmodel.New(o, now, rng)
-	var trace strings.Builder
-	conns, acked := make([]int, 3), map[string]string{}
-	advance := func(d time.Duration) {
-		now = now.Add(d)
-		c.Advance(now)
-	}
-	read := func() {
-		for i, id := range conns {
-			out := string(c.Output(id))
-			trace.WriteString(out)
-			for _, m := range ackPattern.FindAllStringSubmatch(out, -1) {
-				acked[m[1]] = m[2]
-			}
-			if c.Closed(id) || id == 0 {
-				conns[i] = 0
-				if id, ok := c.Open(i); ok {
-					conns[i] = id
-					c.Input(id, []byte(connect+"SUB in.* 9\r\n"))
-				}
-			}
-		}
-	}
-	settle := func(d time.Duration) {
-		for end := now.Add(d); now.Before(end); {
-			advance(100 * time.Millisecond)
-			c.Settle()
-			read()
-		}
-	}
-	read()
-	settle(20 * time.Second)
-	create := strings.Replace(stream, "{", `{"num_replicas":3,`, 1)
-	c.Input(conns[0], []byte(pub("$JS.API.STREAM.CREATE.S", strings.Replace(create, "400", "1000000", 1))))
-	settle(5 * time.Second)
-	mend := func() {
-		for i := range 3 {
-			c.Resume(i)
-			c.Start(i)
-			c.Heal(i, (i+1)%3)
-		}
-	}
-	for n := range 300 {
-		if n%30 == 0 {
-			mend()
-			settle(12 * time.Second)
-		}
-		switch at := rng.IntN(3); rng.IntN(20) {
-		case 0, 1, 2, 3, 12, 13:
-			text := fmt.Sprintf("%d-%d", seed, n)
-			c.Input(conns[at], fmt.Appendf(nil, "PUB s.%d in.%d %d\r\n%s\r\n", n, n, len(text), text))
-		case 4:
-			advance(time.Duration(rng.Int64N(int64(6 * time.Second))))
-		case 5:
-			c.Stop(at, ends[rng.IntN(len(ends))])
-		case 6:
-			c.Start(at)
-		case 7:
-			c.Pause(at)
-		case 8:
-			c.Resume(at)
-		case 9:
-			c.Cut(at, (at+1)%3)
-		case 10:
-			c.Heal(at, (at+1)%3)
-		case 11:
-			c.StepDown("S")
-		case 14:
-			c.LoseAck(at)
-		default:
-			for range rng.IntN(12) {
-				if steps := c.Pending(); len(steps) > 0 {
-					step := steps[rng.IntN(len(steps))]
-					trace.WriteString(step.String() + "\n")
-					c.Do(step)
-				}
-			}
-		}
-		advance(time.Duration(rng.Int64N(int64(300 * time.Millisecond))))
-		read()
-	}
-	mend()
-	settle(time.Minute)
-	for n, seq := range acked {
-		c.Input(conns[1], []byte("SUB got 1\r\n"+strings.Replace(pub("$JS.API.STREAM.MSG.GET.S", `{"last_by_subj":"s.`+n+`"}`), " in ", " got ", 1)))
-		if got := said(c, conns[1]); !strings.Contains(got, `"subject":"s.`+n+`","seq":`+seq+`,`) {
-			t.Errorf("seed %d: message %s was acknowledged as %s, and is now %q", seed, n, seq, got)
-		}
-	}
-	return trace.String(), len(acked)
-}
-
-// TestSchedules: under random schedules of faults nothing that was acknowledged is lost, and the same seed gives the same bytes.
-func TestSchedules(t *testing.T) {
-	t.Parallel()
-	all := 0
-	for seed := range uint64(40) {
-		got, n := schedule(t, seed, natsmodel.Options{}, natsmodel.Term, natsmodel.Kill, natsmodel.PowerLoss)
-		all += n
-		if seed < 5 {
-			if again, _ := schedule(t, seed, natsmodel.Options{}, natsmodel.Term, natsmodel.Kill, natsmodel.PowerLoss); got != again {
-				t.Errorf("seed %d does not repeat", seed)
-			}
-		}
-	}
-	if t.Logf("%d acknowledged", all); all < 400 {
-		t.Error("too few writes succeed for a check")
-	}
 }

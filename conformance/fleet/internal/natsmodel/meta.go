@@ -171,6 +171,7 @@ func (s *server) removeGroup(name string) {
 		delete(s.streams, name)
 		s.groupsInOrder = nil
 	}
+	delete(s.unusable, name)
 }
 
 // present are the groups of the streams in the list: those that the disk has, and new ones.
@@ -178,6 +179,9 @@ func (m *meta) present(s *server) map[string]*group {
 	out := map[string]*group{}
 	for _, name := range sortedKeys(m.streams) {
 		a := m.streams[name]
+		if s.unusable[name] {
+			continue
+		}
 		if g := s.streams[name]; g != nil && g.stream().created.Equal(a.created) {
 			out[name] = g
 		} else if slices.Contains(a.peers, s.i) {

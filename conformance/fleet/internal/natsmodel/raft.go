@@ -463,19 +463,25 @@ func (g *group) tick() {
 	}
 }
 
-// handOver has the follower that is furthest take over.
+// handOver has a follower take over: one of those that are furthest.
 func (g *group) handOver() {
 	if g.role != leading || len(g.peers) == 1 {
 		return
 	}
-	best := nobody
+	var best []int
 	for _, to := range g.others() {
-		if g.s.linked[to] && (best == nobody || g.match[to] > g.match[best]) {
-			best = to
+		if !g.s.linked[to] {
+			continue
+		}
+		if len(best) > 0 && g.match[to] > g.match[best[0]] {
+			best = nil
+		}
+		if len(best) == 0 || g.match[to] == g.match[best[0]] {
+			best = append(best, to)
 		}
 	}
-	if best != nobody {
-		g.tell(best, raftMessage{kind: takeOver})
+	if len(best) > 0 {
+		g.tell(best[g.s.c.rng.IntN(len(best))], raftMessage{kind: takeOver})
 	}
 	g.stepDown(g.term, nobody)
 }
