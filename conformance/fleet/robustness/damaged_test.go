@@ -129,7 +129,7 @@ func (d *damaged) isWhole() bool {
 	return d.admin(func(ctx context.Context, _ *nats.Conn, js jetstream.JetStream) error {
 		s, err := js.Stream(ctx, thingsStream)
 		if err != nil {
-			return err //nolint:wrapcheck // nobody reads it
+			return err //nolint:wrapcheck // it is tried again
 		}
 		for _, peer := range s.CachedInfo().Cluster.Replicas {
 			if !peer.Current || peer.Offline {

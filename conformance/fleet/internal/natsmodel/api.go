@@ -277,11 +277,11 @@ func (g *group) info(totals map[string]uint64) streamInfo {
 func (g *group) clusterInfo(out *jetstream.ClusterInfo) {
 	s := g.s
 	out.Name, out.Leader = clusterName, ""
-	if g.leader != nobody {
+	if g.leader != none {
 		out.Leader = s.c.servers[g.leader].name
 	}
 	for _, to := range g.peers {
-		if to == s.i && g.leader != nobody {
+		if to == s.i && g.leader != none {
 			continue
 		}
 		p := &jetstream.PeerInfo{Name: s.c.servers[to].name, Offline: to != s.i && (s.gone[to] || s.c.now.Sub(s.heard[to]) > offlineAfter)}
@@ -355,8 +355,10 @@ func (g *group) deleteRequest(m message, seq uint64) {
 	switch st := g.stream(); {
 	case st.cfg.DenyDelete:
 		g.s.refuse(m.reply, &refusal{500, 10057, "message delete not permitted"})
+	case seq > st.store.last && st.cfg.Storage == jetstream.FileStorage:
+		g.s.refuse(m.reply, &refusal{500, 10057, "stream store EOF"})
 	case st.store.messages[seq] == nil:
-		g.s.refuse(m.reply, &refusal{500, 10057, fmt.Sprintf("sequence [%d] not found", seq)})
+		g.s.refuse(m.reply, &refusal{400, 10043, fmt.Sprintf("sequence %d not found", seq)})
 	default:
 		g.propose(removes{seq, m.reply})
 	}

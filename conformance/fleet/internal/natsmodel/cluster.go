@@ -17,7 +17,7 @@ type Options struct {
 	MaxPayload int
 	// SyncLater is without `sync_interval: always`: servers write to the disk every two minutes, as NATS does by default.
 	SyncLater bool
-	// Stored is told each message that a server stores, in the order of its stream. It must not change them. Nil tells nobody.
+	// Stored is called with each message that a server stores, in the order of its stream. It must not change them. Nil is not called.
 	Stored func(server int, m Stored)
 }
 

@@ -72,7 +72,7 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps
 // apiSubjects are those of JetStream that servers listen to.
 func apiSubjects() []string {
 	out := []string{"$JS.API.INFO", "$JS.API.STREAM.>", "$JS.API.DIRECT.>", "$JS.API.META.>", "$JS.API.SERVER.>", "$JS.API.ACCOUNT.>"}
-	// Requests for the next message find their consumer, or nobody.
+	// Requests for the next message find their consumer, or nothing.
 	for _, op := range []string{"CREATE", "DURABLE", "INFO", "DELETE", "NAMES", "LIST", "LEADER", "PAUSE", "RESET", "UNPIN"} {
 		out = append(out, "$JS.API.CONSUMER."+op+".>")
 	}

@@ -9,7 +9,7 @@
 // [Cluster.Advance]; [Cluster.Next] says when the next one is due. The same calls with the same random source give the same bytes.
 //
 // The servers speak the protocol of NATS clients, so that nats.go and internal/state work with them unchanged. Each stream, and the
-// list of streams, has a Raft group of its own. A leader that is paused or cut off goes on answering reads from what it has until it
+// list of streams, has its Raft group. A leader that is paused or cut off goes on answering reads from what it has until it
 // hears of a newer term, or finds after ten seconds that no majority follows it.
 //
 // A request that the model does not know is answered with an error that names it. Not modelled: accounts, permissions, TLS, queue

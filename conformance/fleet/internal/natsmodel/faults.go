@@ -227,7 +227,7 @@ func (s *server) disable() {
 		if g.leads {
 			g.unlisten()
 		}
-		g.leads, g.role, g.leader = false, follower, nobody
+		g.leads, g.role, g.leader = false, follower, none
 	}
 	s.offline = true
 }
@@ -243,7 +243,7 @@ func (c *Cluster) StepDown(stream string) bool {
 
 // Leader returns the server that leads a stream by its own word and in the newest term, or -1.
 func (c *Cluster) Leader(stream string) int {
-	at, term := nobody, uint64(0)
+	at, term := none, uint64(0)
 	for i, s := range c.servers {
 		if g := s.group(stream); g != nil && s.hasJetStream() && g.leads && g.term >= term {
 			at, term = i, g.term

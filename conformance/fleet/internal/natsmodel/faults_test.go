@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/natsmodel"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 const (
@@ -28,7 +29,7 @@ func things() state.BucketOptions {
 // leader waits until a stream has a leader, and returns it with the other servers.
 func (d *deployment) leader(stream string) (at int, others []int) {
 	d.t.Helper()
-	await(d.t, "there is a leader", func() bool {
+	testkit.Until(d.t, "there is a leader", func() bool {
 		d.driver.Do(func(c *natsmodel.Cluster) { at = c.Leader(stream) })
 		return at >= 0
 	})
@@ -114,7 +115,7 @@ func (d *deployment) pausedLeader() {
 		answers <- raw.Sequence
 	}()
 	var updated uint64
-	await(t, "the others have a leader", func() bool {
+	testkit.Until(t, "the others have a leader", func() bool {
 		updated, err = b.Update(ctx, "k", []byte("new"), revision, time.Hour)
 		return err == nil
 	})
@@ -122,7 +123,7 @@ func (d *deployment) pausedLeader() {
 	if got := <-answers; got != revision {
 		t.Errorf("the former leader answers with revision %d, not with its own %d", got, revision)
 	}
-	await(t, "it has heard of its successor", func() bool {
+	testkit.Until(t, "it has heard of its successor", func() bool {
 		raw, err := stream.GetLastMsgForSubject(ctx, thingsPrefix+"k")
 		return err == nil && raw.Sequence == updated
 	})
@@ -142,7 +143,7 @@ func (d *deployment) cutOffLeader() {
 	defer run(alone, rest)()
 	healthy(t, alone, rest)
 	d.driver.Do(func(c *natsmodel.Cluster) { c.Cut(at, others[0]); c.Cut(at, others[1]) })
-	await(t, "the others have a leader", func() bool {
+	testkit.Until(t, "the others have a leader", func() bool {
 		_, err := majority.Create(ctx, "k", []byte("v"), time.Hour)
 		return err == nil || errors.Is(err, state.ErrExists)
 	})
@@ -153,7 +154,7 @@ func (d *deployment) cutOffLeader() {
 		time.Sleep(time.Second / 2)
 	}
 	d.driver.Do(func(c *natsmodel.Cluster) { c.Heal(at, others[0]); c.Heal(at, others[1]) })
-	await(t, "the value is read when the way is mended", func() bool {
+	testkit.Until(t, "the value is read when the way is mended", func() bool {
 		e, err := cutOff.Get(ctx, "k")
 		if errors.Is(err, state.ErrNotFound) {
 			t.Fatal("it is not found")
@@ -171,7 +172,7 @@ func (d *deployment) fullDisk() {
 	healthy(t, c)
 	at, _ := d.leader(thingsStream)
 	d.driver.Do(func(c *natsmodel.Cluster) { c.Fill(at) })
-	await(t, "a write succeeds at the others", func() bool {
+	testkit.Until(t, "a write succeeds at the others", func() bool {
 		_, err := b.Create(ctx, "k", []byte("v"), time.Hour)
 		return err == nil || errors.Is(err, state.ErrExists)
 	})
@@ -187,7 +188,7 @@ func (d *deployment) whole() {
 	d.t.Helper()
 	nc, js := d.raw()
 	defer nc.Close()
-	await(d.t, "all copies are current", func() bool {
+	testkit.Until(d.t, "all copies are current", func() bool {
 		s, err := js.Stream(d.t.Context(), thingsStream)
 		if err != nil || s.CachedInfo().Cluster.Leader == "" || len(s.CachedInfo().Cluster.Replicas) != 2 {
 			return false
@@ -248,7 +249,7 @@ func (d *deployment) wipedFollower() {
 	}
 	d.whole()
 	d.driver.Do(func(c *natsmodel.Cluster) { c.Stop(others[1], natsmodel.Kill) })
-	await(t, "the wiped server leads, and has everything", func() bool {
+	testkit.Until(t, "the wiped server leads, and has everything", func() bool {
 		at, _ := d.leader(thingsStream)
 		if at != others[0] {
 			d.driver.Do(func(c *natsmodel.Cluster) { c.StepDown(thingsStream) })
@@ -281,7 +282,7 @@ func (d *deployment) damaged(b *state.Bucket, how func(c *natsmodel.Cluster, ser
 // found counts the keys that are found while a server leads. The others are not found.
 func (d *deployment) found(b *state.Bucket, at int) (n int) {
 	d.t.Helper()
-	await(d.t, "it leads", func() bool {
+	testkit.Until(d.t, "it leads", func() bool {
 		now, _ := d.leader(thingsStream)
 		if now != at {
 			d.driver.Do(func(c *natsmodel.Cluster) { c.StepDown(thingsStream) })
@@ -290,7 +291,7 @@ func (d *deployment) found(b *state.Bucket, at int) (n int) {
 	})
 	for i := range 10 {
 		var err error
-		await(d.t, "an answer", func() bool {
+		testkit.Until(d.t, "an answer", func() bool {
 			_, err = b.Get(d.t.Context(), fmt.Sprint(i))
 			return !errors.Is(err, state.ErrUnavailable)
 		})
@@ -398,7 +399,7 @@ func (d *deployment) noMajority() {
 		t.Errorf("get: %v", err)
 	}
 	d.driver.Do(func(c *natsmodel.Cluster) { c.Start(others[0]) })
-	await(t, "two of three go on", func() bool {
+	testkit.Until(t, "two of three go on", func() bool {
 		_, err := b.Create(ctx, "k", nil, time.Hour)
 		return err == nil
 	})

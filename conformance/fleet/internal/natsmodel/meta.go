@@ -21,7 +21,7 @@ type assignment struct {
 	cfg     jetstream.StreamConfig
 	created time.Time
 	peers   []int
-	// first is the server that stands for election first. It answers the request.
+	// first is the server that campaigns first. It answers the request.
 	first     int
 	reply     string
 	consumers map[string]placed

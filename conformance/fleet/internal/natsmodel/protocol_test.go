@@ -65,7 +65,7 @@ func TestProtocol(t *testing.T) {
 		{"headers", connect + "SUB > 1\r\nHPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", "HMSG a 1 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"},
 		{"unsubscribe", connect + "SUB a 1\r\nUNSUB 1\r\nPUB a 0\r\n\r\n", ""},
 		{"unsubscribe later", connect + "SUB a 1\r\nUNSUB 1 1\r\nPUB a 1\r\nx\r\nPUB a 1\r\ny\r\n", "MSG a 1 1\r\nx\r\n"},
-		{"no responders", inbox + pub("nobody", ""), "HMSG in 9 38 38\r\nNATS/1.0 503\r\nNats-Subject: nobody\r\n\r\n\r\n"},
+		{"no responders", inbox + pub("nothing", ""), "HMSG in 9 39 39\r\nNATS/1.0 503\r\nNats-Subject: nothing\r\n\r\n\r\n"},
 		{"too large", "PUB a 1025\r\n", "-ERR 'Maximum Payload Violation'\r\n"},
 		{"too long", strings.Repeat("x", 5000), "-ERR 'Maximum Control Line Exceeded'\r\n"},
 		{"no size", "PUB a\r\n", "-ERR 'Parser Error'\r\n"},

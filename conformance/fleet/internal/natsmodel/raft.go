@@ -5,6 +5,8 @@ package natsmodel
 import (
 	"slices"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // The times of NATS' Raft.
@@ -27,8 +29,8 @@ const (
 	leading
 )
 
-// nobody is no server.
-const nobody = -1
+// none is no server.
+const none = -1
 
 // machine is what a group replicates.
 type machine interface {
@@ -63,7 +65,7 @@ type group struct {
 	next, match []uint64
 	heard       []time.Time // a follower, by the leader
 	sent        time.Time   // the last entries or heartbeat
-	// deadline is when a follower stands for election, quorum when a leader counts its followers.
+	// deadline is when a follower campaigns, quorum when a leader counts its followers.
 	deadline, quorum time.Time
 	// led is the first entry of the leader's own term: once it is applied, the leader knows all that was acknowledged, and leads.
 	led   uint64
@@ -85,7 +87,7 @@ type disk struct {
 
 func newGroup(s *server, name string, peers []int, m machine) *group {
 	n := s.c.opts.Servers
-	g := &group{s: s, name: name, peers: peers, disk: disk{vote: nobody, machine: m}, leader: nobody}
+	g := &group{s: s, name: name, peers: peers, disk: disk{vote: none, machine: m}, leader: none}
 	g.next, g.match, g.heard = make([]uint64, n), make([]uint64, n), make([]time.Time, n)
 	g.synced = g.disk
 	g.synced.machine = m.clone()
@@ -102,7 +104,7 @@ func (d disk) copied() disk {
 // start begins anew from what is on the disk.
 func (g *group) start() {
 	g.created = g.s.c.now
-	g.role, g.leader, g.leads, g.hadLeader = follower, nobody, false, false
+	g.role, g.leader, g.leads, g.hadLeader = follower, none, false, false
 	g.commit, g.votes, g.led = g.applied, nil, 0
 	g.proposals = proposals{}
 	clear(g.heard)
@@ -128,7 +130,7 @@ func (g *group) waitForLeader(least, most time.Duration) {
 
 // leaderless reports whether this server knows for sure that there is no leader.
 func (g *group) leaderless() bool {
-	return g.leader == nobody && g.s.c.now.Sub(g.created) > lostQuorum
+	return g.leader == none && g.s.c.now.Sub(g.created) > lostQuorum
 }
 
 // raftMessages are messages of Raft from one server to another.
@@ -195,11 +197,11 @@ func (g *group) others() []int {
 // stepDown becomes a follower, of a newer term or of no leader.
 func (g *group) stepDown(term uint64, leader int) {
 	if term > g.term {
-		g.term, g.vote = term, nobody
+		g.term, g.vote = term, none
 	}
 	wasLeading := g.leads
 	g.role, g.leader, g.votes, g.leads = follower, leader, nil, false
-	g.hadLeader = g.hadLeader || leader != nobody
+	g.hadLeader = g.hadLeader || leader != none
 	g.proposals = proposals{}
 	g.waitForLeader(minElection, maxElection)
 	if wasLeading {
@@ -207,12 +209,12 @@ func (g *group) stepDown(term uint64, leader int) {
 	}
 }
 
-// campaign stands for election.
+// campaign asks the others for their votes.
 func (g *group) campaign() {
 	if !g.write() {
 		return
 	}
-	g.stepDown(g.term+1, nobody)
+	g.stepDown(g.term+1, none)
 	g.role, g.vote, g.votes = candidate, g.s.i, map[int]bool{g.s.i: true}
 	if g.won() {
 		return
@@ -240,12 +242,19 @@ func (g *group) won() bool {
 
 // propose appends an entry at the leader. It returns false if the disk is full.
 func (g *group) propose(op any) bool {
-	if !g.write() {
+	isFull := !g.hasRoom() && (!g.s.c.opts.SyncLater || g.s.failing)
+	if isFull && g.s.c.rng.IntN(2) == 0 || !isFull && !g.write() {
+		g.s.disable()
 		return false
 	}
 	g.log = append(g.log, entry{g.term, op})
 	for _, to := range g.others() {
 		g.replicate(to)
+	}
+	if isFull { // the followers have heard of it all the same
+		g.log = slices.Clip(g.log[:len(g.log)-1])
+		g.s.disable()
+		return false
 	}
 	g.advance()
 	for len(g.peers) == 1 && g.applied < g.commit { // one server stores a message before it looks at the next one
@@ -293,7 +302,7 @@ func (g *group) advance() {
 
 func (g *group) receive(from int, m raftMessage) {
 	if m.term > g.term {
-		leader := nobody
+		leader := none
 		if m.kind == appendEntries {
 			leader = from
 		}
@@ -321,7 +330,7 @@ func (g *group) receive(from int, m raftMessage) {
 func (g *group) considerVote(from int, m raftMessage) {
 	mine := g.termAt(g.last())
 	isBehind := m.logTerm < mine || m.logTerm == mine && m.index < g.last()
-	ok := m.term == g.term && (g.vote == nobody || g.vote == from) && !isBehind && g.role != leading && g.write()
+	ok := m.term == g.term && (g.vote == none || g.vote == from) && !isBehind && g.role != leading && g.write()
 	if ok {
 		g.vote = from
 		g.waitForLeader(minElection, maxElection)
@@ -403,10 +412,16 @@ func (g *group) confirmed(from int, m raftMessage) {
 	}
 }
 
-// write reports whether the disk has room. JetStream is switched off where it has none.
+// hasRoom reports whether the disk has room, where the group is on the disk.
+func (g *group) hasRoom() bool {
+	return !g.s.full || g.name != "" && g.stream().cfg.Storage == jetstream.MemoryStorage
+}
+
+// write reports whether a write counts, and switches JetStream off where it cannot. With SyncLater a server that has no room
+// acknowledges one write before it hears of that.
 func (g *group) write() bool {
 	switch {
-	case !g.s.full:
+	case g.hasRoom():
 		return true
 	case g.s.c.opts.SyncLater && !g.s.failing:
 		g.s.failing = true
@@ -453,7 +468,7 @@ func (g *group) tick() {
 	case g.role == leading && !now.Before(g.quorum):
 		g.quorum = now.Add(lostQuorum)
 		if !g.quorate() {
-			g.stepDown(g.term, nobody)
+			g.stepDown(g.term, none)
 		}
 	case g.role != leading && len(g.peers) > 1 && !now.Before(g.deadline):
 		g.campaign()
@@ -483,5 +498,5 @@ func (g *group) handOver() {
 	if len(best) > 0 {
 		g.tell(best[g.s.c.rng.IntN(len(best))], raftMessage{kind: takeOver})
 	}
-	g.stepDown(g.term, nobody)
+	g.stepDown(g.term, none)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/natsmodel"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // deployment is clients of internal/state at a model.
@@ -72,22 +73,10 @@ func run(clients ...*state.Client) (stop func()) {
 	}
 }
 
-// await waits for a condition, in the time of the bubble.
-func await(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for range 1200 {
-		if synctest.Wait(); f() {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatalf("not after two minutes: %s", what)
-}
-
 func healthy(t *testing.T, clients ...*state.Client) {
 	t.Helper()
 	for _, c := range clients {
-		await(t, "the state is available", func() bool { return c.Health().OK })
+		testkit.Until(t, "the state is available", func() bool { return c.Health().OK })
 	}
 }
 
@@ -149,7 +138,7 @@ func (d *deployment) everything() {
 	defer all.Wait()
 	defer stop()
 	all.Go(func() { other.Watch(watching, w.watcher()) })
-	await(t, "an empty bucket is loaded", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.loaded == 1 })
+	testkit.Until(t, "an empty bucket is loaded", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.loaded == 1 })
 
 	first, err := at.Create(ctx, "k", []byte("one"), time.Minute)
 	if err != nil {
@@ -171,7 +160,7 @@ func (d *deployment) everything() {
 	if _, err := at.Get(ctx, "none"); !errors.Is(err, state.ErrNotFound) {
 		t.Errorf("get of nothing: %v", err)
 	}
-	await(t, "the watcher sees the update", func() bool { v, _ := w.value("k"); return v == "two" })
+	testkit.Until(t, "the watcher sees the update", func() bool { v, _ := w.value("k"); return v == "two" })
 	if _, err := at.Create(ctx, "d", []byte("gone soon"), time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +177,7 @@ func (d *deployment) everything() {
 	if _, err := at.Get(ctx, "k"); !errors.Is(err, state.ErrNotFound) {
 		t.Errorf("get after the lifetime: %v", err)
 	}
-	await(t, "the watcher sees the end", func() bool { _, is := w.value("k"); return !is })
+	testkit.Until(t, "the watcher sees the end", func() bool { _, is := w.value("k"); return !is })
 	if _, err := at.Create(ctx, "k", []byte("anew"), time.Minute); err != nil {
 		t.Errorf("create after the end: %v", err)
 	}
@@ -223,7 +212,7 @@ func (d *deployment) everything() {
 			t.Error(err)
 		}
 	}
-	await(t, "both are read", func() bool {
+	testkit.Until(t, "both are read", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		slices.Sort(got)
@@ -239,11 +228,11 @@ func (d *deployment) everything() {
 	all.Go(func() {
 		far.Serve(watching, "far", func(data []byte) []byte { return append([]byte("heard "), data...) })
 	})
-	await(t, "the other replica answers", func() bool {
+	testkit.Until(t, "the other replica answers", func() bool {
 		answer, err := channel.Ask(ctx, "far", []byte("me"))
 		return err == nil && string(answer) == "heard me"
 	})
-	if _, err := channel.Ask(ctx, "nobody", nil); !errors.Is(err, state.ErrNotFound) {
-		t.Errorf("ask where nobody serves: %v", err)
+	if _, err := channel.Ask(ctx, "none", nil); !errors.Is(err, state.ErrNotFound) {
+		t.Errorf("ask where nothing serves: %v", err)
 	}
 }

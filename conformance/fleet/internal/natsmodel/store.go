@@ -209,7 +209,7 @@ var errTTL = errors.New("invalid per-message TTL")
 // never is the lifetime of a message that never expires.
 const never = time.Duration(-1)
 
-// lifetime is what a message says of its own; zero where it says nothing.
+// lifetime is what a message says of it; zero where it says nothing.
 func lifetime(h []byte) (time.Duration, error) {
 	text, found := header(h, "Nats-TTL")
 	switch {
