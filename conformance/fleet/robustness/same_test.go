@@ -256,6 +256,11 @@ func play(t *testing.T, seed uint64, r stage) []string {
 		mend()
 		clear(p.away)
 		p.settled()
+		if strings.HasPrefix(fault, "pause") || strings.HasPrefix(fault, "cut") {
+			// The server comes back with a newer term. The leader of the list of streams hears of it with its next heartbeat.
+			time.Sleep(2 * time.Second)
+			p.settled()
+		}
 		p.operations(8)
 	}
 	return p.trace
