@@ -5,6 +5,8 @@ package natsmodel
 import (
 	"maps"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // End is how a server ends.
@@ -161,6 +163,25 @@ func (c *Cluster) Fill(server int) {
 
 // Free gives the room back.
 func (c *Cluster) Free(server int) { c.servers[server].full = false }
+
+// hasRoom reports whether the disk has room, where the group is on the disk.
+func (g *group) hasRoom() bool {
+	return !g.s.full || g.name != "" && g.stream().cfg.Storage == jetstream.MemoryStorage
+}
+
+// write reports whether a write counts, and switches JetStream off where it cannot. With SyncLater a server that has no room
+// acknowledges one write before it hears of that.
+func (g *group) write() bool {
+	switch {
+	case g.hasRoom():
+		return true
+	case g.s.c.opts.SyncLater && !g.s.failing:
+		g.s.failing = true
+		return true
+	}
+	g.s.disable()
+	return false
+}
 
 // LoseAck loses the next acknowledgement of a write that a server sends.
 func (c *Cluster) LoseAck(server int) { c.servers[server].loseAcks++ }

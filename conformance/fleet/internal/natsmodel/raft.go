@@ -5,8 +5,6 @@ package natsmodel
 import (
 	"slices"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // The times of NATS' Raft.
@@ -410,25 +408,6 @@ func (g *group) confirmed(from int, m raftMessage) {
 			}
 		}
 	}
-}
-
-// hasRoom reports whether the disk has room, where the group is on the disk.
-func (g *group) hasRoom() bool {
-	return !g.s.full || g.name != "" && g.stream().cfg.Storage == jetstream.MemoryStorage
-}
-
-// write reports whether a write counts, and switches JetStream off where it cannot. With SyncLater a server that has no room
-// acknowledges one write before it hears of that.
-func (g *group) write() bool {
-	switch {
-	case g.hasRoom():
-		return true
-	case g.s.c.opts.SyncLater && !g.s.failing:
-		g.s.failing = true
-		return true
-	}
-	g.s.disable()
-	return false
 }
 
 // applyNext applies the next committed entry.
