@@ -35,8 +35,16 @@ type sender struct {
 	p *process
 }
 
+// refused sends a message to /rpc, and looks at what is said; the other edges say it in other tests.
+func (s sender) refused(body string, status int, part string) {
+	s.t.Helper()
+	if got, text := s.post("/rpc", body); got != status || !strings.Contains(text, part) {
+		s.t.Errorf("%d %s, want %d %s", got, text, status, part)
+	}
+}
+
 // post sends JSON to a path; zipped and chunked are how.
-func (s sender) post(path, body string, headers ...string) {
+func (s sender) post(path, body string, headers ...string) (status int, text string) {
 	s.t.Helper()
 	var from io.Reader = strings.NewReader(body)
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -62,7 +70,7 @@ func (s sender) post(path, body string, headers ...string) {
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	_, _ = fetch(s.t, req) // what it says is the business of other tests
+	return fetch(s.t, req)
 }
 
 // line sends one line to standard input.
@@ -146,11 +154,12 @@ func TestLimitsCountOnEveryEdge(t *testing.T) {
 	legacy := []string{"MCP-Protocol-Version", "2025-06-18"}
 	grpc, web, asJSON := connect.WithGRPC(), connect.WithGRPCWeb(), connect.WithProtoJSON()
 	s := sender{t, p}
+	page, _ := get(t, oneShot(), p.admin+"/metrics")
 	for _, tt := range []struct {
 		edge, limit string
 		send        func(sender)
 	}{
-		{"/rpc", "max_message_bytes", func(s sender) { s.post("/rpc", message("1", `{"a":"`+large+`"}`)) }},
+		{"/rpc", "max_message_bytes", func(s sender) { s.refused(message("1", `{"a":"`+large+`"}`), 413, `"code":"PAYLOAD_TOO_LARGE"`) }},
 		{"/rpc, chunked", "max_message_bytes", func(s sender) { s.post("/rpc", message("1", `{"a":"`+large+`"}`), "Transfer-Encoding", "chunked") }},
 		{"/rpc, gzip", "max_message_bytes", func(s sender) { s.post("/rpc", message("1", `{"a":"`+large+`"}`), "Content-Encoding", "gzip") }},
 		{"/mcp modern", "max_message_bytes", func(s sender) { s.post("/mcp", message("1", `{"a":"`+large+`"}`), modern...) }},
@@ -174,7 +183,7 @@ func TestLimitsCountOnEveryEdge(t *testing.T) {
 		{"exchange, Connect", "max_message_bytes", func(s sender) { s.exchange("1", `{"a":"`+large+`"}`) }},
 		{"exchange, gRPC", "max_message_bytes", func(s sender) { s.exchange("1", `{"a":"`+large+`"}`, grpc) }},
 
-		{"/rpc", "max_json_depth", func(s sender) { s.post("/rpc", message("1", `{"a":`+deep+`}`)) }},
+		{"/rpc", "max_json_depth", func(s sender) { s.refused(message("1", `{"a":`+deep+`}`), 400, `"code":"PARSE_ERROR"`) }},
 		{"/rpc, batch", "max_json_depth", func(s sender) { s.post("/rpc", "["+message("1", `{"a":`+deep+`}`)+"]") }},
 		{"/mcp modern", "max_json_depth", func(s sender) { s.post("/mcp", message("1", `{"a":`+deep+`}`), modern...) }},
 		{"/mcp legacy", "max_json_depth", func(s sender) { s.post("/mcp", message("1", `{"a":`+deep+`}`), legacy...) }},
@@ -185,25 +194,28 @@ func TestLimitsCountOnEveryEdge(t *testing.T) {
 		{"typed, Connect as JSON", "max_json_depth", func(s sender) { s.post("/outrigger.demo.v1.Lab/Echo", `{"nonce":`+deep+`}`) }},
 		{"exchange", "max_json_depth", func(s sender) { s.exchange("1", `{"a":`+deep+`}`, grpc) }},
 
-		{"/rpc", "max_id_bytes", func(s sender) { s.post("/rpc", message(longID, `{}`)) }},
+		{"/rpc", "max_id_bytes", func(s sender) { s.refused(message(longID, `{}`), 400, `"code":"INVALID_ENVELOPE"`) }},
 		{"/mcp modern", "max_id_bytes", func(s sender) { s.post("/mcp", message(longID, `{}`), modern...) }},
 		{"/mcp legacy", "max_id_bytes", func(s sender) { s.post("/mcp", message(longID, `{}`), legacy...) }},
 		{"stdio", "max_id_bytes", func(s sender) { s.line(message(longID, `{}`)) }},
 		{"exchange", "max_id_bytes", func(s sender) { s.exchange(longID, `{}`, grpc) }},
 
-		{"/rpc", "max_batch_entries", func(s sender) { s.post("/rpc", "["+ping+","+ping+","+ping+"]") }},
+		{"/rpc", "max_batch_entries", func(s sender) { s.refused("["+ping+","+ping+","+ping+"]", 413, `"code":"PAYLOAD_TOO_LARGE"`) }},
 
-		{"/rpc", "max_result_bytes", func(s sender) { s.post("/rpc", echo) }},
+		{"/rpc", "max_result_bytes", func(s sender) { s.refused(echo, 502, `"code":"RESOURCE_EXHAUSTED"`) }},
 		{"/mcp legacy", "max_result_bytes", func(s sender) { s.post("/mcp", strings.Replace(echo, "lab.echo", "lab_echo", 1), legacy...) }},
 		{"stdio", "max_result_bytes", func(s sender) { s.line(echo) }},
 		{"Connect", "max_result_bytes", func(s sender) { s.call(`{"nonce":"n","payload":"` + strings.Repeat("AAAA", 300) + `"}`) }},
 		{"gRPC", "max_result_bytes", func(s sender) { s.call(`{"nonce":"n","payload":"`+strings.Repeat("AAAA", 300)+`"}`, grpc) }},
 		{"typed, gRPC", "max_result_bytes", func(s sender) { s.typed(strings.Repeat("x", 1200), grpc) }},
 
-		{"/rpc", "max_result_items", func(s sender) { s.post("/rpc", watch) }},
+		{"/rpc", "max_result_items", func(s sender) { s.refused(watch, 200, `"truncated":true`) }},
 		{"stdio", "max_result_items", func(s sender) { s.line(watch) }},
 	} {
 		before := limitCounts(t, p)
+		if _, ok := before[tt.limit]; !ok || !strings.Contains(page, `outrigger_limit_max{limit="`+tt.limit+`"} `) {
+			t.Errorf("%s is not in the metrics from the start", tt.limit)
+		}
 		s.t = t
 		tt.send(s)
 		want := before[tt.limit] + 1

@@ -93,14 +93,6 @@ func ends(send, want string) func(*testing.T, *limited) {
 	}
 }
 
-func meetItems(t *testing.T, s *limited) {
-	t.Helper()
-	_, text, _, err := s.post("/rpc", `{"jsonrpc":"2.0","id":"i","method":"tools/call","params":{"name":"fleet.watch_vehicles","arguments":{"vehicleIds":["101"],"rounds":3,"interval":"0s"}}}`)
-	if err != nil || !strings.Contains(text, `"truncated":true`) {
-		t.Errorf("%s, %v", text, err)
-	}
-}
-
 // session opens a legacy session and returns its id.
 func (s *limited) session(t *testing.T) string {
 	t.Helper()

@@ -2,9 +2,16 @@
 
 package config
 
-import "google.golang.org/protobuf/reflect/protoreflect"
+import (
+	"testing"
 
-func init() { KeepRules() }
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+func TestMain(m *testing.M) {
+	KeepRules()
+	m.Run()
+}
 
 // What the tests of the reference need to see.
 

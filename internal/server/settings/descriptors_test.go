@@ -16,7 +16,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
-func init() { config.KeepRules() }
+func TestMain(m *testing.M) {
+	config.KeepRules()
+	m.Run()
+}
 
 // TestWhereToolsComeFrom has a row for each mix of descriptors, reflection and the tool API.
 func TestWhereToolsComeFrom(t *testing.T) {
