@@ -12,10 +12,16 @@
 // list of streams, has its Raft group. A leader that is paused or cut off goes on answering reads from what it has until it
 // hears of a newer term, or finds after ten seconds that no majority follows it.
 //
+// Inputs to a server that is paused wait. A way between two servers that is slow is a [Route] that is left undone; one that is cut
+// loses what is on it.
+//
+// In bubbles of testing/synctest, ask with contexts: nats.go keeps the timers of Request and Flush in a pool that bubbles share.
+//
 // A request that the model does not know is answered with an error that names it. Not modelled: accounts, permissions, TLS, queue
 // groups, PING from the server, push consumers and acknowledgements, durable and replicated consumers, mirrors, sources, republishing,
 // transforms, batches, counters, schedules, snapshots, direct gets, retention other than limits, STREAM.LIST, scaling a stream, limits
-// of accounts, compression, and leaf nodes and gateways.
+// of accounts, compression, leaf nodes, gateways, lame-duck notices, markers of purges, and the gaps in sequences that a truncated block
+// leaves in NATS.
 //
 // [Run] serves a cluster over net.Pipe where a test does not want to schedule it.
 package natsmodel

@@ -369,6 +369,11 @@ func (g *group) follow(from int, m raftMessage) {
 			if g.termAt(at) == e.term {
 				continue
 			}
+			if at <= g.applied { // a majority has lost what it had acknowledged
+				g.forget()
+				g.tell(from, raftMessage{kind: appended})
+				return
+			}
 			g.log = slices.Clip(g.log[:at-g.base-1])
 		}
 		if !g.write() {
@@ -381,6 +386,17 @@ func (g *group) follow(from int, m raftMessage) {
 		g.commit = max(g.commit, min(m.commit, matched))
 	}
 	g.tell(from, raftMessage{kind: appended, ok: true, index: matched})
+}
+
+// forget begins anew, for a leader that knows nothing of what was applied here.
+func (g *group) forget() {
+	g.base, g.baseTerm, g.log, g.applied, g.commit = 0, 0, nil, 0, 0
+	if st := g.stream(); st != nil {
+		g.machine = newStream(st.cfg, st.created)
+		return
+	}
+	g.machine = newMeta()
+	g.s.reconcile()
 }
 
 // confirmed notes what a follower has.

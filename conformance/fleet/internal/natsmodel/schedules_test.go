@@ -17,7 +17,7 @@ import (
 var ackPattern = regexp.MustCompile(`MSG in\.(\d+) \d+ \d+\r\n\{"stream":"S","seq":(\d+)\}`)
 
 // schedule runs a random schedule of writes, steps and faults, and returns what happened. It checks that what was acknowledged
-// stays, in its order.
+// stays, in its order; with SyncLater disks are wiped, too, and it may be lost.
 func schedule(t *testing.T, seed uint64, o natsmodel.Options, ends ...natsmodel.End) (what string, acknowledged int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -78,6 +78,9 @@ func schedule(t *testing.T, seed uint64, o natsmodel.Options, ends ...natsmodel.
 			advance(time.Duration(rng.Int64N(int64(6 * time.Second))))
 		case 5:
 			c.Stop(at, ends[rng.IntN(len(ends))])
+			if o.SyncLater && rng.IntN(3) == 0 {
+				c.Wipe(at)
+			}
 		case 6:
 			c.Start(at)
 		case 7:
@@ -108,12 +111,29 @@ func schedule(t *testing.T, seed uint64, o natsmodel.Options, ends ...natsmodel.
 	settle(time.Minute)
 	for n, seq := range acked {
 		c.Input(conns[1], []byte("SUB got 1\r\n"+strings.Replace(pub("$JS.API.STREAM.MSG.GET.S", `{"last_by_subj":"s.`+n+`"}`), " in ", " got ", 1)))
-		if got := said(c, conns[1]); !strings.Contains(got, `"subject":"s.`+n+`","seq":`+seq+`,`) {
+		if got := said(c, conns[1]); !o.SyncLater && !strings.Contains(got, `"subject":"s.`+n+`","seq":`+seq+`,`) {
 			t.Errorf("seed %d: message %s was acknowledged as %s, and is now %q", seed, n, seq, got)
+		}
+	}
+	states := map[int]string{}
+	for n := 0; o.SyncLater && len(states) < 3 && n < 40; n++ {
+		if at := c.Leader("S"); at >= 0 {
+			c.Input(conns[1], []byte("SUB state 2\r\n"+strings.Replace(pub("$JS.API.STREAM.INFO.S", ""), " in ", " state ", 1)))
+			states[at] = statePattern.FindString(said(c, conns[1]))
+		}
+		c.StepDown("S")
+		settle(5 * time.Second)
+	}
+	for at, is := range states {
+		if is == "" || is != states[c.Leader("S")] {
+			t.Errorf("seed %d: n%d says %q, and n%d %q", seed, at, is, c.Leader("S"), states[c.Leader("S")])
 		}
 	}
 	return trace.String(), len(acked)
 }
+
+// statePattern finds what a stream has.
+var statePattern = regexp.MustCompile(`"messages":\d+,"bytes":\d+,"first_seq":\d+,|"err_code":10059`)
 
 // TestSchedules: under random schedules of faults nothing that was acknowledged is lost, and the same seed gives the same bytes.
 func TestSchedules(t *testing.T) {
@@ -130,5 +150,13 @@ func TestSchedules(t *testing.T) {
 	}
 	if t.Logf("%d acknowledged", all); all < 400 {
 		t.Error("too few writes succeed for a check")
+	}
+}
+
+// TestLosses: where acknowledged writes can be lost, servers agree in the end all the same.
+func TestLosses(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		schedule(t, seed, natsmodel.Options{SyncLater: true}, natsmodel.Kill, natsmodel.PowerLoss)
 	}
 }
