@@ -72,6 +72,9 @@ func Build(ctx context.Context, module, pkg, root, dir, name string, edits []Edi
 	if err != nil {
 		return "", fmt.Errorf("overlay: go env: %w", err)
 	}
+	if root, err = filepath.Abs(root); err != nil { // the go command runs elsewhere
+		return "", fmt.Errorf("overlay: %w", err)
+	}
 	texts := map[string]string{}
 	for _, e := range edits {
 		path := filepath.Join(root, e.File)
