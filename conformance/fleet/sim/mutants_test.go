@@ -12,8 +12,8 @@ import (
 
 // mutant takes a mend out of the product.
 type mutant struct {
-	name string
-	edit overlay.Edit
+	name  string
+	edits []overlay.Edit
 }
 
 // mutants are faults that random tests of real processes found, each by the line that mends it.
@@ -22,57 +22,61 @@ func mutants() []mutant {
 		{
 			// A leader that was cut off or stopped refuses a write that its successor stores.
 			"the-former-leader-that-refuses",
-			overlay.Edit{
+			[]overlay.Edit{{
 				File: "internal/state/refused.go",
 				Old:  "!errors.Is(err, ErrConflict) || s.CachedInfo().Config.Replicas <= 1 {",
 				New:  "!errors.Is(err, ErrConflict) || s.CachedInfo().Config.Replicas <= 3 {",
-			},
+			}},
 		},
 		{
-			// Without `sync_interval: always` servers acknowledge what finds no room on their disks.
+			// Without `sync_interval: always` servers acknowledge what finds no room on their disks. No server loses power: that would
+			// be found sooner.
 			"the-full-disk",
-			overlay.Edit{File: "conformance/fleet/sim/sim_test.go", Old: "const syncLater = false", New: "const syncLater = true"},
+			[]overlay.Edit{
+				{File: "conformance/fleet/sim/sim_test.go", Old: "const syncLater = false", New: "const syncLater = true"},
+				{File: "conformance/fleet/sim/faults_test.go", Old: "stop(natsmodel.PowerLoss)", New: "stop(natsmodel.Kill)"},
+			},
 		},
 		{
 			// A server that was stopped goes on as the leader that it was, and does not have what was stored meanwhile.
 			"the-clock-that-stood-still",
-			overlay.Edit{
+			[]overlay.Edit{{
 				File: "internal/state/bucket.go",
 				Old:  "\t\t\tif !errors.Is(err, ErrNotFound) || e.Gone {\n",
 				New:  "\t\t\tif err == nil || err != nil {\n",
-			},
+			}},
 		},
 		{
 			// After an outage all leases are over, and the first replica that is back must not judge the others.
 			"the-lost-lease",
-			overlay.Edit{
+			[]overlay.Edit{{
 				File: "internal/taskstore/lease.go",
 				Old:  "return loaded && !s.lease.since.IsZero() && now.Sub(s.lease.since) >= s.opts.Lease && now.Sub(s.lease.renewed) < s.opts.Lease",
 				New:  "return loaded && !s.lease.since.IsZero() && now.Sub(s.lease.renewed) < s.opts.Lease",
-			},
+			}},
 		},
 		{
 			// A consent was stored, its acknowledgement was lost, and the same use finds it taken.
 			"the-lost-acknowledgement",
-			overlay.Edit{
+			[]overlay.Edit{{
 				File: "internal/state/once.go",
 				Old:  "\t\t\treturn o.isOurs(ctx, key, mark[:])\n",
 				New:  "\t\t\treturn false, nil\n",
-			},
+			}},
 		},
 		{
 			// A leader that was cut off goes on answering reads from what it has.
 			"the-answer-that-no-majority-confirms",
-			overlay.Edit{
+			[]overlay.Edit{{
 				File: "internal/state/fresh.go",
 				Old:  "\tif s.CachedInfo().Config.Replicas <= 1 {\n\t\treturn classify(ctx, read())\n",
 				New:  "\tif s.CachedInfo().Config.Replicas <= 3 {\n\t\treturn classify(ctx, read())\n",
-			},
+			}},
 		},
 		{
 			// A former owner stores its result over that of the replica that took the task over.
 			"the-owner-that-was",
-			overlay.Edit{File: "internal/task/run.go", Old: "if taken = record.Owner != r.m.self; taken {", New: "if taken = false; taken {"},
+			[]overlay.Edit{{File: "internal/task/run.go", Old: "if taken = record.Owner != r.m.self; taken {", New: "if taken = false; taken {"}},
 		},
 	}
 }
@@ -88,7 +92,7 @@ func TestMutants(t *testing.T) {
 	}
 	for _, m := range mutants() {
 		t.Run(m.name, func(t *testing.T) {
-			binary, err := buildMutant(m.name, m.edit)
+			binary, err := buildMutant(m.name, m.edits...)
 			if err != nil {
 				t.Fatal(err)
 			}

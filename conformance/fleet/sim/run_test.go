@@ -32,6 +32,7 @@ var (
 	forFlag       = flag.Duration("for", 0, "go on with new seeds for so long, or until one fails")
 	outFlag       = flag.String("out", "", "the folder for the schedules of failures")
 	mutantsFlag   = flag.Bool("mutants", false, "show that mutations of the product are found")
+	mutantFlag    = flag.String("mutant", "", "the mutation of the product to simulate")
 )
 
 // enoughSeeds is from how many seeds on a run must have reached all that is declared.
@@ -72,8 +73,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// exact builds the simulation as it is.
-var exact = sync.OnceValues(func() (string, error) { return buildMutant("sim.test") })
+// exact builds the simulation as it is, or the mutant that was asked for.
+var exact = sync.OnceValues(func() (string, error) {
+	var edits []overlay.Edit
+	for _, m := range mutants() {
+		if m.name == *mutantFlag {
+			edits = m.edits
+		}
+	}
+	return buildMutant("sim.test", edits...)
+})
 
 // buildMutant builds the simulation with edits of the product.
 func buildMutant(name string, edits ...overlay.Edit) (string, error) {
@@ -140,6 +149,9 @@ func (p plan) schedule() string {
 	}
 	if len(p.without) > 0 {
 		out += " WITHOUT=" + p.leftOut()
+	}
+	if *mutantFlag != "" {
+		out += " MUTANT=" + *mutantFlag
 	}
 	return out
 }

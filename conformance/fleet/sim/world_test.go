@@ -26,6 +26,8 @@ const (
 	calmWithin = 90 * time.Second
 	// maxSteps bounds the steps of a simulation.
 	maxSteps = 400_000
+	// maxBroken bounds what is kept of broken properties.
+	maxBroken = 20
 )
 
 // plan is what a simulation is made of.
@@ -171,7 +173,9 @@ func (w *world) violate(property, format string, args ...any) {
 	if len(w.broken) == 0 {
 		w.brokenAt = w.steps
 	}
-	w.broken = append(w.broken, property+": "+fmt.Sprintf(format, args...))
+	if len(w.broken) < maxBroken {
+		w.broken = append(w.broken, property+": "+fmt.Sprintf(format, args...))
+	}
 }
 
 // settle has the model know the time, and the network what it said.
