@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // formerLeader answers in place of a leader, as a server does that led before and has not heard of its successor.
@@ -283,6 +284,31 @@ func TestAFormerLeaderRefuses(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second { // the timeout of one
 		t.Errorf("refusals took %v", took)
 	}
+}
+
+// TestARefusalThatNothingExplains: a leader that stays cut off refuses the second try of a use because it has the first, which nobody
+// stores. The token does not count as used for that.
+func TestARefusalThatNothingExplains(t *testing.T) {
+	t.Parallel()
+	all, c := threeCopies(t)
+	once := c.Once(consents())
+	healthy(t, c)
+	former := newFormerLeader(t, all, "$KV.outrigger_default_consents.*")
+	former.leads(func(m *nats.Msg) {
+		_ = m.Respond([]byte(`{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"},"stream":"KV_outrigger_default_consents","seq":0}`))
+	})
+	later := time.Now().Add(time.Hour)
+	if fresh, err := once.Spend(t.Context(), "token", later); fresh || !errors.Is(err, state.ErrUnavailable) {
+		t.Errorf("while a former leader refuses it: %v, %v", fresh, err)
+	}
+	former.retires()
+	testkit.Until(t, "the token is used", func() bool {
+		fresh, err := once.Spend(t.Context(), "token", later)
+		if err == nil && !fresh {
+			t.Fatal("the token counts as used, and nobody has used it")
+		}
+		return fresh
+	})
 }
 
 // TestManyWritersOfOneKey: each write that was acknowledged is there once, however many writers meet, and the refused ones soon hear so.

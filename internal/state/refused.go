@@ -5,6 +5,7 @@ package state
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -17,6 +18,9 @@ const (
 	// doubtAgain is the first pause before a write that was refused is tried again. The next ones are longer, up to staleAgain.
 	doubtAgain = time.Millisecond
 )
+
+// errUnexplained means that a refusal is doubted to the end: the server that gives it may be cut off from its successor for longer.
+var errUnexplained = errors.New("a server refuses the write, and no message that is stored explains why")
 
 // conditional is a write on the condition that the last message of a subject has a sequence.
 type conditional struct {
@@ -35,7 +39,8 @@ type conditional struct {
 // A refusal may come from a server that no longer leads. A leader that was cut off or stopped acts as the leader until it hears of its
 // successor. Both get the write; the former leader refuses it, because it lacks the latest messages, and its answer may arrive before
 // that of the new leader, which stores it. So a refusal counts only if the last message is newer than expected and not ours. Until
-// then the write is tried again. Its condition makes sure that it is stored at most once.
+// then the write is tried again. Its condition makes sure that it is stored at most once. A leader that stays cut off also refuses a
+// second try because of the first, which it has taken and cannot store: that is no conflict, and the outcome is unknown.
 func (w conditional) store(ctx context.Context, s jetstream.Stream) (uint64, error) {
 	pause := doubtAgain
 	for began := time.Now(); ; pause = min(2*pause, staleAgain) {
@@ -64,7 +69,7 @@ func (w conditional) store(ctx context.Context, s jetstream.Stream) (uint64, err
 			return 0, err
 		}
 		if time.Since(began) > doubtFor {
-			return 0, refusal
+			return 0, fmt.Errorf("%w: %w", ErrUnavailable, errUnexplained)
 		}
 		select {
 		case <-ctx.Done():
