@@ -37,7 +37,7 @@ type publication struct {
 	acknowledged bool
 }
 
-// publishes publishes events at any replica.
+// publishes is a publisher, which uses any replica.
 func (w *world) publishes(a *actor) {
 	defer func() {
 		w.events.mu.Lock()

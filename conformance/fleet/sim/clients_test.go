@@ -238,7 +238,6 @@ func outputOf(t *outriggerv1.Task) models.TaskOutput {
 // consent is a consent that was given to a call.
 type consent struct {
 	name, token string
-	uses        int
 }
 
 // consents uses consents, some of them again, at any replica.

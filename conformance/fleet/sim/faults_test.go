@@ -28,7 +28,7 @@ type fault struct {
 }
 
 func (f *fault) String() string {
-	return fmt.Sprintf("fault %d: %s, n%d, n%d, slot %d, from %v for %v", f.number, f.kind.name, f.server, f.other, f.slot, f.from, f.lasts)
+	return fmt.Sprintf("fault %d: %s, n%d and n%d, slot %d, from %v for %v", f.number, f.kind.name, f.server, f.other, f.slot, f.from, f.lasts)
 }
 
 // faultKind is a kind of faults. begin returns what ends it, or false where it makes no difference now.
@@ -202,7 +202,7 @@ func (w *world) planFaults() {
 		f.from = time.Duration(w.faulty.Int64N(int64(storms)))
 		// From 20 ms to 15 s, as likely short as long.
 		f.lasts = time.Duration(float64(20*time.Millisecond) * math.Pow(750, w.faulty.Float64()))
-		f.rand = rand.New(rand.NewPCG(w.plan.seed, uint64(1000+n))) //nolint:gosec // no secrets
+		f.rand = rand.New(rand.NewPCG(w.plan.seed, uint64(1000+n)))
 		if !w.plan.without[n] {
 			w.faults = append(w.faults, f)
 		}

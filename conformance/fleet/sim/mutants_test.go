@@ -99,8 +99,8 @@ func TestMutants(t *testing.T) {
 			const atATime = 100
 			began := time.Now()
 			for n := 0; n < mutantSeeds; n += atATime {
-				out := many(t, binary, *seedFlag+uint64(n), atATime)                                             //nolint:gosec // not negative
-				slices.SortFunc(out.Failed, func(a, b result) int { return int(int64(a.Seed) - int64(b.Seed)) }) //nolint:gosec // small
+				out := many(t, binary, *seedFlag+uint64(n), atATime)
+				slices.SortFunc(out.Failed, func(a, b result) int { return int(int64(a.Seed) - int64(b.Seed)) })
 				if len(out.Failed) > 0 {
 					one := out.Failed[0]
 					t.Logf("%s: found by seed %d, number %d, after %v: %s", m.name, one.Seed, one.Seed-*seedFlag+1, time.Since(began).Round(time.Second), one.Broken[0])

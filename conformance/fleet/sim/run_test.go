@@ -109,7 +109,7 @@ const reportPath = "SIM_REPORT"
 func child(t *testing.T, binary string, p plan, seeds int) (report, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.json")
-	run := exec.CommandContext(t.Context(), binary, "-test.run=^TestChild$", "-test.timeout=0", //nolint:gosec // built here
+	run := exec.CommandContext(t.Context(), binary, "-test.run=^TestChild$", "-test.timeout=0",
 		"-seed="+strconv.FormatUint(p.seed, 10), "-seeds="+strconv.Itoa(seeds), "-steps="+strconv.Itoa(p.steps),
 		"-without="+p.leftOut(), "-trace="+strconv.FormatBool(p.trace))
 	run.Env = append(os.Environ(), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", reportPath+"="+path)
@@ -117,7 +117,7 @@ func child(t *testing.T, binary string, p plan, seeds int) (report, string) {
 	run.Stdout, run.Stderr = &said, &said
 	err := run.Run()
 	var out report
-	text, unread := os.ReadFile(path) //nolint:gosec // of this test
+	text, unread := os.ReadFile(path)
 	if unread == nil {
 		unread = json.Unmarshal(text, &out)
 	}
@@ -188,7 +188,7 @@ func many(t *testing.T, binary string, from uint64, seeds int) report {
 				if first >= seeds {
 					return
 				}
-				out, _ := child(t, binary, plan{seed: from + uint64(first)}, min(atATime, seeds-first)) //nolint:gosec // not negative
+				out, _ := child(t, binary, plan{seed: from + uint64(first)}, min(atATime, seeds-first))
 				mu.Lock()
 				all.add(out)
 				mu.Unlock()
@@ -205,7 +205,7 @@ func TestSeeds(t *testing.T) {
 	binary := build(t)
 	var all report
 	began := time.Now()
-	for from := *seedFlag; ; from += uint64(*seedsFlag) { //nolint:gosec // not negative
+	for from := *seedFlag; ; from += uint64(*seedsFlag) {
 		all.add(many(t, binary, from, *seedsFlag))
 		if len(all.Failed) > 0 || time.Since(began) >= *forFlag {
 			break

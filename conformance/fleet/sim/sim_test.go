@@ -53,14 +53,14 @@ func newWorld(t *testing.T, p plan) *world {
 	resetIDs()
 	w := &world{
 		t: t, plan: p, sum: newSum(), start: time.Now(), woken: make(chan struct{}, 1), cut: map[string][servers]bool{},
-		rng: rand.New(rand.NewPCG(p.seed, 1)), faulty: rand.New(rand.NewPCG(p.seed, 2)), //nolint:gosec // no secrets
+		rng: rand.New(rand.NewPCG(p.seed, 1)), faulty: rand.New(rand.NewPCG(p.seed, 2)),
 		reached: map[string]int{}, history: histories{}, ledger: newLedger(), events: eventLog{at: map[string]uint64{}},
 	}
 	w.slow = newWeights(w.rng)
 	w.lease = []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second}[w.faulty.IntN(3)]
 	w.maxTasks, w.maxConsents = []int{1024, 1024, 12}[w.faulty.IntN(3)], []int64{4 << 20, 4 << 20, 6 << 10}[w.faulty.IntN(3)]
 	w.hasTools = w.faulty.IntN(4) == 0
-	w.cluster = natsmodel.New(natsmodel.Options{Servers: servers, SyncLater: syncLater, Stored: w.stored}, w.start, rand.New(rand.NewPCG(p.seed, 3))) //nolint:gosec // no secrets
+	w.cluster = natsmodel.New(natsmodel.Options{Servers: servers, SyncLater: syncLater, Stored: w.stored}, w.start, rand.New(rand.NewPCG(p.seed, 3)))
 	w.sealer = seal.New(seal.Options{Keys: seal.RandomKeys(), MaxPayload: 1 << 20, TTL: time.Hour})
 	return w
 }
@@ -123,7 +123,6 @@ func (w *world) settleDown() (over bool) {
 	w.mu.Lock()
 	w.calm = true
 	w.mu.Unlock()
-	w.slow = newWeights(rand.New(rand.NewPCG(0, 0))) //nolint:gosec // no secrets
 	w.slow = weights{deliver: usual, pass: 4}
 	for i := range servers {
 		w.slow.server[i], w.slow.client[i], w.slow.apply[i] = usual, usual, usual
@@ -132,12 +131,12 @@ func (w *world) settleDown() (over bool) {
 		}
 	}
 	w.say("calm")
-	why := ""
 	for limit := time.Now().Add(calmWithin); ; {
 		if over := w.run(time.Now().Add(500 * time.Millisecond)); over {
 			return true
 		}
-		if why = w.notWell(); why == "" {
+		why := w.notWell()
+		if why == "" {
 			break
 		}
 		if time.Now().After(limit) {

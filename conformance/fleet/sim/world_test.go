@@ -340,7 +340,7 @@ type actor struct {
 
 // actor starts a client.
 func (w *world) actor(name string, script func(*actor)) {
-	a := &actor{w: w, name: name, id: len(w.actors), rand: rand.New(rand.NewPCG(w.plan.seed, uint64(len(w.actors)+10))), turn: make(chan struct{})} //nolint:gosec // no secrets
+	a := &actor{w: w, name: name, id: len(w.actors), rand: rand.New(rand.NewPCG(w.plan.seed, uint64(len(w.actors)+10))), turn: make(chan struct{})}
 	w.actors = append(w.actors, a)
 	w.running.Go(func() {
 		script(a)

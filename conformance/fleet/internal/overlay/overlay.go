@@ -83,7 +83,7 @@ func Build(ctx context.Context, module, pkg, root, dir, name string, edits []Edi
 		}
 		text, ok := texts[path]
 		if !ok {
-			read, err := os.ReadFile(path) //nolint:gosec // a file of the sources
+			read, err := os.ReadFile(path)
 			if err != nil {
 				return "", fmt.Errorf("overlay: %w", err)
 			}
@@ -111,7 +111,7 @@ func Build(ctx context.Context, module, pkg, root, dir, name string, edits []Edi
 		return "", fmt.Errorf("overlay: %w", err)
 	}
 	out := filepath.Join(dir, name)
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", file, "-tags", Tag, "-o", out, pkg) //nolint:gosec // of this test
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", file, "-tags", Tag, "-o", out, pkg) //nolint:gosec // arguments of a test
 	build.Dir = module
 	if said, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("overlay: build %s: %w\n%s", name, err, said)
