@@ -321,7 +321,7 @@ func TestCloseIsBounded(t *testing.T) {
 			}
 			start := time.Now()
 			exports.Close(test.limit)
-			if took := time.Since(start); took < 200*time.Millisecond || took > testkit.Limit() { // all else lasts an hour
+			if took := time.Since(start); took < 200*time.Millisecond || took > 20*time.Second { // the transport gives up after half a minute by itself
 				t.Errorf("took %v", took)
 			}
 			lost := lines.FilterMessage("telemetry not exported before the end").All()
