@@ -286,8 +286,8 @@ func TestAFormerLeaderRefuses(t *testing.T) {
 	}
 }
 
-// TestARefusalThatNothingExplains: a leader that stays cut off refuses the second try of a use because it has the first, which nobody
-// stores. The token does not count as used for that.
+// TestARefusalThatNothingExplains: a leader that stays cut off refuses the second try of a use because it has the first, which it
+// cannot store. The token does not count as used for that.
 func TestARefusalThatNothingExplains(t *testing.T) {
 	t.Parallel()
 	all, c := threeCopies(t)
@@ -305,7 +305,7 @@ func TestARefusalThatNothingExplains(t *testing.T) {
 	testkit.Until(t, "the token is used", func() bool {
 		fresh, err := once.Spend(t.Context(), "token", later)
 		if err == nil && !fresh {
-			t.Fatal("the token counts as used, and nobody has used it")
+			t.Fatal("the token counts as used, and was never used")
 		}
 		return fresh
 	})

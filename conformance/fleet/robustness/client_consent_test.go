@@ -65,7 +65,7 @@ func (c *client) uses(ctx context.Context, one *consented, params string, odd *o
 	switch {
 	case err != nil, got.code() == "UNAVAILABLE":
 		// It may have been counted although it did not run.
-		c.h.open("consents", c.id, call, one.name, models.NobodyKnows)
+		c.h.open("consents", c.id, call, one.name, models.Unknown)
 	case got.Result.StructuredContent.Name == models.ResultOf("Refund", one.name):
 		one.mu.Lock()
 		one.ran++
@@ -75,7 +75,7 @@ func (c *client) uses(ctx context.Context, one *consented, params string, odd *o
 		c.h.add("consents", c.id, call, one.name, models.UsedBefore)
 	default:
 		odd.add("consent to %s: %s", one.name, got.raw)
-		c.h.open("consents", c.id, call, one.name, models.NobodyKnows)
+		c.h.open("consents", c.id, call, one.name, models.Unknown)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestModels(t *testing.T) {
 		"a consent runs twice":              {models.ConsentModel(), []step{use(models.Ran), with(use(models.Ran))}, false},
 		"a consent that nobody used":        {models.ConsentModel(), []step{use(models.UsedBefore), use(models.Ran)}, false},
 		"a consent that somebody else used": {models.ConsentModel(), []step{use(models.UsedBefore), with(use(models.Ran))}, true},
-		"a consent that perhaps ran":        {models.ConsentModel(), []step{maybe(use(models.NobodyKnows)), use(models.UsedBefore)}, true},
+		"a consent that perhaps ran":        {models.ConsentModel(), []step{maybe(use(models.Unknown)), use(models.UsedBefore)}, true},
 		"a higher version":                  {models.RegistrationModel(), []step{register(1), register(2), read(2)}, true},
 		"a lower version":                   {models.RegistrationModel(), []step{register(2), register(1)}, false},
 		"two at a time":                     {models.RegistrationModel(), []step{register(2), with(register(1)), read(2)}, true},

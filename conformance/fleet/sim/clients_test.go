@@ -264,10 +264,10 @@ func (w *world) useConsents(a *actor) {
 		w.say("%s uses %s at %s: %v, %v", a.name, one.name, r.name, fresh, err)
 		switch {
 		case !isAlive:
-			w.open("consents", a, call, one.name, models.NobodyKnows)
+			w.open("consents", a, call, one.name, models.Unknown)
 		case err != nil:
 			w.unanswered(r, "consent", err)
-			w.open("consents", a, call, one.name, models.NobodyKnows)
+			w.open("consents", a, call, one.name, models.Unknown)
 		case fresh:
 			w.ledger.consented(w, one.name)
 			if time.Since(began) >= operationTimeout {

@@ -182,7 +182,7 @@ func (l *ledger) lease(owner string, ttl time.Duration, isGone bool) {
 const decisionTakes = 15 * time.Second
 
 // record notes what the store has of a task. The owner changes only by a takeover or a handover, what has ended does not change, and
-// its result is that of its owner. Who takes a task over has held a lease for as long, and who had it does not.
+// its owner wrote its result. Who takes a task over has held a lease for as long, and who had it does not.
 func (l *ledger) record(w *world, version uint64, record *statev1.TaskRecord) {
 	one := seen{version: version, owner: record.GetOwner(), takeovers: record.GetTakeovers(), status: record.GetTask().GetStatus()}
 	before, known := l.records[record.GetId()]

@@ -105,7 +105,7 @@ func build(t *testing.T) string {
 // reportPath is the variable with the path of the report of a process of simulations.
 const reportPath = "SIM_REPORT"
 
-// child runs simulations in a process of its own.
+// child runs simulations in another process.
 func child(t *testing.T, binary string, p plan, seeds int) (report, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.json")
@@ -207,6 +207,7 @@ func TestSeeds(t *testing.T) {
 	began := time.Now()
 	for from := *seedFlag; ; from += uint64(*seedsFlag) {
 		all.add(many(t, binary, from, *seedsFlag))
+		clear(all.Sums) // it may go on for days
 		if len(all.Failed) > 0 || time.Since(began) >= *forFlag {
 			break
 		}

@@ -186,7 +186,7 @@ func (w *world) end() {
 	time.Sleep(keep + time.Minute) // a manager tries to store a result for as long as its task would be kept
 }
 
-// TestChild runs simulations in a process of its own. It is started by the other tests.
+// TestChild runs simulations. The other tests start it, as another process.
 func TestChild(t *testing.T) {
 	path := os.Getenv(reportPath)
 	if path == "" {

@@ -12,9 +12,9 @@ import (
 type ConsentOutput string
 
 const (
-	Ran         ConsentOutput = "ran"
-	UsedBefore  ConsentOutput = "used before"
-	NobodyKnows ConsentOutput = "nobody knows"
+	Ran        ConsentOutput = "ran"
+	UsedBefore ConsentOutput = "used before"
+	Unknown    ConsentOutput = "outcome unknown"
 )
 
 // ConsentModel is what is promised of a consent: of its uses at most one runs, and one is told that there was another
