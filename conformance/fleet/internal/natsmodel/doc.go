@@ -23,5 +23,5 @@
 // of accounts, compression, leaf nodes, gateways, lame-duck notices, markers of purges, and the gaps in sequences that a truncated block
 // leaves in NATS.
 //
-// [Run] serves a cluster over net.Pipe where a test does not want to schedule it.
+// [Cluster.Run] serves a cluster over net.Pipe where a test does not want to schedule it.
 package natsmodel

@@ -64,6 +64,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"a leader that was paused", (*deployment).pausedLeader},
 		{"a leader that is cut off", (*deployment).cutOffLeader},
+		{"a write that is stuck", (*deployment).stuckWrite},
 		{"a full disk", (*deployment).fullDisk},
 		{"a lost acknowledgement", (*deployment).lostAck},
 		{"a wiped follower", (*deployment).wipedFollower},
@@ -161,6 +162,29 @@ func (d *deployment) cutOffLeader() {
 		}
 		return err == nil && string(e.Value) == "v"
 	})
+}
+
+// stuckWrite: a leader that is cut off refuses a write of a key because another one is on its way, which will never be stored. Then
+// the key does not count as taken.
+func (d *deployment) stuckWrite() {
+	t, ctx := d.t, d.t.Context()
+	maker := d.open()
+	maker.Bucket(things())
+	stop := run(maker)
+	healthy(t, maker)
+	stop()
+	at, others := d.leader(thingsStream)
+	one, two := d.open(at), d.open(at)
+	first, second := one.Bucket(things()), two.Bucket(things())
+	defer run(one, two)()
+	healthy(t, one, two)
+	d.driver.Do(func(c *natsmodel.Cluster) { c.Cut(at, others[0]); c.Cut(at, others[1]) })
+	for _, b := range []*state.Bucket{first, second} {
+		if _, err := b.Create(ctx, "k", []byte("v"), time.Hour); !errors.Is(err, state.ErrUnavailable) {
+			t.Errorf("a key that was never stored: %v", err)
+		}
+	}
+	d.driver.Do(func(c *natsmodel.Cluster) { c.Heal(at, others[0]); c.Heal(at, others[1]) })
 }
 
 // fullDisk: JetStream is off at that server, the others go on, and it catches up after a restart.
