@@ -69,6 +69,11 @@ func (w conditional) store(ctx context.Context, s jetstream.Stream) (uint64, err
 			return 0, err
 		}
 		if time.Since(began) > doubtFor {
+			if err == nil && raw.Sequence < w.last { // it expects a message that was never stored, if a leader of a majority says so
+				if _, unsure := w.isEmpty(); unsure == nil {
+					return 0, refusal
+				}
+			}
 			return 0, fmt.Errorf("%w: %w", ErrUnavailable, errUnexplained)
 		}
 		select {
