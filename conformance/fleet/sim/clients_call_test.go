@@ -85,6 +85,7 @@ func (a *actor) call(r *replica, c *plainCall) {
 			answer = text
 		}
 	})
+	w.exercise(propertyAnswer)
 	switch {
 	case !alive || refused:
 	case cancelled && answers != 0, !cancelled && answers != 1:
@@ -137,6 +138,7 @@ func (r *replica) serve(ctx context.Context, c *plainCall) (answer string) {
 
 // auditMemory looks at what replicas hold when nothing is called any more.
 func (w *world) auditMemory() {
+	w.exercise(propertyMemory)
 	for _, r := range w.present() {
 		if n := r.table.InFlight(); n != 0 {
 			w.violate(propertyMemory, "%s has %d calls in flight", r.name, n)

@@ -57,6 +57,9 @@ func (l *ledger) begin(w *world, r *replica, method, name string) {
 	defer l.mu.Unlock()
 	key := method + " " + name
 	l.started[key]++
+	if method == "Pay" {
+		w.exercise(propertyOnce)
+	}
 	if method == "Pay" && l.started[key] > 1 {
 		w.violate(propertyOnce, "%s runs again at %s", key, r.name)
 	}
@@ -97,6 +100,7 @@ func (l *ledger) going() (n int) {
 func (l *ledger) announced(w *world, id, method, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	w.exercise(propertyIDs)
 	for _, one := range l.tasks {
 		if one.id == id {
 			w.violate(propertyIDs, "%s is the id of %s and %s", id, one.name, name)
@@ -108,6 +112,7 @@ func (l *ledger) announced(w *world, id, method, name string) {
 func (l *ledger) consented(w *world, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	w.exercise(propertyConsent)
 	if l.ran[name]++; l.ran[name] > 1 {
 		w.violate(propertyConsent, "%s ran %d times", name, l.ran[name])
 	}
@@ -119,6 +124,7 @@ func (w *world) stored(_ int, m natsmodel.Stored) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if last := l.last[m.Stream]; m.Sequence <= last {
+		w.exercise(propertyKept)
 		if m.Sequence > last-uint64(len(l.sums[m.Stream])) {
 			at := uint64(len(l.sums[m.Stream])) - (last - m.Sequence) - 1
 			if l.sums[m.Stream][at] != sumOf(&m) {
@@ -208,6 +214,7 @@ func (l *ledger) record(w *world, version uint64, record *statev1.TaskRecord) {
 	case one.owner == before.owner, one.owner == "":
 	case w.clocksDiffer:
 	default:
+		w.exercise(propertyOwner)
 		now := time.Now()
 		was, is := l.leases[before.owner], l.leases[one.owner]
 		if before.owner != "" && was.until.After(now) && now.Sub(was.since) > decisionTakes {

@@ -33,10 +33,16 @@ const (
 	propertyWorks   = "the simulation works"
 )
 
-// declared is what many simulations must have reached: each kind of fault, each two of them at a time, and each state that is
+// declared is what many simulations must have reached: each property was exercised, each kind of fault, each two of them at a time, and each state that is
 // interesting. A property that nothing exercised would show nothing.
 func declared() []string {
 	var out []string
+	for _, property := range []string{
+		propertyAnswer, propertyConsent, propertyOwner, propertyKept, propertyDrain, propertyIDs, propertyMemory, propertyOnce, propertyRefused,
+		propertyErrors, propertyWell,
+	} {
+		out = append(out, "property: "+property)
+	}
 	for i, a := range faultKinds() {
 		out = append(out, "fault: "+a.name)
 		for _, b := range faultKinds()[:i] {
@@ -69,6 +75,7 @@ func (w *world) began(r *replica) bool {
 
 // refused sorts why a call did not become a task.
 func (w *world) refused(r *replica, method, name string, atOnce bool, err error) {
+	w.exercise(propertyRefused)
 	if atOnce || errors.Is(err, task.ErrClosed) || errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrShare) {
 		w.ledger.mu.Lock()
 		n := w.ledger.started[method+" "+name]
@@ -90,6 +97,7 @@ func (w *world) refused(r *replica, method, name string, atOnce bool, err error)
 // unanswered sorts errors that say nothing of the outcome.
 func (w *world) unanswered(r *replica, what string, err error) {
 	w.say("%s has no answer for %s: %v", r.name, what, err)
+	w.exercise(propertyErrors)
 	switch {
 	case errors.Is(err, task.ErrUnavailable), errors.Is(err, state.ErrUnavailable):
 		w.reach(what + " finds the state unavailable")
@@ -140,6 +148,7 @@ func (w *world) audit(a *actor) {
 					return
 				}
 			}
+			w.exercise(propertyWell)
 			switch {
 			case got == nil:
 				w.violate(propertyWell, "%s does not answer for %s", r.name, one.id)

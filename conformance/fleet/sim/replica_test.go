@@ -159,6 +159,7 @@ func (r *replica) drain(grace time.Duration) {
 		for r.table.InFlight() > 0 && time.Now().Before(limit) {
 			time.Sleep(10 * time.Millisecond)
 		}
+		w.exercise(propertyDrain)
 		if n := r.table.InFlight(); n > 0 {
 			w.violate(propertyDrain, "%s ends with %d calls", r.name, n)
 		}

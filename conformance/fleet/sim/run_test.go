@@ -24,7 +24,7 @@ import (
 
 var (
 	seedFlag      = flag.Uint64("seed", 1, "the first seed")
-	seedsFlag     = flag.Int("seeds", 40, "the number of seeds")
+	seedsFlag     = flag.Int("seeds", 20, "the number of seeds")
 	stepsFlag     = flag.Int("steps", 0, "end a simulation after so many steps; 0 does not")
 	withoutFlag   = flag.String("without", "", "the numbers of faults to leave out, separated by commas")
 	traceFlag     = flag.Bool("trace", false, "print each step")

@@ -166,6 +166,9 @@ func (w *world) reach(name string) {
 	w.reached[name]++
 }
 
+// exercise counts a look at something that a property is about.
+func (w *world) exercise(property string) { w.reach("property: " + property) }
+
 // violate notes that a property is broken.
 func (w *world) violate(property, format string, args ...any) {
 	w.mu.Lock()
