@@ -140,8 +140,14 @@ func (w *world) auditRegistrations(a *actor) {
 	}
 	for _, name := range registered() {
 		version := w.present()[0].versionAt(name)
-		if !agree(name, version) {
-			w.violate(propertyWell, "replicas do not agree about %s", name)
+		for ; !agree(name, version); version = w.present()[0].versionAt(name) { // what did not fit is tried again
+			if time.Now().After(limit) {
+				w.violate(propertyWell, "replicas do not agree about %s", name)
+				break
+			}
+			if !a.step(200*time.Millisecond, 200*time.Millisecond) {
+				return
+			}
 		}
 		w.add("registrations", a, w.now(), models.RegistrationInput{Kind: "read", Name: name, Version: version}, true)
 	}
