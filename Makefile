@@ -51,8 +51,9 @@ binaries: ## Build the sidecar for Linux and macOS into dist/, with SHA-256 sums
 # Tests run by gotestsum, which shows a line for each package as it ends and all failures at the end; its events go to TIMES.
 SUM := $(BIN)/gotestsum
 TIMES := .tmp/times
-TESTED = $(CURDIR)/$(SUM) --format pkgname --format-hide-empty-pkg --jsonfile-timing-events $(CURDIR)/$(TIMES)/$(1).json --
-# Many tests wait, most of their time, for peers and deadlines, so more of them run at once than there are CPUs.
+TESTED = GOGC=400 $(CURDIR)/$(SUM) --format pkgname --format-hide-empty-pkg --jsonfile-timing-events $(CURDIR)/$(TIMES)/$(1).json --
+# Many tests wait, most of their time, for peers and deadlines, so more of them run at once than there are CPUs. Their heaps are small
+# and new, so that the collector would take a fifth of the time.
 ATONCE ?= 8
 # The tests of a part k/n of conformance: every n-th, from the k-th on (from 0).
 sample = $$(grep -hoE '^func Test[A-Za-z0-9_]+' $$(go list -f '{{range .TestGoFiles}}{{$$.Dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$$.Dir}}/{{.}} {{end}}' ./...) | \
@@ -368,7 +369,7 @@ h2-test: build h2-peers $(H2SPEC) $(RIG_SUITE)/installed $(RIG_H2)/installed ## 
 state-test: $(LINT) ## What replicas share, against real NATS servers: replicas are killed and drained, NATS is stopped
 	@# It is checked here, because it takes minutes to build from nothing.
 	cd conformance/fleet && go vet ./... && ../../$(LINT) run ./...
-	cd conformance/fleet && go test -race -count 1 -timeout 15m .
+	cd conformance/fleet && go test -race -count 1 -timeout 15m . ./internal/...
 
 # How long faults are injected; all else takes two minutes.
 FLEET ?= 30m
@@ -378,6 +379,30 @@ FLEETFLAGS ?=
 .PHONY: fleet-test
 fleet-test: ## Three replicas and three NATS servers are broken at random for FLEET=30m, and what clients saw is checked against models; FLEETFLAGS='-seed N' repeats a schedule
 	cd conformance/fleet && go test -race -count 1 -timeout $(FLEETTIMEOUT) -v ./robustness -args -duration $(FLEET) $(FLEETFLAGS)
+
+# A seed decides every order, delay and fault of a simulation (decision 69).
+SEED ?= 1
+STEPS ?= 0
+WITHOUT ?=
+MUTANT ?=
+SIM = cd conformance/fleet && go test -count 1 -v ./sim
+
+.PHONY: sim
+sim: ## Simulate replicas, their network and NATS servers from SEED, and print each step; STEPS=n ends early, WITHOUT=1,2 leaves faults out, MUTANT=name takes a mend out
+	$(SIM) -timeout 20m -run 'TestReplay$$' -args -seeds 1 -trace -seed $(SEED) -steps $(STEPS) $(if $(WITHOUT),-without $(WITHOUT)) $(if $(MUTANT),-mutant $(MUTANT))
+
+.PHONY: sim-ci
+sim-ci: ## Simulate 2,000 seeds from SEED on: no property may be broken, and each fault, pair of faults and state must have been reached
+	$(SIM) -timeout 30m -run 'TestSeeds|TestReplaysAreExact' -args -seeds 2000 -seed $(SEED)
+
+.PHONY: sim-nightly
+sim-nightly: ## Simulate new seeds without end, until one fails; its seed and its shortest schedule go to .tmp/sim
+	@mkdir -p .tmp/sim
+	$(SIM) -timeout 0 -run TestSeeds -args -seeds 2000 -seed $$(date +%s)000 -for 87600h -out $(CURDIR)/.tmp/sim
+
+.PHONY: sim-mutants
+sim-mutants: ## Take mends out of the product, one at a time: 2,000 seeds must find each (half an hour)
+	$(SIM) -timeout 0 -run TestMutants -args -mutants
 
 # So has the rate limit service.
 .PHONY: ratelimit-test
