@@ -167,8 +167,9 @@ func sumOf(m *natsmodel.Stored) uint64 {
 	return h.Sum64()
 }
 
-// held is a lease: since when it is held without a break, and until when.
-type held struct{ since, until time.Time }
+// held is a lease: since when it is held without a break, and until when. Its replica may take it for held since steady: a renewal that
+// was asked for in time may be stored late.
+type held struct{ since, steady, until time.Time }
 
 func (l *ledger) lease(owner string, ttl time.Duration, isGone bool) {
 	now := time.Now()
@@ -176,10 +177,12 @@ func (l *ledger) lease(owner string, ttl time.Duration, isGone bool) {
 	switch {
 	case isGone:
 		before.until = now
-	case before.until.Add(ttl).After(now): // a renewal that was asked for in time may be stored late
+	case before.until.After(now):
 		before.until = now.Add(ttl)
+	case before.until.Add(ttl).After(now):
+		before = held{now, before.steady, now.Add(ttl)}
 	default:
-		before = held{now, now.Add(ttl)}
+		before = held{now, now, now.Add(ttl)}
 	}
 	l.leases[owner] = before
 }
@@ -221,7 +224,7 @@ func (l *ledger) record(w *world, version uint64, record *statev1.TaskRecord) {
 			w.violate(propertyOwner, "%s was taken over from %s, which has held its lease for %v", record.GetId(), before.owner, now.Sub(was.since))
 		}
 		// The first write of a lease may be stored two operations after it counts from.
-		if held := now.Sub(is.since); held < w.lease-2*operationTimeout {
+		if held := now.Sub(is.steady); held < w.lease-2*operationTimeout {
 			w.violate(propertyOwner, "%s was taken over by %s, which has held its lease for %v", record.GetId(), one.owner, held)
 		}
 	}
