@@ -25,11 +25,6 @@ const (
 	Answers  Direction = "downstream"
 )
 
-// proxyTime bounds a change of the proxy, which waits for its connections: five
-// seconds for each piece that a toxic holds back unread, one piece after
-// the other.
-const proxyTime = 90 * time.Second
-
 // lingerName is a toxic that every connection has, and that never does anything:
 // toxiproxy closes a connection with RST, as a reset in mid-call looks like, only
 // where it was made with that one.

@@ -57,7 +57,7 @@ func TestIntrospectionsAreBounded(t *testing.T) {
 				i, dial := oauthtest.InMemory(t)
 				slow := &slowEndpoint{release: make(chan struct{})}
 				server := inprocess.New(slow.before(&httputil.ReverseProxy{
-					Director:  func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", "issuer" },
+					Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "issuer" },
 					Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, ErrorLog: log.New(io.Discard, "", 0),
 				}), zap.NewNop())
 				t.Cleanup(func() { _ = server.Close() })

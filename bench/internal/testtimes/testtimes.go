@@ -36,8 +36,10 @@ type Times struct {
 
 // event is what is read of an event of go test.
 type event struct {
-	Action, Package, Test string
-	Elapsed               float64
+	Action  string  `json:"Action"`
+	Package string  `json:"Package"`
+	Test    string  `json:"Test"`
+	Elapsed float64 `json:"Elapsed"`
 }
 
 // Read adds the times of the events to t. Packages whose results came from the cache, or have no tests, have none. Lines that are no
