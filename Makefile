@@ -51,7 +51,7 @@ binaries: ## Build the sidecar for Linux and macOS into dist/, with SHA-256 sums
 # Tests run by gotestsum, which shows a line for each package as it ends and all failures at the end; its events go to TIMES.
 SUM := $(BIN)/gotestsum
 TIMES := .tmp/times
-TESTED = GOGC=400 $(CURDIR)/$(SUM) --format pkgname --format-hide-empty-pkg --jsonfile-timing-events $(CURDIR)/$(TIMES)/$(1).json --
+TESTED = GOGC=400 $(CURDIR)/$(SUM) --format pkgname --format-hide-empty-pkg --hide-summary skipped --jsonfile-timing-events $(CURDIR)/$(TIMES)/$(1).json --
 # Many tests wait, most of their time, for peers and deadlines, so more of them run at once than there are CPUs. Their heaps are small
 # and new, so that the collector would take a fifth of the time.
 ATONCE ?= 8
