@@ -63,8 +63,8 @@ func TestWritesAreFast(t *testing.T) {
 	n := startNATS(t, nil)
 	c := open(t, state.Options{URL: n.URL()})
 	s := openTasks(t, c, taskstore.Options{})
-	healthy(t, c)
 	plain := c.Bucket(things())
+	healthy(t, c)
 	const tasks = 500
 	var took, least []time.Duration
 	for i := range tasks {
