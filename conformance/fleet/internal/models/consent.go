@@ -17,7 +17,7 @@ const (
 	Unknown    ConsentOutput = "outcome unknown"
 )
 
-// ConsentModel is what is promised of a consent: of its uses at most one runs, and one is told that there was another
+// ConsentModel is what is promised of a consent: at most one of its uses runs, and the others learn that there was one
 // before it only if there was. The input of an operation is the name of the call that it is for. A use of which nobody
 // knows the outcome may have been the one.
 func ConsentModel() porcupine.Model {

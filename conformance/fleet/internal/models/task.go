@@ -32,7 +32,7 @@ func ResultOf(method, name string) string { return "result of " + method + " " +
 // The statuses of a task that has ended.
 const (
 	Completed, Failed, Cancelled = "completed", "failed", "cancelled"
-	// Gone is what a client is told of an id that no task has.
+	// Gone is the answer for an id that no task has.
 	Gone = "unknown"
 )
 
