@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -53,8 +54,14 @@ func (m stateful) Run() int {
 // need more time than one has. conformance/abuse has a process that it ends.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	late := func(int) { fmt.Fprintf(os.Stderr, "sidecar %q did not end in time\n", args) }
+	if !slices.Contains(args, "--config") { // which a variable would override
+		environ = append([]string{patientCatalog}, environ...)
+	}
 	return runWith(ctx, lastresort.New(stderr, late), args, stdin, stdout, stderr, environ)
 }
+
+// patientCatalog has a call wait for the first catalog until a sidecar that shares a busy machine with dozens of others has it.
+const patientCatalog = "OUTRIGGER_CATALOG_WAIT=5m"
 
 // TestScripts runs testdata/script/*.txtar against the real binary.
 func TestScripts(t *testing.T) {
@@ -64,6 +71,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_STATE_HOME", env.Getenv("WORK")+"/state")
+			env.Vars = append(env.Vars, patientCatalog)
 			env.Setenv("GOGC", "1000") // hundreds of processes that end after one command
 			return nil
 		},

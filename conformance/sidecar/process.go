@@ -6,18 +6,14 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-)
 
-// Bounds on waiting. The race detector makes the binary some ten times slower,
-// and the machine may be busy.
-const (
-	startTimeout = 30 * time.Second
-	stopTimeout  = 20 * time.Second
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // process is a running binary of which standard error is a log.
@@ -37,6 +33,10 @@ func command(tb testing.TB, binary string, args []string) *exec.Cmd {
 	tb.Helper()
 	cmd := exec.Command(binary, args...) //nolint:gosec // built by this test run
 	cmd.Dir = tb.TempDir()
+	if !slices.Contains(args, "--config") { // which a variable would override
+		// Beside dozens of others on a busy machine, a sidecar may need more than the ten seconds that calls wait for its first catalog.
+		cmd.Env = []string{"OUTRIGGER_CATALOG_WAIT=5m"}
+	}
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "OUTRIGGER_") {
 			cmd.Env = append(cmd.Env, v)
@@ -100,10 +100,11 @@ func (p *process) ExpectExit(code int) {
 // Wait waits for the end of the process and returns its exit code.
 func (p *process) Wait(tb testing.TB) int {
 	tb.Helper()
+	limit := testkit.Limit()
 	select {
 	case <-p.done:
-	case <-time.After(stopTimeout):
-		tb.Fatalf("the process goes on after %s:\n%s", stopTimeout, tail(p.journal.text()))
+	case <-time.After(limit):
+		tb.Fatalf("the process goes on after %s:\n%s", limit, tail(p.journal.text()))
 	}
 	return p.code
 }
@@ -111,8 +112,8 @@ func (p *process) Wait(tb testing.TB) int {
 // Log waits for an entry that match accepts.
 func (p *process) Log(tb testing.TB, what string, match func(Entry) bool) Entry {
 	tb.Helper()
-	limit := time.NewTimer(startTimeout)
-	defer limit.Stop()
+	limit := testkit.Limit()
+	over := time.After(limit)
 	for {
 		entry, ok, changed, ended := p.journal.find(match)
 		if ok {
@@ -123,8 +124,8 @@ func (p *process) Log(tb testing.TB, what string, match func(Entry) bool) Entry 
 		}
 		select {
 		case <-changed:
-		case <-limit.C:
-			tb.Fatalf("%s is not in the log after %s:\n%s", what, startTimeout, tail(p.journal.text()))
+		case <-over:
+			tb.Fatalf("%s is not in the log after %s:\n%s", what, limit, tail(p.journal.text()))
 		}
 	}
 }
@@ -143,12 +144,13 @@ func (p *process) end(tb testing.TB) {
 	default:
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	}
+	limit := testkit.Limit()
 	select {
 	case <-p.done:
-	case <-time.After(stopTimeout):
+	case <-time.After(limit):
 		_ = p.cmd.Process.Kill()
 		<-p.done
-		tb.Errorf("the process had to be killed %s after SIGTERM:\n%s", stopTimeout, tail(p.journal.text()))
+		tb.Errorf("the process had to be killed %s after SIGTERM:\n%s", limit, tail(p.journal.text()))
 		return
 	}
 	p.mu.Lock()
