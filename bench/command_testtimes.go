@@ -57,6 +57,10 @@ func commandTestTimes(_ context.Context, args []string, stdout, stderr io.Writer
 		}
 		return os.WriteFile(*record, append(data, '\n'), 0o600)
 	}
+	if machine := now.Machine(recorded); machine > testtimes.Busy {
+		_, err := fmt.Fprintf(stdout, "the machine takes %.1f times the record in the middle: too busy to say what became slower\n", machine)
+		return err
+	}
 	if doubled := now.Doubled(recorded); len(doubled) > 0 {
 		return fmt.Errorf("these take twice the time on record (%.1f times the record is what this machine takes in the middle); make them faster, or record the new time with its reason (bench testtimes -update):\n  %s",
 			now.Machine(recorded), strings.Join(doubled, "\n  "))

@@ -23,6 +23,8 @@ const (
 	Factor = 2
 	// Floor is the least time in seconds that counts: what takes less varies with the machine's mood more than by half.
 	Floor = 5
+	// Busy is how many times slower than on record a machine may be for its times to say anything.
+	Busy = 1.5
 	// enough is how many packages have to be on record before their median says how fast this machine is.
 	enough = 5
 )
@@ -104,10 +106,11 @@ func (t *Times) Machine(recorded Times) float64 {
 }
 
 // Doubled returns a line for each package and test that took more than [Factor] times what is on record, on a machine as fast as
-// this one, and more than that of the [Floor]; sorted. There are none where too few packages ran to tell how fast the machine is.
+// this one, and more than that of the [Floor]; sorted. There are none where too few packages ran to tell how fast the machine is,
+// or where it is more than [Busy] times slower: which of many tests the others then hold up is chance.
 func (t *Times) Doubled(recorded Times) []string {
 	machine := t.Machine(recorded)
-	if machine == 0 {
+	if machine == 0 || machine > Busy {
 		return nil
 	}
 	var out []string

@@ -60,7 +60,8 @@ func TestDoubled(t *testing.T) {
 		{name: "a slow machine", machine: 3, odd: 45, test: 40, short: 9},
 		{name: "a fast machine", machine: 0.5, odd: 19, test: 8, short: 1},
 		{name: "one has doubled", machine: 1, odd: 21, test: 17, short: 9, want: []string{"odd took 21 s, 10 s on record", "odd.TestIt took 17 s, 8 s on record"}},
-		{name: "one has doubled on a slow machine", machine: 2, odd: 41, test: 8, short: 1, want: []string{"odd took 41 s, 10 s on record"}},
+		{name: "one has doubled on a slow machine", machine: 1.4, odd: 29, test: 8, short: 1, want: []string{"odd took 29 s, 10 s on record"}},
+		{name: "one has doubled on a busy machine", machine: 2, odd: 41, test: 8, short: 1},
 		{name: "beyond the floor", machine: 1, odd: 10, test: 8, short: 11, want: []string{"short took 11 s, 1 s on record"}},
 	} {
 		now := Times{Packages: map[string]float64{"odd": row.odd, "short": row.short, "new": 100}, Tests: map[string]float64{"odd.TestIt": row.test}}
