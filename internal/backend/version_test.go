@@ -25,23 +25,24 @@ func TestConnectOverEitherHTTP(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		peer  func(testing.TB) *peer
-		lacks bool // HTTP/2
+		lacks bool          // HTTP/2
+		most  time.Duration // of an attempt
 	}{
-		"both":     {func(tb testing.TB) *peer { return servePeer(tb, echoMux(), clearProtocols(true, true)) }, false},
-		"HTTP/1.1": {func(tb testing.TB) *peer { return servePeer(tb, echoMux(), clearProtocols(true, false)) }, true},
-		"h2c":      {func(tb testing.TB) *peer { return servePeer(tb, echoMux(), clearProtocols(false, true)) }, false},
+		"both":     {func(tb testing.TB) *peer { return servePeer(tb, echoMux(), clearProtocols(true, true)) }, false, testkit.Limit()},
+		"HTTP/1.1": {func(tb testing.TB) *peer { return servePeer(tb, echoMux(), clearProtocols(true, false)) }, true, testkit.Limit()},
+		"h2c":      {func(tb testing.TB) *peer { return servePeer(tb, echoMux(), clearProtocols(false, true)) }, false, testkit.Limit()},
 		"hangs up on HTTP/2": {func(tb testing.TB) *peer {
 			return beforeHTTP1(tb, func(net.Conn) {})
-		}, true},
+		}, true, testkit.Limit()},
 		"ignores HTTP/2": {func(tb testing.TB) *peer {
 			return beforeHTTP1(tb, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
-		}, true},
+		}, true, 5 * time.Second}, // all of it is waited for, and more than a busy machine needs for the attempt after it
 	} {
 		for _, scheme := range []string{"connect+http", "grpcweb+http"} {
 			t.Run(scheme+" "+name, func(t *testing.T) {
 				t.Parallel()
 				p := tc.peer(t)
-				c := newClient(t, p.as(scheme), Options{AttemptTimeout: 500 * time.Millisecond})
+				c := newClient(t, p.as(scheme), Options{AttemptTimeout: tc.most})
 				for range 3 {
 					if got, err := c.Call(t.Context(), echoProcedure, []byte("x"), nil); err != nil || string(got.Body) != "x" {
 						t.Fatalf("got %v, %v", got, err)
