@@ -155,26 +155,6 @@ func (x *trail) check(t *testing.T, m *matrix) {
 	}
 }
 
-// TestMatrixIsAudited: each cell that reaches the pipeline leaves exactly its line, with the
-// caller, the tool, the decision and the code, whichever edge it came in by.
-func TestMatrixIsAudited(t *testing.T) {
-	t.Parallel()
-	x := newTrail(t)
-	m := newMatrix(t, newDirectory(t, callers()), withTrail(x.path))
-	runMatrix(t, m, callers(), x.witness)
-	x.check(t, m)
-}
-
-// TestMatrixWithoutAuthenticationIsAudited: where callers need no identity, calls leave lines
-// without one.
-func TestMatrixWithoutAuthenticationIsAudited(t *testing.T) {
-	t.Parallel()
-	x := newTrail(t)
-	m := newMatrix(t, nil, withTrail(x.path))
-	runMatrix(t, m, []who{{name: "anonymous"}}, x.witness)
-	x.check(t, m)
-}
-
 // TestStrangersLeaveNoLine: a request without valid credentials is refused and fills no disk.
 func TestStrangersLeaveNoLine(t *testing.T) {
 	t.Parallel()

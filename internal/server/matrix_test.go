@@ -16,6 +16,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 // cell is one cell of the matrix, after it has run.
@@ -30,23 +31,34 @@ type cell struct {
 	rule string
 }
 
-// witness is told of each cell. A record of what callers did has a line for every one.
+// witness looks at what each cell left.
 type witness func(t *testing.T, m *matrix, c cell)
 
 // TestMatrix holds identity, tool, edge and operation against one table: what a caller may
 // not do is refused with the same code and the exact challenge on every edge, and nothing
-// of it reaches the backend.
+// of it reaches the backend. Each cell that reaches the pipeline leaves exactly its line in the
+// audit trail, with the caller, the tool, the decision and the code, and each request one span.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
-	m := newMatrix(t, newDirectory(t, callers()), nil)
-	runMatrix(t, m, callers(), nil)
+	x, r := newTrail(t), newExporter()
+	m := newMatrix(t, newDirectory(t, callers()), withTrail(x.path), func(o *server.Options) { o.Tracer = r.tracer() })
+	r.serve(t, m.rig)
+	m.url = r.url
+	runMatrix(t, m, callers(), func(t *testing.T, m *matrix, c cell) {
+		x.witness(t, m, c)
+		r.witness(t, m, c)
+	})
+	x.check(t, m)
 }
 
 // TestMatrixWithoutAuthentication: without a way to identify callers, everyone may do
-// everything.
+// everything, and calls leave lines without an identity.
 func TestMatrixWithoutAuthentication(t *testing.T) {
 	t.Parallel()
-	runMatrix(t, newMatrix(t, nil, nil), []who{{name: "anonymous"}}, nil)
+	x := newTrail(t)
+	m := newMatrix(t, nil, withTrail(x.path))
+	runMatrix(t, m, []who{{name: "anonymous"}}, x.witness)
+	x.check(t, m)
 }
 
 func runMatrix(t *testing.T, m *matrix, all []who, after witness) {
@@ -73,9 +85,7 @@ func runMatrix(t *testing.T, m *matrix, all []who, after witness) {
 							t.Error("it reached the backend")
 						}
 					}
-					if after != nil {
-						after(t, m, cell{who: w, edge: e.name, operation: &o, outcome: got, denied: want != ""})
-					}
+					after(t, m, cell{who: w, edge: e.name, operation: &o, outcome: got, denied: want != ""})
 				})
 			}
 		}

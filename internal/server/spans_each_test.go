@@ -18,34 +18,27 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/tracing"
 )
 
-// TestSpansOfTheMatrix: identity, tool, edge and operation leave one SERVER span for each HTTP request, and more only where one
-// request has more messages. All of them are in the caller's trace, and none is named by what the caller wrote.
-func TestSpansOfTheMatrix(t *testing.T) {
-	t.Parallel()
-	r := newExporter()
-	m := newMatrix(t, newDirectory(t, callers()), nil, func(o *server.Options) { o.Tracer = r.tracer() })
-	r.serve(t, m.rig)
-	m.url = r.url
+// witness implements [witness]: identity, tool, edge and operation leave one SERVER span for each HTTP request, and more only where
+// one request has more messages. All of them are in the caller's trace.
+func (r *spanRig) witness(t *testing.T, _ *matrix, c cell) {
 	// Beside the HTTP request itself: a batch has two entries, and Exchange has a span as well as its message.
 	more := map[string]int{"/rpc, batch": 1, "Exchange": 1}
-	runMatrix(t, m, callers(), func(t *testing.T, _ *matrix, c cell) {
-		spans := r.taken()
-		mine := 0
-		for _, s := range spans {
-			if s.SpanContext.TraceID().String() == traceOf(t) {
-				mine++
-			}
-			if attributeOf(&s, tracing.Edge) == "" {
-				t.Errorf("%s has no edge", s.Name)
-			}
+	spans := r.taken()
+	mine := 0
+	for _, s := range spans {
+		if s.SpanContext.TraceID().String() == traceOf(t) {
+			mine++
 		}
-		r.mu.Lock()
-		want := r.requests[traceOf(t)] + more[c.edge]
-		r.mu.Unlock()
-		if mine != want || want == 0 || len(spans) != mine {
-			t.Errorf("%d spans, %d of the caller's trace, want %d", len(spans), mine, want)
+		if attributeOf(&s, tracing.Edge) == "" {
+			t.Errorf("%s has no edge", s.Name)
 		}
-	})
+	}
+	r.mu.Lock()
+	want := r.requests[traceOf(t)] + more[c.edge]
+	r.mu.Unlock()
+	if mine != want || want == 0 || len(spans) != mine {
+		t.Errorf("%d spans, %d of the caller's trace, want %d", len(spans), mine, want)
+	}
 }
 
 // badMessages are texts that get an error on some edge or on all of them.
