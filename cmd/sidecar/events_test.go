@@ -28,6 +28,7 @@ import (
 type process struct {
 	main, admin string // URLs
 	stdin       *io.PipeWriter
+	stdout      *lockedBuffer
 	stop        context.CancelFunc
 	code        chan int
 	logged      chan logLine
@@ -49,11 +50,10 @@ func startProcess(t *testing.T, args ...string) *process {
 	ctx, stop := context.WithCancel(context.Background())
 	stdin, feed := io.Pipe()
 	lines, stderr := io.Pipe()
-	p := &process{stdin: feed, stop: stop, code: make(chan int, 1), logged: make(chan logLine, 1024)}
+	p := &process{stdin: feed, stdout: &lockedBuffer{}, stop: stop, code: make(chan int, 1), logged: make(chan logLine, 1024)}
 	args = append([]string{args[0], "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--record-dir", "off", "--log-format", "json"}, args[1:]...)
 	go func() {
-		var stdout bytes.Buffer
-		code := run(ctx, args, stdin, &stdout, stderr, nil)
+		code := run(ctx, args, stdin, p.stdout, stderr, nil)
 		_ = stderr.Close()
 		p.code <- code
 	}()

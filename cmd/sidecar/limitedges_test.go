@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
 
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
@@ -73,12 +74,32 @@ func (s sender) post(path, body string, headers ...string) (status int, text str
 	return fetch(s.t, req)
 }
 
-// line sends one line to standard input.
+// session opens a session, and returns its id.
+func (s sender) session(open string) string {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.p.main+"/mcp", strings.NewReader(open))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.Header.Get("Mcp-Session-Id")
+}
+
+// line sends one line to standard input, and waits for the answer.
 func (s sender) line(text string) {
 	s.t.Helper()
+	answers := func() int { return strings.Count(s.p.stdout.String(), "\n") }
+	before := answers()
 	if _, err := io.WriteString(s.p.stdin, text+"\n"); err != nil {
 		s.t.Fatal(err)
 	}
+	testkit.Until(s.t, "an answer", func() bool { return answers() > before })
 }
 
 // mustFail is for calls that have to be refused.
@@ -138,7 +159,7 @@ func (s sender) exchange(id, params string, options ...connect.ClientOption) {
 }
 
 // TestLimitsCountOnEveryEdge meets the limits of messages and results wherever a
-// message can come in. Each time the count goes up by one, and no other does.
+// message can come in. Each time the count goes up by one before the answer is there, and no other does.
 func TestLimitsCountOnEveryEdge(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, append([]string{"stdio", "--demo"}, small()...)...)
@@ -147,13 +168,14 @@ func TestLimitsCountOnEveryEdge(t *testing.T) {
 	longID := strings.Repeat("i", 65)
 	echo := `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"lab.echo","arguments":{"nonce":"n","payload":"` + strings.Repeat("AAAA", 300) + `"}}}`
 	watch := `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"fleet.watch_vehicles","arguments":{"vehicleIds":["101"],"rounds":3,"interval":"0s"}}}`
+	batch, open := "["+ping+","+ping+","+ping+"]", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 	message := func(id, params string) string {
 		return `{"jsonrpc":"2.0","id":"` + id + `","method":"ping","params":` + params + `}`
 	}
 	modern := []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "ping"}
 	legacy := []string{"MCP-Protocol-Version", "2025-06-18"}
 	grpc, web, asJSON := connect.WithGRPC(), connect.WithGRPCWeb(), connect.WithProtoJSON()
-	s := sender{t, p}
+	want := limitCounts(t, p)
 	page, _ := get(t, oneShot(), p.admin+"/metrics")
 	for _, tt := range []struct {
 		edge, limit string
@@ -200,7 +222,8 @@ func TestLimitsCountOnEveryEdge(t *testing.T) {
 		{"stdio", "max_id_bytes", func(s sender) { s.line(message(longID, `{}`)) }},
 		{"exchange", "max_id_bytes", func(s sender) { s.exchange(longID, `{}`, grpc) }},
 
-		{"/rpc", "max_batch_entries", func(s sender) { s.refused("["+ping+","+ping+","+ping+"]", 413, `"code":"PAYLOAD_TOO_LARGE"`) }},
+		{"/rpc", "max_batch_entries", func(s sender) { s.refused(batch, 413, `"code":"PAYLOAD_TOO_LARGE"`) }},
+		{"/mcp with batches", "max_batch_entries", func(s sender) { s.post("/mcp", batch, "Mcp-Session-Id", s.session(open)) }},
 
 		{"/rpc", "max_result_bytes", func(s sender) { s.refused(echo, 502, `"code":"RESOURCE_EXHAUSTED"`) }},
 		{"/mcp legacy", "max_result_bytes", func(s sender) { s.post("/mcp", strings.Replace(echo, "lab.echo", "lab_echo", 1), legacy...) }},
@@ -211,20 +234,20 @@ func TestLimitsCountOnEveryEdge(t *testing.T) {
 
 		{"/rpc", "max_result_items", func(s sender) { s.refused(watch, 200, `"truncated":true`) }},
 		{"stdio", "max_result_items", func(s sender) { s.line(watch) }},
+		{"stdio with batches", "max_batch_entries", func(s sender) { s.line(open); s.line(batch) }}, // the last: its session has no canonical messages
 	} {
-		before := limitCounts(t, p)
-		if _, ok := before[tt.limit]; !ok || !strings.Contains(page, `outrigger_limit_max{limit="`+tt.limit+`"} `) {
-			t.Errorf("%s is not in the metrics from the start", tt.limit)
-		}
-		s.t = t
-		tt.send(s)
-		want := before[tt.limit] + 1
-		testkit.Until(t, tt.edge+": "+tt.limit+" is counted", func() bool { return limitCounts(t, p)[tt.limit] >= want })
-		for name, n := range limitCounts(t, p) {
-			if was := before[name]; n != was && name != tt.limit || n > want && name == tt.limit {
-				t.Errorf("%s, %s: %s went from %d to %d", tt.edge, tt.limit, name, was, n)
+		t.Run(tt.edge+": "+tt.limit, func(t *testing.T) {
+			if before, ok := want[tt.limit]; !ok || !strings.Contains(page, `outrigger_limit_max{limit="`+tt.limit+`"} `) {
+				t.Fatalf("it is not in the metrics from the start, or its maximum is not: %d", before)
 			}
-		}
+			tt.send(sender{t, p})
+			want[tt.limit]++
+			got := limitCounts(t, p)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("refusals by limit, after this one (-want +got):\n%s", diff)
+			}
+			want = got
+		})
 	}
 }
 
