@@ -259,27 +259,30 @@ type sidecar struct {
 	mode           string
 	rig            *mcptest.Rig
 	url, operators string
-	records        string
+	records        string // and the audit trail
+	spans          *spanRig
 	asked          func() int
 }
 
 // startSidecar starts a sidecar in a mode that logs and records all it can.
 func startSidecar(t *testing.T, mode string) *sidecar {
 	t.Helper()
-	s := &sidecar{mode: mode, journal: &journal{texts: map[string]*bytes.Buffer{}}, records: t.TempDir()}
+	s := &sidecar{mode: mode, journal: &journal{texts: map[string]*bytes.Buffer{}}, records: t.TempDir(), spans: newExporter()}
+	trail := filepath.Join(s.records, "audit.jsonl")
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(s.journal), zap.DebugLevel)
 	var tokenURL string
 	tokenURL, s.asked = authorizationServer(t)
 	s.rig = mcptest.Start(t, mcptest.Options{
 		Native: mcptest.Desk(), Log: zap.New(core), Between: func(backend string) string { return s.tap(t, backend) },
-		Change: func(o *server.Options) { o.Authenticator = bearers{} },
+		Change: func(o *server.Options) { o.Authenticator, o.Tracer = bearers{}, s.spans.tracer() },
 		Configure: func(c *configv1.Config) {
 			c.Record.Dir, c.Record.Payloads = proto.String(s.records), true
+			c.Audit = &configv1.Audit{Path: proto.String(trail), Fsync: proto.String("never"), Payloads: true}
 			c.Log.Calls, c.Log.MaxCallsPerSecond = proto.String("all"), proto.Int32(100000)
 			c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{
 				TaskSupport: "optional", TaskAfter: durationpb.New(20 * time.Millisecond),
 			}})
-			c.Backend.Metadata.Inbound, c.Backend.Metadata.Outbound = []string{"x-*", "traceparent"}, []string{"x-*"}
+			c.Backend.Metadata.Inbound, c.Backend.Metadata.Outbound = []string{"x-*", "traceparent", "a*", "p*", "d*"}, []string{"x-*"}
 			i := c.Backend.Identity
 			i.Mode = proto.String(mode)
 			i.Exchange.TokenUrl, i.Exchange.Audience = tokenURL, []string{"shop"}
@@ -339,7 +342,7 @@ func unzipped(t *testing.T, text []byte) []byte {
 	return out
 }
 
-// files takes note of the run records.
+// files takes note of the run records, the audit trail and the spans.
 func (s *sidecar) files(t *testing.T) {
 	t.Helper()
 	found := 0
@@ -354,5 +357,12 @@ func (s *sidecar) files(t *testing.T) {
 	})
 	if err != nil || found == 0 {
 		t.Fatalf("%d bytes of records, %v", found, err)
+	}
+	spans := s.spans.exporter.GetSpans()
+	if len(spans) == 0 {
+		t.Fatal("no spans")
+	}
+	for _, span := range spans {
+		s.note("a span", fmt.Sprint(span.Name, span.Attributes, span.Events, span.Links, span.Status))
 	}
 }

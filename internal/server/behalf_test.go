@@ -4,6 +4,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,8 @@ import (
 
 // TestTheTokenStaysAtTheDoor: in each mode and on each edge, the caller's token is
 // nowhere but in the exchange: not in what the backend gets, in answers, in the log, in
-// run records or on a page for operators, while streams are open and after.
+// run records, in the audit trail, in spans or on a page for operators, while streams are
+// open and after.
 func TestTheTokenStaysAtTheDoor(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"none", "header", "exchange", "signed"} {
@@ -45,16 +47,19 @@ func TestTheTokenStaysAtTheDoor(t *testing.T) {
 func callsAre(t *testing.T, s *sidecar, before int, tokens map[string]string, all map[string]edge) {
 	t.Helper()
 	named := names(t, s, tokens)
-	seen := map[string]bool{}
+	seen, strange := map[string]bool{}, []string{}
 	for i, r := range s.received() {
 		name := named(r)
 		switch {
 		case name == "?":
-			t.Errorf("%s came in the name of %q, %q", r.path, r.authorization, r.subject)
+			strange = append(strange, fmt.Sprintf("%s with authorization %q and subject %q", r.path, r.authorization, r.subject))
 		case name != "" && (i < before || isOwn(r.path)):
 			t.Errorf("the sidecar's own %s came in the name of %s", r.path, name)
 		}
 		seen[name] = true
+	}
+	if len(strange) > 0 {
+		t.Errorf("%d requests reached the backend with what mode %s does not send, the first is %s", len(strange), s.mode, strange[0])
 	}
 	for name, e := range all {
 		// Without authorization, refusals of the exchange are calls like any other.
