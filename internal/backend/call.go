@@ -193,9 +193,10 @@ func (c *Client) Ping(ctx context.Context) error {
 }
 
 // Check is like Ping, but also returns an error status from the backend as an *Error of
-// KindStatus. CodeUnimplemented means only that the backend has no health check.
+// KindStatus. CodeUnimplemented means only that the backend has no health check. If the backend
+// was too slow to show the best protocol when it was probed, Check and Ping probe again.
 func (c *Client) Check(ctx context.Context) error {
-	if _, err := c.find(ctx, c.hints()); err != nil {
+	if _, err := c.findBest(ctx); err != nil {
 		return err
 	}
 	_, err := c.Call(ctx, healthProcedure, nil, nil)

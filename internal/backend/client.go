@@ -51,6 +51,7 @@ type link struct {
 	protocol Protocol
 	pool     *pool
 	probed   bool // found out, not said by the target
+	late     bool // the backend did not answer in time to what would be better
 }
 
 // New makes a client. It opens no connections. It returns an error for an invalid target
@@ -156,10 +157,11 @@ type Endpoint struct {
 
 // Streams returns the endpoint for streaming RPCs. gRPC and Connect use HTTP/2, because
 // bidirectional streams require it. gRPC-Web has no bidirectional streams and uses the
-// same transport as unary calls. Streams probes for the protocol if it is not known yet.
+// same transport as unary calls. Streams probes for the protocol if it is not known yet, and
+// probes again if the backend was too slow to show the best one.
 // The error is an *Error.
 func (c *Client) Streams(ctx context.Context) (Endpoint, error) {
-	l, err := c.find(ctx, c.hints())
+	l, err := c.findBest(ctx)
 	if err != nil {
 		return Endpoint{}, err
 	}

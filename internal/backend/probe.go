@@ -106,6 +106,25 @@ func (c *Client) find(ctx context.Context, hints []string) (*link, error) {
 	}
 }
 
+// findBest is find, and looks again where the link is second best because the backend was slow,
+// as one that starts is. Calls use that link meanwhile.
+func (c *Client) findBest(ctx context.Context) (*link, error) {
+	hints := c.hints()
+	l, err := c.find(ctx, hints)
+	if err != nil || !l.late {
+		return l, err
+	}
+	s, err := c.join(hints)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+	}
+	return c.find(ctx, hints)
+}
+
 func covers(have, want []string) bool {
 	for _, w := range want {
 		if !slices.Contains(have, w) {
@@ -126,7 +145,7 @@ func (c *Client) join(hints []string) (*search, error) {
 	case c.search != nil:
 		return c.search, nil
 	}
-	if l := c.link.Load(); l != nil {
+	if l := c.link.Load(); l != nil && !l.late {
 		found := &search{done: make(chan struct{}), link: l}
 		close(found.done)
 		return found, nil
@@ -141,7 +160,7 @@ func (c *Client) join(hints []string) (*search, error) {
 		defer c.mu.Unlock()
 		c.search = nil
 		s.link, s.err = l, err
-		if l != nil {
+		if now := c.link.Load(); l != nil && (now == nil || *now != *l) {
 			c.link.Store(l)
 		}
 		close(s.done)
@@ -172,6 +191,7 @@ func (c *Client) look(ctx context.Context, hints []string) (*link, *Error) {
 	l := p.run(ctx)
 	if l != nil {
 		l.probed = true
+		l.late = slices.ContainsFunc(p.attempts, func(a Attempt) bool { return errors.Is(a.Cause, context.DeadlineExceeded) })
 		if l.protocol != ProtocolGRPC {
 			c.wires.closeIdle() // what the probe opened there is of no use any more
 		}

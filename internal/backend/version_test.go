@@ -5,10 +5,12 @@ package backend
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,15 +61,72 @@ func TestConnectOverEitherHTTP(t *testing.T) {
 	}
 }
 
+// TestABackendThatIsSlowAtFirst answers nothing in HTTP/2 while it is probed, as one may that starts, and is found again in the
+// best that it has: by the next question whether it is there, and by what opens a stream.
+func TestABackendThatIsSlowAtFirst(t *testing.T) {
+	t.Parallel()
+	for scheme, best := range map[string]Protocol{"http": ProtocolGRPC, "connect+http": ProtocolConnect, "grpcweb+http": ProtocolGRPCWeb} {
+		for name, look := range map[string]func(context.Context, *Client) error{
+			"Ping":    func(ctx context.Context, c *Client) error { return c.Ping(ctx) },
+			"Streams": func(ctx context.Context, c *Client) error { _, err := c.Streams(ctx); return err },
+		} {
+			t.Run(scheme+" "+name, func(t *testing.T) {
+				t.Parallel()
+				awake := make(chan struct{})
+				p := before(t, clearProtocols(true, true), func(_ net.Conn, isHTTP2 bool) bool {
+					if isHTTP2 {
+						<-awake
+					}
+					return true
+				})
+				wake := sync.OnceFunc(func() { close(awake) })
+				defer wake()
+				c := newClient(t, p.as(scheme), Options{AttemptTimeout: 500 * time.Millisecond})
+				c.Describe(func() []string { return []string{echoProcedure} })
+				if got, err := c.Call(t.Context(), echoProcedure, []byte("x"), nil); err != nil || string(got.Body) != "x" {
+					t.Fatalf("got %v, %v", got, err)
+				}
+				if !c.LacksHTTP2() {
+					t.Fatal("HTTP/2 was found")
+				}
+				wake()
+				testkit.Try(t, "it is found again", func() error {
+					if err := look(t.Context(), c); err != nil {
+						t.Fatal(err)
+					}
+					if got := c.Protocol(); got != best || c.LacksHTTP2() {
+						return fmt.Errorf("%v, lacks HTTP/2: %v", got, c.LacksHTTP2())
+					}
+					return nil
+				})
+				if got, err := c.Call(t.Context(), echoProcedure, []byte("y"), nil); err != nil || string(got.Body) != "y" {
+					t.Errorf("got %v, %v", got, err)
+				}
+			})
+		}
+	}
+}
+
 // beforeHTTP1 has a server of HTTP/1.1 whose connections talk begins with if they are of HTTP/2.
 func beforeHTTP1(tb testing.TB, talk func(net.Conn)) *peer {
 	tb.Helper()
-	inner := servePeer(tb, echoMux(), clearProtocols(true, false))
+	return before(tb, clearProtocols(true, false), func(nc net.Conn, isHTTP2 bool) bool {
+		if isHTTP2 {
+			talk(nc)
+		}
+		return !isHTTP2
+	})
+}
+
+// before has a server that gets the connections that admit lets through.
+func before(tb testing.TB, protocols *http.Protocols, admit func(nc net.Conn, isHTTP2 bool) bool) *peer {
+	tb.Helper()
+	inner := servePeer(tb, echoMux(), protocols)
 	return rawPeer(tb, func(nc net.Conn) {
 		defer func() { _ = nc.Close() }()
 		begin := bufio.NewReader(nc)
-		if word, err := begin.Peek(len("PRI ")); err != nil || string(word) == "PRI " {
-			talk(nc)
+		word, err := begin.Peek(len("PRI "))
+		if err != nil || !admit(nc, string(word) == "PRI ") {
 			return
 		}
 		far, err := net.Dial("tcp", strings.TrimPrefix(inner.url, "http://"))
