@@ -251,11 +251,10 @@ func TestATrailThatCannotBeWritten(t *testing.T) {
 					}
 				},
 			})
-			start := time.Now()
 			resp := g.bridge.Handle(t.Context(), toolCall(g.bridge, "fleet.cancel_order", `{"orderId":"1"}`))
 			reached := g.cancelled.Load() == 1
-			if reached == required || time.Since(start) > 20*time.Second { // a caller has more patience than that
-				t.Errorf("required %v, %s: the backend was reached: %v, after %v", required, fsync, reached, time.Since(start))
+			if reached == required {
+				t.Errorf("required %v, %s: the backend was reached: %v, %v", required, fsync, reached, resp.Err)
 			}
 			if isRefused := resp.Err != nil && resp.Err.Code == errmap.Unavailable && strings.Contains(resp.Err.Message, "audit trail"); isRefused != required {
 				t.Errorf("required %v, %s: %v", required, fsync, resp.Err)

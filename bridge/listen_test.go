@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -18,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // A reader that falls behind is told so, and how much it missed; what it has not
@@ -124,7 +124,7 @@ func TestLongTaskIDsCanBeUsedAlsoWhenSealed(t *testing.T) {
 			if !strings.Contains(acknowledged, shown) {
 				t.Errorf("%d bytes: it is left out: %s", length, acknowledged)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 			defer cancel()
 			if err := rig.Native.Announce(ctx, &outriggerv1.Notification{
 				Method: "notifications/tasks", ParamsForm: &outriggerv1.Notification_Task{Task: rig.Native.Advance(id)},

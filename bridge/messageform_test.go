@@ -225,7 +225,9 @@ func messageCalls() map[string]errmap.Code {
 // and agrees with the published schemas on every call and every reply.
 func TestMessageFormAgainstSchema(t *testing.T) {
 	t.Parallel()
-	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Timeout = durationpb.New(2 * time.Second) }})
+	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		c.Tools = append(c.Tools, &configv1.ToolOverlay{Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{Timeout: durationpb.New(time.Second)}})
+	}})
 	f := newMessageForm(t, rig.Bridge)
 	for params, want := range messageCalls() {
 		if got := f.check(t, params); got != want {

@@ -9,13 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // modernClient sends modern requests as one caller, without headers.
@@ -186,7 +186,7 @@ func TestSecretsInFailuresOfTasksStayInside(t *testing.T) {
 	ended := make(chan modernAnswer, 1)
 	go func() { ended <- ann.send("subscriptions/listen", `"notifications":{"taskIds":[`+ids["binding"]+`]}`) }()
 	<-heard
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
 	if err := rig.Native.Announce(ctx, &outriggerv1.Notification{
 		Method: "notifications/tasks", ParamsForm: &outriggerv1.Notification_Task{Task: rig.Native.Advance("binding")},

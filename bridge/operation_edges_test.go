@@ -62,7 +62,7 @@ func TestOperationsOverToolService(t *testing.T) {
 // Clients of the legacy era and of the canonical dialect get a handle: there are no tasks for them.
 func TestOperationsInOtherDialects(t *testing.T) {
 	t.Parallel()
-	_, rig, _ := studio(t, replicaOf("", short))
+	_, rig, _ := studio(t, replicaOf("", 3*short))
 	for d, name := range map[dialect.Dialect]string{dialect.Legacy: "studio_get_operation", dialect.Canonical: "studio.get_operation"} {
 		got := answer(t, rig.Bridge, d, `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"studio_import_video","arguments":{}}}`)
 		if got.Result == nil || got.Result.IsError || !strings.Contains(string(got.Result.StructuredContent), `"outrigger_operation":{"done":false,"handle":"v1.`) ||

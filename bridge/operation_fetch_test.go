@@ -100,14 +100,16 @@ func TestTheResultOfAnOperationIsAsItsCallWantedIt(t *testing.T) {
 func TestTheResultByHandleIsAsItsCallWantedIt(t *testing.T) {
 	t.Parallel()
 	key := keyFile(t)
-	configure := func(c *configv1.Config) {
-		replicaOf(key, short)(c)
-		budgetOf(600)(c)
+	within := func(timeout time.Duration) func(*configv1.Config) {
+		return func(c *configv1.Config) {
+			replicaOf(key, timeout)(c)
+			budgetOf(600)(c)
+		}
 	}
-	s, first, ann := studio(t, configure)
+	s, first, ann := studio(t, within(short)) // where calls begin, and do not end
 	ann.capabilities = ""
 	elsewhere := ann
-	elsewhere.bridge = first.With(t, configure, server.Adjust{}).Bridge
+	elsewhere.bridge = first.With(t, within(time.Minute), server.Adjust{}).Bridge
 	schema := mcpschema.Load(t, mcpschema.Revision20260728)
 	for name, tc := range map[string]struct {
 		began, fetched string

@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/resilience"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // inUse is the size of what is reachable.
@@ -63,11 +64,7 @@ func TestACallThatWaitsKeepsNoMoreThanItSends(t *testing.T) {
 				})
 			}
 			for range calls {
-				select {
-				case <-backend.entered:
-				case <-time.After(time.Minute):
-					t.Fatal("not every call reached the backend")
-				}
+				testkit.Receive(t, "a call reaches the backend", backend.entered)
 			}
 			// The buffer of wire bytes is at most a quarter larger than they are.
 			const most = size*5/4 + 16<<10

@@ -29,6 +29,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/rateservice"
 	"github.com/outrigger-mcp/outrigger/internal/ratetest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // sharing has the pipeline ask a server. Nothing here is about time, so it waits for long.
@@ -43,7 +44,7 @@ func sharing(t *testing.T, peer *ratetest.Server, o bridge.Options) bridge.Optio
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	o.Shared = rateservice.New(client, rateservice.Options{FailClosed: true, Timeout: 20 * time.Second}).Check
+	o.Shared = rateservice.New(client, rateservice.Options{FailClosed: true, Timeout: testkit.Limit()}).Check
 	return o
 }
 

@@ -139,7 +139,7 @@ func TestSpansOfCalls(t *testing.T) {
 	}
 	recorded, options := traced(mcptest.Options{Configure: func(c *configv1.Config) {
 		c.Tools = append(c.Tools, &configv1.ToolOverlay{
-			Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{Timeout: durationpb.New(100 * time.Millisecond)},
+			Method: "outrigger.demo.v1.Lab/Sleep", Tool: &configv1.ToolOptions{Timeout: durationpb.New(2 * time.Second)},
 		})
 	}}, time.Hour)
 	demoRig := mcptest.Start(t, options)
@@ -149,7 +149,7 @@ func TestSpansOfCalls(t *testing.T) {
 		{"an error of the tool", "tools/call", `"name":"lab.fail","arguments":{"code":"FAIL_CODE_NOT_FOUND","message":"no such thing"}`},
 		{"arguments that are wrong", "tools/call", `"name":"lab_echo","arguments":{"signed":"x"}`},
 		{"an unknown tool", "tools/call", `"name":"nothing"`},
-		{"a timeout", "tools/call", `"name":"lab_sleep","arguments":{"duration":"5s"}`},
+		{"a timeout", "tools/call", `"name":"lab_sleep","arguments":{"duration":"60s"}`},
 		{"blocked", "tools/call", `"name":"fleet_cancel_order","arguments":{"orderId":"1"}`},
 		{"a list", "tools/list", ``},
 	} {

@@ -6,13 +6,13 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // measuring is a desk with a tool that becomes the task its argument names, and
@@ -81,7 +81,7 @@ func TestResultsOfABackendsTasksKeepTheirSchema(t *testing.T) {
 			ended := make(chan modernAnswer, 1)
 			go func() { ended <- ann.send("subscriptions/listen", `"notifications":{"taskIds":[`+id+`]}`) }()
 			<-heard
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 			defer cancel()
 			if err := rig.Native.Announce(ctx, &outriggerv1.Notification{
 				Method: "notifications/tasks", ParamsForm: &outriggerv1.Notification_Task{Task: rig.Native.Advance(job)},

@@ -4,10 +4,12 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -34,41 +36,42 @@ func meetConnections(n int) func(*testing.T, *limited) {
 // meetAge asks on one connection until an answer ends it.
 func meetAge(t *testing.T, s *limited) {
 	t.Helper()
-	conn := dialTCP(t, s.address)
-	in := bufio.NewReader(conn)
-	asked := 0
-	testkit.Until(t, "an answer says goodbye", func() bool {
-		asked++
-		if _, err := io.WriteString(conn, "GET /rpc HTTP/1.1\r\nHost: "+s.address+"\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatalf("request %d: %v", asked, err)
-		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-		return resp.Close
+	// On a busy machine, the first request may come when the connection is old already.
+	testkit.Until(t, "an answer that is not the first says goodbye", func() bool {
+		conn := dialTCP(t, s.address)
+		in := bufio.NewReader(conn)
+		asked := 0
+		testkit.Until(t, "an answer says goodbye", func() bool {
+			asked++
+			if _, err := io.WriteString(conn, "GET /rpc HTTP/1.1\r\nHost: "+s.address+"\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatalf("request %d: %v", asked, err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			return resp.Close
+		})
+		return asked > 1
 	})
-	if asked < 2 {
-		t.Errorf("the first answer ends it")
-	}
 }
 
 // meetCut has a call in flight for longer than its connection lasts.
 func meetCut(t *testing.T, s *limited) {
 	t.Helper()
 	conn := dialTCP(t, s.address)
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testkit.Limit())); err != nil {
 		t.Fatal(err)
 	}
-	body := fmt.Sprintf(sleeper, 1, "25s")
+	body := fmt.Sprintf(sleeper, 1, "60s")
 	_, err := fmt.Fprintf(conn, "POST /rpc HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", s.address, len(body), body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := io.ReadAll(conn); len(got) > 0 { // it would be answered if it could end
-		t.Errorf("it is answered: %q", got)
+	if got, err := io.ReadAll(conn); len(got) > 0 || errors.Is(err, os.ErrDeadlineExceeded) { // it would be answered if it could end
+		t.Errorf("it is answered, or stays open: %q, %v", got, err)
 	}
 }
 

@@ -4,12 +4,17 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // runDrain runs the command and returns its exit code and what it said.
@@ -48,35 +53,21 @@ func TestAdminURL(t *testing.T) {
 	}
 }
 
-// TestDrainOfOthers asks what is no sidecar, or none that ever ends.
+// TestDrainOfOthers asks what is no sidecar.
 func TestDrainOfOthers(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32
-	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		if wait, err := time.ParseDuration(r.URL.Query().Get("wait")); err == nil && wait > 0 {
-			<-r.Context().Done() // it never ends
-			return
-		}
-		w.WriteHeader(http.StatusAccepted)
-		_, _ = w.Write([]byte("draining; 2 requests in flight\nand more\n"))
-	}))
-	t.Cleanup(endless.Close)
 	other := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(other.Close)
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
 	for _, tc := range []struct {
 		name, url string
 		args      []string
 		code      int
 		want      string
 	}{
-		{"it does not end", endless.URL, []string{"--timeout", "300ms"}, 1, "not finished within 300ms (draining; 2 requests in flight); the sidecar continues"},
 		{"something else", other.URL, nil, 1, "unexpected response 404 404 page not found: is this the admin listener"},
-		{"no listener", gone.URL, nil, 0, "the sidecar has stopped already"},
-		{"no time", endless.URL, []string{"--timeout", "0s"}, 2, "--timeout: must be above 0"},
-		{"an argument", endless.URL, []string{"now"}, 2, "see `sidecar drain --help`"},
+		{"no listener", testkit.Dead(t), nil, 0, "the sidecar has stopped already"},
+		{"no time", other.URL, []string{"--timeout", "0s"}, 2, "--timeout: must be above 0"},
+		{"an argument", other.URL, []string{"now"}, 2, "see `sidecar drain --help`"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,6 +81,35 @@ func TestDrainOfOthers(t *testing.T) {
 	if code, _, stderr := runDrain(t, nil, "--admin", "nowhere"); code != 2 || !strings.Contains(stderr, "--admin: want host:port") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
+}
+
+// endless is a sidecar that never ends.
+type endless struct{}
+
+func (endless) RoundTrip(req *http.Request) (*http.Response, error) {
+	if wait, err := time.ParseDuration(req.URL.Query().Get("wait")); err == nil && wait > 0 {
+		<-req.Context().Done()
+		return nil, req.Context().Err()
+	}
+	body := io.NopCloser(strings.NewReader("draining; 2 requests in flight\nand more\n"))
+	return &http.Response{StatusCode: http.StatusAccepted, Body: body}, nil
+}
+
+func TestADrainThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 42 * time.Second
+		d := &draining{adminClient: &adminClient{name: "it", base: &url.URL{Scheme: "http", Host: "it"}, client: &http.Client{Transport: endless{}}}}
+		began := time.Now()
+		_, err := d.run(t.Context(), timeout)
+		const want = "drain it: not finished within 42s (draining; 2 requests in flight); the sidecar continues until its own --grace is over"
+		if err == nil || err.Error() != want {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(began); took != timeout {
+			t.Errorf("after %v", took)
+		}
+	})
 }
 
 // TestDrainDelay holds that nothing is asked before the delay is over, and that a

@@ -216,7 +216,7 @@ func runExample(t *testing.T, dir, backend, line string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stuck := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	stuck := time.AfterFunc(testkit.Limit(), func() { _ = cmd.Process.Kill() })
 	defer stuck.Stop()
 	for lines := bufio.NewScanner(io.TeeReader(pipe, &stderr)); lines.Scan(); {
 		if serves && strings.Contains(lines.Text(), `"msg":"ready"`) {

@@ -10,18 +10,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func client(version int) *http.Client {
 	p := new(http.Protocols)
 	p.SetHTTP1(version == 1)
 	p.SetUnencryptedHTTP2(version == 2)
-	return &http.Client{Transport: &http.Transport{Protocols: p}, Timeout: 20 * time.Second}
+	return &http.Client{Transport: &http.Transport{Protocols: p}, Timeout: testkit.Limit()}
 }
 
 // oneShot is a client that keeps no connections, for which a drain would wait.
 func oneShot() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Limit()}
 }
 
 // get asks and returns the answer's body and whether its connection ends.
@@ -51,7 +53,7 @@ func dialTCP(t *testing.T, address string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testkit.Limit())); err != nil {
 		t.Fatal(err)
 	}
 	return conn

@@ -16,6 +16,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/oauthtest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // largeToken is a good token of 100 KB.
@@ -129,7 +130,7 @@ func (h *guardedSidecar) large2(t *testing.T, method, to, kind, token string) st
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testkit.Limit())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {

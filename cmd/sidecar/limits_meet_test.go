@@ -55,7 +55,7 @@ func beside(n int, then func(*testing.T, *limited)) func(*testing.T, *limited) {
 		defer cancel()
 		for i := range n {
 			go func() {
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/rpc", strings.NewReader(fmt.Sprintf(sleeper, i, "20s")))
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/rpc", strings.NewReader(fmt.Sprintf(sleeper, i, "60s")))
 				if err != nil {
 					return
 				}
@@ -79,7 +79,7 @@ func ends(send, want string) func(*testing.T, *limited) {
 	return func(t *testing.T, s *limited) {
 		t.Helper()
 		conn := dialTCP(t, s.address)
-		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(testkit.Limit())); err != nil {
 			t.Fatal(err)
 		}
 		_, _ = io.WriteString(conn, strings.ReplaceAll(send, "ADDRESS", s.address))
@@ -148,7 +148,7 @@ func meetGrace(t *testing.T, s *limited) {
 		t.Helper()
 		answer := make(chan string, 1)
 		go func() {
-			_, text, _, _ := s.post("/rpc", fmt.Sprintf(sleeper, 7, "20s"))
+			_, text, _, _ := s.post("/rpc", fmt.Sprintf(sleeper, 7, "60s"))
 			answer <- text
 		}()
 		testkit.Until(t, "two in flight", func() bool { return strings.Contains(s.metrics(t), "outrigger_requests_in_flight 2") })
@@ -171,7 +171,7 @@ func meetGrace(t *testing.T, s *limited) {
 // lastPage reads the metrics until there is nobody left to answer, for a bounded time.
 func (s *limited) lastPage() (last string) {
 	client := oneShot()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testkit.Limit()); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		res, err := client.Get("http://" + s.admin + "/metrics") //nolint:noctx // the client's own time bounds it
 		if err != nil {
 			break
@@ -221,7 +221,7 @@ func meetPipelined(t *testing.T, s *limited) {
 	for _, id := range []string{"first", "second"} {
 		if err := stream.Send(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: &outriggerv1.Request{
 			Id:     &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: id}},
-			Method: "tools/call", ParamsForm: &outriggerv1.Request_ParamsJson{ParamsJson: []byte(`{"name":"lab.sleep","arguments":{"duration":"0.3s"}}`)},
+			Method: "tools/call", ParamsForm: &outriggerv1.Request_ParamsJson{ParamsJson: []byte(`{"name":"lab.sleep","arguments":{"duration":"3s"}}`)},
 		}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -316,18 +316,17 @@ func (s *limited) task(duration string) (id, text string) {
 
 func meetTasks(t *testing.T, s *limited) {
 	t.Helper()
-	if id, text := s.task("20s"); id == "" {
+	if id, text := s.task("60s"); id == "" {
 		t.Fatalf("no task: %s", text)
 	}
-	if id, text := s.task("20s"); id != "" || !strings.Contains(text, `"code":"unavailable"`) || !strings.Contains(text, "--max-tasks") {
+	if id, text := s.task("60s"); id != "" || !strings.Contains(text, `"code":"unavailable"`) || !strings.Contains(text, "--max-tasks") {
 		t.Errorf("the second: %s", text)
 	}
 }
 
 func meetTaskTTL(t *testing.T, s *limited) {
 	t.Helper()
-	// The demo makes a task of it after two seconds, so it must take clearly longer.
-	id, text := s.task("4s")
+	id, text := s.task("60s")
 	if id == "" {
 		t.Fatalf("no task: %s", text)
 	}
@@ -340,6 +339,9 @@ func meetTaskTTL(t *testing.T, s *limited) {
 	}
 	if status, text := look(); status != 200 {
 		t.Errorf("at once: %d %s", status, text)
+	}
+	if status, text, _, err := s.post("/outrigger.v1.ToolService/CancelTask", `{"task_id":"`+id+`"}`); err != nil || status != 200 {
+		t.Errorf("cancelled: %d %s, %v", status, text, err)
 	}
 	testkit.Until(t, "the task is forgotten", func() bool {
 		status, text := look()

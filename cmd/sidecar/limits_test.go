@@ -91,7 +91,7 @@ func limitRows() map[string]limitRow {
 		"max_tasks":              {value: "1", refused: true, top: "task_after: 1ms", meet: meetTasks},
 		"task_ttl":               {value: "1s", meet: meetTaskTTL},
 		"max_subscriber_backlog": {value: "2", refused: true, meet: meetBacklog},
-		"read_header_timeout":    {value: "1s", refused: true, meet: ends("POST /rpc HTTP/1.1\r\nHost: x", "")},
+		"read_header_timeout":    {value: "3s", refused: true, meet: ends("POST /rpc HTTP/1.1\r\nHost: x", "")},
 		"read_body_timeout": {value: "1s", refused: true, meet: ends("POST /rpc HTTP/1.1\r\nHost: ADDRESS\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{",
 			"did not arrive in time")},
 		"idle_timeout":           {value: "1s", meet: ends("GET /rpc HTTP/1.1\r\nHost: ADDRESS\r\n\r\n", "405 Method Not Allowed")},
@@ -205,6 +205,7 @@ func startLimited(t *testing.T, name string, row limitRow) *limited {
 	if name != "drain_grace" {
 		text += "  drain_grace: 1s\n" // some rows leave a call behind
 	}
+	text += "timeout: 2m\n" // a call that holds a place does so until the test ends
 	if err := os.WriteFile(file, []byte(text+row.top+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -10,12 +10,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // auditLine is what the log says about listeners and registrations.
@@ -31,7 +31,7 @@ type auditLine struct {
 // tool where operators do, and calls it where callers do.
 func TestRegistrationOverTheAdminListener(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
 	logged, stderr := io.Pipe()
 	ended := make(chan int, 1)

@@ -105,7 +105,7 @@ func TestStdioEndsWithoutItsCollector(t *testing.T) {
 	receiver.Answer = blockedAnswer(t)
 	var out, stderr bytes.Buffer
 	start := time.Now()
-	code := run(t.Context(), []string{"stdio", "--demo", "--record-dir", "off"}, strings.NewReader(listTools+"\n"), &out, &stderr,
+	code := run(t.Context(), []string{"stdio", "--demo", "--record-dir", "off", "--grace", "10m"}, strings.NewReader(listTools+"\n"), &out, &stderr,
 		[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + url})
 	if code != 0 || !strings.Contains(out.String(), `"id":"1"`) {
 		t.Fatalf("code %d, out %s, stderr %s", code, &out, &stderr)

@@ -13,10 +13,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 const testToken = "s3cr3t-t0ken-of-the-sidecar"
@@ -118,7 +119,7 @@ func TestCredentialsGoWithEveryRequest(t *testing.T) {
 			c := newClient(t, g.as(tt.scheme), Options{Credentials: CredentialOptions{
 				Headers: map[string]string{"x-tenant": "shop"}, TokenFile: writeFile(t, testToken+"\n"),
 			}})
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 			defer cancel()
 			if err := c.Probe(ctx, echoProcedure); err != nil {
 				t.Fatal(err)

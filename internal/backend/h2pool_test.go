@@ -182,7 +182,7 @@ func TestCancelledCallsLoseNoStream(t *testing.T) {
 	}
 	wg.Wait()
 	for range 20 {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 		if _, err := c.Call(ctx, echoProcedure, []byte("x"), nil); err != nil {
 			t.Fatal(err)
 		}

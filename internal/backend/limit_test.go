@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // sized answers with as many bytes as the request says.
@@ -83,7 +83,7 @@ func TestEndlessAnswer(t *testing.T) {
 				}
 			}), clearProtocols(true, true))
 			c := newClient(t, p.as(scheme), Options{MaxResponseBytes: 1 << 20})
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 			defer cancel()
 			_, err := c.Call(ctx, echoProcedure, nil, nil)
 			if e := failure(t, err); e.Kind != KindTooLarge {

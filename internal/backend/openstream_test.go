@@ -398,7 +398,7 @@ func TestCancelledStreams(t *testing.T) {
 				want := KindCancelled
 				if tc.end == "deadline" {
 					var stop context.CancelFunc
-					ctx, stop = context.WithTimeout(ctx, 300*time.Millisecond)
+					ctx, stop = context.WithTimeout(ctx, 2*time.Second)
 					defer stop()
 					want = KindTimeout
 				}

@@ -300,7 +300,7 @@ func TestStreamBombs(t *testing.T) {
 					}
 				}), clearProtocols(true, true))
 				c := newClient(t, p.as(scheme), Options{MaxResponseBytes: 1 << 20, MaxHeaderBytes: 1 << 16})
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 				defer cancel()
 				var got [][]byte
 				_, err := c.Stream(ctx, countProcedure, nil, nil, collect(&got))

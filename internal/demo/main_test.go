@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,7 +52,7 @@ func start(t *testing.T, opts demo.Options) *demo.Server {
 		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Limit())
 		defer cancel()
 		if err := server.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)

@@ -13,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,7 +105,7 @@ func answer(fr *http2.Framer, stream uint32, message string) bool {
 
 func do(t *testing.T, c *Conn, message string) (Answer, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
 	var got Answer
 	err := c.Do(ctx, call([]byte(message)), &got)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestFloods: what a client can have a server do without end is bounded, and the connection
@@ -50,7 +52,7 @@ func TestFloods(t *testing.T) {
 			t.Parallel()
 			p := dial(t, own(t, quiet(laboratory()), 10).addr)
 			p.open(1, true, head("GET", "/nothing")...)
-			_ = p.conn.SetWriteDeadline(time.Now().Add(30 * time.Second))
+			_ = p.conn.SetWriteDeadline(time.Now().Add(testkit.Limit()))
 			for range 10_000_000 {
 				if err := flood(p); err != nil {
 					if isTimeout(err) {

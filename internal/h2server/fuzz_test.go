@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/outrigger-mcp/outrigger/internal/h2server"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Whatever a client says after its preface, the connection ends when the client has gone,
@@ -63,12 +64,12 @@ func FuzzClient(f *testing.F) {
 			defer close(drained)
 			_, _ = io.Copy(io.Discard, far)
 		}()
-		_ = far.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		_ = far.SetWriteDeadline(time.Now().Add(testkit.Limit()))
 		_, _ = far.Write(said)
 		_ = far.Close()
 		select {
 		case <-ended:
-		case <-time.After(20 * time.Second):
+		case <-time.After(testkit.Limit()):
 			t.Error("the connection does not end")
 		}
 		<-drained

@@ -234,7 +234,7 @@ func TestAClientThatGoesAway(t *testing.T) {
 					if err == nil {
 						t.Error("it ends well")
 					}
-				case <-time.After(10 * time.Second):
+				case <-time.After(testkit.Limit()):
 					t.Error("it does not end")
 				}
 			})

@@ -128,7 +128,7 @@ func client(t testing.TB) *http.Client {
 	transport := &http.Transport{DisableCompression: true, Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	return &http.Client{Transport: transport, Timeout: testkit.Limit()}
 }
 
 // peer is a client that says whatever a test has it say.

@@ -14,11 +14,8 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
-
-// longTime is far above what a refusal takes, and far below the time for bodies
-// in these tests.
-const longTime = 20 * time.Second
 
 // exchange sends text to a server, and returns its first answer, and whether the
 // connection ended by itself.
@@ -29,7 +26,7 @@ func exchange(t *testing.T, url, text string) (resp *http.Response, closed bool)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(longTime)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testkit.Limit())); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {

@@ -103,7 +103,7 @@ func allowed() map[string][]string {
 		"internal/otlptest":     {},
 
 		// The tests' rig is made by internal/server, and not of the parts of the pipeline.
-		"internal/mcptest": {"internal/server", "internal/config", "internal/dialect", "internal/catalog", "internal/demo", "internal/seal", "internal/session", "bridge", "errmap", "gen", "proto/options"},
+		"internal/mcptest": {"internal/server", "internal/config", "internal/dialect", "internal/catalog", "internal/demo", "internal/seal", "internal/session", "internal/testkit", "bridge", "errmap", "gen", "proto/options"},
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Rig is a sidecar that runs.
@@ -73,10 +74,6 @@ type Options struct {
 	// fails the test.
 	Ended func(error)
 }
-
-// patience bounds what a rig waits for: far more than loopback takes, also where
-// many rigs start at once on a busy machine, and less than a test run.
-const patience = time.Minute
 
 // Start starts a rig, waits for its catalog, and takes everything down at the end of
 // the test.
@@ -140,6 +137,7 @@ func (r *Rig) configuration(t testing.TB, configure func(*configv1.Config)) *con
 	off := proto.String("off")
 	c.Listeners.Listen, c.Listeners.Admin, c.Listeners.Health, c.Record.Dir = off, off, off, off
 	c.Limits.DrainGrace = durationpb.New(drainGrace)
+	c.Limits.MaxQueueWait = durationpb.New(time.Minute) // a busy machine is no reason to refuse calls
 	r.backend(c)
 	if configure != nil {
 		configure(c)
@@ -173,7 +171,7 @@ func (r *Rig) run(t testing.TB) {
 		}
 	})
 	t.Cleanup(r.end)
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	waiting, cancel := context.WithTimeout(ctx, testkit.Limit())
 	defer cancel()
 	if _, err := r.Live.Wait(waiting); err != nil {
 		t.Fatalf("load the catalog: %v", err)

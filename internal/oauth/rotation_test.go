@@ -65,7 +65,7 @@ func (r *rotation) run(t *testing.T, total, refresh time.Duration, failedFetches
 	all.Go(func() { r.call(t, goes) })
 	all.Go(func() { r.attack(t, goes) })
 	time.Sleep(total)
-	for time.Since(begun) < total+time.Minute && (r.calls.Load() < least || r.attacks.Load() == 0 || failedFetches() == 0) {
+	for time.Since(begun) < total+testkit.Limit() && (r.calls.Load() < least || r.attacks.Load() == 0 || failedFetches() == 0) {
 		time.Sleep(refresh)
 	}
 	isOver.Store(true)

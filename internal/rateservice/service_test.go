@@ -23,7 +23,7 @@ import (
 )
 
 // patience is far more than loopback takes, also on a busy machine.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // dial returns a client of a server, over one connection.
 func dial(t *testing.T, url string) *backend.Client {

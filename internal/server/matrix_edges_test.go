@@ -12,13 +12,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // outcome is how an operation ended.
@@ -85,7 +85,7 @@ func sendHTTP(t *testing.T, client *http.Client, url, body string, headers ...st
 	if body == "" {
 		method = http.MethodGet
 	}
-	ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+	ctx, leave := context.WithTimeout(t.Context(), testkit.Limit())
 	defer leave()
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {

@@ -43,4 +43,4 @@ func request(t *telemetry.Telemetry, method string) {
 }
 
 // patience is more than anything here takes.
-const patience = 10 * time.Second
+const patience = time.Minute

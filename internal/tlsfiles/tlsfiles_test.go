@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
@@ -40,7 +41,7 @@ func shake(t *testing.T, server, client *tls.Config) (atServer, atClient tls.Con
 		var nc net.Conn
 		if nc, e.err = lis.Accept(); e.err == nil {
 			conn := tls.Server(nc, server)
-			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.SetDeadline(time.Now().Add(testkit.Limit()))
 			if _, e.err = io.ReadFull(conn, make([]byte, 1)); e.err == nil {
 				e.state = conn.ConnectionState()
 				_, e.err = conn.Write([]byte("y"))
@@ -55,7 +56,7 @@ func shake(t *testing.T, server, client *tls.Config) (atServer, atClient tls.Con
 	}
 	conn := tls.Client(nc, client)
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Limit()))
 	if _, err = conn.Write([]byte("x")); err == nil {
 		_, err = io.ReadFull(conn, make([]byte, 1))
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -20,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Revisions that open with initialize, newest first.
@@ -169,9 +169,6 @@ type sse struct {
 	last   string // the id of the last event
 }
 
-// atMost bounds what a test waits for.
-const atMost = 30 * time.Second
-
 // newSSE reads a stream that has begun.
 func newSSE(t testing.TB, resp *http.Response) *sse {
 	return &sse{t: t, resp: resp, lines: bufio.NewReader(resp.Body), hangUp: func() {}}
@@ -189,7 +186,7 @@ type begun struct {
 
 // begin sends a request and does not wait.
 func (c *legacy) begin(method, body string, headers ...string) *begun {
-	ctx, cancel := context.WithTimeout(context.Background(), atMost)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Limit())
 	b := &begun{c: c, body: body, hangUp: cancel, resp: make(chan *http.Response, 1)}
 	c.t.Cleanup(cancel)
 	go func() {

@@ -72,7 +72,7 @@ func client(version int) *http.Client {
 	p := new(http.Protocols)
 	p.SetHTTP1(version == 1)
 	p.SetUnencryptedHTTP2(version == 2)
-	return &http.Client{Transport: &http.Transport{Protocols: p}, Timeout: 20 * time.Second}
+	return &http.Client{Transport: &http.Transport{Protocols: p}, Timeout: testkit.Limit()}
 }
 
 // get asks and returns the answer's body and whether its connection ends.
@@ -160,7 +160,7 @@ func TestLeaveBehindTLS(t *testing.T) {
 	s.Add(NewSocket(listen(t), Options{Main: true, TLS: seen.Config(), Refused: NewRefused(1<<20, nil)}),
 		newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })), func(err error) { t.Error(err) })
 	s.Leave()
-	late := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool}}, Timeout: 20 * time.Second}
+	late := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool}}, Timeout: testkit.Limit()}
 	defer late.CloseIdleConnections()
 	if body, ends := get(t, late, "https://"+s.all[0].listener.Addr().String()); body != "ok" || !ends {
 		t.Errorf("after: %q, connection ends %v", body, ends)
@@ -253,7 +253,7 @@ func dialTCP(t *testing.T, address string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(testkit.Limit())); err != nil {
 		t.Fatal(err)
 	}
 	return conn
@@ -307,11 +307,7 @@ func TestCallersWhoGoOnLoseNothing(t *testing.T) {
 				}
 			})
 		}
-		for end := time.Now().Add(20 * time.Second); asked.Load() < 200; runtime.Gosched() {
-			if time.Now().After(end) {
-				t.Fatalf("%d requests in 20 s", asked.Load())
-			}
-		}
+		testkit.Until(t, "200 requests", func() bool { return asked.Load() >= 200 })
 		s.Leave()
 		callers.Wait()
 		s.DrainConns(t.Context(), t.Context())

@@ -27,11 +27,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// patience is how long a test waits for what has to come, quiet for what must not.
-const (
-	patience = 10 * time.Second
-	quiet    = 300 * time.Millisecond
-)
+// quiet is how long a test waits for what must not come.
+const quiet = 300 * time.Millisecond
 
 // followed is a backend on loopback that is followed.
 type followed struct {
@@ -108,7 +105,7 @@ func (f *followed) subscribe(filter feed.Filter) {
 // announce has the backend report a change.
 func (f *followed) announce(n *outriggerv1.Notification) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.t.Context(), testkit.Limit())
 	defer cancel()
 	if err := f.desk.Announce(ctx, n); err != nil {
 		f.t.Fatal(err)
