@@ -161,7 +161,7 @@ func TestTheHarness(t *testing.T) {
 // interrupt starts a long run, sends a signal in the middle of a round, and looks for what is left.
 func interrupt(t *testing.T, binary string, sig syscall.Signal) {
 	tmp := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testkit.Limit())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], append([]string{roleBench}, tiny(binary, "-rounds", "1000")...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
@@ -185,7 +185,7 @@ func interrupt(t *testing.T, binary string, sig syscall.Signal) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("an interrupted run is a success")
 	}
-	if took := time.Since(start); took > 20*time.Second {
+	if took := time.Since(start); took > testkit.Limit() {
 		t.Errorf("it took %v to end", took)
 	}
 	testkit.Try(t, "no process is left behind", func() error { // the kernel has sent SIGKILL; dying takes a moment

@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // ask is one call of a tool as a test wants it, right or wrong. What an honest
@@ -218,7 +219,7 @@ func rawEntryPoint(t *testing.T, server *sidecar.Server, e edge, name, procedure
 	}
 	return entryPoint{edge: e, name: name, metrics: server.AdminURL("/metrics"), ask: func(t *testing.T, a ask) caller.Answer {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), hostileTime)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 		defer cancel()
 		where := procedure
 		if where == "" {

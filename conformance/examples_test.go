@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -389,7 +388,7 @@ func TestCurl(t *testing.T) {
 		{"connect", server.URL(procEcho), `{"nonce":"curl"}`, `"nonce":"curl"`},
 		{"tool api", server.URL("/outrigger.v1.ToolService/CallTool"), `{"tool_name":"lab.echo","arguments":{"nonce":"curl"}}`, `"status":"success"`},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 		out, err := exec.CommandContext(ctx, "curl", "-sS", "--fail-with-body", "-H", "Content-Type: application/json", "-d", row.data, row.url).CombinedOutput()
 		cancel()
 		if err != nil || !strings.Contains(string(out), row.want) {

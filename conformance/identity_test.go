@@ -11,12 +11,12 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 const (
@@ -31,8 +31,6 @@ const (
 	processAgents = 6
 	// slowEvery is how many calls there are to each that takes its time.
 	slowEvery = 5
-	// manyTimeout bounds 2,500 calls under the race detector.
-	manyTimeout = 90 * time.Second
 )
 
 // echoed is the part of lab.echo's answer by which a caller knows that it is
@@ -102,7 +100,7 @@ func TestEachAnswerReachesItsCaller(t *testing.T) {
 // manyCalls lets n agents make the same calls at once.
 func manyCalls(t *testing.T, edge caller.Edge, to caller.Target, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), manyTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testkit.Limit())
 	defer cancel()
 	all := make([]caller.Agent, n)
 	var dialling sync.WaitGroup

@@ -12,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/caller"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // stoppedFor is longer than everything after which a silent connection is given up
@@ -31,7 +32,7 @@ func TestASidecarThatWasStoppedLosesNothing(t *testing.T) {
 			continue
 		}
 		t.Run(edge.Name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), manyTimeout)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*testkit.Limit())
 			defer cancel()
 			var running sync.WaitGroup
 			var rounds atomic.Int64

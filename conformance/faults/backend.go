@@ -18,9 +18,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// startTime bounds the wait for a process to listen, or to end.
-const startTime = 20 * time.Second
-
 // Backend is a backend that is a process of its own, so that it can be stopped
 // and killed: the test binary, started once more. Its methods fail the test
 // where they cannot do what they say. They are not for concurrent use.
@@ -98,8 +95,8 @@ func (b *Backend) Start() {
 		if line != b.addr {
 			b.tb.Fatalf("the backend listens at %s, want %s", line, b.addr)
 		}
-	case <-time.After(startTime):
-		b.tb.Fatalf("the backend does not listen after %s", startTime)
+	case <-time.After(testkit.Limit()):
+		b.tb.Fatal("the backend does not listen")
 	}
 }
 
@@ -167,9 +164,5 @@ func (b *Backend) Kill() {
 func (b *Backend) End() {
 	b.tb.Helper()
 	b.Signal(syscall.SIGTERM)
-	select {
-	case <-b.ended:
-	case <-time.After(startTime):
-		b.tb.Fatalf("the backend goes on %s after SIGTERM", startTime)
-	}
+	testkit.Receive(b.tb, "the end of the backend after SIGTERM", b.ended)
 }

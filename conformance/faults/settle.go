@@ -13,14 +13,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Bounds on how the sidecar comes to rest.
 const (
-	// settleTime is how long it may take. Connections that are closed take a moment
-	// to be noticed; a backend connection that is dead may take up to the ping
-	// timeout (15 s).
-	settleTime = 20 * time.Second
 	// slack is how many goroutines more than at first there may be: a timer that
 	// fires, the refresh of the catalog, one more connection to the backend. A leak
 	// of one for each call would be hundreds, one for each fault is more than this
@@ -45,7 +43,7 @@ type watched struct {
 
 // get returns what the admin listener says at a path.
 func (w *watched) get(path string) (string, error) {
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: testkit.Limit(), Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + w.admin + path)
 	if err != nil {
 		return "", err
@@ -123,9 +121,8 @@ func (w *watched) goroutines() (int, error) {
 // change, and returns it. most is how many there may be, 0 for any number.
 func (w *watched) settled(tb testing.TB, most int) int {
 	tb.Helper()
-	limit := time.Now().Add(settleTime)
 	last, since, open := -1, time.Now(), -1.0
-	for {
+	testkit.Try(tb, w.name+" comes to rest", func() error {
 		n, err := w.goroutines()
 		if err != nil {
 			tb.Fatalf("%s: %v", w.name, err)
@@ -138,14 +135,22 @@ func (w *watched) settled(tb testing.TB, most int) int {
 			last, open, since = n, flying, time.Now()
 		}
 		if flying == 0 && (most == 0 || n <= most) && time.Since(since) >= stableFor {
-			return n
+			return nil
 		}
-		if time.Now().After(limit) {
-			dump, _ := w.get("/debug/pprof/goroutine?debug=1")
-			tb.Errorf("%s does not come to rest within %s: %v requests, calls and places in use, %d goroutines, at most %d allowed:\n%.8000s",
-				w.name, settleTime, flying, n, most, dump)
-			return n
-		}
-		time.Sleep(stableFor / 3)
-	}
+		return &restless{w, flying, n, most}
+	})
+	return last
+}
+
+// restless says what a process is still at. It looks where it is read.
+type restless struct {
+	*watched
+
+	flying  float64
+	n, most int
+}
+
+func (r *restless) Error() string {
+	dump, _ := r.get("/debug/pprof/goroutine?debug=1")
+	return fmt.Sprintf("%v requests, calls and places in use, %d goroutines, at most %d allowed:\n%.8000s", r.flying, r.n, r.most, dump)
 }

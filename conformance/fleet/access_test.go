@@ -275,7 +275,7 @@ func TestTLS(t *testing.T) {
 	own := authority.Issue(t, tlstest.Leaf{})
 	n := startNATS(t, func(o *server.Options) {
 		o.TLSVerify = true
-		o.TLSTimeout = patience.Seconds()
+		o.TLSTimeout = testkit.Limit().Seconds()
 		o.TLSConfig = &tls.Config{
 			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair.Certificate(t)}, ClientCAs: authority.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
 		}

@@ -58,7 +58,7 @@ func numbered(method string, n int) event.Event {
 // hears reads the numbers of the next events.
 func hears(t *testing.T, s event.Subscription, want ...int) (last uint64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
 	for i, n := range want {
 		e, err := s.Next(ctx)

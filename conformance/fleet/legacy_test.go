@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // legacy is a client of a legacy revision of MCP. Each of its requests goes to the replica
@@ -66,7 +67,7 @@ func (c *legacy) do(ctx context.Context, s *sidecar.Server, method, body, lastEv
 // send sends a request and returns the whole answer.
 func (c *legacy) send(s *sidecar.Server, method, body string) (int, http.Header, string) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), testkit.Limit())
 	defer cancel()
 	resp, err := c.do(ctx, s, method, body, "")
 	if err != nil {
@@ -122,7 +123,7 @@ func (c *legacy) listen(s *sidecar.Server, method, body, lastEvent string) *stre
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c.t.Cleanup(cancel)
-	timer := time.AfterFunc(patience, cancel)
+	timer := time.AfterFunc(testkit.Limit(), cancel)
 	c.t.Cleanup(func() { timer.Stop() })
 	resp, err := c.do(ctx, s, method, body, lastEvent)
 	if err != nil {
@@ -176,7 +177,7 @@ func (s *stream) rest() (all []told) {
 		e, err := s.try()
 		if err != nil {
 			if s.ctx.Err() != nil {
-				s.t.Errorf("the stream has not ended in %v; it had %d more events", patience, len(all))
+				s.t.Errorf("the stream has not ended; it had %d more events", len(all))
 			}
 			return all
 		}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -17,9 +16,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
-
-// patience is how long a test waits for what should take a fraction of it.
-const patience = 30 * time.Second
 
 // natsServer is a real server in this process, which can stop and come back at the same
 // place.
@@ -52,7 +48,7 @@ func (n *natsServer) start() {
 		n.t.Fatal(err)
 	}
 	s.Start()
-	if !s.ReadyForConnections(patience) {
+	if !s.ReadyForConnections(testkit.Limit()) {
 		n.t.Fatal("the NATS server does not start")
 	}
 	n.running = s

@@ -44,7 +44,7 @@ func startKeeper(t testing.TB, n *natsServer, sealer *seal.Sealer, o session.Opt
 	t.Helper()
 	held := lease
 	if o.MaxStreams > 0 { // for thousands at a time, beside which a lease is renewed late
-		held = patience
+		held = testkit.Limit()
 	}
 	return startKeeperFor(t, n, sealer, held, o)
 }
@@ -57,7 +57,7 @@ func startKeeperFor(t testing.TB, n *natsServer, sealer *seal.Sealer, lease time
 	k.wire, url = newWire(t, n.URL())
 	within := 500 * time.Millisecond
 	if o.MaxStreams > 0 { // for thousands at a time
-		within = patience
+		within = testkit.Limit()
 	}
 	k.client = open(t, state.Options{URL: url, Sealer: sealer, Timeout: within})
 	leases := taskstore.New(k.client, taskstore.Options{Lease: lease})
@@ -124,7 +124,7 @@ func resume(t *testing.T, s *session.Session, id string, n int) (messages []stri
 		t.Fatalf("resume %s: %v", id, err)
 	}
 	defer r.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
 	for len(messages) < n {
 		e, err := r.Next(ctx)
@@ -249,7 +249,7 @@ func TestAnOutageEndsNoStream(t *testing.T) {
 	if err := st.Finish([]byte("the result")); err != nil {
 		t.Error(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
 	if e, err := reader.Next(ctx); err != nil || string(e.Message) != "the result" {
 		t.Errorf("the stream goes on with %q, %v", e.Message, err)

@@ -24,6 +24,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // output is what a command printed, and how it ended.
@@ -40,7 +41,7 @@ func (f *fleet) stateCommand(t *testing.T, args ...string) output {
 
 func runState(t *testing.T, args ...string) output {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*testkit.Limit())
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, built.binary, append([]string{"state"}, args...)...)

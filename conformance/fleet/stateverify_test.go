@@ -34,7 +34,7 @@ func inspect(t *testing.T, o state.Options) *state.Inspector {
 // findings is what verify says, a line each.
 func findings(t *testing.T, i *state.Inspector) (string, bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
 	var b strings.Builder
 	ok := i.Verify(ctx, state.VerifyOptions{MaxResultBytes: 1 << 20, MaxValues: 1000}, func(f state.Finding) {

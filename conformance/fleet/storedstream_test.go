@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // waver is a store whose appends may be stored without a word of it, or not be stored.
@@ -285,7 +286,7 @@ func TestTheNewestReaderWins(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 		if _, err := before.Next(ctx); !errors.Is(err, session.ErrTaken) {
 			t.Errorf("the reader before that at replica %d: %v", at, err)
 		}

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestBusySidecars: a sidecar whose queue is full, and one that drains, refuse requests before their bodies have come.
@@ -73,19 +73,14 @@ func occupy(t *testing.T, tr transport, url string) (release func()) {
 // await repeats a request until its status is the one that is wanted.
 func await(t *testing.T, tr transport, c httpCase) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
-	defer cancel()
-	client := &http.Client{Transport: goTransport(tr.ca(), c), Timeout: time.Second} // a request that is queued waits
+	client := &http.Client{Transport: goTransport(tr.ca(), c), Timeout: testkit.Limit() / 20} // a request that is queued waits
 	defer client.CloseIdleConnections()
-	for {
-		status, _, _ := ask(t, client, c)
-		if status == c.want {
-			return
+	testkit.Try(t, c.Name, func() error {
+		if status, _, _ := ask(t, client, c); status != c.want {
+			return fmt.Errorf("status %d, want %d", status, c.want)
 		}
-		if ctx.Err() != nil {
-			t.Fatalf("%s: status %d, want %d", c.Name, status, c.want)
-		}
-	}
+		return nil
+	})
 }
 
 var h2loadCounts = regexp.MustCompile(`requests: \d+ total, \d+ started, \d+ done, (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout\s+status codes: (\d+) 2xx, \d+ 3xx, (\d+) 4xx`)

@@ -119,7 +119,7 @@ type outcome struct {
 }
 
 // clientTimeout bounds what one client does.
-const clientTimeout = 2 * time.Minute
+const clientTimeout = 5 * time.Minute
 
 // script runs a script with cases for standard input and returns its outcomes by name.
 func script(t *testing.T, ca string, cases any, command ...string) map[string]outcome {

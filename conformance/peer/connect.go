@@ -64,7 +64,7 @@ func serveConnect(tb testing.TB, scheme string, types ...string) *Service {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(types, r.Header.Get("Content-Type")) {
 			w.Header().Set("Accept-Post", strings.Join(types, ", "))
 			w.WriteHeader(http.StatusUnsupportedMediaType)

@@ -47,9 +47,6 @@ func BuildExamples(ctx context.Context, dir string) error {
 	return nil
 }
 
-// startTimeout bounds the wait for a peer to listen.
-const startTimeout = 20 * time.Second
-
 // Run starts an example on a free port and returns its host:port. Port 0 would
 // not do: most examples do not say which port they got.
 func (e Example) Run(tb testing.TB, dir string) string {
@@ -71,12 +68,12 @@ func (e Example) Run(tb testing.TB, dir string) string {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-done:
-		case <-time.After(5 * time.Second):
+		case <-time.After(testkit.Limit()):
 			_ = cmd.Process.Kill()
 			<-done
 		}
 	})
-	limit := time.Now().Add(startTimeout)
+	limit := time.Now().Add(testkit.Limit())
 	for {
 		conn, err := net.DialTimeout("tcp", addr, time.Second)
 		if err == nil {

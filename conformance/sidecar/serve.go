@@ -6,7 +6,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Server is a running `sidecar serve`.
@@ -71,7 +72,7 @@ func (s *Server) listener(tb testing.TB, name string) string {
 // Probe asks the admin listener for a path and returns status and body.
 func (s *Server) Probe(tb testing.TB, path string) (int, string) {
 	tb.Helper()
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: testkit.Limit(), Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(s.AdminURL(path))
 	if err != nil {
 		tb.Fatal(err)

@@ -11,10 +11,9 @@ import (
 	"sync"
 	"testing"
 	"time"
-)
 
-// lineTimeout bounds the wait for one line of output.
-const lineTimeout = 30 * time.Second
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
+)
 
 // Stdio is a running `sidecar stdio` and the two pipes to it.
 type Stdio struct {
@@ -96,7 +95,7 @@ func (s *Stdio) Lines() <-chan []byte { return s.lines }
 // Next returns the next line of output without its end.
 func (s *Stdio) Next(tb testing.TB) string {
 	tb.Helper()
-	line, err := s.NextWithin(lineTimeout)
+	line, err := s.NextWithin(testkit.Limit())
 	if err != nil {
 		tb.Fatalf("read from the sidecar: %v\n%s", err, tail(s.Text()))
 	}

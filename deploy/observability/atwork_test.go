@@ -4,7 +4,7 @@ package observability_test
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -17,14 +17,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/vocabulary"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 // atWork returns what the real binary exposes while it meets everything that the load has.
 func atWork(t *testing.T) *vocabulary.Vocabulary {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	t.Cleanup(cancel)
+	ctx := t.Context()
 	binary, err := rig.Build(ctx, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -90,18 +90,16 @@ func readShared(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, bin
 	sidecar := start(ctx, t, binary, nil, append(shared.Flags(), "--demo")...)
 	// A lease is renewed within seconds, which is an update. The stores are looked at one after another.
 	awaited := []string{`operation="update"`, `outrigger_state_stored_bytes{store="events"}`, `outrigger_state_stored_bytes{store="streams"}`}
-	for {
+	testkit.Try(t, "the metrics of the shared state", func() error {
 		page, err := rig.Get(ctx, sidecar.Admin+"/metrics")
-		if err == nil && !slices.ContainsFunc(awaited, func(series string) bool { return !strings.Contains(page, series) }) {
-			read(ctx, t, v, sidecar)
-			return
+		for _, series := range awaited {
+			if err == nil && !strings.Contains(page, series) {
+				err = fmt.Errorf("no %s: %s", series, sidecar.Output())
+			}
 		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("no metrics of the shared state: %s", sidecar.Output())
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+		return err
+	})
+	read(ctx, t, v, sidecar)
 }
 
 // start starts a sidecar that the test ends.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
@@ -17,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bench/internal/desk"
 	"github.com/outrigger-mcp/outrigger/bench/internal/path"
 	"github.com/outrigger-mcp/outrigger/bench/internal/subject"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,13 +35,7 @@ func serve(t *testing.T, kind, backend string) string {
 			t.Error(err)
 		}
 	})
-	select {
-	case a := <-addr:
-		return a
-	case <-time.After(10 * time.Second):
-		t.Fatal("it does not listen")
-		return ""
-	}
+	return testkit.Receive(t, "the address", addr)
 }
 
 func backend(t *testing.T) string {

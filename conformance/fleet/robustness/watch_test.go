@@ -13,12 +13,26 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// TestReadersEndAtOnce: who watches or reads is not held up by a NATS that says nothing, so that a process can exit.
+// TestReadersEndAtOnce: who watches or reads is not held up by a NATS that says nothing, so that a process can exit. Those who
+// were held up would be each time; a busy machine is late now and then.
 func TestReadersEndAtOnce(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, loopback)
+	sealer := seal.New(seal.Options{Keys: seal.RandomKeys()})
+	var took time.Duration
+	for range 3 {
+		if took = endReaders(t, cluster, sealer); took <= 4*time.Second {
+			return
+		}
+	}
+	t.Errorf("readers ended after %v", took)
+}
+
+// endReaders is how long readers take to end while NATS says nothing.
+func endReaders(t *testing.T, cluster *natsCluster, sealer *seal.Sealer) time.Duration {
+	t.Helper()
 	way := newLink(t, "way", cluster.all[0].client)
-	c := open(t, seal.New(seal.Options{Keys: seal.RandomKeys()}), &natsServer{client: way.addr})
+	c := open(t, sealer, &natsServer{client: way.addr})
 	things := c.Bucket(state.BucketOptions{Name: "things", MaxBytes: 1 << 20, MaxAge: time.Hour})
 	events := c.Stream(state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour})
 	testkit.Until(t, "the state is available", func() bool { return c.Health().OK })
@@ -39,8 +53,7 @@ func TestReadersEndAtOnce(t *testing.T) {
 	began := time.Now()
 	stop()
 	readers.Wait()
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("readers ended after %v", took)
-	}
+	took := time.Since(began)
 	way.mend()
+	return took
 }
