@@ -16,7 +16,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
-// TestCallersAndCertificatesAreReloaded: callers and certificates change while the process runs, and bad files leave the good ones in use.
+// TestCallersAndCertificatesAreReloaded: callers and certificates change while the process runs, and bad files leave the good ones
+// in use. A misspelt name in the callers file is in the log and on a page, and the process is ready all the same.
 func TestCallersAndCertificatesAreReloaded(t *testing.T) {
 	t.Parallel()
 	h := startGuarded(t)
@@ -27,7 +28,8 @@ func TestCallersAndCertificatesAreReloaded(t *testing.T) {
 		t.Errorf("the last good callers are gone: %+v", got)
 	}
 
-	rewrite(t, h.callers, strings.ReplaceAll(callersYAML(), digestOf(chiefToken), digestOf(unknownToken)))
+	changed := strings.Replace(callersYAML(), "[lab.echo, lab.inspect, \"fleet.get_*\"]", "[lab.echo, \"flet.*\"]", 1)
+	rewrite(t, h.callers, strings.ReplaceAll(changed, digestOf(chiefToken), digestOf(unknownToken)))
 	testkit.Says(t, h.log, "callers file reloaded")
 	if got := call(h.visitor(t, unknownToken), "lab.echo"); got.code != "" {
 		t.Errorf("the new token: %+v", got)
@@ -61,8 +63,11 @@ func TestCallersAndCertificatesAreReloaded(t *testing.T) {
 		t.Error("the new pair is not in use")
 	}
 	status, page := fetch(t, getRequest(t, h.admin+"/readyz?verbose"))
-	if status != http.StatusOK || !strings.Contains(page, "callers") || !strings.Contains(page, "listener_tls") {
+	if status != http.StatusOK || !strings.Contains(page, `planner: tools "flet.*" match none`) || !strings.Contains(page, "listener_tls") {
 		t.Errorf("/readyz?verbose: %d\n%s", status, page)
+	}
+	if !strings.Contains(h.log.String(), `"outrigger.caller":"planner","pattern":"flet.*"`) {
+		t.Error("the log does not say that a pattern matches no tool")
 	}
 }
 

@@ -4,6 +4,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -38,7 +39,7 @@ func (d *deaf) Call(context.Context, *catalog.Method, []byte, http.Header) (*bri
 }
 
 // TestACallThatOutlivesTheDrain does not hear that it is over: it has its one line in the audit trail at the end of the grace
-// period, the log does not count it among the calls that were answered, and the process ends with an error.
+// period, the log names it and does not count it among the calls that were answered, and the process ends with an error.
 func TestACallThatOutlivesTheDrain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -66,7 +67,8 @@ func TestACallThatOutlivesTheDrain(t *testing.T) {
 		t.Errorf("the process ends with %v", ended)
 	}
 	counts := log.FilterMessage("grace period over: calls in flight were answered UNAVAILABLE").All()
-	if len(counts) != 1 || counts[0].ContextMap()["calls"] != int64(0) || counts[0].ContextMap()["not_answered"] != int64(1) {
+	if len(counts) != 1 || counts[0].ContextMap()["calls"] != int64(0) || counts[0].ContextMap()["not_answered"] != int64(1) ||
+		!strings.Contains(fmt.Sprint(counts[0].ContextMap()["unfinished"]), "lab.echo") {
 		t.Errorf("the log says %v", counts)
 	}
 	close(backend.release)
