@@ -185,8 +185,8 @@ func TestATrailAfterSIGKILL(t *testing.T) {
 	continuesAfterATornLine(t, path)
 }
 
-// continuesAfterATornLine leaves half a line at the end of a trail. The next start tells,
-// and the reader tells.
+// continuesAfterATornLine leaves half a line at the end of a trail. The reader and the next
+// start warn of it.
 func continuesAfterATornLine(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
@@ -204,7 +204,7 @@ func continuesAfterATornLine(t *testing.T, path string) {
 	}
 	p := startBinary(t, "serve", "--demo", "--record-dir", "off", "--audit", path)
 	if !strings.Contains(p.log, "the last line of the file is incomplete") {
-		t.Errorf("the next start does not tell:\n%s", p.log)
+		t.Errorf("the next start does not warn:\n%s", p.log)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func continuesAfterATornLine(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	if !bytes.HasSuffix(raw, []byte("}\n")) || !bytes.Contains(raw, []byte("\"ti\n{")) {
-		t.Errorf("the next line does not begin on a line of its own: …%s", raw[max(0, len(raw)-1000):])
+		t.Errorf("the next line does not begin a line: …%s", raw[max(0, len(raw)-1000):])
 	}
 }
 

@@ -47,7 +47,7 @@ func TestAuthenticationOnEveryEdge(t *testing.T) {
 			switch edge {
 			case "/rpc", "/rpc, message form", "/mcp modern", "/mcp legacy":
 				wantStatus = http.StatusForbidden
-			case "exchange": // an answer on a stream has no headers of its own
+			case "exchange": // an answer on a stream has no headers
 				wantChallenge = ""
 			}
 			if got.code != "PERMISSION_DENIED" || got.status != wantStatus || got.challenge != wantChallenge {
