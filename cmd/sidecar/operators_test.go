@@ -194,6 +194,7 @@ func TestASocketWithoutOperators(t *testing.T) {
 	if runtime.GOOS == "linux" && !strings.Contains(g.log.String(), fmt.Sprintf(`"who":"unix:uid=%d,pid=%d"`, os.Getuid(), os.Getpid())) {
 		t.Error("the log does not name the process")
 	}
+	g.client.CloseIdleConnections() // the drain would wait for them
 	if code, stdout, stderr := runDrain(t, nil, "--admin", "unix://"+g.socket); code != exitOK {
 		t.Errorf("drain: %d %s %s", code, stdout, stderr)
 	}
