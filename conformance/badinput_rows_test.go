@@ -109,7 +109,7 @@ func callingRows() []badRow {
 		}},
 		{title: rowTokens, without: []without{{everyEdge(), later}}},
 		{title: rowOthers, held: []held{
-			{[]edge{mcpModern, mcpLegacy, rpcCanonical, rpcMessage, toolJSON, toolBinary, typedJSON, typedWire}, []string{"cmd/sidecar/auth_test.go TestAuthenticationOnEveryEdge", "cmd/sidecar/auth_test.go TestWhatIsNotListed"}},
+			{[]edge{mcpModern, mcpLegacy, rpcCanonical, rpcMessage, toolJSON, toolBinary, typedJSON, typedWire}, []string{"cmd/sidecar/auth_test.go TestAuthenticationOnEveryEdge", "internal/server/matrix_test.go TestMatrixOfLists"}},
 			{[]edge{mcpModern, stdio}, []string{
 				"bridge/pages_test.go TestACursorIsForOneCallerAndOneListAndATime", "bridge/state_test.go TestARequestStateIsForOneCallerAndOneRequestAndATime",
 				"bridge/owntask_test.go TestATaskOfTheSidecarIsItsCallersOwn",

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"io/fs"
 	"net/http"
@@ -16,10 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
-	"connectrpc.com/grpcreflect"
-
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
@@ -83,87 +77,7 @@ func inspect(t *testing.T, got answer) {
 	}
 }
 
-// TestWhatIsNotListed: lists, descriptions, lookups and reflection show a caller
-// what it may call.
-func TestWhatIsNotListed(t *testing.T) {
-	t.Parallel()
-	h := startGuarded(t)
-	planner, chief := h.visitor(t, plannerToken), h.visitor(t, chiefToken)
-	const list = `{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}`
-	for name, show := range map[string]func(v *visitor) string{
-		"/rpc": func(v *visitor) string { return second(v.post("/rpc", list)) },
-		"/mcp modern": func(v *visitor) string {
-			return second(v.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}`,
-				"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list"))
-		},
-		"/mcp legacy": func(v *visitor) string { return second(v.post("/mcp", list, "MCP-Protocol-Version", "2025-06-18")) },
-		"ListTools": func(v *visitor) string {
-			resp, err := v.api().ListTools(t.Context(), connect.NewRequest(&outriggerv1.ListToolsRequest{}))
-			return shownOf(t, resp, err)
-		},
-		"WatchTools": func(v *visitor) string {
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			stream, err := v.api(connect.WithGRPC()).WatchTools(ctx, connect.NewRequest(&outriggerv1.WatchToolsRequest{}))
-			if err != nil || !stream.Receive() {
-				t.Fatalf("%v, %v", err, stream.Err())
-			}
-			return stream.Msg().String()
-		},
-		"exchange": func(v *visitor) string {
-			stream := v.api(connect.WithGRPC()).Exchange(t.Context())
-			defer func() { _ = stream.CloseResponse() }()
-			err := stream.Send(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: &outriggerv1.Request{
-				Id: &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: "1"}}, Method: "tools/list",
-			}}})
-			if err := errors.Join(err, stream.CloseRequest()); err != nil {
-				t.Fatal(err)
-			}
-			envelope, err := stream.Receive()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return string(envelope.GetSuccessResponse().GetResultJson())
-		},
-	} {
-		all, some := show(chief), show(planner)
-		if !strings.Contains(all, "cancel_order") || strings.Contains(some, "cancel_order") || !strings.Contains(some, "echo") || !strings.Contains(some, "get_order") {
-			t.Errorf("%s shows the chief\n%.300s\nand the planner\n%.300s", name, all, some)
-		}
-	}
-	_, err := planner.api().GetTool(t.Context(), connect.NewRequest(&outriggerv1.GetToolRequest{ToolName: "fleet.cancel_order"}))
-	if got := planner.rpcAnswer(nil, err); got.code != "PERMISSION_DENIED" {
-		t.Errorf("GetTool: %+v", got)
-	}
-	few, err := planner.api().Describe(t.Context(), connect.NewRequest(&outriggerv1.DescribeRequest{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	many, err := chief.api().Describe(t.Context(), connect.NewRequest(&outriggerv1.DescribeRequest{}))
-	if err != nil || few.Msg.GetToolsCount() == 0 || few.Msg.GetToolsCount() >= many.Msg.GetToolsCount() {
-		t.Errorf("Describe counts %d and %d, %v", few.Msg.GetToolsCount(), many.Msg.GetToolsCount(), err)
-	}
-	for who, v := range map[string]*visitor{"planner": planner, "chief": chief, "stranger": h.visitor(t, "")} {
-		stream := grpcreflect.NewClient(&http.Client{Transport: v}, h.main, connect.WithGRPC()).NewStream(t.Context())
-		services, err := stream.ListServices()
-		_, _ = stream.Close()
-		if want := map[string]connect.Code{"planner": connect.CodePermissionDenied, "stranger": connect.CodeUnauthenticated}[who]; want != 0 && connect.CodeOf(err) != want {
-			t.Errorf("reflection for %s: %v, %v", who, services, err)
-		} else if want == 0 && (err != nil || len(services) < 3) {
-			t.Errorf("reflection for %s: %v, %v", who, services, err)
-		}
-	}
-}
-
 func second(_ *http.Response, body string) string { return body }
-
-func shownOf[T any](t *testing.T, resp *connect.Response[T], err error) string {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(any(resp.Msg).(interface{ String() string }).String())
-}
 
 // TestSessionsBelongToNames: a session id is no credential.
 func TestSessionsBelongToNames(t *testing.T) {

@@ -116,7 +116,7 @@ func checkRefusal(t *testing.T, e *column, got outcome, want string) {
 	}
 }
 
-// TestMatrixOfLists: each caller sees the tools that it may call, on every edge.
+// TestMatrixOfLists: each caller sees the tools that it may call, on every edge, and a description counts no others.
 func TestMatrixOfLists(t *testing.T) {
 	t.Parallel()
 	m := newMatrix(t, newDirectory(t, callers()), nil)
@@ -130,6 +130,10 @@ func TestMatrixOfLists(t *testing.T) {
 		}
 		if w.name == "issuer A: ann" && len(want) != len(all) || w.name == "issuer A: ann, without scopes" && !slices.Equal(want, []string{"fleet.get_map"}) {
 			t.Fatalf("%s: the table says %v", w.name, want)
+		}
+		api := outriggerv1connect.NewToolServiceClient(w.client(t, 2), m.url)
+		if about, err := api.Describe(t.Context(), connect.NewRequest(&outriggerv1.DescribeRequest{})); err != nil || int(about.Msg.GetToolsCount()) != len(want) {
+			t.Errorf("%s: Describe counts %d tools, want %d: %v", w.name, about.Msg.GetToolsCount(), len(want), err)
 		}
 		for edge, got := range m.lists(t, w) {
 			if slices.Sort(got); !slices.Equal(got, want) {
@@ -158,6 +162,8 @@ func (m *matrix) lists(t *testing.T, w who) map[string][]string {
 		"/rpc":           canonical(t, m, w, "tools/list", " ").body,
 		"MCP 2026-07-28": callModern(t, client, m.url, "tools/list", "", "").body,
 	}
+	inExchange, _ := exchange(t, m, w, &operation{canonical: "tools/list", canonicalParams: " "})
+	bodies["Exchange"] = `{"result":` + inExchange.body + `}`
 	for _, revision := range []string{"2025-11-25", "2025-06-18", "2025-03-26"} {
 		bodies["MCP "+revision] = openSession(t, client, m.url, revision).send(t, client, "tools/list", "").body
 	}
