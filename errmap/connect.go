@@ -64,9 +64,17 @@ func ToConnect(e *Error, about About) *connect.Error {
 	return out
 }
 
-// addDetail adds a detail. Only a message that cannot be encoded fails, and one without that detail is still an answer.
+// addDetail adds a detail, which has the same bytes for equal errors. Only a message that cannot be encoded fails, and one
+// without that detail is still an answer.
 func addDetail(out *connect.Error, m proto.Message) {
-	if d, err := connect.NewErrorDetail(m); err == nil {
+	encoded, isAny := m.(*anypb.Any)
+	if !isAny {
+		encoded = new(anypb.Any)
+		if err := anypb.MarshalFrom(encoded, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+			return
+		}
+	}
+	if d, err := connect.NewErrorDetail(encoded); err == nil {
 		out.AddDetail(d)
 	}
 }

@@ -186,3 +186,21 @@ func FuzzFromConnect(f *testing.F) {
 		}
 	})
 }
+
+// TestDetailsHaveOneEncoding: equal errors are equal bytes, though metadata is a map.
+func TestDetailsHaveOneEncoding(t *testing.T) {
+	t.Parallel()
+	encode := func() (out [][]byte) {
+		failed := New(InvalidToolInput, Tool("lab.echo"), WithViolations(Violation{Path: "/a", Keyword: "type", Message: "must be a string"}))
+		for _, detail := range ToConnect(failed, About{}).Details() {
+			out = append(out, detail.Bytes())
+		}
+		return out
+	}
+	want := encode()
+	for range 50 { // the order of a map of three would be the same by chance in one of six
+		if diff := cmp.Diff(want, encode()); diff != "" {
+			t.Fatalf("-first +another:\n%s", diff)
+		}
+	}
+}
