@@ -83,8 +83,9 @@ race: $(SUM) ## Run the tests of the main module with the race detector; PACKAGE
 	$(call TESTED,race) -race -vet=off -parallel $(ATONCE) -timeout 25m -skip 'TestScripts|TestHelpExamplesRun' $(PACKAGES)
 
 .PHONY: test-all
-test-all: test ## Run everything: make test, all of it again with the race detector, all of conformance, what replicas share, and the benchmarks in their short form (half an hour)
+test-all: build $(SUM) ## Run everything: every package and conformance with the race detector, scripts, what replicas share, and the benchmarks in their short form (half an hour)
 	@$(MAKE) --no-print-directory race
+	$(call TESTED,scripts) -vet=off -parallel $(ATONCE) -timeout 15m -run 'TestScripts|TestHelpExamplesRun' ./cmd/sidecar
 	@$(MAKE) --no-print-directory conformance-tests RACE=-race
 	@$(MAKE) --no-print-directory state-test bench-test
 
@@ -126,6 +127,14 @@ fuzz: ## Run every fuzz target for FUZZTIME (default 10m each); FUZZPART=k/n: th
 	      -test.fuzzminimizetime 10x -test.parallel 2 -test.fuzzcachedir "$$(go env GOCACHE)/fuzz/$$pkg") || exit 1; \
 	  done; \
 	done
+
+.PHONY: house
+house: ## Show how much there is and what needs what, by package, beside .ci/house.json; RECORD=-update records it
+	go test ./internal/layout -run 'TestHouse$$' -count 1 -v $(if $(RECORD),-args $(RECORD))
+
+.PHONY: call-files
+call-files: ## Show what code one more call runs, beside .ci/call-files.json; RECORD=-update records it
+	cd bench && go run . callfiles -record ../.ci/call-files.json $(RECORD)
 
 .PHONY: rotation-test
 rotation-test: ## Rotate the keys of an issuer for two minutes under load, away for half of the time; no good token may be refused

@@ -3,6 +3,8 @@
 package layout
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"go/ast"
 	"go/importer"
@@ -18,74 +20,76 @@ import (
 	"testing"
 )
 
-// cycleCeilings are the most files of a package that may be one cycle: each of them
-// needs each other one, so that none can be read alone.
-func cycleCeilings() map[string]int {
-	return map[string]int{"bridge": 44, "internal/catalog": 12, "cmd/sidecar": 4}
-}
-
-// TestCyclesOfFilesAreSmall measures by go/types: a file needs another one where it
-// uses a name, a method or a field that is declared there.
-func TestCyclesOfFilesAreSmall(t *testing.T) {
-	t.Parallel()
-	exports := exportData(t, cycleCeilings())
-	for pkg, ceiling := range cycleCeilings() {
-		largest := []string{}
-		needs := fileUses(t, pkg, exports)
-		for file := range needs {
-			if cycle := cycleOf(file, needs); len(cycle) > len(largest) {
-				largest = cycle
-			}
-		}
-		t.Logf("%s: %d of %d files are one cycle", pkg, len(largest), len(needs))
-		if len(largest) > ceiling {
-			t.Errorf("%s: %d files are one cycle, above the ceiling of %d: %v", pkg, len(largest), ceiling, largest)
-		}
-	}
-}
-
-// exportData has the compiler's files of all that the packages import.
-func exportData(t *testing.T, packages map[string]int) map[string]string {
+// largestCycles are, by package of the main module, the most files that are one cycle: each of them needs each other one, so
+// that none can be read alone. It is measured by go/types: a file needs another one where it uses a name, a method or a field
+// that is declared there.
+func largestCycles(t *testing.T) map[string]int {
 	t.Helper()
-	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
-	for pkg := range packages {
-		args = append(args, "./"+pkg)
+	built := listPackages(t)
+	lookup := func(path string) (io.ReadCloser, error) {
+		if built[path].Export == "" {
+			return nil, errors.New("no export data")
+		}
+		return os.Open(built[path].Export)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", args...)
+	set := token.NewFileSet()
+	imports := importer.ForCompiler(set, "gc", lookup) // it keeps what it has read
+	largest := map[string]int{}
+	for path, pkg := range built {
+		dir, isOwn := strings.CutPrefix(path, module)
+		if !isOwn || strings.HasPrefix(dir, "gen/") || pkg.Module == nil || !pkg.Module.Main {
+			continue
+		}
+		needs := fileUses(t, pkg, set, imports)
+		for file := range needs {
+			largest[dir] = max(largest[dir], len(cycleOf(file, needs)))
+		}
+	}
+	return largest
+}
+
+// builtPackage is what "go list" says of one.
+type builtPackage struct {
+	ImportPath, Dir, Export string
+	GoFiles                 []string
+	Module                  *struct{ Main bool }
+}
+
+// listPackages lists the packages of the main module, and all that they import with the compiler's files.
+func listPackages(t *testing.T) map[string]builtPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Module", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	exports := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		if path, file, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			exports[path] = file
+	built := map[string]builtPackage{}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var pkg builtPackage
+		if err := decoder.Decode(&pkg); errors.Is(err, io.EOF) {
+			return built
+		} else if err != nil {
+			t.Fatal(err)
 		}
+		built[pkg.ImportPath] = pkg
 	}
-	return exports
 }
 
 // fileUses says of every file of a package which others it needs.
-func fileUses(t *testing.T, pkg string, exports map[string]string) map[string][]string {
+func fileUses(t *testing.T, pkg builtPackage, set *token.FileSet, imports types.Importer) map[string][]string {
 	t.Helper()
-	set, files, needs := token.NewFileSet(), []*ast.File{}, map[string][]string{}
-	for _, path := range buildFiles(t, pkg) {
-		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+	files, needs := []*ast.File{}, map[string][]string{}
+	for _, name := range pkg.GoFiles {
+		file, err := parser.ParseFile(set, filepath.Join(pkg.Dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		files, needs[filepath.Base(path)] = append(files, file), nil
-	}
-	lookup := func(path string) (io.ReadCloser, error) {
-		if exports[path] == "" {
-			return nil, errors.New("no export data")
-		}
-		return os.Open(exports[path])
+		files, needs[name] = append(files, file), nil
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: importer.ForCompiler(set, "gc", lookup)}
-	own, err := config.Check(module+pkg, set, files, info)
+	config := types.Config{Importer: imports}
+	own, err := config.Check(pkg.ImportPath, set, files, info)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,21 +103,6 @@ func fileUses(t *testing.T, pkg string, exports map[string]string) map[string][]
 		}
 	}
 	return needs
-}
-
-// buildFiles are the files of a package that are built here, tests aside.
-func buildFiles(t *testing.T, pkg string) []string {
-	t.Helper()
-	dir := filepath.Join("..", "..", filepath.FromSlash(pkg))
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{range .GoFiles}}{{.}} {{end}}`, "./"+filepath.ToSlash(dir)).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	paths := strings.Fields(string(out))
-	for i, name := range paths {
-		paths[i] = filepath.Join(dir, name)
-	}
-	return paths
 }
 
 // cycleOf are the files that a file needs and that need it, by others too.
