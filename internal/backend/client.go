@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -52,6 +53,19 @@ type link struct {
 	pool     *pool
 	probed   bool // found out, not said by the target
 	late     bool // the backend did not answer in time to what would be better
+	// again is when to look for what would be better, and pause what it was put off by.
+	again time.Time
+	pause time.Duration
+}
+
+// putOff says when to look again for something better than a late link: at once after the first one, and then after pauses that double,
+// because a server may ignore HTTP/2 for good, and each stream would wait for that.
+func (l *link) putOff(before *link, now time.Time) {
+	const first, most = time.Second, 10 * time.Minute
+	if l.late && before != nil && before.late {
+		l.pause = min(max(first, 2*before.pause), most)
+	}
+	l.again = now.Add(l.pause)
 }
 
 // New makes a client. It opens no connections. It returns an error for an invalid target

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Attempt is one attempt of a probe.
@@ -111,7 +112,7 @@ func (c *Client) find(ctx context.Context, hints []string) (*link, error) {
 func (c *Client) findBest(ctx context.Context) (*link, error) {
 	hints := c.hints()
 	l, err := c.find(ctx, hints)
-	if err != nil || !l.late {
+	if err != nil || !l.late || time.Now().Before(l.again) {
 		return l, err
 	}
 	s, err := c.join(hints)
@@ -160,7 +161,8 @@ func (c *Client) join(hints []string) (*search, error) {
 		defer c.mu.Unlock()
 		c.search = nil
 		s.link, s.err = l, err
-		if now := c.link.Load(); l != nil && (now == nil || *now != *l) {
+		if l != nil {
+			l.putOff(c.link.Load(), time.Now())
 			c.link.Store(l)
 		}
 		close(s.done)

@@ -107,6 +107,48 @@ func TestABackendThatIsSlowAtFirst(t *testing.T) {
 	}
 }
 
+// TestALateLinkIsLookedForAgain: at once after the first time, and then after pauses that double, because streams wait for it.
+func TestALateLinkIsLookedForAgain(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	var last *link
+	for i, want := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second} {
+		l := &link{late: true}
+		if l.putOff(last, now); l.again.Sub(now) != want {
+			t.Errorf("after search %d: put off by %v, want %v", i+1, l.again.Sub(now), want)
+		}
+		last = l
+	}
+	for range 20 {
+		l := &link{late: true}
+		l.putOff(last, now)
+		last = l
+	}
+	if last.pause != 10*time.Minute {
+		t.Errorf("put off by %v in the end", last.pause)
+	}
+	for name, tt := range map[string]struct {
+		again time.Duration
+		asked bool
+	}{"it is time": {-time.Second, true}, "not yet": {time.Hour, false}} {
+		p := servePeer(t, echoMux(), clearProtocols(true, true))
+		c := newClient(t, p.as("http"), Options{})
+		c.Describe(func() []string { return []string{echoProcedure} })
+		if _, err := c.find(t.Context(), c.hints()); err != nil {
+			t.Fatal(err)
+		}
+		late := *c.link.Load()
+		late.late, late.again = true, time.Now().Add(tt.again)
+		c.link.Store(&late)
+		if _, err := c.Streams(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if asked := c.link.Load() != &late; asked != tt.asked {
+			t.Errorf("%s: it was looked for: %v", name, asked)
+		}
+	}
+}
+
 // beforeHTTP1 has a server of HTTP/1.1 whose connections talk begins with if they are of HTTP/2.
 func beforeHTTP1(tb testing.TB, talk func(net.Conn)) *peer {
 	tb.Helper()
