@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if !slices.Contains(args, "--config") { // which a variable would override
 		environ = append([]string{patientCatalog}, environ...)
 	}
-	if args[0] == "stdio" { // its input often ends before it has a catalog
+	if slices.Contains(args, "stdio") { // its input often ends before it has a catalog
 		environ = append([]string{"OUTRIGGER_GRACE=4m"}, environ...)
 	}
 	return runWith(ctx, lastresort.New(stderr, late), args, stdin, stdout, stderr, environ)
