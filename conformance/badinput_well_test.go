@@ -37,7 +37,7 @@ func isQuiet(t *testing.T, metrics string) {
 		n, ok := gauge(t, metrics, "outrigger_requests_in_flight ")
 		return ok && n == "0"
 	})
-	if rss := resident(t, metrics); rss > maxHostileMemory {
+	if rss := resident(t, metrics); rss > maxHostileMemory() {
 		t.Errorf("the sidecar holds %d MiB", rss>>20)
 	}
 }

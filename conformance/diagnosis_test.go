@@ -18,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestEachFaultOfABackendHasItsFix sets up real servers with one fault each. The
@@ -139,10 +140,7 @@ func TestServeSaysWhenTheBackendIsBack(t *testing.T) {
 // listenAgain takes connections on an address and closes them.
 func listenAgain(t *testing.T, address string) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Listen(t, address)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

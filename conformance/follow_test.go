@@ -83,8 +83,8 @@ func TestTheCatalogFollowsItsBackend(t *testing.T) {
 func TestAConnectionThatFlaps(t *testing.T) {
 	t.Parallel()
 	const flaps = 20
-	backend := peer.GRPCSetup(t, peer.Setup{})
-	_, address, _ := strings.Cut(backend.URL, "://")
+	address := testkit.Reserved(t)
+	backend := peer.GRPCSetup(t, peer.Setup{Address: address})
 	server := serve(t, "--backend", backend.URL)
 	begun := time.Now()
 	for range flaps {

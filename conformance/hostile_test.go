@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +21,15 @@ import (
 // take minutes.
 func hostileTime() time.Duration { return testkit.Limit() }
 
-// maxHostileMemory bounds the sidecar's memory while and after many megabytes of this went through it. It is near 100 MB.
-const maxHostileMemory = 400 << 20
+// maxHostileMemory bounds the sidecar's memory while and after many megabytes of this went through it. It is near 100 MB. The race
+// detector, with which the sidecar is built where no binary is given, has several bytes of its own for each.
+func maxHostileMemory() int64 {
+	const plain, withDetector = 400 << 20, 4 * 400 << 20
+	if os.Getenv("OUTRIGGER_TEST_BINARY") == "" {
+		return withDetector
+	}
+	return plain
+}
 
 // TestMegabytesOfNonsense sends a megabyte of what costs careless readers most over every edge: each gets a clear error in
 // bounded time, the process stays small, and the next call is served.
@@ -73,7 +81,7 @@ func TestMegabytesOfNonsense(t *testing.T) {
 		})
 	}
 	t.Cleanup(func() {
-		if rss := resident(t, server.AdminURL("/metrics")); rss > maxHostileMemory {
+		if rss := resident(t, server.AdminURL("/metrics")); rss > maxHostileMemory() {
 			t.Errorf("the sidecar holds %d MiB", rss>>20)
 		}
 	})

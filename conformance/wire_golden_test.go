@@ -60,7 +60,7 @@ func TestWire(t *testing.T) {
 		if found := regexp.MustCompile(`(?m)^Mcp-Session-Id: (\S+)`).FindStringSubmatch(answer); found != nil {
 			session = found[1]
 		}
-		fmt.Fprintf(&got, "=== %s\n%s\n%s\n", m.name, m.text(), onRecord(answer))
+		fmt.Fprintf(&got, "=== %s\n%s\n%s\n", m.name, m.text(), m.onRecord(answer))
 	}
 	path := filepath.Join("testdata", "wire.txt")
 	if *update {
@@ -192,10 +192,21 @@ func (m *message) text() string {
 // ourVersion is the version of the build where an answer has it.
 var ourVersion = regexp.MustCompile(`("name":"outrigger","version":")[^"]*`)
 
+// space is what protojson puts between the members of an object, or does not, by chance of the build. So do the prefixes of a stream's
+// messages, and their chunks.
+var space = regexp.MustCompile(`([,:]) (["{\[0-9tfn-])`)
+
 // onRecord is an answer for the record: without its date, the key of a session and the version of the build, and with a digest in place
-// of what is long.
-func onRecord(answer string) string {
+// of what is long. protojson's JSON is without its spaces and its lengths.
+func (m *message) onRecord(answer string) string {
 	head, body, _ := strings.Cut(answer, "\r\n\r\n")
+	if strings.Contains(head, "Content-Type: application/connect+json") {
+		body = regexp.MustCompile(`(?s)([0-9a-f]+\r\n)?[\x00\x02]\x00.{3}(\{)`).ReplaceAllString(body, "$2")
+	}
+	if strings.HasPrefix(m.path, "/outrigger.") && strings.Contains(head, "json") {
+		body = space.ReplaceAllString(body, "$1$2")
+		head = regexp.MustCompile(`(?m)^(Content-Length): .*$`).ReplaceAllString(head, "$1: …\r")
+	}
 	if ourVersion.MatchString(body) {
 		body = ourVersion.ReplaceAllString(body, "$1…")
 		head = regexp.MustCompile(`(?m)^(Content-Length): .*$`).ReplaceAllString(head, "$1: …")
@@ -377,17 +388,17 @@ func ofEras() []message {
 func overConnect() []message {
 	var out []message
 	for name, body := range map[string]string{
-		"CallTool": `{"tool":"lab.echo","arguments":{"nonce":"n"}}`, "ListTools": `{"pageSize":2}`, "GetTool": `{"name":"lab.echo"}`, "ListResources": `{}`,
+		"CallTool": `{"tool_name":"lab.echo","arguments":{"nonce":"n"}}`, "ListTools": `{}`, "GetTool": `{"name":"lab.echo"}`, "ListResources": `{}`,
 		"ListResourceTemplates": `{}`, "ReadResource": `{"uri":"none://1"}`, "ListSkills": `{}`, "GetSkill": `{"name":"none"}`, "ReadDirectory": `{}`,
-		"ListPrompts": `{}`, "GetPrompt": `{"name":"none"}`, "Complete": `{}`, "Publish": `{"topic":"a","data":"AA=="}`, "GetTask": `{"taskId":"none"}`,
-		"UpdateTask": `{"taskId":"none"}`, "CancelTask": `{"taskId":"none"}`, "Describe": `{}`, "RegisterTool": `{}`, "UnregisterTool": `{"name":"none"}`, "NoSuch": `{}`,
+		"ListPrompts": `{}`, "GetPrompt": `{"name":"none"}`, "Complete": `{}`, "Publish": `{"topic":"a","data":"AA=="}`, "GetTask": `{"task_id":"none"}`,
+		"UpdateTask": `{"taskId":"none"}`, "CancelTask": `{"task_id":"none"}`, "Describe": `{}`, "RegisterTool": `{}`, "UnregisterTool": `{"name":"none"}`, "NoSuch": `{}`,
 	} {
 		out = append(out, message{name: "Connect " + name, method: "POST", path: "/outrigger.v1.ToolService/" + name, header: []string{asJSON, "Connect-Protocol-Version: 1"}, body: body})
 	}
 	slices.SortFunc(out, func(a, b message) int { return strings.Compare(a.name, b.name) })
 	stream := []string{"Content-Type: application/connect+json", "Connect-Protocol-Version: 1"}
 	out = append(out,
-		message{name: "Connect CallToolStream", method: "POST", path: "/outrigger.v1.ToolService/CallToolStream", header: stream, body: framed([]byte(`{"tool":"lab.relay","arguments":{"items":[{"nonce":"a"}]}}`))},
+		message{name: "Connect CallToolStream", method: "POST", path: "/outrigger.v1.ToolService/CallToolStream", header: stream, body: framed([]byte(`{"tool_name":"lab.relay","arguments":{"items":[{"nonce":"a"}]}}`))},
 		message{name: "Connect WatchVehicles", method: "POST", path: "/outrigger.demo.v1.Fleet/WatchVehicles", header: stream, body: framed([]byte(`{"rounds":1,"interval":"0s","vehicleIds":["1"]}`))},
 		message{name: "Connect GET", method: "GET", path: "/outrigger.demo.v1.Lab/Echo?connect=v1&encoding=json&message=" + base64.RawURLEncoding.EncodeToString([]byte(`{"nonce":"g"}`)) + "&base64=1"},
 	)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -43,10 +42,7 @@ func demoSet(t *testing.T) string {
 // serveAt listens on an address that is free, until stop is called.
 func serveAt(t *testing.T, addr string, handler http.Handler, protocols *http.Protocols) (stop func()) {
 	t.Helper()
-	lis, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lis := testkit.Listen(t, addr)
 	server := &http.Server{Protocols: protocols, Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(lis) })

@@ -5,7 +5,6 @@ package main
 import (
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -61,10 +60,7 @@ func newFront(t *testing.T) *front {
 // open listens, on the same port as before.
 func (f *front) open(t *testing.T) {
 	t.Helper()
-	lis, err := net.Listen("tcp", f.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lis := testkit.Listen(t, f.addr)
 	f.url = "http://" + f.addr
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

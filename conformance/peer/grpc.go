@@ -39,10 +39,7 @@ func GRPC(tb testing.TB) *Service {
 // GRPCAt is GRPC on a given address.
 func GRPCAt(tb testing.TB, addr string) *Service {
 	tb.Helper()
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := testkit.Listen(tb, addr)
 	lab, stop := serveGRPC(tb, l)
 	return &Service{Lab: lab, URL: "grpc://" + l.Addr().String(), stop: stop}
 }

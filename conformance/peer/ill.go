@@ -5,7 +5,6 @@ package peer
 import (
 	"context"
 	"crypto/tls"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -58,10 +57,7 @@ func GRPCSetup(tb testing.TB, s Setup) *Service {
 	if s.Address == "" {
 		s.Address = testkit.Reserved(tb)
 	}
-	l, err := net.Listen("tcp", s.Address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := testkit.Listen(tb, s.Address)
 	out := &Service{Lab: &Lab{}, URL: "grpc://" + l.Addr().String()}
 	var options []grpc.ServerOption
 	if s.TLS {

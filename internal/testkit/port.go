@@ -4,6 +4,7 @@ package testkit
 
 import (
 	"fmt"
+	"net"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,17 @@ func Dead(tb testing.TB) string {
 func Reserved(tb testing.TB) string {
 	tb.Helper()
 	return hold(tb, unix.SO_REUSEADDR, unix.SO_REUSEPORT)
+}
+
+// Listen listens at an address of [Reserved], also where a server listened there a moment ago: a process that another test has
+// started holds the closed listener, too, until it runs its program.
+func Listen(tb testing.TB, address string) (l net.Listener) {
+	tb.Helper()
+	Try(tb, "it listens", func() (err error) {
+		l, err = net.Listen("tcp", address)
+		return err
+	})
+	return l
 }
 
 // hold binds a socket with options set, which does not listen.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Hung listens, takes connections and all that is sent, and never answers.
@@ -22,10 +24,7 @@ type Hung struct {
 // Hang starts a Hung at a host:port of loopback.
 func Hang(tb testing.TB, addr string) *Hung {
 	tb.Helper()
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := testkit.Listen(tb, addr)
 	h := &Hung{listener: l}
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -71,10 +70,7 @@ type Slow struct {
 // Delay starts a Slow at a host:port of loopback.
 func Delay(tb testing.TB, addr string, by time.Duration) *Slow {
 	tb.Helper()
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := testkit.Listen(tb, addr)
 	s := &Slow{}
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
