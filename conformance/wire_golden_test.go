@@ -99,7 +99,7 @@ func exchangesOf(text string) map[string]string {
 	return out
 }
 
-// raw sends a message on a connection of its own, and returns all that comes back.
+// raw sends a message on a new connection, and returns all that comes back.
 func (m *message) raw(t *testing.T, addr string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
