@@ -22,7 +22,7 @@ import (
 func hostileTime() time.Duration { return testkit.Limit() }
 
 // maxHostileMemory bounds the sidecar's memory while and after many megabytes of this went through it. It is near 100 MB. The race
-// detector, with which the sidecar is built where no binary is given, has several bytes of its own for each.
+// detector, with which the sidecar is built where no binary is given, keeps several bytes more for each.
 func maxHostileMemory() int64 {
 	const plain, withDetector = 400 << 20, 4 * 400 << 20
 	if os.Getenv("OUTRIGGER_TEST_BINARY") == "" {
