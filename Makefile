@@ -138,7 +138,7 @@ call-files: ## Show what code one more call runs, beside .ci/call-files.json; RE
 
 .PHONY: rotation-test
 rotation-test: ## Rotate the keys of an issuer for two minutes under load, away for half of the time; no good token may be refused
-	OUTRIGGER_ROTATION=2m go test -count 1 -v -timeout 10m -run 'TestRotation' ./internal/oauth
+	OUTRIGGER_ROTATION=2m go test -count 1 -v -timeout 10m -run 'TestRotation' ./internal/identity
 
 # Modules that are linted here; those with many dependencies are linted by their own steps, where they are built.
 MODULES := . conformance conformance/telemetry conformance/etcd conformance/artifacts bench deploy deploy/observability proto/options
@@ -168,12 +168,12 @@ generate: $(BUF) ## Regenerate code, descriptor sets and documents
 	$(BUF) generate --template proto/options/buf.gen.yaml
 	$(BUF) generate --template bench/buf.gen.yaml
 	go test ./errmap -run TestDocument -update >/dev/null
-	go test ./internal/config -run 'TestReference|TestLimitsPage' -update >/dev/null
+	go test ./internal/config -run 'TestConstants|TestReference' -update >/dev/null
 	$(BUF) build --path proto/outrigger/demo --as-file-descriptor-set --exclude-imports -o internal/demo/demo.binpb
 
 .PHONY: checkgenerate
 checkgenerate: generate ## Fail where generated files differ from what is committed
-	@if [ -n "$$(git status --porcelain -- gen bench/gen proto/options internal/demo docs)" ]; then git status --short -- gen bench/gen proto/options internal/demo docs; git diff -- gen bench/gen proto/options internal/demo docs | head -50; exit 1; fi
+	@if [ -n "$$(git status --porcelain -- gen bench/gen proto/options internal/demo internal/defaults docs)" ]; then git status --short -- gen bench/gen proto/options internal/demo internal/defaults docs; git diff -- gen bench/gen proto/options internal/demo internal/defaults docs | head -50; exit 1; fi
 
 .PHONY: bench
 bench: ## Measure the sidecar against a direct gRPC call (writes nothing; see docs/benchmarks.md)
@@ -182,6 +182,10 @@ bench: ## Measure the sidecar against a direct gRPC call (writes nothing; see do
 .PHONY: bench-e2e
 bench-e2e: ## Compare the sidecar with hand-written servers, an empty proxy and the direct call (about eight minutes)
 	cd bench && go run . e2e $(BENCHFLAGS)
+
+.PHONY: bench-ratios
+bench-ratios: ## Compare the CPU time of a call with that of a fixed old build, beside .ci/ratios.json (about a minute and a half); RECORD=-update records it
+	cd bench && go run . ratios -record ../.ci/ratios.json $(RECORD) $(BENCHFLAGS)
 
 .PHONY: bench-latency
 bench-latency: ## Measure by how much the sidecar delays calls at 1,000 calls/s, and its memory (about two and a half minutes)
@@ -293,9 +297,9 @@ conformance-serve: conformance-rig ## Serve the suite's fixture on http://127.0.
 	$(RIG)/bin/suite serve $(RIG_FLAGS) $(RIG_SKILLS) $(CONFORMANCEFLAGS)
 
 .PHONY: clients
-clients: conformance-rig $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run MCP clients that others wrote against the sidecar, in every era, over HTTP and stdio; docs/clients.md has the table
+clients: conformance-rig $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run MCP clients that others wrote against the sidecar, in every era, over HTTP and stdio; conformance/clients/README.md has the table
 	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
-	$(RIG)/bin/suite clients $(RIG_FLAGS) -doc docs/clients.md -timeout 20m $(CLIENTSFLAGS)
+	$(RIG)/bin/suite clients $(RIG_FLAGS) -doc conformance/clients/README.md -timeout 20m $(CLIENTSFLAGS)
 
 .PHONY: auth-test
 auth-test: build $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Run MCP clients that others wrote through OAuth: discovery, login, call, expiry, refresh, step-up, revocation
@@ -311,7 +315,7 @@ telemetry-test: $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Compare spans
 	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
 	cd conformance/telemetry && go test -count 1 -timeout 60m . -args -node $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node -clients $(CURDIR)/$(RIG_CLIENTS) $(TELEMETRYFLAGS)
 
-# Etcd has a module of its own, so that nothing else depends on it. Most of the time its streams wait for their end, so more run at once than
+# Etcd has its own module, so that nothing else depends on it. Most of the time its streams wait for their end, so more run at once than
 # there are CPUs.
 .PHONY: etcd-test
 etcd-test: ## Watches, leases and elections of a real etcd: through its generated and its own client, and as tools on every edge
@@ -343,7 +347,7 @@ foreign-test: build $(BUF) $(RIG_SUITE)/installed $(RIG_FOREIGN)/installed $(RIG
 	cd conformance && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -count 1 -timeout 5m ./foreign -args -node $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node \
 	  -modules $(CURDIR)/$(RIG_FOREIGN) -python $(CURDIR)/$(RIG_FOREIGN)/python -descriptors $(CURDIR)/$(RIG_FOREIGN)/foreign.binpb
 
-# A registry has a module of its own, too.
+# A registry has its own module, too.
 .PHONY: artifacts-test
 artifacts-test: ## Descriptors as OCI artifacts: a registry that others wrote, artifacts pushed with oras, credentials, registries that lie
 	cd conformance/artifacts && go test -race -count 1 -timeout 10m ./...
@@ -443,7 +447,7 @@ bench-catalog: ## Measure building, holding and listing catalogs of 1,000 tools,
 	go test ./internal/catalog -run '^$$' -bench 'ThousandTools|WithOverlay|Vast' -benchmem -count $(BENCHCOUNT)
 	cd conformance/corpus && go test -run '^$$' -bench BenchmarkCatalog -benchmem -count $(BENCHCOUNT) .
 
-# The proof of schemas and transcoding on public APIs has a module of its own, which takes minutes to download and build.
+# The proof of schemas and transcoding on public APIs has its own module, which takes minutes to download and build.
 RIG_PROTOBUF := $(RIG)/protobuf
 
 .PHONY: corpus
@@ -467,7 +471,7 @@ $(RIG_PROTOBUF)/installed: $(NPM_TOOLS)/protobuf/package.json $(NPM_TOOLS)/proto
 	$(npm_ci)
 
 .PHONY: fault-test
-fault-test: ## Break the backend and the way to it while callers of every edge are at work, and account for each call and message (minutes; docs/faults.md)
+fault-test: ## Break the backend and the way to it while callers of every edge are at work, and account for each call and message (minutes; conformance/faults/README.md)
 	cd conformance && OUTRIGGER_FULL=1 go test -count 1 -timeout 90m -v -run 'TestEveryFault|TestStreamsAndFaults' ./faults
 
 # How long stream-soak lasts.

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Options configure a [Sidecar]. Backend or Handler is required; all other fields may
@@ -111,10 +111,10 @@ type Limits struct {
 }
 
 // TracerProvider is OpenTelemetry's trace.TracerProvider.
-type TracerProvider = tracing.Provider
+type TracerProvider = telemetry.Provider
 
 // Propagator is OpenTelemetry's propagation.TextMapPropagator.
-type Propagator = tracing.Propagator
+type Propagator = telemetry.Propagator
 
 // Hooks are called on events. They must return at once, and may be called concurrently.
 // Nil hooks are not called.
@@ -141,17 +141,17 @@ type Call struct {
 // Authenticator authenticates the caller of a request. Return [NewIdentity] for an
 // authenticated caller, and [Refuse] for credentials that are not accepted. Any other
 // error is answered UNAVAILABLE.
-type Authenticator = access.Authenticator
+type Authenticator = identity.Authenticator
 
 // Credentials are what a caller presents: a bearer token, or the names of a client
 // certificate.
-type Credentials = access.Credentials
+type Credentials = identity.Credentials
 
 // Identity is an authenticated caller with its permissions.
-type Identity = access.Identity
+type Identity = identity.Identity
 
 // Grant is the set of permissions of a caller.
-type Grant = access.Grant
+type Grant = identity.Grant
 
 // AuthenticatorFunc adapts a function to an [Authenticator].
 type AuthenticatorFunc func(ctx context.Context, shown Credentials) (*Identity, error)
@@ -162,18 +162,18 @@ func (f AuthenticatorFunc) Authenticate(ctx context.Context, shown Credentials) 
 }
 
 // NewIdentity returns the identity for a grant.
-func NewIdentity(g Grant) *Identity { return access.NewIdentity(g) }
+func NewIdentity(g Grant) *Identity { return identity.NewIdentity(g) }
 
 // Refuse returns the error for credentials that are not accepted, or for a request
 // without credentials.
 func Refuse(shown Credentials) error {
 	if shown.Token == "" && len(shown.URIs) == 0 {
-		return access.Refuse(access.Missing)
+		return identity.Refuse(identity.Missing)
 	}
-	return access.Refuse(access.Unknown)
+	return identity.Refuse(identity.Unknown)
 }
 
-// inProcess is the target that stands for Options.Handler.
+// inProcess is the target that represents Options.Handler.
 const inProcess = "http://in-process:80"
 
 // config is the configuration of the options, checked.

@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/inprocess"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
-	"github.com/outrigger-mcp/outrigger/internal/slogcore"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/slogcore"
 )
 
 // Sidecar exposes the RPCs of a backend as tools. Make one with [New]. Its methods are
@@ -26,7 +26,7 @@ type Sidecar struct {
 	handler   http.Handler
 	operators http.Handler
 	// inside serves Options.Handler; nil where there is none.
-	inside *inprocess.Server
+	inside *backend.InProcess
 	forget func()
 
 	// drain begins the end, done is closed when everything has ended.
@@ -56,11 +56,11 @@ func New(ctx context.Context, o Options) (*Sidecar, error) {
 		Log: slogcore.New(to), Version: "devel", Sources: o.Sources, Authenticator: o.Authenticator, OnEnd: o.Hooks.ended(), Embedded: true,
 	}
 	if o.TracerProvider != nil {
-		options.Tracer = telemetry.NewTracer(o.TracerProvider, o.Propagator, cfg.GetTelemetry())
+		options.Tracer = export.ProvidedTracer(o.TracerProvider, o.Propagator, cfg.GetTelemetry())
 	}
 	s := &Sidecar{done: make(chan struct{}), forget: func() {}}
 	if o.Handler != nil {
-		s.inside = inprocess.New(o.Handler, options.Log.Named("backend"))
+		s.inside = backend.NewInProcess(o.Handler, options.Log.Named("backend"))
 		options.Dial = s.inside.Dial
 	}
 	if s.app, err = server.New(ctx, cfg, options); err != nil {
@@ -88,11 +88,11 @@ func (s *Sidecar) prepare(o Options) error {
 }
 
 // ended is the hook for calls as the counts know it; nil where there is none.
-func (h Hooks) ended() func(stats.CallEnd) {
+func (h Hooks) ended() func(telemetry.CallEnd) {
 	if h.Call == nil {
 		return nil
 	}
-	return func(e stats.CallEnd) {
+	return func(e telemetry.CallEnd) {
 		h.Call(Call{Tool: e.Tool, Edge: e.Edge.String(), Code: string(e.Code), Duration: e.Took, Upstream: e.Upstream})
 	}
 }

@@ -28,7 +28,7 @@ func (c *common) flags(name string, stderr io.Writer) *flag.FlagSet {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&c.binary, "sidecar", "", "measure this `binary` instead of building one")
-	flags.BoolVar(&c.write, "write", false, "write the figures into docs/benchmarks.md")
+	flags.BoolVar(&c.write, "write", false, "write the figures into bench/README.md")
 	flags.BoolVar(&c.check, "check", false, "exit with 1 if a goal is missed")
 	return flags
 }
@@ -106,7 +106,7 @@ func (c *common) publish(s *site, target, figures string, missed []string, stdou
 		return fmt.Errorf("print: %w", err)
 	}
 	if c.write {
-		if err := report.SectionOf(target).Write(filepath.Join(s.root, "docs", "benchmarks.md"), figures); err != nil {
+		if err := report.SectionOf(target).Write(filepath.Join(s.root, "bench", "README.md"), figures); err != nil {
 			return err
 		}
 	}

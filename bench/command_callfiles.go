@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,8 +19,8 @@ import (
 func commandCallFiles(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("bench callfiles", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	record := flags.String("record", "", "the `file` that has the figures on record")
-	update := flags.Bool("update", false, "record these figures")
+	var record onRecord
+	record.flags(flags)
 	if err := flags.Parse(args); err != nil {
 		return errUsage
 	}
@@ -43,14 +42,8 @@ func commandCallFiles(ctx context.Context, args []string, stdout, stderr io.Writ
 		return err
 	}
 	now, recorded := map[string]callfiles.Figures{}, map[string]callfiles.Figures{}
-	if *record != "" && !*update {
-		data, err := os.ReadFile(*record)
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(data, &recorded); err != nil {
-			return fmt.Errorf("%s: %w", *record, err)
-		}
+	if err := record.read(&recorded); err != nil {
+		return err
 	}
 	var more []string
 	for _, name := range []string{"mcp", "rpc"} {
@@ -70,12 +63,8 @@ func commandCallFiles(ctx context.Context, args []string, stdout, stderr io.Writ
 			more = append(more, "/"+name+" "+line)
 		}
 	}
-	if *update {
-		data, err := json.MarshalIndent(now, "", "\t")
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(*record, append(data, '\n'), 0o600)
+	if isDone, err := record.write(now); isDone || err != nil {
+		return err
 	}
 	if len(more) > 0 {
 		return fmt.Errorf("one more call runs more than what is on record; make its way shorter:\n  %s", strings.Join(more, "\n  "))

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,8 +18,8 @@ import (
 func commandTestTimes(_ context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench testtimes", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	record := flags.String("record", "", "the `file` that has the times on record")
-	update := flags.Bool("update", false, "record the times of these runs")
+	var record onRecord
+	record.flags(flags)
 	if err := flags.Parse(args); err != nil {
 		return errUsage
 	}
@@ -38,24 +37,14 @@ func commandTestTimes(_ context.Context, args []string, stdout, stderr io.Writer
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if *record != "" && !*update {
-		data, err := os.ReadFile(*record)
-		if err != nil {
-			return err
-		}
-		if err := json.Unmarshal(data, &recorded); err != nil {
-			return fmt.Errorf("%s: %w", *record, err)
-		}
+	if err := record.read(&recorded); err != nil {
+		return err
 	}
 	if _, err := io.WriteString(stdout, now.Table(recorded)); err != nil {
 		return err
 	}
-	if *update {
-		data, err := json.MarshalIndent(now.Record(), "", "\t")
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(*record, append(data, '\n'), 0o600)
+	if isDone, err := record.write(now.Record()); isDone || err != nil {
+		return err
 	}
 	if machine := now.Machine(recorded); machine > testtimes.Busy {
 		_, err := fmt.Fprintf(stdout, "the machine takes %.1f times the record in the middle: too busy to say what became slower\n", machine)

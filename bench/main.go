@@ -3,7 +3,7 @@
 // Command bench measures the sidecar from outside: the size of its binary, the time until it is ready, the memory that
 // it holds when idle, and what a call through each of its edges costs beside the same call made directly. It builds the
 // sidecar, starts every process that it needs on loopback, ends them, and prints Markdown to standard output and its
-// progress to standard error. docs/benchmarks.md tells how to read the figures. It needs Linux.
+// progress to standard error. bench/README.md tells how to read the figures. It needs Linux.
 package main
 
 import (
@@ -51,7 +51,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return 2
 	}
-	// An end of its own, well beyond the plan and a cold build, so that a run left alone never stays.
+	// A hard deadline, well beyond the plan and a cold build, so that a run left alone never stays.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := 2*opts.planned() + 5*time.Minute
@@ -73,6 +73,7 @@ func commands() map[string]func(ctx context.Context, args []string, stdout, stde
 		"large":     commandLarge,
 		"latency":   commandLatency,
 		"load":      commandLoad,
+		"ratios":    commandRatios,
 		"size":      commandSize,
 		"soak":      commandSoak,
 		"streams":   commandStreams,
@@ -149,7 +150,7 @@ func measure(ctx context.Context, opts *options, args []string, stdout, stderr i
 		return fmt.Errorf("print: %w", err)
 	}
 	if opts.write {
-		if err := report.SectionOf("bench").Write(filepath.Join(root, "docs", "benchmarks.md"), r.Markdown()); err != nil {
+		if err := report.SectionOf("bench").Write(filepath.Join(root, "bench", "README.md"), r.Markdown()); err != nil {
 			return err
 		}
 	}

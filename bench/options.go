@@ -44,7 +44,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.BoolVar(&o.quick, "quick", false, "short windows and few rounds, for a look and for CI: about a minute")
-	flags.BoolVar(&o.write, "write", false, "write the figures into docs/benchmarks.md")
+	flags.BoolVar(&o.write, "write", false, "write the figures into bench/README.md")
 	flags.BoolVar(&o.check, "check", false, "exit with 1 where a limit of the footprint is missed")
 	flags.StringVar(&o.binary, "sidecar", "", "measure this `binary` instead of building one")
 	flags.IntVar(&o.starts, "starts", 11, "how often to start the sidecar for the time to readiness")

@@ -7,37 +7,52 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
+
+// admission lets calls run as far as there is room.
+type admission struct {
+	slots   *policy.Slots
+	streams *peer.Ledger
+	shed    func() *errmap.Error
+	short   func() bool
+	// alone holds a value while a call runs alone, because memory is short.
+	alone chan struct{}
+}
 
 // admit lets a call run once there is memory and a place for it. What it takes
 // is given back by leave.
-func (b *Bridge) admit(ctx context.Context, c *toolCall) *errmap.Error {
-	if err := b.admitted(ctx, c); err != nil {
+func (a *admission) admit(ctx context.Context, c *toolCall) *errmap.Error {
+	if err := a.admitted(ctx, c); err != nil {
 		return err
 	}
-	if err := metadata.CheckIdempotencyKey(c.req.Header); err != nil {
+	if err := backend.CheckIdempotencyKey(c.req.Header); err != nil {
 		return err
 	}
 	var err *errmap.Error
 	defer c.traceQueue(c.req.Span.Now())
 	if c.req.Paced {
-		c.place, err = b.opts.Slots.Wait(ctx, c.req.Caller, c.tool.Name) // and its own time begins then
+		c.place, err = a.slots.Wait(ctx, c.req.Caller, c.tool.Name) // and its own time begins then
 	} else {
-		c.place, err = b.opts.Slots.Acquire(ctx, c.req.Caller, c.tool.Name)
+		c.place, err = a.slots.Acquire(ctx, c.req.Caller, c.tool.Name)
 	}
 	return err
 }
 
 // admitted refuses a call while memory is short, or lets it wait.
-func (b *Bridge) admitted(ctx context.Context, c *toolCall) *errmap.Error {
+func (a *admission) admitted(ctx context.Context, c *toolCall) *errmap.Error {
 	switch {
-	case b.opts.Shed == nil:
+	case a.shed == nil:
 		return nil
 	case c.req.Paced:
-		return b.awaitMemory(ctx, c)
+		return a.awaitMemory(ctx, c)
 	}
-	return b.opts.Shed()
+	return a.shed()
 }
 
 // memoryLook is how often a call that waits for memory looks whether there is
@@ -47,15 +62,15 @@ const memoryLook = 50 * time.Millisecond
 // awaitMemory lets a call run whose caller is held back by flow control: at once
 // while there is memory, and one at a time while it is short. Its message is in
 // memory either way, and to run it is what frees that.
-func (b *Bridge) awaitMemory(ctx context.Context, c *toolCall) *errmap.Error {
-	if b.opts.Short == nil || !b.opts.Short() {
+func (a *admission) awaitMemory(ctx context.Context, c *toolCall) *errmap.Error {
+	if a.short == nil || !a.short() {
 		return nil
 	}
 	look := time.NewTicker(memoryLook)
 	defer look.Stop()
-	for b.opts.Short() {
+	for a.short() {
 		select {
-		case b.alone <- struct{}{}:
+		case a.alone <- struct{}{}:
 			c.alone = true
 			return nil
 		case <-look.C:
@@ -68,14 +83,258 @@ func (b *Bridge) awaitMemory(ctx context.Context, c *toolCall) *errmap.Error {
 
 // leave gives back what admit and result took. A call that runs on as a task has a bound of
 // its own.
-func (b *Bridge) leave(c *toolCall) {
+func (a *admission) leave(c *toolCall) {
 	c.endTurn()
 	if c.releaseStream != nil {
 		c.releaseStream()
 	}
 	if c.alone {
 		c.alone = false
-		<-b.alone
+		<-a.alone
 	}
 	c.place.Release(c.worked)
+}
+
+// room refuses a call that admit would refuse at once.
+func (a *admission) room(ctx context.Context, c *toolCall) *errmap.Error {
+	if c.req.Paced {
+		return nil
+	}
+	if err := a.admitted(ctx, c); err != nil {
+		return err
+	}
+	if err := backend.CheckIdempotencyKey(c.req.Header); err != nil {
+		return err
+	}
+	if c.req.Exchange != nil {
+		return nil // it takes no slot
+	}
+	return a.slots.Reject(c.req.Caller, c.tool.Name)
+}
+
+// OpenStream takes one of the places for long-lived streams (changes, GET streams,
+// exchanges, subscriptions), or returns why there is none. The function that it returns
+// gives the place back and must be called once.
+func (a *admission) OpenStream(caller string) (release func(), err *errmap.Error) {
+	switch a.streams.Acquire(caller) {
+	case peer.ShareFull:
+		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: too many streams are open (--max-streams)"))
+	case peer.Over:
+		return nil, errmap.OverShare("this caller's open streams exceed its share (--max-streams, --caller-share)")
+	case peer.Granted:
+	}
+	return func() { a.streams.Release(caller) }, nil
+}
+
+// gatekeeper holds destructive tools back from callers that are not trusted.
+type gatekeeper struct {
+	policy *policy.Gate
+	rules  Rules
+	// canConfirm is set where the user is asked in place of a refusal.
+	canConfirm bool
+}
+
+// gate asks the policy before the arguments are looked at. Where the policy is
+// to ask the user, that comes after the arguments have been checked.
+func (g *gatekeeper) gate(ctx context.Context, c *toolCall) *errmap.Error {
+	if c.tool.Compact != catalog.NotCompact {
+		return nil // the tool that it finds or calls is what matters
+	}
+	blocked := g.blocked(ctx, c.tool, c.req.Caller)
+	mayAsk := g.canConfirm
+	if blocked == nil {
+		blocked, mayAsk = g.unconfirmed(c), true
+	}
+	if blocked != nil && mayAsk && g.canAsk(c) {
+		c.blocked = blocked
+		return nil
+	}
+	return blocked
+}
+
+// blocked asks the gate whether a caller may run a tool. What is said of this
+// caller in particular goes before what is said of all.
+func (g *gatekeeper) blocked(ctx context.Context, tool *catalog.Tool, caller string) *errmap.Error {
+	switch identity.FromContext(ctx).Trust() {
+	case identity.Trusted:
+		return g.policy.CheckAs(tool, policy.Trusted)
+	case identity.Untrusted:
+		return g.policy.CheckAs(tool, policy.Untrusted)
+	case identity.Unsaid:
+	}
+	return g.policy.Check(tool, caller)
+}
+
+// unconfirmed refuses a destructive tool that is called by way of a compact catalog, unless the user consents: a host that
+// may always call the one tool may not for that call all others. An operator has decided otherwise if a rule of the policy
+// allows the tool by its name.
+func (g *gatekeeper) unconfirmed(c *toolCall) *errmap.Error {
+	if c.req.Through == "" || !policy.Verbs.Holds(c.tool) {
+		return nil
+	}
+	if rules, ok := g.rules.(interface{ Names(tool *catalog.Tool) bool }); ok && rules.Names(c.tool) {
+		return nil
+	}
+	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name), errmap.Message("Destructive tool blocked: "+c.tool.Name+
+		" is marked destructive, so the user must consent to each call through "+catalog.CallName+", and this client cannot ask; an operator can allow "+c.tool.Name+" by its name in a policy rule"))
+}
+
+// canAsk reports whether a call that is held back can be put to the user: the
+// caller's client has a form for it.
+func (g *gatekeeper) canAsk(c *toolCall) bool {
+	if c.req.Arguments.Encoding != EncodingJSON {
+		return false
+	}
+	var err *errmap.Error
+	if c.req, err = c.req.Complete(); err != nil {
+		return false
+	}
+	return c.req.Context.GetCapabilities().GetElicitation().GetForm()
+}
+
+// trustOf is the permission of a caller to run destructive tools.
+func (g *gatekeeper) trustOf(who *identity.Identity, caller string) policy.Trust {
+	switch who.Trust() {
+	case identity.Trusted:
+		return policy.Trusted
+	case identity.Untrusted:
+		return policy.Untrusted
+	case identity.Unsaid:
+	}
+	if g.policy.Trusts(caller) {
+		return policy.Trusted
+	}
+	return policy.Untrusted
+}
+
+// Rules are an [Authorizer] that also decides about calls by their arguments.
+type Rules interface {
+	Authorizer
+	// MayCall decides about a call. arguments are valid: the bytes of the request, or JSON
+	// for a native tool; they must not be kept. rule and effect ("allow" or "deny") are those
+	// that decided, and empty if none did. The error is PERMISSION_DENIED.
+	MayCall(who *identity.Identity, tool *catalog.Tool, arguments []byte) (rule, effect string, err *errmap.Error)
+	// ReadsArguments reports whether a decision about calls of the tool takes their
+	// arguments. If not, the [Authorizer] has said all.
+	ReadsArguments(tool *catalog.Tool) bool
+	// Count is called once for each call that a rule decided, when it has ended.
+	Count(rule, effect string)
+}
+
+// Decision is what policy rules said about a call. It is empty if none decided.
+type Decision struct {
+	// Rule is the name of the rule, Effect what it did: "allow" or "deny".
+	Rule, Effect string
+}
+
+// effectDeny is the effect of a rule that refuses.
+const effectDeny = "deny"
+
+// rulebook asks the policy rules about the arguments of calls.
+type rulebook struct{ rules Rules }
+
+// permit asks the rules about a call whose arguments are known to be valid.
+func (p *rulebook) permit(ctx context.Context, c *toolCall) *errmap.Error {
+	if p.rules == nil || c.tool.Compact != catalog.NotCompact {
+		return nil
+	}
+	if c.req.Items != nil && !c.hasFirst {
+		return nil // there is no message yet, and each is asked about when it comes
+	}
+	defer c.req.Span.Step(telemetry.StepPolicy, c.req.Span.Now())
+	arguments := c.wire
+	if c.tool.Native {
+		arguments = c.arguments()
+	}
+	rule, effect, err := p.rules.MayCall(identity.FromContext(ctx), c.tool, arguments)
+	c.resp.Decision = Decision{Rule: rule, Effect: effect}
+	return err
+}
+
+// permitMessage asks the rules about one message of a stream. What they said of the first one is the decision about the
+// stream, unless they refuse a later one.
+func (p *rulebook) permitMessage(ctx context.Context, c *toolCall, wire []byte) *errmap.Error {
+	if p.rules == nil {
+		return nil
+	}
+	rule, effect, err := p.rules.MayCall(identity.FromContext(ctx), c.tool, wire)
+	if c.resp.Decision.Rule == "" || err != nil {
+		c.resp.Decision = Decision{Rule: rule, Effect: effect}
+	}
+	return err
+}
+
+// decided completes the decision of a response and counts it. A tool that a rule hides is
+// refused before a call of it begins.
+func (p *rulebook) decided(resp *Response) {
+	if resp.Err != nil && resp.Err.Rule != "" {
+		resp.Decision = Decision{Rule: resp.Err.Rule, Effect: effectDeny}
+	}
+	if resp.Decision.Rule != "" {
+		p.rules.Count(resp.Decision.Rule, resp.Decision.Effect)
+	}
+}
+
+// rates counts requests against the limits of their callers and tools.
+type rates struct {
+	limiter   *policy.Limiter
+	askShared func(ctx context.Context, caller, tool string, isPart bool) *errmap.Error
+	askUnread func(caller, tool string) *errmap.Error
+}
+
+// limit counts the call against the rates of its caller and its tool.
+func (r *rates) limit(_ context.Context, c *toolCall) *errmap.Error {
+	if err := r.limiter.Check(c.req.Caller, c.tool.Name); err != nil {
+		return err
+	}
+	return r.unread(c.req, c.tool.Name)
+}
+
+// share counts the call against the rates that replicas share.
+func (r *rates) share(ctx context.Context, c *toolCall) *errmap.Error {
+	return r.shared(ctx, c.req, c.tool.Name, c.isPart)
+}
+
+// shareOther counts what is no call against the shared rate of its caller. A ping is free, as it is for limitOther.
+func (r *rates) shareOther(ctx context.Context, req *Request) *errmap.Error {
+	if req.Op == OpCall || req.Op == OpPing {
+		return nil
+	}
+	return r.shared(ctx, req, "", false)
+}
+
+// shared asks about one request, if there is something to ask.
+func (r *rates) shared(ctx context.Context, req *Request, tool string, isPart bool) *errmap.Error {
+	if r.askShared == nil {
+		return nil
+	}
+	start := req.Span.Now()
+	err := r.askShared(ctx, req.Caller, tool, isPart)
+	req.Span.Step(telemetry.StepRates, start)
+	if err != nil && err.Code == errmap.RateLimited {
+		r.limiter.CountRefused(tool)
+	}
+	return err
+}
+
+// limitOther counts what is no call against the caller's rate. A ping is free,
+// because one that is refused would look like a server that is gone.
+func (r *rates) limitOther(req *Request) *errmap.Error {
+	if req.Op == OpCall || req.Op == OpPing {
+		return nil
+	}
+	if err := r.limiter.Check(req.Caller, ""); err != nil {
+		return err
+	}
+	return r.unread(req, "")
+}
+
+// unread refuses a request of a caller that does not read its answers, and a call of a tool
+// whose results are not read.
+func (r *rates) unread(req *Request, tool string) *errmap.Error {
+	if r.askUnread == nil {
+		return nil
+	}
+	return r.askUnread(req.Caller, tool)
 }

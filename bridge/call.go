@@ -6,26 +6,26 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/http"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/fieldmask"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/resilience"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // toolCall is one tools/call on its way: each step adds a fact.
 type toolCall struct {
 	req *Request
 	// claim is the right to be given up for another attempt.
-	claim resilience.Claim
+	claim backend.Claim
 	tool  *catalog.Tool
 	// catalog is what the tool was found in.
 	catalog *catalog.Catalog
@@ -68,7 +68,7 @@ type toolCall struct {
 	repaired []byte
 	repairs  []string
 	// mask selects the fields of the result that the caller wants; nil for all.
-	mask *fieldmask.Mask
+	mask *content.Mask
 	// noted is what there is to say about how the result fits; empty for nothing.
 	noted string
 	// odd counts the values of the result that JSON has no standard form for, and oddMore is set once that is noted without
@@ -104,21 +104,21 @@ const maxRounds = 32
 // dialogue runs a request whose caller can be asked in between: each question
 // goes to the client, and the request is made again with the answers, until
 // there is none left.
-func (b *Bridge) dialogue(ctx context.Context, req *Request, round func(*Bridge, context.Context, *Request) *Response) *Response {
+func dialogue(ctx context.Context, req *Request, round func(context.Context, *Request) *Response) *Response {
 	for range maxRounds {
-		resp := round(b, ctx, req)
+		resp := round(ctx, req)
 		in := resp.inputRequired()
 		if resp.Err != nil || in == nil || req.AskClient == nil {
 			return resp
 		}
-		whole, err := req.complete()
+		whole, err := req.Complete()
 		if err != nil {
 			return &Response{Err: err, Tool: resp.Tool, Decision: resp.Decision}
 		}
 		asked := time.Now()
 		answers, err := req.AskClient(ctx, in)
 		req.waited(asked)
-		req.Span.Step(tracing.StepAsk, asked)
+		req.Span.Step(telemetry.StepAsk, asked)
 		if err != nil {
 			return &Response{Err: err.Naming(req.Tool), Tool: resp.Tool, Decision: resp.Decision}
 		}
@@ -140,35 +140,142 @@ func (r *Response) inputRequired() *outriggerv1.InputRequired {
 	return nil
 }
 
-// call runs the steps of one tool call in their order. The first error ends it.
-func (b *Bridge) call(ctx context.Context, req *Request) *Response {
+// A step adds facts to a call, ends the round with its outcome, or ends the call with an error.
+type step func(ctx context.Context, c *toolCall) *errmap.Error
+
+// kind is the kind of a call, by what its tool is and how it was called. Each has a list of steps.
+type kind uint8
+
+const (
+	plainCall     kind = iota // an RPC with one message each way, of a caller who asks for nothing more
+	unaryCall                 // the same for a caller who has a field mask, or may be asked for consent
+	pagedCall                 // an RPC that lists in pages
+	streamCall                // an RPC that takes or answers with a stream, called as a tool
+	taskCall                  // an RPC that may run on as a task
+	operationCall             // an RPC that answers with a long-running operation
+	continuation              // a tool that continues an operation
+	nativeCall                // a tool of a backend that implements outrigger.v1.ToolService
+	compactCall               // a tool of a compact catalog
+	exchangeCall              // a streaming RPC, called as such
+	kinds
+)
+
+// calls runs calls of tools: each goes the way of its kind, step by step.
+type calls struct {
+	*callParts
+
+	// find turns away what cannot be called or is over its rate. reject does so before the call has its own context.
+	find, reject []step
+	ways         [kinds][]step
+}
+
+// callParts are the parts whose steps make up the ways.
+type callParts struct {
+	directory  *directory
+	counter    *counter
+	gatekeeper *gatekeeper
+	rates      *rates
+	admission  *admission
+	encoder    *encoder
+	rulebook   *rulebook
+	rounds     *rounds
+	auditor    *auditor
+	rpcs       *rpcs
+	tasks      *tasks
+	natives    *natives
+	compacts   *compacts
+	operations *operations
+	exchanger  *exchanger
+	decoder    *decoder
+}
+
+// newCalls lists the steps of each kind of call, in their order.
+func newCalls(p *callParts) *calls {
+	w := &calls{callParts: p}
+	w.find = []step{w.resolve, p.gatekeeper.gate, p.rates.limit}
+	w.reject = append(slices.Clip(w.find), p.admission.room)
+	var share, permit, record step
+	if p.rates.askShared != nil {
+		share = p.rates.share
+	}
+	if p.rulebook.rules != nil {
+		permit = p.rulebook.permit
+	}
+	if p.auditor.trail.IsOn() {
+		record = p.auditor.recordCall
+	}
+	way := func(invoke step) []step {
+		return steps(share, p.admission.admit, envelope, wanted, p.encoder.validate, permit, p.rounds.reopen, p.rounds.confirm, record, invoke, p.decoder.result)
+	}
+	w.ways = [kinds][]step{
+		plainCall:     steps(share, p.admission.admit, envelope, p.encoder.validate, permit, record, p.rpcs.unary, p.decoder.result),
+		unaryCall:     way(p.rpcs.unary),
+		pagedCall:     way(p.rpcs.paged),
+		streamCall:    way(p.rpcs.streamed),
+		taskCall:      way(p.tasks.invokeTask),
+		operationCall: way(p.operations.invokeOperation),
+		continuation:  way(p.operations.continueOperation),
+		nativeCall:    way(p.natives.invokeNative),
+		compactCall:   way(p.compacts.invokeCompact),
+		exchangeCall:  steps(share, p.exchanger.admitStream, p.exchanger.exchange),
+	}
+	return w
+}
+
+// steps lists steps without those that the configuration leaves out, which are nil.
+func steps(all ...step) []step {
+	return slices.DeleteFunc(all, func(s step) bool { return s == nil })
+}
+
+// kindOf is the kind of a call whose tool is known.
+func (w *calls) kindOf(c *toolCall) kind {
+	switch {
+	case c.req.Exchange != nil:
+		return exchangeCall
+	case c.tool.Compact != catalog.NotCompact:
+		return compactCall
+	case c.tool.Continues != catalog.NoContinuation:
+		return continuation
+	case c.tool.Operation != nil && c.isJSON():
+		return operationCall
+	case c.tool.Native:
+		return nativeCall
+	}
+	// Items that follow come with the request, so the call cannot outlive it.
+	if w.tasks.manager != nil && c.req.Arguments.Encoding == EncodingJSON && c.req.Items == nil {
+		if _, ok := c.tool.RunsOn(w.tasks.after); ok {
+			return taskCall
+		}
+	}
+	if kind := rpcKind(c); kind != unaryCall || c.blocked != nil || c.req.Repeated || len(c.req.RequestState) > 0 || c.req.Wanted.Fields != "" {
+		return kind
+	}
+	return plainCall
+}
+
+// call runs one round of a call. The first error ends it.
+func (w *calls) call(ctx context.Context, req *Request) *Response {
 	c := req.taken()
-	defer b.leave(c)
+	defer w.admission.leave(c)
 	if !c.isChecked {
-		if resp := b.steps(ctx, c, b.resolve, b.gate, b.limit); resp != nil {
+		if resp := w.walk(ctx, c, w.find); resp != nil {
 			return resp
 		}
 	}
-	if req.Exchange != nil {
-		if resp := b.steps(ctx, c, b.share, b.admitStream, b.exchange); resp != nil {
-			return resp
-		}
-		return c.response()
-	}
-	if resp := b.steps(ctx, c, b.share, b.admit, b.envelope, b.wanted, b.validate, b.permit, b.reopen, b.confirm, b.invoke, b.result); resp != nil {
+	if resp := w.walk(ctx, c, w.ways[w.kindOf(c)]); resp != nil {
 		return resp
 	}
 	return c.response()
 }
 
-// steps runs steps until one fails, or the round has its outcome; then it returns the response.
-func (b *Bridge) steps(ctx context.Context, c *toolCall, steps ...func(context.Context, *toolCall) *errmap.Error) *Response {
+// walk takes steps until one fails, or the round has its outcome; then it returns the response.
+func (w *calls) walk(ctx context.Context, c *toolCall, steps []step) *Response {
 	for _, step := range steps {
 		if err := step(ctx, c); err != nil {
 			if c.tool != nil {
 				err = c.named(err, c.shownName())
 			}
-			c.resp.Err = b.explained(ctx, c, err)
+			c.resp.Err = w.decoder.explained(ctx, c, err)
 			return c.response()
 		}
 		if c.resp.Outcome != nil {
@@ -222,22 +329,22 @@ func (c *toolCall) shownName() string {
 }
 
 // resolve finds the tool and refuses what cannot be called.
-func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
+func (w *calls) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	span := c.req.Span
 	start := span.Now()
-	cat, err := b.Catalog(ctx)
-	span.Step(tracing.StepCatalog, start)
+	cat, err := w.directory.Catalog(ctx)
+	span.Step(telemetry.StepCatalog, start)
 	if err != nil {
 		return err
 	}
 	start = span.Now()
-	c.tool, err = b.find(ctx, cat, c.req)
-	span.Step(tracing.StepAuthorize, start)
+	c.tool, err = w.directory.find(ctx, cat, c.req)
+	span.Step(telemetry.StepAuthorize, start)
 	if err != nil {
 		return err
 	}
 	c.catalog = cat
-	b.found(c)
+	w.counter.found(c)
 	if c.req.Exchange != nil {
 		return nil
 	}
@@ -250,82 +357,8 @@ func (b *Bridge) resolve(ctx context.Context, c *toolCall) *errmap.Error {
 	return nil
 }
 
-// gate asks the policy before the arguments are looked at. Where the policy is
-// to ask the user, that comes after the arguments have been checked.
-func (b *Bridge) gate(ctx context.Context, c *toolCall) *errmap.Error {
-	if c.tool.Compact != catalog.NotCompact {
-		return nil // the tool that it finds or calls is what matters
-	}
-	blocked := b.blocked(ctx, c.tool, c.req.Caller)
-	mayAsk := b.opts.Confirm
-	if blocked == nil {
-		blocked, mayAsk = b.unconfirmed(c), true
-	}
-	if blocked != nil && mayAsk && b.canAsk(c) {
-		c.blocked = blocked
-		return nil
-	}
-	return blocked
-}
-
-// limit counts the call against the rates of its caller and its tool.
-func (b *Bridge) limit(_ context.Context, c *toolCall) *errmap.Error {
-	if err := b.opts.Limiter.Check(c.req.Caller, c.tool.Name); err != nil {
-		return err
-	}
-	return b.unread(c.req, c.tool.Name)
-}
-
-// share counts the call against the rates that replicas share.
-func (b *Bridge) share(ctx context.Context, c *toolCall) *errmap.Error {
-	return b.shared(ctx, c.req, c.tool.Name, c.isPart)
-}
-
-// shareOther counts what is no call against the shared rate of its caller. A ping is free, as it is for limitOther.
-func (b *Bridge) shareOther(ctx context.Context, req *Request) *errmap.Error {
-	if req.Op == OpCall || req.Op == OpPing {
-		return nil
-	}
-	return b.shared(ctx, req, "", false)
-}
-
-// shared asks about one request, if there is something to ask.
-func (b *Bridge) shared(ctx context.Context, req *Request, tool string, isPart bool) *errmap.Error {
-	if b.opts.Shared == nil {
-		return nil
-	}
-	start := req.Span.Now()
-	err := b.opts.Shared(ctx, req.Caller, tool, isPart)
-	req.Span.Step(tracing.StepRates, start)
-	if err != nil && err.Code == errmap.RateLimited {
-		b.opts.Limiter.CountRefused(tool)
-	}
-	return err
-}
-
-// limitOther counts what is no call against the caller's rate. A ping is free,
-// because one that is refused would look like a server that is gone.
-func (b *Bridge) limitOther(req *Request) *errmap.Error {
-	if req.Op == OpCall || req.Op == OpPing {
-		return nil
-	}
-	if err := b.opts.Limiter.Check(req.Caller, ""); err != nil {
-		return err
-	}
-	return b.unread(req, "")
-}
-
-// unread refuses a request of a caller that does not read its answers, and a call of a tool
-// whose results are not read.
-func (b *Bridge) unread(req *Request, tool string) *errmap.Error {
-	if b.opts.Unread == nil {
-		return nil
-	}
-	return b.opts.Unread(req.Caller, tool)
-}
-
 // envelope has the message around the call checked against its arguments.
-func (b *Bridge) envelope(_ context.Context, c *toolCall) *errmap.Error {
+func envelope(_ context.Context, c *toolCall) *errmap.Error {
 	if c.req.Envelope == nil {
 		return nil
 	}
@@ -334,118 +367,35 @@ func (b *Bridge) envelope(_ context.Context, c *toolCall) *errmap.Error {
 
 // reopen reads what the caller brought back from an earlier round. Most calls
 // bring nothing, and most tools ask nothing.
-func (b *Bridge) reopen(ctx context.Context, c *toolCall) *errmap.Error {
+func (r *rounds) reopen(ctx context.Context, c *toolCall) *errmap.Error {
 	if !c.tool.Native && !c.req.Repeated && len(c.req.RequestState) == 0 {
 		return nil
 	}
 	var err *errmap.Error
-	if c.req, err = c.req.complete(); err != nil {
+	if c.req, err = c.req.Complete(); err != nil {
 		return err
 	}
-	c.state, err = b.openState(ctx, c.req.Caller, c.digest(), c.req.RequestState, c.req.pointer("request_state"))
+	c.state, err = r.openState(ctx, c.req.Caller, c.digest(), c.req.RequestState, c.req.At("request_state"))
 	c.req.Span.Link(c.state.asker)
 	return err
 }
 
-// invoke calls the backend, at once or as a task.
-func (b *Bridge) invoke(ctx context.Context, c *toolCall) (err *errmap.Error) {
-	if err := b.recordCall(ctx, c); err != nil {
-		return err
-	}
-	switch { // what waits for an operation, whose time says nothing about the backend
-	case c.tool.Compact != catalog.NotCompact:
-		return b.invokeCompact(ctx, c)
-	case c.tool.Continues != catalog.NoContinuation:
-		return b.continueOperation(ctx, c)
-	case c.tool.Operation != nil && c.req.Arguments.Encoding == EncodingJSON && c.req.Procedure == "":
-		return b.invokeOperation(ctx, c)
-	}
-	defer func() { c.worked = err == nil || err.FromTool() }()
-	if c.tool.Native {
-		return b.invokeNative(ctx, c)
-	}
-	// Items that follow come with the request, so the call cannot outlive it.
-	if after, ok := b.taskAfter(c.tool); ok && c.req.Arguments.Encoding == EncodingJSON && c.req.Items == nil {
-		return b.invokeTask(ctx, c, after)
-	}
-	return b.invokeRPC(ctx, c)
-}
-
-// invokeRPC calls the backend under the shortest of the three deadlines.
-func (b *Bridge) invokeRPC(ctx context.Context, c *toolCall) *errmap.Error {
-	ctx, cancel := context.WithTimeout(ctx, b.timeout(c))
-	defer cancel()
-	c.deadline, _ = ctx.Deadline()
-	defer c.req.waited(time.Now())
-	switch {
-	case c.tool.TakesStream():
-		return b.invokeExchange(ctx, c)
-	case c.tool.Streams():
-		return b.invokeStream(ctx, c)
-	}
-	if c.tool.Paging.FetchesAll() && c.isJSON() {
-		return b.invokePages(ctx, c)
-	}
-	c.forgetArguments()
-	err := b.callRPC(ctx, c)
-	if err == nil {
-		b.fitPage(ctx, c)
-	}
-	if c.pooled {
-		b.buffers.Put(c.wire) // an Upstream keeps nothing of it
-		c.wire, c.pooled = nil, false
-	}
-	b.keepMetadata(c)
-	return err
-}
+// completed notes whether the tool answered, with a result or its own error. Only then its latency counts.
+func (c *toolCall) completed(err *errmap.Error) { c.worked = err == nil || err.FromTool() }
 
 // forgetArguments frees the arguments: the wire bytes say all that the backend is
 // to know.
 func (c *toolCall) forgetArguments() {
 	c.repaired = nil
-	c.req.forget()
+	c.req.Forget()
 }
 
-// keepMetadata keeps what of the backend's metadata the caller may see.
-func (b *Bridge) keepMetadata(c *toolCall) {
-	if c.answer != nil {
-		c.resp.Header = b.opts.Metadata.Outbound(c.answer.Header)
-		c.resp.Trailer = b.trailer(c.req, c.answer.Trailer)
-	}
-}
-
-// trailer is what of the backend's trailer the caller may see.
-func (b *Bridge) trailer(req *Request, trailer http.Header) http.Header {
-	if req.Procedure != "" {
-		return b.opts.Metadata.Trailer(trailer)
-	}
-	return b.opts.Metadata.Outbound(trailer)
-}
-
-// timeout is the shortest of the caller's, the tool's and the default.
-func (b *Bridge) timeout(c *toolCall) time.Duration {
-	timeout := b.allowed(c)
-	if c.req.Timeout > 0 {
-		timeout = min(timeout, c.req.Timeout)
-	}
-	return timeout - c.place.Waited
-}
-
-// allowed is the shorter of the tool's and the default: what a call has where
-// its caller does not say less.
-func (b *Bridge) allowed(c *toolCall) time.Duration {
-	if c.tool.Timeout > 0 {
-		return min(b.opts.Timeout, c.tool.Timeout)
-	}
-	return b.opts.Timeout
-}
-
-// emptyObject stands for arguments that were not sent.
+// emptyObject represents arguments that were not sent.
 var emptyObject = []byte(jsontext.EmptyObject)
 
 // events is what takes the events of a call on behalf of its caller; nil where
 // the caller wants none. Nothing is passed on after the call has ended.
-func (b *Bridge) events(ctx context.Context, c *toolCall) func(*outriggerv1.ToolEvent) {
+func (c *toolCall) events(ctx context.Context) func(*outriggerv1.ToolEvent) {
 	if c.req.Events == nil {
 		return nil
 	}
@@ -488,4 +438,37 @@ func (f *EventFilter) Wants(e *outriggerv1.ToolEvent) bool {
 		return true
 	}
 	return false
+}
+
+// rejected returns the response to a request that rates, shares or a full queue turn away, and nil for the others. It
+// waits for nothing, and ctx is that of the edge: the one of the request, with which others may end it, is not made yet.
+// So it costs little to say no.
+//
+// A call that is not turned away keeps what was found out; see [Request.taken].
+func (b *Bridge) rejected(ctx context.Context, req *Request) *Response {
+	if req.Op != OpCall {
+		if err := b.limitOther(req); err != nil {
+			return &Response{Err: err}
+		}
+		return nil
+	}
+	if req.meter == nil || b.catalogs.Current() == nil {
+		return nil // resolve would wait
+	}
+	c := &toolCall{req: req}
+	if resp := b.calls.walk(ctx, c, b.calls.reject); resp != nil {
+		return resp
+	}
+	c.isChecked, req.meter.checked = true, c
+	return nil
+}
+
+// taken returns the call that rejected has begun, once: a request that is made again after a question begins anew.
+func (r *Request) taken() *toolCall {
+	if r.meter == nil || r.meter.checked == nil {
+		return &toolCall{req: r}
+	}
+	c := r.meter.checked
+	r.meter.checked = nil
+	return c
 }

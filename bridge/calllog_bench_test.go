@@ -13,7 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // BenchmarkEnded is what the end of a call costs: counted, and with its line
@@ -39,7 +39,8 @@ func BenchmarkEnded(b *testing.B) {
 		{"level warn", log.WithOptions(zap.IncreaseLevel(zap.WarnLevel)), nil},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
-			bridge := &Bridge{log: tt.log, opts: Options{CallLog: tt.of, Stats: stats.New(0, Operations()...)}}
+			counter := &counter{stats: telemetry.NewStats(0, Operations()...)}
+			bridge := &Bridge{observers: []observer{counter, &lines{log: tt.log, callLog: tt.of}}}
 			tool := &catalog.Tool{Name: "fleet.get_order"}
 			req := &Request{
 				Op: OpCall, Tool: tool.Name, Transport: "http", Route: "/mcp", Caller: "127.0.0.1", ID: jsonrpc.StringID("request-17"),
@@ -51,7 +52,7 @@ func BenchmarkEnded(b *testing.B) {
 			for b.Loop() {
 				*f = Flight{bridge: bridge, req: req, start: time.Now()}
 				req.meter = &f.meter
-				bridge.found(&toolCall{req: req, tool: tool})
+				counter.found(&toolCall{req: req, tool: tool})
 				req.waited(f.start)
 				f.ended(resp)
 			}

@@ -7,8 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestWhichCallsLeaveALine(t *testing.T) {
 	t.Parallel()
@@ -64,7 +68,7 @@ func TestLinesOfASecondAreBounded(t *testing.T) {
 		t.Errorf("%d more lines after the bound was raised to 5, want 3", done)
 	}
 	l.Set(logAllCalls, 0)
-	if done := lines(102, false, 1000); done != defaults.MaxCallsPerSecond {
+	if done := lines(102, false, 1000); done != defaults.LogMaxCallsPerSecond {
 		t.Errorf("%d lines, want the default", done)
 	}
 }

@@ -19,17 +19,6 @@ func unavailable(reason string) *errmap.Error {
 	return errmap.Because(errmap.Unavailable, reason, errmap.RetryAfter(retryAfter))
 }
 
-// internalError is INTERNAL_ERROR for what the transcoder could not do. Where
-// its checks disagree (--validate full), it says so: the caller is somebody who
-// wants to know, and none of the answers may be taken for the right one.
-func internalError(err error) *errmap.Error {
-	var found *transcode.DisagreementError
-	if errors.As(err, &found) {
-		return errmap.Wrap(errmap.InternalError, err, errmap.Message("Internal error: the checks of "+found.Message+" disagree: "+found.What))
-	}
-	return errmap.Wrap(errmap.InternalError, err)
-}
-
 // inputError tells arguments that break the schema or its rules from bytes that
 // are no message at all, which only a typed pass-through can send, and both from
 // a fault of ours.
@@ -76,7 +65,7 @@ func checkError(err error) *errmap.Error {
 	case errors.Is(err, context.Canceled):
 		return errmap.Wrap(errmap.Cancelled, err)
 	}
-	return internalError(err)
+	return errmap.Wrap(errmap.InternalError, err)
 }
 
 // violations carries a schema's findings over into the canonical vocabulary.
@@ -91,11 +80,19 @@ func violations(found []schema.Violation) []errmap.Violation {
 	return out
 }
 
+// checkSize returns RESOURCE_EXHAUSTED for a result of more bytes than one may have, else nil.
+func (k *keeper) checkSize(size int) *errmap.Error {
+	if k.maxResult > 0 && size > k.maxResult {
+		return k.tooLargeResult(size)
+	}
+	return nil
+}
+
 // tooLargeResult is RESOURCE_EXHAUSTED for a result that no caller should have
 // to take.
-func (b *Bridge) tooLargeResult(size int) *errmap.Error {
-	b.opts.Stats.Over(errmap.LimitResultBytes)
-	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("the result has %d bytes; the limit is %d (--max-result-bytes)", size, b.opts.MaxResult))
+func (k *keeper) tooLargeResult(size int) *errmap.Error {
+	k.stats.Over(errmap.LimitResultBytes)
+	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("the result has %d bytes; the limit is %d (--max-result-bytes)", size, k.maxResult))
 }
 
 // Keywords of violations that say: what the request names does not exist.
@@ -109,7 +106,7 @@ const (
 
 // NamesNothing reports whether the error of the response means that the request names a
 // task, a prompt, a reference, a skill or a directory that does not exist. Its code is
-// INVALID_PARAMS, because MCP has none of its own for that; an edge whose protocol has
+// INVALID_PARAMS, because MCP has no code for that; an edge whose protocol has
 // one (not_found in Connect) can use it.
 func (r *Response) NamesNothing() bool { return r.Err != nil && namesNothing(r.Err) }
 
@@ -122,4 +119,11 @@ func namesNothing(err *errmap.Error) bool {
 		return true
 	}
 	return false
+}
+
+// IsMissing reports whether the error of the response means that the backend said that there is no such thing.
+func (r *Response) IsMissing() bool { return r.Err != nil && isMissing(r.Err) }
+
+func isMissing(err *errmap.Error) bool {
+	return err.Code == errmap.ToolExecutionFailed && err.BackendCode == "not_found"
 }

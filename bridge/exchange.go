@@ -11,12 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
 // Exchange is the caller's side of a streaming RPC in the typed pass-through. Receive is
@@ -41,22 +40,8 @@ type Streams interface {
 	Open(ctx context.Context, m *catalog.Method, header http.Header) (BackendStream, *errmap.Error)
 }
 
-// BackendStream is an open RPC of the backend. One goroutine may send while another
-// receives.
-type BackendStream interface {
-	// Send sends a message, and does not keep it. Its error is io.EOF if the RPC has
-	// ended, and otherwise an *errmap.Error about the message.
-	Send(message []byte) error
-	CloseSend()
-	// Receive returns the next message, valid until the next call, and io.EOF at the good
-	// end. Any other error is an *errmap.Error.
-	Receive() ([]byte, error)
-	// Header waits for the response, and reports whether there is one.
-	Header() (http.Header, bool)
-	// Trailer is there once Receive has returned an error.
-	Trailer() http.Header
-	Close()
-}
+// BackendStream is an open RPC of the backend.
+type BackendStream = backend.OpenRPC
 
 // openingTime is how long the circuit breaker waits for the response of a stream to
 // begin. A service may rightly say nothing before it has read a message, which tells
@@ -69,32 +54,53 @@ var (
 	errStreamOver = errors.New("bridge: the stream's time is over")
 )
 
+// exchanger passes the messages of streaming RPCs between callers that speak the RPC and the backend.
+type exchanger struct {
+	admission *admission
+	auditor   *auditor
+	encoder   *encoder
+	rulebook  *rulebook
+	sender    *sender
+	decoder   *decoder
+	keeper    *keeper
+	panics    *panics
+
+	upstream   Upstream
+	guard      *backend.Guard
+	metadata   backend.MetadataRules
+	rules      Rules
+	buffers    *bytepool.Pool
+	maxResult  int
+	streamIdle time.Duration
+	streamTime time.Duration
+}
+
 // admitStream gives a stream a place among the long-lived ones. It takes no slot of
 // calls: those are for what ends soon.
-func (b *Bridge) admitStream(ctx context.Context, c *toolCall) *errmap.Error {
-	if err := b.room(ctx, c); err != nil {
+func (e *exchanger) admitStream(ctx context.Context, c *toolCall) *errmap.Error {
+	if err := e.admission.room(ctx, c); err != nil {
 		return err
 	}
-	release, err := b.OpenStream(c.req.Caller)
+	release, err := e.admission.OpenStream(c.req.Caller)
 	c.releaseStream = release
 	return err
 }
 
 // exchange runs a streaming RPC between its caller and the backend: one goroutine checks
 // and sends what the caller sends, and this one passes on what the backend answers.
-func (b *Bridge) exchange(ctx context.Context, c *toolCall) *errmap.Error {
-	upstream, ok := b.upstream.(Streams)
+func (e *exchanger) exchange(ctx context.Context, c *toolCall) *errmap.Error {
+	upstream, ok := e.upstream.(Streams)
 	if !ok {
 		return unavailable("no backend is configured; set --backend")
 	}
 	ctx, stop := UntilRevoked(ctx)
 	defer stop()
-	if limit := b.streamDeadline(c); limit > 0 {
+	if limit := e.streamDeadline(c); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	x := &exchange{bridge: b, call: c, caller: c.req.Exchange}
+	x := &exchange{via: e, call: c, caller: c.req.Exchange}
 	ctx, x.cancel = context.WithCancelCause(ctx)
 	defer x.cancel(nil)
 	x.watch()
@@ -102,7 +108,7 @@ func (b *Bridge) exchange(ctx context.Context, c *toolCall) *errmap.Error {
 	if err := x.first(ctx); err != nil {
 		return err
 	}
-	if err := b.recordCall(ctx, c); err != nil {
+	if err := e.auditor.recordCall(ctx, c); err != nil {
 		return err
 	}
 	defer c.req.waited(time.Now())
@@ -116,7 +122,7 @@ func (b *Bridge) exchange(ctx context.Context, c *toolCall) *errmap.Error {
 
 // streamDeadline is the shorter of the caller's and the tool's, zero for none. A stream
 // has no default: it may last for days.
-func (b *Bridge) streamDeadline(c *toolCall) time.Duration {
+func (e *exchanger) streamDeadline(c *toolCall) time.Duration {
 	limit := c.tool.Timeout
 	if own := c.req.Timeout; own > 0 && (limit == 0 || own < limit) {
 		limit = own
@@ -126,7 +132,7 @@ func (b *Bridge) streamDeadline(c *toolCall) time.Duration {
 
 // exchange is a streaming RPC under way.
 type exchange struct {
-	bridge *Bridge
+	via    *exchanger
 	call   *toolCall
 	caller Exchange
 	cancel context.CancelCauseFunc
@@ -156,7 +162,7 @@ type exchange struct {
 // That no second message follows one that is alone is known here, too: once a response
 // has begun, HTTP/1.1 has no request to read.
 func (x *exchange) first(ctx context.Context) *errmap.Error {
-	if m := x.call.tool; m.Method.ClientStreaming && (x.bridge.opts.Rules == nil || !x.bridge.opts.Rules.ReadsArguments(m)) {
+	if m := x.call.tool; m.Method.ClientStreaming && (x.via.rules == nil || !x.via.rules.ReadsArguments(m)) {
 		return nil
 	}
 	// The wait ends with the context, too.
@@ -201,7 +207,7 @@ func errOneMessage() *errmap.Error {
 // permit asks the policy rules about a message. What they said of the first one is the
 // decision about the stream, unless they refuse a later one.
 func (x *exchange) permit(ctx context.Context, wire []byte) *errmap.Error {
-	return x.bridge.permitMessage(ctx, x.call, wire)
+	return x.via.rulebook.permitMessage(ctx, x.call, wire)
 }
 
 // next reads and checks a message of the caller.
@@ -211,7 +217,7 @@ func (x *exchange) next(ctx context.Context) (wire []byte, pooled bool, err erro
 		return nil, false, err
 	}
 	x.call.resp.passed.in += len(in.Bytes)
-	wire, pooled, failed := x.bridge.checkedMessage(ctx, x.call, in)
+	wire, pooled, failed := x.via.encoder.checkedMessage(ctx, x.call, in)
 	if failed != nil {
 		return nil, false, failed
 	}
@@ -220,9 +226,9 @@ func (x *exchange) next(ctx context.Context) (wire []byte, pooled bool, err erro
 
 // checkedMessage is the wire form of one message of a stream, checked as the arguments of
 // a unary call are.
-func (b *Bridge) checkedMessage(ctx context.Context, c *toolCall, in Payload) (wire []byte, pooled bool, failed *errmap.Error) {
+func (e *encoder) checkedMessage(ctx context.Context, c *toolCall, in Payload) (wire []byte, pooled bool, failed *errmap.Error) {
 	if len(in.Bytes) >= policy.LargeMessage {
-		defer b.opts.Slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(in.Bytes)).End()
+		defer e.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(in.Bytes)).End()
 	}
 	if in.Encoding == EncodingProtobuf {
 		if err := c.tool.In.CheckWire(ctx, in.Bytes); err != nil {
@@ -242,7 +248,7 @@ func (b *Bridge) checkedMessage(ctx context.Context, c *toolCall, in Payload) (w
 			return nil, false, failed
 		}
 	}
-	wire, err := c.tool.In.ToWireWith(ctx, &b.buffers, nil, document)
+	wire, err := c.tool.In.ToWireWith(ctx, e.buffers, nil, document)
 	if err != nil {
 		return nil, false, inputError(c.tool, err)
 	}
@@ -252,15 +258,15 @@ func (b *Bridge) checkedMessage(ctx context.Context, c *toolCall, in Payload) (w
 // open calls the backend and has the sender run. The circuit breaker hears of how the
 // response begins, and not of its end, which may be days away.
 func (x *exchange) open(ctx context.Context, upstream Streams) *errmap.Error {
-	b, c := x.bridge, x.call
-	header := b.sentHeader(c.req.Header)
-	ctx, err := b.onBehalf(ctx, c.req)
+	via, c := x.via, x.call
+	header := via.sender.sentHeader(c.req.Header)
+	ctx, err := via.sender.onBehalf(ctx, c.req)
 	if err != nil {
 		return err
 	}
-	risk := resilience.Call{Key: c.tool.Name, Hurried: true}
+	risk := backend.GuardedCall{Key: c.tool.Name, Hurried: true}
 	ctx = c.req.calling(ctx, &risk)
-	_, err = resilience.Do(ctx, b.opts.Guard, risk, func(ctx context.Context) (struct{}, *errmap.Error) {
+	_, err = backend.DoGuarded(ctx, via.guard, risk, func(ctx context.Context) (struct{}, *errmap.Error) {
 		stream, err := upstream.Open(ctx, c.tool.Method, header)
 		if err != nil {
 			return struct{}{}, err
@@ -282,7 +288,7 @@ var errSilent = errors.New("bridge: the response of the stream has not begun")
 func (x *exchange) send(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
-			x.refuse(ctx, x.bridge.Panicked(p))
+			x.refuse(ctx, x.via.panics.Panicked(p))
 		}
 	}()
 	if x.begun.held {
@@ -322,7 +328,7 @@ func (x *exchange) send(ctx context.Context) {
 // recycle gives the memory of a message back.
 func (x *exchange) recycle(wire []byte, pooled bool) {
 	if pooled {
-		x.bridge.buffers.Put(wire)
+		x.via.buffers.Put(wire)
 	}
 }
 
@@ -348,7 +354,7 @@ func (x *exchange) refuse(ctx context.Context, err *errmap.Error) {
 func (x *exchange) pass(ctx context.Context) *errmap.Error {
 	if header, ok := x.stream.Header(); ok {
 		x.told = true
-		if err := x.caller.Begin(x.bridge.opts.Metadata.Outbound(header)); err != nil {
+		if err := x.caller.Begin(x.via.metadata.Outbound(header)); err != nil {
 			return errmap.Wrap(errmap.Cancelled, err)
 		}
 	}
@@ -372,7 +378,7 @@ func (x *exchange) pass(ctx context.Context) *errmap.Error {
 
 // answer checks one message of the backend and sends it in the caller's encoding.
 func (x *exchange) answer(ctx context.Context, message []byte) *errmap.Error {
-	b, c := x.bridge, x.call
+	via, c := x.via, x.call
 	out, pooled := message, false
 	if c.req.Arguments.Encoding == EncodingProtobuf {
 		if err := c.tool.Out.CheckWire(ctx, message); err != nil {
@@ -380,13 +386,13 @@ func (x *exchange) answer(ctx context.Context, message []byte) *errmap.Error {
 		}
 	} else {
 		var err error
-		if out, err = b.answerJSON(ctx, c, nil, message); err != nil {
+		if out, err = via.decoder.answerJSON(ctx, c, nil, message); err != nil {
 			return outputError(err)
 		}
 		pooled = true
 	}
-	if b.opts.MaxResult > 0 && len(out) > b.opts.MaxResult {
-		return b.tooLargeResult(len(out))
+	if via.maxResult > 0 && len(out) > via.maxResult {
+		return via.keeper.tooLargeResult(len(out))
 	}
 	err := x.caller.Send(out)
 	c.resp.passed.out += len(out)
@@ -406,10 +412,10 @@ func (x *exchange) finish() {
 	x.stream.Close()
 	x.caller.Stop()
 	x.sending.Wait()
-	x.call.resp.Trailer = x.bridge.trailer(x.call.req, x.stream.Trailer())
+	x.call.resp.Trailer = x.via.sender.trailer(x.call.req, x.stream.Trailer())
 	if !x.told {
 		header, _ := x.stream.Header()
-		x.call.resp.Header = x.bridge.opts.Metadata.Outbound(header)
+		x.call.resp.Header = x.via.metadata.Outbound(header)
 	}
 	x.call.worked = true
 }
@@ -427,9 +433,9 @@ func (x *exchange) outcome(ctx context.Context, err *errmap.Error) *errmap.Error
 		return err
 	case errors.Is(cause, errStreamIdle):
 		return errmap.New(errmap.Unavailable, errmap.Messagef(
-			"Stream ended: it had no message for %v (--stream-idle); open it again", x.bridge.opts.StreamIdle))
+			"Stream ended: it had no message for %v (--stream-idle); open it again", x.via.streamIdle))
 	case errors.Is(cause, errStreamOver):
-		return errmap.New(errmap.Unavailable, errmap.Messagef("Stream ended: it was open for %v (--max-stream-time); open it again", x.bridge.opts.StreamTime))
+		return errmap.New(errmap.Unavailable, errmap.Messagef("Stream ended: it was open for %v (--max-stream-time); open it again", x.via.streamTime))
 	case errors.Is(cause, context.DeadlineExceeded):
 		return errmap.Wrap(errmap.Timeout, cause)
 	case errors.As(cause, &shown):
@@ -440,10 +446,10 @@ func (x *exchange) outcome(ctx context.Context, err *errmap.Error) *errmap.Error
 
 // watch bounds the stream's time, and its time without a message.
 func (x *exchange) watch() {
-	if d := x.bridge.opts.StreamIdle; d > 0 {
+	if d := x.via.streamIdle; d > 0 {
 		x.idle = time.AfterFunc(d, func() { x.cancel(errStreamIdle) })
 	}
-	if d := x.bridge.opts.StreamTime; d > 0 {
+	if d := x.via.streamTime; d > 0 {
 		x.most = time.AfterFunc(d, func() { x.cancel(errStreamOver) })
 	}
 }
@@ -451,7 +457,7 @@ func (x *exchange) watch() {
 // moved notes that a message has passed.
 func (x *exchange) moved() {
 	if x.idle != nil {
-		x.idle.Reset(x.bridge.opts.StreamIdle)
+		x.idle.Reset(x.via.streamIdle)
 	}
 }
 
@@ -472,16 +478,4 @@ func asError(err error) *errmap.Error {
 		return failed
 	}
 	return errmap.Wrap(errmap.Cancelled, err)
-}
-
-// kindOf is the kind of an RPC.
-func kindOf(m *catalog.Method) connect.StreamType {
-	kind := connect.StreamTypeUnary
-	if m.ClientStreaming {
-		kind |= connect.StreamTypeClient
-	}
-	if m.ServerStreaming {
-		kind |= connect.StreamTypeServer
-	}
-	return kind
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
@@ -89,5 +92,55 @@ func TestACallThatIsTurnedAwayHasNoContext(t *testing.T) {
 				t.Errorf("%s, the one that waited: %v", name, resp.Err)
 			}
 		}
+	}
+}
+
+// TestACallIsShed while memory is short.
+func TestACallIsShed(t *testing.T) {
+	t.Parallel()
+	b := bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{
+		Shed: func() *errmap.Error { return errmap.New(errmap.Unavailable) }, Short: func() bool { return true },
+	})
+	if resp := b.Handle(t.Context(), turnedAway()); codeOf(resp) != errmap.Unavailable {
+		t.Errorf("got %v", resp.Err)
+	}
+}
+
+// A result that cannot be written is a fault of one answer, not of the stream that it goes to.
+func TestAPanicInWritingIsAnsweredToo(t *testing.T) {
+	t.Parallel()
+	for _, d := range []dialect.Dialect{dialect.Canonical, dialect.Modern, dialect.Legacy} {
+		b := dialect.New(bridge.New(hollow{}, nil, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+		msg := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
+			`"io.modelcontextprotocol/clientCapabilities":{}}}}`), jsonrpc.ProfileMCP, jsonrpc.Limits{})
+		reply := b.HandleMessage(t.Context(), &dialect.Inbound{Dialect: d, Origin: b.Flights().NewOrigin(), Message: &msg})
+		if got := string(reply.Bytes()); !strings.Contains(got, string(errmap.InternalError)) || !strings.Contains(got, `"id":"1"`) {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+}
+
+// hollow breaks the promise of Catalogs: it returns neither a catalog nor an error.
+type hollow struct{}
+
+func (hollow) Current() *catalog.Catalog                      { return nil }
+func (hollow) Wait(context.Context) (*catalog.Catalog, error) { return nil, nil } //nolint:nilnil // That is the fault.
+
+// toolCall is a call with JSON arguments, from an origin without others.
+func toolCall(b *bridge.Bridge, tool, arguments string) *bridge.Request {
+	return &bridge.Request{Op: bridge.OpCall, Origin: b.Flights().NewOrigin(), Tool: tool, Arguments: bridge.Payload{Bytes: []byte(arguments)}}
+}
+
+func codeOf(resp *bridge.Response) errmap.Code {
+	if resp.Err == nil {
+		return ""
+	}
+	return resp.Err.Code
+}
+
+func TestNoBackendIsUnavailable(t *testing.T) {
+	t.Parallel()
+	if _, err := (bridge.NoBackend{}).Call(t.Context(), nil, nil, nil); err.Code != errmap.Unavailable || !strings.Contains(err.Message, "--backend") {
+		t.Errorf("got %v", err)
 	}
 }

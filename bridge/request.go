@@ -12,14 +12,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
-	"github.com/outrigger-mcp/outrigger/internal/fit"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
-	"github.com/outrigger-mcp/outrigger/internal/transcode"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Op is an operation that a request asks for.
@@ -36,7 +35,7 @@ const (
 	OpPing
 	// The following take their parameters from Request.Message and leave their
 	// answer in Response.Message, both in the words of outrigger.v1; which
-	// messages those are stands beside each.
+	// messages those are is beside each.
 	OpListResources // ListResourcesRequest, ListResourcesResponse
 	OpListTemplates // ListResourceTemplatesRequest, ListResourceTemplatesResponse
 	OpReadResource  // ReadResourceRequest, ResourceOutcome
@@ -56,6 +55,9 @@ const (
 	// parameter is a ChangeFilter; it has no response.
 	OpListen
 )
+
+// maxURI is the maximum length of the URI of a resource, as in outrigger.v1.ReadResourceRequest.
+const maxURI = 8192
 
 // Encoding is the encoding of the bytes of a [Payload].
 type Encoding uint8
@@ -133,7 +135,7 @@ type Request struct {
 	// without a limit, and is not rejected because of a full queue.
 	Paced bool
 	// Caller identifies the caller for the policy: the result of [CallerOf], or
-	// "stdio". Its permissions are in the identity of the context (package access).
+	// "stdio". Its permissions are in the identity of the context (package identity).
 	Caller string
 	// Peer is the address of the caller's connection, or "stdio"; empty if there is none.
 	Peer string
@@ -149,7 +151,7 @@ type Request struct {
 	// Revision is the revision of the caller's protocol, for metrics: one of a known few, or empty.
 	Revision string
 	// Span is the request's span, which its edge started and ends; nil without tracing.
-	Span *tracing.Span
+	Span *telemetry.Span
 
 	// Context describes the original caller and its client's capabilities; nil if the
 	// caller's protocol has no such information, or if the Envelope has it.
@@ -187,7 +189,7 @@ type Request struct {
 	PageSize int
 
 	// Wanted is how much of the result of an OpCall the caller wants.
-	Wanted fit.Wanted
+	Wanted content.Wanted
 
 	// Envelope is the message of the request, if its edge reads parts of it on
 	// demand; nil if everything has been read.
@@ -238,10 +240,10 @@ func (r *Request) again(answers map[string]*outriggerv1.InputResponse, state []b
 	return out
 }
 
-// forget frees the memory of what nothing needs any more once the arguments are
+// Forget frees the memory of what nothing needs any more once the arguments are
 // wire bytes: the backend may take its time, and many requests wait. It is the one
 // change to requests that have begun.
-func (r *Request) forget() {
+func (r *Request) Forget() {
 	if r.Envelope != nil {
 		r.Envelope.Forget()
 	}
@@ -250,9 +252,9 @@ func (r *Request) forget() {
 	}
 }
 
-// complete returns the request with what its Envelope holds, which is read on the
+// Complete returns the request with what its Envelope holds, which is read on the
 // first need of Context, Meta, InputResponses or RequestState.
-func (r *Request) complete() (*Request, *errmap.Error) {
+func (r *Request) Complete() (*Request, *errmap.Error) {
 	if r.Envelope == nil || r.isWhole {
 		return r, nil
 	}
@@ -266,8 +268,8 @@ func (r *Request) complete() (*Request, *errmap.Error) {
 	return out, nil
 }
 
-// pointer is the JSON Pointer of a field, as the caller wrote the request.
-func (r *Request) pointer(field string) string {
+// At returns the JSON Pointer of a field, as the caller wrote the request.
+func (r *Request) At(field string) string {
 	if r.Pointer != nil {
 		return r.Pointer(field)
 	}
@@ -325,7 +327,7 @@ type Response struct {
 	passed struct{ in, out int }
 	// who asked, where that decides about the answer of OpList and OpServer; nil
 	// without authentication.
-	who *access.Identity
+	who *identity.Identity
 }
 
 // Release returns the buffer of Result to the pool of [Bridge.Buffers] and clears
@@ -356,6 +358,16 @@ func (r *Response) MayRead(uri string) *errmap.Error {
 	return nil
 }
 
+// CacheScope returns whether the answer to an OpList or OpServer may be cached for all
+// callers or for this one alone.
+func (r *Response) CacheScope() outriggerv1.CacheScope {
+	isPart := r.Catalog != nil && r.Next > 0 && r.Next-r.First < len(r.Catalog.Tools())
+	if r.who != nil || isPart {
+		return outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE
+	}
+	return outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC
+}
+
 // About returns what an edge needs to show the error of the response. The id is that of
 // the request, as it came; nil if there is none.
 func (r *Response) About(id []byte) errmap.About {
@@ -363,7 +375,7 @@ func (r *Response) About(id []byte) errmap.About {
 }
 
 // Operations returns the names of the operations for logs and metrics, indexed by [Op].
-// The first is empty: it stands for messages that never became a request.
+// The first is empty: it represents messages that never became a request.
 func Operations() []string {
 	return []string{
 		OpInvalid: "", OpCall: "call_tool", OpList: "list_tools", OpGet: "get_tool", OpServer: "describe", OpPing: "ping",
@@ -381,57 +393,4 @@ func (o Op) String() string {
 		return names[o]
 	}
 	return ""
-}
-
-// readThrough makes the call of another tool of what calls it by way of a compact catalog. From here on it is a call like
-// any other, so that nothing can be had by one way and not by the other. What cannot be read stays a call of the compact
-// catalog's tool, whose schema says what is wrong.
-func (b *Bridge) readThrough(req *Request) {
-	if req.Op != OpCall || !b.opts.Compact.IsOffered() || req.Procedure != "" || req.Arguments.Encoding != EncodingJSON || req.Version != "" {
-		return
-	}
-	if catalog.CompactOf(req.Tool) != catalog.CompactCall || req.Names == NamesCanonicalOnly && req.Tool != catalog.CallName {
-		return
-	}
-	called, ok := compact.Call(req.Arguments.Bytes)
-	if !ok {
-		return
-	}
-	wanted, inner := req.Wanted, called.Arguments
-	if called.StreamTime != "" {
-		if wanted.StreamTime, ok = fit.StreamTime(called.StreamTime); !ok {
-			return
-		}
-	}
-	arguments := Payload{Repaired: req.Arguments.Repaired}
-	switch {
-	case len(inner) == 0:
-	case compact.IsObject(inner):
-		arguments.Bytes = inner
-	case b.catalogs.Current().TakesArgumentsAsText():
-		if arguments.Bytes = transcode.UnquoteObject(inner); arguments.Bytes == nil {
-			return
-		}
-	default:
-		if arguments = b.RepairArguments(inner); !arguments.Repaired {
-			return
-		}
-	}
-	place := req.pointer("arguments")
-	outer := req.Pointer
-	req.Pointer = func(field string) string {
-		switch {
-		case field == "tool_name":
-			return place + "/" + catalog.NameArgument
-		case field == "arguments":
-			return place + "/" + catalog.ArgumentsArgument
-		case outer != nil:
-			return outer(field)
-		}
-		return "/" + field
-	}
-	if called.Fields != "" {
-		wanted.Fields, wanted.ByArgument = called.Fields, req.Tool
-	}
-	req.Through, req.Tool, req.Arguments, req.Wanted = req.Tool, called.Name, arguments, wanted
 }

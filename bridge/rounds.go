@@ -13,22 +13,16 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
-	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
-// Purposes of what is sealed: what was sealed for one is nothing for another.
-const (
-	purposeState  = "request-state"
-	purposeCursor = "cursor"
-	purposeTask   = "task"
-)
+// purposeState is the purpose of a sealed state: what was sealed for another is none.
+const purposeState = "request-state"
 
 // state is what a caller brings back between the rounds of one request: what
 // the backend wants to see again, and how far the sidecar's own question is.
@@ -39,7 +33,7 @@ type state struct {
 	// backend is the backend's own state, which may be empty.
 	backend []byte
 	// asker is the span of the request that asked; not valid without tracing.
-	asker tracing.Context
+	asker telemetry.Context
 }
 
 // The first byte of a sealed state says what it has. Bits that are not set are of parts that are not there: so states of
@@ -62,7 +56,7 @@ func (s state) encode() []byte {
 	if !s.asker.IsValid() {
 		return append([]byte{flags}, s.backend...)
 	}
-	return append(tracing.AppendContext([]byte{flags | stateTraced}, s.asker), s.backend...)
+	return append(telemetry.AppendContext([]byte{flags | stateTraced}, s.asker), s.backend...)
 }
 
 // decodeState undoes encode. It reports false for what encode does not make.
@@ -72,18 +66,24 @@ func decodeState(plain []byte) (state, bool) {
 	}
 	s := state{asked: plain[0]&stateAsked != 0, confirmed: plain[0]&stateConfirmed != 0, backend: plain[1:]}
 	if plain[0]&stateTraced != 0 {
-		if len(s.backend) < tracing.ContextSize {
+		if len(s.backend) < telemetry.ContextSize {
 			return state{}, false
 		}
-		s.asker, s.backend = tracing.ReadContext(s.backend[:tracing.ContextSize]), s.backend[tracing.ContextSize:]
+		s.asker, s.backend = telemetry.ReadContext(s.backend[:telemetry.ContextSize]), s.backend[telemetry.ContextSize:]
 	}
 	return s, true
 }
 
+// rounds joins the rounds of one request: it seals what the next one has to bring back, and asks the user for consent.
+type rounds struct {
+	sealer *keys.Sealer
+	spent  keys.SingleUse
+}
+
 // sealState seals a state for the caller and the request it belongs to. digest
 // is that of the request without its answers.
-func (b *Bridge) sealState(caller string, digest [32]byte, s state) ([]byte, *errmap.Error) {
-	token, err := b.opts.Sealer.Seal(seal.Binding{Purpose: purposeState, Principal: caller, Digest: digest}, s.encode())
+func (r *rounds) sealState(caller string, digest [32]byte, s state) ([]byte, *errmap.Error) {
+	token, err := r.sealer.Seal(keys.Binding{Purpose: purposeState, Principal: caller, Digest: digest}, s.encode())
 	if err != nil {
 		return nil, errmap.Wrap(errmap.InternalError, err)
 	}
@@ -93,14 +93,14 @@ func (b *Bridge) sealState(caller string, digest [32]byte, s state) ([]byte, *er
 // openState opens what the caller brought back; an empty one is the state of a
 // first round. A state that settles the sidecar's own question counts once: on
 // this replica, or with [Options.SingleUse] wherever that is shared; see decision 0009.
-func (b *Bridge) openState(ctx context.Context, caller string, digest [32]byte, token []byte, member string) (state, *errmap.Error) {
+func (r *rounds) openState(ctx context.Context, caller string, digest [32]byte, token []byte, member string) (state, *errmap.Error) {
 	if len(token) == 0 {
 		return state{}, nil
 	}
-	plain, until, err := b.opts.Sealer.OpenUntil(seal.Binding{Purpose: purposeState, Principal: caller, Digest: digest}, string(token))
+	plain, until, err := r.sealer.OpenUntil(keys.Binding{Purpose: purposeState, Principal: caller, Digest: digest}, string(token))
 	s, ok := decodeState(plain)
 	switch {
-	case errors.Is(err, seal.ErrExpired):
+	case errors.Is(err, keys.ErrExpired):
 		return state{}, staleState(member, "the request state has expired; call again without it")
 	case err != nil || !ok:
 		return state{}, staleState(member, "the request state does not belong to this request; return it unchanged, with the same parameters")
@@ -108,7 +108,7 @@ func (b *Bridge) openState(ctx context.Context, caller string, digest [32]byte, 
 	if !s.asked && !s.confirmed {
 		return s, nil
 	}
-	fresh, err := b.spent.Spend(ctx, string(token), until)
+	fresh, err := r.spent.Spend(ctx, string(token), until)
 	switch {
 	case err != nil:
 		return state{}, unspent(ctx, err)
@@ -119,9 +119,9 @@ func (b *Bridge) openState(ctx context.Context, caller string, digest [32]byte, 
 }
 
 // ownUse remembers states of this process.
-type ownUse struct{ spent *seal.Spent }
+type ownUse struct{ spent *keys.Spent }
 
-// Spend implements [seal.SingleUse].
+// Spend implements [keys.SingleUse].
 func (u ownUse) Spend(_ context.Context, token string, until time.Time) (bool, error) {
 	return u.spent.Spend(token, until), nil
 }
@@ -146,7 +146,7 @@ func staleState(member, message string) *errmap.Error {
 // requestDigest ties a state to a request: its operation, what it names, and
 // its arguments, whatever way they are written.
 func requestDigest(operation Op, name string, arguments []byte) [32]byte {
-	return seal.Digest(seal.Label(operation.String()), []byte(name), sortedJSON(arguments))
+	return keys.Digest(keys.Label(operation.String()), []byte(name), sortedJSON(arguments))
 }
 
 // sortedJSON writes JSON with sorted members and without white space; numbers
@@ -170,11 +170,11 @@ func sortedJSON(text []byte) []byte {
 }
 
 // sealInput replaces the backend's own state in a question by a sealed one.
-func (b *Bridge) sealInput(req *Request, digest [32]byte, confirmed bool, in *outriggerv1.InputRequired) *errmap.Error {
+func (r *rounds) sealInput(req *Request, digest [32]byte, confirmed bool, in *outriggerv1.InputRequired) *errmap.Error {
 	if len(in.GetRequestState()) == 0 && !confirmed {
 		return nil
 	}
-	sealed, err := b.sealState(req.Caller, digest, state{confirmed: confirmed, backend: in.GetRequestState(), asker: req.Span.Context()})
+	sealed, err := r.sealState(req.Caller, digest, state{confirmed: confirmed, backend: in.GetRequestState(), asker: req.Span.Context()})
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func consents(answer *outriggerv1.ElicitationResult) bool {
 	if answer.GetAction() != outriggerv1.ElicitationAction_ELICITATION_ACTION_ACCEPT {
 		return false
 	}
-	content, err := mcpjson.FreeForm(answer.GetContentJson(), answer.GetContent())
+	content, err := content.FreeForm(answer.GetContentJson(), answer.GetContent())
 	if err != nil {
 		return false
 	}
@@ -219,16 +219,16 @@ const maxShownArguments = 2048
 // and an answer is for these arguments. Each replica accepts it once, so the
 // question does not promise a single run: replicas that share a key do not share
 // what they have accepted.
-func (b *Bridge) confirm(_ context.Context, c *toolCall) *errmap.Error {
+func (r *rounds) confirm(_ context.Context, c *toolCall) *errmap.Error {
 	if c.blocked == nil || c.state.confirmed {
 		return nil
 	}
 	if !c.state.asked {
-		return b.askUser(c)
+		return r.askUser(c)
 	}
 	answer := c.req.InputResponses[confirmKey].GetElicitation()
 	if answer == nil {
-		return b.askUser(c)
+		return r.askUser(c)
 	}
 	if !consents(answer) {
 		return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name),
@@ -243,8 +243,8 @@ func (b *Bridge) confirm(_ context.Context, c *toolCall) *errmap.Error {
 }
 
 // askUser ends this round with the question.
-func (b *Bridge) askUser(c *toolCall) *errmap.Error {
-	sealed, err := b.sealState(c.req.Caller, c.digest(), state{asked: true, asker: c.req.Span.Context()})
+func (r *rounds) askUser(c *toolCall) *errmap.Error {
+	sealed, err := r.sealState(c.req.Caller, c.digest(), state{asked: true, asker: c.req.Span.Context()})
 	if err != nil {
 		return err
 	}
@@ -274,31 +274,4 @@ func confirmMessage(c *toolCall) string {
 	}
 	return "The tool " + c.tool.Name + " (" + c.tool.Title + ") is marked destructive: its changes may be irreversible. " +
 		"Run it with " + text + "?"
-}
-
-// canAsk reports whether a call that is held back can be put to the user: the
-// caller's client has a form for it.
-func (b *Bridge) canAsk(c *toolCall) bool {
-	if c.req.Arguments.Encoding != EncodingJSON {
-		return false
-	}
-	var err *errmap.Error
-	if c.req, err = c.req.complete(); err != nil {
-		return false
-	}
-	return c.req.Context.GetCapabilities().GetElicitation().GetForm()
-}
-
-// unconfirmed refuses a destructive tool that is called by way of a compact catalog, unless the user consents: a host that
-// may always call the one tool may not for that call all others. An operator has decided otherwise if a rule of the policy
-// allows the tool by its name.
-func (b *Bridge) unconfirmed(c *toolCall) *errmap.Error {
-	if c.req.Through == "" || !policy.Verbs.Holds(c.tool) {
-		return nil
-	}
-	if rules, ok := b.opts.Rules.(interface{ Names(tool *catalog.Tool) bool }); ok && rules.Names(c.tool) {
-		return nil
-	}
-	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name), errmap.Message("Destructive tool blocked: "+c.tool.Name+
-		" is marked destructive, so the user must consent to each call through "+catalog.CallName+", and this client cannot ask; an operator can allow "+c.tool.Name+" by its name in a policy rule"))
 }

@@ -7,13 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // A sealed state may be opened by another version: what it does not know is not there.
 func TestStatesOfOtherVersionsOpen(t *testing.T) {
 	t.Parallel()
-	asker := tracing.ReadContext([]byte("0123456789abcdef01234567\x01"))
+	asker := telemetry.ReadContext([]byte("0123456789abcdef01234567\x01"))
 	for name, tc := range map[string]struct {
 		plain string
 		want  state

@@ -145,7 +145,10 @@ func TestWaitingForATurnCounts(t *testing.T) {
 	live := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		slots := policy.NewSlots(policy.SlotOptions{Turns: 1})
-		b := bridge.New(live, mcptest.Upstream(untilDone), correlate.New(correlate.Options{}), bridge.Options{Timeout: 10 * time.Second, Slots: slots})
+		b := bridge.New(live, mcptest.Upstream(func(ctx context.Context, _ *catalog.Method, _ []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
+			<-ctx.Done()
+			return nil, errmap.Wrap(errmap.Timeout, ctx.Err())
+		}), correlate.New(correlate.Options{}), bridge.Options{Timeout: 10 * time.Second, Slots: slots})
 		for _, caller := range []string{"a", "b"} {
 			p, err := slots.Acquire(t.Context(), caller, "lab.echo")
 			if err != nil {

@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/resilience"
 )
 
-// echoes is a backend that answers with what it is sent, without an allocation of its own beside the answer.
+// echoes is a backend that answers with what it is sent, without its own allocation beside the answer.
 func echoes(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
 	return &bridge.Answer{Body: append([]byte(nil), in...)}, nil
 }
@@ -25,7 +26,7 @@ func echoes(_ context.Context, _ *catalog.Method, in []byte, _ http.Header) (*br
 // spans. Lower the number where a call becomes cheaper.
 func TestWithoutTracingACallCostsNothingMore(t *testing.T) {
 	const before = 23
-	b := fake(t, mcptest.Upstream(echoes), bridge.Options{Guard: resilience.New(resilience.Options{})})
+	b := bridge.New(mcptest.Memory(t), mcptest.Upstream(echoes), correlate.New(correlate.Options{}), bridge.Options{Guard: backend.NewGuard(backend.GuardOptions{})})
 	call := func() {
 		req := toolCall(b, "lab.echo", `{"nonce":"hello"}`)
 		if resp := b.Handle(t.Context(), req); resp.Err != nil {

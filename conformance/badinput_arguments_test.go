@@ -39,7 +39,7 @@ func (d entryPoint) kind() kind {
 	return inMessage
 }
 
-// Canonical codes, and what stands for other ends.
+// Canonical codes, and what represents other ends.
 const (
 	badInput  = "INVALID_TOOL_INPUT"
 	badParams = "INVALID_PARAMS"
@@ -57,7 +57,7 @@ type wants [kinds]string
 func syntax() wants    { return wants{parseError, badParams, parseError, badInput} }
 func structure() wants { return wants{badInput, badInput, badInput, badInput} }
 
-// argument is one input that stands in the place of arguments.
+// argument is one input that is in the place of arguments.
 type argument struct {
 	row, name string
 	ask       ask

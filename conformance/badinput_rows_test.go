@@ -32,7 +32,7 @@ func readingRows() []badRow {
 			{[]edge{mcpModern, mcpLegacy, rpcCanonical, stdio}, []string{"conformance/envelope_test.go TestBadEnvelopesGetTheSameError", "conformance/hostile_test.go TestMegabytesOfBrackets"}},
 			{[]edge{mcpOldest}, []string{"conformance/badinput_message_test.go TestBadEnvelopesInASessionWithBatches"}},
 			{[]edge{toolJSON, toolBinary}, []string{"internal/edge/connectapi/question_test.go TestFreeFormPayloadsAreChecked"}},
-			{[]edge{admin}, []string{"internal/admin/trust_test.go TestTrustRefusesBadInput"}},
+			{[]edge{admin}, []string{"internal/server/admin/trust_test.go TestTrustRefusesBadInput"}},
 		}},
 		{title: rowEnvelope, held: []held{
 			{[]edge{mcpModern, mcpLegacy, rpcCanonical, stdio}, []string{"conformance/envelope_test.go TestBadEnvelopesGetTheSameError", "conformance/bounds_test.go TestBatches"}},
@@ -70,7 +70,7 @@ func readingRows() []badRow {
 		}},
 		{title: rowProtocol, held: []held{
 			{slices.Concat(overMCP(), []edge{rpcCanonical, stdio}, overProtobuf()), []string{"conformance/badinput_message_test.go TestUnknownVersionsAndMethods"}},
-			{[]edge{admin}, []string{"internal/admin/admin_test.go TestUnknownPagesNameTheKnownOnes", "internal/admin/admin_test.go TestMethods"}},
+			{[]edge{admin}, []string{"internal/server/admin/admin_test.go TestUnknownPagesNameTheKnownOnes", "internal/server/admin/admin_test.go TestMethods"}},
 		}, without: []without{
 			{[]edge{rpcMessage}, formInside},
 		}},
@@ -83,7 +83,7 @@ func readingRows() []badRow {
 			{slices.Concat(overMCP(), overRPC()), []string{"conformance/bounds_test.go TestMediaTypesAndMethods", "conformance/bounds_test.go TestLargeBodiesAreRefused"}},
 			{[]edge{stdio}, []string{"conformance/bounds_test.go TestLargeLinesAreRefused"}},
 			{overProtobuf(), []string{"conformance/badinput_body_test.go TestBodiesOfRPCs", "conformance/bounds_test.go TestLargeBodiesAreRefused"}},
-			{[]edge{admin}, []string{"internal/edge/connectapi/admin_test.go TestOversizeRegistrationsAreRefused", "internal/admin/trust_test.go TestTrustRefusesBadInput"}},
+			{[]edge{admin}, []string{"internal/edge/connectapi/admin_test.go TestOversizeRegistrationsAreRefused", "internal/server/admin/trust_test.go TestTrustRefusesBadInput"}},
 		}},
 	}
 }
@@ -111,8 +111,8 @@ func callingRows() []badRow {
 		{title: rowOthers, held: []held{
 			{[]edge{mcpModern, mcpLegacy, rpcCanonical, rpcMessage, toolJSON, toolBinary, typedJSON, typedWire}, []string{"cmd/sidecar/auth_test.go TestAuthenticationOnEveryEdge", "internal/server/matrix_test.go TestMatrixOfLists"}},
 			{[]edge{mcpModern, stdio}, []string{
-				"bridge/pages_test.go TestACursorIsForOneCallerAndOneListAndATime", "bridge/state_test.go TestARequestStateIsForOneCallerAndOneRequestAndATime",
-				"bridge/owntask_test.go TestATaskOfTheSidecarIsItsCallersOwn",
+				"bridge/blackbox/list_test.go TestACursorIsForOneCallerAndOneListAndATime", "bridge/blackbox/state_test.go TestARequestStateIsForOneCallerAndOneRequestAndATime",
+				"bridge/blackbox/task_test.go TestATaskOfTheSidecarIsItsCallersOwn",
 			}},
 			{[]edge{mcpLegacy, mcpOldest}, []string{"internal/edge/mcphttp/legacysession_test.go TestASessionOfSomebodyElse"}},
 			{[]edge{toolBinary}, []string{"internal/edge/connectapi/task_test.go TestTasksOfABackend"}},
@@ -120,11 +120,11 @@ func callingRows() []badRow {
 			{[]edge{admin}, "operators have no scopes yet: every client on loopback is one"},
 		}},
 		{title: rowSlow, held: []held{
-			{overHTTP(), []string{"cmd/sidecar/limits_test.go TestEveryLimitIsMet", "internal/httpbody/timeout_test.go TestASlowBodyMeetsTheTimeout"}},
+			{overHTTP(), []string{"cmd/sidecar/limits_test.go TestEveryLimitIsMet", "internal/edge/httpbody/timeout_test.go TestASlowBodyMeetsTheTimeout"}},
 			{slices.Concat([]edge{mcpModern}, overRPC(), overProtobuf()), []string{"conformance/cancel_test.go TestLeavingCancels"}},
 			{[]edge{mcpLegacy, mcpOldest}, []string{"conformance/cancel_test.go TestLegacyDisconnectDoesNotCancel"}},
 			{[]edge{stdio}, []string{"conformance/cancel_test.go TestStdioCancellation", "internal/edge/stdio/end_test.go TestAPeerThatClosesItsEndEndsTheConversation"}},
-			{[]edge{admin}, []string{"internal/admin/drain_test.go TestDrainIsBegunAndWaitedFor"}},
+			{[]edge{admin}, []string{"internal/server/admin/drain_test.go TestDrainIsBegunAndWaitedFor"}},
 		}},
 	}
 }
@@ -135,7 +135,7 @@ func behindRows() []badRow {
 		{title: rowBackend, held: []held{
 			{forCallers(), []string{
 				"conformance/errors_test.go TestBackendErrorsKeepTheirDetails", "conformance/bounds_test.go TestDeadline", "conformance/startup_test.go TestStartupBeforeTheBackend",
-				"bridge/output_test.go TestOutputIsChecked", "bridge/output_test.go TestAResultOverItsLimitIsRefused",
+				"bridge/blackbox/output_test.go TestOutputIsChecked", "bridge/blackbox/output_test.go TestAResultOverItsLimitIsRefused",
 			}},
 			{overHTTP(), []string{"conformance/startup_test.go TestBackendKilledInMidCall", "conformance/faults/faults_test.go TestFaults"}},
 		}, without: []without{
@@ -151,7 +151,7 @@ func behindRows() []badRow {
 		}},
 		{title: rowInjection, held: []held{
 			{slices.Concat(overMessages(), overProtobuf()), []string{
-				"bridge/metadata_test.go TestNoHeaderOfACallerEndsACall", "internal/record/line_test.go TestTexts", "bridge/list_test.go TestEveryReplyIsOneLine",
+				"bridge/blackbox/metadata_test.go TestNoHeaderOfACallerEndsACall", "internal/trail/line_test.go TestTexts", "bridge/blackbox/list_test.go TestEveryReplyIsOneLine",
 			}},
 		}, without: []without{
 			{[]edge{admin}, noMessages},
@@ -159,8 +159,8 @@ func behindRows() []badRow {
 		{title: rowDisk, held: []held{
 			{[]edge{stdio}, []string{"conformance/drain_test.go TestClosedStdout", "internal/edge/stdio/end_test.go TestErrorsOfThePipes"}},
 			{[]edge{admin}, []string{
-				"cmd/sidecar/metrics_test.go TestNoFolderForRecordsIsAMetric", "internal/record/folder_test.go TestFolderThatCannotBeWritten",
-				"internal/record/disk_linux_test.go TestDevFull", "internal/record/disk_test.go TestFullDiskRecovers",
+				"cmd/sidecar/metrics_test.go TestNoFolderForRecordsIsAMetric", "internal/trail/folder_test.go TestFolderThatCannotBeWritten",
+				"internal/trail/disk_linux_test.go TestDevFull", "internal/trail/disk_test.go TestFullDiskRecovers",
 			}},
 		}, without: []without{
 			{overHTTP(), fromBelow},

@@ -143,7 +143,7 @@ func (r badRow) on(e edge) (isHeld bool, why string) {
 	return isHeld, why
 }
 
-// inputsRun says for which rows this package sends inputs of its own, and where.
+// inputsRun says for which rows this package sends inputs itself, and where.
 func inputsRun() map[string]map[edge]bool {
 	ran := map[string]map[edge]bool{}
 	mark := func(row string, e edge) {

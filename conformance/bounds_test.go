@@ -265,7 +265,7 @@ func TestSessionMethodsWantASession(t *testing.T) {
 	}
 }
 
-// TestDeadline lets a tool take longer than it may: the caller is told, the
+// TestDeadline lets a tool take longer than it may: the caller gets TIMEOUT, the
 // backend's call ends.
 func TestDeadline(t *testing.T) {
 	t.Parallel()

@@ -16,5 +16,5 @@
 //
 // Package h2 runs h2spec and HTTP/2 clients that others wrote.
 //
-// It is a module of its own: its dependencies never reach users.
+// It is its own module: its dependencies never reach users.
 package conformance

@@ -26,7 +26,7 @@ func TestModernClient(t *testing.T) {
 	})
 }
 
-// modernPlain is a client that can do nothing, and is told what it would need.
+// modernPlain is a client that can do nothing, and learns what it would need.
 func modernPlain(t *testing.T, c *sdkClient) {
 	plain := c.plain(t)
 	for _, name := range []string{"test_missing_capability", "test_input_required_result_elicitation", "failing_job"} {

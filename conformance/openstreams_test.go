@@ -30,7 +30,7 @@ const (
 	soakPause   = time.Second
 )
 
-// soakSize tells a stream's messages apart: each has a size of its own.
+// soakSize tells a stream's messages apart: each has its own size.
 func soakSize(stream, message int) int32 { return int32(1 + (stream*7+message)%997) }
 
 // TestOpenStreams holds streams of every kind open, with a message a second on each, and

@@ -59,7 +59,7 @@ func TestStartupBeforeTheBackend(t *testing.T) {
 		return status == http.StatusOK
 	})
 	for i, agent := range agents {
-		// A process of its own becomes ready in its own time.
+		// Its own process becomes ready in its own time.
 		testkit.Until(t, edges[i].Name+" works", func() bool {
 			got := caller.One(t.Context(), agent, call)
 			return got.Err == nil && got.Fault == nil
@@ -97,7 +97,7 @@ func TestBackendGoesAndComes(t *testing.T) {
 }
 
 // TestBackendKilledInMidCall cuts the backend off while it works: the outcome is
-// unknown, and every caller is told so.
+// unknown, and every caller learns it.
 func TestBackendKilledInMidCall(t *testing.T) {
 	t.Parallel()
 	lab := peer.GRPC(t)

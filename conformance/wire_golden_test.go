@@ -23,13 +23,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -43,24 +44,31 @@ type message struct {
 	grpc               bool
 	// until ends the reading of a stream that goes on for ever.
 	until string
+	// again has it sent until the answer has a text, which something in the background brings about.
+	again string
+	// beside is sent once the answer has the text when.
+	when   string
+	beside *message
+	// isWhole leaves the chunks of a stream out of the record: how its events fall into them depends on time.
+	isWhole bool
 }
 
-// TestWire compares the bytes of every edge with those on record: each method and each error in each era and protocol. The sidecar has a
-// fixed clock, fixed ids and the example service.
+// TestWire compares the bytes of every edge with those on record: each method and each error in each era and protocol. The sidecars
+// have a fixed clock and fixed ids. Behind one is the example service, behind another a backend with everything that it can offer itself.
 func TestWire(t *testing.T) {
 	t.Parallel()
-	s := serve(t, "--demo", "--deterministic", "--max-message-bytes", "64KiB")
+	example := serve(t, "--demo", "--deterministic", "--max-message-bytes", "64KiB")
+	native := serve(t, "--backend", startFixture(t), "--deterministic", "--page-size", "20")
+	slow := serve(t, "--deterministic", "--config", written(t, "sidecar.yaml", slowTools))
 	var got strings.Builder
-	session := ""
-	for _, m := range messages() {
-		for i, h := range m.header {
-			m.header[i] = strings.ReplaceAll(h, "{session}", session)
+	for _, on := range []struct {
+		addr     string
+		messages []message
+	}{{example.Addr(), messages()}, {native.Addr(), natives()}, {slow.Addr(), slowCalls()}} {
+		known := map[string]string{}
+		for _, m := range on.messages {
+			fmt.Fprintf(&got, "=== %s\n%s", m.name, m.send(t, on.addr, known))
 		}
-		answer := m.raw(t, s.Addr())
-		if found := regexp.MustCompile(`(?m)^Mcp-Session-Id: (\S+)`).FindStringSubmatch(answer); found != nil {
-			session = found[1]
-		}
-		fmt.Fprintf(&got, "=== %s\n%s\n%s\n", m.name, m.text(), m.onRecord(answer))
 	}
 	path := filepath.Join("testdata", "wire.txt")
 	if *update {
@@ -99,8 +107,56 @@ func exchangesOf(text string) map[string]string {
 	return out
 }
 
-// raw sends a message on a new connection, and returns all that comes back.
-func (m *message) raw(t *testing.T, addr string) string {
+// handedOut are values of answers that later messages bring back, as {name}.
+var handedOut = map[string]*regexp.Regexp{
+	"session":      regexp.MustCompile(`(?m)^Mcp-Session-Id: (\S+)`),
+	"requestState": regexp.MustCompile(`"requestState": ?"([^"]+)"`),
+	"taskId":       regexp.MustCompile(`"(?:taskId|task_id)": ?"([^"]+)"`),
+	"cursor":       regexp.MustCompile(`"(?:nextCursor|next_cursor)": ?"([^"]+)"`),
+	"asked":        regexp.MustCompile(`"id":("[^"]*"|\d+),"method":"`),
+}
+
+// send sends a message, with what earlier answers handed out, and returns both for the record.
+func (m *message) send(t *testing.T, addr string, known map[string]string) string {
+	t.Helper()
+	asWritten := m.text()
+	fill := func(text string) string {
+		for name, value := range known {
+			text = strings.ReplaceAll(text, "{"+name+"}", value)
+		}
+		return text
+	}
+	filled := *m
+	filled.body, filled.header = fill(m.body), nil
+	for _, h := range m.header {
+		filled.header = append(filled.header, fill(h))
+	}
+	learn := func(answer string) {
+		for name, pattern := range handedOut {
+			if found := pattern.FindStringSubmatch(answer); found != nil {
+				known[name] = found[1]
+			}
+		}
+	}
+	beside := ""
+	during := func(answer string) {
+		if m.beside != nil && beside == "" && strings.Contains(answer, m.when) {
+			learn(answer)
+			beside = m.beside.send(t, addr, known)
+		}
+	}
+	answer := filled.raw(t, addr, during)
+	for end := time.Now().Add(testkit.Limit()); m.again != "" && !strings.Contains(answer, m.again); answer = filled.raw(t, addr, during) {
+		if time.Now().After(end) || !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
+			t.Fatalf("%s: no %s in %s", m.name, m.again, answer)
+		}
+	}
+	learn(answer)
+	return asWritten + "\n" + m.onRecord(answer) + "\n" + beside
+}
+
+// raw sends a message on a new connection, and returns all that comes back. It shows during what has come so far.
+func (m *message) raw(t *testing.T, addr string, during func(string)) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 	defer cancel()
@@ -123,7 +179,8 @@ func (m *message) raw(t *testing.T, addr string) string {
 	for buffer := make([]byte, 32<<10); ; {
 		n, err := conn.Read(buffer)
 		answer.Write(buffer[:n])
-		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) && answer.Len() > 0 || m.until != "" && strings.Contains(answer.String(), m.until) {
+		during(answer.String())
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) && answer.Len() > 0 || m.until != "" && strings.Contains(answer.String(), m.until) && strings.HasSuffix(answer.String(), "\n\r\n") { // the end of a chunk
 			return answer.String()
 		}
 		if err != nil {
@@ -192,23 +249,60 @@ func (m *message) text() string {
 // ourVersion is the version of the build where an answer has it.
 var ourVersion = regexp.MustCompile(`("name":"outrigger","version":")[^"]*`)
 
+// moment is a time, which a reply of a service has from its clock.
+var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.0-9]*Z`)
+
+// byChance are values with random bytes (base64 of them in Connect's JSON), ids of tasks and of questions, and what a task took.
+var byChance = regexp.MustCompile(`\b(v1\.)[A-Za-z0-9_-]{40,}|("(?:t_|djEu|ask-))[A-Za-z0-9_+/=-]{8,}|("ttlMs":36[01]|"slept\\?":\\?")[0-9.]+`)
+
+// withoutChance is a text without times of today, and without what byChance has.
+func withoutChance(text string) string {
+	text = byChance.ReplaceAllString(text, "$1$2$3…")
+	return moment.ReplaceAllStringFunc(text, func(found string) string {
+		if at, err := time.Parse(time.RFC3339Nano, found); err == nil && time.Since(at).Abs() > 24*time.Hour {
+			return found
+		}
+		return "…"
+	})
+}
+
+// whole is a body without the lengths of its chunks, to where it was read.
+func whole(body string) string {
+	var out strings.Builder
+	for {
+		size, rest, ok := strings.Cut(body, "\r\n")
+		n, err := strconv.ParseInt(size, 16, 32)
+		if !ok || err != nil {
+			return out.String() + body
+		}
+		n = min(n, int64(len(rest)))
+		out.WriteString(rest[:n])
+		body = strings.TrimPrefix(rest[n:], "\r\n")
+	}
+}
+
 // space is what protojson puts between the members of an object, or does not, by chance of the build. So do the prefixes of a stream's
 // messages, and their chunks.
 var space = regexp.MustCompile(`([,:]) (["{\[0-9tfn-])`)
 
-// onRecord is an answer for the record: without its date, the key of a session and the version of the build, and with a digest in place
+// onRecord is an answer for the record: without its date, times of today, the key of a session and the version of the build, and with a digest in place
 // of what is long. protojson's JSON is without its spaces and its lengths.
 func (m *message) onRecord(answer string) string {
 	head, body, _ := strings.Cut(answer, "\r\n\r\n")
+	isProtoJSON := strings.HasPrefix(m.path, "/outrigger.") && strings.Contains(head, "json")
+	if m.isWhole || isProtoJSON && strings.Contains(head, "Transfer-Encoding: chunked") {
+		body = whole(body)
+	}
 	if strings.Contains(head, "Content-Type: application/connect+json") {
 		body = regexp.MustCompile(`(?s)([0-9a-f]+\r\n)?[\x00\x02]\x00.{3}(\{)`).ReplaceAllString(body, "$2")
 	}
-	if strings.HasPrefix(m.path, "/outrigger.") && strings.Contains(head, "json") {
+	if isProtoJSON {
 		body = space.ReplaceAllString(body, "$1$2")
 		head = regexp.MustCompile(`(?m)^(Content-Length): .*$`).ReplaceAllString(head, "$1: …\r")
 	}
-	if ourVersion.MatchString(body) {
-		body = ourVersion.ReplaceAllString(body, "$1…")
+	fixed := withoutChance(ourVersion.ReplaceAllString(body, "$1…"))
+	if fixed != body {
+		body = regexp.MustCompile(`(?m)^[0-9a-f]+\r$`).ReplaceAllString(fixed, "…\r")
 		head = regexp.MustCompile(`(?m)^(Content-Length): .*$`).ReplaceAllString(head, "$1: …")
 	}
 	head = regexp.MustCompile(`(?m)^(Date|Mcp-Session-Id): .*$`).ReplaceAllString(strings.ReplaceAll(head, "\r\n", "\n"), "$1: …")
@@ -261,6 +355,7 @@ func methods() []call {
 		{"tools/call", `{"name":"fleet_cancel_order","arguments":{"orderId":"1"}}`},
 		{"tools/call", `{"name":"fleet_get_map","arguments":{}}`},
 		{"tools/call", `{"name":"fleet_watch_vehicles","arguments":{"rounds":2,"interval":"0s","vehicleIds":["1"]},"_meta":{"progressToken":"p"}}`},
+		{"tools/call", `{"name":"fleet_watch_vehicles","arguments":{"rounds":1,"interval":"0s","vehicleIds":["101"]},"_meta":{"progressToken":"p"}}`},
 		{"resources/list", `{}`},
 		{"resources/templates/list", `{}`},
 		{"resources/read", `{"uri":"none://1"}`},
@@ -294,8 +389,17 @@ func messages() []message {
 	out = append(out, ofEras()...)
 	out = append(out, overConnect()...)
 	out = append(out, badRequests()...)
+	return numbered(out)
+}
+
+// numbered gives messages names of their own.
+func numbered(out []message) []message {
+	count := map[string]int{}
 	for i := range out {
-		out[i].name = fmt.Sprintf("%03d %s", i+1, out[i].name)
+		name := out[i].name
+		if count[name]++; count[name] > 1 {
+			out[i].name += fmt.Sprintf(", %d", count[name])
+		}
 	}
 	return out
 }
@@ -314,16 +418,23 @@ const (
 	anything = "Accept: application/json, text/event-stream"
 )
 
+// canonicalID is one that the canonical dialect takes.
+const canonicalID = "0b8cf4d8-8d1c-4c8e-9d6e-3a5a1f6d2c10"
+
 func overJSONRPC() []message {
 	var out []message
 	for _, c := range methods() {
-		out = append(out, message{name: "/rpc " + c.method, method: "POST", path: "/rpc", header: []string{asJSON}, body: envelope("r", c)})
+		out = append(out, message{name: "/rpc " + c.method, method: "POST", path: "/rpc", header: []string{asJSON}, body: envelope(canonicalID, c)})
 	}
 	for _, code := range failCodes() {
-		out = append(out, message{name: "/rpc " + code, method: "POST", path: "/rpc", header: []string{asJSON}, body: envelope("f", fails("lab.fail", code))})
+		out = append(out, message{name: "/rpc " + code, method: "POST", path: "/rpc", header: []string{asJSON}, body: envelope(canonicalID, fails("lab.fail", code))})
 	}
-	for _, body := range []string{`[]`, `[1]`, `[` + envelope("a", call{"ping", `{}`}) + `,` + envelope("b", call{"no/such", `{}`}) + `]`, `{"jsonrpc":"2.0","method":"ping","params":{}}`} {
-		out = append(out, message{name: "/rpc batch", method: "POST", path: "/rpc", header: []string{asJSON}, body: body})
+	ping, none := call{"ping", `{}`}, call{"no/such", `{}`}
+	for _, body := range []string{
+		`[]`, `[1]`, `[` + envelope("a", ping) + `,` + envelope("b", none) + `]`, `{"jsonrpc":"2.0","method":"ping","params":{}}`, envelope("r", ping),
+		`[` + envelope(canonicalID, ping) + `,` + envelope(canonicalID[:35]+"1", none) + `]`, `{"jsonrpc":"2.0","method":"fleet/moved","params":{}}`,
+	} {
+		out = append(out, message{name: "/rpc message", method: "POST", path: "/rpc", header: []string{asJSON}, body: body})
 	}
 	return out
 }
@@ -415,6 +526,16 @@ func overConnect() []message {
 			message{name: "gRPC " + name, method: "POST", path: path, header: []string{"Content-Type: application/grpc", "Te: trailers"}, body: framed(binary), grpc: true},
 		)
 	}
+	for _, asked := range []*outriggerv1.Request{
+		{Id: &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: canonicalID}}, Method: "ping"},
+		{Id: &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: canonicalID}}, Method: "tools/call", ParamsForm: &outriggerv1.Request_ParamsJson{ParamsJson: []byte(`{"name":"lab.echo","arguments":{"nonce":"n"}}`)}},
+	} {
+		binary, err := proto.Marshal(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: asked}})
+		if err != nil {
+			panic(err)
+		}
+		out = append(out, message{name: "gRPC Exchange " + asked.GetMethod(), method: "POST", path: "/outrigger.v1.ToolService/Exchange", header: []string{"Content-Type: application/grpc", "Te: trailers"}, body: framed(binary), grpc: true})
+	}
 	typed("Echo", "Echo", `{"nonce":"n","signed":"-1","unsigned":"9223372036854775808","payload":"AP8="}`, echo)
 	typed("bytes that are no message", "Echo", `{"nonse":"n"}`, []byte{0xff})
 	for _, code := range failCodes() {
@@ -451,4 +572,186 @@ func badRequests() []message {
 		message{name: "/mcp by GET", method: "GET", path: "/mcp", header: []string{"Accept: text/event-stream"}},
 		message{name: "/rpc by GET", method: "GET", path: "/rpc"})
 	return out
+}
+
+// capable is a message of a client that answers questions and follows tasks.
+func capable(m message) message {
+	const everything = `clientCapabilities":{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{"listChanged":true},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+	m.body = strings.Replace(m.body, `clientCapabilities":{}`, everything, 1)
+	m.name, m.isWhole = "native "+m.name, true
+	return m
+}
+
+// answers are those to the questions of the fixture's tools.
+const answers = `"inputResponses":{"user_name":{"action":"accept","content":{"name":"Ann"}},"reader":{"action":"accept","content":{"name":"Ann"}},"confirm":{"action":"accept","content":{"ok":true,"confirm":true}},` +
+	`"capital_question":{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m"},"client_roots":{"roots":[{"uri":"file:///a"}]}}`
+
+// offered are requests about what the fixture offers.
+func offered() []call {
+	out := []call{
+		{"tools/list", `{}`}, {"resources/list", `{}`}, {"resources/templates/list", `{}`}, {"prompts/list", `{}`}, {"skills/list", `{}`}, {"skills/get", `{"uri":"skill://fixture-guide/SKILL.md"}`},
+		{"resources/directory/read", `{"uri":"skill://fixture-guide"}`}, {"resources/directory/read", `{"uri":"skill://none"}`},
+	}
+	for _, uri := range []string{"test://static-text", "test://static-binary", "test://watched-resource", "test://template/7/data", "test://none", "skill://fixture-guide/reference/tools.md"} {
+		out = append(out, call{"resources/read", `{"uri":"` + uri + `"}`})
+	}
+	for _, prompt := range []string{
+		`"name":"test_simple_prompt"`, `"name":"test_prompt_with_image"`, `"name":"test_prompt_with_arguments","arguments":{"arg1":"a","arg2":"b"}`, `"name":"test_prompt_with_arguments"`,
+		`"name":"test_prompt_with_embedded_resource","arguments":{"resourceUri":"test://static-text"}`, `"name":"none"`,
+	} {
+		out = append(out, call{"prompts/get", `{` + prompt + `}`})
+	}
+	for _, name := range []string{"arg1", "arg3"} {
+		out = append(out, call{"completion/complete", `{"ref":{"type":"ref/prompt","name":"test_prompt_with_arguments"},"argument":{"name":"` + name + `","value":"p"}}`})
+	}
+	for _, tool := range []string{"test_simple_text", "test_image_content", "test_audio_content", "test_embedded_resource", "test_multiple_content_types", "test_error_handling", "test_missing_capability"} {
+		out = append(out, call{"tools/call", `{"name":"` + tool + `","arguments":{}}`})
+	}
+	return append(out,
+		call{"tools/call", `{"name":"test_structured_output","arguments":{"value":9007199254740993}}`},
+		call{"tools/call", `{"name":"test_structured_output","arguments":{"value":"x"}}`},
+		call{"tools/call", `{"name":"test_tool_with_progress","arguments":{},"_meta":{"progressToken":7}}`},
+		call{"tools/call", `{"name":"test_tool_with_logging","arguments":{},"_meta":{"io.modelcontextprotocol/logLevel":"info"}}`},
+	)
+}
+
+// trigger is a call that has the fixture change.
+func trigger(what string) *message {
+	m := ofModern(call{"tools/call", `{"name":"test_trigger_` + what + `","arguments":{}}`})
+	return &m
+}
+
+// natives are messages for the fixture, in order: what it offers, dialogues, tasks and changes.
+func natives() []message {
+	var out []message
+	modernly := func(method, params string, change ...func(*message)) {
+		m := capable(ofModern(call{method, params}))
+		for _, c := range change {
+			c(&m)
+		}
+		out = append(out, m)
+	}
+	for _, c := range offered() {
+		modernly(c.method, c.params)
+	}
+	modernly("tools/list", `{}`)
+	modernly("tools/list", `{"cursor":"{cursor}"}`)
+	modernly("prompts/list", `{"cursor":"{cursor}"}`) // that of another list
+	for _, tool := range []string{"elicitation", "sampling", "list_roots", "request_state"} {
+		name, state := `{"name":"test_input_required_result_`+tool+`","arguments":{}`, ""
+		if tool == "request_state" {
+			state = `,"requestState":"{requestState}"`
+		}
+		modernly("tools/call", name+`}`)
+		modernly("tools/call", name+`,`+answers+state+`}`)
+	}
+	modernly("tools/call", `{"name":"test_input_required_result_request_state","arguments":{},`+answers+`,"requestState":"v1.AAAA"}`)
+	modernly("resources/read", `{"uri":"test://input-required"}`)
+	modernly("resources/read", `{"uri":"test://input-required",`+answers+`,"requestState":"{requestState}"}`)
+	about := func(method, more string, change ...func(*message)) {
+		modernly(method, `{"taskId":"{taskId}"`+more+`}`, change...)
+	}
+	until := func(text string) func(*message) { return func(m *message) { m.again = text } }
+	modernly("tools/call", `{"name":"slow_compute","arguments":{"seconds":300}}`)
+	about("tasks/get", "")
+	about("tasks/cancel", "")
+	about("tasks/get", "", until(`"status":"cancelled"`))
+	modernly("tools/call", `{"name":"failing_job","arguments":{}}`)
+	about("tasks/get", "", until(`"status":"completed"`))
+	modernly("tools/call", `{"name":"protocol_error_job","arguments":{}}`)
+	about("tasks/get", "", until(`"status":"failed"`))
+	modernly("tools/call", `{"name":"confirm_delete","arguments":{"filename":"a"}}`)
+	about("tasks/get", "", until(`"status":"input_required"`))
+	about("tasks/update", `,"inputResponses":{"other":{"action":"decline"}}`)
+	about("tasks/update", `,`+answers)
+	about("tasks/get", "", until(`"status":"completed"`))
+	for _, change := range []struct{ filter, trigger, method string }{
+		{`"toolsListChanged":true`, "tool_change", "notifications/tools/list_changed"}, {`"promptsListChanged":true`, "prompt_change", "notifications/prompts/list_changed"},
+		{`"resourcesListChanged":true`, "resource_change", "notifications/resources/list_changed"}, {`"resourceSubscriptions":["test://watched-resource"]`, "resource_update", "notifications/resources/updated"},
+	} {
+		modernly("subscriptions/listen", `{"notifications":{`+change.filter+`}}`, func(m *message) { m.when, m.beside, m.until = "\n\n", trigger(change.trigger), change.method })
+	}
+	out = append(out, legacyNatives()...)
+	for _, c := range []call{
+		{"tools/call", `{"name":"test_multiple_content_types","arguments":{}}`}, {"tools/call", `{"name":"test_input_required_result_elicitation","arguments":{}}`},
+		{"tools/call", `{"name":"failing_job","arguments":{}}`}, {"tools/call", `{"name":"test_error_handling","arguments":{}}`},
+	} {
+		out = append(out, message{name: "native /rpc " + c.method, method: "POST", path: "/rpc", header: []string{asJSON}, body: envelope(canonicalID, c)})
+	}
+	const withTasks = `"context":{"capabilities":{"tasks":true,"elicitation":{"form":true}}}`
+	for _, c := range []call{
+		{"ListTools", `{}`}, {"ListResources", `{}`}, {"ListResourceTemplates", `{}`}, {"ListPrompts", `{}`}, {"ListSkills", `{}`}, {"GetSkill", `{"uri":"skill://fixture-guide/SKILL.md"}`}, {"ReadDirectory", `{"uri":"skill://fixture-guide"}`},
+		{"ReadResource", `{"uri":"test://static-binary"}`}, {"ReadResource", `{"uri":"test://none"}`}, {"GetPrompt", `{"name":"test_prompt_with_arguments","arguments":{"arg1":"a","arg2":"b"}}`},
+		{"Complete", `{"prompt":"test_prompt_with_arguments","argument":{"name":"arg1","value":"p"}}`}, {"CallTool", `{"tool_name":"test_multiple_content_types"}`},
+		{"CallTool", `{"tool_name":"test_input_required_result_request_state",` + withTasks + `}`}, {"CallTool", `{"tool_name":"slow_compute","arguments":{"seconds":300},` + withTasks + `}`},
+		{"GetTask", `{"task_id":"{taskId}",` + withTasks + `}`}, {"CancelTask", `{"task_id":"{taskId}",` + withTasks + `}`}, {"Describe", `{}`},
+	} {
+		out = append(out, message{name: "native Connect " + c.method, method: "POST", path: "/outrigger.v1.ToolService/" + c.method, header: []string{asJSON, "Connect-Protocol-Version: 1"}, body: c.params})
+	}
+	return numbered(out)
+}
+
+// legacyNatives are a conversation of an older revision, in which the sidecar asks its client while a call runs.
+func legacyNatives() []message {
+	header := []string{asJSON, anything}
+	out := []message{{body: envelope("i", call{"initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"sampling":{},"roots":{}},"clientInfo":{"name":"wire","version":"1"}}`})}}
+	legacy := func(c call) { out = append(out, message{body: envelope("l", c)}) }
+	for _, c := range offered() {
+		legacy(c)
+	}
+	for tool, answer := range map[string]string{
+		"elicitation": `{"action":"accept","content":{"name":"Ann"}}`, "list_roots": `{"roots":[{"uri":"file:///a"}]}`, "sampling": `{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m"}`,
+	} {
+		out = append(out, message{
+			name: "native legacy " + tool, body: envelope("l", call{"tools/call", `{"name":"test_input_required_result_` + tool + `","arguments":{}}`}), when: `"method":"` + map[string]string{"elicitation": "elicitation/create", "list_roots": "roots/list", "sampling": "sampling/createMessage"}[tool],
+			beside: &message{name: "answer", method: "POST", path: "/mcp", header: append(slices.Clone(header), "MCP-Protocol-Version: 2025-11-25", "Mcp-Session-Id: {session}"), body: `{"jsonrpc":"2.0","id":{asked},"result":` + answer + `}`},
+		})
+	}
+	slices.SortFunc(out[len(out)-3:], func(a, b message) int { return strings.Compare(a.name, b.name) })
+	legacy(call{"logging/setLevel", `{"level":"debug"}`})
+	legacy(call{"tools/call", `{"name":"test_tool_with_logging","arguments":{}}`})
+	legacy(call{"resources/subscribe", `{"uri":"test://watched-resource"}`})
+	out = append(out, message{name: "native legacy stream", method: "GET", when: "200 OK", beside: trigger("resource_update"), until: "notifications/resources/updated"})
+	legacy(call{"resources/unsubscribe", `{"uri":"test://watched-resource"}`})
+	out = append(out, message{name: "native legacy end", method: "DELETE"})
+	for i := range out {
+		m := &out[i]
+		m.path, m.isWhole, m.header = "/mcp", true, slices.Clone(header)
+		if m.name == "" {
+			m.name = "native legacy " + regexp.MustCompile(`"method":"([^"]*)"`).FindStringSubmatch(m.body)[1]
+		}
+		if m.method == "" {
+			m.method = "POST"
+		}
+		if i > 0 {
+			m.header = append(m.header, "MCP-Protocol-Version: 2025-11-25", "Mcp-Session-Id: {session}")
+		}
+	}
+	return out
+}
+
+// slowTools has a tool of an RPC that becomes a task, and one that is asked about.
+const slowTools = `
+demo: true
+destructive: confirm
+tools: [{method: outrigger.demo.v1.Lab/Sleep, tool: {task_support: optional, task_after: 1ms}}]
+`
+
+// slowCalls are the lives of tasks that the sidecar keeps itself, and a consent.
+func slowCalls() []message {
+	var out []message
+	for _, c := range []call{
+		{"tools/call", `{"name":"lab_sleep","arguments":{"duration":"25s"}}`}, {"tasks/get", `{"taskId":"{taskId}"}`}, {"tasks/cancel", `{"taskId":"{taskId}"}`}, {"tasks/get", `{"taskId":"{taskId}"}`},
+		{"tools/call", `{"name":"lab_sleep","arguments":{"duration":"0.1s"}}`}, {"tasks/get", `{"taskId":"{taskId}"}`},
+		{"tools/call", `{"name":"fleet_cancel_order","arguments":{"orderId":"4"}}`},
+		{"tools/call", `{"name":"fleet_cancel_order","arguments":{"orderId":"4"},"requestState":"{requestState}","inputResponses":{"outrigger_confirm":{"action":"accept","content":{"confirm":true}}}}`},
+	} {
+		m := capable(ofModern(c))
+		m.name = strings.Replace(m.name, "native", "task", 1)
+		if c.method == "tasks/get" && len(out) > 1 {
+			m.again = map[bool]string{true: `"status":"cancelled"`, false: `"status":"completed"`}[len(out) < 5]
+		}
+		out = append(out, m)
+	}
+	return numbered(out)
 }

@@ -20,7 +20,7 @@ type answer struct {
 	body   []byte
 }
 
-// send makes one HTTP request on a connection of its own.
+// send makes one HTTP request on its own connection.
 func send(t *testing.T, req *http.Request) answer {
 	t.Helper()
 	client := caller.Client(false)

@@ -61,7 +61,7 @@ func TestContractOfPolling(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			pool := NewPool(PoolOptions{})
 			check(t, "expect", pool.Expect(one), nil)
-			began := time.Now() // stands still without a waiter
+			began := time.Now() // is stopped without a waiter
 			for range 1000 {
 				if _, ok := Match(one, pool); ok {
 					t.Fatal("a match before the response")

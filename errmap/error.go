@@ -5,13 +5,16 @@ package errmap
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
 // Violation is one fault of a document: a JSON Pointer to the value (for an unknown member, to that member), the
@@ -161,7 +164,7 @@ func From(err error) *Error {
 	return e.known()
 }
 
-// known returns e, or the INTERNAL_ERROR that stands for an error without a row. It is never nil.
+// known returns e, or the INTERNAL_ERROR that represents an error without a row. It is never nil.
 func (e *Error) known() *Error {
 	if e == nil {
 		return Wrap(InternalError, errors.New("errmap: nil error"))
@@ -292,4 +295,126 @@ func validErrorType(s string) bool {
 		}
 	}
 	return true
+}
+
+// Message replaces the row's message for the caller.
+func Message(text string) Option { return func(e *Error) { e.Message = text } }
+
+// Messagef is Message with a format.
+func Messagef(format string, args ...any) Option {
+	return func(e *Error) { e.Message = fmt.Sprintf(format, args...) }
+}
+
+// Tool sets the name of the tool, as the caller wrote it.
+func Tool(name string) Option { return func(e *Error) { e.Tool = name } }
+
+// Type overrides the error type of the row.
+func Type(errorType string) Option { return func(e *Error) { e.ErrorType = errorType } }
+
+// WithViolations appends violations of a schema or a rule.
+func WithViolations(v ...Violation) Option {
+	return func(e *Error) { e.Violations = append(e.Violations, v...) }
+}
+
+// Advice replaces the sentence that says what to do next, in the text for models.
+func Advice(text string) Option { return func(e *Error) { e.Advice = text } }
+
+// Retryable replaces the row's answer to whether the call may be sent again.
+func Retryable(yes bool) Option { return func(e *Error) { e.Retryable = &yes } }
+
+// RetryAfter sets how long the caller should wait before it tries again.
+func RetryAfter(d time.Duration) Option { return func(e *Error) { e.RetryAfter = d } }
+
+// BackendCode sets the backend's status, by its name in Connect ("not_found").
+func BackendCode(name string) Option { return func(e *Error) { e.BackendCode = name } }
+
+// Details appends the backend's own error details.
+func Details(d ...*anypb.Any) Option {
+	return func(e *Error) { e.Details = append(e.Details, d...) }
+}
+
+// Challenge sets the value of WWW-Authenticate. With PERMISSION_DENIED it says which scope is missing.
+func Challenge(value string) Option { return func(e *Error) { e.Challenge = value } }
+
+// MissingMeta marks INVALID_PARAMS as the lack of a required member of _meta, for which MCP has another HTTP status.
+func MissingMeta() Option { return func(e *Error) { e.MissingMeta = true } }
+
+// NoSession marks SESSION_NOT_FOUND as the lack of a session id, for which MCP has another HTTP status.
+func NoSession() Option { return func(e *Error) { e.NoSession = true } }
+
+// UnknownTool returns TOOL_NOT_FOUND for a name, with the most similar names that exist.
+func UnknownTool(name string, nearest ...string) *Error {
+	return &Error{Code: ToolNotFound, Tool: name, Nearest: nearest}
+}
+
+// NoSuchTool returns the violation for a name that no tool has: it lists similar names that exist, or says where to
+// look. The path is a JSON Pointer to the name in the request.
+func NoSuchTool(path string, nearest ...string) Violation {
+	v := Violation{Path: path, Keyword: "tool", Message: "tools/list shows the available names"}
+	if len(nearest) > 0 {
+		v.Message = "the nearest names are " + strings.Join(nearest, ", ")
+	}
+	return v
+}
+
+// NotOffered returns METHOD_NOT_FOUND for something that is not offered here, named in the plural ("prompts").
+func NotOffered(what string) *Error {
+	return Because(MethodNotFound, what+" are not available; server/discover lists what is")
+}
+
+// InvalidInput returns INVALID_TOOL_INPUT. Set structural for arguments of the wrong structure (error type SchemaError)
+// and not for values that break a rule (ValidationError).
+func InvalidInput(tool string, structural bool, v ...Violation) *Error {
+	e := &Error{Code: InvalidToolInput, Tool: tool, Violations: v, ErrorType: TypeValidation}
+	if structural {
+		e.ErrorType = TypeSchema
+	}
+	return e
+}
+
+// UnknownResource returns RESOURCE_NOT_FOUND for a URI.
+func UnknownResource(uri string) *Error { return &Error{Code: ResourceNotFound, URI: uri} }
+
+// UnsupportedVersion returns UNSUPPORTED_PROTOCOL_VERSION. The requested version is shown verbatim, beside those that
+// are supported.
+func UnsupportedVersion(requested string, supported []string) *Error {
+	return &Error{Code: UnsupportedProtocolVersion, Requested: requested, Supported: supported}
+}
+
+// MissingCapability returns MISSING_CLIENT_CAPABILITY; required is what the client would have to declare. The tool may
+// be empty.
+func MissingCapability(tool string, required *outriggerv1.ClientCapabilities) *Error {
+	return &Error{Code: MissingClientCapability, Tool: tool, RequiredCapabilities: required}
+}
+
+// Because returns an error whose message is the row's, followed by a reason: "Method not found: prompts are not offered
+// here".
+func Because(code Code, reason string, options ...Option) *Error {
+	row, err := Lookup(code)
+	if err != nil {
+		return Wrap(InternalError, err)
+	}
+	return New(code, append([]Option{Message(row.Message + ": " + reason)}, options...)...)
+}
+
+// OverShare returns RATE_LIMITED for a caller that has used up its share of something.
+func OverShare(reason string) *Error {
+	return Because(RateLimited, reason, RetryAfter(time.Second))
+}
+
+// Unwritable returns INVALID_TOOL_OUTPUT for an answer of the backend that MCP has no form for.
+func Unwritable(err error) *Error {
+	return Wrap(InvalidToolOutput, err, WithViolations(Violation{Keyword: "mcp", Message: err.Error()}))
+}
+
+// maxQuoted bounds how much of a caller's own text an error message repeats.
+const maxQuoted = 128
+
+// Quote quotes a caller's text for an error message. It escapes the text, so that
+// it cannot break a log line or a header, and truncates it.
+func Quote(s string) string {
+	if len(s) > maxQuoted {
+		return strconv.QuoteToASCII(s[:maxQuoted]) + "..."
+	}
+	return strconv.QuoteToASCII(s)
 }

@@ -5,8 +5,11 @@ package errmap
 import (
 	"encoding/base64"
 	"regexp"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 const (
@@ -232,7 +235,7 @@ func redactPairs(s string) string {
 }
 
 // readsOn reports whether a text starts like a sentence: a word of letters alone, then a space and another word. A secret
-// stands alone.
+// is alone.
 func readsOn(text string) bool {
 	word, rest, found := strings.Cut(text, " ")
 	if !found || word == "" || rest == "" {
@@ -254,4 +257,384 @@ func redactFlag(match string) string {
 		return match
 	}
 	return m[1] + redacted
+}
+
+// features are what a text holds of what the patterns of secrets and stack traces cannot match without. Most messages hold
+// next to none of it, so most patterns are never run.
+type features uint32
+
+const (
+	hasPEM features = 1 << iota
+	hasHeader
+	hasScheme
+	hasURL
+	hasJWT
+	hasKey
+	hasSecret
+	hasPair  // = or :
+	hasBlank // space or tab
+	hasDash
+	hasAt // @
+	hasParen
+	hasSlash
+	hasGoroutine
+	hasGoLine
+	hasTraceback
+	hasFile
+	hasAtWord // the word "at"
+	hasLine
+	hasRuby
+	hasHex
+	hasStack
+
+	hasAll = hasStack<<1 - 1
+)
+
+// all reports whether f has everything that needed names.
+func (f features) all(needed features) bool { return f&needed == needed }
+
+// keyword is a text that a pattern wants. A folded one is written in lower case and found in any.
+type keyword struct {
+	text string
+	has  features
+	fold bool
+}
+
+// keywordList is every keyword of every pattern in redact.go and trace.go. A pattern that is added there has its keywords
+// here, and FuzzNoSecretIsMissed looks for the one that was forgotten.
+func keywordList() []keyword {
+	exact := func(has features, texts ...string) (list []keyword) {
+		for _, text := range texts {
+			list = append(list, keyword{text: text, has: has})
+		}
+		return list
+	}
+	folded := func(has features, texts ...string) (list []keyword) {
+		for _, text := range texts {
+			list = append(list, keyword{text: text, has: has, fold: true})
+		}
+		return list
+	}
+	var list []keyword
+	for _, more := range [][]keyword{
+		exact(hasPEM, "-----BEGIN "),
+		exact(hasURL, "://"),
+		exact(hasJWT, "eyJ"),
+		exact(hasKey, "AKIA", "ASIA", "AGPA", "AIDA", "AIPA", "ANPA", "ANVA", "AROA", "ABIA", "ACCA", "AIza", "xox",
+			"gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "rk-", "rk_", "sk-", "sk_"),
+		exact(hasPair, "=", ":"),
+		exact(hasBlank, " ", "\t"),
+		exact(hasDash, "-"),
+		exact(hasAt, "@"),
+		exact(hasParen, "("),
+		exact(hasSlash, "/"),
+		exact(hasGoroutine, "goroutine "),
+		exact(hasGoLine, ".go:"),
+		exact(hasTraceback, "Traceback ("),
+		exact(hasFile, `File "`),
+		exact(hasAtWord, "at "),
+		exact(hasLine, ":line "),
+		exact(hasRuby, ".rb:"),
+		exact(hasHex, "0x"),
+		folded(hasHeader|hasSecret, "authorization"),
+		folded(hasHeader, "cookie"),
+		folded(hasScheme, "bearer", "basic", "negotiate"),
+		folded(hasSecret, "passwd", "password", "passphrase", "pwd", "secret", "token", "apikey", "api_key", "api-key", "api key",
+			"accesskey", "access_key", "access-key", "privatekey", "private_key", "private-key",
+			"signingkey", "signing_key", "signing-key", "encryptionkey", "encryption_key", "encryption-key",
+			"accountkey", "account_key", "account-key", "credential", "sessionid", "session_id", "session-id", "signature"),
+		folded(hasStack, "stacktrace", "stack trace", "stack backtrace", "call stack", "backtrace"),
+	} {
+		list = append(list, more...)
+	}
+	return list
+}
+
+// keywordIndex finds the keywords that may begin at a byte. Built once, not assigned to.
+type keywordIndex struct {
+	// next has a bit for each second byte, by its lowest five bits, which upper and lower case share.
+	next [256]uint32
+	// by is the keywords of a first byte, the longest of one byte left out.
+	by [256][]keyword
+	// single is what one byte alone says.
+	single [256]features
+}
+
+var keywordsByByte = indexKeywords(keywordList())
+
+func indexKeywords(list []keyword) *keywordIndex {
+	x := new(keywordIndex)
+	for _, k := range list {
+		first := k.text[0]
+		if len(k.text) == 1 {
+			x.single[first] |= k.has
+			continue
+		}
+		x.add(first, k)
+		if upper := first - 'a' + 'A'; k.fold && 'a' <= first && first <= 'z' {
+			x.add(upper, k)
+		}
+	}
+	return x
+}
+
+func (x *keywordIndex) add(first byte, k keyword) {
+	x.by[first] = append(x.by[first], k)
+	x.next[first] |= 1 << (k.text[1] & 31)
+}
+
+// featuresOf reads a text once.
+func featuresOf(s string) features {
+	x := keywordsByByte
+	var found features
+	high := false
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		found |= x.single[c]
+		high = high || c >= 0x80
+		if i+1 < len(s) && x.next[c]&(1<<(s[i+1]&31)) != 0 {
+			found |= x.at(s[i:])
+		}
+	}
+	if high && strings.ContainsAny(s, "\u017F\u212A") {
+		return hasAll // ſ and the Kelvin sign are s and k to a pattern that ignores case
+	}
+	return found
+}
+
+// at is what the keywords at the start of a text say.
+func (x *keywordIndex) at(s string) features {
+	var found features
+	for _, k := range x.by[s[0]] {
+		if k.begins(s) {
+			found |= k.has
+		}
+	}
+	return found
+}
+
+func (k keyword) begins(s string) bool {
+	if !k.fold {
+		return strings.HasPrefix(s, k.text)
+	}
+	if len(s) < len(k.text) {
+		return false
+	}
+	for i := range len(k.text) {
+		c := s[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != k.text[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// traceGone is where a stack trace was.
+const traceGone = "[stack trace removed]"
+
+// tracePattern is one way in which a stack trace starts. Every match of it has all that it needs, so that most texts need
+// no search.
+type tracePattern struct {
+	needs features
+	re    *regexp.Regexp
+}
+
+// tracePatterns are those of Go, Java, .NET, Python, Node, Rust, Ruby and C++. They want a file and a line, so that a
+// sentence with "at" in it stays. Compiled once, not assigned to.
+var tracePatterns = [...]tracePattern{
+	{hasGoroutine, traceRegexp(`goroutine [0-9]+ \[[^\]\n]*\]:`)},
+	{hasGoLine | hasHex, traceRegexp(`[^\s:]+\.go:[0-9]+ \+0x[0-9a-f]+`)},
+	{hasTraceback, traceRegexp(`Traceback \(most recent call last\)`)},
+	{hasFile, traceRegexp(`File "[^"\n]+", line [0-9]+`)},
+	{hasAtWord | hasParen, traceRegexp(`at [\w.$<>/]+\((?:[\w$\-]+\.\w+:[0-9]+|Native Method|Unknown Source)\)`)},
+	{hasAtWord | hasParen | hasPair, traceRegexp(`at [^()\n]+ \((?:[^()\n]*[/\\][^()\n]*|node:[^()\n]*):[0-9]+:[0-9]+\)`)},
+	{hasAtWord | hasSlash | hasPair, traceRegexp(`at (?:async )?(?:file://)?/[^\s:()]+:[0-9]+:[0-9]+`)},
+	{hasAtWord | hasParen | hasLine, traceRegexp(`at [^()\n]+\([^()\n]*\) in [^\n]+:line [0-9]+`)},
+	{hasRuby, traceRegexp(`(?:from )?[^\s:]+\.rb:[0-9]+:in `)},
+	{hasHex, traceRegexp(`#[0-9]+ +0x[0-9a-f]{6,} `)},
+	{hasStack | hasPair, traceRegexp(`(?i)(?:stack ?trace(?: follows)?|stack backtrace|call stack|backtrace):`)},
+}
+
+// traceRegexp compiles a pattern that starts a line or follows a space.
+func traceRegexp(pattern string) *regexp.Regexp {
+	return regexp.MustCompile(`(?:^|[\n \t])(?:` + pattern + `)`)
+}
+
+// traceStart returns where the first stack trace of a text starts, -1 where it has none.
+func traceStart(s string, has features) int {
+	start := -1
+	for _, p := range tracePatterns {
+		if !has.all(p.needs) {
+			continue
+		}
+		if at := p.re.FindStringIndex(s); at != nil && (start < 0 || at[0] < start) {
+			start = at[0]
+		}
+	}
+	return start
+}
+
+const (
+	// maxNameBytes bounds a name or URI that a message echoes: callers choose them.
+	maxNameBytes = 256
+	// maxTextViolations bounds the violations in a text for a model; data holds more. Past twenty faults a call is not
+	// mended fault by fault.
+	maxTextViolations = 20
+	// maxRetryAfter bounds what a peer can make a caller wait, and keeps the number sane.
+	maxRetryAfter = 24 * time.Hour
+	// defaultRetryAfter is for Retry-After where the wait is not known: the header counts in seconds, and one is its
+	// smallest wait.
+	defaultRetryAfter = time.Second
+)
+
+// message is the sentence for the caller, redacted and bounded: the error's own, else the row's.
+func (e *Error) message() safeText {
+	e = e.known()
+	row := e.row()
+	switch {
+	case e.Code == InternalError:
+		return safeText(row.Message) // whatever was set may tell of the inside
+	case e.Code == ToolNotFound && e.Tool != "":
+		return safeText(row.Message + ": " + clip(e.Tool, maxNameBytes))
+	}
+	if text := e.redaction().text; text != "" {
+		return text
+	}
+	return safeText(row.Message)
+}
+
+// ModelText returns the text of a failed tool result, for models: what went wrong, where, and what to do next. Where a
+// backend names fields of Document as its .proto file does, the names of the arguments are beside them.
+func (e *Error) ModelText(about About) string {
+	e = e.known()
+	row := e.row()
+	var b strings.Builder
+	message, advice := string(e.message()), e.advice(about.Idempotent)
+	var names argumentNames
+	if e.FromTool() && (len(e.Details) > 0 || strings.ContainsAny(message, "_\"'`")) {
+		names = argumentNamesOf(e.Document)
+		message = names.explain(message)
+	}
+	const marks = 8 // what is between the parts
+	b.Grow(len(row.Message) + len(message) + min(len(e.Tool), maxNameBytes) + len(advice) + marks)
+	switch {
+	case e.Code == ToolNotFound:
+		b.WriteString(message) // names the tool already
+	case row.Fixed || e.Message == "":
+		b.WriteString(row.Message)
+		if e.Tool != "" {
+			write(&b, " (", clip(e.Tool, maxNameBytes), ")")
+		}
+		if message != row.Message {
+			write(&b, ": ", message)
+		}
+	default:
+		if e.Tool != "" {
+			write(&b, clip(e.Tool, maxNameBytes), ": ")
+		}
+		b.WriteString(message)
+	}
+	faults := e.Violations
+	if len(faults) == 0 {
+		faults = fieldFaults(e.Details)
+	}
+	for i, v := range faults {
+		if i == maxTextViolations {
+			b.WriteString("\n- and " + strconv.Itoa(len(faults)-i) + " more")
+			break
+		}
+		b.WriteString("\n- ")
+		if path := clip(v.Path, maxNameBytes); path != "" {
+			b.WriteString(names.path(path) + ": ")
+		}
+		b.WriteString(names.explain(clip(v.Message, maxViolationBytes)))
+	}
+	if e.ItemsSent != nil && *e.ItemsSent > 0 {
+		write(&b, "\nItems sent before: ", strconv.Itoa(*e.ItemsSent), ". The tool may have taken them.")
+	}
+	if advice != "" {
+		write(&b, "\n", advice)
+	}
+	return b.String()
+}
+
+func write(b *strings.Builder, parts ...string) {
+	for _, part := range parts {
+		b.WriteString(part)
+	}
+}
+
+// advice is what to do next.
+func (e *Error) advice(idempotent bool) string {
+	if e.Advice != "" {
+		return Redact(e.Advice)
+	}
+	if e.CanRetry(idempotent) {
+		if wait := e.retryAfter(); wait > 0 {
+			return "Try again in " + strconv.Itoa(seconds(wait)) + " s."
+		}
+		return "The same call may be retried."
+	}
+	switch e.Code {
+	case InvalidToolInput, InvalidParams:
+		return "Correct the arguments and call again."
+	case Timeout, TransportError:
+		return "The tool may or may not have run. Check before you call it again."
+	case DestructiveBlocked:
+		return "An operator must allow destructive tools. Do not retry before that."
+	case PermissionDenied:
+		return "The same call will be refused again."
+	case ResourceExhausted:
+		return "Ask for less in one call."
+	case InvalidToolOutput, SerializationError:
+		return "The tool may have run, but its response cannot be used. Calling it again will not help."
+	case MissingClientCapability:
+		return "The tool needs a client with this capability."
+	default:
+		return ""
+	}
+}
+
+// retryAfter is the known wait, within bounds; 0 where it is not known.
+func (e *Error) retryAfter() time.Duration {
+	return min(max(e.RetryAfter, 0), maxRetryAfter)
+}
+
+// retryAfterHeader is the value of Retry-After in seconds; 0 for none. The two codes that ask the caller to wait always
+// have one.
+func (e *Error) retryAfterHeader() int {
+	wait := e.retryAfter()
+	if wait == 0 && (e.Code == RateLimited || e.Code == Unavailable) {
+		wait = defaultRetryAfter
+	}
+	return seconds(wait)
+}
+
+// seconds rounds up: an early retry is refused again.
+func seconds(d time.Duration) int {
+	return int((d + time.Second - 1) / time.Second)
+}
+
+// clip makes a string from outside safe to echo: clean, on one line, and of at most limit bytes.
+func clip(s string, limit int) string {
+	if len(s) > 2*limit {
+		s = s[:2*limit] // what is cut off here would not be shown; a rune cut in half is replaced by clean
+	}
+	return truncate(cleanLine(s), limit)
+}
+
+// truncate cuts s at a rune boundary to at most limit bytes, the mark included.
+func truncate(s string, limit int) string {
+	const mark = "…"
+	if len(s) <= limit {
+		return s
+	}
+	end := limit - len(mark)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + mark
 }

@@ -77,7 +77,7 @@ func secretSamples() []string {
 	return samples
 }
 
-// Each sample is redacted, alone and within a sentence: without that, a keyword could be missing and nobody would see it.
+// Each sample is redacted, alone and within a sentence: without that, a keyword could be missing and no one would see it.
 func TestEverySampleIsRedacted(t *testing.T) {
 	t.Parallel()
 	for _, s := range secretSamples() {

@@ -118,7 +118,7 @@ func TestRedactBounds(t *testing.T) {
 	}
 }
 
-// A secret that stands across the cut does not survive as a fragment.
+// A secret that is split by the cut does not survive as a fragment.
 func TestRedactBeforeCut(t *testing.T) {
 	t.Parallel()
 	out := Redact(strings.Repeat("x", maxMessageBytes-20) + " password=abcdefghijklmnopqrstuvwxyz")

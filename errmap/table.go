@@ -2,7 +2,12 @@
 
 package errmap
 
-import "connectrpc.com/connect"
+import (
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+)
 
 // JSON-RPC codes. The -327xx and -326xx ones are JSON-RPC 2.0, section 5.1; -32020 to -32022 are MCP 2026-07-28.
 const (
@@ -246,3 +251,250 @@ var rows = [...]Row{
 		Message: "Tool execution failed", Retryable: RetryByBackend, ByBackend: true,
 	},
 }
+
+// ErrUnknownCode is returned by [Lookup], wrapped with the code, for a code that is not in the table.
+var ErrUnknownCode = errors.New("errmap: unknown canonical code")
+
+// Form is the form in which an error reaches an MCP client.
+type Form uint8
+
+const (
+	// ProtocolError is a JSON-RPC error.
+	ProtocolError Form = iota + 1
+	// ToolResult is a result with isError, sent with HTTP 200.
+	ToolResult
+	// Silent means that nothing is sent.
+	Silent
+)
+
+// String returns the form's name, for logs.
+func (f Form) String() string {
+	switch f {
+	case ProtocolError:
+		return "protocol error"
+	case ToolResult:
+		return "tool result"
+	case Silent:
+		return "silent"
+	default:
+		return "unknown form"
+	}
+}
+
+// Retry is a row's answer to whether the same call may be sent again.
+type Retry uint8
+
+const (
+	// RetryNo: the same call fails again.
+	RetryNo Retry = iota + 1
+	// RetryYes: the call did not run, or the peer asks for a retry.
+	RetryYes
+	// RetryIdempotent: the outcome is unknown, so only idempotent calls.
+	RetryIdempotent
+	// RetryByBackend: the backend's code decides.
+	RetryByBackend
+)
+
+// String returns the value as docs/errors.md shows it.
+func (r Retry) String() string {
+	switch r {
+	case RetryNo:
+		return "no"
+	case RetryYes:
+		return "yes"
+	case RetryIdempotent:
+		return "idempotent tools only"
+	case RetryByBackend:
+		return "by the backend's code"
+	default:
+		return "unknown"
+	}
+}
+
+// Shown is what a row says of one era of MCP.
+type Shown struct {
+	// Form is the form of the error for a tools/call. For other requests a ToolResult is a ProtocolError.
+	Form Form
+	// HTTP and Code are those of the protocol error.
+	HTTP, Code int
+	// AltHTTP is the status in the special case of the column, else 0: INVALID_PARAMS for a missing _meta field,
+	// SESSION_NOT_FOUND if no session id was sent.
+	AltHTTP int
+	// Absent: the error cannot occur in this era. The other members have values that are safe to send.
+	Absent bool
+}
+
+// Row is one row of the canonical table: what a code is on each edge.
+type Row struct {
+	Code      Code
+	HTTP      int // for a ByBackend row the status of an unknown backend code
+	JSONRPC   int
+	Modern    Shown // MCP 2026-07-28
+	Legacy    Shown // MCP 2025-11-25 and before
+	Connect   connect.Code
+	ErrorType string
+	Message   string
+	Retryable Retry
+	// BlamesCaller: the caller can mend this, or chose it. Telemetry does not count it as a failure of the sidecar.
+	BlamesCaller bool
+	// Fixed: the product's contract fixes HTTP, JSONRPC and Message; the canonical dialect always sends this message.
+	Fixed bool
+	// ByBackend: HTTP, Connect, ErrorType and BlamesCaller follow the backend's code.
+	ByBackend bool
+	// Hop: the error describes one connection. If a backend reports one about its connection to the sidecar, it is not
+	// forwarded as if it were about the caller's.
+	Hop bool
+}
+
+// Lookup returns the row of a code. For a code that the table does not have, the error wraps [ErrUnknownCode].
+func Lookup(code Code) (Row, error) {
+	if row := find(code); row != nil {
+		return *row, nil
+	}
+	return Row{}, fmt.Errorf("%w: %q", ErrUnknownCode, clip(string(code), maxNameBytes))
+}
+
+// find returns the row of a code, in the table, where nothing writes it; nil if there is none. A copy is large, and one
+// conversion asks for the row many times.
+func find(code Code) *Row {
+	for i := range rows {
+		if rows[i].Code == code {
+			return &rows[i]
+		}
+	}
+	return nil
+}
+
+// Codes returns every canonical code, in the order of the table. The caller may modify the slice.
+func Codes() []Code {
+	codes := make([]Code, len(rows))
+	for i := range rows {
+		codes[i] = rows[i].Code
+	}
+	return codes
+}
+
+// Code is a canonical error code. Logs, metrics, traces and run records use it too.
+type Code string
+
+// The canonical codes, in the order of the table. The rows say what each of them means on each edge.
+const (
+	// ParseError: the bytes are not JSON.
+	ParseError Code = "PARSE_ERROR"
+	// InvalidEnvelope: JSON, but not a message of the dialect.
+	InvalidEnvelope Code = "INVALID_ENVELOPE"
+	// MethodNotFound: the method of the envelope is not supported.
+	MethodNotFound Code = "METHOD_NOT_FOUND"
+	// InvalidParams: the params do not match the method. For a tool's arguments, see
+	// InvalidToolInput.
+	InvalidParams Code = "INVALID_PARAMS"
+	// InvalidToolInput: the arguments violate the tool's schema or its rules.
+	InvalidToolInput Code = "INVALID_TOOL_INPUT"
+	// ToolNotFound: no such tool, or no version of it that satisfies the caller.
+	ToolNotFound Code = "TOOL_NOT_FOUND"
+	// ResourceNotFound: no such resource.
+	ResourceNotFound Code = "RESOURCE_NOT_FOUND"
+	// InternalError: a bug in the sidecar. Its message is fixed; the cause is in the log.
+	InternalError Code = "INTERNAL_ERROR"
+	// HeaderMismatch: an MCP header is missing, malformed or differs from the body.
+	HeaderMismatch Code = "HEADER_MISMATCH"
+	// MissingClientCapability: the tool needs a capability that the client did not
+	// declare.
+	MissingClientCapability Code = "MISSING_CLIENT_CAPABILITY"
+	// UnsupportedProtocolVersion: the protocol revision is not supported.
+	UnsupportedProtocolVersion Code = "UNSUPPORTED_PROTOCOL_VERSION"
+	// SessionNotFound: the legacy session has ended, or the request has no session id.
+	SessionNotFound Code = "SESSION_NOT_FOUND"
+	// DuplicateRequestID: the id is that of a call in flight of the same origin.
+	DuplicateRequestID Code = "DUPLICATE_REQUEST_ID"
+	// OriginForbidden: the Origin or Host header is not allowed.
+	OriginForbidden Code = "ORIGIN_FORBIDDEN"
+	// MethodNotAllowed: the path does not support the HTTP method.
+	MethodNotAllowed Code = "METHOD_NOT_ALLOWED"
+	// NotAcceptable: the caller does not accept the content type of the response.
+	NotAcceptable Code = "NOT_ACCEPTABLE"
+	// UnsupportedMediaType: the content type of the body is not supported.
+	UnsupportedMediaType Code = "UNSUPPORTED_MEDIA_TYPE"
+	// Unauthenticated: no credentials, or no valid ones.
+	Unauthenticated Code = "UNAUTHENTICATED"
+	// InvalidAuthorization: the credentials cannot be read, or there are two.
+	InvalidAuthorization Code = "INVALID_AUTHORIZATION"
+	// PermissionDenied: the caller is authenticated, but may not do this.
+	PermissionDenied Code = "PERMISSION_DENIED"
+	// DestructiveBlocked: the tool is marked destructive and the trust state does not allow it.
+	DestructiveBlocked Code = "DESTRUCTIVE_BLOCKED"
+	// RateLimited: the caller or the tool exceeds a rate limit or a share.
+	RateLimited Code = "RATE_LIMITED"
+	// ResourceExhausted: the result exceeds a limit.
+	ResourceExhausted Code = "RESOURCE_EXHAUSTED"
+	// PayloadTooLarge: the request exceeds a limit.
+	PayloadTooLarge Code = "PAYLOAD_TOO_LARGE"
+	// Timeout: the call timed out.
+	Timeout Code = "TIMEOUT"
+	// Cancelled: the caller cancelled the call. It expects no response.
+	Cancelled Code = "CANCELLED"
+	// Unavailable: the backend is unreachable, or the sidecar sheds load or drains. The
+	// tool did not run.
+	Unavailable Code = "UNAVAILABLE"
+	// TransportError: the connection broke after the call was sent. Its outcome is unknown.
+	TransportError Code = "TRANSPORT_ERROR"
+	// InvalidToolOutput: the backend's response violates its own schema.
+	InvalidToolOutput Code = "INVALID_TOOL_OUTPUT"
+	// SerializationError: a message could not be encoded or decoded.
+	SerializationError Code = "SERIALIZATION_ERROR"
+	// RegistrationConflict: the name belongs to a tool with a different schema.
+	RegistrationConflict Code = "REGISTRATION_CONFLICT"
+	// RegistrationInvalid: the registration has no schema, or one that does not compile.
+	RegistrationInvalid Code = "REGISTRATION_INVALID"
+	// ToolExecutionFailed: the backend itself returned an error.
+	ToolExecutionFailed Code = "TOOL_EXECUTION_FAILED"
+)
+
+// The error types of the table's column. A native backend may use other names in the same style.
+const (
+	TypeValidation       = "ValidationError"
+	TypeSchema           = "SchemaError"
+	TypeToolNotFound     = "ToolNotFoundError"
+	TypeResourceNotFound = "ResourceNotFound"
+	TypeFileNotFound     = "FileNotFoundError"
+	TypeAuthentication   = "AuthenticationError"
+	TypePermission       = "PermissionError"
+	TypeAPILimitExceeded = "ApiLimitExceeded"
+	TypeTimeout          = "TimeoutError"
+	TypeToolExecution    = "ToolExecutionError"
+	TypeTransport        = "TransportError"
+	TypeSerialization    = "SerializationError"
+	TypeRegistration     = "RegistrationError"
+)
+
+// Limit is the name of a limit of the configuration: its field in the message Limits.
+type Limit string
+
+// The limits that an error can be about and that are not counted elsewhere: the owner of
+// one of the others, such as a queue or a rate, counts for itself.
+const (
+	LimitMessageBytes Limit = "max_message_bytes"
+	LimitJSONDepth    Limit = "max_json_depth"
+	LimitIDBytes      Limit = "max_id_bytes"
+	LimitBatchEntries Limit = "max_batch_entries"
+	LimitResultBytes  Limit = "max_result_bytes"
+	LimitResultItems  Limit = "max_result_items"
+	LimitInputItems   Limit = "max_input_items"
+	LimitStreams      Limit = "max_streams"
+	LimitSessions     Limit = "max_sessions"
+	LimitTasks        Limit = "max_tasks"
+	LimitBodyTime     Limit = "read_body_timeout"
+	LimitCatalogWait  Limit = "catalog_wait"
+	LimitPipelined    Limit = "max_pipelined_requests"
+)
+
+// Limits returns every Limit.
+func Limits() []Limit {
+	return []Limit{
+		LimitMessageBytes, LimitJSONDepth, LimitIDBytes, LimitBatchEntries, LimitResultBytes, LimitResultItems, LimitInputItems,
+		LimitStreams, LimitSessions, LimitTasks, LimitBodyTime, LimitCatalogWait, LimitPipelined,
+	}
+}
+
+// Over names the limit that was exceeded. It is counted in metrics and not shown.
+func Over(l Limit) Option { return func(e *Error) { e.Limit = l } }

@@ -67,7 +67,7 @@ func TestOwnNumbersAreUnique(t *testing.T) {
 			t.Fatal(err)
 		}
 		if row.JSONRPC < -32099 {
-			continue // a number of JSON-RPC itself stands for several codes
+			continue // a number of JSON-RPC itself represents several codes
 		}
 		if other, taken := by[row.JSONRPC]; taken {
 			t.Errorf("%d is %s and %s", row.JSONRPC, other, code)

@@ -4,6 +4,8 @@ package contract
 
 import (
 	"bufio"
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
@@ -156,39 +159,50 @@ func TestServiceHasEveryMethodOfTheDesign(t *testing.T) {
 	}
 }
 
-// TestMessagesHaveTheFieldsOfTheDesign keeps the names that the design fixes. More fields may exist.
-func TestMessagesHaveTheFieldsOfTheDesign(t *testing.T) {
+var update = flag.Bool("update", false, "write the fields and their numbers anew")
+
+// TestFieldsAreOnRecord compares the fields of all messages, what is stored in NATS included, with the record: others wrote and will
+// write them under these numbers, and names are keys of JSON and YAML. The number of a field that goes is reserved.
+func TestFieldsAreOnRecord(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		message proto.Message
-		fields  []string
-	}{
-		{&outriggerv1.ToolCall{}, []string{"tool_name", "arguments", "arguments_json", "version", "meta", "input_responses", "request_state"}},
-		{&outriggerv1.ToolOutcome{}, []string{"result", "input_required", "task"}},
-		{&outriggerv1.ToolResult{}, []string{"status", "data", "data_json", "error", "explanation", "content", "meta"}},
-		{&outriggerv1.ErrorDetail{}, []string{"error_type", "error_message", "error_details"}},
-		{&outriggerv1.Envelope{}, []string{"request", "notification", "success_response", "error_response"}},
-		{&outriggerv1.Request{}, []string{"id", "method", "params", "params_json"}},
-		{&outriggerv1.Notification{}, []string{"method", "params", "params_json"}},
-		{&outriggerv1.SuccessResponse{}, []string{"id", "result", "result_json"}},
-		{&outriggerv1.ErrorResponse{}, []string{"id", "error"}},
-		{&outriggerv1.ErrorObject{}, []string{"code", "message", "data", "data_json"}},
-		{&outriggerv1.RegisterToolRequest{}, []string{"name", "description", "input_schema", "output_schema", "binding", "metadata"}},
-		{&outriggerv1.ToolBinding{}, []string{"service", "method"}},
-		{&outriggerv1.ToolMetadata{}, []string{"module", "destructive", "deprecated_in", "cache_ttl"}},
-		{&outriggerv1.ServerDescription{}, []string{"name", "version", "contract_version", "capabilities", "tools_count", "resources_count", "prompts_count", "protocol_versions"}},
-		{&configv1.ToolOptions{}, []string{"name", "title", "description", "hidden", "destructive", "read_only", "idempotent", "open_world", "timeout", "version", "deprecated_in", "module", "cache_ttl", "examples", "task_support", "tags"}},
-	}
-	for _, tt := range tests {
-		d := tt.message.ProtoReflect().Descriptor()
-		t.Run(string(d.Name()), func(t *testing.T) {
-			t.Parallel()
-			for _, name := range tt.fields {
-				if d.Fields().ByName(protoreflect.Name(name)) == nil {
-					t.Errorf("no field %s", name)
-				}
+	var got strings.Builder
+	list := func(m protoreflect.MessageDescriptor) {
+		for i := range m.Fields().Len() {
+			f := m.Fields().Get(i)
+			kind := f.Kind().String()
+			switch {
+			case f.Message() != nil:
+				kind = string(f.Message().FullName())
+			case f.Enum() != nil:
+				kind = string(f.Enum().FullName())
 			}
-		})
+			fmt.Fprintf(&got, "%s %d %s %s\n", f.FullName(), f.Number(), f.Cardinality(), kind)
+		}
+		for i := range m.ReservedRanges().Len() {
+			r := m.ReservedRanges().Get(i)
+			fmt.Fprintf(&got, "%s reserves %d to %d\n", m.FullName(), r[0], r[1]-1)
+		}
+	}
+	for _, m := range messages() {
+		list(m)
+	}
+	for _, f := range []protoreflect.FileDescriptor{statev1.File_outrigger_state_v1_event_proto, statev1.File_outrigger_state_v1_registration_proto, statev1.File_outrigger_state_v1_task_proto} {
+		for i := range f.Messages().Len() {
+			list(f.Messages().Get(i))
+		}
+	}
+	const golden = "testdata/fields.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
+		t.Errorf("go test ./proto -run TestFieldsAreOnRecord -update writes %s (-on record +now):\n%s", golden, diff)
 	}
 }
 
@@ -204,7 +218,7 @@ func TestJSONNamesAreTheFieldNames(t *testing.T) {
 	}
 }
 
-// TestFreeFormPayloadsHaveAnExactForm: Struct and Value hold numbers as doubles, so in outrigger.v1 each stands in a
+// TestFreeFormPayloadsHaveAnExactForm: Struct and Value hold numbers as doubles, so in outrigger.v1 each is in a
 // oneof with bytes that keep the JSON text. The configuration file is YAML and needs no second form.
 func TestFreeFormPayloadsHaveAnExactForm(t *testing.T) {
 	t.Parallel()
@@ -299,7 +313,7 @@ func TestEveryDeclarationHasAComment(t *testing.T) {
 	}
 }
 
-// TestLimitsSayDefaultUnitAndRange: docs/limits.md is made from these comments.
+// TestLimitsSayDefaultUnitAndRange: docs/configuration.md is made from these options and comments.
 func TestLimitsSayDefaultUnitAndRange(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("outrigger/config/v1/limits.proto")
@@ -324,8 +338,9 @@ func TestLimitsSayDefaultUnitAndRange(t *testing.T) {
 	}
 	for _, m := range fields {
 		comment, name := m[1], m[2]
-		if !strings.Contains(comment, "Default: ") {
-			t.Errorf("%s: the comment does not say the default", name)
+		options := limits.ByName(protoreflect.Name(name)).Options()
+		if byDefault, _ := proto.GetExtension(options, configv1.E_Default).([]string); len(byDefault) == 0 && !strings.Contains(comment, "Default: ") {
+			t.Errorf("%s: neither its options nor the comment say the default", name)
 		}
 		if f := limits.ByName(protoreflect.Name(name)); f.Message() == nil || f.Message().FullName() != (&configv1.Rate{}).ProtoReflect().Descriptor().FullName() {
 			if !strings.Contains(comment, "Range: ") {

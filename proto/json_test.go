@@ -41,7 +41,7 @@ func TestJSONFormsAreTheOnesOfTheDesign(t *testing.T) {
 			`"catalog":{"descriptors":["shop.binpb"],"include":["shop.v1.*"]},"tools":[{"method":"shop.v1.Orders/Delete","tool":{"destructive":true,"timeout":"5s"}}],` +
 			`"listeners":{"listen":"127.0.0.1:8080","allowed_origins":["https://app.example.com"],"insecure_no_auth":true},"timeout":"30s",` +
 			`"limits":{"max_message_bytes":"4194304","max_json_depth":64,"drain_grace":"20s","caller_rate":{"per_second":10,"burst":20}},` +
-			`"trust":"untrusted","validate":"full","canonical_ids":"any","dialect":"auto","repair_arguments":true,"schema_profile":"strict",` +
+			`"trust":"untrusted","validate":"standard","canonical_ids":"any","dialect":"auto","repair_arguments":true,"schema_profile":"strict",` +
 			`"record":{"dir":"runs","payloads":true},"deterministic":true,"log":{"level":"info","format":"json"}}`},
 	}
 	for _, tt := range tests {
@@ -83,7 +83,7 @@ func TestConfigTakesPlainNumbers(t *testing.T) {
 	}
 }
 
-// TestExactFormsKeepEveryByte: what stands in a _json field crosses the wire untouched, which Struct cannot promise.
+// TestExactFormsKeepEveryByte: what is in a _json field crosses the wire untouched, which Struct cannot promise.
 func TestExactFormsKeepEveryByte(t *testing.T) {
 	t.Parallel()
 	const text = `{ "z":18446744073709551615, "a":1.10, "a2":1e400 }`

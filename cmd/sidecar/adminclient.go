@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 )
 
 // adminFlags say how to reach the admin listener of a running sidecar.
@@ -53,7 +53,7 @@ func (f *adminFlags) open() (*adminClient, error) {
 		}
 	}
 	if f.caFile != "" {
-		client, err := tlsfiles.NewClient(tlsfiles.ClientOptions{CAFile: f.caFile, ServerName: base.Hostname()})
+		client, err := keys.NewClient(keys.ClientOptions{CAFile: f.caFile, ServerName: base.Hostname()})
 		if err != nil {
 			return nil, fmt.Errorf("--ca: %w", err)
 		}
@@ -63,12 +63,12 @@ func (f *adminFlags) open() (*adminClient, error) {
 		return c, nil
 	}
 	const most = 1 << 16
-	text, err := tlsfiles.Read(f.tokenFile, most)
+	text, err := keys.ReadFile(f.tokenFile, most)
 	if err != nil {
 		return nil, fmt.Errorf("--token-file: %w", err)
 	}
-	if c.token = strings.TrimSpace(string(text)); len(c.token) < access.MinToken || len(c.token) > access.MaxToken {
-		return nil, fmt.Errorf("--token-file: %s has no token of %d to %d characters", f.tokenFile, access.MinToken, access.MaxToken)
+	if c.token = strings.TrimSpace(string(text)); len(c.token) < identity.MinToken || len(c.token) > identity.MaxToken {
+		return nil, fmt.Errorf("--token-file: %s has no token of %d to %d characters", f.tokenFile, identity.MinToken, identity.MaxToken)
 	}
 	return c, nil
 }

@@ -9,12 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outrigger-mcp/outrigger/internal/audit"
-	"github.com/outrigger-mcp/outrigger/internal/linefile"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 func newAuditCommand(env environment) *cobra.Command {
-	var filter audit.Filter
+	var filter trail.Filter
 	var since, until string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -22,7 +21,7 @@ func newAuditCommand(env environment) *cobra.Command {
 		Short: "Read an audit trail",
 		Long: `Audit reads trails that ` + "`sidecar serve --audit FILE`" + ` has written, and prints the
 chosen lines, oldest first, one row for each invocation and each change. FILE also
-stands for its rotated files, FILE.1 and so on. Without FILE, or with "-", audit
+includes its rotated files, FILE.1 and so on. Without FILE, or with "-", audit
 reads standard input.
 
 Invocations that have begun and not ended, as after a kill, are at the end of the
@@ -77,7 +76,7 @@ func parseMoment(flag, text string) (time.Time, error) {
 }
 
 // readTrails prints what the filter chooses of all trails.
-func (env environment) readTrails(paths []string, filter *audit.Filter, asJSON bool) error {
+func (env environment) readTrails(paths []string, filter *trail.Filter, asJSON bool) error {
 	out := newAuditPrinter(env.stdout, asJSON)
 	if len(paths) == 0 {
 		paths = []string{"-"}
@@ -86,7 +85,7 @@ func (env environment) readTrails(paths []string, filter *audit.Filter, asJSON b
 		files := []string{path}
 		if path != "-" {
 			// A folder that cannot be read has no rotated files that can.
-			if all, err := linefile.Files(path); err == nil && len(all) > 0 {
+			if all, err := trail.Files(path); err == nil && len(all) > 0 {
 				files = all
 			}
 		}
@@ -102,7 +101,7 @@ func (env environment) readTrails(paths []string, filter *audit.Filter, asJSON b
 	return nil
 }
 
-func (env environment) readTrail(path string, filter *audit.Filter, out *auditPrinter) error {
+func (env environment) readTrail(path string, filter *trail.Filter, out *auditPrinter) error {
 	in := env.stdin
 	if path != "-" {
 		f, err := os.Open(path)
@@ -113,7 +112,7 @@ func (env environment) readTrail(path string, filter *audit.Filter, out *auditPr
 		in = f
 	}
 	faults := 0
-	err := audit.Read(in, func(l *audit.Line) error { return out.take(l, filter) }, func(f audit.Fault) {
+	err := trail.ReadAudit(in, func(l *trail.AuditLine) error { return out.take(l, filter) }, func(f trail.Fault) {
 		if faults++; faults <= maxShownFaults || f.IsPartial {
 			fmt.Fprintf(env.stderr, "warning: %s: %v\n", path, f)
 		}

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // audited starts a sidecar with a trail, whose further settings are those given.
@@ -119,8 +119,8 @@ func TestAPayloadAboveItsBoundIsNoted(t *testing.T) {
 	s.stop()
 	var lines []string
 	testkit.Until(t, "two lines", func() bool {
-		lines = auditedAs(t, path, func(l *audit.Line) string {
-			if l.Phase != audit.PhaseEnd {
+		lines = auditedAs(t, path, func(l *trail.AuditLine) string {
+			if l.Phase != trail.PhaseEnd {
 				return ""
 			}
 			return string(l.Raw)
@@ -161,7 +161,7 @@ func TestTheQueueOfATrailIsBounded(t *testing.T) {
 	}
 	mend()
 	s.awaitWritten(t)
-	lines := auditedAs(t, path, func(l *audit.Line) string { return l.Operation })
+	lines := auditedAs(t, path, func(l *trail.AuditLine) string { return l.Operation })
 	if got := strings.Count(strings.Join(lines, " "), "call_tool"); got != calls-dropped {
 		t.Errorf("%d lines are written, %d dropped, of %d calls", got, dropped, calls)
 	}

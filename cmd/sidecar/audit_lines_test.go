@@ -11,14 +11,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 	"github.com/outrigger-mcp/outrigger/testdata/schemas"
 )
 
 // auditedAs is a trail in a few words per line. Each line is checked against the schema.
-func auditedAs(t *testing.T, path string, words func(*audit.Line) string) []string {
+func auditedAs(t *testing.T, path string, words func(*trail.AuditLine) string) []string {
 	t.Helper()
 	raw, err := schemas.Read(schemas.Audit)
 	if err != nil {
@@ -34,7 +34,7 @@ func auditedAs(t *testing.T, path string, words func(*audit.Line) string) []stri
 	}
 	defer func() { _ = f.Close() }()
 	var out []string
-	err = audit.Read(f, func(l *audit.Line) error {
+	err = trail.ReadAudit(f, func(l *trail.AuditLine) error {
 		if found, err := v.Validate(l.Raw); err != nil || len(found) > 0 {
 			t.Errorf("%s: %v %v", l.Raw, err, found)
 		}
@@ -42,7 +42,7 @@ func auditedAs(t *testing.T, path string, words func(*audit.Line) string) []stri
 			out = append(out, said)
 		}
 		return nil
-	}, func(f audit.Fault) { t.Error(f) })
+	}, func(f trail.Fault) { t.Error(f) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +81,8 @@ func TestChangesAreAudited(t *testing.T) {
 	ask(200, "/drain?wait=1m", operatorToken, "")
 	code := <-g.code
 	g.code <- code
-	got := auditedAs(t, path, func(l *audit.Line) string {
-		if l.Phase != audit.PhaseChange {
+	got := auditedAs(t, path, func(l *trail.AuditLine) string {
+		if l.Phase != trail.PhaseChange {
 			return ""
 		}
 		return strings.Join(slices.DeleteFunc([]string{l.Operation, l.Caller.Name, l.Tool, l.Code, changeWords(l)}, func(s string) bool { return s == "" }), " ")
@@ -99,7 +99,7 @@ func TestChangesAreAudited(t *testing.T) {
 }
 
 // changeWords is the change itself, without what differs from run to run.
-func changeWords(l *audit.Line) string {
+func changeWords(l *trail.AuditLine) string {
 	if l.Operation == "start" || l.Operation == "refresh" || l.Before+l.After == "" {
 		return ""
 	}
@@ -131,7 +131,7 @@ func TestReloadsAreAudited(t *testing.T) {
 		want = append(want, "file "+step.want)
 	}
 	h.end(t)
-	got := auditedAs(t, path, func(l *audit.Line) string {
+	got := auditedAs(t, path, func(l *trail.AuditLine) string {
 		if l.Operation != "reload" {
 			return ""
 		}

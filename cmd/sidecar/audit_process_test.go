@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // ledger is a set of calls by their ids.
@@ -103,7 +103,7 @@ func load(address string) (answered *ledger, wait func()) {
 }
 
 // recorded are the ids of requests in a trail, by phase, and what cannot be read.
-func recorded(t *testing.T, path string) (begun, ended map[string]bool, faults []audit.Fault) {
+func recorded(t *testing.T, path string) (begun, ended map[string]bool, faults []trail.Fault) {
 	t.Helper()
 	begun, ended = map[string]bool{}, map[string]bool{}
 	f, err := os.Open(path)
@@ -111,7 +111,7 @@ func recorded(t *testing.T, path string) (begun, ended map[string]bool, faults [
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	err = audit.Read(f, func(l *audit.Line) error {
+	err = trail.ReadAudit(f, func(l *trail.AuditLine) error {
 		var request struct {
 			ID string `json:"request_id"`
 		}
@@ -119,17 +119,17 @@ func recorded(t *testing.T, path string) (begun, ended map[string]bool, faults [
 			return err
 		}
 		switch l.Phase {
-		case audit.PhaseBegin:
+		case trail.PhaseBegin:
 			begun[request.ID] = true
-		case audit.PhaseEnd:
+		case trail.PhaseEnd:
 			if ended[request.ID] {
 				t.Errorf("%s ends twice", request.ID)
 			}
 			ended[request.ID] = true
-		case audit.PhaseTask, audit.PhaseChange:
+		case trail.PhaseTask, trail.PhaseChange:
 		}
 		return nil
-	}, func(f audit.Fault) { faults = append(faults, f) })
+	}, func(f trail.Fault) { faults = append(faults, f) })
 	if err != nil {
 		t.Fatal(err)
 	}

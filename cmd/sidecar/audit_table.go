@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // maxUnfinished bounds the invocations that are kept until their end is read: more than
@@ -41,8 +41,8 @@ func newAuditPrinter(out io.Writer, asJSON bool) *auditPrinter {
 }
 
 // take prints a line that the filter chooses.
-func (p *auditPrinter) take(l *audit.Line, filter *audit.Filter) error {
-	if l.Phase == audit.PhaseEnd {
+func (p *auditPrinter) take(l *trail.AuditLine, filter *trail.Filter) error {
+	if l.Phase == trail.PhaseEnd {
 		delete(p.begun, l.ID)
 	}
 	if p.asJSON {
@@ -52,7 +52,7 @@ func (p *auditPrinter) take(l *audit.Line, filter *audit.Filter) error {
 		_, err := p.out.Write(append(jsontext.Visible(l.Raw, 0), '\n'))
 		return err
 	}
-	if l.Phase == audit.PhaseBegin {
+	if l.Phase == trail.PhaseBegin {
 		l.Code = "UNFINISHED"
 		if filter.Matches(l) && len(p.begun) < maxUnfinished {
 			p.number++
@@ -97,19 +97,19 @@ func auditHead() string {
 }
 
 // auditRow is a line as people read it.
-func auditRow(l *audit.Line) string {
+func auditRow(l *trail.AuditLine) string {
 	caller := cmp.Or(l.Caller.Name, l.Caller.Subject, l.Caller.Address)
 	if l.Caller.Issuer != "" {
 		caller = l.Caller.Subject + " (" + l.Caller.Issuer + ")"
 	}
 	operation, about := l.Operation, cmp.Or(l.Tool, l.Target)
 	switch l.Phase {
-	case audit.PhaseChange:
+	case trail.PhaseChange:
 		operation = "! " + operation
 		about = strings.TrimSpace(strings.Join([]string{l.Tool, changeText(l)}, " "))
-	case audit.PhaseTask:
+	case trail.PhaseTask:
 		operation = "end_of_task"
-	case audit.PhaseBegin, audit.PhaseEnd:
+	case trail.PhaseBegin, trail.PhaseEnd:
 	}
 	took := "-"
 	if l.DurationMS != nil {
@@ -120,7 +120,7 @@ func auditRow(l *audit.Line) string {
 }
 
 // changeText is what changed.
-func changeText(l *audit.Line) string {
+func changeText(l *trail.AuditLine) string {
 	switch {
 	case l.Before != "" && l.After != "":
 		return l.Before + " -> " + l.After

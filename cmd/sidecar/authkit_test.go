@@ -36,7 +36,7 @@ import (
 const (
 	plannerToken = "canary-planner-8J3kd02mXq77"
 	chiefToken   = "canary-chief-Zq81mXb5TnW0"
-	unknownToken = "canary-nobody-Lw93nXc6RmV1"
+	unknownToken = "canary-unknown-Lw93nXc6RmV1"
 )
 
 // agentURI is a caller by certificate.
@@ -163,7 +163,7 @@ func rewrite(t *testing.T, path, text string) {
 	}
 }
 
-// http is a client with connections of its own; shown is its certificate, nil
+// http is a client with its own connections; shown is its certificate, nil
 // for none.
 func (h *guardedSidecar) http(t *testing.T, shown *tls.Certificate) *http.Client {
 	t.Helper()

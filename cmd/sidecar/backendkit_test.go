@@ -17,7 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// front stands before an example service: it can ask for credentials, and be away
+// front is before an example service: it can ask for credentials, and be away
 // and come back on the same port.
 type front struct {
 	url, addr string

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// binary is the sidecar as a process of its own.
+// binary is the sidecar as its own process.
 type binary struct {
 	main, admin string
 	cmd         *exec.Cmd

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/oauthtest"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // boundTo is the claim cnf of a token that is bound to a certificate (RFC 8705).
@@ -24,7 +24,7 @@ func boundTo(c *tls.Certificate) map[string]any {
 
 // TestTokensBoundToCertificates: such a token is good on a TLS connection with its certificate,
 // on every edge, and worth nothing with another one that is just as valid, or with none. The
-// certificate identifies no caller of its own.
+// certificate identifies no caller.
 func TestTokensBoundToCertificates(t *testing.T) {
 	t.Parallel()
 	const resource = "https://tools.example.org/mcp"
@@ -74,8 +74,8 @@ func TestTokensBoundToCertificates(t *testing.T) {
 		}
 	}
 	h.end(t)
-	callers := auditedAs(t, path, func(l *audit.Line) string {
-		if l.Phase != audit.PhaseEnd {
+	callers := auditedAs(t, path, func(l *trail.AuditLine) string {
+		if l.Phase != trail.PhaseEnd {
 			return ""
 		}
 		return strings.Join([]string{l.Caller.Subject, l.Caller.Issuer, l.Caller.Source, l.Tool, l.Code}, " ")

@@ -25,7 +25,7 @@ import (
 var inside = regexp.MustCompile(`127\.0\.0\.1|dial tcp|unix:|connection re(fused|set)|no such file|\.sock|\.binpb|\bEOF\b|broken pipe|\.go:|goroutine|` +
 	`i/o timeout|context (deadline|canceled)|http2:|proto:|protojson|unmarshal|grpcwire|reflection:|0x[0-9a-f]{6,}`)
 
-// TestCausesStayInside breaks the backend in every way that has a code of its own,
+// TestCausesStayInside breaks the backend in every way that has its own code,
 // and reads what each edge says: the canonical code, and nothing of the cause. The
 // log keeps it.
 func TestCausesStayInside(t *testing.T) {

@@ -15,33 +15,34 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/compat"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 func newDiffCommand(env environment) *cobra.Command {
-	var asJSON, asMarkdown bool
+	var asJSON, asMarkdown, allowUnclear bool
 	servers := &configv1.Catalog{}
-	timeout := defaults.FetchTimeout
+	timeout := defaults.CatalogFetchTimeout
 	cmd := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Compare two catalogs and report breaking changes",
-		Long: `Diff compares the meaning of two catalogs and lists breaking changes first. OLD and
-NEW are output of ` + "`sidecar tools --json`" + ` or descriptor sets (` + "`buf build -o`, `protoc -o`" + `),
+		Long: `Diff compares two catalogs and lists breaking changes first, then those that may
+break: changes that are not plain, such as another pattern or another oneof. OLD and NEW are output of ` + "`sidecar tools --json`" + ` or descriptor sets (` + "`buf build -o`, `protoc -o`" + `),
 in any mix. "-" reads one of them, as JSON, from standard input. Descriptor sets may
 also be folders, https:// URLs and oci:// references, as for serve --descriptors. Diff
-also names tools with breaking changes whose major version did not change.
+also names tools with either kind of changes whose major version did not change.
 
-Exit codes: 0 no breaking changes, 1 breaking changes, 2 invalid usage,
-3 unreadable file.`,
+Exit codes: 0 no breaking changes, 1 changes that break or may break (with
+--allow-unclear only those that break), 2 invalid usage, 3 unreadable file.`,
 		Example: `  sidecar tools --backend http://127.0.0.1:50051 --json | sidecar diff catalog.json -
   sidecar diff old.binpb new.binpb --markdown > MIGRATION.md`,
 		Args: between(2, 2),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: {breaking, changes, versions}")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: {breaking, unclear, changes, versions}")
 	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "print a migration note: the changes per tool, and what callers must do")
+	cmd.Flags().BoolVar(&allowUnclear, "allow-unclear", false, "exit with 0 if changes may break and none does")
 	cmd.Flags().DurationVar(&timeout, "descriptors-timeout", timeout, "maximum time to fetch descriptors from a server")
 	cmd.Flags().StringVar(&servers.FetchCaFile, "descriptors-ca", "", "PEM file of CAs trusted to sign the certificates of servers; unset: the system's CAs")
 	cmd.Flags().StringVar(&servers.FetchCredentialsFile, "descriptors-credentials", "", "file with credentials of servers, one \"HOST bearer TOKEN\" or \"HOST basic USER:PASSWORD\" per line")
@@ -65,18 +66,18 @@ Exit codes: 0 no breaking changes, 1 breaking changes, 2 invalid usage,
 		if err != nil {
 			return err
 		}
-		report := compat.Compare(before, after, compat.Limits{})
-		write := report.WriteText
+		found := report.Compare(before, after, report.DiffLimits{})
+		write := found.WriteText
 		switch {
 		case asJSON:
-			write = report.WriteJSON
+			write = found.WriteJSON
 		case asMarkdown:
-			write = report.WriteMarkdown
+			write = found.WriteMarkdown
 		}
 		if err := write(env.stdout); err != nil {
-			return &exitError{code: exitRefused, text: err.Error()}
+			return &exitError{code: exitRefused, text: "write report: " + err.Error()}
 		}
-		if report.Breaking {
+		if found.Breaking || found.Unclear && !allowUnclear {
 			return exitWith(exitToolFailed)
 		}
 		return nil
@@ -88,7 +89,7 @@ Exit codes: 0 no breaking changes, 1 breaking changes, 2 invalid usage,
 const maxCatalogFile = 512 << 20
 
 // readCatalog reads a list of tools or descriptors, whichever there are. Errors end with the code for what cannot be read.
-func (env environment) readCatalog(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]compat.Tool, error) {
+func (env environment) readCatalog(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]report.Tool, error) {
 	tools, err := env.parseCatalog(ctx, ref, bounds, servers)
 	if err != nil {
 		return nil, &exitError{code: exitRefused, text: fmt.Sprintf("%s: %v", shownRef(ref), err)}
@@ -96,7 +97,7 @@ func (env environment) readCatalog(ctx context.Context, ref string, bounds sourc
 	return tools, nil
 }
 
-func (env environment) parseCatalog(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]compat.Tool, error) {
+func (env environment) parseCatalog(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]report.Tool, error) {
 	if settings.IsRemote(ref) || isFolder(ref) {
 		return env.describedTools(ctx, ref, bounds, servers)
 	}
@@ -104,7 +105,7 @@ func (env environment) parseCatalog(ctx context.Context, ref string, bounds sour
 	if err != nil {
 		return nil, err
 	}
-	tools, notList := compat.ReadTools(raw, compat.Limits{MaxBytes: maxCatalogFile})
+	tools, notList := report.ReadTools(raw, report.DiffLimits{MaxBytes: maxCatalogFile})
 	if notList == nil {
 		return tools, nil
 	}
@@ -119,7 +120,7 @@ func (env environment) parseCatalog(ctx context.Context, ref string, bounds sour
 }
 
 // describedTools are the tools of what serve takes as --descriptors.
-func (env environment) describedTools(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]compat.Tool, error) {
+func (env environment) describedTools(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]report.Tool, error) {
 	from, err := settings.DescriptorSource(ref, bounds, settings.FetchOptions(servers))
 	if err != nil {
 		return nil, err
@@ -138,7 +139,7 @@ func (env environment) describedTools(ctx context.Context, ref string, bounds so
 	for _, w := range cat.Warnings() {
 		fmt.Fprintf(env.stderr, "warning: %s: %s\n", shownRef(ref), w)
 	}
-	return compat.FromCatalog(cat), nil
+	return report.FromCatalog(cat), nil
 }
 
 // shownRef is a reference without what may be secret in a URL: a user with a password, and the query.

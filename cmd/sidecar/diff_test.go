@@ -16,7 +16,7 @@ import (
 // TestDiffOfDescriptorSets compares descriptor sets, which are told from lists of tools by what they hold.
 func TestDiffOfDescriptorSets(t *testing.T) {
 	t.Parallel()
-	const v1, v2 = "../../internal/compat/testdata/v1.binpb.gz", "../../internal/compat/testdata/v2.binpb.gz"
+	const v1, v2 = "../../internal/report/testdata/v1.binpb.gz", "../../internal/report/testdata/v2.binpb.gz"
 	diff := func(args ...string) (int, string) {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), append([]string{"diff"}, args...), strings.NewReader(""), &stdout, &stderr, nil)

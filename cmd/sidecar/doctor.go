@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/doctor"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
@@ -39,11 +39,11 @@ levels are ok, warn and fail.`,
 
 // examine prints the findings, and fails where one of them is a problem.
 func (env environment) examine(ctx context.Context, a *server.App, asJSON bool) error {
-	show := func(f doctor.Finding) { f.Print(env.stdout) }
+	show := func(f report.Diagnosis) { f.Print(env.stdout) }
 	if asJSON {
-		show = func(doctor.Finding) {}
+		show = func(report.Diagnosis) {}
 	}
-	found := doctor.Examine(ctx, a, env.telemetrySettings(a.Config()), show)
+	found := report.Examine(ctx, a, env.telemetrySettings(a.Config()), show)
 	if asJSON {
 		if err := printJSON(env.stdout, found); err != nil {
 			return err

@@ -92,7 +92,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// value is a variable of the environment, or what stands for one that is empty.
+// value is a variable of the environment, or what represents one that is empty.
 func (env environment) value(name, fallback string) string {
 	for _, pair := range env.environ {
 		if value, ok := strings.CutPrefix(pair, name+"="); ok && value != "" {

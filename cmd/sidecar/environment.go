@@ -14,8 +14,8 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/lastresort"
 	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/server/lastresort"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -44,18 +45,30 @@ func TestHelpFitsOnAScreenOrTwo(t *testing.T) {
 	}
 }
 
-// TestHelpOfEverything: one call shows every flag of every command, without the words of Go.
-func TestHelpOfEverything(t *testing.T) {
+// TestHelpOnRecord compares the help of every command, and the flags of all of them, with what is on record.
+func TestHelpOnRecord(t *testing.T) {
 	t.Parallel()
-	all := helpOf(t, "--help-all")
-	for _, want := range []string{"\n  sidecar serve [flags]\n", "\n  sidecar state rm KIND KEY [flags]\n", "\n  --max-depth N\n", "\n  --client LIST\n", "\n  --revision N\n", "\n  --descriptors-timeout DURATION\n"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("--help-all lacks %q", want)
-		}
+	var got strings.Builder
+	show := func(args ...string) {
+		fmt.Fprintf(&got, "=== sidecar %s\n%s\n", strings.Join(args, " "), helpOf(t, args...))
 	}
-	if found := regexp.MustCompile(`(?m)^  .*--[a-z-]+ (string|int|uint|duration|bool|float)\w*$`).FindAllString(all, -1); found != nil {
-		t.Errorf("--help-all has words of Go: %q", found)
+	show("--help-all")
+	for _, path := range commandPaths(newRootCommand(environment{stdout: io.Discard, stderr: io.Discard})) {
+		show(append(path, "--help")...)
 	}
+	onRecord(t, "help.txt", got.String())
+	if found := regexp.MustCompile(`(?m)^  .*--[a-z-]+ (string|int|uint|duration|bool|float)\w*$`).FindAllString(got.String(), -1); found != nil {
+		t.Errorf("flags have types of Go: %q", found)
+	}
+}
+
+// commandPaths are the words of a command and of all commands below it, without its own name.
+func commandPaths(cmd *cobra.Command) [][]string {
+	paths := [][]string{strings.Fields(cmd.CommandPath())[1:]}
+	for _, c := range cmd.Commands() {
+		paths = append(paths, commandPaths(c)...)
+	}
+	return paths
 }
 
 // TestWrongUsageIsInOurWords: what pflag and cobra find wrong reads like what the configuration finds.
@@ -113,7 +126,7 @@ func helpOf(t *testing.T, args ...string) string {
 }
 
 // TestHelpExamplesRun runs every example of every command's help in a shell, with
-// addresses and files of its own.
+// its own addresses and files.
 func TestHelpExamplesRun(t *testing.T) {
 	t.Parallel()
 	service, err := demo.Start(t.Context(), demo.Options{})

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/oauthtest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // largeToken is a good token of 100 KB.
@@ -84,8 +84,8 @@ func startOAuth(t *testing.T, args ...string) (h *guardedSidecar, token, path st
 func (h *guardedSidecar) leavesNothing(t *testing.T, path, token string) {
 	t.Helper()
 	h.end(t)
-	lines := auditedAs(t, path, func(l *audit.Line) string {
-		if l.Phase == audit.PhaseChange {
+	lines := auditedAs(t, path, func(l *trail.AuditLine) string {
+		if l.Phase == trail.PhaseChange {
 			return ""
 		}
 		return string(l.Raw)

@@ -117,19 +117,19 @@ func (s *limited) pings(t *testing.T, id string) int {
 func meetSessions(t *testing.T, s *limited) {
 	t.Helper()
 	first, last := s.session(t), s.session(t)
-	if a, b := s.pings(t, first), s.pings(t, last); a != 404 || b != 200 {
+	if a, b := s.pings(t, first), s.pings(t, last); a != 200 || b != 200 { // each begins again from its id
 		t.Errorf("the first session answers %d, the last %d", a, b)
 	}
 }
 
-func meetIdleSession(t *testing.T, s *limited) {
+func meetOldSession(t *testing.T, s *limited) {
 	t.Helper()
 	id := s.session(t)
 	timer := time.NewTimer(1500 * time.Millisecond)
 	defer timer.Stop()
-	<-timer.C // each use would make it younger
+	<-timer.C
 	if status := s.pings(t, id); status != 404 {
-		t.Errorf("an unused session answers %d", status)
+		t.Errorf("an old session answers %d", status)
 	}
 }
 
@@ -168,7 +168,7 @@ func meetGrace(t *testing.T, s *limited) {
 	})(t, s)
 }
 
-// lastPage reads the metrics until there is nobody left to answer, for a bounded time.
+// lastPage reads the metrics until there is no one left to answer, for a bounded time.
 func (s *limited) lastPage() (last string) {
 	client := oneShot()
 	for end := time.Now().Add(testkit.Limit()); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -280,25 +280,28 @@ func meetMemory(t *testing.T, s *limited) {
 }
 
 // meetStreams opens one subscription and then another.
-func meetStreams(t *testing.T, s *limited) {
+// subscribed opens a stream of events.
+func (s *limited) subscribed(t *testing.T) *http.Response {
 	t.Helper()
 	const subscribe = "\x00\x00\x00\x00\x0d{\"events\":{}}" // one enveloped message of Connect's streams
-	opened := func() *http.Response {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.address+"/outrigger.v1.ToolService/Subscribe", strings.NewReader(subscribe))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/connect+json")
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = res.Body.Close() })
-		return res
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.address+"/outrigger.v1.ToolService/Subscribe", strings.NewReader(subscribe))
+	if err != nil {
+		t.Fatal(err)
 	}
-	first := opened()
+	req.Header.Set("Content-Type", "application/connect+json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	return res
+}
+
+func meetStreams(t *testing.T, s *limited) {
+	t.Helper()
+	first := s.subscribed(t)
 	testkit.Until(t, "the first is open", func() bool { return strings.Contains(s.metrics(t), `outrigger_limit_used{limit="max_streams"} 1`) })
-	if text, err := io.ReadAll(opened().Body); err != nil || !strings.Contains(string(text), `"code":"unavailable"`) || !strings.Contains(string(text), "RetryInfo") {
+	if text, err := io.ReadAll(s.subscribed(t).Body); err != nil || !strings.Contains(string(text), `"code":"unavailable"`) || !strings.Contains(string(text), "RetryInfo") {
 		t.Errorf("%q, %v", text, err)
 	}
 	_ = first.Body.Close()

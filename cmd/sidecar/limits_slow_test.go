@@ -17,7 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// unread asks for an answer of so many bytes on a connection of its own, and does
+// unread asks for an answer of so many bytes on its own connection, and does
 // not read it.
 func (s *limited) unread(t *testing.T, size int) net.Conn {
 	t.Helper()
@@ -101,14 +101,12 @@ func meetToolShare(t *testing.T, s *limited) {
 // meetShare has one caller hold its share of the sessions, which ends its own.
 func meetShare(t *testing.T, s *limited) {
 	t.Helper()
-	first := s.session(t)
-	for range 5 {
-		s.session(t)
+	for n := range 5 {
+		s.subscribed(t)
+		want := fmt.Sprintf("outrigger_limit_used{limit=\"max_streams\"} %d\n", n+1)
+		testkit.Until(t, want, func() bool { return strings.Contains(s.metrics(t), want) })
 	}
-	if status := s.pings(t, first); status != 404 {
-		t.Errorf("the first session answers %d", status)
-	}
-	if page := s.metrics(t); !strings.Contains(page, `outrigger_limit_used{limit="max_sessions"} 5`) {
-		t.Error("one caller has more sessions than its share")
+	if text, err := io.ReadAll(s.subscribed(t).Body); err != nil || !strings.Contains(string(text), `"code":"resource_exhausted"`) {
+		t.Errorf("one stream over the share: %q, %v", text, err)
 	}
 }

@@ -27,7 +27,7 @@ type limitRow struct {
 	value string
 	more  []string
 	top   string
-	// backend stands instead of the example service.
+	// backend replaces the example service.
 	backend string
 	meet    func(t *testing.T, s *limited)
 	// elsewhere names the test that meets it on a real listener, as path and name,
@@ -77,17 +77,17 @@ func limitRows() map[string]limitRow {
 		"stream_idle_timeout":    {elsewhere: "internal/edge/connectapi TestStreamsAreBounded"},
 		"max_stream_time":        {elsewhere: "internal/edge/connectapi TestAStreamHasItsTime"},
 		"max_inline_bytes":       {elsewhere: "cmd/sidecar TestDocumentsThatAreHeld"},
-		"max_held_bytes":         {refused: true, elsewhere: "bridge TestADownloadIsBounded"},
-		"result_budget":          {refused: true, elsewhere: "bridge TestAResultIsCutToItsBudget"},
-		"held_ttl":               {elsewhere: "bridge TestALinkIsBound"},
-		"max_watches":            {refused: true, elsewhere: "internal/watch TestStreamsAreBounded"},
-		"max_watch_bytes":        {refused: true, elsewhere: "internal/watch TestALargeValueIsNotKept"},
+		"max_held_bytes":         {refused: true, elsewhere: "bridge/blackbox TestADownloadIsBounded"},
+		"result_budget":          {refused: true, elsewhere: "bridge/blackbox TestAResultIsCutToItsBudget"},
+		"held_ttl":               {elsewhere: "bridge/blackbox TestALinkIsBound"},
+		"max_watches":            {refused: true, elsewhere: "internal/notify TestStreamsAreBounded"},
+		"max_watch_bytes":        {refused: true, elsewhere: "internal/notify TestALargeValueIsNotKept"},
 		"max_learned_types":      {value: "1", refused: true, elsewhere: "cmd/sidecar TestTypesThatOnlyAnswersName"},
 		"max_tools":              {elsewhere: "cmd/sidecar TestLimitsOfTheCatalog"},
 		"max_descriptor_bytes":   {elsewhere: "cmd/sidecar TestLimitsOfTheCatalog"},
 		"max_streams":            {value: "1", refused: true, meet: meetStreams},
 		"max_sessions":           {value: "1", refused: true, meet: meetSessions},
-		"session_idle_timeout":   {value: "1s", refused: true, meet: meetIdleSession},
+		"max_session_age":        {value: "1s", refused: true, meet: meetOldSession},
 		"max_tasks":              {value: "1", refused: true, top: "task_after: 1ms", meet: meetTasks},
 		"task_ttl":               {value: "1s", meet: meetTaskTTL},
 		"max_subscriber_backlog": {value: "2", refused: true, meet: meetBacklog},
@@ -106,7 +106,7 @@ func limitRows() map[string]limitRow {
 		"max_stdio_queue_bytes":  {elsewhere: "cmd/sidecar TestStdioPushesBack"},
 		"write_timeout":          {value: "200ms", refused: true, meet: meetWriteTimeout},
 		"max_buffered_bytes":     {value: "1048576", refused: true, meet: meetBuffered},
-		"caller_share_percent":   {value: "50", more: []string{"max_sessions: 10"}, refused: true, meet: meetShare},
+		"caller_share_percent":   {value: "50", more: []string{"max_streams: 10"}, refused: true, meet: meetShare},
 		"tool_share_percent": {value: "50", more: []string{"max_concurrent_calls: 1", "max_queued_calls: 10", "max_queue_wait: 60s", "caller_share_percent: 100"},
 			refused: true, meet: meetToolShare},
 		"tool_classes":     {elsewhere: "internal/server TestReservedCallsBesideAFlood"},

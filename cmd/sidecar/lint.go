@@ -12,17 +12,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
-	"github.com/outrigger-mcp/outrigger/internal/compat"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/lint"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
 // lintFlags are the flags of lint beside those of the configuration.
 type lintFlags struct {
-	options                       lint.Options
+	options                       report.LintOptions
 	asJSON, asSARIF, rules, fixes bool
 }
 
@@ -50,13 +49,13 @@ or cuts something, 2 invalid usage or configuration, 3 unreadable list or no cat
 		Args: between(0, 1),
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.options.Clients, "client", nil, "clients to check for: "+strings.Join(lint.ClientNames(), ", ")+"; unset: all")
-	flags.StringVar(&f.options.Server, "server", lint.DefaultServer, "name of the server in the client's configuration, a part of tool names for some clients")
+	flags.StringSliceVar(&f.options.Clients, "client", nil, "clients to check for: "+strings.Join(report.ClientNames(), ", ")+"; unset: all")
+	flags.StringVar(&f.options.Server, "server", report.DefaultServer, "name of the server in the client's configuration, a part of tool names for some clients")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON document: {ok, tools, tokens, clients, counts, findings, omitted}")
 	flags.BoolVar(&f.asSARIF, "sarif", false, "print SARIF 2.1.0, for code scanning")
 	flags.BoolVar(&f.fixes, "overlay", false, "print the fixes alone, as one configuration file")
 	flags.BoolVar(&f.rules, "rules", false, "print the rules of all clients, with source and date")
-	flags.IntVar(&f.options.MaxFindings, "max-findings", lint.DefaultMaxFindings, "maximum number of findings to print; errors come first")
+	flags.IntVar(&f.options.MaxFindings, "max-findings", report.DefaultMaxFindings, "maximum number of findings to print; errors come first")
 	config.RegisterFlags(flags, config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.check(cmd.Flags(), args); err != nil {
@@ -64,7 +63,7 @@ or cuts something, 2 invalid usage or configuration, 3 unreadable list or no cat
 		}
 		switch {
 		case f.rules:
-			return lint.WriteRules(env.stdout, f.asJSON)
+			return report.WriteRules(env.stdout, f.asJSON)
 		case len(args) == 1:
 			return env.lintList(args[0], f)
 		}
@@ -90,7 +89,7 @@ func (f lintFlags) check(flags *pflag.FlagSet, args []string) error {
 	if f.options.Server == "" {
 		return usageError("--server must not be empty")
 	}
-	if _, err := lint.Run(nil, f.options); err != nil {
+	if _, err := report.Lint(nil, f.options); err != nil {
 		return usageError("--client: " + err.Error())
 	}
 	if len(args) == 0 {
@@ -122,16 +121,16 @@ func (env environment) lintList(path string, f lintFlags) error {
 	return env.reportLint(tools, file, f)
 }
 
-func (env environment) savedTools(path string) ([]*lint.Tool, error) {
+func (env environment) savedTools(path string) ([]*report.LintTool, error) {
 	raw, err := env.readWhole(path)
 	if err != nil {
 		return nil, err
 	}
-	list, err := compat.ReadTools(raw, compat.Limits{MaxBytes: maxCatalogFile})
+	list, err := report.ReadTools(raw, report.DiffLimits{MaxBytes: maxCatalogFile})
 	if err != nil {
 		return nil, fmt.Errorf("%w; for a descriptor set use --descriptors", err)
 	}
-	return lint.NewTools(list)
+	return report.NewLintTools(list)
 }
 
 // lintCatalog judges the tools of a catalog as they are listed.
@@ -158,25 +157,25 @@ func (env environment) lintCatalog(a *server.App, cat *catalog.Catalog, f lintFl
 }
 
 // reportLint prints what there is to say about the tools, and fails if a client refuses or cuts something.
-func (env environment) reportLint(tools []*lint.Tool, file string, f lintFlags) error {
-	report, err := lint.Run(tools, f.options)
+func (env environment) reportLint(tools []*report.LintTool, file string, f lintFlags) error {
+	found, err := report.Lint(tools, f.options)
 	if err != nil {
 		return err
 	}
 	switch {
 	case f.asJSON:
-		err = report.WriteJSON(env.stdout)
+		err = found.WriteJSON(env.stdout)
 	case f.asSARIF:
-		err = report.WriteSARIF(env.stdout, lint.SARIF{Version: currentBuild().Version, File: file})
+		err = found.WriteSARIF(env.stdout, report.SARIF{Version: currentBuild().Version, File: file})
 	case f.fixes:
-		_, err = fmt.Fprint(env.stdout, cmp.Or(report.Overlay(), "{}\n"))
+		_, err = fmt.Fprint(env.stdout, cmp.Or(found.Overlay(), "{}\n"))
 	default:
-		err = report.WriteText(env.stdout)
+		err = found.WriteText(env.stdout)
 	}
 	if err != nil {
 		return &exitError{code: exitRefused, text: err.Error()}
 	}
-	if !report.OK {
+	if !found.OK {
 		return exitWith(exitToolFailed)
 	}
 	return nil

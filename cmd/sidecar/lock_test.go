@@ -52,7 +52,7 @@ func TestLockWhileItRuns(t *testing.T) {
 	drift("0", "0", "0")
 	wantSample(t, p, "outrigger_catalog_tools 2")
 
-	// A tool that nobody approved, and one that is gone.
+	// A tool that no one approved, and one that is gone.
 	replace(func(path string) { writeShop(t, path, "Take", "Drop") })
 	line := string(p.await(t, "catalog differs from its lock").raw)
 	for _, want := range []string{`"drift":"1 added, 1 removed, 0 changed"`, `"tools_added":["shop.drop"]`, `"tools_removed":["shop.put"]`} {

@@ -3,7 +3,7 @@
 // Command sidecar makes every RPC of a Protobuf service callable as a tool.
 //
 // main and root.go are the process: signals, streams, exit codes and the list of
-// commands. Each command has a file of its own. What they run is assembled in
+// commands. Each command has its own file. What they run is assembled in
 // internal/server. Wrong flags, arguments and configurations are refused before a
 // port opens. Nothing here is called concurrently.
 package main
@@ -15,7 +15,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/outrigger-mcp/outrigger/internal/lastresort"
+	"github.com/outrigger-mcp/outrigger/internal/server/lastresort"
 )
 
 func main() {
@@ -40,7 +40,7 @@ func runWith(ctx context.Context, resort *lastresort.Timer, args []string, stdin
 		err = root.ExecuteContext(ctx)
 	}
 	if err != nil {
-		report(stderr, err)
+		printError(stderr, err)
 	}
 	return exitCode(err)
 }

@@ -11,18 +11,20 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/lastresort"
+	"github.com/outrigger-mcp/outrigger/internal/server/lastresort"
 )
 
-var update = flag.Bool("update", false, "rewrite what scripts compare with")
+var update = flag.Bool("update", false, "rewrite what tests and scripts compare with")
 
 func TestMain(m *testing.M) {
 	testscript.Main(stateful{m}, map[string]func(){"sidecar": main})
@@ -32,7 +34,6 @@ func TestMain(m *testing.M) {
 type stateful struct{ *testing.M }
 
 func (m stateful) Run() int {
-	config.KeepRules()
 	// Dozens of sidecars share the heap of this process. Each of them would set the percentage for itself.
 	const garbage = 400
 	debug.SetGCPercent(garbage)
@@ -102,6 +103,24 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// onRecord compares a text with a file of testdata, or writes the file.
+func onRecord(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("go test ./cmd/sidecar -run '%s$' -update writes %s (-on record +now):\n%s", t.Name(), path, diff)
 	}
 }
 

@@ -124,8 +124,8 @@ func TestOperators(t *testing.T) {
 	}
 	const trust = `{"trust":"trusted"}`
 	for _, tt := range []struct {
-		method, path, body        string
-		nobody, reader, operating int
+		method, path, body         string
+		unknown, reader, operating int
 	}{
 		{"GET", "/livez", "", 200, 200, 200},
 		{"GET", "/readyz", "", 200, 200, 200},
@@ -145,7 +145,7 @@ func TestOperators(t *testing.T) {
 		{"POST", "/drain", "", 401, 403, 0}, // the last would end the process
 		{"GET", "/none", "", 404, 404, 404},
 	} {
-		for token, want := range map[string]int{"": tt.nobody, unknownToken: tt.nobody, readerToken: tt.reader, operatorToken: tt.operating} {
+		for token, want := range map[string]int{"": tt.unknown, unknownToken: tt.unknown, readerToken: tt.reader, operatorToken: tt.operating} {
 			if want == 0 {
 				continue
 			}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/rules"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
@@ -54,13 +54,13 @@ rules, or rules that do not fit --descriptors, 3 the tools cannot be loaded.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, `print JSON: {"ok", "rules": [{"name", "effect", "tools", "faults"}]}`)
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return env.withRules(cmd, func(set *rules.Set, cat *catalog.Catalog) error { return env.checkRules(set, cat, asJSON) })
+		return env.withRules(cmd, func(set *policy.Set, cat *catalog.Catalog) error { return env.checkRules(set, cat, asJSON) })
 	}
 	return cmd
 }
 
 // withRules loads the rules and the catalog, and runs fn with them.
-func (env environment) withRules(cmd *cobra.Command, fn func(*rules.Set, *catalog.Catalog) error) error {
+func (env environment) withRules(cmd *cobra.Command, fn func(*policy.Set, *catalog.Catalog) error) error {
 	return env.withApp(cmd, func(ctx context.Context, a *server.App) error {
 		set := a.Rules().Set()
 		if set.Len() == 0 {
@@ -83,7 +83,7 @@ type ruleReport struct {
 }
 
 // checkRules prints each rule, and fails where one does not fit.
-func (env environment) checkRules(set *rules.Set, cat *catalog.Catalog, asJSON bool) error {
+func (env environment) checkRules(set *policy.Set, cat *catalog.Catalog, asJSON bool) error {
 	faults := set.Fit(cat)
 	reports := make([]ruleReport, 0, set.Len())
 	for i, r := range set.Rules() {

@@ -13,12 +13,12 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/rules"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 func newPolicyTestCommand(env environment) *cobra.Command {
@@ -50,7 +50,7 @@ Exit codes: 0 all as expected, 1 differences, 2 invalid rules or cases,
 	cmd.Flags().BoolVar(&asJSON, "json", false, `print JSON: {"ok", "cases": [{"name", "tool", "expected", "decision", "rule", "ok"}]}`)
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return env.withRules(cmd, func(set *rules.Set, cat *catalog.Catalog) error { return env.testRules(args[0], set, cat, asJSON) })
+		return env.withRules(cmd, func(set *policy.Set, cat *catalog.Catalog) error { return env.testRules(args[0], set, cat, asJSON) })
 	}
 	return cmd
 }
@@ -68,7 +68,7 @@ type caseReport struct {
 }
 
 // testRules runs the cases, and fails where a decision is not the expected one.
-func (env environment) testRules(path string, set *rules.Set, cat *catalog.Catalog, asJSON bool) error {
+func (env environment) testRules(path string, set *policy.Set, cat *catalog.Catalog, asJSON bool) error {
 	calls := map[int]policyCall{}
 	file, err := config.LoadPolicyTests(path, func(tests *configv1.PolicyTests, report func(path, message string)) {
 		for i, c := range tests.GetCases() {
@@ -78,7 +78,7 @@ func (env environment) testRules(path string, set *rules.Set, cat *catalog.Catal
 	if err != nil {
 		return err
 	}
-	engine := rules.NewEngine(set)
+	engine := policy.NewEngine(set)
 	reports, differences := make([]caseReport, 0, len(calls)), 0
 	for i, c := range file.GetCases() {
 		call := calls[i]
@@ -113,7 +113,7 @@ func (env environment) testRules(path string, set *rules.Set, cat *catalog.Catal
 
 // policyCall is a case as a call.
 type policyCall struct {
-	who       *access.Identity
+	who       *identity.Identity
 	tool      *catalog.Tool
 	arguments []byte // as the rules get them
 	// messages stand for the arguments of a tool that takes a stream: the rules are asked about each.
@@ -121,7 +121,7 @@ type policyCall struct {
 }
 
 // newPolicyCall makes the call of a case, and reports what is wrong with it.
-func newPolicyCall(at string, c *configv1.PolicyCase, set *rules.Set, cat *catalog.Catalog, report func(path, message string)) policyCall {
+func newPolicyCall(at string, c *configv1.PolicyCase, set *policy.Set, cat *catalog.Catalog, report func(path, message string)) policyCall {
 	call := policyCall{who: policyCaller(c.GetCaller())}
 	if c.GetRule() != "" && !set.Has(c.GetRule()) {
 		report(at+"rule", "there is no rule "+c.GetRule())
@@ -195,23 +195,23 @@ func streamMessages(t *catalog.Tool, raw []byte) (out [][]byte, err error) {
 }
 
 // policyCaller is the identity of a case's caller; nil without one.
-func policyCaller(c *configv1.PolicyCaller) *access.Identity {
+func policyCaller(c *configv1.PolicyCaller) *identity.Identity {
 	if c == nil {
 		return nil
 	}
-	source := access.Source(cmp.Or(c.GetSource(), string(access.SourceTokens)))
+	source := identity.Source(cmp.Or(c.GetSource(), string(identity.SourceTokens)))
 	name := c.GetName()
-	if name == "" && source == access.SourceOAuth {
+	if name == "" && source == identity.SourceOAuth {
 		name = c.GetIssuer() + "#" + c.GetSubject()
 	}
-	return access.NewIdentityOf(access.Grant{Name: name, Tools: []string{"*"}}, access.Facts{
+	return identity.NewIdentityOf(identity.Grant{Name: name, Tools: []string{"*"}}, identity.Facts{
 		Source: source, Issuer: c.GetIssuer(), Subject: c.GetSubject(), ClientID: c.GetClientId(),
 		Groups: c.GetGroups(), Scopes: c.GetScopes(), Claims: c.GetClaims().AsMap(),
 	})
 }
 
 // decide asks the rules.
-func (c *policyCall) decide(engine *rules.Engine, of *configv1.PolicyCase) caseReport {
+func (c *policyCall) decide(engine *policy.Engine, of *configv1.PolicyCase) caseReport {
 	messages := c.messages
 	if messages == nil {
 		messages = [][]byte{c.arguments}
@@ -229,10 +229,10 @@ func (c *policyCall) decide(engine *rules.Engine, of *configv1.PolicyCase) caseR
 	}
 	r := caseReport{
 		Name: of.GetName(), Tool: c.tool.Name, Expected: of.GetExpected(), WantRule: of.GetRule(),
-		Decision: string(rules.Allow), Rule: rule,
+		Decision: string(policy.Allow), Rule: rule,
 	}
 	if refused != nil {
-		r.Decision = string(rules.Deny)
+		r.Decision = string(policy.Deny)
 	}
 	r.OK = r.Decision == r.Expected && (r.WantRule == "" || r.WantRule == r.Rule)
 	return r

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // The parts of a query that can be wrong without anybody noticing: Prometheus
@@ -142,9 +142,9 @@ func isValue(label, value string) bool {
 	switch label {
 	case "code":
 		_, err := errmap.Lookup(errmap.Code(value))
-		return err == nil || value == stats.OK
+		return err == nil || value == telemetry.OK
 	case "edge":
-		for e := range stats.EdgeOther + 1 {
+		for e := range telemetry.EdgeOther + 1 {
 			if e.String() == value {
 				return true
 			}

@@ -5,7 +5,7 @@ package main
 import "testing"
 
 // TestRefusedCallsAreCounted calls what the gate holds back, and then more than
-// a caller may, on a sidecar of its own each.
+// a caller may, on its own sidecar each.
 func TestRefusedCallsAreCounted(t *testing.T) {
 	t.Parallel()
 	const drop = `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"fleet.cancel_order","arguments":{}}}`

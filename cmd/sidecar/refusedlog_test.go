@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )

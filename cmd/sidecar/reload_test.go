@@ -312,7 +312,7 @@ func TestOperatorsReadOfEveryGroupOfFiles(t *testing.T) {
 	var inCode, onPage []string
 	for _, name := range sources {
 		if strings.HasSuffix(name, "_test.go") {
-			continue // a test watches files of its own
+			continue // a test watches its own files
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -85,9 +85,9 @@ func newRootCommand(env environment) *cobra.Command {
 	return root
 }
 
-// report prints an error. Faults of the configuration come a line each, in the
+// printError prints an error. Faults of the configuration come a line each, in the
 // form that editors understand, so they get no prefix.
-func report(stderr io.Writer, err error) {
+func printError(stderr io.Writer, err error) {
 	var faults *config.Error
 	switch {
 	case err.Error() == "":
@@ -114,6 +114,9 @@ func explainFlagError(cmd *cobra.Command, err error) error {
 	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
+		if instead := config.RemovedFlag(unknown.GetSpecifiedName()); instead != "" {
+			return usageError("--" + unknown.GetSpecifiedName() + ": " + instead)
+		}
 		if meant := config.NearestFlag(cmd.Flags(), unknown.GetSpecifiedName()); meant != "" {
 			return usageError(fmt.Sprintf("%v; did you mean --%s?", err, meant))
 		}

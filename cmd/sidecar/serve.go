@@ -11,10 +11,10 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 func newServeCommand(env environment) *cobra.Command {

@@ -12,12 +12,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/serverjson"
 )
 
 func newServerJSONCommand(env environment) *cobra.Command {
-	var o serverjson.Options
+	var o report.ServerJSONOptions
 	cmd := &cobra.Command{
 		Use:   "server-json",
 		Short: "Print server.json, to publish the server in an MCP registry",
@@ -27,7 +27,7 @@ has the number of tools and a digest of all of them, so that a client can tell w
 a server offers what was published (docs/catalog-lock.md).
 
 --oci names a container image that runs ` + "`sidecar stdio`" + ` for these tools. The official
-registry wants it public, with the label ` + serverjson.Label + `=NAME.
+registry wants it public, with the label ` + report.ServerNameLabel + `=NAME.
 
 --name is a namespace that you own in reverse-DNS form, a slash, and a name. The
 description is by default the first sentence of the comment of the service, cut to 100
@@ -50,7 +50,7 @@ loaded.`,
 		o.Version = cmp.Or(o.Version, currentBuild().Version)
 		early := o // what needs no catalog is refused before one is loaded
 		early.Description = cmp.Or(o.Description, "not known yet")
-		if _, faults := serverjson.New(early); len(faults) > 0 {
+		if _, faults := report.NewServerJSON(early); len(faults) > 0 {
 			return serverJSONFaults(faults)
 		}
 		return env.withCatalog(cmd, func(_ *server.App, cat *catalog.Catalog) error { return env.printServerJSON(o, cat) })
@@ -59,7 +59,7 @@ loaded.`,
 }
 
 // serverJSONFaults are faults of flags, in one error.
-func serverJSONFaults(faults []serverjson.Fault) error {
+func serverJSONFaults(faults []report.ServerJSONFault) error {
 	lines := make([]string, len(faults))
 	for i, f := range faults {
 		lines[i] = "--" + f.Field + ": " + f.Text
@@ -67,14 +67,14 @@ func serverJSONFaults(faults []serverjson.Fault) error {
 	return usageError(strings.Join(lines, "\n"))
 }
 
-func (env environment) printServerJSON(o serverjson.Options, cat *catalog.Catalog) error {
+func (env environment) printServerJSON(o report.ServerJSONOptions, cat *catalog.Catalog) error {
 	entries, err := cat.LockEntries()
 	if err != nil {
 		return err
 	}
-	o.Catalog = serverjson.Catalog{Digest: lock.New(entries).Digest(), Tools: len(entries)}
-	o.Description = cmp.Or(o.Description, serverjson.ShortDescription(aboutServer(cat)))
-	doc, faults := serverjson.New(o)
+	o.Catalog = report.PublishedCatalog{Digest: lock.New(entries).Digest(), Tools: len(entries)}
+	o.Description = cmp.Or(o.Description, report.ShortDescription(aboutServer(cat)))
+	doc, faults := report.NewServerJSON(o)
 	if len(faults) > 0 {
 		return serverJSONFaults(faults)
 	}

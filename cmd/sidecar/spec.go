@@ -9,18 +9,18 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
-	"github.com/outrigger-mcp/outrigger/internal/spec"
 )
 
 // specOptions are the facts that specification pages need from the configuration.
-func specOptions(cfg *configv1.Config) spec.Options {
+func specOptions(cfg *configv1.Config) report.PageOptions {
 	limits := cfg.GetLimits()
 	scope, err := settings.GateScope(cfg)
 	if err != nil {
 		scope = policy.Writes // the configuration was checked, so there is none; the careful side
 	}
-	return spec.Options{
+	return report.PageOptions{
 		Timeout:         cfg.GetTimeout().AsDuration(),
 		Trust:           cfg.GetTrust(),
 		Held:            scope.Holds,
@@ -33,19 +33,19 @@ func specOptions(cfg *configv1.Config) spec.Options {
 }
 
 // printPage prints the specification page of one tool.
-func printPage(out io.Writer, t *catalog.Tool, o spec.Options, asJSON bool) error {
+func printPage(out io.Writer, t *catalog.Tool, o report.PageOptions, asJSON bool) error {
 	if asJSON {
-		return printJSON(out, spec.New(t, o))
+		return printJSON(out, report.NewPage(t, o))
 	}
-	return spec.New(t, o).WriteMarkdown(out)
+	return report.NewPage(t, o).WriteMarkdown(out)
 }
 
 // printPages prints the pages of all tools: an array, or Markdown with rules in between.
-func printPages(out io.Writer, tools []*catalog.Tool, o spec.Options, asJSON bool) error {
+func printPages(out io.Writer, tools []*catalog.Tool, o report.PageOptions, asJSON bool) error {
 	if asJSON {
-		pages := make([]*spec.Page, 0, len(tools))
+		pages := make([]*report.Page, 0, len(tools))
 		for _, t := range tools {
-			pages = append(pages, spec.New(t, o))
+			pages = append(pages, report.NewPage(t, o))
 		}
 		return printJSON(out, pages)
 	}

@@ -9,7 +9,7 @@ func newStateCommand(env environment) *cobra.Command {
 		Use:   "state COMMAND",
 		Short: "Inspect what replicas share (--state): tasks, events, registered tools",
 		Long: `State shows operators what replicas share in NATS JetStream: tasks, leases of replicas
-(owners), legacy sessions and their streams, answers that were used (consents),
+(owners), ended ids of legacy sessions (ended), answers that were used (consents),
 registered tools, switches and events. It connects as serve does, by --state,
 --state-key and --state-name or the section "state" of --config, and needs no backend
 and no running replica. It makes no stream; only rm changes anything.

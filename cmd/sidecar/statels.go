@@ -14,9 +14,8 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/state"
-	"github.com/outrigger-mcp/outrigger/internal/stateview"
 )
 
 // maxStateEntries is the most entries that ls can be told to show.
@@ -41,7 +40,7 @@ Exit codes: 0 success, 1 a stream does not exist, 2 invalid usage or configurati
 		ValidArgsFunction: completeKinds,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, `print JSON: {"deployment", "streams": [...]} or {"kind", "entries": [...], "more"}`)
-	cmd.Flags().IntVar(&limit, "limit", defaults.StateListEntries, "maximum number of entries")
+	cmd.Flags().IntVar(&limit, "limit", 100, "maximum number of entries")
 	config.RegisterFlags(cmd.Flags(), config.State)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limit < 1 || limit > maxStateEntries {
@@ -151,7 +150,7 @@ type entryReport struct {
 }
 
 // reportEntry describes an entry.
-func reportEntry(kind stateview.Kind, e *state.Item, now time.Time) entryReport {
+func reportEntry(kind report.StateKind, e *state.Item, now time.Time) entryReport {
 	r := entryReport{Key: e.Key, Revision: e.Revision, Size: e.Size, Stored: e.At.UTC(), Expires: optionalTime(e.Expires)}
 	err := e.Err
 	if err == nil {
@@ -171,7 +170,7 @@ func reportEntry(kind stateview.Kind, e *state.Item, now time.Time) entryReport 
 }
 
 // listEntries prints the entries of a kind.
-func (env environment) listEntries(ctx context.Context, i *state.Inspector, kind stateview.Kind, limit int, asJSON bool) error {
+func (env environment) listEntries(ctx context.Context, i *state.Inspector, kind report.StateKind, limit int, asJSON bool) error {
 	now := time.Now()
 	reports := []entryReport{}
 	more, err := i.Scan(ctx, kind.Name, func(e state.Item) bool {

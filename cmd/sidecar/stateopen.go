@@ -13,24 +13,24 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/state"
-	"github.com/outrigger-mcp/outrigger/internal/stateview"
 )
 
 // stateKinds is the list of kinds for help and errors.
-func stateKinds() string { return strings.Join(stateview.Names(), ", ") }
+func stateKinds() string { return strings.Join(report.StateKindNames(), ", ") }
 
 // completeKinds completes the name of a kind.
 func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return stateview.Names(), cobra.ShellCompDirectiveNoFileComp
+	return report.StateKindNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // kindOf finds a kind by its name.
-func kindOf(name string) (stateview.Kind, error) {
-	k, ok := stateview.Find(name)
+func kindOf(name string) (report.StateKind, error) {
+	k, ok := report.FindStateKind(name)
 	if !ok {
 		return k, usageError(fmt.Sprintf("KIND: there is no kind %q; want one of %s", name, stateKinds()))
 	}
@@ -43,7 +43,7 @@ func (env environment) withState(cmd *cobra.Command, fn func(context.Context, *s
 	if err != nil {
 		return err
 	}
-	i, err := stateview.Open(cfg.Config)
+	i, err := report.OpenState(cfg.Config)
 	if err != nil {
 		return stateError(err)
 	}
@@ -55,7 +55,7 @@ func (env environment) withState(cmd *cobra.Command, fn func(context.Context, *s
 
 // stateError gives an error of the store its exit code.
 func stateError(err error) error {
-	var key *stateview.KeyError
+	var key *report.StateKeyError
 	var exit *exitError
 	switch {
 	case err == nil, errors.As(err, &exit):

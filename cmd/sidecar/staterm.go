@@ -16,8 +16,8 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/state"
-	"github.com/outrigger-mcp/outrigger/internal/stateview"
 )
 
 // removal are the flags of rm.
@@ -31,7 +31,7 @@ func newStateRemoveCommand(env environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm KIND KEY",
 		Short: "Remove one entry",
-		Long: `Rm removes one entry, if nobody has changed it since it was shown. It says what that
+		Long: `Rm removes one entry, if it has not changed since it was shown. It says what that
 means, and asks; without a terminal, --yes answers. The key is that of ` + "`sidecar state ls KIND`" + `.
 
 ` + removalText() + `
@@ -68,7 +68,7 @@ usage or configuration, 3 the state cannot be reached.`,
 // removalText says what a removal means, for each kind.
 func removalText() string {
 	var b strings.Builder
-	for _, k := range stateview.Kinds() {
+	for _, k := range report.StateKinds() {
 		text := k.Removal
 		if text == "" {
 			text = "cannot be removed one by one"
@@ -104,7 +104,7 @@ func isTerminalInput(in io.Reader) bool {
 }
 
 // removeEntry shows an entry, asks, and removes it.
-func (env environment) removeEntry(ctx context.Context, i *state.Inspector, kind stateview.Kind, key string, r removal) error {
+func (env environment) removeEntry(ctx context.Context, i *state.Inspector, kind report.StateKind, key string, r removal) error {
 	e, err := getEntry(ctx, i, kind, key)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/state"
-	"github.com/outrigger-mcp/outrigger/internal/stateview"
 )
 
 func newStateShowCommand(env environment) *cobra.Command {
@@ -68,7 +68,7 @@ type entryDocument struct {
 }
 
 // showEntry prints one entry, and fails where it cannot be opened.
-func (env environment) showEntry(ctx context.Context, i *state.Inspector, kind stateview.Kind, key string, reveal bool) error {
+func (env environment) showEntry(ctx context.Context, i *state.Inspector, kind report.StateKind, key string, reveal bool) error {
 	e, err := getEntry(ctx, i, kind, key)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (env environment) showEntry(ctx context.Context, i *state.Inspector, kind s
 }
 
 // getEntry returns an entry, or says where to find those that there are.
-func getEntry(ctx context.Context, i *state.Inspector, kind stateview.Kind, key string) (state.Item, error) {
+func getEntry(ctx context.Context, i *state.Inspector, kind report.StateKind, key string) (state.Item, error) {
 	e, err := i.Get(ctx, kind.Name, key)
 	if errors.Is(err, state.ErrNotFound) {
 		return e, fmt.Errorf("%s: there is no entry %q%s; `sidecar state ls %s` lists the keys", kind.Name, key, detail(err), kind.Name)

@@ -12,10 +12,8 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/doctor"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/state"
-	"github.com/outrigger-mcp/outrigger/internal/stateview"
 )
 
 const (
@@ -48,7 +46,7 @@ configuration.`,
 		Args: noArguments,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
-	cmd.Flags().IntVar(&values, "values", defaults.StateVerifyValues, "maximum number of values of each kind that are opened; 0: none")
+	cmd.Flags().IntVar(&values, "values", 10_000, "maximum number of values of each kind that are opened; 0: none")
 	config.RegisterFlags(cmd.Flags(), config.State)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if values < 0 || values > maxStateValues {
@@ -67,17 +65,17 @@ configuration.`,
 func (env environment) verifyState(ctx context.Context, cfg *configv1.Config, values int, asJSON bool) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	found := doctor.Findings{OK: true, Findings: []doctor.Finding{}}
+	found := report.Diagnoses{OK: true, Findings: []report.Diagnosis{}}
 	tell := func(f state.Finding) {
-		shown := doctor.Finding{Level: string(f.Level), Text: f.Text, Fix: f.Fix}
+		shown := report.Diagnosis{Level: string(f.Level), Text: f.Text, Fix: f.Fix}
 		found.Findings = append(found.Findings, shown)
 		found.OK = found.OK && f.Level != state.LevelFail
 		if !asJSON {
 			shown.Print(env.stdout)
 		}
 	}
-	i, err := stateview.Open(cfg)
-	var key *stateview.KeyError
+	i, err := report.OpenState(cfg)
+	var key *report.StateKeyError
 	switch {
 	case errors.As(err, &key):
 		return usageError(err.Error())

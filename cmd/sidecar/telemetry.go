@@ -9,15 +9,15 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
 // openTelemetry starts the exporters, and returns the log that is also exported. Their own
 // lines go to standard error only: exporting them would never end.
-func (env environment) openTelemetry(ctx context.Context, cfg *configv1.Config, log *zap.Logger, level zap.AtomicLevel) (*telemetry.Telemetry, *zap.Logger, error) {
+func (env environment) openTelemetry(ctx context.Context, cfg *configv1.Config, log *zap.Logger, level zap.AtomicLevel) (*export.Telemetry, *zap.Logger, error) {
 	own := log.Named("telemetry")
-	telemetry.Quiet(own)
-	exports, err := telemetry.Open(ctx, telemetry.Options{Settings: env.telemetrySettings(cfg), Version: currentBuild().Version, Log: own})
+	export.Quiet(own)
+	exports, err := export.Open(ctx, export.Options{Settings: env.telemetrySettings(cfg), Version: currentBuild().Version, Log: own})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -29,6 +29,6 @@ func (env environment) openTelemetry(ctx context.Context, cfg *configv1.Config, 
 
 // telemetrySettings are what the environment and the configuration say. What is wrong with
 // them was reported when the configuration was read.
-func (env environment) telemetrySettings(cfg *configv1.Config) *telemetry.Settings {
-	return telemetry.Resolve(cfg.GetTelemetry(), env.environ, func(string, string) {})
+func (env environment) telemetrySettings(cfg *configv1.Config) *export.Settings {
+	return export.Resolve(cfg.GetTelemetry(), env.environ, func(string, string) {})
 }

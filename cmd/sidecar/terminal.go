@@ -13,12 +13,12 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/server/conn"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
 )
 
 // terminal talks to a person who started the sidecar by hand: where to call it,
-// one next step, and one line at the end. It stands in for the log lines of
+// one next step, and one line at the end. It is in for the log lines of
 // milestones, which are for machines.
 type terminal struct {
 	out    io.Writer
@@ -51,7 +51,7 @@ func isTerminal(w io.Writer) bool {
 
 // Ready implements [server.Narrator]. It prints the addresses to paste, how many tools there are, and what to do
 // next.
-func (t *terminal) Ready(sockets []*conn.Socket, tools int) {
+func (t *terminal) Ready(sockets []*peer.Socket, tools int) {
 	of := "the example service"
 	if !t.isDemo {
 		of = "the tool service"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 )
 
 // callerName is what a name may be; config/v1.Caller says the same.

@@ -16,12 +16,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/rules"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
 
 func newToolsCommand(env environment) *cobra.Command {
-	var asJSON, asSpec bool
+	var asJSON, asSpec, asSchema bool
 	cmd := &cobra.Command{
 		Use:   "tools [NAME]",
 		Short: "List the tools of a backend, or show one tool with its schemas",
@@ -32,7 +32,10 @@ that sidecar diff compares.
 
 --spec prints the specification page of one tool or of all tools, as Markdown, or
 as JSON with --json: purpose, invocation name, input, output, errors, idempotency,
-examples, security, and a list of the facts that are missing.`,
+examples, security, and a list of the facts that are missing.
+
+--schema prints what arguments and results of one tool are checked against, as JSON:
+its name, fingerprint, and canonical input and output schema.`,
 		Example: `  sidecar tools --demo
   sidecar tools fleet.get_vehicle --demo
   sidecar tools fleet.get_vehicle --demo --spec
@@ -41,8 +44,15 @@ examples, security, and a list of the facts that are missing.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: one array of tools, or one tool")
 	cmd.Flags().BoolVar(&asSpec, "spec", false, "print the specification page of the tool, or of all tools")
+	cmd.Flags().BoolVar(&asSchema, "schema", false, "print JSON: the canonical input and output schema of the tool, and their fingerprint")
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case asSchema && len(args) == 0:
+			return usageError("--schema needs the name of a tool")
+		case asSchema && asSpec:
+			return usageError("--schema and --spec exclude each other; choose one")
+		}
 		return env.withCatalog(cmd, func(a *server.App, cat *catalog.Catalog) error {
 			if len(args) == 0 {
 				if asSpec {
@@ -53,6 +63,9 @@ examples, security, and a list of the facts that are missing.`,
 			tool, ok := cat.Lookup(args[0])
 			if !ok {
 				return unknownTool(cat, args[0])
+			}
+			if asSchema {
+				return printSchemas(env.stdout, cat, tool.Name)
 			}
 			if asSpec {
 				return printPage(env.stdout, tool, specOptions(a.Config()), asJSON)
@@ -144,7 +157,18 @@ func hints(t *catalog.Tool) string {
 	return strings.Join(out, ",")
 }
 
-func printTool(out io.Writer, t *catalog.Tool, about []rules.Rule, asJSON bool) error {
+// printSchemas prints what a tool's arguments and results are checked against.
+func printSchemas(out io.Writer, cat *catalog.Catalog, name string) error {
+	io, err := cat.LoadToolIO(name)
+	if err != nil {
+		return err
+	}
+	return printJSON(out, map[string]any{
+		"name": io.Name, "fingerprint": io.Fingerprint, "inputSchema": io.InputSchema, "outputSchema": io.OutputSchema,
+	})
+}
+
+func printTool(out io.Writer, t *catalog.Tool, about []policy.Rule, asJSON bool) error {
 	if asJSON {
 		return printJSON(out, dialect.ToolJSON(t))
 	}
@@ -179,7 +203,7 @@ func printTool(out io.Writer, t *catalog.Tool, about []rules.Rule, asJSON bool) 
 }
 
 // ruleNames lists rules with their effects.
-func ruleNames(about []rules.Rule) string {
+func ruleNames(about []policy.Rule) string {
 	var out []string
 	for _, r := range about {
 		out = append(out, r.Name+" ("+string(r.Effect)+")")

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/offer"
 )
 
 // What the linker knows: go build -ldflags "-X main.version=... -X main.commit=...".
@@ -41,7 +41,7 @@ func currentBuild() build {
 		Go:                runtime.Version(),
 		Platform:          runtime.GOOS + "/" + runtime.GOARCH,
 		ProtocolRevisions: dialect.Versions(),
-		Contract:          bridge.ContractVersion,
+		Contract:          offer.ContractVersion,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.fillFrom(info)

@@ -3,34 +3,44 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestBreakingChangesAreCounted keeps a catalog in which lab.echo takes one
-// parameter more than it does, as if the service had lost it, and starts again.
+// TestBreakingChangesAreCounted: descriptors change while a process serves them, so that one tool breaks its callers under
+// the same major version. A process that starts with them finds the change by the catalog lock.
 func TestBreakingChangesAreCounted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	kept := filepath.Join(dir, "catalog", "last.json")
-	var tools bytes.Buffer
-	if code := run(t.Context(), []string{"tools", "--demo", "--json"}, strings.NewReader(""), &tools, os.Stderr, nil); code != exitOK {
-		t.Fatalf("tools: exit code %d", code)
+	file, lock := filepath.Join(dir, "library.binpb.gz"), filepath.Join(dir, "catalog.lock.json")
+	put := func(version string) {
+		t.Helper()
+		raw, err := os.ReadFile("../../internal/report/testdata/" + version + ".binpb.gz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file+".new", raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
 	}
-	before := regexp.MustCompile(`"nonce": \{`).ReplaceAll(tools.Bytes(), []byte(`"gone": {"type": "string"}, "nonce": {`))
-	before = regexp.MustCompile(`"fingerprint": "[0-9a-f]{64}"`).ReplaceAll(before, []byte(`"fingerprint": "`+strings.Repeat("0", 64)+`"`))
-	if err := os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
-		t.Fatal(err)
+	put("v1")
+	writeLock(t, file, lock)
+	args := []string{"serve", "--backend", "http://127.0.0.1:1", "--native", "off", "--descriptors", file, "--reload-interval", "30ms", "--catalog-lock", lock}
+	p := startProcess(t, args...)
+	wantSample(t, p, "outrigger_catalog_breaking_changes_total 0")
+	put("v2")
+	line := string(p.await(t, "breaking change under an unchanged major version").raw)
+	if !strings.Contains(line, `"library.return_book"`) || !strings.Contains(line, "want 2.0.0") {
+		t.Errorf("%s", line)
 	}
-	if err := os.WriteFile(kept, append(append([]byte(`{"tools":`), before...), '}'), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := startProcess(t, "serve", "--demo", "--record-dir", dir)
-	p.await(t, "breaking change under an unchanged major version")
-	// lab.echo, lab.relay and lab.sleep have a nonce among their arguments.
-	wantSample(t, p, "outrigger_catalog_breaking_changes_total 3")
+	wantSample(t, p, "outrigger_catalog_breaking_changes_total 1")
+	p.stop()
+
+	p = startProcess(t, args...)
+	wantSample(t, p, `outrigger_catalog_lock_drift{change="changed"} 5`, "outrigger_catalog_breaking_changes_total 0")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 )
 
-// TestAnHTTP2ConnectionThatHasHadItsRequestsEnds: the client is told with GOAWAY,
+// TestAnHTTP2ConnectionThatHasHadItsRequestsEnds: the client gets GOAWAY,
 // and everything that it has sent is answered.
 func TestAnHTTP2ConnectionThatHasHadItsRequestsEnds(t *testing.T) {
 	t.Parallel()

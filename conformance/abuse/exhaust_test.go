@@ -65,7 +65,7 @@ func hold(t *testing.T, n int, addr, text string) {
 	}
 }
 
-// alive asks a probe on a connection of its own.
+// alive asks a probe on its own connection.
 func alive(t *testing.T, url string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), slack)

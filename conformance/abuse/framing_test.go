@@ -18,7 +18,7 @@ import (
 const ping = `{"jsonrpc":"2.0","id":"p","method":"ping","params":{}}`
 
 // TestFraming sends requests on whose end two parsers could disagree. smuggled
-// stands where a second parser would see the next request: it is never answered as
+// is where a second parser would see the next request: it is never answered as
 // one.
 func TestFraming(t *testing.T) {
 	t.Parallel()

@@ -102,7 +102,7 @@ func TestOneCallerLeavesStreamsAndTasks(t *testing.T) {
 	}
 	for _, row := range []struct {
 		name, limit string
-		// session: one of its own is opened before each request.
+		// session: a new one is opened before each request.
 		session bool
 		request request
 	}{

@@ -20,8 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/fetch"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
@@ -54,7 +53,7 @@ func TestArtifactsAreSources(t *testing.T) {
 			t.Parallel()
 			g := start(t)
 			ref := g.push("v1", tc.layers...)
-			from := g.source(ref, fetch.Options{}, source.Limits{})
+			from := g.source(ref, source.FetchOptions{}, source.Limits{})
 			loaded, err := from.LoadUnless(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -141,7 +140,7 @@ func TestArtifactsThatCannotBeUsed(t *testing.T) {
 			if tc.change != nil {
 				tc.change(g)
 			}
-			loaded, err := g.source(ref, fetch.Options{}, tc.limits).Load(t.Context())
+			loaded, err := g.source(ref, source.FetchOptions{}, tc.limits).Load(t.Context())
 			var failed *source.FetchError
 			if !errors.As(err, &failed) || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v, error %v, want %q", loaded, err, tc.want)
@@ -151,7 +150,7 @@ func TestArtifactsThatCannotBeUsed(t *testing.T) {
 	t.Run("an index", func(t *testing.T) {
 		t.Parallel()
 		g := start(t)
-		if _, err := g.source(g.index(), fetch.Options{}, source.Limits{}).Load(t.Context()); err == nil || !strings.Contains(err.Error(), "it is an index of several artifacts") {
+		if _, err := g.source(g.index(), source.FetchOptions{}, source.Limits{}).Load(t.Context()); err == nil || !strings.Contains(err.Error(), "it is an index of several artifacts") {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -159,14 +158,14 @@ func TestArtifactsThatCannotBeUsed(t *testing.T) {
 		t.Parallel()
 		g := start(t)
 		ref := "oci://" + g.host + "/team/shop@sha256:" + strings.Repeat("0", 64)
-		if _, err := g.source(ref, fetch.Options{}, source.Limits{}).Load(t.Context()); err == nil || !strings.Contains(err.Error(), "not found") {
+		if _, err := g.source(ref, source.FetchOptions{}, source.Limits{}).Load(t.Context()); err == nil || !strings.Contains(err.Error(), "not found") {
 			t.Errorf("error %v", err)
 		}
 	})
 }
 
 // docker writes Docker's configuration file.
-func docker(t *testing.T, content any) fetch.Options {
+func docker(t *testing.T, content any) source.FetchOptions {
 	t.Helper()
 	raw, err := json.Marshal(content)
 	if err != nil {
@@ -176,7 +175,7 @@ func docker(t *testing.T, content any) fetch.Options {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return fetch.Options{DockerConfig: path}
+	return source.FetchOptions{DockerConfig: path}
 }
 
 func auths(host, user, password string) map[string]any {
@@ -200,13 +199,13 @@ func TestCredentialsOfDocker(t *testing.T) {
 	ref := g.push("v1", layer{name: "api.binpb", body: shop(t, "Open")})
 	g.interpose(unlessAnn)
 	for name, tc := range map[string]struct {
-		options fetch.Options
+		options source.FetchOptions
 		want    string
 	}{
 		"right":               {docker(t, auths(g.host, "ann", "secret")), ""},
 		"wrong":               {docker(t, auths(g.host, "ann", "wrong")), "the registry answered 401 Unauthorized; `docker login`"},
 		"of another registry": {docker(t, auths("example.com", "ann", "secret")), "the registry requires credentials; `docker login`"},
-		"none":                {fetch.Options{}, "the registry requires credentials"},
+		"none":                {source.FetchOptions{}, "the registry requires credentials"},
 		"a helper":            {docker(t, map[string]any{"credsStore": "secretservice"}), "helper programs (credsStore, credHelpers) are run only with --descriptors-docker-helpers"},
 		"no JSON":             {docker(t, "secret"), "cannot be read as Docker's config.json"},
 	} {

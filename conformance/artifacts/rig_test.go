@@ -19,8 +19,7 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry/remote"
 
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/fetch"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // rig is a registry on loopback.
@@ -129,12 +128,12 @@ func (g *rig) reference(tag string, d ocispec.Descriptor) string {
 }
 
 // source is the source for a reference.
-func (g *rig) source(ref string, o fetch.Options, l source.Limits) source.Conditional {
+func (g *rig) source(ref string, o source.FetchOptions, l source.Limits) source.Conditional {
 	g.t.Helper()
 	if o.DockerConfig == "" {
 		o.DockerConfig = g.t.TempDir() + "/none.json"
 	}
-	from, err := fetch.Parse(ref, o)
+	from, err := source.ParseFetcher(ref, o)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ type Edge struct {
 	// Variant says that another edge of the list goes the same way through the
 	// sidecar and differs in the client or the HTTP version only.
 	Variant bool
-	// Process says that each agent is a process of its own.
+	// Process says that each agent is its own process.
 	Process bool
 	// Dial makes an agent.
 	Dial func(tb testing.TB, t Target) Agent

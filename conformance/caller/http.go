@@ -40,7 +40,7 @@ func newHTTP(t Target, path string, d Dialect, h2, batch bool) *httpAgent {
 	return &httpAgent{url: "http://" + t.Addr + path, dialect: d, batch: batch, client: Client(h2)}
 }
 
-// Client is an HTTP client with connections of its own, over HTTP/1.1 or h2c.
+// Client is an HTTP client with its own connections, over HTTP/1.1 or h2c.
 func Client(h2 bool) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(!h2)

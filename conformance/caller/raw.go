@@ -21,7 +21,7 @@ const (
 	JSON  Encoding = "json"
 )
 
-// Raw calls one procedure with bytes where the message stands, whatever they say:
+// Raw calls one procedure with bytes where the message is, whatever they say:
 // what no generated client would send. It is safe for concurrent use.
 type Raw struct {
 	client *http.Client

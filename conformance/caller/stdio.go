@@ -27,7 +27,7 @@ func stdioEdges() []Edge {
 	}
 }
 
-// StdioAgent speaks to a process of its own.
+// StdioAgent speaks to its own process.
 type StdioAgent struct {
 	pipe    *sidecar.Stdio
 	dialect Dialect

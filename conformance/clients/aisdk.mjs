@@ -77,7 +77,7 @@ function only(capabilities, name) {
   return name in capabilities ? { [name]: capabilities[name] } : {};
 }
 
-/** Its requests have no progress token, so it is told of none. */
+/** Its requests have no progress token, so it hears of none. */
 async function noProgress({ session }) {
   const before = session.uncaught.length;
   let told = false;

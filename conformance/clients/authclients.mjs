@@ -28,14 +28,20 @@ function failure(result) {
   return result;
 }
 
-/** A port that nothing listens on. */
+/**
+ * A port that nothing listens on, below those that the kernel gives to connections: one of these could be taken by somebody's
+ * connection before the sidecar listens on it.
+ */
 export async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = 12_000 + Math.floor(Math.random() * 18_000);
+    const server = createServer().listen(port, '127.0.0.1');
+    if (await once(server, 'listening').then(() => true, () => false)) {
+      server.close();
+      await once(server, 'close');
+      return port;
+    }
+  }
 }
 
 /** The memory of a client of the TypeScript SDK, and its browser. */

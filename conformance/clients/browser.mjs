@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stands for the user's browser where a client opens one: it follows the login
+// Acts as the user's browser where a client opens one: it follows the login
 // of authority.mjs to the client's own address.
 //
 //   node browser.mjs URL

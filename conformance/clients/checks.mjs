@@ -2,7 +2,7 @@
 //
 // What every client is asked to do, in front of the conformance fixture. The
 // expectations are the same for all of them; a client that cannot do something
-// says so in its own script. The names are those of docs/clients.md, and the
+// says so in its own script. The names are those of README.md, and the
 // Go SDK's tests use them too.
 
 import assert from 'node:assert/strict';
@@ -87,7 +87,7 @@ export async function beginWait(session) {
   const key = `${process.pid}-${Date.now()}-${++waits}`;
   const abort = new AbortController();
   const ended = session.call('test_wait', { key, milliseconds: 60_000 }, { signal: abort.signal });
-  ended.catch(() => {}); // whoever began it looks at it later
+  ended.catch(() => {}); // its starter looks at it later
   const outcome = async () => text(await session.call('test_wait_outcome', { key }));
   await until('the call is under way', async () => await outcome() === 'waiting');
   return { abort: () => abort.abort(new Error('enough')), ended, outcome };
@@ -277,7 +277,7 @@ export const checks = [
     },
   },
   {
-    // A client that may not be asked is told what it would need.
+    // A client that may not be asked learns what it would need.
     name: 'no capabilities',
     needs: ['call'],
     async run({ open, wire }) {
@@ -409,7 +409,7 @@ export const checks = [
       assert.equal(job.result.isError, true);
       assert.equal((await tasks.run('protocol_error_job')).status, 'failed');
       if (!gaps.cancel) assert.equal((await tasks.cancelled('slow_compute', { seconds: 60 })).status, 'cancelled');
-      await refuses(session, tasks.get('nobody'), -32602);
+      await refuses(session, tasks.get('unknown'), -32602);
     },
   },
 ];

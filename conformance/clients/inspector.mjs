@@ -18,13 +18,13 @@ const folder = new URL('./node_modules/@modelcontextprotocol/inspector/clients/'
 const mcpdo = fileURLToPath(new URL('mcpdo/build/mcp-bin.js', folder));
 const inspector = fileURLToPath(new URL('launcher/build/index.js', folder));
 
-// A daemon outlives whoever started it, so whatever happens here, it is ended.
+// A daemon outlives its starter, so whatever happens here, it is ended.
 const open = new Set();
 process.once('exit', () => {
   for (const { env } of open) spawnSync(process.execPath, [mcpdo, 'daemon', 'stop'], { env, timeout: 10_000 });
 });
 
-/** A named connection in a daemon of its own. */
+/** A named connection in a separate daemon. */
 class Connection {
   static async open(target, capabilities) {
     const connection = new Connection();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The official TypeScript client, second generation: both eras. Tasks are an
-// extension, which has a package of its own for this client.
+// extension, which has a separate package for this client.
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
-	"github.com/outrigger-mcp/outrigger/internal/annotation"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -83,13 +82,13 @@ func TestAnnotationsOfPublicAPIs(t *testing.T) {
 			}
 			annotated := map[protoreflect.FullName]protoreflect.MessageDescriptor{}
 			eachMessage(tc.set, func(md protoreflect.MessageDescriptor) {
-				said, problems := annotation.OfMessage(md)
+				said, problems := schema.AnnotationsOfMessage(md)
 				complain(t, md, problems)
 				count("resources", said.Resource != nil)
 				count("examples", len(said.Examples) > 0)
 				for i := range md.Fields().Len() {
 					fd := md.Fields().Get(i)
-					f, problems := annotation.OfField(fd)
+					f, problems := schema.AnnotationsOfField(fd)
 					complain(t, fd, problems)
 					count("rules", f.Rules != nil)
 					count("references", f.Resource != "" || f.ChildResource != "")
@@ -106,7 +105,7 @@ func TestAnnotationsOfPublicAPIs(t *testing.T) {
 				for i := range fd.Services().Len() {
 					methods := fd.Services().Get(i).Methods()
 					for j := range methods.Len() {
-						m, problems := annotation.OfMethod(methods.Get(j))
+						m, problems := schema.AnnotationsOfMethod(methods.Get(j))
 						complain(t, methods.Get(j), problems)
 						count("summaries", m.Summary != "")
 						count("signatures", len(m.Signatures) > 0)

@@ -17,10 +17,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // manyTools is the least number of tools that the benchmarks are about.
@@ -63,7 +64,8 @@ func BenchmarkCatalog(b *testing.B) {
 // list asks for all tools, over and over.
 func list(b *testing.B, c *catalog.Catalog, d dialect.Dialect) {
 	b.Helper()
-	sidecar := dialect.New(bridge.New(one{c}, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{PageSize: 10_000}), dialect.Options{})
+	pipeline := bridge.New(one{c}, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{})
+	sidecar := dialect.New(pipeline, dialect.Options{Offers: offer.New(pipeline, offer.Options{PageSize: 10_000})})
 	origin := sidecar.Flights().NewOrigin()
 	profile := jsonrpc.ProfileMCP
 	if d == dialect.Canonical {

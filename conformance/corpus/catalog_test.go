@@ -20,7 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // fileSet gathers what goes into a descriptor set.

@@ -10,9 +10,9 @@
 //   - a mutated document is taken by the transcoder if and only if protojson takes it, and by the canonical schema if
 //     and only if the transcoder takes it; what the advertised schema admits, the canonical one admits.
 //
-// Each exception to these is a named reason in excuse.go, found by a reader of its own rather than taken from what the
+// Each exception to these is a named reason in excuse.go, found by its own reader rather than taken from what the
 // code under test says, and each excused document is counted.
 //
-// It is a module of its own, so that users of the project do not download the corpus. Run without an
+// It is its own module, so that users of the project do not download the corpus. Run without an
 // environment it takes a sample; with OUTRIGGER_FULL=1 everything.
 package corpus

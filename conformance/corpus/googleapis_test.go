@@ -22,7 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // googleapis gathers Google's APIs: those that are linked, and all versions of them that the same modules have as generated

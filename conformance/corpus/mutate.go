@@ -22,7 +22,7 @@ type mutator struct {
 	types *sources.Types
 }
 
-// place is what a value in a document stands for. A nil field is the root.
+// place is what a value in a document represents. A nil field is the root.
 type place struct {
 	fd    protoreflect.FieldDescriptor
 	md    protoreflect.MessageDescriptor // of a message, an element or a map's value; nil for scalars

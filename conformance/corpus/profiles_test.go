@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
-	"github.com/outrigger-mcp/outrigger/internal/lint"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
@@ -17,7 +17,7 @@ func TestProfilesAreAccepted(t *testing.T) {
 	t.Parallel()
 	set := sources.Linked()
 	for _, profile := range []schema.Profile{schema.ProfileMCP, schema.ProfileStrict} {
-		clients := lint.ProfileClients(profile.String())
+		clients := report.ProfileClients(profile.String())
 		refused, excused, checked := 0, 0, 0
 		for _, md := range sample(set.Messages()) {
 			opts := schema.Options{Profile: profile, Extensions: set.Types}
@@ -29,7 +29,7 @@ func TestProfilesAreAccepted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found, err := lint.CheckSchemas(input.Advertised, output.Advertised, clients...)
+			found, err := report.CheckSchemas(input.Advertised, output.Advertised, clients...)
 			if err != nil {
 				t.Fatal(err)
 			}

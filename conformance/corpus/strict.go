@@ -31,7 +31,7 @@ func inWords(keyword string) bool {
 	}
 }
 
-// strictly judges a document that the strict profile's schema admits: once what stands in strings is decoded, the
+// strictly judges a document that the strict profile's schema admits: once what is in strings is decoded, the
 // canonical schema admits it, or refuses it for what this profile says in words. It returns the excuses, or what does not
 // hold.
 func (c *check) strictly(doc []byte) (excuses []Reason, failed string) {

@@ -4,7 +4,6 @@ package corpus
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -28,8 +27,8 @@ type subject struct {
 	md      protoreflect.MessageDescriptor
 	types   *sources.Types
 	message *transcode.Message
-	// The same as it serves the strict profile, and as it checks everything and compares.
-	quoted, thorough *transcode.Message
+	// The same as it serves the strict profile.
+	quoted *transcode.Message
 
 	// The schemas of each profile; the canonical ones are the same in all.
 	input, output []schemaPair
@@ -65,7 +64,7 @@ func newSubject(t *transcoders, types *sources.Types, md protoreflect.MessageDes
 			s.open = s.open || profile == schema.ProfileMCP && len(derived.Warnings) > 0
 		}
 	}
-	for from, into := range map[*transcode.Transcoder]**transcode.Message{t.standard: &s.message, t.quoted: &s.quoted, t.thorough: &s.thorough} {
+	for from, into := range map[*transcode.Transcoder]**transcode.Message{t.standard: &s.message, t.quoted: &s.quoted} {
 		var err error
 		if *into, err = from.Compile(md); err != nil {
 			return nil, fmt.Errorf("compile transcoder: %w", err)
@@ -75,13 +74,12 @@ func newSubject(t *transcoders, types *sources.Types, md protoreflect.MessageDes
 }
 
 // transcoders share one set of types.
-type transcoders struct{ standard, quoted, thorough *transcode.Transcoder }
+type transcoders struct{ standard, quoted *transcode.Transcoder }
 
 func newTranscoders(types *sources.Types) *transcoders {
 	return &transcoders{
 		standard: transcode.New(transcode.Options{Resolver: types}),
 		quoted:   transcode.New(transcode.Options{Resolver: types, QuotedObjects: true}),
-		thorough: transcode.New(transcode.Options{Resolver: types, Thorough: true}),
 	}
 }
 
@@ -128,15 +126,6 @@ func countObjects(v any) int {
 		}
 	}
 	return n
-}
-
-// disagreement says what the comparing transcoder found in the outcome of its own readers, or "".
-func disagreement(err error) string {
-	var found *transcode.DisagreementError
-	if errors.As(err, &found) {
-		return found.What
-	}
-	return ""
 }
 
 // hasRules holds for messages that carry protovalidate's rules, or have one below that does.

@@ -16,7 +16,7 @@ type member struct {
 	value any // object, []any, raw, or a string, json.Number, bool or nil
 }
 
-// raw is text that stands for a value, valid or not.
+// raw is text that represents a value, valid or not.
 type raw string
 
 func (o object) get(name string) (any, bool) {

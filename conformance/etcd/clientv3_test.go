@@ -181,7 +181,7 @@ func clientLeases(t *testing.T, c *clientv3.Client) {
 	if err != nil || left.TTL < 1 || len(left.Keys) != 1 {
 		t.Errorf("time to live: %v %v", left, err)
 	}
-	// The key goes with the lease, and the client is told that there is no more to renew.
+	// The key goes with the lease, and the client learns that there is no more to renew.
 	gone := &following{t: t, events: c.Watch(ctx, "leases/a", clientv3.WithCreatedNotify())}
 	<-gone.events
 	if _, err := c.Revoke(ctx, lease.ID); err != nil {
@@ -310,7 +310,7 @@ func TestClientSurvives(t *testing.T) {
 	if code := server.Wait(t); code != 0 {
 		t.Errorf("the sidecar ends with %d", code)
 	}
-	puts(direct) // nobody hears of these now
+	puts(direct) // no one hears of these now
 	_ = e.serve(t, "--listen", listen, "--grace", "100ms")
 	wanted()
 	puts(client)

@@ -5,5 +5,5 @@
 // callers are the clients that etcd's own users have. Watch and LeaseKeepAlive take and send
 // streams for as long as their callers live, and Observe sends one that never ends.
 //
-// It is a module of its own, so that nothing else in the repository depends on etcd.
+// It is its own module, so that nothing else in the repository depends on etcd.
 package etcd

@@ -54,7 +54,7 @@ func startEtcd(t *testing.T) *etcd {
 // start runs the server with the data that it has, on the port that it had.
 func (e *etcd) start(t *testing.T) {
 	t.Helper()
-	// The member is alone, so nobody needs to reach its address for peers.
+	// The member is alone, so no one needs to reach its address for peers.
 	const peer = "http://127.0.0.1:1"
 	e.cmd = exec.Command(built.etcd, "--name", "alone", "--data-dir", e.data, "--unsafe-no-fsync",
 		"--listen-client-urls", "http://"+e.addr, "--advertise-client-urls", "http://"+e.addr,

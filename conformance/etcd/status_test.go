@@ -106,12 +106,12 @@ func TestTheSameAsDirectly(t *testing.T) {
 			return asked(s.auth.Authenticate, &etcdserverpb.AuthenticateRequest{Name: "root", Password: "secret"})
 		}},
 		"a user that is unknown": {codes.FailedPrecondition, func(s *services) func(context.Context) (gogo, error) {
-			return asked(s.auth.UserGet, &etcdserverpb.AuthUserGetRequest{Name: "nobody"})
+			return asked(s.auth.UserGet, &etcdserverpb.AuthUserGetRequest{Name: "unknown"})
 		}},
 		"an election without a leader": {codes.Unknown, func(s *services) func(context.Context) (gogo, error) {
-			return asked(s.election.Leader, &v3electionpb.LeaderRequest{Name: []byte("nobody")})
+			return asked(s.election.Leader, &v3electionpb.LeaderRequest{Name: []byte("unknown")})
 		}},
-		"a proclamation of nobody": {codes.Unknown, func(s *services) func(context.Context) (gogo, error) {
+		"a proclamation without a leader": {codes.Unknown, func(s *services) func(context.Context) (gogo, error) {
 			return asked(s.election.Proclaim, &v3electionpb.ProclaimRequest{})
 		}},
 	} {

@@ -18,7 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// Backend is a backend that is a process of its own, so that it can be stopped
+// Backend is a backend that is its own process, so that it can be stopped
 // and killed: the test binary, started once more. Its methods fail the test
 // where they cannot do what they say. They are not for concurrent use.
 type Backend struct {
@@ -110,7 +110,7 @@ func (b *Backend) Signal(sig syscall.Signal) {
 	}
 }
 
-// Freeze stops the process as SIGSTOP does, and returns when it stands: until then, its threads
+// Freeze stops the process as SIGSTOP does, and returns when it has stopped: until then, its threads
 // go on beside busy cores, and may answer a call.
 func (b *Backend) Freeze() {
 	b.tb.Helper()

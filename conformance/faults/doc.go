@@ -4,7 +4,7 @@
 // backend itself, while callers of all edges are at work, and then accounts for
 // every call.
 //
-// A [Rig] is a backend that is a process of its own, a toxiproxy before it, the
+// A [Rig] is a backend that is its own process, a toxiproxy before it, the
 // sidecar's binary before that, and a load of callers. A [Fault] is one thing
 // that goes wrong: latency, a reset in mid-call, a connection that is dead on
 // one side, kill -9, SIGSTOP. There is one oracle for all of them, [Audit]: the

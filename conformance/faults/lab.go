@@ -23,7 +23,7 @@ import (
 
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
-	"github.com/outrigger-mcp/outrigger/internal/httpshutdown"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpshutdown"
 )
 
 // The methods that callers use. The rig's configuration says that Sleep is not
@@ -34,7 +34,7 @@ const (
 	MethodFail  = "Fail"
 )
 
-// Variables of the environment by which a test binary is told to be a backend.
+// Variables of the environment by which a test binary is asked to be a backend.
 const (
 	envAddr    = "OUTRIGGER_FAULTS_ADDR"
 	envJournal = "OUTRIGGER_FAULTS_JOURNAL"

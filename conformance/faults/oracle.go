@@ -39,7 +39,7 @@ const (
 	Untrue Rule = "untrue"
 	// WrongCode: a call failed in a way in which this fault lets no call fail.
 	WrongCode Rule = "wrong code"
-	// WrongRetryable: a caller is told to repeat what does harm, or not to repeat
+	// WrongRetryable: a caller is asked to repeat what does harm, or not to repeat
 	// what does none.
 	WrongRetryable Rule = "wrong retryable"
 	// Late: an answer came when the call's time was long over.

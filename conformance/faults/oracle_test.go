@@ -143,7 +143,7 @@ func TestOracleCatchesLies(t *testing.T) {
 // TestFaultsAreDocumented compares the list of faults with the table for people.
 func TestFaultsAreDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/faults.md")
+	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestFaultsAreDocumented(t *testing.T) {
 		}
 	}
 	if !slices.Equal(listed, documented) {
-		t.Errorf("docs/faults.md has\n%q\nthe list has\n%q", documented, listed)
+		t.Errorf("README.md has\n%q\nthe list has\n%q", documented, listed)
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 // where it was made with that one.
 const lingerName = "linger"
 
-// Proxy stands between the sidecar and its backend. Its methods fail the test
+// Proxy is between the sidecar and its backend. Its methods fail the test
 // where they cannot do what they say. They are not for concurrent use.
 type Proxy struct {
 	tb    testing.TB

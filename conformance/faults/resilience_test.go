@@ -270,7 +270,7 @@ func rejected(t *testing.T, rig *faults.Rig) int {
 }
 
 // TestTheQueueIsBoundedWhileTheBackendStands stops the backend with more calls
-// than may run and wait together. Who has no place is told so at once and did not
+// than may run and wait together. Who has no place learns it at once and did not
 // reach the backend; the others are answered when it goes on.
 func TestTheQueueIsBoundedWhileTheBackendStands(t *testing.T) {
 	t.Parallel()
@@ -289,7 +289,7 @@ func TestTheQueueIsBoundedWhileTheBackendStands(t *testing.T) {
 		entries, executions = rig.Send(wave, nil)
 	}()
 	t.Cleanup(func() { <-sent })
-	// It stands until all who have no place have been told so: if it went on before, a
+	// It is until all who have no place have been told so: if it went on before, a
 	// late call would find one.
 	without := len(fewEdges)*(wave.Echoes+wave.Sleeps) - places
 	rig.Await("all who have no place are told so", func() bool { return rejected(t, rig)-before >= without })

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,17 +24,16 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/session"
-	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
-	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
-// TestMayNotCreate: an account that may not create streams is told how an operator can,
+// TestMayNotCreate: an account that may not create streams learns how an operator can,
 // and works once it has happened.
 func TestMayNotCreate(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestMayNotCreate(t *testing.T) {
 	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Timeout: 300 * time.Millisecond})
 	b := c.Bucket(things())
 	const command = "nats stream add KV_outrigger_default_things --subjects='$KV.outrigger_default_things.>'"
-	testkit.Until(t, "the command is told", func() bool { return strings.Contains(c.Health().Why, command) })
+	testkit.Until(t, "the command is shown", func() bool { return strings.Contains(c.Health().Why, command) })
 	_, err := n.admin(nats.UserInfo("admin", "admin")).CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "KV_outrigger_default_things", Subjects: []string{"$KV.outrigger_default_things.>"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
 		AllowRollup: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: time.Minute,
@@ -71,17 +71,17 @@ func TestLeastPermissions(t *testing.T) {
 			Publish: &server.SubjectPermission{Allow: []string{
 				"$JS.API.STREAM.INFO.>", "$JS.API.STREAM.MSG.GET.>", "$JS.API.CONSUMER.CREATE.>", "$JS.API.CONSUMER.INFO.>", "$JS.API.CONSUMER.MSG.NEXT.>",
 				"$JS.API.CONSUMER.DELETE.>", "$KV.outrigger_default_tasks.>", "$KV.outrigger_default_owners.>", "$JS.API.STREAM.CREATE.>",
-				"$KV.outrigger_default_sessions.>", "outrigger_default_streams.>", "outrigger_default_replicas.>", "_INBOX.>",
+				"$KV.outrigger_default_ended.>", "outrigger_default_replicas.>", "_INBOX.>",
 			}},
-			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", "outrigger_default_replicas.>", "outrigger_default_streams.>"}},
+			Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", "outrigger_default_replicas.>"}},
 		}}}
 	})
 	core, lines := observer.New(zapcore.WarnLevel)
 	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Log: zap.New(core)})
 	s := openTasks(t, c, taskstore.Options{})
-	sessions := sessionstore.New(c, s, sessionstore.Options{})
+	shared := &session.Replicas{Self: s.Self(), Gone: s.Gone, Channel: c.Channel(session.ChannelName), Ended: c.Bucket(session.EndedBucket())}
 	healthy(t, c)
-	useSessions(t, sessions)
+	useSessions(t, shared)
 	var told atomic.Bool
 	s.Watch(func(task.Record) { told.Store(true) })
 	r := task.Record{ID: "t_1", Principal: "alice", Expires: time.Now().Add(time.Hour), Task: &outriggerv1.Task{TaskId: "t_1", LastUpdatedAt: timestamppb.Now()}}
@@ -96,7 +96,7 @@ func TestLeastPermissions(t *testing.T) {
 	if err := s.Update(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Until(t, "the watcher is told", told.Load)
+	testkit.Until(t, "the watcher is notified", told.Load)
 	if err := s.Delete(t.Context(), r.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestLeastPermissions(t *testing.T) {
 	}
 }
 
-// TestMessagesThatMayNotPass: an account that may not use the subjects between replicas is told which.
+// TestMessagesThatMayNotPass: an account that may not use the subjects between replicas learns which.
 func TestMessagesThatMayNotPass(t *testing.T) {
 	t.Parallel()
 	for name, denied := range map[string]*server.Permissions{
@@ -127,49 +127,45 @@ func TestMessagesThatMayNotPass(t *testing.T) {
 	}
 }
 
-// useSessions does with a store of sessions what a replica does.
-func useSessions(t *testing.T, s *sessionstore.Store) {
+// useSessions has a session that another replica opened change and end.
+func useSessions(t *testing.T, shared *session.Replicas) {
 	t.Helper()
+	sealer := keys.NewSealer(keys.SealerOptions{})
 	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	var changed, heard atomic.Bool
-	go func() {
-		defer close(done)
-		s.Run(ctx, session.Observer{
-			Changed: func(session.Record) { changed.Store(true) }, Gone: func(string, bool) {}, Reset: func() {},
-			Message: func(session.Message) bool { heard.Store(true); return true },
-		})
-	}()
+	var running sync.WaitGroup
+	begin := func(name string) *session.Manager {
+		own := *shared
+		own.Self = name
+		m := session.New(session.Options{Sealer: sealer, Replicas: &own})
+		running.Go(func() { m.Run(ctx) })
+		return m
+	}
+	home, other := begin("home"), begin("other")
 	defer func() {
+		home.Close()
+		other.Close()
 		stop()
-		<-done
+		running.Wait()
 	}()
-	r := session.Record{Key: "k", Principal: "alice", Lifetime: time.Hour}
-	var err error
-	if r.Revision, err = s.Create(ctx, r); err != nil {
-		t.Fatal(err)
-	}
-	if _, err = s.Update(ctx, r); err != nil {
-		t.Fatal(err)
-	}
-	after, err := s.Append(ctx, "k", "s", session.StoredEvent{Number: 1, Message: []byte("{}")}, 0)
+	opened, err := home.OpenSealed("alice", nil, 1, session.Lists{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last, err := s.Last(ctx, "k", "s"); err != nil || last.Sequence != after {
-		t.Errorf("the last event: %+v, %v", last, err)
+	there, err := other.Use(ctx, "alice", opened.ID())
+	if err != nil {
+		t.Fatal(err)
 	}
-	enough := errors.New("enough")
-	if _, err := s.Follow(ctx, "k", "s", after, func(session.StoredEvent) error { return enough }); !errors.Is(err, enough) {
-		t.Errorf("follow: %v", err)
-	}
-	testkit.Until(t, "the watcher is told", changed.Load)
-	testkit.Until(t, "a message is answered", func() bool {
-		took, err := s.Ask(ctx, s.Self(), session.Message{Key: "k", MayEnd: true})
-		return took && err == nil
+	testkit.Until(t, "its home has the level", func() bool {
+		err := there.SetLogLevel(ctx, outriggerv1.LogLevel_LOG_LEVEL_ERROR)
+		return err == nil && opened.LogLevel() == outriggerv1.LogLevel_LOG_LEVEL_ERROR
 	})
-	if err := s.Delete(ctx, "k"); err != nil {
-		t.Error(err)
+	if err := other.End(ctx, there); err != nil && !errors.Is(err, session.ErrUnknown) {
+		t.Fatal(err)
+	}
+	select {
+	case <-opened.Done():
+	case <-time.After(testkit.Limit()):
+		t.Error("it has not ended at its home")
 	}
 }
 
@@ -229,30 +225,20 @@ func TestNkeyChanges(t *testing.T) {
 	})
 }
 
-// TestStream appends, reads on from a place, and refuses what is out of turn.
+// TestStream appends, and reads one subject on from a place.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	c := open(t, state.Options{URL: n.URL()})
 	s := c.Stream(state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour})
 	healthy(t, c)
-	var last uint64
-	for _, text := range []string{"one", "two", "three"} {
-		sequence, err := s.Append(t.Context(), "session.a", []byte(text), state.AppendOptions{After: &last})
-		if err != nil {
-			t.Fatal(err)
+	for i, text := range []string{"one", "two", "three"} {
+		if sequence, err := s.Append(t.Context(), "session.a", []byte(text)); err != nil || sequence != uint64(i+1) {
+			t.Fatalf("append: %d, %v", sequence, err)
 		}
-		last = sequence
 	}
-	stale := last - 1
-	if _, err := s.Append(t.Context(), "session.a", []byte("four"), state.AppendOptions{After: &stale}); !errors.Is(err, state.ErrConflict) {
-		t.Errorf("append after an old sequence: %v", err)
-	}
-	for range 2 {
-		sequence, err := s.Append(t.Context(), "session.b", []byte("once"), state.AppendOptions{ID: "id"})
-		if err != nil || sequence != last+1 {
-			t.Errorf("append with an id: %d, %v", sequence, err)
-		}
+	if _, err := s.Append(t.Context(), "session.b", []byte("elsewhere")); err != nil {
+		t.Fatal(err)
 	}
 	enough := errors.New("enough")
 	var got []string
@@ -281,15 +267,15 @@ func TestTLS(t *testing.T) {
 		}
 	})
 	url := strings.Replace(n.URL(), "nats://", "tls://", 1)
-	c := open(t, state.Options{URL: url, TLS: &tlsfiles.ClientOptions{CAFile: authority.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
+	c := open(t, state.Options{URL: url, TLS: &keys.ClientOptions{CAFile: authority.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
 	b := c.Bucket(things())
 	healthy(t, c)
 	if _, err := b.Create(t.Context(), "k", nil, time.Hour); err != nil {
 		t.Error(err)
 	}
-	bad := open(t, state.Options{URL: url, TLS: &tlsfiles.ClientOptions{CAFile: stranger.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
+	bad := open(t, state.Options{URL: url, TLS: &keys.ClientOptions{CAFile: stranger.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
 	testkit.Until(t, "the other authority is refused", func() bool { return strings.Contains(bad.Health().Why, "unknown authority") })
-	if _, err := state.Open(state.Options{URL: url, Sealer: newSealer(t), TLS: &tlsfiles.ClientOptions{CAFile: "/none"}}); err == nil {
+	if _, err := state.Open(state.Options{URL: url, Sealer: newSealer(t), TLS: &keys.ClientOptions{CAFile: "/none"}}); err == nil {
 		t.Error("a file that does not exist was accepted")
 	}
 }

@@ -183,7 +183,7 @@ func isUnknown(got *outriggerv1.Task) bool {
 
 // TestReplicasOfTheBinary: a task that begins at one replica is read and cancelled at
 // another; when a replica is killed, the others finish what may be run again, and say of
-// the rest that nobody knows; SIGTERM does the same with a word.
+// the rest that no one knows; SIGTERM does the same with a word.
 func TestReplicasOfTheBinary(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 3)
@@ -279,7 +279,7 @@ func TestNATSStopsUnderCalls(t *testing.T) {
 	if n := f.shop.count("Pay refused"); n != 0 {
 		t.Errorf("a call that was refused ran %d times", n)
 	}
-	f.shop.letGo() // the task ends while nobody can store it
+	f.shop.letGo() // the task ends while no one can store it
 	before := a.undone(t)
 	testkit.Until(t, "its result is not stored", func() bool { return a.undone(t) > before })
 	f.nats.start()

@@ -18,7 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// freePorts are ports of loopback on which servers of this test can listen, and nobody else.
+// freePorts are ports of loopback on which servers of this test can listen, and no one else.
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	var ports []int

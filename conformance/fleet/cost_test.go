@@ -5,21 +5,19 @@ package fleet_test
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
-	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// costOfSharing is what a session or a task may cost beyond one that nobody shares.
+// costOfSharing is what a task may cost beyond one that no one shares.
 const costOfSharing = 2 << 10
 
 // heapBytes is what is in use. The server is in this process, too: so only what a replica takes that stores nothing is measured.
@@ -32,7 +30,7 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestMemoryOfATask compares what a replica knows of the tasks that another one has with tasks that nobody shares.
+// TestMemoryOfATask compares what a replica knows of the tasks that another one has with tasks that no one shares.
 func TestMemoryOfATask(t *testing.T) {
 	const n = 1000
 	nats, sealer := startNATS(t, nil), newSealer(t)
@@ -73,82 +71,4 @@ func TestMemoryOfATask(t *testing.T) {
 		t.Errorf("%d bytes, want at most %d", shared, local+costOfSharing)
 	}
 	runtime.KeepAlive(alone)
-}
-
-// TestMemoryOfASession compares sessions that replicas share with those that nobody does.
-func TestMemoryOfASession(t *testing.T) {
-	const n = 1000
-	nats, sealer := startNATS(t, nil), newSealer(t)
-	o := session.Options{Max: 2 * n}
-	alone := session.New(o)
-	t.Cleanup(alone.Close)
-	a, b := startKeeper(t, nats, sealer, o), startKeeper(t, nats, sealer, o)
-	client := &outriggerv1.RequestContext{ProtocolVersion: "2025-11-25", ClientInfo: &outriggerv1.Implementation{Name: "client", Version: "1.0.0"}}
-	start := heapBytes()
-	for i := range n {
-		if _, err := alone.Open(fmt.Sprint("caller ", i), client, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	local := (heapBytes() - start) / n
-	ids := make([]string, n)
-	for i := range n {
-		s, err := a.OpenShared(t.Context(), fmt.Sprint("caller ", i), client, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids[i] = s.ID()
-	}
-	testkit.Until(t, "all are known", func() bool { return b.Stats().Sessions == n })
-	before := heapBytes()
-	for i, id := range ids {
-		if _, err := b.Use(t.Context(), fmt.Sprint("caller ", i), id, b.origin); err != nil {
-			t.Fatal(err)
-		}
-	}
-	shared := (heapBytes() - before) / n
-	t.Logf("a session: %d bytes alone, %d where replicas share it", local, shared)
-	if shared > local+costOfSharing {
-		t.Errorf("%d bytes, want at most %d", shared, local+costOfSharing)
-	}
-	runtime.KeepAlive(alone)
-}
-
-// BenchmarkEventOfASession is an event on a stream of a session: stored by a server on
-// loopback with a file, and in memory.
-func BenchmarkEventOfASession(b *testing.B) {
-	message := []byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}`)
-	for _, shared := range []bool{false, true} {
-		b.Run(fmt.Sprintf("shared=%v", shared), func(b *testing.B) {
-			s := benchSession(b, shared)
-			st := s.NewStreamFor(aCall, true)
-			took := make([]time.Duration, 0, b.N)
-			b.ResetTimer()
-			for b.Loop() {
-				begun := time.Now()
-				if err := st.Send(message); err != nil {
-					b.Fatal(err)
-				}
-				took = append(took, time.Since(begun))
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-		})
-	}
-}
-
-// benchSession opens a session.
-func benchSession(b *testing.B, shared bool) *session.Session {
-	b.Helper()
-	if shared {
-		return startKeeper(b, startNATS(b, nil), newSealer(b), session.Options{}).open(b)
-	}
-	m := session.New(session.Options{})
-	b.Cleanup(m.Close)
-	s, err := m.Open("alice", &outriggerv1.RequestContext{ProtocolVersion: "2025-11-25"}, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return s
 }

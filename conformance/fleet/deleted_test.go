@@ -15,11 +15,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/session"
-	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
-	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -79,7 +77,6 @@ func TestAKilledServerRemembers(t *testing.T) {
 	c := open(t, state.Options{URL: n.URL(), Sealer: sealer})
 	aged, ageless := c.Bucket(things()), c.Bucket(state.BucketOptions{Name: "ageless", MaxBytes: 1 << 20})
 	tasks := openTasks(t, c, taskstore.Options{})
-	sessions := sessionstore.New(c, tasks, sessionstore.Options{Idle: time.Minute})
 	healthy(t, c)
 	js := n.admin()
 	// ends is when NATS deletes what it has of a key.
@@ -128,10 +125,6 @@ func TestAKilledServerRemembers(t *testing.T) {
 			i.Bucket(state.BucketOptions{Name: "ageless", MaxBytes: 1 << 20})
 			return i.Remove(t.Context(), "ageless", "by-hand", e.Revision)
 		}},
-		{"sessions", "s", func() error {
-			_, err := sessions.Create(t.Context(), session.Record{Key: "s", Lifetime: 75 * time.Second, Principal: "ann", Opened: time.Now()})
-			return err
-		}, func() error { return sessions.Delete(t.Context(), "s") }},
 		{"tasks", "a", func() error { return tasks.Create(t.Context(), record) }, func() error {
 			// The end of a task expires before the record of its work would have.
 			r, err := tasks.Get(t.Context(), "a")
@@ -156,14 +149,13 @@ func TestAKilledServerRemembers(t *testing.T) {
 	}
 }
 
-// TestNothingRestoresWhatWasDeleted: a replica stores a session or a tool again that the store has lost, or let expire. One that was
+// TestNothingRestoresWhatWasDeleted: a replica stores a tool again that the store has lost, or let expire. One that was
 // deleted meanwhile stays deleted.
 func TestNothingRestoresWhatWasDeleted(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	c := open(t, state.Options{URL: n.URL()})
 	b := c.Bucket(things())
-	sessions := sessionstore.New(c, openTasks(t, c, taskstore.Options{}), sessionstore.Options{})
 	healthy(t, c)
 	ctx := t.Context()
 	for key, end := range map[string]func() error{
@@ -194,15 +186,5 @@ func TestNothingRestoresWhatWasDeleted(t *testing.T) {
 	}
 	if _, err := b.Create(ctx, "deleted", []byte("new"), time.Hour); err != nil {
 		t.Errorf("a new value of a key that was deleted: %v", err)
-	}
-	record := session.Record{Key: "s", Lifetime: time.Minute, Principal: "ann", Opened: time.Now()}
-	if _, err := sessions.Create(ctx, record); err != nil {
-		t.Fatal(err)
-	}
-	if err := sessions.Delete(ctx, "s"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sessions.Create(ctx, record); !errors.Is(err, session.ErrUnknown) {
-		t.Errorf("a session that has ended: %v", err)
 	}
 }

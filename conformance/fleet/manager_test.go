@@ -17,14 +17,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
-	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// replica is a task manager of its own process, as far as others can tell.
+// replica is its own task manager process, as far as others can tell.
 type replica struct {
 	*task.Manager
 	client *state.Client
@@ -52,8 +52,8 @@ func (r *replica) resume(name string) task.Resume {
 	}
 }
 
-// startReplica starts one that reaches NATS over a wire of its own.
-func startReplica(t *testing.T, n *natsServer, sealer *seal.Sealer, name string) *replica {
+// startReplica starts one that reaches NATS over its own wire.
+func startReplica(t *testing.T, n *natsServer, sealer *keys.Sealer, name string) *replica {
 	t.Helper()
 	r := &replica{}
 	var url string
@@ -127,7 +127,7 @@ const (
 )
 
 // TestAnyReplicaServesATask: what begins at one is read, cancelled, answered and heard of
-// at another, and is nobody else's.
+// at another, and is no one else's.
 func TestAnyReplicaServesATask(t *testing.T) {
 	t.Parallel()
 	n, sealer := startNATS(t, nil), newSealer(t)
@@ -219,7 +219,7 @@ func TestTakeover(t *testing.T) {
 }
 
 // TestAnOutageTakesNothing: while NATS is away work goes on. What ends meanwhile is stored
-// when NATS is back, and nobody takes anything over.
+// when NATS is back, and no one takes anything over.
 func TestAnOutageTakesNothing(t *testing.T) {
 	t.Parallel()
 	n, sealer := startNATS(t, nil), newSealer(t)

@@ -35,7 +35,7 @@ func readManifest(t *testing.T, name, key string) *server.Options {
 }
 
 // TestNATSOfTheManifests: three servers with the configuration of deploy/k8s keep the state of a sidecar that knows its NKey,
-// with three copies, and let nobody else in.
+// with three copies, and let no one else in.
 func TestNATSOfTheManifests(t *testing.T) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -83,9 +83,9 @@ func (n *natsServer) admin(options ...nats.Option) jetstream.JetStream {
 }
 
 // newSealer makes a sealer, whose key all replicas of a test share.
-func newSealer(t testing.TB) *seal.Sealer {
+func newSealer(t testing.TB) *keys.Sealer {
 	t.Helper()
-	return seal.New(seal.Options{Keys: seal.RandomKeys(), MaxPayload: 16 << 20})
+	return keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys(), MaxPayload: 16 << 20})
 }
 
 // open opens a client that runs until the end of the test.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -21,10 +21,10 @@ func consents() state.OnceOptions {
 	return state.OnceOptions{Name: "consents", MaxBytes: 4 << 20, MaxAge: time.Hour}
 }
 
-var _ seal.SingleUse = (*state.Once)(nil)
+var _ keys.SingleUse = (*state.Once)(nil)
 
 // local is the memory of one process, by the same interface.
-type local struct{ *seal.Spent }
+type local struct{ *keys.Spent }
 
 func (l local) Spend(_ context.Context, token string, until time.Time) (bool, error) {
 	return l.Spent.Spend(token, until), nil
@@ -35,17 +35,17 @@ func TestATokenIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	sealer := newSealer(t)
-	shared := make([]seal.SingleUse, 3)
+	shared := make([]keys.SingleUse, 3)
 	for i := range shared {
 		c := open(t, state.Options{URL: n.URL(), Sealer: sealer})
 		shared[i] = c.Once(consents())
 		healthy(t, c)
 	}
-	memory := local{seal.NewSpent(seal.SpentOptions{})}
+	memory := local{keys.NewSpent(keys.SpentOptions{})}
 	for _, row := range []struct {
 		name     string
-		replicas []seal.SingleUse
-	}{{"memory", []seal.SingleUse{memory, memory, memory}}, {"JetStream", shared}} {
+		replicas []keys.SingleUse
+	}{{"memory", []keys.SingleUse{memory, memory, memory}}, {"JetStream", shared}} {
 		t.Run(row.name, func(t *testing.T) {
 			spend := func(at int, token string, until time.Time) bool {
 				fresh, err := row.replicas[at].Spend(t.Context(), token, until)

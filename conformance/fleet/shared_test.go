@@ -28,6 +28,12 @@ import (
 // together starts sidecars that share state, each with the demo as its backend.
 func together(t *testing.T, n *natsServer, replicas int, args ...string) []*sidecar.Server {
 	t.Helper()
+	return togetherAs(t, built.binary, n, replicas, args...)
+}
+
+// togetherAs is together for another binary.
+func togetherAs(t *testing.T, binary string, n *natsServer, replicas int, args ...string) []*sidecar.Server {
+	t.Helper()
 	keys := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(keys, []byte(base64.StdEncoding.EncodeToString([]byte("a key that all replicas share 00"))), 0o600); err != nil {
 		t.Fatal(err)
@@ -35,7 +41,7 @@ func together(t *testing.T, n *natsServer, replicas int, args ...string) []*side
 	args = append([]string{"--demo", "--record-dir", "off", "--state", n.URL(), "--state-key", keys}, args...)
 	out := make([]*sidecar.Server, replicas)
 	for i := range out {
-		out[i] = sidecar.ServeReady(t, built.binary, args...)
+		out[i] = sidecar.ServeReady(t, binary, args...)
 		stateIs(t, out[i], true)
 	}
 	return out

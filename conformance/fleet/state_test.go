@@ -304,7 +304,7 @@ func TestReadyMade(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			config := ours
 			tc.change(&config)
-			// Each has a name of its own: NATS may still be removing the files of a stream that was deleted.
+			// Each has its own name: NATS may still be removing the files of a stream that was deleted.
 			deployment := fmt.Sprintf("shop%d", i)
 			config.Name, config.Subjects = "KV_outrigger_"+deployment+"_things", []string{"$KV.outrigger_" + deployment + "_things.>"}
 			if _, err := js.CreateStream(t.Context(), config); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -139,11 +139,11 @@ func (f *fleet) fill(t *testing.T) {
 	})); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := seal.LoadKeys(f.keys)
+	ring, err := keys.LoadKeys(f.keys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := open(t, state.Options{URL: f.nats.URL(), Sealer: seal.New(seal.Options{Keys: keys})})
+	c := open(t, state.Options{URL: f.nats.URL(), Sealer: keys.NewSealer(keys.SealerOptions{Keys: ring})})
 	once := c.Once(state.OnceOptions{Name: "consents", MaxBytes: 32 << 20, MaxAge: 30 * 24 * time.Hour})
 	healthy(t, c)
 	if fresh, err := once.Spend(t.Context(), "a consent", time.Now().Add(time.Hour)); err != nil || !fresh {

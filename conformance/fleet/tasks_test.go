@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 	"github.com/outrigger-mcp/outrigger/internal/task/tasktest"
-	"github.com/outrigger-mcp/outrigger/internal/taskstore"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -43,7 +43,7 @@ func TestTasksKeepTheContract(t *testing.T) {
 	n := startNATS(t, nil)
 	var deployments atomic.Int64
 	tasktest.Contract(t, tasktest.Kit{
-		New: func(t *testing.T, maxTasks int, rule share.Rule) task.Store {
+		New: func(t *testing.T, maxTasks int, rule peer.Rule) task.Store {
 			t.Helper()
 			c := open(t, state.Options{URL: n.URL(), Name: fmt.Sprintf("d%d", deployments.Add(1))})
 			s := openTasks(t, c, taskstore.Options{MaxTasks: maxTasks, Share: rule})

@@ -22,7 +22,7 @@ import (
 
 // Setup is how a grpc-go server differs from one that needs no settings.
 type Setup struct {
-	// TLS: with a certificate of an authority of its own.
+	// TLS: with a certificate of a private CA.
 	TLS bool
 	// ClientCertificates: it also wants one of its callers.
 	ClientCertificates bool

@@ -52,7 +52,7 @@ func Interop(tb testing.TB) string {
 	return l.Addr().String()
 }
 
-// loadReports stands in for grpc-go's ORCA service, which sends a report every 30
+// loadReports is in for grpc-go's ORCA service, which sends a report every 30
 // seconds at most often. Its interop server removes the limit through a package that is
 // internal to grpc-go.
 type loadReports struct {

@@ -4,5 +4,5 @@
 // Envoy run, as a process, with a store in the process of the test: replicas share one limit,
 // and the service goes away and comes back.
 //
-// It is a module of its own, so that nothing else in the repository depends on the service.
+// It is its own module, so that nothing else in the repository depends on the service.
 package ratelimit

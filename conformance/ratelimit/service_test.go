@@ -22,7 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// service is a running rate limit service with a store of its own.
+// service is a running rate limit service with its own store.
 type service struct {
 	addr, dir string
 	store     *miniredis.Miniredis

@@ -55,6 +55,10 @@ func prepare(dir string, built func(ctx context.Context, binary, dir string) err
 			return err
 		}
 	}
+	binary, err := filepath.Abs(binary) // processes have folders of their own
+	if err != nil {
+		return err
+	}
 	return built(ctx, binary, dir)
 }
 

@@ -28,7 +28,7 @@ type process struct {
 }
 
 // command prepares the binary with an environment that has none of the
-// sidecar's own variables, in a directory of its own.
+// sidecar's own variables, in its own directory.
 func command(tb testing.TB, binary string, args []string) *exec.Cmd {
 	tb.Helper()
 	cmd := exec.Command(binary, args...) //nolint:gosec // built by this test run

@@ -101,7 +101,7 @@ func TestOneTraceOfAProgram(t *testing.T) {
 	r.oneTrace(t, span.SpanContext().TraceID().String(), "program step", rpc, rpc+" lab.echo", rpc, rpc)
 }
 
-// TestHeadersOfAnHTTPClientAreLinked: they are not the parent where the message has a context of its own.
+// TestHeadersOfAnHTTPClientAreLinked: they are not the parent where the message has its own context.
 func TestHeadersOfAnHTTPClientAreLinked(t *testing.T) {
 	r := newRig(t)
 	agent := service.Provider(t, agentName, r.URL())

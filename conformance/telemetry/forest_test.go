@@ -55,7 +55,7 @@ func (f *forest) of(o origin) string {
 	return b.String()
 }
 
-// rest writes the traces that nobody knows.
+// rest writes the traces that no one knows.
 func (f *forest) rest() string {
 	var b strings.Builder
 	for _, s := range f.spans {
@@ -94,7 +94,7 @@ func (f *forest) write(b *strings.Builder, s collector.Span, depth int) {
 	}
 }
 
-// parent describes where a span that stands alone belongs.
+// parent describes where a span that is alone belongs.
 func (f *forest) parent(s collector.Span) string {
 	switch s.Parent {
 	case "":

@@ -31,7 +31,7 @@ var long = flag.Bool("long", false, "measure long enough to see a difference of 
 const (
 	shortRatio = 20
 	longRatio  = 1.05
-	// callers call one after the other, each on a connection of its own.
+	// callers call one after the other, each on its own connection.
 	callers = 4
 	// mostKB is what spans that wait may add to the memory.
 	mostKB = 24 << 10

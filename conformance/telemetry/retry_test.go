@@ -13,7 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// TestARetryThatSucceeds: each attempt has a span of its own in the call, of which the last has the service below it. A
+// TestARetryThatSucceeds: each attempt has its own span in the call, of which the last has the service below it. A
 // connection may be made just in time for the first attempt; then another call is made.
 func TestARetryThatSucceeds(t *testing.T) {
 	r := newRig(t)

@@ -39,7 +39,7 @@ func dialRPC(t *testing.T, addr string, h2, typed bool, options ...connect.Clien
 	return rpcWith(client, "http://"+addr, typed, options...)
 }
 
-// rpcWith is dialRPC with a client of its own.
+// rpcWith is dialRPC with its own client.
 func rpcWith(client *http.Client, url string, typed bool, options ...connect.ClientOption) *overRPC {
 	return &overRPC{
 		client: client, url: url, typed: typed,

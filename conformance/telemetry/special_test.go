@@ -40,7 +40,7 @@ func TestBatch(t *testing.T) {
 	s.ends(t, server)
 }
 
-// TestTask: what asks for a task has a trace of its own, which is linked to the call that began it.
+// TestTask: what asks for a task has its own trace, which is linked to the call that began it.
 func TestTask(t *testing.T) {
 	s := newStory(t, "task")
 	server := s.serve(t)

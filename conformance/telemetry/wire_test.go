@@ -88,7 +88,7 @@ func dialHTTP(t *testing.T, s *sidecar.Server, path string, d caller.Dialect) *o
 	return dialWith(t, caller.Client(false), s.URL(path), d)
 }
 
-// dialWith is dialHTTP with a client of its own.
+// dialWith is dialHTTP with its own client.
 func dialWith(t *testing.T, client *http.Client, url string, d caller.Dialect) *overHTTP {
 	t.Helper()
 	w := &overHTTP{client: client, url: url, dialect: d}
@@ -176,7 +176,7 @@ func (w *overHTTP) send(ctx context.Context, t *testing.T, a ask) string {
 	return string(body)
 }
 
-// overStdio writes to a process of its own, one message at a time.
+// overStdio writes to its own process, one message at a time.
 type overStdio struct {
 	pipe    *sidecar.Stdio
 	dialect caller.Dialect

@@ -18,7 +18,7 @@ import (
 
 // Options say what an image is called and where it goes.
 type Options struct {
-	// Repository is what stands before the program's name, such as
+	// Repository is what is before the program's name, such as
 	// "registry.example/outrigger".
 	Repository string
 	// Version is the tag, Commit the revision that it was built from.

@@ -106,7 +106,7 @@ func TestEveryComponentIsRendered(t *testing.T) {
 }
 
 // TestDescriptorSetOfTheExample keeps the example's descriptor set what the tool
-// service serves: a kustomization reads no file outside of its own folder, so it
+// service serves: a kustomization reads no file outside its folder, so it
 // must have a copy.
 func TestDescriptorSetOfTheExample(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 )
 
 // StartControllers starts what makes the pods of Deployments, gives them to the
-// node, and keeps the endpoints of Services. Without it, whoever makes a pod sets
+// node, and keeps the endpoints of Services. Without it, the creator of a pod sets
 // its node. It must be called at most once.
 func (n *Node) StartControllers(ctx context.Context, k Kubernetes) error {
 	for _, program := range []struct {

@@ -7,7 +7,7 @@
 // There is no scheduler and no controller manager, so pods name their node and
 // Deployments stay what they are.
 //
-// It lives in namespaces of its own (Enter): mounts, network and processes. When
+// It lives in its own namespaces (Enter): mounts, network and processes. When
 // the first process in there ends, however it ends, the kernel takes everything
 // else with it, bridge, routes and mounts included; what then is left is a
 // folder and empty cgroups, which Enter removes.

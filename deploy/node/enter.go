@@ -20,7 +20,7 @@ import (
 const stateVariable = "OUTRIGGER_NODE_STATE"
 
 // private are folders that Kubernetes and containerd write to whatever they are
-// told. Inside, each is an empty one of its own.
+// told. Inside, each is its own empty one.
 func private() []string {
 	return []string{"/run", "/var/log", "/var/lib/kubelet", "/var/lib/cni"}
 }
@@ -34,7 +34,7 @@ func Inside() bool { return os.Getenv(stateVariable) != "" }
 // the folder for reading logs, and names it in an error.
 func Enter(keep func(code int) bool) (code int, err error) {
 	if os.Geteuid() != 0 {
-		return 1, errors.New("a node takes root; run it with sudo, or in a machine of its own")
+		return 1, errors.New("a node takes root; run it with sudo, or in its own machine")
 	}
 	made, err := makeFolders(private())
 	if err != nil {

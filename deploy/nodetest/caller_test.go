@@ -71,7 +71,7 @@ func edges() []edge {
 	}
 }
 
-// httpClient has connections of its own, with the token on every request.
+// httpClient has its own connections, with the token on every request.
 func httpClient(h2 bool) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(!h2)

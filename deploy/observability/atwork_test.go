@@ -16,7 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/sink"
 	"github.com/outrigger-mcp/outrigger/deploy/observability/internal/vocabulary"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
@@ -89,7 +89,7 @@ func readShared(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, bin
 	t.Cleanup(shared.Stop)
 	sidecar := start(ctx, t, binary, nil, append(shared.Flags(), "--demo")...)
 	// A lease is renewed within seconds, which is an update. The stores are looked at one after another.
-	awaited := []string{`operation="update"`, `outrigger_state_stored_bytes{store="events"}`, `outrigger_state_stored_bytes{store="streams"}`}
+	awaited := []string{`operation="update"`, `outrigger_state_stored_bytes{store="events"}`}
 	testkit.Try(t, "the metrics of the shared state", func() error {
 		page, err := rig.Get(ctx, sidecar.Admin+"/metrics")
 		for _, series := range awaited {
@@ -130,7 +130,7 @@ func read(ctx context.Context, t *testing.T, v *vocabulary.Vocabulary, sidecar *
 }
 
 func codes() []string {
-	out := []string{stats.OK}
+	out := []string{telemetry.OK}
 	for _, c := range errmap.Codes() {
 		out = append(out, string(c))
 	}
@@ -139,7 +139,7 @@ func codes() []string {
 
 func edges() []string {
 	var out []string
-	for e := range stats.EdgeOther + 1 {
+	for e := range telemetry.EdgeOther + 1 {
 		out = append(out, e.String())
 	}
 	return out

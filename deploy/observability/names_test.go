@@ -136,7 +136,7 @@ func documents(t *testing.T, v *vocabulary.Vocabulary) {
 		t.Fatalf("pages: %v, %v", pages, err)
 	}
 	n := 0
-	for _, path := range append(pages, "README.md") {
+	for _, path := range append(pages, "README.md", "runbooks.md") {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -103,19 +103,19 @@ func TestEveryAlertIsTested(t *testing.T) {
 // TestAlertsHaveRunbooks holds alerts, runbooks and the links between them together.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	page, err := os.ReadFile("runbooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	sections := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^### (Outrigger[A-Za-z]+)$`).FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^## (Outrigger[A-Za-z]+)$`).FindAllStringSubmatch(string(page), -1) {
 		sections[m[1]] = true
 	}
 	known := map[string]bool{}
 	for _, rule := range rulesOf(t, "alerts.yaml") {
 		known[rule.Alert] = true
 		if !sections[rule.Alert] {
-			t.Errorf("docs/operations.md has no section %s", rule.Alert)
+			t.Errorf("runbooks.md has no section %s", rule.Alert)
 		}
 		if got, want := rule.Annotations["runbook_url"], board.RunbookURL(rule.Alert); got != want {
 			t.Errorf("%s: runbook_url is %q, want %q", rule.Alert, got, want)
@@ -126,7 +126,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	}
 	for name := range sections {
 		if !known[name] {
-			t.Errorf("docs/operations.md has a runbook %s without an alert", name)
+			t.Errorf("runbooks.md has a runbook %s without an alert", name)
 		}
 	}
 	for _, b := range board.Boards() {

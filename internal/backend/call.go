@@ -7,13 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
+	"net/textproto"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"connectrpc.com/connect"
 
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Answer is the service's response.
@@ -95,7 +99,7 @@ func (m *Method) Procedure() string { return m.procedure }
 // cancellation of the context cancels the call at the service. md is sent as metadata, without entries that belong to HTTP
 // or the protocol. The error is an *Error.
 //
-// Where the context has [tracing.Calls], the call is a span, and its trace context goes to the service.
+// Where the context has [telemetry.Calls], the call is a span, and its trace context goes to the service.
 func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, error) {
 	a := m.attempt(ctx)
 	if a == nil {
@@ -106,7 +110,7 @@ func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, 
 	return answer, err
 }
 
-func (m *Method) call(ctx context.Context, a *tracing.Attempt, in []byte, md http.Header) (*Answer, error) {
+func (m *Method) call(ctx context.Context, a *telemetry.Attempt, in []byte, md http.Header) (*Answer, error) {
 	c := m.client
 	header, err := m.check(in, md)
 	if err != nil {
@@ -258,4 +262,310 @@ func validName(name string, dots bool) bool {
 		}
 	}
 	return !start
+}
+
+// privateKey is the context key of a deadline that the service is not told.
+type privateKey struct{}
+
+// PrivateDeadline marks the context's deadline as the sidecar's own: unary calls made with
+// it end at the deadline, and the request does not carry it. The service sees what it
+// would see of a caller who set none.
+func PrivateDeadline(ctx context.Context) context.Context {
+	return context.WithValue(ctx, privateKey{}, true)
+}
+
+// hasPrivateDeadline reports whether ctx is marked.
+func hasPrivateDeadline(ctx context.Context) bool {
+	private, _ := ctx.Value(privateKey{}).(bool)
+	return private
+}
+
+// silent is a context that ends at its deadline and does not show it. Connect's library
+// sends what it is shown.
+type silent struct{ context.Context }
+
+// Deadline implements [context.Context].
+func (silent) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// shown is the context that a library may send the deadline of.
+func shown(ctx context.Context) context.Context {
+	if hasPrivateDeadline(ctx) {
+		return silent{ctx}
+	}
+	return ctx
+}
+
+// Again decides whether a call that can be retried is retried. Claim reserves the retry
+// and returns false if there will be none: the retry budget is exhausted, or this was
+// the last attempt. Claim must not block, and any goroutine may call it while the call
+// runs.
+type Again interface{ Claim() bool }
+
+// againKey is the context key of an Again.
+type againKey struct{}
+
+// Repeatable marks the unary calls made with the context as safe to run twice. again
+// decides whether a call that fails with KindTransport is retried. A call with a claim
+// stops waiting for its response on a silent connection once another connection has
+// reached the backend. Any other call waits until the connection is given up. The client
+// itself does not retry these calls.
+func Repeatable(ctx context.Context, again Again) context.Context {
+	return context.WithValue(ctx, againKey{}, again)
+}
+
+// againOf is nil where a call is not to be made again.
+func againOf(ctx context.Context) Again {
+	again, _ := ctx.Value(againKey{}).(Again)
+	return again
+}
+
+// attempt starts the span of a call whose context has [telemetry.Calls]; nil for others, as the client's own are. Transparent
+// repetitions, of what the peer turned away unprocessed, are a part of one attempt.
+func (m *Method) attempt(ctx context.Context) *telemetry.Attempt {
+	calls := telemetry.CallsOf(ctx)
+	if calls == nil {
+		return nil
+	}
+	rpc := strings.TrimPrefix(m.procedure, "/")
+	if !calls.IsRecording() {
+		return calls.Attempt(rpc)
+	}
+	attributes := make([]telemetry.Attribute, 0, 6)
+	attributes = append(attributes, telemetry.Text(telemetry.RPCMethod, rpc))
+	if system := m.client.Protocol().system(); system != "" {
+		attributes = append(attributes, telemetry.Text(telemetry.RPCSystemName, system))
+	}
+	return calls.Attempt(rpc, m.client.target.appendAddress(attributes)...)
+}
+
+// injected returns the headers of a request with the context of its attempt.
+func injected(a *telemetry.Attempt, header http.Header) http.Header {
+	if a == nil {
+		return header
+	}
+	if header == nil {
+		header = make(http.Header, 2)
+	}
+	a.Inject(header)
+	return header
+}
+
+// system is the protocol in the words of the conventions, "" while it is not known. Connect has its own; gRPC-Web is gRPC in
+// other frames.
+func (p Protocol) system() string {
+	switch p {
+	case ProtocolGRPC, ProtocolGRPCWeb:
+		return telemetry.SystemGRPC
+	case ProtocolConnect:
+		return telemetry.SystemConnect
+	case ProtocolUnknown:
+	}
+	return ""
+}
+
+// appendAddress appends where the backend is: host and port, or the path of a socket.
+func (t Target) appendAddress(to []telemetry.Attribute) []telemetry.Attribute {
+	if t.socket != "" {
+		return append(to, telemetry.Text(telemetry.ServerAddress, t.socket))
+	}
+	host, port, err := net.SplitHostPort(t.host)
+	if err != nil {
+		return append(to, telemetry.Text(telemetry.ServerAddress, t.host))
+	}
+	to = append(to, telemetry.Text(telemetry.ServerAddress, host))
+	if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+		to = append(to, telemetry.Int(telemetry.ServerPort, int64(n)))
+	}
+	return to
+}
+
+// ended ends the span of an attempt. err is nil, an *Error, or that of a receiver who wanted no more of a stream.
+func (m *Method) ended(a *telemetry.Attempt, err error) {
+	if !a.IsRecording() {
+		a.End(telemetry.Outcome{})
+		return
+	}
+	if system := m.client.Protocol().system(); system != "" {
+		a.Set(telemetry.Text(telemetry.RPCSystemName, system)) // it may have been found out meanwhile
+	}
+	a.End(outcomeOf(err))
+}
+
+func outcomeOf(err error) telemetry.Outcome {
+	status := func(code string) []telemetry.Attribute {
+		return []telemetry.Attribute{telemetry.Text(telemetry.StatusCode, code)}
+	}
+	failed := new(Error)
+	switch {
+	case err == nil:
+		return telemetry.Outcome{Attributes: status(statusOK)}
+	case !errors.As(err, &failed): // the receiver has what it wants, so this is no failure
+		return telemetry.Outcome{Attributes: status(statusName(connect.CodeCanceled))}
+	}
+	code := statusName(failed.Code)
+	out := telemetry.Outcome{ErrorType: code, Attributes: status(code)}
+	if failed.Kind != KindStatus { // what a service wrote may be of its users
+		out.Message = failed.Kind.String() + ": " + failed.Message
+	}
+	return out
+}
+
+// statusOK is gRPC's name of success.
+const statusOK = "OK"
+
+// statusName is gRPC's name of a code, such as NOT_FOUND; that of Connect is the same word in other letters.
+func statusName(code connect.Code) string {
+	if code == connect.CodeCanceled {
+		return "CANCELLED"
+	}
+	return strings.ToUpper(code.String())
+}
+
+// isProtocolHeader reports whether a header, in canonical form, belongs to HTTP
+// or to one of the RPC protocols. These are set by the protocol; a caller's copy
+// is not sent, and the peer's is not shown as metadata.
+func isProtocolHeader(name string) bool {
+	switch name {
+	case "Accept", "Accept-Encoding", "Accept-Post", "Allow", "Connection", "Content-Encoding", "Content-Length",
+		"Content-Type", "Date", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate",
+		"Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent",
+		"X-Grpc-Web", "X-User-Agent":
+		return true
+	}
+	return strings.HasPrefix(name, "Grpc-") || strings.HasPrefix(name, "Connect-") || strings.HasPrefix(name, ":")
+}
+
+// outgoing checks a caller's metadata and adds it to header. What belongs to
+// the protocol is left out. Anything that HTTP or gRPC could misread is refused:
+// names are lower or upper case letters, digits and "-_." (gRPC's rule), values
+// printable ASCII without surrounding space. A binary value (name ending in
+// -bin) is expected in its base64 form and so falls under the same rule.
+func outgoing(header, md http.Header, limit int) *Error {
+	total := 0
+	for name, values := range md {
+		key := textproto.CanonicalMIMEHeaderKey(name)
+		if isProtocolHeader(key) {
+			continue
+		}
+		if !validMetadataName(name) {
+			return newError(KindRejected, fmt.Sprintf("metadata name %q: use letters, digits, dash, underscore and dot", clip(name)), nil)
+		}
+		for _, value := range values {
+			if !validMetadataValue(value) {
+				return newError(KindRejected, fmt.Sprintf("metadata %s: the value is not printable ASCII, or has surrounding whitespace", clip(name)), nil)
+			}
+			total += len(name) + len(value)
+		}
+		if total > limit {
+			return newError(KindRequestTooLarge, fmt.Sprintf("the forwarded headers have more than %d bytes", limit), nil)
+		}
+		header[key] = append(header[key], values...)
+	}
+	return nil
+}
+
+func validMetadataName(name string) bool {
+	if name == "" {
+		return false
+	}
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func validMetadataValue(value string) bool {
+	for i := range len(value) {
+		if value[i] < ' ' || value[i] > '~' {
+			return false
+		}
+	}
+	return value == strings.Trim(value, " ")
+}
+
+// incoming returns the metadata among a peer's headers or trailers, nil where
+// there is none. The result shares its values with h.
+func incoming(h http.Header) http.Header {
+	var md http.Header
+	for name, values := range h {
+		if len(values) == 0 || isProtocolHeader(name) && name != grpcPushback { // which is for the caller's retries
+			continue
+		}
+		if md == nil {
+			md = make(http.Header, len(h))
+		}
+		md[name] = values
+	}
+	return md
+}
+
+// clip keeps a foreign text from filling an error message.
+func clip(s string) string {
+	const most = 64 // enough to recognise a name
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "..."
+}
+
+// authorizationKey is the context key of the Authorization header of calls.
+type authorizationKey struct{}
+
+// authorization is the value of a header. It formats as a mask. A context has a pointer
+// to it, because fmt prints unexported fields without their methods.
+type authorization struct{ value string }
+
+// String returns a mask, so that formatted output never contains the value.
+func (*authorization) String() string { return masked }
+
+// GoString returns a mask for %#v.
+func (*authorization) GoString() string { return masked }
+
+// WithAuthorization returns a context in which calls and streams carry this value of the
+// Authorization header, in place of the sidecar's own. Requests of the client itself
+// (probes, health checks, reflection) do not. Like the client's other credentials, the
+// value is masked in what the backend says about a failure.
+func WithAuthorization(ctx context.Context, value string) context.Context {
+	return context.WithValue(ctx, authorizationKey{}, &authorization{value})
+}
+
+// HasAuthorization reports whether [WithAuthorization] set a value, which may be empty.
+func HasAuthorization(ctx context.Context) bool {
+	_, ok := ctx.Value(authorizationKey{}).(*authorization)
+	return ok
+}
+
+// authorizationOf returns the value of the header, or "" for none.
+func authorizationOf(ctx context.Context) string {
+	if a, ok := ctx.Value(authorizationKey{}).(*authorization); ok {
+		return a.value
+	}
+	return ""
+}
+
+// withCredentials returns the headers of a call with the credentials of the client and
+// those of ctx. It may change header, and what it returns must not be changed.
+func (c *Client) withCredentials(ctx context.Context, header http.Header) http.Header {
+	header = c.credentials.set().over(header)
+	value := authorizationOf(ctx)
+	if value == "" {
+		return header
+	}
+	out := make(http.Header, len(header)+1) // header may be shared by all calls
+	maps.Copy(out, header)
+	out["Authorization"] = []string{value}
+	return out
+}
+
+// maskError hides the credentials of the client and of ctx in what a backend says about
+// a failure.
+func (c *Client) maskError(ctx context.Context, e *Error) {
+	c.credentials.set().maskError(e)
+	if value := authorizationOf(ctx); value != "" {
+		(&credentialSet{secrets: []string{secretPart(value)}}).maskError(e)
+	}
 }

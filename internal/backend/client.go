@@ -16,7 +16,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 // Client calls one backend. It is safe for concurrent use. Close it.
@@ -24,7 +25,7 @@ type Client struct {
 	target Target
 	opts   Options
 	tls    *tls.Config
-	files  *tlsfiles.Client // what tls is made of; nil without TLS
+	files  *keys.Client // what tls is made of; nil without TLS
 	conns  connSet
 	h1, h2 *pool
 	wires  *h2Pool // of unary gRPC calls
@@ -95,7 +96,7 @@ func New(target Target, o Options) (*Client, error) {
 		return nil, fmt.Errorf("backend %s: %w", target, err)
 	}
 	c.credentials, c.opts.Credentials = credentials, CredentialOptions{} // kept in one place
-	c.conns.idle, c.conns.lost = c.opts.IdleTimeout, make(chan struct{}, 1)
+	c.conns.lost = make(chan struct{}, 1)
 	c.h1, c.h2, c.wires = newPools(target, c.opts, c.tls, &c.conns)
 	c.scheme, _, _ = strings.Cut(target.baseURL(), ":")
 	c.sendBuffers.New = func() any { return new([sendBuffer]byte) }
@@ -220,4 +221,110 @@ func (c *Client) Close() error {
 	c.conns.closeAll()
 	c.h1.h1.CloseIdleConnections()
 	return nil
+}
+
+// Defaults of Options, with reasons.
+const (
+	// defaultMaxHeaderBytes bounds the headers and trailers of a response. It leaves room
+	// for rich error details, which travel there, and is far below net/http's 10 MiB.
+	defaultMaxHeaderBytes = 1 << 20
+	// defaultMaxMetadataBytes bounds the metadata of a request. gRPC peers are
+	// advised to accept 8 KiB; common proxies stop near 60 KiB.
+	defaultMaxMetadataBytes = 32 << 10
+	// defaultMaxConns bounds the HTTP/1.1 connections to one backend. Each carries one
+	// call at a time, and excess calls wait.
+	defaultMaxConns = 512
+	// defaultMaxHTTP2Conns bounds the HTTP/2 connections to one backend. The client opens
+	// another one when all reach the peer's stream limit (250 in Go's HTTP server). With
+	// that limit, the lowest common one, 8 connections carry 2,000 calls.
+	defaultMaxHTTP2Conns = 8
+	// defaultIdleTimeout is how long an unused connection is kept. It is below the 2 to 5
+	// minutes after which common servers and firewalls silently drop one.
+	defaultIdleTimeout = 90 * time.Second
+	// defaultPingAfter is the silence on an HTTP/2 connection after which the client
+	// pings. gRPC servers treat pings more often than every 5 minutes as abuse and close
+	// the connection, including calls in flight. Dead connections are detected earlier:
+	// see defaultQuietAfter, and net/http also pings when it cancels a stream.
+	defaultPingAfter = 5*time.Minute + 10*time.Second
+	// defaultPingTimeout is the timeout of a ping (net/http's own default).
+	defaultPingTimeout = 15 * time.Second
+	// defaultQuietAfter is the silence after a call on a connection of unary gRPC calls
+	// before the client pings the peer. Most calls are answered sooner, and servers
+	// tolerate one ping for each response and two more.
+	defaultQuietAfter = time.Second
+	// defaultSuspectAfter is how long that ping may be unanswered before new calls use
+	// another connection. Servers answer pings at once, whatever their methods do. 1 s is
+	// two round trips of a satellite.
+	defaultSuspectAfter = time.Second
+	// defaultWriteTimeout is how long a write may make no progress on an HTTP/2
+	// connection before the client closes it: the peer is stopped or gone.
+	defaultWriteTimeout = 20 * time.Second
+	// defaultAttemptTimeout bounds one attempt of a probe, so that a server that delays
+	// its response does not use up the time for the other protocols.
+	defaultAttemptTimeout = 2 * time.Second
+	// defaultMaxMethods bounds the number of methods that Client.Call caches. A catalog
+	// is far smaller. Beyond the limit, each call builds its method.
+	defaultMaxMethods = 10_000
+)
+
+// Options configure a Client. The zero value is ready to use. A value that is not
+// positive means the default of the same name.
+type Options struct {
+	// TLS applies to targets with TLS. Options for any other target are an error.
+	TLS TLSOptions
+
+	// Credentials are sent with every request.
+	Credentials CredentialOptions
+
+	// MaxRequestBytes bounds an encoded request, MaxResponseBytes an encoded response
+	// after decompression.
+	MaxRequestBytes  int
+	MaxResponseBytes int
+	MaxHeaderBytes   int
+	MaxMetadataBytes int
+	MaxConns         int
+	MaxHTTP2Conns    int
+	MaxMethods       int
+
+	DialTimeout    time.Duration
+	IdleTimeout    time.Duration
+	PingAfter      time.Duration
+	PingTimeout    time.Duration
+	QuietAfter     time.Duration
+	SuspectAfter   time.Duration
+	WriteTimeout   time.Duration
+	ProbeTimeout   time.Duration
+	AttemptTimeout time.Duration
+
+	// Gzip asks the backend to compress its responses. It is off by default, because next
+	// to the backend bandwidth is cheaper than CPU. The client always accepts compressed
+	// responses.
+	Gzip bool
+
+	// Dial, if set, makes the connections instead of the network dialer, for example to a
+	// service in the same process.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// UserAgent replaces the User-Agent of the RPC library.
+	UserAgent string
+}
+
+func (o Options) withDefaults() Options {
+	defaults.Fill(&o.MaxRequestBytes, defaults.BackendMaxSendBytes)
+	defaults.Fill(&o.MaxResponseBytes, defaults.BackendMaxReceiveBytes)
+	defaults.Fill(&o.MaxHeaderBytes, defaultMaxHeaderBytes)
+	defaults.Fill(&o.MaxMetadataBytes, defaultMaxMetadataBytes)
+	defaults.Fill(&o.MaxConns, defaultMaxConns)
+	defaults.Fill(&o.MaxHTTP2Conns, defaultMaxHTTP2Conns)
+	defaults.Fill(&o.MaxMethods, defaultMaxMethods)
+	defaults.Fill(&o.DialTimeout, defaults.BackendConnectTimeout)
+	defaults.Fill(&o.IdleTimeout, defaultIdleTimeout)
+	defaults.Fill(&o.PingAfter, defaultPingAfter)
+	defaults.Fill(&o.PingTimeout, defaultPingTimeout)
+	defaults.Fill(&o.QuietAfter, defaultQuietAfter)
+	defaults.Fill(&o.SuspectAfter, defaultSuspectAfter)
+	defaults.Fill(&o.WriteTimeout, defaultWriteTimeout)
+	defaults.Fill(&o.ProbeTimeout, defaults.BackendProbeTimeout)
+	defaults.Fill(&o.AttemptTimeout, defaultAttemptTimeout)
+	return o
 }

@@ -3,20 +3,23 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
+	"golang.org/x/net/http2"
 
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // waiting is a service that holds every call until its context ends, and tells
 // what it saw. A call that says something is answered at once, and not told of.
-func waiting(tb testing.TB) (p *peer, started <-chan time.Duration, ended <-chan error) {
+func waiting(tb testing.TB) (p *remote, started <-chan time.Duration, ended <-chan error) {
 	tb.Helper()
 	begun, over := make(chan time.Duration, 1), make(chan error, 1)
 	mux := http.NewServeMux()
@@ -88,6 +91,52 @@ func TestCancellationReachesTheService(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request that has left counts as sent, also while its write has not returned.
+func TestCancellationDuringTheWrite(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range allSchemes() {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			p, started, over := waiting(t)
+			returned := make(chan struct{})
+			c := newClient(t, p.as(scheme), Options{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+				return &slowEnds{Conn: nc, until: returned}, err
+			}})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-started
+				cancel()
+			}()
+			_, err := c.Call(ctx, echoProcedure, nil, nil)
+			close(returned)
+			if e := failure(t, err); e.Kind != KindCancelled || !e.Sent {
+				t.Errorf("got %v, sent %v", err, e.Sent)
+			}
+			<-over
+		})
+	}
+}
+
+// slowEnds is a connection whose writes of the end of an HTTP/2 request return late.
+type slowEnds struct {
+	net.Conn
+	until <-chan struct{}
+}
+
+func (c *slowEnds) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	const frameHeader = 9
+	for p = bytes.TrimPrefix(p, []byte(http2.ClientPreface)); len(p) >= frameHeader; {
+		if kind := http2.FrameType(p[3]); kind <= http2.FrameHeaders && http2.Flags(p[4])&http2.FlagDataEndStream != 0 {
+			<-c.until
+			break
+		}
+		p = p[min(frameHeader+(int(p[0])<<16|int(p[1])<<8|int(p[2])), len(p)):]
+	}
+	return n, err
 }
 
 // The cause of a cancellation may be a deadline that the context itself does not

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -14,6 +15,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"connectrpc.com/connect"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // CredentialOptions are the headers that the client adds to every request: calls,
@@ -43,8 +48,8 @@ const (
 	maxCredentialHeaders = 64
 )
 
-// DefaultTokenScheme is the default scheme of a token.
-const DefaultTokenScheme = "Bearer"
+// defaultTokenScheme is the default scheme of a token.
+const defaultTokenScheme = "Bearer"
 
 // ErrPlaintextCredentials reports credentials that would cross a network unencrypted.
 var ErrPlaintextCredentials = errors.New("credentials would cross the network without TLS: " +
@@ -86,7 +91,7 @@ func (o CredentialOptions) read(target Target) (*credentialSet, error) {
 	if err := set.addHeaderFile(o.HeaderFile); err != nil {
 		return nil, fmt.Errorf("header file: %w", err)
 	}
-	if err := set.addTokenFile(o.TokenFile, cmp.Or(o.Scheme, DefaultTokenScheme)); err != nil {
+	if err := set.addTokenFile(o.TokenFile, cmp.Or(o.Scheme, defaultTokenScheme)); err != nil {
 		return nil, fmt.Errorf("token file: %w", err)
 	}
 	if !o.AllowPlaintext && !target.IsPrivate() && set.hasSecret() {
@@ -236,3 +241,170 @@ func (s *credentialSet) over(header http.Header) http.Header {
 }
 
 func (s *credentialSet) hasSecret() bool { return len(s.secrets) > 0 }
+
+// maxCredentialFile bounds a file of credentials: the headers that may be sent,
+// and as much again for comments.
+const maxCredentialFile = 2 * maxCredentialBytes
+
+// addHeaderFile reads "name: value" lines. Errors name the line, never its text:
+// a token may stand where a name should.
+func (s *credentialSet) addHeaderFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := readCredentialFile(path)
+	if err != nil {
+		return err
+	}
+	number, found := 0, false
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || !validMetadataName(name) {
+			return fmt.Errorf("%s:%d: want a line such as \"x-tenant: VALUE\"", path, number)
+		}
+		if err := s.add(name, strings.TrimSpace(value)); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		found = true
+	}
+	if !found {
+		return fmt.Errorf("%s: the file has no headers", path)
+	}
+	return nil
+}
+
+// addTokenFile reads a token. White space around it is ignored, because editors
+// and shells end files with a newline.
+func (s *credentialSet) addTokenFile(path, scheme string) error {
+	if path == "" {
+		return nil
+	}
+	text, err := readCredentialFile(path)
+	if err != nil {
+		return err
+	}
+	token := strings.TrimSpace(text)
+	switch {
+	case token == "":
+		return fmt.Errorf("%s: the file is empty", path)
+	case strings.ContainsAny(token, "\r\n"):
+		return fmt.Errorf("%s: the file has more than one line; want one token", path)
+	case strings.ContainsAny(token, " \t"):
+		return fmt.Errorf("%s: the token contains a space; to set the scheme, use backend.credentials.scheme", path)
+	}
+	if err := s.add("authorization", scheme+" "+token); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// readCredentialFile reads a small text file.
+func readCredentialFile(path string) (string, error) {
+	raw, err := keys.ReadFile(path, maxCredentialFile)
+	return string(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))), err // some editors begin a file with a byte order mark
+}
+
+// masked replaces a secret in a text.
+const masked = "[redacted]"
+
+// minMasked is the shortest value that is searched for. A shorter one ("1", "dev")
+// occurs in texts by chance.
+const minMasked = 6
+
+// secretNames are parts of header names whose values are secret.
+func secretNames() []string {
+	return []string{"auth", "token", "secret", "password", "credential", "key", "jwt", "session", "cookie", "cert"}
+}
+
+// isSecret tells a credential from a fixed header such as "x-tenant: shop". What is
+// as long as a key counts as one, whatever its name.
+func isSecret(name, value string) bool {
+	const looksRandom = 20
+	name = strings.ToLower(name)
+	for _, part := range secretNames() {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return len(value) >= looksRandom
+}
+
+// secretPart is a value without its scheme, which is public: "Bearer abc" gives "abc".
+func secretPart(value string) string {
+	if scheme, rest, ok := strings.Cut(value, " "); ok && len(rest) >= minMasked && !strings.Contains(scheme, ":") {
+		return rest
+	}
+	return value
+}
+
+// mask hides the credentials in a text that a backend sent.
+func (s *credentialSet) mask(text string) string {
+	if s == nil {
+		return text
+	}
+	for _, secret := range s.secrets {
+		if len(secret) >= minMasked {
+			text = strings.ReplaceAll(text, secret, masked)
+		}
+	}
+	return text
+}
+
+// maskBytes hides the credentials in an encoded message, byte for byte, so that it
+// can still be decoded. It does not change raw.
+func (s *credentialSet) maskBytes(raw []byte) []byte {
+	for _, secret := range s.secrets {
+		if len(secret) >= minMasked && bytes.Contains(raw, []byte(secret)) {
+			raw = bytes.ReplaceAll(raw, []byte(secret), bytes.Repeat([]byte("*"), len(secret)))
+		}
+	}
+	return raw
+}
+
+// maskError hides the credentials in what a backend says about a failure.
+func (s *credentialSet) maskError(e *Error) {
+	if s == nil || !s.hasSecret() {
+		return
+	}
+	if text := s.mask(e.Message); text != e.Message {
+		e.Message = text
+	}
+	if e.cause != nil && s.mask(e.cause.Error()) != e.cause.Error() {
+		e.cause = errors.New(s.mask(e.cause.Error()))
+	}
+	for i, d := range e.Details {
+		if value := s.maskBytes(d.GetValue()); !bytes.Equal(value, d.GetValue()) {
+			e.Details[i] = &anypb.Any{TypeUrl: d.GetTypeUrl(), Value: value}
+		}
+	}
+	for _, metadata := range []http.Header{e.Header, e.Trailer} {
+		for _, values := range metadata {
+			for i, value := range values {
+				values[i] = s.mask(value)
+			}
+		}
+	}
+}
+
+// Mask hides the client's credentials in an error that another package made from a
+// backend's response, as reflection does. It keeps the code of a Connect error.
+func (c *Client) Mask(err error) error {
+	s := c.credentials.set()
+	if err == nil || s == nil {
+		return err
+	}
+	text := s.mask(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	var rpc *connect.Error
+	if errors.As(err, &rpc) {
+		return connect.NewError(rpc.Code(), errors.New(s.mask(rpc.Message())))
+	}
+	return errors.New(text)
+}

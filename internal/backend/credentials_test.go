@@ -25,7 +25,7 @@ const testToken = "s3cr3t-t0ken-of-the-sidecar"
 // guarded is a server that wants a credential on every request, as gRPC
 // interceptors and HTTP middleware do, and remembers requests without it.
 type guarded struct {
-	*peer
+	*remote
 	mu    sync.Mutex
 	token string
 	bad   []string // requests without the right credentials
@@ -50,7 +50,7 @@ func serveGuarded(t *testing.T, protocols *http.Protocols, wrap func(http.Handle
 		e.Meta().Set("X-Request-Id", "for "+testToken)
 		return nil, e
 	})
-	g.peer = servePeer(t, wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g.remote = servePeer(t, wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		ok := slices.Equal(r.Header.Values("Authorization"), []string{"Bearer " + g.token}) && r.Header.Get("X-Tenant") == "shop"
 		if !ok && r.Method != "PRI" { // how HTTP/2 begins, which HTTP/1 takes for a request

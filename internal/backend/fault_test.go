@@ -22,16 +22,16 @@ import (
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	const ok200 = "HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\n"
-	handler := func(h http.HandlerFunc) func(testing.TB) *peer {
-		return func(tb testing.TB) *peer { return servePeer(tb, h, clearProtocols(true, true)) }
+	handler := func(h http.HandlerFunc) func(testing.TB) *remote {
+		return func(tb testing.TB) *remote { return servePeer(tb, h, clearProtocols(true, true)) }
 	}
-	raw := func(talk func(net.Conn)) func(testing.TB) *peer {
-		return func(tb testing.TB) *peer { return rawPeer(tb, talk) }
+	raw := func(talk func(net.Conn)) func(testing.TB) *remote {
+		return func(tb testing.TB) *remote { return rawPeer(tb, talk) }
 	}
-	framed := func(react func(fr *http2.Framer, nc net.Conn, stream uint32, n int) bool) func(testing.TB) *peer {
-		return func(tb testing.TB) *peer { return h2peer(tb, react) }
+	framed := func(react func(fr *http2.Framer, nc net.Conn, stream uint32, n int) bool) func(testing.TB) *remote {
+		return func(tb testing.TB) *remote { return h2peer(tb, react) }
 	}
-	status := func(code int, contentType, body string) func(testing.TB) *peer {
+	status := func(code int, contentType, body string) func(testing.TB) *remote {
 		return handler(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.Header().Set("Content-Type", contentType)
@@ -39,16 +39,16 @@ func TestFaults(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		})
 	}
-	nowhere := func(tb testing.TB) *peer { return &peer{url: "http://" + testkit.Dead(tb)} }
+	nowhere := func(tb testing.TB) *remote { return &remote{url: "http://" + testkit.Dead(tb)} }
 	// A call that has to be sent before its time is over needs time to connect, which may
 	// take long where many tests run at once.
 	const enough = 2 * time.Second
-	noSocket := func(tb testing.TB) *peer { return &peer{url: "unix://" + tb.TempDir() + "/none"} }
+	noSocket := func(tb testing.TB) *remote { return &remote{url: "unix://" + tb.TempDir() + "/none"} }
 
 	for _, tc := range []struct {
 		name    string
 		scheme  string
-		peer    func(testing.TB) *peer
+		peer    func(testing.TB) *remote
 		timeout time.Duration
 		want    Kind
 		unsent  bool
@@ -172,7 +172,7 @@ func TestFaults(t *testing.T) {
 		{name: "web page, gRPC-Web", scheme: "grpcweb+http", want: KindForeign, text: "text/html", peer: status(200, "text/html", "<html>")},
 		{name: "web page, probed", scheme: "http", want: KindGarbage, unsent: true, text: "text/html", peer: status(200, "text/html", "<html>")},
 		{name: "JSON where Protobuf was asked for", scheme: "connect+http", want: KindGarbage, peer: status(200, "application/json", "{}")},
-		{name: "415 of another protocol", scheme: "grpc", want: KindForeign, peer: func(tb testing.TB) *peer {
+		{name: "415 of another protocol", scheme: "grpc", want: KindForeign, peer: func(tb testing.TB) *remote {
 			return servePeer(tb, only(ProtocolConnect, echoMux()), clearProtocols(true, true))
 		}},
 		{name: "400 that is no answer", scheme: "connect+http", want: KindForeign, peer: status(400, "text/plain", "what?")},
@@ -182,7 +182,7 @@ func TestFaults(t *testing.T) {
 		})},
 		{name: "not HTTP at all", scheme: "connect+http", want: KindGarbage, unsent: true, peer: raw(text("SSH-2.0-OpenSSH_9.9\r\n"))},
 		{name: "not HTTP at all, gRPC", scheme: "grpc", want: KindGarbage, unsent: true, peer: raw(text("SSH-2.0-OpenSSH_9.9\r\n"))},
-		{name: "HTTP/1 only, gRPC", scheme: "grpc", want: KindGarbage, unsent: true, text: "HTTP/1", peer: func(tb testing.TB) *peer {
+		{name: "HTTP/1 only, gRPC", scheme: "grpc", want: KindGarbage, unsent: true, text: "HTTP/1", peer: func(tb testing.TB) *remote {
 			return servePeer(tb, echoMux(), clearProtocols(true, false))
 		}},
 		{name: "half a frame", scheme: "grpc", want: KindGarbage, peer: status(200, "application/grpc", "\x00\x00\x00\x00\x09abc")},

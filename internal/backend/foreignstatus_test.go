@@ -11,8 +11,8 @@ import (
 	"connectrpc.com/connect"
 )
 
-// TestAForeignStatusThatWantsCredentials is told by its message: OpenFGA refuses
-// calls without a token with numbers of its own.
+// TestAForeignStatusThatWantsCredentials learns it from its message: OpenFGA refuses
+// calls without a token with its own numbers.
 func TestAForeignStatusThatWantsCredentials(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

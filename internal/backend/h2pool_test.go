@@ -20,7 +20,7 @@ import (
 
 // limited is an echo server that takes few streams on a connection. With a gate,
 // it sends to it when a call begins and holds the call until gate is closed.
-func limited(tb testing.TB, streams int, gate *gate) (p *peer, most *atomic.Int64) {
+func limited(tb testing.TB, streams int, gate *gate) (p *remote, most *atomic.Int64) {
 	tb.Helper()
 	most = new(atomic.Int64)
 	var running atomic.Int64
@@ -43,7 +43,7 @@ func limited(tb testing.TB, streams int, gate *gate) (p *peer, most *atomic.Int6
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p = &peer{url: "http://" + lis.Addr().String()}
+	p = &remote{url: "http://" + lis.Addr().String()}
 	srv := &http.Server{
 		Handler: mux, Protocols: clearProtocols(false, true), ReadHeaderTimeout: time.Minute,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streams},

@@ -42,7 +42,7 @@ func TestAnswerLimit(t *testing.T) {
 	gzipped := servePeer(t, sizedMux(), clearProtocols(true, true))
 	for _, scheme := range allSchemes() {
 		for name, tc := range map[string]struct {
-			peer *peer
+			peer *remote
 			gzip bool
 		}{"plain": {plain, false}, "gzip": {gzipped, true}} {
 			t.Run(scheme+" "+name, func(t *testing.T) {
@@ -184,8 +184,8 @@ func TestHeaderLimit(t *testing.T) {
 func TestDefaultsFillOnlyWhatIsUnset(t *testing.T) {
 	t.Parallel()
 	got := Options{MaxRequestBytes: 7, DialTimeout: -1}.withDefaults()
-	if got.MaxRequestBytes != 7 || got.DialTimeout != defaults.ConnectTimeout || got.MaxResponseBytes != defaults.MaxReceiveBytes ||
-		got.MaxConns != DefaultMaxConns || got.ProbeTimeout != defaults.ProbeTimeout || got.AttemptTimeout != DefaultAttemptTimeout {
+	if got.MaxRequestBytes != 7 || got.DialTimeout != defaults.BackendConnectTimeout || got.MaxResponseBytes != defaults.BackendMaxReceiveBytes ||
+		got.MaxConns != defaultMaxConns || got.ProbeTimeout != defaults.BackendProbeTimeout || got.AttemptTimeout != defaultAttemptTimeout {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -34,7 +34,7 @@ func (rawCall) Name() string { return "proto" }
 
 // theirs is what grpc-go makes of an answer: the code, with the message where the peer
 // chose it, or the body of a success.
-func theirs(t *testing.T, p *peer) *status.Status {
+func theirs(t *testing.T, p *remote) *status.Status {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:"+strings.TrimPrefix(p.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -238,7 +238,7 @@ type rawAnswer struct {
 func padded(base string) string { return base + strings.Repeat("=", (4-len(base)%4)%4) }
 
 // serve answers every call on a connection with the row.
-func (a *rawAnswer) serve(tb testing.TB) *peer {
+func (a *rawAnswer) serve(tb testing.TB) *remote {
 	tb.Helper()
 	head := map[string]bool{}
 	for _, field := range a.head {

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const echoProcedure = "/test.v1.Echo/Echo"
 
-// peer is a real server on loopback.
-type peer struct {
+// remote is a real server on loopback.
+type remote struct {
 	url   string // http://host:port, or unix:///path
 	conns atomic.Int64
 	// open counts those that are, most is the most of them there were at once.
@@ -32,7 +32,7 @@ type peer struct {
 }
 
 // state counts connections of a server.
-func (p *peer) state(_ net.Conn, s http.ConnState) {
+func (p *remote) state(_ net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateNew:
 		p.conns.Add(1)
@@ -55,7 +55,7 @@ func clearProtocols(h1, h2 bool) *http.Protocols {
 }
 
 // servePeer runs handler until the test ends.
-func servePeer(tb testing.TB, handler http.Handler, protocols *http.Protocols) *peer {
+func servePeer(tb testing.TB, handler http.Handler, protocols *http.Protocols) *remote {
 	tb.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -64,7 +64,7 @@ func servePeer(tb testing.TB, handler http.Handler, protocols *http.Protocols) *
 	return serveOn(tb, lis, "http://"+lis.Addr().String(), handler, protocols)
 }
 
-func serveSocket(tb testing.TB, handler http.Handler, protocols *http.Protocols) *peer {
+func serveSocket(tb testing.TB, handler http.Handler, protocols *http.Protocols) *remote {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "s")
 	lis, err := net.Listen("unix", path)
@@ -74,9 +74,9 @@ func serveSocket(tb testing.TB, handler http.Handler, protocols *http.Protocols)
 	return serveOn(tb, lis, "unix://"+path, handler, protocols)
 }
 
-func serveOn(tb testing.TB, lis net.Listener, url string, handler http.Handler, protocols *http.Protocols) *peer {
+func serveOn(tb testing.TB, lis net.Listener, url string, handler http.Handler, protocols *http.Protocols) *remote {
 	tb.Helper()
-	p := &peer{url: url}
+	p := &remote{url: url}
 	srv := &http.Server{
 		Handler:           handler,
 		Protocols:         protocols,
@@ -97,13 +97,13 @@ func serveOn(tb testing.TB, lis net.Listener, url string, handler http.Handler, 
 }
 
 // rawPeer answers each TCP connection with talk.
-func rawPeer(tb testing.TB, talk func(net.Conn)) *peer {
+func rawPeer(tb testing.TB, talk func(net.Conn)) *remote {
 	tb.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := &peer{url: "http://" + lis.Addr().String()}
+	p := &remote{url: "http://" + lis.Addr().String()}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -130,7 +130,7 @@ func rawPeer(tb testing.TB, talk func(net.Conn)) *peer {
 }
 
 // as gives the peer's address another scheme.
-func (p *peer) as(scheme string) string {
+func (p *remote) as(scheme string) string {
 	_, rest, _ := strings.Cut(p.url, "://")
 	return scheme + "://" + rest
 }

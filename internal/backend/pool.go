@@ -6,11 +6,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
+	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/grpcwire"
-	"github.com/outrigger-mcp/outrigger/internal/stall"
+	"github.com/outrigger-mcp/outrigger/internal/h2"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
 // errClosed is the cause of every failure after Close.
@@ -41,7 +45,7 @@ const streamWindow = 64 << 10
 
 // newPools builds the pools of a target: HTTP/1.1, HTTP/2, and the HTTP/2 of unary
 // gRPC calls.
-func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h2 *pool, wires *h2Pool) {
+func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h *pool, wires *h2Pool) {
 	one, two := new(http.Protocols), new(http.Protocols)
 	one.SetHTTP1(true)
 	two.SetUnencryptedHTTP2(true) // TLS is below it, in the dialer
@@ -50,6 +54,7 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 	h1.h1.DialContext = dialer(t, o, nil, conns)
 	h1.h1.TLSClientConfig = tlsConfig.Clone()
 	h1.h1.TLSHandshakeTimeout = o.DialTimeout
+	h1.h1.IdleConnTimeout = o.IdleTimeout
 	h1.h1.MaxConnsPerHost = o.MaxConns
 	h1.h1.MaxIdleConnsPerHost = o.MaxConns // fewer would close and reopen connections under load
 
@@ -69,18 +74,17 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 		}
 	}
 	dial := dialer(t, o, tlsConfig, conns)
-	wires = newH2Pool(&wireDialer{dial: dial, timeout: o.DialTimeout, opts: grpcwire.Options{
+	wires = newH2Pool(&wireDialer{dial: dial, timeout: o.DialTimeout, opts: h2.ClientOptions{
 		MaxHeaderBytes: o.MaxHeaderBytes, PingAfter: o.PingAfter, PingTimeout: o.PingTimeout,
 		QuietAfter: o.QuietAfter, SuspectAfter: o.SuspectAfter,
-		WriteTimeout: o.WriteTimeout, IdleTimeout: o.IdleTimeout,
-	}}, o.MaxHTTP2Conns)
-	return h1, &pool{h2: newH2Pool(newH2Dialer(transport, dial, o.DialTimeout), o.MaxHTTP2Conns)}, wires
+		WriteTimeout: o.WriteTimeout,
+	}}, o.MaxHTTP2Conns, o.IdleTimeout)
+	return h1, &pool{h2: newH2Pool(newH2Dialer(transport, dial, o.DialTimeout), o.MaxHTTP2Conns, o.IdleTimeout)}, wires
 }
 
 func baseTransport(o Options, p *http.Protocols) *http.Transport {
 	return &http.Transport{
 		Proxy:                  nil, // a backend is never reached through the environment's proxy
-		IdleConnTimeout:        o.IdleTimeout,
 		MaxResponseHeaderBytes: int64(o.MaxHeaderBytes),
 		DisableCompression:     true, // the protocols compress by themselves, within limits
 		Protocols:              p,
@@ -92,7 +96,7 @@ func baseTransport(o Options, p *http.Protocols) *http.Transport {
 func dialer(t Target, o Options, tlsConfig *tls.Config, conns *connSet) netDial {
 	network, addr := t.address()
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
-		ctx, cancel := stall.WithTimeout(ctx, o.DialTimeout)
+		ctx, cancel := peer.WithTimeout(ctx, o.DialTimeout)
 		defer cancel()
 		nc, err := o.Dial(ctx, network, addr)
 		if err != nil {
@@ -122,4 +126,430 @@ func handshake(ctx context.Context, nc net.Conn, cfg *tls.Config) (net.Conn, err
 		return nil, errNoHTTP2
 	}
 	return tc, nil
+}
+
+// h2Pool shares a few HTTP/2 connections among any number of calls. A connection
+// counts as made once the peer's SETTINGS are there: until then nothing is sent
+// on it, so whatever is wrong shows before a request is at stake, and the peer's
+// limit of streams is known. There is at most one dial at a time. A call that
+// finds neither a free stream nor room for a connection waits.
+//
+// A connection that is under suspicion gets no calls as long as it is. It does not
+// count among those that there may be, so that one more can be made in its place,
+// and never more than one beyond.
+//
+// The pool counts its calls itself, and closes what is idle itself: a connection that a timer
+// below the pool closes could be one that a call has just got. The reservations of http.ClientConn are lost
+// where a context ends at the wrong moment, and a lost one is never returned.
+type h2Pool struct {
+	dial establisher
+	most int
+	idle time.Duration // after which a connection without calls is closed
+
+	mu      sync.Mutex
+	conns   []*h2Conn
+	dialing *dialing
+	closed  bool
+	dials   sync.WaitGroup
+	base    context.Context // ends with close; what dials run under
+	stop    context.CancelFunc
+
+	queue turnQueue
+}
+
+// establisher makes HTTP/2 connections whose peer has said its settings. It wakes
+// those who wait when a connection has room for more calls, or closes.
+type establisher interface {
+	establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error)
+}
+
+// h2State is what the pool asks a connection.
+type h2State interface {
+	// Err is why it takes no more requests, nil while it does.
+	Err() error
+	Available() int
+	InFlight() int
+	Close() error
+}
+
+// h2Conn is one connection. Its numbers belong to the pool's lock. One of http
+// and wire is set, and state is the same.
+type h2Conn struct {
+	http    *http.ClientConn
+	wire    *h2.ClientConn
+	state   h2State
+	conn    *conn
+	active  int       // calls that hold a stream
+	limit   int       // the peer's limit of streams when the connection was made
+	dropped bool      // out of the pool; closed when its last call ends
+	since   time.Time // when it was made, or its last call ended
+	expiry  *time.Timer
+}
+
+// isSuspect reports whether the peer owes a byte on the connection.
+func (c *h2Conn) isSuspect() bool { return c.wire != nil && c.wire.Suspect() }
+
+// dialing is a dial under way.
+type dialing struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+func newH2Pool(dial establisher, most int, idle time.Duration) *h2Pool {
+	p := &h2Pool{dial: dial, most: most, idle: idle}
+	p.base, p.stop = context.WithCancel(context.Background())
+	return p
+}
+
+// acquire returns a connection with room for one more stream; release must
+// follow. It fails with the context's error, or with that of a dial where there
+// is no connection that could be used and the peer refuses, or there is none at
+// all.
+func (p *h2Pool) acquire(ctx context.Context) (*h2Conn, error) {
+	if c, _, err := p.take(false); c != nil || err != nil {
+		return c, err
+	}
+	turn, woken := newTurn(), false
+	defer p.queue.leave(turn)
+	for mayDial := true; ; {
+		// Before the look, so that nothing is missed after it. A call that comes later may
+		// have taken what this one was woken for: it keeps its place then.
+		p.queue.join(turn, woken)
+		c, d, err := p.take(mayDial)
+		if c != nil || err != nil {
+			return c, err
+		}
+		var dialled <-chan struct{}
+		if d != nil {
+			dialled = d.done
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-turn:
+			mayDial, woken = true, true
+		case <-dialled:
+			trusted, suspects := p.count()
+			switch {
+			case d.err == nil, trusted == 0 && suspects > 0 && isTimeout(d.err):
+				mayDial = true // all of the peer is stopped: what comes first, a new connection or an old one
+			case trusted == 0:
+				return nil, d.err
+			default:
+				mayDial = false // other connections work; wait for those
+			}
+		}
+	}
+}
+
+// take finds a connection with room. Where there is none, it returns the dial
+// under way, and begins one where it may and there is room for a connection.
+func (p *h2Pool) take(mayDial bool) (*h2Conn, *dialing, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, errClosed
+	}
+	p.conns = slices.DeleteFunc(p.conns, (*h2Conn).drop)
+	trusted := 0
+	for _, c := range p.conns {
+		if c.isSuspect() {
+			continue
+		}
+		trusted++
+		if c.active < c.limit && c.state.Available() > 0 {
+			c.active++
+			return c, nil, nil
+		}
+	}
+	if mayDial && p.dialing == nil && trusted < p.most && len(p.conns) <= p.most {
+		d := &dialing{done: make(chan struct{})}
+		p.dialing = d
+		p.dials.Go(func() { p.connect(d) })
+	}
+	return nil, p.dialing, nil
+}
+
+// drop reports whether the connection takes no more requests, and marks it: it
+// is closed, or has no free stream although it is below its limit, which is how
+// a GOAWAY shows. The numbers are read one after the other, so a busy connection
+// may very rarely look like that; then it serves out its calls, and another one
+// takes its place.
+func (c *h2Conn) drop() bool {
+	c.dropped = c.state.Err() != nil ||
+		c.active < c.limit && c.state.Available() == 0 && c.state.InFlight() < c.limit && c.state.Available() == 0
+	if c.dropped {
+		c.expiry.Stop()
+	}
+	if c.dropped && c.active == 0 {
+		_ = c.state.Close()
+	}
+	return c.dropped
+}
+
+// release gives back what acquire gave.
+func (p *h2Pool) release(c *h2Conn) {
+	p.mu.Lock()
+	c.active--
+	c.since = time.Now()
+	last := c.dropped && c.active == 0
+	p.mu.Unlock()
+	if last {
+		_ = c.state.Close()
+	}
+	p.queue.wakeOne()
+}
+
+// count tells connections that calls go to from those under suspicion.
+func (p *h2Pool) count() (trusted, suspects int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		if c.isSuspect() {
+			suspects++
+		}
+	}
+	return len(p.conns) - suspects, suspects
+}
+
+// isTimeout reports whether a peer did not answer, rather than refuse.
+func isTimeout(err error) bool {
+	late := net.Error(nil)
+	return errors.As(err, &late) && late.Timeout()
+}
+
+// connect makes a connection and puts it into the pool.
+func (p *h2Pool) connect(d *dialing) {
+	c, err := p.dial.establish(p.base, &p.queue)
+	p.mu.Lock()
+	p.dialing = nil
+	switch {
+	case p.closed:
+		err = errClosed // the connection, if there is one, is closed from below
+	case err == nil:
+		for _, old := range p.conns {
+			if old.isSuspect() {
+				old.wire.Replaced()
+			}
+		}
+		c.since, c.expiry = time.Now(), time.AfterFunc(p.idle, func() { p.expire(c) })
+		p.conns = append(p.conns, c)
+	}
+	d.err = err
+	close(d.done)
+	p.mu.Unlock()
+	p.queue.wakeAll()
+}
+
+// expire closes a connection that has had no call for the idle timeout, and else looks again
+// when that can be.
+func (p *h2Pool) expire(c *h2Conn) {
+	p.mu.Lock()
+	left := p.idle - time.Since(c.since)
+	if c.active > 0 {
+		left = p.idle
+	}
+	switch {
+	case c.dropped || p.closed:
+	case left > 0:
+		c.expiry.Reset(left)
+	default:
+		c.dropped = true
+		p.conns = slices.DeleteFunc(p.conns, func(other *h2Conn) bool { return other == c })
+		c.conn.spare.Store(true)
+		defer func() { _ = c.state.Close() }()
+	}
+	p.mu.Unlock()
+}
+
+// closeIdle closes the connections without calls.
+func (p *h2Pool) closeIdle() {
+	p.mu.Lock()
+	var unused []*h2Conn
+	p.conns = slices.DeleteFunc(p.conns, func(c *h2Conn) bool {
+		if c.active > 0 {
+			return false
+		}
+		c.dropped = true
+		c.expiry.Stop()
+		unused = append(unused, c)
+		return true
+	})
+	p.mu.Unlock()
+	for _, c := range unused {
+		c.conn.spare.Store(true)
+		_ = c.state.Close()
+	}
+}
+
+// close ends dials and refuses further calls. The connections themselves are
+// closed from below.
+func (p *h2Pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	for _, c := range p.conns {
+		c.expiry.Stop()
+	}
+	p.mu.Unlock()
+	p.stop()
+	p.dials.Wait()
+	p.queue.wakeAll()
+}
+
+// turnQueue holds those who wait for a free stream, in order. Its lock is never
+// held together with another: connections wake from within calls made under the
+// pool's.
+type turnQueue struct {
+	mu    sync.Mutex
+	turns []chan struct{}
+}
+
+func newTurn() chan struct{} { return make(chan struct{}, 1) }
+
+// join puts turn at the end, or at the front, unless it is in the queue.
+func (q *turnQueue) join(turn chan struct{}, first bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case slices.Contains(q.turns, turn):
+	case first:
+		q.turns = slices.Insert(q.turns, 0, turn)
+	default:
+		q.turns = append(q.turns, turn)
+	}
+}
+
+// leave takes turn out. A waiter that was woken on its way out passes that on.
+func (q *turnQueue) leave(turn chan struct{}) {
+	q.mu.Lock()
+	if i := slices.Index(q.turns, turn); i >= 0 {
+		q.turns = slices.Delete(q.turns, i, i+1)
+	}
+	q.mu.Unlock()
+	select {
+	case <-turn:
+		q.wakeOne()
+	default:
+	}
+}
+
+// wakeOne lets the first waiter look again.
+func (q *turnQueue) wakeOne() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.turns) > 0 {
+		q.wake(q.turns[0])
+		q.turns = slices.Delete(q.turns, 0, 1)
+	}
+}
+
+func (q *turnQueue) wakeAll() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, turn := range q.turns {
+		q.wake(turn)
+	}
+	q.turns = nil
+}
+
+func (*turnQueue) wake(turn chan struct{}) {
+	select {
+	case turn <- struct{}{}:
+	default: // woken already
+	}
+}
+
+// netDial is the signature of http.Transport.DialContext.
+type netDial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// h2Dialer makes HTTP/2 connections.
+type h2Dialer struct {
+	transport *http.Transport
+	timeout   time.Duration // for all of it: dial, TLS, SETTINGS
+}
+
+// newH2Dialer has the transport dial with dial, whose connections are of type
+// *conn.
+func newH2Dialer(transport *http.Transport, dial netDial, timeout time.Duration) *h2Dialer {
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := dial(ctx, network, addr)
+		if made, ok := ctx.Value(madeKey{}).(**conn); ok && err == nil {
+			*made, _ = nc.(*conn)
+			(*made).forHTTP2.Store(true)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &smallFrames{Conn: nc}, nil
+	}
+	return &h2Dialer{transport: transport, timeout: timeout}
+}
+
+// madeKey is the context key of where the connection is put that a dial makes.
+type madeKey struct{}
+
+// establish dials, opens HTTP/2 and waits for the peer to do the same. One of those
+// who wait is woken when a stream ends, the limit rises or the connection closes.
+func (d *h2Dialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error) {
+	ctx, cancel := peer.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	var c *conn
+	cc, err := d.transport.NewClientConn(context.WithValue(ctx, madeKey{}, &c), "http", "backend:0") // the dialer knows the address
+	if err != nil {
+		return nil, err
+	}
+	if err := settled(ctx, cc, c.heard, c); err != nil {
+		_ = cc.Close()
+		_ = c.Close()
+		return nil, err
+	}
+	cc.SetStateHook(func(*http.ClientConn) { waiting.wakeOne() })
+	return &h2Conn{http: cc, state: cc, conn: c, limit: cc.Available()}, nil
+}
+
+// wireDialer makes the connections of unary gRPC calls.
+type wireDialer struct {
+	dial    netDial // makes connections of type *conn
+	timeout time.Duration
+	opts    h2.ClientOptions
+}
+
+// establish implements establisher. All who wait are woken: the connection tells
+// only of changes that may concern all of them.
+func (d *wireDialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error) {
+	ctx, cancel := peer.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	nc, err := d.dial(ctx, "", "") // it knows the address
+	if err != nil {
+		return nil, err
+	}
+	c, _ := nc.(*conn)
+	c.forHTTP2.Store(true)
+	o := d.opts
+	o.Changed = waiting.wakeAll
+	wire := h2.NewClient(c, o)
+	if err := settled(ctx, wire, wire.Ready(), c); err != nil {
+		_ = wire.Close()
+		return nil, err
+	}
+	return &h2Conn{wire: wire, state: wire, conn: c, limit: wire.Available()}, nil
+}
+
+// settled waits for the peer's SETTINGS, which close heard.
+func settled(ctx context.Context, cc h2State, heard <-chan struct{}, c *conn) error {
+	select {
+	case <-heard:
+	case <-ctx.Done():
+		return fmt.Errorf("no HTTP/2 settings from the server: %w", ctx.Err())
+	}
+	err := greetingError(c.greeted())
+	if errors.Is(err, errHungUp) {
+		if cause := c.readError(); cause != nil {
+			return fmt.Errorf("%w: %w", err, cause)
+		}
+	}
+	if err == nil {
+		err = cc.Err()
+	}
+	return err
 }

@@ -32,7 +32,7 @@ func TestParallelCalls(t *testing.T) {
 	}{
 		{name: "gRPC", scheme: "grpc", conns: 1},
 		{name: "probed", scheme: "http", conns: 1},
-		{name: "Connect", scheme: "connect+http", conns: DefaultMaxConns}, // net/http dials more than it then needs
+		{name: "Connect", scheme: "connect+http", conns: defaultMaxConns}, // net/http dials more than it then needs
 		// Where a busy machine keeps net/http from noticing within 50 ms that it has
 		// written a request, it does not use the connection again: it dials another, which
 		// may be there before the server sees the end of the first.
@@ -42,7 +42,7 @@ func TestParallelCalls(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			var p *peer
+			var p *remote
 			o := Options{MaxConns: tc.limit}
 			if tc.tls {
 				p = a.serve(t, healthMux(), "localhost", true, true, false)

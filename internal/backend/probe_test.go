@@ -135,7 +135,7 @@ func TestProbeTellsEachAttempt(t *testing.T) {
 	if e := failure(t, err); e.Kind != KindGarbage {
 		t.Errorf("got %v", err)
 	}
-	probe := new(ProbeError)
+	probe := new(probeError)
 	if !errors.As(err, &probe) {
 		t.Fatalf("no ProbeError in %v", err)
 	}
@@ -193,7 +193,7 @@ func TestProbeOfNothing(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, "http://"+testkit.Dead(t), Options{})
 	err := c.Probe(t.Context())
-	probe := new(ProbeError)
+	probe := new(probeError)
 	if !errors.As(err, &probe) || len(probe.Attempts) != 1 {
 		t.Errorf("got %v", err)
 	}
@@ -355,7 +355,7 @@ func TestPing(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>")
 	}), clearProtocols(true, true))
 	for _, scheme := range allSchemes() {
-		for _, p := range []*peer{healthy, bare} {
+		for _, p := range []*remote{healthy, bare} {
 			if err := newClient(t, p.as(scheme), Options{}).Ping(t.Context()); err != nil {
 				t.Errorf("%s: %v", scheme, err)
 			}

@@ -16,7 +16,7 @@ import (
 // h2peer is an HTTP/2 server below net/http: it can say what a real one never
 // would. react runs when a request is complete; n counts them over all
 // connections. Its result ends the connection when false.
-func h2peer(tb testing.TB, react func(fr *http2.Framer, nc net.Conn, stream uint32, n int) bool) *peer {
+func h2peer(tb testing.TB, react func(fr *http2.Framer, nc net.Conn, stream uint32, n int) bool) *remote {
 	tb.Helper()
 	requests := make(chan int, 1)
 	requests <- 0

@@ -107,7 +107,7 @@ func start(ctx context.Context, c *Client, what string) <-chan outcome {
 }
 
 // A connection that is dead without a word is found out by the first calls on it.
-// Those after them go to a new one; a call that may be repeated is told soon, any
+// Those after them go to a new one; a call that may be repeated fails soon, any
 // other when there is no hope; and nothing runs twice.
 func TestASilentConnectionIsReplaced(t *testing.T) {
 	t.Parallel()
@@ -208,12 +208,12 @@ func TestNobodyWaitsLongForADeadConnection(t *testing.T) {
 	})
 }
 
-// A peer that stands still for five seconds loses no call: neither those that it
+// A peer that is stopped for five seconds loses no call: neither those that it
 // had, on the connection that is under suspicion, nor those that came meanwhile.
 // There is at most one connection more than before, whatever is tried.
 func TestAStoppedPeerLosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, most := range []int{1, DefaultMaxHTTP2Conns} {
+	for _, most := range []int{1, defaultMaxHTTP2Conns} {
 		t.Run(fmt.Sprintf("%d connections", most), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestAStoppedPeerLosesNothing(t *testing.T) {
 					calls = append(calls, start(t.Context(), c, fmt.Sprintf("firm %d", len(calls))))
 					time.Sleep(25 * time.Millisecond)
 					if n := sockets(c); n > 2 {
-						t.Fatalf("%d connections to a peer that stands still", n)
+						t.Fatalf("%d connections to a peer that is stopped", n)
 					}
 				}
 				road.goOn()

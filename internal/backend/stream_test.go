@@ -39,7 +39,7 @@ func streamMux(fn func(context.Context, *streamRequest, *streamSender) error, op
 	return mux
 }
 
-func serveStream(tb testing.TB, fn func(context.Context, *streamRequest, *streamSender) error, opts ...connect.HandlerOption) *peer {
+func serveStream(tb testing.TB, fn func(context.Context, *streamRequest, *streamSender) error, opts ...connect.HandlerOption) *remote {
 	tb.Helper()
 	return servePeer(tb, streamMux(fn, opts...), clearProtocols(true, true))
 }
@@ -227,7 +227,7 @@ func TestStreamOfGRPCGo(t *testing.T) {
 }
 
 // endless sends until its context ends and tells that it did.
-func endless(tb testing.TB) (p *peer, over <-chan error) {
+func endless(tb testing.TB) (p *remote, over <-chan error) {
 	tb.Helper()
 	ended := make(chan error, 8)
 	return serveStream(tb, func(ctx context.Context, _ *streamRequest, out *streamSender) error {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ import (
 
 // held sends one message, then nothing until its context ends or it is let go. A
 // request that says something is answered with an empty stream, and not told of.
-func held(tb testing.TB) (p *peer, left <-chan time.Duration, letGo chan<- struct{}, over <-chan error) {
+func held(tb testing.TB) (p *remote, left <-chan time.Duration, letGo chan<- struct{}, over <-chan error) {
 	tb.Helper()
 	begun, release, ended := make(chan time.Duration, 1), make(chan struct{}), make(chan error, 1)
 	return serveStream(tb, func(ctx context.Context, req *streamRequest, out *streamSender) error {
@@ -140,6 +141,42 @@ func TestSilentStreamIsKept(t *testing.T) {
 	}
 }
 
+// A peer may take longer for its first bytes than unused connections are kept.
+func TestIdleTimeoutDuringTheGreeting(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range allSchemes() {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			p, _, letGo, _ := held(t)
+			close(letGo)
+			o := Options{IdleTimeout: 20 * time.Millisecond}
+			o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+				return &lateConn{Conn: nc, wait: sync.OnceFunc(func() { awaitIdleTimeout(t, Options{IdleTimeout: o.IdleTimeout}) })}, err
+			}
+			c := newClient(t, p.as(scheme), o)
+			if _, err := c.Stream(t.Context(), countProcedure, nil, nil, func([]byte) error { return nil }); err != nil {
+				t.Error(err)
+			}
+			var e *Error // the service streams, so a unary call fails, and for no other reason
+			if _, err := c.Call(t.Context(), countProcedure, []byte("connect"), nil); errors.As(err, &e) && e.Kind == KindUnreachable {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// lateConn reads nothing before wait returns.
+type lateConn struct {
+	net.Conn
+	wait func()
+}
+
+func (c *lateConn) Read(p []byte) (int, error) {
+	c.wait()
+	return c.Conn.Read(p)
+}
+
 // awaitIdleTimeout makes a connection that is used once and waits for its end.
 func awaitIdleTimeout(t *testing.T, o Options) {
 	t.Helper()
@@ -223,7 +260,7 @@ func TestStatusAfterMessages(t *testing.T) {
 func TestStreamMessageLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 10_000
-	serve := func(opts ...connect.HandlerOption) *peer {
+	serve := func(opts ...connect.HandlerOption) *remote {
 		return serveStream(t, func(_ context.Context, req *streamRequest, out *streamSender) error {
 			for range 50 {
 				if err := send(out, make([]byte, limit)); err != nil {
@@ -237,7 +274,7 @@ func TestStreamMessageLimit(t *testing.T) {
 	plain, gzipped := serve(connect.WithCompression("gzip", nil, nil)), serve()
 	for _, scheme := range allSchemes() {
 		for name, tc := range map[string]struct {
-			peer *peer
+			peer *remote
 			gzip bool
 		}{"plain": {plain, false}, "gzip": {gzipped, true}} {
 			t.Run(scheme+" "+name, func(t *testing.T) {
@@ -374,8 +411,8 @@ func TestCloseDuringAStream(t *testing.T) {
 func TestStreamFaults(t *testing.T) {
 	t.Parallel()
 	const first = "\x00\x00\x00\x00\x05first"
-	answer := func(status int, contentType, body string) func(testing.TB) *peer {
-		return func(tb testing.TB) *peer {
+	answer := func(status int, contentType, body string) func(testing.TB) *remote {
+		return func(tb testing.TB) *remote {
 			return servePeer(tb, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", contentType)
 				w.WriteHeader(status)
@@ -383,8 +420,8 @@ func TestStreamFaults(t *testing.T) {
 			}), clearProtocols(true, true))
 		}
 	}
-	framed := func(react func(fr *http2.Framer, stream uint32) bool) func(testing.TB) *peer {
-		return func(tb testing.TB) *peer {
+	framed := func(react func(fr *http2.Framer, stream uint32) bool) func(testing.TB) *remote {
+		return func(tb testing.TB) *remote {
 			return h2peer(tb, func(fr *http2.Framer, _ net.Conn, stream uint32, _ int) bool { return react(fr, stream) })
 		}
 	}
@@ -395,13 +432,13 @@ func TestStreamFaults(t *testing.T) {
 	const web, conn = "application/grpc-web+proto", "application/connect+proto"
 	for _, tc := range []struct {
 		name, scheme string
-		peer         func(testing.TB) *peer
+		peer         func(testing.TB) *remote
 		want         Kind
 		messages     int
 		unsent       bool
 		answered     bool
 	}{
-		{name: "no listener", scheme: "grpc", want: KindUnreachable, unsent: true, peer: func(tb testing.TB) *peer { return &peer{url: "http://" + testkit.Dead(tb)} }},
+		{name: "no listener", scheme: "grpc", want: KindUnreachable, unsent: true, peer: func(tb testing.TB) *remote { return &remote{url: "http://" + testkit.Dead(tb)} }},
 		{name: "every stream refused", scheme: "grpc", want: KindUnreachable, unsent: true, peer: framed(func(fr *http2.Framer, s uint32) bool {
 			return fr.WriteRSTStream(s, http2.ErrCodeRefusedStream) == nil
 		})},
@@ -410,7 +447,7 @@ func TestStreamFaults(t *testing.T) {
 		{name: "resets in the stream", scheme: "grpc", want: KindTransport, messages: 1, answered: true, peer: framed(func(fr *http2.Framer, s uint32) bool {
 			return began(fr, s) && fr.WriteRSTStream(s, http2.ErrCodeInternal) == nil
 		})},
-		{name: "closes in a chunk", scheme: "connect+http", want: KindTransport, messages: 1, answered: true, peer: func(tb testing.TB) *peer {
+		{name: "closes in a chunk", scheme: "connect+http", want: KindTransport, messages: 1, answered: true, peer: func(tb testing.TB) *remote {
 			return rawPeer(tb, text("HTTP/1.1 200 OK\r\nContent-Type: "+conn+"\r\nTransfer-Encoding: chunked\r\n\r\na\r\n"+first+"\r\n9\r\nab"))
 		}},
 		{name: "502 of a proxy", scheme: "grpc", want: KindTransport, peer: answer(502, "text/html", "<html>")},

@@ -93,7 +93,7 @@ func (a *authority) issue(tb testing.TB, name, dnsName string, usage x509.ExtKey
 }
 
 // serve runs handler over TLS with the given ALPN protocols.
-func (a *authority) serve(tb testing.TB, handler http.Handler, dnsName string, h1, h2, mutual bool) *peer {
+func (a *authority) serve(tb testing.TB, handler http.Handler, dnsName string, h1, h2, mutual bool) *remote {
 	tb.Helper()
 	certFile, keyFile := a.issue(tb, "server", dnsName, x509.ExtKeyUsageServerAuth)
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -160,7 +160,7 @@ func TestTLSRefusals(t *testing.T) {
 	strangeCert, strangeKey := stranger.issue(t, "client", "client.example", x509.ExtKeyUsageClientAuth)
 	for _, tc := range []struct {
 		name string
-		peer *peer
+		peer *remote
 		tls  TLSOptions
 		ok   bool
 	}{
@@ -322,7 +322,7 @@ func TestTLSIsReadAgain(t *testing.T) {
 }
 
 // serveTLS runs the peer of these tests over HTTP/2.
-func serveTLS(t *testing.T, cfg *tls.Config) *peer {
+func serveTLS(t *testing.T, cfg *tls.Config) *remote {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -26,17 +26,17 @@ import (
 func TestConnectOverEitherHTTP(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		peer  func(testing.TB) *peer
+		peer  func(testing.TB) *remote
 		lacks bool          // HTTP/2
 		most  time.Duration // of an attempt
 	}{
-		"both":     {func(tb testing.TB) *peer { return servePeer(tb, echoMux(), clearProtocols(true, true)) }, false, testkit.Limit()},
-		"HTTP/1.1": {func(tb testing.TB) *peer { return servePeer(tb, echoMux(), clearProtocols(true, false)) }, true, testkit.Limit()},
-		"h2c":      {func(tb testing.TB) *peer { return servePeer(tb, echoMux(), clearProtocols(false, true)) }, false, testkit.Limit()},
-		"hangs up on HTTP/2": {func(tb testing.TB) *peer {
+		"both":     {func(tb testing.TB) *remote { return servePeer(tb, echoMux(), clearProtocols(true, true)) }, false, testkit.Limit()},
+		"HTTP/1.1": {func(tb testing.TB) *remote { return servePeer(tb, echoMux(), clearProtocols(true, false)) }, true, testkit.Limit()},
+		"h2c":      {func(tb testing.TB) *remote { return servePeer(tb, echoMux(), clearProtocols(false, true)) }, false, testkit.Limit()},
+		"hangs up on HTTP/2": {func(tb testing.TB) *remote {
 			return beforeHTTP1(tb, func(net.Conn) {})
 		}, true, testkit.Limit()},
-		"ignores HTTP/2": {func(tb testing.TB) *peer {
+		"ignores HTTP/2": {func(tb testing.TB) *remote {
 			return beforeHTTP1(tb, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
 		}, true, 5 * time.Second}, // all of it is waited for, and more than a busy machine needs for the attempt after it
 	} {
@@ -150,7 +150,7 @@ func TestALateLinkIsLookedForAgain(t *testing.T) {
 }
 
 // beforeHTTP1 has a server of HTTP/1.1 whose connections talk begins with if they are of HTTP/2.
-func beforeHTTP1(tb testing.TB, talk func(net.Conn)) *peer {
+func beforeHTTP1(tb testing.TB, talk func(net.Conn)) *remote {
 	tb.Helper()
 	return before(tb, clearProtocols(true, false), func(nc net.Conn, isHTTP2 bool) bool {
 		if isHTTP2 {
@@ -161,7 +161,7 @@ func beforeHTTP1(tb testing.TB, talk func(net.Conn)) *peer {
 }
 
 // before has a server that gets the connections that admit lets through.
-func before(tb testing.TB, protocols *http.Protocols, admit func(nc net.Conn, isHTTP2 bool) bool) *peer {
+func before(tb testing.TB, protocols *http.Protocols, admit func(nc net.Conn, isHTTP2 bool) bool) *remote {
 	tb.Helper()
 	inner := servePeer(tb, echoMux(), protocols)
 	return rawPeer(tb, func(nc net.Conn) {

@@ -104,7 +104,7 @@ func (p *way) pass(to, from net.Conn, l *line) {
 	_ = to.Close()
 }
 
-// wait waits while the path stands still.
+// wait waits while the path is stopped.
 func (p *way) wait() {
 	p.mu.Lock()
 	goes := p.goes

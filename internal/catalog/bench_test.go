@@ -7,9 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // manyServices is a set of services with ten methods each, all of their own messages of ten fields.

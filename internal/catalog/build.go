@@ -4,19 +4,38 @@ package catalog
 
 import (
 	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/longrunning"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/longrunning"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/source"
+	"github.com/outrigger-mcp/outrigger/internal/source/shown"
+	"github.com/outrigger-mcp/outrigger/internal/source/wire"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
@@ -29,9 +48,6 @@ type BuildOptions struct {
 	Overlay []Override
 	// Profile is the kind of client that advertised schemas are written for.
 	Profile schema.Profile
-	// Thorough checks every message twice, see [transcode.Options]. Disagreed is called with each discrepancy found.
-	Thorough  bool
-	Disagreed func(*transcode.DisagreementError)
 	// Lock lists the tools that were reviewed; nil for none. [Live] compares each catalog with it. Build does not.
 	Lock *lock.Lock
 	// RefuseDrift leaves out the tools that Lock does not list, or lists with another digest.
@@ -171,7 +187,7 @@ type builder struct {
 type offer struct {
 	service protoreflect.ServiceDescriptor
 	source  string
-	// isTyped is set where it makes no tools: a sidecar offers it, which lists tools of its own for it, or it is
+	// isTyped is set where it makes no tools: a sidecar offers it, which lists its own tools for it, or it is
 	// google.longrunning.Operations.
 	isTyped bool
 }
@@ -435,4 +451,1301 @@ func (b *builder) warn(subject, text string) {
 // methodName is "pkg.Service/Method".
 func methodName(md protoreflect.MethodDescriptor) string {
 	return string(md.Parent().FullName()) + "/" + string(md.Name())
+}
+
+// binder gives tools their schemas and transcoders. Many methods share a message, so each is compiled once per build.
+type binder struct {
+	types      *Types
+	profile    schema.Profile
+	schemas    *schema.Options
+	transcoder *transcode.Transcoder
+	digests    *schemaDigests
+	room       *schema.Room
+	inputs     map[protoreflect.FullName]*schema.Lazy
+	outputs    map[protoreflect.FullName]*schema.Lazy
+	streams    map[protoreflect.FullName]*schema.Lazy
+	// taken are the inputs of methods that take a stream, by their digests.
+	taken    map[source.Digest]*schema.Lazy
+	messages map[protoreflect.FullName]compiled
+}
+
+// httpBody is the message that carries any document with its media type.
+const httpBody protoreflect.FullName = "google.api.HttpBody"
+
+// keptSchemas is how much text of schemas that were asked for a catalog keeps: the lists of about 2,000 tools.
+const keptSchemas = 16 << 20
+
+// compiled is a message's transcoder, or why it has none.
+type compiled struct {
+	message *transcode.Message
+	err     error
+}
+
+// newBinder makes a binder for about as many messages and tools.
+func newBinder(linked *linker, types *Types, o BuildOptions, messages, tools int) *binder {
+	return &binder{
+		types: types, profile: o.Profile, schemas: &schema.Options{Profile: o.Profile, Extensions: types, Needs: new(schema.Needs)},
+		transcoder: transcode.New(transcode.Options{
+			IsSecret: redact.IsSecret,
+			Resolver: types, QuotedObjects: o.Profile == schema.ProfileStrict,
+			MaxDepth: o.MaxDepth,
+		}),
+		digests:  newSchemaDigests(linked),
+		room:     schema.NewRoom(keptSchemas),
+		inputs:   make(map[protoreflect.FullName]*schema.Lazy, tools),
+		outputs:  make(map[protoreflect.FullName]*schema.Lazy, tools),
+		streams:  map[protoreflect.FullName]*schema.Lazy{},
+		taken:    map[source.Digest]*schema.Lazy{},
+		messages: make(map[protoreflect.FullName]compiled, messages),
+	}
+}
+
+// bind fills in the tool's schemas, transcoders and fingerprint. The header is that of a stream of requests; nil for none.
+func (b *binder) bind(t *Tool, header protoreflect.FieldDescriptor) error {
+	in, out := t.Method.Descriptor.Input(), t.Method.Descriptor.Output()
+	if in.IsPlaceholder() || out.IsPlaceholder() {
+		return errors.New("its request or response message is not in the descriptors")
+	}
+	var err error
+	t.Output = b.schema(out, schema.Output)
+	if t.In, err = b.message(in); err != nil {
+		return fmt.Errorf("transcoder of %s: %w", in.FullName(), err)
+	}
+	if t.Out, err = b.message(out); err != nil {
+		return fmt.Errorf("transcoder of %s: %w", out.FullName(), err)
+	}
+	if t.Method.ClientStreaming {
+		t.Stream, t.Input = b.transcoder.Stream(t.In, header), b.stream(in, header, b.streamDigest(in, header))
+	} else {
+		t.Input = b.schema(in, schema.Input)
+	}
+	t.HTTPBody = out.FullName() == httpBody && !(t.Method.ClientStreaming && t.Streams())
+	if t.Streams() && !t.Method.ClientStreaming {
+		t.BytesField = onlyBytes(out)
+	}
+	switch {
+	case t.IsDocument():
+		t.Output = schema.Fixed(&schema.Schema{})
+	case t.Streams():
+		t.Output = b.gathered(out, t.Output)
+	default:
+		t.OutputNotObject = t.Output.Wrapped
+	}
+	t.print = newFingerprint(t.Input, t.Output)
+	return nil
+}
+
+// showResponses gives a tool its own output schema, with examples of the RPC's responses. It reports whether it did: only
+// a tool whose results are the responses shows them.
+func (b *binder) showResponses(t *Tool, examples []string) bool {
+	if len(examples) == 0 || t.Operation != nil || t.Streams() || t.IsDocument() || b.profile == schema.ProfileStrict {
+		return false
+	}
+	opts := *b.schemas
+	opts.Examples = examples
+	t.Output = schema.Defer(t.Method.Descriptor.Output(), schema.Output, &opts, extended(t.Output.Digest(), examples), b.room)
+	t.print = newFingerprint(t.Input, t.Output)
+	return true
+}
+
+// showWords gives a tool its own input schema, with descriptions of fields. The header is that of a stream of requests;
+// nil for none.
+func (b *binder) showWords(t *Tool, header protoreflect.FieldDescriptor, words map[protoreflect.FullName]string) {
+	opts := *b.schemas
+	opts.Words = words
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		texts = append(texts, string(name), words[name])
+	}
+	in, digest := t.Method.Descriptor.Input(), extended(t.Input.Digest(), texts)
+	if t.TakesStream() {
+		t.Input = schema.DeferStream(in, schema.Stream{Header: header}, &opts, digest, b.room)
+	} else {
+		t.Input = schema.Defer(in, schema.Input, &opts, digest, b.room)
+	}
+	t.Words, t.print = words, newFingerprint(t.Input, t.Output)
+}
+
+// extended is the digest of what a schema with the digest becomes with more texts.
+func extended(digest source.Digest, texts []string) source.Digest {
+	hash := sha256.New()
+	_, _ = hash.Write(digest[:])
+	for _, text := range texts {
+		_, _ = hash.Write(append(binary.AppendUvarint(nil, uint64(len(text))), text...))
+	}
+	return source.Digest(hash.Sum(nil))
+}
+
+// onlyBytes returns the number of the only field of a message if that is a single one of
+// type bytes, else 0. Streams of such messages are documents in parts. A field that is
+// marked as secret stays a field: records know by it what to leave out.
+func onlyBytes(md protoreflect.MessageDescriptor) protowire.Number {
+	if md.Fields().Len() != 1 {
+		return 0
+	}
+	field := md.Fields().Get(0)
+	if field.Kind() != protoreflect.BytesKind || field.IsList() || redact.IsSecret(field) {
+		return 0
+	}
+	return field.Number()
+}
+
+func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) *schema.Lazy {
+	if known := b.cache(dir)[md.FullName()]; known != nil {
+		return known
+	}
+	return b.deferred(md, dir, b.digests.of(md, byte(dir), byte(b.profile)))
+}
+
+func (b *binder) cache(dir schema.Direction) map[protoreflect.FullName]*schema.Lazy {
+	if dir == schema.Input {
+		return b.inputs
+	}
+	return b.outputs
+}
+
+// deferred is the schema of a message whose digest is known.
+func (b *binder) deferred(md protoreflect.MessageDescriptor, dir schema.Direction, digest source.Digest) *schema.Lazy {
+	cache := b.cache(dir)
+	if cache[md.FullName()] == nil {
+		cache[md.FullName()] = schema.Defer(md, dir, b.schemas, digest, b.room)
+	}
+	return cache[md.FullName()]
+}
+
+// gathered is the schema of a stream of messages.
+func (b *binder) gathered(md protoreflect.MessageDescriptor, one *schema.Lazy) *schema.Lazy {
+	if known := b.streams[md.FullName()]; known != nil {
+		return known
+	}
+	return b.gatheredAs(md, one, b.digests.of(md, streamed, byte(b.profile)))
+}
+
+// gatheredAs is the same where the digest is known.
+func (b *binder) gatheredAs(md protoreflect.MessageDescriptor, one *schema.Lazy, digest source.Digest) *schema.Lazy {
+	if b.streams[md.FullName()] == nil {
+		b.streams[md.FullName()] = gathered(one, md, digest, b.room)
+	}
+	return b.streams[md.FullName()]
+}
+
+// stream is the schema of the arguments with a stream of messages.
+func (b *binder) stream(md protoreflect.MessageDescriptor, header protoreflect.FieldDescriptor, digest source.Digest) *schema.Lazy {
+	if b.taken[digest] == nil {
+		b.taken[digest] = schema.DeferStream(md, schema.Stream{Header: header}, b.schemas, digest, b.room)
+	}
+	return b.taken[digest]
+}
+
+// streamDigest is that of a stream's schema.
+func (b *binder) streamDigest(md protoreflect.MessageDescriptor, header protoreflect.FieldDescriptor) source.Digest {
+	with := []byte{streamTaken, byte(b.profile)}
+	if header != nil {
+		with = append(with, header.FullName()...)
+	}
+	return b.digests.of(md, append(with, 0)...)
+}
+
+// streamed represents the direction of a stream's schema in digests.
+const streamed = 2
+
+// streamTaken represents the direction of a stream of requests.
+const streamTaken = 3
+
+func (b *binder) message(md protoreflect.MessageDescriptor) (*transcode.Message, error) {
+	got, ok := b.messages[md.FullName()]
+	if !ok {
+		got.message, got.err = b.transcoder.Compile(md)
+		b.messages[md.FullName()] = got
+	}
+	return got.message, got.err
+}
+
+// messageAgain is the transcoder of a message that an earlier build compiled.
+func (b *binder) messageAgain(md protoreflect.MessageDescriptor, old *transcode.Message) (*transcode.Message, error) {
+	got, ok := b.messages[md.FullName()]
+	if !ok {
+		got.message, got.err = b.transcoder.Again(old)
+		b.messages[md.FullName()] = got
+	}
+	return got.message, got.err
+}
+
+// again gives a tool that was kept schemas and transcoders of this build.
+func (b *binder) again(t *Tool) error {
+	in, out := t.Method.Descriptor.Input(), t.Method.Descriptor.Output()
+	input, output := t.Input.Digest(), t.Output.Digest()
+	var err error
+	if t.In, err = b.messageAgain(in, t.In); err != nil {
+		return err
+	}
+	if t.TakesStream() {
+		header := t.Stream.Header()
+		t.Stream, t.Input = b.transcoder.Stream(t.In, header), b.stream(in, header, input)
+	} else {
+		t.Input = b.deferred(in, schema.Input, input)
+	}
+	if t.Out, err = b.messageAgain(out, t.Out); err != nil {
+		return err
+	}
+	switch {
+	case t.IsDocument():
+		// Its schema holds nothing.
+	case t.Streams():
+		t.Output = b.gatheredAs(out, b.schema(out, schema.Output), output)
+	default:
+		t.Output = b.deferred(out, schema.Output, output)
+	}
+	t.print = newFingerprint(t.Input, t.Output)
+	return nil
+}
+
+// contractRules checks messages of the contract by the rules that their .proto files state. Compiling a message takes
+// milliseconds, so that is left until there is something to check. The zero value is ready for use.
+type contractRules struct {
+	compiled map[protoreflect.FullName]*transcode.Message
+}
+
+// check finds everything that is wrong with a message; the text is on one line.
+func (r *contractRules) check(m proto.Message) error {
+	message, err := r.compile(m.ProtoReflect().Descriptor())
+	if err != nil {
+		return err
+	}
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	err = message.CheckWire(context.Background(), raw)
+	var broken *transcode.InputError
+	if !errors.As(err, &broken) {
+		return err
+	}
+	var faults []string
+	for _, v := range broken.Violations {
+		faults = append(faults, strings.TrimPrefix(strings.TrimPrefix(v.Path, "/")+": "+v.Message, ": "))
+	}
+	return errors.New(shown.ClipList(faults))
+}
+
+func (r *contractRules) compile(md protoreflect.MessageDescriptor) (*transcode.Message, error) {
+	if known := r.compiled[md.FullName()]; known != nil {
+		return known, nil
+	}
+	message, err := transcode.Compile(md, transcode.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("compile rules: %w", err)
+	}
+	if r.compiled == nil {
+		r.compiled = map[protoreflect.FullName]*transcode.Message{}
+	}
+	r.compiled[md.FullName()] = message
+	return message, nil
+}
+
+// MaxSchemaBytes returns the maximum size of a declared schema in bytes, the limit of outrigger.v1.RegisterToolRequest.
+func MaxSchemaBytes() int { return contract().schema }
+
+// bounds are those of the contract that this package keeps itself, read from its rules.
+type bounds struct {
+	schema, description int // of outrigger.v1.RegisterToolRequest
+	options             func(field protoreflect.Name) schema.FieldRules
+	examples            func(field protoreflect.Name) schema.FieldRules
+}
+
+var contract = sync.OnceValue(func() *bounds {
+	registration := rulesOf(new(outriggerv1.RegisterToolRequest))
+	return &bounds{
+		schema:      registration("input_schema_json").MaxBytes,
+		description: registration("description").MaxBytes,
+		options:     rulesOf(new(configv1.ToolOptions)),
+		examples:    rulesOf(new(outriggerv1.ToolExample)),
+	}
+})
+
+// rulesOf returns the rules of the fields of a message by their names.
+func rulesOf(m proto.Message) func(protoreflect.Name) schema.FieldRules {
+	rules := make(map[protoreflect.Name]schema.FieldRules)
+	fields := m.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		rules[fields.Get(i).Name()] = schema.ReadFieldRules(fields.Get(i))
+	}
+	return func(field protoreflect.Name) schema.FieldRules { return rules[field] }
+}
+
+// Limits bound what a catalog may hold. The Limits of package source bound the cost of a source. The zero value means
+// the defaults.
+type Limits struct {
+	// MaxTools is the maximum number of tools in a catalog. The default is [defaults.MaxTools]: all of googleapis has 11,345.
+	// More is an error, because a truncated list would hide tools silently.
+	MaxTools int
+	// MaxNameBytes is the maximum length of a canonical name. The default is 128, the limit of outrigger.v1.Tool.name.
+	// A method with a longer name is left out with a warning.
+	MaxNameBytes int
+	// MaxTitleRunes is the maximum length of a title. The default is 120, one line of a client's list. Longer ones are cut.
+	MaxTitleRunes int
+	// MaxDescriptionBytes is the maximum length of a description. The default is 8,192, more than a model benefits from.
+	// Longer ones are cut with a warning.
+	MaxDescriptionBytes int
+	// MaxRegistrations is the maximum number of registered tools. The default is 1,000, the catalog size for which
+	// registration is measured.
+	MaxRegistrations int
+	// MaxRegisteredBytes is the maximum total size of all registrations. The default is 16 MiB, 16 KiB each: a
+	// larger schema costs a model more context than the tool is worth.
+	MaxRegisteredBytes int
+}
+
+// withDefaults fills in what is zero or negative.
+func (l Limits) withDefaults() Limits {
+	defaults.Fill(&l.MaxTools, defaults.MaxTools)
+	defaults.Fill(&l.MaxNameBytes, 128)
+	defaults.Fill(&l.MaxTitleRunes, 120)
+	defaults.Fill(&l.MaxDescriptionBytes, 8_192)
+	defaults.Fill(&l.MaxRegistrations, 1_000)
+	defaults.Fill(&l.MaxRegisteredBytes, 16<<20)
+	return l
+}
+
+// Override is one entry of the overlay: options for tools whose service cannot be changed.
+type Override struct {
+	// Match is a glob over methods and native tools, as in Selection. A native tool keeps its schemas and is never a source
+	// of resources.
+	Match string
+	// Options override the method's own, member by member. A list replaces a list.
+	Options *configv1.ToolOptions
+	// InputSchema and OutputSchema are JSON Schemas to show instead of the derived ones. Arguments and results must
+	// satisfy them as well. Nil keeps the derived ones. A schema fits one tool, so Match should name one method.
+	InputSchema, OutputSchema json.RawMessage
+	// Properties describe arguments, by their paths (schema.InputField). They take the place of comments and annotations, in
+	// what is shown alone. A path has to lead to a field of at least one of the methods that match.
+	Properties map[string]string
+	// Resource makes the method a source of resources. Its members override those of the method's own option.
+	Resource *configv1.ResourceOptions
+}
+
+// httpRuleField is the number of google.api.http among the method options; the numbers of its verbs follow.
+const (
+	httpRuleField = 72295728
+	httpGet       = 2
+	httpPut       = 3
+	httpDelete    = 5
+)
+
+// methodOptions is what a method's own options say, read from their bytes: descriptors that were built at run time hold
+// extensions as unknown fields, and those that are linked in as typed ones; their bytes are the same.
+type methodOptions struct {
+	tool        *configv1.ToolOptions
+	idempotency Idempotency
+	deprecated  bool
+	// httpVerb is the field number of the verb in google.api.http, 0 where there is none.
+	httpVerb protowire.Number
+}
+
+// readMethodOptions reads a method's options. The number of the tool option is from the range that anyone may use, so
+// it is only taken for ours (hasOurs) where the descriptors define it under our name. What is ours and undecodable is
+// an error, since it may have said that the tool is destructive.
+func readMethodOptions(md protoreflect.MethodDescriptor, hasOurs bool) (methodOptions, error) {
+	out := methodOptions{tool: &configv1.ToolOptions{}}
+	options, ok := md.Options().(*descriptorpb.MethodOptions)
+	if !ok || options == nil {
+		return out, nil
+	}
+	out.deprecated = options.GetDeprecated() || isServiceDeprecated(md)
+	switch options.GetIdempotencyLevel() {
+	case descriptorpb.MethodOptions_NO_SIDE_EFFECTS:
+		out.idempotency = NoSideEffects
+	case descriptorpb.MethodOptions_IDEMPOTENT:
+		out.idempotency = Idempotent
+	case descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN:
+	}
+	raw, err := proto.Marshal(options)
+	if err != nil {
+		return out, fmt.Errorf("read options: %w", err)
+	}
+	toolField := optionsv1.E_Tool.TypeDescriptor().Number()
+	err = wire.EachField(raw, func(num protowire.Number, body []byte) error {
+		switch {
+		case num == toolField && hasOurs:
+			// An option that is set in parts arrives in parts.
+			return proto.UnmarshalOptions{Merge: true, Resolver: (*protoregistry.Types)(nil)}.Unmarshal(body, out.tool)
+		case num == httpRuleField:
+			return wire.EachField(body, func(verb protowire.Number, _ []byte) error {
+				if verb == httpGet || verb == httpPut || verb == httpDelete {
+					out.httpVerb = verb
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return out, fmt.Errorf("read option (outrigger.v1.tool): %w", err)
+	}
+	return out, nil
+}
+
+func isServiceDeprecated(md protoreflect.MethodDescriptor) bool {
+	options, ok := md.Parent().Options().(*descriptorpb.ServiceOptions)
+	return ok && options.GetDeprecated()
+}
+
+// definesOption reports whether the files define one of our method options under its name and number.
+func definesOption(files *protoregistry.Files, option protoreflect.ExtensionType) bool {
+	own := option.TypeDescriptor()
+	d, err := files.FindDescriptorByName(own.FullName())
+	if err != nil {
+		return false
+	}
+	field, ok := d.(protoreflect.FieldDescriptor)
+	return ok && field.IsExtension() && field.Number() == own.Number() &&
+		field.ContainingMessage().FullName() == own.ContainingMessage().FullName()
+}
+
+// override is base with the members that over sets; either may be nil.
+func override[M proto.Message](base, over M) M {
+	if !over.ProtoReflect().IsValid() {
+		return base
+	}
+	if !base.ProtoReflect().IsValid() {
+		return over
+	}
+	out := proto.CloneOf(base)
+	proto.CloneOf(over).ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		out.ProtoReflect().Set(fd, v)
+		return true
+	})
+	return out
+}
+
+// optionRules checks tool options by the rules that options.proto states. Compiling them takes milliseconds, so that is
+// left until there is something to check.
+type optionRules struct{ message *transcode.Message }
+
+// check finds everything that is wrong with the options; the text is on one line.
+func (r *optionRules) check(o *configv1.ToolOptions) error {
+	broken, err := r.violations(o)
+	if err != nil || len(broken) == 0 {
+		return err
+	}
+	var faults []string
+	for _, v := range broken {
+		text := shown.Clip(v.Message)
+		if path := strings.TrimPrefix(v.Path, "/"); path != "" {
+			text = path + ": " + text
+		}
+		faults = append(faults, text)
+	}
+	return errors.New(strings.Join(faults, "; "))
+}
+
+// violations are the rules that the options break, with the paths of their fields.
+func (r *optionRules) violations(o *configv1.ToolOptions) ([]schema.Violation, error) {
+	if arePlain(o) {
+		return nil, nil
+	}
+	raw, err := proto.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("encode options: %w", err)
+	}
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if r.message == nil {
+		if r.message, err = transcode.Compile(o.ProtoReflect().Descriptor(), transcode.Options{}); err != nil {
+			return nil, fmt.Errorf("compile rules: %w", err)
+		}
+	}
+	err = r.message.CheckWire(context.Background(), raw)
+	var broken *transcode.InputError
+	if errors.As(err, &broken) {
+		return broken.Violations, nil
+	}
+	return nil, err
+}
+
+// maxPlainVersionNumbers is how many numbers a plain version has.
+const maxPlainVersionNumbers = 3
+
+// arePlain reports whether options certainly keep the rules of options.proto: they say no more than most do, and each of
+// it plainly. False says nothing: the rules have to be asked, which takes fifty times as long. A property test holds it
+// to that.
+func arePlain(o *configv1.ToolOptions) bool {
+	if len(o.ProtoReflect().GetUnknown()) > 0 || o.GetDescription() != "" || o.TaskAfter != nil || o.StreamTime != nil || o.ResultBudget != nil || len(o.GetTags()) > 0 ||
+		len(o.GetIcons()) > 0 || len(o.GetErrors()) > 0 || len(o.GetScopes()) > 0 || o.GetStreamHeader() != "" || o.GetReadOnly() && o.GetDestructive() {
+		return false
+	}
+	switch o.GetTaskSupport() {
+	case "", "forbidden", "optional", "required":
+	default:
+		return false
+	}
+	rules := contract().options
+	return (o.GetName() == "" || len(o.GetName()) <= rules("name").MaxBytes && IsCanonicalName(o.GetName())) &&
+		(o.GetVersion() == "" || isPlainVersion(o.GetVersion(), rules("version").MaxBytes)) &&
+		isShort(o.GetTitle(), rules("title").MaxBytes) && isShort(o.GetModule(), rules("module").MaxBytes) &&
+		isShort(o.GetDeprecatedIn(), rules("deprecated_in").MaxBytes) &&
+		(o.Timeout == nil || isWithin(o.Timeout, rules("timeout").MaxSeconds) && (o.Timeout.Seconds > 0 || o.Timeout.Nanos > 0)) &&
+		(o.CacheTtl == nil || isWithin(o.CacheTtl, rules("cache_ttl").MaxSeconds)) &&
+		len(o.GetExamples()) <= rules("examples").MaxItems && !slices.ContainsFunc(o.GetExamples(), isNoPlainExample)
+}
+
+func isNoPlainExample(e *outriggerv1.ToolExample) bool {
+	rules := contract().examples
+	return len(e.ProtoReflect().GetUnknown()) > 0 || e.GetStatus() != "" || len(e.GetArgumentsJson()) < rules("arguments_json").MinBytes ||
+		!isShort(e.GetName(), rules("name").MaxBytes) || !isShort(e.GetDescription(), rules("description").MaxBytes) ||
+		!isShort(e.GetArgumentsJson(), rules("arguments_json").MaxBytes) || !isShort(e.GetDataJson(), rules("data_json").MaxBytes)
+}
+
+// isShort holds for texts that Protobuf can hold and that are no longer than the limit.
+func isShort(text string, maxBytes int) bool { return len(text) <= maxBytes && utf8.ValidString(text) }
+
+// isWithin holds for durations from zero to less than the limit.
+func isWithin(d *durationpb.Duration, maxSeconds int64) bool {
+	return len(d.ProtoReflect().GetUnknown()) == 0 && d.Seconds >= 0 && d.Seconds < maxSeconds && d.Nanos >= 0 && d.Nanos < 1e9
+}
+
+// isPlainVersion holds for a semantic version of nothing but its three numbers.
+func isPlainVersion(version string, maxBytes int) bool {
+	numbers := 0
+	for number := range strings.SplitSeq(version, ".") {
+		numbers++
+		if number == "" || len(number) > 1 && number[0] == '0' || strings.Trim(number, "0123456789") != "" {
+			return false
+		}
+	}
+	return numbers == maxPlainVersionNumbers && len(version) <= maxBytes
+}
+
+// Selection uses globs to decide which methods become tools. The zero value (and nil) selects every method of every
+// service except infrastructure.
+//
+// A glob has one of three forms, distinguished by its shape:
+//
+//   - With a slash, it matches a method: "shop.v1.Orders/Get*", "*.Orders/*", "/shop.v1.Orders/Get". A leading slash is
+//     ignored, so that an RPC's path can be pasted.
+//   - Without a slash, it is compared with the service's full name ("shop.v1.*", "shop.v1.Orders") and with the tool's
+//     names in both forms ("orders.get_*", "orders_get_*"). A match with any of them selects the method.
+//
+// A native tool is matched like a method. Its service is the first part of its canonical name, and its method is its
+// declared name ("weather_desk/getForecast", "weather_desk").
+//
+// "*" matches any run of characters except "/", so it spans the dots of a package. "?" matches one such character,
+// "[a-z]" matches one of a class, and a backslash makes the next character literal. Matching is case-sensitive.
+//
+// A method is a tool if an include glob matches it, or there are none, and no exclude glob does. Exclude wins.
+type Selection struct {
+	include, exclude []glob
+}
+
+// glob is one compiled pattern.
+type glob struct {
+	pattern string
+	ofMethod,
+	isLiteral bool
+}
+
+// NewSelection compiles the globs. The error joins one error for every malformed glob.
+func NewSelection(include, exclude []string) (*Selection, error) {
+	in, errIn := compileGlobs("include", include)
+	ex, errEx := compileGlobs("exclude", exclude)
+	if err := errors.Join(errIn, errEx); err != nil {
+		return nil, err
+	}
+	return &Selection{include: in, exclude: ex}, nil
+}
+
+func compileGlobs(flag string, patterns []string) ([]glob, error) {
+	var errs []error
+	out := make([]glob, 0, len(patterns))
+	for _, p := range patterns {
+		pattern := strings.TrimPrefix(strings.TrimSpace(p), "/")
+		_, err := path.Match(pattern, "")
+		switch {
+		case pattern == "":
+			errs = append(errs, fmt.Errorf("%s glob %q is empty", flag, p))
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s glob %q is malformed: a class or an escape does not end", flag, p))
+		case strings.Count(pattern, "/") > 1:
+			errs = append(errs, fmt.Errorf("%s glob %q has more than one slash: a method is pkg.Service/Method", flag, p))
+		default:
+			service, _, ofMethod := strings.Cut(pattern, "/")
+			out = append(out, glob{
+				pattern: pattern, ofMethod: ofMethod,
+				isLiteral: !strings.ContainsAny(service, `*?[\`),
+			})
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// matches compares the glob with a method, given by its service, "pkg.Service/Method" and names. Among the names of a
+// native tool may be those of the RPC behind it, which have a slash of their own.
+func (g glob) matches(service, method string, names ...string) bool {
+	subject := service
+	if g.ofMethod {
+		subject = method
+	}
+	if matchGlob(g.pattern, subject) {
+		return true
+	}
+	for _, n := range names {
+		if matchGlob(g.pattern, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchGlob is path.Match for a pattern that was found well-formed.
+func matchGlob(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+// takes reports whether the method becomes a tool. A method's names may be more than one: the derived and the declared.
+func (s *Selection) takes(service, method string, names ...string) bool {
+	if s == nil {
+		return true
+	}
+	for _, g := range s.exclude {
+		if g.matches(service, method, names...) {
+			return false
+		}
+	}
+	for _, g := range s.include {
+		if g.matches(service, method, names...) {
+			return true
+		}
+	}
+	return len(s.include) == 0
+}
+
+// namesService reports whether an include glob names the service without a wildcard, which is how a service that is
+// left out by default comes in.
+func (s *Selection) namesService(service string) bool {
+	if s == nil {
+		return false
+	}
+	for _, g := range s.include {
+		of, _, _ := strings.Cut(g.pattern, "/")
+		if g.isLiteral && of == service {
+			return true
+		}
+	}
+	return false
+}
+
+// Skips reports whether no method of the service can become a tool, so that its descriptors need not be requested.
+// This is certain if the service is infrastructure that was not named, if an exclude glob covers all of it, or if no
+// include glob can match. A glob that could be a tool's name could match any service, because names can be declared.
+func (s *Selection) Skips(service string) bool {
+	if source.IsInfrastructure(service) && !s.namesService(service) {
+		return true
+	}
+	if s == nil {
+		return false
+	}
+	mayMatch := func(g glob) bool {
+		of, _, _ := strings.Cut(g.pattern, "/")
+		return matchGlob(of, service) || !g.ofMethod && !hasUpper(g.pattern)
+	}
+	if len(s.include) > 0 && !slices.ContainsFunc(s.include, mayMatch) {
+		return true
+	}
+	for _, g := range s.exclude {
+		of, method, ofMethod := strings.Cut(g.pattern, "/")
+		if matchGlob(of, service) && (!ofMethod || method == "*") {
+			return true
+		}
+	}
+	return false
+}
+
+// hasUpper reports whether there is an upper-case letter, which no tool's name has.
+func hasUpper(pattern string) bool { return strings.IndexFunc(pattern, unicode.IsUpper) >= 0 }
+
+// overlayEntry is an override with its glob compiled.
+type overlayEntry struct {
+	Override
+	glob    glob
+	wasUsed bool
+	// found are the paths of Properties that led to a field, and missing says of others why not.
+	found   map[string]bool
+	missing map[string]string
+}
+
+// compileOverlay compiles the globs; a malformed one is a problem.
+func compileOverlay(overlay []Override) (out []overlayEntry, problems []Problem) {
+	for _, o := range overlay {
+		globs, err := compileGlobs("overlay", []string{o.Match})
+		if err != nil {
+			problems = append(problems, Problem{"overlay entry " + o.Match, oneLine(err)})
+			continue
+		}
+		out = append(out, overlayEntry{Override: o, glob: globs[0]})
+	}
+	return out, problems
+}
+
+// overlayIndex finds the entries that may match a method. Most entries of a large overlay name one method, so that asking
+// each of them about each method would cost the square of both.
+type overlayIndex struct {
+	named    map[string][]int // by the one text that the entry matches
+	patterns []int            // entries that match more than one text
+}
+
+// globCharacters are those by which a pattern matches more than one text.
+const globCharacters = `*?[\`
+
+func newOverlayIndex(overlay []overlayEntry) overlayIndex {
+	index := overlayIndex{named: map[string][]int{}}
+	for i, e := range overlay {
+		if strings.ContainsAny(e.glob.pattern, globCharacters) {
+			index.patterns = append(index.patterns, i)
+		} else {
+			index.named[e.glob.pattern] = append(index.named[e.glob.pattern], i)
+		}
+	}
+	return index
+}
+
+// candidates lists the entries to ask, in their order, each once.
+func (x overlayIndex) candidates(service, method string, names []string) []int {
+	out := slices.Concat(x.patterns, x.named[service], x.named[method])
+	for _, n := range names {
+		out = append(out, x.named[n]...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// overlaid is what a method declares, as the overlay leaves it, and what else the overlay has for it. The method
+// is given as globs know it, with the names that it has before the overlay, so that an entry may change the name without
+// losing its method.
+func (b *builder) overlaid(
+	service, method string, names []string, declared *configv1.ToolOptions,
+) (_ *configv1.ToolOptions, _ Override, isOverlaid bool) {
+	var schemas Override
+	for _, i := range b.overlayIndex.candidates(service, method, names) {
+		e := &b.overlay[i]
+		if !e.glob.matches(service, method, names...) {
+			continue
+		}
+		e.wasUsed, isOverlaid = true, true
+		declared = override(declared, e.Options)
+		if e.Properties != nil && !strings.ContainsAny(e.glob.pattern, globCharacters) {
+			schemas.Properties = e.Properties // of an entry for this method alone
+		}
+		schemas.Resource = override(schemas.Resource, e.Resource)
+		if e.InputSchema != nil {
+			schemas.Match, schemas.InputSchema = e.Match, e.InputSchema
+		}
+		if e.OutputSchema != nil {
+			schemas.Match, schemas.OutputSchema = e.Match, e.OutputSchema
+		}
+	}
+	return declared, schemas, isOverlaid
+}
+
+// words are the descriptions that the overlay has for the arguments of a tool, by full names of fields; nil for none. The
+// method is given as to overlaid. Where two entries describe a field, the later one wins.
+func (b *builder) words(t *Tool, service, method string, names []string) map[protoreflect.FullName]string {
+	var out map[protoreflect.FullName]string
+	for _, i := range b.overlayIndex.candidates(service, method, names) {
+		e := &b.overlay[i]
+		if len(e.Properties) == 0 || !e.glob.matches(service, method, names...) {
+			continue
+		}
+		for _, path := range slices.Sorted(maps.Keys(e.Properties)) {
+			name, err := t.argument(path)
+			if err != nil {
+				if e.missing == nil {
+					e.missing = map[string]string{}
+				}
+				e.missing[path] = cmp.Or(e.missing[path], err.Error())
+				continue
+			}
+			if e.found == nil {
+				e.found = map[string]bool{}
+			}
+			if out == nil {
+				out = map[protoreflect.FullName]string{}
+			}
+			e.found[path], out[name] = true, shown.Clean(e.Properties[path])
+		}
+	}
+	return out
+}
+
+// argument is the field that a path of the arguments leads to. Those of a tool that takes a stream are below "items", and
+// "header" is a field itself.
+func (t *Tool) argument(path string) (protoreflect.FullName, error) {
+	md := t.Method.Descriptor.Input()
+	if !t.TakesStream() {
+		return schema.InputField(md, path)
+	}
+	first, rest, _ := strings.Cut(path, ".")
+	header := t.Stream.Header()
+	switch {
+	case first == schema.ItemsMember && rest != "":
+		return schema.InputField(md, rest)
+	case first == schema.HeaderMember && header != nil && rest == "":
+		return header.FullName(), nil
+	case first == schema.HeaderMember && header != nil && header.Message() != nil:
+		return schema.InputField(header.Message(), rest)
+	}
+	return "", fmt.Errorf("the arguments are a stream; begin with %q: items.%s", schema.ItemsMember+".", path)
+}
+
+// tellMissing makes problems of the paths that lead nowhere in all methods of their entry.
+func (b *builder) tellMissing() {
+	for _, e := range b.overlay {
+		for _, path := range slices.Sorted(maps.Keys(e.missing)) {
+			if !e.found[path] {
+				b.problems = append(b.problems, Problem{"overlay entry " + e.Match, fmt.Sprintf("properties: %s: %s", path, e.missing[path])})
+			}
+		}
+	}
+}
+
+// declare gives the tool the schemas of the overlay. False means that a problem was noted.
+func (b *builder) declare(t *Tool, schemas Override) (bool, error) {
+	var compiled [2]declaration
+	isFine := true
+	for i, declared := range [...]struct {
+		member string
+		raw    json.RawMessage
+	}{{"input_schema", schemas.InputSchema}, {"output_schema", schemas.OutputSchema}} {
+		if declared.raw == nil {
+			continue
+		}
+		var faults []schema.Violation
+		compiled[i], faults = compileDeclared(declared.raw)
+		for _, f := range faults {
+			b.problems = append(b.problems, Problem{"overlay entry " + schemas.Match, declared.member + f.Path + ": " + f.Message})
+			isFine = false
+		}
+	}
+	if t.Words != nil && schemas.InputSchema != nil {
+		b.problems = append(b.problems, Problem{"overlay entry " + schemas.Match, "properties: the tool has its own input_schema; describe them there"})
+		isFine = false
+	}
+	if t.IsDocument() && schemas.OutputSchema != nil {
+		b.problems = append(b.problems, Problem{"overlay entry " + schemas.Match, "output_schema: " + noSchemaForBody})
+		isFine = false
+	}
+	if !isFine {
+		return false, nil
+	}
+	return true, t.declare(compiled[0], compiled[1], b.types)
+}
+
+// ErrEmpty is wrapped by the error of a build that leaves no tools.
+var ErrEmpty = errors.New("there are no tools")
+
+// ErrIncomplete is wrapped, beside ErrEmpty, by the error of a build that leaves no tools because descriptors do not link.
+var ErrIncomplete = errors.New("the descriptors of the services are incomplete")
+
+// Collision is a name shared by several methods.
+type Collision struct {
+	// Name is the shared name. Form is its form: "canonical" or "MCP".
+	Name, Form string
+	// Methods are the methods that share the name, as "pkg.Service/Method", sorted. A native tool is "service/name".
+	Methods []string
+}
+
+// String names the methods and the option that tells them apart.
+func (c Collision) String() string {
+	return fmt.Sprintf("%s name %q belongs to %s; set (outrigger.v1.tool).name on one of them, name it in the overlay, "+
+		"or omit it with --exclude %s", c.Form, c.Name, strings.Join(c.Methods, " and "), c.Methods[len(c.Methods)-1])
+}
+
+// Problem is one problem to fix before a catalog can be built.
+type Problem struct {
+	// Subject is a method as "pkg.Service/Method", or an overlay entry.
+	Subject string
+	// Text describes the problem.
+	Text string
+}
+
+// String returns the subject and the text.
+func (p Problem) String() string { return p.Subject + ": " + p.Text }
+
+// BuildError lists everything that prevents a catalog from being built. Retrying does not help: a service, an option or
+// a flag has to change.
+type BuildError struct {
+	Collisions []Collision
+	Problems   []Problem
+	// Tools are the tools built so far, colliding ones included, sorted by name. They are for operators only.
+	Tools []*Tool
+}
+
+// shownFaults is how many faults the error's text spells out. BuildError holds all of them.
+const shownFaults = 10
+
+// Error lists the problems, the first ten in full.
+func (e *BuildError) Error() string {
+	var faults []string
+	for _, p := range e.Problems {
+		faults = append(faults, p.String())
+	}
+	for _, c := range e.Collisions {
+		faults = append(faults, c.String())
+	}
+	if more := len(faults) - shownFaults; more > 0 {
+		faults = append(faults[:shownFaults], fmt.Sprintf("and %d more", more))
+	}
+	return "the catalog cannot be built: " + strings.Join(faults, "; ")
+}
+
+// omitTwins leaves out methods of one service that differ in case alone, among the tools from an index on: they have one
+// derived name, and a caller must not reach one where it means the other. Other collisions are for an operator to settle,
+// but such a service is often not the operator's, and the fault concerns those methods alone.
+func (b *builder) omitTwins(from int) {
+	twins := map[string][]string{} // methods by their names in lower case
+	key := func(t *Tool) string {
+		if t.Hidden || t.isNamed {
+			return ""
+		}
+		return strings.ToLower(string(t.Method.Descriptor.Name()))
+	}
+	for _, t := range b.tools[from:] {
+		twins[key(t)] = append(twins[key(t)], t.Subject())
+	}
+	isTwin := func(t *Tool) bool { return key(t) != "" && len(twins[key(t)]) > 1 }
+	for _, t := range b.tools[from:] {
+		if !isTwin(t) {
+			continue
+		}
+		same := twins[key(t)]
+		b.warn(t.Subject(), fmt.Sprintf("method omitted: %s differ in case alone and would all be %s; set (outrigger.v1.tool).name on one of them, "+
+			"name it in the overlay, or omit it with --exclude %s", strings.Join(same, " and "), t.Name, same[len(same)-1]))
+		b.resources = slices.DeleteFunc(b.resources, func(m *resource.Method) bool { return m.Procedure() == t.Method.Procedure })
+	}
+	b.tools = append(b.tools[:from], slices.DeleteFunc(b.tools[from:], isTwin)...)
+}
+
+// findCollisions lists the names that more than one tool has, canonical ones first. Tools that collide canonically do so
+// in MCP's form as well, which is not said twice. A native tool's name in MCP may be another one's canonical name. Hidden
+// tools take no name from anyone. Where there are none, the tools by their names come instead.
+func findCollisions(tools []*Tool) ([]Collision, map[string]*Tool) {
+	taken := make(map[string]*Tool, 2*len(tools))
+	for _, t := range tools {
+		if t.Hidden {
+			continue
+		}
+		for _, name := range [...]string{t.Name, t.MCPName} {
+			if other := taken[name]; other != nil && other != t {
+				return allCollisions(tools), nil
+			}
+			taken[name] = t
+		}
+	}
+	return nil, taken
+}
+
+// allCollisions sorts out who collides, where anyone does.
+func allCollisions(tools []*Tool) []Collision {
+	byName := map[string][]string{}
+	claims := map[string]map[string][]string{} // name in either form, to canonical names, to methods
+	for _, t := range tools {
+		if t.Hidden {
+			continue
+		}
+		byName[t.Name] = append(byName[t.Name], t.Subject())
+		for _, name := range slices.Compact([]string{t.Name, t.MCPName}) {
+			if claims[name] == nil {
+				claims[name] = map[string][]string{}
+			}
+			claims[name][t.Name] = append(claims[name][t.Name], t.Subject())
+		}
+	}
+	var out []Collision
+	for _, name := range shown.SortedKeys(byName) {
+		if methods := byName[name]; len(methods) > 1 {
+			slices.Sort(methods)
+			out = append(out, Collision{name, "canonical", methods})
+		}
+	}
+	for _, name := range shown.SortedKeys(claims) {
+		if len(claims[name]) > 1 {
+			methods := slices.Concat(slices.Collect(maps.Values(claims[name]))...)
+			slices.Sort(methods)
+			out = append(out, Collision{name, "MCP", methods})
+		}
+	}
+	return out
+}
+
+// kept is what one build keeps for the next one by the same plan, so that the next one builds again only what has changed.
+// A file is kept with its descriptors while its bytes and all that it imports are the same, and so are its tools. It holds
+// little that the catalog does not hold anyway.
+type kept struct {
+	*keptFiles
+
+	catalog *Catalog
+	// loads are those of the sources, by index, with all files among Same; nil where a source has to load again.
+	loads    []*source.Loaded
+	world    world
+	messages int // how many were compiled
+	claims   map[string]*claims
+}
+
+// world is what every tool depends on beside the files that its method is made of. Tools are kept while it is the same.
+type world struct {
+	hasToolOption, hasResourceOption bool
+	rules, extensions                source.Digest
+}
+
+// linkage is what the linker takes over; nil for nothing.
+func (k *kept) linkage() *keptFiles {
+	if k == nil {
+		return nil
+	}
+	return k.keptFiles
+}
+
+// sizes are how many messages and tools there were.
+func (k *kept) sizes() (messages, tools int) {
+	if k == nil {
+		return 0, 0
+	}
+	return k.messages, len(k.catalog.derived)
+}
+
+// keep gathers what the next build can use.
+func (b *builder) keep(c *Catalog, loads []*source.Loaded) *kept {
+	k := &kept{keptFiles: b.linked.kept(), catalog: c, world: b.world, messages: len(b.bind.messages), claims: b.claims}
+	for _, load := range loads {
+		k.loads = append(k.loads, thin(load))
+		if load.Revision != nil {
+			load.Revision.Needed = k.missing(load)
+		}
+	}
+	return k
+}
+
+// thin is a load with all its files among Same; nil where it holds more than files.
+func thin(load *source.Loaded) *source.Loaded {
+	if load.Native != nil || load.Revision == nil {
+		return nil
+	}
+	out := *load
+	out.Files, out.Same = nil, filePaths(load)
+	return &out
+}
+
+// filePaths are the paths of all files of a load.
+func filePaths(load *source.Loaded) []string {
+	out := slices.Clone(load.Same)
+	for _, f := range load.Files {
+		out = append(out, f.GetName())
+	}
+	return out
+}
+
+// missing are the files of a load that did not link.
+func (k *kept) missing(load *source.Loaded) map[string]bool {
+	var out map[string]bool
+	for _, path := range filePaths(load) {
+		if k.files[path] == nil {
+			if out == nil {
+				out = map[string]bool{}
+			}
+			out[path] = true
+		}
+	}
+	return out
+}
+
+// reuse is the tool of a method as the last catalog has it, bound to the types of this one, where nothing has changed that
+// it is made of. False leaves it to be made.
+func (b *builder) reuse(md protoreflect.MethodDescriptor, id, source string, names derivedNames) (*Tool, bool, error) {
+	if b.before == nil || !b.linked.isKept(md.ParentFile().Path()) {
+		return nil, false, nil
+	}
+	old := b.before.catalog.derived["/"+id]
+	if old == nil || !old.isPlain || old.Name != names.name || old.alias != names.alias || old.Method.Source != source {
+		return nil, false, nil
+	}
+	t := *old
+	t.Alias = names.alias
+	return &t, true, b.bind.again(&t)
+}
+
+// unit is a message or an enum of a file, with what is defined in it.
+type unit struct {
+	digest [sha256.Size]byte
+	refs   []protoreflect.FullName // of the units that its fields hold
+	open   bool                    // it can be extended
+}
+
+// facts are what is known of a file from its definitions alone.
+type facts struct {
+	pkg   protoreflect.FullName
+	units []namedUnit
+	// extends tells that it defines extensions, ruled that it defines rules for validation. sum is of all of it then.
+	extends, ruled bool
+	sum            [sha256.Size]byte
+	// resources are the declarations of google.api.resource, whose patterns schemas of this file and of those that import it
+	// show.
+	resources []byte
+}
+
+type namedUnit struct {
+	name string
+	*unit
+}
+
+// commentKinds are the numbers of messages and enums in a file, by which comments name them.
+const (
+	messagesInFile = 4
+	enumsInFile    = 5
+)
+
+// newFacts takes the facts of a file.
+func newFacts(file *descriptorpb.FileDescriptorProto) *facts {
+	f := &facts{
+		pkg: protoreflect.FullName(file.GetPackage()), extends: definesExtensions(file, ""), ruled: definesExtensions(file, ".buf.validate."),
+		units: make([]namedUnit, 0, len(file.GetMessageType())+len(file.GetEnumType())),
+	}
+	f.resources = resourcesOf(file.GetMessageType(), appendResources(nil, file.GetOptions()))
+	if f.extends {
+		f.sum = sha256.Sum256(marshalled(file))
+	}
+	head := marshalled(&descriptorpb.FileDescriptorProto{Syntax: file.Syntax, Edition: file.Edition, Package: file.Package, Options: file.GetOptions()}) //nolint:protogetter // pointers are wanted
+	said := commentsOf(file)
+	hash := sha256.New()
+	var size [binary.MaxVarintLen64]byte
+	var raw []byte
+	add := func(kind, at int32, name string, m proto.Message) {
+		hash.Reset()
+		raw = appendMarshalled(raw[:0], m)
+		for _, part := range [][]byte{head, raw, said[[2]int32{kind, at}]} {
+			_, _ = hash.Write(binary.AppendUvarint(size[:0], uint64(len(part))))
+			_, _ = hash.Write(part)
+		}
+		u := &unit{}
+		hash.Sum(u.digest[:0])
+		f.units = append(f.units, namedUnit{name, u})
+	}
+	for i, m := range file.GetMessageType() {
+		add(messagesInFile, int32(i), m.GetName(), m)
+	}
+	for i, e := range file.GetEnumType() {
+		add(enumsInFile, int32(i), e.GetName(), e)
+	}
+	return f
+}
+
+// definesExtensions reports whether a file extends messages whose names begin so.
+func definesExtensions(file *descriptorpb.FileDescriptorProto, prefix string) bool {
+	is := func(x *descriptorpb.FieldDescriptorProto) bool {
+		return strings.HasPrefix(x.GetExtendee(), prefix)
+	}
+	var within func(m *descriptorpb.DescriptorProto) bool
+	within = func(m *descriptorpb.DescriptorProto) bool {
+		return slices.ContainsFunc(m.GetExtension(), is) || slices.ContainsFunc(m.GetNestedType(), within)
+	}
+	return slices.ContainsFunc(file.GetExtension(), is) || slices.ContainsFunc(file.GetMessageType(), within)
+}
+
+// resourceOption is the number of google.api.resource in the options of a message, and of resource_definition in a file's.
+const resourceOption = 1053
+
+// resourcesOf appends what messages, and those within them, declare.
+func resourcesOf(messages []*descriptorpb.DescriptorProto, dst []byte) []byte {
+	for _, m := range messages {
+		dst = resourcesOf(m.GetNestedType(), appendResources(dst, m.GetOptions()))
+	}
+	return dst
+}
+
+func appendResources[M proto.Message](dst []byte, options M) []byte {
+	if !options.ProtoReflect().IsValid() {
+		return dst
+	}
+	_ = wire.EachBytes(marshalled(options), resourceOption, func(declared []byte) error {
+		dst = append(binary.AppendUvarint(dst, uint64(len(declared))), declared...)
+		return nil
+	}) // what cannot be read declares nothing
+	return dst
+}
+
+func marshalled(m proto.Message) []byte { return appendMarshalled(nil, m) }
+
+func appendMarshalled(dst []byte, m proto.Message) []byte {
+	out, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.MarshalAppend(dst, m)
+	if err != nil {
+		return dst // text that is not UTF-8 is refused earlier
+	}
+	return out
+}
+
+// learn takes from the descriptor what a unit holds, unless that is known already.
+func (u *unit) learn(md protoreflect.MessageDescriptor) {
+	if u.refs != nil {
+		return
+	}
+	u.open, u.refs = isOpen(md), []protoreflect.FullName{}
+	each(md, func(ref protoreflect.Descriptor) { u.refs = append(u.refs, ref.FullName()) })
+}
+
+// isOpen reports whether a message, or one within it, can be extended.
+func isOpen(md protoreflect.MessageDescriptor) bool {
+	if md.ExtensionRanges().Len() > 0 {
+		return true
+	}
+	for i := range md.Messages().Len() {
+		if isOpen(md.Messages().Get(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// each calls fn with the units that the fields of a message and of those within it hold.
+func each(md protoreflect.MessageDescriptor, fn func(protoreflect.Descriptor)) {
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		if m := fd.Message(); m != nil && !m.IsPlaceholder() {
+			fn(top(m))
+		}
+		if e := fd.Enum(); e != nil && !e.IsPlaceholder() {
+			fn(top(e))
+		}
+	}
+	for i := range md.Messages().Len() {
+		each(md.Messages().Get(i), fn)
+	}
+}
+
+// top is the definition of a file that holds another one.
+func top(d protoreflect.Descriptor) protoreflect.Descriptor {
+	for {
+		parent := d.Parent()
+		if _, isFile := parent.(protoreflect.FileDescriptor); isFile || parent == nil {
+			return d
+		}
+		d = parent
+	}
+}
+
+// commentsOf are the comments of a file's units, by their places.
+func commentsOf(file *descriptorpb.FileDescriptorProto) map[[2]int32][]byte {
+	out := map[[2]int32][]byte{}
+	for _, l := range file.GetSourceCodeInfo().GetLocation() {
+		path := l.GetPath()
+		if len(path) < 2 || path[0] != messagesInFile && path[0] != enumsInFile || l.LeadingComments == nil && l.TrailingComments == nil {
+			continue
+		}
+		at := [2]int32{path[0], path[1]}
+		text := out[at]
+		for _, n := range path[2:] {
+			text = binary.AppendVarint(text, int64(n))
+		}
+		text = append(append(text, 0), l.GetLeadingComments()...)
+		out[at] = append(append(append(text, 0), l.GetTrailingComments()...), 0)
+	}
+	return out
 }

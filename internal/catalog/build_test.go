@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 func TestEveryMethodBecomesATool(t *testing.T) {
@@ -369,7 +369,7 @@ func TestAnErrorOfManyFaultsSaysTen(t *testing.T) {
 
 func TestAnUndecodableOptionIsNoLicence(t *testing.T) {
 	t.Parallel()
-	// Ours is defined in the set, and what stands under its number is not decodable: it may have said "destructive".
+	// Ours is defined in the set, and what is under its number is not decodable: it may have said "destructive".
 	own := loadFile(t, bufImage)
 	f := rpcFile("x.proto", "x", "S/M")
 	f.Service[0].Method[0].Options = &descriptorpb.MethodOptions{}

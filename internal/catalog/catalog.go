@@ -4,18 +4,23 @@ package catalog
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/source"
+	"github.com/outrigger-mcp/outrigger/internal/source/shown"
 )
 
 // Catalog is an immutable snapshot of the set of tools. Callers must not modify anything that it returns.
@@ -238,4 +243,263 @@ func addAliases(byName map[string]*Tool, tools []*Tool) {
 			byName[name] = t
 		}
 	}
+}
+
+// Only returns a view of the catalog for a caller who may use only some of the tools. The other tools are neither listed
+// nor found by name, by procedure or as resources, and the fingerprints cover only what is left. Descriptors stay, because
+// the messages of one method come from files shared with others. Nothing is derived or compiled again.
+func (c *Catalog) Only(may func(t *Tool) bool) *Catalog {
+	out := *c
+	from := c.lists()
+	out.own = &lists{visible: keep(from.visible, may), all: keep(from.all, may)}
+	for _, s := range from.services {
+		if s.Tools = keep(s.Tools, may); len(s.Tools) > 0 {
+			out.own.services = append(out.own.services, s)
+		}
+	}
+	out.growth, out.compact = nil, &compacted{} // its tools are among those of lists
+	out.byName = make(map[string]*Tool, 2*len(out.own.visible))
+	for _, t := range out.own.all {
+		if t.Hidden {
+			continue
+		}
+		for _, name := range t.names() {
+			out.byName[name] = t
+		}
+	}
+	out.derived = filtered(c.derived, may)
+	out.resources = c.resources.Only(func(m *resource.Method) bool { return may(c.ResourceTool(m)) })
+	out.digests = digests{}.with(out.own.visible)
+	out.fingerprint = out.digests.sum()
+	return &out
+}
+
+func keep(tools []*Tool, may func(t *Tool) bool) []*Tool {
+	var out []*Tool
+	for _, t := range tools {
+		if may(t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func filtered(tools map[string]*Tool, may func(t *Tool) bool) map[string]*Tool {
+	out := make(map[string]*Tool, len(tools))
+	for name, t := range tools {
+		if may(t) {
+			out[name] = t
+		}
+	}
+	return out
+}
+
+// MaxListedOutput is the size in bytes up to which a bounded list shows an output schema. Below it are the answers of most
+// RPCs. Those above it are most of a list's tokens, and say little about when to call a tool.
+const MaxListedOutput = 4000
+
+// OutputSchemas selects the output schemas that a list of tools shows. A schema that is left out is shown for the tool
+// alone, and results are held to it all the same.
+type OutputSchemas uint8
+
+const (
+	// AllOutputSchemas shows every output schema.
+	AllOutputSchemas OutputSchemas = iota
+	// BoundedOutputSchemas leaves out those of more than MaxListedOutput bytes, and those that contain themselves by $ref:
+	// a client exists that drops all tools of a server for one of them.
+	BoundedOutputSchemas
+	// NoOutputSchemas shows none.
+	NoOutputSchemas
+)
+
+// ParseOutputSchemas parses "all", "bounded" or "none".
+func ParseOutputSchemas(name string) (OutputSchemas, error) {
+	switch name {
+	case "all":
+		return AllOutputSchemas, nil
+	case "bounded":
+		return BoundedOutputSchemas, nil
+	case "none":
+		return NoOutputSchemas, nil
+	}
+	return 0, fmt.Errorf("catalog: unknown output schemas %q; use all, bounded or none", name)
+}
+
+// ListForm is how a list shows the schemas of its tools. The zero value shows all of them, as the tool alone is shown. It is
+// for lists that models read; a list for another sidecar has to be whole.
+//
+// Neither fingerprints nor digests depend on it.
+type ListForm struct {
+	Outputs OutputSchemas
+	// SharedRefs puts messages that a schema repeats into $defs where that is smaller.
+	SharedRefs bool
+}
+
+// Input returns the input schema of an entry.
+func (f ListForm) Input(t *Tool) json.RawMessage {
+	if f.SharedRefs {
+		return t.Input.Shared()
+	}
+	return t.Input.Advertised()
+}
+
+// Output returns the output schema of an entry, or nil if the entry shows none.
+func (f ListForm) Output(t *Tool) json.RawMessage {
+	if f.Outputs == NoOutputSchemas || !t.HasOutput() {
+		return nil
+	}
+	var out json.RawMessage
+	if f.SharedRefs {
+		out = t.Output.Shared()
+	} else {
+		out = t.Output.Advertised()
+	}
+	if f.Outputs == BoundedOutputSchemas && (len(out) > MaxListedOutput || schema.IsRecursive(out)) {
+		return nil
+	}
+	return out
+}
+
+// ListForm returns how lists show the schemas.
+func (c *Catalog) ListForm() ListForm { return c.listed }
+
+// HasOwnTitle reports whether the title says more than the name of the tool does.
+func (t *Tool) HasOwnTitle() bool {
+	title := lettersOf(t.Title)
+	return title != "" && !strings.HasSuffix(lettersOf(t.Name), title)
+}
+
+// lettersOf are the letters and digits of a text in lower case.
+func lettersOf(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, text)
+}
+
+// lists are the lists of tools that a catalog gives away, each by name. Immutable.
+type lists struct {
+	visible, all []*Tool
+	services     []Service
+}
+
+// with is the lists with visible tools added, which are sorted by name and stand among those of their services too.
+func (l *lists) with(added []*Tool) *lists {
+	out := &lists{visible: insertTools(l.visible, added), all: insertTools(l.all, added), services: slices.Clone(l.services)}
+	byService := map[string][]*Tool{}
+	for _, t := range added {
+		byService[t.Method.Service] = append(byService[t.Method.Service], t)
+	}
+	for i := range out.services {
+		if s := &out.services[i]; len(byService[s.Name]) > 0 {
+			s.Tools = insertTools(s.Tools, byService[s.Name])
+		}
+	}
+	return out
+}
+
+// insertTools is a copy of a list with others added. Both are sorted by name.
+func insertTools(sorted, added []*Tool) []*Tool {
+	out := make([]*Tool, 0, len(sorted)+len(added))
+	for _, t := range added {
+		at, _ := slices.BinarySearchFunc(sorted, t, inOrder)
+		out = append(append(out, sorted[:at]...), t)
+		sorted = sorted[at:]
+	}
+	return append(out, sorted...)
+}
+
+// growth is what registrations added to the derived tools of a catalog. Immutable. It is made so that one more tool
+// copies little of what is there, whatever the number of tools: a registration is to take microseconds.
+type growth struct {
+	base  *Catalog // what it was before the first registration
+	tools []*Tool  // by name
+	names names
+	// lists are those of derived and registered tools together, made when somebody first asks for one.
+	lists func() *lists
+}
+
+// with is the growth with tools added to it, which are sorted by name, in a catalog that has grown that far.
+func (g *growth) with(added []*Tool, c *Catalog) *growth {
+	if g == nil {
+		g = &growth{base: c, names: names{seed: maphash.MakeSeed()}}
+	}
+	derived, tools := g.base.own, insertTools(g.tools, added)
+	return &growth{
+		base: g.base, tools: tools, names: g.names.with(added),
+		lists: sync.OnceValue(func() *lists { return derived.with(tools) }),
+	}
+}
+
+// ungrown is the catalog without registered tools and without warnings about them.
+func (c *Catalog) ungrown() *Catalog {
+	if c.growth == nil {
+		return c
+	}
+	return c.growth.base
+}
+
+// count is how many tools there are.
+func (g *growth) count() int {
+	if g == nil {
+		return 0
+	}
+	return len(g.tools)
+}
+
+// lookup finds a tool by its canonical or its MCP name.
+func (g *growth) lookup(name string) (*Tool, bool) {
+	if g == nil {
+		return nil, false
+	}
+	return g.names.lookup(name)
+}
+
+// nameParts is how many parts names have: with the most tools that can be registered, of two names each, one part holds
+// about thirty.
+const nameParts = 64
+
+// names finds tools by name. A name that is added leaves all parts but its own as they are.
+type names struct {
+	seed  maphash.Seed
+	parts [nameParts][]namedTool // each by name
+}
+
+type namedTool struct {
+	name string
+	tool *Tool
+}
+
+func byItsName(n namedTool, name string) int { return cmp.Compare(n.name, name) }
+
+// part is the one for a name.
+func (n *names) part(name string) *[]namedTool {
+	return &n.parts[maphash.String(n.seed, name)%nameParts]
+}
+
+func (n *names) lookup(name string) (*Tool, bool) {
+	part := *n.part(name)
+	at, found := slices.BinarySearchFunc(part, name, byItsName)
+	if !found {
+		return nil, false
+	}
+	return part[at].tool, true
+}
+
+// with is the names with both forms of those of tools added.
+func (n *names) with(tools []*Tool) names {
+	out := *n
+	for _, t := range tools {
+		for _, name := range [...]string{t.Name, t.MCPName} {
+			part := out.part(name)
+			at, found := slices.BinarySearchFunc(*part, name, byItsName)
+			if found {
+				continue // both forms are the same
+			}
+			*part = slices.Insert(slices.Clip(*part), at, namedTool{name, t})
+		}
+	}
+	return out
 }

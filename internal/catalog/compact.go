@@ -5,6 +5,7 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -45,7 +46,7 @@ func (c *Catalog) compacted() (*Catalog, error) {
 }
 
 // What the profile strict shows in the place of the input schemas: every property is required, no object is open, and limits are
-// words. The arguments of a tool that nobody knows have no schema in that form, so they are text, as such fields of messages are.
+// words. The arguments of a tool that no one knows have no schema in that form, so they are text, as such fields of messages are.
 // The declared schemas check what comes.
 const (
 	strictName = `"name":{"type":"string","description":"Name of the tool, as search returns it."}`
@@ -100,7 +101,7 @@ func callTool(isStrict bool) *outriggerv1.Tool {
 	}
 	return &outriggerv1.Tool{
 		Name: CallName, Title: "Call a tool",
-		Description: "Calls a tool that " + MCPName(SearchName) + " found. Its arguments are those that " + MCPName(DescribeName) + " shows" + form + ". " +
+		Description: "Calls a tool that " + MCPName(SearchName) + " found. Its arguments are those that " + MCPName(describeName) + " shows" + form + ". " +
 			"Returns what the tool returns. The user may be asked first, if the tool is destructive.",
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
 			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%[1]d,"description":"Name of the tool, as search returns it."},`+
@@ -114,7 +115,7 @@ func callTool(isStrict bool) *outriggerv1.Tool {
 
 func describeTool() *outriggerv1.Tool {
 	return &outriggerv1.Tool{
-		Name: DescribeName, Title: "Describe a tool",
+		Name: describeName, Title: "Describe a tool",
 		Description: "Returns the description, the input schema and examples of one tool. Call it before the first call of a tool.",
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
 			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%d,"description":"Name of the tool, as search returns it."}},`+
@@ -171,4 +172,64 @@ func (c *Catalog) listBytes(most int) int {
 		}
 	}
 	return n
+}
+
+// Compact is what one of the three tools does that stand for a whole catalog.
+type Compact uint8
+
+const (
+	// NotCompact is that of all other tools.
+	NotCompact Compact = iota
+	// CompactSearch finds tools by words.
+	CompactSearch
+	// CompactDescribe returns the description of one tool.
+	CompactDescribe
+	// CompactCall calls a tool.
+	CompactCall
+)
+
+// Names of these tools, and of their arguments.
+const (
+	SearchName   = "catalog.search"
+	describeName = "catalog.describe"
+	CallName     = "catalog.call"
+
+	QueryArgument      = "query"
+	LimitArgument      = "limit"
+	NameArgument       = "name"
+	ArgumentsArgument  = "arguments"
+	FieldsArgument     = "fields"
+	StreamTimeArgument = "stream_time"
+)
+
+const (
+	// MaxSearchResults is the maximum number of tools that a search returns, DefaultSearchResults that of one without a limit.
+	MaxSearchResults     = 10
+	DefaultSearchResults = 5
+	// maxQuery and maxName bound the arguments, in characters.
+	maxQuery = 256
+	maxName  = 256
+)
+
+// CompactOf returns what the tool of a name does in a compact catalog. It accepts canonical names and those of MCP.
+func CompactOf(name string) Compact {
+	switch name {
+	case SearchName, "catalog_search":
+		return CompactSearch
+	case describeName, "catalog_describe":
+		return CompactDescribe
+	case CallName, "catalog_call":
+		return CompactCall
+	}
+	return NotCompact
+}
+
+// reservedName says that one of a tool's names is that of a tool of the compact catalog; empty if none is.
+func reservedName(names []string) string {
+	at := slices.IndexFunc(names, func(name string) bool { return CompactOf(name) != NotCompact })
+	if at < 0 {
+		return ""
+	}
+	return fmt.Sprintf("the name %q is that of a tool of the sidecar's own in compact mode; set (outrigger.v1.tool).name or name it in the overlay, "+
+		"omit it with --exclude, or use --catalog-mode full", names[at])
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // TestArgumentsAreAsDeepAsTheOptionsSay: a message that holds itself is taken up to

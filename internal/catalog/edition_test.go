@@ -8,9 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // TestVersionsOfOneService have names that tell them apart, whatever the order of the files.

@@ -95,7 +95,7 @@ func TestOverlaidAndRegisteredToolsHaveHeaders(t *testing.T) {
 	if got := toolOf(t, live.Current(), "shop.get").HeaderParams; got != nil {
 		t.Errorf("the RPC's own tool has %v", got)
 	}
-	// A second name with a schema of its own does not take over the first one's headers.
+	// A second name with its own schema does not take over the first one's headers.
 	live, _ = shop(t, BuildOptions{Overlay: []Override{{Match: "shop.v1.Shop/Get", InputSchema: json.RawMessage(schema)}}})
 	if got := mustRegister(t, live, registration()).HeaderParams; got != nil {
 		t.Errorf("the second name has %v", got)

@@ -8,10 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // namedFields are string fields in the form "name" or "name=json_name".

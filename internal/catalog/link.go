@@ -3,20 +3,28 @@
 package catalog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
+	"github.com/outrigger-mcp/outrigger/internal/source/shown"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // keptFiles are the linked files of an earlier build, by path.
@@ -344,3 +352,333 @@ func (l *linker) paths() []string {
 	slices.Sort(out)
 	return out
 }
+
+// anyTypeMember is the member that ProtoJSON adds to a message in a google.protobuf.Any.
+const anyTypeMember = "@type"
+
+// distinctNames returns a file in which the fields of each message have distinct JSON names, and the full names of the fields
+// that were renamed. Compilers warn of equal ones at most (proto2, editions, json_name), and then every JSON of the message
+// has a member twice. Where two fields have one JSON name, the second goes by its name in the .proto file, and so does a field
+// with the name of an Any's type. The file that was given stays as it is.
+func distinctNames(file *descriptorpb.FileDescriptorProto) (distinct *descriptorpb.FileDescriptorProto, renamed []string) {
+	n := namer{taken: map[string]int{}}
+	if !slices.ContainsFunc(file.GetMessageType(), n.isAmbiguous) {
+		return file, nil
+	}
+	file = proto.CloneOf(file)
+	n.rename(file.GetPackage(), file.GetMessageType())
+	return file, n.renamed
+}
+
+type namer struct {
+	taken   map[string]int // JSON name to index of its field
+	renamed []string
+}
+
+// isAmbiguous reports whether a message, or one in it, has a field to rename.
+func (n *namer) isAmbiguous(m *descriptorpb.DescriptorProto) bool {
+	return n.next(m) >= 0 || slices.ContainsFunc(m.GetNestedType(), n.isAmbiguous)
+}
+
+// next is the index of a field whose JSON name is not its own, -1 for none. A field that is called so in the .proto file
+// keeps the name.
+func (n *namer) next(m *descriptorpb.DescriptorProto) int {
+	clear(n.taken)
+	for i, f := range m.GetField() {
+		name := jsonName(f)
+		if name == anyTypeMember {
+			return i
+		}
+		first, ok := n.taken[name]
+		switch {
+		case !ok:
+			n.taken[name] = i
+		case f.GetName() == name:
+			return first
+		default:
+			return i
+		}
+	}
+	return -1
+}
+
+// rename gives fields their own names. Each step names one field as the .proto file does, which is never undone, because
+// those names are distinct.
+func (n *namer) rename(scope string, messages []*descriptorpb.DescriptorProto) {
+	for _, m := range messages {
+		full := strings.TrimPrefix(scope+"."+m.GetName(), ".")
+		for range m.GetField() {
+			i := n.next(m)
+			if i < 0 {
+				break
+			}
+			f := m.GetField()[i]
+			f.JsonName = new(f.GetName())
+			n.renamed = append(n.renamed, full+"."+f.GetName())
+		}
+		n.rename(full, m.GetNestedType())
+	}
+}
+
+// jsonName is the JSON name of a field. Compilers set it; where it is not set, it follows from the name.
+func jsonName(f *descriptorpb.FieldDescriptorProto) string {
+	if f.JsonName != nil {
+		return f.GetJsonName()
+	}
+	name := f.GetName()
+	if strings.IndexByte(name, '_') < 0 {
+		return name
+	}
+	out := make([]byte, 0, len(name))
+	for i := range len(name) {
+		c := name[i]
+		if c == '_' {
+			continue
+		}
+		if i > 0 && name[i-1] == '_' && 'a' <= c && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
+// Types resolves all messages, enums and extensions of a catalog by name: what an Any may hold, and which extensions a
+// message has. It is a resolver for protojson and proto, and safe for concurrent use.
+//
+// It also finds messages that are linked into the binary, such as google.rpc's, and messages that [Live.Learn] has
+// learned. A lookup never asks a server.
+type Types struct {
+	*dynamicpb.Types
+	extensions *protoregistry.Types
+	learned    *learned
+	any        func() (*transcode.Message, error)
+}
+
+// FindMessageByName implements protoregistry.MessageTypeResolver.
+func (t *Types) FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error) {
+	mt, err := t.Types.FindMessageByName(name)
+	if err == nil {
+		return mt, nil
+	}
+	if mt, err := protoregistry.GlobalTypes.FindMessageByName(name); err == nil {
+		return mt, nil
+	}
+	if mt := t.learned.find(name); mt != nil {
+		return mt, nil
+	}
+	return nil, err
+}
+
+// FindMessageByURL implements protoregistry.MessageTypeResolver.
+func (t *Types) FindMessageByURL(url string) (protoreflect.MessageType, error) {
+	return t.FindMessageByName(protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:]))
+}
+
+// AppendJSON appends the JSON of an Any to dst. Values of unknown types are written as bytes.
+func (t *Types) AppendJSON(dst []byte, a *anypb.Any) ([]byte, error) {
+	out, _, err := t.AppendJSONNoting(dst, a)
+	return out, err
+}
+
+// Unknown returns the URLs of unknown types in an Any: its own, or those of nested Anys.
+func (t *Types) Unknown(a *anypb.Any) []string {
+	_, noted, _ := t.AppendJSONNoting(nil, a) // what has no JSON names no types
+	return noted.Unknown
+}
+
+// AppendJSONNoting is AppendJSON that also returns what there is to say about the JSON.
+func (t *Types) AppendJSONNoting(dst []byte, a *anypb.Any) (out []byte, noted transcode.Noted, err error) {
+	m, err := t.any()
+	if err != nil {
+		return dst, noted, err
+	}
+	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(a)
+	if err != nil {
+		return dst, noted, err
+	}
+	return m.ToJSONNoting(context.Background(), nil, dst, wire)
+}
+
+// Learned returns a resolver for the descriptors of learned types, which are not among the catalog's files.
+func (t *Types) Learned() protodesc.Resolver { return t.learned }
+
+// RangeExtensionsByMessage calls f for every extension of the message until f returns false, in no particular order.
+func (t *Types) RangeExtensionsByMessage(message protoreflect.FullName, f func(protoreflect.ExtensionType) bool) {
+	t.extensions.RangeExtensionsByMessage(message, f)
+}
+
+// newTypes collects the types of linked files. Two extensions with one number are a warning, and the first by path wins.
+func newTypes(linked *linker) (*Types, []source.Warning) {
+	t := &Types{Types: dynamicpb.NewTypes(linked.registry), extensions: &protoregistry.Types{}, learned: newLearned()}
+	t.any = sync.OnceValues(func() (*transcode.Message, error) {
+		return transcode.Compile((&anypb.Any{}).ProtoReflect().Descriptor(), transcode.Options{Resolver: t})
+	})
+	var warnings []source.Warning
+	for _, path := range linked.paths() {
+		if !linked.factsOf(path).extends {
+			continue
+		}
+		eachExtension(linked.state[path].descriptor, func(xd protoreflect.ExtensionDescriptor) {
+			if err := t.extensions.RegisterExtension(dynamicpb.NewExtensionType(xd)); err != nil {
+				warnings = append(warnings, source.Warning{Subject: path, Text: fmt.Sprintf("extension %s is left out: %v", xd.FullName(), err)})
+			}
+		})
+	}
+	return t, warnings
+}
+
+// extensionScope is what may declare extensions: a file or a message.
+type extensionScope interface {
+	Extensions() protoreflect.ExtensionDescriptors
+	Messages() protoreflect.MessageDescriptors
+}
+
+// eachExtension calls fn with all extensions that are declared in the scope and the messages within it.
+func eachExtension(scope extensionScope, fn func(protoreflect.ExtensionDescriptor)) {
+	for i := range scope.Extensions().Len() {
+		fn(scope.Extensions().Get(i))
+	}
+	for i := range scope.Messages().Len() {
+		eachExtension(scope.Messages().Get(i), fn)
+	}
+}
+
+// Bounds of look-ups that no operator has a reason to change.
+const (
+	// maxAsking is how many look-ups run at a time.
+	maxAsking = 4
+	// maxFailed is how many failed look-ups are remembered. While that many are, no others are begun.
+	maxFailed = 1024
+	// maxLearnedBytes bounds the descriptors of all learned types together.
+	maxLearnedBytes = 16 << 20
+	// refusedFor is how long a server's word counts that it does not know a type, and failedFor that of a look-up which
+	// got no word.
+	refusedFor = 5 * time.Minute
+	failedFor  = 10 * time.Second
+)
+
+// learned are the types that answers named and a server described. They are never forgotten as long as the catalog is in
+// use, so that what was read once as a message is not bytes the next time.
+type learned struct {
+	types atomic.Pointer[map[protoreflect.FullName]protoreflect.MessageType]
+	slots chan struct{} // of those who ask
+
+	mu     sync.Mutex
+	files  []*protoregistry.Files
+	bytes  int
+	failed map[protoreflect.FullName]time.Time // until when
+	asking map[protoreflect.FullName]chan struct{}
+}
+
+func newLearned() *learned {
+	return &learned{
+		slots:  make(chan struct{}, maxAsking),
+		failed: map[protoreflect.FullName]time.Time{}, asking: map[protoreflect.FullName]chan struct{}{},
+	}
+}
+
+// find returns a learned type, or nil.
+func (k *learned) find(name protoreflect.FullName) protoreflect.MessageType {
+	if types := k.types.Load(); types != nil {
+		return (*types)[name]
+	}
+	return nil
+}
+
+// typeVerdict says what is to be done about a type.
+type typeVerdict uint8
+
+const (
+	typeKnown   typeVerdict = iota
+	typeMissing             // it was asked for not long ago, in vain
+	typeRefused             // a limit is met
+	typeToAsk               // by who gets this verdict
+	typeAsked               // by somebody else, who can be waited for
+)
+
+// begin says what is to be done about a type.
+func (k *learned) begin(name protoreflect.FullName, most int) (typeVerdict, <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.find(name) != nil {
+		return typeKnown, nil
+	}
+	now := time.Now()
+	if until, ok := k.failed[name]; ok && now.Before(until) {
+		return typeMissing, nil
+	}
+	if wait, ok := k.asking[name]; ok {
+		return typeAsked, wait
+	}
+	for _, files := range k.files {
+		if mt := messageIn(files, name); mt != nil && k.count() < most {
+			k.add(name, mt)
+			return typeKnown, nil
+		}
+	}
+	if len(k.failed) >= maxFailed {
+		for name, until := range k.failed {
+			if !now.Before(until) {
+				delete(k.failed, name)
+			}
+		}
+	}
+	if k.count()+len(k.asking) >= most || len(k.failed)+len(k.asking) >= maxFailed || k.bytes >= maxLearnedBytes {
+		return typeRefused, nil
+	}
+	k.asking[name] = make(chan struct{})
+	return typeToAsk, nil
+}
+
+func (k *learned) count() int {
+	if types := k.types.Load(); types != nil {
+		return len(*types)
+	}
+	return 0
+}
+
+// add makes a type known. The caller holds the lock.
+func (k *learned) add(name protoreflect.FullName, mt protoreflect.MessageType) {
+	now := map[protoreflect.FullName]protoreflect.MessageType{name: mt}
+	if before := k.types.Load(); before != nil {
+		maps.Copy(now, *before)
+	}
+	k.types.Store(&now)
+}
+
+// messageIn returns a type of linked files, or nil.
+func messageIn(files *protoregistry.Files, name protoreflect.FullName) protoreflect.MessageType {
+	d, err := files.FindDescriptorByName(name)
+	md, ok := d.(protoreflect.MessageDescriptor)
+	if err != nil || !ok {
+		return nil
+	}
+	return dynamicpb.NewMessageType(md)
+}
+
+// FindFileByPath finds a file of learned types.
+func (k *learned) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, files := range k.files {
+		if fd, err := files.FindFileByPath(path); err == nil {
+			return fd, nil
+		}
+	}
+	return nil, protoregistry.NotFound
+}
+
+// FindDescriptorByName finds a descriptor in the files of learned types.
+func (k *learned) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, files := range k.files {
+		if d, err := files.FindDescriptorByName(name); err == nil {
+			return d, nil
+		}
+	}
+	return nil, protoregistry.NotFound
+}
+
+var _ protodesc.Resolver = (*learned)(nil)

@@ -5,15 +5,23 @@ package catalog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // LiveOptions configure a Live. The zero value means the defaults.
@@ -73,7 +81,7 @@ type watcher struct{ fn func(old, now *Catalog) }
 // NewLive makes a Live of at least one source. Nothing is loaded before Run or Refresh.
 func NewLive(sources []source.Source, o LiveOptions) *Live {
 	defaults.Fill(&o.BackoffMin, defaultBackoffMin)
-	defaults.Fill(&o.BackoffMax, defaults.MaxBackoff)
+	defaults.Fill(&o.BackoffMax, defaults.CatalogMaxBackoff)
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
@@ -296,4 +304,590 @@ func IsPermanent(err error) bool {
 	return errors.As(err, &build) ||
 		errors.As(err, &source) && source.Permanent ||
 		errors.As(err, &empty) && empty.isStatic
+}
+
+// TypeFinder asks a server for the files that define a message. [source.NewReflection] returns one.
+type TypeFinder interface {
+	FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error)
+}
+
+// TypeLimits bound the types learned from google.protobuf.Any values in responses, for one catalog. The zero value
+// learns nothing.
+type TypeLimits struct {
+	// Max is the maximum number of learned types; values of further types stay bytes. 0 means that no server is asked.
+	Max int
+}
+
+// LearnStats counts the lookups of a Live.
+type LearnStats struct {
+	// Types is the number of types that the catalog in use has learned.
+	Types int
+	// Found and Failed count the lookups that found a type and those that did not. Refused counts lookups that a limit
+	// prevented.
+	Found, Failed, Refused uint64
+}
+
+// learnCounts are the counts of LearnStats.
+type learnCounts struct{ found, failed, refused atomic.Uint64 }
+
+// LearnStats returns the counts since the start.
+func (l *Live) LearnStats() LearnStats {
+	out := LearnStats{Found: l.learns.found.Load(), Failed: l.learns.failed.Load(), Refused: l.learns.refused.Load()}
+	if c := l.Current(); c != nil {
+		if types := c.types.learned.types.Load(); types != nil {
+			out.Types = len(*types)
+		}
+	}
+	return out
+}
+
+// Learn asks the backend for the types, given by URL, that a response named. It reports whether the catalog knows any of
+// them afterwards. Concurrent callers share one request per type, and failed lookups are remembered for some time.
+// The context bounds the call. Use it for responses only: input from a caller must not cause the sidecar to ask a backend.
+func (l *Live) Learn(ctx context.Context, c *Catalog, urls []string) bool {
+	if l.types == nil || l.typeLimits.Max <= 0 {
+		return false
+	}
+	knows := false
+	for _, url := range urls {
+		name := protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:])
+		if ctx.Err() != nil {
+			return knows
+		}
+		if len(name) <= maxTypeName && name.IsValid() && l.learn(ctx, c.types.learned, name) {
+			knows = true
+		}
+	}
+	return knows
+}
+
+// maxTypeName bounds the names that are asked for.
+const maxTypeName = 512
+
+// learn makes sure that one type is known, and reports whether it is.
+func (l *Live) learn(ctx context.Context, k *learned, name protoreflect.FullName) bool {
+	for {
+		verdict, wait := k.begin(name, l.typeLimits.Max)
+		switch verdict {
+		case typeKnown:
+			return true
+		case typeMissing:
+			return false
+		case typeRefused:
+			l.learns.refused.Add(1)
+			return false
+		case typeToAsk:
+			return l.ask(ctx, k, name)
+		case typeAsked:
+			select {
+			case <-wait:
+			case <-ctx.Done():
+				return false
+			}
+		}
+	}
+}
+
+// ask asks for one type and keeps what comes of it.
+func (l *Live) ask(ctx context.Context, k *learned, name protoreflect.FullName) bool {
+	var files *protoregistry.Files
+	var size int
+	var mt protoreflect.MessageType
+	var err error
+	select {
+	case k.slots <- struct{}{}:
+		files, size, err = l.fetch(ctx, name)
+		<-k.slots
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		if mt = messageIn(files, name); mt == nil {
+			err = source.ErrRefused // the files of the answer do not define the message
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	close(k.asking[name])
+	delete(k.asking, name)
+	if err == nil {
+		k.files, k.bytes = append(k.files, files), k.bytes+size
+		k.add(name, mt)
+		l.learns.found.Add(1)
+		return true
+	}
+	l.learns.failed.Add(1)
+	switch {
+	case errors.Is(err, source.ErrRefused), connect.CodeOf(err) == connect.CodeUnimplemented:
+		k.failed[name] = time.Now().Add(refusedFor)
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil: // its caller has gone, which says nothing of the type
+	default:
+		k.failed[name] = time.Now().Add(failedFor)
+	}
+	return false
+}
+
+// fetch asks the server, and links what it sends by itself: it need not fit the files of the catalog.
+func (l *Live) fetch(ctx context.Context, name protoreflect.FullName) (*protoregistry.Files, int, error) {
+	files, err := l.types.FindType(ctx, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	size := 0
+	for _, f := range files {
+		size += proto.Size(f)
+	}
+	merged, err := mergeFiles([]*source.Loaded{{Source: "reflection", Files: files}}, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	linked, err := linkFiles(merged, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	return linked.registry, size, nil
+}
+
+// origin is what the catalog in use was built of; the token of a load guards it.
+type origin struct {
+	by        *plan
+	revisions []*revision // of the sources of by, nil for those that cannot tell
+	kept      *kept
+}
+
+// revision is what to recognise the next load of a source by, and what this one counted.
+type revision struct {
+	load   *source.Revision
+	status SourceStatus
+}
+
+// of is the source's own part; nil where there is no revision.
+func (m *revision) of() *source.Revision {
+	if m == nil {
+		return nil
+	}
+	return m.load
+}
+
+// loadSources loads by a plan. It brings nothing where all sources bring what the catalog in use was built of.
+func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loaded, statuses []SourceStatus, err error) {
+	from := origin{by: by, revisions: make([]*revision, len(by.sources))}
+	if l.built.by == by {
+		from = l.built
+	}
+	used := l.built.used()
+	loads, statuses, err = loadAll(ctx, by.sources, from.revisions, used, from.kept.linkage())
+	if err != nil || !slices.ContainsFunc(loads, func(load *source.Loaded) bool { return load != nil }) {
+		return nil, statuses, err
+	}
+	// One has changed, so that a catalog is built. Of the others it needs what it does not have.
+	for i, load := range loads {
+		if load != nil {
+			continue
+		}
+		if known := from.kept.loads[i]; known != nil && len(known.Revision.Needed) == 0 {
+			loads[i] = known
+			continue
+		}
+		some, status, failed := loadAll(ctx, by.sources[i:i+1], []*revision{nil}, used, nil)
+		loads[i], statuses[i], err = some[0], status[0], errors.Join(err, failed)
+	}
+	return loads, statuses, err
+}
+
+// build builds a catalog of loads, on top of the one in use where it was made in the same way. Where that does not come
+// out, it is done again from nothing: that costs more, and depends on nothing else.
+func (l *Live) build(ctx context.Context, made *origin, loads []*source.Loaded, statuses []SourceStatus) (*Catalog, error) {
+	var before *kept
+	if l.built.by == made.by {
+		before = l.built.kept
+	}
+	fresh, now, err := build(loads, made.by.build, before)
+	if err != nil && before != nil {
+		all, again, failed := loadAll(ctx, made.by.sources, make([]*revision, len(loads)), usedBy(loads), nil)
+		copy(loads, all)
+		copy(statuses, again)
+		if failed != nil {
+			return nil, failed
+		}
+		fresh, now, err = build(loads, made.by.build, nil)
+	}
+	if errors.Is(err, ErrEmpty) {
+		err = &emptyError{cause: err, isStatic: allStatic(loads)}
+	}
+	made.kept, made.revisions = now, revisionsOf(loads, statuses)
+	return fresh, err
+}
+
+// used are the revisions of the sources, for those of another plan to find their own.
+func (o *origin) used() []*source.Revision {
+	var out []*source.Revision
+	for _, r := range o.revisions {
+		if r != nil {
+			out = append(out, r.load)
+		}
+	}
+	return out
+}
+
+// usedBy are the revisions of loads.
+func usedBy(loads []*source.Loaded) []*source.Revision {
+	var out []*source.Revision
+	for _, load := range loads {
+		if load.Revision != nil {
+			out = append(out, load.Revision)
+		}
+	}
+	return out
+}
+
+// loadAll loads all sources at the same time, and brings nil for those that are unchanged. Those without a revision bring
+// all, with the help of the revisions that are used. It fails if one fails: half a catalog would look like a change.
+func loadAll(ctx context.Context, sources []source.Source, revisions []*revision, used []*source.Revision, before *keptFiles) ([]*source.Loaded, []SourceStatus, error) {
+	loads := make([]*source.Loaded, len(sources))
+	statuses := make([]SourceStatus, len(sources))
+	errs := make([]error, len(sources))
+	var all sync.WaitGroup
+	for i, s := range sources {
+		all.Go(func() {
+			start := time.Now()
+			if before := revisions[i].of(); before != nil {
+				loads[i], errs[i] = source.Load(ctx, s, before)
+			} else {
+				loads[i], errs[i] = source.Recall(ctx, s, used)
+			}
+			statuses[i] = SourceStatus{Name: s.Name(), At: start, Took: time.Since(start), Err: errs[i]}
+			switch load := loads[i]; {
+			case load == nil && errs[i] == nil && revisions[i] != nil:
+				before := revisions[i].status
+				statuses[i].Files, statuses[i].Services, statuses[i].Tools = before.Files, before.Services, before.Tools
+			case load != nil:
+				statuses[i].Files, statuses[i].Services = len(load.Files)+len(load.Same), countServices(load, before)
+				if load.Native != nil {
+					statuses[i].Tools = len(load.Native.Tools)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return loads, statuses, errors.Join(errs...)
+}
+
+func countServices(load *source.Loaded, before *keptFiles) int {
+	if load.Services != nil {
+		return len(load.Services)
+	}
+	n := 0
+	for _, f := range load.Files {
+		n += len(f.GetService())
+	}
+	for _, path := range load.Same {
+		if f := before.file(path); f != nil {
+			n += f.descriptor.Services().Len()
+		}
+	}
+	return n
+}
+
+// revisionsOf are what to recognise loads by.
+func revisionsOf(loads []*source.Loaded, statuses []SourceStatus) []*revision {
+	out := make([]*revision, len(loads))
+	for i, load := range loads {
+		if load.Revision != nil {
+			out[i] = &revision{load.Revision, statuses[i]}
+		}
+	}
+	return out
+}
+
+// defaultBackoffMin is the first pause between two loads: short, because a sidecar and its backend start together.
+const defaultBackoffMin = 100 * time.Millisecond
+
+// backoff hands out pauses that double from min to max, each shortened by up to half at random, so that many sidecars
+// of one backend do not ask it all at once.
+type backoff struct {
+	min, max time.Duration
+	random   func() float64 // in [0, 1)
+	failures int
+}
+
+// next is the pause after one more failure.
+func (b *backoff) next() time.Duration {
+	d := b.max
+	// Beyond 30 doublings the maximum is reached from any minimum, and the shift would overflow.
+	if b.failures < 30 {
+		d = min(b.max, b.min<<b.failures)
+	}
+	b.failures++
+	return d/2 + time.Duration(b.random()*float64(d/2))
+}
+
+// reset starts over after a success.
+func (b *backoff) reset() { b.failures = 0 }
+
+// Change is the difference between two catalogs that is visible to callers.
+type Change struct {
+	// Added and Changed are tools of the newer catalog, sorted by name.
+	// A changed tool differs in anything visible to callers, not only in a schema.
+	Added, Changed []*Tool
+	// Removed are the names of tools that only the older catalog has, sorted.
+	Removed []string
+}
+
+// shownNames bounds the names of each kind in the text of a change.
+const shownNames = 20
+
+// AddedNames returns the names of the first 20 tools that are new, and how many more there are as the last one.
+func (c Change) AddedNames() []string { return firstNames(namesOfTools(c.Added)) }
+
+// ChangedNames returns the names of the tools that look different, as AddedNames does.
+func (c Change) ChangedNames() []string { return firstNames(namesOfTools(c.Changed)) }
+
+// RemovedNames returns the names of the tools that are gone, as AddedNames does.
+func (c Change) RemovedNames() []string { return firstNames(c.Removed) }
+
+// String returns the change in words, as in "removed: shop.put; added: shop.drop, shop.take". It is empty if no tool differs.
+func (c Change) String() string {
+	var out []string
+	for _, part := range [...]struct {
+		what  string
+		names []string
+	}{{"removed", c.RemovedNames()}, {"added", c.AddedNames()}, {"changed", c.ChangedNames()}} {
+		if len(part.names) > 0 {
+			out = append(out, part.what+": "+strings.Join(part.names, ", "))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func namesOfTools(tools []*Tool) []string {
+	out := make([]string, 0, min(len(tools), shownNames+1))
+	for _, t := range tools {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+func firstNames(names []string) []string {
+	if more := len(names) - shownNames; more > 0 {
+		return append(slices.Clone(names[:shownNames]), fmt.Sprintf("%d more", more))
+	}
+	return names
+}
+
+// looksLike reports whether callers see no difference from another catalog.
+func (c *Catalog) looksLike(old *Catalog) bool {
+	return c.fingerprint == old.fingerprint && c.resources.Fingerprint() == old.resources.Fingerprint() &&
+		proto.Equal(c.description, old.description)
+}
+
+// Since compares the catalog with an older one. If old is nil, every tool is new.
+func (c *Catalog) Since(old *Catalog) Change {
+	var out Change
+	var before []*Tool
+	if old != nil {
+		before = old.Tools()
+	}
+	for _, t := range c.Tools() {
+		for len(before) > 0 && before[0].Name < t.Name {
+			out.Removed = append(out.Removed, before[0].Name)
+			before = before[1:]
+		}
+		if len(before) == 0 || before[0].Name != t.Name {
+			out.Added = append(out.Added, t)
+			continue
+		}
+		if before[0].sealed != t.sealed {
+			out.Changed = append(out.Changed, t)
+		}
+		before = before[1:]
+	}
+	for _, t := range before {
+		out.Removed = append(out.Removed, t.Name)
+	}
+	return out
+}
+
+// Status is the state of the catalog.
+type Status struct {
+	// Ready is true if there is a catalog.
+	Ready bool
+	// Why explains why there is no catalog, or why the last refresh failed. It is empty if there is no problem.
+	Why string
+	// Err is the error of the last load; nil if it succeeded.
+	Err error
+	// Loads counts all loads so far. Failures counts those since the last success.
+	Loads, Failures int
+	// Loaded is the time of the last successful load. Built is the time when the catalog in use was built: an unchanged
+	// load does not rebuild it. NextTry is the time of Run's next load. Each is zero if unknown.
+	Loaded, Built, NextTry time.Time
+	// Sources hold the result of each source in the last load, in configuration order.
+	Sources []SourceStatus
+}
+
+// SourceStatus is the result of one source.
+type SourceStatus struct {
+	Name string
+	// Err is nil if the load succeeded.
+	Err error
+	// At is the start of the load. Took is its duration.
+	At   time.Time
+	Took time.Duration
+	// Files, Services and Tools count what the load returned. Tools are those that a native backend declares.
+	Files, Services, Tools int
+}
+
+// NotReadyError is the reason why there is no catalog yet.
+type NotReadyError struct {
+	// Why explains the reason to people.
+	Why string
+	// Cause joins the error that ended the wait and the error of the last load.
+	Cause error
+}
+
+// Error returns the reason as text.
+func (e *NotReadyError) Error() string { return "no tools yet: " + e.Why }
+
+// Unwrap returns the cause.
+func (e *NotReadyError) Unwrap() error { return e.Cause }
+
+// loadState is what Status is made of; Live.mu guards it.
+type loadState struct {
+	isLoading, isHopeless  bool
+	loads, failures        int
+	err                    error
+	sources                []SourceStatus
+	loaded, built, nextTry time.Time
+}
+
+// Status returns a snapshot of the catalog's state.
+func (l *Live) Status() Status {
+	isReady := l.Current() != nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.state
+	return Status{
+		Ready: isReady, Why: s.why(isReady), Err: s.err, Loads: s.loads, Failures: s.failures,
+		Loaded: s.loaded, Built: s.built, NextTry: s.nextTry, Sources: s.sources,
+	}
+}
+
+// why puts the state in words.
+func (s loadState) why(isReady bool) string {
+	switch {
+	case s.err == nil && isReady:
+		return ""
+	case s.err == nil && s.isLoading:
+		return "the first load is in progress"
+	case s.err == nil:
+		return "loading has not started"
+	}
+	text := oneLine(s.err)
+	if isReady {
+		text = "last refresh failed; keeping the previous catalog: " + text
+	}
+	switch {
+	case s.isHopeless:
+		return text
+	case s.isLoading:
+		return text + "; retrying now"
+	case s.nextTry.IsZero():
+		return text
+	}
+	left := max(0, time.Until(s.nextTry))
+	unit := 100 * time.Millisecond
+	if left >= time.Second {
+		unit = time.Second
+	}
+	return fmt.Sprintf("%s; next attempt in %v", text, left.Round(unit))
+}
+
+func (l *Live) began() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.isLoading = true
+	l.state.loads++
+	l.state.nextTry = time.Time{}
+}
+
+// failed notes a load that brought nothing. One that its caller gave up says nothing about the sources.
+func (l *Live) failed(ctx context.Context, err error, sources []SourceStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.isLoading = false
+	if ctx.Err() != nil {
+		return
+	}
+	l.state.failures++
+	l.state.err, l.state.sources = err, sources
+}
+
+// succeeded notes a load that replaced the catalog.
+func (l *Live) succeeded(sources []SourceStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.isHopeless = false
+	l.brought(sources)
+	l.state.built = l.state.loaded
+	l.settle()
+}
+
+// unchanged notes a load that brought what the catalog in use was built of.
+func (l *Live) unchanged(sources []SourceStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.brought(sources)
+}
+
+// brought notes that a load succeeded. The caller holds the lock.
+func (l *Live) brought(sources []SourceStatus) {
+	l.state.isLoading = false
+	l.state.failures = 0
+	l.state.err, l.state.sources = nil, sources
+	l.state.loaded = time.Now()
+}
+
+// giveUp notes that there will be no catalog.
+func (l *Live) giveUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.isHopeless = true
+	l.settle()
+}
+
+// settle lets those who wait go on. The caller holds the lock.
+func (l *Live) settle() {
+	if !l.isDone {
+		l.isDone = true
+		close(l.settled)
+	}
+}
+
+// IsStale reports whether a load would change the catalog for what became known about the backend since the last one: see
+// BuildOptions.LacksHTTP2.
+func (l *Live) IsStale() bool {
+	return l.Current() != nil && l.plan.Load().build.lacksHTTP2() != l.isReduced.Load()
+}
+
+func (o BuildOptions) lacksHTTP2() bool { return o.LacksHTTP2 != nil && o.LacksHTTP2() }
+
+// overHTTP1 is a fresh catalog without the tools that a backend without HTTP/2 can never run, and with a warning for each.
+// Typed callers still find them, and get the reason from the call.
+func (c *Catalog) overHTTP1() (*Catalog, error) {
+	var lost []source.Warning
+	isDuplex := func(t *Tool) bool { return !t.Native && t.Method.ClientStreaming && t.Method.ServerStreaming }
+	out := c.Only(func(t *Tool) bool { return !isDuplex(t) })
+	for _, t := range c.Tools() {
+		if isDuplex(t) {
+			lost = append(lost, source.Warning{Subject: t.Subject(), Text: "left out of the lists: a bidirectional stream needs HTTP/2, and the backend " +
+				"offers HTTP/1.1 only; serve HTTP/2 (h2c without TLS), or leave the method out with --exclude"})
+		}
+	}
+	if len(out.Tools()) == 0 && len(lost) > 0 {
+		return nil, &emptyError{cause: fmt.Errorf("%w: the backend offers HTTP/1.1 only, and every method is a bidirectional stream, which needs HTTP/2", ErrEmpty)}
+	}
+	out.derived = c.derived
+	out.warnings = slices.Concat(c.warnings, lost)
+	slices.SortStableFunc(out.warnings, bySubject)
+	return out, nil
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // TestReconfigureIsAllOrNothing changes sources and options together, with steps

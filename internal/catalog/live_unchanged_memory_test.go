@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // TestALoadOfTheSameTakesLittleMemory: the load of 200 services that are known

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // bearer is a backend that reflects, declares tools and wrote a descriptor set.
@@ -183,7 +183,7 @@ func TestASourceThatCannotTell(t *testing.T) {
 	}
 }
 
-// TestWhatWasLoadedIsGoneWhenOthersAreTold: what is told of the first catalog gives memory back, so that descriptors as they
+// TestWhatWasLoadedIsGoneWhenOthersAreTold: what learns of the first catalog gives memory back, so that descriptors as they
 // were loaded must not be held any more.
 func TestWhatWasLoadedIsGoneWhenOthersAreTold(t *testing.T) {
 	t.Parallel()

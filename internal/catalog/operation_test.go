@@ -13,8 +13,8 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/operationtest"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // studio is the catalog of a service with operations, whose source offers google.longrunning.Operations too.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // The index leaves out no entry that matches, whatever way an entry names its methods.

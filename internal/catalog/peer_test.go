@@ -13,13 +13,12 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // The reflection protocol by field numbers, as the source has them for itself.
@@ -94,7 +93,7 @@ func serveH2C(t testing.TB, handler http.Handler) string {
 	return server.URL
 }
 
-// dialTo is an endpoint over HTTP/2 without TLS, on connections of its own that end with the test. Without options it
+// dialTo is an endpoint over HTTP/2 without TLS, on its own connections, which end with the test. Without options it
 // speaks gRPC.
 func dialTo(t testing.TB, url string, options ...connect.ClientOption) source.Dial {
 	t.Helper()

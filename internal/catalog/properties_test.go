@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // TestThePrecedenceOfPropertyTexts: overlay, then comment, then annotation, and a later entry before an earlier one.
@@ -104,7 +103,7 @@ func TestWrongPathsOfPropertiesStopTheBuild(t *testing.T) {
 		"a method that is not": {overlay: one("shop.v1.Shop/Gone", "m")}, // a warning, as for all entries
 		"an excluded method":   {overlay: one("shop.v1.Shop/Get", "m"), selection: selection(t, nil, []string{"*/Get"})},
 		"with a schema": {overlay: append(one("shop.v1.Shop/Get", "n"), Override{Match: "shop.v1.Shop/Get", InputSchema: []byte(takesNumber)}),
-			want: "the tool has an input_schema of its own; describe them there"},
+			want: "the tool has its own input_schema; describe them there"},
 		"a stream":          {overlay: one("up.v1.Store/Upload", "note"), files: files, want: `the arguments are a stream; begin with "items.": items.note`},
 		"a stream's items":  {overlay: one("up.v1.Store/Upload", "items"), files: files, want: `begin with "items."`},
 		"a stream's header": {overlay: one("up.v1.Store/Upload", "header"), files: files, want: `begin with "items."`},

@@ -11,9 +11,8 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // servicesApart are files with a service each.

@@ -3,19 +3,31 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/source"
+	"github.com/outrigger-mcp/outrigger/internal/source/shown"
 )
 
 // Registration is a tool declared at run time: an RPC of the backend under a chosen name with chosen schemas.
@@ -240,4 +252,764 @@ func (m RegisteredMetadata) settled() Metadata {
 		ttl = *m.CacheTTL
 	}
 	return Metadata{Module: m.Module, Destructive: m.Destructive, DeprecatedIn: m.DeprecatedIn, CacheTTL: ttl}
+}
+
+// bind makes the registered tool in a catalog. The faults say what of the catalog does not fit it.
+func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation, error) {
+	base, fault := c.bindable(r.Binding)
+	if fault != "" {
+		return nil, []schema.Violation{{Path: "/binding", Keyword: "binding", Message: fault}}, nil
+	}
+	t := *base
+	t.Name, t.MCPName, t.Registered, t.Base = r.Name, MCPName(r.Name), true, base
+	t.Alias = "" // that of the RPC's own tool
+	t.Version = r.Version
+	t.Timeout = cmp.Or(r.Timeout, base.Timeout)
+	t.TaskSupport, t.TaskAfter = r.TaskSupport, 0
+	t.Tags, t.Examples = nil, r.Examples
+	t.Metadata = r.Metadata.settled()
+	t.Metadata.Module = cmp.Or(shown.Clean(t.Metadata.Module), base.Metadata.Module)
+	t.Metadata.DeprecatedIn = cmp.Or(shown.Clean(t.Metadata.DeprecatedIn), base.Metadata.DeprecatedIn)
+	// What the RPC may destroy it destroys under every name.
+	t.Metadata.Destructive = t.Metadata.Destructive || base.Metadata.Destructive
+	t.Annotations = r.Annotations.over(base.Annotations)
+	if !c.declaredOnly {
+		t.markVerb()
+	}
+	t.markShown()
+	if t.Metadata.Destructive {
+		yes, no := true, false
+		t.Annotations.Destructive, t.Annotations.ReadOnly = &yes, &no
+	}
+	t.Title = cutRunes(cmp.Or(r.Title, firstSentence(r.Description), base.Title), limits.MaxTitleRunes)
+	t.Undescribed = false
+	t.Description = deprecation(t.Metadata.DeprecatedIn) + r.Description
+	if err := t.declare(r.input, r.output, c.types); err != nil {
+		return nil, nil, err
+	}
+	var faults []schema.Violation
+	if t.IsDocument() && r.output.validator != nil {
+		faults = append(faults, schema.Violation{Path: "/output_schema", Keyword: "binding", Message: noSchemaForBody})
+	}
+	for i, e := range r.Examples {
+		if err := t.checkExample(e.Arguments); err != nil {
+			faults = append(faults, schema.Violation{Path: fmt.Sprintf("/examples/%d/arguments_json", i), Keyword: "example",
+				Message: "the tool would reject these arguments: " + shown.Clip(err.Error())})
+		}
+	}
+	if len(faults) > 0 {
+		return nil, faults, nil
+	}
+	return &t, nil, t.seal()
+}
+
+// bindable is the derived tool of an RPC, or why there is none to bind to. What is hidden or excluded is not offered,
+// under any name.
+func (c *Catalog) bindable(b Binding) (*Tool, string) {
+	rpc := shown.Clip(strings.TrimPrefix(b.procedure(), "/"))
+	t := c.derived[b.procedure()]
+	switch {
+	case b.Service == "" || b.Method == "":
+		return nil, "set service and method of the RPC"
+	case t == nil || t.Hidden:
+		return nil, fmt.Sprintf("there is no RPC %s; %s", rpc, c.offers(b.Service))
+	case t.Method.ClientStreaming || t.Method.ServerStreaming:
+		return nil, rpc + " is a streaming RPC; only unary RPCs can be bound"
+	}
+	return t, ""
+}
+
+// offers says what a binding could name instead.
+func (c *Catalog) offers(service string) string {
+	var services, methods []string
+	for _, s := range c.own.services {
+		services = append(services, s.Name)
+		for _, t := range s.Tools {
+			if s.Name == service && !t.Hidden {
+				methods = append(methods, string(t.Method.Descriptor.Name()))
+			}
+		}
+	}
+	if len(methods) > 0 {
+		return "the methods of the service are " + shown.ClipList(methods)
+	}
+	return "the services are " + shown.ClipList(services)
+}
+
+// taken says which tool has a name of the given one already; empty where none has. Names are looked up where callers
+// look them up.
+func taken(lookup func(name string) (*Tool, bool), t *Tool) string {
+	for _, form := range [...]struct{ kind, name string }{{"", t.Name}, {"MCP ", t.MCPName}} {
+		if other, ok := lookup(form.name); ok {
+			return fmt.Sprintf("the %sname %q belongs to the tool %s of %s", form.kind, form.name, other.Name,
+				other.Subject())
+		}
+	}
+	return ""
+}
+
+// rebind adds the registrations to a fresh catalog. What does not fit it any more is left out with a warning, and comes
+// back with what it needs.
+func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
+	if len(all) == 0 {
+		return c, nil
+	}
+	var tools []*Tool
+	var warnings []source.Warning
+	names := map[string]*Tool{} // those of tools
+	lookup := func(name string) (*Tool, bool) {
+		if t, ok := names[name]; ok {
+			return t, true
+		}
+		return c.Lookup(name)
+	}
+	for _, r := range all {
+		t, faults, err := r.bind(c, limits)
+		if err != nil {
+			return nil, err
+		}
+		var why string
+		switch {
+		case len(faults) > 0:
+			why = faults[0].Message
+		case c.count()+len(tools) >= limits.MaxTools:
+			why = fmt.Sprintf("the catalog has %d tools, which is the limit", limits.MaxTools)
+		default:
+			why = cmp.Or(c.reserves(t), taken(lookup, t))
+		}
+		if why != "" {
+			warnings = append(warnings, source.Warning{Subject: "registration " + r.Name, Text: "it is left out: " + why})
+			continue
+		}
+		names[t.Name], names[t.MCPName] = t, t
+		tools = append(tools, t)
+	}
+	return c.with(tools, warnings), nil
+}
+
+// registrations are the tools that were registered, which outlive every catalog of theirs. They are kept in memory.
+type registrations struct {
+	// mu is held while the catalog in use is replaced, and while those who watch are told.
+	mu    sync.Mutex
+	all   []*registered // by name
+	bytes int
+
+	// rulesMu guards rules, which compile when they are first needed.
+	rulesMu sync.Mutex
+	rules   optionRules
+}
+
+// Placement is the outcome of a registration.
+type Placement struct {
+	// Tool is the tool in the catalog in use.
+	Tool *Tool
+	// Created is true if the name is new.
+	Created bool
+	// Replaced is the version that the registration replaced; empty if it replaced none.
+	Replaced string
+}
+
+// Register is like Put, but does not return the replaced version.
+func (l *Live) Register(ctx context.Context, r Registration) (tool *Tool, created bool, err error) {
+	placed, err := l.Put(ctx, r)
+	return placed.Tool, placed.Created, err
+}
+
+// Put adds a tool to the catalog in use and to every later one. Repeating a registration changes nothing. A
+// registration with a higher version replaces the one of the same name; in-flight calls keep the old one.
+// Put waits for the first catalog until the context ends.
+//
+// The error is a *RegistrationError if the registration is refused, and a *NotReadyError if there is no catalog.
+// A tool whose RPC disappears is left out of later catalogs with a warning, and returns when the RPC does.
+func (l *Live) Put(ctx context.Context, r Registration) (Placement, error) {
+	return l.PutStored(ctx, r, func() error { return nil })
+}
+
+// PutStored is like Put, and calls store when nothing else can refuse the registration any more. If store fails, that is
+// the error, and nothing has changed. Other registrations wait for it.
+func (l *Live) PutStored(ctx context.Context, r Registration, store func() error) (Placement, error) {
+	ready, faults, err := l.prepare(r)
+	if err != nil {
+		return Placement{}, err
+	}
+	if len(faults) > 0 {
+		// The author of a registration wants all faults at once, the RPC too where that can be told.
+		if c := l.Current(); c != nil {
+			if _, fault := c.bindable(r.Binding); fault != "" {
+				faults = append(faults, schema.Violation{Path: "/binding", Keyword: "binding", Message: fault})
+			}
+		}
+		return Placement{}, refuse(r.Name, Invalid, faults...)
+	}
+	if _, err := l.Wait(ctx); err != nil {
+		return Placement{}, err
+	}
+	l.registered.mu.Lock()
+	defer l.registered.mu.Unlock()
+	at, isKnown := l.registered.find(r.Name)
+	if !isKnown {
+		return l.add(at, ready, store)
+	}
+	if differ := l.registered.all[at].differences(ready); len(differ) > 0 {
+		return l.replace(at, ready, differ, store)
+	}
+	if t, ok := l.Current().Lookup(r.Name); ok && t.Registered {
+		if err := store(); err != nil { // it may have lost what is known here
+			return Placement{}, err
+		}
+		return Placement{Tool: t}, nil
+	}
+	return l.add(at, ready, store)
+}
+
+// Registrations returns the registrations that are known, also those that are left out of the catalog in use, by their names.
+func (l *Live) Registrations() []string {
+	l.registered.mu.Lock()
+	defer l.registered.mu.Unlock()
+	out := make([]string, len(l.registered.all))
+	for i, r := range l.registered.all {
+		out[i] = r.Name
+	}
+	return out
+}
+
+func (l *Live) prepare(r Registration) (*registered, []schema.Violation, error) {
+	l.registered.rulesMu.Lock()
+	defer l.registered.rulesMu.Unlock()
+	return r.prepare(&l.registered.rules)
+}
+
+// find is where the registration of a name is, or where it belongs. The caller holds the lock.
+func (k *registrations) find(name string) (at int, isKnown bool) {
+	return slices.BinarySearchFunc(k.all, name, func(r *registered, name string) int { return cmp.Compare(r.Name, name) })
+}
+
+// add puts a registration into the catalog in use, which has no registered tool of its name. The registration at that
+// place is the same one or has another name. The caller holds the lock.
+func (l *Live) add(at int, r *registered, store func() error) (Placement, error) {
+	c, limits, known := l.Current(), l.plan.Load().build.Limits.withDefaults(), &l.registered
+	var same *registered // it was left out of the catalog, and fits now
+	if at < len(known.all) && known.all[at].Name == r.Name {
+		same = known.all[at]
+	}
+	t, err := known.fit(c, r, same, limits)
+	if err != nil {
+		return Placement{}, err
+	}
+	if err := store(); err != nil {
+		return Placement{}, err
+	}
+	if same == nil {
+		known.all = slices.Insert(known.all, at, r)
+		known.bytes += r.bytes
+	}
+	fresh := c.with([]*Tool{t}, nil)
+	l.current.Store(fresh)
+	l.tell(c, fresh)
+	return Placement{Tool: t, Created: same == nil}, nil
+}
+
+// fit makes the tool of a registration for a catalog, in the place of an earlier one where that is not nil. The error
+// says why it does not fit.
+func (k *registrations) fit(c *Catalog, r, earlier *registered, limits Limits) (*Tool, error) {
+	t, faults, err := r.bind(c, limits)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(faults) > 0:
+		return nil, refuse(r.Name, Invalid, faults...)
+	}
+	tools := c.count()
+	others := func(name string) (*Tool, bool) {
+		other, ok := c.Lookup(name)
+		return other, ok && (!other.Registered || other.Name != r.Name)
+	}
+	if text := cmp.Or(c.reserves(t), taken(others, t)); text != "" {
+		return nil, refuse(r.Name, Conflict, schema.Violation{Path: "/name", Keyword: "conflict", Message: text})
+	}
+	if own, ok := c.Lookup(r.Name); ok && own.Registered {
+		tools-- // its place is free again
+	}
+	if full := k.full(r, earlier, tools, limits); full != "" {
+		return nil, refuse(r.Name, TooMany, schema.Violation{Keyword: "limit", Message: full})
+	}
+	return t, nil
+}
+
+// differenceFaults says one by one in what a registration is not the same as the one before.
+func differenceFaults(members []string) []schema.Violation {
+	var out []schema.Violation
+	for _, m := range members {
+		out = append(out, schema.Violation{Path: "/" + strings.ReplaceAll(m, ".", "/"), Keyword: "conflict",
+			Message: "the tool registered under this name differs in " + m})
+	}
+	return out
+}
+
+// full says which limit a registration would break, in the place of an earlier one where that is not nil.
+func (k *registrations) full(r, earlier *registered, tools int, limits Limits) string {
+	number, bytes := len(k.all), k.bytes+r.bytes
+	if earlier != nil {
+		bytes -= earlier.bytes
+	}
+	switch {
+	case tools >= limits.MaxTools:
+		return fmt.Sprintf("the catalog has %d tools, which is the limit", tools)
+	case earlier == nil && number >= limits.MaxRegistrations:
+		return fmt.Sprintf("%d tools are registered, which is the limit", number)
+	case bytes > limits.MaxRegisteredBytes && bytes > k.bytes:
+		return fmt.Sprintf("the registrations would have %d bytes; the limit is %d", bytes, limits.MaxRegisteredBytes)
+	}
+	return ""
+}
+
+// refuse makes the error. The name comes from outside.
+func refuse(name string, why Refusal, faults ...schema.Violation) error {
+	return &RegistrationError{Name: shown.Clip(name), Reason: why, Faults: schema.SortViolations(faults, schema.DefaultMaxViolations)}
+}
+
+// replace puts a registration in the place of the one at an index, if its version is higher. The members in which the two
+// differ are given. The caller holds the lock.
+func (l *Live) replace(at int, r *registered, differ []string, store func() error) (Placement, error) {
+	c, limits, known := l.Current(), l.plan.Load().build.Limits.withDefaults(), &l.registered
+	earlier := known.all[at]
+	higher, err := isHigher(r.Version, earlier.Version)
+	if err != nil {
+		return Placement{}, err
+	}
+	if !higher {
+		var refused *RegistrationError
+		err := refuse(r.Name, Conflict, differenceFaults(differ)...)
+		if errors.As(err, &refused) {
+			refused.Remedy = "raise the version above " + earlier.Version + " to replace it"
+		}
+		return Placement{}, err
+	}
+	if _, err := known.fit(c, r, earlier, limits); err != nil {
+		return Placement{}, err
+	}
+	all := slices.Clone(known.all)
+	all[at] = r
+	fresh, err := c.ungrown().rebind(all, limits)
+	if err != nil {
+		return Placement{}, err
+	}
+	// Another registration may have become possible in the same moment and have taken a name or the last place.
+	t, ok := fresh.Lookup(r.Name)
+	if !ok || !t.Registered {
+		return Placement{}, refuse(r.Name, Conflict, schema.Violation{Path: "/name", Keyword: "conflict",
+			Message: "another registered tool took its name or the last slot in the catalog"})
+	}
+	if err := store(); err != nil {
+		return Placement{}, err
+	}
+	known.all, known.bytes = all, known.bytes-earlier.bytes+r.bytes
+	l.current.Store(fresh)
+	l.tell(c, fresh)
+	return Placement{Tool: t, Replaced: earlier.Version}, nil
+}
+
+// isHigher compares two semantic versions. Build metadata does not count.
+func isHigher(version, than string) (bool, error) {
+	one, err := semver.StrictNewVersion(version)
+	if err != nil {
+		return false, err
+	}
+	other, err := semver.StrictNewVersion(than)
+	if err != nil {
+		return false, err
+	}
+	return one.GreaterThan(other), nil
+}
+
+// nearestRegistered is how many names an [UnregistrationError] proposes.
+const nearestRegistered = 3
+
+// UnregistrationError is the reason why a tool was not unregistered.
+type UnregistrationError struct {
+	// Name is the tool's name, sanitized for display.
+	Name string
+	// Reason is Unknown if no tool has the name, Invalid if the tool is the backend's own, and Conflict if another version
+	// is registered.
+	Reason Refusal
+	// Text explains the reason to people.
+	Text string
+	// Nearest are names of registered tools similar to an unknown one.
+	Nearest []string
+}
+
+// Error returns the reason as text.
+func (e *UnregistrationError) Error() string {
+	return fmt.Sprintf("tool %q is not unregistered: %s", e.Name, e.Text)
+}
+
+// Unregister removes a registered tool from the catalog in use and from every later one, and returns its version.
+// In-flight calls finish normally. If version is not empty, only that version is removed. Unregister waits for the first
+// catalog until the context ends.
+//
+// The error is an *UnregistrationError if there is nothing to remove, and a *NotReadyError if there is no catalog.
+func (l *Live) Unregister(ctx context.Context, name, version string) (string, error) {
+	return l.UnregisterStored(ctx, name, version, func() error { return nil })
+}
+
+// UnregisterStored is like Unregister, and calls store when nothing else can refuse it any more. If store fails, that is the
+// error, and nothing has changed.
+func (l *Live) UnregisterStored(ctx context.Context, name, version string, store func() error) (string, error) {
+	if _, err := l.Wait(ctx); err != nil {
+		return "", err
+	}
+	known := &l.registered
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	c, limits := l.Current(), l.plan.Load().build.Limits.withDefaults()
+	at, isKnown := known.find(name)
+	if !isKnown {
+		return "", c.notRegistered(name)
+	}
+	gone := known.all[at]
+	if version != "" && version != gone.Version {
+		return "", &UnregistrationError{Name: shown.Clip(name), Reason: Conflict,
+			Text: fmt.Sprintf("version %s is registered, not %s", gone.Version, shown.Clip(version))}
+	}
+	// The others are bound again, because one of them may have been left out for the sake of this one.
+	all := slices.Delete(slices.Clone(known.all), at, at+1)
+	fresh, err := c.ungrown().rebind(all, limits)
+	if err != nil {
+		return "", err
+	}
+	if err := store(); err != nil {
+		return "", err
+	}
+	known.all, known.bytes = all, known.bytes-gone.bytes
+	l.current.Store(fresh)
+	l.tell(c, fresh)
+	return gone.Version, nil
+}
+
+// notRegistered says why a name is not one that can be taken back.
+func (c *Catalog) notRegistered(name string) error {
+	if t, ok := c.Lookup(name); ok && !t.Registered {
+		return &UnregistrationError{Name: shown.Clip(name), Reason: Invalid, Text: fmt.Sprintf(
+			"it is not a registered tool: it comes from %s; to hide it, use an exclude pattern or the overlay", t.Subject())}
+	}
+	out := &UnregistrationError{Name: shown.Clip(name), Reason: Unknown, Text: "no tool of this name is registered"}
+	if c.growth != nil {
+		out.Nearest = nearestOf(c.growth.tools, name, nearestRegistered)
+	}
+	return out
+}
+
+// Declared holds the validators of declared schemas: those that an overlay entry or a registration substitutes for
+// derived ones, and those of a native tool. A nil validator means that the schema was not declared.
+// They run in addition to the transcoder, which knows only the RPC's own messages, or alone if there is no transcoder.
+type Declared struct {
+	// Input checks the arguments before the transcoder. Output checks the result as callers get it.
+	Input, Output *schema.Validator
+	// types are what a request of a typed caller may hold.
+	types *Types
+}
+
+// declaration is one declared schema, ready for use; the zero value is none.
+type declaration struct {
+	// text is the schema as it was declared, without white space; canonical is its one spelling, to compare by.
+	text, canonical []byte
+	validator       *schema.Validator
+	// headers are the arguments that the schema wants in headers.
+	headers []HeaderParam
+}
+
+// CheckSchema returns the problems of a schema to be declared, without knowledge of the RPC. Paths are JSON
+// Pointers into the schema. Build and Register accept a schema that passes.
+func CheckSchema(raw json.RawMessage) []schema.Violation {
+	_, faults := compileDeclared(raw)
+	return faults
+}
+
+// compileDeclared makes a declared schema ready for use. What it refuses, no caller could use: clients expect an object
+// at the root of both schemas, and arguments and results always are objects.
+func compileDeclared(raw json.RawMessage) (declaration, []schema.Violation) {
+	d, faults := compileSchema(raw)
+	if len(faults) > 0 {
+		return declaration{}, faults
+	}
+	if root, _ := d.validator.Document().(map[string]any); root["type"] != "object" {
+		faults = append(faults, schema.Violation{Path: "/type", Keyword: "type",
+			Message: `the root is not an object schema: set "type": "object"`})
+	}
+	var misplaced []schema.Violation
+	d.headers, misplaced = headerParams(d.validator.Document())
+	if faults = append(faults, misplaced...); len(faults) > 0 {
+		return declaration{}, faults
+	}
+	return d, nil
+}
+
+// compileSchema makes any schema ready for use, whatever its root admits.
+func compileSchema(raw json.RawMessage) (declaration, []schema.Violation) {
+	if len(raw) > MaxSchemaBytes() {
+		return declaration{}, schemaFault("maxLength", fmt.Sprintf("the schema has %d bytes; the limit is %d", len(raw), MaxSchemaBytes()))
+	}
+	var d declaration
+	var err error
+	if d.validator, err = schema.Prepare(raw); err != nil {
+		return declaration{}, schemaFault("schema", "the schema does not compile: "+plainSchemaError(err))
+	}
+	var text bytes.Buffer
+	if err := json.Compact(&text, raw); err != nil {
+		return declaration{}, schemaFault("schema", err.Error())
+	}
+	d.text = text.Bytes()
+	if d.canonical, err = canonicalJSON(raw); err != nil {
+		return declaration{}, schemaFault("schema", err.Error())
+	}
+	return d, nil
+}
+
+func schemaFault(keyword, message string) []schema.Violation {
+	return []schema.Violation{{Keyword: keyword, Message: message}}
+}
+
+// plainSchemaError is a compiler's error on one line. Where it is a tree of lines, only the leaves say what to mend.
+func plainSchemaError(err error) string {
+	text := strings.TrimPrefix(err.Error(), schema.ErrInvalidSchema.Error()+": ")
+	text = strings.ReplaceAll(strings.TrimPrefix(text, "compile: "), "mem:///schema.json", "")
+	if before, _, isLoad := strings.Cut(text, ": no URLLoader registered"); isLoad {
+		text = before + ": external references are not loaded"
+	}
+	var leaves []string
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		leaf, isEntry := strings.CutPrefix(strings.TrimLeft(line, " "), "- ")
+		if isEntry && (i+1 == len(lines) || indent(lines[i+1]) <= indent(line)) {
+			leaves = append(leaves, leaf)
+		}
+	}
+	if len(leaves) == 0 {
+		return shown.Clip(text)
+	}
+	return shown.ClipList(leaves)
+}
+
+func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// declare puts declared schemas in the place of the derived ones, and takes a fingerprint of what is there now. The zero
+// declaration leaves a schema as it is.
+func (t *Tool) declare(input, output declaration, types *Types) error {
+	declared := Declared{types: types}
+	if t.Declared != nil {
+		declared = *t.Declared
+	}
+	if input.validator != nil {
+		declared.Input, t.HeaderParams = input.validator, input.headers
+		t.Input = schema.Fixed(&schema.Schema{Canonical: input.text, Advertised: input.text, Wrapped: t.Input.Wrapped})
+	}
+	if output.validator != nil {
+		declared.Output = output.validator
+		t.Output = schema.Fixed(&schema.Schema{Canonical: output.text, Advertised: output.text, Wrapped: t.Output.Wrapped})
+	}
+	if declared.Input == nil && declared.Output == nil {
+		return nil
+	}
+	t.Declared, t.print = &declared, newFingerprint(t.Input, t.Output)
+	return nil
+}
+
+// CheckArguments validates the JSON arguments of a call against the declared input schema. It returns nil if they are
+// valid or no schema was declared. An error means that the check itself failed; it wraps the context's if that ended.
+func (t *Tool) CheckArguments(ctx context.Context, arguments []byte) ([]schema.Violation, error) {
+	if t.Declared == nil || t.Declared.Input == nil {
+		return nil, nil
+	}
+	if t.Input.Wrapped && !isWrappedValue(arguments) {
+		arguments = wrapValue(arguments)
+	}
+	return t.Declared.Input.ValidateContext(ctx, arguments)
+}
+
+// CheckResult validates a result against the declared output schema. It returns nil if the result is valid or no schema
+// was declared. The schema describes results as callers of the tool get them. Set isBare if the result still lacks the
+// wrapper object that a message gets whose ProtoJSON is not an object. An error means that the check itself failed.
+func (t *Tool) CheckResult(ctx context.Context, result []byte, isBare bool) ([]schema.Violation, error) {
+	if t.Declared == nil || t.Declared.Output == nil {
+		return nil, nil
+	}
+	if t.OutputNotObject && isBare {
+		result = wrapValue(result)
+	}
+	return t.Declared.Output.ValidateContext(ctx, result)
+}
+
+func wrapValue(raw []byte) []byte { return append(append(OpenValue(nil), raw...), closeValue...) }
+
+// The object around a message whose ProtoJSON is none.
+const (
+	openValue  = `{"value":`
+	closeValue = `}`
+)
+
+// OpenValue appends the start of the wrapper object around a result whose ProtoJSON is not an object.
+func OpenValue(dst []byte) []byte { return append(dst, openValue...) }
+
+// CloseValue appends the end of the wrapper object that OpenValue starts.
+func CloseValue(dst []byte) []byte { return append(dst, closeValue...) }
+
+// isWrappedValue reports whether a document is {"value": ...}.
+func isWrappedValue(raw []byte) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil || len(members) != 1 {
+		return false
+	}
+	_, ok := members["value"]
+	return ok
+}
+
+// checkExample says why the tool would refuse an example's arguments.
+func (t *Tool) checkExample(arguments []byte) error {
+	found, err := t.CheckArguments(context.Background(), arguments)
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return errors.New(found[0].Path + ": " + found[0].Message)
+	}
+	if t.Native {
+		return nil
+	}
+	if t.TakesStream() {
+		return t.Stream.Check(arguments, defaults.MaxInputItems)
+	}
+	_, err = t.In.ToWire(nil, arguments)
+	return err
+}
+
+// noSchemaForBody is why some tools cannot have an output schema.
+const noSchemaForBody = "the RPC returns a document (google.api.HttpBody, or a stream of bytes), which an output schema cannot describe"
+
+// spelling is one of the ways in which ProtoJSON lets a message be written. A schema that people declare knows one of
+// them; a typed caller chose none.
+type spelling struct{ protoNames, withDefaults, plainIntegers bool }
+
+// spellings has the plain form first, which is what a refusal is explained with.
+func spellings() []spelling {
+	var out []spelling
+	for i := range 8 {
+		out = append(out, spelling{protoNames: i&1 != 0, withDefaults: i&2 != 0, plainIntegers: i&4 != 0})
+	}
+	return out
+}
+
+// CheckRequest validates the request of a typed caller, in wire bytes that the transcoder has checked, against the
+// declared input schema. It accepts the request if the schema accepts any of its JSON spellings, because a JSON caller
+// could have sent that one. Otherwise the violations are those of the plain form. An error means that the check itself
+// failed.
+func (t *Tool) CheckRequest(ctx context.Context, wire []byte) ([]schema.Violation, error) {
+	if t.Declared == nil || t.Declared.Input == nil {
+		return nil, nil
+	}
+	if t.Native {
+		return nil, errors.New("a native tool takes no request but the arguments")
+	}
+	message := dynamicpb.NewMessage(t.Method.Descriptor.Input())
+	if err := (proto.UnmarshalOptions{Resolver: t.Declared.types}).Unmarshal(wire, message); err != nil {
+		return nil, fmt.Errorf("read request: %w", err)
+	}
+	var plain []schema.Violation
+	for i, s := range spellings() {
+		text, err := s.write(message, t.Declared.types)
+		if err != nil {
+			return nil, err
+		}
+		if t.Input.Wrapped {
+			text = wrapValue(text)
+		}
+		found, err := t.Declared.Input.ValidateContext(ctx, text)
+		if err != nil || len(found) == 0 {
+			return nil, err
+		}
+		if i == 0 {
+			plain = found
+		}
+	}
+	return plain, nil
+}
+
+func (s spelling) write(m *dynamicpb.Message, types *Types) ([]byte, error) {
+	text, err := protojson.MarshalOptions{
+		Resolver: types, UseProtoNames: s.protoNames, EmitDefaultValues: s.withDefaults, AllowPartial: true,
+	}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("write request as JSON: %w", err)
+	}
+	if !s.plainIntegers {
+		return text, nil
+	}
+	var value any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&value); err != nil {
+		return nil, fmt.Errorf("read request as JSON: %w", err)
+	}
+	return json.Marshal(plainMessage(value, m.Descriptor()))
+}
+
+// plainMessage takes the quotes off the 64-bit integers of a message, all the way down. Messages with a special JSON
+// form stay as they are.
+func plainMessage(value any, md protoreflect.MessageDescriptor) any {
+	switch md.FullName() {
+	case "google.protobuf.Int64Value", "google.protobuf.UInt64Value":
+		return plainInteger(value)
+	}
+	members, ok := value.(map[string]any)
+	if !ok || md.FullName().Parent() == "google.protobuf" {
+		return value
+	}
+	for name, member := range members {
+		fd := md.Fields().ByJSONName(name)
+		if fd == nil {
+			fd = md.Fields().ByTextName(name)
+		}
+		if fd != nil {
+			members[name] = plainField(member, fd)
+		}
+	}
+	return members
+}
+
+func plainField(value any, fd protoreflect.FieldDescriptor) any {
+	switch v := value.(type) {
+	case []any:
+		if !fd.IsList() {
+			break
+		}
+		for i, entry := range v {
+			v[i] = plainValue(entry, fd)
+		}
+		return v
+	case map[string]any:
+		if !fd.IsMap() {
+			break
+		}
+		for key, entry := range v {
+			v[key] = plainValue(entry, fd.MapValue())
+		}
+		return v
+	}
+	return plainValue(value, fd)
+}
+
+func plainValue(value any, fd protoreflect.FieldDescriptor) any {
+	switch fd.Kind() {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return plainMessage(value, fd.Message())
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return plainInteger(value)
+	}
+	return value
+}
+
+func plainInteger(value any) any {
+	if text, ok := value.(string); ok {
+		return json.Number(text)
+	}
+	return value
 }

@@ -9,11 +9,11 @@ import (
 
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
-// TestToolsShowResponses: examples of an RPC's responses are in the advertised output schema of its own tool, in lists too,
+// TestToolsShowResponses: examples of an RPC's responses are in the advertised output schema of its tool, in lists too,
 // and neither in the fingerprint nor in the tools of other RPCs with the message.
 func TestToolsShowResponses(t *testing.T) {
 	t.Parallel()

@@ -69,7 +69,7 @@ func TestDigestsFollowWhatSchemasAreMadeOf(t *testing.T) {
 		"a resource that an imported file declares": {func(_, middle, _ *descriptorpb.FileDescriptorProto) {
 			middle.MessageType[1].Options = bytesOption(&descriptorpb.MessageOptions{}, resourceOption, "\x0a\x07x.com/T\x12\x06ts/{t}")
 		}, true},
-		"a message that nobody holds":  {func(low, _, _ *descriptorpb.FileDescriptorProto) { low.MessageType[0].Name = new("Unused") }, false},
+		"a message that none holds":    {func(low, _, _ *descriptorpb.FileDescriptorProto) { low.MessageType[0].Name = new("Unused") }, false},
 		"a comment of another message": {func(_, middle, _ *descriptorpb.FileDescriptorProto) { comment(middle, 4, 1) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
 
@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // relationsFiles are the files of an API with annotations of other tools, their options as bytes.
 func relationsFiles(t *testing.T) []*descriptorpb.FileDescriptorProto {
 	t.Helper()
-	loaded := loadFile(t, filepath.Join("..", "annotation", "testdata", "relations.binpb"))
+	loaded := loadFile(t, filepath.Join("..", "schema", "testdata", "relations.binpb"))
 	var out []*descriptorpb.FileDescriptorProto
 	for _, f := range loaded.Files {
 		out = append(out, proto.CloneOf(f))

@@ -14,7 +14,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // boundTool is a tool as a sidecar lists it that made it of an RPC.
@@ -25,7 +25,7 @@ func boundTool(name, service, method string, change ...func(*outriggerv1.Tool)) 
 	})...)
 }
 
-// behindSidecar is what a sidecar brings that stands before a.S and a.T: what it
+// behindSidecar is what a sidecar brings that is before a.S and a.T: what it
 // reflects, and what its tool API says.
 func behindSidecar(tools ...*outriggerv1.Tool) []*source.Loaded {
 	reflected := filesOf(rpcFile("a.proto", "a", "S/One", "S/Two", "T/Hidden"))

@@ -14,10 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 func TestDescriptorSetsAsToolsWriteThem(t *testing.T) {

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 //go:generate testdata/build.sh

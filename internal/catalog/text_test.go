@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/outrigger-mcp/outrigger/internal/catalog/internal/shown"
+	"github.com/outrigger-mcp/outrigger/internal/source/shown"
 )
 
 func TestCleanComment(t *testing.T) {

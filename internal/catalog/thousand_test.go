@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -30,7 +30,7 @@ func TestThousandToolsAreBuiltInTime(t *testing.T) {
 	}
 }
 
-// BenchmarkThousandTools builds a catalog of 1,000 tools from descriptors, each with messages of its own, and reports what
+// BenchmarkThousandTools builds a catalog of 1,000 tools from descriptors, each with its own messages, and reports what
 // it holds in memory for each tool: the descriptors, both schemas of both directions and the transcoders.
 func BenchmarkThousandTools(b *testing.B) {
 	for _, profile := range []schema.Profile{schema.ProfileMCP, schema.ProfileStrict} {

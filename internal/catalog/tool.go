@@ -3,17 +3,28 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/source/shown"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
@@ -276,4 +287,573 @@ func (t *Tool) IsIdempotent() bool {
 		return *hint
 	}
 	return t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
+}
+
+// HeaderParam is an argument that an MCP client repeats in an HTTP header (MCP 2026-07-28, Streamable HTTP, custom
+// headers). The server compares the header with the argument.
+type HeaderParam struct {
+	// Header is the part of the header's name after "Mcp-Param-": an RFC 9110 token, unique within the tool regardless
+	// of case.
+	Header string
+	// Path holds the member names that lead to the argument. Pointer is the same path as a JSON Pointer into the arguments.
+	Path    []string
+	Pointer string
+	// Type is the type that the schema gives the argument: "string", "integer" or "boolean".
+	Type string
+}
+
+// headerKeyword is what a property's schema says to have its value repeated in a header.
+const headerKeyword = "x-mcp-header"
+
+// headerParams finds the keyword in an input schema. Where it is anywhere else than MCP allows, or says anything
+// else, clients leave out the whole tool, so that is a fault.
+func headerParams(document any) ([]HeaderParam, []schema.Violation) {
+	w := &headerWalk{taken: map[string]string{}}
+	w.schema(document, "", way{})
+	return w.found, w.faults
+}
+
+// headerWalk is a walk through a schema, in the order of the names.
+type headerWalk struct {
+	found  []HeaderParam
+	faults []schema.Violation
+	// taken are the headers so far in lower case, with the places that they stand at.
+	taken map[string]string
+}
+
+// way is how a schema is reached: through properties alone, or past another keyword, the first of which is named. From
+// there on there is no place for the keyword.
+type way struct {
+	properties []string
+	isOff      bool
+	by         string
+}
+
+// off is the way past a keyword that is not "properties".
+func (w way) off(keyword string) way {
+	if w.isOff {
+		return w
+	}
+	return way{isOff: true, by: keyword}
+}
+
+// schema looks at one schema and those within it.
+func (w *headerWalk) schema(value any, at string, on way) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	for _, keyword := range shown.SortedKeys(object) {
+		value, here := object[keyword], schema.AppendPointer(at, keyword)
+		switch keyword {
+		case headerKeyword:
+			w.keyword(value, here, object["type"], on)
+		case "const", "enum", "default", "examples":
+			// These hold data, in which a name is only a name.
+		case "properties":
+			w.schemas(value, here, on)
+		case "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
+			w.schemas(value, here, on.off(keyword))
+		default:
+			w.below(value, here, on.off(keyword))
+		}
+	}
+}
+
+// schemas looks at an object whose members are schemas under names of somebody's choice.
+func (w *headerWalk) schemas(value any, at string, on way) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	for _, name := range shown.SortedKeys(object) {
+		next := on
+		if !on.isOff {
+			next.properties = slices.Concat(on.properties, []string{name})
+		}
+		w.schema(object[name], schema.AppendPointer(at, name), next)
+	}
+}
+
+// below looks at the value of a keyword that holds a schema or several, or something unknown.
+func (w *headerWalk) below(value any, at string, on way) {
+	list, ok := value.([]any)
+	if !ok {
+		w.schema(value, at, on)
+		return
+	}
+	for i, entry := range list {
+		w.below(entry, fmt.Sprintf("%s/%d", at, i), on)
+	}
+}
+
+// keyword takes one finding, or says what is wrong with it.
+func (w *headerWalk) keyword(value any, at string, kind any, on way) {
+	name, isText := value.(string)
+	folded := strings.ToLower(name)
+	fault := ""
+	switch {
+	case on.isOff:
+		fault = fmt.Sprintf("a header needs a property that is reached only through \"properties\"; this one is below %q", shown.Clip(on.by))
+	case len(on.properties) == 0:
+		fault = "a header needs a property; this is the root"
+	case !isText || !isToken(name):
+		fault = "wanted the name of a header: letters, digits and !#$%&'*+-.^_`|~, at least one of them"
+	case kind != "string" && kind != "integer" && kind != "boolean":
+		fault = `a header is made of a value of "type": "string", "integer" or "boolean"`
+	case w.taken[folded] != "":
+		fault = fmt.Sprintf("the header %q is made of %s already; case makes no difference", shown.Clip(name), shown.Clip(w.taken[folded]))
+	}
+	if fault != "" {
+		w.faults = append(w.faults, schema.Violation{Path: at, Keyword: headerKeyword, Message: fault})
+		return
+	}
+	pointer := ""
+	for _, step := range on.properties {
+		pointer = schema.AppendPointer(pointer, step)
+	}
+	w.taken[folded] = pointer
+	text, _ := kind.(string)
+	w.found = append(w.found, HeaderParam{Header: name, Path: on.properties, Pointer: pointer, Type: text})
+}
+
+// isToken reports whether the text is a token of RFC 9110, section 5.6.2.
+func isToken(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if !isUpper(c) && !isLower(c) && !isDigit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// Paging is how a method lists in pages (AIP-158). It is immutable. Nil is that of all other methods.
+type Paging struct {
+	// Token is the name of the field of the request, in JSON, that says which page is wanted; Next that of the response with
+	// the token of the page after it.
+	Token, Next string
+	// Size is the name of the field of the request, in JSON, that says how many items a page may have; empty if there is none.
+	Size string
+	// All: a call fetches all pages.
+	All bool
+
+	token, next, items, size protowire.Number
+}
+
+// pagingOf recognises a method that lists in pages by the fields page_token and next_page_token, and one repeated field of the
+// response.
+func pagingOf(t *Tool, declared *configv1.ToolOptions) *Paging {
+	md := t.Method.Descriptor
+	if t.Native || md.IsStreamingClient() || md.IsStreamingServer() {
+		return nil
+	}
+	token, next := textField(md.Input(), "page_token"), textField(md.Output(), "next_page_token")
+	items := firstList(md.Output())
+	if token == nil || next == nil || items == nil {
+		return nil
+	}
+	p := &Paging{Token: token.JSONName(), Next: next.JSONName(), All: declared.GetAllPages(), token: token.Number(), next: next.Number(), items: items.Number()}
+	if size := sizeField(md.Input()); size != nil {
+		p.Size, p.size = size.JSONName(), size.Number()
+	}
+	return p
+}
+
+// sizeField is the field page_size of a request; nil where there is none that a number can be put into.
+func sizeField(md protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
+	fd := md.Fields().ByName("page_size")
+	if fd == nil || fd.IsList() {
+		return nil
+	}
+	switch fd.Kind() { //nolint:exhaustive // those whose wire form is a plain varint
+	case protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.Uint32Kind, protoreflect.Uint64Kind:
+		return fd
+	}
+	return nil
+}
+
+// textField is a singular string field of a message; nil where there is none of the name.
+func textField(md protoreflect.MessageDescriptor, name protoreflect.Name) protoreflect.FieldDescriptor {
+	fd := md.Fields().ByName(name)
+	if fd == nil || fd.Kind() != protoreflect.StringKind || fd.IsList() {
+		return nil
+	}
+	return fd
+}
+
+// firstList is the repeated field of the lowest number, which AIP-158 has the resources in.
+func firstList(md protoreflect.MessageDescriptor) protoreflect.FieldDescriptor {
+	var first protoreflect.FieldDescriptor
+	for i := range md.Fields().Len() {
+		if fd := md.Fields().Get(i); fd.IsList() && (first == nil || fd.Number() < first.Number()) {
+			first = fd
+		}
+	}
+	return first
+}
+
+// describe adds to a description how to go on, unless it says so itself.
+func (p *Paging) describe(text string) string {
+	switch {
+	case p == nil, strings.Contains(text, p.Token), strings.Contains(text, "page_token"):
+		return text
+	case p.All:
+		return text + fmt.Sprintf("\n\nReturns all pages at once, as far as one result holds them. If %[2]s is not empty there are more: call again with %[1]s set to it.", p.Token, p.Next)
+	}
+	return text + fmt.Sprintf("\n\nReturns one page. If %[2]s is not empty there are more: call again with the same arguments and %[1]s set to it.", p.Token, p.Next)
+}
+
+// FetchesAll reports whether a call fetches all pages.
+func (p *Paging) FetchesAll() bool { return p != nil && p.All }
+
+// Page is what there is to know of the wire bytes of a response.
+type Page struct {
+	// Next is the token of the page after it, empty for the last one. Items counts what is on it.
+	Next  string
+	Items int
+}
+
+// Read looks at the fields of a response.
+func (p *Paging) Read(wire []byte) Page {
+	var page Page
+	p.each(wire, func(number protowire.Number, kind protowire.Type, _, value []byte) {
+		switch {
+		case number == p.items:
+			page.Items++ // packed numbers count as one
+		case number == p.next && kind == protowire.BytesType:
+			text, _ := protowire.ConsumeBytes(value)
+			page.Next = string(text)
+		}
+	})
+	return page
+}
+
+// Append appends a response to those before it: by the rules of Protobuf, the bytes of two messages one after the other are both
+// merged, so that lists grow and other fields are those of the last. The token is left out.
+func (p *Paging) Append(dst, wire []byte) []byte {
+	p.each(wire, func(number protowire.Number, _ protowire.Type, field, _ []byte) {
+		if number != p.next {
+			dst = append(dst, field...)
+		}
+	})
+	return dst
+}
+
+// AppendNext appends the token of the page that is not there.
+func (p *Paging) AppendNext(dst []byte, token string) []byte {
+	return protowire.AppendString(protowire.AppendTag(dst, p.next, protowire.BytesType), token)
+}
+
+// Request returns the request for another page: the token that comes last counts.
+func (p *Paging) Request(request []byte, token string) []byte {
+	out := protowire.AppendTag(append(make([]byte, 0, len(request)+len(token)+2*protowire.SizeTag(p.token)), request...), p.token, protowire.BytesType)
+	return protowire.AppendString(out, token)
+}
+
+// HasSize reports whether a request says how many items a page may have.
+func (p *Paging) HasSize(request []byte) bool {
+	found := false
+	p.each(request, func(number protowire.Number, _ protowire.Type, _, _ []byte) { found = found || number == p.size })
+	return found
+}
+
+// WithSize returns the request for a page of at most n items. The method must have a Size.
+func (p *Paging) WithSize(request []byte, n int) []byte {
+	out := append(make([]byte, 0, len(request)+protowire.SizeTag(p.size)+protowire.SizeVarint(uint64(n))), request...)
+	return protowire.AppendVarint(protowire.AppendTag(out, p.size, protowire.VarintType), uint64(n))
+}
+
+// each calls fn with the fields of a message, as far as they can be read. field is all of it, value what follows the tag.
+func (p *Paging) each(wire []byte, fn func(number protowire.Number, kind protowire.Type, field, value []byte)) {
+	for len(wire) > 0 {
+		number, kind, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return
+		}
+		size := protowire.ConsumeFieldValue(number, kind, wire[n:])
+		if size < 0 {
+			return
+		}
+		fn(number, kind, wire[:n+size], wire[n:n+size])
+		wire = wire[n+size:]
+	}
+}
+
+// Items collects the responses of a stream into the JSON that the tool's output schema describes: {"items": [...],
+// "truncated": ...}. Create it with NewItems.
+type Items struct {
+	text  []byte
+	count int
+}
+
+// The two ends of the JSON around the items.
+const (
+	itemsHead     = `{"items":[`
+	wholeTail     = `],"truncated":false}`
+	truncatedTail = `],"truncated":true}`
+)
+
+// NewItems returns an empty Items.
+func NewItems() *Items { return &Items{text: []byte(itemsHead)} }
+
+// Len returns the number of items.
+func (i *Items) Len() int { return i.count }
+
+// Next returns the text to which the next item is to be appended.
+func (i *Items) Next() []byte {
+	if i.count > 0 {
+		return append(i.text, ',')
+	}
+	return i.text
+}
+
+// Size returns the size of the whole JSON if the items ended with text.
+func (i *Items) Size(text []byte) int { return len(text) + len(wholeTail) }
+
+// Keep stores text, the result of Next with an item appended.
+func (i *Items) Keep(text []byte) { i.text, i.count = text, i.count+1 }
+
+// Close returns the whole JSON. Do not add items afterwards.
+func (i *Items) Close(truncated bool) []byte {
+	if truncated {
+		return append(i.text, truncatedTail...)
+	}
+	return append(i.text, wholeTail...)
+}
+
+// MarkTruncated says in the JSON that Items makes that there were more of them. It may change the bytes.
+func MarkTruncated(items []byte) []byte {
+	if head, ok := bytes.CutSuffix(items, []byte(wholeTail)); ok {
+		return append(head, truncatedTail...)
+	}
+	return items
+}
+
+// streamHeader is the field that the option stream_header names: a member of a oneof of the request of a method that takes a
+// stream. It is nil for no name.
+func streamHeader(md protoreflect.MethodDescriptor, name string) (protoreflect.FieldDescriptor, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // no name is no header
+	}
+	if !md.IsStreamingClient() {
+		return nil, errors.New("the RPC does not take a stream of requests")
+	}
+	in := md.Input()
+	field := in.Fields().ByName(protoreflect.Name(name))
+	if field == nil {
+		field = in.Fields().ByJSONName(name)
+	}
+	if field == nil || field.ContainingOneof() == nil || field.ContainingOneof().IsSynthetic() {
+		return nil, fmt.Errorf("%s has no field %s in a oneof", in.FullName(), name)
+	}
+	return field, nil
+}
+
+// gathered is the schema of what a stream's answers are gathered to: {"items": [...], "truncated": ...}, where each item
+// is one answer, in the form that the transcoder writes.
+func gathered(answer *schema.Lazy, md protoreflect.MessageDescriptor, digest [sha256.Size]byte, room *schema.Room) *schema.Lazy {
+	return schema.DeferAs(func(part schema.Part) *schema.Schema {
+		if part == schema.PartAdvertised && !answer.Wrapped {
+			return &schema.Schema{Advertised: gatheredSchema(answer.Advertised(), md.FullName())}
+		}
+		if part == schema.PartShared {
+			if answer.Wrapped {
+				return &schema.Schema{}
+			}
+			return &schema.Schema{Shared: gatheredSchema(answer.Shared(), md.FullName())}
+		}
+		canonical := answer.Canonical()
+		advertised := canonical // Items need not be objects, so none is wrapped.
+		if !answer.Wrapped {
+			advertised = answer.Advertised()
+		}
+		return &schema.Schema{
+			Canonical:  gatheredSchema(canonical, md.FullName()),
+			Advertised: gatheredSchema(advertised, md.FullName()),
+			Warnings:   answer.Warnings(),
+		}
+	}, false, digest, room)
+}
+
+// rootReference is how a derived schema refers to itself as a whole. Derived schemas are compact, and inside of a string
+// the quotes are escaped, so the text means nothing else.
+const rootReference = `"$ref":"#"`
+
+// gatheredSchema moves a derived schema below the root of another one. References count from the root, so definitions
+// move up, and a message that contains itself becomes one of them.
+func gatheredSchema(answer []byte, name protoreflect.FullName) []byte {
+	own := `"#/$defs/` + string(name) + `"` // full names need no escape
+	answer = bytes.ReplaceAll(answer, []byte(rootReference), []byte(`"$ref":`+own))
+	var item, defs []byte
+	for keyword, value := range jsontext.Members(answer) {
+		if keyword == "$defs" {
+			for message, definition := range jsontext.Members(value) {
+				defs = appendMember(defs, message, definition)
+			}
+			continue
+		}
+		item = appendMember(item, keyword, value)
+	}
+	item = append(append([]byte{'{'}, item...), '}')
+	if bytes.Contains(answer, []byte(`"$ref":`+own)) {
+		defs = appendMember(defs, string(name), item)
+		item = []byte(`{"$ref":` + own + `}`)
+	}
+	out := []byte(`{"type":"object","properties":{"items":{"type":"array","items":`)
+	out = append(out, item...)
+	out = append(out, `},"truncated":{"type":"boolean"}},"required":["items","truncated"]`...)
+	if len(defs) > 0 {
+		out = append(append(append(out, `,"$defs":{`...), defs...), '}')
+	}
+	return append(out, '}')
+}
+
+// appendMember appends a member of an object, after a comma where it is not the first.
+func appendMember(dst []byte, name string, value []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(append(jsontext.AppendString(dst, name), ':'), value...)
+}
+
+// resourceFault begins the text of a problem with resources.
+const resourceFault = "option (outrigger.v1.resource) or overlay: "
+
+// ResourceTool returns the tool of the RPC behind a method of Resources. Its In and Out do the transcoding. The tool may
+// be hidden. The method must belong to this catalog.
+func (c *Catalog) ResourceTool(m *resource.Method) *Tool { return c.derived[m.Procedure()] }
+
+// asResource is what resources are made of.
+func (t *Tool) asResource() resource.RPC {
+	return resource.RPC{
+		Procedure: t.Method.Procedure, Descriptor: t.Method.Descriptor,
+		Name: t.Name, Title: t.Title, Description: t.Description, Icons: t.Icons,
+		Destructive: t.Metadata.Destructive, HTTPBody: t.HTTPBody,
+	}
+}
+
+// resource makes a source of resources of a tool's method, where its option or the overlay asks for that. What is wrong
+// is a problem.
+func (b *builder) resource(t *Tool, overlaid *configv1.ResourceOptions) {
+	problem := func(err error) {
+		b.problems = append(b.problems, Problem{t.Subject(), resourceFault + err.Error()})
+	}
+	var o *configv1.ResourceOptions
+	if b.world.hasResourceOption {
+		var err error
+		if o, err = resource.ReadOption(t.Method.Descriptor); err != nil {
+			problem(err)
+			return
+		}
+	}
+	if o = override(o, overlaid); o == nil {
+		return
+	}
+	if err := b.contract.check(o); err != nil {
+		problem(err)
+		return
+	}
+	m, err := resource.New(t.asResource(), o)
+	if err != nil {
+		problem(err)
+		return
+	}
+	// The rules of URIs in the contract are those that clients apply.
+	if err := b.contract.check(&outriggerv1.Resource{Uri: m.Sample(), Name: t.Name}); err != nil {
+		problem(fmt.Errorf("uri_template: %q, which it can make: %w", shown.Clip(m.Sample()), err))
+		return
+	}
+	b.resources = append(b.resources, m)
+}
+
+// watch makes a resource of the newest message of a tool's stream, where its option or the overlay asks for that.
+func (b *builder) watch(t *Tool, isAsked bool) {
+	if !isAsked {
+		return
+	}
+	rpc := t.asResource()
+	rpc.HTTPBody = t.IsDocument()
+	m, err := resource.NewWatch(rpc, t.checkExample)
+	if err != nil {
+		b.problems = append(b.problems, Problem{t.Subject(), "option (outrigger.v1.tool) or overlay: watch: " + err.Error()})
+		return
+	}
+	t.Watch = m.URITemplate()
+	if more := "\n\nThe newest message is also a resource that can be subscribed to: " + t.Watch; len(t.Description)+len(more) <= b.limits.MaxDescriptionBytes {
+		t.Description += more
+	}
+	b.resources = append(b.resources, m)
+}
+
+// readable orders the methods that resources come from. Two that could both read one URI are a problem.
+func (b *builder) readable() *resource.Set {
+	set, ambiguous := resource.NewSet(b.resources)
+	for _, a := range ambiguous {
+		b.problems = append(b.problems, Problem{rpcName(a.Two), fmt.Sprintf(
+			resourceFault+"%q can be the same URI as %q of %s, and neither is more specific; change one of them",
+			a.Two.URITemplate(), a.One.URITemplate(), rpcName(a.One))})
+	}
+	if b.description.GetCapabilities().GetResources() == nil {
+		for _, m := range set.Unreadable() {
+			b.warn(rpcName(m), fmt.Sprintf("it lists resources %s, but no method reads them; set that uri_template on one", m.URITemplate()))
+		}
+	}
+	return set
+}
+
+// rpcName is "pkg.Service/Method" of a method that resources come from.
+func rpcName(m *resource.Method) string { return strings.TrimPrefix(m.Procedure(), "/") }
+
+// ArgumentsJSON returns the JSON of a request that came as Protobuf, for records, also where
+// it breaks the rules of its message. It is nil for nil, and if the bytes are no encoding of
+// the message.
+func (t *Tool) ArgumentsJSON(wire []byte) []byte {
+	if t == nil || t.Native {
+		return nil
+	}
+	return recordedJSON(t.In, t.Method.Descriptor.Input(), wire)
+}
+
+// ResultJSON is ArgumentsJSON for a response.
+func (t *Tool) ResultJSON(wire []byte) []byte {
+	if t == nil || t.Native {
+		return nil
+	}
+	return recordedJSON(t.Out, t.Method.Descriptor.Output(), wire)
+}
+
+func recordedJSON(m *transcode.Message, md protoreflect.MessageDescriptor, wire []byte) []byte {
+	if m != nil {
+		if text, err := m.ToJSON(nil, wire); err == nil {
+			return text
+		}
+	}
+	message := dynamicpb.NewMessage(md)
+	if err := proto.Unmarshal(wire, message); err != nil {
+		return nil
+	}
+	text, err := protojson.Marshal(message)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// Values of [Tool.TaskSupport] with which calls may become tasks.
+const (
+	TaskOptional = "optional"
+	TaskRequired = "required"
+)
+
+// RunsOn returns after how long a call of the tool goes on as a task, and false if none does. What the tool says takes precedence
+// over unsaid, the time of tools that say nothing, which is never if it is zero.
+func (t *Tool) RunsOn(unsaid time.Duration) (after time.Duration, ok bool) {
+	switch {
+	case t.TaskSupport == TaskOptional, t.TaskSupport == TaskRequired:
+		return t.TaskAfter, true
+	case t.TaskUnsaid && unsaid > 0:
+		return unsaid, true
+	}
+	return 0, false
 }

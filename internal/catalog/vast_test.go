@@ -14,14 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 )
 
 // vast describes a set of APIs of the size and shape of googleapis: services of ten methods, each in two versions and a
-// file of its own, with comments, over messages that hold messages of common files.
+// separate file, with comments, over messages that hold messages of common files.
 type vast struct{ services int }
 
 // fullSize is 11,340 methods.

@@ -51,7 +51,7 @@ func TestLoadCallers(t *testing.T) {
 	}
 }
 
-// TestCallersFaults: each names the place, and none repeats what stands there.
+// TestCallersFaults: each names the place, and none repeats what is there.
 func TestCallersFaults(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-is-my-token" // where it must not be

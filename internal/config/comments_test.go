@@ -4,7 +4,6 @@ package config_test
 
 import (
 	"bufio"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -19,10 +19,7 @@ import (
 )
 
 // comment is what the definition of a field says about it, taken apart.
-type comment struct {
-	text, def, rule, flag string
-	flags                 []string // where it names several
-}
+type comment struct{ text, def, rule string }
 
 var (
 	messageLine = regexp.MustCompile(`^message (\w+) \{$`)
@@ -33,7 +30,6 @@ var (
 	rangePart    = regexp.MustCompile(`Range: (.+?)\.(?: |$)`)
 	mostPart     = regexp.MustCompile(`At most ([0-9,]+)[^.]*\.(?: |$)`)
 	requiredPart = regexp.MustCompile(`Required\.(?: |$)`)
-	flagPart     = regexp.MustCompile("Flags?: ((?:`--[a-z-]+`(?:, )?)+)\\.(?: |$)")
 )
 
 // readComments reads the comments of all fields from the definitions, by
@@ -88,9 +84,6 @@ func parseComment(text string) comment {
 		return m[len(m)-1]
 	}
 	c.def = cut(defaultPart)
-	for flag := range strings.SplitSeq(cut(flagPart), ", ") {
-		c.flags = append(c.flags, strings.Trim(flag, "`-"))
-	}
 	var rules []string
 	if requiredPart.MatchString(text) {
 		text = requiredPart.ReplaceAllString(text, "")
@@ -111,10 +104,6 @@ func parseComment(text string) comment {
 type leaf struct {
 	path string
 	fd   protoreflect.FieldDescriptor
-	// outer is the field whose message this is a field of, and at the position
-	// among those.
-	outer protoreflect.FieldDescriptor
-	at    int
 }
 
 // leaves walks the whole message in its order.
@@ -131,13 +120,7 @@ func leaves(md protoreflect.MessageDescriptor, prefix string) []leaf {
 			out = append(out, leaf{path: path, fd: fd})
 			out = append(out, leaves(fd.Message(), path+"[].")...)
 		default:
-			inner := leaves(fd.Message(), path+".")
-			for at := range inner {
-				if inner[at].fd.Parent() == fd.Message() {
-					inner[at].outer, inner[at].at = fd, inner[at].fd.Index()
-				}
-			}
-			out = append(out, inner...)
+			out = append(out, leaves(fd.Message(), path+".")...)
 		}
 	}
 	return out
@@ -145,21 +128,6 @@ func leaves(md protoreflect.MessageDescriptor, prefix string) []leaf {
 
 func configLeaves() []leaf {
 	return leaves((&configv1.Config{}).ProtoReflect().Descriptor(), "")
-}
-
-// comment is the comment on the field. Where several fields have one message
-// (Rate), their own comments name the flags of its fields, in their order.
-func (l leaf) comment(comments map[string]comment) comment {
-	c := comments[commentKey(l.fd)]
-	if len(c.flags) > 0 {
-		c.flag = c.flags[0]
-	}
-	if c.flag == "" && l.outer != nil {
-		if flags := comments[commentKey(l.outer)].flags; l.at < len(flags) {
-			c.flag = flags[l.at]
-		}
-	}
-	return c
 }
 
 func commentKey(fd protoreflect.FieldDescriptor) string {
@@ -175,7 +143,7 @@ func TestEveryFieldIsExplained(t *testing.T) {
 		protoreflect.EnumKind, protoreflect.MessageKind,
 	}
 	for _, l := range configLeaves() {
-		if l.comment(comments).text == "" {
+		if comments[commentKey(l.fd)].text == "" {
 			t.Errorf("%s (%s) has no comment", l.path, l.fd.FullName())
 		}
 		if !slices.Contains(known, l.fd.Kind()) || l.fd.IsMap() && !slices.Contains([]string{"backend.metadata.static", "tools[].properties"}, l.path) {
@@ -184,69 +152,79 @@ func TestEveryFieldIsExplained(t *testing.T) {
 	}
 }
 
-// TestFlagsAndCommentsAgree in both directions.
-func TestFlagsAndCommentsAgree(t *testing.T) {
+// TestDefaultsAreRead: the text of each default is a value of its field, and comments repeat neither defaults nor flags.
+func TestDefaultsAreRead(t *testing.T) {
 	t.Parallel()
 	comments := readComments(t)
-	byPath := make(map[string]string)
-	for _, b := range config.Bindings() {
-		if b.Path != "" {
-			byPath[b.Path] = b.Flag
-		}
-	}
-	fromComments := make(map[string]string)
+	read := 0
 	for _, l := range configLeaves() {
-		if flag := l.comment(comments).flag; flag != "" {
-			fromComments[l.path] = flag
+		texts, said := config.DefaultTexts(l.fd), comments[commentKey(l.fd)]
+		for _, text := range texts {
+			if config.ValueText(l.fd, text) == "" {
+				t.Errorf("%s: %q is no value of it", l.path, text)
+			}
+			read++
+		}
+		if len(texts) > 0 && said.def == strings.Join(texts, ", ") {
+			t.Errorf("%s: the comment repeats the default", l.path)
+		}
+		if first, _, _ := strings.Cut(said.def, " "); len(texts) > 0 && first != "" && first[0] >= '0' && first[0] <= '9' && strings.TrimSuffix(first, ",") != texts[0] {
+			t.Errorf("%s: the comment explains the default %s, which is %s", l.path, first, texts[0])
+		}
+		if regexp.MustCompile("Flags?: `--").MatchString(said.text) {
+			t.Errorf("%s: the comment repeats the flag", l.path)
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(byPath)) {
-		if fromComments[path] != byPath[path] {
-			t.Errorf("%s: flag --%s, comment says %q", path, byPath[path], fromComments[path])
-		}
-		delete(fromComments, path)
-	}
-	for path, flag := range fromComments {
-		t.Errorf("%s: the comment promises --%s, which is not there", path, flag)
+	if read < 160 {
+		t.Errorf("only %d defaults were read", read)
 	}
 }
 
-// TestDefaultsAndCommentsAgree: the definition is what people read, so it may
-// not lie.
-func TestDefaultsAndCommentsAgree(t *testing.T) {
-	t.Parallel()
-	comments := readComments(t)
-	defaults := config.Defaults(config.Serve).ProtoReflect()
-	startsWithNumber := regexp.MustCompile(`^[0-9]`)
-	checked := 0
-	for _, l := range configLeaves() {
-		if strings.Contains(l.path, "[]") {
-			continue // what an entry leaves out is for its reader
+// atRunTime are the fields that a reload changes, each with everything below it.
+func atRunTime() []string {
+	var out []string
+	config.EachField(func(fd protoreflect.FieldDescriptor, path string) {
+		if config.Reloads(fd) {
+			out = append(out, path)
 		}
-		said := strings.ReplaceAll(l.comment(comments).def, `"`, "")
-		actual := config.DefaultText(defaults, l.path)
-		switch {
-		case actual == "":
-			if startsWithNumber.MatchString(said) {
-				t.Errorf("%s: the comment says %q, there is no default", l.path, said)
-			}
-		case l.fd.IsList():
-			if said != actual {
-				t.Errorf("%s: default %q, comment says %q", l.path, actual, said)
-			}
-			checked++
-		default:
-			// "10485760 (10 MiB)" for people is 10MiB here; reasons may follow.
-			if m := regexp.MustCompile(`^[0-9]+ \(([0-9]+) ([KM]iB)\)$`).FindStringSubmatch(said); m != nil {
-				said = m[1] + m[2]
-			}
-			if first := strings.TrimRight(strings.Fields(said + " ?")[0], ",;"); first != actual {
-				t.Errorf("%s: default %q, comment says %q", l.path, actual, said)
-			}
-			checked++
+	})
+	return out
+}
+
+func TestFieldsThatMayChange(t *testing.T) {
+	t.Parallel()
+	for _, path := range atRunTime() {
+		if !config.MayChange(path) || !config.MayChange(path+".x") || config.MayChange(path+"x") {
+			t.Errorf("%s: the prefix is not taken for what it is", path)
 		}
 	}
-	if checked < 40 {
-		t.Errorf("only %d defaults were compared", checked)
+	for _, path := range []string{"listeners.listen", "backend.url", "limits.max_in_flight", "log.format", "limits", "catalog"} {
+		if config.MayChange(path) {
+			t.Errorf("%s may change at run time", path)
+		}
+	}
+}
+
+// TestOperatorsReadTheSameList compares the list with the page for operators.
+func TestOperatorsReadTheSameList(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, ok := strings.Cut(string(page), "<!-- fields that may change -->")
+	list, _, ended := strings.Cut(list, "<!-- end -->")
+	if !ok || !ended {
+		t.Fatal("docs/operations.md has no list of the fields that may change")
+	}
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_.]+)`").FindAllStringSubmatch(list, -1) {
+		documented = append(documented, m[1])
+	}
+	slices.Sort(documented)
+	want := atRunTime()
+	slices.Sort(want)
+	if diff := cmp.Diff(want, documented); diff != "" {
+		t.Errorf("docs/operations.md (-code +page):\n%s", diff)
 	}
 }

@@ -3,15 +3,10 @@
 package config
 
 import (
-	"testing"
-
 	"google.golang.org/protobuf/reflect/protoreflect"
-)
 
-func TestMain(m *testing.M) {
-	KeepRules()
-	m.Run()
-}
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+)
 
 // What the tests of the reference need to see.
 
@@ -20,7 +15,7 @@ type Binding struct{ Flag, Env, Path, Group, Placeholder, Help string }
 func Bindings() []Binding {
 	var out []Binding
 	for _, b := range bindings() {
-		out = append(out, Binding{b.flag, envName(b.flag), b.path, b.group, b.value, b.usage()})
+		out = append(out, Binding{b.flag, envName(b.flag), b.path, b.group, b.value, b.help})
 	}
 	return out
 }
@@ -28,8 +23,6 @@ func Bindings() []Binding {
 func FieldAt(md protoreflect.MessageDescriptor, path string) (protoreflect.FieldDescriptor, bool) {
 	return fieldAt(md, path)
 }
-
-func DefaultText(m protoreflect.Message, path string) string { return defaultText(m, path) }
 
 func HasFields(fd protoreflect.FieldDescriptor) bool { return isMessage(fd) }
 
@@ -43,4 +36,40 @@ func Nearest(wrong string, known ...string) string {
 			}
 		}
 	})
+}
+
+// DefaultTexts are the default of a field for `sidecar serve`.
+func DefaultTexts(fd protoreflect.FieldDescriptor) []string {
+	if text := option[string](fd, configv1.E_ServeDefault); text != "" {
+		return []string{text}
+	}
+	return option[[]string](fd, configv1.E_Default)
+}
+
+func Reloads(fd protoreflect.FieldDescriptor) bool { return option[bool](fd, configv1.E_Reload) }
+
+func EachField(visit func(fd protoreflect.FieldDescriptor, path string)) {
+	eachField(configDescriptor(), "", visit)
+}
+
+// DefaultOf is the default of a field that is no list; false if it has none.
+func DefaultOf(fd protoreflect.FieldDescriptor) (protoreflect.Value, bool) {
+	texts := option[[]string](fd, configv1.E_Default)
+	if len(texts) != 1 {
+		return protoreflect.Value{}, false
+	}
+	v, err := scalarFromText(fd, texts[0])
+	return v, err == nil
+}
+
+// ValueText is a value as help texts show it; empty if the text is none.
+func ValueText(fd protoreflect.FieldDescriptor, text string) string {
+	v, err := scalarFromText(fd, text)
+	switch {
+	case err != nil:
+		return ""
+	case fd.IsList():
+		return v.String()
+	}
+	return valueText(fd, v)
 }

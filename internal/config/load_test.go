@@ -57,6 +57,23 @@ func faults(t testing.TB, err error) string {
 	return e.Error()
 }
 
+// A path may have bytes that are not UTF-8, and its other faults are shown all the same.
+func TestPathsAreBytes(t *testing.T) {
+	t.Parallel()
+	const path = "/tmp/a\xffb"
+	c, err := load(t, config.Serve, "", nil, []string{"--demo", "--audit", path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.GetAudit().GetPath(); got != path {
+		t.Errorf("got %q", got)
+	}
+	_, err = load(t, config.Serve, "", nil, []string{"--demo", "--audit", path, "--max-in-flight", "-1"})
+	if got := faults(t, err); !strings.Contains(got, "max-in-flight") {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	const file = `
@@ -229,6 +246,15 @@ func TestMisspeltVariablesAreWarnings(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, cfg.Warnings); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestARemovedVariableIsAFault: what it asked for does not happen any more.
+func TestARemovedVariableIsAFault(t *testing.T) {
+	t.Parallel()
+	_, err := load(t, config.Serve, "", []string{"OUTRIGGER_DEMO=true", "OUTRIGGER_SESSION_IDLE=5m"}, nil)
+	if err == nil || !strings.Contains(err.Error(), "OUTRIGGER_SESSION_IDLE: removed: ") {
+		t.Errorf("%v", err)
 	}
 }
 

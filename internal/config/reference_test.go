@@ -3,18 +3,19 @@
 package config_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/config"
 )
 
-// TestReference keeps docs/configuration.md in step with the message and the
-// flags. Run it with -update to write the page.
+// TestReference keeps docs/configuration.md in step with the message and its options. Run it with -update to write the page.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	const page = "../../docs/configuration.md"
@@ -28,7 +29,7 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
+	if diff := gocmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s is out of date, run this test with -update (-want +got):\n%s", page, diff)
 	}
 }
@@ -107,11 +108,12 @@ func reference(t testing.TB) string {
 	var b strings.Builder
 	b.WriteString(referenceIntro)
 	writeFlags(&b)
-	b.WriteString("\n## The file\n\n`[]` marks an entry of a list.\n")
+	b.WriteString("\n## Settings\n\n`[]` marks an entry of a list. A change of the file takes effect in the running process where the column says \"reload\", " +
+		"else at the next start ([operations.md](operations.md#change-it-while-it-runs)).\n")
 	for _, name := range order {
-		fmt.Fprintf(&b, "\n### %s\n\n| field | type | default | rule | meaning |\n|---|---|---|---|---|\n", name)
+		fmt.Fprintf(&b, "\n### %s\n\n| field | flag | type | default | rule | change | meaning |\n|---|---|---|---|---|---|---|\n", name)
 		for _, l := range sections[name] {
-			writeField(&b, l, l.comment(comments))
+			writeField(&b, l, comments[commentKey(l.fd)])
 		}
 	}
 	return b.String()
@@ -135,44 +137,46 @@ func sectionsOf(all []leaf) (order []string, sections map[string][]leaf) {
 	return order, sections
 }
 
+// writeFlags writes the flags that are no settings of the file.
 func writeFlags(b *strings.Builder) {
-	defaults := config.Defaults(config.Serve).ProtoReflect()
-	b.WriteString("\n## Flags\n\nDefaults apply to `sidecar serve`. `sidecar stdio` opens only the listeners that are set; " +
-		"`tools`, `call` and `doctor` have only the flags that apply to a single call. `--help` shows the most common flags, `--help-all` shows all.\n")
-	group := ""
+	b.WriteString("\n## Flags\n\nA setting below has the flag of its row, if it has one, and the variable of that name. Defaults apply to `sidecar serve`. " +
+		"`sidecar stdio` opens only the listeners that are set; `tools`, `call` and `doctor` have only the flags that apply to a single call. " +
+		"`--help` shows the most common flags, `--help-all` shows all. Flags without a setting:\n\n| flag | meaning |\n|---|---|\n")
 	for _, f := range config.Bindings() {
-		if f.Group != group {
-			group = f.Group
-			fmt.Fprintf(b, "\n### %s\n\n| flag | in the file | default | meaning |\n|---|---|---|---|\n", group)
+		if f.Path == "" {
+			fmt.Fprintf(b, "| `%s` | %s |\n", strings.TrimSpace("--"+f.Flag+" "+f.Placeholder), cell(f.Help))
 		}
-		name, def := "--"+f.Flag, ""
-		if f.Placeholder != "" {
-			name += " " + f.Placeholder
-		}
-		if f.Path != "" {
-			def = code(config.DefaultText(defaults, f.Path))
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", name, code(f.Path), def, cell(f.Help))
 	}
 }
 
 func writeField(b *strings.Builder, l leaf, c comment) {
-	kind := strings.TrimPrefix(config.TypeName(l.fd), "a ")
+	kind, change := strings.TrimPrefix(config.TypeName(l.fd), "a "), ""
 	if l.fd.IsList() {
 		kind = "list of " + kind + "s"
 	}
-	text := c.text
-	if c.flag != "" {
-		text += " Flag: `--" + c.flag + "`."
+	if config.MayChange(strings.ReplaceAll(l.path, "[]", "")) {
+		change = "reload"
 	}
-	fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", l.path, kind, cell(c.def), cell(c.rule), cell(text))
+	flag := ""
+	for _, b := range config.Bindings() {
+		if b.Path == l.path {
+			flag = "`--" + b.Flag + "`"
+		}
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", l.path, flag, kind, cell(cmp.Or(c.def, defaultInWords(l.fd))), cell(c.rule), change, cell(c.text))
 }
 
-func code(s string) string {
-	if s == "" {
-		return ""
+// defaultInWords is the default that the field's options have, and of a size in bytes also the usual unit.
+func defaultInWords(fd protoreflect.FieldDescriptor) string {
+	texts := config.DefaultTexts(fd)
+	text := strings.Join(texts, ", ")
+	if len(texts) != 1 || strings.Trim(text, "0123456789") != "" || config.TypeName(fd) != "a size" {
+		return text
 	}
-	return "`" + s + "`"
+	if words := config.ValueText(fd, text); words != text {
+		return text + " (" + words[:len(words)-3] + " " + words[len(words)-3:] + ")"
+	}
+	return text
 }
 
 // cell keeps a text within its column.

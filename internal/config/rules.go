@@ -5,43 +5,37 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"regexp"
+	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
+	"time"
 
 	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
-
-// keepsRules and keptRules are the state of [KeepRules].
-var (
-	keepsRules atomic.Bool
-	keptRules  = sync.OnceValues(func() (protovalidate.Validator, error) { return protovalidate.New() })
-)
-
-// KeepRules keeps the compiled rules from now on, so that later configurations of the process are checked faster, for
-// about a megabyte of memory. It is for tests, which read hundreds of configurations. It is safe for concurrent use.
-func KeepRules() { keepsRules.Store(true) }
-
-// newValidator returns the validator of one configuration. A process rarely reads a second one, and the compiled rules
-// take more memory than the configuration.
-func newValidator() (protovalidate.Validator, error) {
-	if keepsRules.Load() {
-		return keptRules()
-	}
-	return protovalidate.New()
-}
 
 // checkRules evaluates the rules of the message, and maps what they say to
-// where the values came from. The error is one of the rules themselves.
-func (d *draft) checkRules() error {
-	validator, err := newValidator()
+// where the values came from. What has its default needs no check; byDefault is nil
+// where nothing has one. The error is one of the rules themselves.
+func (d *draft) checkRules(byDefault proto.Message) error {
+	root := d.root
+	validator, err := protovalidate.New()
 	if err != nil {
 		return fmt.Errorf("check configuration: %w", err)
 	}
-	err = validator.Validate(d.root)
+	if byDefault != nil {
+		// A path that is not UTF-8 has no wire form, and so no copy. All rules are compiled then.
+		if changed, err := changedOnly(root, byDefault); err == nil {
+			root = changed
+		}
+	}
+	err = validator.Validate(root)
 	if err == nil {
 		return nil
 	}
@@ -185,9 +179,371 @@ func shownValue(v *protovalidate.Violation, path string) string {
 	case int32, int64, float64:
 		return v.FieldValue.String()
 	case protoreflect.Message:
-		if d, ok := value.Interface().(*durationpb.Duration); ok {
-			return durationText(d)
+		if fields := value.Descriptor().Fields(); value.Descriptor().FullName() == durationName {
+			return durationText(&durationpb.Duration{Seconds: value.Get(fields.ByNumber(1)).Int(), Nanos: int32(value.Get(fields.ByNumber(2)).Int())})
 		}
 	}
 	return ""
+}
+
+// checkSense asks what the message's own rules cannot say: whether the parts
+// work together, for the command at hand, and are safe.
+func (d *draft) checkSense(kind Kind) {
+	c := d.config
+	// Descriptors alone are enough to look at tools, not to call them.
+	described := kind == Once && len(c.GetCatalog().GetDescriptors()) > 0 && c.GetCatalog().GetDescriptorsUse() != "comments"
+	if kind != State && !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && !described {
+		d.judge("backend.url", "no backend: set its URL with --backend (such as --backend http://127.0.0.1:50051), "+
+			"or try the example service with --demo")
+	}
+	d.checkDescriptors(c.GetCatalog())
+	d.checkClasses(c.GetLimits())
+	if kind&longLived != 0 {
+		d.checkListeners(c)
+		d.checkRates(c.GetLimits())
+		d.checkRateService(c.GetRateService())
+		d.checkAudit(kind, c.GetAudit())
+	}
+	if kind&(longLived|State) != 0 {
+		d.checkState(kind, c)
+	}
+}
+
+// checkDescriptors finds comments that nothing would get.
+func (d *draft) checkDescriptors(c *configv1.Catalog) {
+	switch {
+	case c.GetDescriptorsUse() != "comments":
+	case len(c.GetDescriptors()) == 0:
+		d.judge("catalog.descriptors_use", "has no effect without descriptors: set --descriptors too")
+	case c.GetReflection() == "off":
+		d.judge("catalog.descriptors_use", "comments are added to the backend's reflection, which is off: remove catalog.reflection, or this setting")
+	}
+}
+
+// checkState finds shared state that replicas could not read, and settings of it without it.
+func (d *draft) checkState(kind Kind, c *configv1.Config) {
+	s := c.GetState()
+	if s.GetUrl() == "" {
+		if kind == State && !d.unread {
+			d.judge("state.url", "no shared state: set the NATS servers of the replicas with --state (such as --state nats://127.0.0.1:4222), or name their --config")
+			return
+		}
+		for _, one := range [...]struct {
+			path  string
+			isSet bool
+		}{
+			{"state.credentials_file", s.GetCredentialsFile() != ""}, {"state.nkey_file", s.GetNkeyFile() != ""},
+			{"state.username", s.GetUsername() != ""}, {"state.token_file", s.GetTokenFile() != ""}, {"state.tls", s.GetTls() != nil},
+		} {
+			if one.isSet {
+				d.judge(one.path, "has no effect without shared state: set --state too")
+			}
+		}
+		return
+	}
+	if s.GetKeyFile() == "" {
+		d.judge("state.key_file", "shared state is sealed, and replicas with different keys could not read each other's: make a key with "+
+			"`openssl rand -base64 32 > state.key` and give all replicas --state-key state.key")
+	}
+	if c.GetDeterministic() {
+		d.judge("state.url", "replicas with fixed ids (--deterministic) would overwrite each other's tasks: remove one of the two")
+	}
+	if lease := s.GetLease().AsDuration(); lease%time.Second != 0 {
+		d.judge("state.lease", "must be whole seconds, as NATS counts them")
+	}
+}
+
+// checkAudit refuses a trail that would get into the protocol's way, or could not keep
+// its promise.
+func (d *draft) checkAudit(kind Kind, a *configv1.Audit) {
+	if kind == Stdio && a.GetPath() == "stdout" {
+		d.judge("audit.path", "standard output carries the protocol of `sidecar stdio`: name a file")
+	}
+	if a.GetRequired() && a.GetPath() == "off" {
+		d.judge("audit.required", "has no effect without a trail: set --audit too")
+	}
+	if a.GetRequired() && a.GetFsync() == "never" {
+		d.judge("audit.fsync", "never contradicts audit.required, which has each call on the disk before the backend is called: use interval or always")
+	}
+}
+
+// checkRates says what a burst lacks that was given alone, by its flag perhaps.
+func (d *draft) checkRates(l *configv1.Limits) {
+	for _, one := range [...]struct {
+		path, flag string
+		rate       *configv1.Rate
+	}{
+		{"limits.caller_rate.burst", "--caller-rate", l.GetCallerRate()}, {"limits.tool_rate.burst", "--tool-rate", l.GetToolRate()},
+	} {
+		if one.rate != nil && one.rate.Burst != nil && one.rate.GetPerSecond() == 0 {
+			d.judge(one.path, "has no effect without a rate: set "+one.flag+" too")
+		}
+	}
+}
+
+// checkRateService says what a setting of the rate limit service lacks without one.
+func (d *draft) checkRateService(r *configv1.RateService) {
+	if r.GetUrl() == "" {
+		for _, path := range [...]string{
+			"rate_service.domain", "rate_service.timeout", "rate_service.failure", "rate_service.max_in_flight", "rate_service.max_failures",
+			"rate_service.open_for", "rate_service.tenant_claim",
+		} {
+			if d.given(path) {
+				d.judge(path, "has no effect without a rate limit service: set --rate-service too")
+			}
+		}
+	}
+}
+
+// checkListeners refuses what would let anyone in.
+func (d *draft) checkListeners(c *configv1.Config) {
+	l := c.GetListeners()
+	knowsCallers := c.GetAccess().GetTokensFile() != "" || l.GetTls().GetClientCaFile() != "" || hasIssuers(c)
+	if !l.GetInsecureNoAuth() {
+		const accept = "allow that with --insecure-no-auth"
+		if isBeyondLoopback(l.GetListen()) && !knowsCallers {
+			d.judge("listeners.listen", "any client that can reach "+quote(l.GetListen())+" could call every tool without authentication; "+
+				"listen on 127.0.0.1, enable authentication with --tokens, --tls-client-ca or --oauth-issuer, or "+accept)
+		}
+		if isBeyondLoopback(l.GetAdmin()) && l.GetAdminTokensFile() == "" {
+			d.judge("listeners.admin", "any client that can reach "+quote(l.GetAdmin())+" could drain and profile the sidecar; listen on 127.0.0.1 or "+
+				"a Unix socket, authenticate operators with --admin-tokens, or "+accept)
+		}
+	}
+	if l.GetAdminTokensFile() != "" && l.GetAdminTls() == nil && isBeyondLoopback(l.GetAdmin()) {
+		d.warn("listeners.admin_tokens_file", "tokens of operators cross the network in plaintext: set listeners.admin_tls, unless a mesh or proxy encrypts "+
+			"traffic to "+quote(l.GetAdmin()))
+	}
+	d.checkOAuth(c)
+	if c.GetAccess().GetTokensFile() != "" && l.GetTls() == nil && isBeyondLoopback(l.GetListen()) {
+		d.warn("access.tokens_file", "tokens cross the network in plaintext: set --tls-cert and --tls-key, unless a mesh or proxy encrypts traffic to "+
+			quote(l.GetListen()))
+	}
+	d.checkDistinct(l)
+}
+
+func hasIssuers(c *configv1.Config) bool {
+	o := c.GetAccess().GetOauth()
+	return len(o.GetIssuerUrls())+len(o.GetIssuers()) > 0
+}
+
+// checkOAuth finds an issuer without a resource, and the reverse: neither can verify a token.
+func (d *draft) checkOAuth(c *configv1.Config) {
+	l, resource := c.GetListeners(), c.GetAccess().GetOauth().GetResource()
+	switch {
+	case hasIssuers(c) && resource == "":
+		d.judge("access.oauth.resource", "the audience of tokens is missing: set the URL that clients use with --oauth-resource, such as "+
+			"--oauth-resource https://tools.example.com/mcp")
+	case !hasIssuers(c) && resource != "":
+		d.judge("access.oauth.resource", "has no effect without an issuer: set --oauth-issuer too")
+	}
+	if hasIssuers(c) && l.GetTls() == nil && isBeyondLoopback(l.GetListen()) {
+		d.warn("access.oauth", "tokens cross the network in plaintext: set --tls-cert and --tls-key, unless a mesh or proxy encrypts traffic to "+
+			quote(l.GetListen()))
+	}
+}
+
+// checkDistinct finds listeners that would take each other's port.
+func (d *draft) checkDistinct(l *configv1.Listeners) {
+	taken := make(map[string]string)
+	for _, one := range [...]struct{ path, address string }{
+		{"listeners.listen", l.GetListen()}, {"listeners.admin", l.GetAdmin()}, {"listeners.health", l.GetHealth()},
+	} {
+		if one.address == "off" || strings.HasSuffix(one.address, ":0") {
+			continue
+		}
+		if other, ok := taken[one.address]; ok {
+			d.judge(one.path, "is also the address of "+other)
+			continue
+		}
+		taken[one.address] = one.path
+	}
+}
+
+// isBeyondLoopback reports whether other machines may reach an address. A name
+// other than localhost may stand for anything, so it counts as beyond. A Unix
+// socket is on this machine.
+func isBeyondLoopback(address string) bool {
+	if strings.HasPrefix(address, "unix:") {
+		return false
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false // "off", or refused by its own rule
+	}
+	if strings.EqualFold(host, "localhost") {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err != nil || !ip.Unmap().IsLoopback()
+}
+
+// LoadCallers reads the callers file that access.tokens_file names and validates it
+// against the rules of its message. No two callers may share a name, a token or a
+// certificate.
+//
+// The error is an *Error with all faults, each with its line. It repeats nothing
+// from the file, because misplaced text may be a token.
+func LoadCallers(path string) (*configv1.Callers, error) {
+	callers := &configv1.Callers{}
+	d := newDraftOf(callers)
+	d.kind, d.secret = "callers file", true
+	d.readFile(path, origin{source: path}, MaxFileBytes)
+	if !d.unread {
+		if err := d.checkRules(nil); err != nil {
+			return nil, err
+		}
+		checkCredentials(d, "callers", callers.GetCallers(), "one caller may have several tokens")
+	}
+	if len(d.faults) > 0 {
+		return nil, errorFromFaults(d.faults)
+	}
+	return callers, nil
+}
+
+// subjectsOf are the OAuth subjects of an entry; operators have none.
+func subjectsOf(entry any) []*configv1.OAuthSubject {
+	if c, ok := entry.(*configv1.Caller); ok {
+		return c.GetOauth()
+	}
+	return nil
+}
+
+// credentialed is an entry of a file that says who somebody is.
+type credentialed interface {
+	GetName() string
+	GetTokenSha256() []string
+	GetCertificateUris() []string
+}
+
+// checkCredentials finds what would make it a matter of chance who somebody is. list is
+// the name of the entries, several what to do instead of repeating a name.
+func checkCredentials[E credentialed](d *draft, list string, entries []E, several string) {
+	names, tokens, uris, subjects := map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}
+	one := func(taken map[string]string, value, path, what string) {
+		if first, ok := taken[value]; ok {
+			d.judge(path, "is "+what+" of "+first+" too; use a different one for each entry of "+list)
+			return
+		}
+		taken[value] = parent(path)
+	}
+	for i, e := range entries {
+		at := list + "[" + strconv.Itoa(i) + "]"
+		if name := e.GetName(); name != "" {
+			if first, ok := names[name]; ok {
+				d.judge(at+".name", "is the name of "+first+" too; "+several)
+			}
+			names[name] = at
+		}
+		for n, digest := range e.GetTokenSha256() {
+			one(tokens, digest, fmt.Sprintf("%s.token_sha256[%d]", at, n), "the token")
+		}
+		for n, uri := range e.GetCertificateUris() {
+			one(uris, uri, fmt.Sprintf("%s.certificate_uris[%d]", at, n), "the certificate")
+		}
+		for n, s := range subjectsOf(e) {
+			one(subjects, s.GetIssuer()+" "+s.GetSubject(), fmt.Sprintf("%s.oauth[%d]", at, n), "the OAuth subject")
+		}
+	}
+}
+
+// classOfCalls is what classes of tools and of callers have in common.
+type classOfCalls interface {
+	GetName() string
+	GetReservedCalls() int32
+}
+
+// checkClasses finds classes with one name, and reserved slots that leave none for other calls.
+func (d *draft) checkClasses(l *configv1.Limits) {
+	d.checkCallersOf(l.GetCallerClasses())
+	reserved := checkNames(d, "limits.tool_classes", l.GetToolClasses()) + checkNames(d, "limits.caller_classes", l.GetCallerClasses())
+	if most := int64(l.GetMaxConcurrentCalls()); reserved > 0 && reserved >= most {
+		path := "limits.tool_classes"
+		if len(l.GetToolClasses()) == 0 {
+			path = "limits.caller_classes"
+		}
+		d.judge(path, "the classes reserve "+strconv.FormatInt(reserved, 10)+" calls in total, and max_concurrent_calls (--max-calls) is "+
+			strconv.FormatInt(most, 10)+"; reserve fewer, so that other calls can run")
+	}
+}
+
+// checkCallersOf finds names without their source, which no caller has.
+func (d *draft) checkCallersOf(classes []*configv1.CallerClass) {
+	for i, c := range classes {
+		for n, pattern := range c.GetCallers() {
+			if pattern != "stdio" && !strings.ContainsAny(pattern, ":.*") {
+				d.judge("limits.caller_classes["+strconv.Itoa(i)+"].callers["+strconv.Itoa(n)+"]", "is not a caller: write \"caller:"+pattern+
+					"\" for an entry of the callers file")
+			}
+		}
+	}
+}
+
+// checkNames compares the names of classes, and returns the sum of their reserved slots.
+func checkNames[C classOfCalls](d *draft, path string, classes []C) (reserved int64) {
+	taken := map[string]string{}
+	for i, c := range classes {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		if first, ok := taken[c.GetName()]; ok {
+			d.judge(at+".name", "is the name of "+first+" too; use a different one for each class")
+		}
+		taken[c.GetName()] = at
+		reserved += int64(c.GetReservedCalls())
+	}
+	return reserved
+}
+
+// LoadOperators reads the file that listeners.admin_tokens_file names and validates it
+// against the rules of its message. No two operators may share a name, a token or a
+// certificate.
+//
+// The error is an *Error with all faults, each with its line. It repeats nothing
+// from the file, because misplaced text may be a token.
+func LoadOperators(path string) (*configv1.Operators, error) {
+	operators := &configv1.Operators{}
+	d := newDraftOf(operators)
+	d.secret = true
+	d.readFile(path, origin{source: path}, MaxFileBytes)
+	if !d.unread {
+		if err := d.checkRules(nil); err != nil {
+			return nil, err
+		}
+		checkCredentials(d, "operators", operators.GetOperators(), "one operator may have several tokens")
+	}
+	if len(d.faults) > 0 {
+		return nil, errorFromFaults(d.faults)
+	}
+	return operators, nil
+}
+
+// LoadPolicy reads a policy file, validates it against the rules of its message, and
+// passes it to check, which reports further faults by their paths ("rules[2].when").
+//
+// The error is an *Error with all faults, each with its place in the file.
+func LoadPolicy(path string, check func(p *configv1.Policy, report func(path, message string))) (*configv1.Policy, error) {
+	policy := &configv1.Policy{}
+	return policy, loadFile("policy file", path, policy, func(report func(path, message string)) { check(policy, report) })
+}
+
+// LoadPolicyTests reads a file of cases for `sidecar policy test` in the same way.
+func LoadPolicyTests(path string, check func(p *configv1.PolicyTests, report func(path, message string))) (*configv1.PolicyTests, error) {
+	tests := &configv1.PolicyTests{}
+	return tests, loadFile("test file", path, tests, func(report func(path, message string)) { check(tests, report) })
+}
+
+// loadFile reads a file of some kind into a message.
+func loadFile(kind, path string, into proto.Message, check func(report func(path, message string))) error {
+	d := newDraftOf(into)
+	d.kind = kind
+	d.readFile(path, origin{source: path}, MaxFileBytes)
+	if !d.unread {
+		if err := d.checkRules(nil); err != nil {
+			return err
+		}
+		check(d.judge)
+	}
+	if len(d.faults) > 0 {
+		return errorFromFaults(d.faults)
+	}
+	return nil
 }

@@ -5,6 +5,11 @@ package config_test
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/config"
 )
@@ -66,7 +71,7 @@ func TestSense(t *testing.T) {
 		{"a lease of 2.5 seconds", config.Serve, "demo: true\nstate: {url: 'nats://n', key_file: k, lease: 2500ms}", "", "whole seconds"},
 		{"two identities", config.Serve, "demo: true\nstate: {url: 'nats://n', key_file: k, credentials_file: c, nkey_file: n}", "", "set one of them"},
 		{"a token and a password", config.Serve, "demo: true\nstate: {url: 'nats://n', key_file: k, token_file: t, username: u, password_file: p}", "", "set one of them"},
-		{"a password of nobody", config.Serve, "demo: true\nstate: {url: 'nats://n', key_file: k, password_file: p}", "", "username and password_file go together"},
+		{"a password without a user", config.Serve, "demo: true\nstate: {url: 'nats://n', key_file: k, password_file: p}", "", "username and password_file go together"},
 		{"a token for nothing", config.Serve, "demo: true\nstate: {token_file: t}", "", "has no effect without shared state"},
 		{"credentials without shared state", config.Serve, "demo: true\nstate: {credentials_file: c}", "", "set --state too"},
 		{"TLS without shared state", config.Serve, "demo: true\nstate: {tls: {ca_file: c}}", "", "set --state too"},
@@ -123,7 +128,7 @@ func TestSense(t *testing.T) {
 	}
 }
 
-// TestABurstNeedsItsRate, and is told so by the name of the flag that lacks.
+// TestABurstNeedsItsRate, and learns it by the name of the flag that lacks.
 func TestABurstNeedsItsRate(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"caller", "tool"} {
@@ -157,9 +162,13 @@ func TestTokensInTheClear(t *testing.T) {
 	}
 }
 
+// TestDefaultsAreValid checks them with all rules, which a start does not.
 func TestDefaultsAreValid(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []config.Kind{config.Serve, config.Stdio, config.Once} {
+		if err := protovalidate.Validate(config.Defaults(kind)); err != nil {
+			t.Errorf("kind %d: %v", kind, err)
+		}
 		cfg, err := load(t, kind, "", nil, []string{"--demo"})
 		if err != nil {
 			t.Errorf("kind %d: %v", kind, err)
@@ -172,5 +181,38 @@ func TestDefaultsAreValid(t *testing.T) {
 		if got := cfg.GetListeners().GetListen(); got != wantListen {
 			t.Errorf("kind %d listens on %s", kind, got)
 		}
+	}
+}
+
+// TestEveryBoundIsKept sets each number and each duration that has a maximum above it, alone: rules of fields with their
+// default are left out, and none of the others may be.
+func TestEveryBoundIsKept(t *testing.T) {
+	t.Parallel()
+	kept := 0
+	config.EachField(func(fd protoreflect.FieldDescriptor, path string) {
+		rules, _ := protovalidate.ResolveFieldRules(fd)
+		cfg := config.Defaults(config.Serve)
+		cfg.Demo = true
+		m := cfg.ProtoReflect()
+		for name, rest, deeper := strings.Cut(path, "."); deeper; name, rest, deeper = strings.Cut(rest, ".") {
+			m = m.Mutable(m.Descriptor().Fields().ByName(protoreflect.Name(name))).Message()
+		}
+		switch {
+		case rules.GetInt32().HasLte():
+			m.Set(fd, protoreflect.ValueOfInt32(rules.GetInt32().GetLte()+1))
+		case rules.GetInt64().HasLte():
+			m.Set(fd, protoreflect.ValueOfInt64(rules.GetInt64().GetLte()+1))
+		case rules.GetDuration().HasLte():
+			m.Set(fd, protoreflect.ValueOfMessage(durationpb.New(rules.GetDuration().GetLte().AsDuration()+time.Second).ProtoReflect()))
+		default:
+			return
+		}
+		kept++
+		if err := config.Verify(config.Serve, cfg, config.Options{}); err == nil || !strings.Contains(err.Error(), path+": must be") {
+			t.Errorf("%s above its maximum: %v", path, err)
+		}
+	})
+	if kept < 100 {
+		t.Errorf("only %d bounds", kept)
 	}
 }

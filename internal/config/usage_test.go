@@ -23,7 +23,7 @@ func names(kind config.Kind) map[string]bool {
 	return out
 }
 
-// TestEveryBindingHasItsField, and a name, a text and a variable of its own.
+// TestEveryBindingHasItsField, and a name, a text and its own variable.
 func TestEveryBindingHasItsField(t *testing.T) {
 	t.Parallel()
 	md := (&configv1.Config{}).ProtoReflect().Descriptor()

@@ -3,14 +3,19 @@
 package config
 
 import (
+	"fmt"
 	"iter"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // walker fills the draft's message from the nodes of a YAML file, led by the
@@ -92,6 +97,10 @@ func (w *walker) pairs(n *yaml.Node, path string) func(yield func(key, value *ya
 
 func (w *walker) unknown(key *yaml.Node, fields protoreflect.FieldDescriptors, path string) {
 	at, meant := join(path, w.shownKey(key.Value)), ""
+	if instead := removed()[join(path, key.Value)]; instead != "" {
+		w.fault(key, at, "%s", instead)
+		return
+	}
 	if len(w.faults) < maxFaults { // further advice is not read, and it takes time
 		meant = nearest(key.Value, fieldNames(fields))
 	}
@@ -308,4 +317,278 @@ func join(path, name string) string {
 		return name
 	}
 	return path + "." + name
+}
+
+const (
+	durationName  = protoreflect.FullName("google.protobuf.Duration")
+	timestampName = protoreflect.FullName("google.protobuf.Timestamp")
+	structName    = protoreflect.FullName("google.protobuf.Struct")
+)
+
+// scalarError says in words what a value should look like.
+type scalarError string
+
+func (e scalarError) Error() string { return string(e) }
+
+// isSize reports whether a field holds a number of bytes, which may be written
+// with a unit.
+func isSize(fd protoreflect.FieldDescriptor) bool {
+	return strings.HasSuffix(string(fd.Name()), "_bytes") &&
+		(fd.Kind() == protoreflect.Int32Kind || fd.Kind() == protoreflect.Int64Kind)
+}
+
+func isDuration(fd protoreflect.FieldDescriptor) bool { return isNamed(fd, durationName) }
+
+func isTimestamp(fd protoreflect.FieldDescriptor) bool { return isNamed(fd, timestampName) }
+
+// isStruct reports whether a field holds free-form YAML.
+func isStruct(fd protoreflect.FieldDescriptor) bool { return isNamed(fd, structName) }
+
+func isNamed(fd protoreflect.FieldDescriptor, name protoreflect.FullName) bool {
+	return fd.Kind() == protoreflect.MessageKind && fd.Message().FullName() == name
+}
+
+// scalarFromText reads one value of a field (one item, if it is a list). All
+// three sources use it, so that a value is written the same way everywhere. The
+// error is a scalarError.
+func scalarFromText(fd protoreflect.FieldDescriptor, text string) (protoreflect.Value, error) {
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(text), nil
+	case protoreflect.BoolKind:
+		return boolFromText(text)
+	case protoreflect.Int32Kind:
+		n, err := integerFromText(fd, text, math.MinInt32, math.MaxInt32)
+		return protoreflect.ValueOfInt32(int32(n)), err
+	case protoreflect.Int64Kind:
+		n, err := integerFromText(fd, text, math.MinInt64, math.MaxInt64)
+		return protoreflect.ValueOfInt64(n), err
+	case protoreflect.DoubleKind:
+		return doubleFromText(text)
+	case protoreflect.EnumKind:
+		return enumFromText(fd.Enum(), text)
+	}
+	switch {
+	case isDuration(fd):
+		return durationFromText(text)
+	case isTimestamp(fd):
+		return timestampFromText(text)
+	}
+	return protoreflect.Value{}, scalarError("cannot be written as one value")
+}
+
+func boolFromText(text string) (protoreflect.Value, error) {
+	switch strings.ToLower(text) {
+	case "true", "1":
+		return protoreflect.ValueOfBool(true), nil
+	case "false", "0":
+		return protoreflect.ValueOfBool(false), nil
+	}
+	return protoreflect.Value{}, scalarError("must be true or false, is " + quote(text))
+}
+
+func integerFromText(fd protoreflect.FieldDescriptor, text string, least, most int64) (int64, error) {
+	form := "must be a whole number in decimal digits"
+	digits, unit := text, int64(1)
+	if isSize(fd) {
+		form = `must be a number of bytes, or a size such as "4MiB"`
+		digits, unit = cutUnit(text)
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	switch {
+	case !isDecimal(digits):
+		return 0, scalarError(form + ", is " + quote(text))
+	case err != nil, n > most/unit, n < least/unit:
+		return 0, scalarError("is out of range: " + quote(text))
+	}
+	return n * unit, nil
+}
+
+// isDecimal refuses what readers could take for different numbers: signs other
+// than a minus, underscores, leading zeros (octal to some), other bases.
+func isDecimal(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	if s == "" || (s[0] == '0' && len(s) > 1) {
+		return false
+	}
+	return strings.Trim(s, "0123456789") == ""
+}
+
+// cutUnit splits "4MiB" or "4 MiB" into "4" and 1<<20. Decimal units are
+// powers of 1000, as in the SI.
+func cutUnit(text string) (digits string, unit int64) {
+	units := [...]struct {
+		name  string
+		bytes int64
+	}{
+		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+		{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1},
+	}
+	for _, u := range units {
+		if digits, ok := strings.CutSuffix(text, u.name); ok {
+			return strings.TrimRight(digits, " "), u.bytes
+		}
+	}
+	return text, 1
+}
+
+func doubleFromText(text string) (protoreflect.Value, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return protoreflect.Value{}, scalarError("must be a number, is " + quote(text))
+	}
+	return protoreflect.ValueOfFloat64(f), nil
+}
+
+func enumFromText(ed protoreflect.EnumDescriptor, text string) (protoreflect.Value, error) {
+	if v := ed.Values().ByName(protoreflect.Name(text)); v != nil {
+		return protoreflect.ValueOfEnum(v.Number()), nil
+	}
+	names := make([]string, ed.Values().Len())
+	for i := range names {
+		names[i] = string(ed.Values().Get(i).Name())
+	}
+	return protoreflect.Value{}, scalarError("must be one of " + strings.Join(names, ", ") + ", is " + quote(text))
+}
+
+func durationFromText(text string) (protoreflect.Value, error) {
+	d, err := time.ParseDuration(text)
+	// "0" is the one duration that Go accepts without a unit.
+	if err != nil || text == "0" {
+		return protoreflect.Value{}, scalarError(`must be a duration with its unit, such as "30s" or "1m30s", is ` + quote(text))
+	}
+	return protoreflect.ValueOfMessage(durationpb.New(d).ProtoReflect()), nil
+}
+
+func timestampFromText(text string) (protoreflect.Value, error) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return protoreflect.Value{}, scalarError(`must be a time such as "2026-07-28T00:00:00Z", is ` + quote(text))
+	}
+	return protoreflect.ValueOfMessage(timestamppb.New(at).ProtoReflect()), nil
+}
+
+// quote shows a value in a message: on one line, and not too much of it.
+func quote(s string) string {
+	const most = 64
+	if len(s) > most {
+		s = s[:most] + "..."
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// Kind is the kind of command that a configuration is for. It determines the
+// available flags, the defaults, and the checks that apply.
+type Kind uint8
+
+const (
+	// Serve is a command that opens the listeners.
+	Serve Kind = 1 << iota
+	// Stdio is a command that communicates over standard input and output. It opens
+	// only the listeners that are configured, and records nothing by default.
+	Stdio
+	// Once is a command that performs one operation with the tool service and exits
+	// (tools, call, doctor). It opens no listener.
+	Once
+	// State is a command that looks at what replicas share. It needs no backend.
+	State
+)
+
+// nearest returns the known name that a wrong one was probably meant to be, or
+// "" if none is close. Case, dashes and underscores do not count.
+func nearest(wrong string, known iter.Seq[string]) string {
+	const longest = 64 // no name of ours is longer, and the distance is quadratic
+	if len(wrong) > longest {
+		return ""
+	}
+	folded := fold(wrong)
+	best, least := "", len(folded)/3+2
+	for name := range known {
+		if d := distance(folded, fold(name)); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+func fold(s string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s))
+}
+
+// distance is the number of bytes to insert, drop, replace or swap with their
+// neighbour (optimal string alignment).
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := last[j]
+			if a[i] != b[j] {
+				replace++
+			}
+			row[j+1] = min(replace, row[j]+1, last[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
+
+// defaultText renders the default at a dotted path, or "" where there is none.
+func defaultText(m protoreflect.Message, path string) string {
+	for {
+		name, rest, deeper := strings.Cut(path, ".")
+		fd := fieldOf(m, name)
+		if !m.Has(fd) {
+			return ""
+		}
+		if !deeper {
+			return valueText(fd, m.Get(fd))
+		}
+		m, path = m.Get(fd).Message(), rest
+	}
+}
+
+// valueText renders a value as the file would have it.
+func valueText(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	switch {
+	case fd.IsList():
+		items := make([]string, v.List().Len())
+		for i := range items {
+			items[i] = v.List().Get(i).String()
+		}
+		return strings.Join(items, ", ")
+	case isDuration(fd):
+		d, _ := v.Message().Interface().(*durationpb.Duration)
+		return durationText(d)
+	case isSize(fd):
+		return sizeText(v.Int())
+	default:
+		return v.String()
+	}
+}
+
+// durationText uses seconds, as the message's own definition does.
+func durationText(d *durationpb.Duration) string {
+	if short := d.AsDuration(); short > 0 && short < time.Millisecond {
+		return strconv.FormatFloat(float64(short)/float64(time.Microsecond), 'f', -1, 64) + "us"
+	}
+	return strconv.FormatFloat(d.AsDuration().Seconds(), 'f', -1, 64) + "s"
+}
+
+// sizeText uses the largest unit that needs no fraction.
+func sizeText(n int64) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%dMiB", n>>20)
+	case n >= 10<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%dKiB", n>>10)
+	default:
+		return strconv.FormatInt(n, 10)
+	}
 }

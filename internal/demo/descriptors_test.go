@@ -269,7 +269,7 @@ func TestEmbeddedDescriptorsAreThoseOfTheProtoFiles(t *testing.T) {
 	}
 }
 
-// sameComments compares the comments of a descriptor with the lines of its file, both ways: each comment stands right above
+// sameComments compares the comments of a descriptor with the lines of its file, both ways: each comment is right above
 // what it describes, and no comment line is left over.
 func sameComments(info *descriptorpb.SourceCodeInfo, source string) error {
 	lines := strings.Split(source, "\n")

@@ -20,7 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
-// rigs are what stands behind conversations: one of each kind, for all in which
+// rigs are what is behind conversations: one of each kind, for all in which
 // nothing is reported as changed. Their sidecars are their own.
 type rigs struct {
 	t  *testing.T // that of all conversations
@@ -137,7 +137,7 @@ func (c *conversation) act(in *dialect.Inbound, action string) {
 	change := &outriggerv1.Notification{}
 	switch verb {
 	case "end":
-		c.rig.Bridge.Feed().Close()
+		c.rig.Bridge.Offers().Feed().Close()
 		return
 	case "cancel":
 		c.cancel(in)

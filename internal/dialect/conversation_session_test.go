@@ -53,7 +53,7 @@ func (c *conversation) answer(action string, heard [][]byte) bool {
 }
 
 // changed has the backend report what the lines say, as in a meanwhile, and
-// renders what the session is told of each.
+// renders what the session learns of each.
 func (c *conversation) changed(script []byte) []byte {
 	c.t.Helper()
 	var out bytes.Buffer
@@ -70,7 +70,7 @@ func (c *conversation) changed(script []byte) []byte {
 	return out.Bytes()
 }
 
-// conformChanges checks what a session is told while no message is answered.
+// conformChanges checks what a session hears while no message is answered.
 func conformChanges(t *testing.T, schema *mcpschema.Schema, file string, want []byte) int {
 	t.Helper()
 	told := wantedBodies(t, file, append([]byte("\n"), want...))

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "rewrite the golden conversations")
 
 // TestConversations replays testdata/*.txtar. The opening comment of a file says
 // what it guards, and its name begins with its dialect. Where there is a file
-// "rig", it says what stands behind the bridge (see open); else it is the demo
+// "rig", it says what is behind the bridge (see open); else it is the demo
 // service.
 //
 // In a file whose name goes on with a revision, such as legacy_20250618_, the
@@ -233,4 +233,15 @@ func (c *conversation) render(out *bytes.Buffer, message []byte) {
 		c.t.Errorf("the message is not JSON: %v\n%s", err, message)
 	}
 	out.WriteByte('\n')
+}
+
+// TestToolJSONIsWhatToolsGetShows: what other edges show of a tool is the same.
+func TestToolJSONIsWhatToolsGetShows(t *testing.T) {
+	t.Parallel()
+	rig := mcptest.Pipe(t, mcptest.Parts{})
+	tool, _ := rig.Live.Current().Lookup("lab.echo")
+	reply := rig.Send(t.Context(), &mcptest.Message{Text: `{"jsonrpc":"2.0","id":"1","method":"tools/get","params":{"name":"lab_echo"}}`})
+	if result, _ := jsontext.Lookup(reply.Bytes(), "result"); string(result) != string(dialect.ToolJSON(tool)) {
+		t.Errorf("they differ:\n%s\n%s", result, dialect.ToolJSON(tool))
+	}
 }

@@ -11,7 +11,7 @@ import (
 
 // era is what one JSON-RPC dialect adds to the neutral pipeline: which methods
 // exist, what every request must carry, and how results and errors look. Each
-// stands in a file of its own and is frozen when the bridge is made.
+// is in its own file and is frozen when the bridge is made.
 type era struct {
 	methods map[string]method
 	// admit checks what every request of the era must carry, before its method
@@ -66,7 +66,7 @@ type exchange struct {
 	// whole is the reply, where the writer made all of it, in a buffer of the
 	// bridge's.
 	whole []byte
-	// shared and quoted are what stands in the reply besides, of a large result.
+	// shared and quoted are what is in the reply besides, of a large result.
 	shared shared
 	quoted quoted
 }
@@ -117,7 +117,7 @@ func (call *exchange) about() errmap.About {
 }
 
 // methodToolsCall is the method of a call in every dialect. A request that is
-// refused before its method was looked up is told as one by it.
+// refused before its method is known is reported under this method.
 const methodToolsCall = "tools/call"
 
 // recording keeps the data of an error for the run record, where that has the same: it does not know of idempotent tools.

@@ -9,11 +9,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
-	"github.com/outrigger-mcp/outrigger/internal/fit"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
 // newCanonical returns the canonical dialect: plain JSON-RPC 2.0 in which every
@@ -72,7 +71,7 @@ func readCanonicalCall(call *exchange) *errmap.Error {
 	if call.req.Arguments, err = call.argumentsParam(); err != nil {
 		return err
 	}
-	call.req.Wanted, err = fit.Read(call.in.meta(), metaPlace)
+	call.req.Wanted, err = content.ReadWanted(call.in.meta(), metaPlace)
 	return err
 }
 
@@ -138,9 +137,9 @@ func writeCanonicalResult(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	}
 	result := call.resp.Result.Bytes
 	if call.messageForm {
-		status := bridge.StatusSuccess
+		status := content.StatusSuccess
 		if call.resp.Truncated {
-			status = bridge.StatusPartial
+			status = content.StatusPartial
 		}
 		dst := make([]byte, 0, len(result)+80)
 		dst = append(append(dst, `{"status":"`...), status...)
@@ -164,7 +163,7 @@ func writeCanonicalOutcome(call *exchange) ([]byte, *errmap.Error) {
 	if call.messageForm {
 		return appendMessageResult(nil, result)
 	}
-	dst, err := mcpjson.AppendToolResult([]byte{'{'}, result, mcpjson.Rev20260728)
+	dst, err := content.AppendToolResult([]byte{'{'}, result, content.Rev20260728)
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
@@ -175,7 +174,7 @@ func writeCanonicalOutcome(call *exchange) ([]byte, *errmap.Error) {
 	if len(own) == 0 && result.GetMetaForm() == nil {
 		return append(dst, '}'), nil
 	}
-	if dst, err = mcpjson.AppendMeta(append(dst, `,"_meta":`...), result, own); err != nil {
+	if dst, err = content.AppendMeta(append(dst, `,"_meta":`...), result, own); err != nil {
 		return nil, errmap.Unwritable(err)
 	}
 	return append(dst, '}'), nil
@@ -185,13 +184,13 @@ func writeCanonicalOutcome(call *exchange) ([]byte, *errmap.Error) {
 // rather than returns has no member there: where there is no data, the content
 // is the data.
 func appendMessageResult(dst []byte, result *outriggerv1.ToolResult) ([]byte, *errmap.Error) {
-	data, err := mcpjson.FreeForm(result.GetDataJson(), result.GetData())
+	data, err := content.FreeForm(result.GetDataJson(), result.GetData())
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
-	hasFailed := result.GetStatus() == bridge.StatusFailure
+	hasFailed := result.GetStatus() == content.StatusFailure
 	if len(data) == 0 && len(result.GetContent()) > 0 && !hasFailed {
-		if data, err = mcpjson.AppendContent([]byte(`{"content":`), result.GetContent(), mcpjson.Rev20260728); err != nil {
+		if data, err = content.AppendContent([]byte(`{"content":`), result.GetContent(), content.Rev20260728); err != nil {
 			return nil, errmap.Unwritable(err)
 		}
 		data = append(data, '}')
@@ -218,7 +217,7 @@ func appendDetail(dst []byte, e *outriggerv1.ErrorDetail) ([]byte, error) {
 	if e == nil {
 		return append(dst, "null"...), nil
 	}
-	details, err := mcpjson.FreeForm(e.GetErrorDetailsJson(), e.GetErrorDetails())
+	details, err := content.FreeForm(e.GetErrorDetailsJson(), e.GetErrorDetails())
 	if err != nil {
 		return nil, err
 	}

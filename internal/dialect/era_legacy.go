@@ -9,15 +9,16 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
 // newLegacy returns the revisions of MCP that open with initialize: 2025-11-25,
 // 2025-06-18 and 2025-03-26, which differ in what messages look like
-// (mcpjson.Revision) and in little else. What a client said when it opened, and
+// (content.Revision) and in little else. What a client said when it opened, and
 // what it asked for since, is its session's. A client that names no session is
 // served all that needs none.
 func newLegacy() *era {
@@ -73,15 +74,15 @@ func isServedLegacy(version string) bool {
 // revision is the one that a message's client and the sidecar agreed on, or that
 // its header names. A client that says nothing gets the newest words, because
 // members that a client does not know are tolerated in every revision.
-func (in *Inbound) revision() mcpjson.Revision {
+func (in *Inbound) revision() content.Revision {
 	version := in.Header.Get(headerVersion)
 	if in.Session != nil {
 		version = in.Session.Context().GetProtocolVersion()
 	}
-	if revision, ok := mcpjson.ParseRevision(version); ok && revision != mcpjson.Rev20260728 {
+	if revision, ok := content.ParseRevision(version); ok && revision != content.Rev20260728 {
 		return revision
 	}
-	return mcpjson.Rev20251125
+	return content.Rev20251125
 }
 
 // readInitialize checks the one member that decides the answer. What the client
@@ -103,16 +104,16 @@ func readInitialize(call *exchange) *errmap.Error {
 		client.ProtocolVersion = asked
 	}
 	if raw, ok := m.Param("capabilities"); ok {
-		capabilities, err := mcpjson.ReadCapabilities(raw)
+		capabilities, err := content.ReadCapabilities(raw)
 		if err != nil {
 			return unreadable("capabilities", err)
 		}
-		revision, _ := mcpjson.ParseRevision(client.GetProtocolVersion())
+		revision, _ := content.ParseRevision(client.GetProtocolVersion())
 		client.Capabilities = revision.Narrow(capabilities)
 	}
 	if raw, ok := m.Param("clientInfo"); ok {
 		// It is for display only, so that a wrong one must not cost the session.
-		client.ClientInfo, _ = mcpjson.ReadImplementation(raw)
+		client.ClientInfo, _ = content.ReadImplementation(raw)
 	}
 	call.req.Context = client
 	return nil
@@ -123,7 +124,7 @@ func readInitialize(call *exchange) *errmap.Error {
 func writeInitialize(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	dst := jsontext.AppendString([]byte(`{"protocolVersion":`), call.req.Context.GetProtocolVersion())
 	dst = append(dst, `,"capabilities":`...)
-	f := h.Features(call.resp.Catalog)
+	f := h.offers.Features(call.resp.Catalog)
 	dst = appendMCPCapabilities(dst, f, false)
 	if call.opened != nil {
 		call.opened.Declare(session.Lists{Prompts: f.PromptsChanged, Resources: f.Resources})
@@ -149,18 +150,18 @@ func readSetLevel(call *exchange) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	if _, ok := mcpjson.ReadLogLevel(level); !ok {
+	if _, ok := content.ReadLogLevel(level); !ok {
 		return invalidParams("level", "enum", "%s is not a log level; use one of debug, info, notice, warning, error, critical, alert, emergency", errmap.Quote(level))
 	}
 	return needSession(call)
 }
 
 func writeSetLevel(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	if !h.Features(call.resp.Catalog).Logging {
+	if !h.offers.Features(call.resp.Catalog).Logging {
 		return nil, errmap.NotOffered("log messages")
 	}
 	text, _ := textParam(call.in.Message, "level")
-	level, _ := mcpjson.ReadLogLevel(text)
+	level, _ := content.ReadLogLevel(text)
 	if err := call.in.Session.SetLogLevel(call.in.ctx, level); err != nil {
 		return nil, sessionError(err)
 	}
@@ -184,14 +185,14 @@ func readWatch(call *exchange) *errmap.Error {
 	if err != nil {
 		return err
 	}
-	if err := call.req.CheckURI(pointer("uri"), uri); err != nil {
+	if err := offer.CheckURI(pointer("uri"), uri); err != nil {
 		return err
 	}
 	return needSession(call)
 }
 
 func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
-	if !h.Features(call.resp.Catalog).ResourcesSubscribe {
+	if !h.offers.Features(call.resp.Catalog).ResourcesSubscribe {
 		return nil, errmap.NotOffered("subscriptions to resources")
 	}
 	uri, _ := textParam(call.in.Message, "uri")
@@ -213,14 +214,14 @@ func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		return nil, sessionError(err)
 	}
 	// A session's call does not end with its connection.
-	h.Feed().Settle(context.Background())
+	h.offers.Feed().Settle(context.Background())
 	return emptyObject, nil
 }
 
 // followWatch subscribes a session to a watch, if the URI is of one.
 func (h *Handler) followWatch(call *exchange, uri string) (isWatch bool, err *errmap.Error) {
 	s, scope := call.in.Session, ""
-	end, isWatch, err := h.FollowWatch(call.in.ctx, call.req, uri, func(given string) *errmap.Error {
+	end, isWatch, err := h.offers.FollowWatch(call.in.ctx, call.req, uri, func(given string) *errmap.Error {
 		scope = given
 		if err := s.WatchScoped(call.in.ctx, uri, scope); err != nil {
 			return sessionError(err)
@@ -241,7 +242,7 @@ func (h *Handler) followWatch(call *exchange, uri string) (isWatch bool, err *er
 func writeUnwatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	uri, _ := textParam(call.in.Message, "uri")
 	// What is no longer offered can still be given up.
-	if !h.Features(call.resp.Catalog).ResourcesSubscribe && !call.in.Session.Watches(uri) {
+	if !h.offers.Features(call.resp.Catalog).ResourcesSubscribe && !call.in.Session.Watches(uri) {
 		return nil, errmap.NotOffered("subscriptions to resources")
 	}
 	if err := call.in.Session.Unwatch(call.in.ctx, uri); err != nil {
@@ -262,8 +263,8 @@ func writeLegacyResult(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 // writeLegacyOutcome renders a tool result that is more than the answer of a
 // plain RPC. Questions never get here, because the client has been asked, and
 // neither do tasks, which these eras do not have.
-func writeLegacyOutcome(result *outriggerv1.ToolResult, revision mcpjson.Revision) ([]byte, *errmap.Error) {
-	dst, err := mcpjson.AppendToolResult([]byte{'{'}, result, revision)
+func writeLegacyOutcome(result *outriggerv1.ToolResult, revision content.Revision) ([]byte, *errmap.Error) {
+	dst, err := content.AppendToolResult([]byte{'{'}, result, revision)
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
@@ -276,11 +277,11 @@ func writeLegacyOutcome(result *outriggerv1.ToolResult, revision mcpjson.Revisio
 
 // closeLegacy closes a legacy result, with the backend's _meta where there is
 // any: the sidecar itself has nothing to say there.
-func closeLegacy(dst []byte, from mcpjson.MetaHolder, own string) ([]byte, *errmap.Error) {
+func closeLegacy(dst []byte, from content.MetaHolder, own string) ([]byte, *errmap.Error) {
 	if own == "" && len(from.GetMetaJson()) == 0 && from.GetMeta() == nil {
 		return append(dst, '}'), nil
 	}
-	dst, err := mcpjson.AppendMeta(append(dst, `,"_meta":`...), from, []byte(own))
+	dst, err := content.AppendMeta(append(dst, `,"_meta":`...), from, []byte(own))
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}

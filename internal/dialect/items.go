@@ -89,7 +89,7 @@ type inbox struct {
 	failed *errmap.Error
 }
 
-// put adds items, and never waits: whoever reads messages must read on. More bytes than the bound end the call.
+// put adds items, and never waits: the reader of messages must read on. More bytes than the bound end the call.
 func (in *inbox) put(items [][]byte, isLast bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -216,7 +216,7 @@ func (h *Handler) took(in *Inbound) {
 }
 
 // EndItems tells the calls of an origin that no more items will follow, because the caller has gone. Those that wait for
-// items are reset: without the last item nobody knows whether there are more.
+// items are reset: without the last item no one knows whether there are more.
 func (h *Handler) EndItems(origin correlate.Origin) {
 	for _, in := range h.inboxes.of(origin) {
 		in.stop(errmap.Wrap(errmap.InvalidParams, errors.New("end of input"),

@@ -11,8 +11,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
 // listTTL is how long a client may keep a listing, in milliseconds: the
@@ -65,7 +66,7 @@ func appendLegacyTool(dst []byte, t *catalog.Tool, form catalog.ListForm) []byte
 	if !rootIsObject(output) {
 		output = nil
 	}
-	return appendToolOf(dst, t, input, output, isPartial(t, form, input, output), mcpjson.AppendLegacySchema)
+	return appendToolOf(dst, t, input, output, isPartial(t, form, input, output), content.AppendLegacySchema)
 }
 
 func appendAsItIs(dst, schema []byte) []byte { return append(dst, schema...) }
@@ -145,7 +146,7 @@ func appendIcons(dst []byte, t *catalog.Tool) []byte {
 	if len(t.Icons) == 0 {
 		return dst
 	}
-	icons, err := mcpjson.AppendIcons(nil, t.Icons)
+	icons, err := content.AppendIcons(nil, t.Icons)
 	if err != nil || len(icons) <= len(`{}`) {
 		return dst // a list must not fail over a picture
 	}
@@ -312,7 +313,7 @@ func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one entryForm) 
 // the one before: most changes are of one tool among many.
 const grownBy = 16
 
-// listPage is one page of a listing: what stands between the head and the tail of a
+// listPage is one page of a listing: what is between the head and the tail of a
 // result, and the tail, from its bracket on; nil where there is no page.
 type listPage struct{ entries, tail []byte }
 
@@ -332,4 +333,34 @@ func (l *listing) page(first, next int, tail []byte) listPage {
 func (c *exchange) list(l *listing, tail []byte) ([]byte, *errmap.Error) {
 	c.page = l.page(c.resp.First, c.resp.Next, tail)
 	return nil, nil
+}
+
+// mcpList is listed for MCP clients, whose models read the list. Its cost is reported when it is rendered.
+func (h *Handler) mcpList(slot *atomic.Pointer[listing], cat *catalog.Catalog, one entryForm) *listing {
+	before := slot.Load()
+	l := listed(slot, cat, one)
+	if l != before && h.opts.Listed != nil {
+		h.opts.Listed(l.cost())
+	}
+	return l
+}
+
+// cost is what the listing costs.
+func (l *listing) cost() listcost.List {
+	return listcost.Measure(l.catalog.Fingerprint(), len(l.tools), func(i int) (string, int, int) {
+		entry := l.entry(i)
+		object := bytes.TrimPrefix(entry, []byte(","))
+		read := len(object)
+		for name, value := range jsontext.Members(object) {
+			if name == "_meta" || name == "icons" {
+				read -= len(`,"":`) + len(name) + len(value)
+			}
+		}
+		return l.tools[i].Name, len(entry), read
+	})
+}
+
+// ListCost returns what the list of a catalog costs an MCP client of the modern era. It renders the list, and keeps nothing.
+func ListCost(cat *catalog.Catalog) listcost.List {
+	return listed(&atomic.Pointer[listing]{}, cat, appendMCPTool).cost()
 }

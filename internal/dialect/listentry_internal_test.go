@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // catalogOf has a tool for each of the given methods, with the text as its

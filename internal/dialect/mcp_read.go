@@ -9,11 +9,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
-	"github.com/outrigger-mcp/outrigger/internal/fit"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
 // Keys of a modern request's _meta besides the required ones (MCP 2026-07-28,
@@ -40,12 +39,12 @@ func readMCPCall(call *exchange) *errmap.Error {
 	if err = call.noteRest(); err != nil {
 		return err
 	}
-	call.req.Wanted, err = fit.Read(call.meta, metaPlace)
+	call.req.Wanted, err = content.ReadWanted(call.meta, metaPlace)
 	call.req.Wanted.ForModel = true
 	return err
 }
 
-// metaPlace is where the _meta of a request stands.
+// metaPlace is where the _meta of a request is.
 const metaPlace = "/params/_meta"
 
 // noteRest notes the members of params that are read on first need.
@@ -74,7 +73,7 @@ func (call *exchange) noteRest() *errmap.Error {
 			call.progressToken = raw
 		case string(name) == metaLogLevelKey && isModern:
 			text, _ := jsontext.Text(raw)
-			if _, ok := mcpjson.ReadLogLevel(text); !ok {
+			if _, ok := content.ReadLogLevel(text); !ok {
 				if text == "" {
 					text = string(raw)
 				}
@@ -94,7 +93,7 @@ func (call *exchange) Rest() (*bridge.Rest, *errmap.Error) {
 	}
 	rest := &bridge.Rest{Meta: foreignMeta(call.meta)}
 	if call.inputResponses != nil {
-		responses, err := mcpjson.ReadInputResponses(call.inputResponses)
+		responses, err := content.ReadInputResponses(call.inputResponses)
 		if err != nil {
 			return nil, unreadable("inputResponses", err)
 		}
@@ -119,7 +118,7 @@ func (call *exchange) Forget() {
 	call.isNoted = false
 }
 
-// readContext reads for whom a modern request is made. Everything stands in its
+// readContext reads for whom a modern request is made. Everything is in its
 // own _meta; nothing is known from earlier requests.
 func (call *exchange) readContext() (*outriggerv1.RequestContext, *errmap.Error) {
 	context := &outriggerv1.RequestContext{}
@@ -129,15 +128,15 @@ func (call *exchange) readContext() (*outriggerv1.RequestContext, *errmap.Error)
 		case metaVersionKey:
 			context.ProtocolVersion, _ = jsontext.Text(raw)
 		case metaCapabilitiesKey:
-			context.Capabilities, err = mcpjson.ReadCapabilities(raw)
+			context.Capabilities, err = content.ReadCapabilities(raw)
 		case metaClientInfoKey:
 			// It is for display only, so that a wrong one must not cost the call.
-			context.ClientInfo, _ = mcpjson.ReadImplementation(raw)
+			context.ClientInfo, _ = content.ReadImplementation(raw)
 		case progressTokenKey:
-			context.ProgressToken, err = mcpjson.ReadProgressToken(raw)
+			context.ProgressToken, err = content.ReadProgressToken(raw)
 		case metaLogLevelKey:
 			text, _ := jsontext.Text(raw)
-			context.LogLevel, _ = mcpjson.ReadLogLevel(text)
+			context.LogLevel, _ = content.ReadLogLevel(text)
 		}
 		if err != nil {
 			return nil, unreadable("_meta/"+jsonPointerToken(name), err)
@@ -170,10 +169,10 @@ func foreignMeta(meta []byte) []byte {
 }
 
 // unreadable is INVALID_PARAMS for what is wrong within a member; the empty
-// member stands for params as a whole.
+// member represents params as a whole.
 func unreadable(member string, err error) *errmap.Error {
 	reason := err.Error()
-	var invalid *mcpjson.InvalidError
+	var invalid *content.InvalidError
 	if errors.As(err, &invalid) {
 		member, reason = strings.TrimPrefix(member+invalid.Path, "/"), invalid.Reason
 	}
@@ -181,7 +180,7 @@ func unreadable(member string, err error) *errmap.Error {
 }
 
 // cursorParam reads where a list goes on. The empty string is a cursor like any
-// other, and null stands for none.
+// other, and null represents none.
 func cursorParam(m *jsonrpc.Message) (*string, *errmap.Error) {
 	raw, ok := m.Param("cursor")
 	if !ok || string(raw) == "null" {
@@ -247,7 +246,7 @@ func readGetPrompt(call *exchange) *errmap.Error {
 	}
 	ask := &outriggerv1.GetPromptRequest{Name: name}
 	if raw, ok := m.Param("arguments"); ok && string(raw) != "null" {
-		arguments, err := mcpjson.ReadPromptArguments(raw)
+		arguments, err := content.ReadPromptArguments(raw)
 		if err != nil {
 			return unreadable("arguments", err)
 		}
@@ -258,7 +257,7 @@ func readGetPrompt(call *exchange) *errmap.Error {
 }
 
 func readComplete(call *exchange) *errmap.Error {
-	ask, err := mcpjson.ReadCompleteRequest(call.in.Message.Params)
+	ask, err := content.ReadCompleteRequest(call.in.Message.Params)
 	if err != nil {
 		return unreadable("", err)
 	}
@@ -273,7 +272,7 @@ func readListen(call *exchange) *errmap.Error {
 	if !ok {
 		return invalidParams("notifications", "required", "notifications is missing")
 	}
-	filter, err := mcpjson.ReadChangeFilter(raw)
+	filter, err := content.ReadChangeFilter(raw)
 	if err != nil {
 		return unreadable("notifications", err)
 	}
@@ -307,7 +306,7 @@ func readUpdateTask(call *exchange) *errmap.Error {
 	if !ok {
 		return invalidParams("inputResponses", "required", "inputResponses is missing")
 	}
-	responses, failed := mcpjson.ReadInputResponses(raw)
+	responses, failed := content.ReadInputResponses(raw)
 	if failed != nil {
 		return unreadable("inputResponses", failed)
 	}

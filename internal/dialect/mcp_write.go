@@ -13,8 +13,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
 // answerOf is the answer of an operation that leaves one in Response.Message.
@@ -52,7 +52,7 @@ func appendNextCursor(dst []byte, next *string) []byte {
 
 // close closes the result of a method that both eras have. Legacy results have
 // neither a type nor anything about caches.
-func (h *Handler) close(call *exchange, dst []byte, from mcpjson.MetaHolder) ([]byte, *errmap.Error) {
+func (h *Handler) close(call *exchange, dst []byte, from content.MetaHolder) ([]byte, *errmap.Error) {
 	if call.in.Dialect == Legacy {
 		return closeLegacy(dst, from, "")
 	}
@@ -69,20 +69,20 @@ func (h *Handler) closeCached(call *exchange, dst []byte, from cacheable, announ
 
 // cacheable is a message that says how long it may be kept.
 type cacheable interface {
-	mcpjson.MetaHolder
+	content.MetaHolder
 	GetCache() *outriggerv1.CachePolicy
 }
 
 // closeResult closes a modern result with its type and its _meta: the backend's
 // own, and what the sidecar says.
-func (h *Handler) closeResult(dst []byte, resultType string, from mcpjson.MetaHolder, own string) ([]byte, *errmap.Error) {
+func (h *Handler) closeResult(dst []byte, resultType string, from content.MetaHolder, own string) ([]byte, *errmap.Error) {
 	dst = append(dst, `,"resultType":"`...)
 	dst = append(append(dst, resultType...), `","_meta":`...)
 	owned := h.introduction().appendServerMeta(nil)
 	if own != "" {
 		owned = append(append(owned, ','), own...)
 	}
-	dst, err := mcpjson.AppendMeta(dst, from, owned)
+	dst, err := content.AppendMeta(dst, from, owned)
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
@@ -103,7 +103,7 @@ func (h *Handler) writeModernOutcome(outcome *outriggerv1.ToolOutcome) ([]byte, 
 	case *outriggerv1.ToolOutcome_InputRequired:
 		return h.writeInputRequired(o.InputRequired)
 	case *outriggerv1.ToolOutcome_Task:
-		dst, err := mcpjson.AppendNewTask([]byte{'{'}, o.Task)
+		dst, err := content.AppendNewTask([]byte{'{'}, o.Task)
 		if err != nil {
 			return nil, errmap.Unwritable(err)
 		}
@@ -114,7 +114,7 @@ func (h *Handler) writeModernOutcome(outcome *outriggerv1.ToolOutcome) ([]byte, 
 
 // modernToolResult renders a whole tool result.
 func (h *Handler) modernToolResult(dst []byte, result *outriggerv1.ToolResult) ([]byte, *errmap.Error) {
-	dst, err := mcpjson.AppendToolResult(append(dst, '{'), result, mcpjson.Rev20260728)
+	dst, err := content.AppendToolResult(append(dst, '{'), result, content.Rev20260728)
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
@@ -132,7 +132,7 @@ func (h *Handler) writeInputRequired(in *outriggerv1.InputRequired) ([]byte, *er
 	var err error
 	if len(in.GetInputRequests()) > 0 {
 		dst = append(dst, `"inputRequests":`...)
-		if dst, err = mcpjson.AppendInputRequests(dst, in.GetInputRequests()); err != nil {
+		if dst, err = content.AppendInputRequests(dst, in.GetInputRequests()); err != nil {
 			return nil, errmap.Unwritable(err)
 		}
 	}
@@ -155,7 +155,7 @@ func (h *Handler) taskMembers(t *outriggerv1.Task) ([]byte, error) {
 			return nil, failed
 		}
 	}
-	return mcpjson.AppendTask(nil, t, result)
+	return content.AppendTask(nil, t, result)
 }
 
 func writeResources(h *Handler, call *exchange) ([]byte, *errmap.Error) {
@@ -163,7 +163,7 @@ func writeResources(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if failed != nil {
 		return nil, failed
 	}
-	dst, err := mcpjson.AppendResources([]byte(`{"resources":`), got.GetResources())
+	dst, err := content.AppendResources([]byte(`{"resources":`), got.GetResources())
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
@@ -176,7 +176,7 @@ func writeTemplates(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if failed != nil {
 		return nil, failed
 	}
-	dst, err := mcpjson.AppendTemplates([]byte(`{"resourceTemplates":`), got.GetResourceTemplates())
+	dst, err := content.AppendTemplates([]byte(`{"resourceTemplates":`), got.GetResourceTemplates())
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
@@ -189,12 +189,12 @@ func writePrompts(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if failed != nil {
 		return nil, failed
 	}
-	dst, err := mcpjson.AppendPrompts([]byte(`{"prompts":`), got.GetPrompts())
+	dst, err := content.AppendPrompts([]byte(`{"prompts":`), got.GetPrompts())
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
 	dst = appendNextCursor(dst, got.NextCursor)
-	return h.closeCached(call, dst, got, h.Features(call.resp.Catalog).PromptsChanged)
+	return h.closeCached(call, dst, got, h.offers.Features(call.resp.Catalog).PromptsChanged)
 }
 
 func writeContents(h *Handler, call *exchange) ([]byte, *errmap.Error) {
@@ -205,7 +205,7 @@ func writeContents(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if in := got.GetInputRequired(); in != nil {
 		return h.writeInputRequired(in)
 	}
-	dst, err := mcpjson.AppendContents([]byte(`{"contents":`), got.GetResult().GetContents())
+	dst, err := content.AppendContents([]byte(`{"contents":`), got.GetResult().GetContents())
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
@@ -225,11 +225,11 @@ func writePromptMessages(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		dst = append(dst, `"description":`...)
 		dst = append(jsontext.AppendString(dst, text), ',')
 	}
-	revision := mcpjson.Rev20260728
+	revision := content.Rev20260728
 	if call.in.Dialect == Legacy {
 		revision = call.in.revision()
 	}
-	dst, err := mcpjson.AppendPromptMessages(append(dst, `"messages":`...), got.GetResult().GetMessages(), revision)
+	dst, err := content.AppendPromptMessages(append(dst, `"messages":`...), got.GetResult().GetMessages(), revision)
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
@@ -241,7 +241,7 @@ func writeCompletion(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	if failed != nil {
 		return nil, failed
 	}
-	dst, err := mcpjson.AppendCompletion([]byte(`{"completion":`), got)
+	dst, err := content.AppendCompletion([]byte(`{"completion":`), got)
 	if err != nil {
 		return nil, errmap.Unwritable(err)
 	}
@@ -277,10 +277,10 @@ func writeListen(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 // appendVerdict appends the _meta member for what a result says and MCP has no
 // member for. A plain success says nothing more.
 func appendVerdict(dst []byte, result *outriggerv1.ToolResult) ([]byte, error) {
-	if result.GetStatus() == bridge.StatusSuccess && result.GetExplanation() == "" {
+	if result.GetStatus() == content.StatusSuccess && result.GetExplanation() == "" {
 		return dst, nil
 	}
-	return mcpjson.AppendResultMeta(dst, result)
+	return content.AppendResultMeta(dst, result)
 }
 
 // repairedKey is the member of a result's _meta that lists, as JSON Pointers into
@@ -299,7 +299,7 @@ func NoteRepairs(resp *bridge.Response) *errmap.Error {
 	}
 	outcome := resp.ToolOutcome()
 	result := outcome.GetResult()
-	meta, err := mcpjson.AppendMeta(nil, result, append([]byte(`"`+repairedKey+`":`), places...))
+	meta, err := content.AppendMeta(nil, result, append([]byte(`"`+repairedKey+`":`), places...))
 	if err != nil {
 		return errmap.Unwritable(err)
 	}
@@ -322,7 +322,7 @@ func truncation(r *bridge.Response) []byte {
 
 // truncatedMeta is that member of a result that holds only the beginning of what
 // there was.
-const truncatedMeta = `"` + mcpjson.ResultMetaKey + `":{"status":"` + bridge.StatusPartial + `"}`
+const truncatedMeta = `"` + content.ResultMetaKey + `":{"status":"` + content.StatusPartial + `"}`
 
 // appendCacheScope appends MCP's member. Only what is said to be the same for everybody is public.
 func appendCacheScope(dst []byte, scope outriggerv1.CacheScope) []byte {

@@ -13,12 +13,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/httpspan"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/session"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // Inbound is one JSON-RPC message as read by an edge.
@@ -59,14 +58,14 @@ type Inbound struct {
 	Send func(message []byte) error
 
 	// HTTP is the request that the message came in; nil without tracing, and where there is none.
-	HTTP *httpspan.Request
+	HTTP *telemetry.HTTPRequest
 	// Start is when the message began to arrive, for its span; zero is with the HTTP request, or now.
 	Start time.Time
 	// Stream is the span of the stream that the message came on, where messages have spans beside it.
-	Stream *tracing.Span
+	Stream *telemetry.Span
 
 	// span is that of the message; nil without tracing. resp is what has become of its request; nil before that.
-	span *tracing.Span
+	span *telemetry.Span
 	resp *bridge.Response
 	// found is what meta found when it has looked.
 	found     []byte
@@ -118,7 +117,7 @@ func (in *Inbound) statedRevision() string {
 }
 
 // meta is the _meta of the message's params, nil where there is none. It is looked
-// for once: in a large message it stands behind a large value.
+// for once: in a large message it is behind a large value.
 func (in *Inbound) meta() []byte {
 	if !in.hasLooked {
 		in.found, _ = in.Message.Param("_meta")
@@ -346,7 +345,7 @@ func (h *Handler) Refuse(in *Inbound, err *errmap.Error) Reply {
 func (h *Handler) refuseHTTP(in *Inbound, err *errmap.Error) Reply {
 	in.span = in.HTTP.Span()
 	reply := h.refuse(in, err)
-	in.HTTP.Refused(httpspan.Outcome(err.Redacted(), in.protocol()))
+	in.HTTP.Refused(telemetry.OutcomeOf(err.Redacted(), in.protocol()))
 	return reply
 }
 

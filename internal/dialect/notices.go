@@ -9,9 +9,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // notices writes what happens during one request as notifications of MCP, which
@@ -25,7 +25,7 @@ type notices struct {
 	filter bridge.EventFilter
 	// itemsOf is the id of a call whose items follow, and whose answers are passed on as they come; nil for all others.
 	itemsOf []byte
-	// quiet is told that nothing will come for a while; nil where it does not matter.
+	// quiet learns that nothing will come for a while; nil where it does not matter.
 	quiet  func()
 	broken bool
 }
@@ -65,7 +65,7 @@ func (h *Handler) connectCall(call *exchange) {
 // logLevel is the level from which on a call's caller wants log messages.
 func logLevel(call *exchange) (level outriggerv1.LogLevel) {
 	if text, ok := jsontext.Text(call.logLevel); ok && call.in.Dialect == Modern {
-		level, _ = mcpjson.ReadLogLevel(text)
+		level, _ = content.ReadLogLevel(text)
 	}
 	if call.in.Session != nil {
 		level = call.in.Session.LogLevel()
@@ -107,7 +107,7 @@ func (n *notices) event(e *outriggerv1.ToolEvent) {
 }
 
 func (n *notices) progress(p *outriggerv1.Progress) {
-	params, err := mcpjson.AppendProgress(nil, n.token, p)
+	params, err := content.AppendProgress(nil, n.token, p)
 	if err != nil {
 		n.unwritten("progress", err)
 		return
@@ -116,7 +116,7 @@ func (n *notices) progress(p *outriggerv1.Progress) {
 }
 
 func (n *notices) message(m *outriggerv1.LogMessage) {
-	params, err := mcpjson.AppendLog(nil, m)
+	params, err := content.AppendLog(nil, m)
 	if err != nil {
 		n.unwritten("log", err)
 		return
@@ -183,7 +183,7 @@ func (h *Handler) subscription(call *exchange, send func([]byte) error) func(*ou
 func (h *Handler) changeMembers(n *outriggerv1.Notification) ([]byte, error) {
 	switch params := n.GetParamsForm().(type) {
 	case *outriggerv1.Notification_Acknowledged:
-		filter, err := mcpjson.AppendChangeFilter(nil, params.Acknowledged)
+		filter, err := content.AppendChangeFilter(nil, params.Acknowledged)
 		return append([]byte(`"notifications":`), filter...), err
 	case *outriggerv1.Notification_Task:
 		return h.taskMembers(params.Task)

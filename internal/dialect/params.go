@@ -11,9 +11,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 // invalidParams is INVALID_PARAMS for one member of params.
@@ -172,12 +172,12 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 			out.Del(tracestate)
 		}
 	}
-	if key, ok := jsontext.Lookup(meta, metadata.IdempotencyMember); ok {
+	if key, ok := jsontext.Lookup(meta, backend.IdempotencyMember); ok {
 		if out == nil {
 			out = cloneHeader(h)
 		}
 		text, _ := jsontext.Text(key) // what is no string is no key, and refused as one
-		out[metadata.IdempotencyHeader] = []string{text}
+		out[backend.IdempotencyHeader] = []string{text}
 	}
 	if out == nil {
 		return h
@@ -189,7 +189,7 @@ func WithTraceContext(h http.Header, meta []byte) http.Header {
 func mayAddHeaders(meta []byte) bool {
 	for name := range jsontext.Fields(meta) {
 		switch string(name) {
-		case traceparent, tracestate, baggage, metadata.IdempotencyMember:
+		case traceparent, tracestate, baggage, backend.IdempotencyMember:
 			return true
 		}
 	}

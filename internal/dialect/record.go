@@ -10,8 +10,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/record"
-	"github.com/outrigger-mcp/outrigger/internal/redact"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // BeginMessage does what must happen in reading order: it records the message,
@@ -53,13 +53,13 @@ func (h *Handler) TakeMessage(ctx context.Context, in *Inbound) (reply *Reply, r
 }
 
 // recorded begins the line of one envelope.
-func (h *Handler) recorded(in *Inbound) *record.Entry {
+func (h *Handler) recorded(in *Inbound) *trail.Entry {
 	if h.opts.Record == nil {
 		return nil
 	}
-	return h.opts.Record.Begin(record.Arrival{
+	return h.opts.Record.Begin(trail.Arrival{
 		RequestID: in.Message.ID.Raw(),
-		TraceID:   record.TraceID(WithTraceContext(in.Header, in.meta()).Get("traceparent")),
+		TraceID:   trail.TraceID(WithTraceContext(in.Header, in.meta()).Get("traceparent")),
 		Transport: recordedTransport(in.Transport), Route: in.Route, Method: in.Message.Method, Caller: in.Caller, Params: in.Message.Params,
 	})
 }
@@ -83,8 +83,8 @@ func (h *Handler) recordCall(req *bridge.Request) (end func(*bridge.Response)) {
 	if h.opts.Record == nil {
 		return func(*bridge.Response) {}
 	}
-	arrival := record.Arrival{
-		RequestID: req.ID.Raw(), TraceID: record.TraceID(req.Header.Get("traceparent")),
+	arrival := trail.Arrival{
+		RequestID: req.ID.Raw(), TraceID: trail.TraceID(req.Header.Get("traceparent")),
 		Transport: recordedTransport(req.Transport), Route: req.Route, Method: path.Base(req.Route), Caller: req.Caller,
 	}
 	var wire []byte
@@ -115,8 +115,8 @@ func orOpaque(text, wire []byte) []byte {
 }
 
 // recordedCall is what the line says of the end of such a request.
-func (h *Handler) recordedCall(resp *bridge.Response) record.Outcome {
-	out := record.Outcome{OK: resp.Err == nil}
+func (h *Handler) recordedCall(resp *bridge.Response) trail.Outcome {
+	out := trail.Outcome{OK: resp.Err == nil}
 	if resp.Tool != nil {
 		out.Tool = resp.Tool.Name
 	}
@@ -145,9 +145,9 @@ func recordedTransport(transport string) string {
 	return "http"
 }
 
-// ended ends the line and the span of one envelope. It stands apart from the wait before it,
+// ended ends the line and the span of one envelope. It is apart from the wait before it,
 // which should not hold what it needs.
-func (h *Handler) ended(entry *record.Entry, in *Inbound, reply *Reply) {
+func (h *Handler) ended(entry *trail.Entry, in *Inbound, reply *Reply) {
 	if entry != nil {
 		entry.End(h.recordedOutcome(in, reply))
 	}
@@ -156,8 +156,8 @@ func (h *Handler) ended(entry *record.Entry, in *Inbound, reply *Reply) {
 
 // recordedOutcome is what the line says of the end. The numbers are those of
 // the canonical table on every edge, so that lines can be compared across them.
-func (h *Handler) recordedOutcome(in *Inbound, reply *Reply) record.Outcome {
-	out := record.Outcome{OK: reply.err == nil}
+func (h *Handler) recordedOutcome(in *Inbound, reply *Reply) trail.Outcome {
+	out := trail.Outcome{OK: reply.err == nil}
 	if reply.err != nil {
 		out.Error, out.HTTPStatus, out.Code = reply.data, reply.err.HTTPStatus(), reply.err.JSONRPCCode()
 		if out.Error == nil {

@@ -6,10 +6,11 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -40,15 +41,15 @@ type Reply struct {
 	tool *catalog.Tool
 	// data is the canonical data object of err; nil where the run record has to make it.
 	data []byte
-	// body is what the reply has of its own of its message; nil where nothing may be
+	// body is what belongs to the reply alone of its message; nil where nothing may be
 	// sent (a notification, a cancelled request).
 	body []byte
 	// lender takes body back; nil where it came from nowhere.
 	lender *bytepool.Pool
-	// shared is what stands in the message and not in body, of a large listing, or
+	// shared is what is in the message and not in body, of a large listing, or
 	// the result of a large call.
 	shared shared
-	// quoted is where the result of a large call stands as text.
+	// quoted is where the result of a large call is as text.
 	quoted quoted
 }
 
@@ -72,8 +73,8 @@ func (r *Reply) Release() {
 // to here one write of a copy costs less than three writes.
 const leastShared = 32 << 10
 
-// shared is a part of a message that many replies have, and where it stands in
-// what each has of its own.
+// shared is a part of a message that many replies have, and where it is in
+// what belongs to each alone.
 type shared struct {
 	part []byte
 	at   int
@@ -177,7 +178,7 @@ func (c *exchange) success(r *Reply, result []byte) {
 }
 
 // writeCall renders the reply to a call that ended well, whole and in one buffer:
-// a large result is copied once for each place where it stands. tail closes the
+// a large result is copied once for each place where it is. tail closes the
 // result.
 func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
 	result := call.resp.Result.Bytes
@@ -265,4 +266,83 @@ func appendErrorData(dst []byte, err *errmap.Error, data []byte) []byte {
 		return append(dst, data...)
 	}
 	return jsontext.Compact(dst, data)
+}
+
+const (
+	// leastQuoted is the size of a result from which its text is written in pieces
+	// and never is in memory. Below it one write costs less than several.
+	leastQuoted = 64 << 10
+	// pieceBytes is how much of a result is made text at a time. A piece stays in
+	// the processor's cache until it is written.
+	pieceBytes = 32 << 10
+)
+
+// quoted is the text of a result that is in a reply a second time, as shared.
+type quoted struct {
+	// at is where in the reply's own bytes the text is, and size its length with
+	// its quotes; 0 for none.
+	at, size int
+	// pooled is set where the result is of the bridge's buffers.
+	pooled bool
+}
+
+// quotes leaves the result of a large call where it is, instead of copying it twice
+// into a reply, and reports whether it did.
+func (call *exchange) quotes(tail ...[]byte) bool {
+	if len(call.resp.Result.Bytes) < leastQuoted {
+		return false
+	}
+	size, ok := jsontext.QuotedLen(call.resp.Result.Bytes)
+	if !ok {
+		return false
+	}
+	const around = 256
+	id := call.in.Message.ID
+	dst := make([]byte, 0, len(id.Raw())+envelopeBytes+around+len(call.resp.Explanation))
+	dst = append(jsonrpc.AppendResultHead(dst, id), contentHead...)
+	call.quoted.at, call.quoted.size = len(dst), size
+	dst = append(closeContent(dst, call.resp.Explanation), `,"structuredContent":`...)
+	call.shared.at = len(dst)
+	dst = append(dst, `,"isError":false`...)
+	for _, piece := range tail {
+		dst = append(dst, piece...)
+	}
+	dst = append(dst, '}')
+	call.whole = dst
+	call.shared.part, call.quoted.pooled = call.resp.Take()
+	return true
+}
+
+// writeQuoted writes a text as a JSON string, in pieces.
+func writeQuoted(w io.Writer, text []byte, buffers *bytepool.Pool) (written int64, err error) {
+	piece := buffers.Get(pieceBytes + pieceBytes/4)
+	defer func() { buffers.Put(piece) }()
+	for first := true; len(text) > 0; first = false {
+		n := cutAt(text, pieceBytes)
+		piece = jsontext.AppendText(piece[:0], text[:n])
+		text = text[n:]
+		out := piece
+		if !first {
+			out = out[1:]
+		}
+		if len(text) > 0 {
+			out = out[:len(out)-1]
+		}
+		m, err := w.Write(out)
+		if written += int64(m); err != nil {
+			return written, err //nolint:wrapcheck // as io.WriterTo has it
+		}
+	}
+	return written, nil
+}
+
+// cutAt is at most n, and not within a character.
+func cutAt(text []byte, n int) int {
+	if len(text) <= n {
+		return len(text)
+	}
+	for n > 1 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return n
 }

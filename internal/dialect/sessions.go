@@ -8,15 +8,17 @@ import (
 	"maps"
 	"slices"
 
+	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // Sessions returns the sessions of the legacy eras, which edges find by the id
@@ -42,7 +44,8 @@ func (h *Handler) openSession(call *exchange) *errmap.Error {
 	if call.in.opensEarly() { // a pipe is of one process
 		opened, err = h.opts.Sessions.Open(call.in.Caller, call.req.Context, call.in.Origin)
 	} else {
-		opened, err = h.opts.Sessions.OpenShared(call.in.ctx, call.in.Caller, call.req.Context, call.in.Origin)
+		f := h.offers.Features(call.resp.Catalog)
+		opened, err = h.opts.Sessions.OpenSealed(call.in.Caller, call.req.Context, call.in.Origin, session.Lists{Prompts: f.PromptsChanged, Resources: f.Resources})
 	}
 	if err != nil {
 		if errors.Is(err, session.ErrFull) {
@@ -56,7 +59,7 @@ func (h *Handler) openSession(call *exchange) *errmap.Error {
 	return nil
 }
 
-// sessionError is what a client is told when its session cannot do something.
+// sessionError is what a client learns when its session cannot do something.
 func sessionError(err error) *errmap.Error {
 	switch {
 	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrClosed):
@@ -65,15 +68,13 @@ func sessionError(err error) *errmap.Error {
 		return unavailable("too many sessions are open (--max-sessions)")
 	case errors.Is(err, session.ErrUnavailable):
 		return unavailable("the shared state of sessions is away")
-	case errors.Is(err, session.ErrShare):
-		return errmap.OverShare("this caller's sessions exceed its share, and all of them are in use (--max-sessions, --caller-share)")
-	case errors.Is(err, feed.ErrFull):
+	case errors.Is(err, notify.ErrFull):
 		return unavailable("too many resource subscriptions")
 	case errors.Is(err, session.ErrLargeClient):
 		return invalidParams("capabilities", "maxLength", "the client's capabilities exceed %d bytes; omit experimental capabilities and settings of extensions", session.DefaultMaxClient)
 	case errors.Is(err, session.ErrTooMany):
 		return errmap.Wrap(errmap.InvalidParams, err, errmap.Message("Invalid params: the session has too many resource subscriptions"))
-	case errors.Is(err, feed.ErrClosed):
+	case errors.Is(err, notify.ErrClosed):
 		return unavailable("the sidecar is shutting down; try another replica")
 	case errors.Is(err, context.DeadlineExceeded):
 		return errmap.Wrap(errmap.Timeout, err)
@@ -110,7 +111,7 @@ func (call *exchange) legacyContext() (*outriggerv1.RequestContext, *errmap.Erro
 	if call.progressToken == nil {
 		return client, nil
 	}
-	token, err := mcpjson.ReadProgressToken(call.progressToken)
+	token, err := content.ReadProgressToken(call.progressToken)
 	if err != nil {
 		return nil, unreadable("_meta/"+progressTokenKey, err)
 	}
@@ -118,8 +119,8 @@ func (call *exchange) legacyContext() (*outriggerv1.RequestContext, *errmap.Erro
 	return client, nil
 }
 
-// connectLegacy lets a request of a session ask its client. A question has an id
-// of its own, so that it can be withdrawn after the request was cancelled.
+// connectLegacy lets a request of a session ask its client. A question has a separate
+// id, so that it can be withdrawn after the request was cancelled.
 func connectLegacy(call *exchange) {
 	s, send := call.in.Session, call.in.Send
 	if s == nil {
@@ -138,11 +139,11 @@ func connectLegacy(call *exchange) {
 
 // askSession puts the questions to the client, one after the other, because a
 // person answers most of them.
-func askSession(ctx context.Context, s *session.Session, revision mcpjson.Revision, in *outriggerv1.InputRequired, send func([]byte) error) (map[string]*outriggerv1.InputResponse, *errmap.Error) {
+func askSession(ctx context.Context, s *session.Session, revision content.Revision, in *outriggerv1.InputRequired, send func([]byte) error) (map[string]*outriggerv1.InputResponse, *errmap.Error) {
 	out := make(map[string]*outriggerv1.InputResponse, len(in.GetInputRequests()))
 	for _, key := range slices.Sorted(maps.Keys(in.GetInputRequests())) {
 		question := named(in.GetInputRequests()[key], s, key)
-		method, params, err := mcpjson.AppendInputRequest(nil, question, revision)
+		method, params, err := content.AppendInputRequest(nil, question, revision)
 		if err != nil {
 			return nil, unaskable(err)
 		}
@@ -150,7 +151,7 @@ func askSession(ctx context.Context, s *session.Session, revision mcpjson.Revisi
 		if err != nil {
 			return nil, askedError(ctx, err)
 		}
-		out[key] = mcpjson.ReadInputResponse(answer)
+		out[key] = content.ReadInputResponse(answer)
 	}
 	return out, nil
 }
@@ -167,7 +168,7 @@ func named(q *outriggerv1.InputRequest, s *session.Session, key string) *outrigg
 
 // unaskable is for a question that has no form in the client's revision.
 func unaskable(err error) *errmap.Error {
-	var unsupported *mcpjson.UnsupportedError
+	var unsupported *content.UnsupportedError
 	if errors.As(err, &unsupported) {
 		return errmap.Wrap(errmap.MissingClientCapability, err,
 			errmap.Messagef("Missing required client capability: %s has no %s", unsupported.Revision, unsupported.Feature))
@@ -195,12 +196,12 @@ func askedError(ctx context.Context, err error) *errmap.Error {
 // ChangeNotification is a change as the legacy eras tell it, one JSON-RPC notification; nil for one of a list that the
 // session was not told of, and that is not offered now. What was offered when the session began may have gone since: that,
 // too, is a change. Who is subscribed to a resource is always told.
-func (h *Handler) ChangeNotification(s *session.Session, c feed.Change) []byte {
-	f, declared := h.Features(h.Catalogs().Current()), s.Declared()
+func (h *Handler) ChangeNotification(s *session.Session, c notify.Change) []byte {
+	f, declared := h.offers.Features(h.Catalogs().Current()), s.Declared()
 	switch {
-	case c.Kind == feed.ToolsListChanged, c.Kind == feed.ResourceUpdated,
-		c.Kind == feed.PromptsListChanged && (f.PromptsChanged || declared.Prompts),
-		c.Kind == feed.ResourcesListChanged && (f.Resources || declared.Resources):
+	case c.Kind == notify.ToolsListChanged, c.Kind == notify.ResourceUpdated,
+		c.Kind == notify.PromptsListChanged && (f.PromptsChanged || declared.Prompts),
+		c.Kind == notify.ResourcesListChanged && (f.Resources || declared.Resources):
 	default:
 		return nil
 	}
@@ -213,4 +214,54 @@ func (h *Handler) ChangeNotification(s *session.Session, c feed.Change) []byte {
 
 func bareNotification(method string) []byte {
 	return append(jsontext.AppendString([]byte(`{"jsonrpc":"2.0","method":`), method), '}')
+}
+
+// SessionRefused returns the reply to a message whose session cannot be used, which an edge
+// found out.
+func (h *Handler) SessionRefused(in *Inbound, err error) Reply {
+	switch {
+	case errors.Is(err, session.ErrUnknown):
+		return h.UnknownSession(in, true)
+	case errors.Is(err, session.ErrClosed): // another replica has it, or it has ended: who tries again learns it
+		return h.Refuse(in, unavailable("the sidecar is shutting down; try another replica"))
+	}
+	return h.Refuse(in, sessionError(err))
+}
+
+// Refollower returns what follows the watches that a client subscribed to at another replica, or
+// long ago, for as long as it is read here.
+func (h *Handler) Refollower(ctx context.Context, in *Inbound, s *session.Session) func() {
+	return func() {
+		for _, uri := range s.Unfollowed() { // made when it is needed: most sessions watch nothing, and each stream keeps this
+			req := &bridge.Request{
+				Op: bridge.OpServer, PartOf: bridge.OpListen, Origin: in.Origin, Caller: in.Caller, Peer: in.Peer, Transport: in.Transport,
+				Route: in.Route, Era: in.era(), Method: "resources/subscribe", Revision: in.statedRevision(), Protocol: in.protocol(),
+				Header: WithTraceContext(in.Header, nil), Pointer: pointer, Message: &outriggerv1.ChangeFilter{ResourceUris: []string{uri}},
+			}
+			if err := h.refollow(ctx, req, s, uri); err != nil {
+				h.BoundedLog().Warn("watch of a legacy session not followed after it moved to this replica",
+					append(requestFields(req), zap.String("uri", uri), logkey.Error(err))...)
+			}
+		}
+	}
+}
+
+// refollow follows one watch.
+func (h *Handler) refollow(ctx context.Context, req *bridge.Request, s *session.Session, uri string) error {
+	scope := ""
+	end, isWatch, err := h.offers.FollowWatch(ctx, req, uri, func(given string) *errmap.Error {
+		scope = given
+		if err := s.Rescope(uri, scope); err != nil {
+			return sessionError(err)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case !isWatch || end == nil:
+		return nil
+	}
+	s.OnUnwatch(uri, scope, end)
+	return nil
 }

@@ -19,7 +19,7 @@ func TestSessionErrors(t *testing.T) {
 	for err, want := range map[error]errmap.Code{
 		context.Canceled: errmap.Cancelled, context.DeadlineExceeded: errmap.Timeout,
 		session.ErrUnknown: errmap.SessionNotFound, session.ErrUnavailable: errmap.Unavailable, session.ErrFull: errmap.Unavailable,
-		session.ErrShare: errmap.RateLimited, errors.ErrUnsupported: errmap.InternalError,
+		errors.ErrUnsupported: errmap.InternalError,
 	} {
 		if got := sessionError(fmt.Errorf("wrapped: %w", err)); got.Code != want {
 			t.Errorf("%v: %s, want %s", err, got.Code, want)

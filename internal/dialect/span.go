@@ -3,19 +3,18 @@
 package dialect
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/httpspan"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
 	"github.com/outrigger-mcp/outrigger/internal/session"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Names of spans whose messages name no method that exists. A text of the caller must not become one.
@@ -25,41 +24,41 @@ const (
 )
 
 // Request returns the HTTP request of a context for [Inbound.HTTP]; nil without tracing.
-func (h *Handler) Request(ctx context.Context) *httpspan.Request {
+func (h *Handler) Request(ctx context.Context) *telemetry.HTTPRequest {
 	if !h.Tracer().IsOn() {
 		return nil
 	}
-	return httpspan.Of(ctx)
+	return telemetry.HTTPRequestOf(ctx)
 }
 
 // startSpan starts the span of a message; nil without tracing.
-func (h *Handler) startSpan(in *Inbound) *tracing.Span {
+func (h *Handler) startSpan(in *Inbound) *telemetry.Span {
 	if !h.Tracer().IsOn() {
 		return nil
 	}
 	method := h.spanMethod(in)
-	a := tracing.Arrival{Start: in.Start, Method: method, Header: in.Header}
+	a := telemetry.Arrival{Start: in.Start, Method: method, Header: in.Header}
 	if meta := in.meta(); meta != nil {
 		in.context = meta
 		a.Message = &in.context
 	}
 	if in.Stream != nil {
-		a.Links = []tracing.Context{in.Stream.Context()}
+		a.Links = []telemetry.Context{in.Stream.Context()}
 	}
-	var span *tracing.Span
+	var span *telemetry.Span
 	if method == spanInvalid {
 		span = h.start(in.HTTP, a)
 	} else {
-		span = h.start(in.HTTP, a, tracing.Text(tracing.MethodName, method))
+		span = h.start(in.HTTP, a, telemetry.Text(telemetry.MethodName, method))
 	}
 	if span.IsRecording() {
-		span.Set(in.appendSpanAttributes(make([]tracing.Attribute, 0, 8))...)
+		span.Set(in.appendSpanAttributes(make([]telemetry.Attribute, 0, 8))...)
 	}
 	return span
 }
 
 // start starts a span for what came in an HTTP request, or, where that is nil, in none.
-func (h *Handler) start(r *httpspan.Request, a tracing.Arrival, attributes ...tracing.Attribute) *tracing.Span {
+func (h *Handler) start(r *telemetry.HTTPRequest, a telemetry.Arrival, attributes ...telemetry.Attribute) *telemetry.Span {
 	if r != nil {
 		return r.Start(a, attributes...)
 	}
@@ -95,38 +94,38 @@ func notificationMethod(method string) string {
 }
 
 // appendSpanAttributes appends the facts of a message that its span has besides its method.
-func (in *Inbound) appendSpanAttributes(out []tracing.Attribute) []tracing.Attribute {
-	out = append(out, tracing.Text(tracing.Edge, stats.EdgeOf(in.Transport, in.Route, false).String()))
+func (in *Inbound) appendSpanAttributes(out []telemetry.Attribute) []telemetry.Attribute {
+	out = append(out, telemetry.Text(telemetry.EdgeName, telemetry.EdgeOf(in.Transport, in.Route, false).String()))
 	if id := in.Message.ID; !id.IsZero() {
-		out = append(out, tracing.Text(tracing.RequestID, idText(id)))
+		out = append(out, telemetry.Text(telemetry.RequestID, idText(id)))
 	}
 	out = in.appendEra(out)
 	switch {
 	case in.HTTP != nil: // which knows better
 	case in.Header == nil:
-		out = append(out, tracing.Text(tracing.Transport, "pipe"))
+		out = append(out, telemetry.Text(telemetry.Transport, "pipe"))
 	default:
-		out = httpspan.AppendPeer(out, in.Peer)
+		out = telemetry.AppendPeer(out, in.Peer)
 	}
 	return out
 }
 
 // appendEra appends which revision of MCP a message is of, and of which session.
-func (in *Inbound) appendEra(out []tracing.Attribute) []tracing.Attribute {
+func (in *Inbound) appendEra(out []telemetry.Attribute) []telemetry.Attribute {
 	if in.Dialect == Canonical {
 		return out
 	}
 	if version := in.era(); version != unknownRevision {
-		out = append(out, tracing.Text(tracing.ProtocolVersion, version))
+		out = append(out, telemetry.Text(telemetry.ProtocolVersion, version))
 	}
 	if in.Session != nil && in.Header != nil {
-		out = append(out, tracing.Text(tracing.SessionID, in.Session.ID()))
+		out = append(out, telemetry.Text(telemetry.SessionID, in.Session.ID()))
 	}
 	return out
 }
 
 // TraceContext returns the ids of the message's span; invalid without tracing.
-func (in *Inbound) TraceContext() tracing.Context { return in.span.Context() }
+func (in *Inbound) TraceContext() telemetry.Context { return in.span.Context() }
 
 // Describe adds the session to the span of a request without a message, as GET and DELETE of legacy sessions are.
 func (in *Inbound) Describe() {
@@ -136,7 +135,7 @@ func (in *Inbound) Describe() {
 }
 
 // StreamOpened notes that the stream of such a request is open. by is the span of the call that began the stream, not valid if none did.
-func (in *Inbound) StreamOpened(by tracing.Context) {
+func (in *Inbound) StreamOpened(by telemetry.Context) {
 	span := in.HTTP.Span()
 	span.Link(by)
 	span.Opened()
@@ -147,14 +146,14 @@ func (in *Inbound) traceSession(opened *session.Session) {
 	if !in.span.IsRecording() {
 		return
 	}
-	in.span.Set(tracing.Text(tracing.ProtocolVersion, opened.Context().GetProtocolVersion()))
+	in.span.Set(telemetry.Text(telemetry.ProtocolVersion, opened.Context().GetProtocolVersion()))
 	if in.Header != nil {
-		in.span.Set(tracing.Text(tracing.SessionID, opened.ID()))
+		in.span.Set(telemetry.Text(telemetry.SessionID, opened.ID()))
 	}
 }
 
 // opening is a sink of changes that notes with the first one, which acknowledges the subscription, that the stream is open.
-func opening(span *tracing.Span, changes func(*outriggerv1.Notification) error) func(*outriggerv1.Notification) error {
+func opening(span *telemetry.Span, changes func(*outriggerv1.Notification) error) func(*outriggerv1.Notification) error {
 	if !span.IsRecording() {
 		return changes
 	}
@@ -234,7 +233,7 @@ func traceMember(meta []byte, key string) (string, bool) {
 		return "", false
 	}
 	value, ok := jsontext.Text(raw)
-	return value, ok && value != "" && len(value) <= maxTraceValue && metadata.IsFieldValue(value)
+	return value, ok && value != "" && len(value) <= maxTraceValue && backend.IsFieldValue(value)
 }
 
 // startCall starts the span of a request of an edge that does not speak JSON-RPC, and reports whether the request has one that
@@ -252,23 +251,82 @@ func (h *Handler) startCall(ctx context.Context, req *bridge.Request) bool {
 
 // StartRPC starts the span of an RPC by its method, "package.Service/Method"; nil without tracing. Of req it needs what describes
 // the connection, and where trace context is.
-func (h *Handler) StartRPC(ctx context.Context, method string, req *bridge.Request) *tracing.Span {
+func (h *Handler) StartRPC(ctx context.Context, method string, req *bridge.Request) *telemetry.Span {
 	if !h.Tracer().IsOn() {
 		return nil
 	}
-	a := tracing.Arrival{Method: method, Header: req.Header}
+	a := telemetry.Arrival{Method: method, Header: req.Header}
 	if req.Meta != nil {
 		meta := metaContext(req.Meta)
 		a.Message = &meta
 	}
-	in := httpspan.Of(ctx)
-	span := h.start(in, a, tracing.Text(tracing.MethodName, method))
+	in := telemetry.HTTPRequestOf(ctx)
+	span := h.start(in, a, telemetry.Text(telemetry.MethodName, method))
 	if span.IsRecording() {
-		span.Set(tracing.Text(tracing.RPCMethod, method), tracing.Text(tracing.RPCSystem, httpspan.RPCSystem(req.Transport)),
-			tracing.Text(tracing.Edge, stats.EdgeOf(req.Transport, req.Route, req.Procedure != "").String()))
+		span.Set(telemetry.Text(telemetry.RPCMethod, method), telemetry.Text(telemetry.RPCSystemName, telemetry.RPCSystem(req.Transport)),
+			telemetry.Text(telemetry.EdgeName, telemetry.EdgeOf(req.Transport, req.Route, req.Procedure != "").String()))
 		if in == nil {
-			span.Set(httpspan.AppendPeer(nil, req.Peer)...)
+			span.Set(telemetry.AppendPeer(nil, req.Peer)...)
 		}
 	}
 	return span
+}
+
+// countRefused counts a request that was refused before it ran, by its method. What is no valid
+// request has none.
+func (h *Handler) countRefused(call *exchange, err *errmap.Error) {
+	in := call.in
+	if call.req.Method != "" {
+		h.CountRefused(call.req, err)
+		return
+	}
+	if in.Message.Fault != nil || in.Message.Kind != jsonrpc.KindRequest {
+		return
+	}
+	h.CountRefused(&bridge.Request{
+		Op: h.era(in.Dialect).methods[in.Message.Method].op, Method: h.spanMethod(in), Protocol: in.protocol(), Revision: in.statedRevision(),
+		Transport: in.Transport, Route: in.Route, Span: in.span,
+	}, err)
+}
+
+// auditRefused writes the line of a message that was refused before it ran, if it asks for an
+// invocation or may have done so.
+func (h *Handler) auditRefused(call *exchange, err *errmap.Error) {
+	in := call.in
+	if in.ctx == nil || in.Message.Kind != jsonrpc.KindRequest && in.Message.Kind != jsonrpc.KindInvalid {
+		return
+	}
+	if call.req.Op != bridge.OpInvalid && call.req.Message != nil {
+		h.AuditRefused(in.ctx, call.req, err)
+		return
+	}
+	asked := in.Message.Asked
+	isUnread := asked.IsUnknown || in.Message.Fault == nil && in.Message.Method == ""
+	if in.Dialect == Modern && isUnread { // the headers say the same as the body would
+		asked.Method, asked.Name = in.Header.Get(headerMethod), in.Header.Get(headerName)
+	}
+	req := &bridge.Request{
+		Op: call.req.Op, Origin: in.Origin, ID: in.Message.ID, Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route,
+		Era: in.era(), Span: in.span, Header: WithTraceContext(in.Header, in.meta()),
+		Tool: cmp.Or(call.req.Tool, asked.Name, namedIn(in.Message)), Names: call.req.Names,
+	}
+	if req.Op == bridge.OpInvalid {
+		req.Op = h.era(in.Dialect).methods[cmp.Or(asked.Method, in.Message.Method)].op
+	}
+	if isUnread && req.Op == bridge.OpInvalid {
+		h.AuditUnread(in.ctx, req, err)
+		return
+	}
+	h.AuditRefused(in.ctx, req, err)
+}
+
+// namedIn is the tool, the prompt, the URI or the task that the params of a message name, ""
+// for none.
+func namedIn(m *jsonrpc.Message) string {
+	for _, member := range [...]string{"name", "tool_name", "uri", "taskId"} {
+		if text, err := textParam(m, member); err == nil {
+			return text
+		}
+	}
+	return ""
 }

@@ -37,7 +37,7 @@ func TestSplitBatch(t *testing.T) {
 		{"limit set", list(3), 3, Limits{}, 3, nil, 0},
 		{"limit set higher", list(500), 500, Limits{}, 500, nil, 0},
 		{"over the limit set", list(4), 3, Limits{}, 0, ErrBatchTooLarge, 0},
-		{"empty", ` [ ] `, 0, Limits{}, 0, ErrBatchEmpty, 0},
+		{"empty", ` [ ] `, 0, Limits{}, 0, errBatchEmpty, 0},
 		{"an object", `{}`, 0, Limits{}, 0, nil, FaultEnvelope},
 		{"truncated", `[{}`, 0, Limits{}, 0, nil, FaultParse},
 		{"broken in the second", `[{"id":"1"},{"a":1,"a":2}]`, 0, Limits{}, 0, nil, FaultParse},

@@ -143,7 +143,7 @@ func TestAppendToRefuses(t *testing.T) {
 	}{
 		{"zero", Message{}, ""},
 		{"no such kind", Message{Kind: KindError + 1}, ""},
-		{"with a fault", Message{Kind: KindRequest, ID: IntID(1), Method: "m", Fault: envelopeFault("/x", "Reason of its own.")}, "/x"},
+		{"with a fault", Message{Kind: KindRequest, ID: IntID(1), Method: "m", Fault: envelopeFault("/x", "Another reason.")}, "/x"},
 		{"request without a method", Message{Kind: KindRequest, ID: IntID(1)}, "/method"},
 		{"request without an id", Message{Kind: KindRequest, Method: "m"}, "/id"},
 		{"notification without a method", Message{Kind: KindNotification}, "/method"},

@@ -56,9 +56,9 @@ func checkMessage(t *testing.T, raw []byte, syntax *Fault, m Message) {
 	var back []byte
 	switch m.Kind {
 	case KindRequest:
-		back = AppendRequest(nil, m.ID, m.Method, m.Params)
+		back = appendRequest(nil, m.ID, m.Method, m.Params)
 	case KindNotification:
-		back = AppendNotification(nil, m.Method, m.Params)
+		back = appendNotification(nil, m.Method, m.Params)
 	case KindSuccess:
 		back = AppendResult(nil, m.ID, m.Result)
 	case KindError:

@@ -132,7 +132,7 @@ func must(raw []byte, err error) []byte {
 	return raw
 }
 
-// TestUniqueWithoutTimeAndRandom draws from 8 goroutines while the clock stands
+// TestUniqueWithoutTimeAndRandom draws from 8 goroutines while the clock is stopped
 // still and the random source is stuck: the generator alone keeps ids apart.
 func TestUniqueWithoutTimeAndRandom(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 func nested(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
 // TestSyntaxFaults has one row for each way in which bytes fail to be JSON
-// that all readers agree on. Each is refused wherever it stands.
+// that all readers agree on. Each is refused wherever it is.
 func TestSyntaxFaults(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, raw, path string }{

@@ -5,7 +5,9 @@ package jsontext
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"strconv"
@@ -87,7 +89,7 @@ func (s *scanner) document() *Error {
 		if s.visitor != nil && !s.visitor.Value(s.pos) {
 			return s.stopped()
 		}
-		return s.fault(Empty, s.pos, "The message is empty; send one JSON object.")
+		return s.fault(empty, s.pos, "The message is empty; send one JSON object.")
 	}
 	start := s.pos
 	s.outline.Start = start
@@ -175,7 +177,7 @@ func (s *scanner) visited(depth int) *Error {
 
 func (s *scanner) unvisited(depth int) *Error {
 	if s.pos >= len(s.raw) {
-		return s.unexpected(WantValue, s.pos, "a value")
+		return s.unexpected(wantValue, s.pos, "a value")
 	}
 	switch c := s.raw[s.pos]; c {
 	case '"':
@@ -195,7 +197,7 @@ func (s *scanner) unvisited(depth int) *Error {
 		if c == '-' || isDigit(c) {
 			return s.number()
 		}
-		return s.unexpected(WantValue, s.pos, "a value")
+		return s.unexpected(wantValue, s.pos, "a value")
 	}
 }
 
@@ -428,4 +430,178 @@ func (s *scanner) known(start int, n name, repeated bool) *Error {
 		return e.within(string(s.names.bytes(s.raw, n)))
 	}
 	return nil
+}
+
+// maxIndexed is how many members of one object are noted: more than any envelope or
+// params of a known method have.
+const maxIndexed = 8
+
+// Index records the positions of an object's members. [Outline] builds it in its
+// single pass, because a member may have megabytes, which every later lookup of
+// another member would have to skip. The zero Index is empty and scans the bytes.
+type Index struct {
+	size   int // of the object; zero where nothing was noted
+	count  int // above maxIndexed where not all members are noted
+	fields [maxIndexed]indexed
+}
+
+// indexed is one member: offsets into the object. The name is the text between its
+// quotes.
+type indexed struct{ name, value span }
+
+type span struct{ start, end uint32 }
+
+// note takes down a member whose name has no escapes. An object that has more
+// members, or others, is not whole, and is left to the functions that look at the
+// bytes.
+func (x *Index) note(name, value span, escaped bool) {
+	if escaped || x.count >= maxIndexed {
+		x.count = maxIndexed + 1
+		return
+	}
+	x.fields[x.count] = indexed{name, value}
+	x.count++
+}
+
+// isWhole reports whether all members of object are noted.
+func (x *Index) isWhole(object []byte) bool {
+	return x.size > 0 && x.size == len(object) && x.count <= maxIndexed
+}
+
+// Lookup is the function [Lookup] for the object that x was built from. For an
+// object of another size, it scans the bytes.
+func (x *Index) Lookup(object []byte, name string) (json.RawMessage, bool) {
+	if !x.isWhole(object) {
+		return Lookup(object, name)
+	}
+	for _, f := range x.fields[:x.count] {
+		if string(object[f.name.start:f.name.end]) == name {
+			return object[f.value.start:f.value.end:f.value.end], true
+		}
+	}
+	return nil, false
+}
+
+// Fields is the function [Fields] for the object that x was built from.
+func (x *Index) Fields(object []byte) iter.Seq2[[]byte, json.RawMessage] {
+	return func(yield func([]byte, json.RawMessage) bool) { x.eachField(object, yield) }
+}
+
+func (x *Index) eachField(object []byte, yield func([]byte, json.RawMessage) bool) {
+	if !x.isWhole(object) {
+		eachField(object, yield)
+		return
+	}
+	for _, f := range x.fields[:x.count] {
+		if !yield(object[f.name.start:f.name.end], object[f.value.start:f.value.end:f.value.end]) {
+			return
+		}
+	}
+}
+
+// Kind is the rule that a document breaks.
+type Kind uint8
+
+// The kinds of an Error. The comments define Pos and Start.
+const (
+	empty         Kind = iota + 1 // no value at all; Pos is the end
+	ByteOrderMark                 // before the value
+	Trailing                      // text after the value; Pos is where it begins
+	wantValue                     // no value where one is expected
+	WantName                      // no quote where a name is expected
+	WantColon
+	WantComma       // neither comma nor closing bracket
+	WantDigit       // a number without the digit that is expected at Pos
+	LeadingZero     // Start is the zero, Pos the digit after it
+	BadLiteral      // Start is the start of true, false or null, Pos the byte that differs
+	Unclosed        // a string without its closing quote; Pos is the end
+	BareControl     // a control character in a string that is not escaped
+	NotUTF8         // the byte at Pos
+	UnclosedEscape  // the text ends after a backslash; Pos is the end
+	BadEscape       // Start is the backslash, Pos the byte after it
+	BadHex          // Start is the backslash of a \u without four hexadecimal digits
+	LoneLow         // Start is the backslash of a low surrogate without a high one
+	LoneHigh        // Start is the backslash of a high surrogate without a low one
+	TooDeep         // Pos is the bracket that exceeds the depth
+	Repeated        // Start is the quote of a name that its object already has
+	VisitorStopped  // a Visitor returned false
+	DocumentTooLong // more than 2 GiB
+)
+
+// Error is the first error in a document.
+type Error struct {
+	Kind Kind
+	// Pos is the offset of the first invalid byte.
+	Pos int
+	// Start is where the faulty token or escape begins. It equals Pos if there is
+	// none.
+	Start int
+	// InName is set if the fault is in a member name, or where one is expected.
+	InName bool
+	// Reason is one short sentence that says what to fix. Its length is bounded,
+	// and it contains no control characters.
+	Reason string
+	// Path is the JSON Pointer of the faulty value. It is "" for the whole
+	// document, and if the pointer would be longer than 256 bytes.
+	Path string
+}
+
+// Error returns the reason, with the path if there is one.
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return e.Reason
+	}
+	return e.Path + ": " + e.Reason
+}
+
+// maxPathBytes bounds a pointer: names come from the sender and go into replies
+// and logs.
+const maxPathBytes = 256
+
+// longPath marks a path that outgrew its bound while the scanner unwinds. It is no
+// JSON Pointer, so it cannot be met by chance, and is removed before the error is
+// handed out.
+const longPath = "-"
+
+// within adds the enclosing member in front of the path. The scanner calls it while
+// it unwinds, so a good document pays nothing for it.
+func (e *Error) within(segment string) *Error {
+	if e == nil || e.Path == longPath {
+		return e
+	}
+	path, ok := Within(segment, e.Path)
+	if !ok {
+		path = longPath
+	}
+	e.Path = path
+	return e
+}
+
+// done ends the collection of the path. It takes nil, too.
+func (e *Error) done() *Error {
+	if e != nil && e.Path == longPath {
+		e.Path = ""
+	}
+	return e
+}
+
+// Within prepends a name or an index to a JSON Pointer (RFC 6901, section 3).
+// It returns false if the result would be longer than 256 bytes.
+func Within(segment, path string) (string, bool) {
+	escaped := make([]byte, 0, len(segment)+1)
+	escaped = append(escaped, '/')
+	for i := 0; i < len(segment) && len(escaped) <= maxPathBytes; i++ {
+		switch c := segment[i]; c {
+		case '~':
+			escaped = append(escaped, "~0"...)
+		case '/':
+			escaped = append(escaped, "~1"...)
+		default:
+			escaped = append(escaped, c)
+		}
+	}
+	if len(escaped)+len(path) > maxPathBytes {
+		return "", false
+	}
+	return string(escaped) + path, true
 }

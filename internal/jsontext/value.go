@@ -4,7 +4,9 @@ package jsontext
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"hash/maphash"
 	"iter"
 	"strconv"
 )
@@ -199,7 +201,7 @@ func Compact(dst, raw []byte) []byte {
 	return dst
 }
 
-// firstElement returns where the first element of a container stands, or
+// firstElement returns where the first element of a container is, or
 // len(raw) where raw is no such container or an empty one.
 func firstElement(raw []byte, open byte) int {
 	pos := SkipSpace(raw, 0)
@@ -213,7 +215,7 @@ func firstElement(raw []byte, open byte) int {
 	return pos
 }
 
-// nextElement returns where the element after the one that ends at pos stands,
+// nextElement returns where the element after the one that ends at pos is,
 // or len(raw) after the last one.
 func nextElement(raw []byte, pos int) int {
 	pos = SkipSpace(raw, pos)
@@ -223,7 +225,7 @@ func nextElement(raw []byte, pos int) int {
 	return SkipSpace(raw, pos+1)
 }
 
-// memberAt reads the member whose name stands at pos.
+// memberAt reads the member whose name is at pos.
 func memberAt(raw []byte, pos int) (body []byte, escaped bool, value json.RawMessage, next int) {
 	end := SkipString(raw, pos)
 	if end-pos >= 2 {
@@ -322,4 +324,267 @@ func skipScalar(raw []byte, pos int) int {
 		}
 	}
 	return len(raw)
+}
+
+// inlineNames is how many names, over all open objects, fit on the stack of
+// the scan. Envelopes of tool calls rarely hold more at one time.
+const inlineNames = 64
+
+// fewNames is the number of names of one object up to which comparing each
+// pair is quicker than hashing.
+const fewNames = 12
+
+// name is one member name: offsets into the input, or into names.decoded where
+// it came with escapes.
+type name struct {
+	start, end uint32
+	escaped    bool
+}
+
+// names is the list of the names of all open objects, the innermost last, so that its
+// memory follows the open objects and never exceeds a small multiple of the
+// input. Large objects get a hash set; the hash is seeded per document, so a
+// sender cannot aim for collisions.
+type names struct {
+	inline  [inlineNames]name // an array, so that the scanner stays on the stack
+	more    []name            // those after the inline ones
+	count   int
+	decoded []byte
+	seed    maphash.Seed
+	seeded  bool
+	spare   []uint32 // the table of the last large object that was closed
+}
+
+// scope is one open object.
+type scope struct {
+	first   int      // the index of its first name
+	decoded int      // len(names.decoded) when it was opened
+	seen    uint64   // the shortBit of each name so far that is short
+	table   []uint32 // open addressing, a power of two: index of a name plus 1, or 0
+}
+
+func (ns *names) open() scope {
+	return scope{first: ns.count, decoded: len(ns.decoded)}
+}
+
+func (ns *names) close(sc scope) {
+	ns.count = sc.first
+	ns.more = ns.more[:max(0, ns.count-inlineNames)]
+	ns.decoded = ns.decoded[:sc.decoded]
+	if cap(sc.table) > cap(ns.spare) {
+		ns.spare = sc.table
+	}
+}
+
+// add appends the name whose body is at raw[start:end].
+func (ns *names) add(raw []byte, start, end int, escaped bool) name {
+	n := name{start: uint32(start), end: uint32(end)}
+	if escaped {
+		n.escaped = true
+		n.start = uint32(len(ns.decoded))
+		ns.decoded = appendDecoded(ns.decoded, raw[start:end])
+		n.end = uint32(len(ns.decoded))
+	}
+	ns.push(n)
+	return n
+}
+
+func (ns *names) push(n name) {
+	if ns.count < inlineNames {
+		ns.inline[ns.count] = n
+	} else {
+		ns.more = append(ns.more, n)
+	}
+	ns.count++
+}
+
+func (ns *names) at(index int) name {
+	if index < inlineNames {
+		return ns.inline[index]
+	}
+	return ns.more[index-inlineNames]
+}
+
+// bytes is the decoded name. It is valid until its object is closed.
+func (ns *names) bytes(raw []byte, n name) []byte {
+	if n.escaped {
+		return ns.decoded[n.start:n.end]
+	}
+	return raw[n.start:n.end]
+}
+
+// longestShort is the length of the longest name, without escapes, that is found
+// to be new by its bit alone.
+const longestShort = 15
+
+// shortBit is one of 64 bits that a name of up to longestShort bytes has, given its first eight
+// bytes and the others, or zero and its bytes if it has fewer than eight. Names
+// with different bits differ.
+func shortBit(first, rest uint64) uint64 {
+	// The golden ratio times 2^64, as in Fibonacci hashing; the highest six bits choose.
+	const golden = 0x9e3779b97f4a7c15
+	return 1 << (((first*golden ^ rest) * golden) >> 58)
+}
+
+// note sets the bit of a name that did not come by shortName.
+func (sc *scope) note(text []byte) {
+	if len(text) > longestShort {
+		return
+	}
+	var padded [16]byte
+	copy(padded[:], text)
+	first, rest := binary.LittleEndian.Uint64(padded[:]), binary.LittleEndian.Uint64(padded[8:])
+	if len(text) < 8 {
+		first, rest = 0, first
+	}
+	sc.seen |= shortBit(first, rest)
+}
+
+// duplicate reports whether the last name added, n, was in its object before.
+func (ns *names) duplicate(raw []byte, sc *scope, n name) bool {
+	last := ns.count - 1
+	count := last - sc.first
+	if count <= fewNames {
+		text := ns.bytes(raw, n)
+		sc.note(text)
+		for i := sc.first; i < last; i++ {
+			other := ns.at(i)
+			if other.end-other.start == n.end-n.start && bytes.Equal(text, ns.bytes(raw, other)) {
+				return true
+			}
+		}
+		return false
+	}
+	if 2*(count+1) > len(sc.table) { // keep half of the slots free
+		ns.grow(raw, sc, last)
+	}
+	return !ns.insert(raw, sc.table, last)
+}
+
+// grow gives sc a table of twice the size, or its first one, and puts the names
+// before last into it.
+func (ns *names) grow(raw []byte, sc *scope, last int) {
+	size := max(4*fewNames, 2*len(sc.table))
+	for size&(size-1) != 0 {
+		size += size & -size // up to the next power of two
+	}
+	old := sc.table
+	if cap(ns.spare) >= size {
+		// Only the part in use is cleared: an object pays for its own size,
+		// not for that of an earlier, larger one.
+		sc.table, ns.spare = ns.spare[:size], nil
+		clear(sc.table)
+	} else {
+		sc.table = make([]uint32, size)
+	}
+	if ns.spare == nil {
+		ns.spare = old
+	}
+	if !ns.seeded {
+		ns.seed, ns.seeded = maphash.MakeSeed(), true
+	}
+	for i := sc.first; i < last; i++ {
+		ns.insert(raw, sc.table, i)
+	}
+}
+
+// insert reports whether the name at index was new to the table.
+func (ns *names) insert(raw []byte, table []uint32, index int) bool {
+	text := ns.bytes(raw, ns.at(index))
+	mask := uint64(len(table) - 1)
+	for slot := maphash.Bytes(ns.seed, text) & mask; ; slot = (slot + 1) & mask {
+		found := table[slot]
+		if found == 0 {
+			table[slot] = uint32(index + 1)
+			return true
+		}
+		if bytes.Equal(text, ns.bytes(raw, ns.at(int(found-1)))) {
+			return false
+		}
+	}
+}
+
+// Rewriter copies a checked value and lets its user change it in the process: omit
+// members, rename them, or replace values. Values that it walks through lose their
+// white space; values that it copies whole keep it. Set In, with Pos at a value,
+// and take Out.
+type Rewriter struct {
+	In  []byte
+	Pos int // position of the next value, or the end of the previous one
+	Out []byte
+}
+
+// Next returns the first byte of the value at Pos.
+func (r *Rewriter) Next() byte { return r.In[r.Pos] }
+
+// Copy copies the value at Pos unchanged.
+func (r *Rewriter) Copy() {
+	start := r.Pos
+	r.Skip()
+	r.Out = append(r.Out, r.In[start:r.Pos]...)
+}
+
+// Skip skips the value at Pos.
+func (r *Rewriter) Skip() { r.Pos = SkipValue(r.In, r.Pos) }
+
+// Members walks through the object at Pos. It calls choose for each member, with
+// the quoted name, and with Pos at the value. choose returns the name to write and
+// a function that writes the value and moves Pos past it. Nil omits the member.
+func (r *Rewriter) Members(choose func(quoted []byte) (name []byte, value func())) {
+	r.enter('{')
+	for first := true; r.Pos < len(r.In) && r.In[r.Pos] != '}'; r.step() {
+		start := r.Pos
+		r.Pos = SkipString(r.In, r.Pos)
+		quoted := r.In[start:r.Pos]
+		r.Pos = SkipSpace(r.In, min(SkipSpace(r.In, r.Pos)+1, len(r.In))) // behind the colon
+		name, value := choose(quoted)
+		if value == nil {
+			r.Skip()
+			continue
+		}
+		if !first {
+			r.Out = append(r.Out, ',')
+		}
+		first = false
+		r.Out = append(append(r.Out, name...), ':')
+		value()
+	}
+	r.leave('}')
+}
+
+// Items walks through the array at Pos; item writes an element and moves Pos past it.
+func (r *Rewriter) Items(item func(index int)) {
+	r.enter('[')
+	for i := 0; r.Pos < len(r.In) && r.In[r.Pos] != ']'; i++ {
+		if i > 0 {
+			r.Out = append(r.Out, ',')
+		}
+		item(i)
+		r.step()
+	}
+	r.leave(']')
+}
+
+func (r *Rewriter) enter(bracket byte) {
+	r.Out = append(r.Out, bracket)
+	r.Pos = SkipSpace(r.In, r.Pos+1)
+}
+
+// step moves from behind an element to the next one, or to the closing bracket.
+func (r *Rewriter) step() {
+	r.Pos = SkipSpace(r.In, r.Pos)
+	if r.Pos < len(r.In) && r.In[r.Pos] == ',' {
+		r.Pos = SkipSpace(r.In, r.Pos+1)
+	}
+}
+
+func (r *Rewriter) leave(bracket byte) {
+	r.Out = append(r.Out, bracket)
+	r.Pos = min(r.Pos+1, len(r.In))
+}
+
+// PlainName decodes a quoted name.
+func PlainName(quoted []byte) string {
+	name, _ := Text(quoted)
+	return name
 }

@@ -26,14 +26,8 @@ import (
 func largestCycles(t *testing.T) map[string]int {
 	t.Helper()
 	built := listPackages(t)
-	lookup := func(path string) (io.ReadCloser, error) {
-		if built[path].Export == "" {
-			return nil, errors.New("no export data")
-		}
-		return os.Open(built[path].Export)
-	}
 	set := token.NewFileSet()
-	imports := importer.ForCompiler(set, "gc", lookup) // it keeps what it has read
+	imports := exportData(set, built)
 	largest := map[string]int{}
 	for path, pkg := range built {
 		dir, isOwn := strings.CutPrefix(path, module)
@@ -46,6 +40,16 @@ func largestCycles(t *testing.T) map[string]int {
 		}
 	}
 	return largest
+}
+
+// exportData imports packages as the compiler left them, and keeps what it has read.
+func exportData(set *token.FileSet, built map[string]builtPackage) types.Importer {
+	return importer.ForCompiler(set, "gc", func(path string) (io.ReadCloser, error) {
+		if built[path].Export == "" {
+			return nil, errors.New("no export data")
+		}
+		return os.Open(built[path].Export)
+	})
 }
 
 // builtPackage is what "go list" says of one.

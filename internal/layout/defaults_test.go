@@ -19,47 +19,40 @@ func ownDefaults() map[string][]string {
 	return map[string][]string{
 		"cmd/sidecar": {"defaultDrainTimeout", "defaultStatusTimeout"},
 		"correlate":   {"DefaultPoolEntries", "DefaultPoolBytes", "DefaultPoolAge"},
-		"internal/backend": {"DefaultMaxHeaderBytes", "DefaultMaxMetadataBytes", "DefaultMaxConns", "DefaultMaxHTTP2Conns",
-			"DefaultIdleTimeout", "DefaultPingAfter", "DefaultPingTimeout", "DefaultWriteTimeout", "DefaultAttemptTimeout",
-			"DefaultMaxMethods"},
+		"internal/backend": {"defaultMaxHeaderBytes", "defaultMaxMetadataBytes", "defaultMaxConns", "defaultMaxHTTP2Conns",
+			"defaultIdleTimeout", "defaultPingAfter", "defaultPingTimeout", "defaultWriteTimeout", "defaultAttemptTimeout",
+			"defaultMaxMethods", "defaultMaxTools", "defaultMaxPages", "defaultMaxListBytes", "defaultStreamRetry",
+			"defaultBackoffMin", "defaultBackoffMax", "defaultAckTimeout", "defaultUnofferedPause"},
 		"internal/catalog": {"defaultBackoffMin", "MaxNameBytes", "MaxTitleRunes", "MaxDescriptionBytes",
 			"MaxRegistrations", "MaxRegisteredBytes", "defaultCacheTTL", "DefaultSearchResults"},
-		"internal/catalog/source": {"MaxFiles", "MaxServices"},
-		"internal/compat":         {"MaxBytes", "MaxDepth", "MaxSteps", "MaxChanges"},
-		"internal/demo": {"defaultRetryDelay", "DefaultMaxMessageBytes", "DefaultMaxOrders", "DefaultMaxConcurrentStreams",
+		"internal/source": {"MaxFiles", "MaxServices"},
+		"internal/demo": {"defaultRetryDelay", "defaultMaxMessageBytes", "defaultMaxOrders", "DefaultMaxConcurrentStreams",
 			"defaultDelivery", "defaultStay", "defaultPageSize", "defaultRounds", "defaultInterval"},
-		"internal/event":    {"DefaultMaxBacklogBytes"},
-		"internal/feed":     {"DefaultMaxBytes"},
-		"internal/grpcwire": {"defaultFrameSize", "defaultWindow"},
-		"internal/linefile": {"DefaultFlushEvery", "DefaultCommitWait"},
-		"internal/lint":     {"DefaultMaxFindings"},
-		"internal/native": {"DefaultMaxTools", "DefaultMaxPages", "DefaultMaxListBytes", "DefaultStreamRetry",
-			"DefaultBackoffMin", "DefaultBackoffMax", "DefaultAckTimeout", "DefaultUnofferedPause"},
-		"internal/policy":   {"DefaultMaxCounted"},
-		"internal/record":   {"DefaultMaxPendingBytes", "DefaultMaxPayloadBytes", "DefaultFlushEvery"},
-		"internal/registry": {"DefaultMaxTools"},
+		"internal/notify": {"defaultMaxBacklogBytes", "defaultMaxFilterBytes"},
+		"internal/h2":     {"defaultFrameSize", "defaultWindow"},
+		"internal/report": {"MaxBytes", "MaxDepth", "MaxSteps", "MaxChanges", "DefaultMaxFindings"},
+		"internal/policy": {"DefaultMaxCounted", "MaxCost", "MaxRules", "MaxExpressionBytes"},
+		"internal/trail": {"DefaultFlushEvery", "DefaultCommitWait", "DefaultMaxPendingDocumentBytes",
+			"DefaultMaxPayloadBytes", "DefaultFlushRecordEvery"},
 		"internal/schema": {"DefaultMaxNumberLength", "DefaultMaxValues", "DefaultMaxViolations", "defaultDepth",
 			"defaultInlineBytes", "defaultSchemas", "defaultBytes"},
-		"internal/seal": {"DefaultMaxPayload", "DefaultMaxSpent"},
-		"internal/session": {"DefaultMaxClient", "DefaultMaxStreams", "DefaultMaxEvents", "DefaultMaxBytes",
-			"DefaultMaxKept", "DefaultKeep", "DefaultAskTimeout", "DefaultMaxWatchedBytes"},
-		"internal/stats": {"DefaultMaxTools"},
+		"internal/keys": {"defaultMaxPayload", "defaultMaxSpent"},
+		"internal/session": {"defaultIdle", "DefaultMaxClient", "defaultMaxStreams", "defaultMaxEvents", "defaultMaxBytes",
+			"defaultMaxKept", "defaultKeep", "defaultAskTimeout", "defaultMaxWatchedBytes"},
+		"internal/telemetry": {"DefaultMaxTools"},
 		"internal/task": {"DefaultMaxBytes", "DefaultMaxAge", "DefaultMaxTimeout", "DefaultGrace", "DefaultMaxQuestions",
 			"DefaultMaxMessage"},
 	}
 }
 
-// TestDefaultsStandOnce: the default of a setting is a number in internal/defaults, and
-// nowhere else. The configuration has no number of its own, and neither has a package
-// that falls back to a default, unless the bound is one that no setting changes.
+// TestDefaultsStandOnce: the default of a setting is an option of its field, and nowhere
+// else. No package that falls back to a default has a number, unless the bound is one that
+// no setting changes.
 func TestDefaultsStandOnce(t *testing.T) {
 	t.Parallel()
 	found := map[string][]string{}
 	for _, file := range sources(t) {
 		pkg := filepath.ToSlash(filepath.Dir(file.path))
-		if pkg == "internal/config" {
-			configHasNoNumber(t, file.ast)
-		}
 		if pkg != "internal/defaults" {
 			found[pkg] = append(found[pkg], fallbacks(file.ast)...)
 		}
@@ -68,26 +61,15 @@ func TestDefaultsStandOnce(t *testing.T) {
 	for _, pkg := range slices.Sorted(maps.Keys(found)) {
 		for _, name := range found[pkg] {
 			if !slices.Contains(listed[pkg], name) {
-				t.Errorf("%s: %s has a number of its own: take it from internal/defaults, or list it here if no setting changes it", pkg, name)
+				t.Errorf("%s: %s has its own number: take it from internal/defaults, or list it here if no setting changes it", pkg, name)
 			}
 		}
 	}
 	for pkg, names := range listed {
 		for _, name := range names {
 			if !slices.Contains(found[pkg], name) {
-				t.Errorf("%s: %s is listed, and has no number of its own", pkg, name)
+				t.Errorf("%s: %s is listed but defines no number", pkg, name)
 			}
-		}
-	}
-}
-
-// configHasNoNumber looks at the functions that make the default configuration.
-func configHasNoNumber(t *testing.T, file *ast.File) {
-	t.Helper()
-	for _, decl := range file.Decls {
-		fn, ok := decl.(*ast.FuncDecl)
-		if ok && slices.Contains([]string{"Defaults", "defaultLimits", "defaultResilience"}, fn.Name.Name) && hasNumber(fn.Body) {
-			t.Errorf("internal/config: %s has a number, which belongs in internal/defaults", fn.Name.Name)
 		}
 	}
 }
@@ -140,7 +122,7 @@ func hasNumber(n ast.Node) bool {
 	return has
 }
 
-// derives reports whether an expression is made of a default that stands elsewhere.
+// derives reports whether an expression is made of a default that is elsewhere.
 func derives(n ast.Node) bool {
 	has := false
 	ast.Inspect(n, func(n ast.Node) bool {

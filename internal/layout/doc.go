@@ -2,5 +2,5 @@
 
 // Package layout holds the tests that keep the project's shape: who may import
 // whom, no init functions, a licence and a package comment everywhere. It has no
-// code of its own.
+// other code.
 package layout

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,8 @@ type house struct {
 	// Lines and Statements are those of the main module's product, Unused its exported names below internal/ that no other
 	// package uses, and Cycle the most files of a package that need one another.
 	Lines, Statements, Unused, Cycle int
+	// Phrases is how often hand-written Go, tests too, has a phrase that readers of English read twice.
+	Phrases int
 	// Modules are the lines of the repository's other modules, so that code which moves there does not disappear.
 	Modules map[string]int
 	// Packages are the main module's, by directory.
@@ -51,7 +54,7 @@ type figures struct {
 type goFile struct {
 	path, module, pkg string // pkg is the directory in the repository
 	isTest            bool
-	lines             int
+	lines, phrases    int
 	ast               *ast.File
 }
 
@@ -107,6 +110,7 @@ func TestHouseIsCompared(t *testing.T) {
 		"an import more":             {func(h *house) { h.Packages["bridge"].Imports++ }, 1},
 		"a larger cycle":             {func(h *house) { h.Packages["bridge"].Cycle++ }, 1},
 		"a name that no other uses":  {func(h *house) { h.Packages["bridge"].Unused = []string{"B"} }, 1},
+		"a phrase more":              {func(h *house) { h.Phrases++ }, 1},
 		"a room more":                {func(h *house) { h.Rooms++ }, 1},
 		"a package more":             {func(h *house) { h.Packages["new"] = &figures{Lines: 1} }, 1},
 		"code in another module":     {func(h *house) { h.Modules["bench"]++ }, 1},
@@ -138,6 +142,7 @@ func compareHouses(before, now house) []string {
 	recorded("lines", before.Lines, now.Lines, before.Lines/100)
 	recorded("statements", before.Statements, now.Statements, before.Statements/100)
 	recorded("rooms", before.Rooms, now.Rooms, 0)
+	recorded("phrases to be said otherwise ("+strings.Join(phrases(), ", ")+")", before.Phrases, now.Phrases, 0)
 	for _, module := range slices.Sorted(maps.Keys(now.Modules)) {
 		atMost("lines of module "+module, before.Modules[module], now.Modules[module])
 	}
@@ -173,6 +178,7 @@ func measure(t *testing.T) house {
 	now := house{Modules: map[string]int{}, Packages: map[string]*figures{}}
 	kits := kitsOf(files)
 	for _, file := range files {
+		now.Phrases += file.phrases
 		if file.module != "." {
 			if !file.isTest {
 				now.Modules[file.module] += file.lines
@@ -208,12 +214,61 @@ func measure(t *testing.T) house {
 	return now
 }
 
+// phrases are what no text of the project says. They are put together here, so that this file has none.
+func phrases() []string {
+	return []string{"[Ww]ho" + "ever", "[Nn]o" + "body", "of its" + " own", "is" + " told", "[Ss]tan" + "ds"}
+}
+
+// TestDocumentsSayItOtherwise: documents, definitions and scripts have none of the phrases. Exempt are the notes that name them, the records and
+// corpora of tests, and the examples, whose comments are descriptions of tools in goldens.
+func TestDocumentsSayItOtherwise(t *testing.T) {
+	t.Parallel()
+	root, said := filepath.Join("..", ".."), regexp.MustCompile(`\b(?:`+strings.Join(phrases(), "|")+`)\b`)
+	exempt := []string{"docs/writing.md", "proto/outrigger/demo", "bench/proto"}
+	skipped := []string{"gen", "node_modules", "testdata", "third_party", "bin", "dist"}
+	seen := 0
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		short, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		short = filepath.ToSlash(short)
+		switch hidden := short != "." && strings.HasPrefix(d.Name(), "."); {
+		case d.IsDir() && (hidden || slices.Contains(skipped, d.Name()) || slices.Contains(exempt, short)):
+			return filepath.SkipDir
+		case d.IsDir() || slices.Contains(exempt, short) || !slices.Contains([]string{".md", ".proto", ".yaml", ".mjs", ".sh", ""}, path.Ext(short)):
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		seen++
+		for number, line := range strings.Split(string(text), "\n") {
+			if found := said.FindString(line); found != "" {
+				t.Errorf("%s:%d: say %q in other words", short, number+1, found)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 100 {
+		t.Errorf("%d files: is the walk right?", seen)
+	}
+}
+
 // goFiles parses every Go file of the repository that is written by hand.
 func goFiles(t *testing.T) []goFile {
 	t.Helper()
 	root := filepath.Join("..", "..")
 	var out []goFile
 	modules := []string{}
+	said := regexp.MustCompile(`\b(?:` + strings.Join(phrases(), "|") + `)\b`)
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -253,7 +308,7 @@ func goFiles(t *testing.T) []goFile {
 				module = m
 			}
 		}
-		out = append(out, goFile{path: short, module: module, pkg: path.Dir(short), isTest: strings.HasSuffix(short, "_test.go"), lines: bytes.Count(text, []byte("\n")), ast: file})
+		out = append(out, goFile{path: short, module: module, pkg: path.Dir(short), isTest: strings.HasSuffix(short, "_test.go"), lines: bytes.Count(text, []byte("\n")), phrases: len(said.FindAll(text, -1)), ast: file})
 		return nil
 	})
 	if err != nil {

@@ -16,121 +16,96 @@ import (
 
 const module = "github.com/outrigger-mcp/outrigger/"
 
-// allowed says which of our own packages a package may import; a prefix stands
+// allowed says which of our own packages a package may import; a prefix counts
 // for all below it, and all may import the leaves. What is not listed may import
 // anything.
 func allowed() map[string][]string {
 	return map[string][]string{
-		"internal/jsonrpc":      {},
-		"internal/annotation":   {},
-		"internal/schema":       {"internal/annotation"},
-		"internal/transcode":    {"internal/schema"},
-		"internal/access":       {"internal/glob"},
-		"internal/behalf":       {"internal/access", "internal/loglimit", "errmap", "internal/tlsfiles"},
-		"internal/catalog/lock": {},
-		"internal/serverjson":   {},
-		"internal/catalog":      {"internal/annotation", "internal/catalog/internal", "internal/catalog/lock", "internal/catalog/resource", "internal/catalog/source", "internal/fieldrules", "internal/jsonrpc", "internal/longrunning", "internal/schema", "internal/transcode", "gen", "internal/redact", "proto/options"},
-		"internal/longrunning":  {},
-		"internal/held":         {"internal/share"},
-		"internal/watch":        {"internal/share", "errmap"},
-		"internal/backend":      {"internal/tracing", "internal/grpcwire", "internal/catalog", "internal/boundedgzip", "internal/stall", "internal/tlsfiles"},
-		"internal/grpcwire":     {},
-		"internal/fieldrules":   {},
-		"internal/h2server":     {},
-		"internal/hub":          {},
-		"internal/event":        {"internal/hub"},
-		"internal/feed":         {"internal/hub", "gen"},
-		"internal/native":       {"internal/backend", "gen"},
-		"internal/session":      {"internal/tracing", "internal/feed", "internal/jsonrpc", "correlate", "gen", "internal/share"},
-		"internal/mcpjson":      {"internal/fieldrules", "internal/jsonrpc", "gen"},
-		"internal/policy":       {"internal/catalog", "errmap", "internal/glob", "internal/share", "internal/stall"},
-		"internal/registry":     {"internal/jsonrpc", "internal/schema", "internal/catalog", "testdata/schemas"},
-		"internal/record":       {"errmap", "internal/redact"},
-		"internal/linefile":     {},
-		"internal/redact":       {},
-		"internal/audit":        {"internal/glob", "internal/linefile", "internal/redact"},
-		"internal/resilience":   {"errmap", "internal/stall"},
-		"internal/rateservice":  {"internal/access", "internal/backend", "internal/stats", "errmap"},
-		"internal/seal":         {"internal/tlsfiles"},
-		"internal/stats":        {"errmap"},
-		"internal/task":         {"errmap", "gen", "internal/fieldrules", "internal/share"},
-		"internal/state":        {"internal/seal", "internal/stats", "internal/tlsfiles"},
-		"internal/taskstore":    {"gen", "internal/share", "internal/state", "internal/task"},
-		"internal/compat":       {"internal/catalog", "internal/jsonrpc"},
-		"internal/lint":         {"internal/catalog", "internal/compat", "internal/listcost", "internal/schema"},
-		"internal/search":       {},
-		"internal/boundedzstd":  {},
-		"internal/httpcompress": {"internal/boundedzstd"},
-		"internal/listcost":     {},
-		"internal/compact":      {"internal/catalog", "internal/search"},
-		"internal/fieldmask":    {"internal/schema"},
-		"internal/truncate":     {"internal/schema"},
-		"internal/fit":          {"internal/schema", "internal/fieldmask", "internal/truncate", "internal/mcpjson", "errmap", "gen"},
-		"correlate":             {"internal/jsonrpc"},
-		"errmap":                {"gen"},
-		"bridge":                {"internal/tracing", "internal/audit", "internal/redact", "internal/record", "internal/jsonrpc", "internal/schema", "internal/transcode", "internal/catalog", "internal/backend", "internal/native", "internal/mcpjson", "internal/seal", "internal/stats", "internal/task", "internal/feed", "internal/policy", "internal/resilience", "internal/access", "internal/bytepool", "internal/loglimit", "internal/metadata", "internal/share", "internal/held", "internal/watch", "internal/longrunning", "internal/compact", "internal/skills", "internal/fieldmask", "internal/truncate", "internal/fit", "correlate", "errmap", "gen", "internal/record"},
-		"internal/httpspan":     {"internal/tracing", "internal/stats", "errmap"},
-		"internal/dialect":      {"internal/tracing", "internal/httpspan", "internal/fit", "internal/stats", "bridge", "internal/jsonrpc", "internal/catalog", "internal/compact", "internal/listcost", "internal/mcpjson", "internal/feed", "internal/session", "internal/record", "internal/redact", "internal/metadata", "internal/bytepool", "correlate", "errmap", "gen"},
-		"internal/telemetry":    {"internal/tracing", "internal/stats", "internal/tlsfiles", "gen"},
-		"internal/config":       {"gen"},
-		"internal/glob":         {},
-		"internal/jsontext":     {},
-		"internal/defaults":     {},
-		"internal/loglimit":     {},
-		"internal/stall":        {},
-		"internal/tlsfiles":     {"internal/glob"},
-		"internal/spec":         {"internal/catalog", "internal/schema", "errmap"},
-		"internal/admin":        {},
-		"internal/bytepool":     {},
-		"internal/lifecycle":    {},
-		"internal/lastresort":   {},
-		"internal/doctor":       {"internal/dialect", "internal/listcost", "internal/compact", "internal/telemetry", "internal/backend", "internal/catalog", "internal/policy", "gen", "internal/server/settings", "internal/server/upstream"},
-		"internal/server/route": {"errmap", "gen", "internal/stats"},
-		"internal/server/conn":  {"internal/connlimit", "internal/h2server"},
-		"internal/share":        {},
-		"internal/slowpeer":     {"internal/share"},
-		"internal/memory":       {},
-		"internal/metadata":     {"errmap", "internal/glob"},
-		"internal/mcpschema":    {"internal/jsonrpc"},
-		"internal/rules":        {"internal/access", "internal/catalog", "internal/glob", "errmap"},
-		"internal/metrics":      {"internal/listcost", "internal/audit", "internal/linefile", "internal/catalog", "internal/event", "internal/policy", "internal/record", "internal/resilience", "internal/stats", "errmap", "internal/lifecycle", "internal/reload", "internal/rules", "internal/telemetry", "internal/tracing", "internal/watch", "internal/state", "internal/task", "internal/taskstore"},
-		"internal/demo":         {"internal/httpshutdown", "gen"},
-		"internal/reload":       {"gen"},
-		"internal/skills":       {"gen"},
-		"internal/fetch":        {"internal/catalog", "internal/tlsfiles"},
-		"internal/oauth":        {"internal/access", "internal/loglimit", "internal/protectedresource"},
-		"internal/oauthtest":    {"internal/inprocess"},
-		"internal/otlptest":     {},
+		"internal/jsonrpc":             {},
+		"internal/schema":              {},
+		"internal/transcode":           {"internal/schema"},
+		"internal/identity":            {"errmap", "internal/catalog/glob", "internal/telemetry/loglimit", "internal/telemetry"},
+		"internal/identity/behalf":     {"internal/identity", "internal/telemetry/loglimit", "errmap", "internal/keys"},
+		"internal/catalog/lock":        {},
+		"internal/catalog":             {"internal/schema", "internal/source", "internal/catalog/lock", "internal/catalog/resource", "internal/jsonrpc", "internal/catalog/longrunning", "internal/transcode", "gen", "internal/telemetry/redact", "proto/options"},
+		"internal/catalog/longrunning": {},
+		"internal/content":             {"internal/peer", "internal/schema", "internal/jsonrpc", "gen", "errmap"},
+		"internal/backend":             {"internal/source", "internal/telemetry/loglimit", "internal/telemetry", "internal/h2", "internal/catalog", "internal/content/boundedgzip", "internal/peer", "internal/keys", "gen", "errmap", "internal/catalog/glob"},
+		"internal/h2":                  {},
+		"internal/notify":              {"errmap", "gen", "internal/catalog/glob", "internal/peer", "internal/state"},
+		"internal/session":             {"internal/telemetry", "internal/notify", "internal/jsonrpc", "correlate", "gen", "internal/peer", "internal/keys", "internal/state"},
+		"internal/policy":              {"internal/catalog", "errmap", "internal/catalog/glob", "internal/peer", "internal/identity", "internal/backend", "internal/telemetry"},
+		"internal/contracttest":        {"internal/jsonrpc", "internal/schema", "internal/catalog", "testdata/schemas"},
+		"internal/trail":               {"errmap", "internal/telemetry/redact", "internal/catalog/glob"},
+		"internal/telemetry/redact":    {},
+		"internal/keys":                {"internal/catalog/glob"},
+		"internal/task":                {"correlate", "errmap", "gen", "internal/catalog", "internal/content", "internal/keys", "internal/catalog/longrunning", "internal/peer", "internal/schema"},
+		"internal/state":               {"internal/keys", "internal/telemetry"},
+		"internal/task/taskstore":      {"gen", "internal/peer", "internal/state", "internal/task"},
+		"internal/report":              {"errmap", "gen", "internal/backend", "internal/catalog", "internal/catalog/compact", "internal/dialect", "internal/jsonrpc", "internal/keys", "internal/catalog/listcost", "internal/policy", "internal/state/registrationstore", "internal/schema", "internal/server/settings", "internal/server/upstream", "internal/session", "internal/state", "internal/task/taskstore", "internal/telemetry"},
+		"internal/catalog/search":      {},
+		"internal/content/boundedzstd": {},
+		"internal/edge/httpcompress":   {"internal/content/boundedzstd"},
+		"internal/catalog/listcost":    {},
+		"internal/catalog/compact":     {"internal/catalog", "internal/catalog/search"},
+		"correlate":                    {"internal/jsonrpc"},
+		"errmap":                       {"gen"},
+		"bridge":                       {"internal/telemetry", "internal/trail", "internal/telemetry/redact", "internal/jsonrpc", "internal/schema", "internal/transcode", "internal/catalog", "internal/source", "internal/backend", "internal/content", "internal/keys", "internal/task", "internal/policy", "internal/identity", "internal/content/bytepool", "internal/telemetry/loglimit", "internal/peer", "internal/catalog/longrunning", "internal/catalog/compact", "correlate", "errmap", "gen"},
+		"internal/dialect":             {"internal/offer", "internal/telemetry", "internal/content", "bridge", "internal/jsonrpc", "internal/catalog", "internal/catalog/compact", "internal/catalog/listcost", "internal/notify", "internal/session", "internal/trail", "internal/telemetry/redact", "internal/backend", "internal/content/bytepool", "correlate", "errmap", "gen"},
+		"internal/telemetry":           {"internal/telemetry/redact", "errmap"},
+		"internal/config":              {"gen"},
+		"internal/catalog/glob":        {},
+		"internal/jsontext":            {},
+		"internal/defaults":            {},
+		"internal/telemetry/loglimit":  {},
+		"internal/peer":                {"internal/h2"},
+		"internal/server/admin":        {},
+		"internal/content/bytepool":    {},
+		"internal/server/lifecycle":    {},
+		"internal/server/lastresort":   {},
+		"internal/server/route":        {"errmap", "gen", "internal/telemetry"},
+		"internal/mcpschema":           {"internal/jsonrpc"},
+		"internal/demo":                {"internal/edge/httpshutdown", "gen"},
+		"internal/reload":              {"gen"},
+		"internal/offer":               {"bridge", "internal/identity", "internal/catalog", "internal/catalog/compact", "internal/notify", "internal/content", "internal/keys", "internal/telemetry", "errmap", "gen"},
+		"internal/source":              {"internal/source/shown", "internal/source/wire", "internal/keys", "gen", "proto/options"},
+		"internal/oauthtest":           {"internal/backend"},
+		"internal/otlptest":            {},
 
-		// The tests' rig is made by internal/server, and not of the parts of the pipeline.
-		"internal/mcptest": {"internal/server", "internal/config", "internal/dialect", "internal/catalog", "internal/demo", "internal/seal", "internal/session", "internal/testkit", "bridge", "errmap", "gen", "proto/options"},
+		// What a scrape shows comes from most rooms, so that it is above them, and the counts that they keep below.
+		"internal/telemetry/export": {"internal/catalog/listcost", "internal/trail", "internal/catalog", "internal/notify", "internal/policy", "internal/backend", "errmap", "internal/server/lifecycle", "internal/reload", "internal/telemetry", "internal/state", "internal/task", "internal/task/taskstore", "internal/keys", "gen", "internal/catalog/lock"},
+
+		// The tests' rig is made by internal/server, and not of the parts of the pipeline. It gives their types names for tests.
+		"internal/mcptest": {"internal/server", "internal/config", "internal/dialect", "internal/catalog", "internal/source", "internal/demo", "internal/keys", "internal/session", "internal/testkit", "bridge", "errmap", "gen", "proto/options", "correlate", "internal/identity", "internal/edge/stdio", "internal/notify", "internal/content", "internal/jsonrpc", "internal/schema", "internal/task", "internal/telemetry"},
 	}
 }
 
 // leaves are the packages that all of ours may import: they import none.
-func leaves() []string { return []string{"internal/jsontext", "internal/defaults", "internal/logkey"} }
+func leaves() []string {
+	return []string{"internal/jsontext", "internal/defaults", "internal/telemetry/logkey"}
+}
 
 // onlyEdgesImportBridge lists who may import the package bridge: the dialects in
 // front of it, and the edges.
 func onlyEdgesImportBridge() []string {
-	return []string{"internal/dialect", "internal/edge", "cmd/sidecar", "internal/server", "internal/httpbody", "internal/mcptest"}
+	return []string{"internal/dialect", "internal/offer", "internal/edge", "cmd/sidecar", "internal/server", "internal/edge/httpbody", "internal/mcptest"}
 }
 
 // thirdParties says where a third party's types may appear.
 func thirdParties() map[string][]string {
 	return map[string][]string{
-		"connectrpc.com/connect":                   {"bridge", "internal/backend", "internal/catalog", "internal/native", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar"},
+		"connectrpc.com/connect":                   {"bridge", "internal/backend", "internal/source", "internal/catalog", "internal/task", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar"},
 		"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema", "internal/mcpschema"},
-		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/native", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
-		"github.com/go-jose/go-jose/v4":            {"internal/behalf", "internal/oauth", "internal/oauthtest"},
+		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/backend", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
+		"github.com/go-jose/go-jose/v4":            {"internal/identity/behalf", "internal/identity", "internal/oauthtest"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
-		"github.com/envoyproxy":                    {"internal/rateservice", "internal/ratetest"},
-		"cel.dev/cel-go":                           {"internal/rules", "internal/schema"},
-		"github.com/prometheus":                    {"internal/metrics", "internal/telemetry"},
+		"github.com/envoyproxy":                    {"internal/policy", "internal/ratetest"},
+		"cel.dev/cel-go":                           {"internal/policy", "internal/schema"},
+		"github.com/prometheus":                    {"internal/telemetry/export"},
 		"github.com/nats-io":                       {"internal/state"},
-		"oras.land/oras-go/v2":                     {"internal/fetch"},
-		"github.com/opencontainers":                {"internal/fetch"},
-		"go.opentelemetry.io":                      {"internal/tracing", "internal/telemetry", "internal/otlptest"},
+		"oras.land/oras-go/v2":                     {"internal/source"},
+		"github.com/opencontainers":                {"internal/source"},
+		"go.opentelemetry.io":                      {"internal/telemetry", "internal/otlptest"},
 		"google.golang.org/grpc":                   {"internal/oddtest", "internal/operationtest", "internal/ratetest"},
 		"cloud.google.com/go/longrunning":          {"internal/operationtest"},
 		"github.com/modelcontextprotocol/go-sdk":   {},
@@ -175,6 +150,25 @@ func checkOwn(t *testing.T, path, pkg, own string, rules map[string][]string) {
 	}
 }
 
+// TestBlackBoxNamesNoInsides: the tests of the whole pipeline name none of its parts, so that a part can change without them.
+func TestBlackBoxNamesNoInsides(t *testing.T) {
+	t.Parallel()
+	const blackbox = "bridge/blackbox"
+	open := []string{
+		"", "errmap", "gen", "proto/options", "testdata/schemas", "internal/mcptest", "internal/testkit", "internal/mcpschema",
+		"internal/operationtest", "internal/ratetest", // servers for tests
+		"internal/contracttest", // checks documents against the published schemas
+	}
+	for _, file := range goFiles(t) {
+		for _, spec := range file.ast.Imports {
+			own, ok := strings.CutPrefix(importPath(spec)+"/", module)
+			if own = strings.TrimSuffix(own, "/"); ok && file.pkg == blackbox && !within(own, open) {
+				t.Errorf("%s imports %s: internal/mcptest should give it what it needs", file.path, own)
+			}
+		}
+	}
+}
+
 // within reports whether pkg is one of the places or below one of them. The
 // package bridge itself is not a prefix: its rooms are places of their own.
 func within(pkg string, places []string) bool {
@@ -191,8 +185,8 @@ func TestOneWriterOfTokens(t *testing.T) {
 	for _, file := range sources(t) {
 		pkg := filepath.ToSlash(filepath.Dir(file.path))
 		for _, spec := range file.ast.Imports {
-			if spec.Path.Value == strconv.Quote(module+"internal/behalf") && !slices.Contains(places, pkg) {
-				t.Errorf("%s imports internal/behalf; only %v may", file.path, places)
+			if spec.Path.Value == strconv.Quote(module+"internal/identity/behalf") && !slices.Contains(places, pkg) {
+				t.Errorf("%s imports internal/identity/behalf; only %v may", file.path, places)
 			}
 		}
 		ast.Inspect(file.ast, func(n ast.Node) bool {

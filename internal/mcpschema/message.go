@@ -127,7 +127,7 @@ func (s *Schema) checkLegacyResult(result []byte) error {
 	return nil
 }
 
-// Codes of errors that MCP gives a meaning of its own.
+// Codes of errors that MCP gives its own meaning.
 const (
 	codeHeaderMismatch       = -32020
 	codeMissingCapability    = -32021

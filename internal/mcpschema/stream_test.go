@@ -51,7 +51,7 @@ func TestStreams(t *testing.T) {
 		{"progress of a text", text, []string{progress(`"7"`, `0`), done}, ""},
 		{"progress without a token", call(``), []string{progress(`7`, `0`), done}, "the request has no progressToken"},
 		{"progress of another type", token, []string{progress(`"7"`, `0`), done}, `the progressToken is "7", the request's 7`},
-		{"progress that stands", token, []string{progress(`7`, `1`), progress(`7`, `1`), done}, "progress 1 is not beyond"},
+		{"progress that stays", token, []string{progress(`7`, `1`), progress(`7`, `1`), done}, "progress 1 is not beyond"},
 		{"progress that is none", token, []string{progress(`7`, `"1"`), done}, "progress"},
 		{"logs", level, []string{log("warning"), log("emergency"), done}, ""},
 		{"a log without a level", call(``), []string{log("emergency"), done}, "the request has no logLevel"},

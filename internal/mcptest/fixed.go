@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
@@ -18,31 +18,33 @@ func Fixed(t testing.TB) server.Adjust {
 	t.Helper()
 	sealed := fixedSeal(t)
 	return server.Adjust{
-		Seal:     func(o *seal.Options) { *o = sealed },
-		Sessions: func(o *session.Options) { o.Rand = rand.NewChaCha8([32]byte{}) },
+		Seal: func(o *keys.SealerOptions) { *o = sealed },
+		Sessions: func(o *session.Options) {
+			o.Rand, o.Sealer = rand.NewChaCha8([32]byte{}), FixedSealer(t)
+		},
 	}
 }
 
 // FixedSealer is the sealer of [Fixed], for tests that make their own bridge.
-func FixedSealer(t testing.TB) *seal.Sealer {
+func FixedSealer(t testing.TB) *keys.Sealer {
 	t.Helper()
-	return seal.New(fixedSeal(t))
+	return keys.NewSealer(fixedSeal(t))
 }
 
 // fixedSeal has nothing that is secret or random. Its clock is where no other clock of
 // a test is yet, so that what it seals has not expired for them either.
-func fixedSeal(t testing.TB) seal.Options {
+func fixedSeal(t testing.TB) keys.SealerOptions {
 	t.Helper()
-	secret := make([]byte, seal.KeyBytes)
+	secret := make([]byte, keys.KeyBytes)
 	for i := range secret {
 		secret[i] = byte(i)
 	}
-	keys, err := seal.ParseKeys([]byte(base64.StdEncoding.EncodeToString(secret)))
+	ring, err := keys.ParseKeys([]byte(base64.StdEncoding.EncodeToString(secret)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seal.Options{
-		Keys: keys, Rand: rand.NewChaCha8([32]byte{}),
+	return keys.SealerOptions{
+		Keys: ring, Rand: rand.NewChaCha8([32]byte{}),
 		Now: func() time.Time { return time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC) },
 	}
 }

@@ -33,7 +33,7 @@ func (n *Native) Subscribe(ctx context.Context, req *connect.Request[outriggerv1
 		return err
 	}
 	filter := req.Msg.GetChanges()
-	// It is one before it is told so.
+	// It is one before it learns it.
 	s := &subscriber{filter: filter, queue: make(chan *outriggerv1.Notification, maxQueued)}
 	n.join(s)
 	defer n.leave(s)

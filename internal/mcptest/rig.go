@@ -4,13 +4,15 @@
 // service, of a backend that speaks the tool API and does what its tables say, or of
 // both. The sidecar is that of the command and of the package outrigger: [Start] makes
 // it with internal/server, from the configuration that `sidecar serve` has by default.
-// Nothing in a [Rig] is a mock; backends listen on loopback.
+// Backends listen on loopback.
 //
-// Tests of one package of the pipeline (bridge, or an edge) also make that package
-// themselves, with options that no configuration reaches, many times in one test and
-// inside a synctest bubble, where there are no sockets. For them there is [Memory], a
-// catalog that is built once in a process, and [Upstream], a backend that is a
-// function. The package assembles nothing of these.
+// [Pipe] makes the same sidecar without a backend process, many times in one test and inside
+// a synctest bubble, where there are no sockets: its backend is a function, such as an
+// [Upstream], and its tools are those of [Memory], a catalog that is built once in a process.
+//
+// Tests speak to either with a [Message] of JSON-RPC, with a [Call] as the edges of Protobuf
+// make them, or over HTTP. They name no part of the pipeline: what they need of one has a
+// name here.
 //
 // It is imported by tests alone.
 package mcptest
@@ -25,7 +27,6 @@ import (
 
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -51,6 +52,8 @@ type Rig struct {
 	change  func(*server.Options)
 	end     func()
 	ended   func(error)
+	// prepareOnce makes the handlers of a [Pipe]; nil where they are there.
+	prepareOnce func() error
 }
 
 // Options say what is behind a rig, and how it differs from a sidecar by default.
@@ -106,7 +109,13 @@ func behind(t testing.TB, o Options) func(*configv1.Config) {
 	}
 }
 
-// With starts another sidecar in front of the same backend.
+// Again starts another sidecar in front of the same backend.
+func (r *Rig) Again(t testing.TB, configure func(*configv1.Config)) *Rig {
+	t.Helper()
+	return r.With(t, configure, server.Adjust{})
+}
+
+// With is Again with an [server.Adjust].
 func (r *Rig) With(t testing.TB, configure func(*configv1.Config), adjust server.Adjust) *Rig {
 	t.Helper()
 	options := server.Options{Log: r.log, Version: version, Embedded: true, Adjust: adjust}
@@ -129,19 +138,10 @@ const version = "0.0.0"
 // drainGrace is how long a call may go on after its test has ended.
 const drainGrace = 5 * time.Second
 
-// configuration is that of `sidecar serve`, without listeners and files of its own.
+// configuration is that of [Rig.configured], checked.
 func (r *Rig) configuration(t testing.TB, configure func(*configv1.Config)) *configv1.Config {
 	t.Helper()
-	config.KeepRules() // a test process makes many sidecars
-	c := config.Defaults(config.Serve)
-	off := proto.String("off")
-	c.Listeners.Listen, c.Listeners.Admin, c.Listeners.Health, c.Record.Dir = off, off, off, off
-	c.Limits.DrainGrace = durationpb.New(drainGrace)
-	c.Limits.MaxQueueWait = durationpb.New(time.Minute) // a busy machine is no reason to refuse calls
-	r.backend(c)
-	if configure != nil {
-		configure(c)
-	}
+	c := r.configured(configure)
 	if err := config.Verify(config.Serve, c, config.Options{Checks: settings.Checks(config.Serve)}); err != nil {
 		t.Fatalf("configuration: %v", err)
 	}
@@ -191,6 +191,7 @@ func (r *Rig) Serve(t testing.TB) string {
 // Handler returns what the sidecar's main listener serves.
 func (r *Rig) Handler(t testing.TB) http.Handler {
 	t.Helper()
+	r.prepare(t)
 	handler, err := r.app.Handler(listen.Place{Name: "test", Loopback: true})
 	if err != nil {
 		t.Fatal(err)
@@ -201,9 +202,21 @@ func (r *Rig) Handler(t testing.TB) http.Handler {
 // App returns the sidecar.
 func (r *Rig) App() *server.App { return r.app }
 
+// prepare makes the handlers of a [Pipe], once.
+func (r *Rig) prepare(t testing.TB) {
+	t.Helper()
+	if r.prepareOnce == nil {
+		return
+	}
+	if err := r.prepareOnce(); err != nil {
+		t.Fatalf("prepare the sidecar: %v", err)
+	}
+}
+
 // Operators listens on loopback with what the sidecar's admin listener serves, and
 // returns the URL.
 func (r *Rig) Operators(t testing.TB) string {
 	t.Helper()
+	r.prepare(t)
 	return Serve(t, r.app.Operators())
 }

@@ -20,7 +20,7 @@ func Serve(t testing.TB, handler http.Handler) string {
 }
 
 // Client returns an HTTP client of one protocol version, 1 or 2, with
-// connections of its own that end with the test.
+// its own connections, which end with the test.
 func Client(t testing.TB, version int) *http.Client {
 	t.Helper()
 	transport := &http.Transport{Protocols: protocols(version == 1)}

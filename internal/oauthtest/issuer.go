@@ -15,9 +15,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"go.uber.org/zap"
-
-	"github.com/outrigger-mcp/outrigger/internal/inprocess"
 )
 
 // The credentials of the client that may introspect.
@@ -56,7 +55,7 @@ func Start(tb testing.TB) *Issuer {
 func InMemory(tb testing.TB) (i *Issuer, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	tb.Helper()
 	i, handler := newIssuer(tb)
-	server := inprocess.New(handler, zap.NewNop())
+	server := backend.NewInProcess(handler, zap.NewNop())
 	i.URL = "http://127.0.0.1:1/realm"
 	tb.Cleanup(func() { _ = server.Close() })
 	return i, server.Dial

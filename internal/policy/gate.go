@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -19,24 +20,19 @@ const (
 	Trusted
 )
 
+// trustNames are the names of the states, in their order.
+func trustNames() []string { return []string{"untrusted", "trusted"} }
+
 // ParseTrust parses "untrusted" or "trusted".
 func ParseTrust(s string) (Trust, error) {
-	switch s {
-	case "untrusted":
-		return Untrusted, nil
-	case "trusted":
-		return Trusted, nil
+	if at := slices.Index(trustNames(), s); at >= 0 {
+		return Trust(at), nil
 	}
 	return Untrusted, fmt.Errorf("trust %q: want untrusted or trusted", s)
 }
 
 // String returns the state's name.
-func (t Trust) String() string {
-	if t == Trusted {
-		return "trusted"
-	}
-	return "untrusted"
-}
+func (t Trust) String() string { return trustNames()[min(t, Trusted)] }
 
 // Scope defines which tools a gate treats as destructive.
 type Scope uint8
@@ -55,34 +51,19 @@ const (
 	Writes
 )
 
+// scopeNames are the names of the scopes, in their order.
+func scopeNames() []string { return []string{"verbs", "marked", "unproven", "writes"} }
+
 // ParseScope parses "verbs", "marked", "unproven" or "writes".
 func ParseScope(s string) (Scope, error) {
-	switch s {
-	case "verbs":
-		return Verbs, nil
-	case "marked":
-		return Marked, nil
-	case "unproven":
-		return Unproven, nil
-	case "writes":
-		return Writes, nil
+	if at := slices.Index(scopeNames(), s); at >= 0 {
+		return Scope(at), nil
 	}
 	return Writes, fmt.Errorf("gate %q: want verbs, marked, unproven or writes", s)
 }
 
 // String returns the scope's name.
-func (s Scope) String() string {
-	switch s {
-	case Unproven:
-		return "unproven"
-	case Writes:
-		return "writes"
-	case Marked:
-		return "marked"
-	case Verbs:
-	}
-	return "verbs"
-}
+func (s Scope) String() string { return scopeNames()[min(s, Writes)] }
 
 // Gate blocks destructive tools for untrusted callers. The zero value is a gate
 // of scope Verbs that trusts no caller.
@@ -168,6 +149,17 @@ func (g *Gate) Check(tool *catalog.Tool, caller string) *errmap.Error {
 	}
 	g.refused.add(tool.Name)
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(rules.scope.reason(tool)))
+}
+
+// CheckAs is Check for a caller with its own trust state: the gate's state and its
+// list of callers are ignored.
+func (g *Gate) CheckAs(tool *catalog.Tool, said Trust) *errmap.Error {
+	if said == Trusted || !g.current().scope.Holds(tool) {
+		return nil
+	}
+	g.refused.add(tool.Name)
+	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(
+		"Destructive tool blocked: "+tool.Name+" is blocked for this caller; an operator can trust it in the callers file (--tokens)"))
 }
 
 // Trusts reports whether a caller may run destructive tools.

@@ -46,7 +46,7 @@ func TestTheBurstAndThenTheRate(t *testing.T) {
 		wait      time.Duration
 	}{
 		{"burst is the rate", policy.Rate{PerSecond: 5}, 5, 5, 200 * time.Millisecond},
-		{"burst of its own", policy.Rate{PerSecond: 2, Burst: 7}, 7, 2, 500 * time.Millisecond},
+		{"explicit burst", policy.Rate{PerSecond: 2, Burst: 7}, 7, 2, 500 * time.Millisecond},
 		{"burst below the rate", policy.Rate{PerSecond: 10, Burst: 1}, 1, 1, 100 * time.Millisecond},
 		{"at least one", policy.Rate{PerSecond: 0.25}, 1, 0, 4 * time.Second},
 		{"the wait is rounded up", policy.Rate{PerSecond: 3}, 3, 3, 334 * time.Millisecond},
@@ -72,7 +72,7 @@ func TestTheBurstAndThenTheRate(t *testing.T) {
 	}
 }
 
-// What a caller is told to wait is enough, whatever the rate: else it would be
+// What a caller is asked to wait is enough, whatever the rate: else it would be
 // refused twice.
 func TestTheWaitIsLongEnough(t *testing.T) {
 	t.Parallel()

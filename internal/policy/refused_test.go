@@ -92,9 +92,9 @@ func TestRefusalsAreCountedOfABoundedNumberOfTools(t *testing.T) {
 		sum  uint64
 	}{
 		{"gate", gate.Refused(), policy.DefaultMaxCounted, 2 * tools},
-		{"gate with a bound of its own", small.Refused(), 2, 2 * tools},
+		{"gate with another bound", small.Refused(), 2, 2 * tools},
 		{"limiter", limiter.Refused(), policy.DefaultMaxCounted, tools},
-		{"limiter with a bound of its own", tiny.Refused(), 3, tools},
+		{"limiter with another bound", tiny.Refused(), 3, tools},
 	} {
 		sum, other := uint64(0), uint64(0)
 		for _, r := range tt.got {

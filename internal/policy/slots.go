@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/share"
-	"github.com/outrigger-mcp/outrigger/internal/stall"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
 // leastHint keeps callers that were rejected from asking again at once.
@@ -26,7 +26,7 @@ type SlotOptions struct {
 	Wait         time.Duration
 	// Share limits how much of Most, and of Queued, one caller may use, and ToolShare how much of both one tool may use,
 	// while others are active.
-	Share, ToolShare share.Rule
+	Share, ToolShare peer.Rule
 	// ToolClasses and CallerClasses have weights and reserved slots. A tool or caller belongs to the first class that it
 	// matches. All reserved slots together must be fewer than Most.
 	ToolClasses, CallerClasses []Class
@@ -37,7 +37,7 @@ type SlotOptions struct {
 	Turns int
 	// Clock detects stalls of this process, which count neither as time in the queue nor as latency of a tool. It may be
 	// nil.
-	Clock *stall.Clock
+	Clock *peer.Clock
 }
 
 // Slots limits concurrent calls. Other calls wait in a queue that is fair between callers and limited by time. It is
@@ -67,7 +67,7 @@ type Slots struct {
 	// shared: more than one caller, or more than one tool, is active, so that calls take turns.
 	shared atomic.Bool
 	// recentCallers and recentTools know whether somebody else is about.
-	recentCallers, recentTools share.Recent
+	recentCallers, recentTools peer.Recent
 
 	toolClasses, callerClasses []*class
 	groups                     map[[2]*class]*group
@@ -84,7 +84,7 @@ type toolSlots struct {
 	queued int
 	class  *class
 	weight int
-	rule   share.Rule
+	rule   peer.Rule
 	limit  concurrency
 	// flows are those with calls that wait.
 	flows flowHeap
@@ -98,7 +98,7 @@ type callerSlots struct {
 	running, waiting, queued int
 	class                    *class
 	weight                   int
-	rule                     share.Rule
+	rule                     peer.Rule
 	// large are its large messages that wait for a turn.
 	large []*turnWaiter
 }
@@ -252,7 +252,7 @@ func (s *Slots) toolMayRun(t *toolSlots, now time.Time) bool {
 }
 
 // allows reports whether a share of the slots allows one more.
-func (s *Slots) allows(rule share.Rule, held int) bool {
+func (s *Slots) allows(rule peer.Rule, held int) bool {
 	return rule.Allows(int64(held), 1, int64(s.used()), int64(s.opts.Most))
 }
 
@@ -365,4 +365,324 @@ func (s *Slots) Stats() SlotStats {
 		Running: s.running, Waiting: s.queue.waiting, Most: s.opts.Most, Queued: s.opts.Queued,
 		Full: s.rejected[QueueFull], Expired: s.rejected[QueueWait], Over: s.rejected[CallerShare], OverTool: s.rejected[ToolShare],
 	}
+}
+
+// Class is a set of tools or of callers that Slots treat in their own way.
+type Class struct {
+	// Name is the class in metrics.
+	Name string
+	// Match are patterns (package glob) of the names of its tools or callers.
+	Match []string
+	// Weight is the part of each of its tools or callers beside those of weight 1, when a slot becomes free and in shares.
+	// Zero is 1.
+	Weight int
+	// Reserved is the number of slots that only calls of the class may use. All of its tools or callers share them.
+	Reserved int
+}
+
+// class is a Class in use. charged is the number of running calls that use one of its reserved slots.
+type class struct {
+	Class
+
+	charged int
+	// groups are all that belong to it.
+	groups []*group
+}
+
+// isOwed reports whether a reserved slot of the class is unused.
+func (c *class) isOwed() bool { return c != nil && c.charged < c.Reserved }
+
+// weight is that of each tool or caller of the class; nil is for those without a class.
+func (c *class) weight() int {
+	if c == nil {
+		return 1
+	}
+	return max(c.Weight, 1)
+}
+
+// rule is the share of each tool or caller of the class.
+func (c *class) rule(usual peer.Rule) peer.Rule { return usual.Weighted(c.weight()) }
+
+// newClasses returns classes without calls, and the sum of their reserved slots.
+func newClasses(of []Class) (classes []*class, reserved int) {
+	for _, c := range of {
+		classes = append(classes, &class{Class: c})
+		reserved += c.Reserved
+	}
+	return classes, reserved
+}
+
+// classOf finds the first class that a name belongs to; nil for none.
+func classOf(name string, classes []*class) *class {
+	for _, c := range classes {
+		if glob.MatchAny(c.Match, name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// group is the calls of one class of callers to one class of tools. Its calls are interchangeable, so that counts are enough
+// to know which reserved slots are used.
+type group struct {
+	// of are the class of the tools and that of the callers; either may be nil.
+	of [2]*class
+	// charged is how many of the running calls use a reserved slot of either class.
+	charged          [2]int
+	running, waiting int
+	rejected         [reasons]uint64
+}
+
+// group returns the group of calls between two classes; nil for calls that belong to no class.
+func (s *Slots) group(tools, callers *class) *group {
+	if tools == nil && callers == nil {
+		return nil
+	}
+	key := [2]*class{tools, callers}
+	if g := s.groups[key]; g != nil {
+		return g
+	}
+	g := &group{of: key}
+	s.groups[key] = g
+	for _, c := range key {
+		if c != nil {
+			c.groups = append(c.groups, g)
+		}
+	}
+	return g
+}
+
+// isOwed reports whether the next call of the group gets a reserved slot.
+func (g *group) isOwed() bool { return g != nil && (g.of[0].isOwed() || g.of[1].isOwed()) }
+
+// loose is how many running calls use no reserved slot.
+func (g *group) loose() int { return g.running - g.charged[0] - g.charged[1] }
+
+// side is which of its two classes c is.
+func (g *group) side(c *class) int {
+	if g.of[0] == c {
+		return 0
+	}
+	return 1
+}
+
+// charge has one running call of the group use a reserved slot of one of its classes.
+func (s *Slots) charge(g *group, side int) {
+	g.of[side].charged++
+	g.charged[side]++
+	s.reserve--
+}
+
+// begun notes that a call of the group runs. It uses a reserved slot if there is one: that of its tool first.
+func (s *Slots) begun(g *group) {
+	g.running++
+	for side, c := range g.of {
+		if c.isOwed() {
+			s.charge(g, side)
+			return
+		}
+	}
+}
+
+// ended notes that a call of the group has ended. A reserved slot that becomes free goes to another running call of the class
+// that uses none: otherwise a class that runs more than it reserved would keep slots from the others.
+func (s *Slots) ended(g *group) {
+	g.running--
+	if g.loose() >= 0 {
+		return
+	}
+	side := 0
+	if g.charged[side] == 0 {
+		side = 1
+	}
+	c := g.of[side]
+	c.charged--
+	g.charged[side]--
+	s.reserve++
+	for _, other := range c.groups {
+		if other.loose() > 0 {
+			s.charge(other, other.side(c))
+			return
+		}
+	}
+}
+
+// owesCallers reports whether a class of callers has an unused reserved slot.
+func (s *Slots) owesCallers() bool {
+	for _, c := range s.callerClasses {
+		if c.isOwed() {
+			return true
+		}
+	}
+	return false
+}
+
+// demand knows whether more calls of a tool come than get a place, again and again. A queue that only is there does not say
+// so: callers that wait for each answer before they call again make one that is long and does not grow. Rejecting some of
+// these calls would gain nothing, because they come back.
+//
+// Once calls are rejected early, the count says less: a rejected caller that comes back at once looks like one more. So early
+// rejections pause from time to time, for a short window. If the queue does not grow without them, there is no need for them.
+type demand struct {
+	since         time.Time
+	asked, served int
+	// isLate: a call waited for its whole time.
+	isLate bool
+	// level rises with each window in which there was too much, to highestDemand, and falls with the others.
+	level int
+	// isProbe: early rejections pause in this window. windows are those since the last pause, and pauseAfter how many
+	// there are to be.
+	isProbe             bool
+	windows, pauseAfter int
+}
+
+const (
+	// demandPart is the length of a window as a part of the time in the queue, probePart that of a pause of early rejections:
+	// what is added to the queue meanwhile makes every answer late.
+	demandPart, probePart = 10, 40
+	// excess is the ratio of calls that come to those that get a place above which there are too many; a few more are
+	// chance.
+	excess           = 1.1
+	few, fewInProbes = 8, 2
+	// plain is the ratio, and plainFew the number beyond it, that ends a pause of early rejections at once.
+	plain, plainFew = 2, 24
+	// highDemand is the level from which on calls are rejected early.
+	highDemand, highestDemand = 3, 5
+	// firstPauseAfter and lastPauseAfter bound the windows between two pauses: each pause that was in vain doubles them.
+	firstPauseAfter, lastPauseAfter = 4, 16
+)
+
+// roll closes a window that is over.
+func (d *demand) roll(now time.Time, wait time.Duration) {
+	elapsed, length := now.Sub(d.since), wait/demandPart
+	if d.isProbe {
+		length = wait / probePart
+	}
+	if elapsed < length && !d.isPlain() {
+		return
+	}
+	d.judge(elapsed > wait)
+	d.since, d.asked, d.served, d.isLate = now, 0, 0, false
+}
+
+// judge learns from the counts of a window. isStale: nothing was asked for in a long time.
+func (d *demand) judge(isStale bool) {
+	switch {
+	case isStale:
+		d.level, d.isProbe, d.windows, d.pauseAfter = 0, false, 0, 0
+		return
+	case d.isProbe:
+		d.probed()
+		return
+	case d.tooMuch(few):
+		d.level = min(d.level+1, highestDemand)
+	default:
+		d.level = max(d.level-1, 0)
+	}
+	if d.level < highDemand {
+		d.windows = 0
+		return
+	}
+	d.windows++
+	d.isProbe = d.windows > max(d.pauseAfter, firstPauseAfter)
+}
+
+// probed ends a pause of early rejections.
+func (d *demand) probed() {
+	d.isProbe, d.windows = false, 0
+	if d.tooMuch(fewInProbes) {
+		d.pauseAfter = min(2*max(d.pauseAfter, firstPauseAfter), lastPauseAfter)
+		return
+	}
+	d.level, d.pauseAfter = 0, 0
+}
+
+// isPlain reports that a pause of early rejections need not last: far more calls come than are served.
+func (d *demand) isPlain() bool { return d.isProbe && d.asked > plain*d.served+plainFew }
+
+func (d *demand) tooMuch(chance int) bool {
+	return d.isLate || float64(d.asked) > excess*float64(d.served)+float64(chance)
+}
+
+// isHigh reports whether more calls come than can be served, so that some are to be rejected early.
+func (d *demand) isHigh() bool { return d.level >= highDemand && !d.isProbe }
+
+// Reason is why Slots rejected a call.
+type Reason int
+
+// The reasons.
+const (
+	// QueueFull is a call that found no room in the queue.
+	QueueFull Reason = iota
+	// QueueWait is one that got no slot in time.
+	QueueWait
+	// CallerShare and ToolShare are calls of a caller, or to a tool, that used up its share.
+	CallerShare
+	ToolShare
+	reasons
+)
+
+// String returns the field of the configuration whose limit was reached.
+func (r Reason) String() string {
+	return [...]string{"max_queued_calls", "max_queue_wait", "caller_share_percent", "tool_share_percent"}[r]
+}
+
+// count notes a rejected call; f is nil for one whose tool is not known. s.mu is held.
+func (s *Slots) count(f *flow, why Reason) {
+	s.rejected[why]++
+	if f == nil {
+		s.byTool[why].add("")
+		return
+	}
+	s.byTool[why].add(f.tool.name)
+	if f.group != nil {
+		f.group.rejected[why]++
+	}
+}
+
+// Rejected returns how many calls of each tool were rejected for a reason, sorted by tool. Beyond DefaultMaxCounted tools, the
+// rest is counted together as OtherTools. Calls that were rejected before they were read have an empty name. Nil has none.
+func (s *Slots) Rejected() map[Reason][]Refusals {
+	if s == nil {
+		return nil
+	}
+	out := make(map[Reason][]Refusals, reasons)
+	for why := range reasons {
+		out[why] = s.byTool[why].list()
+	}
+	return out
+}
+
+// ClassStats are the statistics of a class.
+type ClassStats struct {
+	Name string
+	// Running and Waiting are the current numbers of calls, Reserved is the number of slots that are reserved.
+	Running, Waiting, Reserved int
+	// Rejected are the rejected calls, by reason.
+	Rejected [reasons]uint64
+}
+
+// Classes returns the statistics of the classes of tools and of callers, in their order.
+func (s *Slots) Classes() (tools, callers []ClassStats) {
+	if s == nil {
+		return nil, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return classStats(s.toolClasses), classStats(s.callerClasses)
+}
+
+func classStats(classes []*class) []ClassStats {
+	out := make([]ClassStats, len(classes))
+	for i, c := range classes {
+		out[i] = ClassStats{Name: c.Name, Reserved: c.Reserved}
+		for _, g := range c.groups {
+			out[i].Running += g.running
+			out[i].Waiting += g.waiting
+			for why, n := range g.rejected {
+				out[i].Rejected[why] += n
+			}
+		}
+	}
+	return out
 }

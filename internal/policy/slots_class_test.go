@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/share"
 )
 
 // calls makes that many calls that run until stop is closed.
@@ -71,7 +71,7 @@ func TestReservedSlotsAreForTheirClass(t *testing.T) {
 		"shares do not apply to them": {
 			opts: policy.SlotOptions{
 				ToolClasses: []policy.Class{{Name: "pay", Match: []string{"pay.*"}, Reserved: 8}},
-				Share:       share.Percent(50), ToolShare: share.Percent(50),
+				Share:       peer.Percent(50), ToolShare: peer.Percent(50),
 			}, running: 2,
 			mine: [][2]string{{"busy", "pay.a"}, {"busy", "pay.a"}, {"busy", "pay.a"}, {"busy", "pay.a"}, {"busy", "pay.a"}, {"busy", "pay.a"}, {"c", "pay.a"}, {"c", "pay.a"}},
 		},
@@ -141,9 +141,9 @@ func TestWeights(t *testing.T) {
 		most int
 	}{
 		"tools":             {policy.SlotOptions{ToolClasses: heavy}, func(n string) (string, string) { return "c", n }, 20},
-		"tools, in shares":  {policy.SlotOptions{ToolClasses: heavy, ToolShare: share.Percent(80)}, func(n string) (string, string) { return "c", n }, 16},
+		"tools, in shares":  {policy.SlotOptions{ToolClasses: heavy, ToolShare: peer.Percent(80)}, func(n string) (string, string) { return "c", n }, 16},
 		"callers":           {policy.SlotOptions{CallerClasses: heavy}, func(n string) (string, string) { return n, "t" }, 20},
-		"callers in shares": {policy.SlotOptions{CallerClasses: heavy, Share: share.Percent(80)}, func(n string) (string, string) { return n, "t" }, 16},
+		"callers in shares": {policy.SlotOptions{CallerClasses: heavy, Share: peer.Percent(80)}, func(n string) (string, string) { return n, "t" }, 16},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -197,7 +197,7 @@ func TestAToolLeavesRoomInTheQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 10, Wait: time.Second, Fixed: true, ToolShare: share.Percent(80)})
+				s := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 10, Wait: time.Second, Fixed: true, ToolShare: peer.Percent(80)})
 				if row.others {
 					take(t, s, "c", "other").Release(true)
 				}
@@ -268,7 +268,7 @@ func TestReservationsHoldUnderAnyLoad(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			opts := policy.SlotOptions{
-				Most: 8, Queued: 40, Wait: 50 * time.Millisecond, Share: share.Percent(80), ToolShare: share.Percent(80), Fixed: true,
+				Most: 8, Queued: 40, Wait: 50 * time.Millisecond, Share: peer.Percent(80), ToolShare: peer.Percent(80), Fixed: true,
 				ToolClasses: []policy.Class{{Name: "t0", Match: []string{"t0"}, Reserved: random.IntN(3), Weight: random.IntN(5)}, {Name: "t1", Match: []string{"t1", "t2"}, Reserved: random.IntN(3)}},
 				CallerClasses: []policy.Class{
 					{Name: "c0", Match: []string{"c0", "c1"}, Reserved: random.IntN(3), Weight: random.IntN(5)},

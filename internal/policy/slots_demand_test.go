@@ -88,7 +88,7 @@ func TestABackendIsOfferedTooMuch(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := policy.NewSlots(policy.SlotOptions{})
-				b := &backend{workers: make(chan struct{}, 8), each: func() time.Duration { return 10 * time.Millisecond }}
+				b := &fakeBackend{workers: make(chan struct{}, 8), each: func() time.Duration { return 10 * time.Millisecond }}
 				var mu sync.Mutex
 				var took []time.Duration
 				var all sync.WaitGroup

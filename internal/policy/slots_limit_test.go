@@ -14,15 +14,15 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
-// backend answers as many calls at a time as it has workers; the others wait within it.
-type backend struct {
+// fakeBackend answers as many calls at a time as it has workers; the others wait within it.
+type fakeBackend struct {
 	workers chan struct{}
 	each    func() time.Duration
 	inside  atomic.Int64
 	most    atomic.Int64
 }
 
-func (b *backend) call() {
+func (b *fakeBackend) call() {
 	b.most.Store(max(b.most.Load(), b.inside.Add(1)))
 	defer b.inside.Add(-1)
 	b.workers <- struct{}{}
@@ -57,7 +57,7 @@ func TestConcurrencyFollowsTheTool(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
-				b := &backend{workers: make(chan struct{}, row.workers), each: func() time.Duration {
+				b := &fakeBackend{workers: make(chan struct{}, row.workers), each: func() time.Duration {
 					mu.Lock()
 					defer mu.Unlock()
 					return row.each()

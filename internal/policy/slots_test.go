@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/share"
-	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
 // take acquires a place that has to be free.
@@ -173,8 +172,8 @@ func TestAShareBindsWhileOthersAreAbout(t *testing.T) {
 		busy, other [2]string
 		code        errmap.Code
 	}{
-		"a caller": {policy.SlotOptions{Share: share.Percent(80)}, [2]string{"busy", "t"}, [2]string{"other", "t"}, errmap.RateLimited},
-		"a tool":   {policy.SlotOptions{ToolShare: share.Percent(80)}, [2]string{"c", "slow"}, [2]string{"c", "fast"}, errmap.Unavailable},
+		"a caller": {policy.SlotOptions{Share: peer.Percent(80)}, [2]string{"busy", "t"}, [2]string{"other", "t"}, errmap.RateLimited},
+		"a tool":   {policy.SlotOptions{ToolShare: peer.Percent(80)}, [2]string{"c", "slow"}, [2]string{"c", "fast"}, errmap.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -206,7 +205,7 @@ func TestAShareBindsWhileOthersAreAbout(t *testing.T) {
 func TestTheQueueIsShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 10, Wait: time.Second, Share: share.Percent(80)})
+		s := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 10, Wait: time.Second, Share: peer.Percent(80)})
 		held := take(t, s, "busy", "t")
 		rejected := make(chan *errmap.Error, 12)
 		for range 12 {
@@ -321,7 +320,7 @@ func TestCallersThatWaitForAnswersAreServed(t *testing.T) {
 func TestTimeInWhichTheProcessStoodStillIsNoWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		clock := stall.New()
+		clock := peer.NewClock()
 		s := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: time.Second, Fixed: true, Clock: clock})
 		held := take(t, s, "c", "t")
 		clock.Stop()
@@ -400,7 +399,7 @@ func TestNothingIsLostAmongManyCallers(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			s := policy.NewSlots(policy.SlotOptions{Most: 5, Queued: 50, Wait: 50 * time.Millisecond, Share: share.Percent(80), ToolShare: share.Percent(80)})
+			s := policy.NewSlots(policy.SlotOptions{Most: 5, Queued: 50, Wait: 50 * time.Millisecond, Share: peer.Percent(80), ToolShare: peer.Percent(80)})
 			var all sync.WaitGroup
 			for range 500 {
 				caller, tool := fmt.Sprint("c", random.IntN(7)), fmt.Sprint("t", random.IntN(3))

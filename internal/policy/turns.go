@@ -27,7 +27,7 @@ const (
 func (k TurnKind) String() string { return [...]string{"answer", "large"}[k] }
 
 // turns bounds how many calls use the CPU at once, while a call of somebody else may want it. The Go scheduler has no
-// priorities: what can run stands in a queue, and the network is only looked at when the queue is empty. A thousand answers that
+// priorities: what can run is in a queue, and the network is only looked at when the queue is empty. A thousand answers that
 // come at the same time would delay a single other call by all their work, several times. Those that wait for a turn are in no
 // such queue.
 type turns struct {
@@ -70,10 +70,11 @@ func (s *Slots) TurnForRequest(ctx context.Context, caller, tool string, n int) 
 // TurnForAnswer is TurnForRequest for an answer of the backend. Small answers take turns with those to the same caller from the
 // same tool.
 func (s *Slots) TurnForAnswer(ctx context.Context, caller, tool string, n int) Turn {
-	if n < LargeMessage {
-		return s.turn(ctx, caller, tool, AnswerTurn)
+	kind := AnswerTurn
+	if n >= LargeMessage {
+		kind = LargeTurn
 	}
-	return s.turn(ctx, caller, tool, LargeTurn)
+	return s.turn(ctx, caller, tool, kind)
 }
 
 func (s *Slots) turn(ctx context.Context, caller, tool string, kind TurnKind) Turn {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package readme holds the test that runs what README.md tells a newcomer to
-// run, and compares what it says is printed with what is. It has no code of its
-// own.
+// Package readme tests the documents: the commands of README.md run and print what it
+// says, links lead somewhere, and claims name tests that exist. It has no other code.
 package readme

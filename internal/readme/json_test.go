@@ -16,7 +16,7 @@ import (
 func TestJSONInDocumentsIsIndented(t *testing.T) {
 	t.Parallel()
 	pages := []string{filepath.Join(root(), "README.md")}
-	for _, glob := range []string{"docs/*.md", "docs/*/*.md", "conformance/*.md"} {
+	for _, glob := range []string{"docs/*.md", "docs/*/*.md", "conformance/*.md", "conformance/*/*.md", "deploy/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root(), filepath.FromSlash(glob)))
 		if err != nil {
 			t.Fatal(err)

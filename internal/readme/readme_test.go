@@ -28,8 +28,6 @@ type block struct {
 // repository's root. The one that serves runs in the background until the end.
 // A json block right behind a command is what the command must print, as a value,
 // and a text block, byte for byte.
-//
-// Blocks that need Node are left to `make inspector`.
 func TestCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs the sidecar")
@@ -37,7 +35,7 @@ func TestCommands(t *testing.T) {
 	blocks := readBlocks(t, "README.md", "")
 	ran, compared := 0, 0
 	for i, b := range blocks {
-		if b.kind != "sh" || strings.HasPrefix(b.text, "npx ") {
+		if b.kind != "sh" {
 			continue
 		}
 		ran++

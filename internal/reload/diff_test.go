@@ -3,16 +3,12 @@
 package reload_test
 
 import (
-	"os"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -78,51 +74,5 @@ func TestMergeSharesNothing(t *testing.T) {
 	b.Tools[0].Method, b.Catalog.Include[0] = "changed", "changed"
 	if merged.GetTools()[0].GetMethod() != "a.S/M" || merged.GetCatalog().GetInclude()[0] != "a.*" {
 		t.Errorf("%v", merged)
-	}
-}
-
-func TestFieldsThatMayChangeExist(t *testing.T) {
-	t.Parallel()
-	for _, path := range reload.AtRunTime() {
-		md := (&configv1.Config{}).ProtoReflect().Descriptor()
-		for part := range strings.SplitSeq(path, ".") {
-			fd := md.Fields().ByName(protoreflect.Name(part))
-			if fd == nil {
-				t.Fatalf("%s is no field", path)
-			}
-			md = fd.Message()
-		}
-		if !reload.MayChange(path) || !reload.MayChange(path+".x") || reload.MayChange(path+"x") {
-			t.Errorf("%s: the prefix is not taken for what it is", path)
-		}
-	}
-	for _, path := range []string{"listeners.listen", "backend.url", "limits.max_in_flight", "log.format", "limits", "catalog"} {
-		if reload.MayChange(path) {
-			t.Errorf("%s may change at run time", path)
-		}
-	}
-}
-
-// TestOperatorsReadTheSameList compares the list with the page for operators.
-func TestOperatorsReadTheSameList(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, ok := strings.Cut(string(page), "<!-- fields that may change -->")
-	list, _, ended := strings.Cut(list, "<!-- end -->")
-	if !ok || !ended {
-		t.Fatal("docs/operations.md has no list of the fields that may change")
-	}
-	var documented []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_.]+)`").FindAllStringSubmatch(list, -1) {
-		documented = append(documented, m[1])
-	}
-	slices.Sort(documented)
-	want := reload.AtRunTime()
-	slices.Sort(want)
-	if diff := cmp.Diff(want, documented); diff != "" {
-		t.Errorf("docs/operations.md (-code +page):\n%s", diff)
 	}
 }

@@ -57,7 +57,7 @@ func (r *reader) reload(context.Context) reload.Outcome {
 	return r.outcome
 }
 
-// watched runs a watcher of one file in a bubble of its own, so that an interval
+// watched runs a watcher of one file in its own bubble, so that an interval
 // passes at once. Every step is followed by a little more than one interval, and
 // then the reads so far have to be the wanted ones.
 func watched(t *testing.T, every time.Duration, outcome reload.Outcome, steps func(path string, w *reload.Watcher, expect func(reads ...string))) {

@@ -12,26 +12,31 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"github.com/outrigger-mcp/outrigger/internal/annotation"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
 )
 
 // Annotations of other tools (package annotation) appear in the advertised schema alone. Their texts take the place of
 // missing comments. In an input, their limits become keywords and the rest of what they say sentences: they are what the
-// service's authors ask of callers, but nobody knows whether the service refuses what breaks them. So the sidecar does not
+// service's authors ask of callers, but no one knows whether the service refuses what breaks them. So the sidecar does not
 // enforce them, and an output, which the service need not hold to them, does not show them.
 
 // guides reports whether the schema shows callers what annotations ask of them.
 func (d *deriver) guides() bool { return d.shown && d.dir == Input }
 
 // annotatedField reads the annotations of a field for the advertised schema.
-func (d *deriver) annotatedField(fd protoreflect.FieldDescriptor) annotation.Field {
+func (d *deriver) annotatedField(fd protoreflect.FieldDescriptor) FieldAnnotations {
 	if !d.shown || !hasOptions(fd) {
-		return annotation.Field{}
+		return FieldAnnotations{}
 	}
-	said, problems := annotation.OfField(fd)
+	said, problems := AnnotationsOfField(fd)
 	for _, p := range problems {
 		d.note("field %s: %s", fd.FullName(), p)
 	}
@@ -39,11 +44,11 @@ func (d *deriver) annotatedField(fd protoreflect.FieldDescriptor) annotation.Fie
 }
 
 // annotatedMessage is annotatedField for a message.
-func (d *deriver) annotatedMessage(md protoreflect.MessageDescriptor) annotation.Message {
+func (d *deriver) annotatedMessage(md protoreflect.MessageDescriptor) MessageAnnotations {
 	if !d.shown || !hasOptions(md) {
-		return annotation.Message{}
+		return MessageAnnotations{}
 	}
-	said, problems := annotation.OfMessage(md)
+	said, problems := AnnotationsOfMessage(md)
 	for _, p := range problems {
 		d.note("message %s: %s", md.FullName(), p)
 	}
@@ -55,7 +60,7 @@ func (d *deriver) enumWords(ed protoreflect.EnumDescriptor) string {
 	if !d.shown || !hasOptions(ed) {
 		return ""
 	}
-	said, problems := annotation.OfEnum(ed)
+	said, problems := AnnotationsOfEnum(ed)
 	for _, p := range problems {
 		d.note("enum %s: %s", ed.FullName(), p)
 	}
@@ -63,7 +68,7 @@ func (d *deriver) enumWords(ed protoreflect.EnumDescriptor) string {
 }
 
 // fieldOf is a field with what the annotations of its message say of it.
-func (d *deriver) fieldOf(fd protoreflect.FieldDescriptor, of annotation.Message) field {
+func (d *deriver) fieldOf(fd protoreflect.FieldDescriptor, of MessageAnnotations) field {
 	f := d.newField(fd)
 	if !d.guides() {
 		return f
@@ -92,12 +97,12 @@ func IsRequired(fd protoreflect.FieldDescriptor) bool {
 
 // words are what Options.Words have for a field, else its comment, else the description or the title that an annotation has.
 func (f field) words() string {
-	return cmp.Or(f.given, Comment(f.fd), strings.TrimSpace(f.said.Description), strings.TrimSpace(f.said.Title))
+	return cmp.Or(f.given, comment(f.fd), strings.TrimSpace(f.said.Description), strings.TrimSpace(f.said.Title))
 }
 
 // messageWords are the comment of a message, else the description or the title that an annotation has.
-func messageWords(md protoreflect.MessageDescriptor, said annotation.Message) string {
-	return cmp.Or(Comment(md), strings.TrimSpace(said.Description), strings.TrimSpace(said.Title))
+func messageWords(md protoreflect.MessageDescriptor, said MessageAnnotations) string {
+	return cmp.Or(comment(md), strings.TrimSpace(said.Description), strings.TrimSpace(said.Title))
 }
 
 // guide adds what the annotations of a field say beside its limits: keywords to the schema where the profile has them, and
@@ -174,7 +179,7 @@ func protoDefault(fd protoreflect.FieldDescriptor) string {
 // formatWords shows the format of a string: as a keyword where clients know it, else in words.
 func (d *deriver) formatWords(doc *object, f field) string {
 	format := f.said.Format
-	if format == annotation.FormatIP {
+	if format == FormatIP {
 		return "An IPv4 or IPv6 address."
 	}
 	if format == "" || f.fd.Kind() != protoreflect.StringKind || doc.has("format") {
@@ -232,7 +237,7 @@ func (d *deriver) patternsOf(fd protoreflect.FieldDescriptor, resource string) [
 	}
 	known, ok := d.resources[file.Path()]
 	if !ok {
-		known = annotation.Patterns(file)
+		known = ResourcePatterns(file)
 		d.resources[file.Path()] = known
 	}
 	return known[resource]
@@ -288,7 +293,7 @@ func (d *deriver) showResults(doc *object, md protoreflect.MessageDescriptor) {
 }
 
 // messageExamples are the examples of a message that an input shows.
-func (d *deriver) messageExamples(doc *object, md protoreflect.MessageDescriptor, of annotation.Message) []any {
+func (d *deriver) messageExamples(doc *object, md protoreflect.MessageDescriptor, of MessageAnnotations) []any {
 	if !d.guides() || d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict {
 		return nil
 	}
@@ -306,4 +311,455 @@ func (d *deriver) fieldExamples(doc *object, f field) []any {
 	return d.examples(doc, f.said.Examples, "field "+string(f.fd.FullName()), func(text string) (json.RawMessage, bool) {
 		return normalExample(f.fd, text)
 	})
+}
+
+// Field numbers of the option extensions that are read. They are fixed in Protobuf's registry of extensions.
+const (
+	fieldBehaviorNumber = 1052 // google.api.field_behavior
+	validateNumber      = 1159 // buf.validate.field, .message and .oneof
+)
+
+// Values of google.api.FieldBehavior (AIP-203).
+const (
+	behaviorRequired   = 2
+	behaviorOutputOnly = 3
+	behaviorInputOnly  = 4
+)
+
+// Behavior is what google.api.field_behavior declares for a field. Values with no effect on a schema are left out.
+type Behavior struct {
+	Required, OutputOnly, InputOnly bool
+}
+
+// BehaviorOf reads google.api.field_behavior from the raw bytes of the field's options, so that it is found whether or
+// not the annotation's generated code is linked in. An option that cannot be read is ignored.
+func BehaviorOf(fd protoreflect.FieldDescriptor) Behavior {
+	var b Behavior
+	eachOption(fd, fieldBehaviorNumber, func(typ protowire.Type, raw []byte) {
+		for len(raw) > 0 {
+			v, n := protowire.ConsumeVarint(raw)
+			if n < 0 {
+				return
+			}
+			raw = raw[n:]
+			switch v {
+			case behaviorRequired:
+				b.Required = true
+			case behaviorOutputOnly:
+				b.OutputOnly = true
+			case behaviorInputOnly:
+				b.InputOnly = true
+			}
+		}
+	})
+	return b
+}
+
+// Hides reports whether the behavior removes the field from one direction.
+func (b Behavior) Hides(dir Direction) bool {
+	return dir == Input && b.OutputOnly || dir == Output && b.InputOnly
+}
+
+// eachOption visits the occurrences of one option. Varints arrive as their raw bytes, the rest without its length.
+func eachOption(d protoreflect.Descriptor, number protowire.Number, visit func(protowire.Type, []byte)) {
+	if !hasOptions(d) {
+		return
+	}
+	raw, err := proto.MarshalOptions{AllowPartial: true}.Marshal(d.Options())
+	if err != nil {
+		return
+	}
+	for len(raw) > 0 {
+		num, typ, n := protowire.ConsumeTag(raw)
+		if n < 0 {
+			return
+		}
+		raw = raw[n:]
+		size := protowire.ConsumeFieldValue(num, typ, raw)
+		if size < 0 {
+			return
+		}
+		if num == number {
+			value := raw[:size]
+			if typ == protowire.BytesType {
+				value, _ = protowire.ConsumeBytes(value)
+			}
+			visit(typ, value)
+		}
+		raw = raw[size:]
+	}
+}
+
+// hasOptions reports whether a descriptor has options at all. Most have none.
+func hasOptions(d protoreflect.Descriptor) bool {
+	options := d.Options()
+	return options != nil && options.ProtoReflect().IsValid()
+}
+
+// readRules merges the occurrences of protovalidate's option into rules and says whether there was one.
+func readRules(d protoreflect.Descriptor, rules proto.Message) bool {
+	found := false
+	eachOption(d, validateNumber, func(typ protowire.Type, raw []byte) {
+		if typ != protowire.BytesType {
+			return
+		}
+		if (proto.UnmarshalOptions{Merge: true, AllowPartial: true}).Unmarshal(raw, rules) == nil {
+			found = true
+		}
+	})
+	return found
+}
+
+func fieldRules(fd protoreflect.FieldDescriptor) *validate.FieldRules {
+	if !hasOptions(fd) {
+		return nil
+	}
+	rules := &validate.FieldRules{}
+	if !readRules(fd, rules) || rules.GetIgnore() == validate.Ignore_IGNORE_ALWAYS {
+		return nil
+	}
+	return rules
+}
+
+func messageRules(md protoreflect.MessageDescriptor) *validate.MessageRules {
+	rules := &validate.MessageRules{}
+	if !readRules(md, rules) {
+		return nil
+	}
+	return rules
+}
+
+func isOneofRequired(od protoreflect.OneofDescriptor) bool {
+	rules := &validate.OneofRules{}
+	return readRules(od, rules) && rules.GetRequired()
+}
+
+// HasRules reports whether a field, message or oneof has protovalidate's option. It does not decode the option: one that
+// cannot be read counts, so that protovalidate gets to report it.
+func HasRules(d protoreflect.Descriptor) bool {
+	found := false
+	eachOption(d, validateNumber, func(protowire.Type, []byte) { found = true })
+	return found
+}
+
+// maxDescription bounds one description, in characters: a model reads all of them on every turn.
+const maxDescription = 1024
+
+// comment returns the comment of a descriptor in the .proto file, without parts meant for tools: lint directives and
+// AIP's internal comments, "(-- ... --)". It is empty if the descriptor has no source information. Comments of the well-known
+// types are for programmers, and say nothing of the service that uses them: they do not count.
+func comment(d protoreflect.Descriptor) string {
+	file := d.ParentFile()
+	if file == nil || strings.HasPrefix(string(d.FullName()), "google.protobuf.") {
+		return ""
+	}
+	locations := file.SourceLocations()
+	if locations.Len() == 0 { // as reflection has it: then there is no need to work out the path to d
+		return ""
+	}
+	loc := locations.ByDescriptor(d)
+	text := loc.LeadingComments
+	if strings.TrimSpace(text) == "" {
+		text = loc.TrailingComments
+	}
+	return cleanComment(text)
+}
+
+func cleanComment(text string) string {
+	for {
+		before, rest, ok := strings.Cut(text, "(--")
+		if !ok {
+			break
+		}
+		_, after, _ := strings.Cut(rest, "--)")
+		text = before + after
+	}
+	var paragraphs []string
+	var current []string
+	flush := func() {
+		if len(current) > 0 {
+			paragraphs = append(paragraphs, strings.Join(current, " "))
+			current = nil
+		}
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			flush()
+		case isDirective(line):
+		case strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* "):
+			flush()
+			current = append(current, line)
+		default:
+			current = append(current, line)
+		}
+	}
+	flush()
+	return strings.Join(paragraphs, "\n")
+}
+
+// isDirective recognises the lines that linters and generators read.
+func isDirective(line string) bool {
+	for _, prefix := range []string{
+		"buf:lint:", "buf:", "protolint:", "api-linter:", "@exclude", "@ignore", "nolint", "clang-format", "copybara:",
+	} {
+		if strings.HasPrefix(line, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// describe joins the parts of a description, bounded.
+func (d *deriver) describe(o *object, parts ...string) {
+	if d.opts.WithoutDescriptions {
+		return
+	}
+	kept := parts[:0:0]
+	for _, p := range parts {
+		if p = strings.TrimSpace(p); p != "" {
+			kept = append(kept, p)
+		}
+	}
+	if len(kept) == 0 {
+		return
+	}
+	text := []rune(strings.Join(kept, "\n"))
+	if len(text) > maxDescription {
+		text = append(text[:maxDescription-1:maxDescription-1], '…')
+	}
+	o.set("description", string(text))
+}
+
+// valueComments lists what the file says about the values of an enum.
+func (d *deriver) valueComments(values []protoreflect.EnumValueDescriptor) string {
+	var lines []string
+	for _, v := range values {
+		text := strings.ReplaceAll(comment(v), "\n", " ")
+		if d.isBrief() && repeats(text, string(v.Name())) {
+			text = ""
+		}
+		if isDeprecated(v) {
+			text = strings.TrimSpace("Deprecated. " + text)
+		}
+		if text != "" {
+			lines = append(lines, fmt.Sprintf("%s: %s", v.Name(), text))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// isDeprecated reads the option, which descriptor.proto declares for every kind of descriptor under the same name.
+func isDeprecated(d protoreflect.Descriptor) bool {
+	options := d.Options()
+	if options == nil {
+		return false
+	}
+	m := options.ProtoReflect()
+	fd := m.Descriptor().Fields().ByName("deprecated")
+	return fd != nil && m.Get(fd).Bool()
+}
+
+// Bounds of the examples that annotations have.
+const (
+	maxExamples       = 2         // of one field or message of an input
+	maxResultExamples = 1         // of a result
+	maxExampleBytes   = 1_024     // of one example: a model reads all of them on every turn
+	maxCheckedBytes   = 256 << 10 // of a schema that examples are checked against
+)
+
+// examples are those that the schema accepts, in the form that it shows. A wrong one would teach a model to fail, so it is
+// left out with a note.
+func (d *deriver) examples(doc *object, texts []string, subject string, normal func(string) (json.RawMessage, bool)) []any {
+	return d.someExamples(doc, texts, subject, maxExamples, d.takes, normal)
+}
+
+// someExamples are up to most of the examples that takes accepts for the schema.
+func (d *deriver) someExamples(
+	doc *object, texts []string, subject string, most int, takes func(*object, json.RawMessage) bool, normal func(string) (json.RawMessage, bool),
+) []any {
+	var out []any
+	for _, text := range texts {
+		value, ok := normal(text)
+		switch {
+		case len(out) == most:
+			d.note("%s: an example is omitted: the limit is %d", subject, most)
+		case len(text) > maxExampleBytes || len(value) > maxExampleBytes:
+			d.note("%s: an example is omitted: the limit is %d bytes", subject, maxExampleBytes)
+		case !ok || !takes(doc, value):
+			d.note("%s: the example %s is omitted: the schema does not accept it", subject, quote(text))
+		default:
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+// takes reports whether a schema accepts an example. One with references, which lead out of it, is not asked.
+func (d *deriver) takes(doc *object, value json.RawMessage) bool {
+	if bytes.Contains(appendJSON(nil, doc), []byte(`"$ref"`)) {
+		return true
+	}
+	return d.takesWhole(doc, value)
+}
+
+// takesWhole reports whether a schema that has all that it refers to accepts an example. One that is too large to compile for
+// this is not asked.
+func (d *deriver) takesWhole(doc *object, value json.RawMessage) bool {
+	raw := appendJSON(nil, doc)
+	if len(raw) > maxCheckedBytes {
+		return true
+	}
+	v, err := Compile(raw)
+	if err != nil {
+		return false
+	}
+	violations, err := v.Validate(value)
+	return err == nil && len(violations) == 0
+}
+
+// normalExample is the example of a field as ProtoJSON writes it. Authors write strings without quotes, numbers in strings
+// and one element for a list; all of it is understood.
+func normalExample(fd protoreflect.FieldDescriptor, text string) (json.RawMessage, bool) {
+	if fd.IsExtension() || len(text) > maxExampleBytes {
+		return nil, false
+	}
+	quoted, _ := json.Marshal(text) //nolint:errchkjson // a string
+	forms := []string{text, string(quoted)}
+	if fd.IsList() {
+		forms = append(forms, "["+text+"]", "["+string(quoted)+"]")
+	}
+	name, _ := json.Marshal(Names(fd)[0]) //nolint:errchkjson // a string
+	for _, form := range forms {
+		if !json.Valid([]byte(form)) {
+			continue
+		}
+		m, ok := readExample(fd.ContainingMessage(), "{"+string(name)+":"+form+"}", Input)
+		if !ok {
+			continue
+		}
+		if !m.Has(fd) {
+			return compact(form) // the zero value, which ProtoJSON leaves out
+		}
+		var members map[string]json.RawMessage
+		if raw, err := writeExample(m); err != nil || json.Unmarshal(raw, &members) != nil {
+			return nil, false
+		}
+		for _, value := range members {
+			return compact(string(value))
+		}
+	}
+	return nil, false
+}
+
+// normalMessage is the example of a message as ProtoJSON writes it.
+func normalMessage(md protoreflect.MessageDescriptor, text string, dir Direction) (json.RawMessage, bool) {
+	if len(text) > maxExampleBytes || !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return nil, false
+	}
+	m, ok := readExample(md, text, dir)
+	if !ok {
+		return nil, false
+	}
+	raw, err := writeExample(m)
+	if err != nil {
+		return nil, false
+	}
+	return compact(string(raw))
+}
+
+func readExample(md protoreflect.MessageDescriptor, text string, dir Direction) (protoreflect.Message, bool) {
+	if len(Inspect([]byte(text), Bounds{})) > 0 {
+		return nil, false
+	}
+	m := dynamicpb.NewMessage(md)
+	if (protojson.UnmarshalOptions{AllowPartial: true, Resolver: (*protoregistry.Types)(nil)}).Unmarshal([]byte(text), m) != nil {
+		return nil, false
+	}
+	withoutHidden(m, dir)
+	return m, true
+}
+
+func writeExample(m protoreflect.Message) ([]byte, error) {
+	return protojson.MarshalOptions{AllowPartial: true, Resolver: (*protoregistry.Types)(nil)}.Marshal(m.Interface())
+}
+
+// withoutHidden clears the fields that one direction does not have: examples of resources show them.
+func withoutHidden(m protoreflect.Message, dir Direction) {
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case BehaviorOf(fd).Hides(dir):
+			m.Clear(fd)
+		case fd.IsMap():
+			if fd.MapValue().Message() != nil {
+				v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool { withoutHidden(v.Message(), dir); return true })
+			}
+		case fd.Message() == nil:
+		case fd.IsList():
+			for i := range v.List().Len() {
+				withoutHidden(v.List().Get(i).Message(), dir)
+			}
+		default:
+			withoutHidden(v.Message(), dir)
+		}
+		return true
+	})
+}
+
+// compact is JSON without space between its tokens, which protojson adds at random.
+func compact(text string) (json.RawMessage, bool) {
+	var out bytes.Buffer
+	if json.Compact(&out, []byte(text)) != nil {
+		return nil, false
+	}
+	return out.Bytes(), true
+}
+
+// A model reads advertised schemas with every request, so that they say nothing twice: not in a keyword and in words, and
+// not in two keywords. The canonical schema keeps both, because its fingerprint should not change with the wording, and so
+// do inputs of ProfileStrict, where words stand for most keywords.
+
+// isBrief reports whether the schema says each fact once.
+func (d *deriver) isBrief() bool {
+	return d.shown && (d.dir == Output || d.opts.Profile != ProfileStrict)
+}
+
+// inBrief is the first text where the schema says each fact once, else the second.
+func (d *deriver) inBrief(short, long string) string {
+	if d.isBrief() {
+		return short
+	}
+	return long
+}
+
+// shownPattern matches the decimal form of an integer that comes in a string. Arguments are held to the number of digits.
+// Who reads an answer only has to know that it is an integer.
+func (d *deriver) shownPattern(t integerType) string {
+	switch {
+	case !d.isBrief():
+		return plainPattern(t)
+	case d.dir == Input:
+		return strings.ReplaceAll(plainPattern(t), "[0-9]", `\d`)
+	case t.least[0] == '-':
+		return `-?\d+`
+	default:
+		return `\d+`
+	}
+}
+
+// repeats reports whether a text only has the words that a name ends in: "Active." of STATE_ACTIVE.
+func repeats(text, name string) bool {
+	words := lettersOf(text)
+	return words != "" && strings.HasSuffix(lettersOf(name), words)
+}
+
+// lettersOf are the letters and digits of a text in lower case.
+func lettersOf(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, text)
 }

@@ -24,7 +24,7 @@ import (
 // annotated reads the API of package annotation's tests. Without comments it is as reflection has it.
 func annotated(t testing.TB, comments bool) *protoregistry.Files {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("..", "annotation", "testdata", "relations.binpb"))
+	raw, err := os.ReadFile(filepath.Join("testdata", "relations.binpb"))
 	if err != nil {
 		t.Fatal(err)
 	}

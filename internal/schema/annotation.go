@@ -3,137 +3,640 @@
 package schema
 
 import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Field numbers of the option extensions that are read. They are fixed in Protobuf's registry of extensions.
+// Field numbers of the option extensions. Protobuf's registry of extensions assigns them, so a number has one meaning.
+// Options of different descriptors share numbers.
 const (
-	fieldBehaviorNumber = 1052 // google.api.field_behavior
-	validateNumber      = 1159 // buf.validate.field, .message and .oneof
+	openAPINumber   = 1042      // grpc.gateway.protoc_gen_openapiv2.options
+	signatureNumber = 1051      // google.api.method_signature
+	resourceNumber  = 1053      // google.api.resource and resource_definition
+	referenceNumber = 1055      // google.api.resource_reference
+	pgvNumber       = 1071      // validate.rules, validate.required, validate.disabled
+	pgvIgnored      = 1072      // validate.ignored
+	gnosticNumber   = 1143      // gnostic.openapi.v3
+	infoNumber      = 291403980 // google.api.field_info
 )
 
-// Values of google.api.FieldBehavior (AIP-203).
-const (
-	behaviorRequired   = 2
-	behaviorOutputOnly = 3
-	behaviorInputOnly  = 4
-)
-
-// Behavior is what google.api.field_behavior declares for a field. Values with no effect on a schema are left out.
-type Behavior struct {
-	Required, OutputOnly, InputOnly bool
+// item is one field in the bytes of a message. Only the member that the type names is set.
+type item struct {
+	number protowire.Number
+	typ    protowire.Type
+	bytes  []byte // a length-delimited value
+	bits   uint64 // any other value
+	raw    []byte // all of it, with its tag
 }
 
-// BehaviorOf reads google.api.field_behavior from the raw bytes of the field's options, so that it is found whether or
-// not the annotation's generated code is linked in. An option that cannot be read is ignored.
-func BehaviorOf(fd protoreflect.FieldDescriptor) Behavior {
-	var b Behavior
-	eachOption(fd, fieldBehaviorNumber, func(typ protowire.Type, raw []byte) {
-		for len(raw) > 0 {
-			v, n := protowire.ConsumeVarint(raw)
-			if n < 0 {
-				return
-			}
-			raw = raw[n:]
-			switch v {
-			case behaviorRequired:
-				b.Required = true
-			case behaviorOutputOnly:
-				b.OutputOnly = true
-			case behaviorInputOnly:
-				b.InputOnly = true
-			}
+func (i item) text() string { return strings.ToValidUTF8(string(i.bytes), "\uFFFD") }
+
+func (i item) isSet() bool { return i.typ == protowire.VarintType && i.bits != 0 }
+
+func (i item) double() float64 { return math.Float64frombits(i.bits) }
+
+// each visits the fields of a message up to the first that cannot be read. It reports whether there was none.
+func each(body []byte, visit func(item)) bool {
+	for len(body) > 0 {
+		number, typ, n := protowire.ConsumeTag(body)
+		if n < 0 {
+			return false
 		}
-	})
-	return b
+		size := protowire.ConsumeFieldValue(number, typ, body[n:])
+		if size < 0 {
+			return false
+		}
+		it := item{number: number, typ: typ, raw: body[:n+size]}
+		value := body[n : n+size]
+		switch typ {
+		case protowire.BytesType:
+			it.bytes, _ = protowire.ConsumeBytes(value)
+		case protowire.VarintType:
+			it.bits, _ = protowire.ConsumeVarint(value)
+		case protowire.Fixed64Type:
+			it.bits, _ = protowire.ConsumeFixed64(value)
+		case protowire.Fixed32Type:
+			bits, _ := protowire.ConsumeFixed32(value)
+			it.bits = uint64(bits)
+		case protowire.StartGroupType, protowire.EndGroupType:
+		}
+		visit(it)
+		body = body[n+size:]
+	}
+	return true
 }
 
-// Hides reports whether the behavior removes the field from one direction.
-func (b Behavior) Hides(dir Direction) bool {
-	return dir == Input && b.OutputOnly || dir == Output && b.InputOnly
-}
-
-// eachOption visits the occurrences of one option. Varints arrive as their raw bytes, the rest without its length.
-func eachOption(d protoreflect.Descriptor, number protowire.Number, visit func(protowire.Type, []byte)) {
-	if !hasOptions(d) {
+// eachAnnotation visits the options of a descriptor. Options of linked-in files are typed; their bytes are the same.
+func eachAnnotation(d protoreflect.Descriptor, visit func(item)) {
+	options := d.Options()
+	if options == nil || !options.ProtoReflect().IsValid() {
 		return
 	}
-	raw, err := proto.MarshalOptions{AllowPartial: true}.Marshal(d.Options())
+	raw, err := proto.MarshalOptions{AllowPartial: true}.Marshal(options)
 	if err != nil {
 		return
 	}
-	for len(raw) > 0 {
-		num, typ, n := protowire.ConsumeTag(raw)
-		if n < 0 {
-			return
-		}
-		raw = raw[n:]
-		size := protowire.ConsumeFieldValue(num, typ, raw)
-		if size < 0 {
-			return
-		}
-		if num == number {
-			value := raw[:size]
-			if typ == protowire.BytesType {
-				value, _ = protowire.ConsumeBytes(value)
-			}
-			visit(typ, value)
-		}
-		raw = raw[size:]
+	each(raw, visit)
+}
+
+// problems gathers which options of a descriptor cannot be read.
+type problems []string
+
+// unless notes that an option cannot be read.
+func (p *problems) unless(ok bool, option string) {
+	if !ok {
+		*p = append(*p, fmt.Sprintf("option (%s) ignored: its bytes cannot be read", option))
 	}
 }
 
-// hasOptions reports whether a descriptor has options at all. Most have none.
-func hasOptions(d protoreflect.Descriptor) bool {
-	options := d.Options()
-	return options != nil && options.ProtoReflect().IsValid()
+// foreign notes the examples of an option that hold a message of an unknown type.
+func (p *problems) foreign(types []string, option string) {
+	for _, name := range types {
+		*p = append(*p, fmt.Sprintf("an example in option (%s) ignored: its type %q cannot be read", option, name))
+	}
 }
 
-// readRules merges the occurrences of protovalidate's option into rules and says whether there was one.
-func readRules(d protoreflect.Descriptor, rules proto.Message) bool {
-	found := false
-	eachOption(d, validateNumber, func(typ protowire.Type, raw []byte) {
-		if typ != protowire.BytesType {
+// FieldAnnotations is what the annotations of a field say. The zero value says nothing.
+type FieldAnnotations struct {
+	// Title and Description are OpenAPI's.
+	Title, Description string
+	// Default is OpenAPI's default and Examples its examples, both usually JSON.
+	Default  string
+	Examples []string
+	// Format is a format of OpenAPI, or the one that google.api.field_info names, in OpenAPI's words; FormatIP for both
+	// versions of IP addresses.
+	Format string
+	// Pattern is OpenAPI's where Rules could not take it: it is no RE2.
+	Pattern string
+	// MultipleOf is OpenAPI's; nil for none.
+	MultipleOf *float64
+	// ReadOnly: OpenAPI says that only the service sets it.
+	ReadOnly bool
+	// Required: OpenAPI lists the field as required, under one of its names.
+	Required bool
+	// Rules are those of protoc-gen-validate, else OpenAPI's limits, in the terms of protovalidate; nil for none.
+	Rules *validate.FieldRules
+	// Resource is the type of the resource that the field names, and ChildResource the type whose parent it names.
+	Resource, ChildResource string
+}
+
+// FormatIP is the format of a field that takes IPv4 and IPv6.
+const FormatIP = "ip"
+
+// AnnotationsOfField reads the annotations of a field. Problems are for the operator.
+func AnnotationsOfField(fd protoreflect.FieldDescriptor) (FieldAnnotations, []string) {
+	var out FieldAnnotations
+	var bad problems
+	openAPI, gnostic := keywords{}, keywords{of: fd.Message()}
+	var pgv []byte
+	format := ""
+	eachAnnotation(fd, func(it item) {
+		if it.typ != protowire.BytesType {
 			return
 		}
-		if (proto.UnmarshalOptions{Merge: true, AllowPartial: true}).Unmarshal(raw, rules) == nil {
-			found = true
+		switch it.number {
+		case openAPINumber:
+			bad.unless(openAPI.readOpenAPI(it.bytes), "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_field")
+		case gnosticNumber:
+			bad.unless(gnostic.readGnostic(it.bytes), "gnostic.openapi.v3.property")
+		case pgvNumber:
+			pgv = append(pgv, it.bytes...) // an option that is set in parts arrives in parts
+		case referenceNumber:
+			bad.unless(each(it.bytes, out.takeReference), "google.api.resource_reference")
+		case infoNumber:
+			bad.unless(each(it.bytes, func(info item) { format = cmp.Or(formatOf(info), format) }), "google.api.field_info")
 		}
 	})
-	return found
+	bad.foreign(gnostic.unknown, "gnostic.openapi.v3.property")
+	out.join(fd, &openAPI, &gnostic)
+	out.Format = cmp.Or(format, out.Format)
+	if len(pgv) > 0 && !isUnchecked(fd.ContainingMessage()) {
+		rules, ok := readPGV(pgv)
+		bad.unless(ok, "validate.rules")
+		if rules != nil {
+			out.Rules, out.Pattern = rules, ""
+		}
+	}
+	return out, bad
 }
 
-func fieldRules(fd protoreflect.FieldDescriptor) *validate.FieldRules {
-	if !hasOptions(fd) {
+// join takes what the two OpenAPI annotations say, of each fact the first.
+func (f *FieldAnnotations) join(fd protoreflect.FieldDescriptor, openAPI, gnostic *keywords) {
+	f.Title = cmp.Or(openAPI.title, gnostic.title)
+	f.Description = cmp.Or(openAPI.description, gnostic.description)
+	f.Default = cmp.Or(openAPI.defaultValue, gnostic.defaultValue)
+	f.Examples = slices.Concat(openAPI.examples, gnostic.examples)
+	f.Format = cmp.Or(openAPI.format, gnostic.format)
+	f.MultipleOf = cmp.Or(openAPI.multipleOf, gnostic.multipleOf)
+	f.ReadOnly = openAPI.readOnly || gnostic.readOnly
+	names := []string{fd.JSONName(), string(fd.Name())}
+	for _, k := range []*keywords{openAPI, gnostic} {
+		f.Required = f.Required || slices.ContainsFunc(k.required, func(name string) bool { return slices.Contains(names, name) })
+		if f.Rules == nil {
+			f.Rules = k.rules(fd)
+		}
+		if f.Pattern == "" && fd.Kind() == protoreflect.StringKind && !fd.IsList() && !f.Rules.GetString().HasPattern() {
+			f.Pattern = k.pattern
+		}
+	}
+}
+
+// takeReference takes a field of google.api.ResourceReference.
+func (f *FieldAnnotations) takeReference(it item) {
+	switch it.number {
+	case 1:
+		f.Resource = it.text()
+	case 2:
+		f.ChildResource = it.text()
+	}
+}
+
+// formatOf is the format of google.api.FieldInfo; empty for one that is not known.
+func formatOf(info item) string {
+	if info.number != 1 || info.typ != protowire.VarintType {
+		return ""
+	}
+	switch info.bits {
+	case 1:
+		return "uuid"
+	case 2:
+		return "ipv4"
+	case 3:
+		return "ipv6"
+	case 4:
+		return FormatIP
+	}
+	return ""
+}
+
+// Field numbers of grpc.gateway.protoc_gen_openapiv2.options.Swagger and gnostic.openapi.v3.Document, which are the same, and
+// of the Info that both have.
+const (
+	documentInfo    = 2
+	infoTitle       = 1
+	infoDescription = 2 // of protoc-gen-openapiv2 and gnostic alike
+	infoVersion     = 6
+)
+
+// FileAnnotations is what the OpenAPI annotations of a file say of its API.
+type FileAnnotations struct{ Title, Description, Version string }
+
+// AnnotationsOfFile reads protoc-gen-openapiv2's openapiv2_swagger, and gnostic's document where the first says nothing. What cannot be
+// read says nothing.
+func AnnotationsOfFile(fd protoreflect.FileDescriptor) FileAnnotations {
+	var openAPI, gnostic FileAnnotations
+	eachAnnotation(fd, func(it item) {
+		if it.typ != protowire.BytesType {
+			return
+		}
+		switch it.number {
+		case openAPINumber:
+			openAPI = infoOf(it.bytes)
+		case gnosticNumber:
+			gnostic = infoOf(it.bytes)
+		}
+	})
+	return cmp.Or(openAPI, gnostic)
+}
+
+// FileDescription is the description, else the title, that the OpenAPI annotations of a file have; empty for none.
+func FileDescription(fd protoreflect.FileDescriptor) string {
+	said := AnnotationsOfFile(fd)
+	return cmp.Or(said.Description, said.Title)
+}
+
+func infoOf(document []byte) FileAnnotations {
+	var out FileAnnotations
+	each(document, func(part item) {
+		if part.number != documentInfo || part.typ != protowire.BytesType {
+			return
+		}
+		each(part.bytes, func(it item) {
+			switch {
+			case it.typ != protowire.BytesType:
+			case it.number == infoTitle:
+				out.Title = it.text()
+			case it.number == infoDescription:
+				out.Description = it.text()
+			case it.number == infoVersion:
+				out.Version = it.text()
+			}
+		})
+	})
+	return out
+}
+
+// MessageAnnotations is what the annotations of a message say. The zero value says nothing.
+type MessageAnnotations struct {
+	// Title, Description and Examples are OpenAPI's.
+	Title, Description string
+	Examples           []string
+	// Required are the names of fields that OpenAPI lists as required, in JSON or in the .proto file.
+	Required []string
+	// ResourceAnnotation is what google.api.resource declares; nil for a message that is none.
+	Resource *ResourceAnnotation
+}
+
+// ResourceAnnotation is a kind of resource (AIP-123).
+type ResourceAnnotation struct {
+	// Type is such as "pubsub.googleapis.com/Topic", and Patterns are the forms of its names.
+	Type     string
+	Patterns []string
+	// NameField is the field that holds the name of the resource: "name" unless declared.
+	NameField string
+}
+
+// AnnotationsOfMessage reads the annotations of a message. Problems are for the operator.
+func AnnotationsOfMessage(md protoreflect.MessageDescriptor) (MessageAnnotations, []string) {
+	var out MessageAnnotations
+	var bad problems
+	openAPI, gnostic := keywords{}, keywords{of: md}
+	eachAnnotation(md, func(it item) {
+		if it.typ != protowire.BytesType {
+			return
+		}
+		switch it.number {
+		case openAPINumber:
+			bad.unless(openAPI.readOpenAPISchema(it.bytes), "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_schema")
+		case gnosticNumber:
+			bad.unless(gnostic.readGnostic(it.bytes), "gnostic.openapi.v3.schema")
+		case resourceNumber:
+			resource, ok := readResource(it.bytes)
+			out.Resource = resource
+			bad.unless(ok, "google.api.resource")
+		}
+	})
+	bad.foreign(gnostic.unknown, "gnostic.openapi.v3.schema")
+	out.Title = cmp.Or(openAPI.title, gnostic.title)
+	out.Description = cmp.Or(openAPI.description, gnostic.description)
+	out.Examples = slices.Concat(openAPI.examples, gnostic.examples)
+	out.Required = slices.Concat(openAPI.required, gnostic.required)
+	return out, bad
+}
+
+// readResource reads a google.api.ResourceDescriptor; nil where it has no type.
+func readResource(body []byte) (*ResourceAnnotation, bool) {
+	out := &ResourceAnnotation{NameField: "name"}
+	ok := each(body, func(it item) {
+		if it.typ != protowire.BytesType {
+			return
+		}
+		switch it.number {
+		case 1:
+			out.Type = it.text()
+		case 2:
+			out.Patterns = append(out.Patterns, it.text())
+		case 3:
+			out.NameField = cmp.Or(it.text(), out.NameField)
+		}
+	})
+	if out.Type == "" {
+		return nil, ok
+	}
+	return out, ok
+}
+
+// ResourcePatterns returns the patterns of the resources that a file and its direct imports declare, by type. What cannot be read
+// is not in it.
+func ResourcePatterns(file protoreflect.FileDescriptor) map[string][]string {
+	out := map[string][]string{}
+	add := func(r *ResourceAnnotation) {
+		if r != nil && out[r.Type] == nil {
+			out[r.Type] = r.Patterns
+		}
+	}
+	declared(file, add)
+	for i := range file.Imports().Len() {
+		declared(file.Imports().Get(i).FileDescriptor, add)
+	}
+	return out
+}
+
+// declared calls add with the resources that one file declares.
+func declared(file protoreflect.FileDescriptor, add func(*ResourceAnnotation)) {
+	read := func(it item) {
+		if it.number == resourceNumber && it.typ == protowire.BytesType {
+			r, _ := readResource(it.bytes)
+			add(r)
+		}
+	}
+	eachAnnotation(file, read)
+	var within func(messages protoreflect.MessageDescriptors)
+	within = func(messages protoreflect.MessageDescriptors) {
+		for i := range messages.Len() {
+			eachAnnotation(messages.Get(i), read)
+			within(messages.Get(i).Messages())
+		}
+	}
+	within(file.Messages())
+}
+
+// MethodAnnotations is what the annotations of a method say. The zero value says nothing.
+type MethodAnnotations struct {
+	// Summary is a line of OpenAPI, and Description its text.
+	Summary, Description string
+	// Signatures are those of google.api.method_signature: names of fields, the most important signature first. An empty
+	// one is a call without arguments.
+	Signatures [][]string
+	// Responses are OpenAPI's examples of successful responses, usually JSON: those of protoc-gen-openapiv2 first, that of the
+	// lowest status first.
+	Responses []string
+	// Deprecated is set where one of them says so.
+	Deprecated bool
+}
+
+// Field numbers that the operations of both OpenAPI annotations have.
+const (
+	operationSummary     = 2
+	operationDescription = 3
+)
+
+// The fields of them that say that the operation is deprecated.
+const (
+	openAPIDeprecated = 11
+	gnosticDeprecated = 10
+)
+
+// AnnotationsOfMethod reads the annotations of a method. Problems are for the operator. Where both OpenAPI annotations are there, that
+// of protoc-gen-openapiv2 counts.
+func AnnotationsOfMethod(md protoreflect.MethodDescriptor) (MethodAnnotations, []string) {
+	var out, gnostic MethodAnnotations
+	var bad problems
+	var ofOpenAPI, ofGnostic responses
+	from := keywords{of: md.Output()}
+	eachAnnotation(md, func(it item) {
+		if it.typ != protowire.BytesType {
+			return
+		}
+		switch it.number {
+		case openAPINumber:
+			ok := eachPart(it.bytes, func(part item) bool {
+				out.take(part)
+				return part.number != openAPIResponses || ofOpenAPI.takeOpenAPI(part.bytes)
+			})
+			bad.unless(ok, "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_operation")
+			out.Deprecated = out.Deprecated || says(it.bytes, openAPIDeprecated)
+		case gnosticNumber:
+			ok := eachPart(it.bytes, func(part item) bool {
+				gnostic.take(part)
+				return part.number != gnosticResponses || ofGnostic.takeGnostic(part.bytes, &from)
+			})
+			bad.unless(ok, "gnostic.openapi.v3.operation")
+			out.Deprecated = out.Deprecated || says(it.bytes, gnosticDeprecated)
+		case signatureNumber:
+			out.Signatures = append(out.Signatures, signature(it.text()))
+		}
+	})
+	bad.foreign(from.unknown, "gnostic.openapi.v3.operation")
+	out.Responses = slices.Concat(ofOpenAPI.texts(), ofGnostic.texts())
+	if out.Summary == "" && out.Description == "" {
+		out.Summary, out.Description = gnostic.Summary, gnostic.Description
+	}
+	return out, bad
+}
+
+// says reports whether a flag of a message is set; the last of several counts.
+func says(body []byte, flag protowire.Number) (is bool) {
+	each(body, func(it item) {
+		if it.number == flag {
+			is = it.isSet()
+		}
+	})
+	return is
+}
+
+// take takes a field that holds bytes.
+func (m *MethodAnnotations) take(it item) {
+	switch it.number {
+	case operationSummary:
+		m.Summary = it.text()
+	case operationDescription:
+		m.Description = it.text()
+	}
+}
+
+func signature(text string) []string {
+	out := []string{}
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// ServiceDescription is the description of a service in protoc-gen-openapiv2's openapiv2_tag; empty for none.
+func ServiceDescription(sd protoreflect.ServiceDescriptor) string {
+	out := ""
+	eachAnnotation(sd, func(it item) {
+		if it.number != openAPINumber || it.typ != protowire.BytesType {
+			return
+		}
+		each(it.bytes, func(tag item) {
+			if tag.number == 2 && tag.typ == protowire.BytesType {
+				out = tag.text()
+			}
+		})
+	})
+	return out
+}
+
+// EnumAnnotations is what the annotations of an enum say. The zero value says nothing.
+type EnumAnnotations struct {
+	// Title and Description are OpenAPI's.
+	Title, Description string
+}
+
+// Field numbers of grpc.gateway.protoc_gen_openapiv2.options.EnumSchema.
+const (
+	enumDescription = 1
+	enumTitle       = 3
+)
+
+// AnnotationsOfEnum reads the annotations of an enum. Problems are for the operator.
+func AnnotationsOfEnum(ed protoreflect.EnumDescriptor) (EnumAnnotations, []string) {
+	var out EnumAnnotations
+	var bad problems
+	eachAnnotation(ed, func(it item) {
+		if it.number != openAPINumber || it.typ != protowire.BytesType {
+			return
+		}
+		bad.unless(each(it.bytes, out.take), "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_enum")
+	})
+	return out, bad
+}
+
+func (e *EnumAnnotations) take(it item) {
+	switch {
+	case it.typ != protowire.BytesType:
+	case it.number == enumDescription:
+		e.Description = it.text()
+	case it.number == enumTitle:
+		e.Title = it.text()
+	}
+}
+
+// rules are the keywords in the terms of protovalidate; nil for none. OpenAPI's keywords hold for values that are there, so
+// the zero value of a field, which ProtoJSON may leave out, is exempt. A keyword that says nothing about the field's type
+// has no effect, as in JSON Schema.
+func (k *keywords) rules(fd protoreflect.FieldDescriptor) *validate.FieldRules {
+	out := &validate.FieldRules{}
+	switch {
+	case fd.IsMap():
+		if k.minProperties == nil && k.maxProperties == nil {
+			return nil
+		}
+		out.SetMap(validate.MapRules_builder{MinPairs: k.minProperties, MaxPairs: k.maxProperties}.Build())
+	case fd.IsList():
+		if k.minItems == nil && k.maxItems == nil && !k.unique {
+			return nil
+		}
+		list := validate.RepeatedRules_builder{MinItems: k.minItems, MaxItems: k.maxItems}.Build()
+		if k.unique {
+			list.SetUnique(true)
+		}
+		out.SetRepeated(list)
+	case fd.Kind() == protoreflect.StringKind:
+		text := k.textRules()
+		if text == nil {
+			return nil
+		}
+		out.SetString(text)
+	case fd.Message() == nil && fd.Enum() == nil:
+		if !k.setNumber(fd.Kind(), out) {
+			return nil
+		}
+	default:
 		return nil
 	}
-	rules := &validate.FieldRules{}
-	if !readRules(fd, rules) || rules.GetIgnore() == validate.Ignore_IGNORE_ALWAYS {
-		return nil
+	out.SetIgnore(validate.Ignore_IGNORE_IF_ZERO_VALUE)
+	return out
+}
+
+func (k *keywords) textRules() *validate.StringRules {
+	out := validate.StringRules_builder{MinLen: k.minLength, MaxLen: k.maxLength, In: k.enum}.Build()
+	if _, err := regexp.Compile(k.pattern); err == nil && k.pattern != "" {
+		out.SetPattern(k.pattern)
 	}
-	return rules
-}
-
-func messageRules(md protoreflect.MessageDescriptor) *validate.MessageRules {
-	rules := &validate.MessageRules{}
-	if !readRules(md, rules) {
-		return nil
+	if out.HasPattern() || k.minLength != nil || k.maxLength != nil || len(k.enum) > 0 {
+		return out
 	}
-	return rules
+	return nil
 }
 
-func isOneofRequired(od protoreflect.OneofDescriptor) bool {
-	rules := &validate.OneofRules{}
-	return readRules(od, rules) && rules.GetRequired()
-}
-
-// HasRules reports whether a field, message or oneof has protovalidate's option. It does not decode the option: one that
-// cannot be read counts, so that protovalidate gets to report it.
-func HasRules(d protoreflect.Descriptor) bool {
+// setNumber sets the bounds of a numeric kind, and reports whether there are any.
+func (k *keywords) setNumber(kind protoreflect.Kind, out *validate.FieldRules) bool {
+	field := out.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(strings.ToLower(kind.String())))
+	if field == nil || field.Message() == nil {
+		return false
+	}
+	numbers := out.ProtoReflect().NewField(field).Message()
 	found := false
-	eachOption(d, validateNumber, func(protowire.Type, []byte) { found = true })
+	set := func(name protoreflect.Name, bound *float64, round func(float64) float64) {
+		rule := numbers.Descriptor().Fields().ByName(name)
+		if bound == nil || rule == nil {
+			return
+		}
+		if v, ok := numberOf(rule.Kind(), *bound, round); ok {
+			numbers.Set(rule, v)
+			found = true
+		}
+	}
+	// A bound between two integers excludes no integer by being exclusive: rounding outwards keeps the meaning.
+	if k.openMinimum {
+		set("gt", k.minimum, math.Floor)
+	} else {
+		set("gte", k.minimum, math.Ceil)
+	}
+	if k.openMaximum {
+		set("lt", k.maximum, math.Ceil)
+	} else {
+		set("lte", k.maximum, math.Floor)
+	}
+	if found {
+		out.ProtoReflect().Set(field, protoreflect.ValueOfMessage(numbers))
+	}
 	return found
+}
+
+// maxExact is up to where a double holds every integer. Bounds beyond it would say another number than was meant.
+const maxExact = 1 << 53
+
+// numberOf is a bound as a value of the kind; false where the kind cannot hold it.
+func numberOf(kind protoreflect.Kind, v float64, round func(float64) float64) (protoreflect.Value, bool) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return protoreflect.Value{}, false
+	}
+	switch kind {
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(v), true
+	case protoreflect.FloatKind:
+		return protoreflect.ValueOfFloat32(float32(v)), math.Abs(v) <= math.MaxFloat32
+	default:
+	}
+	if v = round(v); math.Abs(v) > maxExact {
+		return protoreflect.Value{}, false
+	}
+	n := int64(v)
+	switch kind {
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		return protoreflect.ValueOfInt32(int32(n)), n >= math.MinInt32 && n <= math.MaxInt32
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		return protoreflect.ValueOfInt64(n), true
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		return protoreflect.ValueOfUint32(uint32(n)), n >= 0 && n <= math.MaxUint32
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return protoreflect.ValueOfUint64(uint64(n)), n >= 0
+	default:
+		return protoreflect.Value{}, false
+	}
 }

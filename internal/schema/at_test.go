@@ -8,7 +8,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// Each place has an address of its own, the same by each way that leads there.
+// Each place has its own address, the same by each way that leads there.
 func TestAt(t *testing.T) {
 	t.Parallel()
 	root := schema.ViewOf([]byte(`{"type":"object","properties":{"a":{"$ref":"#/$defs/T"},"b":{"$ref":"#/$defs/T"},"c":{"type":"string"},"d":{"type":"number"},"self":{"$ref":"#"}},

@@ -5,12 +5,21 @@ package schema
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // ErrNoDescriptor is returned by Derive if the descriptor is missing.
@@ -23,7 +32,7 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 	return derive(md, dir, nil, opts, partBoth)
 }
 
-// derive is Derive for one form or both, and DeriveStream where a stream is given.
+// derive is Derive for one form or both, or for the arguments of a tool that takes a stream of messages, where one is given.
 func derive(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts Options, part Part) (*Schema, error) {
 	if md == nil {
 		return nil, ErrNoDescriptor
@@ -234,7 +243,7 @@ func (d *deriver) rootSchema(md protoreflect.MessageDescriptor) *object {
 	if isWellKnown(md) {
 		doc := d.wellKnown(md, nil, nil, false)
 		if !doc.has("description") {
-			d.describe(doc, Comment(md))
+			d.describe(doc, comment(md))
 		}
 		return doc
 	}
@@ -253,13 +262,13 @@ func (d *deriver) warnings(which string) []string {
 	return out
 }
 
-// refTo is where a message stands in $defs. Names need no escape in a JSON Pointer or a URI.
+// refTo is where a message is in $defs. Names need no escape in a JSON Pointer or a URI.
 func (d *deriver) refTo(md protoreflect.MessageDescriptor) string { return defsRef + d.defName(md) }
 
 // defsRef is how references into $defs begin.
 const defsRef = "#/$defs/"
 
-// pointerTo is where a value stands. Only the canonical schema refers to places other than $defs, for the second names of
+// pointerTo is where a value is. Only the canonical schema refers to places other than $defs, for the second names of
 // fields; for the others the work is saved.
 func (d *deriver) pointerTo(base string, tokens ...string) string {
 	if !d.all {
@@ -473,3 +482,878 @@ func deprecation(d protoreflect.Descriptor) string {
 	}
 	return ""
 }
+
+// field is one field with everything that its options say about the value.
+type field struct {
+	fd    protoreflect.FieldDescriptor
+	rules *validate.FieldRules // nil: none
+	// must: the member has to be there, and null does not do.
+	must bool
+	// nonZero: the value has to differ from the type's zero, because only so can an implicit presence be seen.
+	nonZero bool
+	// given is the description in Options.Words; the advertised schema alone has it.
+	given string
+	// said is what annotations of other tools say, and patterns the forms of the resource name that the field holds, as its
+	// message declares them. Only the advertised schema has them.
+	said     FieldAnnotations
+	patterns []string
+}
+
+// newField decides whether a field has to be there. There are five reasons: proto2's required; REQUIRED in an input;
+// protovalidate's required; rules that the zero value breaks, for a field without presence, of which protovalidate
+// sees the zero where the field is absent; and rules of the message that its absence breaks. protovalidate's required also means that a field without presence is not zero.
+// The advertised input takes the rules of other annotations where protovalidate has none.
+func (d *deriver) newField(fd protoreflect.FieldDescriptor) field {
+	f := field{fd: fd, must: fd.Cardinality() == protoreflect.Required, said: d.annotatedField(fd)}
+	if d.shown {
+		f.given = d.opts.Words[fd.FullName()]
+	}
+	if d.dir == Input && BehaviorOf(fd).Required {
+		f.must = true
+	}
+	if d.guides() && f.said.Required {
+		f.require()
+	}
+	if d.opts.WithoutRules {
+		return f
+	}
+	f.must = f.must || d.needs.absenceBreaks(fd)
+	if f.rules = fieldRules(fd); f.rules == nil && d.guides() {
+		f.rules = f.said.Rules
+	}
+	if f.rules == nil {
+		return f
+	}
+	if f.rules.GetRequired() {
+		f.must, f.nonZero = true, !fd.HasPresence()
+	}
+	if !fd.HasPresence() && !ignoresZero(f.rules) && (!zeroHolds(fd, f.rules) || d.needs.zeroBreaks(fd, f.rules)) {
+		f.must = true
+	}
+	return f
+}
+
+func ignoresZero(rules *validate.FieldRules) bool {
+	return rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE
+}
+
+// value is what is wanted of one value: of a singular field, an element, a map key or a map value.
+type value struct {
+	rules    *validate.FieldRules
+	nullable bool // null represents absence
+	nonZero  bool
+}
+
+// isFree reports whether the type says all there is to say, as it does of most fields.
+func (v value) isFree() bool { return v.rules == nil && !v.nonZero }
+
+func elementRules(rules *validate.FieldRules) *validate.FieldRules {
+	if rules.GetIgnore() == validate.Ignore_IGNORE_ALWAYS {
+		return nil
+	}
+	return rules
+}
+
+// property writes the schema of a field. at is the reference to the place where it will stand.
+func (d *deriver) property(f field, at string, depth int) *object {
+	nullable := d.all && !f.must
+	var doc *object
+	switch {
+	case f.fd.IsMap():
+		doc = d.mapping(f, at, depth, nullable)
+	case f.fd.IsList():
+		doc = d.array(f, at, depth, nullable)
+	default:
+		doc = d.single(f.fd, value{rules: f.rules, nullable: nullable, nonZero: f.nonZero}, at, depth)
+	}
+	own, _ := doc.get("description").(string)
+	d.describe(doc, f.words(), d.deprecation(f.fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
+	if isDeprecated(f.fd) {
+		doc.set("deprecated", true)
+	}
+	return doc
+}
+
+func typeOrNull(name string, nullable bool) any {
+	if nullable {
+		return []string{name, "null"}
+	}
+	return name
+}
+
+func (d *deriver) array(f field, at string, depth int, nullable bool) *object {
+	d.count++
+	rules := f.rules.GetRepeated()
+	doc := newObject("type", typeOrNull("array", nullable))
+	items := d.single(f.fd, value{rules: elementRules(rules.GetItems())}, d.pointerTo(at, "items"), depth)
+	doc.set("items", items)
+	d.finishMany(doc, listLimits(f), newObject("maxItems", 0), "minItems", f.rules)
+	return doc
+}
+
+// finishMany is finish for a list or a map. The advertised schema of an output has no least number: elements that exceed a
+// budget are left out (docs/results.md).
+func (d *deriver) finishMany(doc, limits, zero *object, least string, rules *validate.FieldRules) {
+	if d.dir == Input || !d.shown {
+		d.finish(doc, limits, zero, rules)
+		return
+	}
+	limits.remove(least)
+	for _, m := range limits.members {
+		doc.set(m.name, m.value)
+	}
+}
+
+// listLimits is what rules say of a list as a whole.
+func listLimits(f field) *object {
+	rules, limits := f.rules.GetRepeated(), &object{}
+	least := rules.GetMinItems()
+	if f.nonZero {
+		least = max(least, 1)
+	}
+	setLimit(limits, "minItems", least)
+	if rules.HasMaxItems() {
+		limits.set("maxItems", number(rules.GetMaxItems()))
+	}
+	if rules.GetUnique() {
+		limits.set("uniqueItems", true)
+	}
+	return limits
+}
+
+func (d *deriver) mapping(f field, at string, depth int, nullable bool) *object {
+	d.count++
+	rules := f.rules.GetMap()
+	doc := newObject("type", typeOrNull("object", nullable))
+	if names := d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())); names.size() > 0 {
+		doc.set("propertyNames", names)
+	}
+	values := d.single(f.fd.MapValue(), value{rules: elementRules(rules.GetValues())}, d.pointerTo(at, "additionalProperties"), depth)
+	doc.set("additionalProperties", values)
+	d.finishMany(doc, mapLimits(f), newObject("maxProperties", 0), "minProperties", f.rules)
+	return doc
+}
+
+// mapLimits is what rules say of a map as a whole.
+func mapLimits(f field) *object {
+	rules, limits := f.rules.GetMap(), &object{}
+	least := rules.GetMinPairs()
+	if f.nonZero {
+		least = max(least, 1)
+	}
+	setLimit(limits, "minProperties", least)
+	if rules.HasMaxPairs() {
+		limits.set("maxProperties", number(rules.GetMaxPairs()))
+	}
+	return limits
+}
+
+func setLimit(o *object, keyword string, least uint64) {
+	if least > 0 {
+		o.set(keyword, number(least))
+	}
+}
+
+// finish joins what the type says (doc) with what the rules say (limits). Where the rules leave the zero value alone
+// (IGNORE_IF_ZERO_VALUE), the schema has to admit it beside them; the advertised schema of an input need not show that form,
+// since a caller can leave the field out. A keyword of the rules replaces the one of the type: it is never wider.
+func (d *deriver) finish(doc, limits, zero *object, rules *validate.FieldRules) {
+	if limits.size() == 0 {
+		return
+	}
+	if rules != nil && ignoresZero(rules) && (d.all || d.dir == Output) {
+		doc.set("anyOf", []any{zero, limits})
+		return
+	}
+	for _, m := range limits.members {
+		doc.set(m.name, m.value)
+	}
+}
+
+// single writes the schema of one value.
+func (d *deriver) single(fd protoreflect.FieldDescriptor, v value, at string, depth int) *object {
+	d.count++
+	switch fd.Kind() {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		md := fd.Message()
+		if isWellKnown(md) {
+			return d.shareValue(md.FullName(), v, d.wellKnown(md, fd, v.rules, v.nullable))
+		}
+		return d.place(md, at, depth, v.nullable)
+	case protoreflect.EnumKind:
+		return d.shareValue(fd.Enum().FullName(), v, d.enum(fd.Enum(), v))
+	default:
+		return d.scalar(fd.Kind(), v)
+	}
+}
+
+func (d *deriver) scalar(kind protoreflect.Kind, v value) *object {
+	switch kind {
+	case protoreflect.BoolKind:
+		return d.boolean(v)
+	case protoreflect.StringKind:
+		return d.text(v)
+	case protoreflect.BytesKind:
+		return d.bytes(v)
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return d.float(kind, v)
+	default:
+		return d.integer(kind, v)
+	}
+}
+
+func (d *deriver) boolean(v value) *object {
+	doc := newObject("type", typeOrNull("boolean", v.nullable))
+	if v.isFree() {
+		return doc
+	}
+	rules := v.rules.GetBool()
+	limits := &object{}
+	switch {
+	case rules.HasConst():
+		limits.set("enum", []any{rules.GetConst()})
+	case v.nonZero:
+		limits.set("enum", []any{true})
+	}
+	if limits.size() > 0 && v.nullable {
+		limits.set("enum", append(limits.get("enum").([]any), nil))
+	}
+	d.finish(doc, limits, newObject("enum", []any{false, nil}), v.rules)
+	return doc
+}
+
+// Names returns the names that ProtoJSON accepts for a field, the one that it writes first: the JSON name, the name
+// in the .proto file, and for a group also the name of its type. An extension has one name, in brackets.
+func Names(fd protoreflect.FieldDescriptor) []string {
+	if fd.IsExtension() {
+		return []string{"[" + string(fd.FullName()) + "]"}
+	}
+	names := append(make([]string, 0, 2), fd.JSONName())
+	if !utf8.ValidString(names[0]) {
+		// Nothing keeps a corrupt descriptor from having such a name, and no
+		// JSON text can have it.
+		names = []string{string(fd.Name())}
+	}
+	candidates := []string{fd.TextName(), string(fd.Name())}
+	if fd.Kind() == protoreflect.GroupKind {
+		candidates = append(candidates, strings.ToLower(fd.JSONName()), strings.ToLower(fd.TextName()))
+	}
+	for _, name := range candidates {
+		if !slices.Contains(names, name) && byName(fd.ContainingMessage().Fields(), name) == fd {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// byName resolves a member name as ProtoJSON does: the JSON name goes first.
+func byName(fields protoreflect.FieldDescriptors, name string) protoreflect.FieldDescriptor {
+	if fd := fields.ByJSONName(name); fd != nil {
+		return fd
+	}
+	return fields.ByTextName(name)
+}
+
+// fieldsOf lists the fields that a message has in one direction: those declared, in the order of the file, then the
+// known extensions by number.
+func (d *deriver) fieldsOf(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
+	declared := md.Fields()
+	fields := make([]protoreflect.FieldDescriptor, 0, declared.Len())
+	for i := range declared.Len() {
+		fd := declared.Get(i)
+		if !BehaviorOf(fd).Hides(d.dir) {
+			fields = append(fields, fd)
+		}
+	}
+	if d.opts.Extensions == nil || md.ExtensionRanges().Len() == 0 {
+		return fields
+	}
+	var more []protoreflect.FieldDescriptor
+	d.opts.Extensions.RangeExtensionsByMessage(md.FullName(), func(t protoreflect.ExtensionType) bool {
+		more = append(more, t.TypeDescriptor())
+		return true
+	})
+	slices.SortFunc(more, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Number(), b.Number()) })
+	return append(fields, more...)
+}
+
+// TakesNull reports whether JSON null is a value of a field, and not its absence.
+func TakesNull(fd protoreflect.FieldDescriptor) bool { return takesNull(fd) }
+
+// takesNull holds for the two types for which a JSON null is a value and not the absence of one.
+func takesNull(fd protoreflect.FieldDescriptor) bool {
+	if md := fd.Message(); md != nil {
+		return md.FullName() == "google.protobuf.Value"
+	}
+	return fd.Enum() != nil && fd.Enum().FullName() == "google.protobuf.NullValue"
+}
+
+// object is a JSON object that remembers the order of its members, so that a schema reads in the order in which the
+// fields were declared and the same descriptor always gives the same bytes.
+type object struct {
+	members []member
+	// few is where they stand while there are few, so that most objects are one piece
+	// of memory. An object is not copied.
+	few [2]member
+}
+
+type member struct {
+	name  string
+	value any // *object, []any, []string, string, bool, int, json.Number, json.RawMessage or nil
+}
+
+func newObject(pairs ...any) *object {
+	o := &object{}
+	if n := len(pairs) / 2; n > len(o.few) {
+		o.members = make([]member, 0, n)
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		o.set(pairs[i].(string), pairs[i+1])
+	}
+	return o
+}
+
+// set adds a member, or replaces the value of the one that has the name already.
+func (o *object) set(name string, value any) *object {
+	for i := range o.members {
+		if o.members[i].name == name {
+			o.members[i].value = value
+			return o
+		}
+	}
+	if o.members == nil {
+		o.members = o.few[:0]
+	}
+	o.members = append(o.members, member{name, value})
+	return o
+}
+
+func (o *object) get(name string) any {
+	for i := range o.members {
+		if o.members[i].name == name {
+			return o.members[i].value
+		}
+	}
+	return nil
+}
+
+func (o *object) has(name string) bool {
+	for i := range o.members {
+		if o.members[i].name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *object) remove(name string) {
+	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.name == name })
+}
+
+func (o *object) size() int { return len(o.members) }
+
+// merge copies the members of other; a keyword that is there already moves into an allOf, so that neither is lost.
+func (o *object) merge(other *object) {
+	for _, m := range other.members {
+		switch {
+		case !o.has(m.name):
+			o.set(m.name, m.value)
+		case m.name == "allOf":
+			all, _ := o.get("allOf").([]any)
+			more, _ := m.value.([]any)
+			o.set("allOf", append(append([]any(nil), all...), more...))
+		default:
+			all, _ := o.get("allOf").([]any)
+			o.set("allOf", append(append([]any(nil), all...), newObject(m.name, m.value)))
+		}
+	}
+}
+
+// appendJSON writes compact JSON. It knows every type that the builders put into an object.
+func appendJSON(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...)
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case int:
+		return strconv.AppendInt(dst, int64(v), 10)
+	case json.RawMessage:
+		return append(dst, v...)
+	case json.Number:
+		return append(dst, v...)
+	case string:
+		return jsontext.AppendString(dst, v)
+	case []string:
+		dst = append(dst, '[')
+		for i, s := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = jsontext.AppendString(dst, s)
+		}
+		return append(dst, ']')
+	case []any:
+		dst = append(dst, '[')
+		for i, e := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendJSON(dst, e)
+		}
+		return append(dst, ']')
+	case *object:
+		dst = append(dst, '{')
+		for i, m := range v.members {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = jsontext.AppendString(dst, m.name)
+			dst = append(dst, ':')
+			dst = appendJSON(dst, m.value)
+		}
+		return append(dst, '}')
+	default:
+		// The builders are in this package: another type is a slip that the golden tests would show.
+		return jsontext.AppendString(dst, fmt.Sprint(v))
+	}
+}
+
+// countSchemas counts the objects of a schema: a close upper bound of its subschemas, and of what a reader has to hold.
+// deriver.count, which stops an attempt on the way, is coarser: it counts messages and values.
+func countSchemas(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case *object:
+		n = 1
+		for _, m := range v.members {
+			n += countSchemas(m.value)
+		}
+	case []any:
+		for _, e := range v {
+			n += countSchemas(e)
+		}
+	}
+	return n
+}
+
+// oneofs returns one condition for each oneof of a message, and the sentences that say the same. The answer of a tool
+// needs neither: what the transcoder writes cannot break a oneof.
+//
+// A condition is a oneOf with one branch for each member that may be set and, where the oneof may be empty, one branch
+// for none, so it grows with the number of members and not with its square. In the canonical schema a member that is
+// null counts as absent, as in ProtoJSON. The sentences say the same to a model, and are the text of a violation, since
+// "oneOf" by itself does not say which members are meant. Each is written once: in the canonical schema at its condition, in
+// the advertised one in the description of the message, unless a comment says it already.
+func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, text string) {
+	if d.dir == Output {
+		return nil, ""
+	}
+	var sentences []string
+	for i := range md.Oneofs().Len() {
+		od := md.Oneofs().Get(i)
+		if od.IsSynthetic() {
+			continue
+		}
+		required := d.wantsOne(od)
+		var shown []string
+		var branches []any
+		none := &object{}
+		for j := range od.Fields().Len() {
+			fd := od.Fields().Get(j)
+			if BehaviorOf(fd).Hides(d.dir) {
+				continue
+			}
+			names := Names(fd)
+			shown = append(shown, names[0])
+			if !d.all {
+				names = names[:1]
+			}
+			for _, name := range names {
+				branches = append(branches, d.isSet(fd, name))
+				none.set(name, d.isUnset(fd))
+			}
+		}
+		if len(shown) == 0 {
+			continue
+		}
+		sentence := fmt.Sprintf("At most one of %s may be set (%s).", strings.Join(shown, ", "), od.Name())
+		if required {
+			sentence = fmt.Sprintf("Exactly one of %s must be set (%s).", strings.Join(shown, ", "), od.Name())
+		}
+		if len(branches) == 1 && !required {
+			continue
+		}
+		comment := comment(od)
+		if comment != "" {
+			sentences = append(sentences, comment)
+		}
+		if d.needsSentence(od, shown) {
+			sentences = append(sentences, sentence)
+		}
+		if !required {
+			branches = append(branches, newObject("properties", none))
+		}
+		condition := newObject("oneOf", branches)
+		if d.all {
+			condition.set("description", sentence)
+		}
+		conditions = append(conditions, condition)
+	}
+	return conditions, strings.Join(sentences, "\n")
+}
+
+// oneOfWords are the ways in which comments say that fields exclude each other.
+var oneOfWords = regexp.MustCompile(`(?i)\b(one of|only one|exactly one|either|mutually exclusive)\b`)
+
+// needsSentence reports whether nothing else in the schema says in words that the fields of a oneof exclude each other.
+func (d *deriver) needsSentence(od protoreflect.OneofDescriptor, fields []string) bool {
+	return !d.all && (!d.isBrief() || !saysOneOf(comment(od)) && !saysOneOf(comment(od.Parent()), fields...))
+}
+
+// saysOneOf reports whether a comment says that fields exclude each other, and names all of the given ones.
+func saysOneOf(comment string, fields ...string) bool {
+	words := lettersOf(comment)
+	for _, name := range fields {
+		if !strings.Contains(words, lettersOf(name)) {
+			return false
+		}
+	}
+	return oneOfWords.MatchString(comment)
+}
+
+// wantsOne reports whether one of the fields has to be set, by protovalidate's rules or by those that callers are only shown.
+func (d *deriver) wantsOne(od protoreflect.OneofDescriptor) bool {
+	return !d.opts.WithoutRules && (isOneofRequired(od) || d.guides() && IsOneofRequired(od))
+}
+
+func (d *deriver) isSet(fd protoreflect.FieldDescriptor, name string) *object {
+	o := newObject("required", []string{name})
+	if d.all && !takesNull(fd) {
+		o.set("properties", newObject(name, newObject("not", newObject("type", "null"))))
+	}
+	return o
+}
+
+func (d *deriver) isUnset(fd protoreflect.FieldDescriptor) any {
+	if d.all && !takesNull(fd) {
+		return newObject("type", "null")
+	}
+	return false
+}
+
+// enum writes the schema of an enum. Canonical: the names, aliases included, or a number: any int32 of an open enum,
+// only the known ones of a closed enum, where an unknown number would be lost on the way. Advertised: the first name of
+// each number, in an input without the zero value that says nothing, since a caller can leave the field out; an answer may also be a number that a newer backend knows, of a closed enum too, because the Go runtime keeps
+// what other languages put among the unknown fields.
+func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
+	if ed.FullName() == "google.protobuf.NullValue" {
+		return d.nullValue()
+	}
+	r := d.enumRules(v)
+	zero := v.rules != nil && ignoresZero(v.rules) && (d.all || d.dir == Output)
+	var names, first []any
+	var numbers []any
+	var shown []protoreflect.EnumValueDescriptor
+	seen := map[protoreflect.EnumNumber]bool{}
+	for i := range ed.Values().Len() {
+		ev := ed.Values().Get(i)
+		if !r.admits(ev.Number()) && !(zero && ev.Number() == 0) {
+			continue
+		}
+		names = append(names, string(ev.Name()))
+		if seen[ev.Number()] {
+			continue
+		}
+		seen[ev.Number()] = true
+		if d.shown && d.dir == Input && isUnspecified(ev) && r.leaves(ed, ev.Number()) {
+			continue
+		}
+		first = append(first, string(ev.Name()))
+		numbers = append(numbers, enumLiteral(ev.Number()))
+		shown = append(shown, ev)
+	}
+	open := !ed.IsClosed() && !r.defined && r.allowed == nil
+	doc := &object{}
+	switch {
+	case d.all:
+		byNumber := newObject("enum", orNothing(numbers))
+		if open {
+			byNumber = newObject("type", "integer", "minimum", json.Number(strconv.Itoa(math.MinInt32)), "maximum", json.Number(strconv.Itoa(math.MaxInt32)))
+			if len(r.refused) > 0 {
+				byNumber.set("not", newObject("enum", r.refusedLiterals()))
+			}
+		} else if r.allowed != nil && !ed.IsClosed() {
+			byNumber = newObject("enum", r.allowedLiterals(zero))
+		}
+		branches := []any{newObject("enum", orNothing(names)), byNumber}
+		if v.nullable {
+			branches = append(branches, newObject("type", "null"))
+		}
+		doc.set("anyOf", branches)
+	case d.dir == Output && !r.defined && r.allowed == nil:
+		doc.set("anyOf", []any{newObject("type", "string", "enum", orNothing(names)), newObject("type", "integer")})
+	case d.dir == Output && r.allowed != nil && !ed.IsClosed():
+		doc.set("enum", append(slices.Clone(names), r.allowedLiterals(zero)...))
+	default:
+		doc.set("type", "string").set("enum", orNothing(first))
+	}
+	d.describe(doc, strings.TrimPrefix(d.enumWords(ed)+"\n"+d.valueComments(shown), "\n"))
+	return doc
+}
+
+func orNothing(values []any) []any {
+	if values == nil {
+		return []any{}
+	}
+	return values
+}
+
+// enumRules is what rules leave of an enum's numbers.
+type enumRules struct {
+	allowed []int32 // nil: all
+	refused []int32
+	defined bool
+}
+
+func (d *deriver) enumRules(v value) enumRules {
+	rules := v.rules.GetEnum()
+	r := enumRules{refused: rules.GetNotIn(), defined: rules.GetDefinedOnly()}
+	if len(rules.GetIn()) > 0 {
+		r.allowed = rules.GetIn()
+	}
+	if rules.HasConst() {
+		r.allowed = []int32{rules.GetConst()}
+	}
+	if v.nonZero {
+		r.refused = append(slices.Clone(r.refused), 0)
+	}
+	return r
+}
+
+func (r enumRules) admits(n protoreflect.EnumNumber) bool {
+	return (r.allowed == nil || slices.Contains(r.allowed, int32(n))) && !slices.Contains(r.refused, int32(n))
+}
+
+// leaves reports whether the rules admit another value than the given one.
+func (r enumRules) leaves(ed protoreflect.EnumDescriptor, but protoreflect.EnumNumber) bool {
+	for i := range ed.Values().Len() {
+		if n := ed.Values().Get(i).Number(); n != but && r.admits(n) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r enumRules) allowedLiterals(zero bool) []any {
+	out := []any{}
+	for _, n := range r.allowed {
+		if r.admits(protoreflect.EnumNumber(n)) {
+			out = append(out, enumLiteral(protoreflect.EnumNumber(n)))
+		}
+	}
+	if zero && !slices.Contains(r.allowed, 0) {
+		out = append(out, enumLiteral(0))
+	}
+	return out
+}
+
+func (r enumRules) refusedLiterals() []any {
+	out := []any{}
+	for _, n := range r.refused {
+		out = append(out, enumLiteral(protoreflect.EnumNumber(n)))
+	}
+	return out
+}
+
+func enumLiteral(n protoreflect.EnumNumber) json.Number {
+	return json.Number(strconv.Itoa(int(n)))
+}
+
+// nullValue: ProtoJSON writes null and also reads the name and any number.
+func (d *deriver) nullValue() *object {
+	if !d.all {
+		return newObject("type", "null")
+	}
+	return newObject("anyOf", []any{
+		newObject("enum", []any{nil, "NULL_VALUE"}),
+		newObject("type", "integer", "minimum", json.Number(strconv.Itoa(math.MinInt32)), "maximum", json.Number(strconv.Itoa(math.MaxInt32))),
+	})
+}
+
+// isUnspecified recognises the zero value that represents nothing having been said.
+func isUnspecified(ev protoreflect.EnumValueDescriptor) bool {
+	return ev.Number() == 0 && strings.HasSuffix(string(ev.Name()), "_UNSPECIFIED")
+}
+
+// isWellKnown holds for the types that ProtoJSON writes in a form of their own.
+func isWellKnown(md protoreflect.MessageDescriptor) bool {
+	if md.ParentFile() == nil || md.FullName().Parent() != "google.protobuf" {
+		return false
+	}
+	switch md.Name() {
+	case "Any", "Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue", "Empty":
+		return true
+	default:
+		return isWrapper(md)
+	}
+}
+
+// isWrapper holds for google.protobuf.StringValue and its kin.
+func isWrapper(md protoreflect.MessageDescriptor) bool {
+	if md.FullName().Parent() != "google.protobuf" {
+		return false
+	}
+	switch md.Name() {
+	case "BoolValue", "StringValue", "BytesValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value", "FloatValue", "DoubleValue":
+		return true
+	default:
+		return false
+	}
+}
+
+// IsWrapped reports whether a message at the root of an input or output is wrapped in an object {"value": ...}, because
+// its ProtoJSON form need not be one. As input, a google.protobuf.Value is not wrapped: an object is a Value already.
+func IsWrapped(md protoreflect.MessageDescriptor, dir Direction) bool { return isWrapped(md, dir) }
+
+func isWrapped(md protoreflect.MessageDescriptor, dir Direction) bool {
+	if !isWellKnown(md) {
+		return false
+	}
+	switch md.Name() {
+	case "Any", "Struct", "Empty":
+		return false
+	case "Value":
+		return dir == Output
+	default:
+		return true
+	}
+}
+
+// wrappedMember is the name that Any, too, gives to a value that is no object.
+const wrappedMember = "value"
+
+func wrapped(doc *object) *object {
+	return newObject("type", "object", "properties", newObject(wrappedMember, doc), "required", []string{wrappedMember}, "additionalProperties", false)
+}
+
+// eitherForm admits the plain and the wrapped form. The only roots that come here have no references inside.
+func eitherForm(doc *object) *object {
+	return newObject("anyOf", []any{doc, wrapped(doc)})
+}
+
+// wellKnown writes ProtoJSON's form of a well-known type. fd is nil at the root.
+func (d *deriver) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.FieldDescriptor, rules *validate.FieldRules, nullable bool) *object {
+	if isWrapper(md) {
+		return d.scalar(md.Fields().ByName("value").Kind(), value{rules: rules, nullable: nullable})
+	}
+	var doc *object
+	str, obj := typeOrNull("string", nullable), typeOrNull("object", nullable)
+	switch md.Name() {
+	case "Timestamp":
+		doc = d.timestamp(str)
+	case "Duration":
+		doc = d.duration(str)
+	case "FieldMask":
+		doc = d.fieldMask(str)
+	case "Struct":
+		doc = newObject("type", obj)
+	case "ListValue":
+		doc = newObject("type", typeOrNull("array", nullable), "items", &object{})
+	case "Empty":
+		doc = newObject("type", obj, "properties", &object{}, "additionalProperties", false)
+	case "Any":
+		doc = d.any(obj)
+		doc.merge(anyLimits(rules))
+	default: // Value
+		doc = &object{}
+		if fd == nil && d.dir == Input && !d.all {
+			doc.set("type", "object")
+		}
+	}
+	if md.Name() != "Any" {
+		own, _ := doc.get("description").(string)
+		d.describe(doc, own, otherRules(rules))
+	}
+	return doc
+}
+
+// any: the type's own fields stand beside @type, so nothing can be said about them here. ProtoJSON also reads {}.
+func (d *deriver) any(obj any) *object {
+	about := newObject("type", "string", "minLength", 1)
+	d.describe(about, d.inBrief("Type URL, such as type.googleapis.com/google.protobuf.Duration. Its fields stand beside it, or value if its JSON is no object.",
+		"Type URL of the message, such as type.googleapis.com/google.protobuf.Duration. The other members are its fields, or value for a type whose JSON is not an object."))
+	doc := newObject("type", obj, "properties", newObject("@type", about))
+	if d.dir == Output {
+		return doc // {} is what an Any without a type is written as
+	}
+	if d.all {
+		empty := newObject("maxProperties", 0)
+		return doc.set("anyOf", []any{newObject("required", []string{"@type"}), empty})
+	}
+	return doc.set("required", []string{"@type"})
+}
+
+func anyLimits(rules *validate.FieldRules) *object {
+	limits := &object{}
+	if urls := rules.GetAny().GetIn(); len(urls) > 0 {
+		limits.merge(newObject("properties", newObject("@type", newObject("enum", stringForms(urls, false)))))
+	}
+	if urls := rules.GetAny().GetNotIn(); len(urls) > 0 {
+		limits.merge(newObject("properties", newObject("@type", newObject("not", newObject("enum", stringForms(urls, false))))))
+	}
+	return limits
+}
+
+// rawMoment is a pattern of how answers show a Timestamp or Duration that ProtoJSON has no form for, such as one out of range.
+const rawMoment = `seconds:-?[0-9]+ nanos:-?[0-9]+`
+
+// timestamp: what an answer shows is not always a date-time (see rawMoment), so its schema says so in words alone.
+func (d *deriver) timestamp(str any) *object {
+	doc := newObject("type", str)
+	switch {
+	case d.dir == Input:
+		doc.set("format", formatDateTime)
+		d.describe(doc, d.inBrief("", "RFC 3339, up to nine digits of fraction."))
+	case d.isBrief():
+		d.describe(doc, "RFC 3339.")
+	default:
+		doc.set("anyOf", []any{newObject("format", formatDateTime), newObject("pattern", "^"+rawMoment+"$")})
+		d.describe(doc, "RFC 3339, up to nine digits of fraction.")
+	}
+	return doc
+}
+
+// duration: the canonical form is in the format, which also knows the signs and dots that ProtoJSON reads. What is
+// shown and written has up to twelve digits of seconds, of which eleven are always in range, or is a rawMoment. Who reads an
+// answer needs the words alone.
+func (d *deriver) duration(str any) *object {
+	doc := newObject("type", str)
+	switch {
+	case d.all:
+		doc.set("format", formatDuration)
+	case d.dir == Input:
+		doc.set("pattern", d.inBrief(`^-?(0|[1-9]\d{0,10})(\.\d{1,9})?s$`, `^-?(0|[1-9][0-9]{0,10})(\.[0-9]{1,9})?s$`))
+	case !d.isBrief():
+		doc.set("pattern", `^(-?[0-9]{1,12}(\.[0-9]{1,9})?s|`+rawMoment+`)$`)
+	}
+	d.describe(doc, d.inBrief("Seconds, such as 3.5s.", "Seconds with the suffix s, such as 3.5s."))
+	return doc
+}
+
+// fieldMask: paths in lowerCamelCase. What is written may contain every path.
+func (d *deriver) fieldMask(str any) *object {
+	doc := newObject("type", str)
+	switch {
+	case d.all:
+		doc.set("format", formatFieldMask)
+	case d.dir == Input:
+		const path = `[a-z][a-zA-Z0-9]*(\.[a-z][a-zA-Z0-9]*)*`
+		doc.set("pattern", "^("+path+"(,"+path+")*)?$")
+	}
+	d.describe(doc, d.inBrief("Field paths, such as displayName,address.city.", "Comma-separated field paths in lowerCamelCase, such as displayName,address.city."))
+	return doc
+}
+
+// IsWellKnown reports whether ProtoJSON has a special form for a message, so that its fields are not members.
+func IsWellKnown(md protoreflect.MessageDescriptor) bool { return isWellKnown(md) }

@@ -141,4 +141,25 @@
 //
 // An invalid document is not an error: [Validator.Validate] and [Inspect] return violations. An error of Validate means that
 // the check itself failed. What Derive cannot express is not an error either, but one of [Schema.Warnings].
+//
+// # Rules of buf.validate
+//
+// [FieldRules] are the bounds of a field from its buf.validate rules in the descriptor, so that code that enforces a
+// bound does not repeat it.
+//
+// It only reads bounds. Use protovalidate to validate whole messages.
+//
+// # Annotations for other tools
+//
+// The functions named after annotations read the options that APIs carry for other tools: protoc-gen-openapiv2, gnostic's OpenAPI 3,
+// protoc-gen-validate, and google.api's resources, formats and method signatures.
+//
+// Options are read from their wire bytes, so reflected descriptors
+// need none of the generated code of these annotations. They only read: what an annotation allows or forbids is
+// shown to callers, never enforced.
+//
+// Bytes that cannot be read are a problem, which is returned beside what can be read, and never an error: an annotation of
+// another tool must not cost a service its tools. Texts are returned as they are, but for invalid UTF-8, which is replaced.
+//
+// All functions are safe for concurrent use.
 package schema

@@ -158,7 +158,7 @@ func comparePrepared(t interface {
 	t.Helper()
 	compiled, want := Compile(raw)
 	prepared, got := Prepare(raw)
-	if errors.Is(got, ErrCostlySchema) {
+	if errors.Is(got, errCostlySchema) {
 		return false, want != nil // Compile has no such bound
 	}
 	if (want == nil) != (got == nil) {

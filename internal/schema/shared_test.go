@@ -64,7 +64,7 @@ func expanded(t *testing.T, raw json.RawMessage) any {
 			}
 			out, _ := expand(target, append(slices.Clip(within), ref)).(map[string]any)
 			out = maps.Clone(out)
-			for name, member := range v { // what stands beside a reference says more of the place
+			for name, member := range v { // what is beside a reference says more of the place
 				if name == "description" && out[name] != nil {
 					member = member.(string) + "\n" + out[name].(string)
 				}

@@ -3,12 +3,24 @@
 package schema
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"math/big"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // text writes the schema of a string. Lengths count code points, in protovalidate as in JSON Schema.
@@ -214,4 +226,567 @@ func (d *deriver) bytes(v value) *object {
 		d.describe(doc, inBase64, otherRules(v.rules))
 	}
 	return doc
+}
+
+// The formats that a Validator asserts. They say exactly what ProtoJSON says, for numbers and for their string forms;
+// int32 to byte are the names of the OpenAPI format registry, google-* those of Google's discovery documents.
+// All other formats are annotations, as JSON Schema 2020-12 has it.
+const (
+	formatInt32     = "int32"
+	formatInt64     = "int64"
+	formatUint32    = "uint32"
+	formatUint64    = "uint64"
+	formatFloat     = "float"
+	formatDouble    = "double"
+	formatByte      = "byte"
+	formatDateTime  = "date-time"
+	formatDuration  = "google-duration"
+	formatFieldMask = "google-fieldmask"
+)
+
+var errFormat = errors.New("not of this format")
+
+// isWidelyKnown reports whether ajv-formats 3 knows a format. Validators in JavaScript refuse a whole schema for one
+// format that they do not know, so an advertised schema shows no others: ranges that only a format could say are left
+// to the description.
+func isWidelyKnown(format string) bool {
+	switch format {
+	case formatUint32, formatUint64, formatDuration, formatFieldMask:
+		return false
+	}
+	return true
+}
+
+// mayShow reports whether the schema may name a format. ProfileStrict turns formats into words and shows none.
+func (d *deriver) mayShow(format string) bool {
+	return !d.shown || isWidelyKnown(format) || d.opts.Profile == ProfileStrict
+}
+
+// registerFormats replaces every format that the library asserts: ours by ProtoJSON's reading, the rest by nothing.
+func registerFormats(c *jsonschema.Compiler) {
+	for _, name := range []string{
+		"json-pointer", "relative-json-pointer", "uuid", "duration", "period", "ipv4", "ipv6", "hostname", "email", "date",
+		"time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
+	} {
+		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
+	}
+	ours := map[string]func(any) bool{
+		formatInt32:     func(v any) bool { return isInteger(v, 32, true) },
+		formatInt64:     func(v any) bool { return isInteger(v, 64, true) },
+		formatUint32:    func(v any) bool { return isInteger(v, 32, false) },
+		formatUint64:    func(v any) bool { return isInteger(v, 64, false) },
+		formatFloat:     func(v any) bool { return isFloat(v, 32) },
+		formatDouble:    func(v any) bool { return isFloat(v, 64) },
+		formatByte:      onStrings(isBase64),
+		formatDateTime:  onStrings(isTimestamp),
+		formatDuration:  onStrings(isDuration),
+		formatFieldMask: onStrings(isFieldMask),
+	}
+	for name, holds := range ours {
+		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(v any) error {
+			if holds(v) {
+				return nil
+			}
+			return errFormat
+		}})
+	}
+}
+
+// onStrings lets a format speak about strings only, as JSON Schema asks.
+func onStrings(f func(string) bool) func(any) bool {
+	return func(v any) bool {
+		s, ok := v.(string)
+		return !ok || f(s)
+	}
+}
+
+// isInteger holds for numbers of the type, for the same written as a JSON number in a string, and for the forms that
+// a map key may have (a plus sign, leading zeros); the pattern beside the format tells these apart.
+func isInteger(v any, bits int, signed bool) bool {
+	var s string
+	switch v := v.(type) {
+	case json.Number:
+		s = v.String()
+	case string:
+		s = v
+		if isParsedInteger(s, bits, signed) {
+			return true
+		}
+	default:
+		return true
+	}
+	digits, ok := plainInteger(s)
+	return ok && isParsedInteger(digits, bits, signed)
+}
+
+func isParsedInteger(s string, bits int, signed bool) bool {
+	var err error
+	if signed {
+		_, err = strconv.ParseInt(s, 10, bits)
+	} else {
+		_, err = strconv.ParseUint(s, 10, bits)
+	}
+	return err == nil
+}
+
+// plainInteger writes a JSON number of integer value without fraction and exponent. It gives up where that would take
+// more than the 20 digits of the largest uint64.
+func plainInteger(s string) (string, bool) {
+	const maxDigits = 20
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
+	}
+	mantissa, exponent := s, ""
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		mantissa, exponent = s[:i], s[i+1:]
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	fraction = strings.TrimRight(fraction, "0")
+	if whole == "0" {
+		whole = ""
+	}
+	if whole == "" && fraction == "" {
+		return "0", true
+	}
+	shift := 0
+	if exponent != "" {
+		e, err := strconv.ParseInt(exponent, 10, 32)
+		if err != nil {
+			return "", false
+		}
+		shift = int(e)
+	}
+	if shift >= 0 {
+		if len(fraction) > shift || len(whole)+shift > maxDigits {
+			return "", false
+		}
+		return sign + whole + fraction + strings.Repeat("0", shift-len(fraction)), true
+	}
+	keep := len(whole) + shift
+	if fraction != "" || keep < 0 || strings.Trim(whole[keep:], "0") != "" {
+		return "", false
+	}
+	return sign + whole[:keep], true
+}
+
+func isFloat(v any, bits int) bool {
+	var s string
+	switch v := v.(type) {
+	case json.Number:
+		s = v.String()
+	case string:
+		if v == "NaN" || v == "Infinity" || v == "-Infinity" {
+			return true
+		}
+		if !json.Valid([]byte(v)) || strings.TrimLeft(v, "-0123456789") == v || strings.TrimSpace(v) != v {
+			return false
+		}
+		s = v
+	default:
+		return true
+	}
+	_, err := strconv.ParseFloat(s, bits)
+	return err == nil
+}
+
+// isBase64 takes both alphabets, with or without padding, as ProtoJSON does.
+func isBase64(s string) bool {
+	encoding := base64.StdEncoding
+	if strings.ContainsAny(s, "-_") {
+		encoding = base64.URLEncoding
+	}
+	if len(s)%4 != 0 {
+		encoding = encoding.WithPadding(base64.NoPadding)
+	}
+	_, err := encoding.DecodeString(s)
+	return err == nil
+}
+
+// The range of google.protobuf.Timestamp: the years 1 to 9999.
+const (
+	minTimestampSeconds = -62135596800
+	maxTimestampSeconds = 253402300799
+	maxNanosDigits      = 9
+)
+
+// isTimestamp reads RFC 3339 as ProtoJSON's Go implementation does.
+func isTimestamp(s string) bool {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil || t.Unix() < minTimestampSeconds || t.Unix() > maxTimestampSeconds {
+		return false
+	}
+	dot, zone := strings.LastIndexByte(s, '.'), strings.LastIndexAny(s, "Z-+")
+	return dot < 0 || zone < dot || zone-dot <= maxNanosDigits+1
+}
+
+// maxDurationSeconds is the range of google.protobuf.Duration, about ten thousand years.
+const maxDurationSeconds = 315_576_000_000
+
+func isDuration(s string) bool {
+	body, ok := strings.CutSuffix(s, "s")
+	if !ok || body == "" {
+		return false
+	}
+	if body[0] == '-' || body[0] == '+' {
+		body = body[1:]
+	}
+	whole, fraction, dotted := strings.Cut(body, ".")
+	if whole == "" && !dotted || len(fraction) > maxNanosDigits || len(whole) > 1 && whole[0] == '0' {
+		return false
+	}
+	if strings.Trim(whole, "0123456789") != "" || strings.Trim(fraction, "0123456789") != "" {
+		return false
+	}
+	seconds, ok := new(big.Int).SetString("0"+whole[:min(len(whole), 20)], 10)
+	return ok && seconds.Cmp(big.NewInt(maxDurationSeconds)) <= 0
+}
+
+func isFieldMask(s string) bool {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return true
+	}
+	for path := range strings.SplitSeq(s, ",") {
+		if strings.Contains(path, "_") {
+			return false
+		}
+		var snake bytes.Buffer
+		for i := range len(path) {
+			c := path[i]
+			if 'A' <= c && c <= 'Z' {
+				snake.WriteByte('_')
+				c += 'a' - 'A'
+			}
+			snake.WriteByte(c)
+		}
+		if !protoreflect.FullName(snake.String()).IsValid() {
+			return false
+		}
+	}
+	return true
+}
+
+// celText is what CEL rules say to a reader: their message, or else the expression.
+func celText(rules []*validate.Rule, expressions []string) string {
+	var lines []string
+	for _, r := range rules {
+		text := r.GetMessage()
+		if text == "" {
+			text = r.GetExpression()
+		}
+		lines = append(lines, "Rule: "+text)
+	}
+	for _, e := range expressions {
+		lines = append(lines, "Rule: "+e)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// messageText is what the rules of a message say to a reader.
+type messageText struct{ lines []string }
+
+// String is empty for none.
+func (t *messageText) String() string {
+	if t == nil {
+		return ""
+	}
+	return strings.Join(t.lines, "\n")
+}
+
+func (d *deriver) messageRuleText(md protoreflect.MessageDescriptor) *messageText {
+	rules := messageRules(md)
+	if rules == nil {
+		return nil
+	}
+	t := &messageText{}
+	if text := celText(rules.GetCel(), rules.GetCelExpression()); text != "" {
+		t.lines = append(t.lines, text)
+	}
+	for _, group := range rules.GetOneof() {
+		word := "At most one of %s may be set."
+		if group.GetRequired() {
+			word = "Exactly one of %s must be set."
+		}
+		var names []string
+		for _, name := range group.GetFields() {
+			if fd := md.Fields().ByName(protoreflect.Name(name)); fd != nil {
+				name = fd.JSONName()
+			}
+			names = append(names, name)
+		}
+		t.lines = append(t.lines, fmt.Sprintf(word, strings.Join(names, ", ")))
+	}
+	return t
+}
+
+// otherRules words the rules of a type for which the schema has no keyword, all of them but those named. A model that reads
+// them can keep to them, although only protovalidate enforces them.
+func otherRules(rules *validate.FieldRules, but ...string) string {
+	if rules == nil {
+		return ""
+	}
+	m := rules.ProtoReflect()
+	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("type"))
+	if fd == nil {
+		return ""
+	}
+	m = m.Get(fd).Message()
+	var lines []string
+	for i := range m.Descriptor().Fields().Len() {
+		rule := m.Descriptor().Fields().Get(i)
+		if !m.Has(rule) || rule.Name() == "example" || slices.Contains(but, string(rule.Name())) {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("Rule: %s.%s is %s.", fd.Name(), rule.Name(), ruleValue(rule, m.Get(rule))))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ruleValue writes the value of a rule as ProtoJSON would.
+func ruleValue(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	if fd.IsList() {
+		var parts []string
+		for i := range v.List().Len() {
+			parts = append(parts, ruleScalar(fd, v.List().Get(i)))
+		}
+		return strings.Join(parts, ", ")
+	}
+	return ruleScalar(fd, v)
+}
+
+func ruleScalar(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	if fd.Message() == nil {
+		return v.String()
+	}
+	raw, err := protojson.Marshal(v.Message().Interface())
+	if err != nil {
+		return v.String()
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, raw) != nil {
+		return v.String()
+	}
+	return strings.Trim(compact.String(), `"`)
+}
+
+// zeroHolds says whether the zero value of a field without presence satisfies its rules. Where it does not, leaving the
+// field out is as wrong as a bad value. CEL rules are not asked.
+func zeroHolds(fd protoreflect.FieldDescriptor, rules *validate.FieldRules) bool {
+	switch {
+	case fd.IsMap():
+		return rules.GetMap().GetMinPairs() == 0
+	case fd.IsList():
+		return rules.GetRepeated().GetMinItems() == 0
+	}
+	switch kind := fd.Kind(); kind {
+	case protoreflect.BoolKind:
+		return !rules.GetBool().GetConst()
+	case protoreflect.StringKind:
+		return emptyTextHolds(rules.GetString())
+	case protoreflect.BytesKind:
+		return emptyBytesHold(rules.GetBytes())
+	case protoreflect.EnumKind:
+		r := enumRules{allowed: rules.GetEnum().GetIn(), refused: rules.GetEnum().GetNotIn()}
+		if rules.GetEnum().HasConst() {
+			r.allowed = []int32{rules.GetEnum().GetConst()}
+		}
+		if len(r.allowed) == 0 {
+			r.allowed = nil
+		}
+		return r.admits(0)
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return true
+	default:
+		return numberRulesOf(kind, rules).holds(new(big.Rat))
+	}
+}
+
+func emptyTextHolds(rules *validate.StringRules) bool {
+	if rules == nil {
+		return true
+	}
+	least, _, _ := textLengths(rules)
+	if least > 0 || len(textPatterns(rules)) > 0 || slices.Contains(rules.GetNotIn(), "") {
+		return false
+	}
+	if values := allowedStrings(rules); values != nil && !slices.Contains(values, "") {
+		return false
+	}
+	if p := rules.GetPattern(); p != "" {
+		if re, err := regexp.Compile(p); err == nil && !re.MatchString("") {
+			return false
+		}
+	}
+	format, note := textFormat(rules)
+	return format == "" && note == "" || format == "uri-reference"
+}
+
+func emptyBytesHold(rules *validate.BytesRules) bool {
+	switch {
+	case rules == nil:
+		return true
+	case rules.GetMinLen() > 0 || rules.GetLen() > 0 || len(rules.GetConst()) > 0:
+		return false
+	case len(rules.GetPrefix()) > 0 || len(rules.GetSuffix()) > 0 || len(rules.GetContains()) > 0:
+		return false
+	case rules.GetIp() || rules.GetIpv4() || rules.GetIpv6() || rules.GetUuid():
+		return false
+	}
+	holds := len(rules.GetIn()) == 0
+	for _, b := range rules.GetIn() {
+		holds = holds || len(b) == 0
+	}
+	for _, b := range rules.GetNotIn() {
+		holds = holds && len(b) > 0
+	}
+	if p := rules.GetPattern(); p != "" {
+		if re, err := regexp.Compile(p); err == nil && !re.MatchString("") {
+			return false
+		}
+	}
+	return holds
+}
+
+func (r *reporter) found(location []string) string {
+	switch v := lookUp(r.doc, location, false).(type) {
+	case nil:
+		return "null"
+	case bool:
+		return strconv.FormatBool(v)
+	case json.Number:
+		return clip(v.String())
+	case string:
+		return "the string " + quote(v)
+	case []any:
+		return fmt.Sprintf("an array of length %d", len(v))
+	case map[string]any:
+		return fmt.Sprintf("an object with %d members", len(v))
+	default:
+		return "another value"
+	}
+}
+
+func clip(s string) string {
+	if len(s) > maxQuoted {
+		return s[:maxQuoted] + "..."
+	}
+	return s
+}
+
+func (r *reporter) wanted(e *jsonschema.ValidationError) string {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Type:
+		return "wanted " + typeList(slices.Clone(k.Want))
+	case *kind.Enum:
+		return "wanted " + r.choice(k.Want, e.InstanceLocation)
+	case *kind.Const:
+		return "wanted " + literal(k.Want)
+	case *kind.Format:
+		return "wanted " + formatText(k.Want)
+	case *kind.Pattern:
+		return "wanted text that matches " + clipPattern(k.Want)
+	case *kind.Minimum:
+		return "wanted at least " + decimal(k.Want)
+	case *kind.Maximum:
+		return "wanted at most " + decimal(k.Want)
+	case *kind.ExclusiveMinimum:
+		return "wanted more than " + decimal(k.Want)
+	case *kind.ExclusiveMaximum:
+		return "wanted less than " + decimal(k.Want)
+	case *kind.MultipleOf:
+		return "wanted a multiple of " + decimal(k.Want)
+	case *kind.MinLength:
+		return fmt.Sprintf("wanted at least %d characters", k.Want)
+	case *kind.MaxLength:
+		return fmt.Sprintf("wanted at most %d characters", k.Want)
+	case *kind.MinItems:
+		return fmt.Sprintf("wanted at least %d items", k.Want)
+	case *kind.MaxItems:
+		return fmt.Sprintf("wanted at most %d items", k.Want)
+	case *kind.MinProperties:
+		return fmt.Sprintf("wanted at least %d entries", k.Want)
+	case *kind.MaxProperties:
+		return fmt.Sprintf("wanted at most %d entries", k.Want)
+	case *kind.UniqueItems:
+		return fmt.Sprintf("wanted every item once (%d and %d are equal)", k.Duplicates[0], k.Duplicates[1])
+	case *kind.Not:
+		return "wanted a value that is not refused"
+	case *kind.FalseSchema:
+		return "wanted no value here"
+	default:
+		return "wanted a value for which " + keywordOf(k) + " holds"
+	}
+}
+
+// choice lists the values of an enum, or names the one that was most likely meant.
+func (r *reporter) choice(values []any, location []string) string {
+	var names []string
+	for _, v := range values {
+		if s, ok := v.(string); ok {
+			names = append(names, s)
+		}
+	}
+	if len(names) == 0 || len(values)-len(names) > 1 {
+		var all []string
+		for _, v := range values {
+			all = append(all, literal(v))
+		}
+		return "one of " + clip(strings.Join(all, ", "))
+	}
+	text := "one of " + list(names)
+	if slices.Contains(values, nil) {
+		text = "null or " + text
+	}
+	if s, ok := lookUp(r.doc, location, false).(string); ok {
+		if near := nearestValue(s, names); near != "" {
+			text += " (did you mean " + quote(near) + "?)"
+		}
+	}
+	return text
+}
+
+func literal(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "another value"
+	}
+	return clip(string(raw))
+}
+
+// maxPatternShown keeps generated patterns, which explain nothing, out of messages.
+const maxPatternShown = 100
+
+func clipPattern(p string) string {
+	if len(p) > maxPatternShown {
+		return "the pattern of the schema"
+	}
+	return p
+}
+
+func decimal(x *big.Rat) string {
+	if x.IsInt() {
+		return clip(x.Num().String())
+	}
+	f, _ := x.Float64()
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
+func formatText(name string) string {
+	switch name {
+	case formatInt32, formatInt64, formatUint32, formatUint64:
+		return "an integer of type " + name
+	case formatFloat, formatDouble:
+		return "a number of type " + name
+	case formatByte:
+		return "base64"
+	case formatDateTime:
+		return "an RFC 3339 timestamp such as 2006-01-02T15:04:05Z"
+	case formatDuration:
+		return "a duration in seconds such as 3.5s"
+	case formatFieldMask:
+		return "comma-separated lowerCamelCase paths"
+	default:
+		return "the format " + name
+	}
 }

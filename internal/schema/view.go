@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -182,3 +184,95 @@ var weighing = [...]string{
 	"patternProperties", "unevaluatedProperties", "unevaluatedItems", "minProperties", "minItems", "contains", "prefixItems",
 	"additionalItems",
 }
+
+// The members of the arguments of a tool that takes a stream of messages.
+const (
+	// ItemsMember holds the messages, in their order.
+	ItemsMember = "items"
+	// HeaderMember holds the value of Stream.Header, which is sent before the items in its own message.
+	HeaderMember = "header"
+)
+
+// NoItems are arguments that send no message.
+const NoItems = `{"` + ItemsMember + `":[]}`
+
+// itemRef is the reference to the schema of an item.
+const itemRef = "#/properties/" + ItemsMember + "/items"
+
+// Stream describes the arguments of a tool that takes a stream of messages: {"items": [...]}. The items are required and
+// may be empty.
+type Stream struct {
+	// Header is the field of the message whose value comes as "header" beside the items; nil for none. It is then required.
+	Header protoreflect.FieldDescriptor
+}
+
+// The descriptions of the two members.
+const (
+	itemsText  = "The messages to send, in order. An empty list sends none."
+	headerText = "Sent first, in a message of its own."
+)
+
+// required are the members that the arguments must have.
+func (s *Stream) required() []string {
+	if s.Header != nil {
+		return []string{HeaderMember, ItemsMember}
+	}
+	return []string{ItemsMember}
+}
+
+// RootSchema is the schema of the arguments as a whole. It says nothing about the messages in them.
+func (s *Stream) RootSchema() []byte {
+	properties := newObject(ItemsMember, newObject("type", "array"))
+	if s.Header != nil {
+		properties.set(HeaderMember, &object{})
+	}
+	return appendJSON(nil, s.closed(properties))
+}
+
+func (s *Stream) closed(properties *object) *object {
+	return closed(properties, s.required())
+}
+
+// streamDocument writes the arguments around the root message.
+func (d *deriver) streamDocument(md protoreflect.MessageDescriptor) *object {
+	properties := &object{}
+	if fd := d.stream.Header; fd != nil {
+		f := d.newField(fd)
+		f.must = true // so that null does not do
+		doc := d.property(f, d.pointerTo("#", "properties", HeaderMember), 1)
+		properties.set(HeaderMember, d.headerText(doc))
+	}
+	properties.set(ItemsMember, newObject("type", "array", "description", itemsText, "items", d.rootSchema(md)))
+	return d.stream.closed(properties)
+}
+
+// headerText adds to the description of the header what makes it one.
+func (d *deriver) headerText(doc *object) *object {
+	if own, _ := doc.get("description").(string); own != "" {
+		doc.remove("description")
+		d.describe(doc, own, headerText)
+	} else {
+		d.describe(doc, headerText)
+	}
+	return doc
+}
+
+// streamDocument is the same in the strict profile.
+func (s *strict) streamDocument(md protoreflect.MessageDescriptor) *object {
+	properties := &object{}
+	if fd := s.d.stream.Header; fd != nil {
+		f := s.d.newField(fd)
+		f.must = true
+		properties.set(HeaderMember, s.d.headerText(s.property(f, nil)))
+	}
+	s.depth = 2 // the arguments and their items
+	item := s.single(md, nil, value{}, nil)
+	s.depth = 0
+	properties.set(ItemsMember, newObject("type", "array", "items", item, "description", itemsText))
+	s.properties += properties.size()
+	return s.d.stream.closed(properties)
+}
+
+// ConsentForm returns the schema of a form with nothing to fill in, in the subset of JSON Schema for forms (MCP,
+// elicitation): a user accepts or declines it.
+func ConsentForm() []byte { return []byte(`{"type":"object","properties":{}}`) }

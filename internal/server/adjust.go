@@ -5,25 +5,24 @@ package server
 import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
-// Adjust changes parts of the pipeline in ways that no configuration offers: their
-// clocks, their randomness, bounds without a setting, and what is between the pipeline
-// and the backend. Each function gets the options that the configuration gave.
+// Adjust changes parts of the pipeline in ways that no configuration offers. Each function gets what the configuration gave.
 type Adjust struct {
 	// Seal is for what callers bring back: keys, clock and salts.
-	Seal func(*seal.Options)
+	Seal func(*keys.SealerOptions)
 	// Sessions is for the ids of sessions and the bounds of one session.
 	Sessions func(*session.Options)
 	// Feed is for what a subscriber may have pending.
-	Feed func(*feed.Options)
+	Feed func(*notify.FeedOptions)
 	// Catalog is for the bounds of registrations.
 	Catalog func(*catalog.LiveOptions)
-	// Upstream wraps what calls the RPCs of the backend.
-	Upstream func(bridge.Upstream) bridge.Upstream
+	Live    *catalog.Live // the catalog, where it is set
+	// Backend wraps what calls the backend's RPCs, and its own tools (nil without any).
+	Backend func(bridge.Upstream, bridge.Native) (bridge.Upstream, bridge.Native)
 }
 
 // adjusted returns the options of a part after its function, if there is one.

@@ -13,29 +13,28 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/internal/httpcompress"
-	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
-	"github.com/outrigger-mcp/outrigger/internal/loglimit"
-	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpcompress"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/server/auth"
-	"github.com/outrigger-mcp/outrigger/internal/server/conn"
 	"github.com/outrigger-mcp/outrigger/internal/server/follow"
+	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/loglimit"
 )
 
 // Options complement the configuration of a sidecar. Zero fields have their defaults.
@@ -49,15 +48,15 @@ type Options struct {
 	// Sources are sources of tools in addition to the configuration.
 	Sources []source.Source
 	// Authenticator, if set, replaces the authenticator that the configuration describes.
-	Authenticator access.Authenticator
+	Authenticator identity.Authenticator
 	// Dial, if set, connects to the backend instead of the network.
 	Dial settings.Dial
 	// OnEnd, if set, is called at the end of each tool call. It must not block.
-	OnEnd func(stats.CallEnd)
+	OnEnd func(telemetry.CallEnd)
 	// Tracer makes the spans of requests; nil makes none.
-	Tracer *tracing.Tracer
+	Tracer *telemetry.Tracer
 	// Telemetry exports; nil exports nothing. The App closes it.
-	Telemetry *telemetry.Telemetry
+	Telemetry *export.Telemetry
 	// Embedded means that the process belongs to another program: process-wide actions,
 	// such as releasing memory, are disabled.
 	Embedded bool
@@ -71,7 +70,7 @@ type Options struct {
 // terminal.
 type Narrator interface {
 	// Ready is called when the first catalog is loaded.
-	Ready(sockets []*conn.Socket, tools int)
+	Ready(sockets []*peer.Socket, tools int)
 	// Draining is called when a drain begins.
 	Draining(inFlight int, grace time.Duration)
 	// Stopped is called when a drain has finished.
@@ -100,7 +99,7 @@ type App struct {
 	diagnose  upstream.Diagnoser
 	reach     *upstream.Reach
 	refresher *upstream.Refresher
-	// watch is nil where the backend is not asked for tools of its own.
+	// watch is nil where the backend is not asked for native tools.
 	watch *follow.Watch
 	// watcher looks at every file that may change while the process runs;
 	// the reader of one adds it. reloader is set by Reload.
@@ -118,15 +117,14 @@ type App struct {
 	table     *route.Table
 	api       *connectapi.Service
 	listeners *listen.Listeners
-	metrics   *metrics.Metrics
+	metrics   *export.Page
 	probes    *admin.Admin
 	pages     *httpcompress.Compressor // of the admin and the health listener
 
-	// disagreements counts what --validate full found, cut the calls and tasks that a
-	// drain left unfinished, stdioQueue the bytes of requests from standard input that
-	// were read and not answered.
-	disagreements, cut atomic.Uint64
-	stdioQueue         atomic.Int64
+	// cut counts the calls and tasks that a drain left unfinished, stdioQueue the bytes of
+	// requests from standard input that were read and not answered.
+	cut        atomic.Uint64
+	stdioQueue atomic.Int64
 	// drainedBy is the address of the operator who began the drain, nil for any other
 	// reason.
 	drainedBy atomic.Pointer[string]
@@ -189,6 +187,9 @@ func (a *App) open(ctx context.Context) error {
 
 // newLive lines up where tools come from.
 func (a *App) newLive() (*catalog.Live, error) {
+	if a.opts.Adjust.Live != nil {
+		return a.opts.Adjust.Live, nil
+	}
 	c := a.cfg.GetCatalog()
 	sources, build, err := a.plan(a.cfg)
 	if err != nil {
@@ -204,7 +205,7 @@ func (a *App) newLive() (*catalog.Live, error) {
 	}
 	if a.backend.client != nil && c.GetReflection() != "off" {
 		// Also where descriptor files say what the tools are: they seldom have all that an Any may hold.
-		options.Types = bridge.NewReflectionSource(a.backend.client, source.ReflectionOptions{})
+		options.Types = backend.NewReflectionSource(a.backend.client, source.ReflectionOptions{})
 	}
 	return catalog.NewLive(sources, adjusted(options, a.opts.Adjust.Catalog)), nil
 }
@@ -219,13 +220,11 @@ func (a *App) loaded(err error) {
 // plan says where tools come from and how they are made, by a configuration that may
 // be newer than that of the start.
 func (a *App) plan(cfg *configv1.Config) ([]source.Source, catalog.BuildOptions, error) {
-	sources, build, err := settings.Plan(cfg, settings.Origins{Client: a.backend.client, Native: a.backend.native, More: a.opts.Sources})
-	build.Disagreed = a.disagreed
-	return sources, build, err
+	return settings.Plan(cfg, settings.Origins{Client: a.backend.client, Native: a.backend.native, More: a.opts.Sources})
 }
 
 // milestones is the log for what happens once in a life of the process. At a
-// terminal a person is told in other words.
+// terminal the words are for a person.
 func (a *App) milestones() *zap.Logger {
 	if a.opts.Narrator == nil {
 		return a.log
@@ -235,10 +234,8 @@ func (a *App) milestones() *zap.Logger {
 
 // Load loads the catalog once, for commands that run once.
 func (a *App) Load(ctx context.Context) (*catalog.Catalog, error) {
-	if err := a.live.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	return a.live.Current(), nil
+	err := a.live.Refresh(ctx)
+	return a.live.Current(), err
 }
 
 // Config returns the configuration at startup.

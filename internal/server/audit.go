@@ -7,10 +7,9 @@ import (
 	"os"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/admin"
-	"github.com/outrigger-mcp/outrigger/internal/audit"
-	"github.com/outrigger-mcp/outrigger/internal/linefile"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // openTrail opens the audit trail. A trail that was asked for and cannot be opened ends
@@ -20,11 +19,11 @@ func (a *App) openTrail() error {
 	if path := c.GetPath(); path == "" || path == "off" {
 		return nil
 	}
-	fsync, err := linefile.ParseSync(c.GetFsync())
+	fsync, err := trail.ParseSync(c.GetFsync())
 	if err != nil {
 		return err
 	}
-	a.trail, err = audit.Open(audit.Options{
+	a.trail, err = trail.OpenAudit(trail.AuditOptions{
 		Path: c.GetPath(), Out: os.Stdout, MaxFileBytes: c.GetMaxFileBytes(), MaxFiles: int(c.GetMaxFiles()),
 		Fsync: fsync, FsyncInterval: c.GetFsyncInterval().AsDuration(), MaxQueuedBytes: int(c.GetMaxQueuedBytes()),
 		Required: c.GetRequired(), Payloads: c.GetPayloads(), MaxPayloadBytes: int(c.GetMaxPayloadBytes()),
@@ -41,21 +40,21 @@ func (a *App) openTrail() error {
 // auditStart writes the line of a process that begins to serve: what is missing at the end
 // of a trail, a kill explains.
 func (a *App) auditStart() {
-	a.trail.Change(audit.Change{Kind: "start", Who: audit.OfProcess(), After: a.opts.Version})
+	a.trail.Change(trail.Change{Kind: "start", Who: trail.OfProcess(), After: a.opts.Version})
 }
 
 // auditDrain writes the line of a drain that begins.
 func (a *App) auditDrain() {
-	who := audit.OfProcess()
+	who := trail.OfProcess()
 	if operator := a.drainedBy.Load(); operator != nil {
-		who = audit.OfOperator(*operator)
+		who = trail.OfOperator(*operator)
 	}
-	a.trail.Change(audit.Change{Kind: "drain", Who: who, Detail: a.life.Status().Why})
+	a.trail.Change(trail.Change{Kind: "drain", Who: who, Detail: a.life.Status().Why})
 }
 
 // auditReload writes the line of a changed file.
 func (a *App) auditReload(group string, o reload.Outcome) {
-	change := audit.Change{Kind: "reload", Who: audit.OfFile(), After: group, Detail: o.String()}
+	change := trail.Change{Kind: "reload", Who: trail.OfFile(), After: group, Detail: o.String()}
 	if o == reload.Refused {
 		change.Code = string(errmap.InvalidParams)
 	}
@@ -64,7 +63,7 @@ func (a *App) auditReload(group string, o reload.Outcome) {
 
 // auditRefresh writes the line of POST /refresh.
 func (a *App) auditRefresh(who string, out admin.Refreshed) {
-	change := audit.Change{Kind: "refresh", Who: audit.OfOperator(who), After: out.Fingerprint}
+	change := trail.Change{Kind: "refresh", Who: trail.OfOperator(who), After: out.Fingerprint}
 	if !out.OK {
 		change.Code = string(errmap.Unavailable)
 	}

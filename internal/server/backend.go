@@ -16,12 +16,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
-	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/native"
-	"github.com/outrigger-mcp/outrigger/internal/resilience"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
-	"github.com/outrigger-mcp/outrigger/internal/stall"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // toolService is what a sidecar has of its backend.
@@ -34,11 +32,11 @@ type toolService struct {
 	client *backend.Client
 	// native asks the backend for what it offers itself; nil where it is not
 	// asked.
-	native *native.Client
-	// guard stands around the backend's calls, clock knows when this process stood
+	native *backend.NativeClient
+	// guard wraps the backend's calls, clock knows when this process stood
 	// still; both are nil without a backend.
-	guard *resilience.Guard
-	clock *stall.Clock
+	guard *backend.Guard
+	clock *peer.Clock
 	// seek wakes the probe for an unreachable backend.
 	seek chan struct{}
 }
@@ -69,26 +67,26 @@ func openToolService(ctx context.Context, cfg *configv1.Config, options backend.
 		return t, fmt.Errorf("backend: %w", err)
 	}
 	t.life.Set(needAnswer, false, "not asked yet")
-	t.clock = stall.New()
+	t.clock = peer.NewClock()
 	retries := settings.Retries(cfg.GetResilience())
 	retries.OnState, retries.OnTool, retries.OnDoubt, retries.Clock = t.breakerChanged, t.toolBreakerChanged, t.look, t.clock
-	t.guard = resilience.New(retries)
+	t.guard = backend.NewGuard(retries)
 	if settings.AsksNative(cfg.GetCatalog(), true) {
-		t.native = native.New(t.client)
+		t.native = backend.NewNative(t.client)
 	}
 	return t, nil
 }
 
-// callers are what makes the backend's calls, and what makes those of its own tools;
+// callers are what makes the backend's calls, and what makes those of its native tools;
 // the second is nil where it is not asked for any.
 func (t *toolService) callers() (bridge.Upstream, bridge.Native) {
 	if t.client == nil {
 		return bridge.NoBackend{}, nil
 	}
 	if t.native == nil {
-		return bridge.NewBackendUpstream(t.client), nil
+		return backend.NewUpstream(t.client), nil
 	}
-	return bridge.NewBackendUpstream(t.client), bridge.NewNativeUpstream(t.native)
+	return backend.NewUpstream(t.client), backend.NewNativeUpstream(t.native)
 }
 
 // protocolNamed is the protocol that the configuration names, unknown for the one that a probe finds.
@@ -149,26 +147,26 @@ func (t *toolService) look() {
 
 // breakerChanged passes on what the breaker knows of the backend. It runs within
 // a call, and does not wait.
-func (t *toolService) breakerChanged(from, to resilience.State) {
+func (t *toolService) breakerChanged(from, to backend.BreakerState) {
 	t.log.Debug("circuit breaker", zap.Stringer("from", from), zap.Stringer("to", to))
 	switch to {
-	case resilience.Open:
+	case backend.BreakerOpen:
 		t.life.Set(needBackend, false, "circuit breaker open: too many calls failed or timed out; probing")
 		t.look()
-	case resilience.Closed:
+	case backend.BreakerClosed:
 		t.life.Set(needBackend, true, "circuit breaker closed")
-	case resilience.HalfOpen:
+	case backend.BreakerHalfOpen:
 	}
 }
 
 // toolBreakerChanged tells operators of a tool that keeps running out of time. It runs
 // within a call, and does not wait. The backend and readiness have no part in it.
-func (t *toolService) toolBreakerChanged(tool string, from, to resilience.State) {
+func (t *toolService) toolBreakerChanged(tool string, from, to backend.BreakerState) {
 	fields := []zap.Field{zap.String(logkey.CanonicalTool, tool), zap.Stringer("from", from), zap.Stringer("to", to)}
 	switch {
-	case from == resilience.Closed && to == resilience.Open:
+	case from == backend.BreakerClosed && to == backend.BreakerOpen:
 		t.noted.Warn("tool circuit breaker open: calls time out", fields...)
-	case to == resilience.Closed:
+	case to == backend.BreakerClosed:
 		t.noted.Info("tool circuit breaker closed", fields...)
 	default:
 		t.noted.Debug("tool circuit breaker", fields...)

@@ -11,11 +11,11 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/behalf"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // onBehalf is in whose name the backend is called. Both are nil where the caller's name
@@ -68,7 +68,7 @@ func (o onBehalf) keys() http.Handler {
 }
 
 // metrics counts what was made; nil in the modes that make nothing.
-func (o onBehalf) metrics() func() metrics.Identity {
+func (o onBehalf) metrics() func() export.Identity {
 	var stats func() behalf.Stats
 	switch {
 	case o.exchanger != nil:
@@ -78,7 +78,7 @@ func (o onBehalf) metrics() func() metrics.Identity {
 	default:
 		return nil
 	}
-	return func() metrics.Identity { return metrics.Identity(stats()) }
+	return func() export.Identity { return export.Identity(stats()) }
 }
 
 func (o onBehalf) close() {

@@ -19,7 +19,7 @@ import (
 
 // edge is one way to reach the backend, or to be refused.
 type edge struct {
-	// call makes requests with a token of its own.
+	// call makes requests with its own token.
 	call func(t *testing.T, s *sidecar, token string)
 	// calls: the backend has to see a request in the caller's name.
 	calls bool

@@ -33,7 +33,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
@@ -44,14 +44,14 @@ const issuer = "https://login.example.com/"
 // stand for the access tokens of an authorization server.
 type bearers struct{}
 
-func (bearers) Authenticate(_ context.Context, shown access.Credentials) (*access.Identity, error) {
+func (bearers) Authenticate(_ context.Context, shown identity.Credentials) (*identity.Identity, error) {
 	subject, _, ok := strings.Cut(strings.TrimPrefix(shown.Token, mark), "/")
 	if !ok {
-		return nil, access.Refuse(access.Unknown)
+		return nil, identity.Refuse(identity.Unknown)
 	}
 	every := []string{"*"}
-	return access.NewIdentityOf(access.Grant{Name: issuer + "#" + subject, Tools: every, Resources: every, Prompts: every, Trust: access.Trusted},
-		access.Facts{Source: access.SourceOAuth, Issuer: issuer, Subject: subject, ClientID: "planner"}), nil
+	return identity.NewIdentityOf(identity.Grant{Name: issuer + "#" + subject, Tools: every, Resources: every, Prompts: every, Trust: identity.Trusted},
+		identity.Facts{Source: identity.SourceOAuth, Issuer: issuer, Subject: subject, ClientID: "planner"}), nil
 }
 
 // mark begins every token of the test. Nothing else in the world looks like it, and it looks otherwise when it is

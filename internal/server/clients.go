@@ -10,18 +10,17 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/compat"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/lint"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // LintTools reads the tools from what MCP's list shows of them, so that one that was saved is judged like this one.
-func LintTools(cat *catalog.Catalog, form catalog.ListForm) ([]*lint.Tool, error) {
-	out := make([]*lint.Tool, 0, len(cat.Tools()))
+func LintTools(cat *catalog.Catalog, form catalog.ListForm) ([]*report.LintTool, error) {
+	out := make([]*report.LintTool, 0, len(cat.Tools()))
 	for _, t := range cat.Tools() {
-		one, err := compat.ReadTools(dialect.ListedToolJSON(t, form), compat.Limits{})
+		one, err := report.ReadTools(dialect.ListedToolJSON(t, form), report.DiffLimits{})
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: %w", t.Name, err)
 		}
@@ -29,7 +28,7 @@ func LintTools(cat *catalog.Catalog, form catalog.ListForm) ([]*lint.Tool, error
 		if !t.Native && !t.Registered { // an overlay has no schemas for these, and no name
 			method = strings.TrimPrefix(t.Method.Procedure, "/")
 		}
-		tool, err := lint.NewTool(one[0], method)
+		tool, err := report.NewLintTool(one[0], method)
 		if err != nil {
 			return nil, err
 		}
@@ -57,19 +56,19 @@ func (a *App) warnOfClients(now *catalog.Catalog) {
 	if err != nil || len(shown.Tools()) > maxJudged {
 		return
 	}
-	var report *lint.Report
+	var found *report.LintReport
 	tools, err := LintTools(shown, shown.ListForm())
 	if err == nil {
-		report, err = lint.Run(tools, lint.Options{Clients: []string{"claude-code", "claude-desktop", "cursor", "vscode"}})
+		found, err = report.Lint(tools, report.LintOptions{Clients: []string{"claude-code", "claude-desktop", "cursor", "vscode"}})
 	}
 	if err != nil {
 		a.log.Warn("tools not checked against clients", logkey.Error(err))
 		return
 	}
-	for _, client := range report.Clients {
+	for _, client := range found.Clients {
 		var names, effects []string
-		for _, f := range report.Findings {
-			if f.Client != client || f.Level != lint.Error {
+		for _, f := range found.Findings {
+			if f.Client != client || f.Level != report.Error {
 				continue
 			}
 			if f.Tool != "" && !slices.Contains(names, f.Tool) {

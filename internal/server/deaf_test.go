@@ -52,9 +52,9 @@ func TestACallThatOutlivesTheDrain(t *testing.T) {
 			withTrail(path)(c)
 			c.Limits.DrainGrace = durationpb.New(time.Millisecond)
 		},
-		Adjust: server.Adjust{Upstream: func(u bridge.Upstream) bridge.Upstream {
+		Adjust: server.Adjust{Backend: func(u bridge.Upstream, own bridge.Native) (bridge.Upstream, bridge.Native) {
 			backend.Upstream = u
-			return backend
+			return backend, own
 		}},
 	})
 	answered := make(chan *bridge.Response, 1)

@@ -40,7 +40,7 @@ const lingering = 250 * time.Millisecond
 // lastWords is how long the streams of sessions outlast the last answer. A client
 // reads the two from different connections, and some give up on every call of a
 // session whose stream has ended, also on one whose answer has just arrived. A
-// busy client may need a second to read it. Nobody waits that long for a drain that
+// busy client may need a second to read it. No one waits that long for a drain that
 // found nothing in flight.
 const (
 	lastWords     = time.Second
@@ -52,7 +52,7 @@ const (
 const afterGrace = 2 * time.Second
 
 // drain refuses new calls and answers what is in flight, within the grace
-// period; what is still running then is told so, and named in the log. Callers
+// period; what is still running then is notified, and named in the log. Callers
 // leave meanwhile.
 //
 // A call that does not hear that its time is over keeps its caller waiting: it has its line in

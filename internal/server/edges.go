@@ -9,22 +9,21 @@ import (
 	"net/http"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpcompress"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
-	"github.com/outrigger-mcp/outrigger/internal/httpcompress"
-	"github.com/outrigger-mcp/outrigger/internal/httpspan"
-	"github.com/outrigger-mcp/outrigger/internal/protectedresource"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/server/auth"
-	"github.com/outrigger-mcp/outrigger/internal/server/conn"
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Prepare builds the handlers for callers and operators, without opening a port.
@@ -76,9 +75,9 @@ func (a *App) Prepare(drain func()) error {
 // [App.CloseListeners] after, even if Listen fails.
 func (a *App) Listen(ctx context.Context) error {
 	l := a.cfg.GetListeners()
-	operators := listen.Place{Edge: route.Is(stats.EdgeAdmin)}
+	operators := listen.Place{Edge: route.Is(telemetry.EdgeAdmin)}
 	return errors.Join(
-		a.listeners.Open(ctx, listen.Main, l.GetListen(), a.callers(), listen.Place{Edge: a.table.Name, Public: a.isOpen, Route: a.place, Streams: a.api.IsStream}),
+		a.listeners.Open(ctx, listen.Main, l.GetListen(), a.callers(), listen.Place{Edge: a.table.Name, Public: a.isOpen, Route: a.place, Streams: a.isStream}),
 		a.listeners.Open(ctx, listen.Admin, l.GetAdmin(), a.Operators(), operators),
 		a.listeners.Open(ctx, listen.Health, l.GetHealth(), a.pages.WrapPages(a.probes.HealthHandler()), operators),
 	)
@@ -92,12 +91,12 @@ func (a *App) CloseListeners() {
 }
 
 // Sockets returns the open listeners.
-func (a *App) Sockets() []*conn.Socket { return a.listeners.All() }
+func (a *App) Sockets() []*peer.Socket { return a.listeners.All() }
 
 // Handler returns the handler of the main listener, with all outer handlers, for
 // another server. Call [App.Prepare] before.
 func (a *App) Handler(at listen.Place) (http.Handler, error) {
-	at.Edge, at.Public, at.Route, at.Streams = a.table.Name, a.isOpen, a.place, a.api.IsStream
+	at.Edge, at.Public, at.Route, at.Streams = a.table.Name, a.isOpen, a.place, a.isStream
 	return a.listeners.Front(a.callers(), at)
 }
 
@@ -136,13 +135,16 @@ func (e *entrance) next(r *http.Request) http.Handler {
 // isOpen reports whether a request needs no authentication.
 func (a *App) isOpen(r *http.Request) bool { return a.table.Open(r) != nil }
 
+// isStream reports whether the body of a request lasts as long as its stream: of an RPC, for which the table has no path.
+func (a *App) isStream(r *http.Request) bool { return a.table.Path(r) == "" && a.api.IsStream(r) }
+
 // place is where a request goes, for its span.
-func (a *App) place(r *http.Request) httpspan.Route {
+func (a *App) place(r *http.Request) telemetry.Route {
 	if path := a.table.Path(r); path != "" {
-		return httpspan.Route{Path: path}
+		return telemetry.Route{Path: path}
 	}
 	path := a.api.Route(r)
-	return httpspan.Route{Path: path, IsRPC: path != ""}
+	return telemetry.Route{Path: path, IsRPC: path != ""}
 }
 
 // supportedScopes are all scopes that tools and operations need now.
@@ -183,16 +185,16 @@ func (a *App) openEdges() {
 	}
 	typed := a.api.Root(a.api.PassThrough(a.api.NotFound()))
 	a.table = route.NewTable()
-	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeMCP), Paths: paths, Refuse: mcp.Refuse})
-	a.table.Register(&route.Edge{Name: route.Is(stats.EdgeRPC), Paths: map[string]http.Handler{rpchttp.Path: compress.Wrap(rpc)}, Refuse: rpc.Refuse})
+	a.table.Register(&route.Edge{Name: route.Is(telemetry.EdgeMCP), Paths: paths, Refuse: mcp.Refuse})
+	a.table.Register(&route.Edge{Name: route.Is(telemetry.EdgeRPC), Paths: map[string]http.Handler{rpchttp.Path: compress.Wrap(rpc)}, Refuse: rpc.Refuse})
 	a.table.Register(&route.Edge{
-		Name: route.Is(stats.EdgeOther), Refuse: rpc.Refuse,
-		Open:   protectedresource.New(settings.ProtectedResource(a.cfg, a.supportedScopes)),
-		IsOpen: func(r *http.Request) bool { return protectedresource.Is(r.URL.Path) }, Prefix: protectedresource.Prefix,
+		Name: route.Is(telemetry.EdgeOther), Refuse: rpc.Refuse,
+		Open:   identity.NewMetadataHandler(settings.ProtectedResource(a.cfg, a.supportedScopes)),
+		IsOpen: func(r *http.Request) bool { return identity.IsMetadataPath(r.URL.Path) }, Prefix: identity.MetadataPrefix,
 	})
 	a.table.Register(&route.Edge{
-		Name: route.Is(stats.EdgeOther), Refuse: rpc.Refuse, Open: http.HandlerFunc(protectedresource.NoAuthorizationServer),
-		IsOpen: func(r *http.Request) bool { return protectedresource.IsOfAuthorizationServer(r.URL.Path) },
+		Name: route.Is(telemetry.EdgeOther), Refuse: rpc.Refuse, Open: http.HandlerFunc(identity.NoAuthorizationServer),
+		IsOpen: func(r *http.Request) bool { return identity.IsOfAuthorizationServer(r.URL.Path) },
 	})
 	a.table.Register(&route.Edge{Name: a.api.EdgeOf, Rest: typed, Refuse: a.api.Refuse})
 }

@@ -23,7 +23,7 @@ func TestExamplesOfTheDemoAreTrue(t *testing.T) {
 	cfg := config.Defaults(config.Once)
 	cfg.Demo, cfg.Trust = true, new("trusted")
 	varies := []string{"fleet.place_order", "fleet.watch_vehicles", "lab.inspect", "lab.sleep"}
-	// In the order of the names, assign_order would change what find_orders finds: each tool gets a service of its own.
+	// In the order of the names, assign_order would change what find_orders finds: each tool gets its own service.
 	for _, name := range demoTools(t, cfg) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -5,7 +5,7 @@ package server
 import (
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
 )
 
 // What calls depend on, as probes name it.

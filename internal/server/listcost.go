@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/internal/listcost"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
 )
 
 // listTooLarge logs that a list of tools exceeds its budget. It is called once for each version of the catalog.

@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 )
 
 // maxDriftShown bounds the tools that one line names of each kind: a catalog may have

@@ -18,14 +18,14 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/audit"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // entry is what the matrix compares of a line of the trail.
 type entry struct {
 	Name, Subject, Issuer, Source string
 	Operation, Tool, Target       string
-	Decision                      audit.Decision
+	Decision                      trail.Decision
 	Rule, Code                    string
 }
 
@@ -64,8 +64,8 @@ func entriesOf(t *testing.T, path string) map[string][]entry {
 	}
 	defer func() { _ = f.Close() }()
 	out := map[string][]entry{}
-	err = audit.Read(f, func(l *audit.Line) error {
-		if l.Phase == audit.PhaseChange {
+	err = trail.ReadAudit(f, func(l *trail.AuditLine) error {
+		if l.Phase == trail.PhaseChange {
 			return nil
 		}
 		var of struct {
@@ -77,7 +77,7 @@ func entriesOf(t *testing.T, path string) map[string][]entry {
 		who := &l.Caller
 		out[of.Trace] = append(out[of.Trace], entry{who.Name, who.Subject, who.Issuer, who.Source, l.Operation, l.Tool, l.Target, l.Decision, l.Rule, l.Code})
 		return nil
-	}, func(f audit.Fault) { t.Error(f) })
+	}, func(f trail.Fault) { t.Error(f) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,15 +103,15 @@ func (c *cell) entries() []entry {
 	if !c.denied && o.onDenial {
 		return nil
 	}
-	e.Operation, e.Target, e.Code, e.Decision = o.audited, o.target, c.outcome.code, audit.Allowed
+	e.Operation, e.Target, e.Code, e.Decision = o.audited, o.target, c.outcome.code, trail.Allowed
 	if o.audited == "call_tool" || o.audited == "read_resource" && !c.denied {
 		e.Tool = o.tool
 	}
 	switch {
 	case c.denied:
-		e.Decision, e.Rule = audit.Denied, cmp.Or(c.rule, "grants")
+		e.Decision, e.Rule = trail.Denied, cmp.Or(c.rule, "grants")
 	case e.Code == string(errmap.DestructiveBlocked):
-		e.Decision, e.Rule = audit.Denied, "destructive_gate"
+		e.Decision, e.Rule = trail.Denied, "destructive_gate"
 	case e.Code == string(errmap.InvalidParams): // there is no such task to decide about
 		e.Decision = ""
 	case e.Code == "":
@@ -125,21 +125,21 @@ func (c *cell) entries() []entry {
 	return []entry{e}
 }
 
-// trail collects cells, and compares them with the audit trail of their sidecar.
-type trail struct {
+// auditTrail collects cells, and compares them with the audit trail of their sidecar.
+type auditTrail struct {
 	path  string
 	cells map[string]cell
 }
 
-func newTrail(t *testing.T) *trail {
-	return &trail{path: filepath.Join(t.TempDir(), "audit.jsonl"), cells: map[string]cell{}}
+func newTrail(t *testing.T) *auditTrail {
+	return &auditTrail{path: filepath.Join(t.TempDir(), "audit.jsonl"), cells: map[string]cell{}}
 }
 
 // witness implements [witness].
-func (x *trail) witness(t *testing.T, _ *matrix, c cell) { x.cells[traceOf(t)] = c }
+func (x *auditTrail) witness(t *testing.T, _ *matrix, c cell) { x.cells[traceOf(t)] = c }
 
 // check ends the sidecar, so that all lines are written, and compares.
-func (x *trail) check(t *testing.T, m *matrix) {
+func (x *auditTrail) check(t *testing.T, m *matrix) {
 	t.Helper()
 	m.rig.End()
 	lines := entriesOf(t, x.path)

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/glob"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
@@ -40,7 +41,7 @@ type who struct {
 	// token is the bearer token; "" for a caller without authentication.
 	token string
 	// grant is what the callers file says; nil if no file does.
-	grant *access.Grant
+	grant *identity.Grant
 	// issuer and scopes are those of an access token.
 	issuer string
 	scopes []string
@@ -52,8 +53,8 @@ type who struct {
 func callers() []who {
 	every := []string{glob.Anything}
 	all := []who{
-		{name: "file: ann", grant: &access.Grant{Name: subject, Tools: []string{"lab.echo", "fleet.get_*"}}},
-		{name: "file: bob", grant: &access.Grant{Name: "bob", Tools: every, Resources: every, Prompts: every, Publish: every, Subscribe: every, Trust: access.Trusted}},
+		{name: "file: ann", grant: &identity.Grant{Name: subject, Tools: []string{"lab.echo", "fleet.get_*"}}},
+		{name: "file: bob", grant: &identity.Grant{Name: "bob", Tools: every, Resources: every, Prompts: every, Publish: every, Subscribe: every, Trust: identity.Trusted}},
 		{name: "certificate", uri: "spiffe://example.org/ann"},
 		{name: "issuer A: ann", issuer: issuerA, scopes: everyScope},
 		{name: "issuer A: ann, reading", issuer: issuerA, scopes: []string{"openid", "tools:read", "resources"}},
@@ -79,36 +80,36 @@ func withTokens(all []who) []who {
 
 // directory tells the callers apart, as an authenticator of all sources does.
 type directory struct {
-	book   *access.Book
-	others map[string]*access.Identity
+	book   *identity.Book
+	others map[string]*identity.Identity
 }
 
 func newDirectory(t testing.TB, all []who) *directory {
 	t.Helper()
-	d := &directory{others: map[string]*access.Identity{}}
-	var entries []access.Entry
+	d := &directory{others: map[string]*identity.Identity{}}
+	var entries []identity.Entry
 	for _, w := range all {
 		switch {
 		case w.grant != nil:
-			entries = append(entries, access.Entry{Grant: *w.grant, Tokens: []access.Digest{sha256.Sum256([]byte(w.token))}})
+			entries = append(entries, identity.Entry{Grant: *w.grant, Tokens: []identity.Digest{sha256.Sum256([]byte(w.token))}})
 		case w.uri != "":
-			known, err := access.Certificates{}.Authenticate(t.Context(), access.Credentials{URIs: []string{w.uri}})
+			known, err := identity.Certificates{}.Authenticate(t.Context(), identity.Credentials{URIs: []string{w.uri}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			d.others[w.token] = known
 		default:
 			every := []string{glob.Anything}
-			d.others[w.token] = access.NewIdentityOf(access.Grant{Name: subject, Tools: every, Resources: every, Prompts: every, Publish: every, Subscribe: every},
-				access.Facts{Source: access.SourceOAuth, Issuer: w.issuer, Subject: subject, Scopes: w.scopes})
+			d.others[w.token] = identity.NewIdentityOf(identity.Grant{Name: subject, Tools: every, Resources: every, Prompts: every, Publish: every, Subscribe: every},
+				identity.Facts{Source: identity.SourceOAuth, Issuer: w.issuer, Subject: subject, Scopes: w.scopes})
 		}
 	}
-	d.book = access.NewBook(entries)
+	d.book = identity.NewBook(entries)
 	return d
 }
 
-// Authenticate implements [access.Authenticator].
-func (d *directory) Authenticate(ctx context.Context, shown access.Credentials) (*access.Identity, error) {
+// Authenticate implements [identity.Authenticator].
+func (d *directory) Authenticate(ctx context.Context, shown identity.Credentials) (*identity.Identity, error) {
 	if known := d.others[shown.Token]; known != nil {
 		return known, nil
 	}
@@ -173,7 +174,7 @@ type matrix struct {
 
 // newMatrix starts the sidecar before a backend with something of every kind. Without
 // who, callers are not authenticated.
-func newMatrix(t testing.TB, who access.Authenticator, configure func(*configv1.Config), change ...func(*server.Options)) *matrix {
+func newMatrix(t testing.TB, who identity.Authenticator, configure func(*configv1.Config), change ...func(*server.Options)) *matrix {
 	t.Helper()
 	m := &matrix{backend: &reached{}}
 	m.rig = mcptest.Start(t, mcptest.Options{
@@ -182,7 +183,9 @@ func newMatrix(t testing.TB, who access.Authenticator, configure func(*configv1.
 			for _, c := range change {
 				c(o)
 			}
-		}, Adjust: server.Adjust{Upstream: m.backend.count},
+		}, Adjust: server.Adjust{Backend: func(next bridge.Upstream, own bridge.Native) (bridge.Upstream, bridge.Native) {
+			return m.backend.count(next), own
+		}},
 		Configure: func(c *configv1.Config) {
 			c.Catalog.Skills = []string{skillFolder(t)}
 			if who != nil { // with issuers, callers need an identity

@@ -26,7 +26,7 @@ type outcome struct {
 	// code is the canonical code, "" for success, and challenge the value of
 	// www-authenticate.
 	code, challenge string
-	// status is the HTTP status, or 0 where the edge has none of its own.
+	// status is the HTTP status, or 0 where the edge has none.
 	status int
 	body   string
 }
@@ -34,7 +34,7 @@ type outcome struct {
 // column is one way to the sidecar.
 type column struct {
 	name string
-	// bare is set where an answer has no headers of its own to carry a challenge.
+	// bare is set where an answer has no headers to carry a challenge.
 	bare bool
 	// run does an operation as a caller; false if the edge cannot say it.
 	run func(t *testing.T, m *matrix, w who, o *operation) (outcome, bool)

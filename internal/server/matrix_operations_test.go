@@ -20,9 +20,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/glob"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 )
 
 // guide is the skill of the folder that the matrix has.
@@ -75,7 +75,7 @@ type operation struct {
 
 // expected is the code for a caller who may do it.
 func (o *operation) expected(w who) string {
-	if o.okTrusted != "" && w.grant != nil && w.grant.Trust == access.Trusted {
+	if o.okTrusted != "" && w.grant != nil && w.grant.Trust == identity.Trusted {
 		return o.okTrusted
 	}
 	return o.ok

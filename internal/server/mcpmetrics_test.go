@@ -22,7 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // metricsPage is what a scrape of a sidecar gets.
@@ -153,7 +153,7 @@ func TestMCPMetricsOfEveryEnd(t *testing.T) {
 	}
 }
 
-// manyTools is a backend with more tools than have series of their own, and one that fails with what it is told.
+// manyTools is a backend with more tools than have their own series, and one that fails with what its arguments say.
 func manyTools(n int) *mcptest.Native {
 	backend := &mcptest.Native{Tools: []mcptest.NativeTool{{
 		Declared: mcptest.JSONTool("fail", "Fail.", `{"type":"object"}`, ""),
@@ -205,7 +205,7 @@ func TestSeriesAreBounded(t *testing.T) { //nolint:paralleltest // it measures t
 		total = 10_000
 	}
 	rig := mcptest.Start(t, mcptest.Options{
-		Native: manyTools(2 * stats.DefaultMaxTools), NoDemo: true,
+		Native: manyTools(2 * telemetry.DefaultMaxTools), NoDemo: true,
 		Configure: func(c *configv1.Config) { c.Timeout = durationpb.New(time.Minute) },
 	})
 	operators := rig.Operators(t)
@@ -242,7 +242,7 @@ func TestSeriesAreBounded(t *testing.T) { //nolint:paralleltest // it measures t
 		t.Errorf("the heap has grown from %d to %d", heapBefore, heapAfter)
 	}
 
-	for n := range 2 * stats.DefaultMaxTools {
+	for n := range 2 * telemetry.DefaultMaxTools {
 		send(dialect.Modern, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool%d","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, n), nil)
 	}
 	page := metricsPage(t, operators)
@@ -250,7 +250,7 @@ func TestSeriesAreBounded(t *testing.T) { //nolint:paralleltest // it measures t
 	for _, found := range regexp.MustCompile(`(?m)^mcp_server_operation_duration_seconds_count\{.*gen_ai_tool_name="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		tools[found[1]] = true
 	}
-	if most := stats.DefaultMaxTools + 2; len(tools) > most || !tools[stats.Other] { // "other" and ""
+	if most := telemetry.DefaultMaxTools + 2; len(tools) > most || !tools[telemetry.Other] { // "other" and ""
 		t.Errorf("%d tools have series, at most %d may", len(tools), most)
 	}
 	for _, text := range []string{"made/up", "session-", "prompt1", "2026-0000"} {

@@ -8,16 +8,16 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/connlimit"
-	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
 // newMetrics shows what the parts of the pipeline count.
-func (a *App) newMetrics() (*metrics.Metrics, error) {
-	return metrics.New(metrics.Sources{
+func (a *App) newMetrics() (*export.Page, error) {
+	return export.NewPage(export.Sources{
 		Version:  a.opts.Version,
 		Begun:    a.bridge.Begun,
-		Repaired: a.bridge.Repaired, Disagreements: a.disagreements.Load,
+		Repaired: a.bridge.Repaired,
 		InFlight: a.bridge.Flights().InFlight,
 		Catalog:  a.live,
 		Traffic:  a.stats, CallsSkipped: a.calls.Skipped, Reloads: a.reloadMetrics(),
@@ -42,13 +42,13 @@ func (a *App) newMetrics() (*metrics.Metrics, error) {
 // much there is where it is an amount, and how often it was too little where
 // meeting it refuses something or ends it early. A test holds the list against
 // the fields of the message.
-func (a *App) limitMetrics() []metrics.Limit {
+func (a *App) limitMetrics() []export.Limit {
 	limits := a.cfg.GetLimits()
 	gates, slots, flights := a.listeners.Gates(), a.slots, a.bridge.Flights()
-	over := func(name errmap.Limit, most float64) metrics.Limit {
-		return metrics.Limit{Name: string(name), Most: just(most), Refused: func() uint64 { return a.stats.TimesOver(name) }}
+	over := func(name errmap.Limit, most float64) export.Limit {
+		return export.Limit{Name: string(name), Most: just(most), Refused: func() uint64 { return a.stats.TimesOver(name) }}
 	}
-	return []metrics.Limit{
+	return []export.Limit{
 		over(errmap.LimitMessageBytes, float64(limits.GetMaxMessageBytes())),
 		over(errmap.LimitJSONDepth, float64(limits.GetMaxJsonDepth())),
 		over(errmap.LimitIDBytes, float64(limits.GetMaxIdBytes())),
@@ -90,7 +90,7 @@ func (a *App) limitMetrics() []metrics.Limit {
 			Name: "max_sessions", Most: just(float64(limits.GetMaxSessions())),
 			Used: func() float64 { return float64(a.sessions.Stats().Sessions) }, Refused: func() uint64 { return a.sessions.Stats().Evicted + a.stats.TimesOver(errmap.LimitSessions) },
 		},
-		{Name: "session_idle_timeout", Most: justTime(limits.GetSessionIdleTimeout()), Refused: func() uint64 { return a.sessions.Stats().Expired }},
+		{Name: "max_session_age", Most: justTime(limits.GetMaxSessionAge()), Refused: func() uint64 { return a.sessions.Stats().TooOld }},
 		{
 			Name: "max_tasks", Most: just(float64(limits.GetMaxTasks())),
 			Used: func() float64 { return float64(a.tasks.Stats().Running) }, Refused: func() uint64 {
@@ -120,14 +120,14 @@ func (a *App) limitMetrics() []metrics.Limit {
 		{Name: "idle_timeout", Most: justTime(limits.GetIdleTimeout())},
 		{Name: "max_header_bytes", Most: just(float64(limits.GetMaxHeaderBytes())), Refused: a.listeners.Refused().Large},
 		{
-			Name: string(connlimit.Full), Most: just(float64(gates.Callers.Most)),
+			Name: string(peer.Full), Most: just(float64(gates.Callers.Most)),
 			Used:    func() float64 { return float64(gates.Main().Stats().Open) },
-			Refused: gates.Count(func(s connlimit.Stats) uint64 { return s.Full + s.Replaced }),
+			Refused: gates.Count(func(s peer.GateStats) uint64 { return s.Full + s.Replaced }),
 		},
 		{
-			Name: string(connlimit.PeerFull), Most: just(float64(gates.Callers.PerPeer)),
+			Name: string(peer.PeerFull), Most: just(float64(gates.Callers.PerPeer)),
 			Used:    func() float64 { return float64(gates.Main().Stats().MostOfPeer) },
-			Refused: gates.Count(func(s connlimit.Stats) uint64 { return s.PeerFull }),
+			Refused: gates.Count(func(s peer.GateStats) uint64 { return s.PeerFull }),
 		},
 		{Name: "max_connection_requests", Most: just(float64(gates.Callers.Requests)), Refused: func() uint64 { return gates.Main().Stats().Used }},
 		{Name: "max_connection_age", Most: just(seconds(gates.Callers.Age)), Refused: func() uint64 { return gates.Main().Stats().Aged }},
@@ -192,6 +192,6 @@ func (a *App) streamsRefused() uint64 {
 
 // overShare is how often a caller was refused because it held its share already.
 func (a *App) overShare() uint64 {
-	return a.slow.Stats().Over + a.slots.Stats().Over + a.streams.Stats().Over + a.sessions.Stats().Over + a.tasks.Stats().Over +
+	return a.slow.Stats().Over + a.slots.Stats().Over + a.streams.Stats().Over + a.tasks.Stats().Over +
 		a.watches.Stats().Over
 }

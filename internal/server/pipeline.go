@@ -14,72 +14,68 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/audit"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/event"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/held"
-	"github.com/outrigger-mcp/outrigger/internal/listcost"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/offer"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/record"
-	"github.com/outrigger-mcp/outrigger/internal/redact"
-	"github.com/outrigger-mcp/outrigger/internal/rules"
-	"github.com/outrigger-mcp/outrigger/internal/scopes"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/session"
-	"github.com/outrigger-mcp/outrigger/internal/share"
-	"github.com/outrigger-mcp/outrigger/internal/skills"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
 	"github.com/outrigger-mcp/outrigger/internal/task"
-	"github.com/outrigger-mcp/outrigger/internal/transcode"
-	"github.com/outrigger-mcp/outrigger/internal/watch"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // pipeline is the bridge and what it is made of.
 type pipeline struct {
 	bridge *bridge.Bridge
+	// offers answer what is offered besides calls.
+	offers *offer.Service
 	// rpc is the bridge for the edges that speak JSON-RPC.
 	rpc  *dialect.Handler
 	gate *policy.Gate
 	// rules decide who may call which tools with which arguments.
-	rules   *rules.Engine
+	rules   *policy.Engine
 	limiter *policy.Limiter
 	// rates asks the rate limit service that replicas share.
 	rates  sharedRates
 	slots  *policy.Slots
-	sealer *seal.Sealer
+	sealer *keys.Sealer
 	// scopes holds callers with OAuth tokens to their scopes; nil without OAuth.
-	scopes   *scopes.Authorizer
-	feed     *feed.Hub
+	scopes   *policy.Authorizer
+	feed     *notify.Feed
 	sessions *session.Manager
 	tasks    *task.Manager
 	shared   shared
 	// held are the documents that are too large for one result.
-	held *held.Store
+	held *content.Store
 	// skills are those of folders, nil without any.
-	skills *skills.Source
+	skills *offer.Skills
 	// watches run the streams behind watches.
-	watches *watch.Engine
+	watches *notify.Watches
 	bus     eventBus
 	// behalf makes the credentials of calls in the name of their callers.
 	behalf onBehalf
 	// streams are the long-lived streams of every edge.
-	streams *share.Ledger
+	streams *peer.Ledger
 	// calls says which calls leave a line in the log, stats counts how they end.
 	calls  *bridge.CallLog
-	stats  *stats.Stats
-	record *record.Run
+	stats  *telemetry.Stats
+	record *trail.Run
 	// lists says what the lists of tools cost.
 	lists *listcost.Meter
 	// recordUnavailable tells that records were asked for and there are none.
 	recordUnavailable bool
 	// trail is the audit trail, nil without one.
-	trail *audit.Trail
+	trail *trail.Audit
 }
 
 // openPipeline joins the parts of the bridge.
@@ -93,12 +89,12 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	allowed := a.cfg.GetBackend().GetMetadata()
-	rules, err := metadata.NewRules(settings.InboundMetadata(a.cfg), allowed.GetOutbound())
+	rules, err := backend.NewMetadataRules(settings.InboundMetadata(a.cfg), allowed.GetOutbound())
 	if err != nil {
 		return err
 	}
 	a.opts.Tracer = a.opts.Tracer.Redacting(redactNames(a.cfg.GetRecord()))
-	baggage, err := metadata.NewBaggage(a.cfg.GetTelemetry().GetBaggage())
+	baggage, err := backend.NewBaggage(a.cfg.GetTelemetry().GetBaggage())
 	if err != nil {
 		return fmt.Errorf("telemetry.baggage: %w", err)
 	}
@@ -113,33 +109,28 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	limits := a.cfg.GetLimits()
-	a.stats = stats.New(int(a.cfg.GetTelemetry().GetMaxMetricTools()), bridge.Operations()...)
+	a.stats = telemetry.NewStats(int(a.cfg.GetTelemetry().GetMaxMetricTools()), bridge.Operations()...)
 	a.stats.OnEnd(a.opts.OnEnd)
 	// Every session follows the feed, besides the streams of the modern era.
-	a.feed = feed.New(adjusted(feed.Options{
+	a.feed = notify.NewFeed(adjusted(notify.FeedOptions{
 		MaxSubscribers: int(limits.GetMaxStreams()) + int(limits.GetMaxSessions()),
 	}, a.opts.Adjust.Feed))
-	a.sessions = session.New(adjusted(session.Options{
-		Max: int(limits.GetMaxSessions()), Idle: limits.GetSessionIdleTimeout().AsDuration(), Feed: a.feed,
-		Share: settings.CallerShare(limits), Ended: a.sessionEnded,
-		Store: a.sessionStore(), Catalog: a.catalogFingerprint, Cancel: a.cancelOfSession, Cut: a.cutSession,
-		Orphaned: func(b session.Begun) []byte { return a.rpc.Orphaned(b) },
-	}, a.opts.Adjust.Sessions))
+	a.sessions = a.newSessions()
 	a.tasks = a.newTasks()
 	if !a.opts.Once {
-		a.held = held.New(held.Options{
+		a.held = content.NewStore(content.StoreOptions{
 			MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: settings.CallerShare(limits),
 		})
 	}
-	a.watches = watch.New(watch.Options{
+	a.watches = notify.NewWatches(notify.WatchOptions{
 		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: settings.CallerShare(limits), Ended: a.watchEnded,
 	})
 	a.bus = a.shareBus(a.newBus())
-	a.streams = share.NewLedger(int64(limits.GetMaxStreams()), settings.CallerShare(limits))
+	a.streams = peer.NewLedger(int64(limits.GetMaxStreams()), settings.CallerShare(limits))
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
 	caller, nativeCaller := a.backend.callers()
-	if a.opts.Adjust.Upstream != nil {
-		caller = a.opts.Adjust.Upstream(caller)
+	if a.opts.Adjust.Backend != nil {
+		caller, nativeCaller = a.opts.Adjust.Backend(caller, nativeCaller)
 	}
 	a.limiter = settings.Limiter(a.cfg.GetLimits())
 	if a.rates, err = openRates(a.cfg, a.opts, a.log.Named("rates")); err != nil {
@@ -165,8 +156,6 @@ func (a *App) openPipeline() error {
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
 		Held:        a.held,
 		MaxInline:   int(limits.GetMaxInlineBytes()),
-		Skills:      a.skills,
-		Watches:     a.watches,
 		SingleUse:   a.singleUse(),
 		Authorizers: authorizers,
 		Gate:        gate,
@@ -176,20 +165,23 @@ func (a *App) openPipeline() error {
 		Compact:     settings.Compact(a.cfg),
 
 		RepairArguments: a.cfg.GetRepairArguments(),
-		Native:          nativeCaller, Sealer: a.sealer, Feed: a.feed, Tasks: a.tasks,
-		TaskAfter: a.cfg.GetTaskAfter().AsDuration(),
-		PageSize:  int(limits.GetMaxPageEntries()), MaxItems: int(limits.GetMaxResultItems()),
+		Native:          nativeCaller, Sealer: a.sealer, Tasks: a.tasks,
+		TaskAfter:     a.cfg.GetTaskAfter().AsDuration(),
+		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
 		Limiter: a.limiter, Shared: a.rates.check(), Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
 		ResultBudget: int(limits.GetResultBudget()),
-		Metadata:     rules, ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
-		Log: a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
+		Metadata:     rules,
+		Log:          a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
 	})
 	a.lists = listcost.NewMeter(settings.ListBudget(a.cfg), a.listTooLarge)
+	a.offers = offer.New(a.bridge, offer.Options{
+		Feed: a.feed, Watches: a.watches, Skills: a.skills, PageSize: int(limits.GetMaxPageEntries()), ForwardsHeaders: len(allowed.GetInbound()) > 0,
+	})
 	a.rpc = dialect.New(a.bridge, dialect.Options{
-		Sessions: a.sessions, Notify: a.notify,
+		Offers: a.offers, Sessions: a.sessions, Notify: a.notify,
 		Record: run, RecordPayloads: a.cfg.GetRecord().GetPayloads(),
 		Listed: a.lists.Listed,
 	})
@@ -206,23 +198,23 @@ func (a *App) watchEnded(tool string, failed *errmap.Error, pause time.Duration)
 }
 
 // publish puts a change on the feed of those who listen.
-func (a *App) publish(c feed.Change) {
+func (a *App) publish(c notify.Change) {
 	// A closed feed has no subscribers.
-	if err := a.feed.Publish(c); err != nil && !errors.Is(err, feed.ErrClosed) {
+	if err := a.feed.Publish(c); err != nil && !errors.Is(err, notify.ErrClosed) {
 		a.log.Warn("change notification failed", logkey.Error(err))
 	}
 }
 
 // newBus makes the bus between those who publish notifications and those who
 // listen.
-func (a *App) newBus() *event.Memory {
+func (a *App) newBus() *notify.Bus {
 	limits := a.cfg.GetLimits()
-	return event.NewMemory(event.Options{
+	return notify.NewBus(notify.BusOptions{
 		MaxSubscribers: int(limits.GetMaxStreams()),
 		MaxBacklog:     int(limits.GetMaxSubscriberBacklog()),
 		// What an edge admits is not lost on the bus.
 		MaxEventBytes: int(limits.GetMaxMessageBytes()),
-		OnDrop: func(slow *event.SlowError) {
+		OnDrop: func(slow *notify.SlowError) {
 			a.noted.Warn("slow subscriber disconnected: limits.max_subscriber_backlog exceeded",
 				zap.Int("missed", slow.Missed))
 		},
@@ -230,14 +222,14 @@ func (a *App) newBus() *event.Memory {
 }
 
 // notify puts a notification of a JSON-RPC edge on the bus. Its sender has been
-// promised nothing and is told nothing.
+// promised nothing and gets nothing.
 func (a *App) notify(ctx context.Context, method string, params []byte, origin correlate.Origin) {
-	if who := access.FromContext(ctx); !who.MayPublish(method) {
+	if who := identity.FromContext(ctx); !who.MayPublish(method) {
 		a.noted.Warn("notification not published: an operator can allow it in the callers file (`publish`)",
 			zap.String(logkey.Caller, who.Name()), zap.String(logkey.Method, method))
 		return
 	}
-	_, err := a.bus.Publish(context.Background(), event.Event{Method: method, Params: params, Publisher: uint64(origin)})
+	_, err := a.bus.Publish(context.Background(), notify.Event{Method: method, Params: params, Publisher: uint64(origin)})
 	if err != nil {
 		a.noted.Info("notification not delivered to the event bus", logkey.Error(err))
 	}
@@ -268,12 +260,12 @@ func (a *App) warnOfRandomKey(now *catalog.Catalog) {
 
 // openRecord begins the record of this run. A folder that cannot be written is
 // a warning: calls go on without records.
-func (a *App) openRecord() *record.Run {
+func (a *App) openRecord() *trail.Run {
 	c := a.cfg.GetRecord()
 	if dir := c.GetDir(); dir == "" || dir == "off" {
 		return nil
 	}
-	run, err := record.Open(record.Options{
+	run, err := trail.OpenRecord(trail.RecordOptions{
 		Dir: c.GetDir(), Deterministic: a.cfg.GetDeterministic(), Payloads: c.GetPayloads(), Redact: redactNames(c),
 		MaxFileBytes: c.GetMaxFileBytes(), MaxFiles: int(c.GetMaxFiles()), Log: a.log.Named("record"),
 	})
@@ -289,12 +281,4 @@ func (a *App) openRecord() *record.Run {
 // redactNames adds the configured names to the usual ones.
 func redactNames(c *configv1.Record) []string {
 	return append(redact.DefaultNames(), c.GetRedact()...)
-}
-
-// disagreed counts and logs what the checks of one message do not agree on.
-// What callers sent is not in it.
-func (a *App) disagreed(e *transcode.DisagreementError) {
-	a.disagreements.Add(1)
-	a.log.Error("validators disagree about a message: this is a bug in the sidecar; --validate standard turns the comparison off",
-		zap.String("message", e.Message), zap.String("what", e.What))
 }

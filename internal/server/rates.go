@@ -11,19 +11,19 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
-	"github.com/outrigger-mcp/outrigger/internal/metrics"
-	"github.com/outrigger-mcp/outrigger/internal/rateservice"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
 // sharedRates is what a sidecar has of the rate limit service; the zero value is none.
 type sharedRates struct {
 	client  *backend.Client
-	service *rateservice.Service
+	service *policy.RateService
 }
 
-// openRates makes what asks the rate limit service. A command that calls once asks nobody:
+// openRates makes what asks the rate limit service. A command that calls once asks no one:
 // its caller is the operator.
 func openRates(cfg *configv1.Config, o Options, log *zap.Logger) (sharedRates, error) {
 	if o.Once {
@@ -48,11 +48,11 @@ func (r sharedRates) check() func(ctx context.Context, caller, tool string, isPa
 }
 
 // metrics counts the questions; nil without any.
-func (r sharedRates) metrics() func() metrics.RateService {
+func (r sharedRates) metrics() func() export.RateService {
 	if r.service == nil {
 		return nil
 	}
-	return func() metrics.RateService { return metrics.RateService(r.service.Stats()) }
+	return func() export.RateService { return export.RateService(r.service.Stats()) }
 }
 
 func (r sharedRates) close() error {

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/lifecycle"
-	"github.com/outrigger-mcp/outrigger/internal/metrics"
-	"github.com/outrigger-mcp/outrigger/internal/resilience"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
 // maxHeldShown bounds the tools that /readyz?verbose names.
@@ -36,7 +36,7 @@ func (a *App) ready() (bool, []admin.Check) {
 			}
 		}
 		checks = append(checks, admin.Check{
-			Name: "backend", OK: isAnswering && s.Breaker == resilience.Closed,
+			Name: "backend", OK: isAnswering && s.Breaker == backend.BreakerClosed,
 			Detail: answer + fmt.Sprintf("circuit breaker %v, opened %d times; %d calls rejected, %d retried", s.Breaker, s.Opened, s.Held, s.Repeated),
 		})
 		for i, held := range s.Tools {
@@ -108,6 +108,6 @@ func (a *App) reloadChecks() []admin.Check {
 }
 
 // reloadMetrics are the same for a scrape.
-func (a *App) reloadMetrics() *metrics.Reloads {
-	return &metrics.Reloads{Status: a.watcher.Status, Refused: func() int { return len(a.reloader.FieldsWaiting()) }}
+func (a *App) reloadMetrics() *export.Reloads {
+	return &export.Reloads{Status: a.watcher.Status, Refused: func() int { return len(a.reloader.FieldsWaiting()) }}
 }

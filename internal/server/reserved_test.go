@@ -261,7 +261,7 @@ func (l narrowListener) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// unread sends a request on a connection of its own, and does not read the response.
+// unread sends a request on its own connection, and does not read the response.
 func unread(t *testing.T, address, path, body string, header []string) {
 	t.Helper()
 	// A window that is small from the start stays small.

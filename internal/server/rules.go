@@ -10,13 +10,13 @@ import (
 	"go.uber.org/zap"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
-	"github.com/outrigger-mcp/outrigger/internal/rules"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // maxRuleLines bounds the lines and details about rules that do not fit their tools: one
@@ -32,7 +32,7 @@ func (a *App) openRules() error {
 	if err != nil {
 		return err
 	}
-	a.rules = rules.NewEngine(set)
+	a.rules = policy.NewEngine(set)
 	if set.Len() > 0 {
 		a.log.Info("policy rules enabled", zap.Int("rules", set.Len()))
 	}
@@ -40,7 +40,7 @@ func (a *App) openRules() error {
 }
 
 // Rules returns the policy rules in use.
-func (a *App) Rules() *rules.Engine { return a.rules }
+func (a *App) Rules() *policy.Engine { return a.rules }
 
 // rereadRules reads the policy file again. Rules that are faulty leave the last good ones
 // in use.
@@ -71,15 +71,15 @@ func (a *App) newRules(next *configv1.Config) (use func(), err error) {
 
 // replaceRules uses other rules from now on. Callers are told, because they may see other
 // tools.
-func (a *App) replaceRules(set *rules.Set) {
+func (a *App) replaceRules(set *policy.Set) {
 	before, cat := a.rules.Faults(), a.live.Current()
 	a.warnOfRules(before, a.rules.Replace(set, cat))
 	if now := a.live.Current(); now != cat {
 		a.fitRules(now) // it came meanwhile
 	}
 	a.log.Info("policy rules reloaded", zap.Int("rules", set.Len()))
-	a.publish(feed.Change{Kind: feed.ToolsListChanged})
-	a.publish(feed.Change{Kind: feed.ResourcesListChanged})
+	a.publish(notify.Change{Kind: notify.ToolsListChanged})
+	a.publish(notify.Change{Kind: notify.ResourcesListChanged})
 }
 
 // fitRules compiles the rules for the tools of a new catalog.
@@ -89,7 +89,7 @@ func (a *App) fitRules(now *catalog.Catalog) {
 }
 
 // warnOfRules logs which rules do not fit a tool, when that is new.
-func (a *App) warnOfRules(before, now []rules.Fault) {
+func (a *App) warnOfRules(before, now []policy.Fault) {
 	lines := 0
 	for _, f := range now {
 		if slices.Contains(before, f) {

@@ -15,16 +15,15 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/memory"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // ErrInputEnded is the cause of the context's end if a client has closed standard
@@ -36,7 +35,7 @@ var ErrInputEnded = errors.New("standard input ended")
 func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	loading, stop := context.WithCancel(context.WithoutCancel(ctx))
 	loaded := make(chan error, 1)
-	versions := newVersions(a.cfg.GetRecord().GetDir(), a.opts.Version, a.metrics, a.log)
+	versions := &versions{metrics: a.metrics, log: a.log, next: make(chan [2]*catalog.Catalog, 1)}
 	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
 		if old == nil && a.backend.client != nil && (a.opts.Dial != nil || len(a.opts.Sources) == 0 && !settings.MakesTools(a.cfg.GetCatalog())) {
 			a.backend.answered(nil) // it is in this process, or the tools come from it
@@ -52,7 +51,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 		a.fitRules(now)
 		a.backend.keepTools(now)
 		a.publishLists(old)
-		versions.offer(now)
+		versions.offer(old, now)
 	})
 	defer forget()
 	a.auditStart()
@@ -137,9 +136,9 @@ func (a *App) publishLists(old *catalog.Catalog) {
 	if old == nil {
 		return
 	}
-	a.bridge.CatalogChanged()
-	a.publish(feed.Change{Kind: feed.ToolsListChanged})
-	a.publish(feed.Change{Kind: feed.ResourcesListChanged})
+	a.offers.CatalogChanged()
+	a.publish(notify.Change{Kind: notify.ToolsListChanged})
+	a.publish(notify.Change{Kind: notify.ResourcesListChanged})
 }
 
 // announce says what the catalog is, what is odd about it, and which tools differ from
@@ -161,7 +160,7 @@ func (a *App) announce(old, now *catalog.Catalog, start time.Time) {
 	a.milestones().Info("ready", fields...)
 	a.warnOfClients(now)
 	if !a.opts.Embedded {
-		if _, err := memory.Release(); err != nil {
+		if _, err := peer.ReleaseMemory(); err != nil {
 			a.log.Debug("releasing memory failed", logkey.Error(err))
 		}
 	}
@@ -195,7 +194,7 @@ func (a *App) announceChange(change catalog.Change, fields []zap.Field) {
 		return // of resources or the description alone
 	}
 	a.lastChange.Store(&toolChange{time.Now(), text})
-	a.trail.Change(audit.Change{Kind: "catalog", Who: audit.OfProcess(), Detail: text})
+	a.trail.Change(trail.Change{Kind: "catalog", Who: trail.OfProcess(), Detail: text})
 }
 
 func logError(log *zap.Logger, what string, err error) {
@@ -220,9 +219,9 @@ func (a *App) Call(ctx context.Context, from, route, tool string, arguments []by
 		Arguments: bridge.Payload{Bytes: arguments}, Caller: from, Transport: from, Route: route, Method: route, Header: header,
 	}
 	if t := a.bridge.Tracer(); t.IsOn() {
-		attributes := []tracing.Attribute{tracing.Text(tracing.MethodName, route), tracing.Text(tracing.Edge, stats.EdgeOther.String())}
+		attributes := []telemetry.Attribute{telemetry.Text(telemetry.MethodName, route), telemetry.Text(telemetry.EdgeName, telemetry.EdgeOther.String())}
 		if header != nil {
-			req.Span = t.Start(tracing.Arrival{Method: route, Header: header}, attributes...)
+			req.Span = t.Start(telemetry.Arrival{Method: route, Header: header}, attributes...)
 		} else {
 			req.Span = t.StartIn(ctx, route, attributes...)
 		}

@@ -11,15 +11,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/glob"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 )
 
 // namesakes are three callers of one name, and a second token of one of them.
 func namesakes() (all []who, again who) {
 	every := []string{glob.Anything}
 	made := withTokens([]who{
-		{name: "file: ann", grant: &access.Grant{Name: subject, Tools: every, Resources: every, Prompts: every, Trust: access.Trusted}},
+		{name: "file: ann", grant: &identity.Grant{Name: subject, Tools: every, Resources: every, Prompts: every, Trust: identity.Trusted}},
 		{name: "issuer A: ann", issuer: issuerA, scopes: everyScope},
 		{name: "issuer B: ann", issuer: issuerB, scopes: everyScope},
 		{name: "issuer A: ann, again", issuer: issuerA, scopes: append([]string{"openid"}, everyScope...)},
@@ -35,7 +35,7 @@ func newNamesakes(t *testing.T, configure func(*configv1.Config)) (m *matrix, al
 }
 
 // TestNamesakes: what belongs to one of three callers of the same name belongs to neither
-// of the others, and to each token of its own.
+// of the others, and its own to each token.
 func TestNamesakes(t *testing.T) {
 	t.Parallel()
 	m, all, again := newNamesakes(t, func(c *configv1.Config) { c.Limits.MaxPageEntries = proto.Int32(2) })

@@ -6,24 +6,20 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/session"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
-// sessionStore is where replicas share sessions; nil without --state.
-func (a *App) sessionStore() session.Store {
-	if a.shared.sessions == nil {
-		return nil
-	}
-	return a.shared.sessions
-}
-
-// catalogFingerprint is that of the catalog as it is now; empty before the first.
-func (a *App) catalogFingerprint() string {
-	if cat := a.live.Current(); cat != nil {
-		return cat.Fingerprint()
-	}
-	return ""
+// newSessions makes what holds the sessions of the legacy revisions.
+func (a *App) newSessions() *session.Manager {
+	limits := a.cfg.GetLimits()
+	return session.New(adjusted(session.Options{
+		Max: int(limits.GetMaxSessions()), Age: limits.GetMaxSessionAge().AsDuration(), Sealer: a.sealer, Feed: a.feed,
+		Origin: func() correlate.Origin { return a.bridge.Flights().NewOrigin() },
+		Share:  settings.CallerShare(limits), Ended: a.sessionEnded,
+		Replicas: a.shared.sessions, Cancel: a.cancelOfSession, Cut: a.cutSession,
+	}, a.opts.Adjust.Sessions))
 }
 
 // cancelOfSession cancels a request whose client sent the cancellation to another replica.
@@ -42,9 +38,9 @@ const errorEvicted = "evicted"
 // sessionEnded counts the end of a session. Only an eviction is an error: clients leave without
 // a word, and are then idle for too long.
 func (a *App) sessionEnded(e session.Ended) {
-	s := stats.Session{Version: e.Version, Transport: stats.EdgeMCP.Transport(), Took: e.Took}
+	s := telemetry.Session{Version: e.Version, Transport: telemetry.EdgeMCP.Transport(), Took: e.Took}
 	if e.Principal == bridge.CallerStdio {
-		s.Transport = stats.EdgeStdio.Transport()
+		s.Transport = telemetry.EdgeStdio.Transport()
 	}
 	if e.Why == session.Evicted {
 		s.ErrorType = errorEvicted

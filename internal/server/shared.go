@@ -12,22 +12,20 @@ import (
 	"go.uber.org/zap"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/admin"
-	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/internal/event"
-	sharedbus "github.com/outrigger-mcp/outrigger/internal/event/shared"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/metrics"
-	"github.com/outrigger-mcp/outrigger/internal/registrationstore"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
-	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
+	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/state/registrationstore"
 	"github.com/outrigger-mcp/outrigger/internal/task"
-	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // shared is what this process shares with other replicas. All of it is nil without
@@ -35,28 +33,28 @@ import (
 type shared struct {
 	client *state.Client
 	// sealer seals what is stored, with the keys of what callers bring back.
-	sealer *seal.Sealer
+	sealer *keys.Sealer
 	tasks  *taskstore.Store
 	// consents are the answers that were used, and that may be used only once.
 	consents *state.Once
 	events   *state.Stream
-	bus      *sharedbus.Bus
+	bus      *notify.SharedBus
 	// tools are those that operators registered.
 	tools *registrationstore.Store
 	trust *sharedTrust
-	// sessions are those of the legacy revisions of MCP.
-	sessions *sessionstore.Store
+	// sessions is the way of legacy sessions to other replicas.
+	sessions *session.Replicas
 }
 
 // eventBus is the bus of this process, or of all replicas.
 type eventBus interface {
 	connectapi.EventBus
-	Stats() event.Stats
+	Stats() notify.Stats
 	Close()
 }
 
 // openShared connects to the state of the deployment. keys are those of --state-key.
-func (a *App) openShared(keys *seal.Keys) error {
+func (a *App) openShared(keys *keys.Keys) error {
 	s := a.cfg.GetState()
 	if s.GetUrl() == "" || a.opts.Once {
 		return nil
@@ -72,9 +70,9 @@ func (a *App) openShared(keys *seal.Keys) error {
 	tasks.Name = host
 	tasks.OnError = func(err error) { a.noted.Error("stored task cannot be used", logkey.Error(err)) }
 	a.shared.tasks = taskstore.New(client, tasks)
-	sessions := settings.SessionStore(a.cfg)
-	sessions.OnError = func(err error) { a.noted.Error("stored session cannot be used", logkey.Error(err)) }
-	a.shared.sessions = sessionstore.New(client, a.shared.tasks, sessions)
+	a.shared.sessions = &session.Replicas{
+		Self: a.shared.tasks.Self(), Gone: a.shared.tasks.Gone, Channel: client.Channel(session.ChannelName), Ended: client.Bucket(session.EndedBucket()),
+	}
 	a.shared.consents = client.Once(settings.Consents(s))
 	a.shared.events = client.Stream(settings.Events(s))
 	a.shared.tools = registrationstore.New(client, a.live, registrationstore.Options{
@@ -85,14 +83,14 @@ func (a *App) openShared(keys *seal.Keys) error {
 	})
 	a.shared.trust = &sharedTrust{
 		bucket: client.Bucket(settings.Switches()), gate: a.gate, log: a.log,
-		trail: func() *audit.Trail { return a.trail },
+		trail: func() *trail.Audit { return a.trail },
 	}
 	return nil
 }
 
 // registeredElsewhere notes a registration that another replica made, or an earlier process.
 func (a *App) registeredElsewhere(name, version string, gone bool) {
-	change := audit.Change{Kind: "registration", Who: audit.OfProcess(), Tool: name, After: version, Detail: "by the state that replicas share"}
+	change := trail.Change{Kind: "registration", Who: trail.OfProcess(), Tool: name, After: version, Detail: "by the state that replicas share"}
 	text := "tool registered for all replicas"
 	if gone {
 		text, change.Before, change.After = "tool unregistered for all replicas", version, ""
@@ -110,7 +108,7 @@ func (a *App) registrar() connectapi.Registrar {
 }
 
 // singleUse remembers the answers that may be used only once; nil is the memory of this process.
-func (a *App) singleUse() seal.SingleUse {
+func (a *App) singleUse() keys.SingleUse {
 	if a.shared.consents == nil {
 		return nil
 	}
@@ -118,11 +116,11 @@ func (a *App) singleUse() seal.SingleUse {
 }
 
 // shareBus makes the bus of all replicas, where there is one, of that of this process.
-func (a *App) shareBus(local *event.Memory) eventBus {
+func (a *App) shareBus(local *notify.Bus) eventBus {
 	if a.shared.events == nil {
 		return local
 	}
-	a.shared.bus = sharedbus.New(a.shared.events, local)
+	a.shared.bus = notify.NewSharedBus(a.shared.events, local)
 	return a.shared.bus
 }
 
@@ -138,7 +136,7 @@ func (a *App) newTasks() *task.Manager {
 		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()), Share: settings.CallerShare(limits),
 		MaxTakeovers: int(a.cfg.GetState().GetMaxTakeovers()), MaxHandovers: int(a.cfg.GetState().GetMaxHandovers()),
 		OnChange: func(_ string, t *outriggerv1.Task) {
-			a.publish(feed.Change{Kind: feed.TaskChanged, Task: t})
+			a.publish(notify.Change{Kind: notify.TaskChanged, Task: t})
 		},
 		OnPanic: func(value any, stack []byte) {
 			a.log.Error("panic in a task", logkey.AppendPanic(nil, value, stack)...)
@@ -193,12 +191,12 @@ func (a *App) sharedCheck() (admin.Check, bool) {
 }
 
 // sharedMetrics is the same for a scrape.
-func (a *App) sharedMetrics() func() metrics.Shared {
+func (a *App) sharedMetrics() func() export.Shared {
 	if a.shared.client == nil {
 		return nil
 	}
-	return func() metrics.Shared {
-		return metrics.Shared{Available: a.shared.client.Health().OK, Stores: a.shared.client.Stats(), Tasks: a.tasks.Stats(), Known: a.shared.tasks.Stats(), EventsLost: a.shared.bus.Lost()}
+	return func() export.Shared {
+		return export.Shared{Available: a.shared.client.Health().OK, Stores: a.shared.client.Stats(), Tasks: a.tasks.Stats(), Known: a.shared.tasks.Stats(), EventsLost: a.shared.bus.Lost()}
 	}
 }
 
@@ -218,15 +216,15 @@ func (a *App) drainTasks(ctx context.Context) {
 // openSealer makes the sealer for what callers bring back.
 func (a *App) openSealer() error {
 	path := a.cfg.GetState().GetKeyFile()
-	options := seal.Options{TTL: a.cfg.GetState().GetTtl().AsDuration()}
+	options := keys.SealerOptions{TTL: a.cfg.GetState().GetTtl().AsDuration()}
 	if path != "" {
-		keys, err := seal.LoadKeys(path)
+		keys, err := keys.LoadKeys(path)
 		if err != nil {
 			return fmt.Errorf("--state-key: %w", err)
 		}
 		options.Keys = keys
 	}
-	a.sealer = seal.New(adjusted(options, a.opts.Adjust.Seal))
+	a.sealer = keys.NewSealer(adjusted(options, a.opts.Adjust.Seal))
 	return a.openShared(options.Keys)
 }
 
@@ -239,7 +237,7 @@ func (a *App) watchKeys() {
 		return
 	}
 	a.watcher.Add("state_keys", func(context.Context) reload.Outcome {
-		keys, err := seal.LoadKeys(path)
+		keys, err := keys.LoadKeys(path)
 		if err != nil {
 			a.log.Error("sealing keys reload failed; keeping the last good ones", logkey.Error(err))
 			return reload.Refused

@@ -8,10 +8,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/internal/audit"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 const (
@@ -27,7 +27,7 @@ type sharedTrust struct {
 	gate   *policy.Gate
 	log    *zap.Logger
 	// trail returns the audit trail, which may be nil.
-	trail func() *audit.Trail
+	trail func() *trail.Audit
 }
 
 // store stores a trust for all replicas. The errors are those of package state.
@@ -71,7 +71,7 @@ func (s *sharedTrust) changed(e state.Entry) {
 	}
 	from := s.gate.Set(to)
 	s.log.Info("trust changed for all replicas", zap.Stringer("from", from), zap.Stringer("to", to), zap.Uint64("changes", s.gate.Changes()))
-	s.trail().Change(audit.Change{Kind: "trust", Who: audit.OfProcess(), Before: from.String(), After: to.String(), Detail: "by the state that replicas share"})
+	s.trail().Change(trail.Change{Kind: "trust", Who: trail.OfProcess(), Before: from.String(), After: to.String(), Detail: "by the state that replicas share"})
 }
 
 // run follows the trust until ctx ends.

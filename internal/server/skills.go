@@ -7,11 +7,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/internal/feed"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
-	"github.com/outrigger-mcp/outrigger/internal/skills"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // maxOutsideShown bounds the files that one line names.
@@ -43,15 +43,15 @@ func (a *App) rereadSkills(ctx context.Context) reload.Outcome {
 		return reload.Unchanged
 	}
 	a.log.Info("skills reloaded", append(skillFields(a.skills.Current()), zap.Int("changed_files", len(changed)))...)
-	a.publish(feed.Change{Kind: feed.ResourcesListChanged})
+	a.publish(notify.Change{Kind: notify.ResourcesListChanged})
 	for _, uri := range changed {
-		a.publish(feed.Change{Kind: feed.ResourceUpdated, URI: uri})
+		a.publish(notify.Change{Kind: notify.ResourceUpdated, URI: uri})
 	}
 	return reload.Applied
 }
 
 // skillFields say what there is, and what is no part of it.
-func skillFields(set *skills.Set) []zap.Field {
+func skillFields(set *offer.SkillSet) []zap.Field {
 	fields := []zap.Field{zap.Int("skills", len(set.Skills())), zap.Int("files", len(set.Resources()))}
 	if set.Hidden > 0 {
 		fields = append(fields, zap.Int("hidden_entries", set.Hidden))

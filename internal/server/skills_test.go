@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 )
 
@@ -53,7 +53,7 @@ func TestSkillsAreReloaded(t *testing.T) {
 	if s := a.watcher.Status()[0]; s.Group != "skills" || s.Files != 4 {
 		t.Errorf("watched: %+v", s)
 	}
-	subscription, err := a.feed.Subscribe(feed.Filter{Resources: true, ResourceURIs: []string{"skill://a/x.md", "skill://a/SKILL.md"}})
+	subscription, err := a.feed.Subscribe(notify.Filter{Resources: true, ResourceURIs: []string{"skill://a/x.md", "skill://a/SKILL.md"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestSkillsAreReloaded(t *testing.T) {
 		files   int
 	}{
 		{"nothing", func() {}, reload.Unchanged, nil, 1},
-		{"a new file", func() { write("a/x.md", "x") }, reload.Applied, []string{feed.MethodResourcesChanged + " ", feed.MethodResourceUpdated + " skill://a/x.md"}, 2},
+		{"a new file", func() { write("a/x.md", "x") }, reload.Applied, []string{notify.MethodResourcesChanged + " ", notify.MethodResourceUpdated + " skill://a/x.md"}, 2},
 		{"broken", func() { write("a/SKILL.md", "broken") }, reload.Refused, nil, 2},
 		{"good again", func() { write("a/SKILL.md", manual) }, reload.Unchanged, nil, 2},
 		{"no skill", func() {
@@ -86,7 +86,7 @@ func TestSkillsAreReloaded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, reload.Refused, nil, 2},
-		{"another text", func() { write("a/SKILL.md", manual+"more") }, reload.Applied, []string{feed.MethodResourcesChanged + " ", feed.MethodResourceUpdated + " skill://a/SKILL.md"}, 2},
+		{"another text", func() { write("a/SKILL.md", manual+"more") }, reload.Applied, []string{notify.MethodResourcesChanged + " ", notify.MethodResourceUpdated + " skill://a/SKILL.md"}, 2},
 	} {
 		step.change()
 		if got := a.rereadSkills(t.Context()); got != step.outcome {

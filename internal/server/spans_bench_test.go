@@ -13,7 +13,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // discard is an exporter that exports nothing.
@@ -22,21 +22,21 @@ type discard struct{}
 func (discard) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
 func (discard) Shutdown(context.Context) error                             { return nil }
 
-// BenchmarkTracing is a small call without the sockets of its caller, by what is traced and by what records it: the sidecar itself,
-// or the provider of a program that embeds it. Sending the spans is not a part of it; nor is encoding those of a provider.
+// BenchmarkTracing is a small call without the sockets of its caller, by what is traced and by who samples: the sidecar itself, or the
+// provider of a program that embeds it. Encoding and sending the spans is not a part of it.
 func BenchmarkTracing(b *testing.B) {
-	provided := func(sampler sdktrace.Sampler) *tracing.Tracer {
+	provided := func(sampler sdktrace.Sampler) *telemetry.Tracer {
 		provider := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler), sdktrace.WithBatcher(discard{}))
 		b.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
-		return tracing.New(tracing.Options{Provider: provider})
+		return telemetry.NewTracer(telemetry.TracerOptions{Provider: provider})
 	}
-	recorded := func(ratio float64) *tracing.Tracer {
-		return tracing.New(tracing.Options{Recorder: &tracing.Recorder{
-			Sampling: tracing.Sampling{Ratio: ratio, ParentBased: true}, Export: func([]byte) {},
-			Limits: tracing.Limits{Attributes: 128, Events: 128, Links: 128, EventAttributes: 128, Value: 4096},
-		}})
+	recorded := func(ratio float64) *telemetry.Tracer {
+		provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(discard{}), sdktrace.WithSampler(sdktrace.AlwaysSample()),
+			sdktrace.WithIDGenerator(telemetry.IDs{}))
+		b.Cleanup(func() { _ = provider.Shutdown(context.Background()) })
+		return telemetry.NewTracer(telemetry.TracerOptions{Provider: provider, Sampling: &telemetry.Sampling{Ratio: ratio, ParentBased: true}})
 	}
-	for name, of := range map[string]*tracing.Tracer{
+	for name, of := range map[string]*telemetry.Tracer{
 		"off": nil, "unsampled": recorded(0), "sampled": recorded(1),
 		"provider unsampled": provided(sdktrace.NeverSample()), "provider sampled": provided(sdktrace.AlwaysSample()),
 	} {

@@ -15,7 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // witness implements [witness]: identity, tool, edge and operation leave one SERVER span for each HTTP request, and more only where
@@ -29,7 +29,7 @@ func (r *spanRig) witness(t *testing.T, _ *matrix, c cell) {
 		if s.SpanContext.TraceID().String() == traceOf(t) {
 			mine++
 		}
-		if attributeOf(&s, tracing.Edge) == "" {
+		if attributeOf(&s, telemetry.EdgeName) == "" {
 			t.Errorf("%s has no edge", s.Name)
 		}
 	}
@@ -82,7 +82,7 @@ func TestBadInputHasOneSpan(t *testing.T) {
 			if strings.Contains(s.Name, "secret") || strings.Contains(s.Name, "xxx") {
 				t.Errorf("%s: the name is the caller's: %.100s", what, s.Name)
 			}
-			if len(s.Name) == 0 || attributeOf(&s, tracing.Edge) == "" {
+			if len(s.Name) == 0 || attributeOf(&s, telemetry.EdgeName) == "" {
 				t.Errorf("%s: %+v", what, s)
 			}
 		}
@@ -168,7 +168,7 @@ func TestRefusedRequestsHaveTheirEdgeAndCode(t *testing.T) {
 			t.Errorf("%s: %d spans", tt.path, len(spans))
 			continue
 		}
-		if edge, code := attributeOf(&spans[0], tracing.Edge), attributeOf(&spans[0], tracing.ErrorCode); edge != tt.edge || code != tt.code {
+		if edge, code := attributeOf(&spans[0], telemetry.EdgeName), attributeOf(&spans[0], telemetry.ErrorCode); edge != tt.edge || code != tt.code {
 			t.Errorf("%s %s: edge %q, code %q, want %q and %q", tt.path, tt.kind, edge, code, tt.edge, tt.code)
 		}
 		counted := false

@@ -16,10 +16,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Trace contexts that callers send: within a message, and in the headers of its request.
@@ -43,7 +43,7 @@ type spanRig struct {
 }
 
 // newSpanRig starts a sidecar that traces everything. who may be nil.
-func newSpanRig(t *testing.T, who access.Authenticator, configure func(*configv1.Config)) *spanRig {
+func newSpanRig(t *testing.T, who identity.Authenticator, configure func(*configv1.Config)) *spanRig {
 	t.Helper()
 	r := newExporter()
 	r.Rig = mcptest.Start(t, mcptest.Options{Native: mcptest.Desk(), Configure: configure, Change: func(o *server.Options) {
@@ -58,8 +58,8 @@ func newExporter() *spanRig {
 }
 
 // tracer makes spans that are exported when they end.
-func (r *spanRig) tracer() *tracing.Tracer {
-	return tracing.New(tracing.Options{Provider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(r.exporter))})
+func (r *spanRig) tracer() *telemetry.Tracer {
+	return telemetry.NewTracer(telemetry.TracerOptions{Provider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(r.exporter))})
 }
 
 // serve listens for a sidecar, and notes the requests.
@@ -91,7 +91,7 @@ func (r *spanRig) taken() []tracetest.SpanStub {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b tracetest.SpanStub) int {
-		return cmp.Or(a.StartTime.Compare(b.StartTime), cmp.Compare(attributeOf(&a, tracing.RequestID), attributeOf(&b, tracing.RequestID)))
+		return cmp.Or(a.StartTime.Compare(b.StartTime), cmp.Compare(attributeOf(&a, telemetry.RequestID), attributeOf(&b, telemetry.RequestID)))
 	})
 	return out
 }
@@ -119,7 +119,7 @@ func (r *spanRig) line(s *tracetest.SpanStub) string {
 	var facts []string
 	for _, kv := range s.Attributes {
 		switch string(kv.Key) {
-		case tracing.ClientPort, tracing.SessionID, tracing.QueueWait:
+		case telemetry.ClientPort, telemetry.SessionID, telemetry.QueueWait:
 			facts = append(facts, string(kv.Key)+"=*")
 		default:
 			facts = append(facts, string(kv.Key)+"="+kv.Value.String())

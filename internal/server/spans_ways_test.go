@@ -12,19 +12,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // slowly authenticates everybody, and takes its time.
 type slowly struct{ took time.Duration }
 
-func (s slowly) Authenticate(context.Context, access.Credentials) (*access.Identity, error) {
+func (s slowly) Authenticate(context.Context, identity.Credentials) (*identity.Identity, error) {
 	time.Sleep(s.took)
 	every := []string{"*"}
-	return access.NewIdentityOf(access.Grant{Name: "c", Tools: every, Trust: access.Trusted}, access.Facts{}), nil
+	return identity.NewIdentityOf(identity.Grant{Name: "c", Tools: every, Trust: identity.Trusted}, identity.Facts{}), nil
 }
 
 // TestStepsBeforeTheMessage: authentication and reading the body are inside the span of the message, which began with the
@@ -35,7 +35,7 @@ func TestStepsBeforeTheMessage(t *testing.T) {
 	r := newExporter()
 	r.Rig = mcptest.Start(t, mcptest.Options{Change: func(o *server.Options) {
 		o.Authenticator = slowly{took}
-		o.Tracer = tracing.New(tracing.Options{Provider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(r.exporter)), Threshold: time.Nanosecond})
+		o.Tracer = telemetry.NewTracer(telemetry.TracerOptions{Provider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(r.exporter)), Threshold: time.Nanosecond})
 	}})
 	r.serve(t, r.Rig)
 	for path, body := range map[string]string{
@@ -57,11 +57,11 @@ func TestStepsBeforeTheMessage(t *testing.T) {
 				continue
 			}
 			steps[s.Name]++
-			if s.Name == tracing.StepAuthenticate && (s.EndTime.Sub(s.StartTime) < took || s.StartTime.Before(of[0].StartTime)) {
+			if s.Name == telemetry.StepAuthenticate && (s.EndTime.Sub(s.StartTime) < took || s.StartTime.Before(of[0].StartTime)) {
 				t.Errorf("%s: authentication took %v, from %v after the start", path, s.EndTime.Sub(s.StartTime), s.StartTime.Sub(of[0].StartTime))
 			}
 		}
-		if steps[tracing.StepAuthenticate] != 1 || steps[tracing.StepReadBody] != 1 {
+		if steps[telemetry.StepAuthenticate] != 1 || steps[telemetry.StepReadBody] != 1 {
 			t.Errorf("%s: steps %v", path, steps)
 		}
 	}
@@ -70,7 +70,7 @@ func TestStepsBeforeTheMessage(t *testing.T) {
 	r.handling.Wait()
 	got := 0
 	for _, s := range r.exporter.GetSpans() {
-		if s.Name == tracing.StepAuthenticate {
+		if s.Name == telemetry.StepAuthenticate {
 			got++
 		}
 	}
@@ -91,7 +91,7 @@ func TestCallsOfTheProcess(t *testing.T) {
 		if len(of) != 1 {
 			t.Fatalf("%d spans", len(of))
 		}
-		if of[0].Parent.SpanID() != own.SpanContext().SpanID() || !strings.HasPrefix(of[0].Name, "CallTool") || attributeOf(&of[0], tracing.ErrorCode) != code {
+		if of[0].Parent.SpanID() != own.SpanContext().SpanID() || !strings.HasPrefix(of[0].Name, "CallTool") || attributeOf(&of[0], telemetry.ErrorCode) != code {
 			t.Error(r.line(&of[0]))
 		}
 	}
@@ -114,7 +114,7 @@ func TestRequestsOfADrain(t *testing.T) {
 	} {
 		r.post(t, path, body)
 		of := r.taken()
-		if len(of) != 1 || attributeOf(&of[0], tracing.ErrorCode) != "UNAVAILABLE" || of[0].Status.Code == 0 {
+		if len(of) != 1 || attributeOf(&of[0], telemetry.ErrorCode) != "UNAVAILABLE" || of[0].Status.Code == 0 {
 			t.Errorf("%s: %d spans: %v", path, len(of), of)
 		}
 	}
@@ -140,7 +140,7 @@ func TestSpansOfACancelledCall(t *testing.T) {
 	r.talk(t, sleep, sleep, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"1"}}`)
 	codes := map[string]int{}
 	for _, s := range r.taken() {
-		codes[attributeOf(&s, tracing.MethodName)+" "+attributeOf(&s, tracing.ErrorCode)]++
+		codes[attributeOf(&s, telemetry.MethodName)+" "+attributeOf(&s, telemetry.ErrorCode)]++
 		if s.Status.Code != 0 {
 			t.Errorf("the caller's doing is an error of ours: %v", s.Status)
 		}

@@ -5,16 +5,16 @@ package server
 import (
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
 // exportMetrics exports what the metrics page shows.
 func (a *App) exportMetrics() error {
-	return a.opts.Telemetry.ExportMetrics(telemetry.NewProducer(a.metrics.Gatherer(), a.stats))
+	return a.opts.Telemetry.ExportMetrics(export.NewProducer(a.metrics.Gatherer(), a.stats))
 }
 
 // telemetryStats returns the counts of the exports; nil without any.
-func (a *App) telemetryStats() func() []telemetry.Stats {
+func (a *App) telemetryStats() func() []export.Stats {
 	if a.opts.Telemetry == nil {
 		return nil
 	}

@@ -8,10 +8,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/internal/admin"
-	"github.com/outrigger-mcp/outrigger/internal/audit"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // trustSwitch is the gate as the admin listener sees it.
@@ -19,7 +19,7 @@ type trustSwitch struct {
 	gate *policy.Gate
 	log  *zap.Logger
 	// trail is nil without an audit trail.
-	trail *audit.Trail
+	trail *trail.Audit
 	// shared is nil without --state.
 	shared *sharedTrust
 }
@@ -38,7 +38,7 @@ func (s trustSwitch) SetTrust(who, state string) (before string, err error) {
 	}
 	from := s.gate.Trust()
 	if s.shared != nil {
-		// To trust nobody any more works here in any case; to trust is a decision for all replicas or for none.
+		// To trust no one any more works here in any case; to trust is a decision for all replicas or for none.
 		if to == policy.Untrusted {
 			s.gate.Set(to)
 		}
@@ -49,13 +49,13 @@ func (s trustSwitch) SetTrust(who, state string) (before string, err error) {
 			}
 			err = fmt.Errorf("%w: %s, because the store of the replicas did not reply (--state); try again when /readyz is not degraded: %w", admin.ErrUnavailable, what, err)
 			s.log.Error("trust not changed for all replicas", zap.String("who", who), zap.Stringer("to", to), logkey.Error(err))
-			s.trail.Change(audit.Change{Kind: "trust", Who: audit.OfOperator(who), Before: from.String(), After: s.gate.Trust().String(), Detail: "other replicas were not told"})
+			s.trail.Change(trail.Change{Kind: "trust", Who: trail.OfOperator(who), Before: from.String(), After: s.gate.Trust().String(), Detail: "other replicas were not told"})
 			return "", err
 		}
 	}
 	s.gate.Set(to)
 	s.log.Info("trust changed", zap.String("who", who), zap.Stringer("from", from), zap.Stringer("to", to),
 		zap.Uint64("changes", s.gate.Changes()))
-	s.trail.Change(audit.Change{Kind: "trust", Who: audit.OfOperator(who), Before: from.String(), After: to.String()})
+	s.trail.Change(trail.Change{Kind: "trust", Who: trail.OfOperator(who), Before: from.String(), After: to.String()})
 	return from.String(), nil
 }

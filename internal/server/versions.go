@@ -8,69 +8,45 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/compat"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/metrics"
+	"github.com/outrigger-mcp/outrigger/internal/report"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
-// versions compares each catalog with the one before, also across restarts,
-// and reports schemas that break their callers without saying so in the tool's
-// version. The last catalog is kept in the folder of run records, so that
-// nothing is compared where nothing is recorded.
+// versions compares each catalog with the one before, and reports schemas that break their callers, or may, without saying so
+// in the tool's version. What changed since the last process, the catalog lock tells.
 type versions struct {
-	store   compat.Store
-	metrics *metrics.Metrics
+	metrics *export.Page
 	log     *zap.Logger
-	// next holds the newest catalog that has not been looked at.
-	next chan *catalog.Catalog
+	// next holds the oldest catalog that has not been compared and the newest.
+	next chan [2]*catalog.Catalog
 }
 
-func newVersions(dir, version string, m *metrics.Metrics, log *zap.Logger) *versions {
-	if dir == "" || dir == "off" {
-		return nil
-	}
-	return &versions{store: compat.Store{Dir: dir, Version: version}, metrics: m, log: log, next: make(chan *catalog.Catalog, 1)}
-}
-
-// offer takes a catalog to look at and returns at once; one that is already
-// waiting is skipped, because the newest is what callers meet.
-func (v *versions) offer(cat *catalog.Catalog) {
-	if v == nil {
+// offer takes a catalog and the one before, and returns at once: a comparison derives schemas.
+func (v *versions) offer(old, now *catalog.Catalog) {
+	if old == nil {
 		return
 	}
 	select {
-	case <-v.next:
+	case waiting := <-v.next:
+		old = waiting[0]
 	default:
 	}
-	v.next <- cat
+	v.next <- [2]*catalog.Catalog{old, now}
 }
 
-// run looks at catalogs until ctx ends.
+// run compares catalogs until ctx ends.
 func (v *versions) run(ctx context.Context) {
-	if v == nil {
-		return
-	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case cat := <-v.next:
-			v.compare(ctx, cat)
+		case pair := <-v.next:
+			findings := report.VersionFindings(ctx, pair[0], pair[1], report.DiffLimits{})
+			v.metrics.BreakingChanges(len(findings))
+			for _, f := range findings {
+				v.log.Warn("breaking change under an unchanged major version", zap.String(logkey.CanonicalTool, f.Tool), zap.String("finding", f.String()))
+			}
 		}
-	}
-}
-
-func (v *versions) compare(ctx context.Context, cat *catalog.Catalog) {
-	findings, err := v.store.Watch(ctx, cat)
-	if ctx.Err() != nil {
-		return // the next process compares
-	}
-	if err != nil {
-		// A read-only folder is told once, by the run records.
-		v.log.Info("comparison with the previous catalog failed", logkey.Error(err))
-	}
-	v.metrics.BreakingChanges(len(findings))
-	for _, f := range findings {
-		v.log.Warn("breaking change under an unchanged major version", zap.String(logkey.CanonicalTool, f.Tool), zap.String("finding", f.String()))
 	}
 }

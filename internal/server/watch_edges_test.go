@@ -25,8 +25,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -115,7 +115,7 @@ func (f *traffic) serve(t *testing.T) string {
 }
 
 // watching starts a sidecar before the service, with the stream as a watch.
-func watching(t *testing.T, f *traffic, who access.Authenticator, configure func(*configv1.Config)) (rig *mcptest.Rig, url string) {
+func watching(t *testing.T, f *traffic, who identity.Authenticator, configure func(*configv1.Config)) (rig *mcptest.Rig, url string) {
 	t.Helper()
 	rig = mcptest.Start(t, mcptest.Options{
 		Behind: f.serve(t), Change: func(o *server.Options) { o.Authenticator = who }, Configure: func(c *configv1.Config) {
@@ -339,7 +339,7 @@ func TestWatchesAreListedAndRead(t *testing.T) {
 	}
 }
 
-// TestAWatchOfSomethingThatFails: readers get the status, and a subscription stands.
+// TestAWatchOfSomethingThatFails: readers get the status, and a subscription stays.
 func TestAWatchOfSomethingThatFails(t *testing.T) {
 	t.Parallel()
 	backend := &traffic{broken: true}
@@ -372,10 +372,10 @@ func TestCallersDoNotShareStreamsOfTheirOwn(t *testing.T) {
 // TestAWatchNeedsThePermissionOfItsTool: reads and subscriptions are checked as calls are, and end with the permission.
 func TestAWatchNeedsThePermissionOfItsTool(t *testing.T) {
 	t.Parallel()
-	entry := func(name string, tools ...string) access.Entry {
-		return access.Entry{Grant: access.Grant{Name: name, Tools: tools, Resources: []string{"*"}}, Tokens: []access.Digest{sha256.Sum256([]byte(token(name)))}}
+	entry := func(name string, tools ...string) identity.Entry {
+		return identity.Entry{Grant: identity.Grant{Name: name, Tools: tools, Resources: []string{"*"}}, Tokens: []identity.Digest{sha256.Sum256([]byte(token(name)))}}
 	}
-	book := access.NewBook([]access.Entry{entry("ann", "fleet.*"), entry("bob", "fleet.get_vehicle")})
+	book := identity.NewBook([]identity.Entry{entry("ann", "fleet.*"), entry("bob", "fleet.get_vehicle")})
 	backend := &traffic{}
 	_, url := watching(t, backend, book, nil)
 	as := func(name string) string { return "Authorization: Bearer " + token(name) }
@@ -396,7 +396,7 @@ func TestAWatchNeedsThePermissionOfItsTool(t *testing.T) {
 	}
 	s := modernSubscriber(t, client, url, vehicles, as("ann"))
 	s.updated()
-	book.Replace([]access.Entry{entry("ann", "fleet.get_vehicle")})
+	book.Replace([]identity.Entry{entry("ann", "fleet.get_vehicle")})
 	testkit.Until(t, "the end of the stream", func() bool { return backend.isOpen() == 0 })
 }
 

@@ -19,13 +19,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/access"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// trySubscribe has a client of each era subscribe to a URI, and returns what it is told.
+// trySubscribe has a client of each era subscribe to a URI, and returns what it hears.
 func trySubscribe(t *testing.T, url, uri string, headers ...string) map[string]string {
 	t.Helper()
 	client := mcptest.Client(t, 1)
@@ -143,7 +143,7 @@ func TestAWatchTakesTheStepsOfACall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			backend := &traffic{}
-			var known access.Authenticator
+			var known identity.Authenticator
 			var headers []string
 			if row.callers != nil {
 				known, headers = newDirectory(t, withTokens(row.callers)), []string{reading}

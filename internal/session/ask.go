@@ -40,12 +40,10 @@ type reply struct {
 	isErr  bool
 }
 
-// Ask sends the client a request and waits for its response, whose result it
-// returns. send writes one JSON-RPC message to the client; params is compact
-// JSON. A client that is not waited for any longer is told so with
-// notifications/cancelled (MCP, cancellation), so that it can close what it
-// shows to its user. The errors are a *[RefusedError], [ErrNoAnswer],
-// [ErrClosed], that of send, and the cause of ctx.
+// Ask sends the client a request and waits for its response, whose result it returns. send writes one JSON-RPC message to the
+// client; params is compact JSON. A client that is not waited for any longer learns it with notifications/cancelled (MCP,
+// cancellation), so that it can close what it shows to its user. The errors are a *[RefusedError], [ErrNoAnswer], [ErrClosed],
+// that of send, and the cause of ctx.
 func (s *Session) Ask(ctx context.Context, send func([]byte) error, method string, params []byte) ([]byte, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -87,7 +85,7 @@ func (s *Session) expect() (string, chan reply, error) {
 	if s.isClosed {
 		return "", nil, ErrClosed
 	}
-	id := s.newName("ask")
+	id := s.newName("ask") + s.questionMark()
 	answer := make(chan reply, 1)
 	if s.pending == nil {
 		s.pending = map[string]chan reply{}
@@ -96,8 +94,7 @@ func (s *Session) expect() (string, chan reply, error) {
 	return id, answer, nil
 }
 
-// maxWithdrawn is how many questions a session remembers that it gave up: those
-// whose answers may still be on their way.
+// maxWithdrawn is how many questions a session remembers that it gave up: those whose answers may still be on their way.
 const maxWithdrawn = 16
 
 // withdraw waits for a response no longer.
@@ -113,9 +110,9 @@ func (s *Session) withdraw(id string) {
 	}
 }
 
-// Deliver passes a response to the request that waits for it, also at another replica. Only
-// the first one counts; a response that crosses the end of the wait is ignored. The errors
-// are [ErrUnexpected], and with a store [ErrUnavailable] and the cause of ctx.
+// Deliver passes a response to the request that waits for it, also at another replica. Only the first one counts; a response
+// that crosses the end of the wait is ignored. The errors are [ErrUnexpected], and for another replica [ErrUnavailable] and the
+// cause of ctx.
 func (s *Session) Deliver(ctx context.Context, m *jsonrpc.Message) error {
 	id, isText := jsontext.Text(m.ID.Raw())
 	if !isText {
@@ -137,8 +134,7 @@ func (s *Session) Deliver(ctx context.Context, m *jsonrpc.Message) error {
 	return err
 }
 
-// answered passes a response to the request that waits for it here. The error is
-// [ErrUnexpected].
+// answered passes a response to the request that waits for it here. The error is [ErrUnexpected].
 func (s *Session) answered(id string, r reply) error {
 	answer, isLate := s.awaited(id)
 	switch {
@@ -149,35 +145,6 @@ func (s *Session) answered(id string, r reply) error {
 	}
 	answer <- r
 	return nil
-}
-
-// askedBy is the other replica that asked a question, by its id; "" where none did.
-func (s *Session) askedBy(id string) string {
-	if s.shared == nil {
-		return ""
-	}
-	parts := strings.Split(id, "-")
-	if len(parts) != 4 || parts[0] != "ask" || parts[1] == s.manager.fleet.store.Self() {
-		return ""
-	}
-	return parts[1]
-}
-
-// forward passes a response to another replica. If that is gone, so is who asked: the
-// response crosses the end of the wait. One that is only cut off still waits.
-func (s *Session) forward(ctx context.Context, replica, id string, r reply) error {
-	took, err := s.manager.ask(ctx, replica, Message{
-		Key: s.shared.key, Answer: &Answer{ID: id, Result: r.result, IsError: r.isErr, Failed: r.failed},
-	})
-	switch {
-	case errors.Is(err, ErrNoReplica) && !s.manager.fleet.store.Steady():
-		return ErrUnavailable // after an outage of the store, it may not be back yet
-	case errors.Is(err, ErrNoReplica):
-		return nil
-	case err == nil && !took:
-		return ErrUnexpected
-	}
-	return err
 }
 
 // awaited finds who waits for a response, once.

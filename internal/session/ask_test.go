@@ -144,7 +144,7 @@ func TestAnswersToNothing(t *testing.T) {
 }
 
 // TestAClientIsNotWaitedForForEver has two ways in which the wait ends;
-// the client is told, and its late answer is no fault.
+// the client learns it, and its late answer is no fault.
 func TestAClientIsNotWaitedForForEver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestTheEndOfASessionEndsItsQuestions(t *testing.T) {
 		first, second := ask(t.Context(), s, w, "roots/list", ""), ask(t.Context(), s, w, "roots/list", "")
 		id := string(w.next(t).ID.Raw())
 		w.next(t)
-		if err := m.End(t.Context(), alice, s.ID()); err != nil {
+		if err := m.End(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		for _, answer := range []<-chan asked{first, second, ask(t.Context(), s, w, "roots/list", "")} {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -44,7 +44,7 @@ func fill(t *testing.T, m *session.Manager) []*session.Session {
 // TestAnIdleSessionIsCheap runs alone, like the next one: it looks at the whole
 // process. The bound is some third above what was measured.
 func TestAnIdleSessionIsCheap(t *testing.T) {
-	hub := feed.New(feed.Options{MaxSubscribers: crowd})
+	hub := notify.NewFeed(notify.FeedOptions{MaxSubscribers: crowd})
 	m := manage(t, session.Options{Feed: hub})
 	goroutines, before := runtime.NumGoroutine(), heap()
 	all := make([]*session.Session, crowd)
@@ -68,12 +68,12 @@ func TestAnIdleSessionIsCheap(t *testing.T) {
 func TestAbandonedSessionsGiveTheirMemoryBack(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *session.Manager, []*session.Session){
 		"expired": func(*testing.T, *session.Manager, []*session.Session) {
-			time.Sleep(defaults.SessionIdleTimeout)
+			time.Sleep(idle)
 			synctest.Wait()
 		},
 		"ended": func(t *testing.T, m *session.Manager, all []*session.Session) {
 			for _, s := range all {
-				if err := m.End(t.Context(), alice, s.ID()); err != nil {
+				if err := m.End(t.Context(), s); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -81,7 +81,7 @@ func TestAbandonedSessionsGiveTheirMemoryBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				hub := feed.New(feed.Options{MaxSubscribers: crowd})
+				hub := notify.NewFeed(notify.FeedOptions{MaxSubscribers: crowd})
 				m := manage(t, session.Options{Feed: hub})
 				before := heap()
 				all := fill(t, m)

@@ -12,11 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
-// TestEveryEndOfASessionIsTold ends sessions in every way, each after a time of its own.
+// TestEveryEndOfASessionIsTold ends sessions in every way, each after its own time.
 func TestEveryEndOfASessionIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,10 +38,10 @@ func TestEveryEndOfASessionIsTold(t *testing.T) {
 
 		ended := open(alice, first)
 		time.Sleep(time.Second)
-		if err := m.End(t.Context(), alice, ended.ID()); err != nil {
+		if err := m.End(t.Context(), ended); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.End(t.Context(), alice, ended.ID()); !errors.Is(err, session.ErrUnknown) {
+		if err := m.End(t.Context(), ended); !errors.Is(err, session.ErrUnknown) {
 			t.Errorf("ended twice: %v", err)
 		}
 		open(alice, nil).Release()
@@ -73,12 +73,12 @@ func TestEveryEndOfASessionIsTold(t *testing.T) {
 // TestASessionThatNeverBeganHasNoEnd opens one where the feed has no place.
 func TestASessionThatNeverBeganHasNoEnd(t *testing.T) {
 	t.Parallel()
-	full := feed.New(feed.Options{MaxSubscribers: 1})
+	full := notify.NewFeed(notify.FeedOptions{MaxSubscribers: 1})
 	t.Cleanup(full.Close)
 	ends := 0
 	m := session.New(session.Options{Feed: full, Ended: func(session.Ended) { ends++ }})
 	open(t, m)
-	if _, err := m.Open(alice, client(), 7); !errors.Is(err, feed.ErrFull) {
+	if _, err := m.Open(alice, client(), 7); !errors.Is(err, notify.ErrFull) {
 		t.Fatalf("opened without a place in the feed: %v", err)
 	}
 	if m.Close(); ends != 1 {

@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/outrigger-mcp/outrigger/correlate"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
@@ -47,16 +46,13 @@ func open(t testing.TB, m *session.Manager) *session.Session {
 
 // has reports whether a session is there, without using it for long.
 func has(m *session.Manager, principal string, s *session.Session) bool {
-	found, err := m.Use(context.Background(), principal, s.ID(), noOrigin)
+	found, err := m.Use(context.Background(), principal, s.ID())
 	if err != nil {
 		return false
 	}
 	found.Release()
 	return found == s
 }
-
-// noOrigin is for sessions that nobody shares.
-func noOrigin() correlate.Origin { panic("the session is in no memory") }
 
 // isDone reports whether a session has ended.
 func isDone(s *session.Session) bool {
@@ -97,4 +93,19 @@ func hungUp() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errHungUp)
 	return ctx
+}
+
+// nextEvent waits for the next event of a stream, as a connection does.
+func nextEvent(ctx context.Context, r *session.Reader) (session.Event, error) {
+	for {
+		e, ok, err := r.Poll()
+		if ok || err != nil {
+			return e, err
+		}
+		select {
+		case <-r.News():
+		case <-ctx.Done():
+			return session.Event{}, context.Cause(ctx)
+		}
+	}
 }

@@ -12,26 +12,28 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/outrigger-mcp/outrigger/correlate"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
-// Manager holds the sessions of one process. Make one with [New]; close it.
+// Manager holds the sessions that one process serves. Make one with [New]; close it.
 type Manager struct {
 	opts   Options
 	replay *replayBuffer
-	// fleet is nil without a store: its fields belong to mu.
-	fleet *fleet
+	ended  endedIDs
 
-	mu   sync.Mutex
-	byID map[string]*Session
+	mu    sync.Mutex
+	byKey map[key]*Session
 	// callers are those that have sessions.
 	callers map[string]*holder
-	unused  *list.List // of *Session, the longest unused first; those in use stand nowhere
+	unused  *list.List // of *Session, the longest unused first; those in use are not in it
 	timer   *time.Timer
 	closed  bool
 
-	opened, expired, evicted, over uint64
+	opened, expired, tooOld, evicted uint64
 }
 
 // holder is what one caller has.
@@ -43,58 +45,72 @@ type holder struct {
 	account *account
 }
 
-// New returns a Manager without sessions. It starts no goroutine; timers run only
-// while something can expire.
+// New returns a Manager without sessions. It starts no goroutine; timers run only while something can expire.
 func New(o Options) *Manager {
 	o = o.withDefaults()
+	if o.Sealer == nil {
+		o.Sealer = keys.NewSealer(keys.SealerOptions{})
+	}
 	return &Manager{
-		opts: o, replay: newReplayBuffer(&o), fleet: newFleet(o.Store),
-		byID: map[string]*Session{}, callers: map[string]*holder{}, unused: list.New(),
+		opts:   o,
+		replay: &replayBuffer{keep: o.Keep, most: int64(o.MaxKept), rule: o.Share, ended: list.New(), owners: map[*account]struct{}{}},
+		ended:  endedIDs{age: o.Age},
+		byKey:  map[key]*Session{}, callers: map[string]*holder{}, unused: list.New(),
 	}
 }
 
-// Open opens a session for a caller and starts its first use, which
-// [Session.Release] ends. client is the client's declaration; the session keeps a
-// copy. If the caller exceeds its share, its own least recently used session ends.
-// At the limit, a session of the caller with the most sessions ends. The errors are
-// [ErrFull], [ErrShare], [ErrClosed], [ErrLargeClient], and those of the feed and
-// of the source of ids. The session ends with this process, and no other one knows of it.
+// Open opens a session for a caller and starts its first use, which [Session.Release] ends. client is the client's declaration;
+// the session keeps a copy. At the limit, the least recently used session of the caller with the most sessions leaves memory.
+// The errors are [ErrFull], [ErrClosed], [ErrLargeClient], and those of the feed and of the source of ids. The session ends
+// with this process, or once it has not been used for the idle time.
 func (m *Manager) Open(principal string, client *outriggerv1.RequestContext, origin correlate.Origin) (*Session, error) {
-	return m.open(context.Background(), principal, client, origin, nil)
-}
-
-// OpenShared is Open for a session that other replicas may serve. Without a store it is
-// Open. Another error is [ErrUnavailable].
-func (m *Manager) OpenShared(ctx context.Context, principal string, client *outriggerv1.RequestContext, origin correlate.Origin) (*Session, error) {
-	if m.fleet == nil {
-		return m.Open(principal, client, origin)
-	}
-	return m.open(ctx, principal, client, origin, func(s *Session) error {
-		s.shared = &sharedSession{key: keyOf(s.id), followAgain: make(chan struct{}, 1), isTeller: true}
-		return m.share(ctx, s)
-	})
-}
-
-func (m *Manager) open(ctx context.Context, principal string, client *outriggerv1.RequestContext, origin correlate.Origin, share func(*Session) error) (*Session, error) {
-	kept, err := keptClient(client, m.opts.MaxClient)
+	s := m.newSession(principal)
+	s.origin = origin
+	var err error
+	s.context, err = keptClient(client, func(c *outriggerv1.RequestContext) bool { return proto.Size(c) <= m.opts.MaxClient })
 	if err != nil {
 		return nil, err
 	}
-	id, nonce, err := m.newID()
-	if err != nil {
+	if s.id, err = m.random(s); err != nil {
 		return nil, err
 	}
-	s := &Session{
-		manager: m, id: id, nonce: nonce, principal: principal, context: kept, origin: origin,
-		level: outriggerv1.LogLevel_LOG_LEVEL_INFO, closed: make(chan struct{}), opened: time.Now(),
+	return m.begin(s)
+}
+
+// OpenSealed is Open for a session that any process with the same keys serves, by its id. lists are those of which the client
+// learns that it hears when they change.
+func (m *Manager) OpenSealed(principal string, client *outriggerv1.RequestContext, origin correlate.Origin, lists Lists) (*Session, error) {
+	s := m.newSession(principal)
+	s.origin, s.declared, s.expires = origin, lists, s.opened.Add(m.opts.Age)
+	if m.opts.Replicas != nil {
+		s.home = m.opts.Replicas.Self
 	}
-	if share != nil {
-		if err := share(s); err != nil {
-			return nil, err
-		}
+	if _, err := m.random(s); err != nil {
+		return nil, err
 	}
-	if err := m.begin(s); err != nil {
-		m.unshare(ctx, s)
+	if err := s.seal(client); err != nil {
+		return nil, err
+	}
+	return m.begin(s)
+}
+
+func (m *Manager) newSession(principal string) *Session {
+	return &Session{
+		manager: m, principal: principal, level: outriggerv1.LogLevel_LOG_LEVEL_INFO, opened: time.Now(),
+		followAgain: make(chan struct{}, 1), closed: make(chan struct{}),
+	}
+}
+
+// begin takes a session in that was opened here, and follows what its client learns of.
+func (m *Manager) begin(s *Session) (*Session, error) {
+	s.isNew, s.key = true, keyOf(s.id)
+	// Room first: the session that goes has a place in the feed, too.
+	if _, err := m.admit(s); err != nil {
+		return nil, err
+	}
+	if err := s.hear(false); err != nil {
+		m.forget(s) // it may have been closed with all others
+		s.close()
 		return nil, err
 	}
 	m.mu.Lock()
@@ -103,49 +119,27 @@ func (m *Manager) open(ctx context.Context, principal string, client *outriggerv
 	return s, nil
 }
 
-// begin takes a session in, which is in use then, and follows what its client is told of.
-func (m *Manager) begin(s *Session) error {
-	// Room first: the session that goes has a place in the feed, too.
-	if err := m.admit(s); err != nil {
-		return err
-	}
-	err := s.follow()
-	if err != nil && m.remove(s.principal, s.id) != nil { // it may have been closed with all others
-		s.close()
-	}
-	return err
-}
-
-// admit takes a session in, which is in use.
-func (m *Manager) admit(s *Session) error {
+// admit takes a session into memory, in use, and returns it, or the one that has the same id and was faster.
+func (m *Manager) admit(s *Session) (*Session, error) {
 	m.mu.Lock()
+	if is := m.byKey[s.key]; is != nil {
+		defer m.mu.Unlock()
+		return m.use(is), nil
+	}
 	if m.closed {
 		m.mu.Unlock()
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	var gone *Session
-	if s.shared == nil { // else the limits are those of all replicas
-		var err error
-		if gone, err = m.room(s.principal); err != nil {
+	if len(m.byKey) >= m.opts.Max {
+		if gone = m.victim(s.principal); gone == nil {
 			m.mu.Unlock()
-			return err
+			return nil, ErrFull
 		}
-	}
-	if gone != nil {
-		m.forget(gone)
+		m.drop(gone)
 		m.evicted++
 	}
-	m.hold(s)
-	m.mu.Unlock()
-	if gone != nil {
-		m.end(gone, Evicted)
-	}
-	return nil
-}
-
-// hold takes a session into memory, in use; m.mu is held.
-func (m *Manager) hold(s *Session) {
-	m.byID[s.id] = s
+	m.byKey[s.key] = s
 	h := m.callers[s.principal]
 	if h == nil {
 		h = &holder{unused: list.New(), account: &account{}}
@@ -153,30 +147,22 @@ func (m *Manager) hold(s *Session) {
 	}
 	h.sessions++
 	s.uses, s.account = 1, h.account
-	if s.shared != nil {
-		m.fleet.attached[s.shared.key] = s
+	m.mu.Unlock()
+	if gone != nil {
+		if gone.isHome() && gone.hasLearned() {
+			m.ended.add(gone.key) // its client has to know that this is gone
+		}
+		m.end(gone, Evicted)
 	}
+	return s, nil
 }
 
-// room is the session that has to end before a caller can have one more, nil where
-// there is room; m.mu is held. A caller over its share gives its own. Where nothing
-// is left for anybody, the caller that holds most gives one.
-func (m *Manager) room(principal string) (*Session, error) {
-	held := 0
-	own := m.callers[principal]
+// victim is the session that makes room for one more of a caller: of the caller that has most of those with idle ones. It is
+// nil where all are in use; m.mu is held.
+func (m *Manager) victim(principal string) *Session {
+	own, held := m.callers[principal], 0
 	if own != nil {
 		held = own.sessions
-	}
-	isFull := len(m.byID) >= m.opts.Max
-	if !isFull && m.opts.Share.Allows(int64(held), 1, int64(len(m.byID)), int64(m.opts.Max)) {
-		return nil, nil //nolint:nilnil // none has to go
-	}
-	if !isFull {
-		m.over++
-		if s := sessionAt(own.unused.Front()); s != nil {
-			return s, nil
-		}
-		return nil, ErrShare
 	}
 	var most *holder
 	for _, h := range m.callers {
@@ -184,63 +170,96 @@ func (m *Manager) room(principal string) (*Session, error) {
 			most = h
 		}
 	}
-	if most == nil {
-		return nil, ErrFull
+	switch {
+	case most == nil:
+		return nil
+	case own != most && own != nil && own.unused.Len() > 0 && most.sessions <= held+1:
+		most = own // as much as any
+	case own != most && most.sessions == 1:
+		return at[Session](m.unused.Front()) // all have one
 	}
-	if own != most && most.sessions <= held+1 && own != nil && own.unused.Len() > 0 {
-		most = own // as much as anybody has
-	}
-	if most.sessions == 1 && most != own {
-		return m.oldest(), nil // everybody has one
-	}
-	return sessionAt(most.unused.Front()), nil
+	return at[Session](most.unused.Front())
 }
 
-func sessionAt(e *list.Element) *Session {
+// at returns what an element of a list has; nil for no element.
+func at[T any](e *list.Element) *T {
 	if e == nil {
 		return nil
 	}
-	s, _ := e.Value.(*Session)
-	return s
+	v, _ := e.Value.(*T)
+	return v
 }
 
 const (
-	// idBytes is the randomness of an id: 192 bits, which cannot be guessed, in 32
-	// characters that need no encoding in a header.
+	// idBytes is the randomness of an id that is not sealed: 192 bits, which cannot be guessed.
 	idBytes = 24
-	// nonceBytes tells the names that one session gives from those of another
-	// with the same client, such as one before it on the same pipe.
+	// nonceBytes tells the names that one session gives from those of another with the same client, such as one before it on the
+	// same pipe.
 	nonceBytes = 4
 )
 
-// newID returns what is random about a session.
-func (m *Manager) newID() (id, nonce string, err error) {
+// random gives a session its nonce, and returns an id for one that is not sealed.
+func (m *Manager) random(s *Session) (id string, err error) {
 	var raw [idBytes + nonceBytes]byte
 	m.mu.Lock() // one reader of Rand at a time
 	_, err = io.ReadFull(m.opts.Rand, raw[:])
 	m.mu.Unlock()
 	if err != nil {
-		return "", "", fmt.Errorf("session: generate an id: %w", err)
+		return "", fmt.Errorf("session: generate an id: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(raw[:idBytes]), hex.EncodeToString(raw[idBytes:]), nil
+	s.nonce = hex.EncodeToString(raw[idBytes:])
+	return base64.RawURLEncoding.EncodeToString(raw[:idBytes]), nil
 }
 
-// Use finds a session of a caller and starts a use, which [Session.Release] ends. A session
-// that is not in the memory of this replica is looked for in the store; origin is the scope of
-// its client's ids then. The errors are [ErrUnknown], also for a session of another caller,
-// and with a store [ErrUnavailable], [ErrClosed] and the cause of ctx.
-func (m *Manager) Use(ctx context.Context, principal, id string, origin func() correlate.Origin) (*Session, error) {
+// Use finds a session of a caller by its id and starts a use, which [Session.Release] ends. One that is not in the memory of
+// this process is opened from its id. The errors are [ErrUnknown], also for a session of another caller, [ErrFull] and
+// [ErrClosed].
+func (m *Manager) Use(ctx context.Context, principal, id string) (*Session, error) {
+	s, err := m.find(principal, id)
+	if err == nil {
+		s.catchUp(ctx)
+	}
+	return s, err
+}
+
+// find is Use by what this process knows.
+func (m *Manager) find(principal, id string) (*Session, error) {
+	if len(id) > maxID {
+		return nil, ErrUnknown
+	}
+	k := keyOf(id)
+	s, err := m.held(k, principal)
+	if s == nil && err == nil {
+		s, err = m.attach(k, principal, id)
+	}
+	return s, err
+}
+
+// held starts a use of a session in memory; nil for none. The error is [ErrUnknown].
+func (m *Manager) held(k key, principal string) (*Session, error) {
 	m.mu.Lock()
-	s := m.byID[id]
-	if s != nil && s.principal == principal {
+	s := m.byKey[k]
+	switch {
+	case s == nil:
+		m.mu.Unlock()
+		return nil, nil //nolint:nilnil // it may be opened from its id
+	case s.principal != principal:
+		m.mu.Unlock()
+		return nil, ErrUnknown
+	case !s.isOver(time.Now()):
 		defer m.mu.Unlock()
 		return m.use(s), nil
 	}
-	m.mu.Unlock()
-	if s != nil || m.fleet == nil {
-		return nil, ErrUnknown
+	m.tooOld++
+	isIdle := s.uses == 0
+	if isIdle {
+		m.drop(s)
 	}
-	return m.attach(ctx, principal, id, origin)
+	m.mu.Unlock()
+	if isIdle {
+		m.end(s, Expired)
+	}
+	return nil, ErrUnknown
 }
 
 // use starts a use; m.mu is held.
@@ -251,122 +270,146 @@ func (m *Manager) use(s *Session) *Session {
 	return s
 }
 
+// attach opens a session from its id.
+func (m *Manager) attach(k key, principal, id string) (*Session, error) {
+	if m.ended.has(k) {
+		return nil, ErrUnknown
+	}
+	s, err := m.open(principal, id)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.random(s); err != nil {
+		return nil, err
+	}
+	s.origin, s.key = m.opts.Origin(), k
+	if s, err = m.admit(s); err == nil && m.ended.has(k) { // meanwhile
+		s.Release()
+		m.left(k)
+		return nil, ErrUnknown
+	}
+	return s, err
+}
+
 // release ends a use.
 func (m *Manager) release(s *Session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s.uses--; s.uses > 0 || m.byID[s.id] != s {
+	if s.uses--; s.uses > 0 || m.byKey[s.key] != s {
 		return
 	}
 	s.since = time.Now()
 	s.place, s.own = m.unused.PushBack(s), m.callers[s.principal].unused.PushBack(s)
-	m.schedule()
+	if m.timer == nil || m.unused.Len() == 1 {
+		m.schedule(m.opts.Idle)
+	}
 }
 
-// End ends a session at the client's request, at all replicas. The errors are [ErrUnknown]
-// and [ErrUnavailable].
-func (m *Manager) End(ctx context.Context, principal, id string) error {
-	m.mu.Lock()
-	s := m.byID[id]
-	m.mu.Unlock()
-	if s != nil && s.principal == principal && s.shared != nil {
-		return m.delete(ctx, s.shared.key, Requested)
+// End ends a session at the client's request: its id is refused from then on, with [Replicas] at all of them. The errors are
+// [ErrUnknown] and [ErrUnavailable].
+func (m *Manager) End(ctx context.Context, s *Session) error {
+	if !s.expires.IsZero() {
+		if err := m.endEverywhere(ctx, s.key); err != nil {
+			return err
+		}
+		m.ended.add(s.key)
 	}
-	s = m.remove(principal, id)
-	if s == nil {
+	if !m.forget(s) {
 		return ErrUnknown
 	}
 	m.end(s, Requested)
 	return nil
 }
 
-// remove takes a session of a caller out; nil if there is none.
-func (m *Manager) remove(principal, id string) *Session {
+// left ends what this process has of a session that another replica ended.
+func (m *Manager) left(k key) {
+	m.ended.add(k)
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.byID[id]
-	if s == nil || s.principal != principal {
-		return nil
+	s := m.byKey[k]
+	m.mu.Unlock()
+	if s == nil || !m.forget(s) {
+		return
 	}
-	m.forget(s)
-	return s
+	m.end(s, Requested)
+	if m.opts.Cut != nil {
+		m.opts.Cut(s.origin)
+	}
 }
 
-// end ends a session that has been taken out.
+// forget takes a session out of memory, and reports whether it was there.
+func (m *Manager) forget(s *Session) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byKey[s.key] != s {
+		return false
+	}
+	m.drop(s)
+	return true
+}
+
+// end ends what this process has of a session that was taken out of memory. The end is reported where the session was opened.
 func (m *Manager) end(s *Session, why Reason) {
 	s.close()
-	if m.opts.Ended != nil {
+	if s.isNew && m.opts.Ended != nil {
 		m.opts.Ended(Ended{Version: s.context.GetProtocolVersion(), Principal: s.principal, Why: why, Took: time.Since(s.opened)})
 	}
 }
 
-// Close ends all sessions: their streams end, and questions are abandoned. Those that are
-// shared go on at other replicas. It may be called more than once.
+// Close ends all sessions: their streams end, and questions are abandoned. Other processes may go on with them. It may be
+// called more than once.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
 	if m.timer != nil {
 		m.timer.Stop()
 	}
-	all := make([]*Session, 0, len(m.byID))
-	for _, s := range m.byID {
+	all := make([]*Session, 0, len(m.byKey))
+	for _, s := range m.byKey {
 		all = append(all, s)
-		m.forget(s)
+		m.drop(s)
 	}
 	m.mu.Unlock()
 	for _, s := range all {
-		if s.shared != nil {
-			s.close()
-			continue
-		}
 		m.end(s, Shutdown)
 	}
 }
 
 // Stats are statistics for operators.
 type Stats struct {
-	// Sessions is the current number of sessions, at all replicas, Held of those in the memory
-	// of this one, Kept the size of their replay buffers in bytes. The other counters start at 0.
-	Sessions, Held           int
-	Kept                     int
-	Opened, Expired, Evicted uint64
-	// Over counts how often a caller exceeded its share.
-	Over uint64
+	// Sessions is the number of sessions that are in use, or were within the idle time, Held of those in memory, Kept the size
+	// of their replay buffers in bytes. The other counters start at 0: Expired counts sessions that left memory because they
+	// were not used, TooOld ids that were refused for their age.
+	Sessions, Held                   int
+	Kept                             int
+	Opened, Expired, TooOld, Evicted uint64
 }
 
 // Stats returns the statistics.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	sessions := len(m.byID)
-	if m.fleet != nil {
-		sessions += len(m.fleet.known) - len(m.fleet.attached)
+	sessions, now := len(m.byKey), time.Now()
+	for e := m.unused.Front(); e != nil && now.Sub(at[Session](e).since) >= m.opts.Idle; e = e.Next() {
+		sessions--
 	}
-	return Stats{Sessions: sessions, Held: len(m.byID), Kept: m.replay.size(), Opened: m.opened, Expired: m.expired, Evicted: m.evicted, Over: m.over}
+	return Stats{
+		Sessions: sessions, Held: len(m.byKey), Kept: int(m.replay.bytes.Load()),
+		Opened: m.opened, Expired: m.expired, TooOld: m.tooOld, Evicted: m.evicted,
+	}
 }
 
-// oldest is the longest unused session.
-func (m *Manager) oldest() *Session {
-	return sessionAt(m.unused.Front())
-}
-
-// forget takes a session out; m.mu is held. A map that was large does not give
-// its memory back by itself.
-func (m *Manager) forget(s *Session) {
-	delete(m.byID, s.id)
+// drop takes a session out; m.mu is held. A map that was large does not give its memory back by itself.
+func (m *Manager) drop(s *Session) {
+	delete(m.byKey, s.key)
 	if s.place != nil {
 		m.take(s)
-	}
-	if s.shared != nil {
-		delete(m.fleet.attached, s.shared.key)
-		delete(m.fleet.dirty, s)
 	}
 	h := m.callers[s.principal]
 	if h.sessions--; h.sessions == 0 {
 		delete(m.callers, s.principal)
 	}
-	if len(m.byID) == 0 {
-		m.byID, m.callers = map[string]*Session{}, map[string]*holder{}
+	if len(m.byKey) == 0 {
+		m.byKey, m.callers = map[key]*Session{}, map[string]*holder{}
 	}
 }
 
@@ -377,39 +420,48 @@ func (m *Manager) take(s *Session) {
 	s.place, s.own = nil, nil
 }
 
-// schedule sets the timer to the moment when the longest unused session expires;
-// m.mu is held.
-func (m *Manager) schedule() {
-	s := m.oldest()
-	if s == nil || m.closed {
-		return
-	}
-	wait := time.Until(s.since.Add(m.opts.Idle))
-	if m.timer == nil {
+// schedule sets the timer; m.mu is held.
+func (m *Manager) schedule(wait time.Duration) {
+	switch {
+	case m.closed:
+	case m.timer == nil:
 		m.timer = time.AfterFunc(wait, m.expire)
-		return
+	default:
+		m.timer.Reset(wait)
 	}
-	m.timer.Reset(wait)
 }
 
-// expire ends what has been unused for too long.
+// expire takes what has been unused for too long out of memory. What a session has learned stays at its home for as long as its
+// id is valid: only its streams of changes end.
 func (m *Manager) expire() {
 	m.mu.Lock()
-	var gone []*Session
-	for s := m.oldest(); s != nil && time.Since(s.since) >= m.opts.Idle; s = m.oldest() {
-		m.forget(s)
-		if s.shared == nil {
+	now := time.Now()
+	var gone, quiet []*Session
+	wait := m.opts.Idle
+	for e := m.unused.Front(); e != nil; {
+		s := at[Session](e)
+		e = e.Next()
+		if idle := now.Sub(s.since); idle < m.opts.Idle {
+			wait = m.opts.Idle - idle
+			break
+		}
+		switch {
+		case !s.expires.IsZero() && s.hasLearned() && !s.isOver(now):
+			quiet = append(quiet, s)
+		default:
+			m.drop(s)
 			m.expired++
+			gone = append(gone, s)
 		}
-		gone = append(gone, s)
 	}
-	m.schedule()
+	if m.unused.Len() > 0 {
+		m.schedule(wait)
+	}
 	m.mu.Unlock()
+	for _, s := range quiet {
+		s.sleep()
+	}
 	for _, s := range gone {
-		if s.shared != nil {
-			s.close() // it may be in use elsewhere; its record says when it ends
-			continue
-		}
 		m.end(s, Expired)
 	}
 }

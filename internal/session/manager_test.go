@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -27,16 +27,13 @@ func TestASessionIsItsCallersAlone(t *testing.T) {
 	if has(m, bob, s) {
 		t.Error("another caller finds it")
 	}
-	if err := m.End(t.Context(), bob, s.ID()); !errors.Is(err, session.ErrUnknown) || isDone(s) {
-		t.Errorf("another caller ends it: %v", err)
-	}
-	if _, err := m.Use(t.Context(), alice, s.ID()+"x", noOrigin); !errors.Is(err, session.ErrUnknown) {
+	if _, err := m.Use(t.Context(), alice, s.ID()+"x"); !errors.Is(err, session.ErrUnknown) {
 		t.Errorf("another id: %v", err)
 	}
-	if err := m.End(t.Context(), alice, s.ID()); err != nil || !isDone(s) || has(m, alice, s) {
+	if err := m.End(t.Context(), s); err != nil || !isDone(s) || has(m, alice, s) {
 		t.Errorf("ended: %v", err)
 	}
-	if err := m.End(t.Context(), alice, s.ID()); !errors.Is(err, session.ErrUnknown) {
+	if err := m.End(t.Context(), s); !errors.Is(err, session.ErrUnknown) {
 		t.Errorf("ended twice: %v", err)
 	}
 	s.Release()
@@ -133,7 +130,7 @@ func TestUsesAreCounted(t *testing.T) {
 		m := manage(t, session.Options{Idle: time.Second})
 		s := open(t, m)
 		for range 3 {
-			if _, err := m.Use(t.Context(), alice, s.ID(), noOrigin); err != nil {
+			if _, err := m.Use(t.Context(), alice, s.ID()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -190,7 +187,7 @@ func TestTheLongestUnusedMakesRoom(t *testing.T) {
 // that goes makes room in the feed, too.
 func TestOneMoreThanTheFeedHolds(t *testing.T) {
 	t.Parallel()
-	hub := feed.New(feed.Options{MaxSubscribers: 2})
+	hub := notify.NewFeed(notify.FeedOptions{MaxSubscribers: 2})
 	m := manage(t, session.Options{Max: 2, Feed: hub})
 	open(t, m).Release()
 	second := open(t, m)
@@ -200,11 +197,11 @@ func TestOneMoreThanTheFeedHolds(t *testing.T) {
 	}
 	// Where the feed has no room at all, nothing is left of the attempt.
 	narrow := manage(t, session.Options{Feed: hub})
-	if _, err := narrow.Open(alice, client(), 7); !errors.Is(err, feed.ErrFull) || narrow.Stats() != (session.Stats{}) {
+	if _, err := narrow.Open(alice, client(), 7); !errors.Is(err, notify.ErrFull) || narrow.Stats() != (session.Stats{}) {
 		t.Errorf("%v, %+v", err, narrow.Stats())
 	}
 	hub.Close()
-	if _, err := narrow.Open(alice, client(), 7); !errors.Is(err, feed.ErrClosed) || narrow.Stats() != (session.Stats{}) {
+	if _, err := narrow.Open(alice, client(), 7); !errors.Is(err, notify.ErrClosed) || narrow.Stats() != (session.Stats{}) {
 		t.Errorf("%v, %+v", err, narrow.Stats())
 	}
 }
@@ -212,7 +209,7 @@ func TestOneMoreThanTheFeedHolds(t *testing.T) {
 func TestCloseEndsAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		hub := feed.New(feed.Options{})
+		hub := notify.NewFeed(notify.FeedOptions{})
 		m := session.New(session.Options{Feed: hub, Idle: time.Hour})
 		used, unused := open(t, m), open(t, m)
 		unused.Release()
@@ -228,7 +225,7 @@ func TestCloseEndsAll(t *testing.T) {
 		if _, err := m.Open(alice, client(), 7); !errors.Is(err, session.ErrClosed) {
 			t.Errorf("opened: %v", err)
 		}
-		if _, err := m.Use(t.Context(), alice, used.ID(), noOrigin); !errors.Is(err, session.ErrUnknown) {
+		if _, err := m.Use(t.Context(), alice, used.ID()); !errors.Is(err, session.ErrUnknown) {
 			t.Errorf("used: %v", err)
 		}
 		used.Release()
@@ -266,6 +263,10 @@ func TestWhatIsKeptOfAClient(t *testing.T) {
 	}
 	verbose := client()
 	verbose.ClientInfo.Description = strings.Repeat("x", 200)
+	if s, err = m.Open(alice, verbose, 7); err != nil || !proto.Equal(s.Context(), client()) {
+		t.Errorf("without its description: %v, %v", s.Context(), err)
+	}
+	verbose.ClientInfo.Name = strings.Repeat("x", 200)
 	if s, err = m.Open(alice, verbose, 7); err != nil || s.Context().GetClientInfo() != nil || s.Context().GetCapabilities() == nil {
 		t.Errorf("without its name: %v, %v", s.Context(), err)
 	}

@@ -88,7 +88,7 @@ func (m *streamModel) greet(*rapid.T) {
 
 func (m *streamModel) resume(t *rapid.T) {
 	seen := rapid.IntRange(-1, len(m.events)).Draw(t, "seen")
-	r, err := m.session.Resume(t.Context(), "1-"+strconv.Itoa(seen+1))
+	r, err := m.session.Resume("1-" + strconv.Itoa(seen+1))
 	lost := seen < 0 || seen >= len(m.events) || seen+1 < m.first
 	if lost != errors.Is(err, session.ErrLost) {
 		t.Fatalf("resume behind %d of %d to %d: %v", seen, m.first, len(m.events), err)
@@ -166,7 +166,7 @@ func TestAStreamIsItsModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = manager.End(t.Context(), alice, s.ID()) }()
+		defer func() { _ = manager.End(t.Context(), s) }()
 		m := &streamModel{session: s, stream: s.NewStream(), events: []string{""}}
 		t.Repeat(map[string]func(*rapid.T){
 			"send": m.send, "send more": m.send, "read": m.read, "greet": m.greet, "resume": m.resume,
@@ -189,7 +189,7 @@ func TestAClientGetsEachMessageOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = manager.End(t.Context(), alice, s.ID()) }()
+		defer func() { _ = manager.End(t.Context(), s) }()
 		st := s.NewStream()
 		var sent, received []string
 		last := ""
@@ -227,7 +227,7 @@ func TestAClientGetsEachMessageOnce(t *testing.T) {
 			if rapid.Bool().Draw(t, "closed") {
 				reader.Close()
 			}
-			if reader, err = s.Resume(t.Context(), last); err != nil {
+			if reader, err = s.Resume(last); err != nil {
 				t.Fatal(err)
 			}
 		}

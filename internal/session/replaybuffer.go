@@ -8,15 +8,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
-// replayBuffer holds the streams that have ended and can still be resumed, of all
-// sessions. It also counts what all streams keep, those that go on included.
+// replayBuffer holds the streams that have ended and can still be resumed, of all sessions. It also counts what all streams
+// keep, those that go on included.
 type replayBuffer struct {
 	keep time.Duration
 	most int64
-	rule share.Rule
+	rule peer.Rule
 	// bytes is what the streams that can be resumed keep.
 	bytes atomic.Int64
 
@@ -30,16 +30,9 @@ type replayBuffer struct {
 // account is what the streams of one caller keep.
 type account struct {
 	bytes atomic.Int64
-	// ended are the caller's streams in the replay buffer, the longest ended first. It belongs
-	// to the lock of the replay buffer.
+	// ended are the caller's streams in the replay buffer, the longest ended first. It belongs to the lock of the replay buffer.
 	ended list.List
 }
-
-func newReplayBuffer(o *Options) *replayBuffer {
-	return &replayBuffer{keep: o.Keep, most: int64(o.MaxKept), rule: o.Share, ended: list.New(), owners: map[*account]struct{}{}}
-}
-
-func (b *replayBuffer) size() int { return int(b.bytes.Load()) }
 
 // count adds to what a caller keeps.
 func (b *replayBuffer) count(a *account, bytes int) {
@@ -47,17 +40,12 @@ func (b *replayBuffer) count(a *account, bytes int) {
 	b.bytes.Add(int64(bytes))
 }
 
-// isFull reports whether more is kept than may be.
-func (b *replayBuffer) isFull() bool { return b.bytes.Load() > b.most }
-
-// isOver reports whether a caller keeps more than its share, which is nothing where
-// all together keep too much.
+// isOver reports whether a caller keeps more than its share, which is nothing where all together keep too much.
 func (b *replayBuffer) isOver(a *account) bool {
 	return !b.rule.Allows(a.bytes.Load(), 0, b.bytes.Load(), b.most)
 }
 
-// surplus is how much a caller keeps beyond what any caller may, whatever the others
-// keep.
+// surplus is how much a caller keeps beyond what any caller may, whatever the others keep.
 func (b *replayBuffer) surplus(a *account) int {
 	part := b.rule.Part(b.most)
 	if part == b.most { // nothing is shared out
@@ -77,8 +65,7 @@ func (b *replayBuffer) put(st *Stream) {
 	b.schedule()
 }
 
-// remove takes a stream out that is forgotten for another reason. Its lock is
-// held.
+// remove takes a stream out that is forgotten for another reason. Its lock is held.
 func (b *replayBuffer) remove(st *Stream) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +87,7 @@ func (b *replayBuffer) drop(st *Stream) {
 
 // schedule sets the timer for the longest ended stream; b.mu is held.
 func (b *replayBuffer) schedule() {
-	front := longestEnded(b.ended)
+	front := at[Stream](b.ended.Front())
 	if front == nil {
 		return
 	}
@@ -110,14 +97,6 @@ func (b *replayBuffer) schedule() {
 		return
 	}
 	b.timer.Reset(wait)
-}
-
-func longestEnded(of *list.List) *Stream {
-	if e := of.Front(); e != nil {
-		st, _ := e.Value.(*Stream)
-		return st
-	}
-	return nil
 }
 
 // take takes the stream that is to go; choose runs with b.mu held.
@@ -136,24 +115,23 @@ func (b *replayBuffer) take(choose func() *Stream) *Stream {
 // expire forgets what will not be resumed.
 func (b *replayBuffer) expire() {
 	b.forget(func() *Stream {
-		if st := longestEnded(b.ended); st != nil && time.Since(st.since) >= b.keep {
+		if st := at[Stream](b.ended.Front()); st != nil && time.Since(st.since) >= b.keep {
 			return st
 		}
 		return nil
 	})
 }
 
-// shed makes room after a caller has added something: while all keep too much, the
-// caller that keeps most gives, and while the caller keeps more than its share, it
-// gives itself. What goes on takes none of its own back here: see [Stream.Send].
+// shed makes room after a caller has added something: while all keep too much, the caller that keeps most gives, and while the
+// caller keeps more than its share, it gives itself. What goes on takes nothing back here: see [Stream.Send].
 func (b *replayBuffer) shed(a *account) {
 	if b.isOver(a) {
 		b.forget(func() *Stream {
 			switch {
-			case b.isFull():
+			case b.bytes.Load() > b.most:
 				return b.ofFullest()
 			case b.isOver(a):
-				return longestEnded(&a.ended)
+				return at[Stream](a.ended.Front())
 			default:
 				return nil
 			}
@@ -161,8 +139,7 @@ func (b *replayBuffer) shed(a *account) {
 	}
 }
 
-// ofFullest is the longest ended stream of the caller that keeps most, of those that
-// have ended ones; b.mu is held.
+// ofFullest is the longest ended stream of the caller that keeps most, of those that have ended ones; b.mu is held.
 func (b *replayBuffer) ofFullest() *Stream {
 	var fullest *account
 	for a := range b.owners {
@@ -173,11 +150,10 @@ func (b *replayBuffer) ofFullest() *Stream {
 	if fullest == nil {
 		return nil
 	}
-	return longestEnded(&fullest.ended)
+	return at[Stream](fullest.ended.Front())
 }
 
-// forget takes streams from their sessions, those that choose says. No lock is held
-// meanwhile.
+// forget takes streams from their sessions, those that choose says. No lock is held meanwhile.
 func (b *replayBuffer) forget(choose func() *Stream) {
 	for st := b.take(choose); st != nil; st = b.take(choose) {
 		st.session.forgetStream(st)

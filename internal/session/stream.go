@@ -5,49 +5,46 @@ package session
 import (
 	"container/list"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
-// ErrEnded means that the stream has ended and all events were read.
-var ErrEnded = errors.New("session: the stream has ended")
+// Errors of streams and their readers.
+var (
+	// ErrEnded: the stream has ended and all events were read.
+	ErrEnded = errors.New("session: the stream has ended")
+	// ErrTaken: a newer connection reads the stream.
+	ErrTaken = errors.New("session: replaced by another reader")
+	// ErrPaused: a quiet period has begun; the reader should disconnect and resume later.
+	ErrPaused = errors.New("session: the stream is quiet for a while")
+	// ErrLost: the requested events are no longer kept.
+	ErrLost = errors.New("session: the event is no longer kept")
+	// ErrElsewhere: the event is of another process, or of an earlier time of this one.
+	ErrElsewhere = errors.New("session: the event is at another replica")
+)
 
 // Event is one message on a stream.
 type Event struct {
-	// ID identifies the event within its session: a client resumes after it. It is empty for
-	// one that could not be stored for other replicas.
+	// ID identifies the event within its session: a client resumes after it.
 	ID string
-	// Message is one JSON-RPC message; empty for an event that only has an id for
-	// resumption.
+	// Message is one JSON-RPC message; empty for an event that only has an id for resumption.
 	Message []byte
-}
-
-// kept is an event that a stream keeps.
-type kept struct {
-	// sequence is its place in the store; 0 if it is not there.
-	sequence uint64
-	message  []byte
 }
 
 // eventBytes is what an event costs beside its message.
 const eventBytes = 32
 
-// Stream is an ordered series of messages to the client. Its replay buffer has the
-// newest messages, so that a client whose connection broke misses nothing and gets
-// nothing twice. Make one with [Session.NewStream].
+// Stream is an ordered series of messages to the client. Its replay buffer has the newest messages, so that a client whose
+// connection broke misses nothing and gets nothing twice. Make one with [Session.NewStream].
 type Stream struct {
 	session *Session
-	// name identifies it within its session. number counts those of a session that nobody shares.
-	name   string
-	number uint64
-	// stored is its place in the store; nil without one. fed is set if the events are those of
-	// another replica: then it has room for more when its reader has read.
-	stored *storedStream
-	fed    *feeder
+	// name identifies it within its session.
+	name string
 
 	// These belong to the replay buffer and its lock.
 	since time.Time     // of the end
@@ -56,8 +53,8 @@ type Stream struct {
 
 	mu sync.Mutex
 	// begunBy is the span of its request; nil without tracing.
-	begunBy *tracing.Context
-	events  []kept
+	begunBy *telemetry.Context
+	events  [][]byte
 	first   uint64 // the number of events[0]; events are numbered from 1
 	bytes   int
 	// counted: the stream can be resumed, and the replay buffer counts its bytes.
@@ -68,35 +65,20 @@ type Stream struct {
 	unread  uint64 // the number of the first event that no reader had
 }
 
-// NewStream starts a stream with an empty event, which gives the client an id. At
-// the limit, the session drops the oldest ended stream, or if none has ended, the
-// oldest: its messages still go to the connection that reads it, but it cannot be
-// resumed.
-func (s *Session) NewStream() *Stream { return s.NewStreamFor(Begun{}, true) }
-
-// NewStreamFor is NewStream with what other replicas have to know of the stream. greets: the
-// client knows events that only have an id.
-func (s *Session) NewStreamFor(b Begun, greets bool) *Stream {
+// NewStream starts a stream with an empty event, which gives the client an id. At the limit, the session drops the oldest ended
+// stream, or if none has ended, the oldest: its messages still go to the connection that reads it, but it cannot be resumed.
+func (s *Session) NewStream() *Stream {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.makeRoom()
-	st := s.newStream(b)
-	s.mu.Unlock()
-	if st.stored != nil && greets {
-		_ = st.append(nil, false) // a stream of a session that has ended
-	}
-	return st
+	return s.newStream()
 }
 
-// BegunBy keeps the span of the request whose stream it is, so that connections which resume the stream can name it. One that is not
-// valid is not kept.
-func (st *Stream) BegunBy(span tracing.Context) {
+// BegunBy keeps the span of the request whose stream it is, so that connections which resume the stream can name it. One that
+// is not valid is not kept.
+func (st *Stream) BegunBy(span telemetry.Context) {
 	if !span.IsValid() {
 		return
-	}
-	if st.stored != nil {
-		st.stored.mu.Lock()
-		st.stored.begun.Span = tracing.AppendContext(nil, span)
-		st.stored.mu.Unlock()
 	}
 	kept := span // only this one is moved to the heap
 	st.mu.Lock()
@@ -104,35 +86,36 @@ func (st *Stream) BegunBy(span tracing.Context) {
 	st.begunBy = &kept
 }
 
-func (s *Session) newStream(b Begun) *Stream {
+// newStream is NewStream; s.mu is held.
+func (s *Session) newStream() *Stream {
 	s.numbered++
-	st := &Stream{session: s, number: s.numbered, first: 1, unread: 1, ended: s.isClosed, counted: !s.isClosed}
+	st := &Stream{
+		session: s, name: s.streamPrefix() + strconv.FormatUint(s.numbered, 10),
+		first: 1, unread: 1, ended: s.isClosed, counted: !s.isClosed,
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if s.shared != nil {
-		st.stored = newStoredStream(b)
-		st.name = newStreamName(b.IsMain)
-	} else {
-		st.name = strconv.FormatUint(st.number, 10)
-		st.add(kept{})
+	st.add(nil)
+	if s.isClosed {
+		return st
 	}
-	if !s.isClosed {
-		s.list(st)
-	}
-	return st
-}
-
-// list makes a stream one that can be resumed; s.mu is held.
-func (s *Session) list(st *Stream) {
 	if s.streams == nil {
 		s.streams = map[string]*Stream{}
 	}
 	s.streams[st.name] = st
 	s.order = append(s.order, st)
+	return st
 }
 
-// makeRoom forgets a stream where there are as many as there may be, besides the
-// main one; s.mu is held.
+// streamPrefix begins the names of streams, so that no other process gives the same. The one that opened the session needs none.
+func (s *Session) streamPrefix() string {
+	if s.isNew {
+		return ""
+	}
+	return s.nonce + "."
+}
+
+// makeRoom forgets a stream where there are as many as there may be, besides the main one; s.mu is held.
 func (s *Session) makeRoom() {
 	kept := len(s.order)
 	if s.main != nil {
@@ -167,19 +150,17 @@ func (s *Session) dropStream(at int) {
 	st.uncount()
 }
 
-// Main returns the stream of messages that belong to no request. It lasts as long as
-// the session.
+// Main returns the stream of messages that belong to no request. It lasts as long as the session.
 func (s *Session) Main() *Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.main == nil {
-		s.main = s.newStream(Begun{IsMain: true})
+		s.main = s.newStream()
 	}
 	return s.main
 }
 
-// uncount takes the stream out of what is counted. A reader that is still at it
-// gets the rest.
+// uncount takes the stream out of what is counted. A reader that is still at it gets the rest.
 func (st *Stream) uncount() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -203,107 +184,57 @@ func (st *Stream) end() uint64 { return st.first + uint64(len(st.events)) }
 
 // id is that of the event at a position; st.mu is held.
 func (st *Stream) id(event uint64) string {
-	if st.stored != nil || st.fed != nil {
-		if event = st.events[event-st.first].sequence; event == 0 {
-			return ""
-		}
-	}
 	return st.name + "-" + strconv.FormatUint(event, 10)
 }
 
-// position is that of the event with a number from an id; false if there is none. st.mu is
-// held.
-func (st *Stream) position(number uint64) (uint64, bool) {
-	if st.stored == nil {
-		return number, number > 0 && number < st.end() && number+1 >= st.first
-	}
-	for i, e := range st.events {
-		if e.sequence == number && number > 0 {
-			return st.first + uint64(i), true
-		}
-	}
-	return 0, false
-}
-
-// Send appends a message, which then belongs to the stream. It never waits for
-// readers. With a store, the message is stored first; where that is away, the event has no
-// id. The error is [ErrEnded], also where another replica has taken the stream over.
-func (st *Stream) Send(message []byte) error { return st.append(message, false) }
-
-// Finish is Send and End in one. An empty message only ends the stream.
-func (st *Stream) Finish(message []byte) error {
-	if st.stored != nil {
-		return st.append(message, true)
-	}
-	var err error
-	if len(message) > 0 {
-		err = st.append(message, false)
-	}
-	st.close()
-	return err
-}
-
-// append adds an event, and stores it before that where there is a store.
-func (st *Stream) append(message []byte, last bool) error {
-	sequence := uint64(0)
-	if st.stored != nil {
-		st.stored.mu.Lock()
-		defer st.stored.mu.Unlock()
-		if st.hasEnded() {
-			return ErrEnded
-		}
-		var err error
-		if sequence, err = st.store(message, last); err != nil {
-			st.fenced()
-			return ErrEnded
-		}
-	}
-	if err := st.send(kept{sequence: sequence, message: message}, last); err != nil {
+// Send appends a message, which then belongs to the stream. It never waits for readers. The error is [ErrEnded].
+func (st *Stream) Send(message []byte) error {
+	if err := st.send(message); err != nil {
 		return err
-	}
-	if st.stored != nil && sequence == 0 {
-		st.session.manager.owe(st)
 	}
 	st.session.manager.replay.shed(st.session.account)
 	return nil
 }
 
-func (st *Stream) send(e kept, last bool) error {
+// Finish is Send and End in one. An empty message only ends the stream.
+func (st *Stream) Finish(message []byte) error {
+	var err error
+	if len(message) > 0 {
+		err = st.Send(message)
+	}
+	st.End()
+	return err
+}
+
+func (st *Stream) send(message []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.ended {
 		return ErrEnded
 	}
 	st.paused = false
-	if !last || len(e.message) > 0 {
-		st.add(e)
-	}
+	st.add(message)
 	st.wake()
-	if last {
-		st.endLocked()
-	}
 	return nil
 }
 
-// add appends an event and forgets the oldest ones for which there is no room:
-// beyond the stream's own bounds; where the caller keeps more than its share, or all
-// together keep too much, those that a client has had; and where the caller keeps
-// more than any may, unread ones too. The newest one always stays.
-// st.mu is held.
-func (st *Stream) add(e kept) {
+// add appends an event and forgets the oldest ones for which there is no room: beyond the stream's own bounds; where the caller
+// keeps more than its share, or all together keep too much, those that a client has had; and where the caller keeps more than
+// any may, unread ones too. The newest one always stays. st.mu is held.
+func (st *Stream) add(message []byte) {
 	o, replay, account := &st.session.manager.opts, st.session.manager.replay, st.session.account
 	before := st.bytes
-	st.events = append(st.events, e)
-	st.bytes += len(e.message) + eventBytes
+	st.events = append(st.events, message)
+	st.bytes += len(message) + eventBytes
 	isOver, surplus := st.counted && replay.isOver(account), 0
 	if isOver {
 		surplus = replay.surplus(account)
 	}
 	for len(st.events) > 1 && (len(st.events) > o.MaxEvents || st.bytes > o.MaxBytes || isOver && st.first < st.unread || surplus > 0) {
-		size := len(st.events[0].message) + eventBytes
+		size := len(st.events[0]) + eventBytes
 		st.bytes -= size
 		surplus -= size
-		st.events[0] = kept{}
+		st.events[0] = nil
 		st.events = st.events[1:]
 		st.first++
 	}
@@ -312,15 +243,11 @@ func (st *Stream) add(e kept) {
 	}
 }
 
-// Pause starts a quiet period: the reader, if any, disconnects and resumes later.
-// The next message ends the pause, and so does a client that resumes. A stream whose last
-// event has no id is not paused.
+// Pause starts a quiet period: the reader, if any, disconnects and resumes later. The next message ends the pause, and so does
+// a client that resumes.
 func (st *Stream) Pause() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.stored != nil && (len(st.events) == 0 || st.events[len(st.events)-1].sequence == 0) {
-		return
-	}
 	if !st.ended {
 		st.paused = true
 		st.wake()
@@ -329,22 +256,8 @@ func (st *Stream) Pause() {
 
 // End ends the stream: readers get the remaining messages, and then [ErrEnded].
 func (st *Stream) End() {
-	if st.stored != nil {
-		_ = st.append(nil, true)
-		return
-	}
-	st.close()
-}
-
-// close ends the stream here, whatever is stored.
-func (st *Stream) close() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.endLocked()
-}
-
-// endLocked is close; st.mu is held.
-func (st *Stream) endLocked() {
 	if st.ended {
 		return
 	}
@@ -355,34 +268,158 @@ func (st *Stream) endLocked() {
 	}
 }
 
-// take takes the stream from its reader, because another replica reads it.
-func (st *Stream) take() {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.reader != nil {
-		st.reader.taken = true
-		st.wake()
-	}
-}
-
-// takeBefore is take, unless the reader began later than another one at another replica, whose
-// message was on its way. It always takes where that time is unknown.
-func (st *Stream) takeBefore(at time.Time) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if r := st.reader; r != nil && (at.IsZero() || r.began.Before(at)) {
-		r.taken = true
-		st.wake()
-	}
-}
-
 // wake tells the reader that there is something new; st.mu is held.
 func (st *Stream) wake() {
-	if st.reader == nil {
-		return
+	if st.reader != nil {
+		signal(st.reader.news)
 	}
+}
+
+// signal sends to a channel that holds one token.
+func signal(c chan struct{}) {
 	select {
-	case st.reader.news <- struct{}{}:
+	case c <- struct{}{}:
 	default:
+	}
+}
+
+// Reader reads a stream for one connection.
+type Reader struct {
+	stream *Stream
+	next   uint64
+	// holds: the event before next was given to the connection last.
+	holds bool
+	taken bool
+	news  chan struct{}
+}
+
+// Read starts reading at the first unread event. A stream has one reader, the newest, because an older connection may be dead
+// without notice.
+func (st *Stream) Read() *Reader {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.read(max(st.unread, st.first))
+}
+
+// Greet is Read, but starts with an empty event if there is nothing else to read, so that the client has an id for resumption
+// at once.
+func (st *Stream) Greet() *Reader {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.unread >= st.end() && !st.ended {
+		st.add(nil)
+	}
+	return st.read(max(st.unread, st.first))
+}
+
+// eventPattern is that of event ids: the prefix of a stream's name, its number, and that of the event.
+var eventPattern = regexp.MustCompile(`^(([0-9a-f]{8}\.)?(?:0|[1-9][0-9]{0,19}))-(0|[1-9][0-9]{0,19})$`)
+
+// Resume continues the stream of an event, after that event. The reader must be closed. The errors are [ErrLost] if the event
+// is unknown, or if later events are no longer kept, and [ErrElsewhere].
+func (s *Session) Resume(eventID string) (*Reader, error) {
+	parts := eventPattern.FindStringSubmatch(eventID)
+	if parts == nil {
+		return nil, ErrLost
+	}
+	seen, err := strconv.ParseUint(parts[3], 10, 64)
+	switch {
+	case err != nil:
+		return nil, ErrLost
+	case parts[2] != s.streamPrefix():
+		return nil, ErrElsewhere
+	}
+	s.mu.Lock()
+	st := s.streams[parts[1]]
+	s.mu.Unlock()
+	if st == nil {
+		return nil, ErrLost
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if seen == 0 || seen >= st.end() || seen+1 < st.first {
+		return nil, ErrLost
+	}
+	st.paused = false // the client has come back, as it was asked to
+	return st.read(seen + 1), nil
+}
+
+// read makes the newest reader; st.mu is held.
+func (st *Stream) read(from uint64) *Reader {
+	r := &Reader{stream: st, next: from, news: make(chan struct{}, 1)}
+	if old := st.reader; old != nil {
+		old.taken = true
+		st.wake()
+	}
+	st.reader = r
+	return r
+}
+
+// IsMain reports whether the reader reads [Session.Main].
+func (r *Reader) IsMain() bool {
+	s := r.stream.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.main == r.stream
+}
+
+// BegunBy returns the span that [Stream.BegunBy] kept; not valid for none.
+func (r *Reader) BegunBy() telemetry.Context {
+	st := r.stream
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.begunBy == nil {
+		return telemetry.Context{}
+	}
+	return *st.begunBy
+}
+
+// Poll returns the next event without waiting; false if there is none yet. The errors are [ErrEnded], [ErrTaken], [ErrPaused]
+// and [ErrLost].
+func (r *Reader) Poll() (Event, bool, error) {
+	st := r.stream
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch {
+	case r.taken:
+		return Event{}, false, ErrTaken
+	case r.next < st.first:
+		return Event{}, false, ErrLost
+	case r.next < st.end():
+		e := Event{ID: st.id(r.next), Message: st.events[r.next-st.first]}
+		r.next++
+		r.holds = true
+		st.unread = max(st.unread, r.next)
+		return e, true, nil
+	case st.ended:
+		return Event{}, false, ErrEnded
+	case st.paused:
+		return Event{}, false, ErrPaused
+	}
+	return Event{}, false, nil
+}
+
+// Return returns the last event to the stream, because it did not reach its client: the next reader gets it first. It has no
+// effect once another reader has taken over.
+func (r *Reader) Return() {
+	st := r.stream
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if r.holds && !r.taken && st.unread == r.next {
+		r.next--
+		st.unread--
+	}
+	r.holds = false
+}
+
+// News returns a channel with a token when Poll may have something new.
+func (r *Reader) News() <-chan struct{} { return r.news }
+
+// Close releases the stream for the next reader.
+func (r *Reader) Close() {
+	r.stream.mu.Lock()
+	defer r.stream.mu.Unlock()
+	if r.stream.reader == r {
+		r.stream.reader = nil
 	}
 }

@@ -38,18 +38,18 @@ func TestAStreamIsReadToItsEnd(t *testing.T) {
 			send(t, st, "c")
 			st.End()
 		}()
-		if e, err := r.Next(t.Context()); err != nil || string(e.Message) != "c" {
+		if e, err := nextEvent(t.Context(), r); err != nil || string(e.Message) != "c" {
 			t.Errorf("waited for %s, %v", e.Message, err)
 		}
-		if _, err := r.Next(t.Context()); !errors.Is(err, session.ErrEnded) {
+		if _, err := nextEvent(t.Context(), r); !errors.Is(err, session.ErrEnded) {
 			t.Errorf("the end is %v", err)
 		}
-		if _, err := s.NewStream().Read().Next(hungUp()); err != nil {
+		if _, err := nextEvent(hungUp(), s.NewStream().Read()); err != nil {
 			t.Errorf("what is there comes before the end of the context: %v", err)
 		}
 		r = s.NewStream().Read()
 		wantRead(t, r, nil, "")
-		if _, err := r.Next(hungUp()); !errors.Is(err, errHungUp) {
+		if _, err := nextEvent(hungUp(), r); !errors.Is(err, errHungUp) {
 			t.Errorf("got %v", err)
 		}
 		if err := st.Send([]byte("d")); !errors.Is(err, session.ErrEnded) {
@@ -70,22 +70,22 @@ func TestWhoComesBackMissesNothing(t *testing.T) {
 	send(t, st, "c")
 	st.End()
 	for range 2 { // it may break again
-		r, err := s.Resume(t.Context(), last)
+		r, err := s.Resume(last)
 		if err != nil || r.IsMain() {
 			t.Fatalf("resume %s: %v", last, err)
 		}
 		end := wantRead(t, r, session.ErrEnded, "c")
-		if r, err = s.Resume(t.Context(), end); err != nil {
+		if r, err = s.Resume(end); err != nil {
 			t.Fatal(err)
 		}
 		wantRead(t, r, session.ErrEnded)
 	}
 	for _, id := range []string{"", "-", "1", "1-", "-1", "1-0", "1-5", "3-1", "0-1", "a-b", "1-18446744073709551615", "1-99999999999999999999", "1-1-1", "+1-1"} {
-		if _, err := s.Resume(t.Context(), id); !errors.Is(err, session.ErrLost) {
+		if _, err := s.Resume(id); !errors.Is(err, session.ErrLost) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if _, err := open(t, manage(t, session.Options{})).Resume(t.Context(), last); !errors.Is(err, session.ErrLost) {
+	if _, err := open(t, manage(t, session.Options{})).Resume(last); !errors.Is(err, session.ErrLost) {
 		t.Errorf("another session: %v", err)
 	}
 }
@@ -139,7 +139,7 @@ func TestGreet(t *testing.T) {
 	send(t, st, "a")
 	last := wantRead(t, st.Greet(), nil, "a")
 	for id, want := range map[string][]string{first: {"", "a"}, second: {"a"}, last: nil} {
-		r, err := s.Resume(t.Context(), id)
+		r, err := s.Resume(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestAPauseSendsTheReaderAway(t *testing.T) {
 	st.Pause() // before anybody reads
 	r := st.Read()
 	last := wantRead(t, r, session.ErrPaused, "")
-	r, err := s.Resume(t.Context(), last) // the client comes back and waits
+	r, err := s.Resume(last) // the client comes back and waits
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,14 +184,14 @@ func TestAStreamKeepsTheNewest(t *testing.T) {
 	send(t, st, "c", "d", "e", "f")
 	wantRead(t, slow, session.ErrLost)
 	for id, lost := range map[string]bool{"1-1": true, "1-3": true, "1-4": false, "1-5": false, "1-7": false, "1-8": true} {
-		if _, err := s.Resume(t.Context(), id); errors.Is(err, session.ErrLost) != lost {
+		if _, err := s.Resume(id); errors.Is(err, session.ErrLost) != lost {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
 	wantRead(t, st.Read(), nil, "d", "e", "f")
 	large := strings.Repeat("x", 940)
 	send(t, st, large)
-	if _, err := s.Resume(t.Context(), "1-6"); !errors.Is(err, session.ErrLost) {
+	if _, err := s.Resume("1-6"); !errors.Is(err, session.ErrLost) {
 		t.Errorf("what came before a large message: %v", err)
 	}
 	// The newest stays, however large it is.
@@ -215,7 +215,7 @@ func TestEndedStreamsAreKeptForAWhile(t *testing.T) {
 			synctest.Wait()
 			out := ""
 			for _, id := range []string{"1-1", "2-1", "3-1"} {
-				if _, err := s.Resume(t.Context(), id); err == nil {
+				if _, err := s.Resume(id); err == nil {
 					out += id + " "
 				}
 			}
@@ -251,7 +251,7 @@ func TestASessionKeepsSoManyStreams(t *testing.T) {
 	second.End()
 	third := s.NewStream() // for the one that has ended
 	lost := func(id string) bool {
-		_, err := s.Resume(t.Context(), id)
+		_, err := s.Resume(id)
 		return errors.Is(err, session.ErrLost)
 	}
 	if lost("1-1") || lost("2-1") || !lost("3-1") || lost("4-1") {
@@ -269,7 +269,7 @@ func TestASessionKeepsSoManyStreams(t *testing.T) {
 		t.Error("nothing is counted")
 	}
 	third.End()
-	if err := m.End(t.Context(), alice, s.ID()); err != nil {
+	if err := m.End(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.Stats().Kept; got != 0 {
@@ -302,7 +302,7 @@ func TestAllStreamsTogetherAreBounded(t *testing.T) {
 			}
 		}
 		for i, s := range sessions {
-			_, err := s.Resume(t.Context(), "1-1")
+			_, err := s.Resume("1-1")
 			if lost := errors.Is(err, session.ErrLost); lost != (i < 200-most/1064) {
 				t.Fatalf("stream %d: %v", i, err)
 			}
@@ -344,7 +344,7 @@ func FuzzResume(f *testing.F) {
 	send(f, st, "a", "b")
 	st.End()
 	f.Fuzz(func(t *testing.T, id string) {
-		r, err := s.Resume(t.Context(), id)
+		r, err := s.Resume(id)
 		if err != nil {
 			if !errors.Is(err, session.ErrLost) {
 				t.Fatal(err)

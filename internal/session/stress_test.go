@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -21,7 +21,7 @@ import (
 // time, until the manager is closed under them. In the end nothing is left.
 func TestEverybodyAtOnce(t *testing.T) {
 	t.Parallel()
-	hub := feed.New(feed.Options{MaxPending: 4})
+	hub := notify.NewFeed(notify.FeedOptions{MaxPending: 4})
 	m := session.New(session.Options{
 		Max: 20, Idle: time.Millisecond, Keep: time.Millisecond, MaxStreams: 3, MaxEvents: 4, MaxBytes: 200, MaxKept: 2000,
 		AskTimeout: time.Millisecond, MaxWatched: 3, Feed: hub,
@@ -54,7 +54,7 @@ func TestEverybodyAtOnce(t *testing.T) {
 
 // visit is one client for a while. That a session is gone, or there is no room,
 // is part of life.
-func visit(t *testing.T, m *session.Manager, hub *feed.Hub, random *rand.Rand) {
+func visit(t *testing.T, m *session.Manager, hub *notify.Feed, random *rand.Rand) {
 	s, err := m.Open(alice, client(), 7)
 	if err != nil {
 		if !errors.Is(err, session.ErrFull) && !errors.Is(err, session.ErrClosed) {
@@ -65,19 +65,19 @@ func visit(t *testing.T, m *session.Manager, hub *feed.Hub, random *rand.Rand) {
 	s.Release()
 	var together sync.WaitGroup
 	for range 3 {
-		if _, err = m.Use(t.Context(), alice, s.ID(), noOrigin); err != nil {
+		if _, err = m.Use(t.Context(), alice, s.ID()); err != nil {
 			break
 		}
 		together.Go(func() { defer s.Release(); stay(t, s) })
 		together.Go(func() {
 			_ = s.Watch(t.Context(), fmt.Sprint("x:", random.Uint32()%4))
-			_ = hub.Publish(feed.Change{Kind: feed.ResourceUpdated, URI: "x:1"})
+			_ = hub.Publish(notify.Change{Kind: notify.ResourceUpdated, URI: "x:1"})
 			_, _, _ = s.PollChange()
 		})
 		together.Wait()
 	}
 	if random.Uint32()%2 == 0 {
-		_ = m.End(t.Context(), alice, s.ID())
+		_ = m.End(t.Context(), s)
 	}
 }
 
@@ -89,11 +89,11 @@ func stay(t *testing.T, s *session.Session) {
 	reading.Go(func() {
 		defer r.Close()
 		for n := 0; ; n++ {
-			e, err := r.Next(context.Background())
+			e, err := nextEvent(context.Background(), r)
 			switch {
 			case err == nil:
 				if n%3 == 2 { // the connection breaks
-					if next, err := s.Resume(t.Context(), e.ID); err == nil {
+					if next, err := s.Resume(e.ID); err == nil {
 						r = next
 					}
 				}

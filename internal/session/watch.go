@@ -5,18 +5,23 @@ package session
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
-	"github.com/outrigger-mcp/outrigger/internal/feed"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 )
 
 // ErrTooMany says that the session has too many resource subscriptions.
 var ErrTooMany = errors.New("session: too many watched resources")
 
-// Watch subscribes the client to changes of a resource. Repeated calls have no
-// effect. The errors are [ErrTooMany], [ErrClosed] and those of the feed, and with a store
-// [ErrUnknown], [ErrUnavailable] and the cause of ctx; on an error nothing changes.
-func (s *Session) Watch(ctx context.Context, uri string) error { return s.watch(ctx, uri, nil) }
+// Watch subscribes the client to changes of a resource. Repeated calls have no effect. The errors are [ErrTooMany], [ErrClosed]
+// and those of the feed, and where another replica keeps them [ErrUnknown], [ErrUnavailable] and the cause of ctx; on an error
+// nothing changes.
+func (s *Session) Watch(ctx context.Context, uri string) error {
+	return s.learn(ctx, &statev1.SessionChange{Watch: &statev1.WatchedResource{Uri: uri}}, nil)
+}
 
 // scoped is a watched resource whose updates have a scope.
 type scoped struct {
@@ -30,27 +35,29 @@ func (w *scoped) stop() {
 	}
 }
 
-// WatchScoped is [Session.Watch] for a resource whose updates are published with a
-// scope. It replaces a subscription to the same resource.
+// watchOf is a subscription to a resource whose updates have a scope.
+func watchOf(uri string) *statev1.SessionChange {
+	return &statev1.SessionChange{Watch: &statev1.WatchedResource{Uri: uri, IsWatch: true}}
+}
+
+// WatchScoped is [Session.Watch] for a resource whose updates are published with a scope. It replaces a subscription to the
+// same resource.
 func (s *Session) WatchScoped(ctx context.Context, uri, scope string) error {
-	return s.watch(ctx, uri, &scoped{scope: scope})
+	return s.learn(ctx, watchOf(uri), &scoped{scope: scope})
 }
 
-// Rescope is WatchScoped for a resource that the client is subscribed to already, at another
-// replica. Nothing is stored.
+// Rescope is WatchScoped for a resource that the client is subscribed to already, and that is not followed here.
 func (s *Session) Rescope(uri, scope string) error {
-	before, err := s.add(uri, &scoped{scope: scope})
-	before.stop()
-	return err
+	return s.change(watchOf(uri), &scoped{scope: scope})
 }
 
-// OnUnwatch has end called when a subscription of WatchScoped ends. If it has ended, end
-// is called at once; so it is if another replica tells the client of changes.
+// OnUnwatch has end called when a subscription of WatchScoped ends. If it has ended, end is called at once; so it is if no
+// client reads changes here.
 func (s *Session) OnUnwatch(uri, scope string, end func()) {
 	s.mu.Lock()
 	w := s.scoped[uri]
 	isOver := s.isClosed || w == nil || w.scope != scope
-	if !isOver && s.shared != nil && !s.shared.isTeller {
+	if !isOver && s.changes == nil && s.manager.opts.Feed != nil {
 		isOver = true
 		delete(s.scoped, uri)
 	}
@@ -63,163 +70,227 @@ func (s *Session) OnUnwatch(uri, scope string, end func()) {
 	}
 }
 
-func (s *Session) watch(ctx context.Context, uri string, as *scoped) error {
-	known := s.Watches(uri)
-	before, err := s.add(uri, as)
+// change changes what is known here of what the session has learned. as is how a resource is watched; nil for what another
+// replica follows.
+func (s *Session) change(c *statev1.SessionChange, as *scoped) error {
+	s.mu.Lock()
+	var before *scoped
+	var err error
+	switch {
+	case s.isClosed:
+		err = ErrClosed
+	case c.GetWatch() != nil:
+		before, err = s.add(c.GetWatch(), as)
+	case c.Unwatch != "":
+		before, err = s.remove(c.GetUnwatch())
+	case c.GetLevel() != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED:
+		s.level = c.GetLevel()
+	}
+	s.mu.Unlock()
 	before.stop()
-	if err != nil || s.shared == nil {
-		return err
-	}
-	err = s.save(ctx, func(r *Record) {
-		r.Watched = slices.DeleteFunc(r.Watched, func(w Watched) bool { return w.URI == uri })
-		r.Watched = append(r.Watched, Watched{URI: uri, IsWatch: as != nil})
-	})
-	if err != nil && !known {
-		if before, failed := s.remove(uri); failed == nil {
-			before.stop()
-		}
-	}
 	return err
 }
 
-// add subscribes, and returns what was replaced.
-func (s *Session) add(uri string, as *scoped) (before *scoped, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := &s.manager.opts
-	uris, grown := s.watched, 0
-	switch {
-	case s.isClosed:
-		return nil, ErrClosed
-	case slices.Contains(s.watched, uri):
-		if as == nil && s.scoped[uri] == nil {
-			return nil, nil
-		}
-	case len(s.watched) >= o.MaxWatched, s.watchedBytes+len(uri) > o.MaxWatchedBytes:
-		return nil, ErrTooMany
-	default:
-		uris, grown = append(slices.Clone(s.watched), uri), len(uri)
-	}
-	return s.rescoped(uri, as, func() error { return s.rewatch(uris, grown) })
+// placeOf is where a resource is among those that are watched; -1 if it is not. s.mu is held.
+func (s *Session) placeOf(uri string) int {
+	return slices.IndexFunc(s.watched, func(w *statev1.WatchedResource) bool { return w.GetUri() == uri })
 }
 
-// rescoped changes what a watched resource is subscribed to with, unless the change
-// fails. It returns what was there before. s.mu is held.
-func (s *Session) rescoped(uri string, as *scoped, change func() error) (before *scoped, err error) {
-	before = s.scoped[uri]
-	set := func(w *scoped) {
-		if w == nil {
-			delete(s.scoped, uri)
-			return
+// add subscribes, and returns what was replaced; s.mu is held.
+func (s *Session) add(w *statev1.WatchedResource, as *scoped) (before *scoped, err error) {
+	o := &s.manager.opts
+	uri, watched, at := w.GetUri(), slices.Clone(s.watched), s.placeOf(w.GetUri())
+	switch {
+	case at >= 0:
+		if as == nil && (w.GetIsWatch() || s.scoped[uri] == nil) {
+			as = s.scoped[uri]
 		}
-		if s.scoped == nil {
-			s.scoped = map[string]*scoped{}
-		}
-		s.scoped[uri] = w
+		watched[at] = w
+	case len(watched) >= o.MaxWatched, s.watchedBytes+len(uri) > o.MaxWatchedBytes:
+		return nil, ErrTooMany
+	default:
+		watched = append(watched, w)
 	}
-	set(as)
-	if err = change(); err != nil {
-		set(before)
+	before = s.scoped[uri]
+	if err := s.rewatch(watched, s.scopedWith(uri, as)); err != nil {
 		return nil, err
 	}
+	if w.GetIsWatch() && as == nil {
+		signal(s.followAgain) // of another replica, for a client that may read here
+	}
+	if before == as {
+		before = nil
+	}
 	return before, nil
+}
+
+// scopedWith is a copy of the watched resources with a scope, in which one is as given; nil for without. s.mu is held.
+func (s *Session) scopedWith(uri string, as *scoped) map[string]*scoped {
+	out := maps.Clone(s.scoped)
+	delete(out, uri)
+	if as == nil {
+		return out
+	}
+	if out == nil {
+		out = map[string]*scoped{}
+	}
+	out[uri] = as
+	return out
 }
 
 // Watches reports whether the client is subscribed to changes of a resource.
 func (s *Session) Watches(uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.watched, uri)
+	return s.placeOf(uri) >= 0
 }
 
-// Unwatch ends the subscription. An unknown one is not an error. The errors are those of
-// [Session.Watch].
+// Unwatch ends the subscription. An unknown one is not an error. The errors are those of [Session.Watch].
 func (s *Session) Unwatch(ctx context.Context, uri string) error {
-	if s.shared != nil {
-		err := s.save(ctx, func(r *Record) {
-			r.Watched = slices.DeleteFunc(r.Watched, func(w Watched) bool { return w.URI == uri })
-		})
-		if err != nil {
-			return err
-		}
-	}
-	before, err := s.remove(uri)
-	before.stop()
-	return err
+	return s.learn(ctx, &statev1.SessionChange{Unwatch: uri}, nil)
 }
 
-// remove ends a subscription, and returns it if it has a scope.
+// remove ends a subscription, and returns it if it has a scope; s.mu is held.
 func (s *Session) remove(uri string) (before *scoped, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at := slices.Index(s.watched, uri)
-	switch {
-	case s.isClosed:
-		return nil, ErrClosed
-	case at < 0:
+	at := s.placeOf(uri)
+	if at < 0 {
 		return nil, nil
 	}
-	return s.rescoped(uri, nil, func() error {
-		return s.rewatch(slices.Delete(slices.Clone(s.watched), at, at+1), -len(uri))
-	})
+	before = s.scoped[uri]
+	if err := s.rewatch(slices.Delete(slices.Clone(s.watched), at, at+1), s.scopedWith(uri, nil)); err != nil {
+		return nil, err
+	}
+	return before, nil
 }
 
-// rewatch replaces what is watched; s.mu is held.
-func (s *Session) rewatch(uris []string, grown int) error {
-	if s.changes != nil {
-		err := s.changes.Refilter(s.filter(uris))
-		if errors.Is(err, feed.ErrClosed) && s.isBehind() {
-			err = nil // the next PollChange begins anew, with what is watched by then
-		}
-		if err != nil {
-			return err
+// rewatched takes over what the client is subscribed to, and returns what it is not subscribed to any more; s.mu is held.
+func (s *Session) rewatched(watched []*statev1.WatchedResource) (ended []*scoped) {
+	kept := maps.Clone(s.scoped)
+	for uri, w := range s.scoped {
+		if !slices.ContainsFunc(watched, func(r *statev1.WatchedResource) bool { return r.GetUri() == uri }) {
+			ended = append(ended, w)
+			delete(kept, uri)
 		}
 	}
-	s.watched = uris
-	s.watchedBytes += grown
-	s.missed = slices.DeleteFunc(s.missed, func(c feed.Change) bool {
-		return c.Kind == feed.ResourceUpdated && !slices.Contains(uris, c.URI)
-	})
-	return nil
+	// An error means that the feed has closed, or that it is full: the next change of what is watched tries again.
+	_ = s.rewatch(watched, kept)
+	s.scoped = kept
+	signal(s.followAgain)
+	return ended
 }
 
-// isBehind reports whether the feed has dropped the session because it did not read
-// its changes. s.mu is held.
-func (s *Session) isBehind() bool {
-	var slow *feed.SlowError
-	_, _, err := s.changes.Poll()
-	return errors.As(err, &slow)
-}
-
-// filter chooses what a client is told of. s.mu is held.
-func (s *Session) filter(uris []string) feed.Filter {
-	out := feed.Filter{Tools: true, Prompts: true, Resources: true}
-	for _, uri := range uris {
-		if w := s.scoped[uri]; w != nil {
-			out.Scoped = append(out.Scoped, feed.Scoped{URI: uri, Scope: w.scope})
-		} else {
-			out.ResourceURIs = append(out.ResourceURIs, uri)
+// Unfollowed returns the watches that this replica has to follow for the client, and does not: those of a client that reads
+// changes here. FollowAgain returns a channel that receives when there may be some.
+func (s *Session) Unfollowed() (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watched {
+		if w.GetIsWatch() && s.scoped[w.GetUri()] == nil && s.changes != nil {
+			out = append(out, w.GetUri())
 		}
 	}
 	return out
 }
 
-// follow subscribes to what the client is to be told of.
-func (s *Session) follow() error {
+// FollowAgain is described at [Session.Unfollowed].
+func (s *Session) FollowAgain() <-chan struct{} { return s.followAgain }
+
+// rewatch replaces what is watched, and which of it has a scope. After an error nothing has changed. s.mu is held.
+func (s *Session) rewatch(watched []*statev1.WatchedResource, scoped map[string]*scoped) error {
+	if s.changes != nil {
+		err := s.changes.Refilter(filterOf(watched, scoped))
+		// Where the session is behind, the next PollChange begins anew, with what is watched by then.
+		if err != nil && !(errors.Is(err, notify.ErrClosed) && s.isBehind()) {
+			return err
+		}
+	}
+	s.scoped = scoped
+	s.watched, s.watchedBytes = watched, 0
+	for _, w := range watched {
+		s.watchedBytes += len(w.GetUri())
+	}
+	s.missed = slices.DeleteFunc(s.missed, func(c notify.Change) bool {
+		return c.Kind == notify.ResourceUpdated && s.placeOf(c.URI) < 0
+	})
+	return nil
+}
+
+// isBehind reports whether the feed has dropped the session because it did not read its changes. s.mu is held.
+func (s *Session) isBehind() bool {
+	var slow *notify.SlowError
+	_, _, err := s.changes.Poll()
+	return errors.As(err, &slow)
+}
+
+// filterOf chooses what a client learns of.
+func filterOf(watched []*statev1.WatchedResource, scoped map[string]*scoped) notify.Filter {
+	out := notify.Filter{Tools: true, Prompts: true, Resources: true}
+	for _, r := range watched {
+		if w := scoped[r.GetUri()]; w != nil {
+			out.Scoped = append(out.Scoped, notify.Scoped{URI: r.GetUri(), Scope: w.scope})
+		} else {
+			out.ResourceURIs = append(out.ResourceURIs, r.GetUri())
+		}
+	}
+	return out
+}
+
+// Hear has changes collected for the client, which a session that was opened here begins with. Elsewhere, and after a long time
+// without a reader, what may have changed meanwhile is reported as changed. The errors are [ErrClosed] and those of the feed.
+func (s *Session) Hear() error { return s.hear(true) }
+
+func (s *Session) hear(isLate bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.isClosed:
 		return ErrClosed
-	case s.manager.opts.Feed == nil:
+	case s.changes != nil, s.manager.opts.Feed == nil:
 		return nil
 	}
-	return s.subscribe()
+	if err := s.subscribe(); err != nil || !isLate {
+		return err
+	}
+	s.missAll()
+	signal(s.followAgain)
+	return nil
+}
+
+// Miss tells the client that everything may have changed.
+func (s *Session) Miss() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.missAll()
+}
+
+// sleep ends the collection of changes that no client reads.
+func (s *Session) sleep() {
+	s.mu.Lock()
+	ended := s.scoped
+	if s.changes != nil {
+		s.changes.Close()
+	}
+	s.changes, s.missed, s.scoped = nil, nil, nil
+	s.mu.Unlock()
+	for _, w := range ended {
+		w.stop()
+	}
+}
+
+// missAll notes that everything the client learns of may have changed; s.mu is held.
+func (s *Session) missAll() {
+	if s.changes == nil {
+		return
+	}
+	s.missed = []notify.Change{{Kind: notify.ToolsListChanged}, {Kind: notify.PromptsListChanged}, {Kind: notify.ResourcesListChanged}}
+	for _, w := range s.watched {
+		s.missed = append(s.missed, notify.Change{Kind: notify.ResourceUpdated, URI: w.GetUri()})
+	}
 }
 
 // subscribe replaces the subscription; s.mu is held.
 func (s *Session) subscribe() error {
-	changes, err := s.manager.opts.Feed.Subscribe(s.filter(s.watched))
+	changes, err := s.manager.opts.Feed.Subscribe(filterOf(s.watched, s.scoped))
 	if err != nil {
 		return err
 	}
@@ -230,57 +301,42 @@ func (s *Session) subscribe() error {
 	return nil
 }
 
-// PollChange returns the next change for the client, and false if there is none yet.
-// Changes without a reader are reported once. If too many changes were missed,
-// everything that the client is subscribed to counts as changed. The errors are those
-// of the feed, and [ErrClosed] if the session has ended.
-func (s *Session) PollChange() (feed.Change, bool, error) {
+// PollChange returns the next change for the client, and false if there is none yet. Changes without a reader are reported
+// once. If too many changes were missed, everything that the client is subscribed to counts as changed. The errors are those of
+// the feed, and [ErrClosed] if the session has ended.
+func (s *Session) PollChange() (notify.Change, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.isClosed:
-		return feed.Change{}, false, ErrClosed
+		return notify.Change{}, false, ErrClosed
 	case s.changes == nil:
-		return feed.Change{}, false, nil
+		return notify.Change{}, false, nil
 	case len(s.missed) > 0:
 		return s.nextMissed(), true, nil
 	}
 	c, ok, err := s.changes.Poll()
-	var slow *feed.SlowError
+	var slow *notify.SlowError
 	if !errors.As(err, &slow) {
-		if ok {
-			s.tell(c)
-		}
 		return c, ok, err
 	}
 	if err := s.subscribe(); err != nil {
-		return feed.Change{}, false, err
+		return notify.Change{}, false, err
 	}
-	s.missAll(true)
+	s.missAll()
 	return s.nextMissed(), true, nil
 }
 
-func (s *Session) nextMissed() feed.Change {
+func (s *Session) nextMissed() notify.Change {
 	c := s.missed[0]
 	if s.missed = s.missed[1:]; len(s.missed) == 0 {
 		s.missed = nil
 	}
-	s.tell(c)
 	return c
 }
 
-// tell notes that the client is told of another catalog; s.mu is held.
-func (s *Session) tell(c feed.Change) {
-	if s.shared == nil || c.Kind == feed.ResourceUpdated {
-		return
-	}
-	s.shared.told = s.manager.catalog()
-	s.manager.mark(s)
-}
-
-// Changed returns a channel that receives when [Session.PollChange] may have
-// something new. Call it again after each PollChange, and call PollChange until it
-// returns nothing. It is nil if nothing ever changes.
+// Changed returns a channel that receives when [Session.PollChange] may have something new. Call it again after each
+// PollChange, and call PollChange until it returns nothing. It is nil if nothing ever changes.
 func (s *Session) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +347,7 @@ func (s *Session) Changed() <-chan struct{} {
 }
 
 // NextChange is PollChange with waiting. It may also return the cause of ctx.
-func (s *Session) NextChange(ctx context.Context) (feed.Change, error) {
+func (s *Session) NextChange(ctx context.Context) (notify.Change, error) {
 	for {
 		c, ok, err := s.PollChange()
 		if ok || err != nil {
@@ -300,9 +356,9 @@ func (s *Session) NextChange(ctx context.Context) (feed.Change, error) {
 		select {
 		case <-s.Changed():
 		case <-s.closed:
-			return feed.Change{}, ErrClosed
+			return notify.Change{}, ErrClosed
 		case <-ctx.Done():
-			return feed.Change{}, context.Cause(ctx)
+			return notify.Change{}, context.Cause(ctx)
 		}
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
-func updated(uri string) feed.Change { return feed.Change{Kind: feed.ResourceUpdated, URI: uri} }
+func updated(uri string) notify.Change { return notify.Change{Kind: notify.ResourceUpdated, URI: uri} }
 
-func publish(t testing.TB, hub *feed.Hub, changes ...feed.Change) {
+func publish(t testing.TB, hub *notify.Feed, changes ...notify.Change) {
 	t.Helper()
 	for _, c := range changes {
 		if err := hub.Publish(c); err != nil {
@@ -47,7 +47,7 @@ func changes(t testing.TB, s *session.Session) []string {
 
 func TestASessionHearsOfWhatItWatches(t *testing.T) {
 	t.Parallel()
-	hub := feed.New(feed.Options{})
+	hub := notify.NewFeed(notify.FeedOptions{})
 	m := manage(t, session.Options{Feed: hub})
 	s, other := open(t, m), open(t, m)
 	watch := func(uri string) {
@@ -56,12 +56,12 @@ func TestASessionHearsOfWhatItWatches(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	publish(t, hub, updated("x:a"), feed.Change{Kind: feed.ToolsListChanged})
+	publish(t, hub, updated("x:a"), notify.Change{Kind: notify.ToolsListChanged})
 	watch("x:a")
 	watch("x:a")
-	publish(t, hub, updated("x:a"), updated("x:a/below"), updated("x:b"), updated("x:a"), feed.Change{Kind: feed.PromptsListChanged})
+	publish(t, hub, updated("x:a"), updated("x:a/below"), updated("x:b"), updated("x:a"), notify.Change{Kind: notify.PromptsListChanged})
 	watch("x:b")
-	publish(t, hub, updated("x:b"), feed.Change{Kind: feed.ResourcesListChanged}, feed.Change{Kind: feed.ToolsListChanged})
+	publish(t, hub, updated("x:b"), notify.Change{Kind: notify.ResourcesListChanged}, notify.Change{Kind: notify.ToolsListChanged})
 	if err := s.Unwatch(t.Context(), "x:c"); err != nil {
 		t.Error(err)
 	}
@@ -81,13 +81,13 @@ func TestASessionHearsOfWhatItWatches(t *testing.T) {
 		t.Errorf("told of %q", got)
 	}
 	if got := changes(t, other); !slices.Equal(got, []string{"tools list changed", "prompts list changed", "resources list changed"}) {
-		t.Errorf("a session that watches nothing is told of %q", got)
+		t.Errorf("a session that watches nothing hears of %q", got)
 	}
 }
 
 func TestWatchingIsBounded(t *testing.T) {
 	t.Parallel()
-	hub := feed.New(feed.Options{MaxBytes: 1000})
+	hub := notify.NewFeed(notify.FeedOptions{MaxBytes: 1000})
 	m := manage(t, session.Options{Feed: hub, MaxWatched: 2, MaxWatchedBytes: 10})
 	s := open(t, m)
 	for _, tc := range []struct {
@@ -107,13 +107,13 @@ func TestWatchingIsBounded(t *testing.T) {
 	// What the feed has no room for is not watched.
 	full := manage(t, session.Options{Feed: hub})
 	greedy := open(t, full)
-	if err := greedy.Watch(t.Context(), "x:"+strings.Repeat("y", 900)); !errors.Is(err, feed.ErrFull) {
+	if err := greedy.Watch(t.Context(), "x:"+strings.Repeat("y", 900)); !errors.Is(err, notify.ErrFull) {
 		t.Errorf("a full feed: %v", err)
 	}
 	if err := greedy.Watch(t.Context(), "x:z"); err != nil {
 		t.Errorf("a little: %v", err)
 	}
-	var wrong *feed.FilterError
+	var wrong *notify.FilterError
 	if err := greedy.Watch(t.Context(), ""); !errors.As(err, &wrong) {
 		t.Errorf("no URI: %v", err)
 	}
@@ -126,7 +126,7 @@ func TestWatchingIsBounded(t *testing.T) {
 func TestWatchingEndsWithTheSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		hub := feed.New(feed.Options{})
+		hub := notify.NewFeed(notify.FeedOptions{})
 		m := manage(t, session.Options{Feed: hub})
 		s := open(t, m)
 		ended := make(chan error, 1)
@@ -135,7 +135,7 @@ func TestWatchingEndsWithTheSession(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		if err := m.End(t.Context(), alice, s.ID()); err != nil {
+		if err := m.End(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-ended; !errors.Is(err, session.ErrClosed) {
@@ -153,15 +153,15 @@ func TestWatchingEndsWithTheSession(t *testing.T) {
 		if _, err := going.NextChange(hungUp()); !errors.Is(err, errHungUp) {
 			t.Errorf("the end of the context: %v", err)
 		}
-		publish(t, hub, feed.Change{Kind: feed.ToolsListChanged})
+		publish(t, hub, notify.Change{Kind: notify.ToolsListChanged})
 		hub.Close()
-		if c, err := going.NextChange(t.Context()); err != nil || c.Kind != feed.ToolsListChanged {
+		if c, err := going.NextChange(t.Context()); err != nil || c.Kind != notify.ToolsListChanged {
 			t.Errorf("what came before the end of the feed: %v, %v", c, err)
 		}
-		if _, err := going.NextChange(t.Context()); !errors.Is(err, feed.ErrClosed) {
+		if _, err := going.NextChange(t.Context()); !errors.Is(err, notify.ErrClosed) {
 			t.Errorf("the end of the feed: %v", err)
 		}
-		if err := going.Watch(t.Context(), "x:a"); !errors.Is(err, feed.ErrClosed) {
+		if err := going.Watch(t.Context(), "x:a"); !errors.Is(err, notify.ErrClosed) {
 			t.Errorf("watch after it: %v", err)
 		}
 	})
@@ -183,10 +183,10 @@ func TestWithoutAFeedNothingChanges(t *testing.T) {
 }
 
 // TestWhoIsFarBehindHearsOfEverything has more change than is kept: the client
-// is told of all that it wants to know, and of what changes after that.
+// learns of all that it wants to know, and of what changes after that.
 func TestWhoIsFarBehindHearsOfEverything(t *testing.T) {
 	t.Parallel()
-	hub := feed.New(feed.Options{MaxPending: 3})
+	hub := notify.NewFeed(notify.FeedOptions{MaxPending: 3})
 	m := manage(t, session.Options{Feed: hub})
 	all := []string{"tools list changed", "prompts list changed", "resources list changed", "resource updated x:a/"}
 	overflow := func(s *session.Session) {
@@ -229,7 +229,7 @@ func TestWhoIsFarBehindHearsOfEverything(t *testing.T) {
 func TestNothingIsLostWhileWatchingChanges(t *testing.T) {
 	t.Parallel()
 	const total = 2000
-	hub := feed.New(feed.Options{MaxPending: 2 * total})
+	hub := notify.NewFeed(notify.FeedOptions{MaxPending: 2 * total})
 	s := open(t, manage(t, session.Options{Feed: hub}))
 	if err := s.Watch(t.Context(), "x:all/"); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestWritesAreShared: who comes while a write is on its way shares the next one, by the link of the first of them. A link that is
-// gone fails those who came with it, and nobody after them.
+// gone fails those who came with it, and no one after them.
 func TestWritesAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,6 +49,6 @@ func TestWritesAreShared(t *testing.T) {
 		if _, err := f.behind(left, func() (uint64, error) { time.Sleep(time.Second); return 1, nil }); !errors.Is(err, context.Canceled) {
 			t.Errorf("who has left gets %v", err)
 		}
-		time.Sleep(2 * time.Second) // the write that nobody waits for ends
+		time.Sleep(2 * time.Second) // the write that no one waits for ends
 	})
 }

@@ -24,11 +24,8 @@ type BucketOptions struct {
 	// MaxBytes is the size of all values with their keys. MaxValueBytes is that of one, sealed
 	// and with some 150 bytes of headers; zero leaves it to the servers' max_payload.
 	MaxBytes, MaxValueBytes int64
-	// MaxAge is the longest lifetime of a value; zero is [Forever]. Every write has a lifetime of its own.
+	// MaxAge is the longest lifetime of a value; zero is [Forever]. Every write has its own lifetime.
 	MaxAge time.Duration
-	// Remember is the lifetime of delete markers. It must not be shorter than that of any value: a server that was killed may
-	// bring back a deleted value whose marker has expired. Zero is MaxAge, or thirty days where that is zero too.
-	Remember time.Duration
 	// KeepsAll refuses a ready-made bucket that deletes values before MaxAge. It goes without saying where MaxAge is Forever.
 	KeepsAll bool
 }
@@ -109,7 +106,7 @@ func (c *Client) Bucket(o BucketOptions) *Bucket {
 // [ErrUnavailable], [ErrUnreadable] and the cause of ctx.
 func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
 	var e Entry
-	err := b.checked(ctx, key, OpGet, func(ctx context.Context, l *link, s jetstream.Stream) error {
+	err := b.checked(ctx, key, opGet, func(ctx context.Context, l *link, s jetstream.Stream) error {
 		for {
 			err := b.believed(ctx, l, s, func() error {
 				var err error
@@ -152,10 +149,10 @@ func (b *Bucket) get(ctx context.Context, s jetstream.Stream, key string) (Entry
 	return e, err
 }
 
-// isExpiry reports whether a message stands for the end of a key whose lifetime was over.
+// isExpiry reports whether a message represents the end of a key whose lifetime was over.
 func isExpiry(h nats.Header) bool { return h.Get(headerMarker) == markerExpired }
 
-// isMarker reports whether a message stands for the end of a key.
+// isMarker reports whether a message represents the end of a key.
 func isMarker(h nats.Header) bool { return h.Get(headerOperation) != "" || h.Get(headerMarker) != "" }
 
 // Forever is the lifetime of a value that stays until it is deleted.
@@ -236,7 +233,7 @@ func (b *Bucket) put(ctx context.Context, l *link, s jetstream.Stream, key strin
 			b.fresh.confirmed(on, began)
 			return ack.Sequence, nil
 		},
-		isOurs: func(raw *jetstream.RawStreamMsg) bool { return bytes.Equal(raw.Data, stored) }, // nobody else seals it with the same nonce
+		isOurs: func(raw *jetstream.RawStreamMsg) bool { return bytes.Equal(raw.Data, stored) }, // no one else seals it with the same nonce
 	}.store(ctx, s)
 	if err == nil {
 		b.counts.in.Add(uint64(len(stored)))
@@ -263,8 +260,10 @@ func roundUp(lifetime time.Duration) time.Duration {
 // Delete deletes a key; it need not exist. With a revision, the value must still have
 // that; zero is any. The errors are [ErrConflict], [ErrUnavailable] and the cause of ctx.
 func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
-	return b.checked(ctx, key, OpDelete, func(ctx context.Context, l *link, s jetstream.Stream) error {
-		remember := cmp.Or(b.opts.Remember, b.opts.MaxAge, rememberForever)
+	return b.checked(ctx, key, opDelete, func(ctx context.Context, l *link, s jetstream.Stream) error {
+		// A delete marker lives as long as any value: a server that was killed may bring back a deleted value whose marker has
+		// expired.
+		remember := cmp.Or(b.opts.MaxAge, rememberForever)
 		if revision == 0 {
 			_, err := b.purge(ctx, l, b.prefix+key, remember, nats.Header{})
 			return err

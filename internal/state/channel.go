@@ -19,7 +19,7 @@ const everyone = "all"
 // what comes beyond, so that a request among them fails in time.
 const maxWaiting = 4096
 
-// Channel carries messages from replica to replica. Nothing of them is stored: what nobody
+// Channel carries messages from replica to replica. Nothing of them is stored: what no one
 // receives is gone. Make one with [Client.Channel].
 type Channel struct {
 	client *Client
@@ -39,7 +39,7 @@ func (c *Client) Channel(kind string) *Channel {
 	return n
 }
 
-// ensure sends a message to nobody else, which has to come back.
+// ensure sends a message to no one else, which has to come back.
 func (n *Channel) ensure(ctx context.Context, l *link) error {
 	ctx, cancel := context.WithTimeout(ctx, n.client.opts.Timeout)
 	defer cancel()
@@ -61,7 +61,7 @@ func (n *Channel) ensure(ctx context.Context, l *link) error {
 // Tell sends a message to all replicas, this one included. It does not know who gets it. The
 // errors are [ErrTooLarge] and [ErrUnavailable].
 func (n *Channel) Tell(ctx context.Context, data []byte) error {
-	return n.client.do(ctx, &n.counts, OpTell, func(_ context.Context, l *link) error {
+	return n.client.do(ctx, &n.counts, opTell, func(_ context.Context, l *link) error {
 		stored, err := encode(n.client.opts.Sealer, n.kind, everyone, data)
 		if err != nil {
 			return err
@@ -76,7 +76,7 @@ func (n *Channel) Tell(ctx context.Context, data []byte) error {
 func (n *Channel) Ask(ctx context.Context, replica string, data []byte) ([]byte, error) {
 	start := time.Now()
 	out, err := n.ask(ctx, replica, data)
-	n.counts.end(OpTell, time.Since(start), err)
+	n.counts.end(opTell, time.Since(start), err)
 	return out, err
 }
 
@@ -158,7 +158,7 @@ func (n *Channel) receive(m *nats.Msg, replica string, answer func([]byte) []byt
 	n.counts.out.Add(uint64(len(m.Data)))
 	n.counts.observed.Add(1)
 	if err != nil { // of a replica with another key, whose request ends without an answer
-		n.counts.end(OpTell, 0, err)
+		n.counts.end(opTell, 0, err)
 		return
 	}
 	said := answer(data)

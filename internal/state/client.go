@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // Client is a deployment's place in NATS. Make one with [Open], declare what is needed
@@ -252,7 +252,7 @@ func (c *Client) Stats() []Stats {
 func (c *Client) add(p place) {
 	c.mu.Lock()
 	c.places = append(c.places, p)
-	if c.health.OK { // of a place that nobody has looked at, it is not known
+	if c.health.OK { // of a place that no one has looked at, it is not known
 		c.health = Health{Why: notYet, Since: time.Now()}
 	}
 	c.mu.Unlock()

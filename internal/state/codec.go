@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 // versionSealed begins a value of the first format: a sealed payload. A release reads
@@ -14,14 +14,14 @@ import (
 const versionSealed = 1
 
 // codecOverhead is how much longer a stored value is than what it holds.
-const codecOverhead = 1 + seal.Overhead
+const codecOverhead = 1 + keys.Overhead
 
 // encode seals a value for its key in a bucket or stream of a kind.
-func encode(s *seal.Sealer, kind, key string, value []byte) ([]byte, error) {
+func encode(s *keys.Sealer, kind, key string, value []byte) ([]byte, error) {
 	stored := make([]byte, 1, len(value)+codecOverhead)
 	stored[0] = versionSealed
 	stored, err := s.SealRaw(binding(kind, key), stored, value)
-	var large *seal.TooLargeError
+	var large *keys.TooLargeError
 	if errors.As(err, &large) {
 		return nil, fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
@@ -29,7 +29,7 @@ func encode(s *seal.Sealer, kind, key string, value []byte) ([]byte, error) {
 }
 
 // decode opens what encode made, here or at another replica.
-func decode(s *seal.Sealer, kind, key string, stored []byte) ([]byte, error) {
+func decode(s *keys.Sealer, kind, key string, stored []byte) ([]byte, error) {
 	switch {
 	case len(stored) == 0:
 		return nil, fmt.Errorf("%w: it is empty", ErrUnreadable)
@@ -45,6 +45,6 @@ func decode(s *seal.Sealer, kind, key string, stored []byte) ([]byte, error) {
 
 // binding ties a value to where it is stored. The deployment's name is not in it, so
 // that a backup can be restored under another name.
-func binding(kind, key string) seal.Binding {
-	return seal.Binding{Purpose: "state/" + kind, Digest: seal.Digest([]byte(key)), TTL: seal.NoExpiry}
+func binding(kind, key string) keys.Binding {
+	return keys.Binding{Purpose: "state/" + kind, Digest: keys.Digest([]byte(key)), TTL: keys.NoExpiry}
 }

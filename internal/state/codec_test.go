@@ -6,34 +6,37 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/google/go-cmp/cmp"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 var update = flag.Bool("update", false, "write the golden file anew")
 
 // fixedSealer seals with a key that everybody knows, and random bytes that are none.
-func fixedSealer(t *testing.T) *seal.Sealer {
+func fixedSealer(t *testing.T) *keys.Sealer {
 	t.Helper()
-	key := make([]byte, seal.KeyBytes)
+	key := make([]byte, keys.KeyBytes)
 	for i := range key {
 		key[i] = byte(i)
 	}
-	keys, err := seal.ParseKeys([]byte(base64.StdEncoding.EncodeToString(key)))
+	ring, err := keys.ParseKeys([]byte(base64.StdEncoding.EncodeToString(key)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seal.New(seal.Options{Keys: keys, Rand: bytes.NewReader(make([]byte, 1024))})
+	return keys.NewSealer(keys.SealerOptions{Keys: ring, Rand: bytes.NewReader(make([]byte, 1024))})
 }
 
 // TestStoredBytesStayReadable opens what the first release stored. Never update the
-// golden file: a new format gets a new version and a golden of its own.
+// golden file: a new format gets a new version and its own golden.
 func TestStoredBytesStayReadable(t *testing.T) {
 	t.Parallel()
 	golden := filepath.Join("testdata", "value_v1.hex")
@@ -68,6 +71,39 @@ func TestStoredBytesStayReadable(t *testing.T) {
 		if got, err := open(); !errors.Is(err, ErrUnreadable) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
+	}
+}
+
+// TestPlacesKeepTheirShape: a release finds what those before it made at NATS, by its name and subjects and with its rules, and is
+// refused by a stream of another shape. Update the golden file only for members that change nothing.
+func TestPlacesKeepTheirShape(t *testing.T) {
+	t.Parallel()
+	o, err := Options{URL: "nats://127.0.0.1:4222", Sealer: fixedSealer(t)}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Client{opts: o}
+	got, err := json.MarshalIndent(map[string]any{
+		"a bucket": c.Bucket(BucketOptions{Name: "tasks", MaxBytes: 1 << 20, MaxAge: time.Hour, KeepsAll: true}).config,
+		"tokens":   c.Once(OnceOptions{Name: "consents", MaxBytes: 1 << 20, MaxAge: time.Hour}).bucket.config,
+		"a stream": c.Stream(StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour, DropOldest: true}).config,
+		"messages": c.Channel("replicas").prefix,
+	}, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "places_v1.json")
+	if *update {
+		if err := os.WriteFile(golden, append(got, '\n'), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(strings.TrimSpace(string(want)), "\n"), strings.Split(string(got), "\n")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -15,12 +15,12 @@
 // and does so again whenever NATS was away. Until then, and while NATS is away, every
 // operation is [ErrUnavailable], at once: nothing is buffered, and nothing is
 // acknowledged that JetStream has not acknowledged. An operation that timed out may
-// still have happened; whoever repeats it compares revisions.
+// still have happened; callers that retry compare revisions.
 //
 // Reads are answered by the leader of a stream, so [ErrNotFound] means that there is no
 // such key, and not that a follower has not heard of it.
 //
-// Everything stored is a version byte and a sealed payload (package seal), bound to the
+// Everything stored is a version byte and a sealed payload (package keys), bound to the
 // kind of the bucket and the key. A value has a time, or [Forever], after which NATS
 // deletes it. Values are at most as large as the servers' max_payload allows.
 //

@@ -154,18 +154,18 @@ func (i *Inspector) Get(ctx context.Context, kind, key string) (Item, error) {
 	return out, nil
 }
 
-// ErrLog means that an entry cannot be deleted, because its kind keeps messages in their order.
-var ErrLog = errors.New("state: entries that are kept in their order cannot be removed one by one")
+// errLog means that an entry cannot be deleted, because its kind keeps messages in their order.
+var errLog = errors.New("state: entries that are kept in their order cannot be removed one by one")
 
 // Remove deletes an entry whose revision is still the given one. The errors are [ErrConflict], also where the key is gone,
-// [ErrLog] and [ErrUnavailable].
+// [errLog] and [ErrUnavailable].
 func (i *Inspector) Remove(ctx context.Context, kind, key string, revision uint64) error {
 	k, err := i.find(kind)
 	if err != nil {
 		return err
 	}
 	if k.isLog {
-		return ErrLog
+		return errLog
 	}
 	if revision == 0 || !keyPattern.MatchString(key) {
 		return fmt.Errorf("state: no key %q of revision %d", key, revision)

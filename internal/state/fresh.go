@@ -47,7 +47,7 @@ type barrier struct {
 	err      error
 }
 
-// connection is a connection to one server: another one may be cut off together with a leader of its own.
+// connection is a connection to one server: another one may be cut off together with its own leader.
 type connection struct {
 	link       *link
 	reconnects uint64
@@ -132,7 +132,7 @@ func (b *Bucket) confirm(ctx context.Context, l *link) {
 	f.mu.Unlock()
 }
 
-// pulse writes something that nobody reads, and returns its sequence.
+// pulse writes something that no one reads, and returns its sequence.
 func (b *Bucket) pulse(ctx context.Context, l *link) (sequence uint64, err error) {
 	return b.purge(ctx, l, b.prefix+freshPrefix+b.client.id, markerTTL, nats.Header{})
 }

@@ -58,7 +58,7 @@ func (o *Once) Spend(ctx context.Context, token string, until time.Time) (bool, 
 	_, _ = rand.Read(mark[:]) // it never fails (crypto/rand)
 	_, err := o.bucket.Create(ctx, key, mark[:], left)
 	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
-		// It may have been stored, and the word of it lost. A token that nobody has used must not count as used for that.
+		// It may have been stored, and the word of it lost. A token that no one has used must not count as used for that.
 		_, err = o.bucket.Create(ctx, key, mark[:], left)
 		if errors.Is(err, ErrExists) {
 			return o.isOurs(ctx, key, mark[:])

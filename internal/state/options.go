@@ -14,8 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 // Options configure a [Client]. URL and Sealer are required; other zero fields take the
@@ -30,7 +29,7 @@ type Options struct {
 	Username, PasswordFile, TokenFile string
 	// TLS has the CAs and the certificate towards NATS; nil means TLS only where the URL or
 	// the server asks for it, with the system's CAs.
-	TLS *tlsfiles.ClientOptions
+	TLS *keys.ClientOptions
 	// Replicas is the number of servers that keep a copy.
 	Replicas int
 	// InMemory keeps everything in the memory of the servers.
@@ -38,7 +37,7 @@ type Options struct {
 	// Timeout bounds one operation.
 	Timeout time.Duration
 	// Sealer seals what is stored. Its maximum payload is that of a value.
-	Sealer *seal.Sealer
+	Sealer *keys.Sealer
 	// Dialer opens the connections; nil is TCP. A simulation has a network without sockets.
 	Dialer nats.CustomDialer
 	// Log receives one warning when the state becomes unavailable, and one line when it is
@@ -128,7 +127,7 @@ func (o Options) connecting() ([]nats.Option, error) {
 		nats.CustomReconnectDelay(func(attempts int) time.Duration {
 			return min(reconnectMin<<min(attempts, 10), reconnectMax)
 		}),
-		// Nothing is written for later: it would be acknowledged by nobody.
+		// Nothing is written for later: it would be acknowledged by no one.
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings),
 	}
@@ -139,12 +138,12 @@ func (o Options) connecting() ([]nats.Option, error) {
 		if path == "" {
 			continue
 		}
-		if _, err := tlsfiles.Read(path, maxFileBytes); err != nil {
+		if _, err := keys.ReadFile(path, maxFileBytes); err != nil {
 			return nil, fmt.Errorf("state credentials: %w", err)
 		}
 	}
 	if o.CredentialsFile != "" {
-		text, err := tlsfiles.Read(o.CredentialsFile, maxFileBytes)
+		text, err := keys.ReadFile(o.CredentialsFile, maxFileBytes)
 		if err != nil {
 			return nil, fmt.Errorf("state credentials: %w", err)
 		}
@@ -175,7 +174,7 @@ func (o Options) connecting() ([]nats.Option, error) {
 		out = append(out, nats.Token(token))
 	}
 	if o.TLS != nil {
-		config, err := tlsfiles.ReadClient(*o.TLS)
+		config, err := keys.ReadClient(*o.TLS)
 		if err != nil {
 			return nil, fmt.Errorf("state.tls: %w", err)
 		}
@@ -186,7 +185,7 @@ func (o Options) connecting() ([]nats.Option, error) {
 
 // readSecret reads a secret of one line, and shows nothing of it.
 func readSecret(setting, path string) (string, error) {
-	text, err := tlsfiles.Read(path, maxFileBytes)
+	text, err := keys.ReadFile(path, maxFileBytes)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", setting, err)
 	}

@@ -24,7 +24,7 @@ type received struct {
 
 // receive hands over the messages of an ordered consumer until ctx ends or an error came, and stops it then. The consumer may be
 // making itself anew when ctx ends. That takes up to ten seconds without NATS, and hears of no context: this goroutine waits for
-// it, and nobody else. It ends at the latest with the connection. Then it deletes the consumer: the server would remember it for
+// it, and no one else. It ends at the latest with the connection. Then it deletes the consumer: the server would remember it for
 // a minute ([watchForgotten]), and takes some hundred for a stream.
 func receive(ctx context.Context, l *link, consumer jetstream.Consumer, messages jetstream.MessagesContext) <-chan received {
 	out := make(chan received)

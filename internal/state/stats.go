@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Op is a kind of operation.
@@ -15,12 +15,12 @@ type Op uint8
 
 // The operations.
 const (
-	OpGet Op = iota
+	opGet Op = iota
 	OpCreate
 	OpUpdate
-	OpDelete
-	OpAppend
-	OpTell
+	opDelete
+	opAppend
+	opTell
 	ops
 )
 
@@ -35,9 +35,9 @@ type Outcome uint8
 // The outcomes.
 const (
 	Stored Outcome = iota
-	Missing
-	Conflict
-	Full
+	missing
+	conflict
+	full
 	Unavailable
 	Failed
 	outcomes
@@ -54,11 +54,11 @@ func outcomeOf(err error) Outcome {
 	case err == nil:
 		return Stored
 	case errors.Is(err, ErrNotFound):
-		return Missing
+		return missing
 	case errors.Is(err, ErrConflict), errors.Is(err, ErrExists):
-		return Conflict
+		return conflict
 	case errors.Is(err, ErrFull), errors.Is(err, ErrTooLarge):
-		return Full
+		return full
 	case errors.Is(err, ErrUnavailable):
 		return Unavailable
 	}
@@ -73,13 +73,10 @@ func bounds() []time.Duration {
 	}
 }
 
-const nBounds = 11
-
 // counts are those of one bucket or stream.
 type counts struct {
 	ended    [ops][outcomes]atomic.Uint64
-	took     [ops][nBounds + 1]atomic.Uint64
-	sum      [ops]atomic.Int64
+	took     [ops]telemetry.Durations
 	in, out  atomic.Uint64
 	observed atomic.Uint64
 	// size and most are of the last look at the stream; zero most is before the first.
@@ -88,12 +85,7 @@ type counts struct {
 
 func (c *counts) end(op Op, took time.Duration, err error) {
 	c.ended[op][outcomeOf(err)].Add(1)
-	at := 0
-	for at < nBounds && took > bounds()[at] {
-		at++
-	}
-	c.took[op][at].Add(1)
-	c.sum[op].Add(int64(took))
+	c.took[op].Add(bounds(), took)
 }
 
 // Stats are the counts of one bucket or stream.
@@ -103,7 +95,7 @@ type Stats struct {
 	// Ended counts operations by kind and outcome.
 	Ended map[Op]map[Outcome]uint64
 	// Took are the durations by kind.
-	Took map[Op]stats.Histogram
+	Took map[Op]telemetry.Histogram
 	// Written and Read are bytes as they were stored. Watched counts changes that watchers
 	// were told.
 	Written, Read, Watched uint64
@@ -114,7 +106,7 @@ type Stats struct {
 
 func (c *counts) snapshot(store string) Stats {
 	out := Stats{
-		Store: store, Ended: map[Op]map[Outcome]uint64{}, Took: map[Op]stats.Histogram{},
+		Store: store, Ended: map[Op]map[Outcome]uint64{}, Took: map[Op]telemetry.Histogram{},
 		Written: c.in.Load(), Read: c.out.Load(), Watched: c.observed.Load(), Size: c.size.Load(), MaxSize: c.most.Load(),
 	}
 	for op := range ops {
@@ -129,11 +121,7 @@ func (c *counts) snapshot(store string) Stats {
 			delete(out.Ended, op)
 			continue
 		}
-		h := stats.Histogram{Bounds: bounds(), Counts: make([]uint64, nBounds+1), Sum: time.Duration(c.sum[op].Load())}
-		for i := range h.Counts {
-			h.Counts[i] = c.took[op][i].Load()
-		}
-		out.Took[op] = h
+		out.Took[op] = c.took[op].Snapshot(bounds())
 	}
 	return out
 }

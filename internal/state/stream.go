@@ -3,7 +3,6 @@
 package state
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +17,9 @@ import (
 type StreamOptions struct {
 	// Name is the kind of what it holds, such as "events".
 	Name string
-	// MaxBytes, MaxPerSubject and MaxAge bound it; zero MaxPerSubject is no bound.
-	MaxBytes      int64
-	MaxPerSubject int64
-	MaxAge        time.Duration
+	// MaxBytes and MaxAge bound it.
+	MaxBytes int64
+	MaxAge   time.Duration
 	// DropOldest makes room by dropping the oldest messages. Without it, an append to a full stream is [ErrFull].
 	DropOldest bool
 }
@@ -50,18 +48,15 @@ func (c *Client) Stream(o StreamOptions) *Stream {
 		Description: "outrigger: " + o.Name,
 		Subjects:    []string{s.prefix + ">"},
 		Retention:   jetstream.LimitsPolicy,
-		// Nobody is told that something was stored which made way for it.
-		Discard: jetstream.DiscardNew, DiscardNewPerSubject: o.MaxPerSubject > 0,
-		MaxBytes: o.MaxBytes, MaxMsgsPerSubject: o.MaxPerSubject, MaxAge: o.MaxAge, MaxMsgSize: -1,
+		// No one learns that something was stored which made way for it.
+		Discard:  jetstream.DiscardNew,
+		MaxBytes: o.MaxBytes, MaxMsgsPerSubject: -1, MaxAge: o.MaxAge, MaxMsgSize: -1,
 		Storage: c.opts.storage(), Replicas: c.opts.Replicas,
 		DenyDelete: true, AllowDirect: false, AllowMsgTTL: true,
 		Metadata: map[string]string{"outrigger.deployment": c.opts.Name},
 	}}
-	if o.MaxPerSubject == 0 {
-		s.config.MaxMsgsPerSubject = -1
-	}
 	if o.DropOldest {
-		s.config.Discard, s.config.DiscardNewPerSubject = jetstream.DiscardOld, false
+		s.config.Discard = jetstream.DiscardOld
 	}
 	c.add(s)
 	return s
@@ -99,7 +94,7 @@ func isLed(info *jetstream.StreamInfo) bool {
 // Bounds returns what the stream has, by the leader's word. The errors are [ErrUnavailable] and the cause of ctx.
 func (s *Stream) Bounds(ctx context.Context) (Bounds, error) {
 	var out Bounds
-	err := s.do(ctx, OpGet, func(ctx context.Context, _ *link, at jetstream.Stream) error {
+	err := s.do(ctx, opGet, func(ctx context.Context, _ *link, at jetstream.Stream) error {
 		info, err := at.Info(ctx)
 		if err != nil {
 			return err //nolint:wrapcheck // do sorts it
@@ -111,90 +106,23 @@ func (s *Stream) Bounds(ctx context.Context) (Bounds, error) {
 	return out, err
 }
 
-// Last returns the last message of a subject, by the word of a leader whom a majority of the servers follows. The errors are [ErrNotFound], [ErrUnavailable],
-// [ErrUnreadable] and the cause of ctx.
-func (s *Stream) Last(ctx context.Context, subject string) (Message, error) {
-	var out Message
-	err := s.do(ctx, OpGet, func(ctx context.Context, _ *link, at jetstream.Stream) error {
-		raw, err := at.GetLastMsgForSubject(ctx, s.prefix+subject)
-		if err = classify(ctx, err); err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		if unled := s.led(ctx, at); unled != nil {
-			return unled
-		}
-		if err != nil {
-			return err
-		}
-		s.counts.out.Add(uint64(len(raw.Data)))
-		out = Message{Subject: subject, Sequence: raw.Sequence, At: raw.Time}
-		out.Data, err = decode(s.client.opts.Sealer, s.kind, subject, raw.Data)
-		return err
-	})
-	return out, err
-}
-
-// led returns an error if the server that answered before may not be the leader any more.
-func (s *Stream) led(ctx context.Context, at jetstream.Stream) error {
-	if at.CachedInfo().Config.Replicas <= 1 {
-		return nil
-	}
-	info, err := at.Info(ctx)
-	if err != nil {
-		return err //nolint:wrapcheck // do sorts it
-	}
-	if !isLed(info) {
-		return fmt.Errorf("%w: no majority of the NATS servers confirms the answer of this one", ErrUnavailable)
-	}
-	return nil
-}
-
-// AppendOptions are conditions of [Stream.Append].
-type AppendOptions struct {
-	// ID makes a repetition within two minutes a single message.
-	ID string
-	// After is the sequence that the last message of the subject must have; nil is any.
-	After *uint64
-}
-
-// Append appends a message and returns its sequence. The errors are [ErrConflict],
-// [ErrFull], [ErrTooLarge], [ErrUnavailable] and the cause of ctx.
-func (s *Stream) Append(ctx context.Context, subject string, data []byte, o AppendOptions) (uint64, error) {
+// Append appends a message and returns its sequence. The errors are [ErrFull], [ErrTooLarge], [ErrUnavailable] and the cause of
+// ctx.
+func (s *Stream) Append(ctx context.Context, subject string, data []byte) (uint64, error) {
 	if !keyPattern.MatchString(subject) {
 		return 0, fmt.Errorf("state: %q is no subject", subject)
 	}
 	var sequence uint64
-	err := s.do(ctx, OpAppend, func(ctx context.Context, l *link, at jetstream.Stream) error {
+	err := s.do(ctx, opAppend, func(ctx context.Context, l *link, _ jetstream.Stream) error {
 		stored, err := encode(s.client.opts.Sealer, s.kind, subject, data)
 		if err != nil {
 			return err
 		}
-		options := []jetstream.PublishOpt{jetstream.WithExpectStream(s.config.Name)}
-		if o.ID != "" {
-			options = append(options, jetstream.WithMsgID(o.ID))
-		}
-		if o.After != nil {
-			options = append(options, jetstream.WithExpectLastSequencePerSubject(*o.After))
-		}
-		publish := func() (uint64, error) {
-			ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + subject, Data: stored, Header: nats.Header{}}, options...)
-			if err != nil {
-				return 0, err //nolint:wrapcheck // it is sorted below
-			}
-			return ack.Sequence, nil
-		}
-		if o.After == nil {
-			sequence, err = publish()
-		} else {
-			sequence, err = conditional{
-				subject: s.prefix + subject, last: *o.After, publish: publish,
-				isOurs:  func(raw *jetstream.RawStreamMsg) bool { return bytes.Equal(raw.Data, stored) }, // nobody else seals it with the same nonce
-				isEmpty: func() (bool, error) { err := s.led(ctx, at); return err == nil, classify(ctx, err) },
-			}.store(ctx, at)
-		}
+		ack, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: s.prefix + subject, Data: stored, Header: nats.Header{}}, jetstream.WithExpectStream(s.config.Name))
 		if err != nil {
-			return err
+			return err //nolint:wrapcheck // do sorts it
 		}
+		sequence = ack.Sequence
 		s.counts.in.Add(uint64(len(stored)))
 		return nil
 	})
@@ -205,7 +133,7 @@ func (s *Stream) Append(ctx context.Context, subject string, data []byte, o Appe
 // sequence on, in their order, until ctx ends, f returns an error, or NATS is away. It
 // returns that error, or the sequence after the last message with the cause of ctx or
 // [ErrUnavailable], so that a reader can go on there. It needs a consumer at the servers, which
-// take some hundred: [Stream.Follow] needs none.
+// take some hundred.
 func (s *Stream) Read(ctx context.Context, subject string, from uint64, f func(Message) error) (next uint64, err error) {
 	next = max(from, 1)
 	at, changed := s.here()

@@ -20,8 +20,8 @@ type Level string
 
 // The levels. A note is what cannot be seen from here.
 const (
-	LevelOK   Level = "ok"
-	LevelNote Level = "note"
+	levelOK   Level = "ok"
+	levelNote Level = "note"
 	LevelWarn Level = "warn"
 	LevelFail Level = "fail"
 )
@@ -101,7 +101,7 @@ func (v *verification) servers(ctx context.Context) {
 	seen := map[string]bool{}
 	for n, address := range slices.Concat(configured, known) {
 		if n >= maxServers || ctx.Err() != nil {
-			v.add(LevelNote, "", "more than %d servers: the others were not asked", maxServers)
+			v.add(levelNote, "", "more than %d servers: the others were not asked", maxServers)
 			return
 		}
 		l, err := v.client.dialOnce(strings.TrimSpace(address))
@@ -110,7 +110,7 @@ func (v *verification) servers(ctx context.Context) {
 			if n < len(configured) {
 				v.add(LevelFail, "start the server, or correct --state, the credentials or state.tls", "%s: cannot connect: %v", shown, err)
 			} else {
-				v.add(LevelNote, "", "%s, which the other servers name, cannot be reached from here: %v", shown, err)
+				v.add(levelNote, "", "%s, which the other servers name, cannot be reached from here: %v", shown, err)
 			}
 			continue
 		}
@@ -149,7 +149,7 @@ func (v *verification) server(nc *nats.Conn, address string) {
 			"%s: max_payload is %d bytes, and limits.max_result_bytes is %d: a task with a larger result ends with RESOURCE_EXHAUSTED", name, most, v.opts.MaxResultBytes)
 		return
 	}
-	v.add(LevelOK, "", "%s is NATS %s with JetStream; max_payload is %d bytes", name, version, nc.MaxPayload())
+	v.add(levelOK, "", "%s is NATS %s with JetStream; max_payload is %d bytes", name, version, nc.MaxPayload())
 }
 
 // isRecent reports whether a version of NATS can do what is needed.
@@ -174,7 +174,7 @@ func (v *verification) account(ctx context.Context) {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		v.add(LevelFail, "start the servers with `jetstream {}`, and give the account a share of it", "JetStream is not enabled for the account")
 	case l.isDenied("$JS.API.INFO"):
-		v.add(LevelNote, "allow the account to publish on $JS.API.INFO to see it; the sidecar needs no such permission", "the limits of the account are not visible")
+		v.add(levelNote, "allow the account to publish on $JS.API.INFO to see it; the sidecar needs no such permission", "the limits of the account are not visible")
 	case err != nil:
 		v.add(LevelFail, "check the servers: nats server report jetstream", "the account cannot be looked at: %v", err)
 	default:
@@ -210,7 +210,7 @@ func (v *verification) stream(ctx context.Context, k inspected) (StreamInfo, boo
 	}
 	room := v.room(&info, k.config.Discard == jetstream.DiscardOld)
 	if healthy && room && len(info.Wrong) == 0 && len(info.Differs) == 0 {
-		v.add(LevelOK, "", "%s: %s is as it should be; %d of %d bytes", k.kind, info.Name, info.Bytes, info.MaxBytes)
+		v.add(levelOK, "", "%s: %s is as it should be; %d of %d bytes", k.kind, info.Name, info.Bytes, info.MaxBytes)
 	}
 	return info, true
 }
@@ -296,10 +296,10 @@ func (v *verification) values(ctx context.Context, k inspected) {
 	case unreadable > 0:
 		v.add(LevelFail, "use the --state-key of the replicas; `sidecar state ls "+k.kind+"` shows which", "%s: %d of %d values cannot be opened (%s)", k.kind, unreadable, read, first)
 	case read > 0:
-		v.add(LevelOK, "", "%s: --state-key opens %d of %d values", k.kind, read, read)
+		v.add(levelOK, "", "%s: --state-key opens %d of %d values", k.kind, read, read)
 	}
 	if left > 0 {
-		v.add(LevelNote, "read more with --values", "%s: %d values were not read", k.kind, left)
+		v.add(levelNote, "read more with --values", "%s: %d values were not read", k.kind, left)
 	}
 }
 
@@ -311,11 +311,11 @@ func (v *verification) clocks(streams []StreamInfo) {
 	worst := slices.MaxFunc(streams, func(a, b StreamInfo) int { return int(a.Offset.Abs() - b.Offset.Abs()) })
 	switch {
 	case worst.Within == 0:
-		v.add(LevelNote, "", "the clock of the servers is not visible")
+		v.add(levelNote, "", "the clock of the servers is not visible")
 	case worst.Offset.Abs()-worst.Within > skewAllowed:
 		v.add(LevelWarn, "synchronize the clocks (NTP)", "the clock of a server differs from the one here by %v: records carry times", worst.Offset.Round(time.Millisecond))
 	default:
-		v.add(LevelOK, "", "the clocks of the servers and the one here differ by less than %v", skewAllowed)
+		v.add(levelOK, "", "the clocks of the servers and the one here differ by less than %v", skewAllowed)
 	}
 }
 
@@ -332,7 +332,7 @@ func (v *verification) durability(streams []StreamInfo) {
 	if inMemory {
 		v.add(LevelWarn, "set state.storage to file where that matters, and make the streams anew", "storage is memory: everything is lost when all servers restart")
 	} else {
-		v.add(LevelNote, "check that the jetstream block of the servers has `sync_interval: always`: without it, a loss of power or a full disk loses what was acknowledged",
+		v.add(levelNote, "check that the jetstream block of the servers has `sync_interval: always`: without it, a loss of power or a full disk loses what was acknowledged",
 			"how often the servers write to the disk is not visible; the default of NATS is every two minutes")
 	}
 	if single {

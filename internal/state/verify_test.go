@@ -76,8 +76,8 @@ func TestRoom(t *testing.T) {
 		bytes int64
 		drops bool
 		want  Level
-	}{{0, false, LevelOK}, {79, false, LevelOK}, {80, false, LevelWarn}, {94, false, LevelWarn}, {95, false, LevelFail}, {100, true, LevelOK}} {
-		got := LevelOK
+	}{{0, false, levelOK}, {79, false, levelOK}, {80, false, LevelWarn}, {94, false, LevelWarn}, {95, false, LevelFail}, {100, true, levelOK}} {
+		got := levelOK
 		v := &verification{ok: true, tell: func(f Finding) { got = f.Level }}
 		if v.room(&StreamInfo{Kind: "things", Bytes: test.bytes, MaxBytes: 100}, test.drops); got != test.want || v.ok != (got != LevelFail) {
 			t.Errorf("%d of 100 bytes, drops the oldest: %v: %s, want %s", test.bytes, test.drops, got, test.want)

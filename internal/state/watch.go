@@ -25,11 +25,11 @@ const (
 	watchForgotten = time.Minute
 )
 
-// Watcher is told the contents of a bucket and every change. Its functions are called one
+// Watcher learns the contents of a bucket and every change. Its functions are called one
 // at a time and must return quickly. Nil functions are not called.
 type Watcher struct {
-	// Changed is told every value that there is, and then every change, in the order of
-	// revisions. Of several changes of a key that came while the watcher was away it is told
+	// Changed gets every value that there is, and then every change, in the order of
+	// revisions. Of several changes of a key that came while the watcher was away it gets
 	// the last.
 	Changed func(Entry)
 	// Loaded is called when everything that was there at the start has been told.
@@ -149,7 +149,7 @@ func (c *cursor) load(w Watcher) {
 	c.loaded = true
 }
 
-// broken notes a watch that failed. One that nobody wants any more has not.
+// broken notes a watch that failed. One that no one wants any more has not.
 func (b *Bucket) broken(ctx context.Context, err error) {
 	if ctx.Err() != nil || errors.Is(err, jetstream.ErrMsgIteratorClosed) {
 		return

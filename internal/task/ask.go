@@ -13,12 +13,12 @@ import (
 	"unicode/utf8"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/fieldrules"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // questionRules are those of the contract for what a task asks at a time: how many
 // questions, and how long their keys may be.
-var questionRules = sync.OnceValue(func() fieldrules.Rules { return fieldrules.Of(new(outriggerv1.Task), "input_requests") })
+var questionRules = sync.OnceValue(func() schema.FieldRules { return schema.FieldRulesOf(new(outriggerv1.Task), "input_requests") })
 
 // Errors of [Ask].
 var (

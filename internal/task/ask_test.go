@@ -377,7 +377,7 @@ func TestAnswersAreNotKeptForLong(t *testing.T) {
 	})
 }
 
-// TestNoRoomForAnswers: who answers is told, and may answer later.
+// TestNoRoomForAnswers: the sender of the answer learns it, and may answer later.
 func TestNoRoomForAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := task.New(task.NewMemory(task.MemoryOptions{MaxBytes: 10_000}), task.Options{})
@@ -435,7 +435,7 @@ func TestTwoManagersOverOneStore(t *testing.T) {
 	})
 }
 
-// TestAStoreThatFailsWhileAsking is told to who asks.
+// TestAStoreThatFailsWhileAsking: who asks learns it.
 func TestAStoreThatFailsWhileAsking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := &faulty{Store: task.NewMemory(task.MemoryOptions{}), update: func(task.Record) error { return errStore }}

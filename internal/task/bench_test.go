@@ -56,7 +56,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkReport measures a change that is told to a hook.
+// BenchmarkReport measures a change that a hook gets.
 func BenchmarkReport(b *testing.B) {
 	told := 0
 	m := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{OnChange: func(string, *outriggerv1.Task) { told++ }})

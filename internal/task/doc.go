@@ -2,8 +2,9 @@
 
 // Package task runs tool calls as tasks of the sidecar (MCP extension
 // io.modelcontextprotocol/tasks): a long call returns a task, and its caller
-// polls for the result later, answers questions of the work, or cancels it. Tasks
-// of a backend are not handled here.
+// polls for the result later, answers questions of the work, or cancels it.
+// Tasks of a native backend and long-running operations are tasks for callers too:
+// [OpenRef] tells them apart, and an [Operation] follows one of the latter.
 //
 // [Manager] runs the work and serves the tasks; [Store] keeps their records,
 // [Memory] those of one process. The record has everything that replicas

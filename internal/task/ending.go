@@ -10,6 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 )
 
 // ErrorResult is the default of [Options.ErrorResult]: an error result with the text and
@@ -23,7 +24,7 @@ func ErrorResult(err *errmap.Error, about errmap.About) *outriggerv1.ToolResult 
 	}
 	meta := append([]byte(`{"`+errmap.MetaKey+`":`), reply.Data...)
 	out := &outriggerv1.ToolResult{
-		Status: "failure", Error: err.Detail(about), MetaForm: &outriggerv1.ToolResult_MetaJson{MetaJson: append(meta, '}')},
+		Status: content.StatusFailure, Error: err.Detail(about), MetaForm: &outriggerv1.ToolResult_MetaJson{MetaJson: append(meta, '}')},
 	}
 	for _, text := range [...]string{reply.Text, err.PartialText()} {
 		if text != "" {
@@ -43,6 +44,17 @@ func ErrorObject(err *errmap.Error, about errmap.About) *outriggerv1.ErrorObject
 		out.DataForm = &outriggerv1.ErrorObject_DataJson{DataJson: reply.Data}
 	}
 	return out
+}
+
+// Fail replaces the end of a task by an error.
+func Fail(t *outriggerv1.Task, failed *errmap.Error) {
+	about := errmap.About{ToolCall: true}
+	if result := ErrorResult(failed, about); result != nil {
+		t.Completion = &outriggerv1.Task_Result{Result: result}
+		return
+	}
+	t.Status = outriggerv1.TaskStatus_TASK_STATUS_FAILED
+	t.Completion = &outriggerv1.Task_Error{Error: ErrorObject(failed, about)}
 }
 
 // ending is how a task ends: with a result, with an error, or with neither, by

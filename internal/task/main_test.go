@@ -187,7 +187,7 @@ func missing(t testing.TB, m *task.Manager, principal, id string) {
 	}
 }
 
-// log keeps what a hook is told.
+// log keeps what a hook gets.
 type log struct {
 	mu    sync.Mutex
 	tasks []*outriggerv1.Task
@@ -218,7 +218,7 @@ func (l *log) statuses() []outriggerv1.TaskStatus {
 	return out
 }
 
-// bubble runs a test with a clock of its own, in which time passes when all
+// bubble runs a test with its own clock, in which time passes when all
 // wait.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -151,7 +152,7 @@ func (m *Manager) find(ctx context.Context, principal, id string) (Record, error
 }
 
 // change applies f to the record as it is now and has the store keep it, again
-// and again until no other writer was faster. f gets a record with a task of its own,
+// and again until no other writer was faster. f gets a record with its own task,
 // stamped with the present, and reports whether it changed anything. A task that
 // has ended is not changed, and that it has is reported.
 func (m *Manager) change(ctx context.Context, id string, f func(*Record) bool) (ended bool, err error) {
@@ -174,7 +175,7 @@ func (m *Manager) change(ctx context.Context, id string, f func(*Record) bool) (
 	}
 }
 
-// changed is told of every update in the store, wherever it came from.
+// changed learns of every update in the store, wherever it came from.
 func (m *Manager) changed(r Record) {
 	m.mu.Lock()
 	work := m.runs[r.ID]
@@ -267,7 +268,7 @@ type Stats struct {
 	// Over counts requests that were refused because the caller had used up its share.
 	Over uint64
 	// TakenOver counts tasks of other processes whose work runs again here, Unknown those
-	// that ended here because nobody can know what became of their work. HandedOver counts
+	// that ended here because no one can know what became of their work. HandedOver counts
 	// tasks that a drain left to other processes, and Lost the work that ended here because
 	// another process had taken its task over.
 	TakenOver, Unknown, HandedOver, Lost uint64
@@ -303,7 +304,7 @@ func (m *Manager) clip(text string) string {
 	return text[:end] + cut
 }
 
-// copyTask returns a message of its own that shares what t points to, so that a
+// copyTask returns its own message that shares what t points to, so that a
 // large result is not copied for every look at it.
 func copyTask(t *outriggerv1.Task) *outriggerv1.Task {
 	out := &outriggerv1.Task{}
@@ -313,4 +314,17 @@ func copyTask(t *outriggerv1.Task) *outriggerv1.Task {
 		return true
 	})
 	return out
+}
+
+// Answer answers a GetTaskRequest, an UpdateTaskRequest or a CancelTaskRequest about the caller's own task. The errors are
+// [ErrNotFound] and those of the store.
+func (m *Manager) Answer(ctx context.Context, principal, id string, req proto.Message) (proto.Message, error) {
+	switch req := req.(type) {
+	case *outriggerv1.GetTaskRequest:
+		return m.Get(ctx, principal, id)
+	case *outriggerv1.UpdateTaskRequest:
+		return &outriggerv1.UpdateTaskResponse{}, m.Update(ctx, principal, id, req.GetInputResponses())
+	default:
+		return &outriggerv1.CancelTaskResponse{}, m.Cancel(ctx, principal, id)
+	}
 }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
 // Defaults of MemoryOptions.
@@ -42,7 +42,7 @@ type MemoryOptions struct {
 	MaxTasks int
 	MaxBytes int64
 	// Share is the part of MaxTasks that one caller may have.
-	Share share.Rule
+	Share peer.Rule
 	// MaxAge is the maximum age of a record since its creation. It overrides a later
 	// expiry of the record.
 	MaxAge time.Duration

@@ -86,7 +86,7 @@ func (t *teller) next() (news, bool) {
 	return *n, true
 }
 
-// call gives the hook a message of its own. What a hook breaks is not the work's
+// call gives the hook its own message. What a hook breaks is not the work's
 // fault.
 func (t *teller) call(n news) {
 	defer func() {

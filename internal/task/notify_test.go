@@ -13,7 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
-// TestASlowHookHoldsNobodyUp, is told every change of a status, and the newest of
+// TestASlowHookHoldsNobodyUp, gets every change of a status, and the newest of
 // what does not change it.
 func TestASlowHookHoldsNobodyUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {

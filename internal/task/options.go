@@ -10,7 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
 // Defaults of Options.
@@ -48,7 +48,7 @@ type Options struct {
 	// that are not tasks yet and work that ignores its cancellation.
 	MaxRunning int
 	// Share is the part of MaxRunning that one caller may have.
-	Share share.Rule
+	Share peer.Rule
 	// MaxQuestions is the maximum number of questions of one task. MaxMessage is the
 	// maximum number of bytes kept of a status message.
 	MaxQuestions, MaxMessage int

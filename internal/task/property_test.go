@@ -28,7 +28,7 @@ const (
 )
 
 // step is one thing that happens to a task. Steps are drawn first and taken
-// afterwards, each list in a bubble of its own.
+// afterwards, each list in its own bubble.
 type step struct {
 	what string
 	// n are the numbers that it is made with.

@@ -38,7 +38,7 @@ type Unfinished struct {
 }
 
 const (
-	// sweepInterval is the time between two looks for tasks without an owner, where nobody
+	// sweepInterval is the time between two looks for tasks without an owner, where no one
 	// hears of one before.
 	sweepInterval = time.Second
 	// maxDoubted bounds the ids that are remembered to be deleted: those of some seconds
@@ -201,7 +201,7 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 	}
 	m.takenOver.Add(1)
 	r.mu.Lock()
-	isMine := r.phase == calling // nobody has cancelled it or taken it since
+	isMine := r.phase == calling // no one has cancelled it or taken it since
 	if isMine {
 		r.phase = tasked
 		close(r.settled)
@@ -231,7 +231,7 @@ func (m *Manager) endUnknown(ctx context.Context, record Record) error {
 	return err
 }
 
-// unknownEnding is the end of a task whose outcome nobody knows. It is no result of the
+// unknownEnding is the end of a task whose outcome no one knows. It is no result of the
 // tool, so the task has failed.
 func (m *Manager) unknownEnding(tool string, idempotent bool, why string) ending {
 	err := errmap.New(errmap.TransportError, errmap.Tool(tool), errmap.Retryable(idempotent),
@@ -251,7 +251,7 @@ func (r *run) isTask() bool {
 }
 
 // leaveBehind leaves a task to another process, at the end of a drain: to run the work
-// again where it may be, else to know that nobody knows its outcome. It reports whether
+// again where it may be, else to know that no one knows its outcome. It reports whether
 // the work is lost.
 func (r *run) leaveBehind() (lost bool) {
 	r.mu.Lock()
@@ -317,7 +317,7 @@ func (m *Manager) trust(id string) {
 	delete(m.doubted, id)
 }
 
-// deleteDoubted deletes the records that no call belongs to. Nobody knows their ids.
+// deleteDoubted deletes the records that no call belongs to. No one knows their ids.
 func (m *Manager) deleteDoubted(ctx context.Context) {
 	m.mu.Lock()
 	ids := slices.Collect(maps.Keys(m.doubted))

@@ -289,7 +289,7 @@ func (r *run) change(ctx context.Context, f func(*Record) bool) (ended bool, err
 	return ended, err
 }
 
-// noticed is told that the record was updated. Who ends a task otherwise than by
+// noticed learns that the record was updated. Who ends a task otherwise than by
 // cancelling it, ends the work's context, too.
 func (r *run) noticed(status outriggerv1.TaskStatus) {
 	r.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -17,7 +17,7 @@ import (
 // when its tasks are gone.
 func TestTasksAreSharedOut(t *testing.T) {
 	t.Parallel()
-	m := task.NewMemory(task.MemoryOptions{MaxTasks: 10, Share: share.Percent(80)})
+	m := task.NewMemory(task.MemoryOptions{MaxTasks: 10, Share: peer.Percent(80)})
 	create := func(caller string, i int) error {
 		return m.Create(t.Context(), task.Record{
 			ID: fmt.Sprint(caller, i), Principal: caller, Expires: time.Now().Add(time.Hour), Task: &outriggerv1.Task{},

@@ -149,8 +149,14 @@ func (r *run) become(ctx context.Context) (*Outcome, error) {
 	case <-r.ended:
 		return r.outcome, nil
 	default:
+	}
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	// While the store was asked, another replica took the record for that of a dead one and ended it, or took it over.
+	r.cancel(ErrTaken)
+	return &Outcome{Err: errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(r.spec.About.Idempotent),
+		errmap.Message("Tool service unavailable: another replica took the call over before it became a task; its outcome is unknown"))}, nil
 }
 
 // record is what the store keeps of a task that begins now. Until its end is
@@ -178,3 +184,26 @@ func (r *run) record() Record {
 
 // lifetime is how long a task is remembered that begins now.
 func (r *run) lifetime() time.Duration { return r.spec.Timeout + r.m.opts.Grace + r.spec.TTL }
+
+// Canonical is the canonical form of an error of a manager. ctx is that of the request.
+func Canonical(ctx context.Context, err error) *errmap.Error {
+	const retryAfter = time.Second
+	switch {
+	case errors.Is(err, ErrFull):
+		full := errmap.Because(errmap.Unavailable, "too many tasks (--max-tasks)", errmap.RetryAfter(retryAfter))
+		full.Limit = errmap.LimitTasks
+		return full
+	case errors.Is(err, ErrShare):
+		return errmap.OverShare("this caller's tasks exceed its share (--max-tasks, --caller-share)")
+	case errors.Is(err, ErrClosed):
+		return errmap.Because(errmap.Unavailable, "the sidecar is shutting down; try another replica", errmap.RetryAfter(retryAfter))
+	case errors.Is(ctx.Err(), context.DeadlineExceeded): // that of the caller, who gives up on a slow store
+		return errmap.Wrap(errmap.Timeout, err)
+	case ctx.Err() != nil:
+		return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+	case errors.Is(err, ErrUnavailable):
+		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
+			errmap.Message("Tool service unavailable: tasks cannot be reached now (--state); try again"))
+	}
+	return errmap.Wrap(errmap.InternalError, err)
+}

@@ -223,6 +223,38 @@ func (u *unsure) Create(ctx context.Context, r task.Record) error {
 	return err
 }
 
+// ending ends each task as soon as it has its record, as another replica may that takes the record for that of a dead one.
+type ending struct {
+	*task.Memory
+
+	m *task.Manager
+}
+
+func (e *ending) Create(ctx context.Context, r task.Record) error {
+	if err := e.Memory.Create(ctx, r); err != nil {
+		return err
+	}
+	return e.m.Cancel(ctx, r.Principal, r.ID)
+}
+
+// TestATaskThatEndsWhileItIsMade: its caller gets an answer, and its work ends.
+func TestATaskThatEndsWhileItIsMade(t *testing.T) {
+	for name, after := range map[string]time.Duration{"at once": 0, "later": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store, w := &ending{Memory: task.NewMemory(task.MemoryOptions{})}, newWork()
+				store.m = task.New(store, task.Options{})
+				got := <-start(t.Context(), store.m, alice(after), w)
+				if got.err != nil || got.out == nil || got.out.Err == nil || got.out.Err.Code != errmap.Unavailable {
+					t.Errorf("got %+v, %v", got.out, got.err)
+				}
+				wait()
+				w.mustBeGone(t)
+			})
+		})
+	}
+}
+
 // TestWorkThatEndsWhileItsTaskIsMade is answered as the call it was.
 func TestWorkThatEndsWhileItsTaskIsMade(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -3,81 +3,98 @@
 package telemetry
 
 import (
-	"fmt"
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
 
-	"go.opentelemetry.io/contrib/propagators/autoprop"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/propagation"
-
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"go.opentelemetry.io/otel/trace"
 )
 
-// parentBased begins the names of samplers that follow the caller's decision.
-const parentBased = "parentbased_"
-
-// sampler reads which requests are traced.
-func (r *reader) sampler() tracing.Sampling {
-	const name, argument = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
-	ratio := r.cfg.GetSamplerRatio()
-	if text := r.vars[argument]; text != "" {
-		value, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(value >= 0 && value <= 1) {
-			r.report(argument, fmt.Sprintf("must be a number from 0 to 1, is %q", text))
-		}
-		ratio = value
-	}
-	said := strings.ToLower(r.vars[name])
-	if said == "" {
-		said = r.cfg.GetSampler()
-	}
-	root, isParentBased := strings.CutPrefix(said, parentBased)
-	out := tracing.Sampling{ParentBased: isParentBased}
-	switch root {
-	case "always_on":
-		out.Ratio = 1
-	case "always_off":
-	case "traceidratio":
-		out.Ratio = ratio
-	default:
-		r.report(name, fmt.Sprintf("unknown sampler %q: use always_on, always_off or traceidratio, or one of them with the prefix parentbased_", r.vars[name]))
-	}
-	return out
+// Sampling decides which spans are recorded, as the SDK's samplers do: always_on is a Ratio of 1, always_off one of 0. It decides
+// before the SDK makes anything, so that a call that is not sampled only gets ids.
+type Sampling struct {
+	// Ratio is the share of traces from 0 to 1. Their ids decide, so that services with the same ratio choose the same ones.
+	Ratio float64
+	// ParentBased follows the decision of the parent where there is one.
+	ParentBased bool
 }
 
-// propagator reads the formats of trace context.
-func (r *reader) propagator() propagation.TextMapPropagator {
-	const name = "OTEL_PROPAGATORS"
-	names := split(r.vars[name])
-	if len(names) == 0 {
-		names = []string{"tracecontext", "baggage"}
+// samples decides about a span.
+func (s *Sampling) samples(parent Context, id trace.TraceID) bool {
+	switch {
+	case s.ParentBased && parent.IsValid():
+		return parent.IsSampled()
+	case s.Ratio >= 1:
+		return true
+	case s.Ratio <= 0:
+		return false
 	}
-	p, err := autoprop.TextMapPropagator(slices.Compact(names)...)
-	if err != nil {
-		r.report(name, fmt.Sprintf("%v: use tracecontext, baggage, b3, b3multi, jaeger, xray, ottrace or none", err))
-	}
-	return p
+	return binary.BigEndian.Uint64(id[8:])>>1 < uint64(s.Ratio*(1<<63))
 }
 
-// resource reads what describes the process. OTEL_SERVICE_NAME wins over OTEL_RESOURCE_ATTRIBUTES.
-func (r *reader) resource() []attribute.KeyValue {
-	const name = "OTEL_RESOURCE_ATTRIBUTES"
-	var out []attribute.KeyValue
-	for i, entry := range split(r.vars[name]) {
-		key, value, ok := strings.Cut(entry, "=")
-		key = strings.TrimSpace(key)
-		decoded, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || key == "" || err != nil {
-			r.report(name, fmt.Sprintf("entry %d must have the form name=value, with percent encoding of special characters", i+1))
-			continue
+// begin reports whether a span is recorded. It gives ids to one that is not.
+func (s *Sampling) begin(n *node, below *origin) bool {
+	id := below.ids.TraceID()
+	isRoot := !id.IsValid()
+	if isRoot {
+		id = newTraceID()
+	}
+	if s.samples(below.ids, id) {
+		if isRoot {
+			below.within = root{below.within, id}
 		}
-		out = append(out, attribute.String(key, decoded))
+		return true
 	}
-	if service := r.vars["OTEL_SERVICE_NAME"]; service != "" {
-		out = append(out, attribute.String("service.name", service))
+	n.within, n.ids = below.within, trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: id, SpanID: newSpanID(), TraceFlags: below.ids.TraceFlags().WithSampled(false), TraceState: below.ids.TraceState(),
+	})
+	return false
+}
+
+// root is the context of the first span of a trace, with the id that [Sampling] chose for the trace.
+type root struct {
+	context.Context //nolint:containedctx // it is this one with a value
+
+	id trace.TraceID
+}
+
+type rootKey struct{}
+
+// Value implements [context.Context].
+func (r root) Value(key any) any {
+	if key == (rootKey{}) {
+		return r.id
 	}
-	return out
+	return r.Context.Value(key)
+}
+
+// IDs are the ids of spans for a provider of the SDK whose tracer has a [Sampling].
+type IDs struct{}
+
+// NewIDs implements the SDK's IDGenerator.
+func (IDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	id, ok := ctx.Value(rootKey{}).(trace.TraceID)
+	if !ok {
+		id = newTraceID()
+	}
+	return id, newSpanID()
+}
+
+// NewSpanID implements the SDK's IDGenerator.
+func (IDs) NewSpanID(context.Context, trace.TraceID) trace.SpanID { return newSpanID() }
+
+// newTraceID returns an id that is not zero. The source is ChaCha8 of the runtime: ids need to be unique, not secret.
+func newTraceID() (id trace.TraceID) {
+	for !id.IsValid() {
+		binary.NativeEndian.PutUint64(id[:8], rand.Uint64()) //nolint:gosec // see above
+		binary.NativeEndian.PutUint64(id[8:], rand.Uint64()) //nolint:gosec // see above
+	}
+	return id
+}
+
+func newSpanID() (id trace.SpanID) {
+	for !id.IsValid() {
+		binary.NativeEndian.PutUint64(id[:], rand.Uint64()) //nolint:gosec // see newTraceID
+	}
+	return id
 }

@@ -18,7 +18,7 @@ func Dead(tb testing.TB) string {
 }
 
 // Reserved returns an address of the loopback interface that refuses connections while the servers of the test do not listen there. They can listen,
-// end, and listen again, in this process or another. Nobody is given the port who asks for any. The servers must set
+// end, and listen again, in this process or another. No one is given the port who asks for any. The servers must set
 // SO_REUSEADDR, as those of Go do, or SO_REUSEPORT, and Linux must be the system: see socket(7) for what the options do there.
 func Reserved(tb testing.TB) string {
 	tb.Helper()

@@ -11,7 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// TestDead: connections are refused, and nobody can listen there.
+// TestDead: connections are refused, and no one can listen there.
 func TestDead(t *testing.T) {
 	t.Parallel()
 	address := testkit.Dead(t)

@@ -31,7 +31,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority with a key of its own.
+// NewAuthority makes an authority with its own key.
 func NewAuthority(tb testing.TB) *Authority {
 	tb.Helper()
 	a := &Authority{key: newKey(tb), Pool: x509.NewCertPool(), File: filepath.Join(tb.TempDir(), "ca.pem")}

@@ -21,7 +21,8 @@
 //
 // All code of the plan therefore follows one rule. A refusal costs time and never changes a result, so the plan may
 // refuse anything that is rare or hard to get right. What the plan accepts must be correct: the same message, the
-// same JSON to the byte, the same verdict on rules. Options.Thorough runs both engines on every call and compares them.
+// same JSON to the byte, the same verdict on rules. Tests run both engines and the schema on every document and compare them
+// (oracle_test.go).
 //
 // # The passes
 //
@@ -71,7 +72,7 @@
 //	"A-7"          0a 03 41 2d 37     tag, length, text; bit 0 is set, so that a second orderId is refused
 //	"quantity" 2   10 02              a short integer, plain digits; bit 1
 //	"lines" [ {    1a 00              tag, and one byte kept for a length that is not known yet
-//	"sku" "x"      0a 01 78           the plan of Line, with bits of its own
+//	"sku" "x"      0a 01 78           the plan of Line, with its own bits
 //	"cents" "990"  10 de 07           64-bit integers may come in a string
 //	} ] }          1a 06 ...          the kept byte becomes 6; a length above 127 would move the content up
 //
@@ -137,7 +138,6 @@
 //	                    breaks a rule
 //	*OutputError        the wire bytes are not an encoding of the message, or are an odd one of the few that no plan can write
 //	*RuleError          a rule does not compile (Compile), or fails when it runs (ToWire, ToJSON, CheckWire)
-//	*DisagreementError  only with Options.Thorough: the two engines or the schema disagree
 //	ErrNoDescriptor     Compile got no descriptor, or only its name
 //
 // All of them work with errors.As or errors.Is. The first two concern the data, the others the

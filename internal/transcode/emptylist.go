@@ -11,7 +11,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// emptied returns a document in which each null that stands for a list of google.protobuf.Value or NullValue is an empty
+// emptied returns a document in which each null that represents a list of google.protobuf.Value or NullValue is an empty
 // list. null means an empty list for every other field, but protojson takes it for an element there and refuses it. The
 // document has to be valid. Its length stays the same, so that places in it do.
 func (m *Message) emptied(doc []byte) []byte {

@@ -63,7 +63,7 @@ func (m *Message) BreaksRules(wire []byte, output bool) error {
 	return m.checkRules(context.Background(), msg, len(wire), forInput, nil)
 }
 
-// Injected are answers of readers that Thorough compares, to be put in the place of the true ones.
+// Injected are answers of readers that an oracle compares, to be put in the place of the true ones.
 type Injected struct {
 	PlanRead      func(doc []byte) ([]byte, bool)
 	PlanWrite     func(wire []byte) ([]byte, bool)
@@ -71,25 +71,25 @@ type Injected struct {
 	Input, Output *schema.Validator
 }
 
-// Inject puts wrong answers into a message that is compiled with Thorough.
-func (m *Message) Inject(in Injected) {
+// Inject puts wrong answers into an oracle.
+func (m *Oracle) Inject(in Injected) {
 	if in.PlanRead != nil {
-		m.thorough.planRead = in.PlanRead
+		m.planRead = in.PlanRead
 	}
 	if in.PlanWrite != nil {
-		m.thorough.planWrite = func(wire []byte) ([]byte, Noted, bool) {
+		m.planWrite = func(wire []byte) ([]byte, Noted, bool) {
 			out, ok := in.PlanWrite(wire)
 			return out, Noted{}, ok
 		}
 	}
 	if in.PlanKeeps {
-		m.thorough.planKeeps = func(context.Context, []byte, use) bool { return true }
+		m.planKeeps = func(context.Context, []byte, use) bool { return true }
 	}
 	if in.Input != nil {
-		m.thorough.input = func() (*schema.Validator, error) { return in.Input, nil }
+		m.input = func() (*schema.Validator, error) { return in.Input, nil }
 	}
 	if in.Output != nil {
-		m.thorough.output = func() (*schema.Validator, error) { return in.Output, nil }
+		m.output = func() (*schema.Validator, error) { return in.Output, nil }
 	}
 }
 

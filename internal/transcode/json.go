@@ -18,9 +18,8 @@ import (
 //
 // A value that ProtoJSON has no form for, such as a Timestamp out of range, is written in the nearest form (see Noted).
 //
-// An *OutputError means that the bytes are not an encoding of the message. An *InputError means that rules are broken, and a *RuleError that a rule failed to run. A
-// *DisagreementError occurs only with Options.Thorough. On an error, dst is returned unchanged. Neither argument is
-// retained.
+// An *OutputError means that the bytes are not an encoding of the message. An *InputError means that rules are broken, and a *RuleError that a rule failed to run.
+// On an error, dst is returned unchanged. Neither argument is retained.
 func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) { return m.ToJSONWith(nil, dst, wire) }
 
 // ToJSONWith is ToJSON for a caller that reuses buffers. If dst has no room for the JSON, whose size is known only now,
@@ -33,9 +32,6 @@ func (m *Message) ToJSONWith(pool BufferPool, dst, wire []byte) ([]byte, error) 
 // ToJSONNoting is ToJSONWith that also returns what there is to say about the JSON. The check ends with the context, as
 // that of ToWireWith does.
 func (m *Message) ToJSONNoting(ctx context.Context, pool BufferPool, dst, wire []byte) (out []byte, noted Noted, err error) {
-	if m.thorough != nil {
-		return m.checkedToJSON(ctx, dst, wire)
-	}
 	out, noted, ok := m.write(pool, dst, wire)
 	if ok && (m.rules == nil || m.keeps(ctx, wire, forOutput)) {
 		return out, noted, nil
@@ -107,7 +103,7 @@ func (m *Message) appendStandard(dst []byte, msg *dynamicpb.Message) (out []byte
 // field is set. Messages with rules go through the general engine: the quick check of rules relies on bytes that a plan
 // read or wrote.
 func (m *Message) CheckWire(ctx context.Context, wire []byte) error {
-	if m.rules == nil && m.thorough == nil && m.prepared().decodes(wire, 1) {
+	if m.rules == nil && m.prepared().decodes(wire, 1) {
 		return nil
 	}
 	end, err := turn(ctx, len(wire)*jsonGrowth)

@@ -35,7 +35,7 @@ type shared struct {
 // compiled.
 func New(opts Options) *Transcoder {
 	return &Transcoder{
-		shared: &shared{opts: opts, planner: &planner{extensions: opts.extensions()}, bounds: opts.effective()},
+		shared: &shared{opts: opts, planner: &planner{extensions: opts.extensions()}, bounds: opts.bounds().WithDefaults()},
 		rules:  sync.OnceValues(func() (*ruleBook, error) { return newRuleBook(opts) }),
 	}
 }
@@ -59,10 +59,6 @@ type Message struct {
 
 	plan       atomic.Pointer[plan]       // a prepared one
 	validators atomic.Pointer[validators] // of documents that turned out wrong, and of those that protojson alone does not judge
-
-	// Set where everything is checked twice and compared.
-	thorough *thorough
-	reach    func() reach
 }
 
 // Compile prepares a message. A rule that does not compile is a *RuleError, a missing descriptor is ErrNoDescriptor.
@@ -93,9 +89,6 @@ func (t *Transcoder) Again(m *Message) (*Message, error) { return t.message(m.md
 func (t *Transcoder) message(md protoreflect.MessageDescriptor, known traits) (*Message, error) {
 	m := &Message{
 		shared: t.shared, md: md, resolver: t.shared.opts.resolver(md), traits: known, wrapped: schema.IsWrapped(md, schema.Input),
-	}
-	if m.opts.Thorough {
-		m.thorough, m.reach = m.thoroughly(), m.onceReach()
 	}
 	if !known.hasRules {
 		return m, nil

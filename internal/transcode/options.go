@@ -28,14 +28,8 @@ type Options struct {
 	// QuotedObjects also accepts an object, a map or a list of arbitrary values as a JSON string that contains it, and a map
 	// as a list of entries, {"key": ..., "value": ...}. The strict profile of advertised schemas shows them that way.
 	QuotedObjects bool
-	// Thorough makes ToWire and ToJSON run both engines and the canonical schema on every message and compare the results.
-	// A difference is a *DisagreementError. It costs many times as much. It is for tests, and for operators who prefer
-	// losing a call to trusting one engine.
-	Thorough bool
 	// IsSecret, if set, reports fields of which an error shows no bytes. Errors name them all the same.
 	IsSecret func(protoreflect.FieldDescriptor) bool
-	// Disagreed, if set, is called with every disagreement before the error is returned. Calls may be concurrent.
-	Disagreed func(*DisagreementError)
 }
 
 // maxWireDepth bounds the nesting of an answer. It is far above what people nest, and far below what a stack holds.
@@ -50,11 +44,6 @@ func (o Options) bounds() schema.Bounds {
 // secret is IsSecret, or a function that marks none.
 func (o Options) secret(fd protoreflect.FieldDescriptor) bool {
 	return o.IsSecret != nil && o.IsSecret(fd)
-}
-
-// effective are the bounds with the defaults in place.
-func (o Options) effective() schema.Bounds {
-	return o.bounds().WithDefaults()
 }
 
 func (o Options) limit() int {

@@ -220,7 +220,7 @@ func agreeOnWire(t failer, s subject, wire []byte) {
 	}
 }
 
-// Every test message has a plan of its own.
+// Every test message has its own plan.
 func TestPlansServeEverything(t *testing.T) {
 	t.Parallel()
 	for _, s := range subjects(t, everything) {
@@ -284,7 +284,7 @@ func TestPlanServesContracts(t *testing.T) {
 
 func reachesAny(md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) bool {
 	if md.FullName() == "google.protobuf.Any" || md.FullName() == "google.protobuf.Value" {
-		return true // a Value without a kind is none, which a random message does not know outside of its own test
+		return true // a Value without a kind is none, which a random message does not know outside its own test
 	}
 	if seen[md.FullName()] {
 		return false

@@ -198,7 +198,7 @@ func FuzzUnquote(f *testing.F) {
 	})
 }
 
-// TestUnquoteAt: a place is decoded where an object or array stands in a string, and
+// TestUnquoteAt: a place is decoded where an object or array is in a string, and
 // nowhere else.
 func TestUnquoteAt(t *testing.T) {
 	t.Parallel()

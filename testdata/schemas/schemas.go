@@ -6,7 +6,7 @@
 // envelope/ has one schema (Draft 2020-12) for each type of JSON-RPC message of
 // the canonical dialect, message/ the two of the message form of a tool call
 // (draft-07), record/ those of the lines of a run record, audit-v1 the one of
-// a line of an audit trail. The package neither compiles nor checks anything: internal/registry
+// a line of an audit trail. The package neither compiles nor checks anything: internal/contracttest
 // does. All functions return copies and are safe for concurrent use.
 package schemas
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package apis writes descriptor sets of large APIs: of the size and the shape of googleapis, with services of ten methods,
-// each in two versions and a file of its own, with comments, over messages that hold messages of common files.
+// each in two versions and its own file, with comments, over messages that hold messages of common files.
 package apis
 
 import (

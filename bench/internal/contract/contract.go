@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/memory"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
 // Row is one figure beside its target.
@@ -30,10 +30,10 @@ type Row struct {
 const Goal = 10
 
 // Measure takes every figure. binary is the sidecar, dir a folder that it may
-// write to; progress is told what comes next. The backend of the calls is this
-// executable once more, so that its main function has to know [peer.Main].
+// write to; progress learns what comes next. The backend of the calls is this
+// executable once more, so that its main function has to know Main of bench/internal/peer.
 func Measure(ctx context.Context, binary, dir string, progress func(string, ...any)) ([]Row, error) {
-	defer memory.Pace()() // what is measured in this process has the collector that it has in the sidecar
+	defer peer.PaceCollector()() // what is measured in this process has the collector that it has in the sidecar
 	var rows []Row
 	for _, part := range []struct {
 		name string

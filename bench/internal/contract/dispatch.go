@@ -25,7 +25,7 @@ const (
 	callers     = 50
 )
 
-// behind starts the backend that the other benchmarks have too, lets measure call what stands before it, and ends it. The demo's own server would
+// behind starts the backend that the other benchmarks have too, lets measure call what is before it, and ends it. The demo's own server would
 // share the sidecar's process, and take more than half of its CPU.
 func behind(ctx context.Context, dir string, measure func(backend string) ([]Row, error)) (rows []Row, err error) {
 	p, addr, err := peer.Start(ctx, dir, peer.RoleBackend)

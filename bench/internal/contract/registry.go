@@ -18,10 +18,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/contracttest"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/registry"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // documents measures the checks of single documents.
@@ -29,7 +29,7 @@ func documents(ctx context.Context) ([]Row, error) {
 	envelope := []byte(`{"jsonrpc":"2.0","id":"call_0190","method":"tools/call","params":{"name":"area0.get_thing0","arguments":{"field_0":"` +
 		strings.Repeat("x", 4096) + `"}}}`)
 	validate, err := perRun(func() error {
-		_, err := registry.ValidateMessageEnvelope(envelope)
+		_, err := contracttest.ValidateMessageEnvelope(envelope)
 		return err
 	})
 	if err != nil {
@@ -39,7 +39,7 @@ func documents(ctx context.Context) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	schemas := registry.New(registry.Current(live.Current), registry.Options{})
+	schemas := live.Current()
 	one, err := perRun(func() error {
 		_, err := schemas.LoadToolIO("area3.get_thing2")
 		return err
@@ -64,7 +64,7 @@ const (
 )
 
 // catalogs measures listing and registration over 1,000 tools. Every
-// registration has a schema of its own, so that nothing is there before.
+// registration has its own schema, so that nothing is there before.
 func catalogs(ctx context.Context) ([]Row, error) {
 	live, err := load(ctx, 200, 5)
 	if err != nil {
@@ -163,7 +163,7 @@ func discover(ctx context.Context, target backend.Target) (time.Duration, error)
 		return 0, err
 	}
 	defer func() { _ = client.Close() }()
-	live := catalog.NewLive([]source.Source{bridge.NewReflectionSource(client, source.ReflectionOptions{})}, catalog.LiveOptions{})
+	live := catalog.NewLive([]source.Source{backend.NewReflectionSource(client, source.ReflectionOptions{})}, catalog.LiveOptions{})
 	start := time.Now()
 	if err := live.Refresh(ctx); err != nil {
 		return 0, err

@@ -10,7 +10,7 @@ import (
 )
 
 // services makes a descriptor set of n services with that many methods each. Every
-// method has messages of its own, of eight fields like those of a usual API: so
+// method has its own messages, of eight fields like those of a usual API: so
 // the work grows with the number of tools and nothing is shared by luck.
 func services(n, methods int) (*descriptorpb.FileDescriptorSet, []string) {
 	set := &descriptorpb.FileDescriptorSet{}

@@ -24,7 +24,7 @@ const (
 	MCPTool       = "desk_echo"
 )
 
-// Server gives back what it gets. It copies nothing, so that what is measured is what stands before it.
+// Server gives back what it gets. It copies nothing, so that what is measured is what is before it.
 type Server struct {
 	benchv1.UnimplementedDeskServer
 }
@@ -82,7 +82,7 @@ func full(n int) []*benchv1.Order {
 	return orders
 }
 
-// hole stands where a nonce goes when the text around it is made.
+// hole is where a nonce goes when the text around it is made.
 const hole = "0nonce0"
 
 // newPage panics where the orders cannot be written as JSON: they are made here.

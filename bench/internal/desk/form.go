@@ -23,7 +23,7 @@ type Form struct {
 type Order struct {
 	ID          uint64            `json:"id"                    jsonschema:"Its number."`
 	Customer    string            `json:"customer"              jsonschema:"Who ordered."`
-	Status      string            `json:"status,omitempty"      jsonschema:"Where it stands: STATUS_PLACED, STATUS_ASSIGNED or STATUS_DELIVERED."`
+	Status      string            `json:"status,omitempty"      jsonschema:"Its status: STATUS_PLACED, STATUS_ASSIGNED or STATUS_DELIVERED."`
 	Destination *Position         `json:"destination,omitempty" jsonschema:"Where it goes."`
 	Parcels     []Parcel          `json:"parcels,omitempty"     jsonschema:"What it consists of."`
 	PlacedAt    *time.Time        `json:"placedAt,omitempty"    jsonschema:"When it was placed."`

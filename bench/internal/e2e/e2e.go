@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e compares the sidecar with what stands around it, from end to end: the direct call, the empty proxy, and
-// servers that people write by hand with the SDKs of the field. Every subject is a process of its own in front of the
+// Package e2e compares the sidecar with what is around it, from end to end: the direct call, the empty proxy, and
+// servers that people write by hand with the SDKs of the field. Every subject is its own process in front of the
 // same backend, so that the kernel counts its CPU time and memory apart from all others.
 package e2e
 
@@ -195,7 +195,7 @@ func call(ctx context.Context, addrs path.Addrs, name string, callers int, w pat
 	return load.Whole(ctx, session.Callers, opts)
 }
 
-// crowd lets many callers call a sidecar of its own, and reads what it held.
+// crowd lets many callers call its own sidecar, and reads what it held.
 func (r *run) crowd(ctx context.Context, w path.Work, limit int64) (out *report.Crowd, err error) {
 	entrants, err := choose([]string{processSidecar}, "")
 	if err != nil {

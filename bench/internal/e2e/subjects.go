@@ -22,7 +22,7 @@ import (
 type entrant struct {
 	report.Subject
 
-	// path names the way of package path; process names what stands in the middle, "" where nothing does.
+	// path names the way of package path; process names what is in the middle, "" where nothing does.
 	path, process string
 }
 

@@ -190,7 +190,7 @@ func (r *run) cpu(ctx context.Context, addrs path.Addrs, way string, page *desk.
 	return sample.CPUPerCall(process), nil
 }
 
-// crowd is the most memory that a sidecar of its own holds for many callers.
+// crowd is the most memory that its own sidecar holds for many callers.
 func (r *run) crowd(ctx context.Context) (peak int64, err error) {
 	st, err := r.set(ctx)
 	if err != nil {

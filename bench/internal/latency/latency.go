@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package latency measures how much later an answer comes because the sidecar stands in between, at a rate that leaves
+// Package latency measures how much later an answer comes because the sidecar is in between, at a rate that leaves
 // the machine mostly idle, and what memory a sidecar holds: idle, and with many callers.
 package latency
 

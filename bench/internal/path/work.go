@@ -22,7 +22,7 @@ type Work interface {
 	Tool() (canonical, mcp string)
 	// Method is the RPC's full name, with a slash before it.
 	Method() string
-	// Arguments returns what stands before and after the nonce in the JSON of the arguments.
+	// Arguments returns what is before and after the nonce in the JSON of the arguments.
 	Arguments() (before, after []byte)
 	// Request is the same as a message, Response an empty answer.
 	Request(nonce []byte) proto.Message

@@ -29,7 +29,7 @@ const (
 const maxMessage = 32 << 20
 
 // serveBackend serves the demo's Echo, the desk and the flow with grpc-go, the server that most backends are made with. Checks and logs are left out: a
-// backend that costs little makes what stands before it visible.
+// backend that costs little makes what is before it visible.
 //
 // rate, where it is not zero, is how many calls of Echo it answers in a second; others wait.
 func serveBackend(ctx context.Context, stdout io.Writer, rate int) error {

@@ -11,9 +11,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/outrigger-mcp/outrigger/internal/h2"
 	"github.com/valyala/fasthttp"
-
-	"github.com/outrigger-mcp/outrigger/internal/grpcwire"
 )
 
 // Floors are empty proxies as the one of RoleProxy, of other parts. They show what each part of it costs.
@@ -31,14 +30,14 @@ func serveFloor(ctx context.Context, stdout io.Writer, kind, backend, method str
 	if err != nil {
 		return fmt.Errorf("floor: %w", err)
 	}
-	conn := grpcwire.New(raw, grpcwire.Options{
+	conn := h2.NewClient(raw, h2.ClientOptions{
 		MaxHeaderBytes: 64 << 10, PingAfter: time.Minute, PingTimeout: time.Minute, QuietAfter: time.Minute, SuspectAfter: time.Minute,
-		WriteTimeout: time.Minute, IdleTimeout: time.Hour, Changed: func() {},
+		WriteTimeout: time.Minute, Changed: func() {},
 	})
 	defer func() { _ = conn.Close() }()
 	invoke := func(ctx context.Context, message []byte) ([]byte, error) {
-		var answer grpcwire.Answer
-		if err := conn.Do(ctx, &grpcwire.Request{
+		var answer h2.Answer
+		if err := conn.Do(ctx, &h2.Request{
 			Scheme: "http", Authority: backend, Path: method, UserAgent: "floor", Message: message, MaxAnswer: maxMessage,
 		}, &answer); err != nil {
 			return nil, err

@@ -15,7 +15,7 @@ import (
 )
 
 // serveGRPCProxy serves one unary RPC with grpc-go and calls the same RPC of the backend with grpc-go. The message stays
-// bytes in both directions, and nothing is checked. It is the floor for anything that stands between gRPC and gRPC in Go.
+// bytes in both directions, and nothing is checked. It is the floor for anything that is between gRPC and gRPC in Go.
 func serveGRPCProxy(ctx context.Context, stdout io.Writer, backend, method string) error {
 	conn, err := grpc.NewClient("passthrough:///"+backend, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{}), grpc.MaxCallRecvMsgSize(maxMessage)))

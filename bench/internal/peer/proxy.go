@@ -17,7 +17,7 @@ import (
 )
 
 // serveProxy takes the bytes of a message from an HTTP body, sends them to the backend as they are, and returns the
-// answer's bytes as they are. It is the floor for anything that stands between HTTP and gRPC in Go. Messages for the first
+// answer's bytes as they are. It is the floor for anything that is between HTTP and gRPC in Go. Messages for the first
 // method come to any path, those for the others to the path that is the method.
 func serveProxy(ctx context.Context, stdout io.Writer, backend string, methods ...string) error {
 	conn, err := grpc.NewClient("passthrough:///"+backend, grpc.WithTransportCredentials(insecure.NewCredentials()),

@@ -70,7 +70,7 @@ func (c CatalogPoints) goals() []Goal {
 	memory, work := c.of(OfSidecar, grownMemoryOf), c.of(OfSidecar, grownCPUOf)
 	tools := count(c[OfSidecar][0].GrownTools)
 	return []Goal{
-		{What: "one small file added to " + tools + " tools: memory of its own at most, of that at rest", Wanted: "<= " + number(grownMemory), Figure: memory.spread(), Kept: memory.median() <= grownMemory},
+		{What: "one small file added to " + tools + " tools: its own memory at most, of that at rest", Wanted: "<= " + number(grownMemory), Figure: memory.spread(), Kept: memory.median() <= grownMemory},
 		{What: "the same: CPU time, of that of the start", Wanted: "<= " + number(grownCPU), Figure: work.spread(), Kept: work.median() <= grownCPU},
 	}
 }
@@ -92,7 +92,7 @@ func (c CatalogPoints) table(b *strings.Builder) {
 			unit         string
 		}{
 			{"one small file added to " + count(first.GrownTools) + " tools: CPU", grownTime.String(), func(p CatalogPoint) float64 { return float64(p.Grown.Milliseconds()) }, "ms"},
-			{"the same: memory of its own at most, of that at rest", number(grownMemory), grownMemoryOf, "times"},
+			{"the same: its own memory at most, of that at rest", number(grownMemory), grownMemoryOf, "times"},
 			{"the same, with the pages of the executable", number(grownMemory), grownRSSOf, "times"},
 			{count(first.VastTools) + " tools: at rest, each", fmt.Sprintf("%d KB", vastKilobytes), func(p CatalogPoint) float64 { return float64(p.Vast) / float64(p.VastTools) / bytesOfKilo }, "KB"},
 			{"the same: ready", vastReady.String(), func(p CatalogPoint) float64 { return p.Ready.Seconds() }, "s"},

@@ -71,7 +71,7 @@ type Size struct {
 	Figures map[string][]Figure
 	// Peak is the most memory that a subject's process held, in bytes.
 	Peak map[string]int64
-	// Crowd is what many callers did to a sidecar of its own; nil where it was not measured.
+	// Crowd is what many callers did to its own sidecar; nil where it was not measured.
 	Crowd *Crowd
 }
 

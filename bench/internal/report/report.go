@@ -92,7 +92,7 @@ type Cell struct {
 // Figure is one cell in one round; times in microseconds, CPU per call.
 type Figure struct {
 	Rate, P50, P99                    float64
-	MiddleCPU, BackendCPU, CallersCPU float64 // MiddleCPU is zero where nothing stands between
+	MiddleCPU, BackendCPU, CallersCPU float64 // MiddleCPU is zero where nothing is between
 }
 
 // pick collects one figure of a cell over the rounds.

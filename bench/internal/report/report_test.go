@@ -124,7 +124,7 @@ func TestFiguresGoBetweenTheMarkers(t *testing.T) {
 // The project's own document has the places.
 func TestTheDocumentHasMarkers(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "benchmarks.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

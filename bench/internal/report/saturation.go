@@ -132,7 +132,7 @@ func (s *Saturation) Goals() []Goal {
 func (s *Saturation) closedGoals() []Goal {
 	share, at := s.Closed.least(OfSidecar)
 	out := []Goal{{
-		What: "goodput beyond the peak, callers in closed loops, of its own peak", Wanted: percent(ofOwnPeak),
+		What: "goodput beyond the peak, callers in closed loops, of the peak", Wanted: percent(ofOwnPeak),
 		Figure: fmt.Sprintf("%s at %s callers", percent(share), number(at)), Kept: share >= ofOwnPeak,
 	}}
 	worst, where := 9.0, 0.0
@@ -202,7 +202,7 @@ func (s *Saturation) besideProxy(x float64) []Goal {
 	ratio := s.Open.at(OfSidecar, x, goodput).over(proxy)
 	return []Goal{{
 		What: "the same: goodput of the proxy's at " + number(x) + " times its capacity", Wanted: percent(ofProxy),
-		Figure: percents(ratio) + "; the proxy keeps " + percents(s.Open.at(OfProxy, x, ofCapacity)) + " of its own", Kept: ratio.median() >= ofProxy,
+		Figure: percents(ratio) + "; the proxy keeps " + percents(s.Open.at(OfProxy, x, ofCapacity)) + " of what it can do", Kept: ratio.median() >= ofProxy,
 	}}
 }
 

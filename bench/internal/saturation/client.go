@@ -35,7 +35,7 @@ var ErrWrongAnswer = errors.New("wrong answer")
 // clientTimeout is how long a client waits for an answer.
 const clientTimeout = 10 * time.Second
 
-// message is a request on HTTP/1.1 in parts: what stands before the id, between id and nonce, and after the nonce. Ids
+// message is a request on HTTP/1.1 in parts: what is before the id, between id and nonce, and after the nonce. Ids
 // and nonces have one length, so that Content-Length is the same for every call.
 type message struct {
 	addr string

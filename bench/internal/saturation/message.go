@@ -62,7 +62,7 @@ func proxySleep(addr string, d time.Duration) (*message, error) {
 	return proxyMessage(addr, peer.SleepMethod, &demov1.SleepRequest{Duration: durationpb.New(d), Nonce: mark})
 }
 
-// mark stands where the nonce goes.
+// mark is where the nonce goes.
 const mark = "NONCENONCENONCENONCENONC"
 
 // proxyMessage is a message of Protobuf, cut where its nonce is.

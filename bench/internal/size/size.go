@@ -26,7 +26,7 @@ const (
 	rest     = "line tables and the rest of the file"
 )
 
-// least is the size of a module that has a row of its own.
+// least is the size of a module that has its own row.
 const least = 100_000
 
 // Share is what one module takes.

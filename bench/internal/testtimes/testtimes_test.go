@@ -15,7 +15,7 @@ const run = `{"Action":"run","Package":"github.com/outrigger-mcp/outrigger/bridg
 {"Action":"pass","Package":"github.com/outrigger-mcp/outrigger/bridge","Test":"TestFlight","Elapsed":12}
 {"Action":"fail","Package":"github.com/outrigger-mcp/outrigger/bridge","Elapsed":14.5}
 # a build that failed
-{"Action":"pass","Package":"github.com/outrigger-mcp/outrigger/internal/glob","Elapsed":0.001}
+{"Action":"pass","Package":"github.com/outrigger-mcp/outrigger/internal/catalog/glob","Elapsed":0.001}
 {"Action":"skip","Package":"github.com/outrigger-mcp/outrigger/internal/demo","Elapsed":0}
 {"Action":"pass","Package":"github.com/outrigger-mcp/outrigger","Test":"TestTools","Elapsed":0.6}
 {"Action":"pass","Package":"github.com/outrigger-mcp/outrigger","Elapsed":0.7}

@@ -159,7 +159,7 @@ func fields(raw []byte, each func(number protowire.Number, value []byte, n uint6
 
 // startReference starts the reference server and returns its URL.
 func (o *options) startReference(ctx context.Context) (url string, wait func(), err error) {
-	cmd := exec.CommandContext(ctx, o.reference, "-port", "0") //nolint:gosec // the command of whoever runs this program
+	cmd := exec.CommandContext(ctx, o.reference, "-port", "0") //nolint:gosec // the command that this program's user names
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -222,7 +222,7 @@ func (o *options) startSidecar(ctx context.Context, req request, backend string)
 		}
 	}
 	log := new(bytes.Buffer)
-	cmd := exec.CommandContext(ctx, o.sidecar, args...) //nolint:gosec // flags of whoever runs the suite
+	cmd := exec.CommandContext(ctx, o.sidecar, args...) //nolint:gosec // flags of the suite's user
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Stderr = log

@@ -5,7 +5,7 @@
 //	interop HOST:PORT CASE
 //
 // A case that fails ends the process with a message and status 1: the client's package
-// has no other way to report a failure, so each case needs a process of its own. The
+// has no other way to report a failure, so each case needs its own process. The
 // cases that need credentials are left out; see TestGRPCInterop.
 package main
 

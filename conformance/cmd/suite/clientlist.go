@@ -20,7 +20,7 @@ type clientRun struct {
 	stdio        bool
 }
 
-// goScript stands for the tests of the Go SDK, which report on all of its modes.
+// goScript represents the tests of the Go SDK, which report on all of its modes.
 const goScript = "go"
 
 // clientRuns is every run, those that take long first, because they run side by

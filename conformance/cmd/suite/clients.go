@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// clientLanes run side by side, each with servers of its own, because the
+	// clientLanes run side by side, each with its own servers, because the
 	// checks change what the fixture offers. Two: a client and what it talks to
 	// are seldom busy at the same time, and small machines have two cores.
 	clientLanes = 2

@@ -19,7 +19,7 @@ func playClient(act, script string, args []string) int {
 	if slices.Contains(args, "--") {
 		transport = "stdio"
 	}
-	fmt.Fprintln(os.Stdout, "a line of its own")
+	fmt.Fprintln(os.Stdout, "a separate line")
 	fmt.Fprintf(os.Stdout, "# %s\n", strings.Join(args, " "))
 	code := 0
 	for _, name := range clientChecks() {
@@ -112,8 +112,8 @@ func TestClientCommand(t *testing.T) {
 		t.Fatalf("code %d: %s%s", code, stdout, stderr)
 	}
 	for name, want := range map[string]string{
-		"sdk1-legacy.log": "a line of its own\n# --mode legacy --url http://127.0.0.1:2/mcp\n",
-		"sdk1-legacy-stdio.log": "a line of its own\n# --mode legacy -- " + filepath.Join(dir, "sidecar") +
+		"sdk1-legacy.log": "a separate line\n# --mode legacy --url http://127.0.0.1:2/mcp\n",
+		"sdk1-legacy-stdio.log": "a separate line\n# --mode legacy -- " + filepath.Join(dir, "sidecar") +
 			" stdio --backend http://127.0.0.1:1 --log-level error --trust trusted\n",
 	} {
 		got, err := os.ReadFile(filepath.Join(dir, "out", name))

@@ -232,7 +232,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestServe ends when a server does, and when it is told to.
+// TestServe ends when a server does, and when it is asked to.
 func TestServe(t *testing.T) {
 	_, flags := stage(t)
 	t.Setenv(actVar, "sidecar ends")

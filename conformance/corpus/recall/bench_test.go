@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/compact"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 )
 
 // BenchmarkQueries asks all queries of a catalog of more than a thousand tools, and reports the median of one.

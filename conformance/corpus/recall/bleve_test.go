@@ -16,8 +16,8 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
-	"github.com/outrigger-mcp/outrigger/internal/search"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/search"
 )
 
 // oracle is bleve: BM25 of others, with English stems and stop words. It ranks the same tools.

@@ -116,7 +116,7 @@ func (c goComments) readType(decl *ast.GenDecl, spec *ast.TypeSpec) {
 			}
 			comment := f.Doc.Text() + f.Comment.Text()
 			c.fields[name+"."+field] = comment
-			if of, _, isMember := strings.Cut(name, "_"); isMember { // a member of a oneof has a type of its own
+			if of, _, isMember := strings.Cut(name, "_"); isMember { // a member of a oneof has its own type
 				c.fields[of+"."+field] += comment
 			}
 		}

@@ -17,35 +17,34 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/compat"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/lint"
+	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
 // maxFindings is more than any of the catalogs has.
 const maxFindings = 100_000
 
-func lintOf(t *testing.T, cat *catalog.Catalog) *lint.Report {
+func lintOf(t *testing.T, cat *catalog.Catalog) *report.LintReport {
 	t.Helper()
-	report, err := lint.Run(toolsOf(t, cat), lint.Options{MaxFindings: maxFindings})
+	found, err := report.Lint(toolsOf(t, cat), report.LintOptions{MaxFindings: maxFindings})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return report
+	return found
 }
 
 // toolsOf are the tools of a catalog as lint takes them, in the form that lists have by default.
-func toolsOf(t *testing.T, cat *catalog.Catalog) []*lint.Tool {
+func toolsOf(t *testing.T, cat *catalog.Catalog) []*report.LintTool {
 	t.Helper()
 	form := catalog.ListForm{Outputs: catalog.BoundedOutputSchemas}
-	var tools []*lint.Tool
+	var tools []*report.LintTool
 	for _, tool := range cat.Tools() {
-		list, err := compat.ReadTools(dialect.ListedToolJSON(tool, form), compat.Limits{})
+		list, err := report.ReadTools(dialect.ListedToolJSON(tool, form), report.DiffLimits{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		one, err := lint.NewTool(list[0], strings.TrimPrefix(tool.Method.Procedure, "/"))
+		one, err := report.NewLintTool(list[0], strings.TrimPrefix(tool.Method.Procedure, "/"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +54,7 @@ func toolsOf(t *testing.T, cat *catalog.Catalog) []*lint.Tool {
 }
 
 // fixed are the options of a catalog that has the fixes of a report: the overlay and the profile.
-func fixed(t *testing.T, r *lint.Report) catalog.BuildOptions {
+func fixed(t *testing.T, r *report.LintReport) catalog.BuildOptions {
 	t.Helper()
 	var doc struct {
 		Profile string `yaml:"schema_profile"`
@@ -96,7 +95,7 @@ func fixed(t *testing.T, r *lint.Report) catalog.BuildOptions {
 }
 
 // described are the descriptions of arguments that a report proposes, as an overlay.
-func described(t *testing.T, r *lint.Report) []catalog.Override {
+func described(t *testing.T, r *report.LintReport) []catalog.Override {
 	t.Helper()
 	var doc struct {
 		Tools []struct {
@@ -122,11 +121,11 @@ func TestProposedPathsLeadSomewhere(t *testing.T) {
 		for _, profile := range []schema.Profile{schema.ProfileMCP, schema.ProfileStrict} {
 			options := catalog.BuildOptions{Profile: profile}
 			cat := liveWith(t, apis()[name], nil, options).Current()
-			report, err := lint.Run(toolsOf(t, cat), lint.Options{MaxFindings: maxFindings, Strict: profile == schema.ProfileStrict})
+			found, err := report.Lint(toolsOf(t, cat), report.LintOptions{MaxFindings: maxFindings, Strict: profile == schema.ProfileStrict})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if options.Overlay = described(t, report); len(options.Overlay) == 0 {
+			if options.Overlay = described(t, found); len(options.Overlay) == 0 {
 				t.Errorf("%s %s: no lines", name, profile)
 			}
 			with := map[string]*catalog.Tool{}
@@ -143,17 +142,17 @@ func TestProposedPathsLeadSomewhere(t *testing.T) {
 }
 
 // errorsOf counts the errors of a client.
-func errorsOf(r *lint.Report, client string) int {
+func errorsOf(r *report.LintReport, client string) int {
 	n := 0
 	for _, f := range r.Findings {
-		if f.Level == lint.Error && f.Client == client {
+		if f.Level == report.Error && f.Client == client {
 			n++
 		}
 	}
 	return n
 }
 
-func findingsOf(r *lint.Report, rule string) int {
+func findingsOf(r *report.LintReport, rule string) int {
 	n := 0
 	for _, f := range r.Findings {
 		if f.Rule == rule {
@@ -167,7 +166,7 @@ func findingsOf(r *lint.Report, rule string) int {
 func lintTable(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
-	clients := lint.ClientNames()
+	clients := report.ClientNames()
 	out.WriteString("| catalog | tools | tokens of the list | in compact mode | without a description | with arguments that have none |")
 	for _, c := range clients {
 		out.WriteString(" " + c + " |")
@@ -189,7 +188,7 @@ func lintTable(t *testing.T) string {
 		}
 		out.WriteString("\n")
 		for _, f := range after.Findings {
-			if f.Level == lint.Error && f.Rule != "tool-count" {
+			if f.Level == report.Error && f.Rule != "tool-count" {
 				t.Errorf("%s: an error remains after the fixes: %s %s %s: %s", name, f.Client, f.Rule, f.Tool, f.Message)
 			}
 		}
@@ -235,12 +234,12 @@ func TestTheCompactListIsForAllClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := lint.Run(toolsOf(t, three), lint.Options{Strict: true})
+		found, err := report.Lint(toolsOf(t, three), report.LintOptions{Strict: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report.Tools != 3 || report.Tokens > 2000 || !report.OK {
-			t.Errorf("%s: %d tools, %d tokens, %+v", name, report.Tools, report.Tokens, report.Findings)
+		if found.Tools != 3 || found.Tokens > 2000 || !found.OK {
+			t.Errorf("%s: %d tools, %d tokens, %+v", name, found.Tools, found.Tokens, found.Findings)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	_ "github.com/outrigger-mcp/outrigger/conformance/corpus/recall"
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // apis are the packages of each catalog.

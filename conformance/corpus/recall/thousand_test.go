@@ -22,7 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -138,7 +138,7 @@ func TestAThousandRPCs(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	const instructions = "Google Cloud: Compute Engine, Bigtable, Spanner, Pub/Sub, Logging, Monitoring and Kubernetes Engine of the project p."
-	b := bridge.New(live, bridge.NewBackendUpstream(client), correlate.New(correlate.Options{}), bridge.Options{
+	b := bridge.New(live, backend.NewUpstream(client), correlate.New(correlate.Options{}), bridge.Options{
 		Server: bridge.ServerInfo{Instructions: instructions}, Compact: compact.Options{Mode: compact.Auto, AboveBytes: 100_000},
 	})
 	a := &agent{t: t, rpc: dialect.New(b, dialect.Options{})}

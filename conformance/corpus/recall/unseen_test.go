@@ -15,8 +15,8 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // protoFiles are the catalogs whose .proto files Go modules carry. The files have comments.

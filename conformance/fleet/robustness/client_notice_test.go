@@ -42,7 +42,7 @@ func (l *listener) read(ctx context.Context) {
 	case http.StatusOK:
 	case http.StatusServiceUnavailable:
 		return
-	default: // nothing is lost of what was stored in the time of a run
+	default: // at another replica there is a gap
 		l.log.odd.add("session %s: HTTP %d to a GET after %q", l.id, resp.StatusCode, after)
 		return
 	}

@@ -19,7 +19,7 @@ import (
 // registered are the names that clients register: few, so that they meet.
 func registered() []string { return []string{"say.one", "say.two"} }
 
-// registrationLog gives each registration a version of its own, higher than all before.
+// registrationLog gives each registration its own version, higher than all before.
 type registrationLog struct {
 	odd      *oddities
 	versions atomic.Int64

@@ -33,9 +33,9 @@ func legacyRevisions() []legacyRevision {
 }
 
 const (
-	// unknownSession is HTTP's word for a session that nobody has.
+	// unknownSession is HTTP's word for a session that no one has.
 	unknownSession = http.StatusNotFound
-	// patienceWithCall is how long a client goes on asking for an answer: longer than any fault, and what follows it, lasts.
+	// patienceWithCall is how long a client waits for an answer: longer than any fault, and what follows it, lasts.
 	patienceWithCall = 45 * time.Second
 )
 
@@ -44,9 +44,8 @@ type sessionLog struct {
 	odd *oddities
 	// calls are those that were made, by method and name, and what came of each.
 	calls map[string]outcome
-	// opened counts sessions, resumed reads of a stream after an event of it, and without calls
-	// that were not answered.
-	opened, resumed, without int
+	// opened counts sessions, and without calls that were not answered.
+	opened, without int
 	// ended are sessions whose DELETE was acknowledged.
 	ended []*legacy
 	// notices counts what came on the streams that belong to no request.
@@ -184,7 +183,7 @@ func (s *legacy) knows(url string) bool {
 	return resp.StatusCode != unknownSession
 }
 
-// call makes one call and waits for its answer, on as many connections as it takes. It reports whether the session goes on.
+// call makes one call and waits for its answer. It reports whether the session goes on.
 func (s *legacy) call(ctx context.Context) bool {
 	method := []string{"Look", "Pay", "Count", "Count", "Refund", "Refund"}[s.rand.IntN(6)]
 	if method == "Refund" && !s.canAnswer {
@@ -192,40 +191,21 @@ func (s *legacy) call(ctx context.Context) bool {
 	}
 	name := s.unique(s.between(20*time.Millisecond, 3*time.Second).Round(time.Millisecond))
 	s.next++
-	c := &legacyCall{legacy: s, method: method, name: name, stream: fmt.Sprintf("%s/%d", s.id, s.next), seen: map[string]bool{}}
+	c := &legacyCall{legacy: s, method: method, name: name, seen: map[string]bool{}}
 	defer func() { s.log.calls[method+" "+name] = c.outcome }()
 	within, cancel := context.WithTimeout(ctx, patienceWithCall)
 	defer cancel()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"shop_%s","arguments":{"name":%q},"_meta":{"progressToken":"p"}}}`, s.next, strings.ToLower(method), name)
-	resp, err := c.cuttable(within, http.MethodPost, "", body)
+	resp, err := c.cuttable(within, body)
 	if err != nil {
 		s.log.without++
-		return true // the request may have arrived; nobody can ask for it
+		return true // the request may have arrived; no one can ask for it
 	}
-	if !c.read(within, resp, "") {
+	if !c.read(within, resp) {
 		return false
 	}
-	for c.answers == 0 && c.last != "" && within.Err() == nil {
-		s.log.resumed++
-		pause(within, s.between(10*time.Millisecond, 300*time.Millisecond))
-		resp, err := c.cuttable(within, http.MethodGet, c.last, "")
-		if err == nil && !c.read(within, resp, c.last) {
-			return false
-		}
-	}
-	if c.answers == 0 {
-		if c.last != "" && within.Err() != nil && ctx.Err() == nil {
-			s.log.odd.add("%s %s in session %s, stream after %s: no answer came", method, name, s.id, c.last)
-		}
+	if c.answers == 0 { // its stream is at that replica, and the next connection goes to another one
 		s.log.without++
-		return true
-	}
-	// The whole stream once more, after its first event, at whichever replica: it is the same.
-	if c.first != "" && c.first != c.last {
-		if resp, err := c.cuttable(within, http.MethodGet, c.first, ""); err == nil {
-			c.again = true
-			c.read(within, resp, c.first)
-		}
 	}
 	return true
 }
@@ -233,28 +213,25 @@ func (s *legacy) call(ctx context.Context) bool {
 // legacyCall is one call in a session.
 type legacyCall struct {
 	*legacy
-	method, name, stream string
-	// first and last are event ids, seen all of them.
-	first, last string
-	seen        map[string]bool
+	method, name string
+	// seen are the ids of events.
+	seen map[string]bool
 	outcome
-	// again: the stream is read a second time.
-	again bool
 }
 
 // cuttable makes a request whose connection some clients cut.
-func (c *legacyCall) cuttable(ctx context.Context, method, after, body string) (*http.Response, error) {
-	if c.rand.IntN(3) == 0 && !c.again {
+func (c *legacyCall) cuttable(ctx context.Context, body string) (*http.Response, error) {
+	if c.rand.IntN(3) == 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		timer := time.AfterFunc(c.between(10*time.Millisecond, 2*time.Second), cancel)
 		context.AfterFunc(ctx, func() { timer.Stop(); cancel() })
 	}
-	return c.send(ctx, method, after, body)
+	return c.send(ctx, http.MethodPost, "", body)
 }
 
-// read reads an answer or a stream, and notes which events came after which. It reports whether the session is known.
-func (c *legacyCall) read(ctx context.Context, resp *http.Response, after string) bool {
+// read reads an answer or a stream. It reports whether the session is known.
+func (c *legacyCall) read(ctx context.Context, resp *http.Response) bool {
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode == unknownSession {
 		c.log.odd.add("session %s: HTTP 404 %s", c.id, resp.Request.Method)
@@ -267,8 +244,6 @@ func (c *legacyCall) read(ctx context.Context, resp *http.Response, after string
 		}
 		return true
 	}
-	call := c.h.now()
-	var came []string
 	// What a client has read of a stream before it was cut off, counts.
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, 1<<20)
@@ -280,38 +255,17 @@ func (c *legacyCall) read(ctx context.Context, resp *http.Response, after string
 		case strings.HasPrefix(line, "data: "):
 			e.data = strings.TrimPrefix(line, "data: ")
 		case line == "":
-			switch {
-			case e.id != "":
-				came = append(came, e.id)
-				c.event(e.id)
-			case e.data != "":
-				came = append(came, withoutID)
+			if c.seen[e.id] {
+				c.log.odd.add("session %s: event %s came twice", c.legacy.id, e.id)
 			}
-			if e.data != "" && !c.again {
+			c.seen[e.id] = e.id != ""
+			if e.data != "" {
 				c.message(ctx, e.data)
 			}
 			e = sse{}
 		}
 	}
-	if len(came) > 0 {
-		c.h.add("sessions", c.client.id, call, logInput{Stream: c.stream, After: after}, strings.Join(came, " "))
-	}
 	return true
-}
-
-// event notes the id of an event.
-func (c *legacyCall) event(id string) {
-	if c.again {
-		return
-	}
-	if c.seen[id] {
-		c.log.odd.add("session %s: event %s came twice", c.legacy.id, id)
-	}
-	c.seen[id] = true
-	if c.first == "" {
-		c.first = id
-	}
-	c.last = id
 }
 
 // message takes a message from the stream: the answer, or a question of the sidecar.

@@ -37,7 +37,7 @@ func (l *taskLog) add(b begun) {
 
 // api is one of the two ways to tasks. A nil output means that nothing was learned.
 type api interface {
-	// begin calls a tool. Without an id the call was refused, has ended, or nobody knows.
+	// begin calls a tool. Without an id the call was refused, has ended, or no one knows.
 	begin(ctx context.Context, method, name string) (id string, refused bool)
 	get(ctx context.Context, id string) *models.TaskOutput
 	// cancel reports whether the cancellation was acknowledged.
@@ -124,7 +124,7 @@ func (m *modernTasks) begin(ctx context.Context, method, name string) (id string
 	return "", false
 }
 
-// isUnknown reports whether a text says that nobody knows the outcome.
+// isUnknown reports whether a text says that no one knows the outcome.
 func isUnknown(text string) bool {
 	return strings.Contains(text, models.OutcomeUnknown) || strings.Contains(text, "outcome is unknown")
 }
@@ -280,7 +280,7 @@ func listens(ctx context.Context, m *modernTasks, log *taskLog) {
 			told := m.listen(within, id)
 			cancel()
 			if (told != models.TaskOutput{}) {
-				// Who is told of an end, sees it.
+				// Who learns of an end, sees it.
 				call := m.h.now()
 				m.h.add("tasks", m.id, call, models.TaskInput{Kind: "get", ID: id}, told)
 			}

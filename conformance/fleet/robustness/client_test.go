@@ -49,7 +49,7 @@ func newClient(r *run, keeps bool) *client {
 	return c
 }
 
-// unique returns a name for a call that nobody else has.
+// unique returns a name for a call that no one else has.
 func (c *client) unique(lasts time.Duration) string {
 	c.calls++
 	return fmt.Sprintf("c%d-%d/%v", c.id, c.calls, lasts)
@@ -132,7 +132,7 @@ func (c *client) request(ctx context.Context, method, name, params string) (*htt
 	return c.http.Do(req)
 }
 
-// modern makes a request and reads its answer. It is safe for concurrent use. An error means that nobody knows what
+// modern makes a request and reads its answer. It is safe for concurrent use. An error means that no one knows what
 // became of the request.
 func (c *client) modern(ctx context.Context, method, name, params string) (*reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)

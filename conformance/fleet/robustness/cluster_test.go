@@ -39,7 +39,7 @@ type natsServer struct {
 	cluster      string
 	config, disk string
 	log          string
-	hasDisk      bool // a file system of its own
+	hasDisk      bool // its own file system
 	read         int  // of the log
 	// routes are its ways to the others.
 	routes map[int]*link
@@ -59,7 +59,7 @@ type natsCluster struct {
 // loopback is where everything listens that runs on this machine.
 const loopback = "127.0.0.1"
 
-// freeAddress returns an address of a host that nobody listens at.
+// freeAddress returns an address of a host that no one listens at.
 func freeAddress(t *testing.T, host string) string {
 	t.Helper()
 	if host == loopback {
@@ -85,7 +85,7 @@ func startCluster(t *testing.T, host string) *natsCluster {
 				routes = append(routes, "nats://"+s.routes[j].addr)
 			}
 		}
-		// Clients and servers are told of no address that would lead around the links: nobody listens at port 1.
+		// Clients and servers are told of no address that would lead around the links: no one listens at port 1.
 		s.config = filepath.Join(t.TempDir(), s.name+".conf")
 		s.log = filepath.Join(filepath.Dir(s.config), s.name+".log")
 		text := fmt.Sprintf(`server_name: %s
@@ -110,7 +110,7 @@ logfile: %q
 	return c
 }
 
-// mountDisk returns a folder with a file system of its own, so that it can be full; a plain folder where this
+// mountDisk returns a folder with its own file system, so that it can be full; a plain folder where this
 // process may not mount one.
 func mountDisk(t *testing.T) (folder string, mounted bool) {
 	t.Helper()
@@ -246,7 +246,7 @@ func (c *natsCluster) admin(do func(context.Context, *nats.Conn, jetstream.JetSt
 	return do(ctx, nc, js)
 }
 
-// leader returns the server that leads a stream; nil if nobody says.
+// leader returns the server that leads a stream; nil if no one says.
 func (c *natsCluster) leader(stream string) *natsServer {
 	var name string
 	_ = c.admin(func(ctx context.Context, _ *nats.Conn, js jetstream.JetStream) error {
@@ -254,7 +254,7 @@ func (c *natsCluster) leader(stream string) *natsServer {
 		if err == nil && s.CachedInfo().Cluster != nil {
 			name = s.CachedInfo().Cluster.Leader
 		}
-		return err //nolint:wrapcheck // nobody reads it
+		return err //nolint:wrapcheck // no one reads it
 	})
 	for _, s := range c.all {
 		if s.name == name {

@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -55,7 +55,7 @@ func damage(t *testing.T, how func(block []byte) []byte) *damaged {
 	for _, n := range d.all {
 		urls = append(urls, "nats://"+n.client)
 	}
-	d.opts = state.Options{URL: strings.Join(urls, ","), Replicas: servers, Sealer: seal.New(seal.Options{Keys: seal.RandomKeys()}), Timeout: 5 * time.Second}
+	d.opts = state.Options{URL: strings.Join(urls, ","), Replicas: servers, Sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()}), Timeout: 5 * time.Second}
 	c := open(t, d.opts.Sealer, d.all...)
 	d.things = c.Bucket(damagedThings())
 	testkit.Until(t, "the state is available", func() bool { return c.Health().OK })
@@ -113,16 +113,6 @@ func flipped(block []byte) []byte {
 }
 
 func truncated(block []byte) []byte { return block[:len(block)/2] }
-
-// replace does what an operator has to after such a damage: the server starts with an empty disk, and the others fill it.
-func (s *natsServer) replace() {
-	s.t.Helper()
-	s.signal(syscall.SIGKILL)
-	if err := os.RemoveAll(filepath.Join(s.disk, "jetstream")); err != nil {
-		s.t.Error(err)
-	}
-	s.start()
-}
 
 // isWhole reports whether all copies are current, by the word of the leader.
 func (d *damaged) isWhole() bool {
@@ -205,10 +195,30 @@ func (d *damaged) read(key string) (e state.Entry, err error) {
 	return e, err
 }
 
+// replace does what an operator has to after such a damage: the server starts with an empty disk, and the others fill it.
+func (s *natsServer) replace() {
+	s.t.Helper()
+	s.wipe()
+	s.start()
+}
+
+// wipe kills the server and empties its disk.
+func (s *natsServer) wipe() {
+	s.t.Helper()
+	s.signal(syscall.SIGKILL)
+	if err := os.RemoveAll(filepath.Join(s.disk, "jetstream")); err != nil {
+		s.t.Error(err)
+	}
+}
+
 // replaced replaces the disk, and looks at everything once more.
 func (d *damaged) replaced() {
 	d.t.Helper()
-	d.victim.replace()
+	d.victim.wipe()
+	// Until the leader has noticed, it counts the copy of before as current. A server with an empty disk cannot lead, and each
+	// request that it does interrupts those who fill it.
+	testkit.Until(d.t, "the leader misses the copy", func() bool { return !d.isWhole() })
+	d.victim.start()
 	d.whole()
 	for _, n := range []*natsServer{d.victim, d.others()[0]} {
 		d.lead(n)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -29,7 +29,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	for _, s := range cluster.all {
 		urls = append(urls, "nats://"+s.client)
 	}
-	c, err := state.Open(state.Options{URL: strings.Join(urls, ","), Replicas: servers, Sealer: seal.New(seal.Options{Keys: seal.RandomKeys()})})
+	c, err := state.Open(state.Options{URL: strings.Join(urls, ","), Replicas: servers, Sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 func streams() []string {
 	return []string{
 		"KV_outrigger_default_tasks", "KV_outrigger_default_owners", "KV_outrigger_default_consents", "KV_outrigger_default_registrations", "outrigger_default_events",
-		"KV_outrigger_default_sessions", "outrigger_default_streams",
+		"KV_outrigger_default_ended",
 	}
 }
 
@@ -197,7 +197,7 @@ func (r *run) links(ways []*link, how func(*link), lasts time.Duration) {
 	}
 }
 
-// leader is the server that leads one of the streams; nil if nobody says.
+// leader is the server that leads one of the streams; nil if no one says.
 func (r *run) leader() *natsServer {
 	all := streams()
 	return r.f.nats.leader(all[r.rand.IntN(len(all))])

@@ -28,7 +28,7 @@ const (
 	config = `
 timeout: 2m
 limits: {drain_grace: 2s, max_tasks: 100000, task_ttl: 2h}
-state: {lease: 4s, replicas: 3, event_ttl: 2h, max_task_bytes: 67108864, max_session_bytes: 8388608, max_stream_bytes: 33554432}
+state: {lease: 4s, replicas: 3, event_ttl: 2h, max_task_bytes: 67108864}
 tools:
   - method: fleet.v1.Shop/Look
     tool: {task_support: optional}

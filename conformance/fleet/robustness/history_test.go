@@ -43,7 +43,7 @@ func (h *history) add(model string, client int, call int64, input, output any) {
 	h.put(model, porcupine.Operation{ClientId: client, Input: input, Call: call, Output: output, Return: h.now()})
 }
 
-// open adds an operation whose outcome nobody knows: it may take effect at any time after its call, or never.
+// open adds an operation whose outcome no one knows: it may take effect at any time after its call, or never.
 func (h *history) open(model string, client int, call int64, input, output any) {
 	h.put(model, porcupine.Operation{ClientId: client, Input: input, Call: call, Output: output, Return: math.MaxInt64})
 }

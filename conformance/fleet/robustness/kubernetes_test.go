@@ -61,7 +61,7 @@ func readKubernetes(t *testing.T, path string) *kubernetes {
 	if err := json.Unmarshal(text, k); err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // its certificate is of its own making
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // its certificate is self-signed
 	t.Cleanup(transport.CloseIdleConnections)
 	k.client = &http.Client{Timeout: 30 * time.Second, Transport: transport}
 	return k
@@ -190,7 +190,7 @@ func (k *kubernetes) restart() {
 // have gone.
 func (k *kubernetes) settled() {
 	k.t.Helper()
-	why := errors.New("nobody has looked")
+	why := errors.New("no one has looked")
 	for until := time.Now().Add(settleTime); time.Now().Before(until); time.Sleep(lookEvery) {
 		if why = k.isSettled(); why == nil {
 			return
@@ -270,7 +270,7 @@ func (k *kubernetes) balance(ctx context.Context, f *fleet) {
 
 // summary is the run in one line.
 func (w *work) summary(r *run) string {
-	ended, calls, opened, resumed := map[string]string{}, 0, 0, 0
+	ended, calls, opened := map[string]string{}, 0, 0
 	for _, op := range r.h.of("tasks") {
 		in, out := op.Input.(models.TaskInput), op.Output.(models.TaskOutput) //nolint:forcetypeassert // all are
 		if in.Kind == "get" && out.Status != "working" {
@@ -282,8 +282,8 @@ func (w *work) summary(r *run) string {
 		ends[status]++
 	}
 	for _, log := range w.sessions {
-		calls, opened, resumed = calls+len(log.calls), opened+log.opened, resumed+log.resumed
+		calls, opened = calls+len(log.calls), opened+log.opened
 	}
 	return fmt.Sprintf("%d calls without state, none failed; tasks by how they ended: %v; %d events acknowledged, each heard once by every subscriber; %d consents, none ran twice; "+
-		"%d legacy sessions with %d calls, none lost, streams resumed %d times", len(w.pings), ends, len(w.events.acknowledged), len(w.consents.all), opened, calls, resumed)
+		"%d legacy sessions with %d calls, none lost", len(w.pings), ends, len(w.events.acknowledged), len(w.consents.all), opened, calls)
 }

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // open opens a client of the state at some servers, until the end of the test.
-func open(t *testing.T, sealer *seal.Sealer, all ...*natsServer) *state.Client {
+func open(t *testing.T, sealer *keys.Sealer, all ...*natsServer) *state.Client {
 	t.Helper()
 	var urls []string
 	for _, s := range all {
@@ -39,12 +39,12 @@ func open(t *testing.T, sealer *seal.Sealer, all ...*natsServer) *state.Client {
 	return c
 }
 
-// TestALeaderThatIsCutOff goes on answering from what it has. Nobody is told that what the others have stored does not
+// TestALeaderThatIsCutOff goes on answering from what it has. No one learns that what the others have stored does not
 // exist.
 func TestALeaderThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, loopback)
-	sealer := seal.New(seal.Options{Keys: seal.RandomKeys()})
+	sealer := keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()})
 	maker := open(t, sealer, cluster.all...)
 	things, events := state.BucketOptions{Name: "things", MaxBytes: 1 << 20, MaxAge: time.Hour}, state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour}
 	maker.Bucket(things)

@@ -36,7 +36,7 @@ func newLink(t *testing.T, name, to string) *link {
 // cut ends all connections, and lets no other through.
 func (l *link) cut() { l.proxy.Stop() }
 
-// freeze lets nothing through any longer, and says so to nobody.
+// freeze lets nothing through any longer, and says so to no one.
 func (l *link) freeze() { l.add("timeout", `{"timeout":0}`) }
 
 // slow delays each packet in each direction.

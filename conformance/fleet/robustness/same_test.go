@@ -20,7 +20,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/natsmodel"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -213,7 +213,7 @@ type player struct {
 	rng *rand.Rand
 	// away are servers that nothing is asked of.
 	away   map[int]bool
-	sealer *seal.Sealer
+	sealer *keys.Sealer
 	trace  []string
 	// last are the last sequences of subjects, as the player knows them.
 	last map[string]uint64
@@ -231,7 +231,7 @@ func play(t *testing.T, seed uint64, r stage) []string {
 	t.Helper()
 	p := &player{
 		stage: r, t: t, rng: rand.New(rand.NewPCG(seed, 1)), away: map[int]bool{}, last: map[string]uint64{},
-		sealer: seal.New(seal.Options{Keys: seal.RandomKeys()}),
+		sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()}),
 	}
 	p.connect()
 	defer p.disconnect()
@@ -401,7 +401,7 @@ func (p *player) openState(urls string) *stateClient {
 	}
 	s := &stateClient{
 		c: c, things: c.Bucket(state.BucketOptions{Name: "things", MaxBytes: 1 << 20, MaxAge: time.Hour}),
-		log:  c.Stream(state.StreamOptions{Name: "log", MaxBytes: 1 << 20, MaxPerSubject: 5, MaxAge: time.Hour}),
+		log:  c.Stream(state.StreamOptions{Name: "log", MaxBytes: 1 << 20, MaxAge: time.Hour}),
 		once: c.Once(state.OnceOptions{Name: "consents", MaxBytes: 1 << 20, MaxAge: time.Hour}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -18,7 +18,7 @@ import (
 func TestReadersEndAtOnce(t *testing.T) {
 	t.Parallel()
 	cluster := startCluster(t, loopback)
-	sealer := seal.New(seal.Options{Keys: seal.RandomKeys()})
+	sealer := keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()})
 	var took time.Duration
 	for range 3 {
 		if took = endReaders(t, cluster, sealer); took <= 4*time.Second {
@@ -29,7 +29,7 @@ func TestReadersEndAtOnce(t *testing.T) {
 }
 
 // endReaders is how long readers take to end while NATS says nothing.
-func endReaders(t *testing.T, cluster *natsCluster, sealer *seal.Sealer) time.Duration {
+func endReaders(t *testing.T, cluster *natsCluster, sealer *keys.Sealer) time.Duration {
 	t.Helper()
 	way := newLink(t, "way", cluster.all[0].client)
 	c := open(t, sealer, &natsServer{client: way.addr})

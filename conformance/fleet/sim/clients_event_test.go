@@ -17,7 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 	"github.com/outrigger-mcp/outrigger/correlate"
-	"github.com/outrigger-mcp/outrigger/internal/event"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 )
 
 // eventLog has what was published, and what each subscriber heard.
@@ -55,11 +55,11 @@ func (w *world) publishes(a *actor) {
 		p := publication{name: fmt.Sprintf("%s-%d", a.name, n), op: porcupine.Operation{ClientId: a.id, Call: w.now(), Return: math.MaxInt64}}
 		var err error
 		if a.ask(r, "publish", func(ctx context.Context) {
-			_, err = r.bus.Publish(ctx, event.Event{Method: "orders/changed", Params: json.RawMessage(`{"n":"` + p.name + `"}`)})
+			_, err = r.bus.Publish(ctx, notify.Event{Method: "orders/changed", Params: json.RawMessage(`{"n":"` + p.name + `"}`)})
 		}) && err == nil {
 			p.acknowledged, p.op.Return = true, w.now()
 		}
-		if err != nil && !errors.Is(err, event.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, correlate.ErrDrainCut) {
+		if err != nil && !errors.Is(err, notify.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, correlate.ErrDrainCut) {
 			w.violate(propertyErrors, "publish at %s: %v", r.name, err)
 		}
 		w.events.mu.Lock()
@@ -103,8 +103,8 @@ func (s *subscriber) read(r *replica) {
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond+time.Duration(s.rand.Int64N(int64(6*time.Second))))
 	defer cancel()
 	w := s.w
-	sub, err := r.bus.SubscribeAfter(ctx, event.Filter{Methods: []string{"orders/*"}}, s.last)
-	var gap *event.GapError
+	sub, err := r.bus.SubscribeAfter(ctx, []string{"orders/*"}, s.last)
+	var gap *notify.GapError
 	switch {
 	case errors.As(err, &gap):
 		w.violate(propertyKept, "%s, after %d: %v", s.name, s.last, err)
@@ -117,7 +117,7 @@ func (s *subscriber) read(r *replica) {
 	for {
 		e, err := sub.Next(ctx)
 		if err != nil {
-			var slow *event.SlowError
+			var slow *notify.SlowError
 			if errors.As(err, &slow) {
 				w.violate(propertyKept, "%s, after %d: %v", s.name, s.last, err)
 			}
@@ -129,16 +129,16 @@ func (s *subscriber) read(r *replica) {
 
 func (w *world) unansweredEvent(r *replica, err error) {
 	switch {
-	case errors.Is(err, event.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, notify.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		w.reach("a subscriber finds the bus unavailable")
-	case errors.Is(err, event.ErrClosed): // the replica has ended
+	case errors.Is(err, notify.ErrClosed): // the replica has ended
 	default:
 		w.violate(propertyErrors, "subscribe at %s: %v", r.name, err)
 	}
 }
 
 // hear notes an event. Its order, and that of all subscribers, is that of the stream; none comes twice.
-func (s *subscriber) hear(e *event.Event) {
+func (s *subscriber) hear(e *notify.Event) {
 	var params struct{ N string }
 	if err := json.Unmarshal(e.Params, &params); err != nil || params.N == "" {
 		s.w.violate(propertyIDs, "%s heard %s", s.name, e.Params)

@@ -18,7 +18,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -252,7 +252,7 @@ func (w *world) useConsents(a *actor) {
 		}
 		one := a.consent(n)
 		call := w.now()
-		binding := seal.Binding{Purpose: "consent", Principal: principal, Digest: seal.Digest([]byte(one.name))}
+		binding := keys.Binding{Purpose: "consent", Principal: principal, Digest: keys.Digest([]byte(one.name))}
 		_, until, err := w.sealer.OpenUntil(binding, one.token)
 		if err != nil {
 			w.violate(propertyWorks, "open a consent: %v", err)
@@ -290,7 +290,7 @@ func (a *actor) consent(n int) *consent {
 		return w.consents[len(w.consents)-1-a.rand.IntN(min(3, len(w.consents)))]
 	}
 	one := &consent{name: fmt.Sprintf("%s-%d", a.name, n)}
-	token, err := w.sealer.Seal(seal.Binding{Purpose: "consent", Principal: principal, Digest: seal.Digest([]byte(one.name))}, []byte(one.name))
+	token, err := w.sealer.Seal(keys.Binding{Purpose: "consent", Principal: principal, Digest: keys.Digest([]byte(one.name))}, []byte(one.name))
 	if err != nil {
 		w.broken = append(w.broken, "the simulation works: "+err.Error())
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/natsmodel"
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 )
 
@@ -146,7 +146,7 @@ func (w *world) stored(_ int, m natsmodel.Stored) {
 	case kind == "owners":
 		l.lease(key, m.TTL, isGone)
 	case kind == "tasks" && !isGone:
-		value, err := w.sealer.OpenRaw(seal.Binding{Purpose: "state/" + kind, Digest: seal.Digest([]byte(key))}, m.Data[1:])
+		value, err := w.sealer.OpenRaw(keys.Binding{Purpose: "state/" + kind, Digest: keys.Digest([]byte(key))}, m.Data[1:])
 		record := new(statev1.TaskRecord)
 		if err == nil {
 			err = proto.Unmarshal(value, record)

@@ -56,7 +56,7 @@ func mutants() []mutant {
 			// After an outage all leases are over, and the first replica that is back must not judge the others.
 			"the-lost-lease",
 			[]overlay.Edit{{
-				File: "internal/taskstore/lease.go",
+				File: "internal/task/taskstore/lease.go",
 				Old:  "return loaded && !s.lease.since.IsZero() && now.Sub(s.lease.since) >= s.opts.Lease && now.Sub(s.lease.renewed) < s.opts.Lease",
 				New:  "return loaded && !s.lease.since.IsZero() && now.Sub(s.lease.renewed) < s.opts.Lease",
 			}},

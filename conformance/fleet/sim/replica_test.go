@@ -16,14 +16,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/event"
-	"github.com/outrigger-mcp/outrigger/internal/event/shared"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/registrationstore"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/state"
+	"github.com/outrigger-mcp/outrigger/internal/state/registrationstore"
 	"github.com/outrigger-mcp/outrigger/internal/task"
-	"github.com/outrigger-mcp/outrigger/internal/taskstore"
+	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 )
 
 const (
@@ -45,7 +44,7 @@ type replica struct {
 	store    *taskstore.Store
 	tasks    *task.Manager
 	consents *state.Once
-	bus      *shared.Bus
+	bus      *notify.SharedBus
 	live     *catalog.Live
 	tools    *registrationstore.Store
 	table    *correlate.Table
@@ -86,7 +85,7 @@ func (r *replica) begin() {
 	r.slots = policy.NewSlots(policy.SlotOptions{Most: mostCalls, Queued: queuedCalls, Wait: queueWait})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	r.bus = shared.New(r.client.Stream(state.StreamOptions{Name: "events", MaxBytes: 4 << 20, MaxAge: time.Hour, DropOldest: true}), event.NewMemory(event.Options{}))
+	r.bus = notify.NewSharedBus(r.client.Stream(state.StreamOptions{Name: "events", MaxBytes: 4 << 20, MaxAge: time.Hour, DropOldest: true}), notify.NewBus(notify.BusOptions{}))
 	r.running.Go(func() { r.bus.Run(ctx) })
 	if w.hasTools {
 		r.live = catalog.NewLive([]source.Source{shop()}, catalog.LiveOptions{})

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/natsmodel"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 // syncLater is whether servers acknowledge what they have not written, as without the `sync_interval: always` of our manifests.
@@ -61,7 +61,7 @@ func newWorld(t *testing.T, p plan) *world {
 	w.maxTasks, w.maxConsents = []int{1024, 1024, 12}[w.faulty.IntN(3)], []int64{4 << 20, 4 << 20, 6 << 10}[w.faulty.IntN(3)]
 	w.hasTools = w.faulty.IntN(4) == 0
 	w.cluster = natsmodel.New(natsmodel.Options{Servers: servers, SyncLater: syncLater, Stored: w.stored}, w.start, rand.New(rand.NewPCG(p.seed, 3)))
-	w.sealer = seal.New(seal.Options{Keys: seal.RandomKeys(), MaxPayload: 1 << 20, TTL: time.Hour})
+	w.sealer = keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys(), MaxPayload: 1 << 20, TTL: time.Hour})
 	return w
 }
 

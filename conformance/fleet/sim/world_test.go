@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/natsmodel"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 const (
@@ -48,7 +48,7 @@ type world struct {
 	// rng orders what can happen, and faulty makes faults.
 	rng, faulty *rand.Rand
 	cluster     *natsmodel.Cluster
-	sealer      *seal.Sealer
+	sealer      *keys.Sealer
 	start       time.Time
 	// advanced is the time that the servers know.
 	advanced time.Time

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Relay stands in front of a service and can cut it off.
+// Relay is in front of a service and can cut it off.
 type Relay struct {
 	// Addr is the host:port to call.
 	Addr string

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command toolservice is the example tool service of the manifests: the demo
-// fleet as a process of its own, on loopback or on a Unix socket.
+// fleet as its own process, on loopback or on a Unix socket.
 //
 //	toolservice -listen 127.0.0.1:50051
 //	toolservice -listen unix:///run/outrigger/app.sock

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/demo"
-	"github.com/outrigger-mcp/outrigger/internal/httpshutdown"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpshutdown"
 )
 
 // headerTimeout ends connections that never finish their request headers.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // FuzzMatch holds that a URI is read by the most particular method that can, and that a request is refused or taken.

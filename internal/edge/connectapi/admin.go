@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -20,12 +21,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/httpspan"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // Registrar registers tools in the catalog, replaces them, and unregisters them. [*catalog.Live] implements it.
@@ -47,9 +48,9 @@ type AdminOptions struct {
 	// Who returns the operator of a request, for the log, from its context and the address of
 	// its peer; nil returns the address.
 	Who func(ctx context.Context, peer string) string
-	// Changed is told of each RegisterTool and UnregisterTool, for the audit trail; nil is
+	// Changed learns of each RegisterTool and UnregisterTool, for the audit trail; nil is
 	// not.
-	Changed func(audit.Change)
+	Changed func(trail.Change)
 }
 
 // admin is the tool API as operators get it: registration, and what is needed to
@@ -57,25 +58,23 @@ type AdminOptions struct {
 type admin struct {
 	*Service
 	registrar Registrar
-	wait      time.Duration
-	log       *zap.Logger
 	opts      AdminOptions
-	changed   func(audit.Change)
 }
 
 // AdminHandler returns the path prefix and the handler of the operators' part of
 // the tool API: RegisterTool, UnregisterTool, GetTool and ListTools. Use it only on
 // a listener that operators alone can reach, since it does not authenticate itself.
 func (s *Service) AdminHandler(to Registrar, o AdminOptions) (string, http.Handler) {
-	a := &admin{Service: s, registrar: to, wait: cmp.Or(o.Wait, defaults.CatalogWait), log: o.Log, opts: o, changed: o.Changed}
-	if a.changed == nil {
-		a.changed = func(audit.Change) {}
+	o.Wait, o.Log = cmp.Or(o.Wait, defaults.CatalogWait), cmp.Or(o.Log, zap.NewNop())
+	if o.Changed == nil {
+		o.Changed = func(trail.Change) {}
 	}
-	if a.log == nil {
-		a.log = zap.NewNop()
+	if o.Who == nil {
+		o.Who = func(_ context.Context, peer string) string { return peer }
 	}
-	prefix, handler := outriggerv1connect.NewToolServiceHandler(a, s.handlerOptions()...)
-	all := s.counted(false, handler)
+	a := &admin{Service: s, registrar: to, opts: o}
+	prefix, handler := outriggerv1connect.NewToolServiceHandler(a, s.handlerOptions(interceptor{service: s})...)
+	all := s.front(false, false, handler)
 	writer := connect.NewErrorWriter()
 	return prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -101,20 +100,20 @@ func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outrigger
 	placed, err := a.register(ctx, req.Msg)
 	from := []zap.Field{
 		zap.String(logkey.CanonicalTool, clip(req.Msg.GetName())), zap.String("binding", clip(req.Msg.GetBinding().GetService()+"/"+req.Msg.GetBinding().GetMethod())),
-		zap.String(logkey.Caller, a.operator(ctx, req)), zap.String(logkey.RPCSystem, httpspan.RPCSystem(req.Peer().Protocol)),
+		zap.String(logkey.Caller, a.operator(ctx, req)), zap.String(logkey.RPCSystem, telemetry.RPCSystem(req.Peer().Protocol)),
 	}
 	if err != nil {
 		failed := registrationError(req.Msg.GetName(), err)
-		a.changed(audit.Change{Kind: "registration", Who: audit.OfOperator(a.operator(ctx, req)), Tool: clip(req.Msg.GetName()), Code: string(failed.Code)})
-		a.log.Warn("registration refused", append(from, zap.String(logkey.ErrorCode, string(failed.Code)), logkey.Error(failed))...)
+		a.opts.Changed(trail.Change{Kind: "registration", Who: trail.OfOperator(a.operator(ctx, req)), Tool: clip(req.Msg.GetName()), Code: string(failed.Code)})
+		a.opts.Log.Warn("registration refused", append(from, zap.String(logkey.ErrorCode, string(failed.Code)), logkey.Error(failed))...)
 		return nil, errmap.ToConnect(failed, errmap.About{})
 	}
 	tool := placed.Tool
-	a.changed(audit.Change{
-		Kind: "registration", Who: audit.OfOperator(a.operator(ctx, req)), Tool: tool.Name, Before: placed.Replaced, After: tool.Version,
+	a.opts.Changed(trail.Change{
+		Kind: "registration", Who: trail.OfOperator(a.operator(ctx, req)), Tool: tool.Name, Before: placed.Replaced, After: tool.Version,
 		Detail: tool.Fingerprint(),
 	})
-	a.log.Info("tool registered", append(from, zap.Bool("created", placed.Created), zap.String("version", tool.Version),
+	a.opts.Log.Info("tool registered", append(from, zap.Bool("created", placed.Created), zap.String("version", tool.Version),
 		zap.String("replaced_version", placed.Replaced), zap.Bool("destructive", tool.Metadata.Destructive),
 		zap.String("fingerprint", tool.Fingerprint()))...)
 	return connect.NewResponse(&outriggerv1.RegisterToolResponse{
@@ -124,9 +123,6 @@ func (a *admin) RegisterTool(ctx context.Context, req *connect.Request[outrigger
 
 // operator is who sent a request.
 func (a *admin) operator(ctx context.Context, req connect.AnyRequest) string {
-	if a.opts.Who == nil {
-		return req.Peer().Addr
-	}
 	return a.opts.Who(ctx, req.Peer().Addr)
 }
 
@@ -147,7 +143,7 @@ func (a *admin) register(ctx context.Context, req *outriggerv1.RegisterToolReque
 	if err != nil {
 		return catalog.Placement{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, a.wait)
+	ctx, cancel := context.WithTimeout(ctx, a.opts.Wait)
 	defer cancel()
 	return a.registrar.Put(ctx, registration)
 }
@@ -271,18 +267,71 @@ func isAboutSchema(v schema.Violation) bool {
 	return v.Path == "/input_schema" || v.Path == "/output_schema"
 }
 
-const (
-	// shownReasons is how many faults a message spells out; all are violations.
-	shownReasons = 5
-	// maxShown is the longest name that is shown of one that came from outside:
-	// what the contract admits as a name.
-	maxShown = 128
-)
+// shownReasons is how many faults a message spells out; all are violations.
+const shownReasons = 5
 
-func clip(s string) string {
-	s = strings.ToValidUTF8(s, "?")
-	if len(s) > maxShown {
-		return strings.ToValidUTF8(s[:maxShown], "") + "..."
+// UnregisterTool removes a registered tool. Every attempt is logged.
+func (a *admin) UnregisterTool(ctx context.Context, req *connect.Request[outriggerv1.UnregisterToolRequest]) (*connect.Response[outriggerv1.UnregisterToolResponse], error) {
+	name := req.Msg.GetName()
+	version, err := a.unregister(ctx, req.Msg)
+	from := []zap.Field{zap.String(logkey.CanonicalTool, clip(name)), zap.String(logkey.Caller, a.operator(ctx, req)), zap.String(logkey.RPCSystem, telemetry.RPCSystem(req.Peer().Protocol))}
+	if err != nil {
+		failed := registrationError(name, err)
+		a.opts.Changed(trail.Change{Kind: "registration", Who: trail.OfOperator(a.operator(ctx, req)), Tool: clip(name), Code: string(failed.Code)})
+		a.opts.Log.Warn("unregistration refused", append(from, zap.String(logkey.ErrorCode, string(failed.Code)), logkey.Error(failed))...)
+		return nil, errmap.ToConnect(failed, errmap.About{})
 	}
-	return s
+	a.opts.Log.Info("tool unregistered", append(from, zap.String("version", version))...)
+	a.opts.Changed(trail.Change{Kind: "registration", Who: trail.OfOperator(a.operator(ctx, req)), Tool: clip(name), Before: version})
+	return connect.NewResponse(&outriggerv1.UnregisterToolResponse{Name: name, Version: version}), nil
+}
+
+func (a *admin) unregister(ctx context.Context, req *outriggerv1.UnregisterToolRequest) (string, error) {
+	if err := a.mayChange(ctx); err != nil {
+		return "", err
+	}
+	// The interceptor leaves the rules to this method: the main listener refuses the method before it looks at the request.
+	if err := protovalidate.Validate(req); err != nil {
+		return "", ruleError(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.opts.Wait)
+	defer cancel()
+	return a.registrar.Unregister(ctx, req.GetName(), req.GetVersion())
+}
+
+// unregistrationRefusal puts a refusal into the canonical vocabulary.
+func unregistrationRefusal(refused *catalog.UnregistrationError) *errmap.Error {
+	path, keyword, message := "/name", "tool", refused.Text
+	var out *errmap.Error
+	switch refused.Reason {
+	case catalog.Unknown:
+		out = errmap.UnknownTool(refused.Name, refused.Nearest...)
+		if len(refused.Nearest) > 0 {
+			message += "; the nearest names are " + strings.Join(refused.Nearest, ", ")
+		}
+	case catalog.Conflict:
+		path, keyword = "/version", "version"
+		out = errmap.New(errmap.RegistrationConflict, errmap.Tool(refused.Name), errmap.Message("The tool cannot be unregistered: "+message))
+	case catalog.Invalid, catalog.TooMany:
+		out = errmap.New(errmap.RegistrationInvalid, errmap.Tool(refused.Name), errmap.Message("The tool cannot be unregistered: "+message))
+	}
+	out.Violations = []errmap.Violation{{Path: path, Keyword: keyword, Message: message}}
+	return out
+}
+
+// UnregisterTool is for operators only, like RegisterTool.
+func (s *Service) UnregisterTool(context.Context, *connect.Request[outriggerv1.UnregisterToolRequest]) (*connect.Response[outriggerv1.UnregisterToolResponse], error) {
+	return nil, adminOnly("UnregisterTool")
+}
+
+// adminOnly refuses a method of operators on the main listener.
+func adminOnly(method string) error {
+	return errmap.ToConnect(errmap.New(errmap.MethodNotFound, errmap.Message(
+		"Method not found: "+method+" is served on the admin listener only (--admin)")), errmap.About{})
+}
+
+// RegisterTool is for operators only. Callers of the main listener have no identity
+// that could make them operators.
+func (s *Service) RegisterTool(context.Context, *connect.Request[outriggerv1.RegisterToolRequest]) (*connect.Response[outriggerv1.RegisterToolResponse], error) {
+	return nil, adminOnly("RegisterTool")
 }

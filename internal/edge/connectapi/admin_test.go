@@ -28,12 +28,12 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // station is a sidecar in front of the demo service, with a main and an admin
@@ -94,7 +94,7 @@ func whyRefused(t *testing.T, err error) (code errmap.Code, paths []string) {
 	return code, paths
 }
 
-// echoTool is a registration of lab.echo under a name of its own.
+// echoTool is a registration of lab.echo under its own name.
 func echoTool(change ...func(*outriggerv1.RegisterToolRequest)) *outriggerv1.RegisterToolRequest {
 	r := &outriggerv1.RegisterToolRequest{
 		Name: "desk.repeat", Description: "Says a word again. Short words only.",

@@ -118,7 +118,7 @@ func TestRefusedUnregistrationsAreCanonicalErrors(t *testing.T) {
 	}
 }
 
-// held is a backend that answers when it is told to.
+// held is a backend that answers when it is asked to.
 type held struct {
 	bridge.Upstream
 	arrived, release chan struct{}
@@ -134,7 +134,10 @@ func (h *held) Call(ctx context.Context, m *catalog.Method, in []byte, header ht
 func TestCallsInFlightOutliveTheirTool(t *testing.T) {
 	t.Parallel()
 	h := &held{arrived: make(chan struct{}), release: make(chan struct{})}
-	s := openStation(t, mcptest.Options{Adjust: server.Adjust{Upstream: func(c bridge.Upstream) bridge.Upstream { h.Upstream = c; return h }}})
+	s := openStation(t, mcptest.Options{Adjust: server.Adjust{Backend: func(c bridge.Upstream, own bridge.Native) (bridge.Upstream, bridge.Native) {
+		h.Upstream = c
+		return h, own
+	}}})
 	way := operatorWays()["gRPC"]
 	caller := way(t, s.main)
 	ended := make(chan error, 2)

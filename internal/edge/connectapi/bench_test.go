@@ -3,27 +3,41 @@
 package connectapi_test
 
 import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
-	"connectrpc.com/connect"
-
-	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/correlate"
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 )
 
-// BenchmarkCallTool is one plain call without its sockets: what the handler and
-// the pipeline cost, with a backend that answers at once.
-func BenchmarkCallTool(b *testing.B) {
-	pipeline := dialect.New(bridge.New(mcptest.Memory(b), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
-	service := connectapi.New(pipeline, connectapi.Options{})
-	b.ReportAllocs()
-	for b.Loop() {
-		resp, err := service.CallTool(b.Context(), connect.NewRequest(toolCall("lab.echo", `{"nonce":"n","signed":"-1"}`)))
-		if err != nil || len(resp.Msg.GetResult().GetDataJson()) == 0 {
-			b.Fatalf("got %v, %v", resp, err)
-		}
+// BenchmarkUnary is one unary call without its sockets: what the handler and the pipeline cost, with a backend that answers
+// at once.
+func BenchmarkUnary(b *testing.B) {
+	service := echoing(b)
+	handler := service.Root(service.PassThrough(service.NotFound()))
+	call := marshal(b, toolCall("lab.echo", `{"nonce":"n","signed":"-1"}`))
+	for name, of := range map[string]struct {
+		path, kind string
+		body       []byte
+	}{
+		"gRPC":         {callPath, "application/grpc", prefixed(0, call)},
+		"typed gRPC":   {echoPath, "application/grpc", prefixed(0, marshal(b, &demov1.EchoRequest{Nonce: "n"}))},
+		"Connect":      {callPath, "application/proto", call},
+		"Connect JSON": {callPath, "application/json", []byte(`{"tool_name":"lab.echo","arguments":{"nonce":"n","signed":"-1"}}`)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r := httptest.NewRequest(http.MethodPost, of.path, bytes.NewReader(of.body))
+				r.Header.Set("Content-Type", of.kind)
+				r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
+				w := httptest.NewRecorder()
+				handler.ServeHTTP(w, r)
+				if w.Code != http.StatusOK || w.Body.Len() < 5 {
+					b.Fatal(w.Code, w.Body)
+				}
+			}
+		})
 	}
 }

@@ -4,7 +4,6 @@ package connectapi
 
 import (
 	"context"
-	"net/http"
 
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
@@ -12,51 +11,27 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/fit"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // CallTool runs one tool and waits for its outcome: a result, a question to the
 // caller's client, or a task. The deadline of the RPC is the caller's timeout.
 func (s *Service) CallTool(ctx context.Context, req *connect.Request[outriggerv1.ToolCall]) (*connect.Response[outriggerv1.ToolOutcome], error) {
-	resp, err := s.callTool(ctx, rpcOf(req), req.Msg)
-	if err != nil {
-		return nil, err
-	}
-	attribute(ctx, resp)
-	out := connect.NewResponse(resp.ToolOutcome())
-	copyHeader(out.Header(), resp.Header)
-	copyHeader(out.Trailer(), resp.Trailer)
-	return out, nil
-}
-
-// era is what the audit trail calls the protocol of the tool API.
-const era = outriggerv1connect.ToolServiceName
-
-// rpc is what is known of an RPC beside its message.
-type rpc struct {
-	header                    http.Header
-	peer, protocol, procedure string
-}
-
-func rpcOf(req connect.AnyRequest) *rpc {
-	return &rpc{header: req.Header(), peer: req.Peer().Addr, protocol: req.Peer().Protocol, procedure: req.Spec().Procedure}
-}
-
-// callTool is CallTool in front of whatever reads and writes its messages. The response
-// has no error where err is nil.
-func (s *Service) callTool(ctx context.Context, r *rpc, msg *outriggerv1.ToolCall) (*bridge.Response, error) {
-	call, failed := s.call(ctx, r, msg)
+	call, failed := s.call(ctx, rpcOf(req), req.Msg)
 	if failed != nil {
-		return nil, s.refusedCall(ctx, r, msg, failed, errmap.About{ToolCall: true})
+		return nil, s.refusedCall(ctx, rpcOf(req), req.Msg, failed, errmap.About{ToolCall: true})
 	}
 	resp := s.handle(ctx, call)
 	if resp.Err != nil {
 		return nil, connectError(resp)
 	}
-	return resp, nil
+	servedOf(ctx).attribute(resp)
+	out := connect.NewResponse(resp.ToolOutcome())
+	copyHeader(out.Header(), resp.Header)
+	copyHeader(out.Trailer(), resp.Trailer)
+	return out, nil
 }
 
 // handle runs a call. What was decoded in its arguments, the result says.
@@ -82,29 +57,16 @@ func (s *Service) call(ctx context.Context, r *rpc, msg *outriggerv1.ToolCall) (
 	if failed := s.checkCall(msg); failed != nil {
 		return nil, failed
 	}
-	wanted, failed := fit.Read(meta, "/meta")
+	wanted, failed := content.ReadWanted(meta, "/meta")
 	if failed != nil {
 		return nil, failed
 	}
-	return &bridge.Request{
-		Op:             bridge.OpCall,
-		Origin:         s.bridge.Flights().NewOrigin(),
-		Tool:           msg.GetToolName(),
-		Version:        msg.GetVersion(),
-		Arguments:      arguments,
-		Timeout:        timeLeft(ctx),
-		Header:         dialect.WithTraceContext(r.header, meta),
-		Caller:         bridge.CallerOf(ctx, r.peer),
-		Peer:           r.peer,
-		Era:            era,
-		Transport:      r.protocol,
-		Route:          r.procedure,
-		Context:        msg.GetContext(),
-		Meta:           meta,
-		Wanted:         wanted,
-		InputResponses: msg.GetInputResponses(),
-		RequestState:   msg.GetRequestState(),
-	}, nil
+	out := r.request(ctx)
+	out.Op, out.Origin, out.Era = bridge.OpCall, s.bridge.Flights().NewOrigin(), era
+	out.Tool, out.Version, out.Arguments, out.Timeout = msg.GetToolName(), msg.GetVersion(), arguments, timeLeft(ctx)
+	out.Header, out.Context, out.Meta, out.Wanted = dialect.WithTraceContext(r.header, meta), msg.GetContext(), meta, wanted
+	out.InputResponses, out.RequestState = msg.GetInputResponses(), msg.GetRequestState()
+	return out, nil
 }
 
 // arguments returns the JSON text of a call's arguments in either form. Bytes
@@ -137,7 +99,7 @@ func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outri
 	if failed != nil {
 		return s.refusedCall(ctx, rpcOf(req), req.Msg, failed, errmap.About{ToolCall: true})
 	}
-	r := readerOf(ctx)
+	r := servedOf(ctx).reader
 	defer r.waitFor() // for the end of the stream
 	told := &eventForwarder{
 		stream: stream, reader: r, cancel: cancel,

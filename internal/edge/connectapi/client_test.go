@@ -3,13 +3,19 @@
 package connectapi_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"net/http"
 	"testing"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
@@ -32,6 +38,40 @@ func wires() []wire {
 		{"connect zstd", withZstd()},
 		{"gRPC zstd", append(withZstd(), connect.WithGRPC())},
 	}
+}
+
+// Paths of unary calls.
+const (
+	callPath = "/outrigger.v1.ToolService/CallTool"
+	echoPath = "/outrigger.demo.v1.Lab/Echo"
+)
+
+// prefixed is a message of gRPC.
+func prefixed(flag byte, message []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(message))), message...)
+}
+
+func zipped(raw []byte) []byte {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write(raw)
+	_ = w.Close()
+	return out.Bytes()
+}
+
+func marshal(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// echoing is a service in front of a backend that answers with what it got.
+func echoing(t testing.TB) *connectapi.Service {
+	t.Helper()
+	return connectapi.New(dialect.New(bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{}), connectapi.Options{})
 }
 
 // mount serves the whole edge as the main listener does.

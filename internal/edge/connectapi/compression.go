@@ -7,19 +7,17 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
-	"strings"
 
 	"connectrpc.com/connect"
 
-	"github.com/outrigger-mcp/outrigger/internal/boundedgzip"
-	"github.com/outrigger-mcp/outrigger/internal/boundedzstd"
+	"github.com/outrigger-mcp/outrigger/internal/content/boundedgzip"
+	"github.com/outrigger-mcp/outrigger/internal/content/boundedzstd"
 )
 
-// The compressions that callers may use, and supported, as the library lists them: the last one registered is first.
+// The compressions that callers may use.
 const (
-	gzipName  = "gzip"
-	zstdName  = "zstd"
-	supported = zstdName + "," + gzipName
+	gzipName = "gzip"
+	zstdName = "zstd"
 )
 
 // compressFrom is from which size on a message is compressed, for callers that accept it.
@@ -28,8 +26,7 @@ const compressFrom = 1 << 10
 
 // bounds limits what a handler reads, before and after decompression, and what it
 // compresses.
-func (s *Service) bounds() connect.HandlerOption {
-	limit := s.opts.Limits.MaxBytes
+func bounds(limit int) connect.HandlerOption {
 	return connect.WithHandlerOptions(
 		connect.WithReadMaxBytes(limit),
 		connect.WithCompressMinBytes(compressFrom),
@@ -40,20 +37,6 @@ func (s *Service) bounds() connect.HandlerOption {
 			func() connect.Decompressor { return newZstdReader(limit) },
 			newZstdWriter),
 	)
-}
-
-// isCompression holds for the names of compressions that requests may have.
-func isCompression(name string) bool {
-	switch name {
-	case "", "identity", gzipName, zstdName:
-		return true
-	}
-	return false
-}
-
-// acceptsCompression reports whether the library might compress the answer.
-func acceptsCompression(accept []string) bool {
-	return len(accept) > 0 && (strings.Contains(accept[0], gzipName) || strings.Contains(accept[0], zstdName))
 }
 
 // newZstdWriter returns nil, which the library reports, where there is no encoder.

@@ -6,9 +6,6 @@
 // health and reflection of both. Requests become neutral bridge.Requests. Errors
 // become Connect errors with the canonical code in their details.
 //
-// The package itself reads and answers plain unary calls (unary.go). The RPC
-// library handles everything else.
-//
 // The sidecar serves all of the tool API, like a backend that implements it, so
 // that it can be the backend of another sidecar. RegisterTool and UnregisterTool
 // are served on the admin listener only. Features that the backend does not have

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
@@ -16,9 +15,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/event"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 )
 
 // methodCancelled is the method of a notification that is no event.
@@ -36,14 +35,14 @@ func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.
 		return nil, withoutBus("Publish")
 	}
 	params, failed := s.eventParams(req.Msg)
-	if failed == nil && !access.FromContext(ctx).MayPublish(req.Msg.GetMethod()) {
+	if failed == nil && !identity.FromContext(ctx).MayPublish(req.Msg.GetMethod()) {
 		failed = notOnBus(ctx, "publish "+req.Msg.GetMethod(), "publish")
 		s.denied(ctx, rpcOf(req), operationPublish, req.Msg, failed)
 	}
 	if failed != nil {
 		return nil, s.refused(req.Peer().Protocol, failed, errmap.About{})
 	}
-	count, err := s.opts.Events.Publish(ctx, event.Event{
+	count, err := s.opts.Events.Publish(ctx, notify.Event{
 		Method: req.Msg.GetMethod(), Params: params, Publisher: uint64(s.bridge.Flights().NewOrigin()),
 	})
 	if err != nil {
@@ -55,8 +54,8 @@ func (s *Service) Publish(ctx context.Context, req *connect.Request[outriggerv1.
 // notOnBus is PERMISSION_DENIED for what a caller may not do on the event bus. field is
 // that of the callers file which permits it.
 func notOnBus(ctx context.Context, what, field string) *errmap.Error {
-	who := access.FromContext(ctx)
-	return errmap.New(errmap.PermissionDenied, errmap.Challenge(access.NotPermitted("")), errmap.Messagef(
+	who := identity.FromContext(ctx)
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted("")), errmap.Messagef(
 		"Permission denied: caller %s may not %s; an operator can allow it in the callers file (--tokens, `%s`)", who.Name(), what, field))
 }
 
@@ -89,19 +88,19 @@ func notAnEvent(path, message string) *errmap.Error {
 }
 
 func publishError(err error) *errmap.Error {
-	var large *event.TooLargeError
+	var large *notify.TooLargeError
 	switch {
 	case errors.As(err, &large):
 		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.WithViolations(errmap.Violation{
 			Keyword: "size", Message: fmt.Sprintf("the %s has %d bytes, over the limit of %d", large.Part, large.Size, large.Limit),
 		}))
-	case errors.Is(err, event.ErrTooLarge):
+	case errors.Is(err, notify.ErrTooLarge):
 		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.WithViolations(errmap.Violation{
 			Keyword: "size", Message: "the event is larger than the servers that keep events accept; an operator can raise their max_payload",
 		}))
-	case errors.Is(err, event.ErrClosed):
+	case errors.Is(err, notify.ErrClosed):
 		return shuttingDown()
-	case errors.Is(err, event.ErrUnavailable):
+	case errors.Is(err, notify.ErrUnavailable):
 		return busUnavailable(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return errmap.Wrap(errmap.Timeout, err)
@@ -111,22 +110,16 @@ func publishError(err error) *errmap.Error {
 	return errmap.Wrap(errmap.InternalError, err)
 }
 
-// busUnavailable says that the bus of the replicas did not answer.
-func busUnavailable(err error) *errmap.Error {
-	return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(time.Second),
-		errmap.Message("Tool service unavailable: the event bus of the replicas does not reply; try again later"))
-}
-
 // noneAfter says why a subscriber cannot go on after an event; nil for other errors.
 func noneAfter(err error) *errmap.Error {
-	var gap *event.GapError
+	var gap *notify.GapError
 	var message string
 	switch {
 	case errors.As(err, &gap) && gap.After > gap.Last:
 		message = fmt.Sprintf("there is no event %d yet: the last one is %d", gap.After, gap.Last)
 	case errors.As(err, &gap):
 		message = fmt.Sprintf("events after %d are not kept any more: the first that is kept is %d. Subscribe without after, and read anew what the events are about", gap.After, gap.First)
-	case errors.Is(err, event.ErrNotKept):
+	case errors.Is(err, notify.ErrNotKept):
 		message = "this sidecar keeps no events; an operator can have replicas keep them together (--state)"
 	default:
 		return nil
@@ -178,7 +171,7 @@ func filterOf(m *outriggerv1.SubscribeRequest) proto.Message {
 
 // sendEvents sends the headers at once: from then on the caller misses nothing.
 func (s *Service) sendEvents(l *lasting, filter *outriggerv1.EventFilter, stream *connect.ServerStream[outriggerv1.Notification]) error {
-	who := access.FromContext(l.ctx)
+	who := identity.FromContext(l.ctx)
 	events, err := s.events(l.ctx, filter)
 	if err != nil {
 		if failed := noneAfter(err); failed != nil {
@@ -205,19 +198,18 @@ func (s *Service) sendEvents(l *lasting, filter *outriggerv1.EventFilter, stream
 }
 
 // events subscribes to what a filter selects.
-func (s *Service) events(ctx context.Context, filter *outriggerv1.EventFilter) (event.Subscription, error) {
-	selected := event.Filter{Methods: filter.GetMethods()}
+func (s *Service) events(ctx context.Context, filter *outriggerv1.EventFilter) (notify.EventSubscription, error) {
 	if filter.After != nil {
-		return s.opts.Events.SubscribeAfter(ctx, selected, filter.GetAfter())
+		return s.opts.Events.SubscribeAfter(ctx, filter.GetMethods(), filter.GetAfter())
 	}
-	return s.opts.Events.Subscribe(selected)
+	return s.opts.Events.Subscribe(filter.GetMethods())
 }
 
 // maySubscribe returns PERMISSION_DENIED for a caller that may read nothing of the bus, or
 // not a method that it names. Of what a pattern matches, the stream has the events that the
 // caller may read.
 func maySubscribe(ctx context.Context, methods []string) *errmap.Error {
-	who := access.FromContext(ctx)
+	who := identity.FromContext(ctx)
 	if !who.MaySubscribeAny() {
 		return notOnBus(ctx, "subscribe to events", "subscribe")
 	}
@@ -229,7 +221,7 @@ func maySubscribe(ctx context.Context, methods []string) *errmap.Error {
 	return nil
 }
 
-func notificationFrom(e *event.Event) *outriggerv1.Notification {
+func notificationFrom(e *notify.Event) *outriggerv1.Notification {
 	n := &outriggerv1.Notification{Method: e.Method, Sequence: e.Sequence}
 	if e.Params != nil {
 		n.ParamsForm = &outriggerv1.Notification_ParamsJson{ParamsJson: e.Params}

@@ -23,14 +23,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
-	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 )
 
 func TestPublishedEventsReachSubscribersInOrder(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	for name, dial := range ways() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +58,7 @@ func TestPublishedEventsReachSubscribersInOrder(t *testing.T) {
 
 func TestEveryFormOfParams(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	client := s.client(t)
 	stream := subscribe(t, client, toEvents())
 	people, err := structpb.NewStruct(map[string]any{"a": []any{"b", 1.5}})
@@ -137,7 +137,7 @@ func TestNotificationsFromEveryEdgeArrive(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, event.Options{}, connectapi.Options{}, "Take")
+			s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 			client := s.client(t)
 			stream := subscribe(t, client, toEvents())
 			tt.send(t, s)
@@ -203,7 +203,7 @@ func exchange(t *testing.T, s *sidecar, notifications ...*outriggerv1.Notificati
 
 func TestNotificationsOfExchangeAreChecked(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	client := s.client(t)
 	stream := subscribe(t, client, toEvents())
 	for name, n := range map[string]*outriggerv1.Notification{
@@ -233,7 +233,7 @@ func TestNotificationsOfExchangeAreChecked(t *testing.T) {
 func TestManySubscribersHearTheSame(t *testing.T) {
 	t.Parallel()
 	const subscribers, events = 100, 30
-	s := start(t, event.Options{MaxBacklog: events}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{MaxBacklog: events}, connectapi.Options{}, "Take")
 	client := s.client(t)
 	var reading sync.WaitGroup
 	for i := range subscribers {
@@ -267,7 +267,7 @@ func TestManySubscribersHearTheSame(t *testing.T) {
 func TestOrderPerPublisherHoldsOnEveryStream(t *testing.T) {
 	t.Parallel()
 	const publishers, events = 6, 60
-	s := start(t, event.Options{MaxBacklog: publishers * events}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{MaxBacklog: publishers * events}, connectapi.Options{}, "Take")
 	stream := subscribe(t, s.client(t), toEvents())
 	var publishing sync.WaitGroup
 	for p := range publishers {
@@ -297,7 +297,7 @@ func TestOrderPerPublisherHoldsOnEveryStream(t *testing.T) {
 
 func TestPublishRefusesWhatIsNoEvent(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{MaxEventBytes: 1000}, connectapi.Options{Limits: jsonrpc.Limits{MaxDepth: 8}}, "Take")
+	s := start(t, notify.BusOptions{MaxEventBytes: 1000}, connectapi.Options{Limits: jsonrpc.Limits{MaxDepth: 8}}, "Take")
 	client := s.client(t)
 	text := func(raw string) *outriggerv1.Notification {
 		return &outriggerv1.Notification{Method: "x", ParamsForm: &outriggerv1.Notification_ParamsJson{ParamsJson: []byte(raw)}}
@@ -340,7 +340,7 @@ func TestPublishRefusesWhatIsNoEvent(t *testing.T) {
 
 func TestSubscribeRefusesABadFilter(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	client := s.client(t)
 	tests := []struct {
 		name   string

@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -31,14 +32,14 @@ func (s *Service) services() map[string]http.Handler {
 	all := map[string]http.Handler{}
 	add := func(path string, handler http.Handler) { all[path] = handler }
 	add(s.Handler())
-	add(grpchealth.NewHandler(health{s.bridge}, s.bounds()))
+	add(grpchealth.NewHandler(health{s.bridge}, bounds(s.opts.Limits.MaxBytes)))
 	reflector := grpcreflect.NewReflector(names{s.bridge},
 		grpcreflect.WithDescriptorResolver(descriptors{s.bridge}),
 		grpcreflect.WithExtensionResolver(protoregistry.GlobalTypes))
 	for _, handler := range []func(*grpcreflect.Reflector, ...connect.HandlerOption) (string, http.Handler){
 		grpcreflect.NewHandlerV1, grpcreflect.NewHandlerV1Alpha,
 	} {
-		path, reflects := handler(reflector, s.bounds())
+		path, reflects := handler(reflector, bounds(s.opts.Limits.MaxBytes))
 		add(path, s.forAllTools(reflects))
 	}
 	return all
@@ -147,34 +148,25 @@ type descriptors struct{ bridge *bridge.Bridge }
 
 // FindFileByPath implements protodesc.Resolver.
 func (d descriptors) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
-	if cat := d.bridge.Catalogs().Current(); cat != nil {
-		if file, err := cat.Files().FindFileByPath(path); err == nil {
-			return file, nil
-		}
-	}
-	found, err := protoregistry.GlobalFiles.FindFileByPath(path)
-	if err == nil {
-		return found, nil
-	}
-	if cat := d.bridge.Catalogs().Current(); cat != nil {
-		return cat.Types().Learned().FindFileByPath(path)
-	}
-	return nil, err
+	return found(d, func(r protodesc.Resolver) (protoreflect.FileDescriptor, error) { return r.FindFileByPath(path) })
 }
 
 // FindDescriptorByName implements protodesc.Resolver.
 func (d descriptors) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
-	if cat := d.bridge.Catalogs().Current(); cat != nil {
-		if found, err := cat.Files().FindDescriptorByName(name); err == nil {
-			return found, nil
+	return found(d, func(r protodesc.Resolver) (protoreflect.Descriptor, error) { return r.FindDescriptorByName(name) })
+}
+
+// found looks for a descriptor at one place after the other.
+func found[T any](d descriptors, in func(protodesc.Resolver) (T, error)) (T, error) {
+	cat := d.bridge.Catalogs().Current()
+	if cat != nil {
+		if out, err := in(cat.Files()); err == nil {
+			return out, nil
 		}
 	}
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
-	if err == nil {
-		return found, nil
+	out, err := in(protoregistry.GlobalFiles)
+	if err == nil || cat == nil {
+		return out, err
 	}
-	if cat := d.bridge.Catalogs().Current(); cat != nil {
-		return cat.Types().Learned().FindDescriptorByName(name)
-	}
-	return nil, err
+	return in(cat.Types().Learned())
 }

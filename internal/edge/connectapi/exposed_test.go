@@ -3,6 +3,8 @@
 package connectapi_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -19,10 +21,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 func TestHealth(t *testing.T) {
@@ -117,4 +119,29 @@ func hasComment(f *descriptorpb.FileDescriptorProto, part string) bool {
 	return slices.ContainsFunc(f.GetSourceCodeInfo().GetLocation(), func(l *descriptorpb.SourceCodeInfo_Location) bool {
 		return strings.Contains(l.GetLeadingComments(), part)
 	})
+}
+
+// TestOrdinaryPathsAreThoseOfTheMux: what is found in a map is what the mux would find.
+func TestOrdinaryPathsAreThoseOfTheMux(t *testing.T) {
+	t.Parallel()
+	service := echoing(t)
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	mux := http.NewServeMux()
+	service.Mount(mux)
+	mux.Handle("/", next)
+	root := service.Root(next)
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodConnect} {
+		for _, path := range []string{
+			callPath, "/outrigger.v1.ToolService/Nothing", "/outrigger.v1.ToolService/", "/outrigger.v1.ToolService", "/outrigger.v1.ToolService/a/b", "/grpc.health.v1.Health/Check",
+			"/outrigger.v1.ToolService/..", "/outrigger.v1.ToolService/.", "//outrigger.v1.ToolService/CallTool", "/a/../outrigger.v1.ToolService/CallTool", "/outrigger.v1.ToolService/%43allTool",
+			"/outrigger%2Ev1.ToolService/CallTool", "/outrigger.v1.ToolService%2FCallTool", "/x.Y/Z", "/", "/x", "/../x/y", "/.x/y",
+		} {
+			want, got := httptest.NewRecorder(), httptest.NewRecorder()
+			mux.ServeHTTP(want, httptest.NewRequest(method, path, nil))
+			root.ServeHTTP(got, httptest.NewRequest(method, path, nil))
+			if want.Code != got.Code || want.Header().Get("Location") != got.Header().Get("Location") {
+				t.Errorf("%s %s: %d, want %d", method, path, got.Code, want.Code)
+			}
+		}
+	}
 }

@@ -17,49 +17,88 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // What the RPC library refuses by itself (framing, compression, size, methods and types of content) it refuses in its own
 // words and without details. Callers get the canonical error instead, under the same code or that of a caller's fault. On
 // streams an interceptor sees such errors; those of unary calls pass no interceptor, so that they are found in the response.
 
-// counted answers and counts what the RPC library refuses by itself. A request that cannot be refused that way costs some
-// lookups in its headers here, and no memory.
-func (s *Service) counted(isTyped bool, next http.Handler) http.Handler {
-	writer := connect.NewErrorWriter()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		edge := edgeOf(r, isTyped)
-		var mark asItCame
-		if isTyped {
-			r = r.WithContext(context.WithValue(r.Context(), asItCameKey{}, &mark))
+// front answers and counts what the RPC library refuses by itself, and keeps for the handlers behind the library what it does
+// not show them. A request that cannot be refused that way costs some lookups in its headers here.
+type front struct {
+	service  *Service
+	next     http.Handler
+	writer   *connect.ErrorWriter
+	isTyped  bool
+	isStream bool // of all its methods; in the tool API, the path says it
+}
+
+func (s *Service) front(isTyped, isStream bool, next http.Handler) http.Handler {
+	return &front{service: s, next: next, writer: connect.NewErrorWriter(), isTyped: isTyped, isStream: isStream}
+}
+
+// ServeHTTP implements [http.Handler].
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	of := &served{answer: peer.WriterOf(w), isStream: f.isStream || isStream(r.URL.Path)}
+	if f.isTyped {
+		of.procedure = r.URL.Path
+	}
+	if of.isStream {
+		of.reader = f.service.newReader(w, r, of)
+		// The response may be touched until the handler returns, and no longer.
+		defer of.reader.leave()
+	}
+	r = r.WithContext(context.WithValue(r.Context(), servedKey{}, of))
+	s, edge, kind := f.service, edgeOf(r, f.isTyped), r.Header.Get("Content-Type")
+	if isPlainGRPC(kind) {
+		w = &trailing{ResponseWriter: w, isOne: !of.isStream && r.ProtoMajor == 2}
+	}
+	switch {
+	case strings.HasPrefix(kind, "application/connect+") && !isReadable(r.Header, "Connect-Content-Encoding"):
+		_ = f.writer.Write(w, r, s.framing(r, edge, connect.CodeInvalidArgument)) // the caller has gone if this fails
+	case isOrdinary(r, kind):
+		f.next.ServeHTTP(w, r)
+		if !of.asItCame {
+			s.explainTrailers(r, edge, w.Header())
 		}
-		kind := r.Header.Get("Content-Type")
-		switch {
-		case strings.HasPrefix(kind, "application/connect+") && !isReadable(r.Header, "Connect-Content-Encoding"):
-			refused := s.framing(r, edge, connect.CodeInvalidArgument)
-			_ = writer.Write(w, r, refused) // the caller has gone if this fails
-		case isOrdinary(r, kind):
-			if isPlainGRPC(kind) {
-				w = &challenger{ResponseWriter: w}
-			}
-			next.ServeHTTP(w, r)
-			if !mark.is {
-				s.explainTrailers(r, edge, w.Header())
-			}
-		default:
-			if isPlainGRPC(kind) {
-				w = &challenger{ResponseWriter: w}
-			}
-			watched := &explainer{ResponseWriter: w, service: s, request: r, edge: edge, mark: &mark}
-			next.ServeHTTP(watched, r)
-			watched.finish(writer)
-			watched.explain()
-		}
-	})
+	default:
+		watched := &explainer{ResponseWriter: w, service: s, request: r, edge: edge, of: of}
+		f.next.ServeHTTP(watched, r)
+		watched.finish(f.writer)
+		watched.explain()
+	}
+}
+
+// served is what is known of a request beside what the RPC library shows of it.
+type served struct {
+	procedure string         // of the typed pass-through, whose handlers serve all of them; "" for the tool API
+	answer    *peer.Writer   // counts the response for a tool; nil where none is counted
+	reader    *reader        // of a stream; nil for unary RPCs
+	span      *streamOfCalls // of a stream; nil without tracing
+	isStream  bool
+	asItCame  bool // the response is a status of the backend, to which nothing is added
+}
+
+type servedKey struct{}
+
+// servedOf is what is known of the request of a context.
+func servedOf(ctx context.Context) *served {
+	if of, ok := ctx.Value(servedKey{}).(*served); ok {
+		return of
+	}
+	return &served{} // a method that is called directly
+}
+
+// attribute counts a response for the tool whose result it is.
+func (of *served) attribute(resp *bridge.Response) {
+	if resp.Tool != nil {
+		of.answer.SetTool(resp.Tool.Name)
+	}
 }
 
 // isOrdinary holds for requests whose response header alone shows what the library refuses, if anything. Those of unary Connect
@@ -78,23 +117,22 @@ var streamKinds = []string{
 
 // isReadable holds for headers of Connect that the library does not refuse.
 func isReadable(h http.Header, encoding string) bool {
-	if version := h.Get("Connect-Protocol-Version"); version != "" && version != "1" {
+	if version := h.Get("Connect-Protocol-Version"); version != "" && version != "1" || !isMilliseconds(h.Get("Connect-Timeout-Ms")) {
 		return false
 	}
-	if timeout := h.Get("Connect-Timeout-Ms"); timeout != "" {
-		if _, err := strconv.ParseUint(timeout, 10, 63); err != nil || len(timeout) > 10 {
-			return false
-		}
+	switch h.Get(encoding) {
+	case "", "identity", gzipName, zstdName:
+		return true
 	}
-	return isCompression(h.Get(encoding))
+	return false
 }
 
 // framing is the canonical error for what the library refused of a request, under the library's code; it is counted, told
 // and recorded.
-func (s *Service) framing(r *http.Request, edge stats.Edge, code connect.Code) *connect.Error {
+func (s *Service) framing(r *http.Request, edge telemetry.Edge, code connect.Code) *connect.Error {
 	failed, code := s.framingError(r.Header, code)
 	s.countFraming(edge, failed)
-	s.auditUnread(r.Context(), &rpc{header: r.Header, peer: r.RemoteAddr, protocol: protocolOf(r), procedure: r.URL.Path}, failed)
+	s.auditUnread(r.Context(), rpcOfHTTP(r), failed)
 	refused := withCode(code, errmap.ToConnect(failed, errmap.About{}))
 	s.toldFraming(r, refused)
 	return refused
@@ -131,7 +169,7 @@ func (s *Service) framingError(h http.Header, code connect.Code) (*errmap.Error,
 	return failed, code
 }
 
-func (s *Service) countFraming(edge stats.Edge, failed *errmap.Error) {
+func (s *Service) countFraming(edge telemetry.Edge, failed *errmap.Error) {
 	counts := s.bridge.Stats()
 	counts.Over(failed.Limit)
 	counts.HTTPRefused(edge, failed.Code)
@@ -140,15 +178,15 @@ func (s *Service) countFraming(edge stats.Edge, failed *errmap.Error) {
 // protocolOf is the protocol of a request by its content type.
 func protocolOf(r *http.Request) string {
 	switch edgeOf(r, false) {
-	case stats.EdgeGRPC:
+	case telemetry.EdgeGRPC:
 		return connect.ProtocolGRPC
-	case stats.EdgeGRPCWeb:
+	case telemetry.EdgeGRPCWeb:
 		return connect.ProtocolGRPCWeb
 	}
 	return connect.ProtocolConnect
 }
 
-// How the status of a call stands in the header of a response: as trailers that
+// How the status of a call is in the header of a response: as trailers that
 // net/http will write, or, in gRPC-Web, as headers.
 const (
 	headerStatus  = "Grpc-Status"
@@ -157,7 +195,7 @@ const (
 )
 
 // explainTrailers gives a status of gRPC that has no details the canonical ones: every error of the sidecar has some.
-func (s *Service) explainTrailers(r *http.Request, edge stats.Edge, h http.Header) {
+func (s *Service) explainTrailers(r *http.Request, edge telemetry.Edge, h http.Header) {
 	for _, prefix := range [...]string{http.TrailerPrefix, ""} {
 		status := h[prefix+headerStatus]
 		if len(status) != 1 || status[0] == "0" || h[prefix+headerDetails] != nil {
@@ -182,22 +220,22 @@ func (s *Service) explainTrailers(r *http.Request, edge stats.Edge, h http.Heade
 	}
 }
 
-// explainer holds back what the library refuses, until it is told in canonical words.
+// explainer holds back what the library refuses, until it is said in canonical words.
 type explainer struct {
 	http.ResponseWriter
 
 	service *Service
 	request *http.Request
-	edge    stats.Edge
+	edge    telemetry.Edge
 	held    int // the status of an error of Connect, 0 for none
 	body    []byte
 	done    bool // all has been written
-	mark    *asItCame
+	of      *served
 }
 
 // explain explains the trailers, where they are not a status of the backend.
 func (w *explainer) explain() {
-	if !w.mark.is {
+	if !w.of.asItCame {
 		w.service.explainTrailers(w.request, w.edge, w.Header())
 	}
 }
@@ -213,7 +251,7 @@ func (w *explainer) WriteHeader(status int) {
 	case status >= http.StatusBadRequest && strings.HasPrefix(kind, "application/json"):
 		w.held = status
 	default:
-		// In gRPC-Web, the status of an answer without a message stands here.
+		// In gRPC-Web, the status of an answer without a message is here.
 		w.explain()
 		w.ResponseWriter.WriteHeader(status)
 	}
@@ -238,7 +276,7 @@ func (w *explainer) finish(writer *connect.ErrorWriter) {
 		return
 	}
 	var code connect.Code
-	if !w.mark.is && !bytes.Contains(w.body, []byte(`"details"`)) && code.UnmarshalText(codeIn(w.body)) == nil {
+	if !w.of.asItCame && !bytes.Contains(w.body, []byte(`"details"`)) && code.UnmarshalText(codeIn(w.body)) == nil {
 		w.Header().Del("Content-Length")
 		refused := w.service.framing(w.request, w.edge, code)
 		_ = writer.Write(w.ResponseWriter, w.request, refused) // the caller has gone if this fails
@@ -269,7 +307,7 @@ func (w *explainer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // refuseFraming answers a method or a type of content that is not served. The intended protocol is unknown, so the
 // canonical error is plain JSON.
-func (s *Service) refuseFraming(w http.ResponseWriter, r *http.Request, edge stats.Edge, status int) {
+func (s *Service) refuseFraming(w http.ResponseWriter, r *http.Request, edge telemetry.Edge, status int) {
 	failed := unservedContent(r.Header.Get("Content-Type"))
 	if status == http.StatusMethodNotAllowed {
 		failed = errmap.New(errmap.MethodNotAllowed)
@@ -277,7 +315,7 @@ func (s *Service) refuseFraming(w http.ResponseWriter, r *http.Request, edge sta
 	s.bridge.Stats().HTTPRefused(edge, failed.Code)
 	s.toldRefusal(r, failed)
 	if failed.Code != errmap.MethodNotAllowed {
-		s.auditUnread(r.Context(), &rpc{header: r.Header, peer: r.RemoteAddr, protocol: protocolOf(r), procedure: r.URL.Path}, failed)
+		s.auditUnread(r.Context(), rpcOfHTTP(r), failed)
 	}
 	shown := failed.JSONRPC(errmap.About{})
 	w.Header().Set("Content-Type", "application/json")
@@ -296,61 +334,91 @@ func unservedContent(kind string) *errmap.Error {
 	return errmap.Because(errmap.UnsupportedMediaType, reason)
 }
 
-// streamFraming gives errors of receiving on streams their canonical form.
-type streamFraming struct{ service *Service }
+// headerChallenge tells a client how to authenticate. HTTP forbids it in trailers (RFC 9110, section 6.5.1), where gRPC has
+// the metadata of errors, and HTTP servers drop it there. So it is metadata of the response's header, which is where clients
+// look as well.
+const headerChallenge = "Www-Authenticate"
 
-// WrapUnary implements [connect.Interceptor].
-func (streamFraming) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc { return next }
+// lateChallenge is how the RPC library asks for it as a trailer.
+const lateChallenge = http.TrailerPrefix + headerChallenge
 
-// WrapStreamingClient implements [connect.Interceptor].
-func (streamFraming) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
+// isPlainGRPC holds for requests whose errors are in trailers.
+func isPlainGRPC(kind string) bool {
+	return strings.HasPrefix(kind, "application/grpc") && !strings.HasPrefix(kind, "application/grpc-web")
 }
 
-// WrapStreamingHandler implements [connect.Interceptor].
-func (f streamFraming) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		return next(ctx, &framedConn{StreamingHandlerConn: conn, ctx: ctx, service: f.service})
-	}
+// trailing is a response of gRPC. It moves the challenge of an error from the trailer to the header, if that has not been sent:
+// a response that has begun cannot have one. The message of a unary response leaves together with its trailers, except over
+// HTTP/1.1, where net/http would leave out the trailers of a response that fits in its buffer.
+type trailing struct {
+	http.ResponseWriter
+
+	isOne, begun bool
 }
 
-// framedConn is a stream whose errors of receiving are canonical.
-type framedConn struct {
-	connect.StreamingHandlerConn
-
-	ctx     context.Context //nolint:containedctx // of the stream, for the audit trail
-	service *Service
-	// received: a message has come, so that the stream is a request by now.
-	received bool
+// WriteHeader implements [http.ResponseWriter].
+func (w *trailing) WriteHeader(status int) {
+	w.begin()
+	w.ResponseWriter.WriteHeader(status)
 }
 
-// Receive implements [connect.StreamingHandlerConn]. A message that was refused when it was read is an error too, except
-// an envelope: an invalid envelope does not end the stream.
-func (c *framedConn) Receive(message any) error {
-	err := c.StreamingHandlerConn.Receive(message)
-	edge := stats.EdgeOf(c.Peer().Protocol, "", false)
-	isFirst := !c.received
-	c.received = true
-	if err == nil {
-		m, ok := message.(proto.Message)
-		if !ok || isEnvelope(m) {
-			return nil
-		}
-		if failed := refusalOf(m); failed != nil {
-			return c.service.refusedAt(edge, failed, aboutOf(m))
-		}
-		return nil
+// Write implements [http.ResponseWriter].
+func (w *trailing) Write(p []byte) (int, error) {
+	w.begin()
+	return w.ResponseWriter.Write(p)
+}
+
+// Flush implements [http.Flusher]. What cannot flush writes at once. The library flushes behind every message, which would be
+// one more write to the connection.
+func (w *trailing) Flush() {
+	if w.begun && w.isOne {
+		return
 	}
-	switch code := connect.CodeOf(err); code {
-	case connect.CodeInvalidArgument, connect.CodeResourceExhausted, connect.CodeInternal, connect.CodeUnimplemented:
-		failed, code := c.service.framingError(c.RequestHeader(), code)
-		c.service.countFraming(edge, failed)
-		_, isTyped := c.ctx.Value(procedureKey{}).(string)
-		if procedure := c.Spec().Procedure; isFirst && !isTyped || procedure == outriggerv1connect.ToolServiceExchangeProcedure { // a typed stream is a request before its first message
-			c.service.auditUnread(c.ctx, &rpc{header: c.RequestHeader(), peer: c.Peer().Addr, protocol: c.Peer().Protocol, procedure: procedure}, failed)
+	w.begin()
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *trailing) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *trailing) begin() {
+	h := w.Header()
+	if late, ok := h[lateChallenge]; ok {
+		delete(h, lateChallenge)
+		if !w.begun {
+			h[headerChallenge] = late
 		}
-		return withCode(code, errmap.ToConnect(failed, errmap.About{}))
-	default: // the end of the stream, or its caller has gone
-		return err
 	}
+	w.begun = true
+}
+
+// headerFault names the header of the protocol that the library refuses, and what it wants; "" for none.
+func headerFault(h http.Header) string {
+	var name, want string
+	switch {
+	case !isTimeout(h.Get("Grpc-Timeout")):
+		name, want = "Grpc-Timeout", "want 1 to 8 digits and a unit (H, M, S, m, u or n), such as 500m"
+	case !isMilliseconds(h.Get("Connect-Timeout-Ms")):
+		name, want = "Connect-Timeout-Ms", "want milliseconds, in 1 to 10 digits"
+	case h.Get("Connect-Protocol-Version") != "" && h.Get("Connect-Protocol-Version") != "1":
+		name, want = "Connect-Protocol-Version", "want 1"
+	default:
+		return ""
+	}
+	return "the header " + name + " is " + errmap.Quote(h.Get(name)) + "; " + want
+}
+
+// isTimeout holds for values of Grpc-Timeout that the library takes; it takes no header too.
+func isTimeout(text string) bool {
+	if text == "" {
+		return true
+	}
+	n, err := strconv.ParseInt(text[:len(text)-1], 10, 64)
+	return err == nil && n >= 0 && n <= 99_999_999 && strings.IndexByte("HMSmun", text[len(text)-1]) >= 0
+}
+
+// isMilliseconds is isTimeout for Connect-Timeout-Ms.
+func isMilliseconds(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 63)
+	return text == "" || err == nil && len(text) <= 10
 }

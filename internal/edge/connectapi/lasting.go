@@ -14,9 +14,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/event"
-	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
 // errEnding ends the streams of a service that is closed.
@@ -58,11 +58,11 @@ func (s *Service) lastUntil(ctx context.Context, peer string, end func(*lasting)
 		return nil, failed
 	}
 	l := &lasting{service: s, release: release}
-	l.reader = readerOf(ctx)
+	l.reader = servedOf(ctx).reader
 	ctx, l.unwatch = bridge.UntilRevoked(ctx)
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
 	l.forget = context.AfterFunc(s.life, func() { end(l) })
-	streamOf(ctx).opened()
+	servedOf(ctx).span.opened()
 	return l, nil
 }
 
@@ -99,26 +99,26 @@ func write[T any](r *reader, stream *connect.ServerStream[T], message *T) error 
 	return stream.Send(message)
 }
 
-// ended is what the caller of a stream is told at its end.
+// ended is what the caller of a stream gets at its end.
 func (l *lasting) ended(why error) error {
 	// Writing to a stream that is over fails for the reason of its end.
 	if cause := context.Cause(l.ctx); cause != nil {
 		why = errors.Join(why, cause)
 	}
-	var slow *event.SlowError
+	var slow *notify.SlowError
 	var shown *errmap.Error
 	switch {
-	case errors.Is(why, access.ErrRevoked) && errors.As(why, &shown):
+	case errors.Is(why, identity.ErrRevoked) && errors.As(why, &shown):
 	case errors.As(why, &slow):
 		shown = errmap.Wrap(errmap.ResourceExhausted, why, errmap.Retryable(true), errmap.Messagef(
 			"Subscription dropped: the reader fell behind and missed %d events", slow.Missed))
-	case errors.Is(why, errEnding), errors.Is(why, event.ErrClosed):
+	case errors.Is(why, errEnding), errors.Is(why, notify.ErrClosed):
 		shown = shuttingDown()
-	case errors.Is(why, event.ErrFull):
+	case errors.Is(why, notify.ErrFull):
 		l.service.bridge.Stats().Over(errmap.LimitStreams)
 		shown = errmap.Wrap(errmap.Unavailable, why, errmap.RetryAfter(time.Second),
 			errmap.Message("Tool service unavailable: too many subscribers"))
-	case errors.Is(why, event.ErrUnavailable):
+	case errors.Is(why, notify.ErrUnavailable):
 		shown = busUnavailable(why)
 	case errors.Is(why, context.DeadlineExceeded):
 		shown = errmap.Wrap(errmap.Timeout, why, errmap.Message("The stream's deadline has passed"))
@@ -144,7 +144,7 @@ func (s *Service) Close() { s.end() }
 type reader struct {
 	control *http.ResponseController
 	// answer counts what waits; where there is one, it also ends what does not move.
-	answer       *slowpeer.Writer
+	answer       *peer.Writer
 	writeTimeout time.Duration
 	timer        *time.Timer
 
@@ -154,32 +154,30 @@ type reader struct {
 	gone bool
 }
 
-type readerKey struct{}
-
-// readerOf is the reader of a stream; nil where it is not supervised.
-func readerOf(ctx context.Context) *reader {
-	r, _ := ctx.Value(readerKey{}).(*reader)
-	return r
+// newReader watches over the response of a stream.
+func (s *Service) newReader(w http.ResponseWriter, r *http.Request, of *served) *reader {
+	rd := &reader{control: http.NewResponseController(w), answer: of.answer, writeTimeout: s.opts.WriteTimeout}
+	if rd.answer == nil {
+		rd.timer = time.AfterFunc(rd.writeTimeout, rd.giveUp)
+		rd.timer.Stop()
+	}
+	if of.procedure != "" && r.ProtoMajor == 1 {
+		// A backend may answer before the caller's last message, and net/http would
+		// take the rest of the request from its reader. Where it cannot be told, the
+		// stream ends there.
+		_ = rd.control.EnableFullDuplex()
+	}
+	return rd
 }
 
-// watched gives the handlers of streams a reader in their context.
-func (s *Service) watched(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case outriggerv1connect.ToolServiceSubscribeProcedure, outriggerv1connect.ToolServiceWatchToolsProcedure,
-			outriggerv1connect.ToolServiceCallToolStreamProcedure, outriggerv1connect.ToolServiceExchangeProcedure:
-		default:
-			next.ServeHTTP(w, r)
-			return
-		}
-		rd := &reader{control: http.NewResponseController(w), answer: slowpeer.Of(w), writeTimeout: s.opts.WriteTimeout}
-		if rd.answer == nil {
-			rd.timer = time.AfterFunc(rd.writeTimeout, rd.giveUp)
-		}
-		// The response may be touched until the handler returns, and no longer.
-		defer rd.leave()
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), readerKey{}, rd)))
-	})
+// isStream holds for the paths of the tool API's streams.
+func isStream(path string) bool {
+	switch path {
+	case outriggerv1connect.ToolServiceSubscribeProcedure, outriggerv1connect.ToolServiceWatchToolsProcedure,
+		outriggerv1connect.ToolServiceCallToolStreamProcedure, outriggerv1connect.ToolServiceExchangeProcedure:
+		return true
+	}
+	return false
 }
 
 // hold counts a message that waits to be written, of which there may be many.
@@ -245,4 +243,10 @@ func (r *reader) giveUp() {
 	// A deadline in the past fails what is blocked now. A transport without
 	// deadlines does not block.
 	_ = r.control.SetWriteDeadline(time.Unix(1, 0))
+}
+
+// busUnavailable says that the bus of the replicas did not answer.
+func busUnavailable(err error) *errmap.Error {
+	return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(time.Second),
+		errmap.Message("Tool service unavailable: the event bus of the replicas does not reply; try again later"))
 }

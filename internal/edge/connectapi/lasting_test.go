@@ -26,23 +26,23 @@ import (
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/internal/event"
-	"github.com/outrigger-mcp/outrigger/internal/httpbody"
-	"github.com/outrigger-mcp/outrigger/internal/inprocess"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // bulky is an event that fills a connection's buffers soon: it does not get
 // smaller by compression.
-func bulky() event.Event {
+func bulky() notify.Event {
 	noise := make([]byte, 192<<10)
 	random := rand.NewChaCha8([32]byte{})
 	_, _ = random.Read(noise)
-	return event.Event{Method: "bulk", Params: json.RawMessage(`{"a":"` + base64.StdEncoding.EncodeToString(noise) + `"}`)}
+	return notify.Event{Method: "bulk", Params: json.RawMessage(`{"a":"` + base64.StdEncoding.EncodeToString(noise) + `"}`)}
 }
 
 // flood publishes until the bus has dropped a subscriber.
@@ -66,7 +66,7 @@ func TestASlowSubscriberIsDroppedAndHoldsUpNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var missed atomic.Int64
-			s := start(t, event.Options{MaxBacklog: 8, OnDrop: func(e *event.SlowError) { missed.Add(int64(e.Missed)) }}, connectapi.Options{}, "Take")
+			s := start(t, notify.BusOptions{MaxBacklog: 8, OnDrop: func(e *notify.SlowError) { missed.Add(int64(e.Missed)) }}, connectapi.Options{}, "Take")
 			client := dial(t, s.url)
 			slow := subscribe(t, client, toEvents("bulk"))
 			quick := subscribe(t, s.client(t), toEvents("small"))
@@ -103,7 +103,7 @@ func TestAReaderWhoStopsIsCutOff(t *testing.T) {
 	for name, dial := range ways() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, event.Options{MaxBacklog: 1 << 16, MaxBacklogBytes: 1 << 30},
+			s := start(t, notify.BusOptions{MaxBacklog: 1 << 16, MaxBacklogBytes: 1 << 30},
 				connectapi.Options{WriteTimeout: time.Second}, "Take")
 			stream := subscribe(t, dial(t, s.url), toEvents("bulk"))
 			e := bulky()
@@ -129,11 +129,11 @@ func TestAQuietStreamIsLeftAlone(t *testing.T) {
 	tools := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 2 * time.Second
-		bus := event.NewMemory(event.Options{})
+		bus := notify.NewBus(notify.BusOptions{})
 		b := dialect.New(bridge.New(tools, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
 		mux := http.NewServeMux()
 		connectapi.New(b, connectapi.Options{Events: bus, WriteTimeout: limit}).Mount(mux)
-		server := inprocess.New(httpbody.Timeout(mux, limit, func(*http.Request) bool { return false }, nil), zap.NewNop())
+		server := backend.NewInProcess(httpbody.Timeout(mux, limit, func(*http.Request) bool { return false }, nil), zap.NewNop())
 		t.Cleanup(func() { _ = server.Close() })
 		streams := map[string]*connect.ServerStreamForClient[outriggerv1.Notification]{}
 		for name, dial := range ways(server.Dial) {
@@ -142,7 +142,7 @@ func TestAQuietStreamIsLeftAlone(t *testing.T) {
 		for range 2 {
 			time.Sleep(5 * limit / 4)
 			for name, stream := range streams {
-				if _, err := bus.Publish(t.Context(), event.Event{Method: name}); err != nil {
+				if _, err := bus.Publish(t.Context(), notify.Event{Method: name}); err != nil {
 					t.Fatal(err)
 				}
 				if !stream.Receive() {
@@ -155,7 +155,7 @@ func TestAQuietStreamIsLeftAlone(t *testing.T) {
 
 func TestACallerWhoLeavesGivesItsPlaceBack(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{MaxStreams: 1}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{MaxStreams: 1}, "Take")
 	client := s.client(t)
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -180,7 +180,7 @@ func TestACallerWhoLeavesGivesItsPlaceBack(t *testing.T) {
 
 func TestAStreamsDeadlineEndsIt(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	// The deadline goes to the server in the header that the protocol has for it,
 	// and not to the client, which would end the stream by itself.
 	req := connect.NewRequest(toEvents())
@@ -204,7 +204,7 @@ func TestTheEndOfTheServiceEndsItsStreams(t *testing.T) {
 	for name, dial := range ways() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, event.Options{}, connectapi.Options{}, "Take")
+			s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 			client := dial(t, s.url)
 			events := subscribe(t, client, toEvents())
 			changes := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true}))
@@ -250,7 +250,7 @@ func drained[T any](stream *connect.ServerStreamForClient[T]) error {
 
 func TestADrainLetsNoStreamIn(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	if err := s.bridge.Flights().Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestExchangesAreStreams(t *testing.T) {
 	for _, p := range wires() {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, event.Options{}, connectapi.Options{MaxStreams: 1}, "Take")
+			s := start(t, notify.BusOptions{}, connectapi.Options{MaxStreams: 1}, "Take")
 			client := s.client(t)
 			for range 3 {
 				first := open(t, s.url, p.options...)

@@ -24,14 +24,13 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
-	"github.com/outrigger-mcp/outrigger/internal/event"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // testSource is a source whose tools a test changes.
@@ -80,15 +79,15 @@ type sidecar struct {
 	url        string
 	testSource *testSource
 	live       *catalog.Live
-	bus        *event.Memory
+	bus        *notify.Bus
 	bridge     *dialect.Handler
 	api        *connectapi.Service
 }
 
 // start serves a sidecar. It has a catalog if it has methods.
-func start(t *testing.T, bus event.Options, api connectapi.Options, methods ...string) *sidecar {
+func start(t *testing.T, bus notify.BusOptions, api connectapi.Options, methods ...string) *sidecar {
 	t.Helper()
-	s := &sidecar{testSource: &testSource{}, bus: event.NewMemory(bus)}
+	s := &sidecar{testSource: &testSource{}, bus: notify.NewBus(bus)}
 	s.testSource.set(1, methods...)
 	s.live = catalog.NewLive([]source.Source{s.testSource}, catalog.LiveOptions{})
 	if len(methods) > 0 {
@@ -99,7 +98,7 @@ func start(t *testing.T, bus event.Options, api connectapi.Options, methods ...s
 		CatalogWait: time.Second,
 	}), dialect.Options{
 		Notify: func(_ context.Context, method string, params []byte, origin correlate.Origin) {
-			_, err := s.bus.Publish(context.Background(), event.Event{Method: method, Params: params, Publisher: uint64(origin)})
+			_, err := s.bus.Publish(context.Background(), notify.Event{Method: method, Params: params, Publisher: uint64(origin)})
 			if err != nil {
 				t.Errorf("publish %s: %v", method, err)
 			}
@@ -110,7 +109,7 @@ func start(t *testing.T, bus event.Options, api connectapi.Options, methods ...s
 		if old == nil {
 			return
 		}
-		if err := s.bridge.Feed().Publish(feed.Change{Kind: feed.ToolsListChanged}); err != nil {
+		if err := s.bridge.Offers().Feed().Publish(notify.Change{Kind: notify.ToolsListChanged}); err != nil {
 			t.Errorf("publish a change: %v", err)
 		}
 	})
@@ -139,7 +138,7 @@ func (s *sidecar) change(t *testing.T, fields int, methods ...string) {
 	s.refresh(t)
 }
 
-// client speaks gRPC over h2c, with a connection of its own.
+// client speaks gRPC over h2c, with its own connection.
 func (s *sidecar) client(t *testing.T) outriggerv1connect.ToolServiceClient {
 	t.Helper()
 	return outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 2), s.url, connect.WithGRPC())

@@ -8,7 +8,6 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -97,10 +96,6 @@ type (
 	contextHolder interface {
 		proto.Message
 		GetContext() *outriggerv1.RequestContext
-	}
-	metaHolder interface {
-		GetMeta() *structpb.Struct
-		GetMetaJson() []byte
 	}
 	repetition interface {
 		GetInputResponses() map[string]*outriggerv1.InputResponse

@@ -48,7 +48,7 @@ func relayed(t *testing.T, serve func(context.Context, *connect.BidiStream[demov
 	}))
 }
 
-// settled waits until a count stands still, and returns it.
+// settled waits until a count is stopped, and returns it.
 func settled(t *testing.T, count *atomic.Int64) int64 {
 	t.Helper()
 	// Nothing but time shows that a writer waits. Where a message takes longer than this, the test sees less, and does not fail.

@@ -23,11 +23,11 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // A caller's own generated client reaches the backend through the sidecar, over
@@ -219,7 +219,7 @@ func TestAPanicIsAnInternalError(t *testing.T) {
 }
 
 // A typed caller's deadline goes to the service, and none if it has none. An agent's
-// service is told the default, which is what the agent will wait for.
+// service learns the default, which is what the agent will wait for.
 func TestTheDefaultDeadlineIsNotSent(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{})

@@ -21,7 +21,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
 )
 
 // trailing is a service that answers each call with headers and trailers, and refuses those of the vehicle 1.
@@ -62,7 +61,7 @@ func (trailing) WatchVehicles(_ context.Context, req *connect.Request[demov1.Wat
 // Trailers are part of a service's contract. Its own clients get them without an allow-list, headers only by it.
 func TestTrailersPassThrough(t *testing.T) {
 	t.Parallel()
-	rules, err := metadata.NewRules(nil, []string{"x-named-token"})
+	rules, err := backend.NewMetadataRules(nil, []string{"x-named-token"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +77,7 @@ func TestTrailersPassThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = client.Close() })
-		b := dialect.New(bridge.New(mcptest.Memory(t), bridge.NewBackendUpstream(client), correlate.New(correlate.Options{}),
+		b := dialect.New(bridge.New(mcptest.Memory(t), backend.NewUpstream(client), correlate.New(correlate.Options{}),
 			bridge.Options{Metadata: rules}), dialect.Options{})
 		url := mount(t, b, connectapi.Options{})
 		for _, p := range wires() {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -15,10 +16,26 @@ import (
 )
 
 // FuzzCheckCall decodes whatever it gets as a call. What passes holds no JSON
-// that a reader behind it would stumble over.
+// that a reader behind it would stumble over, and what the validator is not asked
+// about keeps the rules.
 func FuzzCheckCall(f *testing.F) {
+	arguments := func(text string) *outriggerv1.ToolCall_ArgumentsJson {
+		return &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: []byte(text)}
+	}
 	for _, seed := range []*outriggerv1.ToolCall{
 		{},
+		{ToolName: "lab.echo", ArgumentsForm: arguments("{}")},
+		{ToolName: "", ArgumentsForm: arguments("{}")},
+		{ToolName: "a b", ArgumentsForm: arguments("{}")},
+		{ToolName: "caf\u00e9", ArgumentsForm: arguments("{}")},
+		{ToolName: strings.Repeat("n", 256), ArgumentsForm: arguments("{}")},
+		{ToolName: strings.Repeat("n", 257), ArgumentsForm: arguments("{}")},
+		{ToolName: "lab.echo", ArgumentsForm: arguments("")},
+		{ToolName: "lab.echo", ArgumentsForm: arguments("{}"), Version: "!"},
+		{ToolName: "lab.echo", ArgumentsForm: arguments("{}"), MetaForm: &outriggerv1.ToolCall_MetaJson{MetaJson: []byte("1")}},
+		{ToolName: "lab.echo", ArgumentsForm: arguments("{}"), RequestState: make([]byte, 65537)},
+		{ToolName: "lab.echo", ArgumentsForm: arguments("{}"), InputResponses: map[string]*outriggerv1.InputResponse{"": {}}},
+		{ToolName: "lab.echo", ArgumentsForm: arguments("{}"), Context: &outriggerv1.RequestContext{ProtocolVersion: strings.Repeat("s", 65)}},
 		{Context: &outriggerv1.RequestContext{Capabilities: &outriggerv1.ClientCapabilities{
 			ExtensionsForm:   &outriggerv1.ClientCapabilities_ExtensionsJson{ExtensionsJson: []byte(`{"a":{}}`)},
 			ExperimentalForm: &outriggerv1.ClientCapabilities_Experimental{Experimental: &structpb.Struct{Fields: map[string]*structpb.Value{"a": {}}}},
@@ -40,6 +57,9 @@ func FuzzCheckCall(f *testing.F) {
 		call := &outriggerv1.ToolCall{}
 		if proto.Unmarshal(raw, call) != nil {
 			return
+		}
+		if err := protovalidate.Validate(call); err != nil && isOrdinaryCall(call) {
+			t.Errorf("%v: %v", call, err)
 		}
 		if failed := s.checkCall(call); failed != nil {
 			for _, v := range failed.Violations {

@@ -10,6 +10,7 @@ import (
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
@@ -71,11 +72,9 @@ func TestAReplyThatDoesNotParseIsAnInternalError(t *testing.T) {
 
 func TestCodecsPassOnlyTheirOwn(t *testing.T) {
 	t.Parallel()
-	for _, c := range []interface {
-		Name() string
-		Marshal(any) ([]byte, error)
-		Unmarshal([]byte, any) error
-	}{protoCodec{}, codecJSON, codecJSONCharset} {
+	for _, c := range []typedCodec{
+		{codecProto, bridge.EncodingProtobuf, false}, {codecJSON, bridge.EncodingJSON, false}, {codecJSONCharset, bridge.EncodingJSON, true},
+	} {
 		var m message
 		if err := c.Unmarshal([]byte("abc"), &m); err != nil || string(m.Bytes) != "abc" {
 			t.Errorf("%s: %v %q", c.Name(), err, m.Bytes)

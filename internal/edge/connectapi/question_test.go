@@ -283,7 +283,7 @@ func whatACallCarriesReachesTheBackend(t *testing.T, tw *tower, client apiClient
 	}
 }
 
-// What has not been through a parser is parsed here, wherever it stands.
+// What has not been through a parser is parsed here, wherever it is.
 func TestFreeFormPayloadsAreChecked(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{Native: mcptest.Desk(), NoDemo: true})

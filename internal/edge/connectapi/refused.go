@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -16,7 +17,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // What the audit trail calls operations that never become a request of the bridge.
@@ -25,14 +27,14 @@ const (
 	operationReflect = "reflect"
 )
 
-// refused is what a caller is told whose message never became a request. It is
+// refused is the answer to a message that never became a request. It is
 // counted like one that the JSON-RPC edges refuse.
 func (s *Service) refused(protocol string, err *errmap.Error, about errmap.About) *connect.Error {
-	return s.refusedAt(stats.EdgeOf(protocol, "", false), err, about)
+	return s.refusedAt(telemetry.EdgeOf(protocol, "", false), err, about)
 }
 
 // refusedAt is refused at an edge that is known.
-func (s *Service) refusedAt(edge stats.Edge, err *errmap.Error, about errmap.About) *connect.Error {
+func (s *Service) refusedAt(edge telemetry.Edge, err *errmap.Error, about errmap.About) *connect.Error {
 	counts := s.bridge.Stats()
 	counts.Operation(int(bridge.OpInvalid)).Count(edge, err.Code)
 	counts.Over(err.Limit)
@@ -47,26 +49,29 @@ func (s *Service) refusedCall(ctx context.Context, r *rpc, msg proto.Message, er
 		known.Document = msg.ProtoReflect().Descriptor()
 		err = &known
 	}
-	s.noteRefusal(ctx, r, &bridge.Request{Op: opOf(msg), Tool: nameOf(msg), Era: era}, err)
+	req := r.request(ctx)
+	req.Op, req.Tool, req.Era = opOf(msg), nameOf(msg), era
+	s.noteRefusal(ctx, req, err)
 	return s.refused(r.protocol, err, about)
 }
 
 // refusedTyped is refusedCall for a typed call.
 func (s *Service) refusedTyped(ctx context.Context, r *rpc, err *errmap.Error) *connect.Error {
-	s.noteRefusal(ctx, r, &bridge.Request{Op: bridge.OpCall, Procedure: r.procedure}, err)
-	return s.refusedAt(stats.EdgeTyped, err, errmap.About{ToolCall: true})
+	req := r.request(ctx)
+	req.Op, req.Procedure = bridge.OpCall, r.procedure
+	s.noteRefusal(ctx, req, err)
+	return s.refusedAt(telemetry.EdgeTyped, err, errmap.About{ToolCall: true})
 }
 
 // denied leaves the line of an operation in the audit trail that is denied before it
 // becomes a request.
 func (s *Service) denied(ctx context.Context, r *rpc, operation string, msg proto.Message, err *errmap.Error) {
-	s.bridge.AuditDenied(ctx, &bridge.Request{
-		Header: r.header, Caller: bridge.CallerOf(ctx, r.peer), Peer: r.peer, Transport: r.protocol, Route: r.procedure, Era: era, Message: msg,
-	}, operation, err)
+	req := r.request(ctx)
+	req.Era, req.Message = era, msg
+	s.bridge.AuditDenied(ctx, req, operation, err)
 }
 
-func (s *Service) noteRefusal(ctx context.Context, r *rpc, req *bridge.Request, err *errmap.Error) {
-	req.Header, req.Caller, req.Peer, req.Transport, req.Route = r.header, bridge.CallerOf(ctx, r.peer), r.peer, r.protocol, r.procedure
+func (s *Service) noteRefusal(ctx context.Context, req *bridge.Request, err *errmap.Error) {
 	s.bridge.AuditRefused(ctx, req, err)
 	s.record(ctx, req)(&bridge.Response{Err: err})
 }
@@ -74,9 +79,8 @@ func (s *Service) noteRefusal(ctx context.Context, r *rpc, req *bridge.Request, 
 // auditUnread leaves the line of a request in the audit trail whose message could not be read: its path says what it asks
 // for.
 func (s *Service) auditUnread(ctx context.Context, r *rpc, err *errmap.Error) {
-	req := &bridge.Request{
-		Header: r.header, Caller: bridge.CallerOf(ctx, r.peer), Peer: r.peer, Transport: r.protocol, Route: r.procedure, Era: era,
-	}
+	req := r.request(ctx)
+	req.Era = era
 	if method, ok := strings.CutPrefix(r.procedure, "/"+outriggerv1connect.ToolServiceName+"/"); ok {
 		if r.procedure == outriggerv1connect.ToolServiceExchangeProcedure { // its messages are requests
 			if err.Code != errmap.Cancelled { // which only says that the caller has left
@@ -135,21 +139,12 @@ func nameOf(m proto.Message) string {
 	return ""
 }
 
-// run runs a request of the tool API or of the typed pass-through, and leaves its line in
-// the run record.
-func (s *Service) run(ctx context.Context, req *bridge.Request) *bridge.Response {
-	end := s.record(ctx, req)
-	resp := s.bridge.Handle(ctx, req)
-	end(resp)
-	return resp
-}
-
 // EdgeOf returns the edge of a request that is refused before it is read. It knows only
 // the request's path and content type, and the methods of the current catalog.
-func (s *Service) EdgeOf(r *http.Request) stats.Edge {
+func (s *Service) EdgeOf(r *http.Request) telemetry.Edge {
 	edge := edgeOf(r, s.isTyped(r))
-	if edge == stats.EdgeConnect && !strings.HasPrefix(r.URL.Path, "/"+outriggerv1connect.ToolServiceName+"/") {
-		return stats.EdgeOther
+	if edge == telemetry.EdgeConnect && !strings.HasPrefix(r.URL.Path, "/"+outriggerv1connect.ToolServiceName+"/") {
+		return telemetry.EdgeOther
 	}
 	return edge
 }
@@ -165,15 +160,71 @@ func (s *Service) isTyped(r *http.Request) bool {
 }
 
 // edgeOf is the edge that a request is for, by its content type.
-func edgeOf(r *http.Request, isTyped bool) stats.Edge {
+func edgeOf(r *http.Request, isTyped bool) telemetry.Edge {
 	kind := r.Header.Get("Content-Type")
 	switch {
 	case isTyped:
-		return stats.EdgeTyped
+		return telemetry.EdgeTyped
 	case strings.HasPrefix(kind, "application/grpc-web"):
-		return stats.EdgeGRPCWeb
+		return telemetry.EdgeGRPCWeb
 	case strings.HasPrefix(kind, "application/grpc"):
-		return stats.EdgeGRPC
+		return telemetry.EdgeGRPC
 	}
-	return stats.EdgeConnect
+	return telemetry.EdgeConnect
+}
+
+// NotFound returns a handler for unknown paths, which responds in the protocol of
+// the client. RPC clients get an RPC error, all others a 404 with a sentence.
+func (s *Service) NotFound() http.Handler {
+	// Without its header a Connect request is any request with JSON, or any GET.
+	writer := connect.NewErrorWriter(connect.WithRequireConnectProtocolHeader())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if writer.IsSupported(r) {
+			failed := s.notFound()
+			s.bridge.Stats().HTTPRefused(edgeOf(r, false), failed.Code)
+			shown := errmap.ToConnect(failed, errmap.About{})
+			s.toldWhy(r, shown)
+			_ = writer.Write(w, r, shown)
+			return
+		}
+		s.bridge.Stats().HTTPRefused(telemetry.EdgeOther, errmap.MethodNotFound)
+		http.Error(w, "Unknown path. MCP is at /mcp, JSON-RPC at /rpc, the tool API at /outrigger.v1.ToolService/.", http.StatusNotFound)
+	})
+}
+
+// Refuse responds to a request that was refused before it was read, in the client's
+// protocol. RPC clients get an RPC error, all others the status and the canonical
+// error as JSON.
+func (s *Service) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {
+	s.bridge.Stats().HTTPRefused(s.EdgeOf(r), err.Code)
+	s.toldRefusal(r, err)
+	if writer := connect.NewErrorWriter(); writer.IsSupported(r) {
+		writeRefusal(w, r, writer, err)
+		return
+	}
+	shown := err.JSONRPC(errmap.About{})
+	shown.SetHeaders(w.Header())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(shown.HTTPStatus)
+	_, _ = w.Write(jsonrpc.AppendError(nil, jsonrpc.ID{}, true, shown.Code, shown.Message, shown.Data))
+}
+
+// notFound does not say that there is no such method before it can be known.
+func (s *Service) notFound() *errmap.Error {
+	if s.bridge.Catalogs().Current() == nil {
+		return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet"))
+	}
+	return errmap.New(errmap.MethodNotFound, errmap.Message("Method not found: no tool or service has this path"))
+}
+
+// writeRefusal answers a request that no handler of the RPC library sees, in the client's protocol.
+func writeRefusal(w http.ResponseWriter, r *http.Request, writer *connect.ErrorWriter, refused *errmap.Error) {
+	shown := errmap.ToConnect(refused, errmap.About{})
+	if isPlainGRPC(r.Header.Get("Content-Type")) {
+		refused.JSONRPC(errmap.About{}).SetHeaders(w.Header())
+		shown.Meta().Del(headerChallenge)
+	}
+	_ = writer.Write(w, r, shown) // the client has gone if this fails
 }

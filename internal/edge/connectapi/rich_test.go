@@ -145,7 +145,7 @@ func accepted(content string) *outriggerv1.InputResponse {
 	}}}
 }
 
-// text is the text of a result's first block.
+// blockText is the text of a result's first block.
 func blockText(r *outriggerv1.ToolResult) string {
 	for _, block := range r.GetContent() {
 		return block.GetText().GetText()

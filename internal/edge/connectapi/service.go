@@ -5,7 +5,6 @@ package connectapi
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -14,12 +13,11 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 )
 
 // Options configure the edge. Zero fields mean their defaults.
@@ -41,24 +39,24 @@ type Options struct {
 	RedactTyped bool
 }
 
-// EventBus accepts events and delivers them to subscribers. [event.Memory] is the bus of
+// EventBus accepts events and delivers them to subscribers. [notify.Bus] is the bus of
 // a single process.
 type EventBus interface {
 	// Publish queues an event for the subscribers that want it, and returns their
 	// number. It does not wait for readers, and copies what it keeps. Its error is an
-	// *[event.TooLargeError], [event.ErrTooLarge], [event.ErrNoMethod], [event.ErrClosed],
-	// [event.ErrUnavailable] or the context's. On an error, the event is not delivered;
+	// *[notify.TooLargeError], [notify.ErrTooLarge], [notify.ErrNoMethod], [notify.ErrClosed],
+	// [notify.ErrUnavailable] or the context's. On an error, the event is not delivered;
 	// after the last two it may be.
-	Publish(ctx context.Context, e event.Event) (subscribers int, err error)
-	// Subscribe returns the events from now on that match f. Its error is
-	// [event.ErrFull], [event.ErrClosed], [event.ErrUnavailable] or an *[event.FilterError].
-	Subscribe(f event.Filter) (event.Subscription, error)
-	// SubscribeAfter returns the events behind a sequence that match f, kept ones and
-	// those to come. Its error is also [event.ErrNotKept] or an *[event.GapError].
-	SubscribeAfter(ctx context.Context, f event.Filter, after uint64) (event.Subscription, error)
+	Publish(ctx context.Context, e notify.Event) (subscribers int, err error)
+	// Subscribe returns the events from now on whose method matches a pattern. Its error is
+	// [notify.ErrFull], [notify.ErrClosed], [notify.ErrUnavailable] or an *[notify.FilterError].
+	Subscribe(methods []string) (notify.EventSubscription, error)
+	// SubscribeAfter returns the events behind a sequence, kept ones and
+	// those to come. Its error is also [notify.ErrNotKept] or an *[notify.GapError].
+	SubscribeAfter(ctx context.Context, methods []string, after uint64) (notify.EventSubscription, error)
 }
 
-var _ EventBus = (*event.Memory)(nil)
+var _ EventBus = (*notify.Bus)(nil)
 
 // Service implements ToolService over a bridge. Registration is for operators only;
 // see [Service.AdminHandler].
@@ -91,52 +89,60 @@ func New(rpc *dialect.Handler, o Options) *Service {
 
 // Handler returns the path prefix and the handler of the tool API.
 func (s *Service) Handler() (string, http.Handler) {
-	path, handler := outriggerv1connect.NewToolServiceHandler(s, s.handlerOptions()...)
-	return path, s.plainTool(s.counted(false, s.watched(handler)))
+	path, handler := outriggerv1connect.NewToolServiceHandler(s, s.handlerOptions(interceptor{service: s})...)
+	return path, s.front(false, false, handler)
 }
 
-func (s *Service) handlerOptions() []connect.HandlerOption {
+func (s *Service) handlerOptions(i interceptor) []connect.HandlerOption {
 	return []connect.HandlerOption{
-		s.bounds(), withMessages(s.opts.Limits),
-		connect.WithInterceptors(spans{s}, s.newRuleInterceptor(), streamFraming{s}),
+		bounds(s.opts.Limits.MaxBytes), withMessages(s.opts.Limits), connect.WithInterceptors(i),
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, p any) error {
 			return errmap.ToConnect(s.bridge.Panicked(p), errmap.About{})
 		}),
 	}
 }
 
-// ListTools lists the visible tools, page by page.
-func (s *Service) ListTools(ctx context.Context, req *connect.Request[outriggerv1.ListToolsRequest]) (*connect.Response[outriggerv1.ListToolsResponse], error) {
-	list := s.request(ctx, bridge.OpList, req)
-	list.Cursor, list.PageSize = req.Msg.Cursor, int(req.Msg.GetPageSize())
-	list.List = listForm(req.Msg.GetCompact())
-	if list.PageSize == 0 {
-		list.PageSize = math.MaxInt32 // as many as the sidecar gives
-	}
-	resp := s.run(ctx, list)
-	if resp.Err != nil {
-		return nil, connectError(resp)
-	}
-	return connect.NewResponse(toolsPage(resp)), nil
+// era is what the audit trail calls the protocol of the tool API.
+const era = outriggerv1connect.ToolServiceName
+
+// rpc is what is known of an RPC beside its message.
+type rpc struct {
+	header                    http.Header
+	peer, protocol, procedure string
 }
 
-// GetTool returns the description of one tool with both its schemas.
-func (s *Service) GetTool(ctx context.Context, req *connect.Request[outriggerv1.GetToolRequest]) (*connect.Response[outriggerv1.Tool], error) {
-	get := s.request(ctx, bridge.OpGet, req)
-	get.Tool, get.Version = req.Msg.GetToolName(), req.Msg.GetVersion()
-	resp := s.run(ctx, get)
-	if resp.Err != nil {
-		return nil, connectError(resp)
-	}
-	return connect.NewResponse(toolMessage(resp.Tool, true)), nil
+func rpcOf(req connect.AnyRequest) *rpc {
+	return &rpc{header: req.Header(), peer: req.Peer().Addr, protocol: req.Peer().Protocol, procedure: req.Spec().Procedure}
+}
+
+func rpcOfStream(conn connect.StreamingHandlerConn) *rpc {
+	return &rpc{header: conn.RequestHeader(), peer: conn.Peer().Addr, protocol: conn.Peer().Protocol, procedure: conn.Spec().Procedure}
+}
+
+// rpcOfHTTP is for requests that no handler of the library has read.
+func rpcOfHTTP(r *http.Request) *rpc {
+	return &rpc{header: r.Header, peer: r.RemoteAddr, protocol: protocolOf(r), procedure: r.URL.Path}
+}
+
+// request is the neutral form of an RPC, as far as it is the same for all of them.
+func (r *rpc) request(ctx context.Context) *bridge.Request {
+	return &bridge.Request{Header: r.header, Caller: bridge.CallerOf(ctx, r.peer), Peer: r.peer, Transport: r.protocol, Route: r.procedure}
 }
 
 // request is the neutral form of an RPC that has no id.
 func (s *Service) request(ctx context.Context, op bridge.Op, req connect.AnyRequest) *bridge.Request {
-	return &bridge.Request{
-		Op: op, Origin: s.bridge.Flights().NewOrigin(), Header: req.Header(),
-		Caller: bridge.CallerOf(ctx, req.Peer().Addr), Peer: req.Peer().Addr, Era: era, Transport: req.Peer().Protocol, Route: req.Spec().Procedure,
-	}
+	out := rpcOf(req).request(ctx)
+	out.Op, out.Origin, out.Era = op, s.bridge.Flights().NewOrigin(), era
+	return out
+}
+
+// run runs a request of the tool API or of the typed pass-through, and leaves its line in
+// the run record.
+func (s *Service) run(ctx context.Context, req *bridge.Request) *bridge.Response {
+	end := s.record(ctx, req)
+	resp := s.bridge.Handle(ctx, req)
+	end(resp)
+	return resp
 }
 
 // timeLeft is the rest of the caller's deadline, zero where there is none. An
@@ -147,12 +153,6 @@ func timeLeft(ctx context.Context) time.Duration {
 		return 0
 	}
 	return max(time.Until(deadline), 1)
-}
-
-// RegisterTool is for operators only. Callers of the main listener have no identity
-// that could make them operators.
-func (s *Service) RegisterTool(context.Context, *connect.Request[outriggerv1.RegisterToolRequest]) (*connect.Response[outriggerv1.RegisterToolResponse], error) {
-	return nil, adminOnly("RegisterTool")
 }
 
 // connectError is what a failed request shows.

@@ -15,71 +15,16 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/httpspan"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
-
-// spans is an interceptor that gives every stream a span, which ends with it. A unary RPC has its span from [Service.run]; one that
-// does not get there has that of its HTTP request, which is told why.
-type spans struct{ service *Service }
-
-// WrapUnary implements [connect.Interceptor].
-func (i spans) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	if !i.service.bridge.Tracer().IsOn() {
-		return next
-	}
-	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		resp, err := next(ctx, req)
-		if err != nil {
-			httpspan.Of(ctx).Refused(rpcOutcome(err))
-		}
-		return resp, err
-	}
-}
-
-// WrapStreamingClient implements [connect.Interceptor].
-func (spans) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
-}
-
-// WrapStreamingHandler implements [connect.Interceptor].
-func (i spans) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	if !i.service.bridge.Tracer().IsOn() {
-		return next
-	}
-	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		of := i.begun(ctx, conn)
-		err := next(context.WithValue(ctx, streamKey{}, of), conn)
-		of.end(err)
-		return err
-	}
-}
-
-// begun starts the span of a stream. It stands apart because the stream may last for days, on top of the stack of what waits for it.
-func (i spans) begun(ctx context.Context, conn connect.StreamingHandlerConn) *streamOfCalls {
-	of := &streamOfCalls{method: strings.TrimPrefix(conn.Spec().Procedure, "/")}
-	typed, _ := ctx.Value(procedureKey{}).(string)
-	of.span = i.service.rpc.StartRPC(ctx, of.method, &bridge.Request{
-		Header: conn.RequestHeader(), Peer: conn.Peer().Addr, Transport: conn.Peer().Protocol, Route: conn.Spec().Procedure, Procedure: typed,
-	})
-	return of
-}
 
 // streamOfCalls is a streaming RPC that has a span. What runs for it has the same one, except on Exchange, whose messages are
 // requests of their own.
 type streamOfCalls struct {
-	span   *tracing.Span
+	span   *telemetry.Span
 	method string
 	// called is what has become of the call that the stream is for; nil where it is for none.
 	called *bridge.Response
-}
-
-type streamKey struct{}
-
-// streamOf is the streaming RPC of a context; nil for none, and without tracing.
-func streamOf(ctx context.Context) *streamOfCalls {
-	of, _ := ctx.Value(streamKey{}).(*streamOfCalls)
-	return of
 }
 
 // opened notes that the caller has its stream.
@@ -102,7 +47,7 @@ func (s *Service) record(ctx context.Context, req *bridge.Request) (end func(*br
 	if !s.bridge.Tracer().IsOn() {
 		return s.rpc.RecordCall(ctx, req)
 	}
-	of := streamOf(ctx)
+	of := servedOf(ctx).span
 	if of == nil {
 		return s.rpc.RecordCall(ctx, req)
 	}
@@ -115,16 +60,16 @@ func (s *Service) record(ctx context.Context, req *bridge.Request) (end func(*br
 }
 
 // rpcOutcome is how an RPC ended that its handler answered with an error, or with none.
-func rpcOutcome(err error) tracing.Outcome {
+func rpcOutcome(err error) telemetry.Outcome {
 	if err == nil {
-		return tracing.Outcome{Attributes: []tracing.Attribute{tracing.Text(tracing.StatusCode, errmap.StatusOK)}}
+		return telemetry.Outcome{Attributes: []telemetry.Attribute{telemetry.Text(telemetry.StatusCode, errmap.StatusOK)}}
 	}
 	var shown *connect.Error
 	if !errors.As(err, &shown) {
 		shown = connect.NewError(connect.CodeOf(err), err)
 	}
-	out := httpspan.Outcome(errmap.FromConnect(shown), errmap.ConnectRPC)
-	out.Attributes[0] = tracing.Text(tracing.StatusCode, errmap.CodeName(shown.Code()))
+	out := telemetry.OutcomeOf(errmap.FromConnect(shown), errmap.ConnectRPC)
+	out.Attributes[0] = telemetry.Text(telemetry.StatusCode, errmap.CodeName(shown.Code()))
 	return out
 }
 

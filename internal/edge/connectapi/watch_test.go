@@ -21,8 +21,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/internal/event"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 )
 
 type toolsStream = connect.ServerStreamForClient[outriggerv1.ToolsChange]
@@ -88,7 +88,7 @@ func TestWatchToolsTellsEveryChange(t *testing.T) {
 	for name, dial := range ways() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, event.Options{}, connectapi.Options{}, "Put", "Take")
+			s := start(t, notify.BusOptions{}, connectapi.Options{}, "Put", "Take")
 			client := dial(t, s.url)
 			stream := watch(t, client)
 			first := nextStep(t, stream)
@@ -127,7 +127,7 @@ func TestWatchToolsTellsEveryChange(t *testing.T) {
 // TestARegistrationIsAChange registers at run time: nothing is loaded again.
 func TestARegistrationIsAChange(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	client := s.client(t)
 	tools := watch(t, client)
 	nextStep(t, tools)
@@ -147,7 +147,7 @@ func TestARegistrationIsAChange(t *testing.T) {
 
 func TestLargeStepsAreSplit(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	var methods, names []string
 	for i := range 60 {
 		methods = append(methods, fmt.Sprintf("M%03d", i))
@@ -176,7 +176,7 @@ func TestLargeStepsAreSplit(t *testing.T) {
 // reads nothing: it sees fewer steps that lead to the same end.
 func TestASlowWatcherLosesNoStep(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	stream := watch(t, s.client(t))
 	have := map[string]bool{}
 	for i := range 50 {
@@ -205,7 +205,7 @@ func TestASlowWatcherLosesNoStep(t *testing.T) {
 
 func TestManyWatchersSeeTheSame(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	client := s.client(t)
 	var streams []*toolsStream
 	for range 100 {
@@ -221,7 +221,7 @@ func TestManyWatchersSeeTheSame(t *testing.T) {
 
 func TestWatchToolsNeedsACatalog(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{})
+	s := start(t, notify.BusOptions{}, connectapi.Options{})
 	err := drained(watch(t, s.client(t)))
 	if code, _ := refusal(t, err); code != errmap.Unavailable {
 		t.Errorf("got %v, want UNAVAILABLE", err)
@@ -230,7 +230,7 @@ func TestWatchToolsNeedsACatalog(t *testing.T) {
 
 func TestChangesAreAcknowledgedFirst(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	client := s.client(t)
 	stream := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{
 		ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,
@@ -250,7 +250,7 @@ func TestChangesAreAcknowledgedFirst(t *testing.T) {
 // TestEventsAndChangesStayApart publishes what looks like a change.
 func TestEventsAndChangesStayApart(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
 	client := s.client(t)
 	changes := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true}))
 	quiet := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{PromptsListChanged: true}))
@@ -282,7 +282,7 @@ func TestEventsAndChangesStayApart(t *testing.T) {
 
 func TestChangesNeedACatalog(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{})
+	s := start(t, notify.BusOptions{}, connectapi.Options{})
 	err := drained(subscribe(t, s.client(t), toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true})))
 	if code, _ := refusal(t, err); code != errmap.Unavailable {
 		t.Errorf("got %v, want UNAVAILABLE", err)
@@ -292,7 +292,7 @@ func TestChangesNeedACatalog(t *testing.T) {
 // TestDescribeTellsTheTruth asks for everything that is not declared.
 func TestDescribeTellsTheTruth(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{}, "Put", "Take")
+	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Put", "Take")
 	for name, dial := range ways() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -351,7 +351,7 @@ func TestWithoutAnnouncementsAWatcherSeesOneStep(t *testing.T) {
 
 func TestDescribeNeedsACatalog(t *testing.T) {
 	t.Parallel()
-	s := start(t, event.Options{}, connectapi.Options{})
+	s := start(t, notify.BusOptions{}, connectapi.Options{})
 	_, err := s.client(t).Describe(t.Context(), connect.NewRequest(&outriggerv1.DescribeRequest{}))
 	if code, _ := refusal(t, err); code != errmap.Unavailable {
 		t.Errorf("got %v, want UNAVAILABLE", err)

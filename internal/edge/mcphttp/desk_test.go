@@ -225,7 +225,7 @@ func TestCapabilitiesAreNotRemembered(t *testing.T) {
 	}
 }
 
-// TestABackendCanGoAnotherWay: it is told what the client of this very request can do, so that it need not ask where
+// TestABackendCanGoAnotherWay: it learns what the client of this very request can do, so that it need not ask where
 // it can do without.
 func TestABackendCanGoAnotherWay(t *testing.T) {
 	t.Parallel()

@@ -7,14 +7,18 @@
 package mcphttp
 
 import (
+	"mime"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
@@ -78,7 +82,7 @@ func (h *Handler) inbound(r *http.Request) *dialect.Inbound {
 
 // accept reads one message and tells its era; nil where it has been answered. What
 // it returns has no message where it is a GET, which only the legacy eras have. It
-// stands apart because a stream of changes may wait behind it for hours, and
+// is apart because a stream of changes may wait behind it for hours, and
 // should not hold what only reading needs.
 func (h *Handler) accept(w http.ResponseWriter, r *http.Request) (*dialect.Inbound, form) {
 	in := h.inbound(r)
@@ -138,7 +142,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *dialect.Inbo
 
 // begin makes the stream of a request and registers it.
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) (*stream, func() *dialect.Reply) {
-	s := newStream(w, h.opts, in.Abort)
+	s := &stream{w: w, opts: &h.opts, gone: in.Abort}
 	if answer.mayStream {
 		in.Send = s.send
 	}
@@ -215,4 +219,60 @@ func negotiate(header http.Header) (form, *errmap.Error) {
 		}))
 	}
 	return form{mayStream: events, asEvent: !json}, nil
+}
+
+// accepts reports whether Accept admits a media type: the most specific range that matches
+// it decides (RFC 9110, section 12.5.1). A request without the header admits all.
+func accepts(header http.Header, kind string) bool {
+	values := header.Values("Accept")
+	if len(values) == 0 {
+		return true
+	}
+	major, _, _ := strings.Cut(kind, "/")
+	ranges := [...]string{"*/*", major + "/*", kind}
+	decided, admitted := -1, false
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			name, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+			if err != nil {
+				continue
+			}
+			specific := slices.Index(ranges[:], name)
+			if specific < max(decided, 0) {
+				continue
+			}
+			q, err := strconv.ParseFloat(params["q"], 64)
+			admits := err != nil || q > 0
+			admitted = admits || admitted && specific == decided
+			decided = specific
+		}
+	}
+	return admitted
+}
+
+// versionRetired is the revision whose transport has one endpoint for events and
+// one for messages.
+const versionRetired = "2024-11-05"
+
+// RetiredPaths returns the usual paths of the two endpoints of 2024-11-05 servers.
+// The sidecar does not offer that transport: its clients support newer ones too, and
+// it knows neither sessions that end nor resumable streams. These clients get an
+// explanation instead; see [Handler.Retired].
+func RetiredPaths() []string { return []string{"/sse", "/message", "/messages", "/messages/"} }
+
+// Retired returns the handler for these paths. It responds with a 404 that names the
+// replacement.
+func (h *Handler) Retired() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		in := &dialect.Inbound{
+			Dialect: dialect.Legacy, Header: r.Header,
+			Caller: bridge.CallerOf(r.Context(), r.RemoteAddr), Transport: "http", Route: r.URL.Path,
+			HTTP: h.rpc.Request(r.Context()),
+		}
+		err := errmap.UnsupportedVersion(versionRetired, dialect.Versions())
+		errmap.Message("The transport of MCP " + versionRetired + " (HTTP with SSE) is not offered; POST initialize to " + Path + " (Streamable HTTP)")(err)
+		reply := h.rpc.Refuse(in, err)
+		reply.Status = http.StatusNotFound
+		httpbody.Write(w, reply)
+	})
 }

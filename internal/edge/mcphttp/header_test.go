@@ -49,7 +49,7 @@ func TestHeadersRepeatTheBody(t *testing.T) {
 		{"a marker without its end is a literal", call, []string{v, m, "Mcp-Name: =?base64?bGFiX2VjaG8="}, 400, mismatch},
 		{"bytes beyond ASCII", greek, []string{v, m, "Mcp-Name: λ"}, 400, mismatch},
 		{"the method is never encoded", call, []string{v, "Mcp-Method: =?base64?dG9vbHMvY2FsbA==?=", "Mcp-Name: lab_echo"}, 400, mismatch},
-		// What is wrong first is told first.
+		// What is wrong first is reported first.
 		{"an unknown method goes before its name", request("tools/run", meta), []string{v, "Mcp-Method: tools/run"}, 404, -32601},
 		{"a missing header goes before the params", request("tools/call", meta), []string{v, m}, 400, mismatch},
 		{"the params go last", request("tools/call", meta), []string{v, m, "Mcp-Name: lab_echo"}, 200, -32602},

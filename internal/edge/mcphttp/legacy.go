@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -39,7 +39,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 			return nil, false
 		}
 	}
-	s, err := h.rpc.Sessions().Use(r.Context(), in.Caller, ids[0], h.rpc.Flights().NewOrigin)
+	s, err := h.rpc.Sessions().Use(r.Context(), in.Caller, ids[0])
 	if err != nil {
 		httpbody.Write(w, h.rpc.SessionRefused(in, err))
 		return nil, false
@@ -105,7 +105,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 			s.Release()
 		}
 	}
-	s := newStream(w, h.opts, func(error) {}) // a reader that goes does not cancel
+	s := &stream{w: w, opts: &h.opts, gone: func(error) {}} // a reader that goes does not cancel
 	if answer.mayStream {
 		in.Send = s.send
 	}
@@ -116,7 +116,6 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 // stream of the session from the first one that is no reply, because a stream
 // outlives its connection; a reply alone goes the short way.
 type sessionReply struct {
-	rpc     *dialect.Handler
 	session *session.Session
 	in      *dialect.Inbound
 
@@ -131,7 +130,7 @@ func (p *sessionReply) begin() *session.Stream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stream == nil {
-		p.stream = p.session.NewStreamFor(p.rpc.Begun(p.in), resumes(p.session))
+		p.stream = p.session.NewStream()
 		p.stream.BegunBy(p.in.TraceContext())
 		close(p.began)
 	}
@@ -155,11 +154,11 @@ func (p *sessionReply) end(reply dialect.Reply) {
 }
 
 // call answers a request of a session, and releases it. The request runs on a
-// goroutine of its own: the end of the connection is not its end, and the
+// separate goroutine: the end of the connection is not its end, and the
 // connection may be closed while it runs.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
 	s := in.Session
-	p := &sessionReply{rpc: h.rpc, session: s, in: in, began: make(chan struct{}), replied: make(chan dialect.Reply, 1)}
+	p := &sessionReply{session: s, in: in, began: make(chan struct{}), replied: make(chan dialect.Reply, 1)}
 	if answer.mayStream {
 		in.Send = func(message []byte) error { return p.begin().Send(message) }
 		if resumes(s) {
@@ -176,7 +175,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 	case reply := <-p.replied:
 		answer.write(w, reply)
 	case <-p.began:
-		h.pump(w, r, p.begin().Read(), s, nil)
+		h.pump(w, r, &reading{session: s, reader: p.begin().Read()})
 	case <-r.Context().Done():
 	}
 }
@@ -194,8 +193,8 @@ func (h *Handler) endWith(s *session.Session) {
 // resumes reports whether a client knows events that only carry an id, and
 // connections that are closed before their stream ends (since 2025-11-25).
 func resumes(s *session.Session) bool {
-	revision, _ := mcpjson.ParseRevision(s.Context().GetProtocolVersion())
-	return revision == mcpjson.Rev20251125
+	revision, _ := content.ParseRevision(s.Context().GetProtocolVersion())
+	return revision == content.Rev20251125
 }
 
 // batch answers an array, which 2025-03-26 alone has: every entry is a message of
@@ -212,7 +211,7 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, in *dialect.Inbo
 	if s != nil {
 		defer s.Release()
 	}
-	if s == nil || s.Context().GetProtocolVersion() != mcpjson.Rev20250326.String() {
+	if s == nil || s.Context().GetProtocolVersion() != content.Rev20250326.String() {
 		msg := jsonrpc.Parse(body, jsonrpc.ProfileMCP, h.limits)
 		in.Message = &msg
 		httpbody.Write(w, h.rpc.HandleMessage(r.Context(), in))

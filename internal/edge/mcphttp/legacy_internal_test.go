@@ -38,7 +38,7 @@ func TestWhatBeginsWhileItsSessionEnds(t *testing.T) {
 	if early.Context().Err() != nil {
 		t.Error("a request of a session that goes on was ended")
 	}
-	if err := b.Sessions().End(t.Context(), "caller", s.ID()); err != nil {
+	if err := b.Sessions().End(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	late := begin(2)

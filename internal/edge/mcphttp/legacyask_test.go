@@ -115,7 +115,7 @@ func TestResourcesAndPromptsAskToo(t *testing.T) {
 	}
 }
 
-// TestAClientThatRefuses, declines or answers nonsense: the tool is told, and
+// TestAClientThatRefuses, declines or answers nonsense: the tool learns it, and
 // never takes it for an answer.
 func TestAClientThatRefuses(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -89,7 +89,7 @@ func TestIdleLegacyStreamsAreCheap(t *testing.T) {
 	if cost > most*raceCost || cost < 1000 {
 		t.Errorf("an idle stream costs %d bytes, want at most %d", cost, most)
 	}
-	tell(t, rig, feed.Change{Kind: feed.ToolsListChanged}) // they are all alive
+	tell(t, rig, notify.Change{Kind: notify.ToolsListChanged}) // they are all alive
 	for _, conn := range conns {
 		awaits(t, conn, buf, "notifications/tools/list_changed")
 		_ = conn.Close()
@@ -102,21 +102,29 @@ func TestIdleLegacyStreamsAreCheap(t *testing.T) {
 }
 
 // TestSessionsThatAreAbandoned opens as many as there may be, over HTTP, and
-// walks away: those after them push them out one by one.
+// walks away: those after them push them out of memory one by one. One that had set something
+// is gone, so that its client knows; one that had not begins again from its id.
 func TestSessionsThatAreAbandoned(t *testing.T) {
 	const most = 200
 	rig, url := office(t, officeOptions{configure: func(c *configv1.Config) {
 		c.Limits.MaxSessions, c.Limits.CallerSharePercent = proto.Int32(most), proto.Int32(100)
 	}})
-	first := openWith(t, url, rev11, `{}`)
-	client := first.http
+	first, second := openWith(t, url, rev11, `{}`), openWith(t, url, rev11, `{}`)
+	if got := first.post(request("logging/setLevel", `"level":"error"`)); got.status != http.StatusOK {
+		t.Fatalf("set a level: %d %s", got.status, got.body)
+	}
+	if got := second.post(request("ping", "")); got.status != http.StatusOK {
+		t.Fatalf("ping: %d %s", got.status, got.body)
+	}
 	for range most {
-		openAs(t, client, url, rev11, `{}`)
+		openAs(t, first.http, url, rev11, `{}`)
 	}
-	if got := first.post(request("ping", "")); got.status != http.StatusNotFound {
-		t.Errorf("the longest unused: %d %s", got.status, got.body)
+	for c, want := range map[*legacy]int{first: http.StatusNotFound, second: http.StatusOK} {
+		if got := c.post(request("ping", "")); got.status != want {
+			t.Errorf("one of the longest unused: %d %s", got.status, got.body)
+		}
 	}
-	if got := rig.Bridge.Sessions().Stats(); got.Sessions != most || got.Evicted != 1 {
+	if got := rig.Bridge.Sessions().Stats(); got.Sessions != most || got.Evicted != 3 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -14,26 +14,26 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-func changed(uri string) feed.Change { return feed.Change{Kind: feed.ResourceUpdated, URI: uri} }
+func changed(uri string) notify.Change { return notify.Change{Kind: notify.ResourceUpdated, URI: uri} }
 
-func tell(t testing.TB, rig *mcptest.Rig, changes ...feed.Change) {
+func tell(t testing.TB, rig *mcptest.Rig, changes ...notify.Change) {
 	t.Helper()
 	for _, c := range changes {
-		if err := rig.Bridge.Feed().Publish(c); err != nil {
+		if err := rig.Bridge.Offers().Feed().Publish(c); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // lists are changes of all lists.
-func lists() []feed.Change {
-	return []feed.Change{{Kind: feed.ToolsListChanged}, {Kind: feed.PromptsListChanged}, {Kind: feed.ResourcesListChanged}}
+func lists() []notify.Change {
+	return []notify.Change{{Kind: notify.ToolsListChanged}, {Kind: notify.PromptsListChanged}, {Kind: notify.ResourcesListChanged}}
 }
 
 // empty wants an empty result.
@@ -86,7 +86,7 @@ func TestGETStreamsWhatChanges(t *testing.T) {
 				}
 				uri(get, "desk://seal")
 				uri(silent, "desk://safe")
-				rig.Bridge.Feed().Close() // a drain
+				rig.Bridge.Offers().Feed().Close() // a drain
 				get.ended()
 				silent.ended()
 			})
@@ -147,7 +147,7 @@ func TestASecondGETTakesOver(t *testing.T) {
 func TestGETsThatTakeOverLoseNothing(t *testing.T) {
 	t.Parallel()
 	const changes, connections = 300, 12
-	rig, url := office(t, officeOptions{feed: func(o *feed.Options) { o.MaxPending = changes }})
+	rig, url := office(t, officeOptions{feed: func(o *notify.FeedOptions) { o.MaxPending = changes }})
 	c := openWith(t, url, rev06, `{}`)
 	empty(t, c.post(subscription("subscribe", "desk://")))
 	var mu sync.Mutex
@@ -177,7 +177,7 @@ func TestGETsThatTakeOverLoseNothing(t *testing.T) {
 		}
 	}
 	testkit.Receive(t, "all that was told", all)
-	rig.Bridge.Feed().Close()
+	rig.Bridge.Offers().Feed().Close()
 	reading.Wait()
 	for data, n := range seen {
 		if n != 1 {
@@ -251,7 +251,7 @@ func TestAQuietLegacyStreamIsKeptAlive(t *testing.T) {
 			}
 			tell(t, rig, lists()[0])
 			get.method("notifications/tools/list_changed")
-			rig.Bridge.Feed().Close()
+			rig.Bridge.Offers().Feed().Close()
 			get.ended()
 		})
 	}

@@ -14,9 +14,9 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -39,8 +39,8 @@ type officeOptions struct {
 	configure func(*configv1.Config)
 	http      mcphttp.Options
 	session   func(*session.Options)
-	feed      func(*feed.Options)
-	// wrap, where set, stands around the handler.
+	feed      func(*notify.FeedOptions)
+	// wrap, where set, is around the handler.
 	wrap func(http.Handler) http.Handler
 	// more are tools besides those of the desk.
 	more []mcptest.NativeTool
@@ -88,7 +88,7 @@ func openAs(t testing.TB, client *http.Client, url, version, capabilities string
 	return c
 }
 
-// openWith opens a session of a client of its own.
+// openWith opens a session of another client.
 func openWith(t testing.TB, url, version, capabilities string) *legacy {
 	t.Helper()
 	return openAs(t, mcptest.Client(t, 1), url, version, capabilities)

@@ -4,6 +4,7 @@ package mcphttp_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -303,14 +304,59 @@ func TestWithoutASession(t *testing.T) {
 	}
 }
 
-// TestAReplicaThatDoesNotKnowASession sends its client back to the start.
-func TestAReplicaThatDoesNotKnowASession(t *testing.T) {
+// TestAReplicaWithAnotherKey sends its client back to the start, once, as releases did whose ids were random.
+func TestAReplicaWithAnotherKey(t *testing.T) {
 	t.Parallel()
 	_, one := office(t, officeOptions{})
 	_, other := office(t, officeOptions{})
 	c := openWith(t, one, rev11, `{}`)
-	c.url = other
-	if got := c.post(request("ping", "")); got.status != 404 || got.errorCode() != -32600 {
-		t.Errorf("got %d %s", got.status, got.body)
+	for _, id := range []string{c.id, strings.Repeat("aB3_", 8)} {
+		before := &legacy{t: t, url: other, version: rev11, id: id, http: c.http}
+		if got := before.post(request("ping", "")); got.status != 404 || got.errorCode() != -32600 {
+			t.Errorf("got %d %s", got.status, got.body)
+		}
+		if got := openWith(t, other, rev11, `{}`).post(request("ping", "")); got.status != 200 {
+			t.Errorf("opened anew: %d %s", got.status, got.body)
+		}
+	}
+}
+
+// TestAnyReplicaServesASession: with the key of the replica that opened it, another one knows its caller, its revision and what its
+// client can do. It has no events of the other, and says so.
+func TestAnyReplicaServesASession(t *testing.T) {
+	t.Parallel()
+	shared := officeOptions{session: func(o *session.Options) { o.Sealer = mcptest.FixedSealer(t) }}
+	_, one := office(t, shared)
+	_, other := office(t, shared)
+	c := openWith(t, one, rev06, allAbilities)
+	resumed := openWith(t, one, rev11, `{}`)
+	first := resumed.stream(http.MethodGet, "")
+	first.greeting()
+	first.close()
+	c.url, resumed.url = other, other
+	if got := c.post(toolCall("1", "show_everything")); got.status != 200 || !strings.Contains(got.body, `"resource_link"`) {
+		t.Errorf("the revision of the session: %d %s", got.status, got.body)
+	}
+	asking := c.stream(http.MethodPost, toolCall("2", "sign"))
+	asking.method("elicitation/create")
+	if got := c.read(c.do(http.MethodPost, `["2025-03-26 alone has batches"]`)); got.status != 400 {
+		t.Errorf("a batch: %d %s", got.status, got.body)
+	}
+	thief := &legacy{t: t, url: other, version: rev06, id: c.id, http: from(t, "127.0.0.2")}
+	if got := thief.post(request("ping", "")); got.status != 404 {
+		t.Errorf("another caller: %d %s", got.status, got.body)
+	}
+	resp := resumed.do(http.MethodGet, "", "Last-Event-ID: 1-1")
+	defer func() { _ = resp.Body.Close() }()
+	text := make([]byte, 512)
+	n, err := io.ReadAtLeast(resp.Body, text, 150)
+	if got := string(text[:n]); err != nil || resp.StatusCode != 200 || !strings.HasPrefix(got, ": gap: ") {
+		t.Errorf("%d %q, %v", resp.StatusCode, got, err)
+	}
+	if got := c.read(c.do(http.MethodDelete, "")); got.status != 204 {
+		t.Errorf("DELETE: %d %s", got.status, got.body)
+	}
+	if got := c.post(request("ping", "")); got.status != 404 {
+		t.Errorf("after its end: %d %s", got.status, got.body)
 	}
 }

@@ -5,12 +5,13 @@ package mcphttp
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 )
 
@@ -47,16 +48,25 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *dialect.Inboun
 		return
 	}
 	defer release()
-	s, reader := h.opened(w, r, in)
-	if reader == nil {
+	from := h.opened(w, r, in)
+	if from == nil {
 		return
 	}
-	defer s.Release()
-	h.pump(w, r, reader, s, h.rpc.Refollower(r.Context(), in, s))
+	defer from.session.Release()
+	h.pump(w, r, from)
 }
 
-// mayStream takes a place for the stream of a GET, and returns what gives it back; nil where the request has been refused. It stands
-// apart for the same reason as opened.
+// reading is what one connection reads.
+type reading struct {
+	session *session.Session
+	reader  *session.Reader
+	// gap: the client named an event that is not here. follow follows watches for it; nil on a stream of a call.
+	gap    bool
+	follow func()
+}
+
+// mayStream takes a place for the stream of a GET, and returns what gives it back; nil where the request has been refused. It is
+// separate for the same reason as opened.
 func (h *Handler) mayStream(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) (release func()) {
 	if err := h.rpc.MayRun(r.Context(), bridge.OpListen); err != nil {
 		h.rpc.AuditDenied(r.Context(), in.Denied(), bridge.OpListen.String(), err)
@@ -71,53 +81,61 @@ func (h *Handler) mayStream(w http.ResponseWriter, r *http.Request, in *dialect.
 	return release
 }
 
-// opened is the session of a GET, in use, and where it reads; nil where the
-// request has been refused. It stands apart because the stream may last for days,
+// opened is where a GET reads, in a session that is in use; nil where the
+// request has been refused. It is apart because the stream may last for days,
 // and should not hold what only its start needs.
-func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) (*session.Session, *session.Reader) {
+func (h *Handler) opened(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) *reading {
 	if !accepts(r.Header, "text/event-stream") {
 		httpbody.Write(w, h.rpc.Refuse(in, errmap.New(errmap.NotAcceptable, errmap.WithViolations(errmap.Violation{
 			Keyword: "accept", Message: "GET opens a stream; Accept must allow text/event-stream",
 		}))))
-		return nil, nil
+		return nil
 	}
 	s, ok := h.lasting(w, r, in)
 	if !ok {
-		return nil, nil
+		return nil
 	}
-	reader, err := h.reader(r, s)
+	from, err := h.reader(r, s)
 	switch {
 	case err != nil && !errors.Is(err, session.ErrLost):
 		s.Release()
 		httpbody.Write(w, h.rpc.SessionRefused(in, err))
-		return nil, nil
+		return nil
 	case err != nil:
 		s.Release()
 		httpbody.Write(w, h.rpc.Refuse(in, errmap.Wrap(errmap.InvalidEnvelope, err, errmap.WithViolations(errmap.Violation{
 			Keyword: "last-event-id", Message: "the event is unknown, or later events are no longer kept; retry without Last-Event-ID",
 		}))))
-		return nil, nil
+		return nil
 	}
-	in.StreamOpened(reader.BegunBy())
-	return s, reader
+	from.follow = h.rpc.Refollower(r.Context(), in, s)
+	in.StreamOpened(from.reader.BegunBy())
+	return from
 }
 
 // reader is where a GET reads: behind the event that it names, or at the first
 // unread message that belongs to no request.
-func (h *Handler) reader(r *http.Request, s *session.Session) (*session.Reader, error) {
-	seen := r.Header.Get(headerLastEvent)
-	if seen != "" {
-		return s.Resume(r.Context(), seen)
+func (h *Handler) reader(r *http.Request, s *session.Session) (*reading, error) {
+	from := &reading{session: s}
+	var err error
+	if seen := r.Header.Get(headerLastEvent); seen != "" {
+		from.reader, err = s.Resume(seen)
+		if from.gap = errors.Is(err, session.ErrElsewhere); !from.gap {
+			return from, err
+		}
 	}
-	if err := s.TellHere(r.Context()); err != nil {
+	if err := s.Hear(); err != nil {
 		return nil, err
 	}
-	switch {
-	case resumes(s):
-		return s.Main().Greet(), nil
-	default:
-		return s.Main().Read(), nil
+	if from.gap {
+		s.Miss()
 	}
+	if resumes(s) {
+		from.reader = s.Main().Greet()
+	} else {
+		from.reader = s.Main().Read()
+	}
+	return from, nil
 }
 
 // delete ends a session at its client's wish, and what runs in it.
@@ -128,7 +146,7 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, in *dialect.Inb
 	}
 	defer s.Release()
 	// Another DELETE may have been first.
-	if err := h.rpc.Sessions().End(r.Context(), in.Caller, s.ID()); err != nil && !errors.Is(err, session.ErrUnknown) {
+	if err := h.rpc.Sessions().End(r.Context(), s); err != nil && !errors.Is(err, session.ErrUnknown) {
 		httpbody.Write(w, h.rpc.SessionRefused(in, err))
 		return
 	}
@@ -139,16 +157,16 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, in *dialect.Inb
 // pump writes the events of a stream to one connection until either ends. What
 // was not written stays on the stream. Changes go to the stream of what belongs
 // to no request, one by one and only while somebody reads it: until then they
-// stay with the session, where each is told once. follow is told that there are watches to
-// follow for the client; it may be nil.
-func (h *Handler) pump(w http.ResponseWriter, r *http.Request, reader *session.Reader, s *session.Session, follow func()) {
+// stay with the session, where each is reported once.
+func (h *Handler) pump(w http.ResponseWriter, r *http.Request, from *reading) {
 	revoked := make(chan struct{})
-	stop := access.FromContext(r.Context()).WhenRevoked(func() { close(revoked) })
+	stop := identity.FromContext(r.Context()).WhenRevoked(func() { close(revoked) })
 	defer stop()
 	p := &pumping{
-		handler: h, reader: reader, session: s, out: newEventWriter(w, h.opts, resumes(s)),
-		gone: r.Context().Done(), revoked: revoked, follow: follow,
+		reading: *from, handler: h, out: newEventWriter(w, &h.opts, time.NewTimer(h.opts.KeepAlive)),
+		gone: r.Context().Done(), revoked: revoked,
 	}
+	p.out.resumes = resumes(from.session)
 	defer p.end()
 	if p.begin() == nil {
 		p.run()
@@ -159,23 +177,23 @@ func (h *Handler) pump(w http.ResponseWriter, r *http.Request, reader *session.R
 // variables, because those would be kept on the stack of a goroutine that waits for
 // days, beside the room for what they hold while something is written.
 type pumping struct {
+	reading
 	handler *Handler
-	session *session.Session
-	reader  *session.Reader
 	out     *eventWriter
 	// hears: the connection tells of changes, and changed is when to look for one.
 	hears   bool
 	changed <-chan struct{}
-	// follow follows watches for the client, and again is when to look for some; both nil if
-	// there never are.
-	follow func()
-	again  <-chan struct{}
+	// again is when to look for watches to follow; nil if there never are.
+	again <-chan struct{}
 	// gone is the end of the connection, revoked that of the caller's permission.
 	gone, revoked <-chan struct{}
 }
 
 func (p *pumping) begin() error {
-	err := p.out.begin()
+	err := p.out.write(nil) // so that a client knows at once that there is a stream
+	if p.gap && err == nil {
+		err = p.out.comment("gap: the event of Last-Event-ID is at another replica; what came after it is lost, and everything may have changed")
+	}
 	p.hears = p.reader.IsMain()
 	if p.hears && p.follow != nil {
 		p.again = p.session.FollowAgain()
@@ -200,7 +218,7 @@ func (p *pumping) run() {
 		case <-p.again:
 			p.follow()
 		case <-p.out.alive.C:
-			if p.out.comment() != nil {
+			if p.out.comment("") != nil {
 				return
 			}
 		case <-p.gone:

@@ -88,7 +88,7 @@ func markTool() mcptest.NativeTool {
 	}}
 }
 
-// marked is a client with a mark of its own.
+// marked is a client with its own mark.
 type marked struct {
 	*legacy
 	mark   string
@@ -175,7 +175,7 @@ func (m *marked) reply(q *jsonrpc.Message) error {
 	return nil
 }
 
-// hear wants each change of its own once, in order, and nothing else.
+// hear wants each change that it made once, in order, and nothing else.
 func (m *marked) hear(get *sse, rounds int) {
 	for n := 0; n < rounds; {
 		got, err := get.take()

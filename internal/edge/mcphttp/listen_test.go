@@ -10,7 +10,7 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -38,7 +38,7 @@ func TestASubscriptionIsTaggedWithItsIDAsItCame(t *testing.T) {
 	for i, id := range ids {
 		streams[i].want(`"method":"notifications/prompts/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}`)
 	}
-	rig.Bridge.Feed().Close()
+	rig.Bridge.Offers().Feed().Close()
 	for i, id := range ids {
 		streams[i].want(`"id":` + id + `,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `,`)
 		streams[i].end()
@@ -51,12 +51,12 @@ func TestASubscriptionIsTaggedWithItsIDAsItCame(t *testing.T) {
 func TestASubscriptionHearsWhatItAskedForAndNothingElse(t *testing.T) {
 	t.Parallel()
 	rig, url := desk(t, mcphttp.Options{})
-	kinds := map[string]feed.Change{
-		`"toolsListChanged":true`:                                           {Kind: feed.ToolsListChanged},
-		`"promptsListChanged":true`:                                         {Kind: feed.PromptsListChanged},
-		`"resourcesListChanged":true`:                                       {Kind: feed.ResourcesListChanged},
-		`"resourceSubscriptions":["desk://notes"],"toolsListChanged":false`: {Kind: feed.ResourceUpdated, URI: "desk://notes/1"},
-		``: {Kind: feed.ResourceUpdated, URI: "desk://elsewhere"},
+	kinds := map[string]notify.Change{
+		`"toolsListChanged":true`:                                           {Kind: notify.ToolsListChanged},
+		`"promptsListChanged":true`:                                         {Kind: notify.PromptsListChanged},
+		`"resourcesListChanged":true`:                                       {Kind: notify.ResourcesListChanged},
+		`"resourceSubscriptions":["desk://notes"],"toolsListChanged":false`: {Kind: notify.ResourceUpdated, URI: "desk://notes/1"},
+		``: {Kind: notify.ResourceUpdated, URI: "desk://elsewhere"},
 	}
 	streams := map[string]*events{}
 	for filter := range kinds {
@@ -65,15 +65,15 @@ func TestASubscriptionHearsWhatItAskedForAndNothingElse(t *testing.T) {
 		streams[filter].want("acknowledged")
 	}
 	for _, change := range kinds {
-		if err := rig.Bridge.Feed().Publish(change); err != nil {
+		if err := rig.Bridge.Offers().Feed().Publish(change); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rig.Bridge.Feed().Close() // what is pending is still sent
+	rig.Bridge.Offers().Feed().Close() // what is pending is still sent
 	for filter, change := range kinds {
-		method := map[feed.Kind]string{
-			feed.ToolsListChanged: "tools/list_changed", feed.PromptsListChanged: "prompts/list_changed",
-			feed.ResourcesListChanged: "resources/list_changed", feed.ResourceUpdated: `resources/updated","params":{"uri":"desk://notes/1"`,
+		method := map[notify.Kind]string{
+			notify.ToolsListChanged: "tools/list_changed", notify.PromptsListChanged: "prompts/list_changed",
+			notify.ResourcesListChanged: "resources/list_changed", notify.ResourceUpdated: `resources/updated","params":{"uri":"desk://notes/1"`,
 		}[change.Kind]
 		if filter != "" {
 			streams[filter].want(method)
@@ -101,7 +101,7 @@ func TestASubscriptionIsLeftAsTheTypeScriptClientDoesIt(t *testing.T) {
 			}
 			e.hangUp()
 			idle(t, rig.Bridge)
-			testkit.Until(t, "the subscription ends", func() bool { return rig.Bridge.Feed().Stats().Subscribers == 0 })
+			testkit.Until(t, "the subscription ends", func() bool { return rig.Bridge.Offers().Feed().Stats().Subscribers == 0 })
 		})
 	}
 }
@@ -119,7 +119,7 @@ func TestSessionAndEventIDsDoNotMatterToAModernStream(t *testing.T) {
 	body, headers = listen(`1`, `{"toolsListChanged":true}`)
 	l := open(t, 1, url, body, append(headers, drag...)...)
 	l.want("acknowledged")
-	rig.Bridge.Feed().Close()
+	rig.Bridge.Offers().Feed().Close()
 	l.want(`"result"`)
 	l.end()
 	for _, got := range []*events{e, l} { // events have no ids either: see next

@@ -36,7 +36,7 @@ func TestTheTransportOf2024IsNotOffered(t *testing.T) {
 			t.Errorf("%s %s: %d %s", tc.method, tc.path, got.status, got.body)
 		}
 	}
-	// Where it is told to go, it can.
+	// Where it is asked to go, it can.
 	if got := post(t, url+mcphttp.Path, opening("2024-11-05", `{}`)); got.status != 200 || !strings.Contains(got.body, rev11) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}

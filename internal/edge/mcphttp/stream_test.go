@@ -25,8 +25,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -401,11 +401,11 @@ func quietly(t *testing.T, b *dialect.Handler, o mcphttp.Options, r *http.Reques
 	synctest.Wait()
 	const quiet = 17 * time.Minute
 	time.Sleep(quiet) // in the test's own time
-	if err := b.Feed().Publish(feed.Change{Kind: feed.ToolsListChanged}); err != nil {
+	if err := b.Offers().Feed().Publish(notify.Change{Kind: notify.ToolsListChanged}); err != nil {
 		t.Error(err)
 	}
 	synctest.Wait()
-	b.Feed().Close()
+	b.Offers().Feed().Close()
 	synctest.Wait()
 	hangUp()
 	<-served

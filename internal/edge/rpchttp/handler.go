@@ -15,7 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 

@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/mcpjson"
 )
 
 // isBatch holds for an array in a session of 2025-03-26, the one revision that
 // has them, on this transport too.
 func (s *session) isBatch(text []byte) bool {
-	return s.opened != nil && s.opened.Context().GetProtocolVersion() == mcpjson.Rev20250326.String() && jsonrpc.IsBatch(text)
+	return s.opened != nil && s.opened.Context().GetProtocolVersion() == content.Rev20250326.String() && jsonrpc.IsBatch(text)
 }
 
-// takeBatch takes every entry in its order, as if it stood on a line of its own.
+// takeBatch takes every entry in its order, as if it stood on its own line.
 // The replies come together in one line, in the order of the requests; where
 // there is none, nothing comes.
 func (s *session) takeBatch(l line) {
@@ -60,7 +60,7 @@ func (s *session) takeEntry(msg *jsonrpc.Message, at time.Time, size int, delive
 }
 
 // batch gathers the replies to the entries of one batch. Each entry is queued and
-// run like a message of its own.
+// run like its own message.
 type batch struct {
 	session *session
 	replies []*dialect.Reply // each is set by its own entry

@@ -16,7 +16,7 @@ const initialize = `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"p
 // shownAs tells a listing's dialect by what only it has.
 func shownAs(r reply) string {
 	switch {
-	case r.Error != nil && strings.Contains(r.raw, `"code":-32022`): // its data has a shape of its own
+	case r.Error != nil && strings.Contains(r.raw, `"code":-32022`): // its data has its own shape
 		return string(errmap.UnsupportedProtocolVersion)
 	case r.Result == nil:
 		return string(r.code())

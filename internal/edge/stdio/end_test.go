@@ -36,7 +36,7 @@ func TestAtTheEndOfInputWhatIsInFlightIsAnswered(t *testing.T) {
 }
 
 // A connected peer is answered exactly once, also at the end: what does not end
-// in time is told so.
+// in time learns it.
 func TestAfterTheGraceTheOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)

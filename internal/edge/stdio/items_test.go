@@ -27,8 +27,8 @@ func TestAConversation(t *testing.T) {
 	p.want(`"method":"notifications/item","params":{"requestId":"c","item":{"nonce":"one"`)
 	p.send(follow(`"c"`, `,"items":[{"nonce":"two"}]`))
 	p.want(`"params":{"requestId":"c","item":{"nonce":"two"`)
-	// Another call with items of its own beside it, and what belongs to none.
-	p.send(relay(`"d"`, ""), follow(`"x"`, `,"items":[{"nonce":"nobody"}]`), follow(`"d"`, `,"items":[{"nonce":"other"}]`))
+	// Another call with its own items beside it, and what belongs to none.
+	p.send(relay(`"d"`, ""), follow(`"x"`, `,"items":[{"nonce":"no one"}]`), follow(`"d"`, `,"items":[{"nonce":"other"}]`))
 	p.want(`"params":{"requestId":"d","item":{"nonce":"other"`)
 	p.send(follow(`"c"`, `,"items":[{"nonce":"three"}],"last":true`))
 	p.want(`"params":{"requestId":"c","item":{"nonce":"three"`)

@@ -5,7 +5,6 @@ package stdio
 import (
 	"context"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	mcpsession "github.com/outrigger-mcp/outrigger/internal/session"
 )
@@ -26,7 +25,7 @@ func (s *session) forget() {
 	if s.opened == nil {
 		return
 	}
-	_ = s.rpc.Sessions().End(s.run, bridge.CallerStdio, s.opened.ID()) // it may have ended already
+	_ = s.rpc.Sessions().End(s.run, s.opened) // it may have ended already
 	s.opened.Release()
 	s.opened = nil
 }

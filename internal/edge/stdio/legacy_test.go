@@ -12,9 +12,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 )
 
 // desk begins a conversation with a sidecar in front of a backend that has
@@ -92,10 +92,10 @@ func metaWith(more string) string {
 	return strings.Replace(meta, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}`+more, 1)
 }
 
-func tell(t *testing.T, rig *mcptest.Rig, changes ...feed.Change) {
+func tell(t *testing.T, rig *mcptest.Rig, changes ...notify.Change) {
 	t.Helper()
 	for _, c := range changes {
-		if err := rig.Bridge.Feed().Publish(c); err != nil {
+		if err := rig.Bridge.Offers().Feed().Publish(c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestChangesAreToldOnceTheClientIsReady(t *testing.T) {
 	p, rig := desk(t.Context(), t, stdio.Options{})
 	p.send(opening("1", "2025-06-18"))
 	p.reply()
-	tell(t, rig, feed.Change{Kind: feed.ToolsListChanged}, feed.Change{Kind: feed.PromptsListChanged})
+	tell(t, rig, notify.Change{Kind: notify.ToolsListChanged}, notify.Change{Kind: notify.PromptsListChanged})
 	for range 3 { // time enough for a change to come before its time
 		p.send(ping(`"p"`))
 		p.result(`"p"`, "{}")
@@ -163,13 +163,13 @@ func TestChangesAreToldOnceTheClientIsReady(t *testing.T) {
 	p.send(initialized) // once more means nothing
 	p.send(`{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"desk://seal"}}`)
 	p.result("2", "{}")
-	tell(t, rig, feed.Change{Kind: feed.ResourceUpdated, URI: "desk://notes/1"}, feed.Change{Kind: feed.ResourceUpdated, URI: "desk://seal/motto"})
+	tell(t, rig, notify.Change{Kind: notify.ResourceUpdated, URI: "desk://notes/1"}, notify.Change{Kind: notify.ResourceUpdated, URI: "desk://seal/motto"})
 	if m := p.method("notifications/resources/updated"); string(m.Params) != `{"uri":"desk://seal/motto"}` {
 		t.Errorf("got %s", m.Params)
 	}
 	p.send(`{"jsonrpc":"2.0","id":3,"method":"resources/unsubscribe","params":{"uri":"desk://seal"}}`)
 	p.result("3", "{}")
-	tell(t, rig, feed.Change{Kind: feed.ResourceUpdated, URI: "desk://seal"}, feed.Change{Kind: feed.ToolsListChanged})
+	tell(t, rig, notify.Change{Kind: notify.ResourceUpdated, URI: "desk://seal"}, notify.Change{Kind: notify.ToolsListChanged})
 	p.method("notifications/tools/list_changed")
 	if rest := p.end(); len(rest) > 0 {
 		t.Errorf("more was written: %q", rest)
@@ -223,7 +223,7 @@ func TestErasAreInterleaved(t *testing.T) {
 	// Each era hears of changes in its own way: tagged on a stream, or not.
 	p.send(`{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + meta + `}}`)
 	p.method("notifications/subscriptions/acknowledged")
-	tell(t, rig, feed.Change{Kind: feed.ToolsListChanged}, feed.Change{Kind: feed.ResourceUpdated, URI: "desk://seal"})
+	tell(t, rig, notify.Change{Kind: notify.ToolsListChanged}, notify.Change{Kind: notify.ResourceUpdated, URI: "desk://seal"})
 	got := []string{p.line(), p.line(), p.line()}
 	slices.Sort(got)
 	want := []string{
@@ -268,7 +268,7 @@ func TestInitializeTwice(t *testing.T) {
 	if !strings.Contains(got[0], `"id":3,"result":{"content"`) || !strings.Contains(got[0], "session ended") || !strings.Contains(got[1], `"protocolVersion":"2025-06-18"`) {
 		t.Errorf("got %q", got)
 	}
-	tell(t, rig, feed.Change{Kind: feed.ResourceUpdated, URI: "desk://seal"}, feed.Change{Kind: feed.ToolsListChanged})
+	tell(t, rig, notify.Change{Kind: notify.ResourceUpdated, URI: "desk://seal"}, notify.Change{Kind: notify.ToolsListChanged})
 	p.send(toolCall("5", "sort", ""))
 	if m := p.method("notifications/message"); !strings.Contains(string(m.Params), `"warning"`) {
 		t.Errorf("the level of the first session holds: %s", m.Params)
@@ -359,7 +359,7 @@ func TestASignalLetsQuestionsBeAnswered(t *testing.T) {
 	q := p.method("elicitation/create")
 	stop()
 	// The feed is closed when the conversation has begun to end.
-	for rig.Bridge.Feed().Publish(feed.Change{Kind: feed.ToolsListChanged}) == nil {
+	for rig.Bridge.Offers().Feed().Publish(notify.Change{Kind: notify.ToolsListChanged}) == nil {
 		if m := p.message(); m.Method != "notifications/tools/list_changed" {
 			t.Fatalf("got %+v", m)
 		}

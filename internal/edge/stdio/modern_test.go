@@ -22,8 +22,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 )
 
 // modern is a request of MCP 2026-07-28; more goes into its _meta.
@@ -69,7 +69,7 @@ func TestNothingFollowsTheCancellationOfASubscription(t *testing.T) {
 			b := sidecar(live, mcptest.Echo)
 			p := talk(t.Context(), t, b, stdio.Options{})
 			change := func() {
-				if err := b.Feed().Publish(feed.Change{Kind: feed.ToolsListChanged}); err != nil {
+				if err := b.Offers().Feed().Publish(notify.Change{Kind: notify.ToolsListChanged}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -176,7 +176,7 @@ func ended(id string) []string {
 	}
 }
 
-// A subscription has no end of its own: one that keeps the process until the end
+// A subscription does not end by itself: one that keeps the process until the end
 // of its grace keeps it for nothing.
 func TestSubscriptionsEndAtOnceWithTheirConversation(t *testing.T) {
 	t.Parallel()
@@ -185,7 +185,7 @@ func TestSubscriptionsEndAtOnceWithTheirConversation(t *testing.T) {
 	for name, end := range map[string]func(p *peer, b *dialect.Handler, stop context.CancelFunc){
 		"the input ends":     func(p *peer, _ *dialect.Handler, _ context.CancelFunc) { _ = p.in.Close() },
 		"the sidecar ends":   func(_ *peer, _ *dialect.Handler, stop context.CancelFunc) { stop() },
-		"the feed is closed": func(_ *peer, b *dialect.Handler, _ context.CancelFunc) { b.Feed().Close() },
+		"the feed is closed": func(_ *peer, b *dialect.Handler, _ context.CancelFunc) { b.Offers().Feed().Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 )
 
-// gate is a writer that takes a write when it is told to.
+// gate is a writer that takes a write when it is asked to.
 type gate struct {
 	open   chan error
 	writes [][]byte

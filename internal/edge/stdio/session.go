@@ -91,7 +91,7 @@ func (s *session) converse(ctx context.Context, lines <-chan line) error {
 		s.forget() // the client can no longer answer the sidecar's own questions
 	}
 	// Streams of changes have no end of their own, and the conversation has one.
-	s.rpc.Feed().Close()
+	s.rpc.Offers().Feed().Close()
 	answered := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -105,7 +105,7 @@ func (s *session) converse(ctx context.Context, lines <-chan line) error {
 	return errors.Join(err, s.writeError())
 }
 
-// dispatch runs the queued requests, each on a goroutine of its own once there is
+// dispatch runs the queued requests, each on its own goroutine once there is
 // a place for it.
 func (s *session) dispatch() {
 	for r := s.queue.next(); r != nil; r = s.queue.next() {

@@ -14,15 +14,13 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/httpauth"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/metrics"
-	"github.com/outrigger-mcp/outrigger/internal/oauth"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // Options configure an [Authenticator].
@@ -36,7 +34,7 @@ type Options struct {
 	// nil.
 	Scope func() string
 	// Authenticator, if set, replaces the authenticator that the configuration describes.
-	Authenticator access.Authenticator
+	Authenticator identity.Authenticator
 	// Catalog returns the current catalog, nil before the first one is loaded.
 	Catalog func() *catalog.Catalog
 	Watcher *reload.Watcher
@@ -47,12 +45,12 @@ type Options struct {
 // certificates and access tokens. Make one with [Open].
 type Authenticator struct {
 	opts Options
-	auth *httpauth.Middleware
+	auth *identity.Middleware
 	// book is nil without a callers file, tls without TLS.
-	book *access.Book
-	tls  *tlsfiles.Server
+	book *identity.Book
+	tls  *keys.Server
 	// oauth is nil without an issuer.
-	oauth *oauth.Verifier
+	oauth *identity.Verifier
 	// grants has the globs of the callers file that match no tool.
 	grants grants
 }
@@ -67,19 +65,19 @@ func Open(o Options) (*Authenticator, error) {
 			return nil, fmt.Errorf("TLS on the listener: %w", err)
 		}
 	}
-	options := httpauth.Options{
+	options := identity.MiddlewareOptions{
 		Subject: settings.SubjectHeader(o.Config), Unnamed: settings.IdentityMode(o.Config) != settings.IdentityHeader,
 		Keep: o.Keep, Refuse: o.Refuse, Log: o.Log.Named("access"),
 	}
 	if d.tls != nil && d.tls.AsksCallers() {
-		options.Who, options.Names = access.Certificates{}, d.tls.Names
+		options.Who, options.Names = identity.Certificates{}, d.tls.Names
 	}
 	if path := o.Config.GetAccess().GetTokensFile(); path != "" {
 		entries, err := settings.Callers(path)
 		if err != nil {
 			return nil, err
 		}
-		d.book = access.NewBook(entries)
+		d.book = identity.NewBook(entries)
 		options.Who = d.book
 		o.Log.Info("caller authentication enabled", zap.Int("callers", d.book.Len()))
 	}
@@ -89,22 +87,22 @@ func Open(o Options) (*Authenticator, error) {
 	if o.Authenticator != nil {
 		options.Who = o.Authenticator
 	}
-	d.auth = httpauth.New(options)
+	d.auth = identity.NewMiddleware(options)
 	return d, nil
 }
 
 // openOAuth puts the resource server in front of the callers file and the certificates.
-func (d *Authenticator) openOAuth(options *httpauth.Options) error {
+func (d *Authenticator) openOAuth(options *identity.MiddlewareOptions) error {
 	o, on, err := settings.OAuth(d.opts.Config)
 	if err != nil || !on || d.opts.Authenticator != nil {
 		return err
 	}
 	o.Scope = d.opts.Scope
 	o.Book, o.NoToken, o.Log = d.book, options.Who, d.opts.Log.Named("oauth")
-	if d.oauth, err = oauth.New(o); err != nil {
+	if d.oauth, err = identity.NewVerifier(o); err != nil {
 		return fmt.Errorf("access.oauth: %w", err)
 	}
-	options.Who, options.Reasons = d.oauth, oauth.Reasons()
+	options.Who, options.Reasons = d.oauth, identity.VerifierReasons()
 	d.opts.Log.Info("OAuth resource server enabled", zap.String("resource", o.Resource), zap.Int("issuers", len(o.Issuers)))
 	return nil
 }
@@ -117,7 +115,7 @@ func (d *Authenticator) Run(ctx context.Context) {
 }
 
 // TLS returns the TLS settings of the main listener, nil if it is plain.
-func (d *Authenticator) TLS() *tlsfiles.Server { return d.tls }
+func (d *Authenticator) TLS() *keys.Server { return d.tls }
 
 // Wrap returns a handler that passes authenticated requests to next.
 func (d *Authenticator) Wrap(next http.Handler) http.Handler { return d.auth.Wrap(next) }
@@ -166,17 +164,17 @@ func (d *Authenticator) rereadTLS() reload.Outcome {
 const badCertificate = "certificate"
 
 // Metrics returns the metrics of rejected requests and of the certificate's expiry.
-func (d *Authenticator) Metrics() *metrics.Authentication {
-	out := &metrics.Authentication{Refused: func(reason string) uint64 {
+func (d *Authenticator) Metrics() *export.Authentication {
+	out := &export.Authentication{Refused: func(reason string) uint64 {
 		if reason == badCertificate {
 			return d.tls.Refused()
 		}
-		return d.auth.Refused(access.Reason(reason))
+		return d.auth.Refused(identity.Reason(reason))
 	}}
-	reasons := access.Reasons()
+	reasons := identity.Reasons()
 	if d.oauth != nil {
-		reasons = append(reasons, oauth.Reasons()...)
-		out.OAuth = func() metrics.OAuth { return metrics.OAuth(d.oauth.Stats()) }
+		reasons = append(reasons, identity.VerifierReasons()...)
+		out.OAuth = func() export.OAuth { return export.OAuth(d.oauth.Stats()) }
 	}
 	for _, why := range reasons {
 		out.Reasons = append(out.Reasons, string(why))

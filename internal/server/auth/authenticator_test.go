@@ -25,9 +25,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/auth"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
@@ -46,7 +46,7 @@ type opened struct {
 }
 
 // open opens an authenticator, and watches its files until the end of the test.
-func open(t *testing.T, cfg *configv1.Config, who access.Authenticator) *opened {
+func open(t *testing.T, cfg *configv1.Config, who identity.Authenticator) *opened {
 	t.Helper()
 	core, logged := observer.New(zapcore.InfoLevel)
 	o := &opened{t: t, watcher: reload.NewWatcher(interval), log: logged}
@@ -92,7 +92,7 @@ func (o *opened) last(group string) string {
 // its caller.
 func (o *opened) ask(token string) (status int, name string) {
 	handler := o.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if who := access.FromContext(r.Context()); who != nil {
+		if who := identity.FromContext(r.Context()); who != nil {
 			name = who.Name()
 		}
 		w.WriteHeader(http.StatusOK)
@@ -190,15 +190,15 @@ func TestWhoIsAsked(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "callers.yaml")
 	write(t, path, callers(map[string]string{"ann": "*"}))
-	own := asks(func(shown access.Credentials) (*access.Identity, error) {
+	own := asks(func(shown identity.Credentials) (*identity.Identity, error) {
 		if shown.Token != "own" {
-			return nil, access.Refuse(access.Unknown)
+			return nil, identity.Refuse(identity.Unknown)
 		}
-		return access.NewIdentity(access.Grant{Name: "carol"}), nil
+		return identity.NewIdentity(identity.Grant{Name: "carol"}), nil
 	})
 	for name, tt := range map[string]struct {
 		cfg    *configv1.Config
-		who    access.Authenticator
+		who    identity.Authenticator
 		status map[string]int
 		caller string
 	}{
@@ -219,10 +219,10 @@ func TestWhoIsAsked(t *testing.T) {
 }
 
 // asks is a function as an authenticator.
-type asks func(access.Credentials) (*access.Identity, error)
+type asks func(identity.Credentials) (*identity.Identity, error)
 
-// Authenticate implements [access.Authenticator].
-func (a asks) Authenticate(_ context.Context, shown access.Credentials) (*access.Identity, error) {
+// Authenticate implements [identity.Authenticator].
+func (a asks) Authenticate(_ context.Context, shown identity.Credentials) (*identity.Identity, error) {
 	return a(shown)
 }
 

@@ -10,10 +10,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/admin"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // maxGrantLines bounds the lines that one change of the catalog or of the file of
@@ -24,7 +24,7 @@ const maxGrantLines = 20
 // grants are the globs in the callers file that match no tool of the catalog.
 type grants struct {
 	mu      sync.Mutex
-	without []access.Unmatched
+	without []identity.Unmatched
 }
 
 // CheckGrants logs a warning for each glob of the callers file that matches no

@@ -11,13 +11,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/admin"
-	"github.com/outrigger-mcp/outrigger/internal/httpauth"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // Operators authenticates the clients of the admin listener. Make it with
@@ -25,9 +24,9 @@ import (
 type Operators struct {
 	log *zap.Logger
 	// auth and book are nil without an operators file, tls without TLS.
-	auth *httpauth.Middleware
-	book *access.Book
-	tls  *tlsfiles.Server
+	auth *identity.Middleware
+	book *identity.Book
+	tls  *keys.Server
 }
 
 // OpenOperators reads the operators file and the certificates of the admin listener, and
@@ -53,18 +52,18 @@ func OpenOperators(o Options) (*Operators, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.book = access.NewBook(entries)
-	options := httpauth.Options{Who: d.book, Refuse: refuseOperator, Log: o.Log.Named("admin")}
+	d.book = identity.NewBook(entries)
+	options := identity.MiddlewareOptions{Who: d.book, Refuse: refuseOperator, Log: o.Log.Named("admin")}
 	if d.tls != nil && d.tls.AsksCallers() {
 		options.Names = d.tls.Names
 	}
-	d.auth = httpauth.New(options)
+	d.auth = identity.NewMiddleware(options)
 	o.Log.Info("operator authentication enabled", zap.Int("operators", d.book.Len()))
 	return d, nil
 }
 
 // TLS returns the TLS settings of the admin listener, nil if it is plain.
-func (d *Operators) TLS() *tlsfiles.Server { return d.tls }
+func (d *Operators) TLS() *keys.Server { return d.tls }
 
 // Roles returns what the admin listener asks about its operators, nil if they need not
 // authenticate.
@@ -77,17 +76,17 @@ func (d *Operators) Roles() admin.Operators {
 
 // roles implements [admin.Operators]. The roles of an operator are the groups of its
 // identity.
-type roles struct{ auth *httpauth.Middleware }
+type roles struct{ auth *identity.Middleware }
 
 // Authenticate implements [admin.Operators].
 func (r roles) Authenticate(next http.Handler) http.Handler { return r.auth.Wrap(next) }
 
 // Name implements [admin.Operators].
-func (roles) Name(ctx context.Context) string { return access.FromContext(ctx).Name() }
+func (roles) Name(ctx context.Context) string { return identity.FromContext(ctx).Name() }
 
 // Has implements [admin.Operators].
 func (roles) Has(ctx context.Context, role admin.Role) bool {
-	return slices.Contains(access.FromContext(ctx).Facts().Groups, string(role))
+	return slices.Contains(identity.FromContext(ctx).Facts().Groups, string(role))
 }
 
 // refuseOperator answers a request without valid credentials.

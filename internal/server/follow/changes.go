@@ -10,13 +10,13 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/native"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // watchOverlap is for how long two subscriptions live side by side when what
@@ -31,11 +31,11 @@ const settleTimeout = 2 * time.Second
 
 // Options configure a [Watch].
 type Options struct {
-	Native *native.Client
+	Native *backend.NativeClient
 	Live   *catalog.Live
-	Feed   *feed.Hub
+	Feed   *notify.Feed
 	// Publish publishes a change to the feed.
-	Publish func(feed.Change)
+	Publish func(notify.Change)
 	Log     *zap.Logger
 }
 
@@ -43,19 +43,18 @@ type Options struct {
 // Watch does nothing.
 type Watch struct {
 	with Options
-	// renewed wakes the loop: the backend's tools changed, or what callers ask
-	// for did.
-	tools, interest chan struct{}
+	// tools wakes the loop: the backend's tools changed.
+	tools chan struct{}
 	// begun is closed when there is a watcher, or it is certain that there will be
 	// none.
 	begun   chan struct{}
-	watcher *native.Watcher
+	watcher *backend.Watcher
 }
 
 // New prepares a Watch for a native backend. Callers may subscribe earlier, and wait
 // until it is running.
 func New(o Options) *Watch {
-	w := &Watch{with: o, tools: make(chan struct{}, 1), interest: make(chan struct{}, 1), begun: make(chan struct{})}
+	w := &Watch{with: o, tools: make(chan struct{}, 1), begun: make(chan struct{})}
 	o.Feed.OnSettle(w.settle)
 	return w
 }
@@ -87,18 +86,16 @@ func (w *Watch) Run(ctx context.Context) {
 		close(w.begun)
 		return
 	}
-	w.watcher = w.with.Native.NewWatcher(w.filter(), native.WatcherOptions{
+	w.watcher = w.with.Native.NewWatcher(w.filter(), backend.WatcherOptions{
 		Changed: w.changed, Resynced: w.resynced, Failed: w.failed, Overlap: watchOverlap,
 	})
 	close(w.begun)
 	defer w.watcher.Close()
-	w.with.Feed.OnInterest(func() { wake(w.interest) })
-	defer w.with.Feed.OnInterest(func() {})
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.interest:
+		case <-w.with.Feed.InterestChanged():
 			w.watcher.SetFilter(w.filter())
 		case <-w.tools:
 			w.reload(ctx)
@@ -106,10 +103,10 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// wake sends to a channel that holds one token.
-func wake(c chan struct{}) {
+// reloadSoon wakes the loop.
+func (w *Watch) reloadSoon() {
 	select {
-	case c <- struct{}{}:
+	case w.tools <- struct{}{}:
 	default:
 	}
 }
@@ -124,14 +121,14 @@ func (w *Watch) filter() *outriggerv1.ChangeFilter {
 		ResourcesListChanged: offered.GetResources().GetListChanged(),
 	}
 	if offered.GetResources().GetSubscribe() {
-		out.ResourceUris = w.atMost(feed.MaxURIs, "resources", wanted.ResourceURIs)
+		out.ResourceUris = w.atMost(notify.MaxURIs, "resources", wanted.ResourceURIs)
 	}
 	for _, key := range wanted.TaskIDs {
-		if id, ok := bridge.NativeTaskID(key); ok && offered.GetTasks() {
+		if id, ok := task.NativeID(key); ok && offered.GetTasks() {
 			out.TaskIds = append(out.TaskIds, id)
 		}
 	}
-	out.TaskIds = w.atMost(feed.MaxTaskIDs, "tasks", out.TaskIds)
+	out.TaskIds = w.atMost(notify.MaxTaskIDs, "tasks", out.TaskIds)
 	return out
 }
 
@@ -150,19 +147,19 @@ func (w *Watch) atMost(most int, what string, names []string) []string {
 // so that a list sees the change.
 func (w *Watch) changed(n *outriggerv1.Notification) {
 	switch n.GetMethod() {
-	case feed.MethodToolsChanged:
-		wake(w.tools)
-	case feed.MethodPromptsChanged:
-		w.with.Publish(feed.Change{Kind: feed.PromptsListChanged})
-	case feed.MethodResourcesChanged:
-		w.with.Publish(feed.Change{Kind: feed.ResourcesListChanged})
-	case feed.MethodResourceUpdated:
+	case notify.MethodToolsChanged:
+		w.reloadSoon()
+	case notify.MethodPromptsChanged:
+		w.with.Publish(notify.Change{Kind: notify.PromptsListChanged})
+	case notify.MethodResourcesChanged:
+		w.with.Publish(notify.Change{Kind: notify.ResourcesListChanged})
+	case notify.MethodResourceUpdated:
 		if uri := updatedURI(n); uri != "" {
-			w.with.Publish(feed.Change{Kind: feed.ResourceUpdated, URI: uri})
+			w.with.Publish(notify.Change{Kind: notify.ResourceUpdated, URI: uri})
 		}
-	case feed.MethodTaskChanged:
+	case notify.MethodTaskChanged:
 		if n.GetTask() != nil {
-			w.with.Publish(feed.Change{Kind: feed.TaskChanged, Task: bridge.NativeTask(n.GetTask())})
+			w.with.Publish(notify.Change{Kind: notify.TaskChanged, Task: task.Native(n.GetTask())})
 		}
 	default:
 		w.with.Log.Warn("unknown kind of change from the backend", zap.String(logkey.Method, n.GetMethod()))
@@ -181,11 +178,11 @@ func updatedURI(n *outriggerv1.Notification) string {
 
 // resynced treats everything as changed, because changes may have been missed.
 func (w *Watch) resynced() {
-	wake(w.tools)
-	w.with.Publish(feed.Change{Kind: feed.PromptsListChanged})
-	w.with.Publish(feed.Change{Kind: feed.ResourcesListChanged})
+	w.reloadSoon()
+	w.with.Publish(notify.Change{Kind: notify.PromptsListChanged})
+	w.with.Publish(notify.Change{Kind: notify.ResourcesListChanged})
 	for _, uri := range w.with.Feed.Interest().ResourceURIs {
-		w.with.Publish(feed.Change{Kind: feed.ResourceUpdated, URI: uri})
+		w.with.Publish(notify.Change{Kind: notify.ResourceUpdated, URI: uri})
 	}
 }
 
@@ -201,5 +198,5 @@ func (w *Watch) reload(ctx context.Context) {
 		w.with.Log.Warn("catalog reload failed; keeping the last good catalog", logkey.Error(err))
 		return
 	}
-	w.with.Publish(feed.Change{Kind: feed.ToolsListChanged})
+	w.with.Publish(notify.Change{Kind: notify.ToolsListChanged})
 }

@@ -12,12 +12,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/server/follow"
+	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
 // TestEveryKindOfChange has a row for each report of a backend, and what subscribers
@@ -25,26 +25,26 @@ import (
 func TestEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	f := followDesk(t, mcptest.Desk())
-	task := f.desk.Advance("printing")
-	f.subscribe(feed.Filter{ResourceURIs: []string{"desk://notes/1"}, TaskIDs: []string{bridge.NativeTask(task).GetTaskId()}})
+	printing := f.desk.Advance("printing")
+	f.subscribe(notify.Filter{ResourceURIs: []string{"desk://notes/1"}, TaskIDs: []string{task.Native(printing).GetTaskId()}})
 	for _, tt := range []struct {
 		name   string
 		report *outriggerv1.Notification
-		want   feed.Change
+		want   notify.Change
 	}{
-		{"prompts", &outriggerv1.Notification{Method: "notifications/prompts/list_changed"}, feed.Change{Kind: feed.PromptsListChanged}},
-		{"resources", &outriggerv1.Notification{Method: "notifications/resources/list_changed"}, feed.Change{Kind: feed.ResourcesListChanged}},
-		{"a resource, JSON", updated("desk://notes/1")["JSON"], feed.Change{Kind: feed.ResourceUpdated, URI: "desk://notes/1"}},
-		{"a resource, Struct", updated("desk://notes/1")["Struct"], feed.Change{Kind: feed.ResourceUpdated, URI: "desk://notes/1"}},
-		{"tools", &outriggerv1.Notification{Method: "notifications/tools/list_changed"}, feed.Change{Kind: feed.ToolsListChanged}},
+		{"prompts", &outriggerv1.Notification{Method: "notifications/prompts/list_changed"}, notify.Change{Kind: notify.PromptsListChanged}},
+		{"resources", &outriggerv1.Notification{Method: "notifications/resources/list_changed"}, notify.Change{Kind: notify.ResourcesListChanged}},
+		{"a resource, JSON", updated("desk://notes/1")["JSON"], notify.Change{Kind: notify.ResourceUpdated, URI: "desk://notes/1"}},
+		{"a resource, Struct", updated("desk://notes/1")["Struct"], notify.Change{Kind: notify.ResourceUpdated, URI: "desk://notes/1"}},
+		{"tools", &outriggerv1.Notification{Method: "notifications/tools/list_changed"}, notify.Change{Kind: notify.ToolsListChanged}},
 	} {
 		f.announce(tt.report)
 		if got := f.hears(); got != tt.want {
 			t.Errorf("%s: heard %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
-	f.announce(&outriggerv1.Notification{Method: "notifications/tasks", ParamsForm: &outriggerv1.Notification_Task{Task: task}})
-	if got := f.hears(); got.Kind != feed.TaskChanged || got.Task.GetTaskId() != bridge.NativeTask(task).GetTaskId() || got.Task.GetStatus() != task.GetStatus() {
+	f.announce(&outriggerv1.Notification{Method: "notifications/tasks", ParamsForm: &outriggerv1.Notification_Task{Task: printing}})
+	if got := f.hears(); got.Kind != notify.TaskChanged || got.Task.GetTaskId() != task.Native(printing).GetTaskId() || got.Task.GetStatus() != printing.GetStatus() {
 		t.Errorf("a task: heard %+v", got)
 	}
 	f.hearsNothing()
@@ -54,11 +54,11 @@ func TestEveryKindOfChange(t *testing.T) {
 func TestToolsAreLoadedBeforeTheyAreAnnounced(t *testing.T) {
 	t.Parallel()
 	f := followDesk(t, mcptest.Desk())
-	f.subscribe(feed.Filter{Tools: true})
+	f.subscribe(notify.Filter{Tools: true})
 	before := len(f.live.Current().Tools())
 	f.desk.SetTools(f.desk.Tools[1:])
 	f.announce(&outriggerv1.Notification{Method: "notifications/tools/list_changed"})
-	if got := f.hears(); got.Kind != feed.ToolsListChanged {
+	if got := f.hears(); got.Kind != notify.ToolsListChanged {
 		t.Errorf("heard %+v", got)
 	}
 	if got := len(f.live.Current().Tools()); got != before-1 {
@@ -70,7 +70,7 @@ func TestToolsAreLoadedBeforeTheyAreAnnounced(t *testing.T) {
 func TestAFailedLoadAnnouncesNothing(t *testing.T) {
 	t.Parallel()
 	f := followDesk(t, mcptest.Desk())
-	f.subscribe(feed.Filter{Tools: true})
+	f.subscribe(notify.Filter{Tools: true})
 	before := f.live.Current()
 	f.desk.SetTools(f.desk.Tools[1:])
 	f.isDown.Store(true)
@@ -83,7 +83,7 @@ func TestAFailedLoadAnnouncesNothing(t *testing.T) {
 	}
 	f.isDown.Store(false)
 	f.announce(&outriggerv1.Notification{Method: "notifications/tools/list_changed"})
-	if got := f.hears(); got.Kind != feed.ToolsListChanged || f.live.Current() == before {
+	if got := f.hears(); got.Kind != notify.ToolsListChanged || f.live.Current() == before {
 		t.Errorf("afterwards: heard %+v", got)
 	}
 }
@@ -92,7 +92,7 @@ func TestAFailedLoadAnnouncesNothing(t *testing.T) {
 func TestAnUnknownChange(t *testing.T) {
 	t.Parallel()
 	f := followDesk(t, mcptest.Desk())
-	f.subscribe(feed.Filter{ResourceURIs: []string{"desk://notes/1"}})
+	f.subscribe(notify.Filter{ResourceURIs: []string{"desk://notes/1"}})
 	change := updated("desk://notes/1")["JSON"]
 	change.Method = "notifications/resources/burnt"
 	f.announce(change)
@@ -109,14 +109,14 @@ func TestAnUnknownChange(t *testing.T) {
 func TestAfterABreakEverythingHasChanged(t *testing.T) {
 	t.Parallel()
 	f := followDesk(t, mcptest.Desk())
-	f.subscribe(feed.Filter{Tools: true, ResourceURIs: []string{"desk://notes/1"}})
+	f.subscribe(notify.Filter{Tools: true, ResourceURIs: []string{"desk://notes/1"}})
 	f.desk.Cut()
-	all := []feed.Change{
-		{Kind: feed.PromptsListChanged}, {Kind: feed.ResourcesListChanged}, {Kind: feed.ToolsListChanged},
-		{Kind: feed.ResourceUpdated, URI: "desk://notes/1"},
+	all := []notify.Change{
+		{Kind: notify.PromptsListChanged}, {Kind: notify.ResourcesListChanged}, {Kind: notify.ToolsListChanged},
+		{Kind: notify.ResourceUpdated, URI: "desk://notes/1"},
 	}
 	// Of two breaks in a row, each counts.
-	for seen := map[feed.Change]bool{}; len(seen) < len(all); {
+	for seen := map[notify.Change]bool{}; len(seen) < len(all); {
 		c := f.hears()
 		if !slices.Contains(all, c) {
 			t.Fatalf("heard %+v", c)
@@ -135,17 +135,17 @@ func TestOnlyWhatIsOfferedAndWantedIsAskedFor(t *testing.T) {
 		return desk
 	}
 	changing := &outriggerv1.ToolsCapability{ListChanged: true}
-	all := feed.Filter{Tools: true, Prompts: true, Resources: true, ResourceURIs: []string{"desk://notes/1"}}
+	all := notify.Filter{Tools: true, Prompts: true, Resources: true, ResourceURIs: []string{"desk://notes/1"}}
 	for name, tt := range map[string]struct {
 		desk   *mcptest.Native
-		wanted feed.Filter
+		wanted notify.Filter
 		report *outriggerv1.Notification
 	}{
 		"tools without list_changed":     {offers(&outriggerv1.ServerCapabilities{Tools: &outriggerv1.ToolsCapability{}}), all, &outriggerv1.Notification{Method: "notifications/tools/list_changed"}},
 		"prompts without list_changed":   {offers(&outriggerv1.ServerCapabilities{Tools: changing, Prompts: &outriggerv1.PromptsCapability{}}), all, &outriggerv1.Notification{Method: "notifications/prompts/list_changed"}},
 		"resources without list_changed": {offers(&outriggerv1.ServerCapabilities{Tools: changing, Resources: &outriggerv1.ResourcesCapability{Subscribe: true}}), all, &outriggerv1.Notification{Method: "notifications/resources/list_changed"}},
 		"resources without subscribe":    {offers(&outriggerv1.ServerCapabilities{Tools: changing, Resources: &outriggerv1.ResourcesCapability{ListChanged: true}}), all, updated("desk://notes/1")["JSON"]},
-		"a resource that none wants":     {mcptest.Desk(), feed.Filter{Tools: true}, updated("desk://notes/1")["JSON"]},
+		"a resource that none wants":     {mcptest.Desk(), notify.Filter{Tools: true}, updated("desk://notes/1")["JSON"]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,8 +165,8 @@ func TestMoreResourcesThanOneSubscriptionAdmits(t *testing.T) {
 	t.Parallel()
 	f := followDesk(t, mcptest.Desk())
 	for caller := range 2 {
-		filter := feed.Filter{}
-		for i := range feed.MaxURIs {
+		filter := notify.Filter{}
+		for i := range notify.MaxURIs {
 			filter.ResourceURIs = append(filter.ResourceURIs, fmt.Sprintf("desk://%d/%04d", caller, i))
 		}
 		f.subscribe(filter)
@@ -176,7 +176,7 @@ func TestMoreResourcesThanOneSubscriptionAdmits(t *testing.T) {
 		t.Errorf("heard %+v", got)
 	}
 	lines := f.log.FilterMessage("too many subscriptions for the backend; some changes will not be reported").All()
-	if len(lines) == 0 || lines[0].ContextMap()["followed"] != int64(2*feed.MaxURIs) || lines[0].ContextMap()["asked"] != int64(feed.MaxURIs) {
+	if len(lines) == 0 || lines[0].ContextMap()["followed"] != int64(2*notify.MaxURIs) || lines[0].ContextMap()["asked"] != int64(notify.MaxURIs) {
 		t.Errorf("the log has %v", f.log.All())
 	}
 }
@@ -195,7 +195,7 @@ func TestNothingToFollow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				hub := feed.New(feed.Options{})
+				hub := notify.NewFeed(notify.FeedOptions{})
 				defer hub.Close()
 				w := follow.New(follow.Options{Live: tt.live(), Feed: hub, Log: zap.NewNop()})
 				ctx, end := context.WithCancel(t.Context())

@@ -15,15 +15,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/feed"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
-	"github.com/outrigger-mcp/outrigger/internal/native"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/server/follow"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -34,11 +32,11 @@ const quiet = 300 * time.Millisecond
 type followed struct {
 	t     *testing.T
 	desk  *mcptest.Native
-	hub   *feed.Hub
+	hub   *notify.Feed
 	live  *catalog.Live
 	watch *follow.Watch
 	// published is what subscribers would hear.
-	published chan feed.Change
+	published chan notify.Change
 	log       *observer.ObservedLogs
 	// isDown has loads of the catalog fail.
 	isDown atomic.Bool
@@ -67,14 +65,14 @@ func followDesk(t *testing.T, desk *mcptest.Native) *followed {
 		t.Fatal(err)
 	}
 	core, logged := observer.New(zapcore.InfoLevel)
-	f := &followed{t: t, desk: desk, hub: feed.New(feed.Options{}), published: make(chan feed.Change, 100), log: logged}
-	speaks := native.New(client)
-	f.live = catalog.NewLive([]source.Source{bridge.NewNativeSource("desk", speaks, false), f}, catalog.LiveOptions{})
+	f := &followed{t: t, desk: desk, hub: notify.NewFeed(notify.FeedOptions{}), published: make(chan notify.Change, 100), log: logged}
+	speaks := backend.NewNative(client)
+	f.live = catalog.NewLive([]source.Source{backend.NewNativeSource("desk", speaks, false), f}, catalog.LiveOptions{})
 	if err := f.live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.watch = follow.New(follow.Options{
-		Native: speaks, Live: f.live, Feed: f.hub, Log: zap.New(core), Publish: func(c feed.Change) { f.published <- c },
+		Native: speaks, Live: f.live, Feed: f.hub, Log: zap.New(core), Publish: func(c notify.Change) { f.published <- c },
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -94,7 +92,7 @@ func followDesk(t *testing.T, desk *mcptest.Native) *followed {
 }
 
 // subscribe has a caller ask for changes, and waits until the backend reports them.
-func (f *followed) subscribe(filter feed.Filter) {
+func (f *followed) subscribe(filter notify.Filter) {
 	f.t.Helper()
 	if _, err := f.hub.Subscribe(filter); err != nil {
 		f.t.Fatal(err)
@@ -113,7 +111,7 @@ func (f *followed) announce(n *outriggerv1.Notification) {
 }
 
 // hears is the next change.
-func (f *followed) hears() feed.Change {
+func (f *followed) hears() notify.Change {
 	f.t.Helper()
 	return testkit.Receive(f.t, "a change", f.published)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // callOf is a call as a client of MCP 2026-07-28 sends it.
@@ -37,7 +37,7 @@ func callOf(host string) []byte {
 		"Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: lab_echo\r\nContent-Length: %d\r\n\r\n%s", host, len(body), body)
 }
 
-// BenchmarkCall is a call over a socket, with everything that stands before the edge, by how it ends. The client costs
+// BenchmarkCall is a call over a socket, with everything that is before the edge, by how it ends. The client costs
 // no memory, so that allocations are those of the server.
 func BenchmarkCall(b *testing.B) {
 	b.Run("result", func(b *testing.B) { benchmarkCall(b, bridge.Options{}, `"structuredContent"`) })
@@ -60,10 +60,10 @@ func benchmarkCall(b *testing.B, o bridge.Options, want string) {
 	cfg := config.Defaults(config.Serve)
 	var slow pressure.Slow
 	slow.Open(cfg.GetLimits(), &pressure.Memory{})
-	all := listen.New(listen.Options{Config: cfg, Log: zap.NewNop(), Milestones: zap.NewNop(), Slow: &slow, Stats: stats.New(10)})
+	all := listen.New(listen.Options{Config: cfg, Log: zap.NewNop(), Milestones: zap.NewNop(), Slow: &slow, Stats: telemetry.NewStats(10)})
 	pipeline := dialect.New(bridge.New(mcptest.Memory(b), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), o), dialect.Options{})
 	handler := slow.Named(mcphttp.New(pipeline, mcphttp.Options{}))
-	if err := all.Open(b.Context(), listen.Main, "127.0.0.1:0", handler, listen.Place{Edge: route.Is(stats.EdgeMCP)}); err != nil {
+	if err := all.Open(b.Context(), listen.Main, "127.0.0.1:0", handler, listen.Place{Edge: route.Is(telemetry.EdgeMCP)}); err != nil {
 		b.Fatal(err)
 	}
 	defer all.Close()

@@ -15,17 +15,14 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/httpbody"
-	"github.com/outrigger-mcp/outrigger/internal/httpguard"
-	"github.com/outrigger-mcp/outrigger/internal/httpspan"
-	"github.com/outrigger-mcp/outrigger/internal/loglimit"
-	"github.com/outrigger-mcp/outrigger/internal/server/conn"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpbody"
+	"github.com/outrigger-mcp/outrigger/internal/edge/httpguard"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
-	"github.com/outrigger-mcp/outrigger/internal/slowpeer"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/loglimit"
 )
 
 // maxStreams is how many requests one HTTP/2 connection may have in flight. A
@@ -41,24 +38,24 @@ type Options struct {
 	Milestones *zap.Logger
 	// TLS has the TLS settings of the main listener, AdminTLS those of the admin listener;
 	// nil if it is plain.
-	TLS, AdminTLS *tlsfiles.Server
+	TLS, AdminTLS *keys.Server
 	// Stats counts requests that are rejected before an edge; nil does not.
-	Stats *stats.Stats
+	Stats *telemetry.Stats
 	// Slow limits the data that waits for slow peers.
 	Slow *pressure.Slow
 	// Tracer makes the spans of requests; nil makes none.
-	Tracer *tracing.Tracer
+	Tracer *telemetry.Tracer
 }
 
 // Listeners are the listeners of one process. Make them with [New]; Open is not safe
 // for concurrent use.
 type Listeners struct {
-	conn.Sockets
+	peer.Sockets
 
 	opts    Options
 	gates   *Gates
 	failed  chan error
-	refused *conn.Refused
+	refused *peer.Refused
 }
 
 // New returns Listeners without a listener. It divides the file descriptors of the
@@ -66,8 +63,8 @@ type Listeners struct {
 func New(o Options) *Listeners {
 	return &Listeners{
 		opts: o, failed: make(chan error, 4),
-		refused: conn.NewRefused(int(o.Config.GetLimits().GetMaxHeaderBytes()), func() {
-			o.Stats.HTTPRefused(stats.EdgeOther, errmap.InvalidEnvelope)
+		refused: peer.NewRefused(int(o.Config.GetLimits().GetMaxHeaderBytes()), func() {
+			o.Stats.HTTPRefused(telemetry.EdgeOther, errmap.InvalidEnvelope)
 		}),
 		gates: newGates(o.Config, o.Log),
 	}
@@ -77,7 +74,7 @@ func New(o Options) *Listeners {
 func (s *Listeners) Failed() <-chan error { return s.failed }
 
 // Refused returns the counters of requests that no handler sees.
-func (s *Listeners) Refused() *conn.Refused { return s.refused }
+func (s *Listeners) Refused() *peer.Refused { return s.refused }
 
 // Gates returns the connection limits.
 func (s *Listeners) Gates() *Gates { return s.gates }
@@ -104,7 +101,7 @@ func (s *Listeners) Open(ctx context.Context, name, address string, handler http
 		}
 		return fmt.Errorf("--%s: %w", name, err)
 	}
-	options := conn.Options{Name: name, Main: name == Main, Refused: s.refused}
+	options := peer.SocketOptions{Name: name, Main: name == Main, Refused: s.refused}
 	switch {
 	case options.Main && s.opts.TLS != nil:
 		options.TLS = s.opts.TLS.Config()
@@ -117,8 +114,8 @@ func (s *Listeners) Open(ctx context.Context, name, address string, handler http
 		return errors.Join(err, listener.Close())
 	}
 	s.opts.Milestones.Info("listening", zap.String("listener", name), zap.Stringer("addr", listener.Addr()), zap.Bool("tls", options.TLS != nil))
-	listener = slowpeer.Listener(listener, s.opts.Config.GetLimits().GetWriteTimeout().AsDuration(), s.opts.Slow.StuckCount())
-	s.Add(conn.NewSocket(s.gates.of(name).Listen(listener), options), s.server(front), func(err error) {
+	listener = peer.Listener(listener, s.opts.Config.GetLimits().GetWriteTimeout().AsDuration(), s.opts.Slow.StuckCount())
+	s.Add(peer.NewSocket(s.gates.of(name).Listen(listener), options), s.server(front), func(err error) {
 		s.failed <- fmt.Errorf("serve %s: %w", name, err)
 	})
 	return nil
@@ -139,9 +136,9 @@ type Place struct {
 	// Name is the listener's name in logs.
 	Name string
 	// Edge returns the edge of a request that is rejected before the handler.
-	Edge func(*http.Request) stats.Edge
+	Edge func(*http.Request) telemetry.Edge
 	// Route returns where a request goes, for its span; nil makes no spans of requests.
-	Route func(*http.Request) httpspan.Route
+	Route func(*http.Request) telemetry.Route
 	// Public reports whether a page of any origin may read what a request asks for; nil
 	// for none.
 	Public func(*http.Request) bool
@@ -178,7 +175,7 @@ func (s *Listeners) Front(handler http.Handler, at Place) (http.Handler, error) 
 	}
 	front := s.opts.Slow.Handler(bounded)
 	if s.opts.Tracer.IsOn() && at.Route != nil {
-		front = httpspan.Handler(front, httpspan.Options{Tracer: s.opts.Tracer, Route: at.Route, Edge: at.Edge})
+		front = telemetry.HTTPHandler(front, telemetry.HTTPOptions{Tracer: s.opts.Tracer, Route: at.Route, Edge: at.Edge})
 	}
 	return front, nil
 }

@@ -17,9 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/httpspan"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
-	"github.com/outrigger-mcp/outrigger/internal/tracing"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // TestWhatIsReadWhileCallsAreShed: small messages, streams, and what has no body. Of one without a length, as much as a small
@@ -84,12 +82,12 @@ func TestTheSpanSaysThatAMessageWasNotRead(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
 	shed := func() *errmap.Error { return errmap.New(errmap.Unavailable) }
-	h := httpspan.Handler(Sparing(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := telemetry.HTTPHandler(Sparing(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.ReadAll(r.Body)
-	}), shed), httpspan.Options{
-		Tracer: tracing.New(tracing.Options{Provider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))}),
-		Route:  func(*http.Request) httpspan.Route { return httpspan.Route{} },
-		Edge:   func(*http.Request) stats.Edge { return stats.EdgeGRPC },
+	}), shed), telemetry.HTTPOptions{
+		Tracer: telemetry.NewTracer(telemetry.TracerOptions{Provider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))}),
+		Route:  func(*http.Request) telemetry.Route { return telemetry.Route{} },
+		Edge:   func(*http.Request) telemetry.Edge { return telemetry.EdgeGRPC },
 	})
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", smallBody+1)))
 	h.ServeHTTP(httptest.NewRecorder(), r)
@@ -97,7 +95,7 @@ func TestTheSpanSaysThatAMessageWasNotRead(t *testing.T) {
 	if len(spans) != 1 || spans[0].Status.Code != codes.Error {
 		t.Fatalf("%+v", spans)
 	}
-	for _, want := range []tracing.Attribute{tracing.Text(tracing.ErrorCode, "UNAVAILABLE"), tracing.Text(tracing.StatusCode, "UNAVAILABLE")} {
+	for _, want := range []telemetry.Attribute{telemetry.Text(telemetry.ErrorCode, "UNAVAILABLE"), telemetry.Text(telemetry.StatusCode, "UNAVAILABLE")} {
 		if !slices.Contains(spans[0].Attributes, want) {
 			t.Errorf("no %v in %v", want, spans[0].Attributes)
 		}

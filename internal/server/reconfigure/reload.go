@@ -21,14 +21,14 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/audit"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/source"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // Reread reloads the configuration from its sources: the same flags and variables, and
@@ -59,8 +59,8 @@ type Options struct {
 	Calls   *bridge.CallLog
 	// Rules makes the policy rules of a configuration, and returns what puts them into use.
 	Rules func(*configv1.Config) (use func(), err error)
-	// Changed is told of changes of trust, for the audit trail.
-	Changed func(audit.Change)
+	// Changed learns of changes of trust, for the audit trail.
+	Changed func(trail.Change)
 	// Refresh triggers a load of the catalog, without waiting for it.
 	Refresh func(why string)
 }
@@ -165,7 +165,7 @@ func (r *Reloader) configuration(ctx context.Context) reload.Outcome {
 // wait for a restart.
 func split(running, to *configv1.Config) (now, later []string) {
 	for _, path := range reload.Diff(running, to) {
-		if reload.MayChange(path) && !changesSources(path, running, to) {
+		if config.MayChange(path) && !changesSources(path, running, to) {
 			now = append(now, path)
 			continue
 		}
@@ -211,7 +211,7 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 		from := o.Gate.Set(trust)
 		o.Log.Info("trust changed", zap.String("who", "configuration"), zap.Stringer("from", from), zap.Stringer("to", trust), zap.Uint64("changes", o.Gate.Changes()))
 		if o.Changed != nil {
-			o.Changed(audit.Change{Kind: "trust", Who: audit.OfFile(), Before: from.String(), After: trust.String()})
+			o.Changed(trail.Change{Kind: "trust", Who: trail.OfFile(), Before: from.String(), After: trust.String()})
 		}
 	}
 	o.Limiter.SetRates(settings.Rate(next.GetLimits().GetCallerRate()), settings.Rate(next.GetLimits().GetToolRate()))
@@ -326,7 +326,7 @@ func (r *Reloader) settle(next *configv1.Config, now, later []string) reload.Out
 func (r *Reloader) reloadDescriptors(ctx context.Context) reload.Outcome {
 	running := r.current()
 	if len(running.GetCatalog().GetDescriptors()) == 0 {
-		return reload.Unchanged // reflection has an interval of its own
+		return reload.Unchanged // reflection has its own interval
 	}
 	ctx, cancel := within(ctx, running)
 	defer cancel()
@@ -352,7 +352,7 @@ func (r *Reloader) reloadDescriptors(ctx context.Context) reload.Outcome {
 	return reload.Applied
 }
 
-// refuseFaults logs every fault of a file, each in a line of its own, as it would
+// refuseFaults logs every fault of a file, each in its own line, as it would
 // be said at the start.
 func (r *Reloader) refuseFaults(err error) {
 	var faults *config.Error

@@ -241,11 +241,11 @@ func TestASlowServerHoldsNoOtherFileUp(t *testing.T) {
 			t.Errorf("while the server is slow: %s, %q is read, configuration %s", got, read, r.last("configuration"))
 		}
 		r.watcher.Now() // all groups, which come after the one that waits
-		r.write(callers, "nobody")
+		r.write(callers, "no one")
 		r.pass()
 		release()
 		synctest.Wait()
-		if read != "nobody" || r.calls("ann", echo) != "no tool" || r.last("descriptors") == "not read" {
+		if read != "no one" || r.calls("ann", echo) != "no tool" || r.last("descriptors") == "not read" {
 			t.Errorf("afterwards: %q is read, %s, descriptors %s", read, r.calls("ann", echo), r.last("descriptors"))
 		}
 		r.hang() // and the end comes

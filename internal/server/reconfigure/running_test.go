@@ -20,13 +20,13 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // interval is how often files are looked at in these tests.
@@ -89,7 +89,7 @@ func (r *running) load() (*config.Config, error) {
 	return config.Load(config.Serve, nil, []string{"OUTRIGGER_CONFIG=" + r.file}, config.Options{Checks: settings.Checks(config.Serve)})
 }
 
-// plan says where tools come from, as the assembly does. The backend stands for what is on servers.
+// plan says where tools come from, as the assembly does. The backend represents what is on servers.
 func (r *running) plan(cfg *configv1.Config) ([]source.Source, catalog.BuildOptions, error) {
 	more := []source.Source{r}
 	if c := cfg.GetCatalog(); slices.ContainsFunc(c.GetDescriptors(), settings.IsRemote) {

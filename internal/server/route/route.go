@@ -12,13 +12,13 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Edge is one edge of the sidecar.
 type Edge struct {
 	// Name returns the edge of a request for metrics.
-	Name func(*http.Request) stats.Edge
+	Name func(*http.Request) telemetry.Edge
 	// Paths are the paths of the edge, with their handlers. An edge without paths gets
 	// every request that matches no other path.
 	Paths map[string]http.Handler
@@ -35,8 +35,8 @@ type Edge struct {
 }
 
 // Is returns a Name function with the same name for all requests.
-func Is(name stats.Edge) func(*http.Request) stats.Edge {
-	return func(*http.Request) stats.Edge { return name }
+func Is(name telemetry.Edge) func(*http.Request) telemetry.Edge {
+	return func(*http.Request) telemetry.Edge { return name }
 }
 
 // Table is a handler that routes each request to its edge. Register all edges before
@@ -104,7 +104,7 @@ func (t *Table) Path(r *http.Request) string {
 }
 
 // Name returns the edge of a request for metrics.
-func (t *Table) Name(r *http.Request) stats.Edge { return t.of(r).Name(r) }
+func (t *Table) Name(r *http.Request) telemetry.Edge { return t.of(r).Name(r) }
 
 // Refuse rejects a request in the protocol of its edge.
 func (t *Table) Refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) {

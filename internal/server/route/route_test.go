@@ -10,7 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
-	"github.com/outrigger-mcp/outrigger/internal/stats"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // answer is a handler that says its name.
@@ -27,17 +27,17 @@ func TestTheThreeAgree(t *testing.T) {
 	}
 	table := route.NewTable()
 	table.Register(&route.Edge{
-		Name: route.Is(stats.EdgeMCP), Paths: map[string]http.Handler{"/mcp": answer("mcp"), "/sse": answer("mcp")}, Refuse: refuse("mcp"),
+		Name: route.Is(telemetry.EdgeMCP), Paths: map[string]http.Handler{"/mcp": answer("mcp"), "/sse": answer("mcp")}, Refuse: refuse("mcp"),
 	})
-	table.Register(&route.Edge{Name: route.Is(stats.EdgeRPC), Paths: map[string]http.Handler{"/rpc": answer("rpc")}, Refuse: refuse("rpc")})
+	table.Register(&route.Edge{Name: route.Is(telemetry.EdgeRPC), Paths: map[string]http.Handler{"/rpc": answer("rpc")}, Refuse: refuse("rpc")})
 	table.Register(&route.Edge{
-		Name: route.Is(stats.EdgeAdmin), Refuse: refuse("admin"), Open: answer("admin"),
+		Name: route.Is(telemetry.EdgeAdmin), Refuse: refuse("admin"), Open: answer("admin"),
 		IsOpen: func(r *http.Request) bool { return r.URL.Path == "/.well-known/x" },
 	})
-	table.Register(&route.Edge{Name: route.Is(stats.EdgeOther), Rest: answer("other"), Refuse: refuse("other")})
+	table.Register(&route.Edge{Name: route.Is(telemetry.EdgeOther), Rest: answer("other"), Refuse: refuse("other")})
 	for _, path := range []string{"/.well-known/x", "/.well-known/%78"} { // as handlers of open paths see it
 		r, got := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
-		if open := table.Open(r); open == nil || table.Name(r) != stats.EdgeAdmin {
+		if open := table.Open(r); open == nil || table.Name(r) != telemetry.EdgeAdmin {
 			t.Errorf("%s is not open", path)
 		} else if open.ServeHTTP(got, r); got.Body.String() != "admin" {
 			t.Errorf("%s is handled by %s", path, got.Body)
@@ -62,8 +62,8 @@ func TestTheThreeAgree(t *testing.T) {
 func TestPathsAreThoseOfTheMux(t *testing.T) {
 	t.Parallel()
 	table, mux := route.NewTable(), http.NewServeMux()
-	table.Register(&route.Edge{Name: route.Is(stats.EdgeMCP), Paths: map[string]http.Handler{"/mcp": answer("mcp")}})
-	table.Register(&route.Edge{Name: route.Is(stats.EdgeOther), Rest: answer("other")})
+	table.Register(&route.Edge{Name: route.Is(telemetry.EdgeMCP), Paths: map[string]http.Handler{"/mcp": answer("mcp")}})
+	table.Register(&route.Edge{Name: route.Is(telemetry.EdgeOther), Rest: answer("other")})
 	mux.Handle("/mcp", answer("mcp"))
 	mux.Handle("/", answer("other"))
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodConnect, http.MethodOptions} {

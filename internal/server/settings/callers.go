@@ -10,11 +10,11 @@ import (
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/admin"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/metadata"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 )
 
 // TLSFiles are the TLS settings of a listener.
@@ -26,8 +26,8 @@ type TLSFiles interface {
 }
 
 // ListenerTLS reads the certificates of a listener.
-func ListenerTLS(files TLSFiles) (*tlsfiles.Server, error) {
-	return tlsfiles.NewServer(tlsfiles.ServerOptions{
+func ListenerTLS(files TLSFiles) (*keys.Server, error) {
+	return keys.NewServer(keys.ServerOptions{
 		CertFile: files.GetCertFile(), KeyFile: files.GetKeyFile(),
 		ClientCAFile: files.GetClientCaFile(), ClientURIs: files.GetClientUris(),
 	})
@@ -56,15 +56,15 @@ func InboundMetadata(cfg *configv1.Config) []string {
 }
 
 // Callers reads the callers file.
-func Callers(path string) ([]access.Entry, error) {
+func Callers(path string) ([]identity.Entry, error) {
 	file, err := config.LoadCallers(path)
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]access.Entry, 0, len(file.GetCallers()))
+	entries := make([]identity.Entry, 0, len(file.GetCallers()))
 	for _, c := range file.GetCallers() {
-		e := access.Entry{
-			Grant: access.Grant{
+		e := identity.Entry{
+			Grant: identity.Grant{
 				Name: c.GetName(), Tools: c.GetTools(), Resources: c.GetResources(), Prompts: c.GetPrompts(),
 				Publish: c.GetPublish(), Subscribe: c.GetSubscribe(), Trust: trustOf(c.GetTrust()),
 			},
@@ -74,7 +74,7 @@ func Callers(path string) ([]access.Entry, error) {
 			return nil, fmt.Errorf("%s: %s: %w", path, c.GetName(), err)
 		}
 		for _, subject := range c.GetOauth() {
-			e.Subjects = append(e.Subjects, access.Subject{Issuer: subject.GetIssuer(), Name: subject.GetSubject()})
+			e.Subjects = append(e.Subjects, identity.Subject{Issuer: subject.GetIssuer(), Name: subject.GetSubject()})
 		}
 		entries = append(entries, e)
 	}
@@ -82,14 +82,14 @@ func Callers(path string) ([]access.Entry, error) {
 }
 
 // Operators reads the operators file. The groups of an entry are its roles.
-func Operators(path string) ([]access.Entry, error) {
+func Operators(path string) ([]identity.Entry, error) {
 	file, err := config.LoadOperators(path)
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]access.Entry, 0, len(file.GetOperators()))
+	entries := make([]identity.Entry, 0, len(file.GetOperators()))
 	for _, o := range file.GetOperators() {
-		e := access.Entry{Grant: access.Grant{Name: o.GetName()}, URIs: o.GetCertificateUris(), Groups: roles(o.GetRole())}
+		e := identity.Entry{Grant: identity.Grant{Name: o.GetName()}, URIs: o.GetCertificateUris(), Groups: roles(o.GetRole())}
 		if e.Tokens, err = digests(o.GetTokenSha256()); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, o.GetName(), err)
 		}
@@ -107,10 +107,10 @@ func roles(role string) []string {
 }
 
 // digests are SHA-256 digests from hex digits.
-func digests(texts []string) ([]access.Digest, error) {
-	var out []access.Digest
+func digests(texts []string) ([]identity.Digest, error) {
+	var out []identity.Digest
 	for _, text := range texts {
-		var digest access.Digest
+		var digest identity.Digest
 		if n, err := hex.Decode(digest[:], []byte(text)); err != nil || n != len(digest) {
 			return nil, errors.New("a token_sha256 is not a SHA-256 digest")
 		}
@@ -119,21 +119,21 @@ func digests(texts []string) ([]access.Digest, error) {
 	return out, nil
 }
 
-func trustOf(said string) access.Trust {
+func trustOf(said string) identity.Trust {
 	switch said {
 	case "trusted":
-		return access.Trusted
+		return identity.Trusted
 	case "untrusted":
-		return access.Untrusted
+		return identity.Untrusted
 	}
-	return access.Unsaid
+	return identity.Unsaid
 }
 
 // checkAuthentication reads the callers file and the certificates before a port opens, so
 // that their errors are reported together with all others.
 func checkAuthentication(cfg *configv1.Config, report func(path, message string)) {
 	if subject := SubjectHeader(cfg); subject != "" {
-		if _, err := metadata.NewRules([]string{subject}, nil); err != nil {
+		if _, err := backend.NewMetadataRules([]string{subject}, nil); err != nil {
 			report("access.subject_header", err.Error())
 		}
 	}

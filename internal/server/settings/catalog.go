@@ -7,17 +7,15 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/native"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // AsksNative reports whether to ask the backend for its own tools: if reflection
@@ -33,7 +31,7 @@ type Origins struct {
 	// Client is nil without a backend. Native is nil if the backend is not asked for
 	// its own tools.
 	Client *backend.Client
-	Native *native.Client
+	Native *backend.NativeClient
 	// More are sources that are not in the configuration.
 	More []source.Source
 }
@@ -66,7 +64,7 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 	reflects := c.GetReflection() == "on" || len(described) > 0 || auto && c.GetReflection() != "off" && !isNative
 	var reflection source.Reflection
 	if from.Client != nil && reflects {
-		reflection = bridge.NewReflectionSource(from.Client, source.ReflectionOptions{Selection: selection, Limits: bounds})
+		reflection = backend.NewReflectionSource(from.Client, source.ReflectionOptions{Selection: selection, Limits: bounds})
 		var reflected source.Source = reflection
 		if len(described) > 0 {
 			reflected = source.NewCommented(reflected, selection, described...)
@@ -74,7 +72,7 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 		sources = append(sources, reflected)
 	}
 	if from.Native != nil {
-		native := bridge.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative)
+		native := backend.NewNativeSource("tool API at "+from.Client.Target().String(), from.Native, isNative)
 		if !isNative && reflection != nil {
 			native = source.WhenListed(native, reflection, outriggerv1connect.ToolServiceName)
 		}
@@ -129,8 +127,7 @@ func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.B
 		Listed: listed, DeclaredOnly: scope == policy.Marked,
 		Selection: selection, Overlay: overrides, Profile: profile,
 		Lock: reviewed, RefuseDrift: RefusesDrift(cfg), Compact: Compact(cfg).IsOffered(),
-		Thorough: cfg.GetValidate() == "full",
-		Limits:   catalog.Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
+		Limits: catalog.Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
 		// Where the limit is lower, envelopes are refused before arguments are looked at.
 		MaxDepth: max(int(cfg.GetLimits().GetMaxJsonDepth()), defaults.MaxJSONDepth),
 	}, nil

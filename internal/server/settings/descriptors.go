@@ -8,15 +8,14 @@ import (
 	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
-	"github.com/outrigger-mcp/outrigger/internal/fetch"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // DescriptorSource returns the source that one entry of catalog.descriptors names: a file, a folder or a server.
-func DescriptorSource(ref string, bounds source.Limits, o fetch.Options) (source.Source, error) {
+func DescriptorSource(ref string, bounds source.Limits, o source.FetchOptions) (source.Source, error) {
 	switch {
 	case IsRemote(ref):
-		from, err := fetch.Parse(ref, o)
+		from, err := source.ParseFetcher(ref, o)
 		if err != nil {
 			return nil, err
 		}
@@ -34,8 +33,8 @@ func AddsComments(c *configv1.Catalog) bool { return c.GetDescriptorsUse() == "c
 func MakesTools(c *configv1.Catalog) bool { return len(c.GetDescriptors()) > 0 && !AddsComments(c) }
 
 // FetchOptions are how servers of descriptors are reached.
-func FetchOptions(c *configv1.Catalog) fetch.Options {
-	return fetch.Options{CAFile: c.GetFetchCaFile(), CredentialsFile: c.GetFetchCredentialsFile(), RunsHelpers: c.GetFetchDockerHelpers()}
+func FetchOptions(c *configv1.Catalog) source.FetchOptions {
+	return source.FetchOptions{CAFile: c.GetFetchCaFile(), CredentialsFile: c.GetFetchCredentialsFile(), RunsHelpers: c.GetFetchDockerHelpers()}
 }
 
 // FetchTime is how long the descriptors on servers may take at most: one after another, as where they add comments.
@@ -77,7 +76,7 @@ func DescriptorFiles(cfg *configv1.Config) []string {
 // catalog to say: it may be written again at any time.
 func checkDescriptors(ref string) string {
 	if IsRemote(ref) {
-		if _, err := fetch.Parse(ref, fetch.Options{}); err != nil {
+		if _, err := source.ParseFetcher(ref, source.FetchOptions{}); err != nil {
 			return err.Error()
 		}
 		return ""

@@ -12,14 +12,9 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/fetch"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
-
-func TestMain(m *testing.M) {
-	config.KeepRules()
-	m.Run()
-}
 
 // TestWhereToolsComeFrom has a row for each mix of descriptors, reflection and the tool API.
 func TestWhereToolsComeFrom(t *testing.T) {
@@ -95,7 +90,7 @@ func TestHowServersAreReached(t *testing.T) {
 	cfg := config.Defaults(config.Once)
 	cfg.Catalog.Descriptors = []string{"https://files.example.com/api.binpb"}
 	cfg.Catalog.FetchCaFile, cfg.Catalog.FetchCredentialsFile, cfg.Catalog.FetchDockerHelpers = file, file, true
-	want := fetch.Options{CAFile: file, CredentialsFile: file, RunsHelpers: true}
+	want := source.FetchOptions{CAFile: file, CredentialsFile: file, RunsHelpers: true}
 	if got := settings.FetchOptions(cfg.Catalog); got != want {
 		t.Errorf("%+v", got)
 	}

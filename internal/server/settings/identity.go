@@ -9,8 +9,8 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
-	"github.com/outrigger-mcp/outrigger/internal/behalf"
-	"github.com/outrigger-mcp/outrigger/internal/oauth"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
 )
 
 // Modes of `backend.identity.mode` beyond that of the header.
@@ -44,7 +44,7 @@ func rejectedChallenge(cfg *configv1.Config) string {
 	if !HasOAuth(cfg) {
 		return ""
 	}
-	return `Bearer error="invalid_token", resource_metadata="` + oauth.MetadataURL(cfg.GetAccess().GetOauth().GetResource()) + `"`
+	return `Bearer error="invalid_token", resource_metadata="` + identity.MetadataURL(cfg.GetAccess().GetOauth().GetResource()) + `"`
 }
 
 // NewSigner returns what signs tokens about callers.

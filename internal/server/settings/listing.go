@@ -5,8 +5,8 @@ package settings
 import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/compact"
-	"github.com/outrigger-mcp/outrigger/internal/listcost"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
 )
 
 // ListForm says how lists show the schemas of tools.

@@ -10,26 +10,25 @@ import (
 	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
-	"github.com/outrigger-mcp/outrigger/internal/glob"
-	"github.com/outrigger-mcp/outrigger/internal/oauth"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 // OAuth returns the options of the resource server, and false where no issuer is configured.
 // The callers file, the certificates and the log are for the caller to add.
-func OAuth(cfg *configv1.Config) (oauth.Options, bool, error) {
+func OAuth(cfg *configv1.Config) (identity.VerifierOptions, bool, error) {
 	c := cfg.GetAccess().GetOauth()
 	if len(c.GetIssuerUrls())+len(c.GetIssuers()) == 0 {
-		return oauth.Options{}, false, nil
+		return identity.VerifierOptions{}, false, nil
 	}
 	d := c.GetDpop()
-	o := oauth.Options{
+	o := identity.VerifierOptions{
 		Resource: c.GetResource(), Leeway: leeway(c), Algorithms: c.GetAlgorithms(), StrictType: c.GetStrictType(),
-		DPoP: oauth.DPoP{
+		DPoP: identity.DPoP{
 			Required: d.GetRequired(), Nonces: d.GetNonces(), MaxAge: d.GetMaxAge().AsDuration(), MaxProofs: int(d.GetMaxProofs()),
 		},
-		Grant: access.Grant{
+		Grant: identity.Grant{
 			Tools: orEverything(c.GetTools()), Resources: orEverything(c.GetResources()), Prompts: orEverything(c.GetPrompts()),
 			Trust: trustOf(c.GetTrust()),
 		},
@@ -59,8 +58,8 @@ func orEverything(globs []string) []string {
 
 // issuers joins the issuers that have only a URL with those that have more. Settings of the
 // latter win.
-func issuers(c *configv1.OAuth) ([]oauth.Issuer, error) {
-	var out []oauth.Issuer
+func issuers(c *configv1.OAuth) ([]identity.Issuer, error) {
+	var out []identity.Issuer
 	have := map[string]bool{}
 	for i, one := range c.GetIssuers() {
 		o, err := issuer(one)
@@ -71,18 +70,18 @@ func issuers(c *configv1.OAuth) ([]oauth.Issuer, error) {
 	}
 	for _, url := range c.GetIssuerUrls() {
 		if !have[strings.TrimSuffix(url, "/")] {
-			out = append(out, oauth.Issuer{URL: url})
+			out = append(out, identity.Issuer{URL: url})
 		}
 	}
 	return out, nil
 }
 
-func issuer(c *configv1.OAuthIssuer) (oauth.Issuer, error) {
-	o := oauth.Issuer{
+func issuer(c *configv1.OAuthIssuer) (identity.Issuer, error) {
+	o := identity.Issuer{
 		URL: c.GetUrl(), JWKS: c.GetJwksUrl(), Audiences: c.GetAudiences(), GroupsClaim: c.GetGroupsClaim(), RolesClaim: c.GetRolesClaim(),
 	}
 	if path := c.GetCaFile(); path != "" {
-		pem, err := tlsfiles.Read(path, maxCABytes)
+		pem, err := keys.ReadFile(path, maxCABytes)
 		if err != nil {
 			return o, err
 		}
@@ -91,7 +90,7 @@ func issuer(c *configv1.OAuthIssuer) (oauth.Issuer, error) {
 		}
 	}
 	if in := c.GetIntrospection(); in != nil {
-		o.Introspection = &oauth.Introspection{
+		o.Introspection = &identity.Introspection{
 			URL: in.GetUrl(), ClientID: in.GetClientId(), TTL: in.GetTtl().AsDuration(), MaxConcurrent: int(in.GetMaxConcurrent()),
 			Secret: func() (string, error) { return secret(in.GetClientSecretFile()) },
 		}
@@ -111,7 +110,7 @@ const (
 
 // secret reads the secret of a client: the text of a file without the line's end.
 func secret(path string) (string, error) {
-	text, err := tlsfiles.Read(path, maxSecretBytes)
+	text, err := keys.ReadFile(path, maxSecretBytes)
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +125,7 @@ func secret(path string) (string, error) {
 func checkOAuth(cfg *configv1.Config, report func(path, message string)) {
 	o, on, err := OAuth(cfg)
 	if err == nil && on && o.Resource != "" {
-		err = oauth.Check(o)
+		err = identity.CheckVerifier(o)
 	}
 	if err != nil {
 		report("access.oauth", err.Error())

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 )
 
 // withIssuers is a default configuration with issuers.
@@ -39,10 +39,10 @@ func TestOAuthDefaults(t *testing.T) {
 	if o.Leeway != defaults.OAuthLeeway || o.MaxTokens != defaults.OAuthMaxCachedTokens || o.MaxTokenBytes != defaults.OAuthMaxTokenBytes ||
 		o.RefreshInterval != defaults.OAuthKeyRefreshInterval || o.FetchInterval != defaults.OAuthKeyFetchInterval ||
 		o.FetchTimeout != defaults.OAuthFetchTimeout || o.MaxFetchBytes != defaults.OAuthMaxFetchBytes ||
-		o.DPoP.MaxAge != defaults.DPoPMaxAge || o.DPoP.MaxProofs != defaults.DPoPMaxProofs || o.DPoP.Required || o.DPoP.Nonces || o.StrictType {
+		o.DPoP.MaxAge != defaults.OAuthDpopMaxAge || o.DPoP.MaxProofs != defaults.OAuthDpopMaxProofs || o.DPoP.Required || o.DPoP.Nonces || o.StrictType {
 		t.Errorf("%+v", o)
 	}
-	if g := o.Grant; g.Tools[0] != "*" || g.Resources[0] != "*" || g.Prompts[0] != "*" || g.Trust != access.Unsaid {
+	if g := o.Grant; g.Tools[0] != "*" || g.Resources[0] != "*" || g.Prompts[0] != "*" || g.Trust != identity.Unsaid {
 		t.Errorf("%+v", g)
 	}
 	c.Access.Oauth.Leeway = durationpb.New(0)

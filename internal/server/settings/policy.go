@@ -7,11 +7,10 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/resilience"
-	"github.com/outrigger-mcp/outrigger/internal/share"
-	"github.com/outrigger-mcp/outrigger/internal/stall"
 )
 
 // GateScope returns the tools that the gate of the configuration treats as destructive.
@@ -47,7 +46,7 @@ func Rate(r *configv1.Rate) policy.Rate {
 }
 
 // Slots returns the places for calls that run at once. clock may be nil.
-func Slots(limits *configv1.Limits, clock *stall.Clock) *policy.Slots {
+func Slots(limits *configv1.Limits, clock *peer.Clock) *policy.Slots {
 	return policy.NewSlots(policy.SlotOptions{
 		Most: int(limits.GetMaxConcurrentCalls()), Queued: int(limits.GetMaxQueuedCalls()), Wait: limits.GetMaxQueueWait().AsDuration(),
 		Share: CallerShare(limits), ToolShare: ToolShare(limits),
@@ -71,20 +70,20 @@ func callerClasses(limits *configv1.Limits) (out []policy.Class) {
 }
 
 // ToolShare is how much of a limit the calls of one tool may hold.
-func ToolShare(limits *configv1.Limits) share.Rule {
-	return share.Percent(int(limits.GetToolSharePercent()))
+func ToolShare(limits *configv1.Limits) peer.Rule {
+	return peer.Percent(int(limits.GetToolSharePercent()))
 }
 
 // CallerShare is how much of a limit one caller may hold.
-func CallerShare(limits *configv1.Limits) share.Rule {
-	return share.Percent(int(limits.GetCallerSharePercent()))
+func CallerShare(limits *configv1.Limits) peer.Rule {
+	return peer.Percent(int(limits.GetCallerSharePercent()))
 }
 
-// Retries returns the options of what stands around the calls of the backend, without
+// Retries returns the options of what wraps the calls of the backend, without
 // its callbacks.
-func Retries(c *configv1.Resilience) resilience.Options {
+func Retries(c *configv1.Resilience) backend.GuardOptions {
 	retry, breaker := c.GetRetry(), c.GetBreaker()
-	return resilience.Options{
+	return backend.GuardOptions{
 		MaxAttempts: int(retry.GetMaxAttempts()),
 		Backoff:     retry.GetBackoff().AsDuration(), MaxBackoff: retry.GetMaxBackoff().AsDuration(),
 		BudgetPercent: int(retry.GetBudgetPercent()), BudgetBurst: int(retry.GetBudgetBurst()),

@@ -11,7 +11,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
-	"github.com/outrigger-mcp/outrigger/internal/rateservice"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 const (
@@ -43,8 +43,8 @@ func RateServiceClient(r *configv1.RateService, version string) (*backend.Client
 }
 
 // RateService returns what asks the rate limit service over a client.
-func RateService(r *configv1.RateService, client *backend.Client, log *zap.Logger) *rateservice.Service {
-	return rateservice.New(client, rateservice.Options{
+func RateService(r *configv1.RateService, client *backend.Client, log *zap.Logger) *policy.RateService {
+	return policy.NewRateService(client, policy.RateServiceOptions{
 		Domain: r.GetDomain(), Timeout: r.GetTimeout().AsDuration(), FailClosed: r.GetFailure() == "closed",
 		MaxInFlight: int(r.GetMaxInFlight()), MaxFailures: int(r.GetMaxFailures()), OpenFor: r.GetOpenFor().AsDuration(),
 		TenantClaim: r.GetTenantClaim(), Log: log,

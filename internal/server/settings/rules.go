@@ -11,15 +11,15 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/rules"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // Rules returns the policy rules that the configuration describes, nil if it describes
 // none. They fit the tools of the descriptor files that it names. The error has all
 // faults.
-func Rules(cfg *configv1.Config) (*rules.Set, error) {
+func Rules(cfg *configv1.Config) (*policy.Set, error) {
 	a := cfg.GetAccess()
 	if path := a.GetPolicyFile(); path != "" {
 		return fileRules(cfg, path)
@@ -35,8 +35,8 @@ func Rules(cfg *configv1.Config) (*rules.Set, error) {
 }
 
 // fileRules reads the policy file.
-func fileRules(cfg *configv1.Config, path string) (*rules.Set, error) {
-	var set *rules.Set
+func fileRules(cfg *configv1.Config, path string) (*policy.Set, error) {
+	var set *policy.Set
 	_, err := config.LoadPolicy(path, func(p *configv1.Policy, report func(path, message string)) {
 		set = compileRules(cfg, p, report)
 	})
@@ -45,12 +45,12 @@ func fileRules(cfg *configv1.Config, path string) (*rules.Set, error) {
 
 // compileRules compiles the rules of a policy, and reports what is wrong with them by
 // the paths of their fields.
-func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, message string)) *rules.Set {
-	list := make([]rules.Rule, 0, len(p.GetRules()))
+func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, message string)) *policy.Set {
+	list := make([]policy.Rule, 0, len(p.GetRules()))
 	for _, r := range p.GetRules() {
-		list = append(list, rules.Rule{Name: r.GetName(), Tools: r.GetTools(), Effect: rules.Effect(r.GetEffect()), When: r.GetWhen()})
+		list = append(list, policy.Rule{Name: r.GetName(), Tools: r.GetTools(), Effect: policy.Effect(r.GetEffect()), When: r.GetWhen()})
 	}
-	set, faults := rules.Compile(list, rules.Limits{MaxCost: p.GetMaxCost()})
+	set, faults := policy.Compile(list, policy.Limits{MaxCost: p.GetMaxCost()})
 	if len(faults) == 0 {
 		faults = set.Fit(described(cfg))
 	}
@@ -66,8 +66,8 @@ func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, me
 
 // firstOfRule returns one fault for each field of each rule, with the number of others:
 // a rule about many tools may fit none of them.
-func firstOfRule(faults []rules.Fault) []rules.Fault {
-	var out []rules.Fault
+func firstOfRule(faults []policy.Fault) []policy.Fault {
+	var out []policy.Fault
 	at := map[string]int{}
 	more := map[int]int{}
 	for _, f := range faults {

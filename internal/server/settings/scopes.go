@@ -8,9 +8,8 @@ import (
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/oauth"
-	"github.com/outrigger-mcp/outrigger/internal/protectedresource"
-	"github.com/outrigger-mcp/outrigger/internal/scopes"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // scopesByAccess is the scope rule that tells reading tools from others.
@@ -18,25 +17,25 @@ const scopesByAccess = "read_write"
 
 // Scopes returns the authorizer that holds callers with OAuth tokens to their scopes; nil
 // if no OAuth is configured.
-func Scopes(cfg *configv1.Config) *scopes.Authorizer {
+func Scopes(cfg *configv1.Config) *policy.Authorizer {
 	c := cfg.GetAccess().GetOauth()
 	if !HasOAuth(cfg) {
 		return nil
 	}
-	o := scopes.Options{ListWithout: c.GetListWithoutScope()}
+	o := policy.AuthorizerOptions{ListWithout: c.GetListWithoutScope()}
 	for _, r := range c.GetToolScopes() {
-		o.Tools = append(o.Tools, scopes.ToolRule{Tools: r.GetTools(), Scopes: r.GetScopes()})
+		o.Tools = append(o.Tools, policy.ToolRule{Tools: r.GetTools(), Scopes: r.GetScopes()})
 	}
 	for _, r := range c.GetOperationScopes() {
-		o.Operations = append(o.Operations, scopes.OperationRule{Operations: r.GetOperations(), Scopes: r.GetScopes()})
+		o.Operations = append(o.Operations, policy.OperationRule{Operations: r.GetOperations(), Scopes: r.GetScopes()})
 	}
 	if c.GetScopeRule() == scopesByAccess {
-		o.Rule = scopes.ReadWrite
+		o.Rule = policy.ReadWrite
 	}
-	if resource, err := protectedresource.Parse(c.GetResource()); err == nil { // which checkProtectedResource has seen
+	if resource, err := identity.ParseResource(c.GetResource()); err == nil { // which checkProtectedResource has seen
 		o.Metadata = resource.Metadata
 	}
-	return scopes.New(o)
+	return policy.NewAuthorizer(o)
 }
 
 // HasOAuth reports whether the sidecar is an OAuth resource server.
@@ -61,22 +60,22 @@ func issuerURLs(c *configv1.OAuth) []string {
 
 // ProtectedResource returns the options of the handler of the protected resource metadata:
 // the zero value if no OAuth is configured. supported returns the scopes of now.
-func ProtectedResource(cfg *configv1.Config, supported func() []string) protectedresource.Options {
+func ProtectedResource(cfg *configv1.Config, supported func() []string) identity.MetadataOptions {
 	c := cfg.GetAccess().GetOauth()
-	resource, err := protectedresource.Parse(c.GetResource())
+	resource, err := identity.ParseResource(c.GetResource())
 	if err != nil || !HasOAuth(cfg) {
-		return protectedresource.Options{}
+		return identity.MetadataOptions{}
 	}
-	fixed := protectedresource.Metadata{
+	fixed := identity.Metadata{
 		Resource: resource.URL, BearerMethods: []string{"header"},
 		Name: OrElse(c.GetResourceName(), OrElse(cfg.GetServer().GetTitle(), cfg.GetServer().GetName())),
 	}
 	fixed.AuthorizationServers = issuerURLs(c)
 	if fixed.DPoPAlgorithms = c.GetAlgorithms(); len(fixed.DPoPAlgorithms) == 0 {
-		fixed.DPoPAlgorithms = oauth.Algorithms()
+		fixed.DPoPAlgorithms = identity.Algorithms()
 	}
 	fixed.DPoPRequired = c.GetDpop().GetRequired()
-	return protectedresource.Options{Path: resource.Path, Metadata: func() protectedresource.Metadata {
+	return identity.MetadataOptions{Path: resource.Path, Metadata: func() identity.Metadata {
 		now := fixed
 		now.ScopesSupported = supported()
 		return now
@@ -94,14 +93,14 @@ func checkProtectedResource(cfg *configv1.Config, report func(path, message stri
 	}
 	const at = "access.oauth"
 	if c.GetResource() != "" {
-		if _, err := protectedresource.Parse(c.GetResource()); err != nil {
+		if _, err := identity.ParseResource(c.GetResource()); err != nil {
 			report(at+".resource", err.Error())
 		}
 	}
 	taken := map[string]bool{}
 	for i, issuer := range c.GetIssuers() {
 		path := fmt.Sprintf("%s.issuers[%d].url", at, i)
-		if err := protectedresource.CheckIssuer(issuer.GetUrl()); err != nil {
+		if err := identity.CheckIssuer(issuer.GetUrl()); err != nil {
 			report(path, err.Error())
 		} else if taken[issuer.GetUrl()] {
 			report(path, "is there twice")

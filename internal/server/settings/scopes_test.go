@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/outrigger-mcp/outrigger/internal/access"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
@@ -55,7 +55,7 @@ func TestConfigurationsOfThePageLoad(t *testing.T) {
 		if rules == nil || !settings.HasOAuth(got.Config) {
 			t.Fatalf("no resource server:\n%s", block[1])
 		}
-		anyone := access.NewIdentityOf(access.Grant{Name: "a", Tools: []string{"*"}}, access.Facts{Source: access.SourceOAuth, Issuer: "i", Subject: "s"})
+		anyone := identity.NewIdentityOf(identity.Grant{Name: "a", Tools: []string{"*"}}, identity.Facts{Source: identity.SourceOAuth, Issuer: "i", Subject: "s"})
 		denied := rules.MayUse(anyone, refund)
 		if denied == nil || !strings.Contains(denied.Challenge, `resource_metadata="https://tools.example.org/.well-known/oauth-protected-resource/mcp"`) {
 			t.Errorf("a refund without a scope: %v in\n%s", denied, block[1])

@@ -8,26 +8,26 @@ import (
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/skills"
+	"github.com/outrigger-mcp/outrigger/internal/offer"
 )
 
 // Skills reads the folders of skills; nil if there are none.
-func Skills(cfg *configv1.Config) (*skills.Source, error) {
+func Skills(cfg *configv1.Config) (*offer.Skills, error) {
 	folders := cfg.GetCatalog().GetSkills()
 	if len(folders) == 0 {
 		return nil, nil
 	}
-	return skills.Open(folders, skillLimits(cfg))
+	return offer.OpenSkills(folders, skillLimits(cfg))
 }
 
 // SkillPaths returns what lists the files and folders of the folders of skills.
 func SkillPaths(cfg *configv1.Config) func() []string {
-	return func() []string { return skills.Paths(cfg.GetCatalog().GetSkills(), skillLimits(cfg)) }
+	return func() []string { return offer.SkillPaths(cfg.GetCatalog().GetSkills(), skillLimits(cfg)) }
 }
 
-func skillLimits(cfg *configv1.Config) skills.Limits {
+func skillLimits(cfg *configv1.Config) offer.SkillLimits {
 	l := cfg.GetCatalog().GetSkillLimits()
-	return skills.Limits{
+	return offer.SkillLimits{
 		MaxSkills: int(l.GetMaxSkills()), MaxFiles: int(l.GetMaxFiles()), MaxBytes: l.GetMaxBytes(), MaxTotalBytes: l.GetMaxTotalBytes(),
 		MaxFileBytes: cfg.GetLimits().GetMaxResultBytes(),
 	}
@@ -36,7 +36,7 @@ func skillLimits(cfg *configv1.Config) skills.Limits {
 // checkSkills reads the folders of skills before a port opens.
 func checkSkills(cfg *configv1.Config, report func(path, message string)) {
 	_, err := Skills(cfg)
-	var wrong *skills.Error
+	var wrong *offer.SkillsError
 	switch {
 	case err == nil:
 	case errors.As(err, &wrong):

@@ -8,15 +8,13 @@ import (
 	"go.uber.org/zap"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/seal"
-	"github.com/outrigger-mcp/outrigger/internal/sessionstore"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
-	"github.com/outrigger-mcp/outrigger/internal/taskstore"
-	"github.com/outrigger-mcp/outrigger/internal/tlsfiles"
+	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 )
 
 // SharedState says where replicas keep what they share.
-func SharedState(c *configv1.State, sealer *seal.Sealer, log *zap.Logger) state.Options {
+func SharedState(c *configv1.State, sealer *keys.Sealer, log *zap.Logger) state.Options {
 	o := state.Options{
 		URL: c.GetUrl(), Name: c.GetName(), CredentialsFile: c.GetCredentialsFile(), NkeyFile: c.GetNkeyFile(),
 		Username: c.GetUsername(), PasswordFile: c.GetPasswordFile(), TokenFile: c.GetTokenFile(),
@@ -24,7 +22,7 @@ func SharedState(c *configv1.State, sealer *seal.Sealer, log *zap.Logger) state.
 		Sealer: sealer, Log: log,
 	}
 	if t := c.GetTls(); t != nil {
-		o.TLS = &tlsfiles.ClientOptions{CAFile: t.GetCaFile(), CertFile: t.GetCertFile(), KeyFile: t.GetKeyFile()}
+		o.TLS = &keys.ClientOptions{CAFile: t.GetCaFile(), CertFile: t.GetCertFile(), KeyFile: t.GetKeyFile()}
 	}
 	return o
 }
@@ -36,8 +34,8 @@ const maxStateTTL = 30 * 24 * time.Hour
 const maxSwitchBytes = 1 << 20
 
 // StateSealer seals what replicas share. A record holds a result, and what is needed to run a call again.
-func StateSealer(limits *configv1.Limits, keys *seal.Keys) *seal.Sealer {
-	return seal.New(seal.Options{Keys: keys, MaxPayload: int(limits.GetMaxResultBytes() + limits.GetMaxMessageBytes())})
+func StateSealer(limits *configv1.Limits, ring *keys.Keys) *keys.Sealer {
+	return keys.NewSealer(keys.SealerOptions{Keys: ring, MaxPayload: int(limits.GetMaxResultBytes() + limits.GetMaxMessageBytes())})
 }
 
 // TaskStore says how many tasks replicas keep, and for how long a replica that says nothing is taken for alive.
@@ -45,15 +43,6 @@ func TaskStore(cfg *configv1.Config) taskstore.Options {
 	limits, s := cfg.GetLimits(), cfg.GetState()
 	return taskstore.Options{
 		MaxTasks: int(limits.GetMaxTasks()), MaxBytes: s.GetMaxTaskBytes(), Share: CallerShare(limits), Lease: s.GetLease().AsDuration(),
-	}
-}
-
-// SessionStore says how much is kept of legacy sessions and their streams.
-func SessionStore(cfg *configv1.Config) sessionstore.Options {
-	s := cfg.GetState()
-	return sessionstore.Options{
-		MaxBytes: s.GetMaxSessionBytes(), MaxEventBytes: s.GetMaxStreamBytes(), EventTTL: s.GetStreamTtl().AsDuration(),
-		Idle: cfg.GetLimits().GetSessionIdleTimeout().AsDuration(),
 	}
 }
 

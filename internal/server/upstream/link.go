@@ -4,17 +4,25 @@ package upstream
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/resilience"
+	"github.com/outrigger-mcp/outrigger/internal/source"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 const (
@@ -182,7 +190,7 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 // Seek asks a backend that is away whether it is back, so that callers need not try,
 // and readiness does not wait for calls, which do not come where there is no readiness.
 // wake makes it ask at once. It returns when ctx ends.
-func (l *Link) Seek(ctx context.Context, guard *resilience.Guard, wake <-chan struct{}) {
+func (l *Link) Seek(ctx context.Context, guard *backend.Guard, wake <-chan struct{}) {
 	guard.Seek(ctx, wake, func(ctx context.Context) *errmap.Error {
 		ctx, cancel := context.WithTimeout(ctx, l.ProbeTimeout)
 		defer cancel()
@@ -193,3 +201,371 @@ func (l *Link) Seek(ctx context.Context, guard *resilience.Guard, wake <-chan st
 		return nil
 	})
 }
+
+// What reach hears from.
+const (
+	fromConnection = iota // the health check
+	fromCatalog           // a load of the catalog
+	reachSources
+)
+
+// Reach logs whether the backend can be used: one warning with the fix when it
+// cannot, one for each change of the cause, one line when it can again. Attempts
+// that fail like the one before are for the debug log.
+type Reach struct {
+	diagnose Diagnoser
+	log      *zap.Logger
+	// tell shows a person what the log says otherwise; nil where none reads it.
+	tell func(text string)
+	wake chan struct{}
+
+	mu   sync.Mutex
+	last [reachSources]error
+
+	// What was logged, for run alone.
+	said  Diagnosis
+	since time.Time
+}
+
+// NewReach returns a log of whether the backend of d can be used. Where tell is set, it shows a person the same in sentences,
+// and the lines of the log have the level debug.
+func NewReach(d Diagnoser, log *zap.Logger, tell func(text string)) *Reach {
+	return &Reach{diagnose: d, log: log, tell: tell, wake: make(chan struct{}, 1)}
+}
+
+// note takes what an attempt came to. It returns at once.
+func (r *Reach) note(source int, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // the process ends
+	}
+	r.mu.Lock()
+	r.last[source] = err
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Loaded takes the end of a load of the catalog.
+func (r *Reach) Loaded(err error) { r.note(fromCatalog, err) }
+
+// current is the error that counts: without a connection nothing else matters.
+func (r *Reach) current() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, err := range r.last {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run logs until ctx ends.
+func (r *Reach) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		}
+		err := r.current()
+		if err == nil {
+			r.well()
+			continue
+		}
+		d := r.diagnose.Diagnose(ctx, err)
+		if ctx.Err() == nil {
+			r.ill(d, err)
+		}
+	}
+}
+
+// well says once that the backend can be used again.
+func (r *Reach) well() {
+	if r.said == (Diagnosis{}) {
+		return
+	}
+	event := "backend reachable again"
+	if r.said.Cause == causeDescriptors {
+		event = "descriptors fetched again"
+	}
+	level := zap.InfoLevel
+	if r.tell != nil {
+		level = zap.DebugLevel
+		r.tell(sentence(event) + ".\n")
+	}
+	r.log.Log(level, event, zap.Duration("outage_ms", time.Since(r.since)), zap.String("cause", r.said.Cause))
+	r.said = Diagnosis{}
+}
+
+// sentence is an event with a capital letter.
+func sentence(event string) string { return strings.ToUpper(event[:1]) + event[1:] }
+
+// ill says once what is wrong.
+func (r *Reach) ill(d Diagnosis, err error) {
+	if d.Cause == r.said.Cause {
+		r.log.Debug("backend still unusable", zap.String("cause", d.Cause), logkey.Error(err))
+		return
+	}
+	if r.said == (Diagnosis{}) {
+		r.since = time.Now()
+	}
+	r.said = d
+	level := zap.WarnLevel
+	if r.tell != nil {
+		level = zap.DebugLevel
+		r.tell(r.explain(d) + "  The sidecar tries again by itself.\n")
+	}
+	r.say(level, d, err)
+}
+
+// Fatal logs why the first catalog can never be loaded, and what to do.
+func (r *Reach) Fatal(ctx context.Context, err error) {
+	d := r.diagnose.Diagnose(ctx, err)
+	if r.tell != nil {
+		r.tell(r.explain(d))
+		return
+	}
+	r.say(zap.ErrorLevel, d, err)
+}
+
+// explain says in lines what is wrong, with which backend, and what to do.
+func (r *Reach) explain(d Diagnosis) string {
+	out := sentence(d.Event)
+	if r.diagnose.Client != nil {
+		out += " (" + r.diagnose.Client.Target().String() + ")"
+	}
+	out += ": " + d.What + ".\n"
+	if d.Fix != "" {
+		out += "  Fix: " + d.Fix + ".\n"
+	}
+	return out
+}
+
+func (r *Reach) say(level zapcore.Level, d Diagnosis, err error) {
+	fields := []zap.Field{zap.String("cause", d.Cause), zap.String("what", d.What), zap.String("fix", d.Fix)}
+	if r.diagnose.Client != nil {
+		fields = append(fields, zap.Stringer("backend", r.diagnose.Client.Target()))
+	}
+	if err.Error() != d.What {
+		fields = append(fields, logkey.Error(err))
+	}
+	r.log.Log(level, d.Event, fields...)
+}
+
+// Refresher loads the catalog on demand. One load runs at a time, and one more may
+// wait: concurrent requests share that one, so that everybody gets a load that
+// began after they asked, and no number of requests makes more than two.
+type Refresher struct {
+	live *catalog.Live
+	log  *zap.Logger
+	base context.Context // ends with stop
+	stop context.CancelFunc
+	runs sync.WaitGroup
+	// started is closed once everybody who has to hear of the first catalog listens.
+	started chan struct{}
+
+	mu            sync.Mutex
+	running, next *Refresh
+	ended         bool
+}
+
+// Refresh is one load.
+type Refresh struct {
+	why  string
+	done chan struct{}
+
+	// Valid once done is closed. Changed reports whether the catalog is another one.
+	Changed bool
+	Took    time.Duration
+	err     error
+}
+
+// errRefreshEnded is the end of loads that the process no longer begins.
+var errRefreshEnded = errors.New("the process is shutting down")
+
+// NewRefresher returns one that makes no load before [Refresher.Start].
+func NewRefresher(live *catalog.Live, log *zap.Logger) *Refresher {
+	r := &Refresher{live: live, log: log, started: make(chan struct{})}
+	r.base, r.stop = context.WithCancel(context.Background())
+	return r
+}
+
+// Start lets loads begin: everybody who has to hear of the first catalog listens. It is
+// called once.
+func (r *Refresher) Start() { close(r.started) }
+
+// Begin asks for a load and returns it without waiting.
+func (r *Refresher) Begin(why string) *Refresh {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.ended:
+		over := &Refresh{why: why, done: make(chan struct{}), err: errRefreshEnded}
+		close(over.done)
+		return over
+	case r.next != nil:
+		return r.next
+	}
+	run := &Refresh{why: why, done: make(chan struct{})}
+	if r.running != nil {
+		r.next = run
+		return run
+	}
+	r.running = run
+	r.runs.Go(r.work)
+	return run
+}
+
+// Now asks for a load and waits for its end. A caller that leaves does not end it.
+func (r *Refresher) Now(ctx context.Context, why string) (*Refresh, error) {
+	run := r.Begin(why)
+	select {
+	case <-run.done:
+		return run, run.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// work makes the loads that were asked for, one after the other.
+func (r *Refresher) work() {
+	for {
+		r.mu.Lock()
+		run := r.running
+		r.mu.Unlock()
+		r.load(run)
+		close(run.done)
+		r.mu.Lock()
+		r.running, r.next = r.next, nil
+		more := r.running != nil
+		r.mu.Unlock()
+		if !more {
+			return
+		}
+	}
+}
+
+// load makes one load.
+func (r *Refresher) load(run *Refresh) {
+	select {
+	case <-r.started:
+	case <-r.base.Done():
+		run.err = errRefreshEnded
+		return
+	}
+	live := r.live
+	before, begun := live.Current(), time.Now()
+	run.err = live.Refresh(r.base)
+	run.Took = time.Since(begun)
+	if run.err != nil {
+		r.log.Debug("catalog refresh failed", zap.String("reason", run.why), logkey.Error(run.err))
+		return
+	}
+	now := live.Current()
+	run.Changed = before == nil || before.Fingerprint() != now.Fingerprint()
+	r.log.Info("catalog refreshed", zap.String("reason", run.why), zap.Bool("changed", run.Changed),
+		zap.Int("tools", len(now.Tools())), zap.Duration("duration_ms", run.Took))
+}
+
+// Close ends the loads. Calls after it get an error.
+func (r *Refresher) Close() {
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	r.stop()
+	r.runs.Wait()
+}
+
+const (
+	// maxAsked bounds the services that are asked for an unknown method, and the differences that are named.
+	maxAsked = 64
+	// unknownMethod is a method that no service has.
+	unknownMethod = "OutriggerAsksWhetherTheServiceIsHere"
+)
+
+// FixOffered is what to do about descriptors that the backend does not serve.
+const FixOffered = "pass the descriptors of the version that runs, correct --backend, or omit the service with --exclude"
+
+// Offered compares the services of a catalog of descriptor files with what the backend
+// serves, and names what differs, one line each. Where the backend reflects, its
+// descriptors are compared. Elsewhere one unknown method of each service is called, and
+// only an answer that names the service as unknown counts: many servers answer both in
+// the same words. A backend that cannot be reached differs in nothing.
+func (a Diagnoser) Offered(ctx context.Context, cat *catalog.Catalog) []string {
+	if a.Client == nil {
+		return nil
+	}
+	services := cat.Services()
+	reflected, err := backend.NewReflectionSource(a.Client, source.ReflectionOptions{Selection: only(services)}).Load(ctx)
+	switch {
+	case errors.Is(err, source.ErrNoneSelected), errors.Is(err, source.ErrNoServices):
+		reflected = &source.Loaded{} // it reflects, and has none of them
+	case err != nil:
+		return a.unknown(ctx, services)
+	}
+	listed := map[string]bool{}
+	for _, name := range reflected.Services {
+		listed[name] = true
+	}
+	for _, w := range reflected.Warnings {
+		listed[w.Subject] = true // listed, and not described
+	}
+	var out []string
+	ours := map[string]*descriptorpb.FileDescriptorProto{}
+	for _, s := range services {
+		if !listed[s.Name] {
+			out = append(out, missing(s.Name))
+			continue
+		}
+		add := func(d protoreflect.Descriptor) {
+			if file := d.ParentFile(); ours[file.Path()] == nil {
+				ours[file.Path()] = protodesc.ToFileDescriptorProto(file)
+				out = append(out, source.Differences([]*descriptorpb.FileDescriptorProto{ours[file.Path()]}, reflected.Files)...)
+			}
+		}
+		add(s.Descriptor)
+		for i := range s.Descriptor.Methods().Len() {
+			add(s.Descriptor.Methods().Get(i).Input())
+			add(s.Descriptor.Methods().Get(i).Output())
+		}
+	}
+	if more := len(out) - maxAsked; more > 0 {
+		out = append(out[:maxAsked], fmt.Sprintf("%d more", more))
+	}
+	return out
+}
+
+// unknown asks each service for a method that it does not have.
+func (a Diagnoser) unknown(ctx context.Context, services []catalog.Service) []string {
+	var out []string
+	for _, s := range services[:min(len(services), maxAsked)] {
+		_, err := a.Client.Call(ctx, "/"+s.Name+"/"+unknownMethod, nil, nil)
+		var answer *backend.Error
+		if errors.As(err, &answer) && answer.Kind == backend.KindStatus && backend.FaultOf(err) == backend.FaultNotServed &&
+			strings.Contains(strings.ToLower(answer.Message), "unknown service") {
+			out = append(out, missing(s.Name))
+		}
+	}
+	return out
+}
+
+func missing(service string) string {
+	return "the descriptors have the service " + service + ", and the backend does not: each call will fail with unimplemented"
+}
+
+// onlyServices is a selection of services by name.
+type onlyServices map[string]bool
+
+func only(services []catalog.Service) onlyServices {
+	out := onlyServices{}
+	for _, s := range services {
+		out[s.Name] = true
+	}
+	return out
+}
+
+// Skips implements source.Selection.
+func (o onlyServices) Skips(service string) bool { return !o[service] }

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/share"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -27,7 +27,7 @@ import (
 type Kit struct {
 	// New returns an empty store, ready for use, with a maximum number of tasks and a share
 	// of them.
-	New func(t *testing.T, maxTasks int, rule share.Rule) task.Store
+	New func(t *testing.T, maxTasks int, rule peer.Rule) task.Store
 	// Settle waits until watchers have been told what has happened.
 	Settle func(t *testing.T, told func() bool)
 }
@@ -98,7 +98,7 @@ func missing(t *testing.T, s task.Store, id string) {
 
 func whole(t *testing.T, kit Kit) {
 	t.Helper()
-	s := kit.New(t, 10, share.Rule{})
+	s := kit.New(t, 10, peer.Rule{})
 	want := record("t_whole-1_", time.Hour)
 	want.Tool, want.Origin, want.Keep, want.Owner, want.Again = "shop.buy", []byte{0, 1}, time.Hour, "replica", []byte("again")
 	want.Timeout, want.PollInterval, want.Takeovers, want.Handovers, want.Idempotent = time.Minute, time.Second, 3, 2, true
@@ -116,7 +116,7 @@ func whole(t *testing.T, kit Kit) {
 
 func compareAndSet(t *testing.T, kit Kit) {
 	t.Helper()
-	s, ctx := kit.New(t, 10, share.Rule{}), context.Background()
+	s, ctx := kit.New(t, 10, peer.Rule{}), context.Background()
 	missing(t, s, "a")
 	create(t, s, record("a", time.Hour), nil)
 	create(t, s, record("a", time.Hour), task.ErrExists)
@@ -147,7 +147,7 @@ func compareAndSet(t *testing.T, kit Kit) {
 
 func oneWins(t *testing.T, kit Kit) {
 	t.Helper()
-	s := kit.New(t, 10, share.Rule{})
+	s := kit.New(t, 10, peer.Rule{})
 	create(t, s, record("a", time.Hour), nil)
 	const writers = 8
 	read := get(t, s, "a")
@@ -170,7 +170,7 @@ func oneWins(t *testing.T, kit Kit) {
 
 func expires(t *testing.T, kit Kit) {
 	t.Helper()
-	s, ctx := kit.New(t, 10, share.Rule{}), context.Background()
+	s, ctx := kit.New(t, 10, peer.Rule{}), context.Background()
 	begun := time.Now()
 	const early, late = 3 * time.Second, 9 * time.Second // a store that is no process's own takes its time on a busy machine
 	create(t, s, record("once", early), nil)
@@ -198,7 +198,7 @@ func expires(t *testing.T, kit Kit) {
 
 func limits(t *testing.T, kit Kit) {
 	t.Helper()
-	s, ctx := kit.New(t, 4, share.Percent(50)), context.Background()
+	s, ctx := kit.New(t, 4, peer.Percent(50)), context.Background()
 	of := func(principal string) task.Record {
 		r := record(principal, time.Hour)
 		r.Principal = principal
@@ -218,7 +218,7 @@ func limits(t *testing.T, kit Kit) {
 
 func watch(t *testing.T, kit Kit) {
 	t.Helper()
-	s := kit.New(t, 10, share.Rule{})
+	s := kit.New(t, 10, peer.Rule{})
 	var mu sync.Mutex
 	heard := map[string][]string{}
 	s.Watch(func(r task.Record) {
@@ -251,7 +251,7 @@ func watch(t *testing.T, kit Kit) {
 
 func ended(t *testing.T, kit Kit) {
 	t.Helper()
-	s := kit.New(t, 10, share.Rule{})
+	s := kit.New(t, 10, peer.Rule{})
 	gone := errors.New("gone")
 	over, cancel := context.WithCancelCause(context.Background())
 	cancel(gone)

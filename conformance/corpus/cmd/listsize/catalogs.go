@@ -11,7 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/conformance/corpus/sources"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/source"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // api is an API whose generated code is linked in.

@@ -12,8 +12,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/listcost"
 )
 
 func main() {

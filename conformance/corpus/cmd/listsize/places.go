@@ -62,7 +62,7 @@ type node struct {
 	digest [sha256.Size]byte
 }
 
-// of counts the places below a subschema, which stands at a pointer.
+// of counts the places below a subschema, which is at a pointer.
 func (s *schema) of(value any, at string, depth int) (node, error) {
 	key := fmt.Sprint(at, " ", depth)
 	if n, ok := s.known[key]; ok {

@@ -21,7 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
-// listing is a sidecar with the tools of Temporal's API, on a listener of its own.
+// listing is a sidecar with the tools of Temporal's API, on its own listener.
 func listing(b *testing.B) (url string) {
 	b.Helper()
 	set, _, err := sources.Registered(apis()[0].packages...)
@@ -52,7 +52,7 @@ type decoders struct {
 	zstd *zstd.Decoder
 }
 
-// read reads a response to its end, and counts what came and what it stands for.
+// read reads a response to its end, and counts what came and what it represents.
 func (d *decoders) read(encoding string, from io.Reader) (wire, plain int64, err error) {
 	counted := &counter{Reader: from}
 	var in io.Reader = counted

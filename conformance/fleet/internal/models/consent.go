@@ -18,7 +18,7 @@ const (
 )
 
 // ConsentModel is what is promised of a consent: at most one of its uses runs, and the others learn that there was one
-// before it only if there was. The input of an operation is the name of the call that it is for. A use of which nobody
+// before it only if there was. The input of an operation is the name of the call that it is for. A use of which no one
 // knows the outcome may have been the one.
 func ConsentModel() porcupine.Model {
 	return porcupine.Model{

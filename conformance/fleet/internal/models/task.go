@@ -47,9 +47,9 @@ type taskState struct {
 }
 
 // TaskModel is what is promised of a task, for histories in which none expires. From its announcement on it is known.
-// It ends once: an end that was seen never changes, and nobody sees it working after. An acknowledged cancellation
+// It ends once: an end that was seen never changes, and no one sees it working after. An acknowledged cancellation
 // ends it, if it had not ended. It ends as cancelled only if somebody cancelled it; else a call that may run again
-// ends with its result, and another with its result or as failed, because nobody knows what became of it.
+// ends with its result, and another with its result or as failed, because no one knows what became of it.
 //
 // Work ends by itself, at a moment that no operation shows: the model lets it end when somebody first sees it ended.
 func TaskModel() porcupine.Model {

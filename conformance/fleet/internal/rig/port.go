@@ -16,7 +16,7 @@ const (
 	lastPort  = 32767
 )
 
-// FreePort returns a port of a host that nobody listens on, for a server that has to be told its port before it starts.
+// FreePort returns a port of a host that no one listens on, for a server that has to be told its port before it starts.
 func FreePort(t *testing.T, host string) int {
 	t.Helper()
 	var last error

@@ -16,8 +16,8 @@ import (
 
 const (
 	// runbooks is the page that has a section for each alert.
-	runbooks = "https://github.com/outrigger-mcp/outrigger/blob/main/docs/operations.md#"
-	// scope is what SCOPE stands for.
+	runbooks = "https://github.com/outrigger-mcp/outrigger/blob/main/deploy/observability/runbooks.md#"
+	// scope is what SCOPE represents.
 	scope = `job=~"$job", instance=~"$instance"`
 	// tag finds our dashboards in Grafana.
 	tag = "outrigger"

@@ -52,7 +52,7 @@ const (
 	Table
 )
 
-// Query is an expression of PromQL. In selectors, SCOPE stands for the instances that the dashboard's variables choose.
+// Query is an expression of PromQL. In selectors, SCOPE represents the instances that the dashboard's variables choose.
 type Query struct {
 	Expr string
 	// Legend names the series, with labels in braces; for a table, it is the title of the column.

@@ -21,7 +21,7 @@ func shared() Row {
 		},
 		{
 			Title: "Room of the shared state", Unit: "percentunit", Warn: 0.8, Runbook: "OutriggerStateRoom",
-			Description: "Used part of the maximum size, by store. Events and streams of sessions fill theirs and drop the oldest.",
+			Description: "Used part of the maximum size, by store. Events fill theirs and drop the oldest.",
 			Queries:     []Query{{Expr: `max by (store) (outrigger_state_stored_bytes{SCOPE} / outrigger_state_max_bytes{SCOPE})`, Legend: "{{store}}"}},
 		},
 		{

@@ -27,19 +27,19 @@ const (
 // Access configures caller authentication on `listeners.listen`, and how the backend learns the caller's name.
 type Access struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// File of authenticated callers (docs/security-callers.md): each has a name, token digests or certificate URIs, and the
-	// tools it may call. Reloaded when it changes. Default: none, so that any client that can reach the listener may call.
-	// Flag: `--tokens`.
+	// File of authenticated callers (docs/security-callers.md): each has a name, token digests or certificate URIs, and
+	// the tools it may call. Reloaded when it changes. Default: none, so that any client that can reach the listener may
+	// call.
 	TokensFile string `protobuf:"bytes,1,opt,name=tokens_file,proto3" json:"tokens_file,omitempty"`
 	// Header that carries the authenticated caller's name to the backend, or "off". The caller's own copy of the header is
-	// dropped. Default: x-outrigger-subject. Flag: `--subject-header`.
+	// dropped.
 	SubjectHeader *string `protobuf:"bytes,2,opt,name=subject_header,proto3,oneof" json:"subject_header,omitempty"`
 	// OAuth 2.1 resource server: access tokens of authorization servers, and the scopes that they need. They stand beside the
 	// callers file and client certificates. Default: off.
 	Oauth *OAuth `protobuf:"bytes,3,opt,name=oauth,proto3" json:"oauth,omitempty"`
 	// Rules about who may call which tools with which arguments (docs/policy.md). Reloaded when the file changes. Default: none.
 	Policy *Policy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
-	// File with the same rules. Reloaded when it changes. Default: none. Flag: `--policy`.
+	// File with the same rules. Reloaded when it changes. Default: none.
 	PolicyFile    string `protobuf:"bytes,5,opt,name=policy_file,proto3" json:"policy_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -348,13 +348,16 @@ var File_outrigger_config_v1_access_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1foutrigger/config/v1/oauth.proto\x1a outrigger/config/v1/policy.proto\"\xa1\x03\n" +
-	"\x06Access\x12*\n" +
-	"\vtokens_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vtokens_file\x12X\n" +
-	"\x0esubject_header\x18\x02 \x01(\tB+\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$H\x00R\x0esubject_header\x88\x01\x01\x120\n" +
-	"\x05oauth\x18\x03 \x01(\v2\x1a.outrigger.config.v1.OAuthR\x05oauth\x123\n" +
-	"\x06policy\x18\x04 \x01(\v2\x1b.outrigger.config.v1.PolicyR\x06policy\x12*\n" +
-	"\vpolicy_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vpolicy_file:k\xbaHh\x1af\n" +
+	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1foutrigger/config/v1/oauth.proto\x1a outrigger/config/v1/policy.proto\x1a!outrigger/config/v1/setting.proto\"\xb2\a\n" +
+	"\x06Access\x12\xd2\x01\n" +
+	"\vtokens_file\x18\x01 \x01(\tB\xaf\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xa2\x01\n" +
+	"\x06tokens \x040\x01R\x93\x01YAML file of authenticated callers (token digests or certificate URIs, tools, trust); reloaded when it changes. `sidecar token NAME` makes an entryR\vtokens_file\x12\x8b\x02\n" +
+	"\x0esubject_header\x18\x02 \x01(\tB\xdd\x01\xbaH(r&(\x80\x022!^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$\xd2\xe2\x18\x13x-outrigger-subject\xe2\xe2\x18\x96\x01\n" +
+	"\x0esubject-header\x1a\x04NAME \x04*\x0eoauth-resourceRlheader that carries the authenticated caller's name to the backend, or off; the caller's own copy is droppedH\x00R\x0esubject_header\x88\x01\x01\x120\n" +
+	"\x05oauth\x18\x03 \x01(\v2\x1a.outrigger.config.v1.OAuthR\x05oauth\x129\n" +
+	"\x06policy\x18\x04 \x01(\v2\x1b.outrigger.config.v1.PolicyB\x04\xe8\xe2\x18\x01R\x06policy\x12\xd7\x01\n" +
+	"\vpolicy_file\x18\x05 \x01(\tB\xb4\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xa7\x01\n" +
+	"\x06policy \x05*\vdestructive0\x018\x01R\x89\x01YAML file of rules in CEL about who may call which tools with which arguments; reloaded when it changes. `sidecar policy test` tests themR\vpolicy_file:k\xbaHh\x1af\n" +
 	"\x12access.policy.once\x12#set policy or policy_file, not both\x1a+!has(this.policy) || this.policy_file == ''B\x11\n" +
 	"\x0f_subject_header\"M\n" +
 	"\aCallers\x12B\n" +
@@ -419,6 +422,7 @@ func file_outrigger_config_v1_access_proto_init() {
 	}
 	file_outrigger_config_v1_oauth_proto_init()
 	file_outrigger_config_v1_policy_proto_init()
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_access_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_access_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}

@@ -29,31 +29,30 @@ const (
 // an operator or of a file, on every edge.
 type Audit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// File to append to, "stdout", or "off". Each process needs a file of its own. Default: off. Flag: `--audit`.
+	// File to append to, "stdout", or "off". Each process needs its own file.
 	Path *string `protobuf:"bytes,1,opt,name=path,proto3,oneof" json:"path,omitempty"`
-	// Size at which the file is renamed to NAME.1, NAME.2 and so on, in bytes. Default: 67108864 (64 MiB). Range: 65536 to
-	// 1073741824.
+	// Size at which the file is renamed to NAME.1, NAME.2 and so on, in bytes. Range: 65536 to 1073741824.
 	MaxFileBytes *int64 `protobuf:"varint,2,opt,name=max_file_bytes,proto3,oneof" json:"max_file_bytes,omitempty"`
-	// Maximum files kept, including the current one; the oldest are deleted first. 0 keeps all. Default: 0. Range: 0 to 10000.
+	// Maximum files kept, including the current one; the oldest are deleted first. 0 keeps all. Range: 0 to 10000.
 	MaxFiles *int32 `protobuf:"varint,3,opt,name=max_files,proto3,oneof" json:"max_files,omitempty"`
-	// When lines are synced to the disk: "never" (when the operating system decides), "interval", or "always" (also before a
-	// call reaches the backend). Default: interval. Flag: `--audit-fsync`.
+	// When lines are synced to the disk: "never" (when the operating system decides), "interval", or "always" (also before
+	// a call reaches the backend).
 	Fsync *string `protobuf:"bytes,4,opt,name=fsync,proto3,oneof" json:"fsync,omitempty"`
-	// Interval of fsync: interval. Default: 1s. Range: 10 ms to 1 h.
+	// Interval of fsync: interval. Range: 10 ms to 1 h.
 	FsyncInterval *durationpb.Duration `protobuf:"bytes,5,opt,name=fsync_interval,proto3" json:"fsync_interval,omitempty"`
-	// Reject a call with UNAVAILABLE if it cannot be recorded. Each call then has two lines, and the first one is on the disk
-	// before the backend is called. Default: false. Flag: `--audit-required`.
+	// Reject a call with UNAVAILABLE if it cannot be recorded. Each call then has two lines, and the first one is on the
+	// disk before the backend is called. Default: false.
 	Required bool `protobuf:"varint,6,opt,name=required,proto3" json:"required,omitempty"`
-	// Also record arguments and results, redacted. Default: false. Flag: `--audit-payloads`.
+	// Also record arguments and results, redacted. Default: false.
 	Payloads bool `protobuf:"varint,7,opt,name=payloads,proto3" json:"payloads,omitempty"`
 	// Names of fields whose values are never recorded, in addition to those of `record.redact` and to fields marked
 	// `debug_redact` or `(outrigger.v1.field).secret`; whole names, case-insensitive. Default: none. At most 256.
 	Redact []string `protobuf:"bytes,8,rep,name=redact,proto3" json:"redact,omitempty"`
-	// Maximum size of the arguments and of the result in a line, in bytes. A larger one is replaced by a note. Default: 16384
-	// (16 KiB). Range: 1024 to 1048576.
+	// Maximum size of the arguments and of the result in a line, in bytes. A larger one is replaced by a note. Range: 1024
+	// to 1048576.
 	MaxPayloadBytes *int32 `protobuf:"varint,9,opt,name=max_payload_bytes,proto3,oneof" json:"max_payload_bytes,omitempty"`
-	// Maximum bytes of lines that wait for the disk. Further lines are dropped and counted, or with `required` the calls are
-	// rejected. Default: 33554432 (32 MiB). Range: 1048576 to 1073741824.
+	// Maximum bytes of lines that wait for the disk. Further lines are dropped and counted, or with `required` the calls
+	// are rejected. Range: 1048576 to 1073741824.
 	MaxQueuedBytes *int32 `protobuf:"varint,10,opt,name=max_queued_bytes,proto3,oneof" json:"max_queued_bytes,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -163,23 +162,25 @@ var File_outrigger_config_v1_audit_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x1foutrigger/config/v1/audit.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf3\x04\n" +
-	"\x05Audit\x12#\n" +
-	"\x04path\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80 H\x00R\x04path\x88\x01\x01\x12<\n" +
-	"\x0emax_file_bytes\x18\x02 \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x01R\x0emax_file_bytes\x88\x01\x01\x12-\n" +
-	"\tmax_files\x18\x03 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x02R\tmax_files\x88\x01\x01\x129\n" +
-	"\x05fsync\x18\x04 \x01(\tB\x1e\xbaH\x1br\x19R\x05neverR\bintervalR\x06alwaysH\x03R\x05fsync\x88\x01\x01\x12U\n" +
-	"\x0efsync_interval\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xad\xe2\x04R\x0efsync_interval\x12\x1a\n" +
-	"\brequired\x18\x06 \x01(\bR\brequired\x12\x1a\n" +
-	"\bpayloads\x18\a \x01(\bR\bpayloads\x12,\n" +
-	"\x06redact\x18\b \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\x06redact\x12?\n" +
-	"\x11max_payload_bytes\x18\t \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80\bH\x04R\x11max_payload_bytes\x88\x01\x01\x12@\n" +
+	"\x1foutrigger/config/v1/audit.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xf4\b\n" +
+	"\x05Audit\x12\xb0\x01\n" +
+	"\x04path\x18\x01 \x01(\tB\x96\x01\xbaH\ar\x05\x10\x01(\x80 \xd2\xe2\x18\x03off\xe2\xe2\x18\x80\x01\n" +
+	"\x05audit\x1a\x04FILE \a0\x01Rmfile for one JSON line per invocation and per change, stdout, or off. Example: /var/log/outrigger/audit.jsonlH\x00R\x04path\x88\x01\x01\x12H\n" +
+	"\x0emax_file_bytes\x18\x02 \x01(\x03B\x1b\xbaH\f\"\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04\xd2\xe2\x18\b67108864H\x01R\x0emax_file_bytes\x88\x01\x01\x122\n" +
+	"\tmax_files\x18\x03 \x01(\x05B\x0f\xbaH\a\x1a\x05\x18\x90N(\x00\xd2\xe2\x18\x010H\x02R\tmax_files\x88\x01\x01\x12\xc4\x01\n" +
+	"\x05fsync\x18\x04 \x01(\tB\xa8\x01\xbaH\x1br\x19R\x05neverR\bintervalR\x06always\xd2\xe2\x18\binterval\xe2\xe2\x18z\n" +
+	"\vaudit-fsync\x1a\x04WHEN \a*\x0eaudit-payloadsRSwhen lines are synced to the disk: never, interval (audit.fsync_interval) or alwaysH\x03R\x05fsync\x88\x01\x01\x12[\n" +
+	"\x0efsync_interval\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x18\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xad\xe2\x04\xd2\xe2\x18\x021sR\x0efsync_interval\x12\x8f\x01\n" +
+	"\brequired\x18\x06 \x01(\bBs\xe2\xe2\x18o\n" +
+	"\x0eaudit-required \aR[reject calls that cannot be recorded; each call is on the disk before the backend is calledR\brequired\x12_\n" +
+	"\bpayloads\x18\a \x01(\bBC\xe2\xe2\x18?\n" +
+	"\x0eaudit-payloads \aR+also record arguments and results, redactedR\bpayloads\x12,\n" +
+	"\x06redact\x18\b \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\x06redact\x12H\n" +
+	"\x11max_payload_bytes\x18\t \x01(\x05B\x15\xbaH\t\x1a\a\x18\x80\x80@(\x80\b\xd2\xe2\x18\x0516384H\x04R\x11max_payload_bytes\x88\x01\x01\x12L\n" +
 	"\x10max_queued_bytes\x18\n" +
-	" \x01(\x05B\x0f\xbaH\f\x1a\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x05R\x10max_queued_bytes\x88\x01\x01B\a\n" +
+	" \x01(\x05B\x1b\xbaH\f\x1a\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80@\xd2\xe2\x18\b33554432H\x05R\x10max_queued_bytes\x88\x01\x01B\a\n" +
 	"\x05_pathB\x11\n" +
 	"\x0f_max_file_bytesB\f\n" +
 	"\n" +
@@ -221,6 +222,7 @@ func file_outrigger_config_v1_audit_proto_init() {
 	if File_outrigger_config_v1_audit_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_audit_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -30,22 +30,20 @@ type Backend struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Backend URL: `http://host:port` (gRPC over h2c, Connect or gRPC-Web, detected by probing), `https://`, `grpc://`,
 	// `grpcs://`, `connect+http(s)://`, `grpcweb+http(s)://`, `unix:///path` (detected by probing) or `grpc+unix:///path`,
-	// `connect+unix://`, `grpcweb+unix://`. Default: none; only `demo` works without it. Flag: `--backend`.
+	// `connect+unix://`, `grpcweb+unix://`. Default: none; only `demo` works without it.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	// Protocol, if the URL's scheme does not fix it: "auto" (detected by probing), "grpc", "connect" or "grpcweb". Default:
-	// auto.
+	// Protocol, if the URL's scheme does not fix it: "auto" (detected by probing), "grpc", "connect" or "grpcweb".
 	Protocol *string `protobuf:"bytes,2,opt,name=protocol,proto3,oneof" json:"protocol,omitempty"`
 	// TLS to the backend, for URLs that use it.
 	Tls *BackendTls `protobuf:"bytes,3,opt,name=tls,proto3" json:"tls,omitempty"`
-	// Timeout for establishing a connection. Default: 5s. Range: above 0 to 5 min.
+	// Timeout for establishing a connection. Range: above 0 to 5 min.
 	ConnectTimeout *durationpb.Duration `protobuf:"bytes,4,opt,name=connect_timeout,proto3" json:"connect_timeout,omitempty"`
-	// Timeout of one health check or reflection request. Default: 10s. Range: above 0 to 5 min.
+	// Timeout of one health check or reflection request. Range: above 0 to 5 min.
 	ProbeTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=probe_timeout,proto3" json:"probe_timeout,omitempty"`
-	// Maximum size of a message sent to the backend, in bytes of Protobuf. Default: 4194304 (4 MiB). Range: 1024 to 67108864.
-	// Flag: `--backend-max-send-bytes`.
+	// Maximum size of a message sent to the backend, in bytes of Protobuf. Range: 1024 to 67108864.
 	MaxSendBytes *int64 `protobuf:"varint,6,opt,name=max_send_bytes,proto3,oneof" json:"max_send_bytes,omitempty"`
-	// Maximum size of a message received from the backend, in bytes of Protobuf; larger ones are RESOURCE_EXHAUSTED. Default:
-	// 4194304 (4 MiB). Range: 1024 to 67108864.
+	// Maximum size of a message received from the backend, in bytes of Protobuf; larger ones are RESOURCE_EXHAUSTED.
+	// Range: 1024 to 67108864.
 	MaxReceiveBytes *int64 `protobuf:"varint,7,opt,name=max_receive_bytes,proto3,oneof" json:"max_receive_bytes,omitempty"`
 	// Headers forwarded in both directions.
 	Metadata *Metadata `protobuf:"bytes,8,opt,name=metadata,proto3" json:"metadata,omitempty"`
@@ -161,13 +159,12 @@ func (x *Backend) GetIdentity() *BackendIdentity {
 // and reflection. Their values are never shown, and a caller's header of the same name does not replace them.
 type BackendCredentials struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// File with a token, sent as `authorization: Bearer TOKEN`. Reloaded when it changes. Default: none. Flag:
-	// `--backend-token-file`.
+	// File with a token, sent as `authorization: Bearer TOKEN`. Reloaded when it changes. Default: none.
 	TokenFile string `protobuf:"bytes,1,opt,name=token_file,proto3" json:"token_file,omitempty"`
-	// Authentication scheme of the token. Default: Bearer.
+	// Authentication scheme of the token.
 	Scheme *string `protobuf:"bytes,2,opt,name=scheme,proto3,oneof" json:"scheme,omitempty"`
 	// Allow the token and secret values of `backend.metadata` over plaintext to a host beyond loopback. Without it, the
-	// sidecar refuses to start. Default: false. Flag: `--insecure-backend-credentials`.
+	// sidecar refuses to start. Default: false.
 	AllowPlaintext bool `protobuf:"varint,3,opt,name=allow_plaintext,proto3" json:"allow_plaintext,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -227,16 +224,16 @@ func (x *BackendCredentials) GetAllowPlaintext() bool {
 // BackendTls configures TLS to the backend. Files are PEM and are reloaded when they change.
 type BackendTls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// CAs trusted to sign the backend's certificate. Default: the system's. Flag: `--backend-ca`.
+	// CAs trusted to sign the backend's certificate. Default: the system's.
 	CaFile string `protobuf:"bytes,1,opt,name=ca_file,proto3" json:"ca_file,omitempty"`
-	// The sidecar's client certificate for mutual TLS. Default: none. Flag: `--backend-cert`.
+	// The sidecar's client certificate for mutual TLS. Default: none.
 	CertFile string `protobuf:"bytes,2,opt,name=cert_file,proto3" json:"cert_file,omitempty"`
-	// Private key of `cert_file`. Default: none. Flag: `--backend-key`.
+	// Private key of `cert_file`. Default: none.
 	KeyFile string `protobuf:"bytes,3,opt,name=key_file,proto3" json:"key_file,omitempty"`
-	// Name to verify in the backend's certificate. Default: the URL's host. Flag: `--backend-server-name`.
+	// Name to verify in the backend's certificate. Default: the URL's host.
 	ServerName string `protobuf:"bytes,4,opt,name=server_name,proto3" json:"server_name,omitempty"`
 	// URI names accepted in the backend's certificate instead of its host name, such as "spiffe://example.org/shop"; `*`
-	// matches any characters. Default: none. At most 1,024. Flag: `--backend-uris`.
+	// matches any characters. Default: none. At most 1,024.
 	ServerUris    []string `protobuf:"bytes,5,rep,name=server_uris,proto3" json:"server_uris,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -311,17 +308,14 @@ func (x *BackendTls) GetServerUris() []string {
 // cookies and transport headers never pass, whatever is listed.
 type Metadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Request headers forwarded from the caller to the backend. Default: traceparent, tracestate, baggage, x-request-id. At
-	// most 256 names. Flag: `--metadata-in`.
+	// Request headers forwarded from the caller to the backend. At most 256 names.
 	Inbound []string `protobuf:"bytes,1,rep,name=inbound,proto3" json:"inbound,omitempty"`
-	// Response headers forwarded from the backend to the caller. Default: x-request-id. At most 256 names. Flag:
-	// `--metadata-out`.
+	// Response headers forwarded from the backend to the caller. At most 256 names.
 	Outbound []string `protobuf:"bytes,2,rep,name=outbound,proto3" json:"outbound,omitempty"`
 	// Headers added to every request to the backend, by lower-case name. Names that end in `-bin` take base64. The values are
 	// never shown. Default: none. At most 64.
 	Static map[string]string `protobuf:"bytes,3,rep,name=static,proto3" json:"static,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// File with more such headers, one `name: value` per line. Reloaded when it changes. Default: none. Flag:
-	// `--backend-header-file`.
+	// File with more such headers, one `name: value` per line. Reloaded when it changes. Default: none.
 	StaticFile    string `protobuf:"bytes,4,opt,name=static_file,proto3" json:"static_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -389,51 +383,65 @@ var File_outrigger_config_v1_backend_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\"\x8a\b\n" +
-	"\aBackend\x12\xe5\x02\n" +
-	"\x03url\x18\x01 \x01(\tB\xd2\x02\xbaH\xce\x02\xba\x01\xc2\x02\n" +
-	"\x12backend.url.scheme\x12\xa5\x01must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix, grpc+unix, connect+unix, grpcweb+unix\x1a\x83\x01this.matches('^((http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|((grpc|connect|grpcweb)\\\\+)?unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 R\x03url\x12D\n" +
-	"\bprotocol\x18\x02 \x01(\tB#\xbaH r\x1eR\x04autoR\x04grpcR\aconnectR\agrpcwebH\x00R\bprotocol\x88\x01\x01\x121\n" +
-	"\x03tls\x18\x03 \x01(\v2\x1f.outrigger.config.v1.BackendTlsR\x03tls\x12R\n" +
-	"\x0fconnect_timeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\xac\x02*\x00R\x0fconnect_timeout\x12N\n" +
-	"\rprobe_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\xac\x02*\x00R\rprobe_timeout\x12:\n" +
-	"\x0emax_send_bytes\x18\x06 \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80 (\x80\bH\x01R\x0emax_send_bytes\x88\x01\x01\x12@\n" +
-	"\x11max_receive_bytes\x18\a \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80 (\x80\bH\x02R\x11max_receive_bytes\x88\x01\x01\x129\n" +
+	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\x1a!outrigger/config/v1/setting.proto\"\xe4\n" +
+	"\n" +
+	"\aBackend\x12\xa5\x04\n" +
+	"\x03url\x18\x01 \x01(\tB\x92\x04\xbaH\xce\x02\xba\x01\xc2\x02\n" +
+	"\x12backend.url.scheme\x12\xa5\x01must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix, grpc+unix, connect+unix, grpcweb+unix\x1a\x83\x01this.matches('^((http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|((grpc|connect|grpcweb)\\\\+)?unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 \xe2\xe2\x18\xbb\x01\n" +
+	"\abackend\x1a\x03URL \x010\x018\x01R\xa4\x01backend URL: http://host:port (protocol detected by probing), https://, grpc://, grpcs://, connect+http(s)://, grpcweb+http(s)://, unix:///path or grpc+unix:///pathR\x03url\x12L\n" +
+	"\bprotocol\x18\x02 \x01(\tB+\xbaH r\x1eR\x04autoR\x04grpcR\aconnectR\agrpcweb\xd2\xe2\x18\x04autoH\x00R\bprotocol\x88\x01\x01\x121\n" +
+	"\x03tls\x18\x03 \x01(\v2\x1f.outrigger.config.v1.BackendTlsR\x03tls\x12X\n" +
+	"\x0fconnect_timeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\xac\x02*\x00\xd2\xe2\x18\x025sR\x0fconnect_timeout\x12U\n" +
+	"\rprobe_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\xac\x02*\x00\xd2\xe2\x18\x0310sR\rprobe_timeout\x12\xb3\x01\n" +
+	"\x0emax_send_bytes\x18\x06 \x01(\x03B\x85\x01\xbaH\n" +
+	"\"\b\x18\x80\x80\x80 (\x80\b\xd2\xe2\x18\a4194304\xe2\xe2\x18i\n" +
+	"\x16backend-max-send-bytes \x018\x01RKmaximum size of a message to the backend as Protobuf, in bytes or as a sizeH\x01R\x0emax_send_bytes\x88\x01\x01\x12K\n" +
+	"\x11max_receive_bytes\x18\a \x01(\x03B\x18\xbaH\n" +
+	"\"\b\x18\x80\x80\x80 (\x80\b\xd2\xe2\x18\a4194304H\x02R\x11max_receive_bytes\x88\x01\x01\x129\n" +
 	"\bmetadata\x18\b \x01(\v2\x1d.outrigger.config.v1.MetadataR\bmetadata\x12I\n" +
 	"\vcredentials\x18\t \x01(\v2'.outrigger.config.v1.BackendCredentialsR\vcredentials\x12@\n" +
 	"\bidentity\x18\n" +
 	" \x01(\v2$.outrigger.config.v1.BackendIdentityR\bidentityB\v\n" +
 	"\t_protocolB\x11\n" +
 	"\x0f_max_send_bytesB\x14\n" +
-	"\x12_max_receive_bytes\"\xb6\x01\n" +
-	"\x12BackendCredentials\x12(\n" +
+	"\x12_max_receive_bytes\"\xaf\x03\n" +
+	"\x12BackendCredentials\x12\xae\x01\n" +
 	"\n" +
-	"token_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\n" +
-	"token_file\x12A\n" +
-	"\x06scheme\x18\x02 \x01(\tB$\xbaH!r\x1f(@2\x1b^[A-Za-z][A-Za-z0-9._~+-]*$H\x00R\x06scheme\x88\x01\x01\x12(\n" +
-	"\x0fallow_plaintext\x18\x03 \x01(\bR\x0fallow_plaintextB\t\n" +
-	"\a_scheme\"\xf7\x02\n" +
+	"token_file\x18\x01 \x01(\tB\x8d\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\x80\x01\n" +
+	"\x12backend-token-file \x010\x018\x01Rdfile with the token for the backend, sent as `authorization: Bearer TOKEN`; reloaded when it changesR\n" +
+	"token_file\x12K\n" +
+	"\x06scheme\x18\x02 \x01(\tB.\xbaH!r\x1f(@2\x1b^[A-Za-z][A-Za-z0-9._~+-]*$\xd2\xe2\x18\x06BearerH\x00R\x06scheme\x88\x01\x01\x12\x8f\x01\n" +
+	"\x0fallow_plaintext\x18\x03 \x01(\bBe\xe2\xe2\x18a\n" +
+	"\x1cinsecure-backend-credentials \x018\x01R=allow credentials over plaintext to a backend beyond loopbackR\x0fallow_plaintextB\t\n" +
+	"\a_scheme\"\xb3\a\n" +
 	"\n" +
-	"BackendTls\x12\"\n" +
-	"\aca_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\x12&\n" +
-	"\tcert_file\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tcert_file\x12$\n" +
-	"\bkey_file\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x12,\n" +
-	"\vserver_name\x18\x04 \x01(\tB\n" +
-	"\xbaH\a\xd8\x01\x01r\x02h\x01R\vserver_name\x127\n" +
-	"\vserver_uris\x18\x05 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\vserver_uris:\x8f\x01\xbaH\x8b\x01\x1a\x88\x01\n" +
-	"\x10backend_tls.pair\x12Ccert_file (--backend-cert) and key_file (--backend-key) go together\x1a/(this.cert_file == '') == (this.key_file == '')\"\xe3\x04\n" +
-	"\bMetadata\x12\xc1\x01\n" +
-	"\ainbound\x18\x01 \x03(\tB\xa6\x01\xbaH\xa2\x01\x92\x01\x9e\x01\x10\x80\x02\x18\x01\"\x96\x01r\x93\x01(\x80\x022\x12^[a-z0-9_.-]+[*]?$Z\rauthorizationZ\x13proxy-authorizationZ\x06cookieZ\x04hostZ\n" +
-	"connectionZ\x0econtent-lengthZ\fcontent-typeZ\x02teZ\x11transfer-encodingZ\aupgradeR\ainbound\x12\xbd\x01\n" +
-	"\boutbound\x18\x02 \x03(\tB\xa0\x01\xbaH\x9c\x01\x92\x01\x98\x01\x10\x80\x02\x18\x01\"\x90\x01r\x8d\x01(\x80\x022\x12^[a-z0-9_.-]+[*]?$Z\n" +
+	"BackendTls\x12\x8c\x01\n" +
+	"\aca_file\x18\x01 \x01(\tBr\xbaH\x05r\x03(\x80 \xe2\xe2\x18f\n" +
+	"\n" +
+	"backend-ca \x010\x018\x01RRPEM file of CAs trusted to sign the backend's certificate; unset: the system's CAsR\aca_file\x12\x9b\x01\n" +
+	"\tcert_file\x18\x02 \x01(\tB}\xbaH\x05r\x03(\x80 \xe2\xe2\x18q\n" +
+	"\fbackend-cert \x018\x01R]PEM file of the sidecar's client certificate (mutual TLS to the backend); needs --backend-keyR\tcert_file\x12h\n" +
+	"\bkey_file\x18\x03 \x01(\tBL\xbaH\x05r\x03(\x80 \xe2\xe2\x18@\n" +
+	"\vbackend-key \x018\x01R-PEM file of the private key of --backend-certR\bkey_file\x12\x9a\x01\n" +
+	"\vserver_name\x18\x04 \x01(\tBx\xbaH\a\xd8\x01\x01r\x02h\x01\xe2\xe2\x18j\n" +
+	"\x13backend-server-name\x1a\x04NAME \x018\x01RIname to verify in the backend's certificate; unset: the host of --backendR\vserver_name\x12\xde\x01\n" +
+	"\vserver_uris\x18\x05 \x03(\tB\xbb\x01\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01\xe2\xe2\x18\xa1\x01\n" +
+	"\fbackend-uris\x1a\x04URIS \x018\x01R\x86\x01URI names accepted in the backend's certificate instead of its host name; * matches any characters. Example: spiffe://example.org/shopR\vserver_uris:\x8f\x01\xbaH\x8b\x01\x1a\x88\x01\n" +
+	"\x10backend_tls.pair\x12Ccert_file (--backend-cert) and key_file (--backend-key) go together\x1a/(this.cert_file == '') == (this.key_file == '')\"\x96\t\n" +
+	"\bMetadata\x12\xae\x03\n" +
+	"\ainbound\x18\x01 \x03(\tB\x93\x03\xbaH\xa2\x01\x92\x01\x9e\x01\x10\x80\x02\x18\x01\"\x96\x01r\x93\x01(\x80\x022\x12^[a-z0-9_.-]+[*]?$Z\rauthorizationZ\x13proxy-authorizationZ\x06cookieZ\x04hostZ\n" +
+	"connectionZ\x0econtent-lengthZ\fcontent-typeZ\x02teZ\x11transfer-encodingZ\aupgrade\xd2\xe2\x18\vtraceparent\xd2\xe2\x18\n" +
+	"tracestate\xd2\xe2\x18\abaggage\xd2\xe2\x18\fx-request-id\xe2\xe2\x18\xb0\x01\n" +
+	"\vmetadata-in\x1a\x05NAMES \x01*\x12signing-max-tokens8\x01R\x81\x01request headers forwarded to the backend, replacing the default; a trailing * is a wildcard. Example: traceparent,x-tenant,x-b3-*R\ainbound\x12\xd7\x02\n" +
+	"\boutbound\x18\x02 \x03(\tB\xba\x02\xbaH\x9c\x01\x92\x01\x98\x01\x10\x80\x02\x18\x01\"\x90\x01r\x8d\x01(\x80\x022\x12^[a-z0-9_.-]+[*]?$Z\n" +
 	"set-cookieZ\x10www-authenticateZ\n" +
-	"connectionZ\x0econtent-lengthZ\fcontent-typeZ\x10content-encodingZ\x11transfer-encodingZ\aupgradeR\boutbound\x12l\n" +
-	"\x06static\x18\x03 \x03(\v2).outrigger.config.v1.Metadata.StaticEntryB)\xbaH&\x9a\x01#\x10@\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.-]+$*\br\x06\x10\x01(\x80\x80\x01R\x06static\x12*\n" +
-	"\vstatic_file\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80 R\vstatic_file\x1a9\n" +
+	"connectionZ\x0econtent-lengthZ\fcontent-typeZ\x10content-encodingZ\x11transfer-encodingZ\aupgrade\xd2\xe2\x18\fx-request-id\xe2\xe2\x18\x85\x01\n" +
+	"\fmetadata-out\x1a\x05NAMES \x01*\vmetadata-in8\x01R]response headers forwarded to the caller, replacing the default. Example: x-request-id,x-costR\boutbound\x12l\n" +
+	"\x06static\x18\x03 \x03(\v2).outrigger.config.v1.Metadata.StaticEntryB)\xbaH&\x9a\x01#\x10@\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.-]+$*\br\x06\x10\x01(\x80\x80\x01R\x06static\x12\xd5\x01\n" +
+	"\vstatic_file\x18\x04 \x01(\tB\xb2\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xa5\x01\n" +
+	"\x13backend-header-file \x01*\x12backend-token-file8\x01Rvfile with headers for the backend, one \"name: value\" per line; reloaded when it changes. Example line: x-api-key: 4f9cR\vstatic_file\x1a9\n" +
 	"\vStaticEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\xda\x01\n" +
@@ -482,6 +490,7 @@ func file_outrigger_config_v1_backend_proto_init() {
 		return
 	}
 	file_outrigger_config_v1_identity_proto_init()
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_backend_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_backend_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}

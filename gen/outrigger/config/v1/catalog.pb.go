@@ -29,74 +29,68 @@ const (
 type Catalog struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `FileDescriptorSet` files (`buf build -o`, `protoc -o --include_imports`), folders with files `*.binpb`, `*.pb` or
-	// `*.desc`, `https://host/path#sha256=DIGEST` (the part behind # pins the content) and `oci://host/repository@sha256:DIGEST`. Files and
-	// folders are read again when they change, servers are asked every `refresh_interval`. Default: none. At most 256. Flag: `--descriptors`.
+	// `*.desc`, `https://host/path#sha256=DIGEST` (the part behind # pins the content) and
+	// `oci://host/repository@sha256:DIGEST`. Files and folders are read again when they change, servers are asked every
+	// `refresh_interval`. Default: none. At most 256.
 	Descriptors []string `protobuf:"bytes,1,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
-	// Server reflection on the backend: "auto" (unless `descriptors` are given), "on" or "off". Default: auto.
+	// Server reflection on the backend: "auto" (unless `descriptors` are given), "on" or "off".
 	Reflection *string `protobuf:"bytes,2,opt,name=reflection,proto3,oneof" json:"reflection,omitempty"`
 	// Tools that the backend itself offers through `outrigger.v1.ToolService`: "auto" (if it serves that), "on" or "off".
-	// Default: auto. Flag: `--native`.
 	Native *string `protobuf:"bytes,3,opt,name=native,proto3,oneof" json:"native,omitempty"`
-	// Services and methods to expose: globs over `package.Service` and `package.Service/Method`. Default: all. At most 1,024.
-	// Flag: `--include`.
+	// Services and methods to expose: globs over `package.Service` and `package.Service/Method`. Default: all. At most
+	// 1,024.
 	Include []string `protobuf:"bytes,4,rep,name=include,proto3" json:"include,omitempty"`
-	// Services and methods to hide: globs of the same form. Overrides `include`. Default: none. At most 1,024. Flag:
-	// `--exclude`.
+	// Services and methods to hide: globs of the same form. Overrides `include`. Default: none. At most 1,024.
 	Exclude []string `protobuf:"bytes,5,rep,name=exclude,proto3" json:"exclude,omitempty"`
-	// Interval at which the backend's descriptors are checked for changes. Default: 300s. Range: 1 s to 24 h.
+	// Interval at which the backend's descriptors are checked for changes. Range: 1 s to 24 h.
 	RefreshInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=refresh_interval,proto3" json:"refresh_interval,omitempty"`
-	// Maximum backoff between failed attempts to load the catalog. Default: 10s. Range: 0.1 s to 10 min.
+	// Maximum backoff between failed attempts to load the catalog. Range: 0.1 s to 10 min.
 	MaxBackoff *durationpb.Duration `protobuf:"bytes,7,opt,name=max_backoff,proto3" json:"max_backoff,omitempty"`
 	// No effect: RPCs that take a stream are listed and can be called. The field is kept for configurations that set it.
-	// Default: false. Flag: `--list-uncallable`.
+	// Default: false.
 	ListUncallable bool `protobuf:"varint,8,opt,name=list_uncallable,proto3" json:"list_uncallable,omitempty"`
-	// Lock file: the reviewed tools with their digests, as `sidecar lock update` writes it. Each catalog is compared with it. At
-	// most 64 MiB. Reloaded when it changes. Default: none. Flag: `--catalog-lock`.
+	// Lock file: the reviewed tools with their digests, as `sidecar lock update` writes it. Each catalog is compared with
+	// it. At most 64 MiB. Reloaded when it changes. Default: none.
 	LockFile string `protobuf:"bytes,9,opt,name=lock_file,proto3" json:"lock_file,omitempty"`
-	// What happens to tools that are not in the lock file or differ from it: "report" (log, metric, doctor) or "refuse" (also
-	// leave them out). Default: report. Flag: `--catalog-lock-mode`.
+	// What happens to tools that are not in the lock file or differ from it: "report" (log, metric, doctor) or "refuse"
+	// (also leave them out).
 	LockMode *string `protobuf:"bytes,10,opt,name=lock_mode,proto3,oneof" json:"lock_mode,omitempty"`
 	// What `descriptors` are for: "tools" (tools are made of them) or "comments" (tools come from reflection, as without
-	// `descriptors`, and those add the comments that it lacks). Default: tools. Flag: `--descriptors-use`.
+	// `descriptors`, and those add the comments that it lacks).
 	DescriptorsUse *string `protobuf:"bytes,11,opt,name=descriptors_use,proto3,oneof" json:"descriptors_use,omitempty"`
-	// Maximum time to fetch one of `descriptors` from a server. Default: 30s. Range: 1 s to 10 min. Flag:
-	// `--descriptors-timeout`.
+	// Maximum time to fetch one of `descriptors` from a server. Range: 1 s to 10 min.
 	FetchTimeout *durationpb.Duration `protobuf:"bytes,12,opt,name=fetch_timeout,proto3" json:"fetch_timeout,omitempty"`
-	// PEM file of CAs trusted to sign the certificates of the servers of `descriptors`. Read at each fetch. Default: the system's CAs.
-	// Flag: `--descriptors-ca`.
+	// PEM file of CAs trusted to sign the certificates of the servers of `descriptors`. Read at each fetch. Default: the
+	// system's CAs.
 	FetchCaFile string `protobuf:"bytes,30,opt,name=fetch_ca_file,proto3" json:"fetch_ca_file,omitempty"`
 	// File with credentials for `https://` entries of `descriptors`, a line for each server: "HOST[:PORT] bearer TOKEN" or
-	// "HOST[:PORT] basic USER:PASSWORD". Up to 256 servers in 64 KiB. Read at each fetch. Default: none. Flag:
-	// `--descriptors-credentials`.
+	// "HOST[:PORT] basic USER:PASSWORD". Up to 256 servers in 64 KiB. Read at each fetch. Default: none.
 	FetchCredentialsFile string `protobuf:"bytes,31,opt,name=fetch_credentials_file,proto3" json:"fetch_credentials_file,omitempty"`
-	// Whether to run the helper programs that Docker's `config.json` names (`credsStore`, `credHelpers`) for the credentials of the
-	// registries of `descriptors`. Default: false. Flag: `--descriptors-docker-helpers`.
+	// Whether to run the helper programs that Docker's `config.json` names (`credsStore`, `credHelpers`) for the
+	// credentials of the registries of `descriptors`. Default: false.
 	FetchDockerHelpers bool `protobuf:"varint,32,opt,name=fetch_docker_helpers,proto3" json:"fetch_docker_helpers,omitempty"`
-	// What is listed: "full" (all tools), "compact" (three tools that search, describe and call the others) or "auto" (compact if
-	// the list of all tools is larger than `compact_above_bytes`). All tools can be called by name in every mode. Default: full.
-	// Flag: `--catalog-mode`.
+	// What is listed: "full" (all tools), "compact" (three tools that search, describe and call the others) or "auto"
+	// (compact if the list of all tools is larger than `compact_above_bytes`). All tools can be called by name in every
+	// mode.
 	Mode *string `protobuf:"bytes,15,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
-	// Size of a list of tools in bytes above which mode "auto" makes it compact. Four bytes are about one token. Default: 100000.
-	// Range: 1000 to 100000000. Flag: `--compact-above-bytes`.
+	// Size of a list of tools in bytes above which mode "auto" makes it compact. Four bytes are about one token. Range:
+	// 1000 to 100000000.
 	CompactAboveBytes *int32 `protobuf:"varint,16,opt,name=compact_above_bytes,proto3,oneof" json:"compact_above_bytes,omitempty"`
-	// Folders of skills: each folder in them with a SKILL.md is a skill. Read again when a file in them changes. Default: none.
-	// At most 64. Flag: `--skills`.
+	// Folders of skills: each folder in them with a SKILL.md is a skill. Read again when a file in them changes. Default:
+	// none. At most 64.
 	Skills []string `protobuf:"bytes,19,rep,name=skills,proto3" json:"skills,omitempty"`
 	// Bounds of the skills.
 	SkillLimits *SkillLimits `protobuf:"bytes,20,opt,name=skill_limits,proto3" json:"skill_limits,omitempty"`
-	// Output schemas that lists of tools show: "all", "bounded" (those of at most 4000 bytes that do
-	// not contain themselves by `$ref`) or "none". Results are checked in any
-	// case, and `tools/get` shows each schema. ToolService lists all. Default: bounded. Flag: `--output-schemas`.
+	// Output schemas that lists of tools show: "all", "bounded" (those of at most 4000 bytes that do not contain
+	// themselves by `$ref`) or "none". Results are checked in any case, and `tools/get` shows each schema. ToolService
+	// lists all.
 	OutputSchemas *string `protobuf:"bytes,40,opt,name=output_schemas,proto3,oneof" json:"output_schemas,omitempty"`
-	// Where lists of tools use `$ref`: "recursive" (for messages that contain themselves, and in schemas of more than 16 KiB) or
-	// "shared" (also for messages that a schema repeats, if that is smaller; some clients do not follow `$ref`). Default: recursive.
-	// Flag: `--schema-refs`.
+	// Where lists of tools use `$ref`: "recursive" (for messages that contain themselves, and in schemas of more than 16
+	// KiB) or "shared" (also for messages that a schema repeats, if that is smaller; some clients do not follow `$ref`).
 	SchemaRefs *string `protobuf:"bytes,41,opt,name=schema_refs,proto3,oneof" json:"schema_refs,omitempty"`
-	// Size in bytes above which a list of tools causes a warning. Default: 400000. Range: 1000 to 1000000000. Flag:
-	// `--list-budget-bytes`.
+	// Size in bytes above which a list of tools causes a warning. Range: 1000 to 1000000000.
 	ListBudgetBytes *int32 `protobuf:"varint,42,opt,name=list_budget_bytes,proto3,oneof" json:"list_budget_bytes,omitempty"`
-	// Size in tokens of four bytes above which a list of tools causes a warning. Default: 100000. Range: 250 to 250000000. Flag:
-	// `--list-budget-tokens`.
+	// Size in tokens of four bytes above which a list of tools causes a warning. Range: 250 to 250000000.
 	ListBudgetTokens *int32 `protobuf:"varint,43,opt,name=list_budget_tokens,proto3,oneof" json:"list_budget_tokens,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -296,15 +290,13 @@ func (x *Catalog) GetListBudgetTokens() int32 {
 // SkillLimits bounds the skills that are read from folders. A skill that exceeds one is an error.
 type SkillLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Maximum number of skills. Default: 256. Range: 1 to 10000. Flag: `--max-skills`.
+	// Maximum number of skills. Range: 1 to 10000.
 	MaxSkills *int32 `protobuf:"varint,1,opt,name=max_skills,proto3,oneof" json:"max_skills,omitempty"`
-	// Maximum files of a skill. Default: 512. Range: 1 to 512. Flag: `--max-skill-files`.
+	// Maximum files of a skill. Range: 1 to 512.
 	MaxFiles *int32 `protobuf:"varint,2,opt,name=max_files,proto3,oneof" json:"max_files,omitempty"`
-	// Maximum size of the files of a skill. A file may have at most `limits.max_result_bytes`. Default: 16777216 (16 MiB).
-	// Range: 1024 to 16777216. Flag: `--max-skill-bytes`.
+	// Maximum size of the files of a skill. A file may have at most `limits.max_result_bytes`. Range: 1024 to 16777216.
 	MaxBytes *int64 `protobuf:"varint,3,opt,name=max_bytes,proto3,oneof" json:"max_bytes,omitempty"`
-	// Maximum size of the files of all skills, which are held in memory. Default: 67108864 (64 MiB). Range: 1024 to 1073741824
-	// (1 GiB). Flag: `--max-skills-bytes`.
+	// Maximum size of the files of all skills, which are held in memory. Range: 1024 to 1073741824 (1 GiB).
 	MaxTotalBytes *int64 `protobuf:"varint,4,opt,name=max_total_bytes,proto3,oneof" json:"max_total_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -372,37 +364,56 @@ var File_outrigger_config_v1_catalog_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xd1\f\n" +
-	"\aCatalog\x126\n" +
-	"\vdescriptors\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 R\vdescriptors\x129\n" +
+	"!outrigger/config/v1/catalog.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xb2#\n" +
+	"\aCatalog\x12\xf3\x01\n" +
+	"\vdescriptors\x18\x01 \x03(\tB\xd0\x01\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 \xe2\xe2\x18\xb3\x01\n" +
+	"\vdescriptors\x1a\x05FILES \x030\x018\x01R\x96\x01FileDescriptorSet files to build tools from, instead of server reflection; also folders and URLs. Example: api.binpb, made by `buf build -o api.binpb`\xe8\xe2\x18\x01R\vdescriptors\x12A\n" +
 	"\n" +
-	"reflection\x18\x02 \x01(\tB\x14\xbaH\x11r\x0fR\x04autoR\x02onR\x03offH\x00R\n" +
-	"reflection\x88\x01\x01\x121\n" +
-	"\x06native\x18\x03 \x01(\tB\x14\xbaH\x11r\x0fR\x04autoR\x02onR\x03offH\x01R\x06native\x88\x01\x01\x12?\n" +
-	"\ainclude\x18\x04 \x03(\tB%\xbaH\"\x92\x01\x1f\x10\x80\b\"\x1ar\x18(\x80\b2\x13^[A-Za-z0-9_.*?/]+$R\ainclude\x12?\n" +
-	"\aexclude\x18\x05 \x03(\tB%\xbaH\"\x92\x01\x1f\x10\x80\b\"\x1ar\x18(\x80\b2\x13^[A-Za-z0-9_.*?/]+$R\aexclude\x12W\n" +
-	"\x10refresh_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xa3\x052\x02\b\x01R\x10refresh_interval\x12O\n" +
-	"\vmax_backoff\x18\a \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xd8\x042\x05\x10\x80\xc2\xd7/R\vmax_backoff\x12(\n" +
-	"\x0flist_uncallable\x18\b \x01(\bR\x0flist_uncallable\x12&\n" +
-	"\tlock_file\x18\t \x01(\tB\b\xbaH\x05r\x03(\x80 R\tlock_file\x128\n" +
+	"reflection\x18\x02 \x01(\tB\x1c\xbaH\x11r\x0fR\x04autoR\x02onR\x03off\xd2\xe2\x18\x04autoH\x00R\n" +
+	"reflection\x88\x01\x01\x12\xce\x01\n" +
+	"\x06native\x18\x03 \x01(\tB\xb0\x01\xbaH\x11r\x0fR\x04autoR\x02onR\x03off\xd2\xe2\x18\x04auto\xe2\xe2\x18\x8f\x01\n" +
+	"\x06native\x1a\x04MODE \x03*\x0flist-uncallable8\x01Rjtools that the backend itself offers through outrigger.v1.ToolService: auto (if it serves that), on or offH\x01R\x06native\x88\x01\x01\x12\xcf\x01\n" +
+	"\ainclude\x18\x04 \x03(\tB\xb4\x01\xbaH\"\x92\x01\x1f\x10\x80\b\"\x1ar\x18(\x80\b2\x13^[A-Za-z0-9_.*?/]+$\xe2\xe2\x18\x86\x01\n" +
+	"\ainclude\x1a\x05GLOBS \x03*\x1adescriptors-docker-helpers0\x018\x01RRservices and methods to expose; unset: all. Example: shop.v1.*,shop.v1.Orders/Get*\xe8\xe2\x18\x01R\ainclude\x12\xac\x01\n" +
+	"\aexclude\x18\x05 \x03(\tB\x91\x01\xbaH\"\x92\x01\x1f\x10\x80\b\"\x1ar\x18(\x80\b2\x13^[A-Za-z0-9_.*?/]+$\xe2\xe2\x18d\n" +
+	"\aexclude\x1a\x05GLOBS \x03*\ainclude8\x01REservices and methods to hide; overrides --include. Example: */Delete*\xe8\xe2\x18\x01R\aexclude\x12_\n" +
+	"\x10refresh_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x18\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xa3\x052\x02\b\x01\xd2\xe2\x18\x04300sR\x10refresh_interval\x12V\n" +
+	"\vmax_backoff\x18\a \x01(\v2\x19.google.protobuf.DurationB\x19\xbaH\x0f\xaa\x01\f\"\x03\b\xd8\x042\x05\x10\x80\xc2\xd7/\xd2\xe2\x18\x0310sR\vmax_backoff\x12\x9c\x01\n" +
+	"\x0flist_uncallable\x18\b \x01(\bBr\xe2\xe2\x18j\n" +
+	"\x0flist-uncallable \x03*\x12list-budget-tokens8\x01R?no effect: RPCs that take a stream are listed and can be called\xe8\xe2\x18\x01R\x0flist_uncallable\x12\xb6\x01\n" +
+	"\tlock_file\x18\t \x01(\tB\x97\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\x86\x01\n" +
+	"\fcatalog-lock \x03*\aexclude8\x01Rilock file of reviewed tools and their digests, written by `sidecar lock update`; reloaded when it changes\xe8\xe2\x18\x01R\tlock_file\x12\xed\x01\n" +
 	"\tlock_mode\x18\n" +
-	" \x01(\tB\x15\xbaH\x12r\x10R\x06reportR\x06refuseH\x02R\tlock_mode\x88\x01\x01\x12E\n" +
-	"\x0fdescriptors_use\x18\v \x01(\tB\x16\xbaH\x13r\x11R\x05toolsR\bcommentsH\x03R\x0fdescriptors_use\x88\x01\x01\x12P\n" +
-	"\rfetch_timeout\x18\f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x01R\rfetch_timeout\x12.\n" +
-	"\rfetch_ca_file\x18\x1e \x01(\tB\b\xbaH\x05r\x03(\x80 R\rfetch_ca_file\x12@\n" +
-	"\x16fetch_credentials_file\x18\x1f \x01(\tB\b\xbaH\x05r\x03(\x80 R\x16fetch_credentials_file\x122\n" +
-	"\x14fetch_docker_helpers\x18  \x01(\bR\x14fetch_docker_helpers\x123\n" +
-	"\x04mode\x18\x0f \x01(\tB\x1a\xbaH\x17r\x15R\x04fullR\acompactR\x04autoH\x04R\x04mode\x88\x01\x01\x12D\n" +
-	"\x13compact_above_bytes\x18\x10 \x01(\x05B\r\xbaH\n" +
-	"\x1a\b\x18\x80\xc2\xd7/(\xe8\aH\x05R\x13compact_above_bytes\x88\x01\x01\x12+\n" +
-	"\x06skills\x18\x13 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10@\x18\x01\"\ar\x05\x10\x01(\x80 R\x06skills\x12D\n" +
-	"\fskill_limits\x18\x14 \x01(\v2 .outrigger.config.v1.SkillLimitsR\fskill_limits\x12F\n" +
-	"\x0eoutput_schemas\x18( \x01(\tB\x19\xbaH\x16r\x14R\x03allR\aboundedR\x04noneH\x06R\x0eoutput_schemas\x88\x01\x01\x12?\n" +
-	"\vschema_refs\x18) \x01(\tB\x18\xbaH\x15r\x13R\trecursiveR\x06sharedH\aR\vschema_refs\x88\x01\x01\x12A\n" +
-	"\x11list_budget_bytes\x18* \x01(\x05B\x0e\xbaH\v\x1a\t\x18\x80\x94\xeb\xdc\x03(\xe8\aH\bR\x11list_budget_bytes\x88\x01\x01\x12B\n" +
-	"\x12list_budget_tokens\x18+ \x01(\x05B\r\xbaH\n" +
-	"\x1a\b\x18\x80\xe5\x9aw(\xfa\x01H\tR\x12list_budget_tokens\x88\x01\x01B\r\n" +
+	" \x01(\tB\xc9\x01\xbaH\x12r\x10R\x06reportR\x06refuse\xd2\xe2\x18\x06report\xe2\xe2\x18\xa1\x01\n" +
+	"\x11catalog-lock-mode\x1a\x04MODE \x03*\fcatalog-lock8\x01Rttools that are not in --catalog-lock or differ from it: report (log, metric, doctor) or refuse (also leave them out)\xe8\xe2\x18\x01H\x02R\tlock_mode\x88\x01\x01\x12\xea\x01\n" +
+	"\x0fdescriptors_use\x18\v \x01(\tB\xba\x01\xbaH\x13r\x11R\x05toolsR\bcomments\xd2\xe2\x18\x05tools\xe2\xe2\x18\x96\x01\n" +
+	"\x0fdescriptors-use\x1a\x03USE \x038\x01Rzwhat --descriptors are for: tools (made of them) or comments (added to the backend's reflection, which has none as a rule)H\x03R\x0fdescriptors_use\x88\x01\x01\x12\xb2\x01\n" +
+	"\rfetch_timeout\x18\f \x01(\v2\x19.google.protobuf.DurationBq\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x01\xd2\xe2\x18\x0330s\xe2\xe2\x18S\n" +
+	"\x13descriptors-timeout \x038\x01R8maximum time to fetch one of --descriptors from a server\xe8\xe2\x18\x01R\rfetch_timeout\x12\xcb\x01\n" +
+	"\rfetch_ca_file\x18\x1e \x01(\tB\xa4\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\x93\x01\n" +
+	"\x0edescriptors-ca \x038\x01R}PEM file of CAs trusted to sign the certificates of the servers of --descriptors; unset: the system's CAs; read at each fetch\xe8\xe2\x18\x01R\rfetch_ca_file\x12\xf9\x01\n" +
+	"\x16fetch_credentials_file\x18\x1f \x01(\tB\xc0\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xaf\x01\n" +
+	"\x17descriptors-credentials \x038\x01R\x8f\x01file with credentials for https:// entries of --descriptors, one \"HOST bearer TOKEN\" or \"HOST basic USER:PASSWORD\" per line; read at each fetch\xe8\xe2\x18\x01R\x16fetch_credentials_file\x12\xce\x01\n" +
+	"\x14fetch_docker_helpers\x18  \x01(\bB\x99\x01\xe2\xe2\x18\x90\x01\n" +
+	"\x1adescriptors-docker-helpers \x038\x01Rnrun the helper programs that Docker's config.json names for the credentials of the registries of --descriptors\xe8\xe2\x18\x01R\x14fetch_docker_helpers\x12\xe6\x01\n" +
+	"\x04mode\x18\x0f \x01(\tB\xcc\x01\xbaH\x17r\x15R\x04fullR\acompactR\x04auto\xd2\xe2\x18\x04full\xe2\xe2\x18\xa5\x01\n" +
+	"\fcatalog-mode\x1a\x04MODE \x038\x01R\x8a\x01tools that are listed: full (all), compact (three that search, describe and call the others) or auto (compact above --compact-above-bytes)H\x04R\x04mode\x88\x01\x01\x12\xde\x01\n" +
+	"\x13compact_above_bytes\x18\x10 \x01(\x05B\xa6\x01\xbaH\n" +
+	"\x1a\b\x18\x80\xc2\xd7/(\xe8\a\xd2\xe2\x18\x06100000\xe2\xe2\x18\x8a\x01\n" +
+	"\x13compact-above-bytes\x1a\x05BYTES \x038\x01Rhsize of the list of all tools above which --catalog-mode auto is compact; four bytes are about one tokenH\x05R\x13compact_above_bytes\x88\x01\x01\x12\xdd\x01\n" +
+	"\x06skills\x18\x13 \x03(\tB\xc4\x01\xbaH\x10\x92\x01\r\x10@\x18\x01\"\ar\x05\x10\x01(\x80 \xe2\xe2\x18\xac\x01\n" +
+	"\x06skills\x1a\x04DIRS \x03R\x99\x01folders of skills, which callers get as skill:// resources: each folder in them with a SKILL.md is one; read again when a file changes. Example: ./skillsR\x06skills\x12D\n" +
+	"\fskill_limits\x18\x14 \x01(\v2 .outrigger.config.v1.SkillLimitsR\fskill_limits\x12\xed\x01\n" +
+	"\x0eoutput_schemas\x18( \x01(\tB\xbf\x01\xbaH\x16r\x14R\x03allR\aboundedR\x04none\xd2\xe2\x18\abounded\xe2\xe2\x18\x96\x01\n" +
+	"\x0eoutput-schemas\x1a\x04MODE \x038\x01Rzoutput schemas that lists of tools show: all, bounded (those of at most 4000 bytes that do not contain themselves) or noneH\x06R\x0eoutput_schemas\x88\x01\x01\x12\xe9\x01\n" +
+	"\vschema_refs\x18) \x01(\tB\xc1\x01\xbaH\x15r\x13R\trecursiveR\x06shared\xd2\xe2\x18\trecursive\xe2\xe2\x18\x97\x01\n" +
+	"\vschema-refs\x1a\x04MODE \x038\x01R~use of $ref in lists of tools: recursive (as little as possible) or shared (also for repeated messages, where that is smaller)H\aR\vschema_refs\x88\x01\x01\x12\xa9\x01\n" +
+	"\x11list_budget_bytes\x18* \x01(\x05Bv\xbaH\v\x1a\t\x18\x80\x94\xeb\xdc\x03(\xe8\a\xd2\xe2\x18\x06400000\xe2\xe2\x18Z\n" +
+	"\x11list-budget-bytes\x1a\x05BYTES \x038\x01R:size in bytes above which a list of tools causes a warningH\bR\x11list_budget_bytes\x88\x01\x01\x12\xb8\x01\n" +
+	"\x12list_budget_tokens\x18+ \x01(\x05B\x82\x01\xbaH\n" +
+	"\x1a\b\x18\x80\xe5\x9aw(\xfa\x01\xd2\xe2\x18\x06100000\xe2\xe2\x18g\n" +
+	"\x12list-budget-tokens \x038\x01RMsize in tokens (four bytes each) above which a list of tools causes a warningH\tR\x12list_budget_tokens\x88\x01\x01B\r\n" +
 	"\v_reflectionB\t\n" +
 	"\a_nativeB\f\n" +
 	"\n" +
@@ -413,17 +424,20 @@ const file_outrigger_config_v1_catalog_proto_rawDesc = "" +
 	"\x0f_output_schemasB\x0e\n" +
 	"\f_schema_refsB\x14\n" +
 	"\x12_list_budget_bytesB\x15\n" +
-	"\x13_list_budget_tokens\"\x9d\x02\n" +
-	"\vSkillLimits\x12/\n" +
+	"\x13_list_budget_tokens\"\xed\x04\n" +
+	"\vSkillLimits\x12n\n" +
 	"\n" +
-	"max_skills\x18\x01 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x00R\n" +
-	"max_skills\x88\x01\x01\x12-\n" +
-	"\tmax_files\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x80\x04(\x01H\x01R\tmax_files\x88\x01\x01\x120\n" +
-	"\tmax_bytes\x18\x03 \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80\b(\x80\bH\x02R\tmax_bytes\x88\x01\x01\x12=\n" +
-	"\x0fmax_total_bytes\x18\x04 \x01(\x03B\x0e\xbaH\v\"\t\x18\x80\x80\x80\x80\x04(\x80\bH\x03R\x0fmax_total_bytes\x88\x01\x01B\r\n" +
+	"max_skills\x18\x01 \x01(\x05BI\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x03256\xe2\xe2\x184\n" +
+	"\n" +
+	"max-skills \x03R$maximum number of skills in --skillsH\x00R\n" +
+	"max_skills\x88\x01\x01\x12e\n" +
+	"\tmax_files\x18\x02 \x01(\x05BB\xbaH\a\x1a\x05\x18\x80\x04(\x01\xd2\xe2\x18\x03512\xe2\xe2\x18-\n" +
+	"\x0fmax-skill-files \x03R\x18maximum files of a skillH\x01R\tmax_files\x88\x01\x01\x12\xa0\x01\n" +
+	"\tmax_bytes\x18\x03 \x01(\x03B}\xbaH\n" +
+	"\"\b\x18\x80\x80\x80\b(\x80\b\xd2\xe2\x18\b16777216\xe2\xe2\x18`\n" +
+	"\x0fmax-skill-bytes \x03RKmaximum size of the files of a skill; a file has at most --max-result-bytesH\x02R\tmax_bytes\x88\x01\x01\x12\xa4\x01\n" +
+	"\x0fmax_total_bytes\x18\x04 \x01(\x03Bu\xbaH\v\"\t\x18\x80\x80\x80\x80\x04(\x80\b\xd2\xe2\x18\b67108864\xe2\xe2\x18W\n" +
+	"\x10max-skills-bytes \x03RAmaximum size of the files of all skills, which are held in memoryH\x03R\x0fmax_total_bytes\x88\x01\x01B\r\n" +
 	"\v_max_skillsB\f\n" +
 	"\n" +
 	"_max_filesB\f\n" +
@@ -467,6 +481,7 @@ func file_outrigger_config_v1_catalog_proto_init() {
 	if File_outrigger_config_v1_catalog_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_catalog_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_catalog_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}

@@ -34,7 +34,7 @@ type Config struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The backend. Flag: `--backend` for its URL.
 	Backend *Backend `protobuf:"bytes,1,opt,name=backend,proto3" json:"backend,omitempty"`
-	// Serve the embedded example service instead of a backend. Default: false. Flag: `--demo`.
+	// Serve the embedded example service instead of a backend. Default: false.
 	Demo bool `protobuf:"varint,2,opt,name=demo,proto3" json:"demo,omitempty"`
 	// Tool sources and selection.
 	Catalog *Catalog `protobuf:"bytes,3,opt,name=catalog,proto3" json:"catalog,omitempty"`
@@ -45,61 +45,56 @@ type Config struct {
 	// How the sidecar introduces itself to clients.
 	Server *Server `protobuf:"bytes,6,opt,name=server,proto3" json:"server,omitempty"`
 	// Maximum duration of a tool call. The shortest of this, the tool's own timeout and the caller's deadline applies.
-	// Default: 30s. Range: above 0 to 24 h. Flag: `--timeout`.
+	// Range: above 0 to 24 h.
 	Timeout *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// Limits on everything that a caller or a backend could make grow.
 	Limits *Limits `protobuf:"bytes,8,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Whether callers may run destructive tools: "untrusted" (no) or "trusted" (yes). Default: untrusted. Flag: `--trust`.
+	// Whether callers may run destructive tools: "untrusted" (no) or "trusted" (yes).
 	Trust *string `protobuf:"bytes,9,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
-	// Handling of destructive calls by untrusted callers: "block", or "confirm" (ask the user, where the client supports it).
-	// Default: block. Flag: `--destructive`.
+	// Handling of destructive calls by untrusted callers: "block", or "confirm" (ask the user, where the client supports
+	// it).
 	Destructive *string `protobuf:"bytes,10,opt,name=destructive,proto3,oneof" json:"destructive,omitempty"`
-	// Message validation: "standard" (one fast engine) or "full" (both engines and the schema, compared; for tests and
-	// cautious setups). In full mode a disagreement is an INTERNAL_ERROR and is counted. It is many times slower. Messages of
-	// typed callers are always validated once. Default: standard. Flag: `--validate`.
+	// No effect: "standard" is the only mode. The field is kept for configurations that set it.
 	Validate *string `protobuf:"bytes,11,opt,name=validate,proto3,oneof" json:"validate,omitempty"`
-	// Request id types accepted in the canonical dialect: "string", or "any" (also integers). Default: string. Flag:
-	// `--canonical-ids`.
+	// Request id types accepted in the canonical dialect: "string", or "any" (also integers).
 	CanonicalIds *string `protobuf:"bytes,12,opt,name=canonical_ids,proto3,oneof" json:"canonical_ids,omitempty"`
-	// Dialect of `sidecar stdio`: "auto" (detected per message), "mcp" or "canonical". Default: auto. Flag: `--dialect`.
+	// Dialect of `sidecar stdio`: "auto" (detected per message), "mcp" or "canonical".
 	Dialect *string `protobuf:"bytes,13,opt,name=dialect,proto3,oneof" json:"dialect,omitempty"`
-	// Decode an object or array that a model sent as a JSON string, where the schema expects an object or array. The result's
-	// `_meta` lists the repaired paths, and a metric counts the calls. Default: false. Flag: `--repair-arguments`.
+	// Decode an object or array that a model sent as a JSON string, where the schema expects an object or array. The
+	// result's `_meta` lists the repaired paths, and a metric counts the calls. Default: false.
 	RepairArguments bool `protobuf:"varint,14,opt,name=repair_arguments,proto3" json:"repair_arguments,omitempty"`
-	// Redact the backend's own statuses in the typed pass-through too, and add the canonical details. Without it they pass as they
-	// came, for callers who use the backend's own client. Default: false. Flag: `--redact-backend-status`.
+	// Redact the backend's own statuses in the typed pass-through too, and add the canonical details. Without it they pass
+	// as they came, for callers who use the backend's own client. Default: false.
 	RedactBackendStatus bool `protobuf:"varint,28,opt,name=redact_backend_status,proto3" json:"redact_backend_status,omitempty"`
 	// Schema profile: "mcp", or "strict" (the subset that the strict modes of OpenAI, Anthropic and Gemini all accept).
-	// Declared schemas pass unchanged. Default: mcp. Flag: `--schema-profile`.
+	// Declared schemas pass unchanged.
 	SchemaProfile *string `protobuf:"bytes,15,opt,name=schema_profile,proto3,oneof" json:"schema_profile,omitempty"`
 	// Run records.
 	Record *Record `protobuf:"bytes,16,opt,name=record,proto3" json:"record,omitempty"`
-	// Fix the clock, durations and generated ids, so that two runs are byte-identical. For tests. Default: false. Flag:
-	// `--deterministic`.
+	// Fix the clock, durations and generated ids, so that two runs are byte-identical. For tests. Default: false.
 	Deterministic bool `protobuf:"varint,17,opt,name=deterministic,proto3" json:"deterministic,omitempty"`
 	// The sidecar's own log.
 	Log *Log `protobuf:"bytes,18,opt,name=log,proto3" json:"log,omitempty"`
 	// Sealed state that callers send back (request states, cursors, task ids).
 	State *State `protobuf:"bytes,19,opt,name=state,proto3" json:"state,omitempty"`
 	// Tools shown and treated as destructive: "marked" (declared so: by an option, an entry of `tools`, a DELETE of
-	// `google.api.http` or a native backend), "verbs" (also those whose names have a verb such as delete, remove or kill, unless
-	// they are declared otherwise), "unproven" (also those not declared read-only or non-destructive), or "writes" (all that
-	// are not declared read-only). Default: verbs. Flag: `--gate`.
+	// `google.api.http` or a native backend), "verbs" (also those whose names have a verb such as delete, remove or kill,
+	// unless they are declared otherwise), "unproven" (also those not declared read-only or non-destructive), or "writes"
+	// (all that are not declared read-only).
 	Gate *string `protobuf:"bytes,20,opt,name=gate,proto3,oneof" json:"gate,omitempty"`
-	// Time after which a call continues as a task, if the client supports tasks and the tool does not configure them. Default:
-	// never. Range: 1 ms to 24 h. Flag: `--task-after`.
+	// Time after which a call continues as a task, if the client supports tasks and the tool does not configure them.
+	// Default: never. Range: 1 ms to 24 h.
 	TaskAfter *durationpb.Duration `protobuf:"bytes,22,opt,name=task_after,proto3" json:"task_after,omitempty"`
 	// Callers that may run destructive tools regardless of `trust`: addresses ("10.1.2.3"), networks ("10.1.0.0/16") and
 	// "stdio". An unauthenticated caller is identified by the address of its connection. For an authenticated caller
-	// (`access`), only its entry in the callers file counts. Default: none. At most 1,024. Flag: `--trusted-callers`.
+	// (`access`), only its entry in the callers file counts. Default: none. At most 1,024.
 	TrustedCallers []string `protobuf:"bytes,21,rep,name=trusted_callers,proto3" json:"trusted_callers,omitempty"`
 	// Caller authentication.
 	Access *Access `protobuf:"bytes,23,opt,name=access,proto3" json:"access,omitempty"`
 	// Retries and circuit breaker.
 	Resilience *Resilience `protobuf:"bytes,24,opt,name=resilience,proto3" json:"resilience,omitempty"`
-	// Interval at which files are checked for changes: this file, descriptor sets, keys, certificates and tokens. Changes that
-	// need a restart are rejected and named in the log. 0 reloads only on SIGHUP. Default: 5s. Range: 0 to 1 h. Flag:
-	// `--reload-interval`.
+	// Interval at which files are checked for changes: this file, descriptor sets, keys, certificates and tokens. Changes
+	// that need a restart are rejected and named in the log. 0 reloads only on SIGHUP. Range: 0 to 1 h.
 	ReloadInterval *durationpb.Duration `protobuf:"bytes,25,opt,name=reload_interval,proto3" json:"reload_interval,omitempty"`
 	// The audit trail.
 	Audit *Audit `protobuf:"bytes,26,opt,name=audit,proto3" json:"audit,omitempty"`
@@ -348,40 +343,57 @@ var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a#outrigger/config/v1/telemetry.proto\"\xed\x0f\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xe3\x1f\n" +
 	"\x06Config\x126\n" +
-	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12\x12\n" +
-	"\x04demo\x18\x02 \x01(\bR\x04demo\x126\n" +
-	"\acatalog\x18\x03 \x01(\v2\x1c.outrigger.config.v1.CatalogR\acatalog\x12A\n" +
-	"\x05tools\x18\x04 \x03(\v2 .outrigger.config.v1.ToolOverlayB\t\xbaH\x06\x92\x01\x03\x10\x90NR\x05tools\x12<\n" +
+	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12f\n" +
+	"\x04demo\x18\x02 \x01(\bBR\xe2\xe2\x18N\n" +
+	"\x04demo \x01*\abackend0\x018\x01R7serve the embedded example service instead of a backendR\x04demo\x126\n" +
+	"\acatalog\x18\x03 \x01(\v2\x1c.outrigger.config.v1.CatalogR\acatalog\x12E\n" +
+	"\x05tools\x18\x04 \x03(\v2 .outrigger.config.v1.ToolOverlayB\r\xbaH\x06\x92\x01\x03\x10\x90N\xe8\xe2\x18\x01R\x05tools\x12<\n" +
 	"\tlisteners\x18\x05 \x01(\v2\x1e.outrigger.config.v1.ListenersR\tlisteners\x123\n" +
-	"\x06server\x18\x06 \x01(\v2\x1b.outrigger.config.v1.ServerR\x06server\x12C\n" +
-	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\atimeout\x123\n" +
-	"\x06limits\x18\b \x01(\v2\x1b.outrigger.config.v1.LimitsR\x06limits\x124\n" +
-	"\x05trust\x18\t \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x00R\x05trust\x88\x01\x01\x12<\n" +
+	"\x06server\x18\x06 \x01(\v2\x1b.outrigger.config.v1.ServerR\x06server\x12\xc7\x01\n" +
+	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationB\x91\x01\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00\xd2\xe2\x18\x0330s\xe2\xe2\x18x\n" +
+	"\atimeout \x01*\x04demo0\x018\x01Ramaximum duration of a tool call; a shorter timeout of the tool or the caller wins. Example: 1m30sR\atimeout\x123\n" +
+	"\x06limits\x18\b \x01(\v2\x1b.outrigger.config.v1.LimitsR\x06limits\x12\x9f\x01\n" +
+	"\x05trust\x18\t \x01(\tB\x83\x01\xbaH\x16r\x14R\tuntrustedR\atrusted\xd2\xe2\x18\tuntrusted\xe2\xe2\x18U\n" +
+	"\x05trust\x1a\x05STATE \x050\x018\x01R?whether callers may run destructive tools: untrusted or trusted\xe8\xe2\x18\x01H\x00R\x05trust\x88\x01\x01\x12\xd8\x01\n" +
 	"\vdestructive\x18\n" +
-	" \x01(\tB\x15\xbaH\x12r\x10R\x05blockR\aconfirmH\x01R\vdestructive\x88\x01\x01\x126\n" +
-	"\bvalidate\x18\v \x01(\tB\x15\xbaH\x12r\x10R\bstandardR\x04fullH\x02R\bvalidate\x88\x01\x01\x12=\n" +
-	"\rcanonical_ids\x18\f \x01(\tB\x12\xbaH\x0fr\rR\x06stringR\x03anyH\x03R\rcanonical_ids\x88\x01\x01\x12:\n" +
-	"\adialect\x18\r \x01(\tB\x1b\xbaH\x18r\x16R\x04autoR\x03mcpR\tcanonicalH\x04R\adialect\x88\x01\x01\x12*\n" +
-	"\x10repair_arguments\x18\x0e \x01(\bR\x10repair_arguments\x124\n" +
-	"\x15redact_backend_status\x18\x1c \x01(\bR\x15redact_backend_status\x12?\n" +
-	"\x0eschema_profile\x18\x0f \x01(\tB\x12\xbaH\x0fr\rR\x03mcpR\x06strictH\x05R\x0eschema_profile\x88\x01\x01\x123\n" +
-	"\x06record\x18\x10 \x01(\v2\x1b.outrigger.config.v1.RecordR\x06record\x12$\n" +
-	"\rdeterministic\x18\x11 \x01(\bR\rdeterministic\x12*\n" +
+	" \x01(\tB\xb0\x01\xbaH\x12r\x10R\x05blockR\aconfirm\xd2\xe2\x18\x05block\xe2\xe2\x18\x8d\x01\n" +
+	"\vdestructive\x1a\x06POLICY \x058\x01Rrhandling of destructive calls by untrusted callers: block, or confirm (ask the user, where the client supports it)H\x01R\vdestructive\x88\x01\x01\x12\x92\x01\n" +
+	"\bvalidate\x18\v \x01(\tBq\xbaH\x04r\x02(@\xd2\xe2\x18\bstandard\xe2\xe2\x18Z\n" +
+	"\bvalidate\x1a\x04MODE \x05*\n" +
+	"state-name8\x01R8message validation; no effect: standard is the only modeH\x02R\bvalidate\x88\x01\x01\x12\xcf\x01\n" +
+	"\rcanonical_ids\x18\f \x01(\tB\xa3\x01\xbaH\x0fr\rR\x06stringR\x03any\xd2\xe2\x18\x06string\xe2\xe2\x18\x82\x01\n" +
+	"\rcanonical-ids\x1a\x04TYPE \x05*\x15redact-backend-statusRRrequest id types accepted in the canonical dialect: string, or any (also integers)H\x03R\rcanonical_ids\x88\x01\x01\x12\xb6\x01\n" +
+	"\adialect\x18\r \x01(\tB\x96\x01\xbaH\x18r\x16R\x04autoR\x03mcpR\tcanonical\xd2\xe2\x18\x04auto\xe2\xe2\x18o\n" +
+	"\adialect\x1a\aDIALECT \x05*\rcanonical-idsH\x01RHdialect of standard input: auto (detected per message), mcp or canonicalH\x04R\adialect\x88\x01\x01\x12\x93\x01\n" +
+	"\x10repair_arguments\x18\x0e \x01(\bBg\xe2\xe2\x18c\n" +
+	"\x10repair-arguments \x05*\x0eschema-profile8\x01R;decode objects and arrays that a model sent as JSON stringsR\x10repair_arguments\x12\xcb\x01\n" +
+	"\x15redact_backend_status\x18\x1c \x01(\bB\x94\x01\xe2\xe2\x18\x8f\x01\n" +
+	"\x15redact-backend-status \x05*\x10repair-argumentsRbredact the backend's own statuses in the typed pass-through too; without it they pass as they cameR\x15redact_backend_status\x12\xcd\x01\n" +
+	"\x0eschema_profile\x18\x0f \x01(\tB\x9f\x01\xbaH\x0fr\rR\x03mcpR\x06strict\xd2\xe2\x18\x03mcp\xe2\xe2\x18\x81\x01\n" +
+	"\x0eschema-profile\x1a\aPROFILE \x05*\bvalidate8\x01RXschema profile: mcp, or strict (the subset that OpenAI, Anthropic and Gemini all accept)H\x05R\x0eschema_profile\x88\x01\x01\x123\n" +
+	"\x06record\x18\x10 \x01(\v2\x1b.outrigger.config.v1.RecordR\x06record\x12\x8f\x01\n" +
+	"\rdeterministic\x18\x11 \x01(\bBi\xe2\xe2\x18e\n" +
+	"\rdeterministic \b8\x01RPfix the clock, durations and ids, so that two runs are byte-identical; for testsR\rdeterministic\x12*\n" +
 	"\x03log\x18\x12 \x01(\v2\x18.outrigger.config.v1.LogR\x03log\x120\n" +
-	"\x05state\x18\x13 \x01(\v2\x1a.outrigger.config.v1.StateR\x05state\x12?\n" +
-	"\x04gate\x18\x14 \x01(\tB&\xbaH#r!R\x05verbsR\x06markedR\bunprovenR\x06writesH\x06R\x04gate\x88\x01\x01\x12M\n" +
+	"\x05state\x18\x13 \x01(\v2\x1a.outrigger.config.v1.StateR\x05state\x12\x97\x02\n" +
+	"\x04gate\x18\x14 \x01(\tB\xfd\x01\xbaH#r!R\x05verbsR\x06markedR\bunprovenR\x06writes\xd2\xe2\x18\x05verbs\xe2\xe2\x18\xc5\x01\n" +
+	"\x04gate\x1a\x05SCOPE \x05*\x0ftrusted-callers8\x01R\xa0\x01tools treated as destructive: verbs (declared, or by a name like delete or kill), marked (declared), unproven (also not declared safe) or writes (not read-only)\xe8\xe2\x18\x01H\x06R\x04gate\x88\x01\x01\x12\xd3\x01\n" +
 	"\n" +
-	"task_after\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x04\b\x80\xa3\x052\x04\x10\xc0\x84=R\n" +
-	"task_after\x12=\n" +
-	"\x0ftrusted_callers\x18\x15 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x80\b\x18\x01\"\x06r\x04\x10\x01(@R\x0ftrusted_callers\x123\n" +
+	"task_after\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x97\x01\xbaH\x0f\xaa\x01\f\"\x04\b\x80\xa3\x052\x04\x10\xc0\x84=\xe2\xe2\x18\x80\x01\n" +
+	"\n" +
+	"task-after \x06*\tmax-tasksRetime after which a call continues as a task, if the client supports tasks; unset: never. Example: 10sR\n" +
+	"task_after\x12\xe6\x01\n" +
+	"\x0ftrusted_callers\x18\x15 \x03(\tB\xbb\x01\xbaH\x10\x92\x01\r\x10\x80\b\x18\x01\"\x06r\x04\x10\x01(@\xe2\xe2\x18\x9f\x01\n" +
+	"\x0ftrusted-callers\x1a\aCALLERS \x05*\x05trustRzcallers that may run destructive tools regardless of --trust: addresses, networks or stdio. Example: 10.1.0.0/16,127.0.0.1\xe8\xe2\x18\x01R\x0ftrusted_callers\x123\n" +
 	"\x06access\x18\x17 \x01(\v2\x1b.outrigger.config.v1.AccessR\x06access\x12?\n" +
 	"\n" +
 	"resilience\x18\x18 \x01(\v2\x1f.outrigger.config.v1.ResilienceR\n" +
-	"resilience\x12R\n" +
-	"\x0freload_interval\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\x0freload_interval\x120\n" +
+	"resilience\x12\xed\x01\n" +
+	"\x0freload_interval\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\xa7\x01\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00\xd2\xe2\x18\x025s\xe2\xe2\x18\x8b\x01\n" +
+	"\x0freload-interval \tRvinterval at which the file, descriptor sets, keys, certificates and tokens are checked for changes; 0s: only on SIGHUP\xe8\xe2\x18\x01R\x0freload_interval\x120\n" +
 	"\x05audit\x18\x1a \x01(\v2\x1a.outrigger.config.v1.AuditR\x05audit\x12<\n" +
 	"\ttelemetry\x18\x1b \x01(\v2\x1e.outrigger.config.v1.TelemetryR\ttelemetry\x12D\n" +
 	"\frate_service\x18\x1d \x01(\v2 .outrigger.config.v1.RateServiceR\frate_service:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
@@ -470,6 +482,7 @@ func file_outrigger_config_v1_config_proto_init() {
 	file_outrigger_config_v1_record_proto_init()
 	file_outrigger_config_v1_resilience_proto_init()
 	file_outrigger_config_v1_server_proto_init()
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_telemetry_proto_init()
 	file_outrigger_config_v1_config_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}

@@ -30,12 +30,12 @@ const (
 type BackendIdentity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What a call tells the backend about its caller: "none" (nothing), "header" (the caller's name, in
-	// `access.subject_header`), "exchange" (an OAuth token from a token exchange, RFC 8693) or "signed" (a short JWT that the
-	// sidecar signs). Default: header. Flag: `--backend-identity`.
+	// `access.subject_header`), "exchange" (an OAuth token from a token exchange, RFC 8693) or "signed" (a short JWT that
+	// the sidecar signs).
 	Mode *string `protobuf:"bytes,1,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
 	// What happens to callers in whose name the backend cannot be called, in the modes exchange and signed: "refuse"
-	// (PERMISSION_DENIED) or "none" (the call has no credentials). In mode exchange these are callers without an OAuth access
-	// token, in mode signed callers without authentication, such as those on standard input. Default: refuse.
+	// (PERMISSION_DENIED) or "none" (the call has no credentials). In mode exchange these are callers without an OAuth
+	// access token, in mode signed callers without authentication, such as those on standard input.
 	OnMissing *string `protobuf:"bytes,2,opt,name=on_missing,proto3,oneof" json:"on_missing,omitempty"`
 	// Settings of mode exchange.
 	Exchange *TokenExchange `protobuf:"bytes,3,opt,name=exchange,proto3" json:"exchange,omitempty"`
@@ -107,39 +107,34 @@ func (x *BackendIdentity) GetSigned() *SignedIdentity {
 // Bearer TOKEN`.
 type TokenExchange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Token endpoint of the authorization server. It must be https, except on loopback; redirects are not followed. Flag:
-	// `--exchange-url`.
+	// Token endpoint of the authorization server. It must be https, except on loopback; redirects are not followed.
 	TokenUrl string `protobuf:"bytes,1,opt,name=token_url,proto3" json:"token_url,omitempty"`
-	// The sidecar's client id at the authorization server. Default: none. Flag: `--exchange-client`.
+	// The sidecar's client id at the authorization server. Default: none.
 	ClientId string `protobuf:"bytes,2,opt,name=client_id,proto3" json:"client_id,omitempty"`
-	// File with the client secret. Reloaded when it changes. Default: none, for a public client. Flag:
-	// `--exchange-secret-file`.
+	// File with the client secret. Reloaded when it changes. Default: none, for a public client.
 	ClientSecretFile string `protobuf:"bytes,3,opt,name=client_secret_file,proto3" json:"client_secret_file,omitempty"`
-	// How the client secret is sent: "basic" (Authorization header) or "post" (request body). Default: basic.
+	// How the client secret is sent: "basic" (Authorization header) or "post" (request body).
 	ClientAuth *string `protobuf:"bytes,4,opt,name=client_auth,proto3,oneof" json:"client_auth,omitempty"`
-	// Names of the backend at the authorization server, the parameter `audience`. Default: none. At most 16. Flag:
-	// `--exchange-audience`.
+	// Names of the backend at the authorization server, the parameter `audience`. Default: none. At most 16.
 	Audience []string `protobuf:"bytes,5,rep,name=audience,proto3" json:"audience,omitempty"`
 	// URIs of the backend, the parameter `resource`. Default: none. At most 16.
 	Resource []string `protobuf:"bytes,6,rep,name=resource,proto3" json:"resource,omitempty"`
-	// Scopes of the requested token. Default: none, so that the authorization server decides. At most 64. Flag:
-	// `--exchange-scope`.
+	// Scopes of the requested token. Default: none, so that the authorization server decides. At most 64.
 	Scope []string `protobuf:"bytes,7,rep,name=scope,proto3" json:"scope,omitempty"`
 	// Issuers whose tokens are exchanged, exactly as they name themselves. Default: every issuer that the sidecar accepts. Set
 	// it if the sidecar accepts several: otherwise tokens of one are sent to another. At most 64.
 	Issuers []string `protobuf:"bytes,8,rep,name=issuers,proto3" json:"issuers,omitempty"`
 	// PEM file of CAs trusted to sign the certificate of `token_url`. Default: the system's.
 	CaFile string `protobuf:"bytes,9,opt,name=ca_file,proto3" json:"ca_file,omitempty"`
-	// Type of the caller's token (RFC 8693, section 3). Default: urn:ietf:params:oauth:token-type:access_token.
+	// Type of the caller's token (RFC 8693, section 3).
 	SubjectTokenType *string `protobuf:"bytes,10,opt,name=subject_token_type,proto3,oneof" json:"subject_token_type,omitempty"`
-	// Type of the requested token. Default: urn:ietf:params:oauth:token-type:access_token.
+	// Type of the requested token.
 	RequestedTokenType *string `protobuf:"bytes,11,opt,name=requested_token_type,proto3,oneof" json:"requested_token_type,omitempty"`
-	// Timeout of one exchange. Default: 5s. Range: above 0 to 1 min.
+	// Timeout of one exchange. Range: above 0 to 1 min.
 	Timeout *durationpb.Duration `protobuf:"bytes,12,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Maximum number of tokens that are kept for further calls. Default: 10000. Range: 1 to 1000000. Flag:
-	// `--exchange-max-tokens`.
+	// Maximum number of tokens that are kept for further calls. Range: 1 to 1000000.
 	MaxTokens *int32 `protobuf:"varint,13,opt,name=max_tokens,proto3,oneof" json:"max_tokens,omitempty"`
-	// Maximum size of a response of the authorization server, in bytes. Default: 65536 (64 KiB). Range: 1024 to 1048576.
+	// Maximum size of a response of the authorization server, in bytes. Range: 1024 to 1048576.
 	MaxResponseBytes *int64 `protobuf:"varint,14,opt,name=max_response_bytes,proto3,oneof" json:"max_response_bytes,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -278,21 +273,20 @@ func (x *TokenExchange) GetMaxResponseBytes() int64 {
 type SignedIdentity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// File with the keys: a JWK set, or PEM blocks. The first key signs, and all are published; replicas share the file.
-	// Reloaded when it changes. Ed25519, EC on P-256 or RSA with at least 2048 bits; at most 16 keys. Flag: `--signing-key`.
+	// Reloaded when it changes. Ed25519, EC on P-256 or RSA with at least 2048 bits; at most 16 keys.
 	KeyFile string `protobuf:"bytes,1,opt,name=key_file,proto3" json:"key_file,omitempty"`
-	// Claim `iss`, by which backends know the sidecar. Flag: `--signing-issuer`.
+	// Claim `iss`, by which backends know the sidecar.
 	Issuer string `protobuf:"bytes,2,opt,name=issuer,proto3" json:"issuer,omitempty"`
-	// Claim `aud`, the name of the backend. Flag: `--signing-audience`.
+	// Claim `aud`, the name of the backend.
 	Audience string `protobuf:"bytes,3,opt,name=audience,proto3" json:"audience,omitempty"`
-	// Lifetime of a token. It is used for the first half of it, so a backend sees the same token several times. Default: 60s.
-	// Range: 5s to 5 min. Flag: `--signing-ttl`.
+	// Lifetime of a token. It is used for the first half of it, so a backend sees the same token several times. Range: 5s
+	// to 5 min.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// Claim `sub` of OAuth callers: "name" (the caller's name, ISSUER#SUBJECT, which no caller of another source has) or
-	// "subject" (the issuer's own name for the caller, for backends that know one issuer). `sub_id` has both parts in either
-	// case. Default: name.
+	// "subject" (the issuer's own name for the caller, for backends that know one issuer). `sub_id` has both parts in
+	// either case.
 	Subject *string `protobuf:"bytes,5,opt,name=subject,proto3,oneof" json:"subject,omitempty"`
-	// Maximum number of tokens that are kept for further calls. Default: 10000. Range: 1 to 1000000. Flag:
-	// `--signing-max-tokens`.
+	// Maximum number of tokens that are kept for further calls. Range: 1 to 1000000.
 	MaxTokens     *int32 `protobuf:"varint,6,opt,name=max_tokens,proto3,oneof" json:"max_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -374,50 +368,62 @@ var File_outrigger_config_v1_identity_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_identity_proto_rawDesc = "" +
 	"\n" +
-	"\"outrigger/config/v1/identity.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc3\x05\n" +
-	"\x0fBackendIdentity\x12>\n" +
-	"\x04mode\x18\x01 \x01(\tB%\xbaH\"r R\x04noneR\x06headerR\bexchangeR\x06signedH\x00R\x04mode\x88\x01\x01\x128\n" +
+	"\"outrigger/config/v1/identity.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xfd\x06\n" +
+	"\x0fBackendIdentity\x12\xed\x01\n" +
+	"\x04mode\x18\x01 \x01(\tB\xd3\x01\xbaH\"r R\x04noneR\x06headerR\bexchangeR\x06signed\xd2\xe2\x18\x06header\xe2\xe2\x18\x9f\x01\n" +
+	"\x10backend-identity\x1a\x04MODE \x01R\x82\x01in whose name the backend is called: none, header (the caller's name), exchange (token exchange, RFC 8693) or signed (a short JWT)H\x00R\x04mode\x88\x01\x01\x12B\n" +
 	"\n" +
-	"on_missing\x18\x02 \x01(\tB\x13\xbaH\x10r\x0eR\x06refuseR\x04noneH\x01R\n" +
+	"on_missing\x18\x02 \x01(\tB\x1d\xbaH\x10r\x0eR\x06refuseR\x04none\xd2\xe2\x18\x06refuseH\x01R\n" +
 	"on_missing\x88\x01\x01\x12>\n" +
 	"\bexchange\x18\x03 \x01(\v2\".outrigger.config.v1.TokenExchangeR\bexchange\x12;\n" +
 	"\x06signed\x18\x04 \x01(\v2#.outrigger.config.v1.SignedIdentityR\x06signed:\xa0\x03\xbaH\x9c\x03\x1a\x8e\x01\n" +
 	"\x19backend_identity.exchange\x127mode exchange needs exchange.token_url (--exchange-url)\x1a8this.mode != 'exchange' || this.exchange.token_url != ''\x1a\x88\x02\n" +
 	"\x17backend_identity.signed\x12|mode signed needs signed.key_file (--signing-key), signed.issuer (--signing-issuer) and signed.audience (--signing-audience)\x1aothis.mode != 'signed' || (this.signed.key_file != '' && this.signed.issuer != '' && this.signed.audience != '')B\a\n" +
 	"\x05_modeB\r\n" +
-	"\v_on_missing\"\x99\b\n" +
-	"\rTokenExchange\x12,\n" +
-	"\ttoken_url\x18\x01 \x01(\tB\x0e\xbaH\v\xd8\x01\x01r\x06(\x80 \x88\x01\x01R\ttoken_url\x12&\n" +
-	"\tclient_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tclient_id\x128\n" +
-	"\x12client_secret_file\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x12client_secret_file\x129\n" +
-	"\vclient_auth\x18\x04 \x01(\tB\x12\xbaH\x0fr\rR\x05basicR\x04postH\x00R\vclient_auth\x88\x01\x01\x12/\n" +
-	"\baudience\x18\x05 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x10\x18\x01\"\ar\x05\x10\x01(\x80\bR\baudience\x120\n" +
-	"\bresource\x18\x06 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x10\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\bresource\x127\n" +
-	"\x05scope\x18\a \x03(\tB!\xbaH\x1e\x92\x01\x1b\x10@\x18\x01\"\x15r\x13(\x80\x022\x0e^[!#-\\[\\]-~]+$R\x05scope\x12.\n" +
+	"\v_on_missing\"\xf6\r\n" +
+	"\rTokenExchange\x12\x90\x01\n" +
+	"\ttoken_url\x18\x01 \x01(\tBr\xbaH\v\xd8\x01\x01r\x06(\x80 \x88\x01\x01\xe2\xe2\x18`\n" +
+	"\fexchange-url\x1a\x03URL \x01RItoken endpoint for --backend-identity exchange; https, except on loopbackR\ttoken_url\x12l\n" +
+	"\tclient_id\x18\x02 \x01(\tBN\xbaH\x05r\x03(\x80\b\xe2\xe2\x18B\n" +
+	"\x0fexchange-client\x1a\x02ID \x01R)the sidecar's client id at --exchange-urlR\tclient_id\x12\xb9\x01\n" +
+	"\x12client_secret_file\x18\x03 \x01(\tB\x88\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18|\n" +
+	"\x14exchange-secret-file \x01Rbfile with the client secret of --exchange-client; reloaded when it changes; unset: a public clientR\x12client_secret_file\x12B\n" +
+	"\vclient_auth\x18\x04 \x01(\tB\x1b\xbaH\x0fr\rR\x05basicR\x04post\xd2\xe2\x18\x05basicH\x00R\vclient_auth\x88\x01\x01\x12\x9f\x01\n" +
+	"\baudience\x18\x05 \x03(\tB\x82\x01\xbaH\x10\x92\x01\r\x10\x10\x18\x01\"\ar\x05\x10\x01(\x80\b\xe2\xe2\x18k\n" +
+	"\x11exchange-audience\x1a\x05NAMES \x01RMaudience of exchanged tokens: the backend's names at the authorization serverR\baudience\x120\n" +
+	"\bresource\x18\x06 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x10\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\bresource\x12\x9b\x01\n" +
+	"\x05scope\x18\a \x03(\tB\x84\x01\xbaH\x1e\x92\x01\x1b\x10@\x18\x01\"\x15r\x13(\x80\x022\x0e^[!#-\\[\\]-~]+$\xe2\xe2\x18_\n" +
+	"\x0eexchange-scope\x1a\x06SCOPES \x01RCscopes of exchanged tokens; unset: the authorization server decidesR\x05scope\x12.\n" +
 	"\aissuers\x18\b \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10@\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\aissuers\x12\"\n" +
-	"\aca_file\x18\t \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\x12@\n" +
+	"\aca_file\x18\t \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\x12q\n" +
 	"\x12subject_token_type\x18\n" +
-	" \x01(\tB\v\xbaH\br\x06(\x80\x02\x88\x01\x01H\x01R\x12subject_token_type\x88\x01\x01\x12D\n" +
-	"\x14requested_token_type\x18\v \x01(\tB\v\xbaH\br\x06(\x80\x02\x88\x01\x01H\x02R\x14requested_token_type\x88\x01\x01\x12A\n" +
-	"\atimeout\x18\f \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<*\x00R\atimeout\x120\n" +
+	" \x01(\tB<\xbaH\br\x06(\x80\x02\x88\x01\x01\xd2\xe2\x18-urn:ietf:params:oauth:token-type:access_tokenH\x01R\x12subject_token_type\x88\x01\x01\x12u\n" +
+	"\x14requested_token_type\x18\v \x01(\tB<\xbaH\br\x06(\x80\x02\x88\x01\x01\xd2\xe2\x18-urn:ietf:params:oauth:token-type:access_tokenH\x02R\x14requested_token_type\x88\x01\x01\x12G\n" +
+	"\atimeout\x18\f \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\t\xaa\x01\x06\"\x02\b<*\x00\xd2\xe2\x18\x025sR\atimeout\x12\x8f\x01\n" +
 	"\n" +
-	"max_tokens\x18\r \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x03R\n" +
-	"max_tokens\x88\x01\x01\x12A\n" +
-	"\x12max_response_bytes\x18\x0e \x01(\x03B\f\xbaH\t\"\a\x18\x80\x80@(\x80\bH\x04R\x12max_response_bytes\x88\x01\x01:\xa6\x01\xbaH\xa2\x01\x1a\x9f\x01\n" +
+	"max_tokens\x18\r \x01(\x05Bj\xbaH\b\x1a\x06\x18\xc0\x84=(\x01\xd2\xe2\x18\x0510000\xe2\xe2\x18R\n" +
+	"\x13exchange-max-tokens \x01R9maximum number of exchanged tokens kept for further callsH\x03R\n" +
+	"max_tokens\x88\x01\x01\x12J\n" +
+	"\x12max_response_bytes\x18\x0e \x01(\x03B\x15\xbaH\t\"\a\x18\x80\x80@(\x80\b\xd2\xe2\x18\x0565536H\x04R\x12max_response_bytes\x88\x01\x01:\xa6\x01\xbaH\xa2\x01\x1a\x9f\x01\n" +
 	"\x15token_exchange.client\x12Oclient_secret_file (--exchange-secret-file) needs client_id (--exchange-client)\x1a5this.client_secret_file == '' || this.client_id != ''B\x0e\n" +
 	"\f_client_authB\x15\n" +
 	"\x13_subject_token_typeB\x17\n" +
 	"\x15_requested_token_typeB\r\n" +
 	"\v_max_tokensB\x15\n" +
-	"\x13_max_response_bytes\"\xbe\x02\n" +
-	"\x0eSignedIdentity\x12$\n" +
-	"\bkey_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x12 \n" +
-	"\x06issuer\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x06issuer\x12$\n" +
-	"\baudience\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\baudience\x12<\n" +
-	"\x03ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x05R\x03ttl\x123\n" +
-	"\asubject\x18\x05 \x01(\tB\x14\xbaH\x11r\x0fR\x04nameR\asubjectH\x00R\asubject\x88\x01\x01\x120\n" +
+	"\x13_max_response_bytes\"\xcf\x06\n" +
+	"\x0eSignedIdentity\x12\xb8\x01\n" +
+	"\bkey_file\x18\x01 \x01(\tB\x9b\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\x8e\x01\n" +
+	"\vsigning-key \x01R}keys for --backend-identity signed, as a JWK set or PEM: the first signs, /jwks publishes all; reloaded when the file changesR\bkey_file\x12\xa3\x01\n" +
+	"\x06issuer\x18\x02 \x01(\tB\x8a\x01\xbaH\x05r\x03(\x80\x10\xe2\xe2\x18~\n" +
+	"\x0esigning-issuer\x1a\x04NAME \x01Rdclaim iss of signed tokens, by which backends know the sidecar. Example: https://sidecar.example.comR\x06issuer\x12w\n" +
+	"\baudience\x18\x03 \x01(\tB[\xbaH\x05r\x03(\x80\x10\xe2\xe2\x18O\n" +
+	"\x10signing-audience\x1a\x04NAME \x01R3claim aud of signed tokens: the name of the backendR\baudience\x12}\n" +
+	"\x03ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationBP\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x05\xd2\xe2\x18\x0360s\xe2\xe2\x186\n" +
+	"\vsigning-ttl \x01R%lifetime of signed tokens, at most 5mR\x03ttl\x12;\n" +
+	"\asubject\x18\x05 \x01(\tB\x1c\xbaH\x11r\x0fR\x04nameR\asubject\xd2\xe2\x18\x04nameH\x00R\asubject\x88\x01\x01\x12\x8b\x01\n" +
 	"\n" +
-	"max_tokens\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x01R\n" +
+	"max_tokens\x18\x06 \x01(\x05Bf\xbaH\b\x1a\x06\x18\xc0\x84=(\x01\xd2\xe2\x18\x0510000\xe2\xe2\x18N\n" +
+	"\x12signing-max-tokens \x01R6maximum number of signed tokens kept for further callsH\x01R\n" +
 	"max_tokens\x88\x01\x01B\n" +
 	"\n" +
 	"\b_subjectB\r\n" +
@@ -460,6 +466,7 @@ func file_outrigger_config_v1_identity_proto_init() {
 	if File_outrigger_config_v1_identity_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_identity_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_identity_proto_msgTypes[1].OneofWrappers = []any{}
 	file_outrigger_config_v1_identity_proto_msgTypes[2].OneofWrappers = []any{}

@@ -29,103 +29,94 @@ const (
 // except as a time to wait: it never means unlimited.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Maximum size of a request after decompression, in bytes; larger ones are PAYLOAD_TOO_LARGE. MCP clients may send lines
-	// of 10 MiB. Default: 10485760 (10 MiB). Range: 1024 to 67108864. Flag: `--max-message-bytes`.
+	// Maximum size of a request after decompression, in bytes; larger ones are PAYLOAD_TOO_LARGE. MCP clients may send
+	// lines of 10 MiB. Range: 1024 to 67108864.
 	MaxMessageBytes *int64 `protobuf:"varint,1,opt,name=max_message_bytes,proto3,oneof" json:"max_message_bytes,omitempty"`
-	// Maximum JSON nesting depth. Default: 64. Range: 4 to 1000. Flag: `--max-depth`.
+	// Maximum JSON nesting depth. Range: 4 to 1000.
 	MaxJsonDepth *int32 `protobuf:"varint,2,opt,name=max_json_depth,proto3,oneof" json:"max_json_depth,omitempty"`
-	// Maximum length of a request id, in bytes. Default: 1024. Range: 36 (a UUID) to 1024. Flag: `--max-id-bytes`.
+	// Maximum length of a request id, in bytes. Range: 36 (a UUID) to 1024.
 	MaxIdBytes *int32 `protobuf:"varint,3,opt,name=max_id_bytes,proto3,oneof" json:"max_id_bytes,omitempty"`
-	// Maximum entries of a batch; larger batches are PAYLOAD_TOO_LARGE. Default: 100. Range: 1 to 10000. Flag: `--max-batch`.
+	// Maximum entries of a batch; larger batches are PAYLOAD_TOO_LARGE. Range: 1 to 10000.
 	MaxBatchEntries *int32 `protobuf:"varint,4,opt,name=max_batch_entries,proto3,oneof" json:"max_batch_entries,omitempty"`
-	// Maximum requests in flight on all edges together; more are UNAVAILABLE. Default: 16384. Range: 1 to 1048576. Flag:
-	// `--max-in-flight`.
+	// Maximum requests in flight on all edges together; more are UNAVAILABLE. Range: 1 to 1048576.
 	MaxInFlight *int32 `protobuf:"varint,5,opt,name=max_in_flight,proto3,oneof" json:"max_in_flight,omitempty"`
-	// Maximum concurrent tool calls, excluding tasks; more are queued. Default: 1024. Range: 1 to 1048576. Flag:
-	// `--max-calls`.
+	// Maximum concurrent tool calls, excluding tasks; more are queued. Range: 1 to 1048576.
 	MaxConcurrentCalls *int32 `protobuf:"varint,6,opt,name=max_concurrent_calls,proto3,oneof" json:"max_concurrent_calls,omitempty"`
-	// Maximum queued tool calls; more are UNAVAILABLE. Default: 16384. Range: 1 to 1048576. Flag: `--max-queued`.
+	// Maximum queued tool calls; more are UNAVAILABLE. Range: 1 to 1048576.
 	MaxQueuedCalls *int32 `protobuf:"varint,7,opt,name=max_queued_calls,proto3,oneof" json:"max_queued_calls,omitempty"`
-	// Maximum time of a tool call in the queue; then it is UNAVAILABLE. A tenth of it once calls of its tool have been queued
-	// without a pause for a quarter of it. Default: 2s. Range: 0.001 s to 60 s. Flag: `--queue-wait`.
+	// Maximum time of a tool call in the queue; then it is UNAVAILABLE. A tenth of it once calls of its tool have been
+	// queued without a pause for a quarter of it. Range: 0.001 s to 60 s.
 	MaxQueueWait *durationpb.Duration `protobuf:"bytes,8,opt,name=max_queue_wait,proto3" json:"max_queue_wait,omitempty"`
-	// Maximum size of a tool result, in bytes of JSON; larger ones are RESOURCE_EXHAUSTED.
-	// Default: 8388608 (8 MiB). Range: 1024 to 134217728. Flag: `--max-result-bytes`.
+	// Maximum size of a tool result, in bytes of JSON; larger ones are RESOURCE_EXHAUSTED. Range: 1024 to 134217728.
 	MaxResultBytes *int64 `protobuf:"varint,9,opt,name=max_result_bytes,proto3,oneof" json:"max_result_bytes,omitempty"`
-	// Maximum messages of a server-streaming RPC in one result; the rest is truncated. Default: 1000. Range: 1 to 1000000.
-	// Flag: `--max-items`.
+	// Maximum messages of a server-streaming RPC in one result; the rest is truncated. Range: 1 to 1000000.
 	MaxResultItems *int32 `protobuf:"varint,10,opt,name=max_result_items,proto3,oneof" json:"max_result_items,omitempty"`
 	// Maximum size of a document (google.api.HttpBody, or a stream of bytes) that is part of a tool's result, in bytes. A
-	// larger one is held, and the result links to it. Default: 262144 (256 KiB). Range: 1 to 134217728. Flag:
-	// `--max-inline-bytes`.
+	// larger one is held, and the result links to it. Range: 1 to 134217728.
 	MaxInlineBytes *int64 `protobuf:"varint,80,opt,name=max_inline_bytes,proto3,oneof" json:"max_inline_bytes,omitempty"`
 	// Maximum bytes of all documents that are held for their callers. A document that exceeds it, or the caller's share of
-	// it, is RESOURCE_EXHAUSTED; a stream is truncated. Default: 67108864 (64 MiB). Range: 1048576 (1 MiB) to 1099511627776
-	// (1 TiB). Flag: `--max-held-bytes`.
+	// it, is RESOURCE_EXHAUSTED; a stream is truncated. Range: 1048576 (1 MiB) to 1099511627776 (1 TiB).
 	MaxHeldBytes *int64 `protobuf:"varint,81,opt,name=max_held_bytes,proto3,oneof" json:"max_held_bytes,omitempty"`
-	// Size of a tool's result for a model above which it is cut at whole elements, in bytes of JSON. The result then says what was
-	// left out, and links to the whole, which is held (docs/results.md). It applies to callers of MCP. A tool's `result_budget`
-	// takes precedence. 0 cuts none. Default: 0. Range: 0 to 134217728. Flag: `--result-budget`.
+	// Size of a tool's result for a model above which it is cut at whole elements, in bytes of JSON. The result then says
+	// what was left out, and links to the whole, which is held (docs/results.md). It applies to callers of MCP. A tool's
+	// `result_budget` takes precedence. 0 cuts none. Range: 0 to 134217728.
 	ResultBudget *int64 `protobuf:"varint,85,opt,name=result_budget,proto3,oneof" json:"result_budget,omitempty"`
-	// How long a document is held. Default: 600s. Range: 1 s to 1 day. Flag: `--held-ttl`.
+	// How long a document is held. Range: 1 s to 1 day.
 	HeldTtl *durationpb.Duration `protobuf:"bytes,82,opt,name=held_ttl,proto3" json:"held_ttl,omitempty"`
 	// Maximum streams of the backend that run for watches. A read or a subscription that needs one more is UNAVAILABLE.
-	// Default: 256. Range: 1 to 1048576. Flag: `--max-watches`.
+	// Range: 1 to 1048576.
 	MaxWatches *int32 `protobuf:"varint,83,opt,name=max_watches,proto3,oneof" json:"max_watches,omitempty"`
-	// Maximum size of the value that a watch keeps, as the backend sent it; a larger value is RESOURCE_EXHAUSTED when it is
-	// read. Default: 1048576 (1 MiB). Range: 1024 (1 KiB) to 134217728 (128 MiB). Flag: `--max-watch-bytes`.
+	// Maximum size of the value that a watch keeps, as the backend sent it; a larger value is RESOURCE_EXHAUSTED when it
+	// is read. Range: 1024 (1 KiB) to 134217728 (128 MiB).
 	MaxWatchBytes *int64 `protobuf:"varint,84,opt,name=max_watch_bytes,proto3,oneof" json:"max_watch_bytes,omitempty"`
-	// Maximum messages that one call sends to an RPC that takes a stream; a call with more is INVALID_TOOL_INPUT.
-	// Default: 1000. Range: 1 to 1000000. Flag: `--max-input-items`.
+	// Maximum messages that one call sends to an RPC that takes a stream; a call with more is INVALID_TOOL_INPUT. Range: 1
+	// to 1000000.
 	MaxInputItems *int32 `protobuf:"varint,74,opt,name=max_input_items,proto3,oneof" json:"max_input_items,omitempty"`
-	// Maximum open streams (listen streams, GET streams, exchanges, subscriptions, typed pass-through). Default: 10000. Range: 1 to 1048576. Flag:
-	// `--max-streams`.
+	// Maximum open streams (listen streams, GET streams, exchanges, subscriptions, typed pass-through). Range: 1 to
+	// 1048576.
 	MaxStreams *int32 `protobuf:"varint,11,opt,name=max_streams,proto3,oneof" json:"max_streams,omitempty"`
-	// Maximum time that a stream of the typed pass-through may have no message in either direction; then it ends as UNAVAILABLE.
-	// Default: 3600s. Range: 1 s to 30 days. Flag: `--stream-idle`.
+	// Maximum time that a stream of the typed pass-through may have no message in either direction; then it ends as
+	// UNAVAILABLE. Range: 1 s to 30 days.
 	StreamIdleTimeout *durationpb.Duration `protobuf:"bytes,76,opt,name=stream_idle_timeout,proto3" json:"stream_idle_timeout,omitempty"`
-	// Maximum time that a stream of the typed pass-through is open; then it ends as UNAVAILABLE. Default: none. Range: 1 s to
-	// 365 days. Flag: `--max-stream-time`.
+	// Maximum time that a stream of the typed pass-through is open; then it ends as UNAVAILABLE. Default: none. Range: 1 s
+	// to 365 days.
 	MaxStreamTime *durationpb.Duration `protobuf:"bytes,77,opt,name=max_stream_time,proto3" json:"max_stream_time,omitempty"`
-	// Maximum legacy sessions; the least recently used one is evicted. Default: 10000. Range: 1 to 1048576. Flag:
-	// `--max-sessions`.
+	// Maximum legacy sessions in memory; the least recently used one is evicted. Range: 1 to 1048576.
 	MaxSessions *int32 `protobuf:"varint,12,opt,name=max_sessions,proto3,oneof" json:"max_sessions,omitempty"`
-	// Idle timeout of a legacy session. Default: 1800s. Range: 1 s to 7 days. Flag: `--session-idle`.
-	SessionIdleTimeout *durationpb.Duration `protobuf:"bytes,13,opt,name=session_idle_timeout,proto3" json:"session_idle_timeout,omitempty"`
-	// Maximum tasks held by the sidecar; more are UNAVAILABLE. Default: 10000. Range: 1 to 1048576. Flag: `--max-tasks`.
+	// Maximum age of the id of a legacy session; then it is unknown, and its client initializes again. Default: 86400s (24
+	// h). Range: 1 s to 30 days.
+	MaxSessionAge *durationpb.Duration `protobuf:"bytes,86,opt,name=max_session_age,proto3" json:"max_session_age,omitempty"`
+	// Maximum tasks held by the sidecar; more are UNAVAILABLE. Range: 1 to 1048576.
 	MaxTasks *int32 `protobuf:"varint,14,opt,name=max_tasks,proto3,oneof" json:"max_tasks,omitempty"`
-	// Retention of finished tasks. Default: 3600s. Range: 1 s to 7 days. Flag: `--task-ttl`.
+	// Retention of finished tasks. Range: 1 s to 7 days.
 	TaskTtl *durationpb.Duration `protobuf:"bytes,15,opt,name=task_ttl,proto3" json:"task_ttl,omitempty"`
-	// Maximum unread notifications per subscriber; above it, the subscriber is disconnected. Default: 256. Range: 1 to 65536.
-	// Flag: `--max-backlog`.
+	// Maximum unread notifications per subscriber; above it, the subscriber is disconnected. Range: 1 to 65536.
 	MaxSubscriberBacklog *int32 `protobuf:"varint,16,opt,name=max_subscriber_backlog,proto3,oneof" json:"max_subscriber_backlog,omitempty"`
-	// Timeout for reading a request's headers. Default: 10s. Range: 0.1 s to 300 s. Flag: `--header-timeout`.
+	// Timeout for reading a request's headers. Range: 0.1 s to 300 s.
 	ReadHeaderTimeout *durationpb.Duration `protobuf:"bytes,17,opt,name=read_header_timeout,proto3" json:"read_header_timeout,omitempty"`
-	// Timeout for reading a request's body. Default: 30s. Range: 0.1 s to 1 h. Flag: `--body-timeout`.
+	// Timeout for reading a request's body. Range: 0.1 s to 1 h.
 	ReadBodyTimeout *durationpb.Duration `protobuf:"bytes,18,opt,name=read_body_timeout,proto3" json:"read_body_timeout,omitempty"`
-	// Idle timeout of a connection. Default: 120s. Range: 1 s to 24 h. Flag: `--idle-timeout`.
+	// Idle timeout of a connection. Range: 1 s to 24 h.
 	IdleTimeout *durationpb.Duration `protobuf:"bytes,19,opt,name=idle_timeout,proto3" json:"idle_timeout,omitempty"`
-	// Maximum size of a request's headers, in bytes. Default: 65536 (64 KiB). Range: 4096 to 1048576. Flag:
-	// `--max-header-bytes`.
+	// Maximum size of a request's headers, in bytes. Range: 4096 to 1048576.
 	MaxHeaderBytes *int32 `protobuf:"varint,20,opt,name=max_header_bytes,proto3,oneof" json:"max_header_bytes,omitempty"`
-	// Maximum time that a response may make no progress; then its connection is closed, or on HTTP/2 its stream is reset. A
-	// slow reader that keeps reading is never cut off. Default: 30s. Range: 0.1 s to 1 h. Flag: `--write-timeout`.
+	// Maximum time that a response may make no progress; then its connection is closed, or on HTTP/2 its stream is reset.
+	// A slow reader that keeps reading is never cut off. Range: 0.1 s to 1 h.
 	WriteTimeout *durationpb.Duration `protobuf:"bytes,40,opt,name=write_timeout,proto3" json:"write_timeout,omitempty"`
-	// Maximum bytes held for slow peers: responses being written and request bodies being read, on all connections together. A
-	// caller over its share is RATE_LIMITED. Above the limit, stalled responses are ended, starting with the caller that holds
-	// the most. Default: a quarter of `max_memory_bytes`, or 268435456 (256 MiB) if that is unset. Range: 1048576 (1 MiB) to
-	// 1099511627776 (1 TiB). Flag: `--max-buffered`.
+	// Maximum bytes held for slow peers: responses being written and request bodies being read, on all connections
+	// together. A caller over its share is RATE_LIMITED. Above the limit, stalled responses are ended, starting with the
+	// caller that holds the most. Default: a quarter of `max_memory_bytes`, or 268435456 (256 MiB) if that is unset.
+	// Range: 1048576 (1 MiB) to 1099511627776 (1 TiB).
 	MaxBufferedBytes *int64 `protobuf:"varint,41,opt,name=max_buffered_bytes,proto3,oneof" json:"max_buffered_bytes,omitempty"`
-	// Share of `max_concurrent_calls`, `max_queued_calls`, `max_streams`, `max_sessions`, `max_tasks`, `max_watches` and
+	// Share of `max_concurrent_calls`, `max_queued_calls`, `max_streams`, `max_tasks`, `max_watches` and
 	// `max_buffered_bytes` that one caller may hold while no other caller holds any, in percent; the more others hold, the
-	// smaller it gets. A call, stream or task over it is RATE_LIMITED; a session over it evicts the caller's own least recently
-	// used one. 100 disables shares. A caller is its authenticated name (`access`), else its address. Default: 80. Range: 1 to
-	// 100. Flag: `--caller-share`.
+	// smaller it gets. A call, stream or task over it is RATE_LIMITED. 100 disables shares. A caller is its authenticated
+	// name (`access`), else its address. Range: 1 to 100.
 	CallerSharePercent *int32 `protobuf:"varint,42,opt,name=caller_share_percent,proto3,oneof" json:"caller_share_percent,omitempty"`
-	// Share of `max_concurrent_calls` and `max_queued_calls` that calls of one tool may hold while other tools are called, in
-	// percent; the more others hold, the smaller it gets. Calls over it are queued; above the share of the queue they are
-	// UNAVAILABLE. Of `max_buffered_bytes` it is the part that unread results of one tool may hold meanwhile; calls over it are
-	// RATE_LIMITED. 100 disables shares. Default: 80. Range: 1 to 100. Flag: `--tool-share`.
+	// Share of `max_concurrent_calls` and `max_queued_calls` that calls of one tool may hold while other tools are called,
+	// in percent; the more others hold, the smaller it gets. Calls over it are queued; above the share of the queue they
+	// are UNAVAILABLE. Of `max_buffered_bytes` it is the part that unread results of one tool may hold meanwhile; calls
+	// over it are RATE_LIMITED. 100 disables shares. Range: 1 to 100.
 	ToolSharePercent *int32 `protobuf:"varint,66,opt,name=tool_share_percent,proto3,oneof" json:"tool_share_percent,omitempty"`
 	// Classes of tools with a weight or reserved slots. A tool belongs to the first class that it matches. Default: none, so that
 	// all tools are alike. At most 64.
@@ -133,59 +124,53 @@ type Limits struct {
 	// Classes of callers with a weight or reserved slots. A caller belongs to the first class that it matches. Default: none, so
 	// that all callers are alike. At most 64.
 	CallerClasses []*CallerClass `protobuf:"bytes,73,rep,name=caller_classes,proto3" json:"caller_classes,omitempty"`
-	// Keep-alive interval of idle event streams. Default: 20s. Range: 1 s to 5 min. Flag: `--keep-alive`.
+	// Keep-alive interval of idle event streams. Range: 1 s to 5 min.
 	KeepAliveInterval *durationpb.Duration `protobuf:"bytes,21,opt,name=keep_alive_interval,proto3" json:"keep_alive_interval,omitempty"`
-	// Maximum wait of a call for the first catalog; then it is UNAVAILABLE. Default: 10s. Range: 0 s to 5 min. Flag:
-	// `--catalog-wait`.
+	// Maximum wait of a call for the first catalog; then it is UNAVAILABLE. Range: 0 s to 5 min.
 	CatalogWait *durationpb.Duration `protobuf:"bytes,22,opt,name=catalog_wait,proto3" json:"catalog_wait,omitempty"`
-	// Grace period for calls in flight after SIGTERM or `/drain`, and on stdio after the end of input. Default: 25s, because
-	// Kubernetes kills after 30 s. Range: 0 s to 1 h. Flag: `--grace`.
+	// Grace period for calls in flight after SIGTERM or `/drain`, and on stdio after the end of input. Default: 25s,
+	// because Kubernetes kills after 30 s. Range: 0 s to 1 h.
 	DrainGrace *durationpb.Duration `protobuf:"bytes,23,opt,name=drain_grace,proto3" json:"drain_grace,omitempty"`
-	// Rate limit per caller, for calls and listings. A caller is its authenticated name (`access`), else its address; standard
-	// input is one caller. Default: unlimited. Flags: `--caller-rate`, `--caller-burst`.
+	// Rate limit per caller, for calls and listings. A caller is its authenticated name (`access`), else its address;
+	// standard input is one caller. Default: unlimited.
 	CallerRate *Rate `protobuf:"bytes,24,opt,name=caller_rate,proto3" json:"caller_rate,omitempty"`
-	// Rate limit per tool, for calls of all callers together. Default: unlimited. Flags: `--tool-rate`, `--tool-burst`.
+	// Rate limit per tool, for calls of all callers together. Default: unlimited.
 	ToolRate *Rate `protobuf:"bytes,25,opt,name=tool_rate,proto3" json:"tool_rate,omitempty"`
-	// Maximum entries per page of an MCP list (tools, resources, prompts). Default: 1000. Range: 1 to 10000. Flag:
-	// `--page-size`.
+	// Maximum entries per page of an MCP list (tools, resources, prompts). Range: 1 to 10000.
 	MaxPageEntries *int32 `protobuf:"varint,26,opt,name=max_page_entries,proto3,oneof" json:"max_page_entries,omitempty"`
-	// Memory limit of the process, in bytes. The garbage collector works towards it, and load is shed near it: new calls are
-	// UNAVAILABLE. Default: GOMEMLIMIT, else nine tenths of the container's limit, else none. Range: 33554432 (32 MiB) to
-	// 1099511627776 (1 TiB). Flag: `--memory-limit`.
+	// Memory limit of the process, in bytes. The garbage collector works towards it, and load is shed near it: new calls
+	// are UNAVAILABLE. Default: GOMEMLIMIT, else nine tenths of the container's limit, else none. Range: 33554432 (32 MiB)
+	// to 1099511627776 (1 TiB).
 	MaxMemoryBytes *int64 `protobuf:"varint,27,opt,name=max_memory_bytes,proto3,oneof" json:"max_memory_bytes,omitempty"`
 	// Maximum concurrent requests of one conversation (an Exchange stream, standard input). More are UNAVAILABLE on an
-	// Exchange stream, and wait on standard input. Default: 1024. Range: 1 to 1048576. Flag: `--max-pipelined`.
+	// Exchange stream, and wait on standard input. Range: 1 to 1048576.
 	MaxPipelinedRequests *int32 `protobuf:"varint,28,opt,name=max_pipelined_requests,proto3,oneof" json:"max_pipelined_requests,omitempty"`
-	// Maximum bytes of requests from standard input that are queued or running, counting 2 KiB of overhead per request. Above
-	// it, reading pauses and the client waits. Default: 33554432 (32 MiB). Range: 65536 to 1073741824 (1 GiB). Flag:
-	// `--max-stdio-queue`.
+	// Maximum bytes of requests from standard input that are queued or running, counting 2 KiB of overhead per request.
+	// Above it, reading pauses and the client waits. Range: 65536 to 1073741824 (1 GiB).
 	MaxStdioQueueBytes *int64 `protobuf:"varint,53,opt,name=max_stdio_queue_bytes,proto3,oneof" json:"max_stdio_queue_bytes,omitempty"`
-	// Maximum message types that are fetched by reflection because an answer contains them in a `google.protobuf.Any`; values
-	// of other types appear as base64. 0 fetches none. Default: 256. Range: 0 to 10000. Flag: `--max-learned-types`.
+	// Maximum message types that are fetched by reflection because an answer contains them in a `google.protobuf.Any`;
+	// values of other types appear as base64. 0 fetches none. Range: 0 to 10000.
 	MaxLearnedTypes *int32 `protobuf:"varint,61,opt,name=max_learned_types,proto3,oneof" json:"max_learned_types,omitempty"`
-	// Maximum tools of the catalog. A catalog with more is refused at the start; a later one does not replace the one in use.
-	// Default: 20000. Range: 1 to 1000000. Flag: `--max-tools`.
+	// Maximum tools of the catalog. A catalog with more is refused at the start; a later one does not replace the one in
+	// use. Range: 1 to 1000000.
 	MaxTools *int32 `protobuf:"varint,70,opt,name=max_tools,proto3,oneof" json:"max_tools,omitempty"`
-	// Maximum size of the Protobuf descriptors of one source (a file, or reflection), unpacked. A source with more is refused
-	// like a catalog with too many tools. Default: 268435456 (256 MiB). Range: 1048576 (1 MiB) to 1073741824 (1 GiB). Flag:
-	// `--max-descriptor-bytes`.
+	// Maximum size of the Protobuf descriptors of one source (a file, or reflection), unpacked. A source with more is
+	// refused like a catalog with too many tools. Range: 1048576 (1 MiB) to 1073741824 (1 GiB).
 	MaxDescriptorBytes *int64 `protobuf:"varint,71,opt,name=max_descriptor_bytes,proto3,oneof" json:"max_descriptor_bytes,omitempty"`
-	// Maximum connections on `listen`, fewer if the open files limit does not allow them. Above it, a connection that has been
-	// idle for a second is evicted, or the new one is closed. `admin` and `health` have up to 64 more each. Default: 10000.
-	// Range: 8 to 1048576. Flag: `--max-connections`.
+	// Maximum connections on `listen`, fewer if the open files limit does not allow them. Above it, a connection that has
+	// been idle for a second is evicted, or the new one is closed. `admin` and `health` have up to 64 more each. Range: 8
+	// to 1048576.
 	MaxConnections *int32 `protobuf:"varint,32,opt,name=max_connections,proto3,oneof" json:"max_connections,omitempty"`
 	// Maximum connections per address; an IPv6 peer is its /64 network. Callers behind one proxy share its address.
 	// Default: half of `max_connections`, and unlimited for loopback addresses. Range: 1 to 1048576.
-	// Flag: `--max-peer-connections`.
 	MaxConnectionsPerPeer *int32 `protobuf:"varint,33,opt,name=max_connections_per_peer,proto3,oneof" json:"max_connections_per_peer,omitempty"`
-	// Maximum requests per connection; it closes after the last response. Default: 1000000. Range: 1 to 1000000000. Flag:
-	// `--max-connection-requests`.
+	// Maximum requests per connection; it closes after the last response. Range: 1 to 1000000000.
 	MaxConnectionRequests *int64 `protobuf:"varint,34,opt,name=max_connection_requests,proto3,oneof" json:"max_connection_requests,omitempty"`
-	// Maximum age of a connection, reduced by up to a tenth at random. It closes after its next response, so that the client
-	// presents its certificate again. Default: 3600s. Range: 1 s to 7 days. Flag: `--max-connection-age`.
+	// Maximum age of a connection, reduced by up to a tenth at random. It closes after its next response, so that the
+	// client presents its certificate again. Range: 1 s to 7 days.
 	MaxConnectionAge *durationpb.Duration `protobuf:"bytes,35,opt,name=max_connection_age,proto3" json:"max_connection_age,omitempty"`
-	// Time that an aged connection has to finish what is in flight, streams included; then it is closed. Default: none, but
-	// 600 s with client certificates (`listeners.tls.client_ca_file`). Range: 1 s to 7 days. Flag: `--max-connection-grace`.
+	// Time that an aged connection has to finish what is in flight, streams included; then it is closed. Default: none,
+	// but 600 s with client certificates (`listeners.tls.client_ca_file`). Range: 1 s to 7 days.
 	MaxConnectionGrace *durationpb.Duration `protobuf:"bytes,36,opt,name=max_connection_grace,proto3" json:"max_connection_grace,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -368,9 +353,9 @@ func (x *Limits) GetMaxSessions() int32 {
 	return 0
 }
 
-func (x *Limits) GetSessionIdleTimeout() *durationpb.Duration {
+func (x *Limits) GetMaxSessionAge() *durationpb.Duration {
 	if x != nil {
-		return x.SessionIdleTimeout
+		return x.MaxSessionAge
 	}
 	return nil
 }
@@ -798,82 +783,138 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x99\"\n" +
-	"\x06Limits\x12@\n" +
-	"\x11max_message_bytes\x18\x01 \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80 (\x80\bH\x00R\x11max_message_bytes\x88\x01\x01\x127\n" +
-	"\x0emax_json_depth\x18\x02 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x04H\x01R\x0emax_json_depth\x88\x01\x01\x123\n" +
-	"\fmax_id_bytes\x18\x03 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x80\b($H\x02R\fmax_id_bytes\x88\x01\x01\x12=\n" +
-	"\x11max_batch_entries\x18\x04 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x03R\x11max_batch_entries\x88\x01\x01\x126\n" +
-	"\rmax_in_flight\x18\x05 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x04R\rmax_in_flight\x88\x01\x01\x12D\n" +
-	"\x14max_concurrent_calls\x18\x06 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x05R\x14max_concurrent_calls\x88\x01\x01\x12<\n" +
-	"\x10max_queued_calls\x18\a \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x06R\x10max_queued_calls\x88\x01\x01\x12S\n" +
-	"\x0emax_queue_wait\x18\b \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x02\b<2\x04\x10\xc0\x84=R\x0emax_queue_wait\x12>\n" +
-	"\x10max_result_bytes\x18\t \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80@(\x80\bH\aR\x10max_result_bytes\x88\x01\x01\x12<\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xfaO\n" +
+	"\x06Limits\x12\xb8\x01\n" +
+	"\x11max_message_bytes\x18\x01 \x01(\x03B\x84\x01\xbaH\n" +
+	"\"\b\x18\x80\x80\x80 (\x80\b\xd2\xe2\x18\b10485760\xe2\xe2\x18g\n" +
+	"\x11max-message-bytes \x068\x01RNmaximum request size after decompression, in bytes or as a size. Example: 4MiBH\x00R\x11max_message_bytes\x88\x01\x01\x12w\n" +
+	"\x0emax_json_depth\x18\x02 \x01(\x05BJ\xbaH\a\x1a\x05\x18\xe8\a(\x04\xd2\xe2\x18\x0264\xe2\xe2\x186\n" +
+	"\tmax-depth \x06*\tpage-size8\x01R\x1amaximum JSON nesting depthH\x01R\x0emax_json_depth\x88\x01\x01\x12\x9b\x01\n" +
+	"\fmax_id_bytes\x18\x03 \x01(\x05Br\xbaH\a\x1a\x05\x18\x80\b($\xd2\xe2\x18\x041024\xe2\xe2\x18\\\n" +
+	"\fmax-id-bytes \x06*\tmax-depthR?maximum length of a request id; longer ids are INVALID_ENVELOPEH\x02R\fmax_id_bytes\x88\x01\x01\x12\xae\x01\n" +
+	"\x11max_batch_entries\x18\x04 \x01(\x05B{\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x03100\xe2\xe2\x18f\n" +
+	"\tmax-batch \x06*\fmemory-limitRImaximum entries of a JSON-RPC batch; larger batches are PAYLOAD_TOO_LARGEH\x03R\x11max_batch_entries\x88\x01\x01\x12\xaa\x01\n" +
+	"\rmax_in_flight\x18\x05 \x01(\x05B\x7f\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xd2\xe2\x18\x0516384\xe2\xe2\x18g\n" +
+	"\rmax-in-flight \x06*\fmax-id-bytesRFmaximum requests in flight on all edges together; more are UNAVAILABLEH\x04R\rmax_in_flight\x88\x01\x01\x12\x9e\x01\n" +
+	"\x14max_concurrent_calls\x18\x06 \x01(\x05Be\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xd2\xe2\x18\x041024\xe2\xe2\x18N\n" +
+	"\tmax-calls \x06*\x0fmax-stdio-queueR.maximum concurrent tool calls; more are queuedH\x05R\x14max_concurrent_calls\x88\x01\x01\x12\x93\x01\n" +
+	"\x10max_queued_calls\x18\a \x01(\x05Bb\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xd2\xe2\x18\x0516384\xe2\xe2\x18J\n" +
+	"\n" +
+	"max-queued \x06*\tmax-callsR/maximum queued tool calls; more are UNAVAILABLEH\x06R\x10max_queued_calls\x88\x01\x01\x12\xa4\x01\n" +
+	"\x0emax_queue_wait\x18\b \x01(\v2\x19.google.protobuf.DurationBa\xbaH\r\xaa\x01\n" +
+	"\"\x02\b<2\x04\x10\xc0\x84=\xd2\xe2\x18\x022s\xe2\xe2\x18G\n" +
+	"\n" +
+	"queue-wait \x06*\n" +
+	"max-queuedR+maximum time in the queue; then UNAVAILABLER\x0emax_queue_wait\x12\xa1\x01\n" +
+	"\x10max_result_bytes\x18\t \x01(\x03Bp\xbaH\n" +
+	"\"\b\x18\x80\x80\x80@(\x80\b\xd2\xe2\x18\a8388608\xe2\xe2\x18T\n" +
+	"\x10max-result-bytes \x068\x01R<maximum size of a tool result as JSON, in bytes or as a sizeH\aR\x10max_result_bytes\x88\x01\x01\x12\xba\x01\n" +
 	"\x10max_result_items\x18\n" +
-	" \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\bR\x10max_result_items\x88\x01\x01\x12=\n" +
-	"\x10max_inline_bytes\x18P \x01(\x03B\f\xbaH\t\"\a\x18\x80\x80\x80@(\x01H\tR\x10max_inline_bytes\x88\x01\x01\x12=\n" +
-	"\x0emax_held_bytes\x18Q \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\n" +
-	"R\x0emax_held_bytes\x88\x01\x01\x127\n" +
-	"\rresult_budget\x18U \x01(\x03B\f\xbaH\t\"\a\x18\x80\x80\x80@(\x00H\vR\rresult_budget\x88\x01\x01\x12G\n" +
-	"\bheld_ttl\x18R \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xa3\x052\x02\b\x01R\bheld_ttl\x122\n" +
-	"\vmax_watches\x18S \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\fR\vmax_watches\x88\x01\x01\x12<\n" +
-	"\x0fmax_watch_bytes\x18T \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x80\x80@(\x80\bH\rR\x0fmax_watch_bytes\x88\x01\x01\x12:\n" +
-	"\x0fmax_input_items\x18J \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x0eR\x0fmax_input_items\x88\x01\x01\x122\n" +
-	"\vmax_streams\x18\v \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x0fR\vmax_streams\x88\x01\x01\x12^\n" +
-	"\x13stream_idle_timeout\x18L \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x13stream_idle_timeout\x12V\n" +
-	"\x0fmax_stream_time\x18M \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\xe7\x84\x0f2\x02\b\x01R\x0fmax_stream_time\x124\n" +
-	"\fmax_sessions\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x10R\fmax_sessions\x88\x01\x01\x12_\n" +
-	"\x14session_idle_timeout\x18\r \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xf5$2\x02\b\x01R\x14session_idle_timeout\x12.\n" +
-	"\tmax_tasks\x18\x0e \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x11R\tmax_tasks\x88\x01\x01\x12G\n" +
-	"\btask_ttl\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xf5$2\x02\b\x01R\btask_ttl\x12H\n" +
-	"\x16max_subscriber_backlog\x18\x10 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\x12R\x16max_subscriber_backlog\x88\x01\x01\x12_\n" +
-	"\x13read_header_timeout\x18\x11 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xac\x022\x05\x10\x80\xc2\xd7/R\x13read_header_timeout\x12[\n" +
-	"\x11read_body_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\x11read_body_timeout\x12O\n" +
-	"\fidle_timeout\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xa3\x052\x02\b\x01R\fidle_timeout\x12=\n" +
-	"\x10max_header_bytes\x18\x14 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80 H\x13R\x10max_header_bytes\x88\x01\x01\x12S\n" +
-	"\rwrite_timeout\x18( \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/R\rwrite_timeout\x12E\n" +
-	"\x12max_buffered_bytes\x18) \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x14R\x12max_buffered_bytes\x88\x01\x01\x12B\n" +
-	"\x14caller_share_percent\x18* \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x15R\x14caller_share_percent\x88\x01\x01\x12>\n" +
-	"\x12tool_share_percent\x18B \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x16R\x12tool_share_percent\x88\x01\x01\x12L\n" +
+	" \x01(\x05B\x88\x01\xbaH\b\x1a\x06\x18\xc0\x84=(\x01\xd2\xe2\x18\x041000\xe2\xe2\x18q\n" +
+	"\tmax-items \x068\x01R`maximum messages of a streaming RPC in one result; the rest is truncated, and the result says soH\bR\x10max_result_items\x88\x01\x01\x12\xe2\x01\n" +
+	"\x10max_inline_bytes\x18P \x01(\x03B\xb0\x01\xbaH\t\"\a\x18\x80\x80\x80@(\x01\xd2\xe2\x18\x06262144\xe2\xe2\x18\x95\x01\n" +
+	"\x10max-inline-bytes \x06R\x7fmaximum size of a document (google.api.HttpBody, stream of bytes) in a result; a larger one is held, and the result links to itH\tR\x10max_inline_bytes\x88\x01\x01\x12\x9f\x01\n" +
+	"\x0emax_held_bytes\x18Q \x01(\x03Br\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b67108864\xe2\xe2\x18R\n" +
+	"\x0emax-held-bytes \x06R>maximum bytes of all documents that are held for their callersH\n" +
+	"R\x0emax_held_bytes\x88\x01\x01\x12\xc9\x01\n" +
+	"\rresult_budget\x18U \x01(\x03B\x9d\x01\xbaH\t\"\a\x18\x80\x80\x80@(\x00\xd2\xe2\x18\x010\xe2\xe2\x18\x87\x01\n" +
+	"\rresult-budget\x1a\x04SIZE \x06Rnsize of a result for a model above which it is cut at whole elements, and linked; 0 cuts none. Example: 100000H\vR\rresult_budget\x88\x01\x01\x12|\n" +
+	"\bheld_ttl\x18R \x01(\v2\x19.google.protobuf.DurationBE\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xa3\x052\x02\b\x01\xd2\xe2\x18\x04600s\xe2\xe2\x18)\n" +
+	"\bheld-ttl \x06R\x1bhow long a document is heldR\bheld_ttl\x12\x81\x01\n" +
+	"\vmax_watches\x18S \x01(\x05BZ\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xd2\xe2\x18\x03256\xe2\xe2\x18D\n" +
+	"\vmax-watches \x06R3maximum streams of the backend that run for watchesH\fR\vmax_watches\x88\x01\x01\x12\xa4\x01\n" +
+	"\x0fmax_watch_bytes\x18T \x01(\x03Bu\xbaH\n" +
+	"\"\b\x18\x80\x80\x80@(\x80\b\xd2\xe2\x18\a1048576\xe2\xe2\x18Y\n" +
+	"\x0fmax-watch-bytes \x06RDmaximum size of the value that a watch keeps, as the backend sent itH\rR\x0fmax_watch_bytes\x88\x01\x01\x12\x9f\x01\n" +
+	"\x0fmax_input_items\x18J \x01(\x05Bp\xbaH\b\x1a\x06\x18\xc0\x84=(\x01\xd2\xe2\x18\x041000\xe2\xe2\x18Y\n" +
+	"\x0fmax-input-items \x068\x01RBmaximum messages that one call sends to an RPC that takes a streamH\x0eR\x0fmax_input_items\x88\x01\x01\x12\x9d\x01\n" +
+	"\vmax_streams\x18\v \x01(\x05Bv\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xd2\xe2\x18\x0510000\xe2\xe2\x18^\n" +
+	"\vmax-streams \x06RMmaximum open subscriptions and other long-lived streams; more are UNAVAILABLEH\x0fR\vmax_streams\x88\x01\x01\x12\xf5\x01\n" +
+	"\x13stream_idle_timeout\x18L \x01(\v2\x19.google.protobuf.DurationB\xa7\x01\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01\xd2\xe2\x18\x053600s\xe2\xe2\x18\x88\x01\n" +
+	"\vstream-idle \x06Rwmaximum time without a message, in either direction, on a stream of the typed pass-through; then it ends as UNAVAILABLER\x13stream_idle_timeout\x12\xea\x01\n" +
+	"\x0fmax_stream_time\x18M \x01(\v2\x19.google.protobuf.DurationB\xa4\x01\xbaH\x0e\xaa\x01\v\"\x05\b\x80\xe7\x84\x0f2\x02\b\x01\xe2\xe2\x18\x8e\x01\n" +
+	"\x0fmax-stream-time \x06Rymaximum time that a stream of the typed pass-through is open; then it ends as UNAVAILABLE; unset: unlimited. Example: 12hR\x0fmax_stream_time\x12\xac\x01\n" +
+	"\fmax_sessions\x18\f \x01(\x05B\x82\x01\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xd2\xe2\x18\x0510000\xe2\xe2\x18j\n" +
+	"\fmax-sessions \x06RXmaximum sessions of legacy MCP clients in memory; the least recently used one is evictedH\x10R\fmax_sessions\x88\x01\x01\x12\xc6\x01\n" +
+	"\x0fmax_session_age\x18V \x01(\v2\x19.google.protobuf.DurationB\x80\x01\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01\xd2\xe2\x18\x0686400s\xe2\xe2\x18a\n" +
+	"\vsession-age \x06RPmaximum age of the id of a legacy MCP session; then its client initializes againR\x0fmax_session_age\x12\x81\x01\n" +
+	"\tmax_tasks\x18\x0e \x01(\x05B^\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xd2\xe2\x18\x0510000\xe2\xe2\x18F\n" +
+	"\tmax-tasks \x06R7maximum tasks held by the sidecar; more are UNAVAILABLEH\x11R\tmax_tasks\x88\x01\x01\x12}\n" +
+	"\btask_ttl\x18\x0f \x01(\v2\x19.google.protobuf.DurationBF\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xf5$2\x02\b\x01\xd2\xe2\x18\x053600s\xe2\xe2\x18)\n" +
+	"\btask-ttl \x06R\x1bretention of finished tasksR\btask_ttl\x12\xcb\x01\n" +
+	"\x16max_subscriber_backlog\x18\x10 \x01(\x05B\x8d\x01\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01\xd2\xe2\x18\x03256\xe2\xe2\x18w\n" +
+	"\vmax-backlog \x06*\x0fmax-stream-timeRUmaximum unread notifications per subscriber; above it, the subscriber is disconnectedH\x12R\x16max_subscriber_backlog\x88\x01\x01\x12\xa5\x01\n" +
+	"\x13read_header_timeout\x18\x11 \x01(\v2\x19.google.protobuf.DurationBX\xbaH\x0f\xaa\x01\f\"\x03\b\xac\x022\x05\x10\x80\xc2\xd7/\xd2\xe2\x18\x0310s\xe2\xe2\x18;\n" +
+	"\x0eheader-timeout \x06R'timeout for reading a request's headersR\x13read_header_timeout\x12\x9c\x01\n" +
+	"\x11read_body_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationBS\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/\xd2\xe2\x18\x0330s\xe2\xe2\x186\n" +
+	"\fbody-timeout \x06R$timeout for reading a request's bodyR\x11read_body_timeout\x12\x95\x01\n" +
+	"\fidle_timeout\x18\x13 \x01(\v2\x19.google.protobuf.DurationBV\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xa3\x052\x02\b\x01\xd2\xe2\x18\x04120s\xe2\xe2\x18:\n" +
+	"\fidle-timeout \x06*\n" +
+	"tool-shareR\x1cidle timeout of a connectionR\fidle_timeout\x12\xbf\x01\n" +
+	"\x10max_header_bytes\x18\x14 \x01(\x05B\x8d\x01\xbaH\t\x1a\a\x18\x80\x80@(\x80 \xd2\xe2\x18\x0565536\xe2\xe2\x18t\n" +
+	"\x10max-header-bytes \x06*\x11rate-tenant-claimRKmaximum size of request headers, in bytes or as a size; larger ones get 431H\x13R\x10max_header_bytes\x88\x01\x01\x12\xd3\x01\n" +
+	"\rwrite_timeout\x18( \x01(\v2\x19.google.protobuf.DurationB\x91\x01\xbaH\x0f\xaa\x01\f\"\x03\b\x90\x1c2\x05\x10\x80\xc2\xd7/\xd2\xe2\x18\x0330s\xe2\xe2\x18t\n" +
+	"\rwrite-timeout \x06Ramaximum time that a response may make no progress; then its connection or HTTP/2 stream is closedR\rwrite_timeout\x12\xd7\x01\n" +
+	"\x12max_buffered_bytes\x18) \x01(\x03B\xa1\x01\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xe2\xe2\x18\x8c\x01\n" +
+	"\fmax-buffered \x06Rzmaximum bytes of unread responses and incomplete requests; unset: a quarter of the memory limit, or 256MiB. Example: 64MiBH\x14R\x12max_buffered_bytes\x88\x01\x01\x12\xc3\x01\n" +
+	"\x14caller_share_percent\x18* \x01(\x05B\x89\x01\xbaH\x06\x1a\x04\x18d(\x01\xd2\xe2\x18\x0280\xe2\xe2\x18v\n" +
+	"\fcaller-share \x06Rdmaximum share of calls, streams, tasks and buffers per caller; more is RATE_LIMITED; 100 disables itH\x15R\x14caller_share_percent\x88\x01\x01\x12\xd0\x01\n" +
+	"\x12tool_share_percent\x18B \x01(\x05B\x9a\x01\xbaH\x06\x1a\x04\x18d(\x01\xd2\xe2\x18\x0280\xe2\xe2\x18\x86\x01\n" +
+	"\n" +
+	"tool-share \x06Rvmaximum share of running and queued calls and of unread results per tool while other tools are called; 100 disables itH\x16R\x12tool_share_percent\x88\x01\x01\x12L\n" +
 	"\ftool_classes\x18H \x03(\v2\x1e.outrigger.config.v1.ToolClassB\b\xbaH\x05\x92\x01\x02\x10@R\ftool_classes\x12R\n" +
-	"\x0ecaller_classes\x18I \x03(\v2 .outrigger.config.v1.CallerClassB\b\xbaH\x05\x92\x01\x02\x10@R\x0ecaller_classes\x12\\\n" +
-	"\x13keep_alive_interval\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x01R\x13keep_alive_interval\x12L\n" +
-	"\fcatalog_wait\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\xac\x022\x00R\fcatalog_wait\x12J\n" +
-	"\vdrain_grace\x18\x17 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\vdrain_grace\x12;\n" +
-	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateR\vcaller_rate\x127\n" +
-	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateR\ttool_rate\x12;\n" +
-	"\x10max_page_entries\x18\x1a \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x17R\x10max_page_entries\x88\x01\x01\x12B\n" +
-	"\x10max_memory_bytes\x18\x1b \x01(\x03B\x11\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10H\x18R\x10max_memory_bytes\x88\x01\x01\x12H\n" +
-	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x19R\x16max_pipelined_requests\x88\x01\x01\x12J\n" +
-	"\x15max_stdio_queue_bytes\x185 \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x1aR\x15max_stdio_queue_bytes\x88\x01\x01\x12=\n" +
-	"\x11max_learned_types\x18= \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x00H\x1bR\x11max_learned_types\x88\x01\x01\x12.\n" +
-	"\tmax_tools\x18F \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x01H\x1cR\tmax_tools\x88\x01\x01\x12H\n" +
-	"\x14max_descriptor_bytes\x18G \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80@H\x1dR\x14max_descriptor_bytes\x88\x01\x01\x12:\n" +
-	"\x0fmax_connections\x18  \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\bH\x1eR\x0fmax_connections\x88\x01\x01\x12L\n" +
-	"\x18max_connections_per_peer\x18! \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80@(\x01H\x1fR\x18max_connections_per_peer\x88\x01\x01\x12L\n" +
-	"\x17max_connection_requests\x18\" \x01(\x03B\r\xbaH\n" +
-	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01H R\x17max_connection_requests\x88\x01\x01\x12[\n" +
-	"\x12max_connection_age\x18# \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xf5$2\x02\b\x01R\x12max_connection_age\x12_\n" +
-	"\x14max_connection_grace\x18$ \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xf5$2\x02\b\x01R\x14max_connection_graceB\x14\n" +
+	"\x0ecaller_classes\x18I \x03(\v2 .outrigger.config.v1.CallerClassB\b\xbaH\x05\x92\x01\x02\x10@R\x0ecaller_classes\x12\xad\x01\n" +
+	"\x13keep_alive_interval\x18\x15 \x01(\v2\x19.google.protobuf.DurationB`\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x01\xd2\xe2\x18\x0320s\xe2\xe2\x18F\n" +
+	"\n" +
+	"keep-alive \x06*\vmax-backlogR)keep-alive interval of idle event streamsR\x13keep_alive_interval\x12\xa9\x01\n" +
+	"\fcatalog_wait\x18\x16 \x01(\v2\x19.google.protobuf.DurationBj\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\xac\x022\x00\xd2\xe2\x18\x0310s\xe2\xe2\x18R\n" +
+	"\fcatalog-wait \x038\x01R>maximum wait of a call for the first catalog; then UNAVAILABLER\fcatalog_wait\x12\xce\x01\n" +
+	"\vdrain_grace\x18\x17 \x01(\v2\x19.google.protobuf.DurationB\x90\x01\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00\xd2\xe2\x18\x0325s\xe2\xe2\x18x\n" +
+	"\x05grace \x06*\x14max-connection-grace0\x01RUgrace period for calls in flight after SIGTERM, a drain, or the end of standard inputR\vdrain_grace\x12\xb4\x02\n" +
+	"\vcaller_rate\x18\x18 \x01(\v2\x19.outrigger.config.v1.RateB\xf6\x01\xe2\xe2\x18\x90\x01\n" +
+	"\vcaller-rate\x12\n" +
+	"per_second\x1a\x01N \x06*\btask-ttlRfmaximum calls and listings per second per caller; more are RATE_LIMITED; unset: unlimited. Example: 50\xe2\xe2\x18Y\n" +
+	"\fcaller-burst\x12\x05burst \x06*\vcaller-rateR3burst size of --caller-rate; unset: the rate itself\xe8\xe2\x18\x01R\vcaller_rate\x12\xb4\x02\n" +
+	"\ttool_rate\x18\x19 \x01(\v2\x19.outrigger.config.v1.RateB\xfa\x01\xe2\xe2\x18\x9a\x01\n" +
+	"\ttool-rate\x12\n" +
+	"per_second\x1a\x01N \x06*\fcaller-burstRnmaximum calls per second per tool, all callers together; more are RATE_LIMITED; unset: unlimited. Example: 200\xe2\xe2\x18S\n" +
+	"\n" +
+	"tool-burst\x12\x05burst \x06*\ttool-rateR1burst size of --tool-rate; unset: the rate itself\xe8\xe2\x18\x01R\ttool_rate\x12\x93\x01\n" +
+	"\x10max_page_entries\x18\x1a \x01(\x05Bb\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x041000\xe2\xe2\x18L\n" +
+	"\tpage-size \x06*\x14max-descriptor-bytesR'maximum entries per page of an MCP listH\x17R\x10max_page_entries\x88\x01\x01\x12\xe7\x01\n" +
+	"\x10max_memory_bytes\x18\x1b \x01(\x03B\xb5\x01\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10\xe2\xe2\x18\x9f\x01\n" +
+	"\fmemory-limit \x06*\n" +
+	"queue-waitR\x80\x01process memory limit; load is shed near it with UNAVAILABLE. Unset: GOMEMLIMIT, or 90% of the container's limit. Example: 256MiBH\x18R\x10max_memory_bytes\x88\x01\x01\x12\xe2\x01\n" +
+	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\xa4\x01\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xd2\xe2\x18\x041024\xe2\xe2\x18\x8c\x01\n" +
+	"\rmax-pipelined \x06*\rmax-in-flightRjmaximum concurrent requests of one Exchange stream (more are UNAVAILABLE) or of standard input (more wait)H\x19R\x16max_pipelined_requests\x88\x01\x01\x12\xe4\x01\n" +
+	"\x15max_stdio_queue_bytes\x185 \x01(\x03B\xa8\x01\xbaH\f\"\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04\xd2\xe2\x18\b33554432\xe2\xe2\x18\x88\x01\n" +
+	"\x0fmax-stdio-queue \x06*\rmax-pipelinedH\x01Rbmaximum bytes of requests from standard input that are queued or running; above it, reading pausesH\x1aR\x15max_stdio_queue_bytes\x88\x01\x01\x12\xcd\x01\n" +
+	"\x11max_learned_types\x18= \x01(\x05B\x99\x01\xbaH\a\x1a\x05\x18\x90N(\x00\xd2\xe2\x18\x03256\xe2\xe2\x18\x83\x01\n" +
+	"\x11max-learned-types \x06*\x0fmax-input-items8\x01RYmaximum google.protobuf.Any types fetched by reflection to decode results; 0 fetches noneH\x1bR\x11max_learned_types\x88\x01\x01\x12{\n" +
+	"\tmax_tools\x18F \x01(\x05BX\xbaH\b\x1a\x06\x18\xc0\x84=(\x01\xd2\xe2\x18\x0520000\xe2\xe2\x18@\n" +
+	"\tmax-tools \x06*\x11max-learned-types8\x01R\x1cmaximum tools of the catalogH\x1cR\tmax_tools\x88\x01\x01\x12\xce\x01\n" +
+	"\x14max_descriptor_bytes\x18G \x01(\x03B\x94\x01\xbaH\f\"\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80@\xd2\xe2\x18\t268435456\xe2\xe2\x18t\n" +
+	"\x14max-descriptor-bytes \x06*\tmax-tools8\x01RMmaximum size of the Protobuf descriptors of one source, in bytes or as a sizeH\x1dR\x14max_descriptor_bytes\x88\x01\x01\x12\x98\x01\n" +
+	"\x0fmax_connections\x18  \x01(\x05Bi\xbaH\b\x1a\x06\x18\x80\x80@(\b\xd2\xe2\x18\x0510000\xe2\xe2\x18Q\n" +
+	"\x0fmax-connections \x06R<maximum connections on --listen; idle ones are evicted firstH\x1eR\x0fmax_connections\x88\x01\x01\x12\xc9\x01\n" +
+	"\x18max_connections_per_peer\x18! \x01(\x05B\x87\x01\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xe2\xe2\x18x\n" +
+	"\x14max-peer-connections \x06R^maximum connections per address; unset: half of --max-connections, and unlimited from loopbackH\x1fR\x18max_connections_per_peer\x88\x01\x01\x12\x97\x01\n" +
+	"\x17max_connection_requests\x18\" \x01(\x03BX\xbaH\n" +
+	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01\xd2\xe2\x18\a1000000\xe2\xe2\x18<\n" +
+	"\x17max-connection-requests \x06R\x1fmaximum requests per connectionH R\x17max_connection_requests\x88\x01\x01\x12\xbe\x01\n" +
+	"\x12max_connection_age\x18# \x01(\v2\x19.google.protobuf.DurationBs\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xf5$2\x02\b\x01\xd2\xe2\x18\x053600s\xe2\xe2\x18V\n" +
+	"\x12max-connection-age \x06R>maximum age of a connection; it closes after its next responseR\x12max_connection_age\x12\xea\x01\n" +
+	"\x14max_connection_grace\x18$ \x01(\v2\x19.google.protobuf.DurationB\x9a\x01\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xf5$2\x02\b\x01\xe2\xe2\x18\x85\x01\n" +
+	"\x14max-connection-grace \x06Rktime that an aged connection has to finish its streams; unset: 10m with client certificates, else unlimitedR\x14max_connection_graceB\x14\n" +
 	"\x12_max_message_bytesB\x11\n" +
 	"\x0f_max_json_depthB\x0f\n" +
 	"\r_max_id_bytesB\x14\n" +
@@ -908,7 +949,7 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x15_max_descriptor_bytesB\x12\n" +
 	"\x10_max_connectionsB\x1b\n" +
 	"\x19_max_connections_per_peerB\x1a\n" +
-	"\x18_max_connection_requests\"\xf1\x01\n" +
+	"\x18_max_connection_requestsJ\x04\b\r\x10\x0eR\x14session_idle_timeout\"\xf1\x01\n" +
 	"\tToolClass\x125\n" +
 	"\x04name\x18\x01 \x01(\tB!\xbaH\x1er\x1c2\x1a^[a-z0-9][a-z0-9_-]{0,62}$R\x04name\x12,\n" +
 	"\x05tools\x18\x02 \x03(\tB\x16\xbaH\x13\x92\x01\x10\b\x01\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\x05tools\x12'\n" +
@@ -958,7 +999,7 @@ var file_outrigger_config_v1_limits_proto_depIdxs = []int32{
 	4,  // 1: outrigger.config.v1.Limits.held_ttl:type_name -> google.protobuf.Duration
 	4,  // 2: outrigger.config.v1.Limits.stream_idle_timeout:type_name -> google.protobuf.Duration
 	4,  // 3: outrigger.config.v1.Limits.max_stream_time:type_name -> google.protobuf.Duration
-	4,  // 4: outrigger.config.v1.Limits.session_idle_timeout:type_name -> google.protobuf.Duration
+	4,  // 4: outrigger.config.v1.Limits.max_session_age:type_name -> google.protobuf.Duration
 	4,  // 5: outrigger.config.v1.Limits.task_ttl:type_name -> google.protobuf.Duration
 	4,  // 6: outrigger.config.v1.Limits.read_header_timeout:type_name -> google.protobuf.Duration
 	4,  // 7: outrigger.config.v1.Limits.read_body_timeout:type_name -> google.protobuf.Duration
@@ -985,6 +1026,7 @@ func file_outrigger_config_v1_limits_proto_init() {
 	if File_outrigger_config_v1_limits_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_limits_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_limits_proto_msgTypes[1].OneofWrappers = []any{}
 	file_outrigger_config_v1_limits_proto_msgTypes[2].OneofWrappers = []any{}

@@ -27,37 +27,35 @@ const (
 // Listeners configures where the sidecar listens. `sidecar stdio` opens only the listeners that are set.
 type Listeners struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Main listener, for callers: `host:port`, `:port` or "off". Default: 127.0.0.1:8080. Flag: `--listen`.
+	// Main listener, for callers: `host:port`, `:port` or "off".
 	Listen *string `protobuf:"bytes,1,opt,name=listen,proto3,oneof" json:"listen,omitempty"`
-	// Admin listener, for operators: `host:port`, `:port`, `unix:///path` (a Unix socket) or "off". Default: 127.0.0.1:9901.
-	// Flag: `--admin`.
+	// Admin listener, for operators: `host:port`, `:port`, `unix:///path` (a Unix socket) or "off".
 	Admin *string `protobuf:"bytes,2,opt,name=admin,proto3,oneof" json:"admin,omitempty"`
-	// Health listener for kubelet and Prometheus, with probes and metrics only: `host:port`, `:port` or "off". Default: off.
-	// In a pod, use 0.0.0.0:9902. Flag: `--health`.
+	// Health listener for kubelet and Prometheus, with probes and metrics only: `host:port`, `:port` or "off". In a pod,
+	// use 0.0.0.0:9902.
 	Health *string `protobuf:"bytes,3,opt,name=health,proto3,oneof" json:"health,omitempty"`
-	// Additional values of `Host` that a loopback listener accepts, with or without a port. Default: the listener's own names.
-	// At most 256. Flag: `--allowed-hosts`.
+	// Additional values of `Host` that a loopback listener accepts, with or without a port. Default: the listener's own
+	// names. At most 256.
 	AllowedHosts []string `protobuf:"bytes,4,rep,name=allowed_hosts,proto3" json:"allowed_hosts,omitempty"`
 	// Web origins that may call, such as "https://app.example.com"; they also get CORS headers. "*" allows any origin.
-	// Default: the listener's own. At most 256. Flag: `--allowed-origins`.
+	// Default: the listener's own. At most 256.
 	AllowedOrigins []string `protobuf:"bytes,5,rep,name=allowed_origins,proto3" json:"allowed_origins,omitempty"`
 	// Allow a listener beyond loopback without authentication: `listen` without `access.tokens_file` and
 	// `listeners.tls.client_ca_file`, or `admin` without `admin_tokens_file`. Default: false; the sidecar then refuses to
-	// start. Flag: `--insecure-no-auth`.
+	// start.
 	InsecureNoAuth bool `protobuf:"varint,6,opt,name=insecure_no_auth,proto3" json:"insecure_no_auth,omitempty"`
 	// TLS on `listen`. Default: none.
 	Tls *ListenerTls `protobuf:"bytes,7,opt,name=tls,proto3" json:"tls,omitempty"`
-	// File of operators, who authenticate on `admin`: each has a name, token digests or certificate URIs, and a role. Probes
-	// need no authentication. Reloaded when it changes. Default: none; any client that can reach the listener is an operator
-	// with all rights. Flag: `--admin-tokens`.
+	// File of operators, who authenticate on `admin`: each has a name, token digests or certificate URIs, and a role.
+	// Probes need no authentication. Reloaded when it changes. Default: none; any client that can reach the listener is an
+	// operator with all rights.
 	AdminTokensFile string `protobuf:"bytes,8,opt,name=admin_tokens_file,proto3" json:"admin_tokens_file,omitempty"`
 	// TLS on `admin`. Default: none.
 	AdminTls *AdminTls `protobuf:"bytes,9,opt,name=admin_tls,proto3" json:"admin_tls,omitempty"`
-	// File permissions of the Unix socket of `admin`, octal. Default: 0600, the user of the sidecar. Flag:
-	// `--admin-socket-mode`.
+	// File permissions of the Unix socket of `admin`, octal. Default: 0600, the user of the sidecar.
 	AdminSocketMode *string `protobuf:"bytes,10,opt,name=admin_socket_mode,proto3,oneof" json:"admin_socket_mode,omitempty"`
-	// Smallest response in bytes that `/mcp`, `/rpc` and the pages for operators compress for clients that accept gzip or zstd; 0
-	// compresses nothing. Event streams are never compressed. Default: 4096. Range: 0, or 1024 to 1073741824. Flag: `--compress-above-bytes`.
+	// Smallest response in bytes that `/mcp`, `/rpc` and the pages for operators compress for clients that accept gzip or
+	// zstd; 0 compresses nothing. Event streams are never compressed. Range: 0, or 1024 to 1073741824.
 	CompressAboveBytes *int32 `protobuf:"varint,30,opt,name=compress_above_bytes,proto3,oneof" json:"compress_above_bytes,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -173,12 +171,12 @@ func (x *Listeners) GetCompressAboveBytes() int32 {
 // AdminTls configures TLS on `admin`, as ListenerTls does on `listen`.
 type AdminTls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The certificate chain, with intermediates. Required. Flag: `--admin-tls-cert`.
+	// The certificate chain, with intermediates. Required.
 	CertFile string `protobuf:"bytes,1,opt,name=cert_file,proto3" json:"cert_file,omitempty"`
-	// Private key of `cert_file`. Required. Flag: `--admin-tls-key`.
+	// Private key of `cert_file`. Required.
 	KeyFile string `protobuf:"bytes,2,opt,name=key_file,proto3" json:"key_file,omitempty"`
 	// CAs trusted to sign client certificates. With it, only clients with a certificate can connect, probes included.
-	// Default: none. Flag: `--admin-tls-client-ca`.
+	// Default: none.
 	ClientCaFile string `protobuf:"bytes,3,opt,name=client_ca_file,proto3" json:"client_ca_file,omitempty"`
 	// URI names accepted in client certificates; `*` matches any characters. Default: any, but at least one. At most 1,024.
 	ClientUris    []string `protobuf:"bytes,4,rep,name=client_uris,proto3" json:"client_uris,omitempty"`
@@ -368,15 +366,14 @@ func (x *Operator) GetRole() string {
 // change.
 type ListenerTls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The sidecar's certificate chain, with intermediates. Required. Flag: `--tls-cert`.
+	// The sidecar's certificate chain, with intermediates. Required.
 	CertFile string `protobuf:"bytes,1,opt,name=cert_file,proto3" json:"cert_file,omitempty"`
-	// Private key of `cert_file`. Required. Flag: `--tls-key`.
+	// Private key of `cert_file`. Required.
 	KeyFile string `protobuf:"bytes,2,opt,name=key_file,proto3" json:"key_file,omitempty"`
-	// CAs trusted to sign client certificates; enables mutual TLS. Default: none; clients need no certificate. Flag:
-	// `--tls-client-ca`.
+	// CAs trusted to sign client certificates; enables mutual TLS. Default: none; clients need no certificate.
 	ClientCaFile string `protobuf:"bytes,3,opt,name=client_ca_file,proto3" json:"client_ca_file,omitempty"`
-	// URI names accepted in client certificates, such as "spiffe://example.org/agent"; `*` matches any characters. Default:
-	// any, but at least one. At most 1,024. Flag: `--tls-client-uris`.
+	// URI names accepted in client certificates, such as "spiffe://example.org/agent"; `*` matches any characters.
+	// Default: any, but at least one. At most 1,024.
 	ClientUris    []string `protobuf:"bytes,4,rep,name=client_uris,proto3" json:"client_uris,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -444,36 +441,46 @@ var File_outrigger_config_v1_listeners_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_listeners_proto_rawDesc = "" +
 	"\n" +
-	"#outrigger/config/v1/listeners.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xa5\f\n" +
-	"\tListeners\x12\xd0\x01\n" +
-	"\x06listen\x18\x01 \x01(\tB\xb2\x01\xbaH\xae\x01\xba\x01\xa5\x01\n" +
-	"\x11listeners.address\x12\x1fmust be host:port, :port or off\x1aothis == 'off' || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04H\x00R\x06listen\x88\x01\x01\x12\x88\x02\n" +
-	"\x05admin\x18\x02 \x01(\tB\xec\x01\xbaH\xe8\x01\xba\x01\xdf\x01\n" +
-	"\x17listeners.admin_address\x12-must be host:port, :port, unix:///path or off\x1a\x94\x01this == 'off' || this.matches('^unix:///[^?# ]+$') || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04H\x01R\x05admin\x88\x01\x01\x12\xd0\x01\n" +
-	"\x06health\x18\x03 \x01(\tB\xb2\x01\xbaH\xae\x01\xba\x01\xa5\x01\n" +
-	"\x11listeners.address\x12\x1fmust be host:port, :port or off\x1aothis == 'off' || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04H\x02R\x06health\x88\x01\x01\x12\xc1\x01\n" +
-	"\rallowed_hosts\x18\x04 \x03(\tB\x9a\x01\xbaH\x96\x01\x92\x01\x92\x01\x10\x80\x02\x18\x01\"\x8a\x01\xba\x01\x86\x01\n" +
-	"\x1clisteners.allowed_hosts.host\x12<must be a host name or an IP address, with or without a port\x1a(this.isHostAndPort(false) || this.isIp()R\rallowed_hosts\x12c\n" +
-	"\x0fallowed_origins\x18\x05 \x03(\tB9\xbaH6\x92\x013\x10\x80\x02\x18\x01\",r*(\x80\x042%^([*]|[a-z][a-z0-9+.-]*://[^/?#@ ]+)$R\x0fallowed_origins\x12*\n" +
-	"\x10insecure_no_auth\x18\x06 \x01(\bR\x10insecure_no_auth\x122\n" +
-	"\x03tls\x18\a \x01(\v2 .outrigger.config.v1.ListenerTlsR\x03tls\x126\n" +
-	"\x11admin_tokens_file\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80 R\x11admin_tokens_file\x12;\n" +
-	"\tadmin_tls\x18\t \x01(\v2\x1d.outrigger.config.v1.AdminTlsR\tadmin_tls\x12E\n" +
+	"#outrigger/config/v1/listeners.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a!outrigger/config/v1/setting.proto\"\xb5\x17\n" +
+	"\tListeners\x12\xcf\x02\n" +
+	"\x06listen\x18\x01 \x01(\tB\xb1\x02\xbaH\xae\x01\xba\x01\xa5\x01\n" +
+	"\x11listeners.address\x12\x1fmust be host:port, :port or off\x1aothis == 'off' || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04\xd2\xe2\x18\x03off\xda\xe2\x18\x0e127.0.0.1:8080\xe2\xe2\x18b\n" +
+	"\x06listen\x1a\aADDRESS \x040\x01RKmain listener for callers: host:port, :port or off; port 0 picks a free oneH\x00R\x06listen\x88\x01\x01\x12\xc9\x03\n" +
+	"\x05admin\x18\x02 \x01(\tB\xad\x03\xbaH\xe8\x01\xba\x01\xdf\x01\n" +
+	"\x17listeners.admin_address\x12-must be host:port, :port, unix:///path or off\x1a\x94\x01this == 'off' || this.matches('^unix:///[^?# ]+$') || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04\xd2\xe2\x18\x03off\xda\xe2\x18\x0e127.0.0.1:9901\xe2\xe2\x18\xa3\x01\n" +
+	"\x05admin\x1a\aADDRESS \x040\x01R\x8c\x01admin listener (probes, drain, profiles): host:port, :port, unix:///path or off; keep it on loopback or a Unix socket, or set --admin-tokensH\x01R\x05admin\x88\x01\x01\x12\xe7\x02\n" +
+	"\x06health\x18\x03 \x01(\tB\xc9\x02\xbaH\xae\x01\xba\x01\xa5\x01\n" +
+	"\x11listeners.address\x12\x1fmust be host:port, :port or off\x1aothis == 'off' || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04\xd2\xe2\x18\x03off\xe2\xe2\x18\x8b\x01\n" +
+	"\x06health\x1a\aADDRESS \x040\x01Rthealth listener for kubelet and Prometheus (probes and metrics only): host:port, :port or off. Example: 0.0.0.0:9902H\x02R\x06health\x88\x01\x01\x12\xbc\x02\n" +
+	"\rallowed_hosts\x18\x04 \x03(\tB\x95\x02\xbaH\x96\x01\x92\x01\x92\x01\x10\x80\x02\x18\x01\"\x8a\x01\xba\x01\x86\x01\n" +
+	"\x1clisteners.allowed_hosts.host\x12<must be a host name or an IP address, with or without a port\x1a(this.isHostAndPort(false) || this.isIp()\xe2\xe2\x18w\n" +
+	"\rallowed-hosts\x1a\x05HOSTS \x04R]additional Host headers accepted on loopback listeners. Example: tools.local,tools.local:8080R\rallowed_hosts\x12\xe2\x01\n" +
+	"\x0fallowed_origins\x18\x05 \x03(\tB\xb7\x01\xbaH6\x92\x013\x10\x80\x02\x18\x01\",r*(\x80\x042%^([*]|[a-z][a-z0-9+.-]*://[^/?#@ ]+)$\xe2\xe2\x18z\n" +
+	"\x0fallowed-origins\x1a\aORIGINS \x040\x01RZweb origins allowed to call, also for CORS; * allows any. Example: https://app.example.comR\x0fallowed_origins\x12\xef\x01\n" +
+	"\x10insecure_no_auth\x18\x06 \x01(\bB\xc2\x01\xe2\xe2\x18\xbd\x01\n" +
+	"\x10insecure-no-auth \x04*\x14compress-above-bytes0\x01R\x8e\x01allow a listener beyond loopback without authentication (--listen: no --tokens, --tls-client-ca or --oauth-issuer; --admin: no --admin-tokens)R\x10insecure_no_auth\x122\n" +
+	"\x03tls\x18\a \x01(\v2 .outrigger.config.v1.ListenerTlsR\x03tls\x12\xdd\x01\n" +
+	"\x11admin_tokens_file\x18\b \x01(\tB\xae\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xa1\x01\n" +
+	"\fadmin-tokens \x04*\x05adminR\x87\x01YAML file of operators (token digests or certificate URIs, role read or operate), who authenticate on --admin; reloaded when it changesR\x11admin_tokens_file\x12;\n" +
+	"\tadmin_tls\x18\t \x01(\v2\x1d.outrigger.config.v1.AdminTlsR\tadmin_tls\x12\xc8\x01\n" +
 	"\x11admin_socket_mode\x18\n" +
-	" \x01(\tB\x12\xbaH\x0fr\r2\v^0[0-7]{3}$H\x03R\x11admin_socket_mode\x88\x01\x01\x12\xd2\x01\n" +
-	"\x14compress_above_bytes\x18\x1e \x01(\x05B\x98\x01\xbaH\x94\x01\xba\x01\x90\x01\n" +
-	"\x1elisteners.compress_above_bytes\x12=compress_above_bytes must be 0 or between 1024 and 1073741824\x1a/this == 0 || this >= 1024 && this <= 1073741824H\x04R\x14compress_above_bytes\x88\x01\x01B\t\n" +
+	" \x01(\tB\x94\x01\xbaH\x0fr\r2\v^0[0-7]{3}$\xd2\xe2\x18\x040600\xe2\xe2\x18v\n" +
+	"\x11admin-socket-mode\x1a\x04MODE \x04*\x13admin-tls-client-caRDfile permissions of the Unix socket of --admin, octal. Example: 0660H\x03R\x11admin_socket_mode\x88\x01\x01\x12\x9e\x03\n" +
+	"\x14compress_above_bytes\x18\x1e \x01(\x05B\xe4\x02\xbaH\x94\x01\xba\x01\x90\x01\n" +
+	"\x1elisteners.compress_above_bytes\x12=compress_above_bytes must be 0 or between 1024 and 1073741824\x1a/this == 0 || this >= 1024 && this <= 1073741824\xd2\xe2\x18\x044096\xe2\xe2\x18\xbf\x01\n" +
+	"\x14compress-above-bytes\x1a\x05BYTES \x04*\x0esubject-headerR\x8d\x01smallest response of /mcp, /rpc and pages for operators that is compressed with gzip or zstd for clients that accept it; 0 compresses nothingH\x04R\x14compress_above_bytes\x88\x01\x01B\t\n" +
 	"\a_listenB\b\n" +
 	"\x06_adminB\t\n" +
 	"\a_healthB\x14\n" +
 	"\x12_admin_socket_modeB\x17\n" +
-	"\x15_compress_above_bytes\"\xc2\x02\n" +
-	"\bAdminTls\x12(\n" +
-	"\tcert_file\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80 R\tcert_file\x12&\n" +
-	"\bkey_file\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80 R\bkey_file\x120\n" +
-	"\x0eclient_ca_file\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x0eclient_ca_file\x127\n" +
+	"\x15_compress_above_bytes\"\x95\x05\n" +
+	"\bAdminTls\x12\x92\x01\n" +
+	"\tcert_file\x18\x01 \x01(\tBt\xbaH\ar\x05\x10\x01(\x80 \xe2\xe2\x18f\n" +
+	"\x0eadmin-tls-cert \x04*\fadmin-tokensRDPEM file of the certificate chain for --admin; needs --admin-tls-keyR\tcert_file\x12|\n" +
+	"\bkey_file\x18\x02 \x01(\tB`\xbaH\ar\x05\x10\x01(\x80 \xe2\xe2\x18R\n" +
+	"\radmin-tls-key \x04*\x0eadmin-tls-certR/PEM file of the private key of --admin-tls-certR\bkey_file\x12\xc1\x01\n" +
+	"\x0eclient_ca_file\x18\x03 \x01(\tB\x98\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\x8b\x01\n" +
+	"\x13admin-tls-client-ca \x04*\radmin-tls-keyRcPEM file of CAs trusted to sign client certificates; enables mutual TLS on --admin, probes includedR\x0eclient_ca_file\x127\n" +
 	"\vclient_uris\x18\x04 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\vclient_uris:y\xbaHv\x1at\n" +
 	"\x15admin_tls.client_uris\x12 client_uris needs client_ca_file\x1a9this.client_uris.size() == 0 || this.client_ca_file != ''\"U\n" +
 	"\tOperators\x12H\n" +
@@ -483,14 +490,16 @@ const file_outrigger_config_v1_listeners_proto_rawDesc = "" +
 	"\ftoken_sha256\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\b\x18\x01\"\x12r\x102\x0e^[0-9a-f]{64}$R\ftoken_sha256\x12@\n" +
 	"\x10certificate_uris\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10@\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\x10certificate_uris\x12(\n" +
 	"\x04role\x18\x04 \x01(\tB\x14\xbaH\x11r\x0fR\x04readR\aoperateR\x04role:}\xbaHz\x1ax\n" +
-	"\x13operator.credential\x12$set token_sha256 or certificate_uris\x1a;this.token_sha256.size() + this.certificate_uris.size() > 0\"\xc8\x02\n" +
-	"\vListenerTls\x12(\n" +
-	"\tcert_file\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80 R\tcert_file\x12&\n" +
-	"\bkey_file\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80 R\bkey_file\x120\n" +
-	"\x0eclient_ca_file\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x0eclient_ca_file\x127\n" +
-	"\vclient_uris\x18\x04 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\vclient_uris:|\xbaHy\x1aw\n" +
+	"\x13operator.credential\x12$set token_sha256 or certificate_uris\x1a;this.token_sha256.size() + this.certificate_uris.size() > 0\"\xdb\x05\n" +
+	"\vListenerTls\x12{\n" +
+	"\tcert_file\x18\x01 \x01(\tB]\xbaH\ar\x05\x10\x01(\x80 \xe2\xe2\x18O\n" +
+	"\btls-cert \x040\x01R?PEM file of the certificate chain for --listen; needs --tls-keyR\tcert_file\x12b\n" +
+	"\bkey_file\x18\x02 \x01(\tBF\xbaH\ar\x05\x10\x01(\x80 \xe2\xe2\x188\n" +
+	"\atls-key \x040\x01R)PEM file of the private key of --tls-certR\bkey_file\x12\x9a\x01\n" +
+	"\x0eclient_ca_file\x18\x03 \x01(\tBr\xbaH\x05r\x03(\x80 \xe2\xe2\x18f\n" +
+	"\rtls-client-ca \x04RSPEM file of CAs trusted to sign client certificates; enables mutual TLS on --listenR\x0eclient_ca_file\x12\xcf\x01\n" +
+	"\vclient_uris\x18\x04 \x03(\tB\xac\x01\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01\xe2\xe2\x18\x92\x01\n" +
+	"\x0ftls-client-uris\x1a\x04URIS \x04RwURI names accepted in client certificates; * matches any characters; unset: any. Example: spiffe://example.org/agents/*R\vclient_uris:|\xbaHy\x1aw\n" +
 	"\x18listener_tls.client_uris\x12 client_uris needs client_ca_file\x1a9this.client_uris.size() == 0 || this.client_ca_file != ''B\xdc\x01\n" +
 	"\x17com.outrigger.config.v1B\x0eListenersProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
@@ -530,6 +539,7 @@ func file_outrigger_config_v1_listeners_proto_init() {
 	if File_outrigger_config_v1_listeners_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_listeners_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -27,15 +27,14 @@ const (
 // Log configures the sidecar's own log, which goes to standard error.
 type Log struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Minimum log level: "debug", "info", "warn" or "error". Default: info. Flag: `--log-level`.
+	// Minimum log level: "debug", "info", "warn" or "error".
 	Level *string `protobuf:"bytes,1,opt,name=level,proto3,oneof" json:"level,omitempty"`
-	// Log format: "json", "console", or "auto" (console on a terminal, else json). Default: auto. Flag: `--log-format`.
+	// Log format: "json", "console", or "auto" (console on a terminal, else json).
 	Format *string `protobuf:"bytes,2,opt,name=format,proto3,oneof" json:"format,omitempty"`
 	// Tool calls that are logged, at level info: "all", "failed", or "off" (only failures caused by the sidecar itself).
-	// Default: all. Flag: `--log-calls`.
 	Calls *string `protobuf:"bytes,3,opt,name=calls,proto3,oneof" json:"calls,omitempty"`
 	// Maximum log lines per second for successful calls, and as many for failed ones. Further calls are counted
-	// (outrigger_log_calls_skipped_total). Default: 100. Range: 1 to 100000.
+	// (outrigger_log_calls_skipped_total). Range: 1 to 100000.
 	MaxCallsPerSecond *int32 `protobuf:"varint,4,opt,name=max_calls_per_second,proto3,oneof" json:"max_calls_per_second,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -103,12 +102,16 @@ var File_outrigger_config_v1_log_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_log_proto_rawDesc = "" +
 	"\n" +
-	"\x1doutrigger/config/v1/log.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\xac\x02\n" +
-	"\x03Log\x12:\n" +
-	"\x05level\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1aR\x05debugR\x04infoR\x04warnR\x05errorH\x00R\x05level\x88\x01\x01\x127\n" +
-	"\x06format\x18\x02 \x01(\tB\x1a\xbaH\x17r\x15R\x04autoR\x04jsonR\aconsoleH\x01R\x06format\x88\x01\x01\x122\n" +
-	"\x05calls\x18\x03 \x01(\tB\x17\xbaH\x14r\x12R\x03allR\x06failedR\x03offH\x02R\x05calls\x88\x01\x01\x12D\n" +
-	"\x14max_calls_per_second\x18\x04 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01H\x03R\x14max_calls_per_second\x88\x01\x01B\b\n" +
+	"\x1doutrigger/config/v1/log.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a!outrigger/config/v1/setting.proto\"\x8a\x05\n" +
+	"\x03Log\x12\xa4\x01\n" +
+	"\x05level\x18\x01 \x01(\tB\x88\x01\xbaH\x1cr\x1aR\x05debugR\x04infoR\x04warnR\x05error\xd2\xe2\x18\x04info\xe2\xe2\x18Y\n" +
+	"\tlog-level\x1a\x05LEVEL \b0\x018\x01R?minimum log level on standard error: debug, info, warn or error\xe8\xe2\x18\x01H\x00R\x05level\x88\x01\x01\x12\xa3\x01\n" +
+	"\x06format\x18\x02 \x01(\tB\x85\x01\xbaH\x17r\x15R\x04autoR\x04jsonR\aconsole\xd2\xe2\x18\x04auto\xe2\xe2\x18_\n" +
+	"\n" +
+	"log-format\x1a\x06FORMAT \b8\x01RElog format: json, console, or auto (console on a terminal, else json)H\x01R\x06format\x88\x01\x01\x12\xac\x01\n" +
+	"\x05calls\x18\x03 \x01(\tB\x90\x01\xbaH\x14r\x12R\x03allR\x06failedR\x03off\xd2\xe2\x18\x03all\xe2\xe2\x18j\n" +
+	"\tlog-calls\x1a\x05WHICH \bRTtool calls logged at level info: all (up to log.max_calls_per_second), failed or off\xe8\xe2\x18\x01H\x02R\x05calls\x88\x01\x01\x12O\n" +
+	"\x14max_calls_per_second\x18\x04 \x01(\x05B\x16\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01\xd2\xe2\x18\x03100\xe8\xe2\x18\x01H\x03R\x14max_calls_per_second\x88\x01\x01B\b\n" +
 	"\x06_levelB\t\n" +
 	"\a_formatB\b\n" +
 	"\x06_callsB\x17\n" +
@@ -144,6 +147,7 @@ func file_outrigger_config_v1_log_proto_init() {
 	if File_outrigger_config_v1_log_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_log_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

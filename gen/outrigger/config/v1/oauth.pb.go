@@ -29,42 +29,41 @@ const (
 // authorization servers.
 type OAuth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Authorization servers with default settings, each named by its issuer URL. Default: none. At most 16. Flag:
-	// `--oauth-issuer`.
+	// Authorization servers with default settings, each named by its issuer URL. Default: none. At most 16.
 	IssuerUrls []string `protobuf:"bytes,1,rep,name=issuer_urls,proto3" json:"issuer_urls,omitempty"`
 	// Authorization servers with settings of their own. At most 16.
 	Issuers []*OAuthIssuer `protobuf:"bytes,2,rep,name=issuers,proto3" json:"issuers,omitempty"`
-	// URL that clients use for the sidecar, such as https://tools.example.com/mcp. Tokens must name it as their audience. Required
-	// with an issuer. Flag: `--oauth-resource`.
+	// URL that clients use for the sidecar, such as https://tools.example.com/mcp. Tokens must name it as their audience.
+	// Required with an issuer.
 	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
-	// Tolerance between the clocks of issuer and sidecar. Default: 60s.
+	// Tolerance between the clocks of issuer and sidecar.
 	Leeway *durationpb.Duration `protobuf:"bytes,4,opt,name=leeway,proto3" json:"leeway,omitempty"`
-	// Signature algorithms accepted in tokens. Default: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA.
+	// Signature algorithms accepted in tokens.
 	Algorithms []string `protobuf:"bytes,5,rep,name=algorithms,proto3" json:"algorithms,omitempty"`
 	// Whether to accept only tokens of type at+jwt (RFC 9068). Many issuers write JWT, or no type. Default: false.
 	StrictType *bool `protobuf:"varint,6,opt,name=strict_type,proto3,oneof" json:"strict_type,omitempty"`
 	// Tokens that are bound to a key of the client (RFC 9449).
 	Dpop *OAuthDpop `protobuf:"bytes,7,opt,name=dpop,proto3" json:"dpop,omitempty"`
-	// Globs over canonical tool names that OAuth callers may call and list. Default: *.
+	// Globs over canonical tool names that OAuth callers may call and list.
 	Tools []string `protobuf:"bytes,8,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Globs over URIs of resources that OAuth callers may read. Default: *.
+	// Globs over URIs of resources that OAuth callers may read.
 	Resources []string `protobuf:"bytes,9,rep,name=resources,proto3" json:"resources,omitempty"`
-	// Globs over names of prompts that OAuth callers may get. Default: *.
+	// Globs over names of prompts that OAuth callers may get.
 	Prompts []string `protobuf:"bytes,10,rep,name=prompts,proto3" json:"prompts,omitempty"`
 	// Whether OAuth callers may run destructive tools, regardless of `trust`: "untrusted" or "trusted". Default: what `trust`
 	// says.
 	Trust *string `protobuf:"bytes,11,opt,name=trust,proto3,oneof" json:"trust,omitempty"`
-	// Maximum verified tokens in the cache. Others are verified again when they come back. Default: 10000.
+	// Maximum verified tokens in the cache. Others are verified again when they come back.
 	MaxCachedTokens *int32 `protobuf:"varint,12,opt,name=max_cached_tokens,proto3,oneof" json:"max_cached_tokens,omitempty"`
-	// Maximum size of a token. `limits.max_header_bytes` applies too. Default: 16KiB.
+	// Maximum size of a token. `limits.max_header_bytes` applies too.
 	MaxTokenBytes *int32 `protobuf:"varint,13,opt,name=max_token_bytes,proto3,oneof" json:"max_token_bytes,omitempty"`
-	// Interval at which the keys of issuers are fetched. Default: 300s.
+	// Interval at which the keys of issuers are fetched.
 	KeyRefreshInterval *durationpb.Duration `protobuf:"bytes,14,opt,name=key_refresh_interval,proto3" json:"key_refresh_interval,omitempty"`
-	// Minimum time between two fetches of an issuer's keys that tokens with unknown keys cause. Default: 10s.
+	// Minimum time between two fetches of an issuer's keys that tokens with unknown keys cause.
 	KeyFetchInterval *durationpb.Duration `protobuf:"bytes,15,opt,name=key_fetch_interval,proto3" json:"key_fetch_interval,omitempty"`
-	// Maximum duration of a request to an issuer. Default: 5s.
+	// Maximum duration of a request to an issuer.
 	FetchTimeout *durationpb.Duration `protobuf:"bytes,16,opt,name=fetch_timeout,proto3" json:"fetch_timeout,omitempty"`
-	// Maximum size of a response of an issuer. Default: 1MiB.
+	// Maximum size of a response of an issuer.
 	MaxFetchBytes *int32 `protobuf:"varint,17,opt,name=max_fetch_bytes,proto3,oneof" json:"max_fetch_bytes,omitempty"`
 	// Scopes that tools need, by globs over canonical tool names. The first entry that matches a tool decides, before the
 	// tool's own option `scopes` and before `scope_rule`. At most 256.
@@ -379,9 +378,9 @@ type OAuthIntrospection struct {
 	ClientId string `protobuf:"bytes,2,opt,name=client_id,proto3" json:"client_id,omitempty"`
 	// File with the client secret. Read for each request, so it can be rotated. Required.
 	ClientSecretFile string `protobuf:"bytes,3,opt,name=client_secret_file,proto3" json:"client_secret_file,omitempty"`
-	// Maximum time for which a response is used. A revoked token is refused no later. Default: 60s.
+	// Maximum time for which a response is used. A revoked token is refused no later.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// Maximum concurrent requests. Others wait for `fetch_timeout`. Default: 16.
+	// Maximum concurrent requests. Others wait for `fetch_timeout`.
 	MaxConcurrent *int32 `protobuf:"varint,5,opt,name=max_concurrent,proto3,oneof" json:"max_concurrent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -459,9 +458,9 @@ type OAuthDpop struct {
 	Required *bool `protobuf:"varint,1,opt,name=required,proto3,oneof" json:"required,omitempty"`
 	// Whether proofs must carry a nonce of the sidecar. Replicas do not share nonces. Default: false.
 	Nonces *bool `protobuf:"varint,2,opt,name=nonces,proto3,oneof" json:"nonces,omitempty"`
-	// Maximum difference between the time of a proof and the sidecar's. Default: 300s.
+	// Maximum difference between the time of a proof and the sidecar's.
 	MaxAge *durationpb.Duration `protobuf:"bytes,3,opt,name=max_age,proto3" json:"max_age,omitempty"`
-	// Maximum proofs that are remembered, so that none is accepted twice. More are UNAVAILABLE. Default: 262144.
+	// Maximum proofs that are remembered, so that none is accepted twice. More are UNAVAILABLE.
 	MaxProofs     *int32 `protobuf:"varint,4,opt,name=max_proofs,proto3,oneof" json:"max_proofs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -642,32 +641,34 @@ var File_outrigger_config_v1_oauth_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_oauth_proto_rawDesc = "" +
 	"\n" +
-	"\x1foutrigger/config/v1/oauth.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xb7\f\n" +
-	"\x05OAuth\x12H\n" +
-	"\vissuer_urls\x18\x01 \x03(\tB&\xbaH#\x92\x01 \x10\x10\x18\x01\"\x1ar\x18(\x80\x102\x13^https?://[^#?\\s]+$R\vissuer_urls\x12D\n" +
-	"\aissuers\x18\x02 \x03(\v2 .outrigger.config.v1.OAuthIssuerB\b\xbaH\x05\x92\x01\x02\x10\x10R\aissuers\x12<\n" +
-	"\bresource\x18\x03 \x01(\tB \xbaH\x1dr\x1b(\x80\x102\x16^(https?://[^#?\\s]+)?$R\bresource\x12@\n" +
-	"\x06leeway\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
-	"\xaa\x01\a\"\x03\b\xac\x022\x00R\x06leeway\x12t\n" +
+	"\x1foutrigger/config/v1/oauth.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xfb\x0f\n" +
+	"\x05OAuth\x12\xd1\x01\n" +
+	"\vissuer_urls\x18\x01 \x03(\tB\xae\x01\xbaH#\x92\x01 \x10\x10\x18\x01\"\x1ar\x18(\x80\x102\x13^https?://[^#?\\s]+$\xe2\xe2\x18\x83\x01\n" +
+	"\foauth-issuer\x1a\x03URL \x04RlOAuth authorization server whose access tokens authenticate callers; needs --oauth-resource; may be repeatedR\vissuer_urls\x12D\n" +
+	"\aissuers\x18\x02 \x03(\v2 .outrigger.config.v1.OAuthIssuerB\b\xbaH\x05\x92\x01\x02\x10\x10R\aissuers\x12\xd4\x01\n" +
+	"\bresource\x18\x03 \x01(\tB\xb7\x01\xbaH\x1dr\x1b(\x80\x102\x16^(https?://[^#?\\s]+)?$\xe2\xe2\x18\x92\x01\n" +
+	"\x0eoauth-resource\x1a\x03URL \x04RyURL that OAuth clients use for the sidecar; tokens must name it as their audience. Example: https://tools.example.com/mcpR\bresource\x12G\n" +
+	"\x06leeway\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\xac\x022\x00\xd2\xe2\x18\x0360sR\x06leeway\x12\xcf\x01\n" +
 	"\n" +
-	"algorithms\x18\x05 \x03(\tBT\xbaHQ\x92\x01N\x10\n" +
-	"\x18\x01\"HrFR\x05RS256R\x05RS384R\x05RS512R\x05PS256R\x05PS384R\x05PS512R\x05ES256R\x05ES384R\x05ES512R\x05EdDSAR\n" +
+	"algorithms\x18\x05 \x03(\tB\xae\x01\xbaHQ\x92\x01N\x10\n" +
+	"\x18\x01\"HrFR\x05RS256R\x05RS384R\x05RS512R\x05PS256R\x05PS384R\x05PS512R\x05ES256R\x05ES384R\x05ES512R\x05EdDSA\xd2\xe2\x18\x05RS256\xd2\xe2\x18\x05RS384\xd2\xe2\x18\x05RS512\xd2\xe2\x18\x05PS256\xd2\xe2\x18\x05PS384\xd2\xe2\x18\x05PS512\xd2\xe2\x18\x05ES256\xd2\xe2\x18\x05ES384\xd2\xe2\x18\x05ES512\xd2\xe2\x18\x05EdDSAR\n" +
 	"algorithms\x12%\n" +
 	"\vstrict_type\x18\x06 \x01(\bH\x00R\vstrict_type\x88\x01\x01\x122\n" +
-	"\x04dpop\x18\a \x01(\v2\x1e.outrigger.config.v1.OAuthDpopR\x04dpop\x128\n" +
-	"\x05tools\x18\b \x03(\tB\"\xbaH\x1f\x92\x01\x1c\x10\x80\b\x18\x01\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.*]+$R\x05tools\x122\n" +
-	"\tresources\x18\t \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x10R\tresources\x12.\n" +
+	"\x04dpop\x18\a \x01(\v2\x1e.outrigger.config.v1.OAuthDpopR\x04dpop\x12=\n" +
+	"\x05tools\x18\b \x03(\tB'\xbaH\x1f\x92\x01\x1c\x10\x80\b\x18\x01\"\x15r\x13(\x80\x022\x0e^[a-z0-9_.*]+$\xd2\xe2\x18\x01*R\x05tools\x127\n" +
+	"\tresources\x18\t \x03(\tB\x19\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x10\xd2\xe2\x18\x01*R\tresources\x123\n" +
 	"\aprompts\x18\n" +
-	" \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x02R\aprompts\x124\n" +
-	"\x05trust\x18\v \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x01R\x05trust\x88\x01\x01\x12>\n" +
-	"\x11max_cached_tokens\x18\f \x01(\x05B\v\xbaH\b\x1a\x06\x18\xc0\x84=(\x10H\x02R\x11max_cached_tokens\x88\x01\x01\x12;\n" +
-	"\x0fmax_token_bytes\x18\r \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80@(\x80\x02H\x03R\x0fmax_token_bytes\x88\x01\x01\x12_\n" +
-	"\x14key_refresh_interval\x18\x0e \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x04\b\x80\xa3\x052\x02\b\x01R\x14key_refresh_interval\x12Z\n" +
-	"\x12key_fetch_interval\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x01R\x12key_fetch_interval\x12R\n" +
-	"\rfetch_timeout\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xc2\xd7/R\rfetch_timeout\x12<\n" +
-	"\x0fmax_fetch_bytes\x18\x11 \x01(\x05B\r\xbaH\n" +
-	"\x1a\b\x18\x80\x80\x80 (\x80\bH\x04R\x0fmax_fetch_bytes\x88\x01\x01\x12L\n" +
+	" \x03(\tB\x19\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x02\xd2\xe2\x18\x01*R\aprompts\x124\n" +
+	"\x05trust\x18\v \x01(\tB\x19\xbaH\x16r\x14R\tuntrustedR\atrustedH\x01R\x05trust\x88\x01\x01\x12G\n" +
+	"\x11max_cached_tokens\x18\f \x01(\x05B\x14\xbaH\b\x1a\x06\x18\xc0\x84=(\x10\xd2\xe2\x18\x0510000H\x02R\x11max_cached_tokens\x88\x01\x01\x12D\n" +
+	"\x0fmax_token_bytes\x18\r \x01(\x05B\x15\xbaH\t\x1a\a\x18\x80\x80@(\x80\x02\xd2\xe2\x18\x0516KiBH\x03R\x0fmax_token_bytes\x88\x01\x01\x12g\n" +
+	"\x14key_refresh_interval\x18\x0e \x01(\v2\x19.google.protobuf.DurationB\x18\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xa3\x052\x02\b\x01\xd2\xe2\x18\x04300sR\x14key_refresh_interval\x12a\n" +
+	"\x12key_fetch_interval\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x01\xd2\xe2\x18\x0310sR\x12key_fetch_interval\x12X\n" +
+	"\rfetch_timeout\x18\x10 \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xc2\xd7/\xd2\xe2\x18\x025sR\rfetch_timeout\x12D\n" +
+	"\x0fmax_fetch_bytes\x18\x11 \x01(\x05B\x15\xbaH\n" +
+	"\x1a\b\x18\x80\x80\x80 (\x80\b\xd2\xe2\x18\x041MiBH\x04R\x0fmax_fetch_bytes\x88\x01\x01\x12L\n" +
 	"\vtool_scopes\x18\x14 \x03(\v2\x1f.outrigger.config.v1.ToolScopesB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\vtool_scopes\x12Z\n" +
 	"\x10operation_scopes\x18\x15 \x03(\v2$.outrigger.config.v1.OperationScopesB\b\xbaH\x05\x92\x01\x02\x10@R\x10operation_scopes\x12<\n" +
 	"\n" +
@@ -689,23 +690,22 @@ const file_outrigger_config_v1_oauth_proto_rawDesc = "" +
 	"\fgroups_claim\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\fgroups_claim\x12*\n" +
 	"\vroles_claim\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vroles_claim\x12M\n" +
 	"\rintrospection\x18\x06 \x01(\v2'.outrigger.config.v1.OAuthIntrospectionR\rintrospection\x12\"\n" +
-	"\aca_file\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\"\xb6\x02\n" +
+	"\aca_file\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\"\xc3\x02\n" +
 	"\x12OAuthIntrospection\x121\n" +
 	"\x03url\x18\x01 \x01(\tB\x1f\xbaH\x1cr\x1a(\x80\x102\x15^(https?://[^#\\s]+)?$R\x03url\x12(\n" +
 	"\tclient_id\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\bR\tclient_id\x12:\n" +
 	"\x12client_secret_file\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80 R\x12client_secret_file\x12;\n" +
-	"\x03ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x03ttl\x127\n" +
-	"\x0emax_concurrent\x18\x05 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x80\b(\x01H\x00R\x0emax_concurrent\x88\x01\x01B\x11\n" +
-	"\x0f_max_concurrent\"\xe9\x01\n" +
+	"\xbaH\ar\x05\x10\x01(\x80 R\x12client_secret_file\x12B\n" +
+	"\x03ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x15\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01\xd2\xe2\x18\x0360sR\x03ttl\x12=\n" +
+	"\x0emax_concurrent\x18\x05 \x01(\x05B\x10\xbaH\a\x1a\x05\x18\x80\b(\x01\xd2\xe2\x18\x0216H\x00R\x0emax_concurrent\x88\x01\x01B\x11\n" +
+	"\x0f_max_concurrent\"\xfb\x01\n" +
 	"\tOAuthDpop\x12\x1f\n" +
 	"\brequired\x18\x01 \x01(\bH\x00R\brequired\x88\x01\x01\x12\x1b\n" +
-	"\x06nonces\x18\x02 \x01(\bH\x01R\x06nonces\x88\x01\x01\x12D\n" +
-	"\amax_age\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01R\amax_age\x121\n" +
+	"\x06nonces\x18\x02 \x01(\bH\x01R\x06nonces\x88\x01\x01\x12L\n" +
+	"\amax_age\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01\xd2\xe2\x18\x04300sR\amax_age\x12;\n" +
 	"\n" +
-	"max_proofs\x18\x04 \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x10H\x02R\n" +
+	"max_proofs\x18\x04 \x01(\x05B\x16\xbaH\t\x1a\a\x18\x80\x80\x80\b(\x10\xd2\xe2\x18\x06262144H\x02R\n" +
 	"max_proofs\x88\x01\x01B\v\n" +
 	"\t_requiredB\t\n" +
 	"\a_noncesB\r\n" +
@@ -770,6 +770,7 @@ func file_outrigger_config_v1_oauth_proto_init() {
 	if File_outrigger_config_v1_oauth_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_oauth_proto_msgTypes[0].OneofWrappers = []any{}
 	file_outrigger_config_v1_oauth_proto_msgTypes[2].OneofWrappers = []any{}
 	file_outrigger_config_v1_oauth_proto_msgTypes[3].OneofWrappers = []any{}

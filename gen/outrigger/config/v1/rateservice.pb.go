@@ -29,26 +29,23 @@ const (
 // asked about each call and listing that `limits.caller_rate` and `limits.tool_rate` admit.
 type RateService struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// URL of the service: `grpc://host:port`, `grpcs://host:port` (TLS) or `grpc+unix:///path`. Default: none; each replica counts
-	// alone. Flag: `--rate-service`.
+	// URL of the service: `grpc://host:port`, `grpcs://host:port` (TLS) or `grpc+unix:///path`. Default: none; each
+	// replica counts alone.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	// Domain of the limits in the service's own configuration. Default: outrigger. Flag: `--rate-domain`.
+	// Domain of the limits in the service's own configuration.
 	Domain *string `protobuf:"bytes,2,opt,name=domain,proto3,oneof" json:"domain,omitempty"`
-	// Maximum time that a call waits for the service; then `failure` decides. Default: 0.02s. Range: 0.001 s to 5 s. Flag:
-	// `--rate-timeout`.
+	// Maximum time that a call waits for the service; then `failure` decides. Range: 0.001 s to 5 s.
 	Timeout *durationpb.Duration `protobuf:"bytes,3,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// What becomes of calls while the service does not answer: "open" (they run) or "closed" (they are UNAVAILABLE). Default:
-	// open. Flag: `--rate-failure`.
+	// What becomes of calls while the service does not answer: "open" (they run) or "closed" (they are UNAVAILABLE).
 	Failure *string `protobuf:"bytes,4,opt,name=failure,proto3,oneof" json:"failure,omitempty"`
-	// Maximum requests to the service at a time; further calls are not asked about, and `failure` decides. Default: 1024. Range: 1
-	// to 65536.
+	// Maximum requests to the service at a time; further calls are not asked about, and `failure` decides. Range: 1 to
+	// 65536.
 	MaxInFlight *int32 `protobuf:"varint,5,opt,name=max_in_flight,proto3,oneof" json:"max_in_flight,omitempty"`
-	// Consecutive failures after which the service is not asked for `open_for`. Default: 5. Range: 1 to 1000.
+	// Consecutive failures after which the service is not asked for `open_for`. Range: 1 to 1000.
 	MaxFailures *int32 `protobuf:"varint,6,opt,name=max_failures,proto3,oneof" json:"max_failures,omitempty"`
-	// Time for which a failed service is not asked; then one request at a time tries it. Default: 1s. Range: 0.01 s to 1 min.
+	// Time for which a failed service is not asked; then one request at a time tries it. Range: 0.01 s to 1 min.
 	OpenFor *durationpb.Duration `protobuf:"bytes,7,opt,name=open_for,proto3" json:"open_for,omitempty"`
-	// Claim of OAuth tokens that names the caller's tenant. A caller without it has no tenant. Default: tenant. Flag:
-	// `--rate-tenant-claim`.
+	// Claim of OAuth tokens that names the caller's tenant. A caller without it has no tenant.
 	TenantClaim *string `protobuf:"bytes,8,opt,name=tenant_claim,proto3,oneof" json:"tenant_claim,omitempty"`
 	// TLS to the service, for `grpcs://`.
 	Tls           *RateServiceTls `protobuf:"bytes,9,opt,name=tls,proto3" json:"tls,omitempty"`
@@ -226,21 +223,24 @@ var File_outrigger_config_v1_rateservice_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_rateservice_proto_rawDesc = "" +
 	"\n" +
-	"%outrigger/config/v1/rateservice.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xfc\x05\n" +
-	"\vRateService\x12\xda\x01\n" +
-	"\x03url\x18\x01 \x01(\tB\xc7\x01\xbaH\xc3\x01\xba\x01\xb7\x01\n" +
-	"\x17rate_service.url.scheme\x12[must be a URL with one of the schemes grpc, grpcs, grpc+unix, such as grpc://ratelimit:8081\x1a?this.matches('^(grpcs?://[^/?# @]+/?|grpc\\\\+unix:///[^?# ]+)$')\xd8\x01\x01r\x03(\x80 R\x03url\x12'\n" +
-	"\x06domain\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80\x02H\x00R\x06domain\x88\x01\x01\x12E\n" +
-	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x02\b\x052\x04\x10\xc0\x84=R\atimeout\x122\n" +
-	"\afailure\x18\x04 \x01(\tB\x13\xbaH\x10r\x0eR\x04openR\x06closedH\x01R\afailure\x88\x01\x01\x126\n" +
-	"\rmax_in_flight\x18\x05 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\x02R\rmax_in_flight\x88\x01\x01\x123\n" +
-	"\fmax_failures\x18\x06 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x03R\fmax_failures\x88\x01\x01\x12H\n" +
-	"\bopen_for\x18\a \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xad\xe2\x04R\bopen_for\x123\n" +
-	"\ftenant_claim\x18\b \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80\x02H\x04R\ftenant_claim\x88\x01\x01\x125\n" +
+	"%outrigger/config/v1/rateservice.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xa4\v\n" +
+	"\vRateService\x12\x90\x03\n" +
+	"\x03url\x18\x01 \x01(\tB\xfd\x02\xbaH\xc3\x01\xba\x01\xb7\x01\n" +
+	"\x17rate_service.url.scheme\x12[must be a URL with one of the schemes grpc, grpcs, grpc+unix, such as grpc://ratelimit:8081\x1a?this.matches('^(grpcs?://[^/?# @]+/?|grpc\\\\+unix:///[^?# ]+)$')\xd8\x01\x01r\x03(\x80 \xe2\xe2\x18\xb1\x01\n" +
+	"\frate-service\x1a\x03URL \x06*\n" +
+	"tool-burstR\x8d\x01rate limit service that replicas share (envoy.service.ratelimit.v3), asked after the rates above; unset: none. Example: grpc://ratelimit:8081R\x03url\x12\x98\x01\n" +
+	"\x06domain\x18\x02 \x01(\tB{\xbaH\ar\x05\x10\x01(\x80\x02\xd2\xe2\x18\toutrigger\xe2\xe2\x18`\n" +
+	"\vrate-domain\x1a\x04NAME \x06*\frate-serviceR;domain of the limits in the configuration of --rate-serviceH\x00R\x06domain\x88\x01\x01\x12\xa2\x01\n" +
+	"\atimeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationBm\xbaH\r\xaa\x01\n" +
+	"\"\x02\b\x052\x04\x10\xc0\x84=\xd2\xe2\x18\x050.02s\xe2\xe2\x18P\n" +
+	"\frate-timeout \x06*\vrate-domainR1maximum time that a call waits for --rate-serviceR\atimeout\x12\xc2\x01\n" +
+	"\afailure\x18\x04 \x01(\tB\xa2\x01\xbaH\x10r\x0eR\x04openR\x06closed\xd2\xe2\x18\x04open\xe2\xe2\x18\x82\x01\n" +
+	"\frate-failure\x1a\x04MODE \x06*\frate-timeoutR\\calls while --rate-service does not answer: open (they run) or closed (they are UNAVAILABLE)H\x01R\afailure\x88\x01\x01\x12>\n" +
+	"\rmax_in_flight\x18\x05 \x01(\x05B\x13\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01\xd2\xe2\x18\x041024H\x02R\rmax_in_flight\x88\x01\x01\x128\n" +
+	"\fmax_failures\x18\x06 \x01(\x05B\x0f\xbaH\a\x1a\x05\x18\xe8\a(\x01\xd2\xe2\x18\x015H\x03R\fmax_failures\x88\x01\x01\x12N\n" +
+	"\bopen_for\x18\a \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xad\xe2\x04\xd2\xe2\x18\x021sR\bopen_for\x12\xb0\x01\n" +
+	"\ftenant_claim\x18\b \x01(\tB\x86\x01\xbaH\ar\x05\x10\x01(\x80\x02\xd2\xe2\x18\x06tenant\xe2\xe2\x18n\n" +
+	"\x11rate-tenant-claim\x1a\x05CLAIM \x06*\frate-failureRBclaim of OAuth tokens with the caller's tenant, for --rate-serviceH\x04R\ftenant_claim\x88\x01\x01\x125\n" +
 	"\x03tls\x18\t \x01(\v2#.outrigger.config.v1.RateServiceTlsR\x03tlsB\t\n" +
 	"\a_domainB\n" +
 	"\n" +
@@ -291,6 +291,7 @@ func file_outrigger_config_v1_rateservice_proto_init() {
 	if File_outrigger_config_v1_rateservice_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_rateservice_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -27,18 +27,18 @@ const (
 // Record configures run records: one JSON line for each envelope at the JSON-RPC edges.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Directory that gets a subdirectory for each run, or "off". `~/.local/state` replaces an unset XDG_STATE_HOME. Default:
-	// "$XDG_STATE_HOME/outrigger/runs" for `sidecar serve`, "off" for `sidecar stdio`. Flag: `--record-dir`.
+	// Directory that gets a subdirectory for each run, or "off". `~/.local/state` replaces an unset XDG_STATE_HOME.
+	// Default: "$XDG_STATE_HOME/outrigger/runs" for `sidecar serve`, "off" for `sidecar stdio`.
 	Dir *string `protobuf:"bytes,1,opt,name=dir,proto3,oneof" json:"dir,omitempty"`
-	// Also record arguments and results, redacted: in the lines, and as one document {tool, input, output} for each tool call in
-	// `calls.jsonl`. Default: false. Flag: `--record-payloads`.
+	// Also record arguments and results, redacted: in the lines, and as one document {tool, input, output} for each tool
+	// call in `calls.jsonl`. Default: false.
 	Payloads bool `protobuf:"varint,2,opt,name=payloads,proto3" json:"payloads,omitempty"`
 	// Names of fields whose values are never recorded, in addition to fields marked `debug_redact`; whole names,
-	// case-insensitive. Default: password, secret, token, api_key, authorization, credential. At most 256.
+	// case-insensitive. At most 256.
 	Redact []string `protobuf:"bytes,3,rep,name=redact,proto3" json:"redact,omitempty"`
-	// Size at which a run continues in a new file, in bytes. Default: 67108864 (64 MiB). Range: 65536 to 1073741824.
+	// Size at which a run continues in a new file, in bytes. Range: 65536 to 1073741824.
 	MaxFileBytes *int64 `protobuf:"varint,4,opt,name=max_file_bytes,proto3,oneof" json:"max_file_bytes,omitempty"`
-	// Maximum files of each kind kept for all runs together; the oldest are deleted first. Default: 20. Range: 1 to 10000.
+	// Maximum files of each kind kept for all runs together; the oldest are deleted first. Range: 1 to 10000.
 	MaxFiles      *int32 `protobuf:"varint,5,opt,name=max_files,proto3,oneof" json:"max_files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -113,16 +113,18 @@ var File_outrigger_config_v1_record_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_record_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/record.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\"\x8b\x02\n" +
-	"\x06Record\x12!\n" +
-	"\x03dir\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80 H\x00R\x03dir\x88\x01\x01\x12\x1a\n" +
-	"\bpayloads\x18\x02 \x01(\bR\bpayloads\x12,\n" +
-	"\x06redact\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02R\x06redact\x12<\n" +
-	"\x0emax_file_bytes\x18\x04 \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04H\x01R\x0emax_file_bytes\x88\x01\x01\x12-\n" +
-	"\tmax_files\x18\x05 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x02R\tmax_files\x88\x01\x01B\x06\n" +
+	" outrigger/config/v1/record.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a!outrigger/config/v1/setting.proto\"\xb4\x04\n" +
+	"\x06Record\x12\x84\x01\n" +
+	"\x03dir\x18\x01 \x01(\tBm\xbaH\ar\x05\x10\x01(\x80 \xd2\xe2\x18\x03off\xda\xe2\x18\x1e$XDG_STATE_HOME/outrigger/runs\xe2\xe2\x186\n" +
+	"\n" +
+	"record-dir\x1a\x03DIR \bR!directory for run records, or offH\x00R\x03dir\x88\x01\x01\x12\x83\x01\n" +
+	"\bpayloads\x18\x02 \x01(\bBg\xe2\xe2\x18c\n" +
+	"\x0frecord-payloads \bRNalso record arguments and results, redacted, and each tool call in calls.jsonlR\bpayloads\x12u\n" +
+	"\x06redact\x18\x03 \x03(\tB]\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80\x02\xd2\xe2\x18\bpassword\xd2\xe2\x18\x06secret\xd2\xe2\x18\x05token\xd2\xe2\x18\aapi_key\xd2\xe2\x18\rauthorization\xd2\xe2\x18\n" +
+	"credentialR\x06redact\x12H\n" +
+	"\x0emax_file_bytes\x18\x04 \x01(\x03B\x1b\xbaH\f\"\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04\xd2\xe2\x18\b67108864H\x01R\x0emax_file_bytes\x88\x01\x01\x123\n" +
+	"\tmax_files\x18\x05 \x01(\x05B\x10\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x0220H\x02R\tmax_files\x88\x01\x01B\x06\n" +
 	"\x04_dirB\x11\n" +
 	"\x0f_max_file_bytesB\f\n" +
 	"\n" +
@@ -158,6 +160,7 @@ func file_outrigger_config_v1_record_proto_init() {
 	if File_outrigger_config_v1_record_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_record_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -86,17 +86,15 @@ func (x *Resilience) GetBreaker() *Breaker {
 // idempotency key are retried.
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Maximum attempts for a retryable call; 1 disables retries. Default: 3. Range: 1 to 10. Flag: `--max-attempts`.
+	// Maximum attempts for a retryable call; 1 disables retries. Range: 1 to 10.
 	MaxAttempts *int32 `protobuf:"varint,1,opt,name=max_attempts,proto3,oneof" json:"max_attempts,omitempty"`
-	// Backoff before the first retry; it doubles with each retry, with 25% jitter. Default: 0.05s. Range: 0.001 s to 10 s.
-	// Flag: `--retry-backoff`.
+	// Backoff before the first retry; it doubles with each retry, with 25% jitter. Range: 0.001 s to 10 s.
 	Backoff *durationpb.Duration `protobuf:"bytes,2,opt,name=backoff,proto3" json:"backoff,omitempty"`
-	// Maximum backoff. Default: 1s. Range: 0.001 s to 60 s. Flag: `--retry-max-backoff`.
+	// Maximum backoff. Range: 0.001 s to 60 s.
 	MaxBackoff *durationpb.Duration `protobuf:"bytes,3,opt,name=max_backoff,proto3" json:"max_backoff,omitempty"`
-	// Retries allowed per 100 calls, so that retries do not add to an overload. Default: 20. Range: 1 to 100. Flag:
-	// `--retry-budget`.
+	// Retries allowed per 100 calls, so that retries do not add to an overload. Range: 1 to 100.
 	BudgetPercent *int32 `protobuf:"varint,4,opt,name=budget_percent,proto3,oneof" json:"budget_percent,omitempty"`
-	// Retries that the budget can save up. Default: 10. Range: 1 to 10000. Flag: `--retry-burst`.
+	// Retries that the budget can save up. Range: 1 to 10000.
 	BudgetBurst   *int32 `protobuf:"varint,5,opt,name=budget_burst,proto3,oneof" json:"budget_burst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -172,20 +170,17 @@ func (x *Retry) GetBudgetBurst() int32 {
 // tool's own timeout.
 type Breaker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Circuit breaker: "on" or "off". Default: on. Flag: `--breaker`.
+	// Circuit breaker: "on" or "off".
 	Mode *string `protobuf:"bytes,1,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
-	// Failure rate that opens the breaker, in percent. Default: 50. Range: 1 to 100. Flag: `--breaker-failures`.
+	// Failure rate that opens the breaker, in percent. Range: 1 to 100.
 	FailurePercent *int32 `protobuf:"varint,2,opt,name=failure_percent,proto3,oneof" json:"failure_percent,omitempty"`
-	// Minimum calls in the window before the failure rate counts. Default: 20. Range: 1 to 100000. Flag:
-	// `--breaker-min-calls`.
+	// Minimum calls in the window before the failure rate counts. Range: 1 to 100000.
 	MinCalls *int32 `protobuf:"varint,3,opt,name=min_calls,proto3,oneof" json:"min_calls,omitempty"`
-	// Window over which the failure rate is measured. Default: 10s. Range: 0.1 s to 5 min. Flag: `--breaker-window`.
+	// Window over which the failure rate is measured. Range: 0.1 s to 5 min.
 	Window *durationpb.Duration `protobuf:"bytes,4,opt,name=window,proto3" json:"window,omitempty"`
-	// Time that the breaker stays open before it lets probe calls through. Default: 2s. Range: 0.01 s to 5 min. Flag:
-	// `--breaker-open-for`.
+	// Time that the breaker stays open before it lets probe calls through. Range: 0.01 s to 5 min.
 	OpenFor *durationpb.Duration `protobuf:"bytes,5,opt,name=open_for,proto3" json:"open_for,omitempty"`
-	// Consecutive successful probe calls that close the breaker; one failure opens it again. Default: 1. Range: 1 to 100.
-	// Flag: `--breaker-probes`.
+	// Consecutive successful probe calls that close the breaker; one failure opens it again. Range: 1 to 100.
 	Probes        *int32 `protobuf:"varint,6,opt,name=probes,proto3,oneof" json:"probes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -267,32 +262,42 @@ var File_outrigger_config_v1_resilience_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_resilience_proto_rawDesc = "" +
 	"\n" +
-	"$outrigger/config/v1/resilience.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"v\n" +
+	"$outrigger/config/v1/resilience.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"v\n" +
 	"\n" +
 	"Resilience\x120\n" +
 	"\x05retry\x18\x01 \x01(\v2\x1a.outrigger.config.v1.RetryR\x05retry\x126\n" +
-	"\abreaker\x18\x02 \x01(\v2\x1c.outrigger.config.v1.BreakerR\abreaker\"\xf3\x02\n" +
-	"\x05Retry\x122\n" +
-	"\fmax_attempts\x18\x01 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\n" +
-	"(\x01H\x00R\fmax_attempts\x88\x01\x01\x12E\n" +
-	"\abackoff\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
+	"\abreaker\x18\x02 \x01(\v2\x1c.outrigger.config.v1.BreakerR\abreaker\"\xf5\x05\n" +
+	"\x05Retry\x12\x88\x01\n" +
+	"\fmax_attempts\x18\x01 \x01(\x05B_\xbaH\x06\x1a\x04\x18\n" +
+	"(\x01\xd2\xe2\x18\x013\xe2\xe2\x18M\n" +
+	"\fmax-attempts \x028\x01R9maximum attempts for a retryable call; 1 disables retriesH\x00R\fmax_attempts\x88\x01\x01\x12\xaf\x01\n" +
+	"\abackoff\x18\x02 \x01(\v2\x19.google.protobuf.DurationBz\xbaH\r\xaa\x01\n" +
 	"\"\x02\b\n" +
-	"2\x04\x10\xc0\x84=R\abackoff\x12M\n" +
-	"\vmax_backoff\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x02\b<2\x04\x10\xc0\x84=R\vmax_backoff\x126\n" +
-	"\x0ebudget_percent\x18\x04 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x01R\x0ebudget_percent\x88\x01\x01\x123\n" +
-	"\fbudget_burst\x18\x05 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x02R\fbudget_burst\x88\x01\x01B\x0f\n" +
+	"2\x04\x10\xc0\x84=\xd2\xe2\x18\x050.05s\xe2\xe2\x18]\n" +
+	"\rretry-backoff \x028\x01RHbackoff before the first retry; doubles with each retry, with 25% jitterR\abackoff\x12\x8f\x01\n" +
+	"\vmax_backoff\x18\x03 \x01(\v2\x19.google.protobuf.DurationBR\xbaH\r\xaa\x01\n" +
+	"\"\x02\b<2\x04\x10\xc0\x84=\xd2\xe2\x18\x021s\xe2\xe2\x188\n" +
+	"\x11retry-max-backoff \x028\x01R\x1fmaximum backoff between retriesR\vmax_backoff\x12o\n" +
+	"\x0ebudget_percent\x18\x04 \x01(\x05BB\xbaH\x06\x1a\x04\x18d(\x01\xd2\xe2\x18\x0220\xe2\xe2\x18/\n" +
+	"\fretry-budget \x02R\x1dretries allowed per 100 callsH\x01R\x0ebudget_percent\x88\x01\x01\x12w\n" +
+	"\fbudget_burst\x18\x05 \x01(\x05BN\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x0210\xe2\xe2\x18:\n" +
+	"\vretry-burst \x02R)retries that the retry budget can save upH\x02R\fbudget_burst\x88\x01\x01B\x0f\n" +
 	"\r_max_attemptsB\x11\n" +
 	"\x0f_budget_percentB\x0f\n" +
-	"\r_budget_burst\"\x8c\x03\n" +
-	"\aBreaker\x12'\n" +
-	"\x04mode\x18\x01 \x01(\tB\x0e\xbaH\vr\tR\x02onR\x03offH\x00R\x04mode\x88\x01\x01\x128\n" +
-	"\x0ffailure_percent\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x01R\x0ffailure_percent\x88\x01\x01\x12.\n" +
-	"\tmin_calls\x18\x03 \x01(\x05B\v\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01H\x02R\tmin_calls\x88\x01\x01\x12E\n" +
-	"\x06window\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xac\x022\x05\x10\x80\xc2\xd7/R\x06window\x12I\n" +
-	"\bopen_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\x0f\xaa\x01\f\"\x03\b\xac\x022\x05\x10\x80\xad\xe2\x04R\bopen_for\x12&\n" +
-	"\x06probes\x18\x06 \x01(\x05B\t\xbaH\x06\x1a\x04\x18d(\x01H\x03R\x06probes\x88\x01\x01B\a\n" +
+	"\r_budget_burst\"\xc3\a\n" +
+	"\aBreaker\x12\x9c\x01\n" +
+	"\x04mode\x18\x01 \x01(\tB\x82\x01\xbaH\vr\tR\x02onR\x03off\xd2\xe2\x18\x02on\xe2\xe2\x18j\n" +
+	"\abreaker\x1a\x04MODE \x02RWcircuit breaker: on (fail calls fast with UNAVAILABLE while the backend is down) or offH\x00R\x04mode\x88\x01\x01\x12\x83\x01\n" +
+	"\x0ffailure_percent\x18\x02 \x01(\x05BT\xbaH\x06\x1a\x04\x18d(\x01\xd2\xe2\x18\x0250\xe2\xe2\x18A\n" +
+	"\x10breaker-failures \x02R+failure rate that opens the circuit breakerH\x01R\x0ffailure_percent\x88\x01\x01\x12\x89\x01\n" +
+	"\tmin_calls\x18\x03 \x01(\x05Bf\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01\xd2\xe2\x18\x0220\xe2\xe2\x18Q\n" +
+	"\x11breaker-min-calls \x02R:minimum calls in the window before the failure rate countsH\x02R\tmin_calls\x88\x01\x01\x12\x92\x01\n" +
+	"\x06window\x18\x04 \x01(\v2\x19.google.protobuf.DurationB_\xbaH\x0f\xaa\x01\f\"\x03\b\xac\x022\x05\x10\x80\xc2\xd7/\xd2\xe2\x18\x0310s\xe2\xe2\x18B\n" +
+	"\x0ebreaker-window \x02R.window over which the failure rate is measuredR\x06window\x12\xb4\x01\n" +
+	"\bopen_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationB}\xbaH\x0f\xaa\x01\f\"\x03\b\xac\x022\x05\x10\x80\xad\xe2\x04\xd2\xe2\x18\x022s\xe2\xe2\x18a\n" +
+	"\x10breaker-open-for \x02RKtime that the circuit breaker stays open before it lets probe calls throughR\bopen_for\x12\x84\x01\n" +
+	"\x06probes\x18\x06 \x01(\x05Bg\xbaH\x06\x1a\x04\x18d(\x01\xd2\xe2\x18\x011\xe2\xe2\x18U\n" +
+	"\x0ebreaker-probes \x02RAconsecutive successful probe calls that close the circuit breakerH\x03R\x06probes\x88\x01\x01B\a\n" +
 	"\x05_modeB\x12\n" +
 	"\x10_failure_percentB\f\n" +
 	"\n" +
@@ -338,6 +343,7 @@ func file_outrigger_config_v1_resilience_proto_init() {
 	if File_outrigger_config_v1_resilience_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_resilience_proto_msgTypes[1].OneofWrappers = []any{}
 	file_outrigger_config_v1_resilience_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}

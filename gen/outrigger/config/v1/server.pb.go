@@ -108,15 +108,15 @@ func (x *Server) GetInstructions() string {
 type State struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// File of sealing keys, one per line in base64, 32 bytes each; the first one seals, all of them open. Reloaded when it
-	// changes. Default: a random key known only to this process. Flag: `--state-key`.
+	// changes. Default: a random key known only to this process.
 	KeyFile string `protobuf:"bytes,1,opt,name=key_file,proto3" json:"key_file,omitempty"`
-	// Lifetime of sealed state. Default: 900s. Range: 1 s to 30 days. Flag: `--state-ttl`.
+	// Lifetime of sealed state. Range: 1 s to 30 days.
 	Ttl *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// NATS servers with JetStream (2.11 or newer) that keep what replicas share: nats:// or tls:// URLs, separated by commas,
-	// without credentials. Needs `key_file`. Default: none; all is kept in memory. Flag: `--state`.
+	// NATS servers with JetStream (2.11 or newer) that keep what replicas share: nats:// or tls:// URLs, separated by
+	// commas, without credentials. Needs `key_file`. Default: none; all is kept in memory.
 	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	// Name of the deployment. Replicas with the same name share state; buckets and streams are named `outrigger_<name>_...`.
-	// Default: default. Flag: `--state-name`.
+	// Name of the deployment. Replicas with the same name share state; buckets and streams are named
+	// `outrigger_<name>_...`.
 	Name *string `protobuf:"bytes,4,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// File with NATS credentials (a JWT and its NKey seed), as `nsc generate creds` writes it. Reloaded when it changes.
 	// Default: none.
@@ -132,42 +132,32 @@ type State struct {
 	TokenFile string `protobuf:"bytes,15,opt,name=token_file,proto3" json:"token_file,omitempty"`
 	// TLS towards NATS. Setting it requires TLS, also for nats:// URLs.
 	Tls *StateTls `protobuf:"bytes,7,opt,name=tls,proto3" json:"tls,omitempty"`
-	// Servers that keep a copy of what is stored: 1, 3 or 5. With 3, nothing is lost with one server. Default: 1.
+	// Servers that keep a copy of what is stored: 1, 3 or 5. With 3, nothing is lost with one server.
 	Replicas *int32 `protobuf:"varint,8,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`
-	// Where NATS keeps it: "file", or "memory" (faster; lost when all servers restart). Default: file.
+	// Where NATS keeps it: "file", or "memory" (faster; lost when all servers restart).
 	Storage *string `protobuf:"bytes,9,opt,name=storage,proto3,oneof" json:"storage,omitempty"`
-	// Maximum size of all stored tasks, in bytes; further calls do not become tasks. Default: 268435456 (256 MiB). Range:
-	// 1048576 to 1099511627776.
+	// Maximum size of all stored tasks, in bytes; further calls do not become tasks. Range: 1048576 to 1099511627776.
 	MaxTaskBytes *int64 `protobuf:"varint,10,opt,name=max_task_bytes,proto3,oneof" json:"max_task_bytes,omitempty"`
-	// Timeout of one operation on the store. Default: 2s. Range: 10 ms to 1 min.
+	// Timeout of one operation on the store. Range: 10 ms to 1 min.
 	OperationTimeout *durationpb.Duration `protobuf:"bytes,11,opt,name=operation_timeout,proto3" json:"operation_timeout,omitempty"`
-	// Time after which the work of a replica that stopped without a word is taken over, in whole seconds. A replica renews its
-	// lease four times as often. Default: 15s. Range: 2 s to 10 min.
+	// Time after which the work of a replica that stopped without a word is taken over, in whole seconds. A replica renews
+	// its lease four times as often. Range: 2 s to 10 min.
 	Lease *durationpb.Duration `protobuf:"bytes,12,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Maximum number of times that the work of one task of an idempotent tool is run again after a replica that ran it died: the work may be
-	// what ends them. Then the task ends with an unknown outcome. Default: 5. Range: 1 to 1000.
+	// Maximum number of times that the work of one task of an idempotent tool is run again after a replica that ran it
+	// died: the work may be what ends them. Then the task ends with an unknown outcome. Range: 1 to 1000.
 	MaxTakeovers *int32 `protobuf:"varint,33,opt,name=max_takeovers,proto3,oneof" json:"max_takeovers,omitempty"`
-	// Maximum number of times that the work of one task of an idempotent tool is run again after a replica that ran it drained, as in
-	// rolling updates. Then the task ends with an unknown outcome. Default: 100. Range: 1 to 10000.
+	// Maximum number of times that the work of one task of an idempotent tool is run again after a replica that ran it
+	// drained, as in rolling updates. Then the task ends with an unknown outcome. Range: 1 to 10000.
 	MaxHandovers *int32 `protobuf:"varint,34,opt,name=max_handovers,proto3,oneof" json:"max_handovers,omitempty"`
-	// Maximum size of what is remembered of answers that may be used only once, such as consents, in bytes: about 300 for each, until
-	// it expires (`ttl`). Where there is no room, an answer is UNAVAILABLE. Default: 33554432 (32 MiB). Range: 1048576 to 1099511627776.
+	// Maximum size of what is remembered of answers that may be used only once, such as consents, in bytes: about 300 for
+	// each, until it expires (`ttl`). Where there is no room, an answer is UNAVAILABLE. Range: 1048576 to 1099511627776.
 	MaxConsentBytes *int64 `protobuf:"varint,20,opt,name=max_consent_bytes,proto3,oneof" json:"max_consent_bytes,omitempty"`
-	// Maximum size of all stored registrations of tools, in bytes; further ones are refused. Default: 33554432 (32 MiB). Range: 1048576
-	// to 1099511627776.
-	MaxRegistrationBytes *int64 `protobuf:"varint,23,opt,name=max_registration_bytes,proto3,oneof" json:"max_registration_bytes,omitempty"`
-	// Maximum size of the events that are kept, in bytes; the oldest are dropped. Default: 67108864 (64 MiB). Range: 1048576 to
+	// Maximum size of all stored registrations of tools, in bytes; further ones are refused. Range: 1048576 to
 	// 1099511627776.
+	MaxRegistrationBytes *int64 `protobuf:"varint,23,opt,name=max_registration_bytes,proto3,oneof" json:"max_registration_bytes,omitempty"`
+	// Maximum size of the events that are kept, in bytes; the oldest are dropped. Range: 1048576 to 1099511627776.
 	MaxEventBytes *int64 `protobuf:"varint,21,opt,name=max_event_bytes,proto3,oneof" json:"max_event_bytes,omitempty"`
-	// Maximum size of all stored legacy sessions, in bytes: what a client declared and is subscribed to, and some 500 for each. Where there
-	// is no room, no session is opened. Default: 67108864 (64 MiB). Range: 1048576 to 1099511627776.
-	MaxSessionBytes *int64 `protobuf:"varint,30,opt,name=max_session_bytes,proto3,oneof" json:"max_session_bytes,omitempty"`
-	// Maximum size of the messages that are kept for legacy clients which resume a stream, in bytes; the oldest are dropped. Default:
-	// 134217728 (128 MiB). Range: 1048576 to 1099511627776.
-	MaxStreamBytes *int64 `protobuf:"varint,31,opt,name=max_stream_bytes,proto3,oneof" json:"max_stream_bytes,omitempty"`
-	// How long a message is kept for legacy clients which resume a stream. Default: 3600s. Range: 1 s to 30 days.
-	StreamTtl *durationpb.Duration `protobuf:"bytes,32,opt,name=stream_ttl,proto3" json:"stream_ttl,omitempty"`
-	// How long an event is kept for subscribers that go on after an earlier one. Default: 3600s. Range: 1 s to 30 days.
+	// How long an event is kept for subscribers that go on after an earlier one. Range: 1 s to 30 days.
 	EventTtl      *durationpb.Duration `protobuf:"bytes,22,opt,name=event_ttl,proto3" json:"event_ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -343,27 +333,6 @@ func (x *State) GetMaxEventBytes() int64 {
 	return 0
 }
 
-func (x *State) GetMaxSessionBytes() int64 {
-	if x != nil && x.MaxSessionBytes != nil {
-		return *x.MaxSessionBytes
-	}
-	return 0
-}
-
-func (x *State) GetMaxStreamBytes() int64 {
-	if x != nil && x.MaxStreamBytes != nil {
-		return *x.MaxStreamBytes
-	}
-	return 0
-}
-
-func (x *State) GetStreamTtl() *durationpb.Duration {
-	if x != nil {
-		return x.StreamTtl
-	}
-	return nil
-}
-
 func (x *State) GetEventTtl() *durationpb.Duration {
 	if x != nil {
 		return x.EventTtl
@@ -439,17 +408,22 @@ var File_outrigger_config_v1_server_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/server.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\x99\x01\n" +
+	" outrigger/config/v1/server.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\x99\x01\n" +
 	"\x06Server\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12\"\n" +
 	"\aversion\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aversion\x12-\n" +
-	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\xdf\x0f\n" +
-	"\x05State\x12$\n" +
-	"\bkey_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x12>\n" +
-	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\x03ttl\x12c\n" +
-	"\x03url\x18\x03 \x01(\tBQ\xbaHNrL(\x80 2G^$|^(nats|tls)://[^/?#@,[:space:]]+(,(nats|tls)://[^/?#@,[:space:]]+)*$R\x03url\x121\n" +
-	"\x04name\x18\x04 \x01(\tB\x18\xbaH\x15r\x13( 2\x0f^[A-Za-z0-9-]+$H\x00R\x04name\x88\x01\x01\x124\n" +
+	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\xd6\x13\n" +
+	"\x05State\x12\xe1\x01\n" +
+	"\bkey_file\x18\x01 \x01(\tB\xc4\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xb7\x01\n" +
+	"\tstate-key \x05@\x01R\xa5\x01file of sealing keys for cursors, states and task ids, shared by all replicas: 32 bytes in base64 per line; unset: random. Example: made by `openssl rand -base64 32`R\bkey_file\x12\xa3\x01\n" +
+	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationBv\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01\xd2\xe2\x18\x04900s\xe2\xe2\x18Y\n" +
+	"\tstate-ttl \x05RJlifetime of sealed state, such as the time a user has to answer a questionR\x03ttl\x12\xb1\x02\n" +
+	"\x03url\x18\x03 \x01(\tB\x9e\x02\xbaHNrL(\x80 2G^$|^(nats|tls)://[^/?#@,[:space:]]+(,(nats|tls)://[^/?#@,[:space:]]+)*$\xe2\xe2\x18\xc8\x01\n" +
+	"\x05state\x1a\x04URLS \x05@\x01R\xb4\x01NATS servers whose JetStream keeps what replicas share: tasks, ended sessions, events, consents, registered tools; needs --state-key. Example: nats://nats-0:4222,nats://nats-1:4222R\x03url\x12\x9e\x01\n" +
+	"\x04name\x18\x04 \x01(\tB\x84\x01\xbaH\x15r\x13( 2\x0f^[A-Za-z0-9-]+$\xd2\xe2\x18\adefault\xe2\xe2\x18]\n" +
+	"\n" +
+	"state-name\x1a\x04NAME \x05@\x01REname of the deployment at --state: replicas with one name share stateH\x00R\x04name\x88\x01\x01\x124\n" +
 	"\x10credentials_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\x10credentials_file\x12&\n" +
 	"\tnkey_file\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tnkey_file\x12$\n" +
 	"\busername\x18\r \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\busername\x12.\n" +
@@ -457,27 +431,19 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\n" +
 	"token_file\x18\x0f \x01(\tB\b\xbaH\x05r\x03(\x80 R\n" +
 	"token_file\x12/\n" +
-	"\x03tls\x18\a \x01(\v2\x1d.outrigger.config.v1.StateTlsR\x03tls\x12,\n" +
-	"\breplicas\x18\b \x01(\x05B\v\xbaH\b\x1a\x060\x010\x030\x05H\x01R\breplicas\x88\x01\x01\x122\n" +
-	"\astorage\x18\t \x01(\tB\x13\xbaH\x10r\x0eR\x04fileR\x06memoryH\x02R\astorage\x88\x01\x01\x12=\n" +
+	"\x03tls\x18\a \x01(\v2\x1d.outrigger.config.v1.StateTlsR\x03tls\x121\n" +
+	"\breplicas\x18\b \x01(\x05B\x10\xbaH\b\x1a\x060\x010\x030\x05\xd2\xe2\x18\x011H\x01R\breplicas\x88\x01\x01\x12:\n" +
+	"\astorage\x18\t \x01(\tB\x1b\xbaH\x10r\x0eR\x04fileR\x06memory\xd2\xe2\x18\x04fileH\x02R\astorage\x88\x01\x01\x12J\n" +
 	"\x0emax_task_bytes\x18\n" +
-	" \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x03R\x0emax_task_bytes\x88\x01\x01\x12Z\n" +
-	"\x11operation_timeout\x18\v \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xad\xe2\x04R\x11operation_timeout\x12@\n" +
-	"\x05lease\x18\f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x02R\x05lease\x125\n" +
-	"\rmax_takeovers\x18! \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x01H\x04R\rmax_takeovers\x88\x01\x01\x125\n" +
-	"\rmax_handovers\x18\" \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x90N(\x01H\x05R\rmax_handovers\x88\x01\x01\x12C\n" +
-	"\x11max_consent_bytes\x18\x14 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\x06R\x11max_consent_bytes\x88\x01\x01\x12M\n" +
-	"\x16max_registration_bytes\x18\x17 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\aR\x16max_registration_bytes\x88\x01\x01\x12?\n" +
-	"\x0fmax_event_bytes\x18\x15 \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\bR\x0fmax_event_bytes\x88\x01\x01\x12C\n" +
-	"\x11max_session_bytes\x18\x1e \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\tR\x11max_session_bytes\x88\x01\x01\x12A\n" +
-	"\x10max_stream_bytes\x18\x1f \x01(\x03B\x10\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@H\n" +
-	"R\x10max_stream_bytes\x88\x01\x01\x12L\n" +
-	"\n" +
-	"stream_ttl\x18  \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\n" +
-	"stream_ttl\x12J\n" +
-	"\tevent_ttl\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01R\tevent_ttl:\xdb\x02\xbaH\xd7\x02\x1a\xe5\x01\n" +
+	" \x01(\x03B\x1d\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\t268435456H\x03R\x0emax_task_bytes\x88\x01\x01\x12`\n" +
+	"\x11operation_timeout\x18\v \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xad\xe2\x04\xd2\xe2\x18\x022sR\x11operation_timeout\x12G\n" +
+	"\x05lease\x18\f \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x02\xd2\xe2\x18\x0315sR\x05lease\x12:\n" +
+	"\rmax_takeovers\x18! \x01(\x05B\x0f\xbaH\a\x1a\x05\x18\xe8\a(\x01\xd2\xe2\x18\x015H\x04R\rmax_takeovers\x88\x01\x01\x12<\n" +
+	"\rmax_handovers\x18\" \x01(\x05B\x11\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x03100H\x05R\rmax_handovers\x88\x01\x01\x12O\n" +
+	"\x11max_consent_bytes\x18\x14 \x01(\x03B\x1c\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b33554432H\x06R\x11max_consent_bytes\x88\x01\x01\x12Y\n" +
+	"\x16max_registration_bytes\x18\x17 \x01(\x03B\x1c\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b33554432H\aR\x16max_registration_bytes\x88\x01\x01\x12K\n" +
+	"\x0fmax_event_bytes\x18\x15 \x01(\x03B\x1c\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b67108864H\bR\x0fmax_event_bytes\x88\x01\x01\x12S\n" +
+	"\tevent_ttl\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01\xd2\xe2\x18\x053600sR\tevent_ttl:\xdb\x02\xbaH\xd7\x02\x1a\xe5\x01\n" +
 	"\x11state.credentials\x12hcredentials_file, nkey_file, username and token_file are ways to say who the sidecar is: set one of them\x1af[this.credentials_file, this.nkey_file, this.username, this.token_file].filter(x, x != '').size() <= 1\x1am\n" +
 	"\x0estate.password\x12&username and password_file go together\x1a3(this.username == '') == (this.password_file == '')B\a\n" +
 	"\x05_nameB\v\n" +
@@ -489,9 +455,8 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x0e_max_handoversB\x14\n" +
 	"\x12_max_consent_bytesB\x19\n" +
 	"\x17_max_registration_bytesB\x12\n" +
-	"\x10_max_event_bytesB\x14\n" +
-	"\x12_max_session_bytesB\x13\n" +
-	"\x11_max_stream_bytes\"\xe8\x01\n" +
+	"\x10_max_event_bytesJ\x04\b\x1e\x10!R\x11max_session_bytesR\x10max_stream_bytesR\n" +
+	"stream_ttl\"\xe8\x01\n" +
 	"\bStateTls\x12\"\n" +
 	"\aca_file\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\x12&\n" +
 	"\tcert_file\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tcert_file\x12$\n" +
@@ -523,13 +488,12 @@ var file_outrigger_config_v1_server_proto_depIdxs = []int32{
 	2, // 1: outrigger.config.v1.State.tls:type_name -> outrigger.config.v1.StateTls
 	3, // 2: outrigger.config.v1.State.operation_timeout:type_name -> google.protobuf.Duration
 	3, // 3: outrigger.config.v1.State.lease:type_name -> google.protobuf.Duration
-	3, // 4: outrigger.config.v1.State.stream_ttl:type_name -> google.protobuf.Duration
-	3, // 5: outrigger.config.v1.State.event_ttl:type_name -> google.protobuf.Duration
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	3, // 4: outrigger.config.v1.State.event_ttl:type_name -> google.protobuf.Duration
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_server_proto_init() }
@@ -537,6 +501,7 @@ func file_outrigger_config_v1_server_proto_init() {
 	if File_outrigger_config_v1_server_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_server_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -40,46 +40,45 @@ type Telemetry struct {
 	CertFile string `protobuf:"bytes,4,opt,name=cert_file,proto3" json:"cert_file,omitempty"`
 	// PEM file of the private key of `cert_file`. Default: none.
 	KeyFile string `protobuf:"bytes,5,opt,name=key_file,proto3" json:"key_file,omitempty"`
-	// Export of traces: "on", "off", or "auto" (if `endpoint` is set). Default: auto.
+	// Export of traces: "on", "off", or "auto" (if `endpoint` is set).
 	Traces *string `protobuf:"bytes,6,opt,name=traces,proto3,oneof" json:"traces,omitempty"`
-	// Export of metrics: "on", "off", or "auto" (if `endpoint` is set). Prometheus can scrape them in any case. Default: auto.
+	// Export of metrics: "on", "off", or "auto" (if `endpoint` is set). Prometheus can scrape them in any case.
 	Metrics *string `protobuf:"bytes,7,opt,name=metrics,proto3,oneof" json:"metrics,omitempty"`
-	// Export of the log, beside standard error: "on", "off", or "auto" (if `endpoint` is set). Default: auto.
+	// Export of the log, beside standard error: "on", "off", or "auto" (if `endpoint` is set).
 	Logs *string `protobuf:"bytes,8,opt,name=logs,proto3,oneof" json:"logs,omitempty"`
-	// Compression of exports: "gzip" or "none". Default: none.
+	// Compression of exports: "gzip" or "none".
 	Compression *string `protobuf:"bytes,9,opt,name=compression,proto3,oneof" json:"compression,omitempty"`
-	// Which requests are traced: "always_on", "always_off", "traceidratio" (the share `sampler_ratio`), or one of them with
-	// the prefix "parentbased_", which follows the caller's decision where there is one. Default: parentbased_always_on.
+	// Which requests are traced: "always_on", "always_off", "traceidratio" (the share `sampler_ratio`), or one of them
+	// with the prefix "parentbased_", which follows the caller's decision where there is one.
 	Sampler *string `protobuf:"bytes,10,opt,name=sampler,proto3,oneof" json:"sampler,omitempty"`
-	// Share of requests traced by the samplers with a ratio. Default: 1. Range: 0 to 1.
+	// Share of requests traced by the samplers with a ratio. Range: 0 to 1.
 	SamplerRatio *float64 `protobuf:"fixed64,11,opt,name=sampler_ratio,proto3,oneof" json:"sampler_ratio,omitempty"`
-	// Names of the members of callers' W3C baggage that are forwarded to the backend, at most 64 members and 8 KiB of them; `*`
-	// matches any characters. An empty list drops all. Default: *. At most 64.
+	// Names of the members of callers' W3C baggage that are forwarded to the backend, at most 64 members and 8 KiB of
+	// them; `*` matches any characters. An empty list drops all. At most 64.
 	Baggage []string `protobuf:"bytes,12,rep,name=baggage,proto3" json:"baggage,omitempty"`
 	// Add arguments and results of tools to spans (`gen_ai.tool.call.arguments`, `.result`), redacted. They may have personal
 	// data. Default: false.
 	Payloads bool `protobuf:"varint,13,opt,name=payloads,proto3" json:"payloads,omitempty"`
-	// Maximum size of one such attribute, in bytes; longer ones are truncated. Default: 4096. Range: 256 to 65536.
+	// Maximum size of one such attribute, in bytes; longer ones are truncated. Range: 256 to 65536.
 	MaxPayloadBytes *int32 `protobuf:"varint,14,opt,name=max_payload_bytes,proto3,oneof" json:"max_payload_bytes,omitempty"`
-	// Shortest duration of a step inside the sidecar that gets a span of its own. Default: 100us. Range: 1 us to 1 min.
+	// Shortest duration of a step inside the sidecar that gets its own span. Range: 1 us to 1 min.
 	StepThreshold *durationpb.Duration `protobuf:"bytes,15,opt,name=step_threshold,proto3" json:"step_threshold,omitempty"`
-	// Maximum spans that wait for export, and likewise log records; further ones are dropped and counted. Default: 2048.
-	// Range: 1 to 65536.
+	// Maximum spans that wait for export, and likewise log records; further ones are dropped and counted. Range: 1 to
+	// 65536.
 	MaxQueuedItems *int32 `protobuf:"varint,16,opt,name=max_queued_items,proto3,oneof" json:"max_queued_items,omitempty"`
-	// Maximum bytes of spans that wait for export, and likewise of log records; further ones are dropped and counted. Default:
-	// 4194304 (4 MiB). Range: 65536 to 268435456.
+	// Maximum bytes of spans that wait for export, and likewise of log records; further ones are dropped and counted.
+	// Range: 65536 to 268435456.
 	MaxQueuedBytes *int64 `protobuf:"varint,17,opt,name=max_queued_bytes,proto3,oneof" json:"max_queued_bytes,omitempty"`
-	// Timeout of one export, retries included. Default: 10s. Range: 100 ms to 1 min.
+	// Timeout of one export, retries included. Range: 100 ms to 1 min.
 	ExportTimeout *durationpb.Duration `protobuf:"bytes,18,opt,name=export_timeout,proto3" json:"export_timeout,omitempty"`
-	// Maximum time that spans and log records wait for others before they are exported. Default: 5s. Range: 10 ms to 1 min.
+	// Maximum time that spans and log records wait for others before they are exported. Range: 10 ms to 1 min.
 	BatchDelay *durationpb.Duration `protobuf:"bytes,19,opt,name=batch_delay,proto3" json:"batch_delay,omitempty"`
-	// Interval of metric exports. Default: 60s. Range: 1 s to 1 h.
+	// Interval of metric exports. Range: 1 s to 1 h.
 	MetricInterval *durationpb.Duration `protobuf:"bytes,20,opt,name=metric_interval,proto3" json:"metric_interval,omitempty"`
-	// Maximum time that the last exports may take at shutdown, within the grace period. Default: 3s. Range: 0 to 1 min.
+	// Maximum time that the last exports may take at shutdown, within the grace period. Range: 0 to 1 min.
 	FlushTimeout *durationpb.Duration `protobuf:"bytes,21,opt,name=flush_timeout,proto3" json:"flush_timeout,omitempty"`
 	// Tools with series of their own in metrics of calls and their durations, on `/metrics` and exported; the others share
-	// `other`. Metrics of rejected calls and of breakers have at most 256. Default: 256.
-	// Range: 1 to 4096.
+	// `other`. Metrics of rejected calls and of breakers have at most 256. Range: 1 to 4096.
 	MaxMetricTools *int32 `protobuf:"varint,22,opt,name=max_metric_tools,proto3,oneof" json:"max_metric_tools,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -273,34 +272,33 @@ var File_outrigger_config_v1_telemetry_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_telemetry_proto_rawDesc = "" +
 	"\n" +
-	"#outrigger/config/v1/telemetry.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc7\f\n" +
+	"#outrigger/config/v1/telemetry.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xd0\r\n" +
 	"\tTelemetry\x12F\n" +
 	"\bendpoint\x18\x01 \x01(\tB*\xbaH'r%(\x80\x102 ^$|^https?://[^/?#@]+(/[^?#]*)?$R\bendpoint\x12,\n" +
 	"\fheaders_file\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80 R\fheaders_file\x12\"\n" +
 	"\aca_file\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80 R\aca_file\x12&\n" +
 	"\tcert_file\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80 R\tcert_file\x12$\n" +
-	"\bkey_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x121\n" +
-	"\x06traces\x18\x06 \x01(\tB\x14\xbaH\x11r\x0fR\x04autoR\x02onR\x03offH\x00R\x06traces\x88\x01\x01\x123\n" +
-	"\ametrics\x18\a \x01(\tB\x14\xbaH\x11r\x0fR\x04autoR\x02onR\x03offH\x01R\ametrics\x88\x01\x01\x12-\n" +
-	"\x04logs\x18\b \x01(\tB\x14\xbaH\x11r\x0fR\x04autoR\x02onR\x03offH\x02R\x04logs\x88\x01\x01\x128\n" +
-	"\vcompression\x18\t \x01(\tB\x11\xbaH\x0er\fR\x04gzipR\x04noneH\x03R\vcompression\x88\x01\x01\x12\x92\x01\n" +
+	"\bkey_file\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80 R\bkey_file\x129\n" +
+	"\x06traces\x18\x06 \x01(\tB\x1c\xbaH\x11r\x0fR\x04autoR\x02onR\x03off\xd2\xe2\x18\x04autoH\x00R\x06traces\x88\x01\x01\x12;\n" +
+	"\ametrics\x18\a \x01(\tB\x1c\xbaH\x11r\x0fR\x04autoR\x02onR\x03off\xd2\xe2\x18\x04autoH\x01R\ametrics\x88\x01\x01\x125\n" +
+	"\x04logs\x18\b \x01(\tB\x1c\xbaH\x11r\x0fR\x04autoR\x02onR\x03off\xd2\xe2\x18\x04autoH\x02R\x04logs\x88\x01\x01\x12@\n" +
+	"\vcompression\x18\t \x01(\tB\x19\xbaH\x0er\fR\x04gzipR\x04none\xd2\xe2\x18\x04noneH\x03R\vcompression\x88\x01\x01\x12\xac\x01\n" +
 	"\asampler\x18\n" +
-	" \x01(\tBs\xbaHprnR\talways_onR\n" +
-	"always_offR\ftraceidratioR\x15parentbased_always_onR\x16parentbased_always_offR\x18parentbased_traceidratioH\x04R\asampler\x88\x01\x01\x12B\n" +
-	"\rsampler_ratio\x18\v \x01(\x01B\x17\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00H\x05R\rsampler_ratio\x88\x01\x01\x12L\n" +
-	"\abaggage\x18\f \x03(\tB2\xbaH/\x92\x01,\x10@\x18\x01\"&r$\x10\x01(\x80\x022\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$R\abaggage\x12\x1a\n" +
-	"\bpayloads\x18\r \x01(\bR\bpayloads\x12?\n" +
-	"\x11max_payload_bytes\x18\x0e \x01(\x05B\f\xbaH\t\x1a\a\x18\x80\x80\x04(\x80\x02H\x06R\x11max_payload_bytes\x88\x01\x01\x12R\n" +
-	"\x0estep_threshold\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x02\b<2\x03\x10\xe8\aR\x0estep_threshold\x12<\n" +
-	"\x10max_queued_items\x18\x10 \x01(\x05B\v\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01H\aR\x10max_queued_items\x88\x01\x01\x12@\n" +
-	"\x10max_queued_bytes\x18\x11 \x01(\x03B\x0f\xbaH\f\"\n" +
-	"\x18\x80\x80\x80\x80\x01(\x80\x80\x04H\bR\x10max_queued_bytes\x88\x01\x01\x12T\n" +
-	"\x0eexport_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xc2\xd7/R\x0eexport_timeout\x12N\n" +
-	"\vbatch_delay\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xad\xe2\x04R\vbatch_delay\x12T\n" +
-	"\x0fmetric_interval\x18\x14 \x01(\v2\x19.google.protobuf.DurationB\x0f\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01R\x0fmetric_interval\x12M\n" +
-	"\rflush_timeout\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\f\xbaH\t\xaa\x01\x06\"\x02\b<2\x00R\rflush_timeout\x12;\n" +
-	"\x10max_metric_tools\x18\x16 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\x80 (\x01H\tR\x10max_metric_tools\x88\x01\x01B\t\n" +
+	" \x01(\tB\x8c\x01\xbaHprnR\talways_onR\n" +
+	"always_offR\ftraceidratioR\x15parentbased_always_onR\x16parentbased_always_offR\x18parentbased_traceidratio\xd2\xe2\x18\x15parentbased_always_onH\x04R\asampler\x88\x01\x01\x12G\n" +
+	"\rsampler_ratio\x18\v \x01(\x01B\x1c\xbaH\x14\x12\x12\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00\xd2\xe2\x18\x011H\x05R\rsampler_ratio\x88\x01\x01\x12Q\n" +
+	"\abaggage\x18\f \x03(\tB7\xbaH/\x92\x01,\x10@\x18\x01\"&r$\x10\x01(\x80\x022\x1d^[!#$%&'*+.^_`|~0-9A-Za-z-]+$\xd2\xe2\x18\x01*R\abaggage\x12\x1a\n" +
+	"\bpayloads\x18\r \x01(\bR\bpayloads\x12G\n" +
+	"\x11max_payload_bytes\x18\x0e \x01(\x05B\x14\xbaH\t\x1a\a\x18\x80\x80\x04(\x80\x02\xd2\xe2\x18\x044096H\x06R\x11max_payload_bytes\x88\x01\x01\x12[\n" +
+	"\x0estep_threshold\x18\x0f \x01(\v2\x19.google.protobuf.DurationB\x18\xbaH\f\xaa\x01\t\"\x02\b<2\x03\x10\xe8\a\xd2\xe2\x18\x05100usR\x0estep_threshold\x12D\n" +
+	"\x10max_queued_items\x18\x10 \x01(\x05B\x13\xbaH\b\x1a\x06\x18\x80\x80\x04(\x01\xd2\xe2\x18\x042048H\aR\x10max_queued_items\x88\x01\x01\x12K\n" +
+	"\x10max_queued_bytes\x18\x11 \x01(\x03B\x1a\xbaH\f\"\n" +
+	"\x18\x80\x80\x80\x80\x01(\x80\x80\x04\xd2\xe2\x18\a4194304H\bR\x10max_queued_bytes\x88\x01\x01\x12[\n" +
+	"\x0eexport_timeout\x18\x12 \x01(\v2\x19.google.protobuf.DurationB\x18\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xc2\xd7/\xd2\xe2\x18\x0310sR\x0eexport_timeout\x12T\n" +
+	"\vbatch_delay\x18\x13 \x01(\v2\x19.google.protobuf.DurationB\x17\xbaH\x0e\xaa\x01\v\"\x02\b<2\x05\x10\x80\xad\xe2\x04\xd2\xe2\x18\x025sR\vbatch_delay\x12[\n" +
+	"\x0fmetric_interval\x18\x14 \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01\xd2\xe2\x18\x0360sR\x0fmetric_interval\x12S\n" +
+	"\rflush_timeout\x18\x15 \x01(\v2\x19.google.protobuf.DurationB\x12\xbaH\t\xaa\x01\x06\"\x02\b<2\x00\xd2\xe2\x18\x023sR\rflush_timeout\x12B\n" +
+	"\x10max_metric_tools\x18\x16 \x01(\x05B\x11\xbaH\a\x1a\x05\x18\x80 (\x01\xd2\xe2\x18\x03256H\tR\x10max_metric_tools\x88\x01\x01B\t\n" +
 	"\a_tracesB\n" +
 	"\n" +
 	"\b_metricsB\a\n" +
@@ -350,6 +348,7 @@ func file_outrigger_config_v1_telemetry_proto_init() {
 	if File_outrigger_config_v1_telemetry_proto != nil {
 		return
 	}
+	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_telemetry_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -25,47 +25,37 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SessionRecord is a session of a legacy revision of MCP as it is stored, inside its seal. A release reads what the one before
-// it wrote, and the other way round.
-type SessionRecord struct {
+// SealedSession is what the id of a session of a legacy revision of MCP holds, inside its seal, which is bound to the caller. A
+// release reads what the one before it wrote, and the other way round.
+type SealedSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller that opened it.
-	Principal string `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	// What its client said when it opened it.
-	Context *v1.RequestContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
+	Context *v1.RequestContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	// When it was opened.
-	Opened *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=opened,proto3" json:"opened,omitempty"`
-	// The lowest level of log messages that the client wants.
-	Level v1.LogLevel `protobuf:"varint,4,opt,name=level,proto3,enum=outrigger.v1.LogLevel" json:"level,omitempty"`
-	// The resources that the client is told of.
-	Watched []*WatchedResource `protobuf:"bytes,5,rep,name=watched,proto3" json:"watched,omitempty"`
+	Opened *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=opened,proto3" json:"opened,omitempty"`
+	// The replica that opened it, and keeps what it learns later; empty without shared state.
+	Home string `protobuf:"bytes,3,opt,name=home,proto3" json:"home,omitempty"`
 	// Whether the client was told, when the session began, that it hears when these lists change.
-	DeclaredPrompts   bool `protobuf:"varint,6,opt,name=declared_prompts,json=declaredPrompts,proto3" json:"declared_prompts,omitempty"`
-	DeclaredResources bool `protobuf:"varint,7,opt,name=declared_resources,json=declaredResources,proto3" json:"declared_resources,omitempty"`
-	// The replica that wrote the record last.
-	WrittenBy string `protobuf:"bytes,8,opt,name=written_by,json=writtenBy,proto3" json:"written_by,omitempty"`
-	// The replica that tells the client what belongs to no request; empty: none does yet.
-	Teller string `protobuf:"bytes,9,opt,name=teller,proto3" json:"teller,omitempty"`
-	// The catalog that the client was told of last, by its fingerprint.
-	Catalog       string `protobuf:"bytes,10,opt,name=catalog,proto3" json:"catalog,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	DeclaredPrompts   bool `protobuf:"varint,4,opt,name=declared_prompts,json=declaredPrompts,proto3" json:"declared_prompts,omitempty"`
+	DeclaredResources bool `protobuf:"varint,5,opt,name=declared_resources,json=declaredResources,proto3" json:"declared_resources,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
-func (x *SessionRecord) Reset() {
-	*x = SessionRecord{}
+func (x *SealedSession) Reset() {
+	*x = SealedSession{}
 	mi := &file_outrigger_state_v1_session_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SessionRecord) String() string {
+func (x *SealedSession) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SessionRecord) ProtoMessage() {}
+func (*SealedSession) ProtoMessage() {}
 
-func (x *SessionRecord) ProtoReflect() protoreflect.Message {
+func (x *SealedSession) ProtoReflect() protoreflect.Message {
 	mi := &file_outrigger_state_v1_session_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -77,271 +67,58 @@ func (x *SessionRecord) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SessionRecord.ProtoReflect.Descriptor instead.
-func (*SessionRecord) Descriptor() ([]byte, []int) {
+// Deprecated: Use SealedSession.ProtoReflect.Descriptor instead.
+func (*SealedSession) Descriptor() ([]byte, []int) {
 	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *SessionRecord) GetPrincipal() string {
-	if x != nil {
-		return x.Principal
-	}
-	return ""
-}
-
-func (x *SessionRecord) GetContext() *v1.RequestContext {
+func (x *SealedSession) GetContext() *v1.RequestContext {
 	if x != nil {
 		return x.Context
 	}
 	return nil
 }
 
-func (x *SessionRecord) GetOpened() *timestamppb.Timestamp {
+func (x *SealedSession) GetOpened() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Opened
 	}
 	return nil
 }
 
-func (x *SessionRecord) GetLevel() v1.LogLevel {
+func (x *SealedSession) GetHome() string {
 	if x != nil {
-		return x.Level
+		return x.Home
 	}
-	return v1.LogLevel(0)
+	return ""
 }
 
-func (x *SessionRecord) GetWatched() []*WatchedResource {
-	if x != nil {
-		return x.Watched
-	}
-	return nil
-}
-
-func (x *SessionRecord) GetDeclaredPrompts() bool {
+func (x *SealedSession) GetDeclaredPrompts() bool {
 	if x != nil {
 		return x.DeclaredPrompts
 	}
 	return false
 }
 
-func (x *SessionRecord) GetDeclaredResources() bool {
+func (x *SealedSession) GetDeclaredResources() bool {
 	if x != nil {
 		return x.DeclaredResources
 	}
 	return false
 }
 
-func (x *SessionRecord) GetWrittenBy() string {
-	if x != nil {
-		return x.WrittenBy
-	}
-	return ""
-}
-
-func (x *SessionRecord) GetTeller() string {
-	if x != nil {
-		return x.Teller
-	}
-	return ""
-}
-
-func (x *SessionRecord) GetCatalog() string {
-	if x != nil {
-		return x.Catalog
-	}
-	return ""
-}
-
-// WatchedResource is a subscription to a resource.
-type WatchedResource struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Uri   string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
-	// It is the answer of an RPC that streams, which the replica that tells of changes has to call.
-	IsWatch       bool `protobuf:"varint,2,opt,name=is_watch,json=isWatch,proto3" json:"is_watch,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WatchedResource) Reset() {
-	*x = WatchedResource{}
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WatchedResource) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WatchedResource) ProtoMessage() {}
-
-func (x *WatchedResource) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WatchedResource.ProtoReflect.Descriptor instead.
-func (*WatchedResource) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *WatchedResource) GetUri() string {
-	if x != nil {
-		return x.Uri
-	}
-	return ""
-}
-
-func (x *WatchedResource) GetIsWatch() bool {
-	if x != nil {
-		return x.IsWatch
-	}
-	return false
-}
-
-// SessionEvent is a message on a stream of a session as it is stored, or a part of one.
-type SessionEvent struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The replica that appended it.
-	Replica string `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
-	// Its number among the events of the stream, from 1. The parts of a message have the same.
-	Number uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	// The JSON-RPC message; empty for an event that only has an id. A part that is followed by another one has more.
-	Message []byte `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	More    bool   `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
-	// Whether the stream ends with it.
-	Last bool `protobuf:"varint,5,opt,name=last,proto3" json:"last,omitempty"`
-	// The stream carries what belongs to no request.
-	IsMain bool `protobuf:"varint,6,opt,name=is_main,json=isMain,proto3" json:"is_main,omitempty"`
-	// What is needed to answer the request of the stream if its replica stops: its id as it came, the tool, and whether that is
-	// idempotent.
-	RequestId  []byte `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Tool       string `protobuf:"bytes,8,opt,name=tool,proto3" json:"tool,omitempty"`
-	Idempotent bool   `protobuf:"varint,9,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
-	// The span of the request, as spans are stored.
-	Span          []byte `protobuf:"bytes,10,opt,name=span,proto3" json:"span,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SessionEvent) Reset() {
-	*x = SessionEvent{}
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SessionEvent) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SessionEvent) ProtoMessage() {}
-
-func (x *SessionEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SessionEvent.ProtoReflect.Descriptor instead.
-func (*SessionEvent) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *SessionEvent) GetReplica() string {
-	if x != nil {
-		return x.Replica
-	}
-	return ""
-}
-
-func (x *SessionEvent) GetNumber() uint64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *SessionEvent) GetMessage() []byte {
-	if x != nil {
-		return x.Message
-	}
-	return nil
-}
-
-func (x *SessionEvent) GetMore() bool {
-	if x != nil {
-		return x.More
-	}
-	return false
-}
-
-func (x *SessionEvent) GetLast() bool {
-	if x != nil {
-		return x.Last
-	}
-	return false
-}
-
-func (x *SessionEvent) GetIsMain() bool {
-	if x != nil {
-		return x.IsMain
-	}
-	return false
-}
-
-func (x *SessionEvent) GetRequestId() []byte {
-	if x != nil {
-		return x.RequestId
-	}
-	return nil
-}
-
-func (x *SessionEvent) GetTool() string {
-	if x != nil {
-		return x.Tool
-	}
-	return ""
-}
-
-func (x *SessionEvent) GetIdempotent() bool {
-	if x != nil {
-		return x.Idempotent
-	}
-	return false
-}
-
-func (x *SessionEvent) GetSpan() []byte {
-	if x != nil {
-		return x.Span
-	}
-	return nil
-}
-
-// ReplicaMessage is what one replica tells others.
+// ReplicaMessage is what one replica tells others about a session.
 type ReplicaMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The session that it is about, as the store names it.
-	Session string `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	// The id of the session, and its caller.
+	SessionId string `protobuf:"bytes,6,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	Principal string `protobuf:"bytes,7,opt,name=principal,proto3" json:"principal,omitempty"`
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*ReplicaMessage_Answer
 	//	*ReplicaMessage_Cancel
-	//	*ReplicaMessage_Moved
-	//	*ReplicaMessage_MayEnd
+	//	*ReplicaMessage_Change
+	//	*ReplicaMessage_Facts
 	Kind          isReplicaMessage_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -349,7 +126,7 @@ type ReplicaMessage struct {
 
 func (x *ReplicaMessage) Reset() {
 	*x = ReplicaMessage{}
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[3]
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +138,7 @@ func (x *ReplicaMessage) String() string {
 func (*ReplicaMessage) ProtoMessage() {}
 
 func (x *ReplicaMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[3]
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,12 +151,19 @@ func (x *ReplicaMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaMessage.ProtoReflect.Descriptor instead.
 func (*ReplicaMessage) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *ReplicaMessage) GetSession() string {
+func (x *ReplicaMessage) GetSessionId() string {
 	if x != nil {
-		return x.Session
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ReplicaMessage) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
 	}
 	return ""
 }
@@ -409,19 +193,19 @@ func (x *ReplicaMessage) GetCancel() *ClientCancel {
 	return nil
 }
 
-func (x *ReplicaMessage) GetMoved() *StreamMoved {
+func (x *ReplicaMessage) GetChange() *SessionChange {
 	if x != nil {
-		if x, ok := x.Kind.(*ReplicaMessage_Moved); ok {
-			return x.Moved
+		if x, ok := x.Kind.(*ReplicaMessage_Change); ok {
+			return x.Change
 		}
 	}
 	return nil
 }
 
-func (x *ReplicaMessage) GetMayEnd() *MayEnd {
+func (x *ReplicaMessage) GetFacts() *SessionFacts {
 	if x != nil {
-		if x, ok := x.Kind.(*ReplicaMessage_MayEnd); ok {
-			return x.MayEnd
+		if x, ok := x.Kind.(*ReplicaMessage_Facts); ok {
+			return x.Facts
 		}
 	}
 	return nil
@@ -433,31 +217,31 @@ type isReplicaMessage_Kind interface {
 
 type ReplicaMessage_Answer struct {
 	// The client's answer to a question of the replica that gets this.
-	Answer *ClientAnswer `protobuf:"bytes,2,opt,name=answer,proto3,oneof"`
+	Answer *ClientAnswer `protobuf:"bytes,8,opt,name=answer,proto3,oneof"`
 }
 
 type ReplicaMessage_Cancel struct {
 	// The client cancelled a request.
-	Cancel *ClientCancel `protobuf:"bytes,3,opt,name=cancel,proto3,oneof"`
+	Cancel *ClientCancel `protobuf:"bytes,9,opt,name=cancel,proto3,oneof"`
 }
 
-type ReplicaMessage_Moved struct {
-	// A client reads a stream from another replica now, by the name of the stream. The one that it read it from stops.
-	Moved *StreamMoved `protobuf:"bytes,4,opt,name=moved,proto3,oneof"`
+type ReplicaMessage_Change struct {
+	// The home of the session is asked to change what it has learned, or only what that is.
+	Change *SessionChange `protobuf:"bytes,10,opt,name=change,proto3,oneof"`
 }
 
-type ReplicaMessage_MayEnd struct {
-	// Another session needs the place of this one.
-	MayEnd *MayEnd `protobuf:"bytes,5,opt,name=may_end,json=mayEnd,proto3,oneof"`
+type ReplicaMessage_Facts struct {
+	// What the session has learned, as its home tells everyone.
+	Facts *SessionFacts `protobuf:"bytes,11,opt,name=facts,proto3,oneof"`
 }
 
 func (*ReplicaMessage_Answer) isReplicaMessage_Kind() {}
 
 func (*ReplicaMessage_Cancel) isReplicaMessage_Kind() {}
 
-func (*ReplicaMessage_Moved) isReplicaMessage_Kind() {}
+func (*ReplicaMessage_Change) isReplicaMessage_Kind() {}
 
-func (*ReplicaMessage_MayEnd) isReplicaMessage_Kind() {}
+func (*ReplicaMessage_Facts) isReplicaMessage_Kind() {}
 
 // ClientAnswer is the response to a request that a replica sent to the client.
 type ClientAnswer struct {
@@ -472,7 +256,7 @@ type ClientAnswer struct {
 
 func (x *ClientAnswer) Reset() {
 	*x = ClientAnswer{}
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[4]
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +268,7 @@ func (x *ClientAnswer) String() string {
 func (*ClientAnswer) ProtoMessage() {}
 
 func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[4]
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +281,7 @@ func (x *ClientAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientAnswer.ProtoReflect.Descriptor instead.
 func (*ClientAnswer) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{4}
+	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ClientAnswer) GetId() string {
@@ -539,7 +323,7 @@ type ClientCancel struct {
 
 func (x *ClientCancel) Reset() {
 	*x = ClientCancel{}
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[5]
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +335,7 @@ func (x *ClientCancel) String() string {
 func (*ClientCancel) ProtoMessage() {}
 
 func (x *ClientCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[5]
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +348,7 @@ func (x *ClientCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientCancel.ProtoReflect.Descriptor instead.
 func (*ClientCancel) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ClientCancel) GetRequestId() []byte {
@@ -581,33 +365,33 @@ func (x *ClientCancel) GetReason() string {
 	return ""
 }
 
-// StreamMoved says that a stream is read elsewhere.
-type StreamMoved struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Stream string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
-	// The replica that reads it now.
-	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	// When that began: a client that came back since then reads on. Without it, nobody does.
-	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
+// SessionChange changes what a session has learned: its log level, or its subscriptions. An empty one changes nothing.
+type SessionChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level v1.LogLevel            `protobuf:"varint,1,opt,name=level,proto3,enum=outrigger.v1.LogLevel" json:"level,omitempty"`
+	// A resource that the client subscribes to.
+	Watch *WatchedResource `protobuf:"bytes,2,opt,name=watch,proto3" json:"watch,omitempty"`
+	// The URI of a resource that it is subscribed to no longer.
+	Unwatch       string `protobuf:"bytes,3,opt,name=unwatch,proto3" json:"unwatch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StreamMoved) Reset() {
-	*x = StreamMoved{}
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[6]
+func (x *SessionChange) Reset() {
+	*x = SessionChange{}
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StreamMoved) String() string {
+func (x *SessionChange) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StreamMoved) ProtoMessage() {}
+func (*SessionChange) ProtoMessage() {}
 
-func (x *StreamMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[6]
+func (x *SessionChange) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,54 +402,60 @@ func (x *StreamMoved) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StreamMoved.ProtoReflect.Descriptor instead.
-func (*StreamMoved) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{6}
+// Deprecated: Use SessionChange.ProtoReflect.Descriptor instead.
+func (*SessionChange) Descriptor() ([]byte, []int) {
+	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *StreamMoved) GetStream() string {
+func (x *SessionChange) GetLevel() v1.LogLevel {
 	if x != nil {
-		return x.Stream
+		return x.Level
 	}
-	return ""
+	return v1.LogLevel(0)
 }
 
-func (x *StreamMoved) GetTo() string {
+func (x *SessionChange) GetWatch() *WatchedResource {
 	if x != nil {
-		return x.To
-	}
-	return ""
-}
-
-func (x *StreamMoved) GetAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.At
+		return x.Watch
 	}
 	return nil
 }
 
-// MayEnd asks whether a session is not in use where it was used last.
-type MayEnd struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+func (x *SessionChange) GetUnwatch() string {
+	if x != nil {
+		return x.Unwatch
+	}
+	return ""
+}
+
+// SessionFacts are what a session has learned since it was opened.
+type SessionFacts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It grows with every change.
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// The lowest level of log messages that the client wants.
+	Level v1.LogLevel `protobuf:"varint,2,opt,name=level,proto3,enum=outrigger.v1.LogLevel" json:"level,omitempty"`
+	// The resources that the client is subscribed to.
+	Watched       []*WatchedResource `protobuf:"bytes,3,rep,name=watched,proto3" json:"watched,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *MayEnd) Reset() {
-	*x = MayEnd{}
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[7]
+func (x *SessionFacts) Reset() {
+	*x = SessionFacts{}
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *MayEnd) String() string {
+func (x *SessionFacts) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*MayEnd) ProtoMessage() {}
+func (*SessionFacts) ProtoMessage() {}
 
-func (x *MayEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[7]
+func (x *SessionFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -676,23 +466,101 @@ func (x *MayEnd) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use MayEnd.ProtoReflect.Descriptor instead.
-func (*MayEnd) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{7}
+// Deprecated: Use SessionFacts.ProtoReflect.Descriptor instead.
+func (*SessionFacts) Descriptor() ([]byte, []int) {
+	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SessionFacts) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *SessionFacts) GetLevel() v1.LogLevel {
+	if x != nil {
+		return x.Level
+	}
+	return v1.LogLevel(0)
+}
+
+func (x *SessionFacts) GetWatched() []*WatchedResource {
+	if x != nil {
+		return x.Watched
+	}
+	return nil
+}
+
+// WatchedResource is a subscription to a resource.
+type WatchedResource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Uri   string                 `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
+	// It is the answer of an RPC that streams, which the replica that serves the client's GET calls.
+	IsWatch       bool `protobuf:"varint,2,opt,name=is_watch,json=isWatch,proto3" json:"is_watch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchedResource) Reset() {
+	*x = WatchedResource{}
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchedResource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchedResource) ProtoMessage() {}
+
+func (x *WatchedResource) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchedResource.ProtoReflect.Descriptor instead.
+func (*WatchedResource) Descriptor() ([]byte, []int) {
+	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *WatchedResource) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+func (x *WatchedResource) GetIsWatch() bool {
+	if x != nil {
+		return x.IsWatch
+	}
+	return false
 }
 
 // ReplicaAnswer is what a replica answers.
 type ReplicaAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// To a ClientAnswer: no request waits for it, or ever did. To MayEnd: the session is in use.
-	Unexpected    bool `protobuf:"varint,1,opt,name=unexpected,proto3" json:"unexpected,omitempty"`
+	// To a ClientAnswer: no request waits for it, or ever did. To a SessionChange: the session is unknown.
+	Unexpected bool `protobuf:"varint,1,opt,name=unexpected,proto3" json:"unexpected,omitempty"`
+	// To a SessionChange: what the session has learned, or that it has too many subscriptions.
+	Facts         *SessionFacts `protobuf:"bytes,2,opt,name=facts,proto3" json:"facts,omitempty"`
+	TooMany       bool          `protobuf:"varint,3,opt,name=too_many,json=tooMany,proto3" json:"too_many,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReplicaAnswer) Reset() {
 	*x = ReplicaAnswer{}
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[8]
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +572,7 @@ func (x *ReplicaAnswer) String() string {
 func (*ReplicaAnswer) ProtoMessage() {}
 
 func (x *ReplicaAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_session_proto_msgTypes[8]
+	mi := &file_outrigger_state_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +585,7 @@ func (x *ReplicaAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaAnswer.ProtoReflect.Descriptor instead.
 func (*ReplicaAnswer) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_outrigger_state_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReplicaAnswer) GetUnexpected() bool {
@@ -727,49 +595,41 @@ func (x *ReplicaAnswer) GetUnexpected() bool {
 	return false
 }
 
+func (x *ReplicaAnswer) GetFacts() *SessionFacts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+func (x *ReplicaAnswer) GetTooMany() bool {
+	if x != nil {
+		return x.TooMany
+	}
+	return false
+}
+
 var File_outrigger_state_v1_session_proto protoreflect.FileDescriptor
 
 const file_outrigger_state_v1_session_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/state/v1/session.proto\x12\x12outrigger.state.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19outrigger/v1/client.proto\x1a\x16outrigger/v1/log.proto\"\xb1\x03\n" +
-	"\rSessionRecord\x12\x1c\n" +
-	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x126\n" +
-	"\acontext\x18\x02 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\x122\n" +
-	"\x06opened\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06opened\x12,\n" +
-	"\x05level\x18\x04 \x01(\x0e2\x16.outrigger.v1.LogLevelR\x05level\x12=\n" +
-	"\awatched\x18\x05 \x03(\v2#.outrigger.state.v1.WatchedResourceR\awatched\x12)\n" +
-	"\x10declared_prompts\x18\x06 \x01(\bR\x0fdeclaredPrompts\x12-\n" +
-	"\x12declared_resources\x18\a \x01(\bR\x11declaredResources\x12\x1d\n" +
+	" outrigger/state/v1/session.proto\x12\x12outrigger.state.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19outrigger/v1/client.proto\x1a\x16outrigger/v1/log.proto\"\xe9\x01\n" +
+	"\rSealedSession\x126\n" +
+	"\acontext\x18\x01 \x01(\v2\x1c.outrigger.v1.RequestContextR\acontext\x122\n" +
+	"\x06opened\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x06opened\x12\x12\n" +
+	"\x04home\x18\x03 \x01(\tR\x04home\x12)\n" +
+	"\x10declared_prompts\x18\x04 \x01(\bR\x0fdeclaredPrompts\x12-\n" +
+	"\x12declared_resources\x18\x05 \x01(\bR\x11declaredResources\"\xca\x02\n" +
+	"\x0eReplicaMessage\x12\x1d\n" +
 	"\n" +
-	"written_by\x18\b \x01(\tR\twrittenBy\x12\x16\n" +
-	"\x06teller\x18\t \x01(\tR\x06teller\x12\x18\n" +
-	"\acatalog\x18\n" +
-	" \x01(\tR\acatalog\">\n" +
-	"\x0fWatchedResource\x12\x10\n" +
-	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x19\n" +
-	"\bis_watch\x18\x02 \x01(\bR\aisWatch\"\x82\x02\n" +
-	"\fSessionEvent\x12\x18\n" +
-	"\areplica\x18\x01 \x01(\tR\areplica\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\fR\amessage\x12\x12\n" +
-	"\x04more\x18\x04 \x01(\bR\x04more\x12\x12\n" +
-	"\x04last\x18\x05 \x01(\bR\x04last\x12\x17\n" +
-	"\ais_main\x18\x06 \x01(\bR\x06isMain\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\a \x01(\fR\trequestId\x12\x12\n" +
-	"\x04tool\x18\b \x01(\tR\x04tool\x12\x1e\n" +
-	"\n" +
-	"idempotent\x18\t \x01(\bR\n" +
-	"idempotent\x12\x12\n" +
-	"\x04span\x18\n" +
-	" \x01(\fR\x04span\"\x9a\x02\n" +
-	"\x0eReplicaMessage\x12\x18\n" +
-	"\asession\x18\x01 \x01(\tR\asession\x12:\n" +
-	"\x06answer\x18\x02 \x01(\v2 .outrigger.state.v1.ClientAnswerH\x00R\x06answer\x12:\n" +
-	"\x06cancel\x18\x03 \x01(\v2 .outrigger.state.v1.ClientCancelH\x00R\x06cancel\x127\n" +
-	"\x05moved\x18\x04 \x01(\v2\x1f.outrigger.state.v1.StreamMovedH\x00R\x05moved\x125\n" +
-	"\amay_end\x18\x05 \x01(\v2\x1a.outrigger.state.v1.MayEndH\x00R\x06mayEndB\x06\n" +
-	"\x04kind\"v\n" +
+	"session_id\x18\x06 \x01(\tR\tsessionId\x12\x1c\n" +
+	"\tprincipal\x18\a \x01(\tR\tprincipal\x12:\n" +
+	"\x06answer\x18\b \x01(\v2 .outrigger.state.v1.ClientAnswerH\x00R\x06answer\x12:\n" +
+	"\x06cancel\x18\t \x01(\v2 .outrigger.state.v1.ClientCancelH\x00R\x06cancel\x12;\n" +
+	"\x06change\x18\n" +
+	" \x01(\v2!.outrigger.state.v1.SessionChangeH\x00R\x06change\x128\n" +
+	"\x05facts\x18\v \x01(\v2 .outrigger.state.v1.SessionFactsH\x00R\x05factsB\x06\n" +
+	"\x04kindJ\x04\b\x01\x10\x06\"v\n" +
 	"\fClientAnswer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\fR\x06result\x12\x19\n" +
@@ -778,16 +638,24 @@ const file_outrigger_state_v1_session_proto_rawDesc = "" +
 	"\fClientCancel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"a\n" +
-	"\vStreamMoved\x12\x16\n" +
-	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\x12*\n" +
-	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\b\n" +
-	"\x06MayEnd\"/\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x92\x01\n" +
+	"\rSessionChange\x12,\n" +
+	"\x05level\x18\x01 \x01(\x0e2\x16.outrigger.v1.LogLevelR\x05level\x129\n" +
+	"\x05watch\x18\x02 \x01(\v2#.outrigger.state.v1.WatchedResourceR\x05watch\x12\x18\n" +
+	"\aunwatch\x18\x03 \x01(\tR\aunwatch\"\x95\x01\n" +
+	"\fSessionFacts\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12,\n" +
+	"\x05level\x18\x02 \x01(\x0e2\x16.outrigger.v1.LogLevelR\x05level\x12=\n" +
+	"\awatched\x18\x03 \x03(\v2#.outrigger.state.v1.WatchedResourceR\awatched\">\n" +
+	"\x0fWatchedResource\x12\x10\n" +
+	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x19\n" +
+	"\bis_watch\x18\x02 \x01(\bR\aisWatch\"\x82\x01\n" +
 	"\rReplicaAnswer\x12\x1e\n" +
 	"\n" +
 	"unexpected\x18\x01 \x01(\bR\n" +
-	"unexpectedB\xd3\x01\n" +
+	"unexpected\x126\n" +
+	"\x05facts\x18\x02 \x01(\v2 .outrigger.state.v1.SessionFactsR\x05facts\x12\x19\n" +
+	"\btoo_many\x18\x03 \x01(\bR\atooManyB\xd3\x01\n" +
 	"\x16com.outrigger.state.v1B\fSessionProtoP\x01ZAgithub.com/outrigger-mcp/outrigger/gen/outrigger/state/v1;statev1\xa2\x02\x03OSX\xaa\x02\x12Outrigger.State.V1\xca\x02\x12Outrigger\\State\\V1\xe2\x02\x1eOutrigger\\State\\V1\\GPBMetadata\xea\x02\x14Outrigger::State::V1b\x06proto3"
 
 var (
@@ -802,36 +670,37 @@ func file_outrigger_state_v1_session_proto_rawDescGZIP() []byte {
 	return file_outrigger_state_v1_session_proto_rawDescData
 }
 
-var file_outrigger_state_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_outrigger_state_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_outrigger_state_v1_session_proto_goTypes = []any{
-	(*SessionRecord)(nil),         // 0: outrigger.state.v1.SessionRecord
-	(*WatchedResource)(nil),       // 1: outrigger.state.v1.WatchedResource
-	(*SessionEvent)(nil),          // 2: outrigger.state.v1.SessionEvent
-	(*ReplicaMessage)(nil),        // 3: outrigger.state.v1.ReplicaMessage
-	(*ClientAnswer)(nil),          // 4: outrigger.state.v1.ClientAnswer
-	(*ClientCancel)(nil),          // 5: outrigger.state.v1.ClientCancel
-	(*StreamMoved)(nil),           // 6: outrigger.state.v1.StreamMoved
-	(*MayEnd)(nil),                // 7: outrigger.state.v1.MayEnd
-	(*ReplicaAnswer)(nil),         // 8: outrigger.state.v1.ReplicaAnswer
-	(*v1.RequestContext)(nil),     // 9: outrigger.v1.RequestContext
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
-	(v1.LogLevel)(0),              // 11: outrigger.v1.LogLevel
+	(*SealedSession)(nil),         // 0: outrigger.state.v1.SealedSession
+	(*ReplicaMessage)(nil),        // 1: outrigger.state.v1.ReplicaMessage
+	(*ClientAnswer)(nil),          // 2: outrigger.state.v1.ClientAnswer
+	(*ClientCancel)(nil),          // 3: outrigger.state.v1.ClientCancel
+	(*SessionChange)(nil),         // 4: outrigger.state.v1.SessionChange
+	(*SessionFacts)(nil),          // 5: outrigger.state.v1.SessionFacts
+	(*WatchedResource)(nil),       // 6: outrigger.state.v1.WatchedResource
+	(*ReplicaAnswer)(nil),         // 7: outrigger.state.v1.ReplicaAnswer
+	(*v1.RequestContext)(nil),     // 8: outrigger.v1.RequestContext
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(v1.LogLevel)(0),              // 10: outrigger.v1.LogLevel
 }
 var file_outrigger_state_v1_session_proto_depIdxs = []int32{
-	9,  // 0: outrigger.state.v1.SessionRecord.context:type_name -> outrigger.v1.RequestContext
-	10, // 1: outrigger.state.v1.SessionRecord.opened:type_name -> google.protobuf.Timestamp
-	11, // 2: outrigger.state.v1.SessionRecord.level:type_name -> outrigger.v1.LogLevel
-	1,  // 3: outrigger.state.v1.SessionRecord.watched:type_name -> outrigger.state.v1.WatchedResource
-	4,  // 4: outrigger.state.v1.ReplicaMessage.answer:type_name -> outrigger.state.v1.ClientAnswer
-	5,  // 5: outrigger.state.v1.ReplicaMessage.cancel:type_name -> outrigger.state.v1.ClientCancel
-	6,  // 6: outrigger.state.v1.ReplicaMessage.moved:type_name -> outrigger.state.v1.StreamMoved
-	7,  // 7: outrigger.state.v1.ReplicaMessage.may_end:type_name -> outrigger.state.v1.MayEnd
-	10, // 8: outrigger.state.v1.StreamMoved.at:type_name -> google.protobuf.Timestamp
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	8,  // 0: outrigger.state.v1.SealedSession.context:type_name -> outrigger.v1.RequestContext
+	9,  // 1: outrigger.state.v1.SealedSession.opened:type_name -> google.protobuf.Timestamp
+	2,  // 2: outrigger.state.v1.ReplicaMessage.answer:type_name -> outrigger.state.v1.ClientAnswer
+	3,  // 3: outrigger.state.v1.ReplicaMessage.cancel:type_name -> outrigger.state.v1.ClientCancel
+	4,  // 4: outrigger.state.v1.ReplicaMessage.change:type_name -> outrigger.state.v1.SessionChange
+	5,  // 5: outrigger.state.v1.ReplicaMessage.facts:type_name -> outrigger.state.v1.SessionFacts
+	10, // 6: outrigger.state.v1.SessionChange.level:type_name -> outrigger.v1.LogLevel
+	6,  // 7: outrigger.state.v1.SessionChange.watch:type_name -> outrigger.state.v1.WatchedResource
+	10, // 8: outrigger.state.v1.SessionFacts.level:type_name -> outrigger.v1.LogLevel
+	6,  // 9: outrigger.state.v1.SessionFacts.watched:type_name -> outrigger.state.v1.WatchedResource
+	5,  // 10: outrigger.state.v1.ReplicaAnswer.facts:type_name -> outrigger.state.v1.SessionFacts
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_state_v1_session_proto_init() }
@@ -839,11 +708,11 @@ func file_outrigger_state_v1_session_proto_init() {
 	if File_outrigger_state_v1_session_proto != nil {
 		return
 	}
-	file_outrigger_state_v1_session_proto_msgTypes[3].OneofWrappers = []any{
+	file_outrigger_state_v1_session_proto_msgTypes[1].OneofWrappers = []any{
 		(*ReplicaMessage_Answer)(nil),
 		(*ReplicaMessage_Cancel)(nil),
-		(*ReplicaMessage_Moved)(nil),
-		(*ReplicaMessage_MayEnd)(nil),
+		(*ReplicaMessage_Change)(nil),
+		(*ReplicaMessage_Facts)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -851,7 +720,7 @@ func file_outrigger_state_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_state_v1_session_proto_rawDesc), len(file_outrigger_state_v1_session_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

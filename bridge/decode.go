@@ -1,0 +1,615 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"mime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
+)
+
+// decoder turns answers of the backend into results.
+type decoder struct {
+	*keeper
+
+	catalogs Catalogs
+	slots    *policy.Slots
+	buffers  *bytepool.Pool
+	// canRead reports whether callers can read resources of a catalog.
+	canRead func(*catalog.Catalog) bool
+	reduced atomic.Uint64
+}
+
+// result checks the answer, brings it into the caller's encoding, and leaves out what the caller does not want or has no room for.
+func (d *decoder) result(ctx context.Context, c *toolCall) *errmap.Error {
+	if err := d.wholeResult(ctx, c); err != nil {
+		return err
+	}
+	return d.reduce(ctx, c)
+}
+
+// wholeResult checks the answer and brings it into the caller's encoding.
+func (d *decoder) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
+	defer c.req.Span.Step(telemetry.StepResult, c.req.Span.Now())
+	if c.resp.Outcome != nil {
+		return nil // the document that a stream brought
+	}
+	c.resp.Result.Encoding = c.req.Arguments.Encoding
+	if c.resp.Result.Bytes != nil {
+		return d.checked(ctx, c) // a stream was read to its end, item by item
+	}
+	c.turn = d.answerTurn(ctx, c, c.answer.Body)
+	if c.tool.HTTPBody && c.req.Arguments.Encoding == EncodingJSON && c.req.Procedure == "" {
+		return d.keeper.rawBody(c)
+	}
+	var err error
+	switch c.req.Arguments.Encoding {
+	case EncodingProtobuf:
+		c.resp.Result.Bytes = c.answer.Body
+		err = c.tool.Out.CheckWire(ctx, c.answer.Body)
+	default:
+		c.resp.Result.Bytes, err = d.resultJSON(ctx, c)
+		c.resp.Result.pooled = true
+		c.answer = nil // all of it is there as JSON
+	}
+	if err == nil {
+		return d.checked(ctx, c)
+	}
+	c.resp.Result = Payload{}
+	return outputError(err)
+}
+
+// checked lets a result through that is not too large and, where an output
+// schema was declared, keeps to it.
+func (d *decoder) checked(ctx context.Context, c *toolCall) *errmap.Error {
+	failed := d.bounded(c)
+	if failed == nil {
+		failed = declaredOutput(ctx, c)
+	}
+	if failed != nil {
+		c.resp.Result = Payload{}
+	}
+	return failed
+}
+
+// bounded refuses a result that no caller should have to take.
+func (d *decoder) bounded(c *toolCall) *errmap.Error {
+	size := len(c.resp.Result.Bytes)
+	if d.maxResult <= 0 || size <= d.maxResult {
+		return nil
+	}
+	return d.keeper.tooLargeResult(size)
+}
+
+// resultJSON is the answer as the tool's output schema describes it: ProtoJSON,
+// in its own object where it is none itself. Only a typed
+// pass-through gets it bare, because its caller knows the message.
+func (d *decoder) resultJSON(ctx context.Context, c *toolCall) ([]byte, error) {
+	if !c.tool.OutputNotObject || c.req.Procedure != "" {
+		return d.answerJSON(ctx, c, nil, c.answer.Body)
+	}
+	dst, err := d.answerJSON(ctx, c, catalog.OpenValue(nil), c.answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.CloseValue(dst), nil
+}
+
+// reduce reduces the result of a plain RPC: first to the fields that its caller chose, then to its budget.
+func (d *decoder) reduce(ctx context.Context, c *toolCall) *errmap.Error {
+	r := &c.resp.Result
+	if c.resp.Outcome != nil || r.Encoding != EncodingJSON || !c.isJSON() {
+		return nil
+	}
+	c.explain(c.noted)
+	if c.mask != nil {
+		chosen := c.mask.Append(d.buffers.Get(len(r.Bytes)), r.Bytes)
+		if keepsTo(ctx, c, chosen) {
+			chosen, r.Bytes = r.Bytes, chosen
+			chosen, r.pooled = poolable(chosen, r.pooled), true
+		} else {
+			c.explain(content.AllFields)
+		}
+		d.buffers.Put(chosen)
+	}
+	if budget := d.keeper.budget(c); budget == 0 || len(r.Bytes) <= budget {
+		return nil
+	}
+	cut, about := d.cutToBudget(ctx, c, r.Bytes)
+	if about == nil {
+		c.explain(content.TooLarge(len(r.Bytes), d.keeper.budget(c)))
+		return nil
+	}
+	result := &outriggerv1.ToolResult{Status: content.StatusPartial, Explanation: c.resp.Explanation}
+	if err := content.SetMeta(result, about, nil); err != nil {
+		return errmap.Unwritable(err)
+	}
+	content.SetData(result, cut, nil, about.Text(), about.Link(c.tool.Name))
+	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
+	c.resp.Release(d.buffers)
+	c.resp.Result, c.resp.Explanation = Payload{}, result.GetExplanation()
+	return nil
+}
+
+// poolable is a buffer that may go back to the pool; nil for one that is not of it.
+func poolable(buffer []byte, pooled bool) []byte {
+	if pooled {
+		return buffer
+	}
+	return nil
+}
+
+// cutToBudget cuts data to the budget of a call, and holds the whole. It returns no reduction where the output schema of the tool does not let enough go.
+func (d *decoder) cutToBudget(ctx context.Context, c *toolCall, whole []byte) ([]byte, *content.Reduction) {
+	budget := d.keeper.budget(c)
+	cut, report, ok := content.AppendCut(nil, whole, budget, resultView(c.tool))
+	if ok && c.tool.Streams() {
+		cut = catalog.MarkTruncated(cut)
+	}
+	if !ok || !keepsTo(ctx, c, cut) {
+		return nil, nil
+	}
+	d.reduced.Add(1)
+	about := &content.Reduction{Size: len(whole), Budget: budget, Report: report, IsFetched: c.isFetch, Through: c.req.Through != ""}
+	if !c.isFetch {
+		about.Example = content.ReductionExample(resultView(c.tool), whole, report.Cuts)
+	}
+	if c.under != "" {
+		for i := range report.Cuts {
+			report.Cuts[i].Path = "/" + c.under + report.Cuts[i].Path
+		}
+		if about.Example != "" {
+			about.Example = c.under + "." + about.Example
+		}
+	}
+	if p := c.tool.Paging; p != nil {
+		about.PageSize, about.NextPage = p.Size, p.Next
+	}
+	d.holdWhole(c, about, bytes.Clone(whole))
+	return cut, about
+}
+
+// holdWhole holds the whole of what was cut for its caller, if there is room and somebody can read it.
+func (d *decoder) holdWhole(c *toolCall, about *content.Reduction, whole []byte) {
+	if cat := d.typesOf(c); d.held == nil || cat == nil || !d.canRead(cat) {
+		return
+	}
+	uri, until, failed := d.keeper.heldAs(c, about.MediaType(), whole, d.keeper.putFor(c))
+	if failed == nil { // else the part that is left is worth more than an error
+		about.URI, about.Until = uri, until
+	}
+}
+
+// keepsTo reports whether data keep to the output schema that a tool declares. A derived schema lets go what is left out.
+func keepsTo(ctx context.Context, c *toolCall, data []byte) bool {
+	return checkResult(ctx, c.tool, data, false) == nil
+}
+
+// resultView is what the output schema of a tool says about its results.
+func resultView(t *catalog.Tool) schema.View { return schema.ViewOf(t.Output.Advertised()) }
+
+// explain adds to what people and models are told about the result.
+func (c *toolCall) explain(text string) {
+	c.resp.Explanation = strings.TrimSpace(c.resp.Explanation + " " + text)
+}
+
+// note adds to what there is to say about how the result fits.
+func (c *toolCall) note(text string) { c.noted = strings.TrimSpace(c.noted + " " + text) }
+
+// maskAgain reads the mask of a call that was made some time ago. If the result does not have its fields any more, it is shown whole.
+func (c *toolCall) maskAgain() {
+	if c.req.Wanted.Fields == "" {
+		return
+	}
+	mask, failed := c.req.Wanted.Mask(resultView(c.tool))
+	if failed != nil {
+		c.note(content.OtherFields)
+		return
+	}
+	c.mask = mask
+}
+
+// budget is the maximum size of the result of a call in bytes; zero for none.
+func (k *keeper) budget(c *toolCall) int { return c.req.Wanted.Within(k.toolBudget(c.tool)) }
+
+// toolBudget is the budget of results of a tool for models; zero for none.
+func (k *keeper) toolBudget(t *catalog.Tool) int {
+	if t.ResultBudget != nil {
+		return *t.ResultBudget
+	}
+	return k.resultBudget
+}
+
+// ToolOutcome returns the outcome of a successful OpCall as a message of the contract:
+// Outcome, or else a result made of Result.
+func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
+	if r.Outcome != nil {
+		return r.Outcome
+	}
+	status := content.StatusSuccess
+	if r.Truncated {
+		status = content.StatusPartial
+	}
+	return content.Outcome(status, r.Result.Bytes, r.Explanation)
+}
+
+// JSON returns the result of a successful OpCall in JSON: its data, or where it has none, such as a document, all of the
+// outcome.
+func (r *Response) JSON() []byte {
+	if r.Outcome == nil {
+		return r.Result.Bytes
+	}
+	return outcomeJSON(r)
+}
+
+// declaredOutput asks a tool's declared output schema about the result, in the
+// form in which callers of the tool get it. The backend has answered by then,
+// so no error of the backend is hidden.
+func declaredOutput(ctx context.Context, c *toolCall) *errmap.Error {
+	if c.tool.Declared == nil || c.tool.Declared.Output == nil {
+		return nil
+	}
+	if c.tool.Operation != nil && (c.req.Procedure != "" || c.resp.Result.Encoding == EncodingProtobuf) {
+		return nil // the schema is that of what the operation ends with
+	}
+	result, isBare := c.resp.Result.Bytes, c.req.Procedure != ""
+	if c.resp.Result.Encoding == EncodingProtobuf {
+		var err error
+		if result, err = c.tool.Out.ToJSON(nil, result); err != nil {
+			return outputError(err)
+		}
+	}
+	return checkResult(ctx, c.tool, result, isBare)
+}
+
+// checkResult asks a tool's output schema about a result.
+func checkResult(ctx context.Context, t *catalog.Tool, result []byte, isBare bool) *errmap.Error {
+	found, err := t.CheckResult(ctx, result, isBare)
+	switch {
+	case err != nil:
+		return checkError(err)
+	case len(found) > 0:
+		return errmap.New(errmap.InvalidToolOutput, errmap.WithViolations(violations(found)...))
+	}
+	return nil
+}
+
+// declaredData asks a native tool's output schema about its result. A tool that
+// promises data has to bring it, unless it failed, which nothing hides.
+func declaredData(ctx context.Context, t *catalog.Tool, result *outriggerv1.ToolResult) *errmap.Error {
+	if !t.HasOutput() || result.GetStatus() == content.StatusFailure {
+		return nil
+	}
+	data, err := content.FreeForm(result.GetDataJson(), result.GetData())
+	if err != nil {
+		return errmap.Unwritable(err)
+	}
+	if len(data) == 0 || string(data) == "null" {
+		return errmap.New(errmap.InvalidToolOutput, errmap.Tool(t.Name), errmap.WithViolations(errmap.Violation{
+			Keyword: "required", Message: "the tool declares an output schema, but returned no data",
+		}))
+	}
+	return checkResult(ctx, t, data, true)
+}
+
+// typeLearner asks the backend for types that only its answers name. A
+// [*catalog.Live] is one.
+type typeLearner interface {
+	Learn(ctx context.Context, c *catalog.Catalog, urls []string) bool
+}
+
+const (
+	// learnTime bounds how long one answer may wait for the types in it, and
+	// learnShare the part of the time that its caller has left.
+	learnTime  = 2 * time.Second
+	learnShare = 2
+	// learnRounds bounds how often an answer is read again: a type that was
+	// learned may hold others.
+	learnRounds = 4
+)
+
+// answerJSON appends the JSON of a message of the backend to dst. What an Any in
+// it holds of an unknown type is asked for, or shown as bytes.
+func (d *decoder) answerJSON(ctx context.Context, c *toolCall, dst, wire []byte) ([]byte, error) {
+	out, noted, err := d.translate(ctx, c, dst, wire)
+	for range learnRounds {
+		if err != nil || len(noted.Unknown) == 0 {
+			break
+		}
+		if cat := d.typesOf(c); cat == nil || !d.learnFor(ctx, c, cat, noted.Unknown) {
+			break
+		}
+		if len(dst) == 0 {
+			d.buffers.Put(out)
+		}
+		out, noted, err = d.translate(ctx, c, dst, wire)
+	}
+	if err == nil && len(noted.Odd) > 0 {
+		err = c.noteOdd(noted)
+	}
+	return out, err
+}
+
+// maxOdd bounds the values of a result without a standard form that its explanation names.
+const maxOdd = 4
+
+// noteOdd notes values that ProtoJSON has no form for. A typed caller gets an error instead: its client would misread them.
+func (c *toolCall) noteOdd(noted transcode.Noted) error {
+	if c.req.Procedure != "" {
+		first := noted.Odd[0]
+		return &transcode.OutputError{Step: "encode", Err: fmt.Errorf("%s is %s", first.Path, first.What)}
+	}
+	before := ""
+	switch {
+	case c.itemNumber > 0:
+		before = fmt.Sprintf("/items/%d", c.itemNumber-1)
+	case c.under != "":
+		before = "/" + c.under
+	case c.tool.OutputNotObject:
+		before = "/value"
+	}
+	for _, odd := range noted.Odd {
+		if c.odd++; c.odd <= maxOdd {
+			c.note(cmp.Or(before+odd.Path, "The result") + " is " + odd.What + ".")
+		}
+	}
+	if c.odd > maxOdd && !c.oddMore {
+		c.oddMore = true
+		c.note("More values like these follow.")
+	}
+	return nil
+}
+
+// learnFor asks for types on behalf of a call, and reports whether one of them
+// is known now. All that a call learns shares one span of time.
+func (d *decoder) learnFor(ctx context.Context, c *toolCall, cat *catalog.Catalog, urls []string) bool {
+	learner, ok := d.catalogs.(typeLearner)
+	if !ok {
+		return false
+	}
+	if c.learnUntil.IsZero() {
+		within := learnTime
+		if !c.deadline.IsZero() {
+			within = min(within, time.Until(c.deadline)/learnShare)
+		}
+		c.learnUntil = time.Now().Add(within)
+	}
+	c.endTurn()
+	ctx, cancel := context.WithDeadline(ctx, c.learnUntil)
+	defer cancel()
+	return ctx.Err() == nil && learner.Learn(ctx, cat, urls)
+}
+
+// typesOf is the catalog whose types a call's answers are read with.
+func (d *decoder) typesOf(c *toolCall) *catalog.Catalog {
+	if c.catalog == nil {
+		c.catalog = d.catalogs.Current()
+	}
+	return c.catalog
+}
+
+// explained gives an error of the backend the types that its details are read
+// with, and returns it.
+func (d *decoder) explained(ctx context.Context, c *toolCall, failed *errmap.Error) *errmap.Error {
+	if failed == nil || len(failed.Details) == 0 {
+		return failed
+	}
+	cat := d.typesOf(c)
+	if cat == nil {
+		return failed
+	}
+	for range learnRounds {
+		var unknown []string
+		for _, d := range failed.Details {
+			unknown = append(unknown, cat.Types().Unknown(d)...)
+		}
+		if len(unknown) == 0 || !d.learnFor(ctx, c, cat, unknown) {
+			break
+		}
+	}
+	failed.ReadDetails(cat.Types())
+	return failed
+}
+
+// requestTurn waits until the arguments of a call may be translated, which counts towards its deadline. The turn is for the CPU
+// alone: its holder waits for nothing.
+func (e *encoder) requestTurn(ctx context.Context, c *toolCall) policy.Turn {
+	n := len(c.arguments())
+	if n < policy.LargeMessage {
+		return policy.Turn{}
+	}
+	defer func(asked time.Time) { c.place.Waited += time.Since(asked) }(time.Now())
+	return e.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, n)
+}
+
+// answerTurn waits until a message of the backend may be translated. The turn of a unary call goes on to its end: what else is
+// to be done for the answer is no less work.
+func (d *decoder) answerTurn(ctx context.Context, c *toolCall, wire []byte) policy.Turn {
+	return d.slots.TurnForAnswer(ctx, c.req.Caller, c.tool.Name, len(wire))
+}
+
+// endTurn ends the turn of a call, if it has one.
+func (c *toolCall) endTurn() {
+	c.turn.End()
+	c.turn = policy.Turn{}
+}
+
+// translate appends the JSON of a message of the backend to dst: in the turn of the call, else in a new one.
+func (d *decoder) translate(ctx context.Context, c *toolCall, dst, wire []byte) (out []byte, noted transcode.Noted, err error) {
+	if c.turn == (policy.Turn{}) {
+		defer d.answerTurn(ctx, c, wire).End()
+	}
+	return c.tool.Out.ToJSONNoting(ctx, d.buffers, dst, wire) //nolint:wrapcheck // its type says what is wrong
+}
+
+// purposeHeld is the purpose of the sealed id of a held result.
+const purposeHeld = "held-result"
+
+// keeper bounds results, and holds those that are too large for a model.
+type keeper struct {
+	held         *content.Store
+	sealer       *keys.Sealer
+	maxResult    int
+	maxInline    int
+	resultBudget int
+	stats        *telemetry.Stats
+}
+
+// holdsResults reports whether tools of a catalog may have results that are held.
+func (k *keeper) holdsResults(cat *catalog.Catalog) bool {
+	if k.held == nil {
+		return false
+	}
+	for _, tool := range cat.Tools() {
+		if tool.IsDocument() || k.toolBudget(tool) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isInline reports whether a document of so many bytes is part of the result itself.
+func (k *keeper) isInline(size int) bool {
+	if limit := k.maxResult; limit > 0 && size > limit {
+		return false
+	}
+	return k.held == nil || size <= k.maxInline
+}
+
+// mostDocument is the maximum size of a document that comes in parts; zero is none.
+func (k *keeper) mostDocument() int {
+	if k.held == nil {
+		return k.maxResult
+	}
+	return int(k.held.Most())
+}
+
+// holdFunc keeps a document: [content.Store.Put], or [content.DocumentWriter.Keep] for one that came in
+// parts.
+type holdFunc func(d content.Document) (content.DocumentID, time.Time, peer.Verdict, error)
+
+// hold keeps a document for its caller, and returns the content that tells of it: what a
+// model is to do, in words, and the link for hosts.
+func (k *keeper) hold(c *toolCall, mediaType string, data []byte, hold holdFunc) ([]*outriggerv1.ContentBlock, *errmap.Error) {
+	uri, until, failed := k.heldAs(c, mediaType, data, hold)
+	if failed != nil {
+		return nil, failed
+	}
+	size := int64(len(data))
+	what, text := content.ExplainDocument(uri, mediaType, len(data), k.partOf(len(data)), until)
+	return []*outriggerv1.ContentBlock{
+		{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}},
+		{Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
+			Uri: uri, Name: c.tool.Name + " result", Description: what, MimeType: mediaType, Size: &size,
+		}}},
+	}, nil
+}
+
+// heldAs keeps a document for its caller, and returns its URI and how long it can be read.
+func (k *keeper) heldAs(c *toolCall, mediaType string, data []byte, hold holdFunc) (uri string, until time.Time, failed *errmap.Error) {
+	id, until, verdict, err := hold(content.Document{
+		Tool: c.tool.Name, MediaType: mediaType, IsText: content.IsTextDocument(mediaType, data), Data: data,
+	})
+	if err != nil {
+		return "", until, errmap.Wrap(errmap.InternalError, err)
+	}
+	switch verdict {
+	case peer.Granted:
+	case peer.Over:
+		return "", until, k.noRoom(len(data), "the caller's share of the results that are held (--max-held-bytes, --caller-share)")
+	case peer.ShareFull, peer.OverTool:
+		return "", until, k.noRoom(len(data), "the room for results that are held (--max-held-bytes)")
+	}
+	token, err := k.sealer.Seal(heldBinding(c.req.Caller, k.held.TTL()), id[:])
+	if err != nil {
+		return "", until, errmap.Wrap(errmap.InternalError, err)
+	}
+	return content.DocumentURI + token, until, nil
+}
+
+// putFor keeps documents of a call that are complete.
+func (k *keeper) putFor(c *toolCall) holdFunc {
+	return func(d content.Document) (content.DocumentID, time.Time, peer.Verdict, error) {
+		return k.held.Put(c.req.Caller, d)
+	}
+}
+
+// partOf is how much of a document its reader is advised to read at once.
+func (k *keeper) partOf(size int) int {
+	part := min(size, k.maxInline)
+	if limit := k.maxResult; limit > 0 {
+		part = min(part, limit)
+	}
+	return part
+}
+
+// noRoom is RESOURCE_EXHAUSTED for a document that cannot be held now.
+func (k *keeper) noRoom(size int, what string) *errmap.Error {
+	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("the result has %d bytes, more than is left of %s", size, what))
+}
+
+func heldBinding(caller string, ttl time.Duration) keys.Binding {
+	return keys.Binding{Purpose: purposeHeld, Principal: caller, TTL: ttl}
+}
+
+// rawBody shows an answer of the type google.api.HttpBody as what it is: a
+// document with a media type, and no Protobuf message to be described by a
+// schema.
+func (k *keeper) rawBody(c *toolCall) *errmap.Error {
+	mediaType, data, ok := content.HTTPBody(c.answer.Body)
+	if !ok {
+		return errmap.Because(errmap.SerializationError, "the response is not a google.api.HttpBody")
+	}
+	return k.document(c, mediaType, data, "", func(d content.Document) (content.DocumentID, time.Time, peer.Verdict, error) {
+		return k.held.Put(c.req.Caller, d)
+	})
+}
+
+// documentOf is the document that a stream brought.
+func (k *keeper) documentOf(c *toolCall, g *gathering) *errmap.Error {
+	return k.document(c, g.mediaType, g.document.Bytes(), g.full, g.document.Keep)
+}
+
+// document makes the result of a call of a document: a block of content, or where it is
+// larger than a model should have to take at once, a link to it, which hold keeps. missing
+// says why a part of it is missing, if one is.
+func (k *keeper) document(c *toolCall, mediaType string, data []byte, missing string, hold holdFunc) *errmap.Error {
+	if _, _, err := mime.ParseMediaType(mediaType); err != nil {
+		mediaType = content.DefaultMediaType
+	}
+	result := &outriggerv1.ToolResult{Status: content.StatusSuccess}
+	if missing != "" {
+		result.Status = content.StatusPartial
+		result.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d bytes.", missing, len(data))
+	}
+	switch {
+	case k.isInline(len(data)):
+		result.Content = []*outriggerv1.ContentBlock{content.DocumentBlock(c.tool.Name, mediaType, data)}
+	case k.held == nil:
+		return k.tooLargeResult(len(data))
+	default:
+		var err *errmap.Error
+		if result.Content, err = k.hold(c, mediaType, data, hold); err != nil {
+			return err
+		}
+	}
+	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
+	return nil
+}

@@ -1,0 +1,569 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+)
+
+// nearestNames is how many similar tool names an unknown one is answered with:
+// enough to correct a slip, too few to page through.
+const nearestNames = 3
+
+// Catalog returns the current snapshot of the tools, with what the caller in ctx may
+// see. Before the first load it waits, for a bounded time; after that the error is
+// UNAVAILABLE.
+func (d *directory) Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
+	if cat := d.CatalogFor(ctx); cat != nil {
+		return cat, nil
+	}
+	wait, cancel := context.WithTimeout(ctx, d.catalogWait)
+	defer cancel()
+	cat, err := d.catalogs.Wait(wait)
+	if err == nil {
+		return d.view(ctx, cat), nil
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+	}
+	// Why is for operators: it may hold addresses and names of files.
+	late := errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(retryAfter),
+		errmap.Message("Tool service unavailable: the tool catalog has not been loaded yet"))
+	late.Limit = errmap.LimitCatalogWait
+	return nil, late
+}
+
+// lookup finds the tool that a request names. A hidden tool is the same as an
+// unknown one, and so is a version that no tool of that name has.
+func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
+	if req.Procedure != "" {
+		if tool, ok := cat.ByProcedure(req.Procedure); ok {
+			return tool, nil
+		}
+		return nil, errmap.UnknownTool(req.Procedure)
+	}
+	tool, ok := cat.Lookup(req.Tool)
+	if !ok || (req.Names == NamesCanonicalOnly && tool.Name != req.Tool && tool.Alias != req.Tool) {
+		return nil, unknownTool(cat, req)
+	}
+	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {
+		return nil, errmap.New(errmap.ToolNotFound, errmap.Tool(req.Tool), errmap.WithViolations(errmap.Violation{
+			Path: req.At("version"), Keyword: "version", Message: "the available version is " + tool.Version,
+		}))
+	}
+	return tool, nil
+}
+
+// unknownTool answers a name that no visible tool has, with the nearest ones in
+// the form that the caller may use.
+func unknownTool(cat *catalog.Catalog, req *Request) *errmap.Error {
+	near := cat.Nearest(req.Tool, nearestNames)
+	if req.Names == NamesMCP {
+		for i, name := range near {
+			if tool, ok := cat.Lookup(name); ok {
+				near[i] = tool.MCPName
+			}
+		}
+	}
+	if req.Through != "" {
+		return noSuchArgument(req, near...)
+	}
+	err := errmap.UnknownTool(req.Tool, near...)
+	err.Violations = []errmap.Violation{errmap.NoSuchTool(req.At("tool_name"), near...)}
+	return err
+}
+
+// noSuchArgument answers an argument of a tool of the compact catalog that names no tool. The tool that was called exists,
+// so it is an error about its input, which a model sees and can correct.
+func noSuchArgument(req *Request, near ...string) *errmap.Error {
+	search := catalog.SearchName
+	if req.Names == NamesMCP {
+		search = catalog.MCPName(search)
+	}
+	v := errmap.NoSuchTool("/"+catalog.NameArgument, near...)
+	switch {
+	case catalog.CompactOf(req.Tool) != catalog.NotCompact:
+		v.Message = "this tool is called by its own name, not through another"
+	case len(near) == 0:
+		v.Message = "there is no such tool; " + search + " finds tools by what they do"
+	default:
+		v.Message = "there is no such tool; " + v.Message
+	}
+	return errmap.InvalidInput(req.Through, false, v)
+}
+
+// get returns one tool and its snapshot.
+func (d *directory) get(ctx context.Context, req *Request) *Response {
+	cat, err := d.Catalog(ctx)
+	if err != nil {
+		return &Response{Err: err}
+	}
+	tool, err := d.find(ctx, cat, req)
+	if err != nil {
+		return &Response{Err: err}
+	}
+	return &Response{Catalog: cat, Tool: tool}
+}
+
+// maxConstraint bounds a version constraint; the longest sensible ones have a
+// few dozen bytes.
+const maxConstraint = 256
+
+// parseConstraint reads which versions of a tool a caller will take: a semantic
+// version constraint such as "1.2.3", "^1.2" or ">=1.4.0 <2.0.0".
+func parseConstraint(s string) (*semver.Constraints, bool) {
+	if len(s) > maxConstraint {
+		return nil, false
+	}
+	c, err := semver.NewConstraint(s)
+	return c, err == nil
+}
+
+// HasValidVersion reports whether Version is one: a version such as "1.2.3" or a
+// constraint such as "^1.2".
+func (r *Request) HasValidVersion() bool {
+	_, ok := parseConstraint(r.Version)
+	return ok
+}
+
+// versionSatisfies reports whether a tool's version is one that the caller
+// takes: a version in full, build metadata and all, or what satisfies a
+// constraint. Versions of tools are semantic, which the catalog sees to.
+func versionSatisfies(version, want string) bool {
+	if version == want {
+		return true
+	}
+	constraint, ok := parseConstraint(want)
+	if !ok {
+		return false
+	}
+	v, err := semver.NewVersion(version)
+	return err == nil && constraint.Check(v)
+}
+
+// findCompact finds one of the three tools, which every caller may see: what they show is what their caller may see.
+func findCompact(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
+	if req.Through != "" { // none of them is in the catalog
+		return nil, noSuchArgument(req)
+	}
+	of, err := cat.Compact()
+	if err != nil {
+		return nil, errmap.Wrap(errmap.InternalError, err)
+	}
+	return lookup(of, req)
+}
+
+// CallerOf returns the name of the caller for policy and logs: that of the
+// authenticated identity in ctx, else [CallerAddress] of the peer.
+func CallerOf(ctx context.Context, peer string) string {
+	if who := identity.FromContext(ctx); who != nil {
+		return who.Principal()
+	}
+	return CallerAddress(peer)
+}
+
+// directory finds the tools of the current catalog, and knows which of them a caller may see and call.
+type directory struct {
+	catalogs    Catalogs
+	catalogWait time.Duration
+	authorizers []Authorizer
+	compact     compact.Options
+	isCompact   bool // the tools of a compact catalog are offered
+	views       views
+	rendered    any // what an edge keeps of the catalog, see Rendered
+}
+
+// CatalogFor returns the current snapshot of the tools, with what the caller in ctx may
+// see; nil before the first load.
+func (d *directory) CatalogFor(ctx context.Context) *catalog.Catalog {
+	cat := d.catalogs.Current()
+	if cat == nil {
+		return nil
+	}
+	return d.view(ctx, cat)
+}
+
+// maxViews bounds the views that are kept: as many as a callers file may have
+// entries. One more empties the cache, and views are made anew.
+const maxViews = 1000
+
+// views keeps what callers see of the newest catalog who may not call all tools,
+// each with its rendered lists.
+type views struct {
+	mu      sync.Mutex
+	of      *catalog.Catalog
+	byScope map[string]*view
+	byView  map[*catalog.Catalog]*view
+}
+
+type view struct {
+	catalog  *catalog.Catalog
+	rendered any
+}
+
+// view is a catalog as the caller behind ctx sees it. Views are kept by what may
+// be listed, so that equal callers share one; one of a catalog that is not the
+// newest any more is made for its request alone.
+func (d *directory) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalog {
+	scope := d.scope(ctx, cat)
+	if len(d.authorizers) == 0 {
+		return d.viewOf(ctx, cat, scope)
+	}
+	for range maxScopeChanges {
+		seen := d.viewOf(ctx, cat, scope)
+		now := d.scope(ctx, cat)
+		if now == scope {
+			return seen
+		}
+		scope = now // permissions changed meanwhile: no view may be made of both
+	}
+	return d.viewOf(ctx, cat, scope)
+}
+
+// maxScopeChanges bounds how often a view is made anew because permissions change while
+// it is made.
+const maxScopeChanges = 5
+
+// viewOf is the catalog for a scope, which the caller in ctx has.
+func (d *directory) viewOf(ctx context.Context, cat *catalog.Catalog, scope string) *catalog.Catalog {
+	if scope == "" {
+		return cat
+	}
+	may := func(t *catalog.Tool) bool { return d.mayList(ctx, t) == nil }
+	v := &d.views
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if cat != v.of {
+		if cat != d.catalogs.Current() {
+			return cat.Only(may)
+		}
+		v.of, v.byScope = cat, nil
+	}
+	if v.byScope == nil || len(v.byScope) >= maxViews {
+		v.byScope, v.byView = map[string]*view{}, map[*catalog.Catalog]*view{}
+	}
+	made := v.byScope[scope]
+	if made == nil {
+		made = &view{catalog: cat.Only(may)}
+		v.byScope[scope], v.byView[made.catalog] = made, made
+	}
+	return made.catalog
+}
+
+// Rendered caches what an edge has rendered for a catalog, such as the list of tools,
+// and calls fresh to make it. The value lives as long as the caller's view of the
+// catalog; catalogs that are not views share one value.
+func (d *directory) Rendered(cat *catalog.Catalog, fresh func() any) any {
+	d.views.mu.Lock()
+	defer d.views.mu.Unlock()
+	kept := &d.rendered
+	if made := d.views.byView[cat]; made != nil {
+		kept = &made.rendered
+	}
+	if *kept == nil {
+		*kept = fresh()
+	}
+	return *kept
+}
+
+// find finds the tool that a request names, among those that its caller may
+// call, or for OpGet may list. One that exists and is not among them is refused by
+// name: that a tool exists is no secret, what it takes and does is. It comes with
+// the error, for the log.
+func (d *directory) find(ctx context.Context, cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
+	if d.isCompact && req.Procedure == "" && catalog.CompactOf(req.Tool) != catalog.NotCompact {
+		return findCompact(cat, req)
+	}
+	tool, failed := lookup(cat, req)
+	if d.MayUseAll(ctx) || failed == nil && len(d.authorizers) == 0 {
+		return tool, failed
+	}
+	if failed != nil {
+		all := d.catalogs.Current()
+		if all == nil {
+			return nil, failed
+		}
+		var err *errmap.Error
+		if tool, err = lookup(all, req); err != nil {
+			return nil, failed
+		}
+	}
+	may := d.mayUse
+	if req.Op == OpGet {
+		may = d.mayList
+	}
+	return tool, may(ctx, tool)
+}
+
+// notPermitted is PERMISSION_DENIED for what a caller may not use. It says what
+// an operator can change, and nothing that an agent could. With the challenge it is
+// the answer to the request, also where a tool was called: it is about who asks,
+// and no other call of theirs would end otherwise.
+func notPermitted(who *identity.Identity, what string) *errmap.Error {
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted("")), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
+		"; an operator can allow it in the callers file (--tokens)"))
+}
+
+// UntilRevoked returns a context that also ends when the identity of the caller in ctx
+// is revoked or changed. Streams use it, which last longer than a call. The function
+// releases it and must be called.
+func UntilRevoked(ctx context.Context) (context.Context, func()) {
+	who := identity.FromContext(ctx)
+	if who.Lasts() {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := who.WhenRevoked(func() { cancel(revoked()) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// revoked is why something that lasts ends whose caller may not have it any more.
+func revoked() *errmap.Error {
+	return errmap.Wrap(errmap.Unauthenticated, identity.ErrRevoked,
+		errmap.Message("Authentication required: the token expired, or permissions changed; retry"))
+}
+
+// isView reports whether a catalog is what some callers see of another.
+func (d *directory) isView(cat *catalog.Catalog) bool {
+	d.views.mu.Lock()
+	defer d.views.mu.Unlock()
+	return d.views.byView[cat] != nil
+}
+
+// CallerStdio is the [Request.Caller] of everything that arrives on standard input.
+const CallerStdio = "stdio"
+
+// CallerAddress returns the name of an unauthenticated caller: the address of its
+// connection without the port. An IPv4 address in its IPv6 form is returned as IPv4,
+// and what is no address is returned unchanged. X-Forwarded-For and similar headers are
+// ignored, because anyone can send them.
+func CallerAddress(peer string) string {
+	host, _, err := net.SplitHostPort(peer)
+	if err != nil {
+		host = peer
+	}
+	if isPlainIPv4(host) {
+		return host // as it is written, without a copy
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	return addr.Unmap().String()
+}
+
+// isPlainIPv4 holds for IPv4 addresses in their usual form.
+func isPlainIPv4(host string) bool {
+	const longest = len("255.255.255.255")
+	if len(host) > longest {
+		return false
+	}
+	for i := range len(host) {
+		if c := host[i]; c != '.' && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	addr, err := netip.ParseAddr(host) // refuses leading zeros, so that there is one form
+	return err == nil && addr.Is4()
+}
+
+// Authorizer restricts what callers may do, beyond the grants of their identity. A nil
+// identity is a caller without authentication. Implementations are safe for concurrent
+// use; their decisions may change at run time together with their keys.
+type Authorizer interface {
+	// Key identifies the tools of a catalog that a caller may list and call: callers with an
+	// equal key may list and call the same ones. "" means that this Authorizer restricts no
+	// tool for the caller. The catalog is nil before the first one is loaded.
+	Key(who *identity.Identity, cat *catalog.Catalog) string
+	// MayList returns nil if a tool is shown to the caller, else PERMISSION_DENIED. A tool
+	// that the caller may call must be shown.
+	MayList(who *identity.Identity, tool *catalog.Tool) *errmap.Error
+	// MayUse returns nil if the caller may call a tool, else PERMISSION_DENIED.
+	MayUse(who *identity.Identity, tool *catalog.Tool) *errmap.Error
+	// MayRun returns nil if the caller may run an operation, by its name in [Operations].
+	// It is asked about each operation but calls of tools and pings. The tool is the one that
+	// the operation describes, or runs to read a resource; nil if there is none. It need not
+	// be one that the caller may use, of which MayList and MayUse are asked besides.
+	MayRun(who *identity.Identity, operation string, tool *catalog.Tool) *errmap.Error
+}
+
+// mayList returns nil if the caller in ctx is shown a tool, else why not.
+func (d *directory) mayList(ctx context.Context, tool *catalog.Tool) *errmap.Error {
+	return d.authorized(ctx, tool, Authorizer.MayList)
+}
+
+// mayUse returns nil if the caller in ctx may call a tool, else why not.
+func (d *directory) mayUse(ctx context.Context, tool *catalog.Tool) *errmap.Error {
+	return d.authorized(ctx, tool, Authorizer.MayUse)
+}
+
+// authorized asks for the grant of a tool, and then all authorizers the same.
+func (d *directory) authorized(ctx context.Context, tool *catalog.Tool, may func(Authorizer, *identity.Identity, *catalog.Tool) *errmap.Error) *errmap.Error {
+	who := identity.FromContext(ctx)
+	if !who.MayCall(tool.Name) && (tool.Alias == "" || !who.MayCall(tool.Alias)) {
+		return notPermitted(who, "tool "+tool.Name)
+	}
+	for _, a := range d.authorizers {
+		if err := may(a, who, tool); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayRun returns nil if the caller in ctx may run the operation of a request.
+func (d *directory) mayRun(ctx context.Context, req *Request) *errmap.Error {
+	if req.Op == OpCall || req.Op == OpPing || len(d.authorizers) == 0 {
+		return nil
+	}
+	defer req.Span.Step(telemetry.StepAuthorize, req.Span.Now())
+	if err := d.permits(ctx, req.Op, d.subject(req)); err != nil || req.PartOf == OpInvalid {
+		return err
+	}
+	return d.permits(ctx, req.PartOf, nil)
+}
+
+// MayRun returns nil if the caller in ctx may run an operation, else PERMISSION_DENIED.
+// It is for what belongs to an operation and is no separate [Request], such as a stream
+// of a session.
+func (d *directory) MayRun(ctx context.Context, op Op) *errmap.Error { return d.permits(ctx, op, nil) }
+
+func (d *directory) permits(ctx context.Context, op Op, tool *catalog.Tool) *errmap.Error {
+	for _, a := range d.authorizers {
+		if err := a.MayRun(identity.FromContext(ctx), op.permission().String(), tool); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// permission is the operation whose permission an operation needs: skills are resources, so that who may not list resources
+// sees no skills either.
+func (o Op) permission() Op {
+	switch o {
+	case OpListSkills, OpReadDirectory:
+		return OpListResources
+	case OpGetSkill:
+		return OpReadResource
+	default:
+		return o
+	}
+}
+
+// subject is the tool that a request describes, or runs to read a resource; nil if there
+// is none.
+func (d *directory) subject(req *Request) *catalog.Tool {
+	all := d.catalogs.Current()
+	if all == nil {
+		return nil
+	}
+	if req.Op == OpGet {
+		tool, _ := lookup(all, req)
+		return tool
+	}
+	ask, ok := req.Message.(*outriggerv1.ReadResourceRequest)
+	if !ok || len(ask.GetUri()) > maxURI {
+		return nil
+	}
+	if method, _, ok := all.Resources().Match(ask.GetUri()); ok {
+		return all.ResourceTool(method)
+	}
+	return nil
+}
+
+// scope identifies the tools of a catalog that the caller in ctx may list and call; "" is
+// all tools.
+func (d *directory) scope(ctx context.Context, cat *catalog.Catalog) string {
+	who := identity.FromContext(ctx)
+	scope := who.Scope()
+	if len(d.authorizers) == 0 {
+		return scope
+	}
+	var keys []string
+	for i, a := range d.authorizers {
+		if key := a.Key(who, cat); key != "" {
+			if keys == nil {
+				keys = make([]string, 1+len(d.authorizers))
+				keys[0] = scope
+			}
+			keys[1+i] = key
+		}
+	}
+	if keys == nil {
+		return scope // which has no zero byte
+	}
+	return strings.Join(keys, "\x00")
+}
+
+// MayUseAll reports whether the caller in ctx may use every tool.
+func (d *directory) MayUseAll(ctx context.Context) bool {
+	return d.scope(ctx, d.catalogs.Current()) == ""
+}
+
+// NotForAll returns PERMISSION_DENIED for what only callers of every tool may do, with a
+// text that says what that is. An Authorizer with a method MayUseAll says what the caller
+// lacks.
+func (d *directory) NotForAll(ctx context.Context, text string) *errmap.Error {
+	challenge := identity.NotPermitted("")
+	for _, a := range d.authorizers {
+		asked, ok := a.(interface {
+			MayUseAll(who *identity.Identity, cat *catalog.Catalog) *errmap.Error
+		})
+		if !ok {
+			continue
+		}
+		if err := asked.MayUseAll(identity.FromContext(ctx), d.catalogs.Current()); err != nil {
+			challenge = err.Challenge
+		}
+	}
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(challenge), errmap.Message(text))
+}
+
+// listedAs is the catalog as it is listed in a form.
+func (d *directory) listedAs(cat *catalog.Catalog, form compact.List) (*catalog.Catalog, *errmap.Error) {
+	o := d.compact
+	switch {
+	case form == compact.ListCompact && !o.IsOffered():
+		return nil, errmap.Because(errmap.MethodNotFound, "this sidecar has no compact list; its operator can set --catalog-mode")
+	case form == compact.ListAll, form == compact.ListByMode && !o.IsOffered():
+		return cat, nil
+	case form == compact.ListByMode && o.Mode == compact.Auto && !cat.ListExceeds(o.AboveBytes):
+		return cat, nil
+	}
+	out, err := cat.Compact()
+	if err != nil {
+		return nil, errmap.Wrap(errmap.InternalError, err)
+	}
+	return out, nil
+}
+
+// ListedFor returns the current snapshot of the tools as an OpList of the caller in ctx lists it; nil before the first load.
+func (d *directory) ListedFor(ctx context.Context, form compact.List) *catalog.Catalog {
+	cat := d.CatalogFor(ctx)
+	if cat == nil {
+		return nil
+	}
+	out, err := d.listedAs(cat, form)
+	if err != nil {
+		return cat
+	}
+	return out
+}

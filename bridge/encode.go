@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
+)
+
+// encoder checks arguments and turns them into wire bytes.
+type encoder struct {
+	*deadlines
+
+	slots           *policy.Slots
+	buffers         *bytepool.Pool
+	maxInputItems   int
+	repairArguments bool
+	repaired        atomic.Uint64
+}
+
+// validate turns the arguments into wire bytes. Where the sidecar repairs
+// arguments, objects and arrays that stand in strings may be decoded: only where
+// the arguments are wrong as they are, only where an object or array is wanted,
+// and once.
+func (e *encoder) validate(ctx context.Context, c *toolCall) *errmap.Error {
+	defer c.req.Span.Step(telemetry.StepValidate, c.req.Span.Now())
+	c.checking = timely{Context: ctx, until: time.Now().Add(e.deadlines.timeout(c))}
+	ctx = &c.checking
+	failed := e.encode(ctx, c)
+	if !e.repairArguments || c.req.Arguments.Encoding != EncodingJSON {
+		return failed
+	}
+	if c.req.Arguments.Repaired {
+		c.repairs = append(c.repairs, "")
+	}
+	if failed != nil && failed.Code == errmap.InvalidToolInput {
+		if plain, places := c.decoded(c.arguments(), failed); len(places) > 0 {
+			c.repaired = plain
+			c.repairs = append(c.repairs, places...)
+			failed = e.encode(ctx, c)
+		}
+	}
+	if failed == nil && len(c.repairs) > 0 {
+		e.repaired.Add(1)
+	}
+	return failed
+}
+
+// timely is a context that also ends at a time. It has no timer, because a check does not wait: it looks at the context as it
+// goes on. So the small ones, which are nearly all, pay for reading the clock and no more.
+type timely struct {
+	context.Context //nolint:containedctx // it is one
+
+	until time.Time
+}
+
+func (t *timely) Deadline() (time.Time, bool) {
+	if at, ok := t.Context.Deadline(); ok && at.Before(t.until) {
+		return at, true
+	}
+	return t.until, true
+}
+
+func (t *timely) Err() error {
+	if err := t.Context.Err(); err != nil || time.Now().Before(t.until) {
+		return err //nolint:wrapcheck // a context's error is what it is
+	}
+	return context.DeadlineExceeded
+}
+
+// encode turns the arguments into wire bytes, or names everything that is wrong
+// with them.
+func (e *encoder) encode(ctx context.Context, c *toolCall) *errmap.Error {
+	defer e.requestTurn(ctx, c).End()
+	if c.tool.Native {
+		return declaredInput(ctx, c.tool, c.arguments())
+	}
+	var err error
+	switch c.req.Arguments.Encoding {
+	case EncodingProtobuf:
+		c.wire = c.req.Arguments.Bytes
+		if err = c.tool.In.CheckWire(ctx, c.wire); err == nil {
+			return declaredMessage(ctx, c.tool, c.wire)
+		}
+	default:
+		if c.tool.TakesStream() {
+			return e.encodeStream(ctx, c)
+		}
+		arguments := c.arguments()
+		if failed := declaredInput(ctx, c.tool, arguments); failed != nil {
+			return failed
+		}
+		c.wire, err = c.tool.In.ToWireWith(ctx, e.buffers, nil, arguments)
+		c.pooled = err == nil
+	}
+	if err == nil {
+		return nil
+	}
+	return inputError(c.tool, err)
+}
+
+// declaredInput asks a tool's declared input schema about JSON arguments,
+// before the transcoder sees them.
+func declaredInput(ctx context.Context, t *catalog.Tool, arguments []byte) *errmap.Error {
+	return refusedInput(t)(t.CheckArguments(ctx, arguments))
+}
+
+// declaredMessage asks it about the request of a typed caller.
+func declaredMessage(ctx context.Context, t *catalog.Tool, wire []byte) *errmap.Error {
+	return refusedInput(t)(t.CheckRequest(ctx, wire))
+}
+
+// refusedInput turns what a check found into the error for the caller.
+func refusedInput(t *catalog.Tool) func([]schema.Violation, error) *errmap.Error {
+	return func(found []schema.Violation, err error) *errmap.Error {
+		switch {
+		case err != nil:
+			return checkError(err)
+		case len(found) > 0:
+			return errmap.InvalidInput(t.Name, slices.ContainsFunc(found, isStructural), violations(found)...)
+		}
+		return nil
+	}
+}
+
+// isStructural reports whether a schema was broken in its structure, and not
+// only by a value out of its range.
+func isStructural(v schema.Violation) bool {
+	switch v.Keyword {
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern",
+		"format", "enum", "const", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties":
+		return false
+	}
+	return true
+}
+
+// Repaired returns the number of calls whose arguments were repaired.
+func (e *encoder) Repaired() uint64 { return e.repaired.Load() }
+
+// RepairArguments returns arguments as a Payload. If the option RepairArguments is set
+// and raw is a JSON string that holds an object, the Payload is that object. Edges call
+// it before they refuse arguments that are not an object.
+func (e *encoder) RepairArguments(raw []byte) Payload {
+	if !e.repairArguments {
+		return Payload{Bytes: raw}
+	}
+	if content := transcode.UnquoteObject(raw); content != nil {
+		return Payload{Bytes: content, Repaired: true}
+	}
+	return Payload{Bytes: raw}
+}
+
+// decoded looks for what can be decoded in arguments that were refused. The
+// descriptor says it of the messages of an RPC; of a declared schema it is the
+// strings whose type it refuses, which are checked again as what they hold.
+func (c *toolCall) decoded(arguments []byte, failed *errmap.Error) (plain []byte, places []string) {
+	if !c.tool.Native {
+		if plain, places = c.unquote(arguments); c.tool.Declared == nil || c.tool.Declared.Input == nil {
+			return plain, places
+		}
+	} else {
+		plain = arguments
+	}
+	for _, v := range failed.Violations {
+		if v.Path == "" || slices.Contains(places, v.Path) || !slices.Contains(typeKeywords, v.Keyword) {
+			continue
+		}
+		if changed := transcode.UnquoteAt(plain, v.Path); changed != nil {
+			plain, places = changed, append(places, v.Path)
+		}
+	}
+	return plain, places
+}
+
+// unquote decodes what the descriptor wants as an object or array. The messages of a stream are decoded one by one.
+func (c *toolCall) unquote(arguments []byte) (plain []byte, places []string) {
+	if c.tool.TakesStream() {
+		return c.tool.Stream.Unquote(arguments)
+	}
+	return c.tool.In.Unquote(arguments)
+}
+
+// typeKeywords are what a schema says where it has no place for a string.
+//
+//nolint:gochecknoglobals // a list that is never changed
+var typeKeywords = []string{"type", "anyOf", "oneOf"}
+
+// reportRepairs says in the response what was decoded. A question and a task are no
+// results: the calls that follow them are of what was decoded.
+func (c *toolCall) reportRepairs() {
+	if c.resp.Err == nil && c.resp.ToolOutcome().GetResult() != nil {
+		c.resp.Repaired = c.repairs
+	}
+}
+
+// wanted reads the mask of a call against the schema of its result, before anything runs.
+func wanted(_ context.Context, c *toolCall) *errmap.Error {
+	w := &c.req.Wanted
+	if w.Fields == "" || !c.isJSON() {
+		return nil
+	}
+	switch {
+	case c.tool.IsDocument():
+		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
+	case c.tool.Continues == catalog.GetOperation:
+		return nil // the schema is that of the operation's response: see chooseFields
+	case c.tool.Compact != catalog.NotCompact, c.tool.Continues != catalog.NoContinuation:
+		return w.RefuseFields("the result of " + c.tool.Name + " is always whole")
+	}
+	var err *errmap.Error
+	c.mask, err = w.Mask(resultView(c.tool))
+	return err
+}
+
+// encodeStream checks the arguments of a tool that takes a stream, and encodes the first message. The others are checked
+// when they are sent.
+func (e *encoder) encodeStream(ctx context.Context, c *toolCall) *errmap.Error {
+	failed := e.splitItems(ctx, c)
+	if failed == nil {
+		failed = e.encodeFirst(ctx, c)
+	}
+	if failed != nil {
+		failed.ItemsSent = new(int)
+	}
+	return failed
+}
+
+// splitItems checks the arguments around the messages.
+func (e *encoder) splitItems(ctx context.Context, c *toolCall) *errmap.Error {
+	arguments := c.arguments()
+	if c.req.Items != nil && c.req.Arguments.Bytes == nil {
+		arguments = []byte(schema.NoItems) // the items follow
+	}
+	if failed := declaredInput(ctx, c.tool, arguments); failed != nil {
+		return failed
+	}
+	var err error
+	c.header, c.items, err = c.tool.Stream.Split(arguments, e.maxInputItems)
+	if err == nil {
+		return nil
+	}
+	failed := inputError(c.tool, err)
+	var broken *transcode.InputError
+	if errors.As(err, &broken) && transcode.TooManyItems(broken.Violations) {
+		failed.Limit = errmap.LimitInputItems
+		failed.Violations[0].Message += " (--max-input-items)"
+	}
+	return failed
+}
+
+// encodeFirst encodes the header, or else the first item.
+func (e *encoder) encodeFirst(ctx context.Context, c *toolCall) (failed *errmap.Error) {
+	switch {
+	case c.header != nil:
+		c.wire, failed = e.encodeHeader(ctx, c)
+	case len(c.items) > 0:
+		c.wire, failed = e.encodeItem(ctx, c, 0, c.items[0])
+		c.pooled = failed == nil
+	default:
+		c.wire, c.hasFirst = nil, false
+		return nil
+	}
+	c.hasFirst = failed == nil
+	return failed
+}
+
+func (e *encoder) encodeHeader(ctx context.Context, c *toolCall) ([]byte, *errmap.Error) {
+	wire, err := c.tool.Stream.HeaderToWire(ctx, nil, c.header)
+	if e.mayRepair(err) {
+		if plain, places := c.tool.Stream.UnquoteHeader(c.header); len(places) > 0 {
+			if wire, err = c.tool.Stream.HeaderToWire(ctx, nil, plain); err == nil {
+				c.header, c.repairs = plain, append(c.repairs, places...)
+			}
+		}
+	}
+	if err != nil {
+		return nil, inputError(c.tool, err)
+	}
+	return wire, nil
+}
+
+// encodeItem encodes the item with a position, after a repair where the sidecar repairs arguments and the item is wrong as
+// it is.
+func (e *encoder) encodeItem(ctx context.Context, c *toolCall, position int, raw []byte) ([]byte, *errmap.Error) {
+	wire, err := c.tool.Stream.ItemToWire(ctx, e.buffers, nil, position, raw)
+	if e.mayRepair(err) {
+		if plain, places := c.tool.Stream.UnquoteItem(position, raw); len(places) > 0 {
+			if wire, err = c.tool.Stream.ItemToWire(ctx, e.buffers, nil, position, plain); err == nil {
+				c.repairs = append(c.repairs, places...)
+			}
+		}
+	}
+	if err != nil {
+		return nil, inputError(c.tool, err)
+	}
+	return wire, nil
+}
+
+func (e *encoder) mayRepair(err error) bool {
+	var broken *transcode.InputError
+	return e.repairArguments && errors.As(err, &broken)
+}
+
+// keepItems copies what is to be sent, for a call that outlives its request.
+func (c *toolCall) keepItems() [][]byte {
+	if len(c.items) == 0 {
+		return nil
+	}
+	out := make([][]byte, len(c.items))
+	for i, item := range c.items {
+		out[i] = bytes.Clone(item)
+	}
+	return out
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+)
+
+// natives calls tools of a backend that implements outrigger.v1.ToolService.
+type natives struct {
+	deadlines *deadlines
+	rounds    *rounds
+	sender    *sender
+	decoder   *decoder
+	keeper    *keeper
+
+	native    Native
+	guard     *backend.Guard
+	sealer    *keys.Sealer
+	maxResult int
+}
+
+// invokeNative has a native backend run the tool, under the shortest of the
+// three deadlines.
+func (n *natives) invokeNative(ctx context.Context, c *toolCall) *errmap.Error {
+	err := n.call(ctx, c)
+	c.completed(err)
+	return err
+}
+
+func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
+	ctx, cancel := context.WithTimeout(ctx, n.deadlines.timeout(c))
+	defer cancel()
+	if err := requireTaskSupport(c); err != nil {
+		return err
+	}
+	call := &outriggerv1.ToolCall{
+		ToolName:       c.tool.NativeName,
+		ArgumentsForm:  &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: c.arguments()},
+		InputResponses: c.req.InputResponses,
+		RequestState:   c.state.backend,
+		Context:        c.req.Context,
+	}
+	if len(c.req.Meta) > 0 {
+		call.MetaForm = &outriggerv1.ToolCall_MetaJson{MetaJson: c.req.Meta}
+	}
+	start := time.Now()
+	outcome, err := n.callNative(ctx, c, call)
+	c.req.waited(start)
+	n.sender.keepMetadata(c)
+	if err != nil {
+		return err
+	}
+	return n.settleOutcome(ctx, c, outcome)
+}
+
+// callNative has a native backend run a tool, and repeats that where it may be
+// and nothing has happened yet.
+func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, *errmap.Error) {
+	header, risk, events := n.sender.sentHeader(c.req.Header), n.sender.risk(c), c.events(ctx)
+	ctx, err := n.sender.onBehalf(ctx, c.req)
+	if err != nil {
+		return nil, err
+	}
+	if events != nil {
+		began, pass := false, events
+		events = func(e *outriggerv1.ToolEvent) {
+			began = true
+			pass(e)
+		}
+		risk.Answered = func() bool { return began }
+	}
+	ctx = c.req.calling(ctx, &risk)
+	return backend.DoGuarded(ctx, n.guard, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
+		var outcome *outriggerv1.ToolOutcome
+		var err *errmap.Error
+		outcome, c.answer, err = n.native.CallTool(ctx, call, header, events)
+		return outcome, err
+	})
+}
+
+// settleOutcome checks what a native backend answered, and seals what the
+// caller has to bring back.
+func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outriggerv1.ToolOutcome) *errmap.Error {
+	if size := proto.Size(outcome); n.maxResult > 0 && size > n.maxResult {
+		return n.keeper.tooLargeResult(size)
+	}
+	switch o := outcome.GetOutcome().(type) {
+	case *outriggerv1.ToolOutcome_Result:
+		if e := o.Result.GetError(); e != nil {
+			e.ErrorMessage = errmap.Redact(e.GetErrorMessage())
+		}
+		if err := declaredData(ctx, c.tool, o.Result); err != nil {
+			return err
+		}
+		if err := n.reduceNative(ctx, c, o.Result); err != nil {
+			return err
+		}
+	case *outriggerv1.ToolOutcome_InputRequired:
+		if err := n.settleInput(c, o.InputRequired); err != nil {
+			return err
+		}
+	case *outriggerv1.ToolOutcome_Task:
+		if !c.req.Context.GetCapabilities().GetTasks() {
+			return errmap.Because(errmap.InvalidToolOutput, "the tool returned a task, but the client does not support tasks")
+		}
+		if err := task.SealNative(n.sealer, c.req.Caller, o.Task, n.nativeResultOf(c)); err != nil {
+			return err
+		}
+		// It may have ended already.
+		task.Redact(o.Task)
+		n.settleTaskOf(ctx, c, o.Task)
+	default:
+		return errmap.Because(errmap.SerializationError, fmt.Sprintf("the tool returned an unknown outcome (%T)", o))
+	}
+	c.resp.Outcome = outcome
+	return nil
+}
+
+// reduceNative reduces the result of a native tool: its data to the fields that its caller chose, then data and content to its budget.
+func (n *natives) reduceNative(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
+	budget := n.keeper.budget(c)
+	if c.mask == nil && budget == 0 && c.noted == "" || result.GetStatus() == content.StatusFailure {
+		return nil
+	}
+	given, err := content.FreeForm(result.GetDataJson(), result.GetData())
+	if err != nil {
+		return errmap.Unwritable(err)
+	}
+	if jsontext.IsNull(given) {
+		given = nil
+	}
+	isData := func(string) bool { return false }
+	if len(given) > 0 {
+		var sorted []byte
+		isData = func(text string) bool {
+			if sorted == nil {
+				sorted = sortedJSON(given)
+			}
+			return json.Valid([]byte(text)) && bytes.Equal(sortedJSON([]byte(text)), sorted)
+		}
+	}
+	blocks := n.fitContent(c, result, budget, isData)
+	var about *content.Reduction
+	if len(given) > 0 {
+		about = n.fitData(ctx, c, result, given, budget, isData)
+	}
+	if about == nil && len(blocks) == 0 {
+		return nil
+	}
+	result.Status = content.StatusPartial
+	if err := content.SetMeta(result, about, blocks); err != nil {
+		return errmap.Unwritable(err)
+	}
+	return nil
+}
+
+// fitData reduces the data of a native tool's result. It returns nothing where they are not cut.
+func (n *natives) fitData(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult, given []byte, budget int, isData func(string) bool) *content.Reduction {
+	whole := jsontext.Compact(nil, given)
+	data, note := whole, c.noted
+	var about *content.Reduction
+	var link []*outriggerv1.ContentBlock
+	if c.mask != nil {
+		if chosen := c.mask.Append(nil, whole); keepsTo(ctx, c, chosen) {
+			data = chosen
+		} else {
+			note = strings.TrimSpace(note + " " + content.AllFields)
+		}
+	}
+	if budget > 0 && len(data) > budget {
+		var cut []byte
+		if cut, about = n.decoder.cutToBudget(ctx, c, data); about == nil {
+			note = strings.TrimSpace(note + " " + content.TooLarge(len(data), budget))
+		} else {
+			data, note, link = cut, strings.TrimSpace(note+" "+about.Text()), about.Link(c.tool.Name)
+		}
+	}
+	if note != "" || !bytes.Equal(data, whole) {
+		content.SetData(result, data, isData, note, link)
+	}
+	return about
+}
+
+// fitContent fits the content of a native tool's result that is not its data, so that all blocks together have at most so many bytes:
+// texts are cut at ends of lines, and what else is too large is left out. The whole of each is held, and linked behind it.
+func (n *natives) fitContent(c *toolCall, result *outriggerv1.ToolResult, budget int, isData func(string) bool) []content.Reduction {
+	if budget == 0 {
+		return nil
+	}
+	all := result.GetContent()
+	parts, sizes, size := make([]content.Sized, len(all)), make([]int, len(all)), 0
+	for i, block := range all {
+		parts[i] = content.SizedOf(block)
+		sizes[i] = parts[i].Size
+		size += sizes[i]
+	}
+	if size <= budget {
+		return nil
+	}
+	for i, block := range all {
+		if text := block.GetText(); text != nil && isData(text.GetText()) {
+			sizes[i] = 0
+		}
+	}
+	shares := content.Shares(sizes, budget)
+	var blocks []*outriggerv1.ContentBlock
+	var cuts []content.Reduction
+	for i, block := range all {
+		if sizes[i] <= shares[i] {
+			blocks = append(blocks, block)
+			continue
+		}
+		p := &parts[i]
+		whole := p.Whole()
+		about := content.Reduction{Size: len(whole), Budget: budget, Media: p.MediaType, Kind: p.Kind, IsCallers: budget != n.keeper.toolBudget(c.tool), Path: fmt.Sprintf("/content/%d", len(blocks))}
+		n.decoder.reduced.Add(1)
+		n.decoder.holdWhole(c, &about, whole)
+		if text := block.GetText(); text != nil {
+			about.CutText(text, shares[i])
+			blocks = append(blocks, block)
+		}
+		blocks = append(append(blocks, content.TextBlock(about.Text())), about.Link(c.tool.Name)...)
+		cuts = append(cuts, about)
+	}
+	result.Content = blocks
+	return cuts
+}
+
+// settleInput lets questions through that the caller's client can answer.
+func (n *natives) settleInput(c *toolCall, in *outriggerv1.InputRequired) *errmap.Error {
+	if err := askable(c.tool.Name, c.req.Context.GetCapabilities(), in); err != nil {
+		return err
+	}
+	return n.rounds.sealInput(c.req, c.digest(), c.state.confirmed, in)
+}
+
+// askable refuses questions that the caller's client did not declare to answer.
+func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outriggerv1.InputRequired) *errmap.Error {
+	missing := content.MissingAny(capabilities, in.GetInputRequests())
+	if missing == nil {
+		return nil
+	}
+	return errmap.MissingCapability(name, missing)
+}
+
+// nativeResultOf is what the id of the task of a call has to say.
+func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
+	out := &task.NativeResult{IsReduced: c.mask != nil || n.keeper.budget(c) > 0}
+	if out.IsReduced {
+		out.Wanted = content.Wanted{Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
+		if c.mask != nil {
+			out.Wanted.Fields = c.req.Wanted.Fields
+		}
+	}
+	if out.IsReduced || c.tool.HasOutput() {
+		out.Digest = task.ToolDigest(c.tool.Name)
+	}
+	return out
+}
+
+// settleTask validates the result of a backend's task against the current output schema of its tool, like the result of a call, and
+// reduces it as that call wanted it. An invalid result fails the task, like a task of the sidecar itself. If the tool is gone, nothing
+// is done.
+func (n *natives) settleTask(req *Request, cat *catalog.Catalog, of *task.NativeResult, t *outriggerv1.Task) {
+	if len(of.Digest) == 0 || t.GetResult() == nil {
+		return
+	}
+	for _, tool := range cat.All() {
+		if tool.Native && bytes.Equal(task.ToolDigest(tool.Name), of.Digest) {
+			own := req.copied()
+			own.Wanted = of.Wanted
+			c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
+			if of.IsMaskLost {
+				c.note(content.MaskLost)
+			}
+			c.maskAgain()
+			n.settleTaskOf(context.Background(), c, t) // a reader who leaves fails no task
+			return
+		}
+	}
+}
+
+// settleTaskOf is settleTask where the tool is known.
+func (n *natives) settleTaskOf(ctx context.Context, c *toolCall, t *outriggerv1.Task) {
+	if t.GetResult() == nil {
+		return
+	}
+	failed := declaredData(ctx, c.tool, t.GetResult())
+	if failed == nil {
+		failed = n.reduceNative(ctx, c, t.GetResult())
+	}
+	if failed != nil {
+		failed.Tool = c.tool.Name
+		task.Fail(t, failed)
+	}
+}

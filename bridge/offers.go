@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+)
+
+// Offers answers the requests about what a sidecar offers besides calls: lists, resources, prompts, completion, skills and
+// streams of changes. It is safe for concurrent use.
+type Offers interface {
+	// Answer runs a request of such an operation. It never returns nil.
+	Answer(ctx context.Context, req *Request) *Response
+	// HasResources reports whether callers can read resources of a catalog.
+	HasResources(cat *catalog.Catalog) bool
+}
+
+// SetOffers has a bridge answer with offers. Without, these operations are METHOD_NOT_FOUND. Call it before the first request.
+func (b *Bridge) SetOffers(o Offers) { b.offers = o }
+
+// answer has the offers answer a request.
+func (b *Bridge) answer(ctx context.Context, req *Request) *Response {
+	if b.offers == nil {
+		return &Response{Err: &errmap.Error{Code: errmap.MethodNotFound}}
+	}
+	resp := b.offers.Answer(ctx, req)
+	resp.who = identity.FromContext(ctx)
+	return resp
+}
+
+// Host is what a bridge does for its [Offers].
+type Host struct {
+	*directory
+	*admission
+	*auditor
+	*panics
+	*asker
+	*parts
+	keeper  *keeper
+	tasks   *tasks
+	natives *natives
+	bridge  *Bridge
+}
+
+// Host returns what the bridge does for its offers.
+func (b *Bridge) Host() *Host {
+	return &Host{
+		directory: b.directory, admission: b.admission, auditor: b.auditor, panics: b.panics, asker: b.asker,
+		parts:  &parts{callParts: b.calls.callParts, upstream: b.upstream, guard: b.opts.Guard, buffers: b.buffers},
+		keeper: b.keeper, tasks: b.tasks, natives: b.natives, bridge: b,
+	}
+}
+
+// Listed returns the catalog for the caller in ctx as it is listed in a form.
+func (h *Host) Listed(ctx context.Context, form compact.List) (*catalog.Catalog, *errmap.Error) {
+	cat, err := h.Catalog(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.listedAs(cat, form)
+}
+
+// Current returns the current catalog with all tools, nil before the first.
+func (h *Host) Current() *catalog.Catalog { return h.directory.catalogs.Current() }
+
+// IsView reports whether a catalog is what some callers see of another.
+func (h *Host) IsView(cat *catalog.Catalog) bool { return h.isView(cat) }
+
+// HasTasks reports whether calls of a catalog's tools may go on as tasks.
+func (h *Host) HasTasks(cat *catalog.Catalog) bool { return h.tasks.areOffered(cat) }
+
+// HoldsResults reports whether tools of a catalog may have results that are held.
+func (h *Host) HoldsResults(cat *catalog.Catalog) bool { return h.keeper.holdsResults(cat) }
+
+// MayUse returns PERMISSION_DENIED if the caller in ctx may not call a tool, else nil.
+func (h *Host) MayUse(ctx context.Context, tool *catalog.Tool) *errmap.Error {
+	return h.mayUse(ctx, tool)
+}
+
+// NotPermitted is PERMISSION_DENIED for what a caller may not use.
+func (h *Host) NotPermitted(who *identity.Identity, what string) *errmap.Error {
+	return notPermitted(who, what)
+}
+
+// Draining is closed when streams of changes are to end.
+func (h *Host) Draining() <-chan struct{} { return h.bridge.draining.begun }
+
+// Log returns the log, and bounded the one for lines that callers can cause at will.
+func (h *Host) Log() (log, bounded *zap.Logger) { return h.bridge.log, h.bridge.noted }
+
+// Sealer seals what callers send back.
+func (h *Host) Sealer() *keys.Sealer { return h.keeper.sealer }
+
+// CheckSize returns RESOURCE_EXHAUSTED for a result of more bytes than one may have, else nil.
+func (h *Host) CheckSize(size int) *errmap.Error { return h.keeper.checkSize(size) }
+
+// MaxResult is the maximum size of a result in bytes; zero is none.
+func (h *Host) MaxResult() int { return h.keeper.maxResult }
+
+// Holds reports whether large results are held.
+func (h *Host) Holds() bool { return h.keeper.held != nil }
+
+// Held returns the document that a sealed id of a caller represents, and until when it is held.
+func (h *Host) Held(caller, token string) (d content.Document, until time.Time, ok bool) {
+	plain, until, err := h.keeper.sealer.OpenUntil(heldBinding(caller, 0), token)
+	if err != nil || len(plain) != content.IDBytes {
+		return d, until, false
+	}
+	d, ok = h.keeper.held.Get(content.DocumentID(plain))
+	return d, until, ok
+}
+
+// asker puts questions to the native backend.
+type asker struct {
+	auditor *auditor
+	sender  *sender
+	keeper  *keeper
+	rounds  *rounds
+}
+
+// Ask puts one question to the native backend, under the shorter of the
+// caller's deadline and the default.
+func (a *asker) Ask(ctx context.Context, req *Request, in proto.Message) *Response {
+	timeout := a.sender.most
+	if req.Timeout > 0 {
+		timeout = min(timeout, req.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := a.auditor.recordAsk(ctx, req); err != nil {
+		return &Response{Err: err}
+	}
+	message, answer, err := a.sender.askNative(ctx, req, in)
+	resp := &Response{Err: err}
+	if err == nil {
+		resp.Message = message
+	} else {
+		locate(req, err)
+	}
+	if answer != nil {
+		resp.Header = a.sender.metadata.Outbound(answer.Header)
+		resp.Trailer = a.sender.metadata.Outbound(answer.Trailer)
+	}
+	if err == nil {
+		if err := a.keeper.checkSize(proto.Size(message)); err != nil {
+			return &Response{Err: err}
+		}
+	}
+	return resp
+}
+
+// AskRound puts a question to the native backend that may take several rounds with the caller. The name of what it is about
+// and the arguments bind the state between the rounds; ask makes the message with the backend's part of that state.
+func (a *asker) AskRound(ctx context.Context, req *Request, name string, arguments []byte, ask func(state []byte) proto.Message) *Response {
+	digest := requestDigest(req.Op, name, arguments)
+	opened, err := a.rounds.openState(ctx, req.Caller, digest, req.RequestState, req.At("request_state"))
+	if err != nil {
+		return &Response{Err: err}
+	}
+	req.Span.Link(opened.asker)
+	resp := a.Ask(ctx, req, ask(opened.backend))
+	if in := resp.inputRequired(); resp.Err == nil && in != nil {
+		if resp.Err = askable("", req.Context.GetCapabilities(), in); resp.Err == nil {
+			resp.Err = a.rounds.sealInput(req, digest, false, in)
+		}
+	}
+	return resp
+}
+
+// locate says where the request names what does not exist, in the words of its
+// caller: a backend knows another form of it, or none.
+func locate(req *Request, err *errmap.Error) {
+	if !namesNothing(err) {
+		return
+	}
+	v := &err.Violations[0]
+	switch {
+	case v.Keyword == keywordPrompt:
+		v.Path = req.At("name")
+	case v.Keyword == keywordReference && req.Pointer != nil:
+		v.Path = req.At("ref")
+	}
+}
+
+// parts runs calls of tools within requests that are no calls: through the steps of a call, so that nothing gets around the
+// policy.
+type parts struct {
+	*callParts
+
+	upstream Upstream
+	guard    *backend.Guard
+	buffers  *bytepool.Pool
+}
+
+// partOf is a call of a tool within a request.
+func partOf(req *Request, tool *catalog.Tool, arguments []byte) *toolCall {
+	return &toolCall{tool: tool, isPart: true, req: &Request{
+		Op: OpCall, Origin: req.Origin, Tool: tool.Name, Arguments: Payload{Bytes: arguments}, Timeout: req.Timeout, Pointer: req.Pointer,
+		Header: req.Header, Caller: req.Caller, Transport: req.Transport, Route: req.Route, Method: req.Method, Span: req.Span, meter: req.meter,
+	}}
+}
+
+// through runs steps of a call until one fails.
+func (r *parts) through(ctx context.Context, c *toolCall, steps ...step) *errmap.Error {
+	for _, step := range steps {
+		if err := step(ctx, c); err != nil {
+			return r.decoder.explained(ctx, c, err)
+		}
+	}
+	return nil
+}
+
+// CallPart runs a tool within a request and returns its answer as JSON.
+func (r *parts) CallPart(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte) ([]byte, *Response) {
+	c := partOf(req, tool, arguments)
+	defer r.admission.leave(c)
+	if c.resp.Err = r.through(ctx, c, r.gatekeeper.gate, r.rates.limit, r.rates.share, r.admission.admit, r.encoder.encode,
+		r.rulebook.permit, r.auditor.recordCall, r.rpcs.invoke); c.resp.Err != nil {
+		return nil, &c.resp
+	}
+	return r.shown(ctx, c, c.answer.Body)
+}
+
+// ReadPart is CallPart for a tool whose answer comes from elsewhere: read gets the encoded arguments, and returns an
+// encoded answer. The arguments are those that the URI of the request has.
+func (r *parts) ReadPart(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte, read func(ctx context.Context, wire []byte) ([]byte, *errmap.Error)) ([]byte, *Response) {
+	c := partOf(req, tool, arguments)
+	defer r.admission.leave(c)
+	if c.resp.Err = r.through(ctx, c, r.gatekeeper.gate, r.rates.limit, r.rates.share, r.admission.admit, r.encodeURI,
+		r.rulebook.permit, r.auditor.recordCall); c.resp.Err != nil {
+		return nil, &c.resp
+	}
+	defer c.req.waited(time.Now())
+	ctx, cancel := context.WithTimeout(ctx, r.rpcs.deadlines.timeout(c))
+	defer cancel()
+	c.deadline, _ = ctx.Deadline()
+	value, err := read(ctx, r.takeWire(c))
+	if err != nil {
+		c.resp.Err = err
+		return nil, &c.resp
+	}
+	return r.shown(ctx, c, value)
+}
+
+// shown is an answer as JSON, if it is not too large.
+func (r *parts) shown(ctx context.Context, c *toolCall, wire []byte) ([]byte, *Response) {
+	body, err := r.decoder.answerJSON(ctx, c, nil, wire)
+	if err != nil {
+		c.resp.Err = outputError(err)
+	} else {
+		c.resp.Err = r.decoder.checkSize(len(body))
+	}
+	return body, &c.resp
+}
+
+// takeWire returns a copy of what the backend is sent, and gives its buffer back.
+func (r *parts) takeWire(c *toolCall) []byte {
+	wire := bytes.Clone(c.wire)
+	if c.pooled {
+		r.buffers.Put(c.wire)
+		c.wire, c.pooled = nil, false
+	}
+	return wire
+}
+
+// encodeURI is encode for arguments that a URI has. What is wrong with them is wrong with the URI.
+func (r *parts) encodeURI(ctx context.Context, c *toolCall) *errmap.Error {
+	err := r.encoder.encode(ctx, c)
+	if err == nil || err.Code != errmap.InvalidToolInput {
+		return err
+	}
+	out := errmap.New(errmap.InvalidParams)
+	for _, v := range err.Violations {
+		message := v.Message
+		if v.Path != "" {
+			message = v.Path + ": " + message
+		}
+		out.Violations = append(out.Violations, errmap.Violation{Path: c.req.At("uri"), Keyword: v.Keyword, Message: message})
+	}
+	return out
+}
+
+// Subscribe passes a subscription to a stream of a tool through the steps of a call of it, and writes its line in the audit
+// trail: the backend is called in the name of its caller. It returns the encoded arguments, which are those that the URI has.
+func (r *parts) Subscribe(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte, uri string) (wire []byte, err *errmap.Error) {
+	c := partOf(req, tool, arguments)
+	defer r.admission.leave(c)
+	if err := r.through(ctx, c, r.gatekeeper.gate, r.rates.limit, r.admission.room, r.rates.share, r.encodeURI, r.rulebook.permit); err != nil {
+		return nil, err
+	}
+	if err := r.auditor.recordSubscription(ctx, req, tool, uri, c.resp.Decision); err != nil {
+		return nil, err
+	}
+	return r.takeWire(c), nil
+}
+
+// Detach returns what of a request a stream keeps that outlives it: a request with its caller, a context with the values of the
+// caller's, and a key that is equal for callers whom the backend cannot tell apart.
+func (r *parts) Detach(ctx context.Context, req *Request) (own *Request, values context.Context, key string) {
+	who := identity.FromContext(ctx)
+	own, values = &Request{Caller: req.Caller, Header: r.rpcs.sender.metadata.Inbound(req.Header).Clone()}, identity.NewContext(context.Background(), who)
+	for _, name := range [...]string{"Traceparent", "Tracestate"} {
+		own.Header.Del(name) // a stream belongs to no single request
+	}
+	isNamed := r.rpcs.sender.credentials != nil
+	if !isNamed && len(own.Header) == 0 {
+		return own, values, ""
+	}
+	seen := [2]any{own.Header}
+	if isNamed {
+		values = context.WithoutCancel(ctx) // it has the caller's token
+		seen[1] = []any{who.Principal(), who.Facts()}
+	}
+	text, err := json.Marshal(seen)
+	if err != nil { // claims come from JSON
+		text = []byte(rand.Text()) // not shared
+	}
+	sum := sha256.Sum256(text)
+	return own, values, string(sum[:])
+}
+
+// Stream runs a tool that streams for a detached request, and gives each its messages. The policy is asked anew each time.
+// The arguments are those that a URI has.
+func (r *parts) Stream(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte, each func(message []byte)) *errmap.Error {
+	c := partOf(req, tool, arguments)
+	for _, step := range [...]step{r.gatekeeper.gate, r.encodeURI, r.rulebook.permit} {
+		if err := step(ctx, c); err != nil {
+			return err
+		}
+	}
+	ctx, err := r.rpcs.sender.onBehalf(ctx, c.req)
+	if err != nil {
+		return err
+	}
+	stream, err := r.open(ctx, c, req.Header)
+	if stream == nil || err != nil {
+		return err
+	}
+	defer stream.Close()
+	for {
+		message, err := stream.Receive()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return r.decoder.explained(ctx, c, asError(err))
+		}
+		each(message)
+	}
+}
+
+// open calls the backend for a stream of messages. The circuit breaker hears of how the response begins, and not of its end.
+func (r *parts) open(ctx context.Context, c *toolCall, header http.Header) (BackendStream, *errmap.Error) {
+	upstream, ok := r.upstream.(Streams)
+	if !ok {
+		return nil, unavailable("no backend is configured; set --backend")
+	}
+	var stream BackendStream
+	_, err := backend.DoGuarded(ctx, r.guard, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (_ struct{}, err *errmap.Error) {
+		if stream, err = upstream.Open(ctx, c.tool.Method, header); err != nil {
+			return struct{}{}, err
+		}
+		if failed := stream.Send(c.wire); failed != nil && !errors.Is(failed, io.EOF) {
+			return struct{}{}, asError(failed)
+		}
+		stream.CloseSend()
+		return struct{}{}, begun(ctx, stream)
+	})
+	switch {
+	case err == nil, errors.Is(err, errSilent):
+		return stream, nil
+	case stream != nil:
+		stream.Close()
+	}
+	return nil, r.decoder.explained(ctx, c, err)
+}
+
+// begun waits until the response of a stream begins, for a bounded time.
+func begun(ctx context.Context, stream BackendStream) *errmap.Error {
+	heard := make(chan bool, 1)
+	go func() {
+		_, ok := stream.Header() // ends with the stream, which is always closed
+		heard <- ok
+	}()
+	timer := time.NewTimer(openingTime)
+	defer timer.Stop()
+	select {
+	case ok := <-heard:
+		if ok {
+			return nil
+		}
+		_, err := stream.Receive()
+		return asError(err)
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return errmap.Wrap(errmap.Cancelled, errSilent)
+}
+
+// FollowTasks finds the tasks of a caller whose changes it wants to hear of. Ids that are unknown are left out. shown has, by
+// the id of a task on the feed, how the caller is shown that task. While it cannot be said whether an id is known, the request
+// fails.
+func (h *Host) FollowTasks(ctx context.Context, req *Request, ids []string) (found []string, shown map[string]func(*outriggerv1.Task) *outriggerv1.Task, failed *errmap.Error) {
+	if err := requireTasks(req, true); err != nil {
+		return nil, nil, err
+	}
+	shown = make(map[string]func(*outriggerv1.Task) *outriggerv1.Task, len(ids))
+	for _, id := range ids {
+		ref, ok, err := h.tasks.findTask(ctx, req.Caller, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !ok {
+			continue
+		}
+		found = append(found, id)
+		shown[ref.Key()] = func(t *outriggerv1.Task) *outriggerv1.Task {
+			own, _ := proto.Clone(t).(*outriggerv1.Task)
+			own.TaskId = id
+			if cat := h.Current(); cat != nil && ref.Native != nil {
+				h.natives.settleTask(req, cat, ref.Native, own)
+			}
+			return own
+		}
+	}
+	return found, shown, nil
+}

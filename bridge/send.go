@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+)
+
+// Upstream calls methods of the backend with encoded messages. It returns canonical
+// errors, because only it knows whether the backend was reached; each error is made for
+// its call, and the bridge adds to it. With an error the Answer may be nil, and has
+// metadata at most. Implementations must not keep the bytes of in after a call, or
+// return a part of them: the buffer is used again.
+type Upstream interface {
+	Call(ctx context.Context, m *catalog.Method, in []byte, header http.Header) (*Answer, *errmap.Error)
+	// Stream calls a server-streaming method, and passes each message to each, in order,
+	// before it returns. The bytes belong to each until each returns. An error of each
+	// ends the call.
+	Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func(message []byte) error) (*Answer, *errmap.Error)
+}
+
+// Answer is the backend's answer to one RPC.
+type Answer = backend.Answer
+
+// Native is a backend that implements outrigger.v1.ToolService, and so can offer more
+// than RPCs. Its errors are canonical. Implementations are safe for concurrent use.
+type Native interface {
+	// CallTool runs a tool. If events is not nil, it receives the events of the call, in
+	// order, before CallTool returns.
+	CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error)
+	// Ask calls the unary RPC of the tool API that takes the type of in: a
+	// ReadResourceRequest gets a ResourceOutcome, and so on. The answer's Body is empty.
+	Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error)
+}
+
+// sender calls the backend, in the name of the caller and behind the guard.
+type sender struct {
+	*deadlines
+
+	upstream    Upstream
+	native      Native
+	guard       *backend.Guard
+	metadata    backend.MetadataRules
+	credentials OnBehalf
+}
+
+// risk is what the guard of the backend has to know of a call.
+func (s *sender) risk(c *toolCall) backend.GuardedCall {
+	return backend.GuardedCall{
+		Key:        c.tool.Name,
+		Repeatable: c.tool.IsIdempotent() || backend.IdempotencyKey(c.req.Header) != "",
+		Hurried:    c.req.Timeout > 0 && c.req.Timeout < s.deadlines.allowed(c),
+	}
+}
+
+// callRPC makes a unary call of the backend, and repeats it where that may be.
+func (s *sender) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
+	header, risk := s.sentHeader(c.req.Header), s.risk(c)
+	ctx, err := s.onBehalf(ctx, c.req)
+	if err != nil {
+		return err
+	}
+	if risk.Repeatable && s.guard != nil {
+		risk.Claim = &c.claim
+		ctx = backend.Repeatable(ctx, &c.claim)
+	}
+	if c.req.Procedure != "" && c.req.Timeout == 0 && c.tool.Timeout == 0 {
+		// The default is the sidecar's. Typed callers and their service agree on deadlines.
+		ctx = backend.PrivateDeadline(ctx)
+	}
+	ctx = c.req.calling(ctx, &risk)
+	c.answer, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return s.upstream.Call(ctx, c.tool.Method, c.wire, header)
+	})
+	return err
+}
+
+// sentHeader is what of a caller's headers goes to the backend with a call.
+func (s *sender) sentHeader(h http.Header) http.Header {
+	out := s.metadata.Inbound(h)
+	key := backend.IdempotencyKey(h)
+	if key == "" {
+		return out
+	}
+	if out == nil {
+		out = make(http.Header, 1)
+	}
+	out[backend.IdempotencyHeader] = []string{key}
+	return out
+}
+
+// questionKey begins what the guard knows questions to a native backend by; no tool's
+// name has a slash.
+const questionKey = "/"
+
+// askNative puts a question to a native backend. Those that change nothing there
+// are repeated.
+func (s *sender) askNative(ctx context.Context, req *Request, in proto.Message) (out proto.Message, answer *Answer, err *errmap.Error) {
+	risk := backend.GuardedCall{Key: questionKey + string(in.ProtoReflect().Descriptor().Name()), Repeatable: true, Hurried: req.Timeout > 0 && req.Timeout < s.most}
+	switch in.(type) {
+	case *outriggerv1.UpdateTaskRequest, *outriggerv1.CancelTaskRequest:
+		risk.Repeatable = false
+	}
+	header := s.metadata.Inbound(req.Header)
+	if ctx, err = s.onBehalf(ctx, req); err != nil {
+		return nil, nil, err
+	}
+	ctx = req.calling(ctx, &risk)
+	out, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
+		out, answer, err = s.native.Ask(ctx, in, header)
+		return out, err
+	})
+	return out, answer, err
+}
+
+// NoBackend is an Upstream for a sidecar that only shows tools.
+type NoBackend struct{}
+
+// Call implements [Upstream]: it is always UNAVAILABLE.
+func (NoBackend) Call(context.Context, *catalog.Method, []byte, http.Header) (*Answer, *errmap.Error) {
+	return nil, unavailable("no backend is configured; set --backend")
+}
+
+// Stream implements [Upstream]: it is always UNAVAILABLE.
+func (NoBackend) Stream(context.Context, *catalog.Method, []byte, http.Header, func([]byte) error) (*Answer, *errmap.Error) {
+	return nil, unavailable("no backend is configured; set --backend")
+}
+
+// deadlines knows how long a call may take.
+type deadlines struct {
+	// most is the default of the sidecar.
+	most time.Duration
+}
+
+// timeout is the shortest of the caller's, the tool's and the default.
+func (l *deadlines) timeout(c *toolCall) time.Duration {
+	timeout := l.allowed(c)
+	if c.req.Timeout > 0 {
+		timeout = min(timeout, c.req.Timeout)
+	}
+	return timeout - c.place.Waited
+}
+
+// allowed is the shorter of the tool's and the default: what a call has where
+// its caller does not say less.
+func (l *deadlines) allowed(c *toolCall) time.Duration {
+	if c.tool.Timeout > 0 {
+		return min(l.most, c.tool.Timeout)
+	}
+	return l.most
+}
+
+// streamTime is how long the stream of a call is read: as long as its tool allows, or less if its caller wants less.
+func (l *deadlines) streamTime(c *toolCall) time.Duration {
+	most := streamTime(l.timeout(c), c.tool.StreamTime)
+	if asked := c.req.Wanted.StreamTime; asked > 0 {
+		return min(most, asked)
+	}
+	return most
+}
+
+// streamTime is how long a stream is read: to its deadline less a second, at least
+// half of that, and no longer than its tool says.
+func streamTime(deadline, declared time.Duration) time.Duration {
+	most := max(deadline-streamReserve, deadline/2)
+	if declared > 0 {
+		return min(most, declared)
+	}
+	return most
+}
+
+// rpcs calls RPCs of the backend.
+type rpcs struct {
+	deadlines *deadlines
+	sender    *sender
+	streamer  *streamer
+	pager     *pager
+	buffers   *bytepool.Pool
+}
+
+// rpcKind is the kind of a call of an RPC.
+func rpcKind(c *toolCall) kind {
+	switch {
+	case c.tool.TakesStream(), c.tool.Streams():
+		return streamCall
+	case c.tool.Paging != nil:
+		return pagedCall
+	}
+	return unaryCall
+}
+
+// invoke calls an RPC of any kind.
+func (r *rpcs) invoke(ctx context.Context, c *toolCall) *errmap.Error {
+	switch rpcKind(c) {
+	case streamCall:
+		return r.streamed(ctx, c)
+	case pagedCall:
+		return r.paged(ctx, c)
+	default:
+		return r.unary(ctx, c)
+	}
+}
+
+// unary calls an RPC that takes one message and answers with one.
+func (r *rpcs) unary(ctx context.Context, c *toolCall) *errmap.Error {
+	return r.within(ctx, c, r.once)
+}
+
+// once calls the backend, and gives the bytes back that it was sent.
+func (r *rpcs) once(ctx context.Context, c *toolCall) *errmap.Error {
+	c.forgetArguments()
+	err := r.sender.callRPC(ctx, c)
+	r.recycle(c)
+	r.sender.keepMetadata(c)
+	return err
+}
+
+// recycle gives the wire bytes back: an Upstream keeps nothing of them.
+func (r *rpcs) recycle(c *toolCall) {
+	if c.pooled {
+		r.buffers.Put(c.wire)
+		c.wire, c.pooled = nil, false
+	}
+}
+
+// paged calls an RPC that lists in pages: all of them, or one that fits.
+func (r *rpcs) paged(ctx context.Context, c *toolCall) *errmap.Error {
+	if !c.isJSON() {
+		return r.unary(ctx, c)
+	}
+	invoke := r.onePage
+	if c.tool.Paging.FetchesAll() {
+		invoke = r.pager.invokePages
+	}
+	err := r.within(ctx, c, invoke)
+	if err == nil {
+		c.tellPages()
+	}
+	return err
+}
+
+// onePage is once for a page, which is made smaller if it does not fit.
+func (r *rpcs) onePage(ctx context.Context, c *toolCall) *errmap.Error {
+	c.forgetArguments()
+	err := r.sender.callRPC(ctx, c)
+	if err == nil {
+		r.pager.fitPage(ctx, c)
+	}
+	r.recycle(c)
+	r.sender.keepMetadata(c)
+	return err
+}
+
+// streamed calls an RPC that takes or answers with a stream.
+func (r *rpcs) streamed(ctx context.Context, c *toolCall) *errmap.Error {
+	if c.tool.TakesStream() {
+		return r.within(ctx, c, r.streamer.invokeExchange)
+	}
+	return r.within(ctx, c, r.streamer.invokeStream)
+}
+
+// within calls the backend under the shortest of the three deadlines.
+func (r *rpcs) within(ctx context.Context, c *toolCall, invoke step) *errmap.Error {
+	ctx, cancel := context.WithTimeout(ctx, r.deadlines.timeout(c))
+	defer cancel()
+	c.deadline, _ = ctx.Deadline()
+	asked := time.Now()
+	err := invoke(ctx, c)
+	c.req.waited(asked)
+	c.completed(err)
+	return err
+}
+
+// keepMetadata keeps what of the backend's metadata the caller may see.
+func (s *sender) keepMetadata(c *toolCall) {
+	if c.answer != nil {
+		c.resp.Header = s.metadata.Outbound(c.answer.Header)
+		c.resp.Trailer = s.trailer(c.req, c.answer.Trailer)
+	}
+}
+
+// trailer is what of the backend's trailer the caller may see.
+func (s *sender) trailer(req *Request, trailer http.Header) http.Header {
+	if req.Procedure != "" {
+		return s.metadata.Trailer(trailer)
+	}
+	return s.metadata.Outbound(trailer)
+}
+
+// OnBehalf makes the credentials with which the backend is called in the name of a
+// caller. Implementations are safe for concurrent use.
+type OnBehalf interface {
+	// Authorization returns the value of the Authorization header for calls of the caller in
+	// ctx, or "" for none. Its errors are canonical.
+	Authorization(ctx context.Context) (string, *errmap.Error)
+}
+
+// onBehalf returns a context in which the backend is called in the name of the caller.
+// Attempts of a call share it, and so does a call that runs on as a task, because the
+// caller's own token ends with its request.
+func (s *sender) onBehalf(ctx context.Context, req *Request) (context.Context, *errmap.Error) {
+	if s.credentials == nil || backend.HasAuthorization(ctx) {
+		return ctx, nil
+	}
+	defer req.Span.Step(telemetry.StepCredentials, req.Span.Now())
+	value, err := s.credentials.Authorization(ctx)
+	if err != nil {
+		return ctx, err
+	}
+	return backend.WithAuthorization(ctx, value), nil
+}
+
+// BackendStatus returns the status of a failed call as the backend sent it (code, message and details, with nothing added or
+// taken away), and nil if the call failed otherwise. The metadata of the error is that of the response.
+func (r *Response) BackendStatus() *connect.Error {
+	var failed *backend.Error
+	if r.Err == nil || r.Err.Code == errmap.Timeout || !errors.As(r.Err, &failed) || failed.Kind != backend.KindStatus {
+		return nil
+	}
+	code := failed.Code
+	if failed.PeerStatus != 0 {
+		code = connect.Code(failed.PeerStatus)
+	}
+	out := connect.NewError(code, errors.New(failed.Message))
+	for _, d := range failed.Details {
+		if detail, err := connect.NewErrorDetail(d); err == nil {
+			out.AddDetail(detail)
+		}
+	}
+	return out
+}

@@ -1,0 +1,661 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+)
+
+// streamReserve is the part of a call's deadline that is left to answer with what
+// a stream without an end has brought.
+const streamReserve = time.Second
+
+var (
+	// errEnough ends a stream that has more to say than a result may hold.
+	errEnough = errors.New("bridge: the result is full")
+	// errStreamTime ends a stream that is still open when its time is over.
+	errStreamTime = errors.New("bridge: the stream time is over")
+)
+
+// streamer calls RPCs that take or answer with a stream, and gathers the answers to one result.
+type streamer struct {
+	deadlines *deadlines
+	encoder   *encoder
+	rulebook  *rulebook
+	sender    *sender
+	decoder   *decoder
+	keeper    *keeper
+	panics    *panics
+
+	upstream      Upstream
+	guard         *backend.Guard
+	held          *content.Store
+	buffers       *bytepool.Pool
+	slots         *policy.Slots
+	stats         *telemetry.Stats
+	maxInputItems int
+	maxItems      int
+	maxResult     int
+}
+
+// invokeStream calls an RPC that answers with a stream, and gathers its answers
+// to one result. Where a bound is met, or the stream time
+// is over, the stream is ended and the result says so: a stream that watches
+// something never ends, and what it has brought is worth more than a TIMEOUT.
+func (s *streamer) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
+	g := &gathering{ctx: ctx, via: s, call: c, events: c.events(ctx), items: catalog.NewItems()}
+	if c.tool.IsDocument() {
+		g.document = content.NewDocumentWriter(s.held, c.req.Caller, s.keeper.mostDocument())
+		defer g.document.Release()
+	}
+	header, risk := s.sender.sentHeader(c.req.Header), s.sender.risk(c)
+	ctx, err := s.sender.onBehalf(ctx, c.req)
+	if err != nil {
+		return err
+	}
+	risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
+	most := s.deadlines.streamTime(c)
+	// The backend keeps the whole deadline: it must not end the stream first.
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	timer := time.AfterFunc(most, func() { stop(errStreamTime) })
+	defer timer.Stop()
+	ctx = c.req.calling(ctx, &risk)
+	c.answer, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return s.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
+	})
+	s.sender.keepMetadata(c)
+	if err != nil && err.Code == errmap.Cancelled && errors.Is(context.Cause(ctx), errStreamTime) && g.full == "" {
+		g.full = fmt.Sprintf("the stream did not end within %v", most)
+	}
+	return g.finish(err, "")
+}
+
+// finish makes the result of what was gathered, unless the stream failed. An incomplete result is explained, with more at
+// the end of the text.
+func (g *gathering) finish(err *errmap.Error, more string) *errmap.Error {
+	resp := &g.call.resp
+	switch {
+	case g.failed != nil:
+		return g.partial(g.failed)
+	case g.full != "":
+		if g.call.tool.IsDocument() {
+			return g.via.keeper.documentOf(g.call, g)
+		}
+		resp.Truncated = true
+		resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d messages.%s", g.full, g.items.Len(), more)
+		resp.Result.Bytes = g.items.Close(true)
+	case err != nil:
+		return g.partial(err)
+	case g.call.tool.IsDocument():
+		return g.via.keeper.documentOf(g.call, g)
+	default:
+		resp.Result.Bytes = g.items.Close(false)
+	}
+	return nil
+}
+
+// partial adds to the error of a stream the messages before it, which a caller may need as much as those of a stream that was cut:
+// the fields that are wanted, within the budget of a result.
+func (g *gathering) partial(err *errmap.Error) *errmap.Error {
+	c := g.call
+	if g.items.Len() == 0 || !c.isJSON() {
+		return err
+	}
+	sent := g.items.Close(true)
+	if c.mask != nil {
+		sent = c.mask.Append(nil, sent)
+	}
+	if budget := g.via.keeper.budget(c); budget > 0 && len(sent) > budget {
+		cut, _, ok := content.AppendCut(nil, sent, budget, resultView(c.tool))
+		if !ok {
+			return err
+		}
+		sent = cut
+	}
+	return err.With(sent)
+}
+
+// gathering is a result that grows answer by answer.
+type gathering struct {
+	ctx    context.Context
+	via    *streamer
+	call   *toolCall
+	events func(*outriggerv1.ToolEvent)
+	items  *catalog.Items
+
+	progress progress
+
+	// mediaType and document are what has come of a document, if hasPart is set.
+	hasPart   bool
+	mediaType string
+	document  *content.DocumentWriter
+
+	// full is why no more is taken, empty while more is.
+	full   string
+	failed *errmap.Error
+}
+
+// take adds one answer, or ends the stream with its own error.
+func (g *gathering) take(message []byte) error {
+	if g.call.tool.IsDocument() {
+		return g.takePart(message)
+	}
+	if g.items.Len() >= g.via.maxItems {
+		g.full = "the stream has more messages than fit into one result (--max-items)"
+		g.via.stats.Over(errmap.LimitResultItems)
+		return errEnough
+	}
+	before := g.items.Next()
+	g.call.itemNumber = g.items.Len() + 1
+	body, err := g.via.decoder.answerJSON(g.ctx, g.call, before, message)
+	if err != nil {
+		g.failed = outputError(err)
+		return g.failed
+	}
+	if limit := g.via.maxResult; limit > 0 && g.items.Size(body) > limit {
+		g.full = "the stream has more bytes than fit into one result (--max-result-bytes)"
+		g.via.stats.Over(errmap.LimitResultBytes)
+		return errEnough
+	}
+	g.items.Keep(body)
+	g.tell(body[len(before):])
+	return nil
+}
+
+// tell reports an answer and, now and then, how many there are.
+func (g *gathering) tell(item []byte) {
+	if g.events == nil {
+		return
+	}
+	g.events(&outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Partial{Partial: &outriggerv1.PartialData{
+		DataForm: &outriggerv1.PartialData_DataJson{DataJson: item},
+	}}})
+	g.progress.tell(g.events, g.items.Len(), " items so far")
+}
+
+// takePart adds one part of a document, or ends the stream where it gets too large.
+func (g *gathering) takePart(message []byte) error {
+	var mediaType string
+	var data []byte
+	var isRead bool
+	if number := g.call.tool.BytesField; number != 0 {
+		data, isRead = content.BytesField(message, number)
+	} else {
+		mediaType, data, isRead = content.HTTPBody(message)
+	}
+	if !isRead {
+		g.failed = errmap.Because(errmap.SerializationError, "a response is not a "+string(g.call.tool.Method.Descriptor.Output().FullName()))
+		return g.failed
+	}
+	if !g.hasPart {
+		g.hasPart, g.mediaType = true, mediaType // that of the first response counts
+	}
+	if !g.document.Write(data) {
+		g.full = "there is no room for more bytes (--max-held-bytes, --caller-share)"
+		return errEnough
+	}
+	g.progress.tell(g.events, g.document.Len(), " bytes so far")
+	return nil
+}
+
+// errItem resets a stream whose next item must not be sent.
+var errItem = errors.New("bridge: an item was refused")
+
+// invokeExchange calls an RPC that takes a stream of requests. It sends the items one after the other, each checked right
+// before it is sent, and reads the answers meanwhile: one message, or a stream that is gathered as by invokeStream. Once an
+// item is refused the backend's stream is reset, so that the backend cannot take the items before it for all there were.
+//
+// The call ends when the backend has ended it, whether or not all items were sent: its status counts then.
+func (s *streamer) invokeExchange(ctx context.Context, c *toolCall) *errmap.Error {
+	x := &itemCall{via: s, call: c, events: c.events(ctx)}
+	header, risk := s.sender.sentHeader(c.req.Header), s.sender.risk(c)
+	ctx, err := s.sender.onBehalf(ctx, c.req)
+	if err != nil {
+		return err
+	}
+	// What was sent is gone, so there is one attempt.
+	risk.Repeatable, risk.Answered = false, func() bool { return true }
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	x.reset = stop
+	most := s.deadlines.streamTime(c)
+	if c.tool.Streams() {
+		x.gathering = &gathering{ctx: ctx, via: s, call: c, events: x.events, items: catalog.NewItems()}
+		timer := time.AfterFunc(most, func() { stop(errStreamTime) })
+		defer timer.Stop()
+	}
+	ctx = c.req.calling(ctx, &risk)
+	c.answer, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return x.run(ctx, header)
+	})
+	s.sender.keepMetadata(c)
+	isOver := err != nil && err.Code == errmap.Cancelled
+	switch {
+	case isOver && errors.Is(context.Cause(ctx), errItem):
+		if err = x.failed; x.gathering != nil {
+			err = x.gathering.partial(err)
+		}
+	case x.gathering != nil:
+		if isOver && errors.Is(context.Cause(ctx), errStreamTime) && x.gathering.full == "" {
+			x.gathering.full = fmt.Sprintf("the stream did not end within %v", most)
+		}
+		err = x.gathering.finish(err, x.unsent())
+	}
+	return x.told(err)
+}
+
+// itemCall is one call of an RPC that takes a stream of requests. Until run has returned, its sender owns position, sent and
+// failed, and of the call the repairs and the decision.
+type itemCall struct {
+	via       *streamer
+	call      *toolCall
+	gathering *gathering // nil: the RPC answers with one message
+	events    func(*outriggerv1.ToolEvent)
+	reset     func(cause error)
+	progress  progress
+
+	// position is that of the next item, sent how many were sent. ended is set once the input has ended.
+	position, sent int
+	ended          bool
+	failed         *errmap.Error
+}
+
+// run opens the stream, and sends and receives until the backend has ended it or it is reset.
+func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errmap.Error) {
+	upstream, ok := x.via.upstream.(Streams)
+	if !ok {
+		return nil, unavailable("no backend is configured; set --backend")
+	}
+	stream, err := upstream.Open(ctx, x.call.tool.Method, header)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	sending, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				x.refuse(x.via.panics.Panicked(p))
+			}
+		}()
+		x.send(sending, stream)
+	}()
+	answer, err := x.receive(stream)
+	stop()
+	stream.Close() // so that a Send that waits returns
+	<-done
+	return answer, err
+}
+
+// send sends all messages. It returns early when one is refused, or when the stream has ended.
+func (x *itemCall) send(ctx context.Context, stream BackendStream) {
+	c := x.call
+	if c.hasFirst {
+		isItem := c.header == nil
+		if !x.pass(stream, c.wire, isItem) {
+			return
+		}
+		if c.pooled {
+			x.via.buffers.Put(c.wire)
+		}
+		c.wire, c.pooled = nil, false
+	}
+	for {
+		raw, err := x.next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			x.end(ctx, stream)
+			return
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			x.refuse(errmap.From(err))
+			return
+		}
+		wire, failed := x.message(ctx, raw)
+		if failed != nil {
+			x.refuse(failed)
+			return
+		}
+		isSent := x.pass(stream, wire, true)
+		x.via.buffers.Put(wire)
+		if !isSent {
+			return
+		}
+	}
+}
+
+// next is the JSON of the next item: those of the arguments, then those that follow. The error is io.EOF at the end.
+func (x *itemCall) next(ctx context.Context) ([]byte, error) {
+	switch c := x.call; {
+	case x.position < len(c.items):
+		return c.items[x.position], ctx.Err()
+	case c.req.Items == nil:
+		return nil, io.EOF
+	default:
+		raw, err := c.req.Items(ctx)
+		c.resp.passed.in += len(raw)
+		if err == nil && x.position >= x.via.maxInputItems {
+			x.via.stats.Over(errmap.LimitInputItems)
+			return nil, errmap.InvalidInput(c.tool.Name, false, tooManyItems(x.position+1, x.via.maxInputItems))
+		}
+		return raw, err //nolint:wrapcheck // its type says what is wrong
+	}
+}
+
+// message encodes the next item and asks the rules about it.
+func (x *itemCall) message(ctx context.Context, raw []byte) ([]byte, *errmap.Error) {
+	via, c := x.via, x.call
+	if len(raw) >= policy.LargeMessage {
+		defer via.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(raw)).End()
+	}
+	before := len(c.repairs)
+	wire, failed := via.encoder.encodeItem(ctx, c, x.position, raw)
+	if failed != nil {
+		return nil, failed
+	}
+	if before == 0 && len(c.repairs) > 0 {
+		via.encoder.repaired.Add(1)
+	}
+	return wire, via.rulebook.permitMessage(ctx, c, wire)
+}
+
+// pass sends one message. It returns false if the stream has ended, or is to end.
+func (x *itemCall) pass(stream BackendStream, wire []byte, isItem bool) bool {
+	err := stream.Send(wire)
+	switch {
+	case errors.Is(err, io.EOF):
+		return false // the backend has ended the stream, and Receive says how
+	case err != nil:
+		x.refuse(errmap.From(err))
+		return false
+	}
+	if isItem {
+		x.position++
+		x.sent++
+	}
+	if x.gathering == nil {
+		x.progress.tell(x.events, x.sent, " items sent")
+	}
+	return true
+}
+
+// end ends the input. The rules have been asked about each message; about a stream without any they are asked as about an
+// empty message, so that no rule is passed by.
+func (x *itemCall) end(ctx context.Context, stream BackendStream) {
+	if x.sent == 0 && !x.call.hasFirst && x.call.req.Items != nil {
+		if err := x.via.rulebook.permitMessage(ctx, x.call, nil); err != nil {
+			x.refuse(err)
+			return
+		}
+	}
+	x.ended = true
+	stream.CloseSend()
+}
+
+// refuse resets the stream because of what is next.
+func (x *itemCall) refuse(err *errmap.Error) {
+	x.failed = err
+	x.reset(errItem)
+}
+
+// receive reads the answers until the backend has ended the stream.
+func (x *itemCall) receive(stream BackendStream) (*Answer, *errmap.Error) {
+	for {
+		message, err := stream.Receive()
+		switch {
+		case errors.Is(err, io.EOF):
+			return metadataOfStream(stream, nil), nil
+		case err != nil:
+			return metadataOfStream(stream, err), errmap.From(err)
+		case x.gathering == nil:
+			answer := metadataOfStream(stream, nil)
+			answer.Body = slices.Clone(message)
+			return answer, nil
+		}
+		if err := x.gathering.take(message); err != nil {
+			return metadataOfStream(stream, nil), errmap.Wrap(errmap.Cancelled, err)
+		}
+	}
+}
+
+// metadataOfStream is the metadata of an RPC that has ended with err, nil for well.
+func metadataOfStream(stream BackendStream, err error) *Answer {
+	if err != nil {
+		return backend.FailedAnswer(err)
+	}
+	header, _ := stream.Header()
+	return &Answer{Header: header, Trailer: stream.Trailer()}
+}
+
+// unsent says that items were left over, empty where none were.
+func (x *itemCall) unsent() string {
+	if x.ended {
+		return ""
+	}
+	return fmt.Sprintf(" It ended after the first %d items were sent.", x.sent)
+}
+
+// told adds to an error how many items the backend may have.
+func (x *itemCall) told(err *errmap.Error) *errmap.Error {
+	if err == nil {
+		return nil
+	}
+	out := *err // an open circuit breaker may give one error to many calls
+	out.ItemsSent = &x.sent
+	return &out
+}
+
+// tooManyItems is the violation of a call that sends more items than it may.
+func tooManyItems(n, most int) errmap.Violation {
+	return errmap.Violation{Path: "/items", Keyword: "maxItems", Message: fmt.Sprintf("%d items; at most %d are allowed (--max-input-items)", n, most)}
+}
+
+// progressEvery is the least time between two reports about one stream:
+// often enough for a person to see it move, too seldom to cost anything.
+const progressEvery = 100 * time.Millisecond
+
+// progress reports how far a stream has come. The zero value has reported nothing.
+type progress struct{ last time.Time }
+
+// tell reports a count with its unit, unless it has done so just before or no one listens.
+func (p *progress) tell(events func(*outriggerv1.ToolEvent), n int, unit string) {
+	if events == nil {
+		return
+	}
+	now := time.Now()
+	if now.Sub(p.last) < progressEvery {
+		return
+	}
+	p.last = now
+	events(&outriggerv1.ToolEvent{Event: &outriggerv1.ToolEvent_Progress{Progress: &outriggerv1.Progress{
+		Progress: float64(n), Message: strconv.Itoa(n) + unit,
+	}}})
+}
+
+// maxPages bounds the pages of one call: more than any result holds, and an end to a list that goes in circles.
+const maxPages = 1000
+
+// isJSON holds for calls of tools, whose results are for models, and not for typed callers.
+func (c *toolCall) isJSON() bool {
+	return c.req.Arguments.Encoding == EncodingJSON && c.req.Procedure == ""
+}
+
+// tellPages says how to go on where the answer is one page of more.
+func (c *toolCall) tellPages() {
+	p := c.tool.Paging
+	if p == nil || !c.isJSON() || c.resp.Explanation != "" || p.Read(c.answer.Body).Next == "" {
+		return
+	}
+	c.resp.Explanation = fmt.Sprintf("There are more. For the next page call again with %s set to the %s of this result.", p.Token, p.Next)
+}
+
+// pager calls RPCs that list in pages.
+type pager struct {
+	deadlines *deadlines
+	rates     *rates
+	sender    *sender
+	decoder   *decoder
+	keeper    *keeper
+
+	limiter   *policy.Limiter
+	buffers   *bytepool.Pool
+	stats     *telemetry.Stats
+	maxItems  int
+	maxResult int
+}
+
+// invokePages calls an RPC that lists in pages, and puts all of them into one answer. Where a bound is met the list ends with the
+// page before it, and its token says where to go on.
+func (g *pager) invokePages(ctx context.Context, c *toolCall) *errmap.Error {
+	p, request := c.tool.Paging, c.wire
+	defer func() {
+		if c.pooled {
+			g.buffers.Put(request)
+		}
+		c.wire, c.pooled = nil, false
+	}()
+	until := time.Now().Add(streamTime(g.deadlines.timeout(c), 0))
+	c.forgetArguments()
+	var all []byte
+	items, size, next, why := 0, 0, "", ""
+	for n := 1; ; n++ {
+		one := &toolCall{req: c.req, tool: c.tool, catalog: c.catalog, deadline: c.deadline, wire: request}
+		if n > 1 {
+			one.wire = p.Request(request, next)
+		}
+		failed := g.sender.callRPC(ctx, one)
+		if one.answer != nil {
+			c.answer = one.answer
+			g.sender.keepMetadata(c)
+		}
+		if failed != nil && n == 1 {
+			return failed
+		}
+		if failed != nil {
+			why = "the next page failed: " + failed.Redacted().Message
+			break
+		}
+		page := p.Read(one.answer.Body)
+		if size += g.pageSizeOf(ctx, one); n > 1 && g.maxResult > 0 && size > g.maxResult {
+			why = "there are more bytes than fit into one result (--max-result-bytes)"
+			g.stats.Over(errmap.LimitResultBytes)
+			break
+		}
+		if items += page.Items; n > 1 && items > g.maxItems {
+			why = "there are more items than fit into one result (--max-items)"
+			g.stats.Over(errmap.LimitResultItems)
+			break
+		}
+		all = p.Append(all, one.answer.Body)
+		isSame := page.Next == next
+		if next = page.Next; next == "" {
+			break
+		}
+		if why = g.endOfPages(ctx, c, n, isSame, until); why != "" {
+			break
+		}
+	}
+	if next != "" {
+		all = p.AppendNext(all, next)
+		c.resp.Truncated = true
+		c.resp.Explanation = fmt.Sprintf("This result is incomplete: %s. For the rest call again with %s set to the %s of this result.", why, p.Token, p.Next)
+	}
+	c.answer = &Answer{Body: all}
+	return nil
+}
+
+// endOfPages says why no further page is asked for; empty where one is.
+func (g *pager) endOfPages(ctx context.Context, c *toolCall, n int, isSame bool, until time.Time) string {
+	switch {
+	case isSame:
+		return "the service named the same page twice"
+	case n >= maxPages:
+		return fmt.Sprintf("it has %d pages", n)
+	case !time.Now().Before(until):
+		return "the time of the call is over"
+	case g.limiter.Check(c.req.Caller, c.tool.Name) != nil:
+		return "the rate of calls is reached"
+	}
+	if err := g.rates.share(ctx, c); err != nil && err.Code == errmap.RateLimited {
+		return "the rate of calls is reached"
+	} else if err != nil {
+		return "the rate of calls is not known"
+	}
+	return ""
+}
+
+// pageSizeOf is how many bytes a page has as JSON.
+func (g *pager) pageSizeOf(ctx context.Context, one *toolCall) int {
+	text, _, err := g.decoder.translate(ctx, one, nil, one.answer.Body)
+	if err != nil {
+		return len(one.answer.Body) // which the whole answer will be refused for
+	}
+	defer g.buffers.Put(text)
+	return len(text)
+}
+
+// pageMargin is the part of a budget that a smaller page aims at, in percent: its items may be larger than those of the first.
+const pageMargin = 90
+
+// fitPage asks for a smaller page where the page of a listing RPC exceeds the budget of the call, and the caller left its size to
+// the service. So the token of the result goes on where the result ends. It takes a second call, which only a method that may be
+// called again gets. Where that does not help, the first page stays, and is cut.
+func (g *pager) fitPage(ctx context.Context, c *toolCall) {
+	p, budget := c.tool.Paging, g.keeper.budget(c)
+	if budget == 0 || p == nil || p.Size == "" || !c.isJSON() || !c.tool.IsIdempotent() || p.HasSize(c.wire) || backend.IdempotencyKey(c.req.Header) != "" {
+		return
+	}
+	first := p.Read(c.answer.Body)
+	size, ok := g.wantedSize(ctx, c)
+	if !ok || size <= budget || first.Items <= 1 {
+		return
+	}
+	if g.limiter.Check(c.req.Caller, c.tool.Name) != nil || g.rates.share(ctx, c) != nil {
+		return
+	}
+	n := max(first.Items*budget/size*pageMargin/100, 1)
+	one := &toolCall{req: c.req, tool: c.tool, catalog: c.catalog, deadline: c.deadline, wire: p.WithSize(c.wire, n)}
+	if g.sender.callRPC(ctx, one) != nil || one.answer == nil {
+		return
+	}
+	if got := p.Read(one.answer.Body); got.Items > n || got.Next == "" {
+		return // the service does not keep to the size
+	}
+	c.answer = one.answer
+	c.note(fmt.Sprintf("The page was made smaller to fit into %d bytes: %s was set to %d, where the service returned %d.", budget, p.Size, n, first.Items))
+}
+
+// wantedSize is how many bytes the fields that the caller wants have as JSON. It reports false for an answer that cannot be read.
+func (g *pager) wantedSize(ctx context.Context, c *toolCall) (int, bool) {
+	text, _, err := g.decoder.translate(ctx, c, nil, c.answer.Body)
+	if err != nil {
+		return 0, false
+	}
+	defer g.buffers.Put(text)
+	if c.mask == nil {
+		return len(text), true
+	}
+	chosen := c.mask.Append(g.buffers.Get(len(text)), text)
+	defer g.buffers.Put(chosen)
+	return len(chosen), true
+}

@@ -1,0 +1,793 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/longrunning"
+	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
+)
+
+// taskPoll is how often a client may want to look at a task of the sidecar's
+// own.
+const taskPoll = time.Second
+
+// tasks runs calls on as tasks.
+type tasks struct {
+	deadlines  *deadlines
+	auditor    *auditor
+	documents  *documents
+	sender     *sender
+	decoder    *decoder
+	natives    *natives
+	rpcs       *rpcs
+	panics     *panics
+	directory  *directory
+	operations *operations
+	asker      *asker
+
+	manager *task.Manager
+	after   time.Duration // of tools that say nothing; zero is never
+	tracer  *telemetry.Tracer
+	sealer  *keys.Sealer
+}
+
+// invokeTask calls a plain RPC that may run on as a task: at once, or when it
+// takes longer than its tool says. What ends before is an ordinary result. Once
+// it is a task, neither the caller's deadline nor the end of its connection
+// concerns it; the tool's own deadline does.
+func (t *tasks) invokeTask(ctx context.Context, c *toolCall) *errmap.Error {
+	after, _ := c.tool.RunsOn(t.after)
+	err := t.start(ctx, c, after)
+	c.completed(err)
+	return err
+}
+
+func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *errmap.Error {
+	var failed *errmap.Error
+	if c.req, failed = c.req.Complete(); failed != nil {
+		return failed
+	}
+	if !c.req.Context.GetCapabilities().GetTasks() {
+		if err := requireTaskSupport(c); err != nil {
+			return err
+		}
+		return t.rpcs.invoke(ctx, c)
+	}
+	defer c.req.waited(time.Now())
+	if ctx, failed = t.sender.onBehalf(ctx, c.req); failed != nil {
+		return failed
+	}
+	line := t.taskLine(c)
+	call := prepared(c, line)
+	started, err := t.manager.Start(ctx, task.Spec{
+		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.deadlines.timeout(c), PollInterval: taskPoll,
+		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(),
+		Again: t.again(ctx, c, call),
+	}, t.background(c, call, line, after))
+	if err != nil {
+		return task.Canonical(ctx, err)
+	}
+	switch {
+	case started.Err != nil:
+		return started.Err
+	case started.Task != nil:
+		line.isTask()
+		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{Task: started.Task}}
+	default:
+		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: started.Result}}
+	}
+	return nil
+}
+
+// requireTaskSupport refuses a call that could only become a task, where the
+// caller's client has no tasks.
+func requireTaskSupport(c *toolCall) *errmap.Error {
+	if c.tool.TaskSupport != catalog.TaskRequired || c.req.Context.GetCapabilities().GetTasks() {
+		return nil
+	}
+	return missingTasks(c.tool.Name)
+}
+
+// prepared is a call that has been checked, as a task makes it: it shares nothing with the request that began it.
+func prepared(c *toolCall, line *taskLine) *statev1.TaskCall {
+	return &statev1.TaskCall{
+		Tool: c.tool.Name, Procedure: c.tool.Method.Procedure, Wire: c.wire, HasFirst: c.hasFirst, Header: bytes.Clone(c.header), Items: c.keepItems(),
+		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Who: line.who(),
+		Fields: c.req.Wanted.Fields, Budget: int64(c.req.Wanted.Budget), ForModel: c.req.Wanted.ForModel,
+		StreamTime: int64(c.req.Wanted.StreamTime),
+	}
+}
+
+// ofPrepared is a prepared call on its way to the backend.
+func ofPrepared(call *statev1.TaskCall, tool *catalog.Tool, cat *catalog.Catalog, header http.Header) *toolCall {
+	return &toolCall{
+		tool: tool, catalog: cat, wire: call.GetWire(), hasFirst: call.GetHasFirst(), header: call.Header, items: call.GetItems(),
+		req: &Request{
+			Op: OpCall, Tool: tool.Name, Header: header,
+			Caller: call.GetCaller(), Transport: call.GetTransport(), Route: call.GetRoute(), Method: call.GetMethod(),
+			Wanted: content.Wanted{
+				Fields: call.GetFields(), Budget: int(call.GetBudget()), ForModel: call.GetForModel(), StreamTime: time.Duration(call.GetStreamTime()),
+			},
+		},
+	}
+}
+
+// background is the rest of a call as the work of a task. The line is written when it ends.
+func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, after time.Duration) task.Run {
+	own := ofPrepared(call, c.tool, c.catalog, t.sender.sentHeader(c.req.Header).Clone())
+	own.mask, own.req.Tool, own.req.Through, own.req.Span = c.mask, c.req.Tool, c.req.Through, c.req.Span
+	return t.runTask(own, line, after)
+}
+
+// runTask is a call that shares nothing with a request, as the work of a task.
+func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task.Run {
+	return func(ctx context.Context, report func(string)) (result *outriggerv1.ToolResult, failed *errmap.Error) {
+		if after <= 0 { // it is a task from the start, and no part of the call
+			own.req.Span = line.began()
+		}
+		own.req.Events = func(e *outriggerv1.ToolEvent) {
+			if text := e.GetProgress().GetMessage(); text != "" {
+				report(text)
+			}
+		}
+		end := &Response{Tool: own.tool, Err: errmap.New(errmap.InternalError)} // of a panic
+		defer func() {
+			if p := recover(); p != nil {
+				failed = t.panics.Panicked(p, append(TraceFields(own.req.Span, own.req.Header), zap.String(logkey.CanonicalTool, own.tool.Name))...)
+			}
+			line.ended(end)
+		}()
+		defer own.endTurn()
+		err := t.rpcs.invoke(ctx, own)
+		if err == nil {
+			err = t.decoder.result(ctx, own)
+		}
+		if err != nil {
+			end.Err = t.decoder.explained(ctx, own, own.named(err, own.shownName()))
+			return nil, end.Err
+		}
+		own.resp.Tool = own.tool
+		end = &own.resp
+		return own.resp.ToolOutcome().GetResult(), nil
+	}
+}
+
+// maxAgain bounds what is stored of a call to run it again, which is stored twice at most:
+// when the task begins, and with each of its changes.
+const maxAgain = 512 << 10
+
+// again is what another replica needs to run a prepared call again if this one stops; nil where
+// no one may: the tool is not idempotent, the call has credentials that end with it, or it
+// is too large to be kept.
+func (t *tasks) again(ctx context.Context, c *toolCall, call *statev1.TaskCall) []byte {
+	if !t.manager.IsShared() || !c.tool.IsIdempotent() || t.sender.credentials != nil || backend.HasAuthorization(ctx) {
+		return nil
+	}
+	for name, values := range t.sender.sentHeader(c.req.Header) {
+		name = strings.ToLower(name)
+		if backend.LooksSecret(name) {
+			return nil
+		}
+		call.Headers = append(call.Headers, &statev1.Header{Name: name, Values: values})
+	}
+	if proto.Size(call) > maxAgain {
+		return nil
+	}
+	out, err := proto.Marshal(call)
+	if err != nil {
+		return nil // a header that is not UTF-8
+	}
+	return out
+}
+
+// ResumeTask makes the work of a task that another replica began, for
+// [task.Manager.Run]. The tool must be the same RPC, and still idempotent.
+func (t *tasks) ResumeTask(r task.Record) (task.Run, task.Spec, error) {
+	call := &statev1.TaskCall{}
+	if err := proto.Unmarshal(r.Again, call); err != nil {
+		return nil, task.Spec{}, fmt.Errorf("bridge: a stored call: %w", err)
+	}
+	var tool *catalog.Tool
+	cat := t.directory.catalogs.Current()
+	if cat != nil {
+		if found, ok := cat.Lookup(call.GetTool()); ok && !found.Native && found.Method.Procedure == call.GetProcedure() {
+			tool = found
+		}
+	}
+	switch {
+	case tool == nil && time.Since(r.Task.GetLastUpdatedAt().AsTime()) < t.deadlines.most:
+		return nil, task.Spec{}, task.ErrNotYet // another replica may have it, or this one after a reload
+	case tool == nil:
+		return nil, task.Spec{}, fmt.Errorf("bridge: there is no tool %s of %s any more", call.GetTool(), call.GetProcedure())
+	case !tool.IsIdempotent():
+		return nil, task.Spec{}, fmt.Errorf("bridge: tool %s is not idempotent any more", tool.Name)
+	}
+	header := make(http.Header, len(call.GetHeaders()))
+	for _, h := range call.GetHeaders() {
+		header[http.CanonicalHeaderKey(h.GetName())] = h.GetValues()
+	}
+	own := ofPrepared(call, tool, cat, header)
+	own.maskAgain()
+	return t.runTask(own, t.resumedLine(call, tool, r.Origin), 0), task.Spec{
+		About: errmap.About{ToolCall: true, Idempotent: true}, Origin: r.Origin,
+	}, nil
+}
+
+// findTask is [task.OpenRef] for an id whose changes can be followed. The error says that no one can tell now whether the task
+// exists.
+func (t *tasks) findTask(ctx context.Context, caller, id string) (task.Ref, bool, *errmap.Error) {
+	ref, ok := task.OpenRef(t.sealer, caller, id)
+	if !ok || ref.Native != nil {
+		return ref, ok, nil
+	}
+	if t.manager == nil || ref.Operation != nil {
+		return ref, false, nil
+	}
+	_, err := t.manager.Get(ctx, caller, ref.ID)
+	if err != nil && !errors.Is(err, task.ErrNotFound) {
+		return ref, false, task.Canonical(ctx, err)
+	}
+	return ref, err == nil, nil
+}
+
+// requireTasks refuses what is about tasks where there are none, or the caller's
+// client has none.
+func requireTasks(req *Request, areOffered bool) *errmap.Error {
+	if !areOffered {
+		return errmap.NotOffered("tasks")
+	}
+	req, err := req.Complete()
+	if err != nil {
+		return err
+	}
+	if !req.Context.GetCapabilities().GetTasks() {
+		return missingTasks("")
+	}
+	return nil
+}
+
+// missingTasks is the error for a client without the tasks extension.
+func missingTasks(tool string) *errmap.Error {
+	return errmap.MissingCapability(tool, &outriggerv1.ClientCapabilities{Tasks: true})
+}
+
+// areOffered reports whether calls of a catalog's tools may go on as tasks.
+func (t *tasks) areOffered(cat *catalog.Catalog) bool {
+	return cat.Description().GetCapabilities().GetTasks() || cat.HasOperations() || t.manager != nil && slices.ContainsFunc(cat.Tools(), func(tool *catalog.Tool) bool {
+		_, ok := tool.RunsOn(t.after)
+		return ok && !tool.Native
+	})
+}
+
+// answer answers the three questions about a task.
+func (t *tasks) answer(ctx context.Context, req *Request) *Response {
+	cat, err := t.directory.Catalog(ctx)
+	if err != nil {
+		return &Response{Err: err}
+	}
+	resp := t.answerFrom(ctx, req, cat)
+	resp.Catalog = cat
+	return resp
+}
+
+func (t *tasks) answerFrom(ctx context.Context, req *Request, cat *catalog.Catalog) *Response {
+	if err := requireTasks(req, t.areOffered(cat)); err != nil {
+		return &Response{Err: err}
+	}
+	req, err := req.Complete()
+	if err != nil {
+		return &Response{Err: err}
+	}
+	named, _ := req.Message.(interface{ GetTaskId() string })
+	ref, ok := task.OpenRef(t.sealer, req.Caller, named.GetTaskId())
+	var resp *Response
+	switch {
+	case !ok:
+		return &Response{Err: unknownTask(req)}
+	case ref.Operation != nil:
+		resp = t.operations.answer(ctx, req, cat, *ref.Operation)
+	case ref.Native != nil:
+		resp = t.nativeTask(ctx, req, cat, ref)
+	case t.manager == nil:
+		return &Response{Err: unknownTask(req)}
+	default:
+		resp = t.ownTask(ctx, req, ref.ID)
+	}
+	if t, ok := resp.Message.(*outriggerv1.Task); ok && resp.Err == nil {
+		t.TaskId = named.GetTaskId()
+	}
+	return resp
+}
+
+// nativeTask puts the question to the backend.
+func (t *tasks) nativeTask(ctx context.Context, req *Request, cat *catalog.Catalog, ref task.Ref) *Response {
+	var ask proto.Message
+	switch m := req.Message.(type) {
+	case *outriggerv1.GetTaskRequest:
+		ask = &outriggerv1.GetTaskRequest{TaskId: ref.ID, Context: req.Context}
+	case *outriggerv1.UpdateTaskRequest:
+		ask = &outriggerv1.UpdateTaskRequest{TaskId: ref.ID, InputResponses: m.GetInputResponses(), Context: req.Context}
+	default:
+		ask = &outriggerv1.CancelTaskRequest{TaskId: ref.ID, Context: req.Context}
+	}
+	resp := t.asker.Ask(ctx, req, ask)
+	if resp.Err != nil && (isMissing(resp.Err) || namesNothing(resp.Err)) {
+		resp.Err = unknownTask(req)
+	}
+	if found, ok := resp.Message.(*outriggerv1.Task); ok {
+		task.Redact(found)
+		if resp.Err == nil {
+			t.natives.settleTask(req, cat, ref.Native, found)
+		}
+	}
+	return resp
+}
+
+// ownTask answers from the sidecar's own tasks.
+func (t *tasks) ownTask(ctx context.Context, req *Request, id string) *Response {
+	if req.Span.IsRecording() {
+		req.Span.Link(telemetry.ReadContext(t.manager.Origin(ctx, req.Caller, id)))
+	}
+	message, err := t.manager.Answer(ctx, req.Caller, id, req.Message)
+	switch {
+	case errors.Is(err, task.ErrNotFound):
+		return &Response{Err: unknownTask(req)}
+	case err != nil:
+		return &Response{Err: task.Canonical(ctx, err)}
+	}
+	return &Response{Message: message}
+}
+
+// unknownTask is the one answer for an id that is unknown, forgotten, tampered
+// with or another caller's.
+func unknownTask(req *Request) *errmap.Error {
+	return errmap.New(errmap.InvalidParams, errmap.Message("Invalid params: unknown task"), errmap.WithViolations(errmap.Violation{
+		Path: req.At("task_id"), Keyword: keywordTask, Message: "there is no task with this id",
+	}))
+}
+
+// taskLine is the line about the end of a call that runs on as a task, and its document. A
+// call that ends before it is one leaves those of its request alone. A nil taskLine writes
+// nothing.
+type taskLine struct {
+	via       *tasks
+	event     trail.Event
+	isAudited bool
+	document  *callDocument
+	start     time.Time
+	// call is the span of the call.
+	call *telemetry.Span
+
+	mu       sync.Mutex
+	runsOn   bool
+	response *Response
+	span     *telemetry.Span // of the task; nil before it is one
+}
+
+// taskLine begins the line of a call that may run on.
+func (t *tasks) taskLine(c *toolCall) *taskLine {
+	if c.req.meter == nil {
+		return nil
+	}
+	line := &taskLine{via: t, document: c.req.meter.document, start: time.Now(), call: c.req.Span}
+	if inv := c.req.invocation(); inv != nil {
+		line.event, line.isAudited = inv.event, true
+	}
+	return line
+}
+
+// resumedLine is the line of a task that another replica began.
+func (t *tasks) resumedLine(call *statev1.TaskCall, tool *catalog.Tool, origin []byte) *taskLine {
+	line := &taskLine{via: t, start: time.Now(), runsOn: true}
+	if t := t.tracer; t.IsOn() {
+		line.span = t.StartIn(context.Background(), telemetry.TaskSpan)
+		line.span.Link(telemetry.ReadContext(origin))
+	}
+	if !t.auditor.trail.IsOn() {
+		return line
+	}
+	who := call.GetWho()
+	inv := &invocation{event: trail.Event{
+		ID: t.auditor.trail.NewID(), Route: call.GetRoute(), Edge: telemetry.EdgeOf(call.GetTransport(), call.GetRoute(), false).String(),
+		Operation: OpCall.String(), Trust: who.GetTrust(), Decision: trail.Allowed, Rule: ruleTakeover, BytesIn: len(call.GetWire()),
+		Caller: trail.Caller{
+			Name: who.GetName(), Subject: who.GetSubject(), Issuer: who.GetIssuer(), ClientID: who.GetClientId(), Address: who.GetAddress(),
+			Source: who.GetSource(),
+		},
+	}}
+	inv.found(tool)
+	line.event, line.isAudited = inv.event, true
+	return line
+}
+
+// who is the caller as a task keeps it for the trail of another replica.
+func (l *taskLine) who() *statev1.TaskCaller {
+	if l == nil || !l.isAudited {
+		return nil
+	}
+	c := &l.event.Caller
+	return &statev1.TaskCaller{
+		Name: c.Name, Subject: c.Subject, Issuer: c.Issuer, ClientId: c.ClientID, Address: c.Address, Source: c.Source, Trust: l.event.Trust,
+	}
+}
+
+// isTask notes that the call has become a task, which may have ended already.
+func (l *taskLine) isTask() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runsOn = true
+	l.begin()
+	l.document.isTask()
+	if l.response != nil {
+		l.write(l.response)
+	}
+}
+
+// began begins the span of a task and returns it.
+func (l *taskLine) began() *telemetry.Span {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begin()
+}
+
+// begin is began under the lock.
+func (l *taskLine) begin() *telemetry.Span {
+	if l.span == nil {
+		l.span = l.call.RunOn(telemetry.TaskSpan)
+	}
+	return l.span
+}
+
+// ended notes how the call has ended.
+func (l *taskLine) ended(resp *Response) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.runsOn {
+		l.response = resp
+		return
+	}
+	l.write(resp)
+}
+
+func (l *taskLine) write(resp *Response) {
+	code := outcomeCode(resp)
+	EndSpan(l.span, resp, errmap.ModernMCP, errmap.About{ToolCall: true})
+	l.via.documents.taskEnded(l.document, resp, code)
+	if !l.isAudited {
+		return
+	}
+	e := &l.event
+	e.Duration = time.Since(l.start)
+	l.via.auditor.addOutcome(e, resp, code)
+	l.via.auditor.trail.EndTask(e)
+}
+
+// operations calls RPCs that answer with a long-running operation. A [task.Operation] follows what they began.
+type operations struct {
+	deadlines *deadlines
+	directory *directory
+	auditor   *auditor
+	sender    *sender
+	decoder   *decoder
+	keeper    *keeper
+	rpcs      *rpcs
+
+	upstream  Upstream
+	guard     *backend.Guard
+	metadata  backend.MetadataRules
+	sealer    *keys.Sealer
+	maxResult int
+	// draining is closed when the sidecar begins to drain.
+	draining <-chan struct{}
+}
+
+// operation is an operation on whose behalf a call of its tool goes to the backend.
+func (o *operations) operation(ctx context.Context, c *toolCall, h longrunning.Handle, token string) *task.Operation {
+	return &task.Operation{
+		Pipeline: pipeline{o, c}, Tool: c.tool, Shown: c.req.toolName, Events: c.events(ctx), Handle: h, Token: token,
+		Draining: o.draining, MaxResult: o.maxResult,
+	}
+}
+
+// invokeOperation calls an RPC that starts a long-running operation. The deadline is that of the call, and not of the operation.
+func (o *operations) invokeOperation(ctx context.Context, c *toolCall) *errmap.Error {
+	var failed *errmap.Error
+	if c.req, failed = c.req.Complete(); failed != nil {
+		return failed
+	}
+	if failed = requireTaskSupport(c); failed != nil {
+		return failed
+	}
+	isTask := c.req.Context.GetCapabilities().GetTasks() && (c.tool.TaskSupport == catalog.TaskOptional || c.tool.TaskSupport == catalog.TaskRequired)
+	ctx, cancel := context.WithTimeout(ctx, o.deadlines.timeout(c))
+	defer cancel()
+	c.deadline, _ = ctx.Deadline()
+	now := time.Now()
+	defer c.req.waited(now)
+	until := now.Add(streamTime(o.deadlines.timeout(c), 0))
+	if failed = o.rpcs.once(ctx, c); failed != nil {
+		return failed
+	}
+	h := longrunning.Handle{Tool: c.tool.Name, Created: now.Truncate(time.Millisecond), Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
+	if c.mask != nil {
+		h.Fields = c.req.Wanted.Fields
+	}
+	op, body := o.operation(ctx, c, h, ""), c.answer.Body
+	c.answer = nil
+	if c.resp.Outcome, failed = op.Begin(ctx, body, o.sealer, c.req.Caller, until, isTask); failed != nil || c.resp.Outcome != nil {
+		return failed
+	}
+	return finish(ctx, c, op)
+}
+
+// finish makes the response of an operation that is done the result of a call of its tool, or the error that the call has.
+func finish(ctx context.Context, c *toolCall, op *task.Operation) *errmap.Error {
+	body, failed := op.Response(ctx)
+	if failed == nil {
+		c.resp.Result = Payload{Encoding: EncodingJSON, Bytes: body}
+	}
+	return failed
+}
+
+// finishChecked is finish for a call that takes no other steps.
+func (o *operations) finishChecked(ctx context.Context, c *toolCall, op *task.Operation) *errmap.Error {
+	failed := finish(ctx, c, op)
+	if failed == nil {
+		failed = o.decoder.checked(ctx, c)
+	}
+	if failed == nil {
+		failed = o.decoder.reduce(ctx, c)
+	}
+	return failed
+}
+
+// operationTool is the tool that started an operation, which the caller must still be allowed to use. Nil without an error: the
+// tool is not there any more, or starts no operations.
+func (o *operations) operationTool(ctx context.Context, cat *catalog.Catalog, h longrunning.Handle) (*catalog.Tool, *errmap.Error) {
+	tool, failed := o.directory.find(ctx, cat, &Request{Op: OpCall, Tool: h.Tool})
+	switch {
+	case failed != nil && failed.Code == errmap.ToolNotFound:
+		return nil, nil //nolint:nilnil // said above
+	case failed != nil:
+		return nil, failed
+	case tool.Operation == nil:
+		return nil, nil //nolint:nilnil // said above
+	}
+	return tool, nil
+}
+
+// fetching is a request that may fetch the result of an operation: for every caller that fetches it, the result is as the call wanted it
+// that began the operation. A budget of the request itself can only lower that.
+func fetching(req *Request, tool *catalog.Tool, cat *catalog.Catalog, h longrunning.Handle) *toolCall {
+	own := req.copied()
+	first := content.Wanted{Fields: h.Fields, Budget: h.Budget, ForModel: h.ForModel}
+	own.Wanted = first.FetchedBy(req.Wanted)
+	c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
+	if h.IsMaskLost {
+		c.note(content.MaskLost)
+	}
+	c.maskAgain()
+	return c
+}
+
+// answer answers what is asked about a task that is an operation of the backend. Any replica can, because the id says
+// which one.
+func (o *operations) answer(ctx context.Context, req *Request, cat *catalog.Catalog, h longrunning.Handle) *Response {
+	tool, failed := o.operationTool(ctx, cat, h)
+	if failed != nil {
+		return &Response{Err: failed}
+	}
+	if tool == nil {
+		return &Response{Err: unknownTask(req)}
+	}
+	if inv := req.invocation(); inv != nil {
+		inv.found(tool)
+	}
+	if failed = o.auditor.recordAsk(ctx, req); failed != nil {
+		return &Response{Err: failed}
+	}
+	message, failed := o.operation(ctx, fetching(req, tool, cat, h), h, "").Answer(ctx, req.Message, req.Timeout)
+	switch {
+	case failed == nil:
+		return &Response{Message: message}
+	case isMissing(failed):
+		return &Response{Err: unknownTask(req)}
+	}
+	return &Response{Err: failed}
+}
+
+func unknownHandle(tool *catalog.Tool) *errmap.Error {
+	return errmap.InvalidInput(tool.Name, false, errmap.Violation{
+		Path: "/" + catalog.HandleArgument, Keyword: "handle",
+		Message: "there is no operation with this handle; use the one that the call returned, unchanged",
+	})
+}
+
+// pipeline is the [task.Pipeline] of a call.
+type pipeline struct {
+	*operations
+
+	call *toolCall
+}
+
+// Ask implements [task.Pipeline]. All that is asked may be repeated.
+func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout time.Duration) ([]byte, *errmap.Error) {
+	req, most := o.call.req, o.deadlines.allowed(o.call)
+	if timeout > 0 {
+		most = min(most, timeout)
+	}
+	header := o.metadata.Inbound(req.Header)
+	ctx, failed := o.sender.onBehalf(ctx, req)
+	if failed != nil {
+		return nil, failed
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	// A question that was let wait says nothing about the backend where its time is over.
+	risk := backend.GuardedCall{Key: m.Procedure, Repeatable: true, Hurried: timeout > 0 || req.Timeout > 0}
+	ctx = req.calling(ctx, &risk)
+	answer, failed := backend.DoGuarded(ctx, o.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return o.upstream.Call(ctx, m, in, header)
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	return answer.Body, nil
+}
+
+// JSON implements [task.Pipeline]. What is not there is an empty message. Types that are unknown are asked for.
+func (o pipeline) JSON(ctx context.Context, declared *catalog.OperationValue, held *anypb.Any) ([]byte, *errmap.Error) {
+	c := o.call
+	if declared == nil {
+		return o.anyJSON(ctx, c, held)
+	}
+	if held != nil && held.MessageName() != declared.Name {
+		return nil, errmap.Because(errmap.InvalidToolOutput, "the operation holds a "+errmap.Quote(string(held.MessageName()))+", but the method declares "+string(declared.Name))
+	}
+	as := *c.tool
+	as.Out = declared.Out
+	one := &toolCall{req: c.req, tool: &as, catalog: c.catalog, deadline: c.deadline, under: c.under}
+	body, err := o.decoder.answerJSON(ctx, one, nil, held.GetValue())
+	if err != nil {
+		return nil, outputError(err)
+	}
+	c.note(one.noted)
+	return body, nil
+}
+
+// Result implements [task.Pipeline].
+func (o pipeline) Result(ctx context.Context, op *task.Operation) (*outriggerv1.ToolResult, *errmap.Error) {
+	c := o.call
+	if failed := o.finishChecked(ctx, c, op); failed != nil {
+		return nil, o.decoder.explained(ctx, c, c.named(failed, c.tool.Name)).Redacted()
+	}
+	return c.resp.ToolOutcome().GetResult(), nil
+}
+
+// anyJSON is the JSON of an Any, whose types are asked for where they are unknown.
+func (o *operations) anyJSON(ctx context.Context, c *toolCall, held *anypb.Any) ([]byte, *errmap.Error) {
+	cat := o.decoder.typesOf(c)
+	if held == nil || cat == nil {
+		return []byte(jsontext.EmptyObject), nil
+	}
+	for range learnRounds {
+		unknown := cat.Types().Unknown(held)
+		if len(unknown) == 0 || !o.decoder.learnFor(ctx, c, cat, unknown) {
+			break
+		}
+	}
+	body, noted, err := cat.Types().AppendJSONNoting(nil, held)
+	if err == nil && len(noted.Odd) > 0 {
+		err = c.noteOdd(noted)
+	}
+	if err != nil {
+		return nil, outputError(err)
+	}
+	return body, nil
+}
+
+// continueOperation runs a tool of the sidecar's own that goes on with an operation. The caller must be allowed to use the tool
+// that started it too.
+func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap.Error {
+	raw, _ := jsontext.Lookup(c.arguments(), catalog.HandleArgument)
+	token, _ := jsontext.Text(raw)
+	ref, ok := task.OpenRef(o.sealer, c.req.Caller, token)
+	if !ok || ref.Operation == nil {
+		return unknownHandle(c.tool)
+	}
+	tool, failed := o.operationTool(ctx, c.catalog, *ref.Operation)
+	if failed != nil {
+		return failed
+	}
+	if tool == nil {
+		return unknownHandle(c.tool)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.deadlines.timeout(c))
+	defer cancel()
+	now := time.Now()
+	defer c.req.waited(now)
+	of := fetching(c.req, tool, c.catalog, *ref.Operation)
+	of.isFetch, of.under = false, longrunning.ResponseMember
+	of.deadline, _ = ctx.Deadline()
+	if failed = of.chooseFields(&c.req.Wanted); failed != nil {
+		return failed
+	}
+	op := o.operation(ctx, of, *ref.Operation, token)
+	if c.tool.Continues == catalog.CancelOperation {
+		c.resp.Outcome, failed = op.Cancel(ctx, c.req.Timeout)
+		return failed
+	}
+	if c.resp.Outcome, failed = op.Continue(ctx, now.Add(streamTime(o.deadlines.timeout(c), 0))); failed != nil || c.resp.Outcome != nil {
+		return failed
+	}
+	if failed = o.finishChecked(ctx, of, op); failed != nil {
+		return failed
+	}
+	result := doneResult(of)
+	if failed = o.keeper.checkSize(len(result.GetDataJson())); failed != nil {
+		return failed
+	}
+	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
+	return nil
+}
+
+// chooseFields applies the field mask of the call that fetches a result. It replaces the mask of the call that began the operation.
+func (c *toolCall) chooseFields(w *content.Wanted) *errmap.Error {
+	switch {
+	case w.Fields == "" || !c.isJSON():
+		return nil
+	case c.tool.IsDocument():
+		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
+	}
+	var failed *errmap.Error
+	c.mask, failed = w.MaskUnder(c.under, resultView(c.tool))
+	c.noted = "" // it was about the other mask
+	return failed
+}
+
+// doneResult is the result of the tool that fetches an operation's result: data that say that it is done, and have the response.
+func doneResult(of *toolCall) *outriggerv1.ToolResult {
+	if cut := of.resp.Outcome.GetResult(); cut != nil {
+		before := string(cut.GetDataJson())
+		content.SetData(cut, longrunning.AppendDone(nil, cut.GetDataJson()), func(text string) bool { return text == before }, "", nil)
+		return cut
+	}
+	return &outriggerv1.ToolResult{
+		Status: content.StatusSuccess, Explanation: of.resp.Explanation,
+		DataForm: &outriggerv1.ToolResult_DataJson{DataJson: longrunning.AppendDone(nil, of.resp.Result.Bytes)},
+	}
+}

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
+)
+
+// Guard has the retries and breakers of one backend. Make one with [NewGuard].
+type Guard struct {
+	opts    GuardOptions
+	breaker *breaker
+	tools   *toolBreakers // nil where there is no breaker
+	doubted atomic.Bool
+	budget  *retryBudget
+	pauses  retrypolicy.RetryPolicy[any]
+
+	repeated, overBudget atomic.Uint64
+}
+
+// NewGuard returns a Guard with a closed breaker and a full budget.
+func NewGuard(o GuardOptions) *Guard {
+	o = o.withDefaults()
+	g := &Guard{opts: o, breaker: newBreaker(o), budget: newBudget(o.BudgetPercent, o.BudgetBurst)}
+	if !o.NoBreaker {
+		g.tools = &toolBreakers{opts: o}
+	}
+	builder := retrypolicy.NewBuilder[any]().
+		HandleIf(func(_ any, err error) bool {
+			var failed *attemptError
+			return errors.As(err, &failed) && failed.again
+		}).
+		WithMaxAttempts(o.MaxAttempts).
+		WithJitterFactor(jitter).
+		ReturnLastFailure()
+	if o.MaxBackoff > o.Backoff {
+		builder = builder.WithBackoffFactor(o.Backoff, o.MaxBackoff, backoffFactor)
+	} else {
+		builder = builder.WithDelay(o.Backoff)
+	}
+	g.pauses = builder.Build()
+	return g
+}
+
+// GuardedCall describes a call for a Guard.
+type GuardedCall struct {
+	// Key is the tool for which timeouts count. It must not be chosen by the caller. ""
+	// counts for none.
+	Key string
+	// Repeatable means that a second execution is safe.
+	Repeatable bool
+	// Claim allows the running call to be abandoned for its next attempt; nil does not.
+	Claim *Claim
+	// Hurried means that the caller's timeout is shorter than the tool's: then a timeout
+	// says nothing about the backend.
+	Hurried bool
+	// Answered reports whether a part of the response has arrived; nil means not before
+	// the call ends.
+	Answered func() bool
+	// Attempts learns of each attempt before it begins; nil is not.
+	Attempts Attempts
+}
+
+// Attempts learns of the attempts of a call, on the goroutine of [DoGuarded].
+type Attempts interface {
+	// Begin is called when an attempt begins. The first one is 1.
+	Begin(attempt int)
+	// Held is called in its place if an open breaker keeps the attempt from the backend.
+	Held(attempt int)
+}
+
+// attemptError is a failed attempt in the terms of the library.
+type attemptError struct {
+	again bool
+}
+
+// Error implements error. It is not read: the canonical error is beside it.
+func (*attemptError) Error() string { return "backend: the attempt failed" }
+
+// DoGuarded makes a call, and retries it if it failed in transit and may be retried. It
+// returns the outcome of the last attempt. There is one exception: if that is
+// UNAVAILABLE and an earlier attempt may have reached the backend, it returns the
+// outcome of the earlier one. run is called on DoGuarded's own goroutine, at least once unless
+// the breaker is open. Then the error is UNAVAILABLE with a retry hint.
+func DoGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func(context.Context) (T, *errmap.Error)) (T, *errmap.Error) {
+	if g == nil {
+		return run(ctx)
+	}
+	g.budget.earn()
+	out, err := onceGuarded(ctx, g, c, 1, run)
+	if err == nil || !g.again(ctx, c, err, 1) {
+		return out, err
+	}
+	return repeatGuarded(ctx, g, c, run, out, err)
+}
+
+// repeatGuarded makes the further attempts of a call whose first one failed.
+func repeatGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func(context.Context) (T, *errmap.Error), out T, err *errmap.Error) (T, *errmap.Error) {
+	attempts := 0
+	// The first attempt has been made, and is handed to the policy as it ended. The
+	// policy's own error says no more than the last attempt's, or that the caller
+	// has left, which the owner of the context knows.
+	_ = failsafe.With[any](g.pauses).WithContext(ctx).Run(func() error {
+		attempts++
+		if attempts == 1 {
+			return &attemptError{again: true}
+		}
+		g.repeated.Add(1)
+		now, failed := onceGuarded(ctx, g, c, attempts, run)
+		if failed != nil && errors.Is(failed, errHeld) {
+			return &attemptError{} // the first failure says more
+		}
+		if failed == nil {
+			out, err = now, nil
+			return nil
+		}
+		// That this attempt did not arrive does not unsay that an earlier one may have.
+		if failed.Code != errmap.Unavailable || err.Code != errmap.TransportError {
+			out, err = now, failed
+		}
+		return &attemptError{again: g.again(ctx, c, failed, attempts)}
+	})
+	return out, err
+}
+
+// onceGuarded makes one attempt, if the breaker lets it through.
+func onceGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, n int, run func(context.Context) (T, *errmap.Error)) (out T, err *errmap.Error) {
+	tp, err := g.tools.enter(c.Key)
+	if err != nil {
+		c.held(n)
+		return out, err
+	}
+	p, err := g.breaker.enter()
+	if err != nil {
+		g.tools.leave(tp, c.Key, unclear)
+		c.held(n)
+		return out, err
+	}
+	c.begin(n)
+	said, mark := unclear, g.opts.Clock.Mark() // what a panic leaves behind
+	defer func() { g.leave(tp, p, c.Key, said) }()
+	if c.Claim != nil {
+		deadline, _ := ctx.Deadline()
+		c.Claim.begin(g, deadline, n)
+	}
+	out, err = run(ctx)
+	said = c.outcome(err)
+	if c.Claim.end() && said == failedOnTheWay {
+		said = unclear // it was given up for another connection, which reached the backend
+	}
+	if said == ranOut && g.opts.Clock.Since(mark) > 0 {
+		said = unclear // this process stood still meanwhile: the answer may be unread
+	}
+	return out, err
+}
+
+func (c *GuardedCall) begin(n int) {
+	if c.Attempts != nil {
+		c.Attempts.Begin(n)
+	}
+}
+
+func (c *GuardedCall) held(n int) {
+	if c.Attempts != nil {
+		c.Attempts.Held(n)
+	}
+}
+
+// leave counts an outcome. A tool that is closed off raises the question whether the
+// backend is there at all.
+func (g *Guard) leave(tp toolPermit, p permit, key string, said guardOutcome) {
+	g.breaker.leave(p, key, said)
+	if g.tools.leave(tp, key, said) && g.opts.OnDoubt != nil {
+		g.doubted.Store(true)
+		g.opts.OnDoubt()
+	}
+}
+
+// KeepTools drops the state of tools that no longer exist.
+func (g *Guard) KeepTools(exists func(key string) bool) {
+	if g != nil && g.tools != nil {
+		g.tools.keep(exists)
+	}
+}
+
+// guardOutcome is what the end of an attempt says about the backend.
+func (c GuardedCall) outcome(err *errmap.Error) guardOutcome {
+	if err == nil {
+		return answered
+	}
+	switch err.Code { //nolint:exhaustive // every other code is an answer of the backend, or of what reads it
+	case errmap.Unavailable, errmap.TransportError:
+		return failedOnTheWay
+	case errmap.Timeout:
+		if c.Hurried {
+			return unclear
+		}
+		return ranOut
+	case errmap.Cancelled, errmap.PayloadTooLarge, errmap.InternalError:
+		return unclear // nothing was sent, or the caller had gone
+	}
+	return answered
+}
+
+// again reports whether a call that has failed n times is sent once more, and
+// pays for it.
+func (g *Guard) again(ctx context.Context, c GuardedCall, err *errmap.Error, n int) bool {
+	if !c.Repeatable || n >= g.opts.MaxAttempts || ctx.Err() != nil {
+		return false
+	}
+	if err.Code != errmap.Unavailable && err.Code != errmap.TransportError || errors.Is(err, errHeld) {
+		return false
+	}
+	if c.Answered != nil && c.Answered() {
+		return false
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= g.opts.pause(n) {
+		return false
+	}
+	if c.Claim.end() {
+		return true // and it is paid for
+	}
+	if !g.budget.spend() {
+		g.overBudget.Add(1)
+		return false
+	}
+	return true
+}
+
+// GuardStats are the statistics of a Guard.
+type GuardStats struct {
+	// Breaker is the state of the breaker; Closed if there is none.
+	Breaker BreakerState
+	// Opened is the number of times that the breaker opened, Held the number of calls that
+	// it rejected.
+	Opened, Held uint64
+	// Repeated is the number of retries, OverBudget the number of retries that the budget
+	// did not allow.
+	Repeated, OverBudget uint64
+	// Tools are the first 256 tools with an open breaker, MoreTools is the number of
+	// others. ToolsOpened is the number of times that such a breaker opened, ToolsHeld the
+	// number of calls that they rejected.
+	Tools                  []ToolBreaker
+	MoreTools              int
+	ToolsOpened, ToolsHeld uint64
+}
+
+// Stats returns the statistics; they are zero for a nil Guard.
+func (g *Guard) Stats() GuardStats {
+	if g == nil {
+		return GuardStats{}
+	}
+	s := GuardStats{Repeated: g.repeated.Load(), OverBudget: g.overBudget.Load()}
+	if g.breaker != nil {
+		s.Breaker = BreakerState(g.breaker.state.Load())
+		s.Opened, s.Held = g.breaker.opened.Load(), g.breaker.held.Load()
+		s.Tools, s.MoreTools = g.tools.notClosed()
+		s.ToolsOpened, s.ToolsHeld = g.tools.opened.Load(), g.tools.held.Load()
+	}
+	return s
+}
+
+const (
+	// backoffFactor doubles the pause with each repetition.
+	backoffFactor = 2
+	// jitter varies a pause by a quarter in both directions, so that callers who
+	// failed together do not come back together.
+	jitter = 0.25
+)
+
+// GuardOptions configure a Guard. Zero fields have the defaults of this package.
+type GuardOptions struct {
+	// MaxAttempts is the maximum number of attempts for a retryable call; 1 disables retries.
+	MaxAttempts int
+	// Backoff is the pause before the first retry, MaxBackoff the longest pause.
+	Backoff, MaxBackoff time.Duration
+	// BudgetPercent is the number of retries per 100 calls, BudgetBurst the number that
+	// can be saved up.
+	BudgetPercent, BudgetBurst int
+
+	// NoBreaker disables the circuit breaker.
+	NoBreaker bool
+	// FailurePercent of at least MinCalls within Window opens the breaker.
+	FailurePercent, MinCalls int
+	Window                   time.Duration
+	// OpenFor is the time that the breaker stays open, Probes the number of calls that
+	// must then succeed.
+	OpenFor time.Duration
+	Probes  int
+	// OnState is called on every change of the breaker's state, by the call that caused
+	// it: it must return at once. It may be nil.
+	OnState func(from, to BreakerState)
+	// OnTool is called on every change of a tool's breaker. OnDoubt is called when one
+	// opens, so that Seek checks the backend's health. Both are called like OnState and
+	// may be nil.
+	OnTool  func(key string, from, to BreakerState)
+	OnDoubt func()
+	// Clock detects stalls of this process: timeouts during a stall do not count. Nil
+	// detects none.
+	Clock *peer.Clock
+}
+
+func (o GuardOptions) withDefaults() GuardOptions {
+	defaults.Fill(&o.MaxAttempts, defaults.RetryMaxAttempts)
+	defaults.Fill(&o.Backoff, defaults.RetryBackoff)
+	defaults.Fill(&o.MaxBackoff, defaults.RetryMaxBackoff)
+	o.MaxBackoff = max(o.MaxBackoff, o.Backoff)
+	defaults.Fill(&o.BudgetPercent, defaults.RetryBudgetPercent)
+	defaults.Fill(&o.BudgetBurst, defaults.RetryBudgetBurst)
+	defaults.Fill(&o.FailurePercent, defaults.BreakerFailurePercent)
+	o.FailurePercent = min(o.FailurePercent, 100)
+	defaults.Fill(&o.MinCalls, defaults.BreakerMinCalls)
+	defaults.Fill(&o.Window, defaults.BreakerWindow)
+	defaults.Fill(&o.OpenFor, defaults.BreakerOpenFor)
+	defaults.Fill(&o.Probes, defaults.BreakerProbes)
+	return o
+}
+
+// pause is the longest that the nth pause may be, counted from 1.
+func (o GuardOptions) pause(n int) time.Duration {
+	pause := o.Backoff
+	for range n - 1 {
+		pause = min(pause*backoffFactor, o.MaxBackoff)
+	}
+	return pause + time.Duration(float64(pause)*jitter)
+}
+
+// Claim lets a running attempt be abandoned in favor of a retry. Code that finds during
+// a call that its connection is probably dead asks for it. Without a claim, abandoning
+// the call would turn a late response into a failure, because nothing would retry it.
+// The zero value grants nothing; [DoGuarded] sets it.
+type Claim struct {
+	guard    *Guard
+	deadline time.Time
+	left     atomic.Int32 // attempts that may follow
+	paused   time.Duration
+	taken    atomic.Bool
+}
+
+// Claim reserves the next attempt, takes it from the budget, and reports whether that
+// succeeded.
+func (c *Claim) Claim() bool {
+	switch {
+	case c.taken.Load():
+		return true
+	case c.left.Load() <= 0, !c.deadline.IsZero() && time.Until(c.deadline) <= c.paused, !c.guard.budget.spend():
+		return false
+	}
+	c.taken.Store(true)
+	return true
+}
+
+// begin readies the claim for attempt n, counted from 1.
+func (c *Claim) begin(g *Guard, deadline time.Time, n int) {
+	if c == nil {
+		return
+	}
+	c.guard, c.deadline, c.paused = g, deadline, g.opts.pause(n)
+	c.taken.Store(false)
+	c.left.Store(int32(g.opts.MaxAttempts - n))
+}
+
+// end reports whether the attempt was given up by claim.
+func (c *Claim) end() bool {
+	if c == nil {
+		return false
+	}
+	c.left.Store(0)
+	return c.taken.Load()
+}
+
+// The pauses between questions to a backend that calls are kept from: the first is
+// about what a process needs to start, the longest lets no caller wait for seconds once
+// it is back, and costs it less than one call a second meanwhile.
+const (
+	firstSeek   = 250 * time.Millisecond
+	longestSeek = time.Second
+	seekFactor  = 1.5
+)
+
+// Seek asks a backend that calls are kept from whether it is there, until ctx ends,
+// and lets calls through as soon as it is: earlier than OpenFor, after which a
+// caller's call would have to try, and although such a call may take its time. ask
+// makes the smallest call that there is; one is under way at most, and none while
+// the breaker is closed, unless a tool was closed off (OnDoubt). opened wakes Seek
+// when the breaker has opened, and at a doubt.
+//
+// A backend that takes calls and does not answer them in time is left alone for all
+// of OpenFor: that it answers a question says nothing about calls. Then the
+// question takes the place of the call that the breaker lets through, so that a
+// process that gets no calls finds out too.
+func (g *Guard) Seek(ctx context.Context, opened <-chan struct{}, ask func(context.Context) *errmap.Error) {
+	if g == nil || g.breaker == nil {
+		return
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-opened:
+		}
+		if g.doubted.Swap(false) {
+			g.confirm(ctx, ask)
+		}
+		for pause := firstSeek; BreakerState(g.breaker.state.Load()) != BreakerClosed; pause = min(time.Duration(float64(pause)*seekFactor), longestSeek) {
+			if !sleep(ctx, min(jittered(pause), g.opts.OpenFor)) {
+				return
+			}
+			g.seek(ctx, ask)
+		}
+	}
+}
+
+// confirmations is how many questions in a row have to stay without an answer before
+// a backend that only timed out so far counts as lost.
+const confirmations = 2
+
+// confirm asks a backend of which a tool was closed off how it is, and keeps calls
+// away where it does not answer.
+func (g *Guard) confirm(ctx context.Context, ask func(context.Context) *errmap.Error) {
+	for range confirmations {
+		mark := g.opts.Clock.Mark()
+		if BreakerState(g.breaker.state.Load()) != BreakerClosed || ask(ctx) == nil || ctx.Err() != nil || g.opts.Clock.Since(mark) > 0 {
+			return
+		}
+		if !sleep(ctx, jittered(firstSeek)) {
+			return
+		}
+	}
+	g.breaker.lost()
+}
+
+// seek asks once.
+func (g *Guard) seek(ctx context.Context, ask func(context.Context) *errmap.Error) {
+	b := g.breaker
+	if b.hung.Load() {
+		if b.policy.RemainingDelay() > 0 {
+			return
+		}
+		_, _ = onceGuarded(ctx, g, GuardedCall{}, 1, func(ctx context.Context) (struct{}, *errmap.Error) { return struct{}{}, ask(ctx) })
+		return
+	}
+	times := b.opened.Load()
+	if ask(ctx) == nil {
+		b.found(times)
+	}
+}
+
+// found counts an answer that came while calls were kept away, unless the breaker
+// opened anew after the question, of which times is the mark.
+func (b *breaker) found(times uint64) {
+	b.counting.Lock()
+	defer b.counting.Unlock()
+	state := BreakerState(b.state.Load())
+	if state == BreakerClosed || b.opened.Load() != times {
+		return
+	}
+	if state == BreakerOpen {
+		b.policy.HalfOpen()
+	}
+	// Where callers' calls have taken all places, the answer counts beside them.
+	_ = b.policy.TryAcquirePermit()
+	b.policy.RecordSuccess()
+}
+
+// jittered is a pause and up to a quarter more or less.
+func jittered(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64())) //nolint:gosec // a guess gains nothing
+}
+
+// sleep waits and reports whether there was time to.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

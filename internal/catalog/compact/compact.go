@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package compact is what the three tools of a compact catalog do: it finds tools by words, describes one, and reads
+// the call of another. Package catalog makes the tools, package bridge runs them.
+//
+// It decides nothing about permissions: its caller says which tools may be found, and runs the call that it has read as
+// any other. Everything is safe for concurrent use.
+package compact
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/search"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+)
+
+// MaxOutputSchema is the size in bytes up to which a description has the output schema of its tool. tools/get of the
+// canonical dialect has it in any case.
+const MaxOutputSchema = 4096
+
+// Query is the query of a search and its limit. The arguments are valid by the input schema.
+func Query(arguments []byte) (query string, limit int) {
+	limit = catalog.DefaultSearchResults
+	for name, raw := range jsontext.Members(arguments) {
+		switch name {
+		case catalog.QueryArgument:
+			query, _ = jsontext.Text(raw)
+		case catalog.LimitArgument:
+			if n, err := strconv.ParseFloat(string(raw), 64); err == nil { // a schema also takes 5.0
+				limit = int(n)
+			}
+		}
+	}
+	return query, limit
+}
+
+// AppendFound appends the result of a search. named returns the name of a tool as the caller knows it.
+func AppendFound(dst []byte, tools []*catalog.Tool, named func(*catalog.Tool) string) []byte {
+	dst = append(dst, `{"tools":[`...)
+	for i, t := range tools {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"name":`...)
+		dst = jsontext.AppendString(dst, named(t))
+		dst = append(dst, `,"summary":`...)
+		dst = append(jsontext.AppendString(dst, t.Summary()), '}')
+	}
+	return append(dst, `]}`...)
+}
+
+// AppendDescription appends what a caller has to know of a tool to call it.
+func AppendDescription(dst []byte, t *catalog.Tool, name string) ([]byte, error) {
+	dst = append(dst, `{"name":`...)
+	dst = jsontext.AppendString(dst, name)
+	dst = append(dst, `,"description":`...)
+	dst = jsontext.AppendString(dst, t.Description)
+	dst = append(dst, `,"inputSchema":`...)
+	dst = append(dst, t.Input.Advertised()...)
+	if output := t.Output.Advertised(); len(output) > 0 && len(output) <= MaxOutputSchema {
+		dst = append(dst, `,"outputSchema":`...)
+		dst = append(dst, output...)
+	}
+	dst = append(dst, `,"annotations":`...)
+	dst = t.AppendAnnotations(dst)
+	if len(t.Examples) > 0 {
+		examples, err := json.Marshal(t.Examples)
+		if err != nil {
+			return nil, err
+		}
+		dst = append(dst, `,"examples":`...)
+		dst = append(dst, examples...)
+	}
+	return jsontext.Compact(nil, append(dst, '}')), nil
+}
+
+// Called are the arguments of a call: the tool, its arguments (nil for none), and how much of the result is wanted, where the
+// caller says so.
+type Called struct {
+	Name               string
+	Arguments          []byte
+	Fields, StreamTime string
+}
+
+// Call reads the arguments of a call. It is false if they are not what the input schema asks for; then the schema says what is
+// wrong. Strings that hold arguments are left to the caller, as are the values of the last two members.
+func Call(arguments []byte) (called Called, ok bool) {
+	for member, raw := range jsontext.Members(arguments) {
+		var text *string
+		switch member {
+		case catalog.NameArgument:
+			text = &called.Name
+		case catalog.ArgumentsArgument:
+			called.Arguments = raw
+			continue
+		case catalog.FieldsArgument:
+			text = &called.Fields
+		case catalog.StreamTimeArgument:
+			text = &called.StreamTime
+		default:
+			return Called{}, false
+		}
+		if jsontext.IsNull(raw) && text != &called.Name {
+			continue // absent, as strict clients say it
+		}
+		if *text, ok = jsontext.Text(raw); !ok || *text == "" {
+			return Called{}, false
+		}
+	}
+	return called, called.Name != ""
+}
+
+// IsObject reports whether arguments are an object, and not one in a string, or something else.
+func IsObject(arguments []byte) bool { return len(arguments) > 0 && arguments[0] == '{' }
+
+// Name is the tool that a description is asked for.
+func Name(arguments []byte) string {
+	raw, _ := jsontext.Lookup(arguments, catalog.NameArgument)
+	name, _ := jsontext.Text(raw)
+	return name
+}
+
+const (
+	// maxDepth is how deep the fields of a message are read, maxFields how many of them, and maxNote how many bytes of a
+	// comment: what is beyond says little about a tool, and the index holds all of them.
+	maxDepth  = 3
+	maxFields = 120
+	maxNote   = 200
+	maxText   = 2000
+)
+
+// document is what a tool can be found by.
+func document(t *catalog.Tool) search.Document {
+	group, name := nameParts(t)
+	d := search.Document{Name: name, Group: group + " " + strings.Join(t.Tags, " ")}
+	if !t.Undescribed {
+		d.Summary, d.Text = t.Summary(), clip(t.Description, maxText)
+	}
+	if t.Native {
+		d.Text += " " + t.Title
+		schemaFields(&d.Inputs, &d.Notes, t.Input.Advertised())
+		schemaFields(&d.Outputs, &d.Remarks, t.Output.Advertised())
+		return d
+	}
+	input, output := t.Method.Descriptor.Input(), t.Method.Descriptor.Output()
+	d.Types = []string{string(input.Name()), string(output.Name())}
+	reader := fieldReader{names: &d.Inputs, notes: &d.Notes, values: &d.Values, words: t.Words}
+	reader.message(input, maxDepth)
+	reader = fieldReader{names: &d.Outputs, notes: &d.Remarks, words: t.Words}
+	reader.message(output, 1)
+	return d
+}
+
+// nameParts are the words of a tool's name: what it is of, and what it does. A group in front of the method's name that
+// the method's name begins with is no part of it: LeaseGrant of Lease grants.
+func nameParts(t *catalog.Tool) (group, name string) {
+	at := strings.LastIndexByte(t.Name, '.')
+	return t.Name[:max(at, 0)], t.Name[at+1:]
+}
+
+func clip(text string, most int) string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
+	}
+	return text
+}
+
+// fieldReader gathers the names of fields, what is said of them, and the values of enums.
+type fieldReader struct {
+	names, notes, values *[]string
+	// words are descriptions that take the place of comments.
+	words map[protoreflect.FullName]string
+	read  int
+}
+
+func (r *fieldReader) message(m protoreflect.MessageDescriptor, depth int) {
+	fields := m.Fields()
+	for i := range fields.Len() {
+		if r.read++; r.read > maxFields {
+			return
+		}
+		f := fields.Get(i)
+		*r.names = append(*r.names, string(f.Name()))
+		if r.notes != nil {
+			note := r.words[f.FullName()]
+			if note == "" {
+				note = f.ParentFile().SourceLocations().ByDescriptor(f).LeadingComments
+			}
+			if note != "" {
+				*r.notes = append(*r.notes, clip(note, maxNote))
+			}
+		}
+		switch {
+		case f.Enum() != nil && r.values != nil:
+			values := f.Enum().Values()
+			for j := range min(values.Len(), maxFields) {
+				*r.values = append(*r.values, string(values.Get(j).Name()))
+			}
+		case f.Message() != nil && !f.IsMap() && depth > 1 && !strings.HasPrefix(string(f.Message().FullName()), "google.protobuf."):
+			r.message(f.Message(), depth-1)
+		}
+	}
+}
+
+// schemaFields gathers the names of the properties of a JSON schema, and what is said of them.
+func schemaFields(names, notes *[]string, raw []byte) {
+	var schema struct {
+		Properties map[string]struct {
+			Description string `json:"description"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(raw, &schema) != nil {
+		return // it was compiled before; what has no properties has no words
+	}
+	for name, property := range schema.Properties {
+		if len(*names) >= maxFields {
+			return
+		}
+		*names = append(*names, name)
+		*notes = append(*notes, clip(property.Description, maxNote))
+	}
+}
+
+// Index finds the tools of one catalog by words. It is immutable.
+type Index struct {
+	tools []*catalog.Tool
+	words *search.Index
+}
+
+// NewIndex returns an index of the tools that the catalog offers.
+func NewIndex(cat *catalog.Catalog) *Index {
+	tools := cat.Tools()
+	docs := make([]search.Document, len(tools))
+	for i, t := range tools {
+		docs[i] = document(t)
+	}
+	return &Index{tools: tools, words: search.New(docs)}
+}
+
+// Search returns the tools that match a query best, the best one first, at most limit of them. visible says which tools
+// the caller may see; nil is all.
+func (x *Index) Search(query string, limit int, visible func(*catalog.Tool) bool) []*catalog.Tool {
+	var may func(int) bool
+	if visible != nil {
+		may = func(doc int) bool { return visible(x.tools[doc]) }
+	}
+	hits := x.words.Search(query, limit, may)
+	out := make([]*catalog.Tool, len(hits))
+	for i, hit := range hits {
+		out[i] = x.tools[hit.Doc]
+	}
+	return out
+}
+
+// Mode says when three tools stand for all: one that searches the catalog, one that describes a tool and one that calls a
+// tool.
+type Mode uint8
+
+// The modes. Never is the zero value: all tools are listed, and these three do not exist. With Always they are what is
+// listed; all others can still be called by their names. With Auto that holds if the list of all tools that a caller sees is
+// larger than a budget. The three can be called in both.
+const (
+	Never Mode = iota
+	Always
+	Auto
+)
+
+// Options configure the compact form of catalogs.
+type Options struct {
+	Mode Mode
+	// AboveBytes is the size of a list above which Auto makes it compact.
+	AboveBytes int
+}
+
+// IsOffered reports whether the three tools exist.
+func (o Options) IsOffered() bool { return o.Mode != Never }
+
+// List is which tools a list has.
+type List uint8
+
+// The lists. ListByMode is what [Options] say.
+const (
+	ListAll List = iota
+	ListByMode
+	ListCompact
+)

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"encoding/base64"
+	"mime"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+)
+
+// Field numbers of google.api.HttpBody.
+const (
+	httpBodyContentType = 1
+	httpBodyData        = 2
+)
+
+// HTTPBody reads the two fields that matter; extensions have no place in a
+// content block.
+func HTTPBody(wire []byte) (mediaType string, data []byte, ok bool) {
+	for len(wire) > 0 {
+		number, kind, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return "", nil, false
+		}
+		wire = wire[n:]
+		if kind == protowire.BytesType && (number == httpBodyContentType || number == httpBodyData) {
+			value, n := protowire.ConsumeBytes(wire)
+			if n < 0 {
+				return "", nil, false
+			}
+			if number == httpBodyContentType {
+				mediaType = string(value)
+			} else {
+				data = value
+			}
+			wire = wire[n:]
+			continue
+		}
+		if n = protowire.ConsumeFieldValue(number, kind, wire); n < 0 {
+			return "", nil, false
+		}
+		wire = wire[n:]
+	}
+	return mediaType, data, utf8.ValidString(mediaType)
+}
+
+// BytesField reads the field of a message that has only that one, of type bytes.
+func BytesField(wire []byte, number protowire.Number) (data []byte, ok bool) {
+	for len(wire) > 0 {
+		field, kind, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return nil, false
+		}
+		wire = wire[n:]
+		if field == number && kind == protowire.BytesType {
+			if data, n = protowire.ConsumeBytes(wire); n < 0 {
+				return nil, false
+			}
+		} else if n = protowire.ConsumeFieldValue(field, kind, wire); n < 0 {
+			return nil, false
+		}
+		wire = wire[n:]
+	}
+	return data, true
+}
+
+// DefaultMediaType is that of bytes about which nothing is known (RFC 9110,
+// section 8.3).
+const DefaultMediaType = "application/octet-stream"
+
+// DocumentBlock is the kind of content that a valid media type calls for.
+func DocumentBlock(tool, mediaType string, data []byte) *outriggerv1.ContentBlock {
+	kind, _, _ := mime.ParseMediaType(mediaType)
+	switch {
+	case IsTextDocument(mediaType, data):
+		return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: string(data)}}}
+	case strings.HasPrefix(kind, "image/") && len(data) > 0:
+		return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Image{Image: &outriggerv1.ImageContent{Data: data, MimeType: mediaType}}}
+	case strings.HasPrefix(kind, "audio/") && len(data) > 0:
+		return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Audio{Audio: &outriggerv1.AudioContent{Data: data, MimeType: mediaType}}}
+	}
+	return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Resource{Resource: &outriggerv1.EmbeddedResource{
+		Contents: &outriggerv1.ResourceContents{
+			Uri: "outrigger://tools/" + tool + "/result", MimeType: mediaType,
+			Data: &outriggerv1.ResourceContents_Blob{Blob: data},
+		},
+	}}}
+}
+
+// IsTextDocument holds for documents that people and models read as text.
+func IsTextDocument(mediaType string, data []byte) bool {
+	kind, params, _ := mime.ParseMediaType(mediaType)
+	return isText(kind, params["charset"]) && utf8.Valid(data)
+}
+
+// isText holds for media types that people and models read as text.
+func isText(kind, charset string) bool {
+	if charset != "" && !strings.EqualFold(charset, "utf-8") && !strings.EqualFold(charset, "us-ascii") {
+		return false
+	}
+	switch {
+	case strings.HasPrefix(kind, "text/"), strings.HasSuffix(kind, "+json"), strings.HasSuffix(kind, "+xml"):
+		return true
+	}
+	switch kind {
+	case "application/json", "application/xml", "application/yaml", "application/x-ndjson", "application/javascript":
+		return true
+	}
+	return false
+}
+
+// Sized is a block of content as a budget sees it.
+type Sized struct {
+	Kind ReductionKind
+	// Size is how many bytes it has in JSON, apart from escapes.
+	Size      int
+	MediaType string
+	// text or data is what it holds.
+	text string
+	data []byte
+}
+
+// Whole is a copy of a text, or the data themselves.
+func (p *Sized) Whole() []byte {
+	if p.data == nil {
+		return []byte(p.text)
+	}
+	return p.data
+}
+
+// SizedOf is what a block holds; nothing for a link.
+func SizedOf(block *outriggerv1.ContentBlock) Sized {
+	switch held := block.GetBlock().(type) {
+	case *outriggerv1.ContentBlock_Text:
+		return textPart(KindText, "text/plain; charset=utf-8", held.Text.GetText())
+	case *outriggerv1.ContentBlock_Image:
+		return bytesPart(KindImage, held.Image.GetMimeType(), held.Image.GetData())
+	case *outriggerv1.ContentBlock_Audio:
+		return bytesPart(KindAudio, held.Audio.GetMimeType(), held.Audio.GetData())
+	case *outriggerv1.ContentBlock_Resource:
+		contents := held.Resource.GetContents()
+		if _, isText := contents.GetData().(*outriggerv1.ResourceContents_Text); isText {
+			return textPart(KindResource, contents.GetMimeType(), contents.GetText())
+		}
+		return bytesPart(KindResource, contents.GetMimeType(), contents.GetBlob())
+	}
+	return Sized{}
+}
+
+func textPart(kind ReductionKind, mediaType, text string) Sized {
+	if mediaType == "" {
+		mediaType = "text/plain; charset=utf-8"
+	}
+	return Sized{Kind: kind, Size: len(text), MediaType: mediaType, text: text}
+}
+
+func bytesPart(kind ReductionKind, mediaType string, data []byte) Sized {
+	if mediaType == "" {
+		mediaType = "application/octet-stream"
+	}
+	return Sized{Kind: kind, Size: base64.StdEncoding.EncodedLen(len(data)), MediaType: mediaType, data: data}
+}

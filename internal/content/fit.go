@@ -1,0 +1,666 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package content
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
+
+// ReducedKey is the member of a result's _meta that says how it was cut: {"bytes", "budget", "cut", "more", "uri", "until", "content"}.
+// "bytes" is the size of the whole. "cut" has {"path", "kept", "of"} for a list or a map of the data, and {"path"} for a member that is
+// not there; "more" counts further places. "uri" and "until" are there if the whole can be read. "content" has {"path", "bytes", "kept",
+// "of", "uri", "until"} for each block of content that was cut, or replaced by a text.
+const ReducedKey = "dev.outrigger/reduced"
+
+// What is said about a result that is larger than its caller wants it, because the schema of the tool leaves no choice.
+const (
+	AllFields = "All fields are shown, because without some of them the result would not keep to the tool's output schema."
+	// OtherFields and MaskLost are said about results of calls that are over.
+	OtherFields = "All fields are shown, because the result does not have the fields any more that the call asked for."
+	MaskLost    = "All fields are shown, because the field mask of the call was too long to be kept with the operation."
+
+	tooLarge = "This result has %d bytes, more than its budget of %d. Nothing was left out, because the tool's output schema requires what is there."
+)
+
+// TooLarge is what is said about a result that cannot be cut to its budget.
+func TooLarge(size, budget int) string { return fmt.Sprintf(tooLarge, size, budget) }
+
+// ReductionKind is what was cut.
+type ReductionKind uint8
+
+// The kinds. All but the first are blocks of content: lines of a text are left out, and others as a whole.
+const (
+	kindData ReductionKind = iota
+	KindText
+	KindImage
+	KindAudio
+	KindResource
+)
+
+// Reduction is what there is to say about a result that was cut, or about a block of its content.
+type Reduction struct {
+	// Size is that of the whole, in bytes, and Budget what it was cut to.
+	Size, Budget int
+	// Report says what was left out of data.
+	Report CutReport
+	// URI is where the whole can be read until a time; empty where it cannot.
+	URI   string
+	Until time.Time
+	// ReductionKind is what was cut.
+	Kind ReductionKind
+	// Path is the JSON Pointer of a block of content in the result, and Media its media type.
+	Path, Media string
+	// Kept and Of count the lines of a text: those that are left, and those that there were.
+	Kept, Of int
+	// IsCallers is set where the caller chose the budget, and not an operator.
+	IsCallers bool
+	// Through is set for a call by way of catalog.call, which has an argument for the fields.
+	Through bool
+	// IsFetched is set for a result that is fetched as the call wanted it: it is too late to choose its fields.
+	IsFetched bool
+	// ReductionExample is a field mask that this result may have, from [ReductionExample]; empty for none.
+	Example string
+	// PageSize and NextPage are the names of the fields of a method that lists in pages; empty for others.
+	PageSize, NextPage string
+}
+
+// MediaType is that of the whole.
+func (r *Reduction) MediaType() string {
+	if r.Kind == kindData {
+		return "application/json"
+	}
+	return r.Media
+}
+
+// CutText leaves out the lines of a text that do not fit into so many bytes.
+func (r *Reduction) CutText(text *outriggerv1.TextContent, most int) {
+	whole := text.GetText()
+	text.Text = whole[:strings.LastIndexByte(whole[:most], '\n')+1]
+	r.Kept, r.Of = strings.Count(text.GetText(), "\n"), strings.Count(strings.TrimSuffix(whole, "\n"), "\n")+1
+}
+
+func (r *Reduction) end() string { return r.Until.UTC().Format(time.RFC3339) }
+
+// maxPlacesShown is how many places a text names.
+const maxPlacesShown = 4
+
+// Text says what was left out, and how to get it.
+func (r *Reduction) Text() string {
+	switch r.Kind {
+	case kindData:
+		return r.dataText()
+	case KindText:
+		return fmt.Sprintf("This result was cut to its budget of %d bytes; the whole has %d. Left out: all but the first %d of %d lines in %s/text.", r.Budget, r.Size, r.Kept, r.Of, r.Path) + r.wholeText()
+	case KindImage:
+		return r.leftOut("An image")
+	case KindAudio:
+		return r.leftOut("Audio")
+	default:
+		return r.leftOut("An embedded resource")
+	}
+}
+
+// dataText is Text for data.
+func (r *Reduction) dataText() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "This result was cut to its budget of %d bytes; the whole has %d. Left out:", r.Budget, r.Size)
+	for i, cut := range r.Report.Cuts {
+		if i == maxPlacesShown {
+			fmt.Fprintf(&out, " and more in %d places;", len(r.Report.Cuts)+r.Report.More-maxPlacesShown)
+			break
+		}
+		if cut.IsMember {
+			fmt.Fprintf(&out, " %s;", cut.Path)
+		} else {
+			fmt.Fprintf(&out, " all but the first %d of %d in %s;", cut.Kept, cut.Of, placeName(cut.Path))
+		}
+	}
+	text := strings.TrimSuffix(out.String(), ";") + "." + r.wholeText()
+	if r.PageSize != "" {
+		text += fmt.Sprintf(" Or call again with a smaller %s: the %s of this result goes on behind what was left out.", r.PageSize, r.NextPage)
+	}
+	if r.IsFetched {
+		return text
+	}
+	text += " A call may name the fields that it needs in "
+	where, key := "_meta", FieldsKey
+	if r.Through {
+		where, key = "the argument "+fieldsArgument, fieldsArgument
+	}
+	switch {
+	case r.Example != "":
+		return text + where + `, such as "` + key + `": ` + string(jsontext.AppendString(nil, r.Example)) + "."
+	case r.Through:
+		return text + where + ", as a field mask."
+	default:
+		return text + where + ", as a field mask in " + key + "."
+	}
+}
+
+// wholeText says where the whole is; nothing where it cannot be read.
+func (r *Reduction) wholeText() string {
+	if r.URI == "" {
+		return ""
+	}
+	return fmt.Sprintf(" The whole can be read until %s with resources/read from %s, or in parts, with ?offset=0&length=%d added to that URI.", r.end(), r.URI, r.Budget)
+}
+
+// leftOut is Text for a block that cannot be cut.
+func (r *Reduction) leftOut(what string) string {
+	text := fmt.Sprintf("%s was left out here: %s, %d bytes, too large for this result's budget of %d bytes.", what, r.Media, r.Size, r.Budget)
+	if r.URI != "" {
+		text += fmt.Sprintf(" It can be read until %s with resources/read from %s.", r.end(), r.URI)
+	}
+	if r.IsCallers {
+		return text + " The call set this budget in _meta " + budgetKey + "; it may set a larger one."
+	}
+	return text + " The operator of the sidecar can raise it: result_budget of the tool, or --result-budget."
+}
+
+// placeName is a JSON Pointer as a text names it.
+func placeName(pointer string) string {
+	if pointer == "" {
+		return "the result"
+	}
+	return pointer
+}
+
+// SetMeta adds the member to the _meta of a result whose data were cut, or blocks of its content; data is nil for none.
+func SetMeta(result *outriggerv1.ToolResult, data *Reduction, content []Reduction) error {
+	member, err := reductionMember(data, content)
+	if err != nil {
+		return err
+	}
+	meta, err := AppendMeta(nil, result, member)
+	if err != nil {
+		return fmt.Errorf("fit: the _meta of a result: %w", err)
+	}
+	result.MetaForm = &outriggerv1.ToolResult_MetaJson{MetaJson: meta}
+	return nil
+}
+
+// wantedPlace is an entry of "cut" or "content".
+type wantedPlace struct {
+	Path  string `json:"path"`
+	Bytes int    `json:"bytes,omitempty"`
+	Kept  *int   `json:"kept,omitempty"`
+	Of    *int   `json:"of,omitempty"`
+	URI   string `json:"uri,omitempty"`
+	Until string `json:"until,omitempty"`
+}
+
+// reductionMember is the member of _meta, without braces.
+func reductionMember(data *Reduction, content []Reduction) ([]byte, error) {
+	about := struct {
+		Bytes   int           `json:"bytes"`
+		Budget  int           `json:"budget"`
+		Cut     []wantedPlace `json:"cut"`
+		More    int           `json:"more,omitempty"`
+		URI     string        `json:"uri,omitempty"`
+		Until   string        `json:"until,omitempty"`
+		Content []wantedPlace `json:"content,omitempty"`
+	}{Cut: []wantedPlace{}}
+	if data != nil {
+		about.Bytes, about.Budget, about.More, about.URI = data.Size, data.Budget, data.Report.More, data.URI
+		about.Until = data.until()
+		for i := range data.Report.Cuts {
+			cut := &data.Report.Cuts[i]
+			at := wantedPlace{Path: cut.Path}
+			if !cut.IsMember {
+				at.Kept, at.Of = &cut.Kept, &cut.Of
+			}
+			about.Cut = append(about.Cut, at)
+		}
+	}
+	for i := range content {
+		block := &content[i]
+		about.Budget = block.Budget
+		if data == nil {
+			about.Bytes += block.Size
+		}
+		at := wantedPlace{Path: block.Path, Bytes: block.Size, URI: block.URI, Until: block.until()}
+		if block.Kind == KindText {
+			at.Kept, at.Of = &block.Kept, &block.Of
+		}
+		about.Content = append(about.Content, at)
+	}
+	body, err := json.Marshal(about)
+	if err != nil {
+		return nil, fmt.Errorf("fit: %w", err)
+	}
+	return append([]byte(`"`+ReducedKey+`":`), body...), nil
+}
+
+// until is when the whole cannot be read any more; empty where it cannot be read.
+func (r *Reduction) until() string {
+	if r.URI == "" {
+		return ""
+	}
+	return r.end()
+}
+
+// Link is the content that links to the whole; nil where it cannot be read.
+func (r *Reduction) Link(tool string) []*outriggerv1.ContentBlock {
+	if r.URI == "" {
+		return nil
+	}
+	size := int64(r.Size)
+	return []*outriggerv1.ContentBlock{{Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
+		Uri: r.URI, Name: tool + " result", MimeType: r.MediaType(), Size: &size,
+		Description: fmt.Sprintf("The whole: %d bytes, until %s", size, r.end()),
+	}}}}
+}
+
+// Shares divides a budget among things of so many bytes: each has what it needs up to an equal share, and what one does not need is for
+// the larger ones.
+func Shares(sizes []int, budget int) []int {
+	bySize := make([]int, len(sizes))
+	for i := range bySize {
+		bySize[i] = i
+	}
+	slices.SortStableFunc(bySize, func(a, b int) int { return sizes[a] - sizes[b] })
+	out := make([]int, len(sizes))
+	for n, i := range bySize {
+		out[i] = min(sizes[i], budget/(len(sizes)-n))
+		budget -= out[i]
+	}
+	return out
+}
+
+// TextBlock is content that is a text.
+func TextBlock(text string) *outriggerv1.ContentBlock {
+	return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}}
+}
+
+// SetData puts other data into a result, and a note about them beside it: a text, and what links to the whole. isSame tells a text
+// that repeats the data that were there, which is replaced too; other content is the tool's own, and stays.
+func SetData(result *outriggerv1.ToolResult, data []byte, isSame func(text string) bool, note string, link []*outriggerv1.ContentBlock) {
+	for _, block := range result.GetContent() {
+		if text := block.GetText(); text != nil && isSame(text.GetText()) {
+			text.Text = string(data)
+		}
+	}
+	result.DataForm = &outriggerv1.ToolResult_DataJson{DataJson: data}
+	if note == "" {
+		return
+	}
+	if len(result.GetContent()) == 0 {
+		result.Content = []*outriggerv1.ContentBlock{TextBlock(string(data))}
+		if text := result.GetExplanation(); text != "" {
+			result.Content = append(result.Content, TextBlock(text))
+		}
+	}
+	result.Content = append(append(result.Content, TextBlock(note)), link...)
+	result.Explanation = strings.TrimSpace(result.GetExplanation() + " " + note)
+}
+
+const (
+	// looked is how many elements of a list are looked at for their fields: those of a oneof differ between elements. maxLooked is how
+	// many members are looked at in all.
+	looked    = 8
+	maxLooked = 512
+	// maxBelow is how many objects deep a field may be below the place of a cut.
+	maxBelow = 3
+	// tries is how many masks are applied to the whole before there is no example.
+	tries = 4
+	// worthwhile is the part of the whole that a good example saves.
+	worthwhile = 5
+	// maxExample bounds the text of an example, and longValue the size of a value that is not worth being asked for by itself.
+	maxExample = 256
+	longValue  = 256
+)
+
+// ReductionExample returns a field mask with one path of a document that was cut, as an example for its reader: if possible the path of a name or
+// an id within a list or map that was cut. The schema has the path, and the document is smaller with it, if possible by a fifth. The
+// mask is empty if there is no such path.
+func ReductionExample(of schema.View, whole []byte, cuts []Cut) string {
+	bySize := slices.Clone(cuts)
+	slices.SortStableFunc(bySize, func(a, b Cut) int {
+		return cmp.Or(
+			cmp.Compare(boolean(a.IsMember), boolean(b.IsMember)),
+			cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/")),
+			cmp.Compare(b.Of-b.Kept, a.Of-a.Kept),
+		)
+	})
+	var tried []string
+	best, least := "", len(whole)
+	for i := range bySize {
+		for _, path := range pathsAt(of, whole, &bySize[i]) {
+			text, ok := JoinPath(path)
+			if !ok || len(text) > maxExample || slices.Contains(tried, text) {
+				continue
+			}
+			if len(tried) == tries {
+				return best
+			}
+			tried = append(tried, text)
+			mask, faults := NewMask(text, of)
+			if len(faults) > 0 || mask == nil {
+				continue
+			}
+			size := len(mask.Append(nil, whole))
+			if size < least {
+				best, least = text, size
+			}
+			if size <= len(whole)-len(whole)/worthwhile {
+				return text
+			}
+		}
+	}
+	return best
+}
+
+// boolean is a bool in an order.
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// level is an object or an array on the way to a place, with its path in a mask.
+type level struct {
+	path  []string
+	value []byte
+	of    schema.View
+}
+
+// pathsAt are the paths that teach something about a cut, the best ones first: fields within the place, then fields beside it and
+// beside what it is in.
+func pathsAt(of schema.View, whole []byte, cut *Cut) [][]string {
+	levels := []level{{value: whole, of: of}}
+	for token := range pointer(cut.Path) {
+		at := levels[len(levels)-1]
+		next, ok := at.member(token)
+		if !ok {
+			return nil
+		}
+		levels = append(levels, next)
+	}
+	var out [][]string
+	if at := levels[len(levels)-1]; !cut.IsMember {
+		out = at.fields(jsontext.IsObject(at.value))
+	}
+	for _, at := range slices.Backward(levels[:len(levels)-1]) {
+		if jsontext.IsObject(at.value) && !at.of.IsMap() {
+			out = append(out, at.fields(false)...)
+		}
+	}
+	return out
+}
+
+// pointer yields the names in a JSON Pointer.
+func pointer(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		if text == "" {
+			return
+		}
+		for token := range strings.SplitSeq(text[1:], "/") {
+			if !yield(strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")) {
+				return
+			}
+		}
+	}
+}
+
+// member is the level that a name in a JSON Pointer leads to. A mask goes through lists by itself, and through maps with "*".
+func (l level) member(token string) (level, bool) {
+	if !jsontext.IsObject(l.value) {
+		index, err := strconv.Atoi(token)
+		if err != nil {
+			return level{}, false
+		}
+		for element := range jsontext.Elements(l.value) {
+			if index--; index < 0 {
+				return level{path: l.path, value: element, of: l.of.Elements()}, true
+			}
+		}
+		return level{}, false
+	}
+	value, ok := jsontext.Lookup(l.value, token)
+	below, _ := l.of.Member(token)
+	if l.of.IsMap() {
+		token = Every
+	}
+	return level{path: append(slices.Clip(l.path), token), value: value, of: below}, ok
+}
+
+// field is a field of a message, or of the messages of a list.
+type field struct {
+	path []string
+	rank int
+}
+
+// fields are the paths of scalar fields below a level, the best ones first. isMap tells a map from a message.
+func (l level) fields(isMap bool) [][]string {
+	s := scalars{left: maxLooked}
+	s.below(l, isMap, maxBelow)
+	slices.SortStableFunc(s.found, func(a, b field) int { return cmp.Compare(a.rank, b.rank) })
+	out := make([][]string, len(s.found))
+	for i := range s.found {
+		out[i] = s.found[i].path
+	}
+	return out
+}
+
+// scalars finds scalar fields.
+type scalars struct {
+	found []field
+	// left is how many members may still be looked at.
+	left int
+}
+
+// below looks below a level. depth is how many objects deep the fields may be.
+func (s *scalars) below(l level, isMap bool, depth int) {
+	n := 0
+	for element := range jsontext.Elements(l.value) {
+		if n++; n > looked {
+			return
+		}
+		s.below(level{path: l.path, value: element, of: l.of.Elements()}, false, depth)
+	}
+	isMap = isMap || l.of.IsMap()
+	for name, value := range jsontext.Members(l.value) {
+		n++
+		if s.left--; s.left < 0 || isMap && n > looked {
+			return
+		}
+		of, _ := l.of.Member(name)
+		if isMap {
+			name = Every
+		}
+		path := append(slices.Clip(l.path), name)
+		switch {
+		case isNested(value):
+			if depth > 0 {
+				s.below(level{path: path, value: value, of: of}, false, depth-1)
+			}
+		case isMap, jsontext.IsNull(value), name == typeMember:
+		case len(value) > longValue:
+			s.found = append(s.found, field{path, last})
+		default:
+			s.found = append(s.found, field{path, rankOf(name) + perLevel*(maxBelow-depth)})
+		}
+	}
+}
+
+// isNested reports whether a value has members or elements.
+func isNested(value []byte) bool { return len(value) > 0 && (value[0] == '{' || value[0] == '[') }
+
+// Ranks of fields, from 0 for the best one.
+const (
+	// perLevel is what each level below the place of the cut adds.
+	perLevel = 5
+	// worst is that of a name that says nothing: behind all that do.
+	worst = perLevel * (maxBelow + 1)
+	// last is that of a value that is too long to be an example.
+	last = 2 * worst
+)
+
+// rankOf tells how well a name identifies what it is in: 0 is best.
+func rankOf(name string) int {
+	flat := strings.ToLower(strings.ReplaceAll(name, "_", ""))
+	switch flat {
+	case "name":
+		return 0
+	case "id":
+		return 1
+	case "displayname", "title", "label", "key", "code", "uid", "uuid", "uri":
+		return 2
+	}
+	switch {
+	case strings.HasSuffix(flat, "name"):
+		return 3
+	case strings.HasSuffix(name, "Id"), strings.HasSuffix(name, "ID"), strings.HasSuffix(name, "_id"):
+		return 4
+	}
+	return worst
+}
+
+// Members of the _meta of a call by which its caller says how much of a result it wants.
+const (
+	// FieldsKey has a google.protobuf.FieldMask in JSON: the fields of the result that are wanted.
+	FieldsKey = "dev.outrigger/fields"
+	// budgetKey has the maximum size of the result, in bytes.
+	budgetKey = "dev.outrigger/result-budget"
+	// streamTimeKey has a google.protobuf.Duration in JSON: how long an answer that is a stream is read at most.
+	streamTimeKey = "dev.outrigger/stream-time"
+)
+
+// fieldsArgument is the argument of catalog.call that takes the place of FieldsKey: models cannot set _meta.
+const fieldsArgument = "fields"
+
+// The budgets that a caller may ask for, in bytes. Below the least one, next to nothing of a result is left.
+const (
+	leastBudget = 256
+	mostBudget  = 128 << 20
+)
+
+// Wanted is how much of a result the caller of a tool wants. The zero value is all of it.
+type Wanted struct {
+	// Fields is the mask of the fields that are wanted; empty for all.
+	Fields string
+	// Budget is the maximum size of the result in bytes; zero is none of the caller's own.
+	Budget int
+	// StreamTime is how long an answer that is a stream is read at most; zero is as long as the tool says. It can only shorten
+	// that.
+	StreamTime time.Duration
+	// ByArgument is the tool of the compact catalog that Fields came to as fieldsArgument; empty where they came in _meta.
+	ByArgument string
+	// ForModel is set by edges whose callers pass results on to models: the budgets of the configuration and of the tool apply.
+	ForModel bool
+	// Place is the JSON Pointer of _meta in the request, for errors.
+	Place string
+}
+
+// ReadWanted reads what the _meta of a call says. meta is a checked JSON object or nil, and place its JSON Pointer in the request. The
+// error is INVALID_PARAMS.
+func ReadWanted(meta []byte, place string) (Wanted, *errmap.Error) {
+	w := Wanted{Place: place}
+	for name, raw := range jsontext.Fields(meta) {
+		switch string(name) {
+		case FieldsKey:
+			text, ok := jsontext.Text(raw)
+			if !ok {
+				return w, w.refuse(FieldsKey, "type", "want a string with the paths of fields, such as items.name,nextPageToken")
+			}
+			w.Fields = text
+		case budgetKey:
+			n, ok := jsontext.Int64(raw)
+			if !ok || n < leastBudget || n > mostBudget {
+				return w, w.refuse(budgetKey, "minimum", fmt.Sprintf("want a number of bytes from %d to %d", leastBudget, mostBudget))
+			}
+			w.Budget = int(n)
+		case streamTimeKey:
+			text, _ := jsontext.Text(raw)
+			d, ok := StreamTime(text)
+			if !ok {
+				return w, w.refuse(streamTimeKey, "format", fmt.Sprintf("want a duration in seconds above 0s and up to %d s, such as 10s", int(mostStreamTime.Seconds())))
+			}
+			w.StreamTime = d
+		}
+	}
+	return w, nil
+}
+
+// mostStreamTime bounds the time that a caller may name. The tool and its deadline bound what it gets.
+const mostStreamTime = 99_999 * time.Second
+
+// StreamTime parses the time that a stream is wanted for, such as 10s or 0.5s.
+func StreamTime(text string) (time.Duration, bool) {
+	if !strings.HasSuffix(text, "s") || strings.Trim(text[:len(text)-1], "0123456789.") != "" {
+		return 0, false
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d > 0 && d <= mostStreamTime
+}
+
+// Mask reads Fields for results of a schema. The error is INVALID_PARAMS and names each path that is wrong.
+func (w *Wanted) Mask(of schema.View) (*Mask, *errmap.Error) {
+	return w.checked(NewMask(w.Fields, of))
+}
+
+// MaskUnder is Mask for a document that is one member of the result: each path begins with the name of that member.
+func (w *Wanted) MaskUnder(member string, of schema.View) (*Mask, *errmap.Error) {
+	return w.checked(NewMaskUnder(member, w.Fields, of))
+}
+
+func (w *Wanted) checked(mask *Mask, faults []string) (*Mask, *errmap.Error) {
+	if len(faults) > 0 {
+		return nil, w.RefuseFields(faults...)
+	}
+	return mask, nil
+}
+
+// RefuseFields is INVALID_PARAMS for Fields, for each of the reasons, or INVALID_TOOL_INPUT where they came as an argument.
+func (w *Wanted) RefuseFields(reasons ...string) *errmap.Error {
+	if w.ByArgument == "" {
+		return w.refuse(FieldsKey, "fields", reasons...)
+	}
+	violations := make([]errmap.Violation, 0, len(reasons))
+	for _, reason := range reasons {
+		violations = append(violations, errmap.Violation{Path: "/" + fieldsArgument, Keyword: "fields", Message: reason})
+	}
+	return errmap.InvalidInput(w.ByArgument, false, violations...)
+}
+
+func (w *Wanted) refuse(key, keyword string, reasons ...string) *errmap.Error {
+	violations := make([]errmap.Violation, 0, len(reasons))
+	for _, reason := range reasons {
+		violations = append(violations, errmap.Violation{Path: schema.AppendPointer(w.Place, key), Keyword: keyword, Message: key + ": " + reason})
+	}
+	return errmap.New(errmap.InvalidParams, errmap.WithViolations(violations...))
+}
+
+// Within is the budget of a call in bytes, where that of the tool is most; zero is none. A caller can only lower it.
+func (w *Wanted) Within(most int) int {
+	if !w.ForModel {
+		most = 0
+	}
+	if w.Budget > 0 && (most == 0 || w.Budget < most) {
+		return w.Budget
+	}
+	return most
+}
+
+// FetchedBy is how much of the result of a call is wanted where another request fetches it. That request can only lower the budget;
+// the mask stays that of the call.
+func (w *Wanted) FetchedBy(other Wanted) Wanted {
+	out := *w
+	out.ForModel = w.ForModel || other.ForModel
+	if other.Budget > 0 && (w.Budget == 0 || other.Budget < w.Budget) {
+		out.Budget = other.Budget
+	}
+	return out
+}

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-//go:build !race
-
-package feed_test
-
-// slowdown is for runs with the race detector.
-const slowdown = 1

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-//go:build race
-
-package feed_test
-
-// slowdown is what the race detector costs, at most.
-const slowdown = 20

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package peer
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
+)
+
+// rounds is how many times within the write timeout a connection is looked at on
+// which a write waits.
+const rounds = 4
+
+// Listener wraps l. Its connections close themselves if something waits to be written
+// and makes no progress for timeout. stuck counts them and may be nil.
+func Listener(l net.Listener, timeout time.Duration, stuck *atomic.Uint64) net.Listener {
+	defaults.Fill(&timeout, defaults.WriteTimeout)
+	return &wrapped{l, func(c net.Conn) net.Conn {
+		return &conn{carrier: carrier{c}, round: max(timeout/rounds, 1), stuck: stuck, reads: readPace{conn: c}}
+	}}
+}
+
+// conn is a connection whose writes fail when they make no progress. It keeps a
+// separate deadline under that of the server: both hold.
+type conn struct {
+	carrier
+
+	round time.Duration
+	stuck *atomic.Uint64
+	reads readPace
+
+	mu sync.Mutex
+	// server is the deadline that the server has set, own the end of the present
+	// round, set the one that the connection has.
+	server, own, set time.Time
+	// ended is set once a write has been given up. No later write is tried: TLS
+	// would wait as long again for its closing alert, and it would count twice.
+	ended bool
+}
+
+// Write implements [net.Conn]. Each round costs a call of the runtime, so a write begins
+// a new round only if the last one is more than half over. On a connection with frequent
+// writes, Write usually only reads the clock.
+func (c *conn) Write(p []byte) (int, error) {
+	written, still, waiting := 0, 0, -1
+	for {
+		if !c.begin() {
+			return written, os.ErrDeadlineExceeded
+		}
+		n, err := c.Conn.Write(p[written:])
+		written += n
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return written, err
+		}
+		if c.isOver() {
+			c.discard()
+			return written, err
+		}
+		// The kernel wakes a writer late, when much of its buffer is free, so what
+		// has been acknowledged counts too.
+		before := waiting
+		waiting = unacknowledged(c.Conn)
+		if n > 0 || waiting >= 0 && before >= 0 && waiting < before {
+			still = 0
+			continue
+		}
+		if still++; still < rounds {
+			continue
+		}
+		c.giveUp()
+		return written, err
+	}
+}
+
+// begin makes sure that a round is on. It reports false once a write has been
+// given up.
+func (c *conn) begin() bool {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return false
+	}
+	if c.own.Sub(now) < c.round/2 {
+		c.own = now.Add(c.round)
+		_ = c.apply() // a connection without deadlines does not block
+	}
+	return true
+}
+
+// giveUp ends the connection for all writes, and counts it once.
+func (c *conn) giveUp() {
+	c.mu.Lock()
+	first := !c.ended
+	c.ended = true
+	c.mu.Unlock()
+	if first && c.stuck != nil {
+		c.stuck.Add(1)
+	}
+	c.discard()
+}
+
+// isOver reports whether the server's own deadline has passed.
+func (c *conn) isOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.server.IsZero() && !time.Now().Before(c.server)
+}
+
+// discard drops what the kernel still holds for a peer that does not read: it
+// would stay there for minutes after the connection is closed.
+func (c *conn) discard() {
+	if tcp, ok := c.Conn.(interface{ SetLinger(sec int) error }); ok {
+		_ = tcp.SetLinger(0) // it only saves memory
+	}
+}
+
+// SetWriteDeadline implements [net.Conn].
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.server = t
+	return c.apply()
+}
+
+// Read implements [net.Conn].
+func (c *conn) Read(p []byte) (int, error) {
+	if err := c.reads.begin(); err != nil {
+		return 0, err
+	}
+	defer c.reads.end()
+	return c.Conn.Read(p)
+}
+
+// SetReadDeadline implements [net.Conn].
+func (c *conn) SetReadDeadline(t time.Time) error { return c.reads.setDeadline(t) }
+
+// SetDeadline implements [net.Conn].
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// apply gives the connection the earlier of both deadlines; c.mu is held.
+func (c *conn) apply() error {
+	first := c.own
+	if !c.server.IsZero() && (first.IsZero() || c.server.Before(first)) {
+		first = c.server
+	}
+	if first.Equal(c.set) {
+		return nil
+	}
+	c.set = first
+	return c.Conn.SetWriteDeadline(first)
+}
+
+// Body returns the body of a caller's request. The Budget counts the received bytes
+// until the body is complete. Reading fails with the error of refuse once the caller
+// exceeds its share, or all callers together exceed the maximum. The caller of Body must
+// call Release at the end of the request to return the counted bytes.
+func (b *Budget) Body(from io.ReadCloser, caller string, refuse func(Verdict) error) *Body {
+	return &Body{ReadCloser: from, budget: b, caller: caller, refuse: refuse}
+}
+
+// Body is a request body whose bytes are counted. Only one goroutine may use it.
+type Body struct {
+	io.ReadCloser
+
+	budget *Budget
+	caller string
+	refuse func(Verdict) error
+	// read is what has come, held what counts.
+	read, held int64
+	done       bool
+}
+
+// Read implements [io.Reader]. It does not count small bodies.
+func (r *Body) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	r.read += int64(n)
+	if err != nil {
+		r.Release()
+		return n, err
+	}
+	if r.done || r.read <= LeastCounted {
+		return n, nil
+	}
+	if verdict := r.grow(r.read - r.held); verdict != Granted {
+		r.Release()
+		return 0, r.refuse(verdict)
+	}
+	return n, nil
+}
+
+// grow counts more bytes. One body of a caller that holds nothing else may have
+// any size that a message may have.
+func (r *Body) grow(bytes int64) Verdict {
+	b := r.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r.held == 0 {
+		b.hold(r.caller, "", bytes)
+	} else {
+		b.bytes += bytes
+		b.callers[r.caller].bytes += bytes
+	}
+	r.held += bytes
+	c := b.callers[r.caller]
+	switch {
+	case c.parts == 1:
+		return Granted
+	case c.bytes > b.most():
+		b.over++
+		return Over
+	case b.bytes > b.opts.MaxBytes:
+		b.full++
+		return ShareFull
+	}
+	return Granted
+}
+
+// Release returns the counted bytes to the Budget. It may be called again.
+func (r *Body) Release() {
+	r.done = true
+	if r.held == 0 {
+		return
+	}
+	r.budget.mu.Lock()
+	defer r.budget.mu.Unlock()
+	r.budget.drop(r.caller, "", r.held)
+	r.held = 0
+}
+
+// Close implements [io.Closer].
+func (r *Body) Close() error {
+	r.Release()
+	return r.ReadCloser.Close()
+}
+
+// readPace is the read deadline of a connection. net/http sets it eight times for each request, and most of these
+// deadlines are replaced before anything is read. Each costs a timer of the runtime, so readPace keeps a deadline until
+// a read begins. While a read waits, a deadline applies at once.
+type readPace struct {
+	conn net.Conn
+
+	mu sync.Mutex
+	// wanted was set last, and applied is what the connection has.
+	wanted, applied time.Time
+	// reading is the number of reads that wait.
+	reading int
+}
+
+// begin applies the deadline for a read that begins. The error is that of a deadline that has passed.
+func (r *readPace) begin() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.wanted.IsZero() && !r.wanted.After(longPast) {
+		return os.ErrDeadlineExceeded
+	}
+	r.reading++
+	_ = r.apply() // the read has the error of a closed connection itself
+	return nil
+}
+
+// longPast is later than the deadlines with which a read is ended, and earlier than the others.
+var longPast = time.Unix(1<<20, 0)
+
+// end notes that a read has ended.
+func (r *readPace) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reading--
+}
+
+// setDeadline sets the deadline of the reads that wait and of those to come.
+func (r *readPace) setDeadline(t time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wanted = t
+	if r.reading == 0 {
+		return nil
+	}
+	return r.apply()
+}
+
+// apply gives the connection the deadline, unless it has it; r.mu is held.
+func (r *readPace) apply() error {
+	if r.wanted.Equal(r.applied) {
+		return nil
+	}
+	if err := r.conn.SetReadDeadline(r.wanted); err != nil {
+		return err
+	}
+	r.applied = r.wanted
+	return nil
+}
+
+// LeastCounted is the size up to which a response is not counted: net/http keeps as much of
+// it before it writes anything.
+const LeastCounted = 2 << 10
+
+const (
+	// piece is what is written at a time: progress is seen once for each. It is one
+	// frame of HTTP/2 by default (RFC 9113, section 4.2).
+	piece = 16 << 10
+)
+
+// Handler wraps next so that the Budget counts and bounds its responses. A caller is
+// identified by the result of address until [Writer.SetCaller] sets its name.
+func (b *Budget) Handler(next http.Handler, address func(remote string) string) http.Handler {
+	if b == nil {
+		return next
+	}
+	return &handler{budget: b, next: next, address: address}
+}
+
+// handler has a small frame, because a stream waits on top of it for hours.
+type handler struct {
+	budget  *Budget
+	next    http.Handler
+	address func(remote string) string
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	own := &Writer{ResponseWriter: w, handler: h, remote: r.RemoteAddr, isHTTP2: r.ProtoMajor >= 2}
+	h.next.ServeHTTP(own, r)
+	own.leave()
+}
+
+// Writer is a response writer that bounds the time without progress: each write has the
+// whole timeout. Only one goroutine may write at a time.
+type Writer struct {
+	http.ResponseWriter
+
+	handler *handler
+	remote  string
+	caller  string
+	tool    string
+	naming  sync.Once // the replies of an exchange ask at once
+	isHTTP2 bool
+	// kept is what net/http has of the answer and may not have written.
+	kept int
+	// isLong is set where the next write may wait, however small it is: the buffer of HTTP/2 is larger than what is not counted, so
+	// that a long answer in small pieces fills it at any of them.
+	isLong bool
+
+	// mu: the response may be touched until the handler has left, and no longer.
+	mu   sync.Mutex
+	left bool
+}
+
+// WriterOf returns the Writer below w, or nil if there is none.
+func WriterOf(w http.ResponseWriter) *Writer {
+	for {
+		switch at := w.(type) {
+		case *Writer:
+			return at
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = at.Unwrap()
+		default:
+			return nil
+		}
+	}
+}
+
+// SetCaller sets the caller of the response. Call it before anything of the response is
+// written or held.
+func (w *Writer) SetCaller(name string) {
+	if w != nil {
+		w.caller = name
+	}
+}
+
+// SetTool sets the tool whose result the response has. Call it before the result is
+// written, from the goroutine that writes it.
+func (w *Writer) SetTool(name string) {
+	if w != nil {
+		w.tool = name
+	}
+}
+
+// Hold is [Budget.Hold] for the caller of this answer.
+func (w *Writer) Hold(tool string, bytes int) (release func()) {
+	if w == nil {
+		return func() {}
+	}
+	return w.handler.budget.Hold(w.name(), tool, bytes)
+}
+
+func (w *Writer) name() string {
+	w.naming.Do(func() {
+		if w.caller == "" {
+			w.caller = w.handler.address(w.remote)
+		}
+	})
+	return w.caller
+}
+
+// Write implements [http.ResponseWriter].
+func (w *Writer) Write(p []byte) (int, error) {
+	if w.kept += len(p); w.kept <= LeastCounted && !w.isLong {
+		return w.ResponseWriter.Write(p)
+	}
+	w.kept, w.isLong = 0, w.isHTTP2
+	b := w.handler.budget
+	one := &wait{caller: w.name(), tool: w.tool, bytes: int64(len(p)), timed: w.isHTTP2, end: w.end}
+	b.begin(one)
+	defer b.finish(one)
+	written := 0
+	for {
+		n, err := w.ResponseWriter.Write(p[written:min(len(p), written+piece)])
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+		b.move(one)
+	}
+}
+
+// FlushError implements the flush of [http.ResponseController].
+func (w *Writer) FlushError() error {
+	control := http.NewResponseController(w.ResponseWriter)
+	if !w.isHTTP2 {
+		w.kept = 0
+		return control.Flush() // its connection has the timeout
+	}
+	b := w.handler.budget
+	one := &wait{caller: w.name(), tool: w.tool, bytes: int64(w.kept), timed: true, end: w.end}
+	w.kept, w.isLong = 0, false
+	b.begin(one)
+	defer b.finish(one)
+	return control.Flush()
+}
+
+// Flush implements [http.Flusher].
+func (w *Writer) Flush() { _ = w.FlushError() }
+
+// SetWriteDeadline implements the write deadline of [http.ResponseController]. A
+// deadline that has passed ends the current write. The Writer ignores a later one,
+// because it already bounds the time without progress, which is the purpose of such
+// deadlines.
+func (w *Writer) SetWriteDeadline(t time.Time) error {
+	if !t.IsZero() && !time.Now().Before(t) {
+		w.end()
+	}
+	return nil
+}
+
+// Unwrap returns the underlying writer, for [http.ResponseController].
+func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// end breaks off what is being written.
+func (w *Writer) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.left {
+		// A transport without deadlines does not block.
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+// leave ends the use of the response. On HTTP/2 net/http writes what is left of it
+// afterwards, for which the peer has to leave room.
+func (w *Writer) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left = true
+	if w.isHTTP2 {
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.handler.budget.opts.Timeout))
+	}
+}

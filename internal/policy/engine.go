@@ -1,0 +1,839 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+)
+
+// Engine decides by the set of rules in use. It is an authorizer of the bridge. Make one
+// with [NewEngine].
+type Engine struct {
+	current atomic.Pointer[state]
+	counts  counts
+	// replacing orders replacements.
+	replacing sync.Mutex
+}
+
+// state is a set in use, with the callers that it has met.
+type state struct {
+	set     *Set
+	callers ruleCallers
+	broken  atomic.Pointer[[]Fault]
+}
+
+// NewEngine returns an engine that uses a set. A nil set has no rules.
+func NewEngine(set *Set) *Engine {
+	e := &Engine{}
+	e.Replace(set, nil)
+	return e
+}
+
+// Replace uses another set from now on, and returns the faults of its rules for the tools
+// of a catalog, which may be nil. Decisions that are being made end as they began.
+func (e *Engine) Replace(set *Set, cat *catalog.Catalog) []Fault {
+	e.replacing.Lock()
+	defer e.replacing.Unlock()
+	if set == nil {
+		set = &Set{}
+	}
+	if before := e.current.Load(); before != nil {
+		set.generation = before.set.generation + 1
+	}
+	now := &state{set: set}
+	faults := set.Fit(cat)
+	now.broken.Store(&faults)
+	e.counts.keep(set)
+	e.current.Store(now)
+	return faults
+}
+
+// Fit compiles the rules in use for the tools of a catalog, and returns the faults. Rules
+// that are compiled when a tool is first called decide the same.
+func (e *Engine) Fit(cat *catalog.Catalog) []Fault {
+	now := e.current.Load()
+	faults := now.set.Fit(cat)
+	now.broken.Store(&faults)
+	return faults
+}
+
+// Faults returns the faults that the last [Engine.Fit] or [Engine.Replace] found.
+func (e *Engine) Faults() []Fault { return *e.current.Load().broken.Load() }
+
+// RuleName returns the name of the rule that a fault is about, empty if it is gone.
+func (e *Engine) RuleName(f Fault) string {
+	if list := e.Set().rules; f.Index >= 0 && f.Index < len(list) {
+		return list[f.Index].Name
+	}
+	return ""
+}
+
+// Disabled returns the number of tools that are disabled because a rule does not fit them.
+func (e *Engine) Disabled() int {
+	tools := map[string]bool{}
+	for _, f := range e.Faults() {
+		tools[f.Tool] = true
+	}
+	return len(tools)
+}
+
+// Set returns the set in use; never nil.
+func (e *Engine) Set() *Set { return e.current.Load().set }
+
+// MayRun implements the bridge's Authorizer: rules are about tools.
+func (e *Engine) MayRun(*identity.Identity, string, *catalog.Tool) *errmap.Error { return nil }
+
+// MayList implements the bridge's Authorizer: what may not be called is not listed.
+func (e *Engine) MayList(who *identity.Identity, t *catalog.Tool) *errmap.Error {
+	return e.MayUse(who, t)
+}
+
+// MayUse implements the bridge's Authorizer. It decides by the rules without args.
+func (e *Engine) MayUse(who *identity.Identity, t *catalog.Tool) *errmap.Error {
+	now := e.current.Load()
+	b := now.set.of(t)
+	if b == nil {
+		return nil
+	}
+	return refusal(now.set.decide(b, now.callers.of(now.set, who).caller, false, nil, &e.counts), t)
+}
+
+// MayCall decides about a call with its arguments: wire bytes for an RPC, JSON for a
+// native tool. rule and effect are empty if no rule decided.
+func (e *Engine) MayCall(who *identity.Identity, t *catalog.Tool, arguments []byte) (rule, effect string, err *errmap.Error) {
+	now := e.current.Load()
+	b := now.set.of(t)
+	if b == nil {
+		return "", "", nil
+	}
+	d := now.set.decide(b, now.callers.of(now.set, who).caller, true, arguments, &e.counts)
+	return d.Rule, string(d.Effect), refusal(d, t)
+}
+
+// Names reports whether an allow rule names the tool itself, and not only by a pattern.
+func (e *Engine) Names(t *catalog.Tool) bool { return e.current.Load().set.names(t) }
+
+// ReadsArguments reports whether a rule about the tool reads the arguments of calls.
+func (e *Engine) ReadsArguments(t *catalog.Tool) bool {
+	b := e.current.Load().set.of(t)
+	return b != nil && b.args
+}
+
+// Count counts the decision about a call under its rule.
+func (e *Engine) Count(rule, effect string) { e.counts.decided(rule, Effect(effect)) }
+
+// refusal is PERMISSION_DENIED for a decision; nil if it allows the call.
+func refusal(d Decision, t *catalog.Tool) *errmap.Error {
+	if d.IsAllowed() {
+		return nil
+	}
+	err := errmap.New(errmap.PermissionDenied, errmap.Message("Permission denied: "+d.reason(t)),
+		errmap.WithViolations(errmap.Violation{Keyword: "policy", Message: "rule " + d.Rule}))
+	err.Rule = d.Rule
+	return err
+}
+
+// Key implements the bridge's Authorizer. It is made of the outcomes of the rules without
+// args and tool, and of the caller itself if a rule compares the two.
+func (e *Engine) Key(who *identity.Identity, _ *catalog.Catalog) string {
+	now := e.current.Load()
+	if !now.set.hides && len(*now.broken.Load()) == 0 {
+		return "" // calls may be refused, and every tool is shown
+	}
+	return now.callers.of(now.set, who).key
+}
+
+// keyOf makes the key of a caller.
+func (s *Set) keyOf(who *identity.Identity, c *caller) string {
+	key := []byte(strconv.FormatUint(s.generation, 36))
+	with := &activation{caller: c}
+	bits := make([]byte, 0, len(s.byCaller))
+	for _, r := range s.byCaller {
+		bits = append(bits, '0'+byte(evaluate(r.program, with)))
+	}
+	if s.perTool {
+		bits = append(bits, identityText(who)...)
+	}
+	if len(bits) > 0 {
+		sum := sha256.Sum256(bits)
+		key = append(append(key, ' '), hex.EncodeToString(sum[:])...)
+	}
+	return string(key)
+}
+
+// identityText is everything that a rule can know of a caller.
+func identityText(who *identity.Identity) []byte {
+	f := who.Facts()
+	text, err := json.Marshal([]any{
+		who.Name(), who.Principal(), f.Source, f.Issuer, f.Subject, f.ClientID, f.Groups, f.Scopes, f.Claims,
+	})
+	if err != nil {
+		return []byte(who.Principal()) // claims come from JSON, so that this does not happen
+	}
+	return text
+}
+
+// maxCallers bounds the callers that are kept: as many as a callers file may have
+// entries, and as many tokens.
+const maxCallers = 2000
+
+// ruleCallers keeps what rules see of callers.
+type ruleCallers struct {
+	mu    sync.Mutex
+	known map[any]*known
+}
+
+// known is a caller and its key.
+type known struct {
+	caller *caller
+	key    string
+}
+
+// of returns a caller as rules see it.
+func (c *ruleCallers) of(s *Set, who *identity.Identity) *known {
+	var id any = who
+	if who.Facts().Source == identity.SourceCertificate {
+		id = who.Principal() // each request has its own identity, and they say the same
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.known[id]; k != nil {
+		return k
+	}
+	k := &known{caller: newCaller(who, s.known)}
+	k.key = s.keyOf(who, k.caller)
+	if c.known == nil || len(c.known) >= maxCallers {
+		c.known = map[any]*known{}
+	}
+	c.known[id] = k
+	return k
+}
+
+// Decision is what a set says about a call.
+type Decision struct {
+	// Rule is the rule that decided; empty if none did. Effect is what it did.
+	Rule   string
+	Effect Effect
+	// Others are the other allow rules, none of which held, if that was the reason.
+	Others []string
+	// Broken is set if the rule does not fit the tool.
+	Broken bool
+}
+
+// IsAllowed reports whether the call may be made.
+func (d Decision) IsAllowed() bool { return d.Effect != Deny }
+
+// activation has the values of one evaluation.
+type activation struct {
+	args   any
+	caller *caller
+	tool   *tool
+}
+
+// ResolveName implements [cel.Activation].
+func (a *activation) ResolveName(name string) (any, bool) {
+	switch name {
+	case varArgs:
+		return a.args, true
+	case varCaller:
+		return a.caller, true
+	case varTool:
+		return a.tool, true
+	}
+	return nil, false
+}
+
+// Parent implements [cel.Activation].
+func (a *activation) Parent() cel.Activation { return nil }
+
+// outcome is that of one evaluation.
+type outcome uint8
+
+const (
+	isFalse outcome = iota
+	isTrue
+	failed
+)
+
+func evaluate(program cel.Program, with *activation) outcome {
+	value, _, err := program.Eval(with)
+	switch {
+	case err != nil:
+		return failed
+	case value == types.True:
+		return isTrue
+	case value == types.False:
+		return isFalse
+	}
+	return failed // dyn, and no bool
+}
+
+// holds evaluates a rule. What fails counts against the caller.
+func (s *Set) holds(r boundRule, with *activation, count *counts) bool {
+	got := evaluate(r.program, with)
+	if got == failed {
+		count.failed(r.Name)
+		return r.Effect == Deny
+	}
+	return got == isTrue
+}
+
+// decide decides about a call, by all rules, or whether a caller sees a tool, by the rules without args. arguments are read
+// if a rule needs them: wire bytes, or JSON for a native tool.
+func (s *Set) decide(b *bound, who *caller, isCall bool, arguments []byte, count *counts) Decision {
+	if b.broken != "" {
+		return Decision{Rule: b.broken, Effect: Deny, Broken: true}
+	}
+	with := &activation{caller: who, tool: b.tool}
+	if isCall && b.args {
+		with.args = b.decode(arguments)
+	}
+	for _, r := range b.deny {
+		if (isCall || !r.args) && s.holds(r, with, count) {
+			return Decision{Rule: r.Name, Effect: Deny}
+		}
+	}
+	if !isCall && slices.ContainsFunc(b.allow, func(r boundRule) bool { return r.args }) {
+		return Decision{} // its arguments will tell
+	}
+	return s.firstAllowed(b, with, count)
+}
+
+// firstAllowed is what the allow rules of a tool say.
+func (s *Set) firstAllowed(b *bound, with *activation, count *counts) Decision {
+	if len(b.allow) == 0 {
+		return Decision{}
+	}
+	for _, r := range b.allow {
+		if s.holds(r, with, count) {
+			return Decision{Rule: r.Name, Effect: Allow}
+		}
+	}
+	d := Decision{Rule: b.allow[0].Name, Effect: Deny}
+	for _, r := range b.allow[1:] {
+		d.Others = append(d.Others, r.Name)
+	}
+	return d
+}
+
+// decode reads arguments. An error is their value, so that only rules that read them
+// fail.
+func (b *bound) decode(arguments []byte) any {
+	var args any
+	var err error
+	if b.input.message == nil {
+		args, err = decodeJSON(arguments)
+	} else {
+		args, err = b.decodeMessage(arguments)
+	}
+	if err != nil {
+		return types.NewErr("arguments cannot be read")
+	}
+	return args
+}
+
+// maxNamed bounds the rules that an error names.
+const maxNamed = 5
+
+// reason says why a call is refused, in words for the caller. It has names of rules and
+// nothing of their text.
+func (d Decision) reason(t *catalog.Tool) string {
+	switch {
+	case d.Broken:
+		return "policy rule " + d.Rule + " does not fit the input of tool " + t.Name + ", so that it is disabled; an operator can correct the rule"
+	case len(d.Others) > 0:
+		names := append([]string{d.Rule}, d.Others...)
+		more := ""
+		if len(names) > maxNamed {
+			names, more = names[:maxNamed], " or others"
+		}
+		return "none of the policy rules " + strings.Join(names, ", ") + more + " allows this use of tool " + t.Name
+	}
+	return "policy rule " + d.Rule + " does not allow this use of tool " + t.Name
+}
+
+// Set is a set of rules. Make one with [Compile].
+type Set struct {
+	limits Limits
+	rules  []*compiled
+	env    *cel.Env
+	known  *provider
+	// listing are the rules without args that may differ from caller to caller: byCaller
+	// those whose outcome is the same for every tool, and perTool is set if there are others.
+	byCaller []*compiled
+	perTool  bool
+	// hides is set if there are rules without args.
+	hides bool
+	// generation is the number of the set in its engine.
+	generation uint64
+
+	// tools keeps what was compiled for each tool, by *catalog.Tool.
+	tools sync.Map
+
+	// mu guards what tools share. It is held while rules are compiled.
+	mu       sync.Mutex
+	inputs   map[any]*input
+	programs map[programKey]programOrFault
+}
+
+// input is the environment of rules about arguments of one type.
+type input struct {
+	env *cel.Env
+	err error
+	// message is nil for native tools.
+	message protoreflect.MessageDescriptor
+}
+
+// programKey is a rule and the type of the arguments that it was compiled for.
+type programKey struct {
+	rule  int
+	input *input
+}
+
+type programOrFault struct {
+	program cel.Program
+	faults  []Fault
+}
+
+// Len returns the number of rules; it is 0 for nil.
+func (s *Set) Len() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.rules)
+}
+
+// Rules returns the rules in order.
+func (s *Set) Rules() []Rule {
+	if s == nil {
+		return nil
+	}
+	out := make([]Rule, 0, len(s.rules))
+	for _, r := range s.rules {
+		out = append(out, r.Rule)
+	}
+	return out
+}
+
+// Has reports whether there is a rule of this name.
+func (s *Set) Has(name string) bool {
+	return s != nil && slices.ContainsFunc(s.rules, func(r *compiled) bool { return r.Name == name })
+}
+
+// ToolsOf returns the names of the tools that a rule is about, by its place in the list.
+func (s *Set) ToolsOf(rule int, cat *catalog.Catalog) []string {
+	out := []string{}
+	for _, t := range cat.All() {
+		if !t.Hidden && s.rules[rule].matches(t) {
+			out = append(out, t.Name)
+		}
+	}
+	return out
+}
+
+// About returns the rules about a tool, in order.
+func (s *Set) About(t *catalog.Tool) []Rule {
+	var out []Rule
+	for _, r := range s.rules {
+		if r.matches(t) {
+			out = append(out, r.Rule)
+		}
+	}
+	return out
+}
+
+// names reports whether an allow rule names a tool without wildcards.
+func (s *Set) names(t *catalog.Tool) bool {
+	if s == nil {
+		return false
+	}
+	return slices.ContainsFunc(s.rules, func(r *compiled) bool {
+		return r.Effect == Allow && (slices.Contains(r.Tools, t.Name) || t.Alias != "" && slices.Contains(r.Tools, t.Alias))
+	})
+}
+
+// sortListing finds out what the key of a caller is made of.
+func (s *Set) sortListing() {
+	for _, r := range s.rules {
+		s.hides = s.hides || !r.args
+		switch {
+		case r.args || !r.caller:
+		case r.tool:
+			s.perTool = true
+		default:
+			s.byCaller = append(s.byCaller, r)
+		}
+	}
+}
+
+// bound are the rules about one tool.
+type bound struct {
+	tool        *tool
+	allow, deny []boundRule
+	// args is set if a rule reads the arguments.
+	args  bool
+	input *input
+	// numbers are the fields of the request that rules read, unless they may read
+	// everything.
+	numbers    map[protowire.Number]bool
+	everything bool
+	// faults are not empty if a rule does not fit the tool. Nothing may call it then.
+	faults []Fault
+	// broken is the name of the first of these rules.
+	broken string
+}
+
+type boundRule struct {
+	*compiled
+	program cel.Program
+}
+
+// of returns the rules about a tool; nil if there are none.
+func (s *Set) of(t *catalog.Tool) *bound {
+	if len(s.rules) == 0 {
+		return nil
+	}
+	if b, ok := s.tools.Load(t); ok {
+		known, _ := b.(*bound)
+		return known
+	}
+	b := s.bind(t)
+	s.tools.Store(t, b)
+	return b
+}
+
+func (s *Set) bind(t *catalog.Tool) *bound {
+	var b *bound
+	for _, r := range s.rules {
+		if !r.matches(t) {
+			continue
+		}
+		if b == nil {
+			b = &bound{tool: newTool(t, s.known)}
+		}
+		program, faults := r.program, []Fault(nil)
+		if r.args {
+			b.args = true
+			program, faults = s.programFor(b, r, t)
+		}
+		if len(faults) > 0 {
+			if b.broken == "" {
+				b.broken = r.Name
+			}
+			b.faults = append(b.faults, faults...)
+			continue
+		}
+		if r.Effect == Deny {
+			b.deny = append(b.deny, boundRule{r, program})
+		} else {
+			b.allow = append(b.allow, boundRule{r, program})
+		}
+	}
+	return b
+}
+
+// programFor returns the program of a rule with args for a tool.
+func (s *Set) programFor(b *bound, r *compiled, t *catalog.Tool) (cel.Program, []Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.input == nil {
+		b.input = s.inputOf(t)
+	}
+	if b.input.err != nil {
+		return nil, []Fault{{Index: r.index, Field: "when", Tool: t.Name, Message: b.input.err.Error()}}
+	}
+	b.reading(r)
+	key := programKey{r.index, b.input}
+	made, ok := s.programs[key]
+	if !ok {
+		made.program, made.faults = s.program(b.input.env, r, "")
+		s.programs[key] = made
+	}
+	var faults []Fault
+	for _, f := range made.faults {
+		f.Tool = t.Name
+		faults = append(faults, f)
+	}
+	return made.program, faults
+}
+
+// inputOf returns the environment for the arguments of a tool. The caller holds mu.
+func (s *Set) inputOf(t *catalog.Tool) *input {
+	key := inputKey(t)
+	if known := s.inputs[key]; known != nil {
+		return known
+	}
+	in := &input{}
+	if t.Native {
+		kind, objects := argumentsType(t.Input.Canonical())
+		types := s.known.with(objects)
+		in.env, in.err = s.env.Extend(cel.CustomTypeProvider(types), cel.CustomTypeAdapter(types), cel.Variable(varArgs, kind))
+	} else {
+		in.message = t.Method.Descriptor.Input()
+		in.env, in.err = s.messageEnv(in.message)
+	}
+	s.inputs[key] = in
+	return in
+}
+
+// inputKey is what the environment for a tool depends on: the descriptor of its request,
+// or the text of its schema.
+func inputKey(t *catalog.Tool) any {
+	if t.Native {
+		digest := t.Input.Digest()
+		return "schema:" + hex.EncodeToString(digest[:]) + string(t.Input.Canonical())
+	}
+	return t.Method.Descriptor.Input()
+}
+
+// messageEnv returns the environment for arguments that are a message. Messages of one
+// file share a registry.
+func (s *Set) messageEnv(message protoreflect.MessageDescriptor) (*cel.Env, error) {
+	file := message.ParentFile()
+	shared, ok := s.inputs[file]
+	if !ok {
+		shared = &input{}
+		registry, err := registryOf(file)
+		if err == nil {
+			types := &provider{Registry: registry, objects: s.known.objects}
+			shared.env, err = s.env.Extend(cel.CustomTypeProvider(types), cel.CustomTypeAdapter(types))
+		}
+		shared.err = err
+		s.inputs[file] = shared
+	}
+	if shared.err != nil {
+		return nil, shared.err
+	}
+	return shared.env.Extend(cel.Variable(varArgs, cel.ObjectType(string(message.FullName()))))
+}
+
+// Fit compiles the rules for the tools of a catalog and returns the faults, by tool. It
+// forgets tools that are not in the catalog.
+func (s *Set) Fit(cat *catalog.Catalog) []Fault {
+	if s.Len() == 0 || cat == nil {
+		return nil
+	}
+	var faults []Fault
+	now := make(map[*catalog.Tool]bool)
+	for _, t := range cat.All() {
+		now[t] = true
+		if b := s.of(t); b != nil && !t.Hidden {
+			faults = append(faults, b.faults...)
+		}
+	}
+	s.forget(now)
+	return faults
+}
+
+// forget drops what was compiled for other tools than these.
+func (s *Set) forget(now map[*catalog.Tool]bool) {
+	used := map[*input]bool{}
+	s.tools.Range(func(key, value any) bool {
+		t, _ := key.(*catalog.Tool)
+		if !now[t] {
+			s.tools.Delete(key)
+		} else if b, _ := value.(*bound); b != nil && b.input != nil {
+			used[b.input] = true
+		}
+		return true
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	files := map[any]bool{}
+	for key, in := range s.inputs {
+		if used[in] {
+			if in.message != nil {
+				files[in.message.ParentFile()] = true
+			}
+			continue
+		}
+		if _, isFile := key.(protoreflect.FileDescriptor); !isFile {
+			delete(s.inputs, key)
+		}
+	}
+	for key := range s.inputs {
+		if _, isFile := key.(protoreflect.FileDescriptor); isFile && !files[key] {
+			delete(s.inputs, key)
+		}
+	}
+	for key := range s.programs {
+		if !used[key.input] {
+			delete(s.programs, key)
+		}
+	}
+}
+
+// counts has the decisions of the rules in use. A rule that stays keeps its numbers.
+type counts struct {
+	mu    sync.Mutex
+	rules map[string]*Count
+}
+
+// Count is how often a rule decided a call, and how often its evaluation failed.
+type Count struct {
+	Rule                    string
+	Allowed, Denied, Failed uint64
+}
+
+// keep begins to count the rules of a set, and forgets all others.
+func (c *counts) keep(s *Set) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rules := make(map[string]*Count, len(s.rules))
+	for _, r := range s.rules {
+		if rules[r.Name] = c.rules[r.Name]; rules[r.Name] == nil {
+			rules[r.Name] = &Count{Rule: r.Name}
+		}
+	}
+	c.rules = rules
+}
+
+func (c *counts) decided(rule string, effect Effect) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.rules[rule]
+	switch {
+	case n == nil:
+	case effect == Deny:
+		n.Denied++
+	default:
+		n.Allowed++
+	}
+}
+
+func (c *counts) failed(rule string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.rules[rule]; n != nil {
+		n.Failed++
+	}
+}
+
+// Counts returns the counts of the rules in use, sorted by name.
+func (e *Engine) Counts() []Count {
+	c := &e.counts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]Count, 0, len(c.rules))
+	for _, n := range c.rules {
+		out = append(out, *n)
+	}
+	slices.SortFunc(out, func(a, b Count) int { return cmp.Compare(a.Rule, b.Rule) })
+	return out
+}
+
+// Effect is what a rule does with the calls for which it holds.
+type Effect string
+
+// The effects, as configuration, metrics and audit records name them.
+const (
+	Allow Effect = "allow"
+	Deny  Effect = "deny"
+)
+
+// Rule allows or denies calls of some tools.
+type Rule struct {
+	// Name is unique in a set. It is shown to callers.
+	Name string
+	// Tools are globs over canonical tool names.
+	Tools  []string
+	Effect Effect
+	// When is the condition, an expression in CEL of type bool.
+	When string
+}
+
+// Limits bound a set. Zero fields have their defaults.
+type Limits struct {
+	// MaxCost bounds the cost of one evaluation of one rule, in units of CEL: a comparison costs a few, a search in 1,000 elements some thousands.
+	MaxCost int64
+	// MaxRules is the maximum number of rules, MaxExpressionBytes the maximum size of one
+	// condition.
+	MaxRules, MaxExpressionBytes int
+}
+
+// maxNesting bounds how deep an expression may be nested.
+const maxNesting = 64
+
+func (l Limits) withDefaults() Limits {
+	defaults.Fill(&l.MaxCost, 100_000)
+	defaults.Fill(&l.MaxRules, 1000)
+	defaults.Fill(&l.MaxExpressionBytes, 4096)
+	return l
+}
+
+// Fault is what is wrong with a rule.
+type Fault struct {
+	// Index is the place of the rule in its list, from 0. It is -1 for a fault of the list.
+	Index int
+	// Field is the field at fault: "name", "effect" or "when".
+	Field string
+	// Line and Column are the place in the expression, from 1; 0 if there is none.
+	Line, Column int
+	// Tool is the tool that the rule was compiled for; empty for a fault that every tool has.
+	Tool    string
+	Message string
+}
+
+// String describes the fault in one line, without the rule's place.
+func (f Fault) String() string {
+	text := f.Message
+	if f.Line > 0 {
+		text = fmt.Sprintf("expression %d:%d: %s", f.Line, f.Column, text)
+	}
+	if f.Tool != "" {
+		text += " (tool " + f.Tool + ")"
+	}
+	return text
+}
+
+// tool is a tool, as rules see it.
+type tool struct {
+	opaque
+	name, module, version, destructive, readOnly, tags ref.Val
+}
+
+func newTool(t *catalog.Tool, adapter types.Adapter) *tool {
+	readOnly := t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
+	out := &tool{
+		name: types.String(t.Name), module: types.String(t.Metadata.Module), version: types.String(t.Version),
+		destructive: types.Bool(t.Metadata.Destructive), readOnly: types.Bool(readOnly),
+		tags: types.NewStringList(adapter, t.Tags),
+	}
+	out.opaque = opaque{kind: types.NewObjectType(toolName), self: out}
+	return out
+}
+
+// toolObject is the type of the variable tool.
+func toolObject() *object {
+	field := func(kind *types.Type, get func(t *tool) ref.Val) *types.FieldType {
+		return getter(kind, func(t *tool) (ref.Val, error) { return get(t), nil })
+	}
+	return &object{fields: map[string]*types.FieldType{
+		"name":        field(types.StringType, func(t *tool) ref.Val { return t.name }),
+		"module":      field(types.StringType, func(t *tool) ref.Val { return t.module }),
+		"version":     field(types.StringType, func(t *tool) ref.Val { return t.version }),
+		"destructive": field(types.BoolType, func(t *tool) ref.Val { return t.destructive }),
+		"read_only":   field(types.BoolType, func(t *tool) ref.Val { return t.readOnly }),
+		"tags":        field(types.NewListType(types.StringType), func(t *tool) ref.Val { return t.tags }),
+	}}
+}

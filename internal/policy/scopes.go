@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+)
+
+// AuthorizerOptions configure an [Authorizer].
+type AuthorizerOptions struct {
+	// Tools and Operations give scopes. The first entry that matches decides.
+	Tools      []ToolRule
+	Operations []OperationRule
+	// ScopeRule is for tools that no entry matches and whose options say nothing.
+	Rule ScopeRule
+	// ListWithout lists tools whose scopes a caller lacks.
+	ListWithout bool
+	// Metadata is the URL of the protected resource metadata, for challenges.
+	Metadata string
+}
+
+// Authorizer restricts callers with OAuth tokens to what their scopes include. Make one
+// with [NewAuthorizer].
+type Authorizer struct {
+	opts   AuthorizerOptions
+	newest atomic.Pointer[index]
+}
+
+// NewAuthorizer returns an Authorizer. Do not change the options afterwards.
+func NewAuthorizer(o AuthorizerOptions) *Authorizer { return &Authorizer{opts: o} }
+
+// isHeld reports whether a caller has scopes that count.
+func isHeld(who *identity.Identity) bool { return who.Facts().Source == identity.SourceOAuth }
+
+// Key identifies the tools of a catalog that a caller may use: callers with an equal key
+// may use the same ones, and "" means all of them.
+func (a *Authorizer) Key(who *identity.Identity, cat *catalog.Catalog) string {
+	if cat == nil || !isHeld(who) {
+		return ""
+	}
+	return a.index(cat).key(who)
+}
+
+// MayList returns nil if a tool is shown to a caller, else PERMISSION_DENIED.
+func (a *Authorizer) MayList(who *identity.Identity, t *catalog.Tool) *errmap.Error {
+	if a.opts.ListWithout {
+		return nil
+	}
+	return a.MayUse(who, t)
+}
+
+// MayUse returns nil if a caller may call a tool, else PERMISSION_DENIED with the scopes
+// that a call needs.
+func (a *Authorizer) MayUse(who *identity.Identity, t *catalog.Tool) *errmap.Error {
+	if !isHeld(who) {
+		return nil
+	}
+	return a.held(who, a.need(t), "tool "+t.Name)
+}
+
+// MayRun returns nil if a caller may run an operation, else PERMISSION_DENIED with all
+// scopes that it needs. The tool is the one that the operation shows or runs, or nil.
+func (a *Authorizer) MayRun(who *identity.Identity, operation string, t *catalog.Tool) *errmap.Error {
+	if !isHeld(who) {
+		return nil
+	}
+	need, what := a.opts.ofOperation(operation), "operation "+operation
+	if t != nil && !(a.opts.ListWithout && operation == getTool) {
+		need = slices.Concat(need, a.need(t))
+		slices.Sort(need)
+		need, what = slices.Compact(need), what+" of tool "+t.Name
+	}
+	return a.held(who, need, what)
+}
+
+// MayUseAll returns nil if a caller may call every tool of a catalog, else
+// PERMISSION_DENIED with all scopes that its tools need.
+func (a *Authorizer) MayUseAll(who *identity.Identity, cat *catalog.Catalog) *errmap.Error {
+	if cat == nil || !isHeld(who) {
+		return nil
+	}
+	return a.held(who, a.index(cat).known, "permission for every tool")
+}
+
+// getTool is the operation that only shows a tool.
+const getTool = "get_tool"
+
+// held returns nil if the caller's token has all scopes that are needed.
+func (a *Authorizer) held(who *identity.Identity, need []string, what string) *errmap.Error {
+	if coversAll(who.Facts().Scopes, need) {
+		return nil
+	}
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted(a.opts.Metadata, need...)),
+		errmap.Messagef("Permission denied: %s requires the OAuth scope %q; request a token with it", what, strings.Join(need, " ")))
+}
+
+// offlineAccess asks an authorization server for a refresh token. It is the client's
+// affair, and no resource server needs it.
+const offlineAccess = "offline_access"
+
+// Supported returns all scopes that tools of a catalog and operations need, sorted. The
+// catalog may be nil.
+func (a *Authorizer) Supported(cat *catalog.Catalog) []string {
+	var all []string
+	for _, r := range a.opts.Operations {
+		all = append(all, r.Scopes...)
+	}
+	if cat != nil {
+		all = append(all, a.index(cat).known...)
+	} else {
+		all = append(all, a.configured()...)
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return s == offlineAccess })
+}
+
+// First returns the scopes with which a client should begin, separated by spaces: those of
+// lists and of tools that only read. It is empty if there are none, or too many for a
+// challenge, and for a nil Authorizer or catalog.
+func (a *Authorizer) First(cat *catalog.Catalog) string {
+	if a == nil || cat == nil {
+		return ""
+	}
+	return a.index(cat).first
+}
+
+// configured are the scopes that tools may need, as far as the configuration knows.
+func (a *Authorizer) configured() []string {
+	var all []string
+	for _, r := range a.opts.Tools {
+		all = append(all, r.Scopes...)
+	}
+	if a.opts.Rule == ReadWrite {
+		all = append(all, Read, Write)
+	}
+	return all
+}
+
+// maxKeys bounds the keys that are kept: one more empties the cache, and keys are made
+// anew.
+const maxKeys = 1024
+
+// index is what the tools of one catalog need.
+type index struct {
+	of    *catalog.Catalog
+	needs map[*catalog.Tool][]string
+	// known are all scopes that some tool needs, sorted.
+	known []string
+	// first is the text of the scopes with which a client begins.
+	first string
+
+	mu   sync.Mutex
+	keys map[*identity.Identity]string
+}
+
+// index returns what the tools of a catalog need. That of the last catalog is kept.
+func (a *Authorizer) index(cat *catalog.Catalog) *index {
+	if x := a.newest.Load(); x != nil && x.of == cat {
+		return x
+	}
+	x := &index{of: cat, needs: map[*catalog.Tool][]string{}, keys: map[*identity.Identity]string{}}
+	for _, t := range cat.All() {
+		if t.Hidden {
+			continue
+		}
+		need := a.opts.ofTool(t)
+		x.needs[t] = need
+		x.known = append(x.known, need...)
+	}
+	slices.Sort(x.known)
+	x.known = slices.Compact(x.known)
+	x.first = a.first(cat)
+	a.newest.Store(x)
+	return x
+}
+
+// need is what a call of a tool needs.
+func (a *Authorizer) need(t *catalog.Tool) []string {
+	if x := a.newest.Load(); x != nil {
+		if need, ok := x.needs[t]; ok {
+			return need
+		}
+	}
+	return a.opts.ofTool(t) // of another catalog
+}
+
+// key identifies the scopes of a caller that matter to the tools of the catalog; "" if
+// it has all of them.
+func (x *index) key(who *identity.Identity) string {
+	if len(x.known) == 0 {
+		return ""
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	key, ok := x.keys[who]
+	if !ok {
+		if len(x.keys) >= maxKeys {
+			clear(x.keys)
+		}
+		key = keyOf(who.Facts().Scopes, x.known)
+		x.keys[who] = key
+	}
+	return key
+}
+
+// keyOf names the scopes of those that are known that the held ones include. A long list
+// is named by its digest.
+func keyOf(held, known []string) string {
+	var had []string
+	for _, scope := range known {
+		if covers(held, scope) {
+			had = append(had, scope)
+		}
+	}
+	if len(had) == len(known) {
+		return ""
+	}
+	key := "scopes " + strings.Join(had, " ")
+	if digest := sha256.Sum256([]byte(key)); len(key) > len(digest) {
+		return string(digest[:])
+	}
+	return key
+}
+
+// maxFirst bounds the scopes of a challenge. Where more would be needed, clients ask for
+// what the metadata supports.
+const maxFirst = 16
+
+// first joins the scopes of lists and of tools that only read. A client begins with
+// these, and asks for more when a call needs it.
+func (a *Authorizer) first(cat *catalog.Catalog) string {
+	var all []string
+	for _, operation := range []string{"list_tools", getTool, "list_resources", "list_prompts"} {
+		all = append(all, a.opts.ofOperation(operation)...)
+	}
+	for _, t := range cat.All() {
+		if only := t.Annotations.ReadOnly; !t.Hidden && only != nil && *only {
+			all = append(all, a.opts.ofTool(t)...)
+		}
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) > maxFirst {
+		return ""
+	}
+	return strings.Join(all, " ")
+}
+
+// ScopeRule gives a scope to tools for which nothing else does.
+type ScopeRule uint8
+
+// The rules. None is the zero value: such tools need no scope. ReadWrite is [Read] for
+// read-only tools and [Write] for all others.
+const (
+	None ScopeRule = iota
+	ReadWrite
+)
+
+// The scopes of [ReadWrite].
+const (
+	Read  = "tools:read"
+	Write = "tools:write"
+)
+
+// ToolRule gives scopes to tools. Tools are globs over canonical names.
+type ToolRule struct{ Tools, Scopes []string }
+
+// OperationRule gives scopes to operations, by their names in the pipeline.
+type OperationRule struct{ Operations, Scopes []string }
+
+// ofTool is what a call of a tool needs, sorted. A tool that was registered for an RPC
+// needs what the RPC's own tool needs too, so that another name is no way around it.
+func (o *AuthorizerOptions) ofTool(t *catalog.Tool) []string {
+	need := slices.Clone(o.chosen(t))
+	if base := t.Base; base != nil {
+		need = append(need, o.chosen(base)...)
+	}
+	slices.Sort(need)
+	return slices.Compact(need)
+}
+
+// chosen is what the first source says that says anything.
+func (o *AuthorizerOptions) chosen(t *catalog.Tool) []string {
+	for _, r := range o.Tools {
+		if glob.MatchAny(r.Tools, t.Name) || t.Alias != "" && glob.MatchAny(r.Tools, t.Alias) {
+			return r.Scopes
+		}
+	}
+	switch {
+	case len(t.Scopes) > 0:
+		return t.Scopes
+	case o.Rule != ReadWrite:
+		return nil
+	case t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly:
+		return []string{Read}
+	}
+	return []string{Write}
+}
+
+// ofOperation is what an operation needs, apart from tools, sorted.
+func (o *AuthorizerOptions) ofOperation(operation string) []string {
+	for _, r := range o.Operations {
+		if slices.Contains(r.Operations, operation) {
+			return slices.Sorted(slices.Values(r.Scopes))
+		}
+	}
+	return nil
+}
+
+// everyTool ends a scope that covers all scopes with the same beginning.
+const everyTool = ":*"
+
+// covers reports whether the held scopes include one that is needed: itself, or one above
+// it ("tools:*" for "tools:read").
+func covers(held []string, needed string) bool {
+	for _, h := range held {
+		if h == needed {
+			return true
+		}
+		if above, ok := strings.CutSuffix(h, everyTool); ok && above != "" && len(needed) > len(above) && needed[:len(above)] == above && needed[len(above)] == ':' {
+			return true
+		}
+	}
+	return false
+}
+
+// coversAll reports whether the held scopes include all that are needed.
+func coversAll(held, needed []string) bool {
+	for _, n := range needed {
+		if !covers(held, n) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,671 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp/syntax"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+)
+
+// maxECMAPattern is the length above which a pattern is said in words, as those are with all letters of Unicode in them.
+const maxECMAPattern = 512
+
+// ecmaPattern returns a pattern for the texts that a pattern of RE2 matches, in the syntax that RE2 and ECMA 262 share and
+// read alike, with the flag u and with the flag v. ok is false where there is none.
+func ecmaPattern(pattern string) (out string, ok bool) {
+	if !utf8.ValidString(pattern) {
+		return "", false
+	}
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return "", false
+	}
+	if isPortable(pattern) && isAlike(pattern) {
+		return pattern, true // in the words of its author
+	}
+	w := ecmaWriter{ok: true}
+	w.write(tree)
+	return w.String(), w.ok && w.Len() <= max(len(pattern), maxECMAPattern)
+}
+
+// isAlike reports whether a portable pattern has none of what the engines read differently: a dot stops at more line ends in
+// ECMA 262, white space has more members, and within brackets the flag v reserves characters.
+func isAlike(pattern string) bool {
+	inClass, last := false, byte(0)
+	for i := 0; i < len(pattern); i++ {
+		c := pattern[i]
+		switch {
+		case c == '\\':
+			if i++; i == len(pattern) || strings.IndexByte("sS", pattern[i]) >= 0 {
+				return false
+			}
+			last = 0
+			continue
+		case !inClass:
+			if c == '.' {
+				return false
+			}
+			inClass = c == '['
+		case c == ']':
+			inClass = false
+		case strings.IndexByte("()[{}/|", c) >= 0,
+			c == '-' && (last == '[' || pattern[i+1] == ']'),
+			c == last && strings.IndexByte("&!#$%*+,.:;<=>?@^`~", c) >= 0:
+			return false
+		}
+		last = c
+	}
+	return true
+}
+
+// ecmaWriter writes the tree of a pattern.
+type ecmaWriter struct {
+	strings.Builder
+	ok bool
+}
+
+func (w *ecmaWriter) put(text string) { _, _ = w.WriteString(text) }
+
+func (w *ecmaWriter) write(re *syntax.Regexp) {
+	switch re.Op {
+	case syntax.OpNoMatch:
+		w.put(`[^\s\S]`)
+	case syntax.OpEmptyMatch:
+		w.put(`(?:)`)
+	case syntax.OpLiteral:
+		for _, r := range re.Rune {
+			w.literal(r, re.Flags&syntax.FoldCase != 0)
+		}
+	case syntax.OpCharClass:
+		w.class(re.Rune)
+	case syntax.OpAnyCharNotNL:
+		w.put(`[^\n]`)
+	case syntax.OpAnyChar:
+		w.put(`[\s\S]`)
+	case syntax.OpBeginText:
+		w.put(`^`)
+	case syntax.OpEndText:
+		w.put(`$`)
+	case syntax.OpWordBoundary:
+		w.put(`\b`)
+	case syntax.OpNoWordBoundary:
+		w.put(`\B`)
+	case syntax.OpCapture:
+		w.group(re.Sub[0])
+	case syntax.OpStar:
+		w.repeated(re.Sub[0], "*")
+	case syntax.OpPlus:
+		w.repeated(re.Sub[0], "+")
+	case syntax.OpQuest:
+		w.repeated(re.Sub[0], "?")
+	case syntax.OpRepeat:
+		w.repeated(re.Sub[0], times(re.Min, re.Max))
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if sub.Op == syntax.OpAlternate {
+				w.group(sub)
+			} else {
+				w.write(sub)
+			}
+		}
+	case syntax.OpAlternate:
+		for i, sub := range re.Sub {
+			if i > 0 {
+				w.put("|")
+			}
+			w.write(sub)
+		}
+	default: // the ends of lines, which are fewer in RE2
+		w.ok = false
+	}
+}
+
+func times(least, most int) string {
+	switch most {
+	case least:
+		return fmt.Sprintf("{%d}", least)
+	case -1:
+		return fmt.Sprintf("{%d,}", least)
+	default:
+		return fmt.Sprintf("{%d,%d}", least, most)
+	}
+}
+
+func (w *ecmaWriter) group(re *syntax.Regexp) {
+	w.put("(?:")
+	w.write(re)
+	w.put(")")
+}
+
+// repeated writes what a repetition is of. Which of several matches is found makes no difference to whether there is one.
+func (w *ecmaWriter) repeated(re *syntax.Regexp, how string) {
+	switch {
+	case re.Op == syntax.OpCharClass, re.Op == syntax.OpAnyChar, re.Op == syntax.OpAnyCharNotNL, re.Op == syntax.OpCapture,
+		re.Op == syntax.OpLiteral && len(re.Rune) == 1:
+		w.write(re)
+	default:
+		w.group(re)
+	}
+	w.put(how)
+}
+
+// literal writes a character, or all of its cases.
+func (w *ecmaWriter) literal(r rune, isFolded bool) {
+	var ranges []rune
+	if isFolded {
+		ranges = append(ranges, r, r)
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			ranges = append(ranges, f, f)
+		}
+	}
+	if len(ranges) > 2 {
+		slices.Sort(ranges)
+		w.class(ranges)
+		return
+	}
+	w.character(r, `$^*+?.`)
+}
+
+// class writes a class of characters, which is given as the sorted ends of its ranges.
+func (w *ecmaWriter) class(ranges []rune) {
+	w.put("[")
+	if n := len(ranges); n > 0 && ranges[n-1] == unicode.MaxRune {
+		w.put("^")
+		ranges = gaps(ranges)
+	}
+	if len(ranges) == 0 { // all of them, as none are left out
+		w.ok = false
+	}
+	for i := 0; i+1 < len(ranges); i += 2 {
+		low, high := ranges[i], ranges[i+1]
+		w.character(low, `^`)
+		if high > low+1 {
+			w.put("-")
+		}
+		if high > low {
+			w.character(high, `^`)
+		}
+	}
+	w.put("]")
+}
+
+// gaps returns the ranges between ranges.
+func gaps(ranges []rune) []rune {
+	var out []rune
+	next := rune(0)
+	for i := 0; i < len(ranges); i += 2 {
+		if ranges[i] > next {
+			out = append(out, next, ranges[i]-1)
+		}
+		next = ranges[i+1] + 1
+	}
+	return out
+}
+
+// character writes a character, with a backslash if it is one of those in special or has a meaning anywhere.
+func (w *ecmaWriter) character(r rune, special string) {
+	switch {
+	case r >= 0xd800 && r < 0xe000:
+		w.ok = false // no text has it
+	case r < ' ', r >= 0x7f && r < 0xa0:
+		if i := strings.IndexRune("\t\n\v\f\r", r); i >= 0 {
+			w.put(`\`)
+			w.put("tnvfr"[i : i+1])
+			return
+		}
+		fmt.Fprintf(w, `\x%02x`, r)
+	case strings.ContainsRune(`\/()[]{}|`, r), strings.ContainsRune(special, r):
+		w.put(`\`)
+		w.put(string(r))
+	case r == '-' && special == `^`: // within brackets alone
+		w.put(`\-`)
+	default:
+		w.put(string(r))
+	}
+}
+
+// The classes that ECMA 262 has larger than RE2, as members of a class of RE2.
+const (
+	lineEnds  = `\n\r\x{2028}\x{2029}`
+	spaces    = `\t-\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}`
+	notSpaces = `\x00-\x08\x0e-\x1f!-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}`
+)
+
+// compileECMA compiles the pattern of a JSON Schema, which is one of ECMA 262 with the flag u.
+func compileECMA(pattern string) (*Pattern, error) {
+	read, err := readECMA(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("pattern %s: %w", clipped(pattern), err)
+	}
+	p, err := CompilePattern(read)
+	if err != nil {
+		return nil, fmt.Errorf("pattern %s: %w", clipped(pattern), err)
+	}
+	return p, nil
+}
+
+// clipped is a pattern for an error.
+func clipped(pattern string) string {
+	const most = 128
+	if len(pattern) > most {
+		pattern = strings.ToValidUTF8(pattern[:most], "") + "…"
+	}
+	return strconv.Quote(pattern)
+}
+
+// readECMA returns a pattern of RE2 for the texts that a pattern of ECMA 262 matches. What cannot be matched in linear time, and what RE2
+// alone knows, is an error.
+func readECMA(pattern string) (string, error) {
+	r := ecmaReader{rest: pattern}
+	for r.rest != "" {
+		if err := r.next(); err != nil {
+			return "", err
+		}
+	}
+	return r.out.String(), nil
+}
+
+type ecmaReader struct {
+	rest    string
+	out     strings.Builder
+	inClass bool
+}
+
+// put writes RE2 for the first n bytes of the rest.
+func (r *ecmaReader) put(n int, text string) {
+	_, _ = r.out.WriteString(text)
+	r.rest = r.rest[n:]
+}
+
+func (r *ecmaReader) next() error {
+	switch c := r.rest[0]; {
+	case c == '\\':
+		return r.escape()
+	case r.inClass:
+		if c == '[' {
+			r.put(1, `\[`) // a class of POSIX would begin here
+			return nil
+		}
+		r.inClass = c != ']'
+	case c == '.':
+		r.put(1, `[^`+lineEnds+`]`)
+		return nil
+	case strings.HasPrefix(r.rest, "[]"):
+		r.put(2, `[^\x00-\x{10ffff}]`)
+		return nil
+	case strings.HasPrefix(r.rest, "[^]"):
+		r.put(3, `[\x00-\x{10ffff}]`)
+		return nil
+	case strings.HasPrefix(r.rest, "[^"):
+		r.inClass = true
+		r.put(2, "[^")
+		return nil
+	case c == '[':
+		r.inClass = true
+	case strings.HasPrefix(r.rest, "(?"):
+		return r.group()
+	}
+	r.put(1, r.rest[:1])
+	return nil
+}
+
+func (r *ecmaReader) group() error {
+	switch after := r.rest[2:]; {
+	case strings.HasPrefix(after, ":"):
+		r.put(3, "(?:")
+	case strings.HasPrefix(after, "="), strings.HasPrefix(after, "!"), strings.HasPrefix(after, "<="), strings.HasPrefix(after, "<!"):
+		return errors.New("it looks around, and patterns are matched in linear time; say it with allOf and not")
+	case strings.HasPrefix(after, "<"):
+		r.put(3, "(?P<")
+	default:
+		return errors.New("a group with flags or (?P is no syntax of ECMA 262, as JSON Schema has it; use classes, or (?<name>")
+	}
+	return nil
+}
+
+func (r *ecmaReader) escape() error {
+	if len(r.rest) < 2 {
+		return errors.New("it ends with a backslash")
+	}
+	c := r.rest[1]
+	switch {
+	case c == 's' && r.inClass:
+		r.put(2, spaces)
+	case c == 's':
+		r.put(2, "["+spaces+"]")
+	case c == 'S' && r.inClass:
+		r.put(2, notSpaces)
+	case c == 'S':
+		r.put(2, "["+notSpaces+"]")
+	case c == 'b' && r.inClass:
+		r.put(2, `\x08`)
+	case c == 'x', c == 'u', c == 'c':
+		return r.code()
+	case c == 'p', c == 'P':
+		return r.property()
+	case c == '0' && (len(r.rest) == 2 || r.rest[2] < '0' || r.rest[2] > '9'):
+		r.put(2, `\x00`)
+	case '0' <= c && c <= '9', c == 'k':
+		return errors.New("it refers to a group, and patterns are matched in linear time")
+	case strings.IndexByte("dDwWtnvfr", c) >= 0, (c == 'b' || c == 'B') && !r.inClass:
+		r.put(2, r.rest[:2])
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c >= utf8.RuneSelf:
+		_, n := utf8.DecodeRuneInString(r.rest[1:])
+		return fmt.Errorf("%s is no escape of ECMA 262, as JSON Schema has it; text begins at ^ and ends at $, flags and \\Q do not exist", r.rest[:1+n])
+	default:
+		r.put(2, r.rest[:2])
+	}
+	return nil
+}
+
+// code reads \xHH, \uHHHH, two of those that are one character, \u{H} and \cL.
+func (r *ecmaReader) code() error {
+	text := r.rest
+	if text[1] == 'c' {
+		if len(text) < 3 || (text[2]|0x20) < 'a' || (text[2]|0x20) > 'z' {
+			return errors.New(`\c is before a letter`)
+		}
+		r.put(3, fmt.Sprintf(`\x%02x`, text[2]&0x1f))
+		return nil
+	}
+	n, code, ok := hexCode(text)
+	if ok && code>>10 == 0xd800>>10 {
+		m, low, isLow := hexCode(text[n:])
+		ok = isLow && low>>10 == 0xdc00>>10
+		n, code = n+m, 0x10000+(code&0x3ff)<<10+low&0x3ff
+	}
+	if !ok || code > utf8.MaxRune || code>>11 == 0xd800>>11 {
+		return errors.New(`the character is written as \xHH, \uHHHH or \u{H}, and half a surrogate pair is none`)
+	}
+	r.put(n, fmt.Sprintf(`\x{%x}`, code))
+	return nil
+}
+
+// hexCode reads \xHH, \uHHHH or \u{H}, and returns its length.
+func hexCode(text string) (n int, code uint64, ok bool) {
+	var digits string
+	switch {
+	case strings.HasPrefix(text, `\u{`):
+		var closed bool
+		digits, _, closed = strings.Cut(text[3:], "}")
+		if n = 4 + len(digits); !closed {
+			return 0, 0, false
+		}
+	case strings.HasPrefix(text, `\u`) && len(text) >= 6:
+		n, digits = 6, text[2:6]
+	case strings.HasPrefix(text, `\x`) && len(text) >= 4:
+		n, digits = 4, text[2:4]
+	}
+	code, err := strconv.ParseUint(digits, 16, 32)
+	return n, code, err == nil
+}
+
+// property reads \p{L}, \p{Lu}, \p{Script=Greek} and their opposites. RE2 names scripts without the word, and knows \pL.
+func (r *ecmaReader) property() error {
+	name, _, closed := strings.Cut(r.rest[2:], "}")
+	name, opened := strings.CutPrefix(name, "{")
+	script, isScript := strings.CutPrefix(name, "Script=")
+	if !isScript {
+		script, isScript = strings.CutPrefix(name, "sc=")
+	}
+	if !opened || !closed || name == "" || !isScript && len(name) > 2 {
+		return errors.New(`of the properties of characters, general categories (\p{Lu}) and scripts (\p{Script=Greek}) are known`)
+	}
+	of := r.rest[1:2]
+	r.put(len(name)+4, `\`+of+"{"+script+"}")
+	return nil
+}
+
+// machine is a compiled schema that one check at a time uses. The library takes no context, and its patterns and formats do
+// not know which check they are asked for. So each machine has its own: before a schema is put to a value they spend what
+// it will take from the budget of the check that runs, and unwind the library where the budget has ended.
+type machine struct {
+	root   *jsonschema.Schema
+	budget Budget
+}
+
+// run checks a value. The error is the library's, or that of the budget.
+func (m *machine) run(ctx context.Context, work int, value any) (err error) {
+	m.budget = Budget{ctx: ctx, left: work}
+	defer func() {
+		r := recover()
+		if m.budget.err != nil {
+			err = m.budget.err
+		} else if r != nil {
+			// The library panics on numbers that its arithmetic cannot hold. Inspect refuses those that are known.
+			err = fmt.Errorf("%v", r)
+		}
+		m.budget = Budget{}
+	}()
+	if !m.budget.look() {
+		return nil
+	}
+	return m.root.Validate(value)
+}
+
+func (m *machine) spend(steps int) {
+	if !m.budget.spend(steps) {
+		panic(m.budget.err) //nolint:forbidigo // there is no other way out of the library; run recovers
+	}
+}
+
+// meteredPattern is a pattern of one place of a machine's schema.
+type meteredPattern struct {
+	*Pattern
+	in      *machine
+	tooLong bool // the value at hand is longer than the schema allows, which is said instead
+}
+
+// MatchString implements jsonschema.Regexp.
+func (p *meteredPattern) MatchString(text string) bool {
+	if p.tooLong {
+		return true
+	}
+	matches := p.MatchWithin(&p.in.budget, text)
+	p.in.spend(0)
+	return matches
+}
+
+// meter makes one schema of a machine spend what it takes. A format is what the library asks first, after the type and fixed
+// values, which are paid for by what leads here.
+func (m *machine) meter(s *jsonschema.Schema) {
+	if s.Bool != nil {
+		return
+	}
+	c := costOf(s)
+	pattern, _ := s.Pattern.(*meteredPattern)
+	format := &jsonschema.Format{}
+	if s.Format != nil {
+		*format = *s.Format
+	}
+	asserted := format.Validate
+	if format.Name == "regex" { // the one format of the library that cannot be replaced
+		asserted = nil
+	}
+	format.Validate = func(value any) error {
+		m.spend(c.of(value))
+		if text, ok := value.(string); ok && pattern != nil && s.MaxLength != nil {
+			pattern.tooLong = utf8.RuneCountInString(text) > *s.MaxLength
+		}
+		if asserted == nil {
+			return nil
+		}
+		return asserted(value)
+	}
+	s.Format = format
+}
+
+// machines are those of one schema. Checks wait for processors and for nothing else, so that there is no use in more
+// machines than processors.
+type machines struct {
+	build func() (*machine, error)
+	slots chan struct{}
+	mu    sync.Mutex
+	idle  []*machine
+}
+
+func newMachines(build func() (*machine, error), idle ...*machine) *machines {
+	return &machines{build: build, slots: make(chan struct{}, runtime.GOMAXPROCS(0)), idle: idle}
+}
+
+// acquire returns a machine for one check, which gives it back with release.
+func (ms *machines) acquire(ctx context.Context) (*machine, error) {
+	isFree := false
+	select {
+	case ms.slots <- struct{}{}:
+		if m := ms.rest(); m != nil {
+			return m, nil
+		}
+		isFree = true
+	default:
+	}
+	if at, ok := ctx.Deadline(); ok { // a context may have one without a timer
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, at)
+		defer cancel()
+	}
+	if !isFree {
+		select {
+		case ms.slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err() //nolint:wrapcheck // its caller says of what
+		}
+		if m := ms.rest(); m != nil {
+			return m, nil
+		}
+	}
+	return ms.another(ctx)
+}
+
+// rest returns a machine that rests, nil if there is none.
+func (ms *machines) rest() *machine {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	n := len(ms.idle)
+	if n == 0 {
+		return nil
+	}
+	m := ms.idle[n-1]
+	ms.idle = ms.idle[:n-1]
+	return m
+}
+
+// another builds a machine, or returns the context's error. A large schema takes seconds to compile, and the library hears
+// no context: what is not waited for any more is there for the next check.
+func (ms *machines) another(ctx context.Context) (*machine, error) {
+	type result struct {
+		m   *machine
+		err error
+	}
+	built := make(chan result)
+	go func() {
+		m, err := ms.build()
+		select {
+		case built <- result{m, err}:
+		case <-ctx.Done():
+			if err == nil {
+				ms.release(m)
+			} else {
+				<-ms.slots
+			}
+		}
+	}()
+	select {
+	case r := <-built:
+		if r.err != nil {
+			<-ms.slots
+		}
+		return r.m, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err() //nolint:wrapcheck // its caller says of what
+	}
+}
+
+func (ms *machines) release(m *machine) {
+	ms.mu.Lock()
+	ms.idle = append(ms.idle, m)
+	ms.mu.Unlock()
+	<-ms.slots
+}
+
+const (
+	// unicodeEscapes are the characters that ECMA 262 lets a backslash precede in Unicode mode, where it refuses all
+	// others: its own classes and controls, and the characters of its syntax.
+	unicodeEscapes = `dDwWsSbBtnvfrxu^$\.*+?()[]{}|/`
+	// setEscapes stand for sets of characters, which cannot be an end of a range.
+	setEscapes       = "dDwWsS"
+	repetitionDigits = "0123456789,"
+)
+
+// isUnicodePattern reports whether a pattern that RE2 reads is also one in ECMA 262's Unicode mode, which validators in
+// JavaScript use, and which refuses escapes and brackets that RE2 takes for plain characters. Such a validator refuses
+// the whole schema for one such pattern.
+func isUnicodePattern(pattern string) bool {
+	inClass := false
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '\\':
+			i++
+			if i == len(pattern) || !isUnicodeEscape(pattern[i:], inClass) || inClass && isEndOfRange(pattern, i) {
+				return false
+			}
+		case inClass:
+			inClass = c != ']'
+		case c == '[':
+			inClass = true
+			if rest := strings.TrimPrefix(pattern[i+1:], "^"); strings.HasPrefix(rest, "]") {
+				return false // RE2 takes the bracket for a member, ECMA 262 for the end
+			}
+		case c == ']', c == '}':
+			return false
+		case c == '{':
+			end := strings.IndexByte(pattern[i:], '}')
+			if end < 2 || strings.Trim(pattern[i+1:i+end], repetitionDigits) != "" || pattern[i+1] == ',' ||
+				strings.Count(pattern[i:i+end], ",") > 1 {
+				return false
+			}
+			i += end
+		}
+	}
+	return true
+}
+
+// isUnicodeEscape reads the character behind a backslash, and what has to follow it.
+func isUnicodeEscape(rest string, inClass bool) bool {
+	switch c := rest[0]; {
+	case c == '-':
+		return inClass
+	case inClass && (c == 'b' || c == 'B'):
+		return false
+	case c == 'x':
+		return len(rest) > 2 && jsontext.HexValue(rest[1]) >= 0 && jsontext.HexValue(rest[2]) >= 0
+	case c == 'u':
+		return false // RE2 has no such escape
+	default:
+		return strings.IndexByte(unicodeEscapes, c) >= 0
+	}
+}
+
+// isEndOfRange reports whether the escape at i, within brackets, is a set of characters with a hyphen on one side that
+// is not the last of the brackets. RE2 takes such a hyphen for itself.
+func isEndOfRange(pattern string, i int) bool {
+	if strings.IndexByte(setEscapes, pattern[i]) < 0 {
+		return false
+	}
+	before, after := pattern[:i-1], pattern[i+1:]
+	return strings.HasPrefix(after, "-") && !strings.HasPrefix(after, "-]") ||
+		strings.HasSuffix(before, "-") && !strings.HasSuffix(before, "[-") && !strings.HasSuffix(before, "[^-")
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
+)
+
+// Span is the span of one message. Nil does nothing. Its methods may be called concurrently, but End ends it once.
+type Span struct {
+	node
+
+	tracer *Tracer
+	method string
+	// calls are the attempts of the call that a message usually makes; further ones have their own.
+	calls    Calls
+	hasCalls atomic.Bool
+}
+
+// Context returns the ids of the span; the zero value for a nil Span.
+func (s *Span) Context() Context {
+	if s == nil {
+		return Context{}
+	}
+	return s.ids
+}
+
+// TraceID returns the id of the trace in lower case hexadecimal digits, "" for a nil Span.
+func (s *Span) TraceID() string {
+	if s == nil {
+		return ""
+	}
+	return s.ids.TraceID().String()
+}
+
+// SpanID returns the id of the span in the same form.
+func (s *Span) SpanID() string {
+	if s == nil {
+		return ""
+	}
+	return s.ids.SpanID().String()
+}
+
+// IsRecording reports whether the span is sampled. Attributes of a span that is not need not be made.
+func (s *Span) IsRecording() bool { return s != nil && s.recorded }
+
+// Set adds attributes.
+func (s *Span) Set(attributes ...Attribute) {
+	if s.IsRecording() {
+		s.set(attributes)
+	}
+}
+
+// Link links the span to another one; not to itself.
+func (s *Span) Link(of Context) {
+	if s.IsRecording() && of.IsValid() && of.SpanID() != s.ids.SpanID() {
+		s.of.AddLink(trace.Link{SpanContext: of})
+	}
+}
+
+// Event adds something that happened now.
+func (s *Span) Event(name string, attributes ...Attribute) {
+	if s.IsRecording() {
+		s.event(name, time.Time{}, attributes)
+	}
+}
+
+// Payloads reports whether the span takes arguments and results, and the maximum size of each in bytes.
+func (s *Span) Payloads() (maxBytes int, ok bool) {
+	if !s.IsRecording() || !s.tracer.opts.Payloads {
+		return 0, false
+	}
+	return s.tracer.opts.MaxPayload, true
+}
+
+// Payload adds arguments or a result as JSON text, redacted. Where it is too large, a note with its size represents it. size is
+// that of the payload, of which text may lack what is above the bound. secret may be nil.
+func (s *Span) Payload(name string, text []byte, size int, secret *redact.Message) {
+	if most, ok := s.Payloads(); ok && size > 0 {
+		s.Set(Text(name, string(s.tracer.redactor.AppendMessage(nil, text, size, most, secret))))
+	}
+}
+
+// Found names what the message is about: a tool, by the name that its caller knows, or a prompt. The name becomes a part
+// of the span's, so it must be one that exists.
+func (s *Span) Found(name string) {
+	if s.IsRecording() && name != "" {
+		s.of.SetName(valid(s.method + " " + name))
+	}
+}
+
+// Now returns the start of a step, for [Span.Step]. It is zero, and costs nothing, where steps are not recorded.
+func (s *Span) Now() time.Time {
+	if !s.IsRecording() {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// Step adds a child span for what has just ended and began at start, unless it was shorter than the threshold. A zero start
+// adds none.
+//
+//	defer span.Step(telemetry.StepQueue, span.Now())
+func (s *Span) Step(name string, start time.Time, attributes ...Attribute) {
+	if !s.IsRecording() || start.IsZero() || time.Since(start) < s.tracer.opts.Threshold {
+		return
+	}
+	s.child(name, start, time.Time{}, attributes)
+}
+
+// RunOn starts a span for work that goes on after the message has its reply, such as a task. It is in the trace of the
+// message, and links to its span, because it ends in its own time. End it.
+func (s *Span) RunOn(name string, attributes ...Attribute) *Span {
+	if s == nil {
+		return nil
+	}
+	out := &Span{tracer: s.tracer, method: name}
+	s.tracer.begin(&out.node, s.origin, start{name: name, kind: trace.SpanKindInternal, links: []Context{s.ids}}, attributes)
+	return out
+}
+
+// child adds a child span that has ended; a zero end is now.
+func (s *Span) child(name string, at, end time.Time, attributes []Attribute) {
+	var child node
+	s.tracer.begin(&child, s.origin, start{name: name, kind: trace.SpanKindInternal, at: at}, attributes)
+	child.end(&Outcome{}, end)
+}
+
+// Outcome is how a message ended.
+type Outcome struct {
+	// ErrorType is the value of error.type; empty for success, and for errors that are the caller's own.
+	ErrorType string
+	// Message describes the error for people. It must not have secrets.
+	Message string
+	// Attributes are further facts.
+	Attributes []Attribute
+}
+
+// End ends the span.
+func (s *Span) End(o Outcome) {
+	if s == nil {
+		return
+	}
+	s.end(&o, time.Time{})
+}
+
+// StepReadBody is the step of reading the body of a request.
+const StepReadBody = "outrigger.read_body"
+
+// Names of further attributes: the conventions for HTTP, for requests that are refused before they have a message.
+const (
+	httpMethod = "http.request.method"
+	HTTPRoute  = "http.route"
+	httpStatus = "http.response.status_code"
+)
+
+// eventStreamOpened is the name of the event of [Span.Opened].
+const eventStreamOpened = "outrigger.stream.opened"
+
+// Past is [Span.Step] for what ended some time ago, perhaps before the span could be started.
+func (s *Span) Past(name string, start, end time.Time, attributes ...Attribute) {
+	if !s.IsRecording() || end.Sub(start) < s.tracer.opts.Threshold {
+		return
+	}
+	s.child(name, start, end, attributes)
+}
+
+// Opened adds the event that the caller of a stream has been told that it is open. The span itself ends with the stream.
+func (s *Span) Opened() {
+	if s.IsRecording() {
+		s.event(eventStreamOpened, time.Time{}, nil)
+	}
+}
+
+// StartIn is [Tracer.Start] for a message that comes within this process: its parent is the span of ctx, if there is one.
+func (t *Tracer) StartIn(ctx context.Context, method string, attributes ...Attribute) *Span {
+	if t == nil {
+		return nil
+	}
+	parent := trace.SpanContextFromContext(ctx)
+	out := &Span{tracer: t, method: method}
+	t.begin(&out.node, origin{parent, trace.ContextWithSpanContext(context.Background(), parent)},
+		start{name: method, kind: trace.SpanKindServer}, attributes)
+	return out
+}
+
+// origin is what a span is started below.
+type origin struct {
+	ids Context
+	// within is the context of the library. It has the span of a provider, and what propagators keep there.
+	within context.Context //nolint:containedctx // the library keeps spans in contexts
+}
+
+// noOrigin is the origin of a trace.
+func noOrigin() origin { return origin{within: context.Background()} }
+
+// start is how a span begins. Its attributes go beside it: what has a name that is kept would move them to the heap.
+type start struct {
+	name string
+	kind trace.SpanKind
+	// at is when; zero is now.
+	at    time.Time
+	links []Context
+}
+
+// node is one span. It copies attributes, so that those of callers can be on the stack. It is safe for concurrent use.
+type node struct {
+	origin // of its children
+
+	// recorded: the span is sampled. It stays so after the end.
+	recorded bool
+	// of is the span of the provider; nil where [Sampling] left the span out.
+	of trace.Span
+}
+
+// begin starts a span.
+func (t *Tracer) begin(n *node, below origin, s start, attributes []Attribute) {
+	if t.opts.Sampling != nil && !t.opts.Sampling.begin(n, &below) {
+		return
+	}
+	opts := make([]trace.SpanStartOption, 0, 4)
+	switch s.kind {
+	case trace.SpanKindServer:
+		opts = append(opts, t.server)
+	case trace.SpanKindClient:
+		opts = append(opts, t.client)
+	}
+	if !s.at.IsZero() {
+		opts = append(opts, trace.WithTimestamp(s.at))
+	}
+	if len(attributes) > 0 {
+		opts = append(opts, trace.WithAttributes(copied(attributes)...))
+	}
+	if len(s.links) > 0 {
+		links := make([]trace.Link, len(s.links))
+		for i := range links {
+			links[i].SpanContext = s.links[i]
+		}
+		opts = append(opts, trace.WithLinks(links...))
+	}
+	n.within, n.of = t.tracer.Start(below.within, valid(s.name), opts...) //nolint:spancheck // end does it
+	n.ids, n.recorded = n.of.SpanContext(), n.of.IsRecording()
+}
+
+// copied returns a copy of attributes with texts that Protobuf takes: the SDK loses a whole export for one that it does not.
+func copied(attributes []Attribute) []Attribute {
+	out := slices.Clone(attributes)
+	for i := range out {
+		out[i].Key = attribute.Key(valid(string(out[i].Key)))
+		if value := &out[i].Value; value.Type() == attribute.STRING {
+			*value = attribute.StringValue(valid(value.AsString()))
+		}
+	}
+	return out
+}
+
+// valid is a text as Protobuf takes it.
+func valid(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+func (n *node) set(attributes []Attribute) {
+	if n.recorded {
+		n.of.SetAttributes(copied(attributes)...)
+	}
+}
+
+// event adds an event; a zero time is now.
+func (n *node) event(name string, at time.Time, attributes []Attribute) {
+	if !n.recorded {
+		return
+	}
+	opts := make([]trace.EventOption, 0, 2)
+	if !at.IsZero() {
+		opts = append(opts, trace.WithTimestamp(at))
+	}
+	if len(attributes) > 0 {
+		opts = append(opts, trace.WithAttributes(copied(attributes)...))
+	}
+	n.of.AddEvent(valid(name), opts...)
+}
+
+// end ends a span; a zero time is now. A second end has no effect.
+func (n *node) end(o *Outcome, at time.Time) {
+	if n.of == nil {
+		return
+	}
+	if n.recorded {
+		n.set(o.Attributes)
+		if o.ErrorType != "" {
+			n.set([]Attribute{Text(ErrorType, o.ErrorType)})
+			n.of.SetStatus(codes.Error, valid(o.Message))
+		}
+	}
+	if at.IsZero() {
+		n.of.End()
+		return
+	}
+	n.of.End(trace.WithTimestamp(at))
+}

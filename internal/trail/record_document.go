@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trail
+
+import (
+	"bytes"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
+)
+
+// Payload is JSON and what is secret in it.
+type Payload struct {
+	JSON []byte
+	// Size is the size of the payload where JSON lacks it because it is too large; 0 means
+	// the length of JSON.
+	Size   int
+	Secret *redact.Message
+}
+
+func (p *Payload) append(dst []byte, red redact.Redactor, limit int) []byte {
+	return red.AppendMessage(dst, p.JSON, max(p.Size, len(p.JSON)), limit, p.Secret)
+}
+
+// Call is what a document says of one call of a tool. An Input of size 0 is recorded as {},
+// an Output of size 0 as null.
+type Call struct {
+	// Tool is the canonical name of the tool.
+	Tool          string
+	Input, Output Payload
+	// IsFailed: the call has no result, and its input may be anything.
+	IsFailed bool
+}
+
+// Documents are the documents {tool, input, output} of the calls of a run, one in each
+// line of calls.jsonl. A nil Documents records nothing.
+type Documents struct{ run *Run }
+
+// Documents returns the documents of a run, nil if payloads are not recorded.
+func (r *Run) Documents() *Documents {
+	if r == nil || r.documents == nil {
+		return nil
+	}
+	return &Documents{run: r.documents}
+}
+
+// MaxPayloadBytes bounds each of input and output; what is larger is left out, with a note
+// of its size. It is 0 for nil.
+func (d *Documents) MaxPayloadBytes() int {
+	if d == nil {
+		return 0
+	}
+	return d.run.opts.MaxPayloadBytes
+}
+
+// Document is one call between its arrival and its end. A nil Document is not recorded.
+type Document struct{ entry *Entry }
+
+// Begin begins the document of a call, in arrival order. It must be ended or dropped.
+// requestID is the id of the request as JSON; Begin does not keep it.
+func (d *Documents) Begin(requestID []byte) *Document {
+	if d == nil {
+		return nil
+	}
+	buf := d.run.buffer()
+	buf.line = append(buf.line, timestampOpen+noTimestamp+`","requestId":`...)
+	buf.line = appendID(buf.line, requestID)
+	if e := d.run.join(&Entry{run: d.run, buf: buf}, 0); e != nil {
+		return &Document{entry: e}
+	}
+	return nil
+}
+
+// End writes the document. Only the first call of End and Drop counts. It does not keep the
+// bytes of the call.
+func (d *Document) End(c *Call) {
+	if d == nil || d.entry.ended.Swap(true) {
+		return
+	}
+	e := d.entry
+	tail := appendText(append(e.buf.tail, `,"tool":`...), c.Tool)
+	tail = e.run.appendInput(append(tail, `,"input":`...), c)
+	tail = append(tail, `,"output":`...)
+	if c.IsFailed {
+		tail = append(tail, "null"...)
+	} else {
+		tail = e.run.appendObject(tail, &c.Output)
+	}
+	e.buf.tail = jsontext.Visible(append(tail, "}\n"...), 0)
+	e.run.finish(e)
+}
+
+// Drop ends a document that is not written, because the request called no tool.
+func (d *Document) Drop() {
+	if d == nil || d.entry.ended.Swap(true) {
+		return
+	}
+	r := d.entry.run
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d.entry.place != placeGone {
+		r.reorder.end(d.entry, false)
+		r.recycle(d.entry.buf)
+		signal(r.wake)
+	}
+}
+
+func (r *Run) appendInput(dst []byte, c *Call) []byte {
+	switch {
+	case c.Input.Size == 0 && len(c.Input.JSON) == 0:
+		return append(dst, "{}"...)
+	case c.IsFailed: // as it came, whatever it is
+		return r.appendPayload(dst, &c.Input)
+	}
+	return r.appendObject(dst, &c.Input)
+}
+
+// appendObject appends a payload, in an object where it is none: the JSON of a Timestamp is a
+// string, and tools describe it as {"value": ...}.
+func (r *Run) appendObject(dst []byte, p *Payload) []byte {
+	text := bytes.TrimLeft(p.JSON, " \t\r\n")
+	if len(text) == 0 || text[0] == '{' || max(p.Size, len(text)) > r.opts.MaxPayloadBytes {
+		return r.appendPayload(dst, p)
+	}
+	dst = r.appendPayload(append(dst, `{"value":`...), p)
+	return append(dst, '}')
+}
+
+func (r *Run) appendPayload(dst []byte, p *Payload) []byte {
+	return p.append(dst, redact.Redactor{Base: r.names}, r.opts.MaxPayloadBytes)
+}
+
+// unfinishedDocument ends a document whose call had not ended when the run was closed.
+const unfinishedDocument = `,"tool":null,"input":null,"output":null}` + "\n"
