@@ -294,9 +294,9 @@ func filtered(tools map[string]*Tool, may func(t *Tool) bool) map[string]*Tool {
 	return out
 }
 
-// MaxListedOutput is the size in bytes up to which a bounded list shows an output schema. Below it are the answers of most
+// maxListedOutput is the size in bytes up to which a bounded list shows an output schema. Below it are the answers of most
 // RPCs. Those above it are most of a list's tokens, and say little about when to call a tool.
-const MaxListedOutput = 4000
+const maxListedOutput = 4000
 
 // OutputSchemas selects the output schemas that a list of tools shows. A schema that is left out is shown for the tool
 // alone, and results are held to it all the same.
@@ -305,7 +305,7 @@ type OutputSchemas uint8
 const (
 	// AllOutputSchemas shows every output schema.
 	AllOutputSchemas OutputSchemas = iota
-	// BoundedOutputSchemas leaves out those of more than MaxListedOutput bytes, and those that contain themselves by $ref:
+	// BoundedOutputSchemas leaves out those of more than maxListedOutput bytes, and those that contain themselves by $ref:
 	// a client exists that drops all tools of a server for one of them.
 	BoundedOutputSchemas
 	// NoOutputSchemas shows none.
@@ -354,7 +354,7 @@ func (f ListForm) Output(t *Tool) json.RawMessage {
 	} else {
 		out = t.Output.Advertised()
 	}
-	if f.Outputs == BoundedOutputSchemas && (len(out) > MaxListedOutput || schema.IsRecursive(out)) {
+	if f.Outputs == BoundedOutputSchemas && (len(out) > maxListedOutput || schema.IsRecursive(out)) {
 		return nil
 	}
 	return out

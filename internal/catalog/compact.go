@@ -65,7 +65,7 @@ const (
 func strictSearch() string {
 	return fmt.Sprintf(`{"type":"object","properties":{"query":{"type":"string","description":"What the tool does, in a few words: a verb and an object. At most %d characters."},`+
 		`"limit":{"anyOf":[{"type":"integer"},{"type":"null"}],"description":"How many tools to return: 1 to %d; null for %d."}},"required":["query","limit"],"additionalProperties":false}`,
-		maxQuery, MaxSearchResults, DefaultSearchResults)
+		maxQuery, maxSearchResults, DefaultSearchResults)
 }
 
 // TakesArgumentsAsText reports whether catalog.call of the compact form shows its arguments as text that holds an object. It takes
@@ -133,7 +133,7 @@ func searchTool(contents string, isStrict bool) *outriggerv1.Tool {
 		Name: SearchName, Title: "Search the tools", Description: contents,
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
 			`{"type":"object","properties":{"query":{"type":"string","minLength":1,"maxLength":%d,"description":"What the tool does, in a few words: a verb and an object."},`+
-				`"limit":{"type":%s,"minimum":1,"maximum":%d,"default":%d}},"required":["query"],"additionalProperties":false}`, maxQuery, limit, MaxSearchResults, DefaultSearchResults)},
+				`"limit":{"type":%s,"minimum":1,"maximum":%d,"default":%d}},"required":["query"],"additionalProperties":false}`, maxQuery, limit, maxSearchResults, DefaultSearchResults)},
 		OutputSchemaForm: &outriggerv1.Tool_OutputSchemaJson{OutputSchemaJson: []byte(
 			`{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"summary":{"type":"string"}},` +
 				`"required":["name","summary"]}}},"required":["tools"]}`)},
@@ -203,8 +203,8 @@ const (
 )
 
 const (
-	// MaxSearchResults is the maximum number of tools that a search returns, DefaultSearchResults that of one without a limit.
-	MaxSearchResults     = 10
+	// maxSearchResults is the maximum number of tools that a search returns, DefaultSearchResults that of one without a limit.
+	maxSearchResults     = 10
 	DefaultSearchResults = 5
 	// maxQuery and maxName bound the arguments, in characters.
 	maxQuery = 256

@@ -842,8 +842,8 @@ const (
 	maxStrictContents = 1000
 	// maxVerbs is how many verbs it names for each module.
 	maxVerbs = 6
-	// MaxSummary is the size of a tool's summary in characters.
-	MaxSummary = 120
+	// maxSummary is the size of a tool's summary in characters.
+	maxSummary = 120
 	// tail is what is left free for the last sentence.
 	contentsTail = 60
 )
@@ -933,17 +933,17 @@ func (c *Catalog) sampleQuery() string {
 	return cmp.Or(strings.ReplaceAll(best, "_", " "), "list items")
 }
 
-// Summary returns what the tool does in one line of at most MaxSummary characters.
+// Summary returns what the tool does in one line of at most maxSummary characters.
 func (t *Tool) Summary() string {
 	text, prefix := t.Description, ""
 	if d := deprecation(t.Metadata.DeprecatedIn); d != "" {
 		text, prefix = strings.TrimPrefix(text, d), "Deprecated: "
 	}
 	line := prefix + cmp.Or(firstSentence(text), t.Title)
-	if utf8.RuneCountInString(line) < MaxSummary && !strings.HasSuffix(line, "?") {
+	if utf8.RuneCountInString(line) < maxSummary && !strings.HasSuffix(line, "?") {
 		line += "."
 	}
-	return cutRunes(line, MaxSummary)
+	return cutRunes(line, maxSummary)
 }
 
 //go:embed verbs.txt

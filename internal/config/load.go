@@ -131,11 +131,11 @@ func fileName(flags *pflag.FlagSet, vars map[string]string) (string, origin) {
 	return vars[name], origin{source: name}
 }
 
-// ResolveRecords replaces StateRecords with a path, from the environment in the form of
+// ResolveRecords replaces stateRecords with a path, from the environment in the form of
 // os.Environ: below XDG_STATE_HOME, or below ~/.local/state where that is unset or relative
 // (XDG Base Directory Specification 0.8). Without either, records are off, with a warning.
 func (c *Config) ResolveRecords(environ []string) {
-	if c.GetRecord().GetDir() != StateRecords {
+	if c.GetRecord().GetDir() != stateRecords {
 		return
 	}
 	var state, home string

@@ -126,8 +126,8 @@ func option[T any](fd protoreflect.FieldDescriptor, of protoreflect.ExtensionTyp
 	return value
 }
 
-// StateRecords is the default directory of run records. Only ResolveRecords expands it.
-const StateRecords = "$XDG_STATE_HOME/outrigger/runs"
+// stateRecords is the default directory of run records. Only ResolveRecords expands it.
+const stateRecords = "$XDG_STATE_HOME/outrigger/runs"
 
 var (
 	serveDefaults = sync.OnceValue(func() *configv1.Config { return newDefaults(configv1.E_ServeDefault) })

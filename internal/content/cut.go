@@ -21,8 +21,8 @@ type Cut struct {
 }
 
 const (
-	// MaxCuts is how many places are reported. All that follow are counted.
-	MaxCuts = 16
+	// maxCuts is how many places are reported. All that follow are counted.
+	maxCuts = 16
 	// maxDepth bounds how deep a document is cut; what is below stays or goes as a whole.
 	maxDepth = 128
 	// manyMembers is from how many members on an object without a schema is taken for a map, whose entries are left out from
@@ -53,7 +53,7 @@ func AppendCut(dst, document []byte, budget int, of schema.View) (out []byte, re
 type cutter struct{ report CutReport }
 
 func (c *cutter) note(cut Cut) {
-	if len(c.report.Cuts) == MaxCuts {
+	if len(c.report.Cuts) == maxCuts {
 		c.report.More++
 		return
 	}

@@ -17,11 +17,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// ReducedKey is the member of a result's _meta that says how it was cut: {"bytes", "budget", "cut", "more", "uri", "until", "content"}.
+// reducedKey is the member of a result's _meta that says how it was cut: {"bytes", "budget", "cut", "more", "uri", "until", "content"}.
 // "bytes" is the size of the whole. "cut" has {"path", "kept", "of"} for a list or a map of the data, and {"path"} for a member that is
 // not there; "more" counts further places. "uri" and "until" are there if the whole can be read. "content" has {"path", "bytes", "kept",
 // "of", "uri", "until"} for each block of content that was cut, or replaced by a text.
-const ReducedKey = "dev.outrigger/reduced"
+const reducedKey = "dev.outrigger/reduced"
 
 // What is said about a result that is larger than its caller wants it, because the schema of the tool leaves no choice.
 const (
@@ -134,7 +134,7 @@ func (r *Reduction) dataText() string {
 		return text
 	}
 	text += " A call may name the fields that it needs in "
-	where, key := "_meta", FieldsKey
+	where, key := "_meta", fieldsKey
 	if r.Through {
 		where, key = "the argument "+fieldsArgument, fieldsArgument
 	}
@@ -239,7 +239,7 @@ func reductionMember(data *Reduction, content []Reduction) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fit: %w", err)
 	}
-	return append([]byte(`"`+ReducedKey+`":`), body...), nil
+	return append([]byte(`"`+reducedKey+`":`), body...), nil
 }
 
 // until is when the whole cannot be read any more; empty where it cannot be read.
@@ -337,7 +337,7 @@ func ReductionExample(of schema.View, whole []byte, cuts []Cut) string {
 	best, least := "", len(whole)
 	for i := range bySize {
 		for _, path := range pathsAt(of, whole, &bySize[i]) {
-			text, ok := JoinPath(path)
+			text, ok := joinPath(path)
 			if !ok || len(text) > maxExample || slices.Contains(tried, text) {
 				continue
 			}
@@ -345,7 +345,7 @@ func ReductionExample(of schema.View, whole []byte, cuts []Cut) string {
 				return best
 			}
 			tried = append(tried, text)
-			mask, faults := NewMask(text, of)
+			mask, faults := newMask(text, of)
 			if len(faults) > 0 || mask == nil {
 				continue
 			}
@@ -431,7 +431,7 @@ func (l level) member(token string) (level, bool) {
 	value, ok := jsontext.Lookup(l.value, token)
 	below, _ := l.of.Member(token)
 	if l.of.IsMap() {
-		token = Every
+		token = anyEntry
 	}
 	return level{path: append(slices.Clip(l.path), token), value: value, of: below}, ok
 }
@@ -478,7 +478,7 @@ func (s *scalars) below(l level, isMap bool, depth int) {
 		}
 		of, _ := l.of.Member(name)
 		if isMap {
-			name = Every
+			name = anyEntry
 		}
 		path := append(slices.Clip(l.path), name)
 		switch {
@@ -530,15 +530,15 @@ func rankOf(name string) int {
 
 // Members of the _meta of a call by which its caller says how much of a result it wants.
 const (
-	// FieldsKey has a google.protobuf.FieldMask in JSON: the fields of the result that are wanted.
-	FieldsKey = "dev.outrigger/fields"
+	// fieldsKey has a google.protobuf.FieldMask in JSON: the fields of the result that are wanted.
+	fieldsKey = "dev.outrigger/fields"
 	// budgetKey has the maximum size of the result, in bytes.
 	budgetKey = "dev.outrigger/result-budget"
 	// streamTimeKey has a google.protobuf.Duration in JSON: how long an answer that is a stream is read at most.
 	streamTimeKey = "dev.outrigger/stream-time"
 )
 
-// fieldsArgument is the argument of catalog.call that takes the place of FieldsKey: models cannot set _meta.
+// fieldsArgument is the argument of catalog.call that takes the place of fieldsKey: models cannot set _meta.
 const fieldsArgument = "fields"
 
 // The budgets that a caller may ask for, in bytes. Below the least one, next to nothing of a result is left.
@@ -570,10 +570,10 @@ func ReadWanted(meta []byte, place string) (Wanted, *errmap.Error) {
 	w := Wanted{Place: place}
 	for name, raw := range jsontext.Fields(meta) {
 		switch string(name) {
-		case FieldsKey:
+		case fieldsKey:
 			text, ok := jsontext.Text(raw)
 			if !ok {
-				return w, w.refuse(FieldsKey, "type", "want a string with the paths of fields, such as items.name,nextPageToken")
+				return w, w.refuse(fieldsKey, "type", "want a string with the paths of fields, such as items.name,nextPageToken")
 			}
 			w.Fields = text
 		case budgetKey:
@@ -608,12 +608,12 @@ func StreamTime(text string) (time.Duration, bool) {
 
 // Mask reads Fields for results of a schema. The error is INVALID_PARAMS and names each path that is wrong.
 func (w *Wanted) Mask(of schema.View) (*Mask, *errmap.Error) {
-	return w.checked(NewMask(w.Fields, of))
+	return w.checked(newMask(w.Fields, of))
 }
 
 // MaskUnder is Mask for a document that is one member of the result: each path begins with the name of that member.
 func (w *Wanted) MaskUnder(member string, of schema.View) (*Mask, *errmap.Error) {
-	return w.checked(NewMaskUnder(member, w.Fields, of))
+	return w.checked(newMaskUnder(member, w.Fields, of))
 }
 
 func (w *Wanted) checked(mask *Mask, faults []string) (*Mask, *errmap.Error) {
@@ -626,7 +626,7 @@ func (w *Wanted) checked(mask *Mask, faults []string) (*Mask, *errmap.Error) {
 // RefuseFields is INVALID_PARAMS for Fields, for each of the reasons, or INVALID_TOOL_INPUT where they came as an argument.
 func (w *Wanted) RefuseFields(reasons ...string) *errmap.Error {
 	if w.ByArgument == "" {
-		return w.refuse(FieldsKey, "fields", reasons...)
+		return w.refuse(fieldsKey, "fields", reasons...)
 	}
 	violations := make([]errmap.Violation, 0, len(reasons))
 	for _, reason := range reasons {

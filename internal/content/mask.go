@@ -16,11 +16,11 @@ import (
 const (
 	// MaxBytes is the maximum size of its text.
 	MaxBytes = 8192
-	// MaxPaths is the maximum number of its paths, and MaxDepth that of the names in one.
-	MaxPaths = 256
-	MaxDepth = 32
-	// MaxNames is the maximum number of names in all paths.
-	MaxNames = 1024
+	// maxPaths is the maximum number of its paths, and maxMaskDepth that of the names in one.
+	maxPaths     = 256
+	maxMaskDepth = 32
+	// maxNames is the maximum number of names in all paths.
+	maxNames = 1024
 	// maxFaults is how many faults are told.
 	maxFaults = 8
 )
@@ -43,19 +43,19 @@ type node struct {
 	each *node
 }
 
-// NewMask reads a mask for the documents of a schema. Faults are sentences that say what is wrong, and what to write instead; with any
+// newMask reads a mask for the documents of a schema. Faults are sentences that say what is wrong, and what to write instead; with any
 // of them there is no mask. Members that the schema requires are selected too, so that what the mask leaves is valid. An empty
 // text is the mask that selects all, which is nil.
-func NewMask(text string, of schema.View) (mask *Mask, faults []string) {
+func newMask(text string, of schema.View) (mask *Mask, faults []string) {
 	return readMask(text, of, "")
 }
 
-// NewMaskUnder is [NewMask] for documents that the reader gets as a member of a larger one: each path begins with the name of that member.
-func NewMaskUnder(member, text string, of schema.View) (mask *Mask, faults []string) {
+// newMaskUnder is [newMask] for documents that the reader gets as a member of a larger one: each path begins with the name of that member.
+func newMaskUnder(member, text string, of schema.View) (mask *Mask, faults []string) {
 	return readMask(text, of, member)
 }
 
-// readMask is [NewMask] where member is empty, and else [NewMaskUnder].
+// readMask is [newMask] where member is empty, and else [newMaskUnder].
 func readMask(text string, of schema.View, member string) (mask *Mask, faults []string) {
 	if len(text) > MaxBytes {
 		return nil, []string{fmt.Sprintf("the mask has %d bytes; at most %d are read", len(text), MaxBytes)}
@@ -71,8 +71,8 @@ func readMask(text string, of schema.View, member string) (mask *Mask, faults []
 	for _, path := range paths {
 		names += len(path)
 	}
-	if names > MaxNames {
-		return nil, []string{fmt.Sprintf("the paths of the mask have %d names; at most %d are read", names, MaxNames)}
+	if names > maxNames {
+		return nil, []string{fmt.Sprintf("the paths of the mask have %d names; at most %d are read", names, maxNames)}
 	}
 	r := &maskReader{places: map[*byte]*maskPlace{}}
 	at := r.place(of)
@@ -175,11 +175,11 @@ func (r *maskReader) node(of *maskPlace) *node {
 // add adds a path to what is selected of a place. It returns what is wrong with the path.
 func (r *maskReader) add(n *node, path []string, of *maskPlace, before []string) string {
 	for range of.lists {
-		if len(path) > 0 && path[0] == Every {
+		if len(path) > 0 && path[0] == anyEntry {
 			before, path = append(before, path[0]), path[1:]
 		}
 	}
-	if len(path) == 0 || len(path) == 1 && path[0] == Every {
+	if len(path) == 0 || len(path) == 1 && path[0] == anyEntry {
 		n.all = true
 		return ""
 	}
@@ -187,13 +187,13 @@ func (r *maskReader) add(n *node, path []string, of *maskPlace, before []string)
 	switch {
 	case of.isScalar:
 		return fmt.Sprintf("%s has no fields, so %s cannot be selected", shown(before), shown(append(before, path...)))
-	case name == Every && (of.isMap || !of.isClosed && len(of.names) == 0):
+	case name == anyEntry && (of.isMap || !of.isClosed && len(of.names) == 0):
 		below, _ := r.member(of, "")
 		if n.each == nil {
 			n.each = r.node(below)
 		}
 		return r.add(n.each, path[1:], below, append(before, name))
-	case name == Every:
+	case name == anyEntry:
 		return fmt.Sprintf("%s is not a map, so %s has to name one of its fields%s", shown(before), shown(append(before, name)), among(of.names))
 	}
 	below, isKnown := r.member(of, name)
@@ -255,7 +255,7 @@ func (m *Mask) Append(dst, document []byte) []byte {
 	if m == nil {
 		return append(dst, document...)
 	}
-	w := maskWriter{scratch: make([]*node, 1, 2*MaxDepth)}
+	w := maskWriter{scratch: make([]*node, 1, 2*maxMaskDepth)}
 	w.scratch[0] = m.root
 	return w.append(dst, document, 0)
 }
@@ -315,12 +315,12 @@ func (w *maskWriter) below(n *node, name []byte) {
 	}
 }
 
-// Every is in a path for all entries of a map.
-const Every = "*"
+// anyEntry is in a path for all entries of a map.
+const anyEntry = "*"
 
-// JoinPath is a path as a mask writes it. It reports false for one that no mask can name.
-func JoinPath(path []string) (text string, ok bool) {
-	if len(path) == 0 || len(path) > MaxDepth {
+// joinPath is a path as a mask writes it. It reports false for one that no mask can name.
+func joinPath(path []string) (text string, ok bool) {
+	if len(path) == 0 || len(path) > maxMaskDepth {
 		return "", false
 	}
 	var out strings.Builder
@@ -329,7 +329,7 @@ func JoinPath(path []string) (text string, ok bool) {
 			out.WriteByte('.')
 		}
 		switch {
-		case name == Every || isPlain(name):
+		case name == anyEntry || isPlain(name):
 			out.WriteString(name)
 		case strings.Contains(name, "`"):
 			return "", false
@@ -360,8 +360,8 @@ func split(text string) (paths [][]string, fault string) {
 		if fault != "" {
 			return nil, fault
 		}
-		if paths = append(paths, path); len(paths) > MaxPaths {
-			return nil, fmt.Sprintf("the mask has more than %d paths", MaxPaths)
+		if paths = append(paths, path); len(paths) > maxPaths {
+			return nil, fmt.Sprintf("the mask has more than %d paths", maxPaths)
 		}
 		if tail == "" {
 			return paths, ""
@@ -393,8 +393,8 @@ func readPath(text string) (path []string, rest, fault string) {
 				return nil, "", "a path in the mask is empty, or has an empty name; write paths such as items.name, separated by commas"
 			}
 		}
-		if path = append(path, name); len(path) > MaxDepth {
-			return nil, "", fmt.Sprintf("a path in the mask has more than %d names", MaxDepth)
+		if path = append(path, name); len(path) > maxMaskDepth {
+			return nil, "", fmt.Sprintf("a path in the mask has more than %d names", maxMaskDepth)
 		}
 		switch {
 		case rest == "" || rest[0] == ',':

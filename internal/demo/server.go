@@ -60,8 +60,8 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// ErrNotLoopback tells that the service was asked to listen where other machines could reach it.
-var ErrNotLoopback = errors.New("the demo service listens on loopback addresses only")
+// errNotLoopback tells that the service was asked to listen where other machines could reach it.
+var errNotLoopback = errors.New("the demo service listens on loopback addresses only")
 
 // Server is a running demo service. Its owner closes it.
 type Server struct {
@@ -73,7 +73,7 @@ type Server struct {
 }
 
 // Start listens and serves until Close. The context bounds the start only, so that a caller can still finish its calls
-// after its own context has ended. Start returns once connections are accepted. Errors: ErrNotLoopback, or a *net.OpError.
+// after its own context has ended. Start returns once connections are accepted. Errors: errNotLoopback, or a *net.OpError.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	if err := checkLoopback(opts.Addr); err != nil {
@@ -144,7 +144,7 @@ func checkLoopback(addr string) error {
 		return fmt.Errorf("demo: address: %w", err)
 	}
 	if !isLoopback(host) {
-		return fmt.Errorf("%w, not on %q", ErrNotLoopback, addr)
+		return fmt.Errorf("%w, not on %q", errNotLoopback, addr)
 	}
 	return nil
 }

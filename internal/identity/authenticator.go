@@ -80,9 +80,9 @@ func (r *Refusal) Error() string {
 	return "unknown credentials; ask the operator of the sidecar for an entry in its callers file"
 }
 
-// Unavailable is the error for credentials that cannot be judged now, because a server that
+// unavailableError is the error for credentials that cannot be judged now, because a server that
 // has to be asked does not answer.
-type Unavailable struct {
+type unavailableError struct {
 	// Retry is when to try again.
 	Retry time.Duration
 	// Cause is for the log only.
@@ -90,15 +90,15 @@ type Unavailable struct {
 }
 
 // Error implements error.
-func (u *Unavailable) Error() string {
+func (u *unavailableError) Error() string {
 	return "the authorization server of the credentials cannot be reached: " + u.Cause.Error()
 }
 
 // Unwrap returns the cause.
-func (u *Unavailable) Unwrap() error { return u.Cause }
+func (u *unavailableError) Unwrap() error { return u.Cause }
 
 // Authenticator identifies callers by their credentials. The error is a *[Refusal] if
-// the credentials are at fault, and an *[Unavailable] if they cannot be judged now. Any other
+// the credentials are at fault, and an *[unavailableError] if they cannot be judged now. Any other
 // error is a fault of the sidecar.
 type Authenticator interface {
 	Authenticate(ctx context.Context, shown Credentials) (*Identity, error)

@@ -38,7 +38,7 @@
 // client certificate of a certificate-bound one, and that the issuer still publishes the key.
 //
 // It fails closed. While an issuer cannot be reached, its last good keys stay in use,
-// and a token that cannot be judged is an [Unavailable], not a refusal: a refusal makes
+// and a token that cannot be judged is an [unavailableError], not a refusal: a refusal makes
 // clients log in again. Nothing that callers send makes the package fetch more often than its
 // limits allow.
 //

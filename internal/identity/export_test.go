@@ -14,3 +14,10 @@ func (v *Verifier) ReachBy(dial func(ctx context.Context, network, address strin
 		i.fetch.client.Transport.(*http.Transport).DialContext = dial
 	}
 }
+
+var (
+	NewLease  = newLease
+	NewLeased = newLeased
+)
+
+type Unavailable = unavailableError

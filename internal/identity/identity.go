@@ -279,7 +279,7 @@ func (b *Book) Unmatched(tools []string) []Unmatched {
 type Renewal func() (due, ends time.Time)
 
 // Lease is the time for which an identity holds. It has a timer only while something
-// watches it, so that thousands of cached tokens cost none. Make one with [NewLease].
+// watches it, so that thousands of cached tokens cost none. Make one with [newLease].
 type Lease struct {
 	// renew is nil where the end is final.
 	renew Renewal
@@ -299,18 +299,18 @@ type Lease struct {
 // watcher is a function that runs at the end.
 type watcher struct{ run func() }
 
-// NewLease returns a lease that ends at a time. If renew is not nil, it is called at due while
+// newLease returns a lease that ends at a time. If renew is not nil, it is called at due while
 // something watches the lease, and may move the end.
-func NewLease(due, ends time.Time, renew Renewal) *Lease {
+func newLease(due, ends time.Time, renew Renewal) *Lease {
 	if renew == nil {
 		due = ends
 	}
 	return &Lease{renew: renew, due: due, ends: ends, watchers: map[*watcher]struct{}{}}
 }
 
-// NewLeased returns an identity that ends with a lease, and with above, if that is not nil: the
+// newLeased returns an identity that ends with a lease, and with above, if that is not nil: the
 // entry of the callers file that claims the caller. Do not change the facts afterwards.
-func NewLeased(g Grant, f Facts, l *Lease, above *Identity) *Identity {
+func newLeased(g Grant, f Facts, l *Lease, above *Identity) *Identity {
 	i := newLasting(g, f)
 	l.above = above
 	i.lease = l
@@ -436,5 +436,5 @@ func (l *Lease) tick() {
 func (l *Lease) Renew() *Lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return NewLease(l.due, l.ends, l.renew)
+	return newLease(l.due, l.ends, l.renew)
 }

@@ -32,18 +32,18 @@ func newIntrospector(of *issuer, o Introspection, counts *counts) *introspector 
 const retryIntrospection = 2 * time.Second
 
 // ask returns the claims of an active token. The error is a fault of the token, or
-// *Unavailable.
+// *unavailableError.
 func (s *introspector) ask(ctx context.Context, raw string) (map[string]any, error) {
 	body, err := s.send(ctx, raw)
 	if err != nil {
 		s.counts.introspectionsFailed.Add(1)
 		s.of.log.Warn("introspecting a token failed", logkey.Error(err))
-		return nil, &Unavailable{Retry: retryIntrospection, Cause: err}
+		return nil, &unavailableError{Retry: retryIntrospection, Cause: err}
 	}
 	s.counts.introspections.Add(1)
 	claims, ok := strictObject(body)
 	if !ok {
-		return nil, &Unavailable{Retry: retryIntrospection, Cause: errors.New("the introspection response is no JSON object")}
+		return nil, &unavailableError{Retry: retryIntrospection, Cause: errors.New("the introspection response is no JSON object")}
 	}
 	return claims, s.check(claims)
 }
@@ -124,7 +124,7 @@ func (v *Verifier) introspect(ctx context.Context, i *issuer, raw string, digest
 	}
 	before := v.tokens.get(&digest)
 	e := &verified{until: ends}
-	e.lease = NewLease(dueBefore(ends), ends, v.renewal(i, raw, digest, ends))
+	e.lease = newLease(dueBefore(ends), ends, v.renewal(i, raw, digest, ends))
 	if e, err = v.accept(i, claims, digest, e); err != nil || before == nil {
 		return e, err
 	}
@@ -168,7 +168,7 @@ func dueBefore(ends time.Time) time.Time { return ends.Add(-time.Until(ends) / 3
 func (v *Verifier) renewal(i *issuer, raw string, digest Digest, ends time.Time) Renewal {
 	return func() (time.Time, time.Time) {
 		e, err := v.introspect(v.life, i, raw, digest)
-		var down *Unavailable
+		var down *unavailableError
 		switch {
 		case err == nil:
 			ends = e.until

@@ -58,7 +58,7 @@ type keys struct {
 }
 
 // find returns the keys that may have signed a token. The error is a fault of the token, or
-// *Unavailable.
+// *unavailableError.
 func (k *keys) find(ctx context.Context, kid, alg string) ([]*key, error) {
 	if found := k.set.Load().find(kid, alg); len(found) > 0 {
 		return found, nil
@@ -116,7 +116,7 @@ func (k *keys) verdict() error {
 	if k.failed == nil {
 		return nil
 	}
-	return &Unavailable{Retry: max(time.Second, time.Until(k.began.Add(k.interval))), Cause: k.failed}
+	return &unavailableError{Retry: max(time.Second, time.Until(k.began.Add(k.interval))), Cause: k.failed}
 }
 
 // begin starts a fetch. It does not depend on the request that caused it. The caller holds mu.

@@ -52,7 +52,7 @@ func newKeys(t *testing.T, kids ...string) (*keys, *source) {
 // kindOfError is what a caller would get.
 func kindOfError(err error) string {
 	var f *fault
-	var down *Unavailable
+	var down *unavailableError
 	switch {
 	case err == nil:
 		return "found"
@@ -208,7 +208,7 @@ func TestReplays(t *testing.T) {
 			full++
 		}
 	}
-	if _, err := r.add("key", "more", now, now); full != 1002 || !errors.As(err, new(*Unavailable)) {
+	if _, err := r.add("key", "more", now, now); full != 1002 || !errors.As(err, new(*unavailableError)) {
 		t.Errorf("%d refused, %v", full, err)
 	}
 	if !add("later", now.Add(3*age), now.Add(3*age)) || r.held != 1 {

@@ -248,7 +248,7 @@ func (d *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // unavailable is the error for credentials that could not be judged.
 func unavailable(err error) *errmap.Error {
-	var down *Unavailable
+	var down *unavailableError
 	if errors.As(err, &down) {
 		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(max(down.Retry, time.Second)),
 			errmap.Message("Tool service unavailable: the authorization server of the token cannot be reached; retry"))

@@ -156,7 +156,7 @@ func (r *replays) add(jkt, jti string, at, now time.Time) (fresh bool, err error
 		}
 	}
 	if r.held >= r.max {
-		return false, &Unavailable{Retry: time.Second, Cause: errManyProofs}
+		return false, &unavailableError{Retry: time.Second, Cause: errManyProofs}
 	}
 	place := r.place(at.Add(r.maxAge))
 	if r.sets[place] == nil {

@@ -368,9 +368,9 @@ func readGroups(f *Facts, claim string) *fault {
 	return nil
 }
 
-// SubjectName returns the name of a caller: ISSUER#SUBJECT, in printable ASCII. No entry of a
+// subjectName returns the name of a caller: ISSUER#SUBJECT, in printable ASCII. No entry of a
 // callers file can have it.
-func SubjectName(s Subject) string {
+func subjectName(s Subject) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	b.WriteString(s.Issuer)
@@ -390,12 +390,12 @@ func SubjectName(s Subject) string {
 func (v *Verifier) identify(e *verified) {
 	e.above = v.opts.Book.Claimed(e.subject)
 	grant, facts := v.opts.Grant, e.facts
-	grant.Name = SubjectName(e.subject)
+	grant.Name = subjectName(e.subject)
 	if e.above != nil {
 		grant, facts.Entry = e.above.Grant(), true
 		facts.Groups = append(slices.Clone(facts.Groups), e.above.Facts().Groups...)
 	}
-	e.who = NewLeased(grant, facts, e.lease, e.above)
+	e.who = newLeased(grant, facts, e.lease, e.above)
 }
 
 // claimed returns the token with the entry of the callers file as it is now. Where that has

@@ -278,7 +278,7 @@ func (v *Verifier) verifySigned(ctx context.Context, i *issuer, t *token, digest
 		return nil, f
 	}
 	ends := when.to.Add(v.opts.Leeway)
-	return v.accept(i, t.claims, digest, &verified{key: k, until: ends, lease: NewLease(ends, ends, nil)})
+	return v.accept(i, t.claims, digest, &verified{key: k, until: ends, lease: newLease(ends, ends, nil)})
 }
 
 // verifySignature returns the issuer's key that signed the token. A token that names no key
@@ -355,7 +355,7 @@ func (v *Verifier) verifyOpaque(ctx context.Context, raw string, digest Digest) 
 // worse keeps the error that says more: that an issuer could not be asked, or what is wrong
 // with an active token.
 func worse(a, b error) error {
-	var down *Unavailable
+	var down *unavailableError
 	var f *fault
 	if errors.As(a, &down) || errors.As(b, &f) && f.reason == Inactive && a != nil {
 		return a

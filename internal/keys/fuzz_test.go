@@ -33,7 +33,7 @@ func FuzzOpen(f *testing.F) {
 		switch {
 		case ours && (err != nil || string(got) != payload || until.IsZero()):
 			t.Fatalf("a token of ours: %q until %s, %v", got, until, err)
-		case !ours && (!errors.Is(err, ErrInvalid) || got != nil || !until.IsZero()):
+		case !ours && (!errors.Is(err, errInvalid) || got != nil || !until.IsZero()):
 			t.Fatalf("%q opens: %q until %s, %v", token, got, until, err)
 		}
 	})

@@ -47,7 +47,7 @@ func TestNothingElseOpens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Open(other, token); other != b && !errors.Is(err, ErrInvalid) {
+		if _, err := s.Open(other, token); other != b && !errors.Is(err, errInvalid) {
 			t.Fatalf("opened for %v: %v", other, err)
 		}
 		changed := []byte(token)
@@ -56,7 +56,7 @@ func TestNothingElseOpens(t *testing.T) {
 		cut := token[:rapid.IntRange(0, len(token)-1).Draw(t, "length")]
 		inserted := token[:at] + rapid.StringN(1, 4, -1).Draw(t, "inserted") + token[at:]
 		for _, bad := range []string{string(changed), cut, inserted} {
-			if got, err := s.Open(b, bad); !errors.Is(err, ErrInvalid) || got != nil {
+			if got, err := s.Open(b, bad); !errors.Is(err, errInvalid) || got != nil {
 				t.Fatalf("%q beside %q opens: %q, %v", bad, token, got, err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestEveryCharacterCounts(t *testing.T) {
 		for _, c := range []byte(alphabet) {
 			changed := []byte(token)
 			changed[at] = c
-			if _, err := s.Open(alice(), string(changed)); (err == nil) != (c == token[at]) || err != nil && !errors.Is(err, ErrInvalid) {
+			if _, err := s.Open(alice(), string(changed)); (err == nil) != (c == token[at]) || err != nil && !errors.Is(err, errInvalid) {
 				t.Errorf("%q at %d: %v", c, at, err)
 			}
 		}

@@ -39,9 +39,9 @@ const (
 
 // Errors of [Sealer.Open].
 var (
-	// ErrInvalid means that the token was changed, was not sealed here, or was made for
+	// errInvalid means that the token was changed, was not sealed here, or was made for
 	// another purpose, caller or request. The error does not reveal which.
-	ErrInvalid = errors.New("seal: the token is not valid here")
+	errInvalid = errors.New("seal: the token is not valid here")
 	// ErrExpired means that the token is authentic and has expired.
 	ErrExpired = errors.New("seal: the token has expired")
 )
@@ -182,7 +182,7 @@ func (s *Sealer) SealRaw(b Binding, dst, payload []byte) ([]byte, error) {
 }
 
 // Open returns the payload of a token that was sealed with the same purpose, principal
-// and digest. The error is [ErrInvalid] or [ErrExpired], and neither reveals anything of
+// and digest. The error is [errInvalid] or [ErrExpired], and neither reveals anything of
 // an authentic token.
 func (s *Sealer) Open(b Binding, token string) ([]byte, error) {
 	payload, _, err := s.OpenUntil(b, token)
@@ -193,7 +193,7 @@ func (s *Sealer) Open(b Binding, token string) ([]byte, error) {
 func (s *Sealer) OpenUntil(b Binding, token string) ([]byte, time.Time, error) {
 	raw, ok := s.decode(token)
 	if !ok {
-		return nil, time.Time{}, ErrInvalid
+		return nil, time.Time{}, errInvalid
 	}
 	return s.openUntil(b, raw)
 }
@@ -201,7 +201,7 @@ func (s *Sealer) OpenUntil(b Binding, token string) ([]byte, time.Time, error) {
 // OpenRaw is [Sealer.Open] for the bytes that [Sealer.SealRaw] made.
 func (s *Sealer) OpenRaw(b Binding, raw []byte) ([]byte, error) {
 	if len(raw) < Overhead || len(raw) > s.maxPayload+Overhead {
-		return nil, ErrInvalid
+		return nil, errInvalid
 	}
 	payload, _, err := s.openUntil(b, raw)
 	return payload, err
@@ -211,7 +211,7 @@ func (s *Sealer) OpenRaw(b Binding, raw []byte) ([]byte, error) {
 func (s *Sealer) openUntil(b Binding, raw []byte) ([]byte, time.Time, error) {
 	plain, ok := s.keys.Load().open(raw, b.associated())
 	if !ok {
-		return nil, time.Time{}, ErrInvalid
+		return nil, time.Time{}, errInvalid
 	}
 	until := time.UnixMilli(int64(binary.BigEndian.Uint64(plain)))
 	if !s.now().Before(until) {

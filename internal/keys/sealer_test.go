@@ -44,13 +44,13 @@ func TestOpenOnlyWhereItBelongs(t *testing.T) {
 	}{
 		{"the same", func(*Binding) {}, nil},
 		{"another TTL is no difference", func(b *Binding) { b.TTL = time.Hour }, nil},
-		{"another purpose", func(b *Binding) { b.Purpose = "cursor" }, ErrInvalid},
-		{"no purpose", func(b *Binding) { b.Purpose = "" }, ErrInvalid},
-		{"another caller", func(b *Binding) { b.Principal = "bob" }, ErrInvalid},
-		{"no caller", func(b *Binding) { b.Principal = "" }, ErrInvalid},
-		{"the border moved", func(b *Binding) { b.Purpose, b.Principal = "request statea", "lice" }, ErrInvalid},
-		{"other arguments", func(b *Binding) { b.Digest = Digest([]byte("tools/call"), []byte(`{"a":2}`)) }, ErrInvalid},
-		{"no digest", func(b *Binding) { b.Digest = [32]byte{} }, ErrInvalid},
+		{"another purpose", func(b *Binding) { b.Purpose = "cursor" }, errInvalid},
+		{"no purpose", func(b *Binding) { b.Purpose = "" }, errInvalid},
+		{"another caller", func(b *Binding) { b.Principal = "bob" }, errInvalid},
+		{"no caller", func(b *Binding) { b.Principal = "" }, errInvalid},
+		{"the border moved", func(b *Binding) { b.Purpose, b.Principal = "request statea", "lice" }, errInvalid},
+		{"other arguments", func(b *Binding) { b.Digest = Digest([]byte("tools/call"), []byte(`{"a":2}`)) }, errInvalid},
+		{"no digest", func(b *Binding) { b.Digest = [32]byte{} }, errInvalid},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestOneSpelling(t *testing.T) {
 				}
 				continue
 			}
-			if !errors.Is(err, ErrInvalid) || got != nil {
+			if !errors.Is(err, errInvalid) || got != nil {
 				t.Errorf("%q beside %q opens: %q, %v", other, token, got, err)
 			}
 		}
@@ -137,7 +137,7 @@ func TestExpiry(t *testing.T) {
 			}
 			// Who is not the caller does not learn that it has expired.
 			b.Principal = "bob"
-			if _, err := s.Open(b, token); !errors.Is(err, ErrInvalid) {
+			if _, err := s.Open(b, token); !errors.Is(err, errInvalid) {
 				t.Errorf("an expired token of another caller: %v, want ErrInvalid", err)
 			}
 		})
@@ -207,7 +207,7 @@ func TestLongTokensAreNotRead(t *testing.T) {
 	t.Parallel()
 	keys := keysOf(1)
 	large, small := NewSealer(SealerOptions{Keys: keys}), NewSealer(SealerOptions{Keys: keys, MaxPayload: 10})
-	for n, want := range map[int]error{10: nil, 12: ErrInvalid, 1000: ErrInvalid} {
+	for n, want := range map[int]error{10: nil, 12: errInvalid, 1000: errInvalid} {
 		token := mustSeal(t, large, alice(), strings.Repeat("x", n))
 		if _, err := small.Open(alice(), token); !errors.Is(err, want) {
 			t.Errorf("%d bytes: %v, want %v", n, err, want)
@@ -244,11 +244,11 @@ func TestRotation(t *testing.T) {
 		opens(other, token, nil)
 	}
 	fresh := mustSeal(t, other, alice(), "x")
-	opens(old, fresh, ErrInvalid)
+	opens(old, fresh, errInvalid)
 	old.Replace(keysOf(1, 2))
 	opens(old, fresh, nil)
 	other.Replace(keysOf(2))
-	opens(other, token, ErrInvalid)
+	opens(other, token, errInvalid)
 	opens(other, fresh, nil)
 	for _, none := range []*Keys{nil, {}} {
 		if other.Replace(none) {
@@ -271,7 +271,7 @@ func TestKeysWithOneID(t *testing.T) {
 		}
 	}
 	token := mustSeal(t, NewSealer(SealerOptions{Keys: first, Now: c.now}), alice(), "x")
-	if _, err := NewSealer(SealerOptions{Keys: second, Now: c.now}).Open(alice(), token); !errors.Is(err, ErrInvalid) {
+	if _, err := NewSealer(SealerOptions{Keys: second, Now: c.now}).Open(alice(), token); !errors.Is(err, errInvalid) {
 		t.Errorf("the wrong key with the right id: %v", err)
 	}
 }
@@ -279,7 +279,7 @@ func TestKeysWithOneID(t *testing.T) {
 func TestRandomKeysAreApart(t *testing.T) {
 	t.Parallel()
 	token := mustSeal(t, NewSealer(SealerOptions{}), alice(), "x")
-	if _, err := NewSealer(SealerOptions{}).Open(alice(), token); !errors.Is(err, ErrInvalid) {
+	if _, err := NewSealer(SealerOptions{}).Open(alice(), token); !errors.Is(err, errInvalid) {
 		t.Errorf("opened with a key that was made up elsewhere: %v", err)
 	}
 }

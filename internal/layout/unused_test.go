@@ -4,13 +4,15 @@ package layout
 
 import (
 	"go/ast"
+	"go/token"
 	"slices"
 	"strings"
 )
 
 // unusedNames are the exported names below internal/, by package, that no other package uses, of this module or another one of
 // the repository, in its tests or elsewhere. Methods and fields go with their type. A name that a used one needs, because it is in a
-// signature or a field, counts as used: the other package has its values, though it never writes the name.
+// signature or a field, counts as used: the other package has its values, though it never writes the name. So does each member
+// of an enumeration whose type is used.
 func unusedNames(files []goFile, kits map[string]bool) map[string][]string {
 	used := map[string]map[string]bool{} // by package, then name
 	for _, file := range files {
@@ -100,6 +102,9 @@ func declarations(file *ast.File, to map[string][]ast.Node) {
 					}
 					for _, name := range s.Names {
 						to[name.Name] = append(to[name.Name], slices.Collect(nodes(last, s.Values))...)
+						if enum, ok := last.(*ast.Ident); ok && d.Tok == token.CONST {
+							to[enum.Name] = append(to[enum.Name], name)
+						}
 					}
 				}
 			}

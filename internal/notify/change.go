@@ -71,24 +71,24 @@ const (
 	// MaxURIs and MaxTaskIDs are the maximum numbers of resource URIs and task ids in a filter.
 	MaxURIs    = 1024
 	MaxTaskIDs = 1024
-	// MaxURIBytes is the maximum length of a resource URI.
-	MaxURIBytes = 8192
-	// MaxTaskIDBytes is the maximum length of a task id: the 256 bytes of Task.task_id, with room for the sealed form that
+	// maxURIBytes is the maximum length of a resource URI.
+	maxURIBytes = 8192
+	// maxTaskIDBytes is the maximum length of a task id: the 256 bytes of Task.task_id, with room for the sealed form that
 	// callers get.
-	MaxTaskIDBytes = 1024
+	maxTaskIDBytes = 1024
 )
 
 // Change reports that something is different now, and not the states in between: a slow reader gets one notification of
 // something that changed often, with its newest state. Fields that do not belong to its kind are zero.
 type Change struct {
 	Kind Kind
-	// URI is the URI of the resource, for ResourceUpdated, of at most [MaxURIBytes]. It may be below the URI in a subscriber's
+	// URI is the URI of the resource, for ResourceUpdated, of at most [maxURIBytes]. It may be below the URI in a subscriber's
 	// filter.
 	URI string
 	// Scope, for ResourceUpdated, restricts the change to those who subscribe with this scope, by [Filter.Scoped]. Readers do
 	// not get it.
 	Scope string
-	// Task is the current task, for TaskChanged. Its id has at most [MaxTaskIDBytes]. Subscribers share it, so it must not
+	// Task is the current task, for TaskChanged. Its id has at most [maxTaskIDBytes]. Subscribers share it, so it must not
 	// change once it is published.
 	Task *outriggerv1.Task
 	// Principal is the owner of the task, for TaskChanged. It is empty if callers are not distinguished. Other callers do not
@@ -112,14 +112,14 @@ func (c Change) weight() (items, bytes int) {
 	return 1, 0
 }
 
-// ChangeError reports a change with missing or unexpected fields.
-type ChangeError struct {
+// changeError reports a change with missing or unexpected fields.
+type changeError struct {
 	Kind   Kind
 	Reason string
 }
 
 // Error implements error.
-func (e *ChangeError) Error() string { return fmt.Sprintf("feed: %s: %s", e.Kind, e.Reason) }
+func (e *changeError) Error() string { return fmt.Sprintf("feed: %s: %s", e.Kind, e.Reason) }
 
 // check refuses what could not be delivered, or not as it is meant: a principal does not hide an updated resource.
 func (c *Change) check() error {
@@ -137,15 +137,15 @@ func (c *Change) check() error {
 		fault = "only a task belongs to a principal"
 	case c.Kind == ResourceUpdated && c.URI == "":
 		fault = "it does not say which: set its URI"
-	case len(c.URI) > MaxURIBytes:
-		fault = fmt.Sprintf("its URI has %d bytes, over the limit of %d", len(c.URI), MaxURIBytes)
+	case len(c.URI) > maxURIBytes:
+		fault = fmt.Sprintf("its URI has %d bytes, over the limit of %d", len(c.URI), maxURIBytes)
 	case c.Kind == TaskChanged && c.Task.GetTaskId() == "":
 		fault = "it does not say which: set its task, with an id"
-	case len(c.Task.GetTaskId()) > MaxTaskIDBytes:
-		fault = fmt.Sprintf("its task's id has %d bytes, over the limit of %d", len(c.Task.GetTaskId()), MaxTaskIDBytes)
+	case len(c.Task.GetTaskId()) > maxTaskIDBytes:
+		fault = fmt.Sprintf("its task's id has %d bytes, over the limit of %d", len(c.Task.GetTaskId()), maxTaskIDBytes)
 	}
 	if fault != "" {
-		return &ChangeError{Kind: c.Kind, Reason: fault}
+		return &changeError{Kind: c.Kind, Reason: fault}
 	}
 	return nil
 }
@@ -196,10 +196,10 @@ type Scoped struct{ URI, Scope string }
 
 // wants takes a filter apart. Each thing comes once.
 func (f *Filter) wants() ([]want, error) {
-	if err := checkNames("resource URI", f.ResourceURIs, MaxURIs, MaxURIBytes); err != nil {
+	if err := checkNames("resource URI", f.ResourceURIs, MaxURIs, maxURIBytes); err != nil {
 		return nil, err
 	}
-	if err := checkNames("task id", f.TaskIDs, MaxTaskIDs, MaxTaskIDBytes); err != nil {
+	if err := checkNames("task id", f.TaskIDs, MaxTaskIDs, maxTaskIDBytes); err != nil {
 		return nil, err
 	}
 	scoped, err := distinctScoped(f.Scoped)
@@ -238,7 +238,7 @@ func distinctScoped(scoped []Scoped) ([]Scoped, error) {
 			return nil, &FilterError{Field: "resource URI", Index: i, Reason: "its scope is empty"}
 		}
 	}
-	if err := checkNames("resource URI", uris, MaxURIs, MaxURIBytes); err != nil {
+	if err := checkNames("resource URI", uris, MaxURIs, maxURIBytes); err != nil {
 		return nil, err
 	}
 	return slices.Compact(slices.SortedFunc(slices.Values(scoped), func(a, b Scoped) int {
@@ -347,7 +347,7 @@ func NewFeed(o FeedOptions) *Feed {
 	return f
 }
 
-// Publish delivers a change to the subscribers that want it. It never waits for their readers. The error is a *[ChangeError]
+// Publish delivers a change to the subscribers that want it. It never waits for their readers. The error is a *[changeError]
 // or [ErrClosed]; then no subscriber gets the change. Subscribers may see concurrently published changes in different orders.
 func (f *Feed) Publish(c Change) error {
 	if err := c.check(); err != nil {

@@ -35,9 +35,9 @@ type Event struct {
 const (
 	// MaxMethodBytes is the maximum length of a method, as Notification.method of the contract outrigger.v1 allows.
 	MaxMethodBytes = 1024
-	// MaxPatterns is the maximum number of patterns in one filter, as EventFilter.methods of the contract allows. Every
+	// maxPatterns is the maximum number of patterns in one filter, as EventFilter.methods of the contract allows. Every
 	// publisher pays for them.
-	MaxPatterns = 256
+	maxPatterns = 256
 	// defaultMaxBacklogBytes prevents a stalled reader from holding [defaults.MaxSubscriberBacklog] events of the maximum size.
 	defaultMaxBacklogBytes = 16 << 20
 )
@@ -171,7 +171,7 @@ func (b *Bus) check(ctx context.Context, e *Event) error {
 // characters; without patterns, to all events. Every event published after Subscribe has returned reaches it. The error is
 // [ErrFull], [ErrClosed] or a *[FilterError].
 func (b *Bus) Subscribe(patterns []string) (EventSubscription, error) {
-	if err := checkNames("pattern", patterns, MaxPatterns, MaxMethodBytes); err != nil {
+	if err := checkNames("pattern", patterns, maxPatterns, MaxMethodBytes); err != nil {
 		return nil, err
 	}
 	s := &subscription[*Event]{}
@@ -213,7 +213,7 @@ type patterns struct {
 	names, globs []string
 }
 
-// match reports whether a method matches one of them. Whole methods are searched for: there may be [MaxPatterns] of them in
+// match reports whether a method matches one of them. Whole methods are searched for: there may be [maxPatterns] of them in
 // each of ten thousand filters, and every event is compared with all filters.
 func (p *patterns) match(method string) bool {
 	if _, ok := slices.BinarySearch(p.names, method); ok || p.isAll {

@@ -21,13 +21,13 @@ import (
 const (
 	// backoffMin is the maximum of the first pause, so a backend that restarts at once is found at once.
 	backoffMin = 100 * time.Millisecond
-	// BackoffMax is the maximum pause. A stream that lasted as long starts the backoff over.
-	BackoffMax = 30 * time.Second
-	// FinalPause is the maximum pause after a status that a retry does not change, such as NOT_FOUND: what it is about may
+	// backoffMax is the maximum pause. A stream that lasted as long starts the backoff over.
+	backoffMax = 30 * time.Second
+	// finalPause is the maximum pause after a status that a retry does not change, such as NOT_FOUND: what it is about may
 	// appear, but no one knows when.
-	FinalPause = 5 * time.Minute
-	// Linger is how long a stream without listeners runs on for the next reader.
-	Linger = 5 * time.Second
+	finalPause = 5 * time.Minute
+	// linger is how long a stream without listeners runs on for the next reader.
+	linger = 5 * time.Second
 	// settled is how long a new stream must last until an earlier failure counts as over although no message has come: a
 	// service may send one only when something changes. It is longer than a connection takes to fail.
 	settled = 10 * time.Second
@@ -172,7 +172,7 @@ func (e *Watches) Read(ctx context.Context, watch Watch) ([]byte, error) {
 	s.readers++
 	defer func() {
 		s.readers--
-		s.lingerUntil = time.Now().Add(Linger)
+		s.lingerUntil = time.Now().Add(linger)
 		s.settleIdle()
 	}()
 	for !s.hasState() {
@@ -442,7 +442,7 @@ func (s *stream) over(err *errmap.Error, took time.Duration) (pause time.Duratio
 		case s.reopens:
 			return nil
 		}
-		if took >= BackoffMax {
+		if took >= backoffMax {
 			s.failures = 0
 		}
 		told := s.judge(err)
@@ -480,12 +480,12 @@ func (s *stream) judge(err *errmap.Error) []*Listener {
 // streams come back at once.
 func (s *stream) pause(isFinal bool) time.Duration {
 	const doublings = 20 // reach the maximum, and overflow nothing
-	d := BackoffMax
+	d := backoffMax
 	switch {
 	case isFinal:
-		d = FinalPause
+		d = finalPause
 	case s.failures < doublings:
-		d = min(BackoffMax, backoffMin<<s.failures)
+		d = min(backoffMax, backoffMin<<s.failures)
 	}
 	s.failures++
 	return d/2 + time.Duration(s.engine.opts.Random()*float64(d/2))

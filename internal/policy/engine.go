@@ -143,7 +143,7 @@ func (e *Engine) ReadsArguments(t *catalog.Tool) bool {
 func (e *Engine) Count(rule, effect string) { e.counts.decided(rule, Effect(effect)) }
 
 // refusal is PERMISSION_DENIED for a decision; nil if it allows the call.
-func refusal(d Decision, t *catalog.Tool) *errmap.Error {
+func refusal(d decision, t *catalog.Tool) *errmap.Error {
 	if d.IsAllowed() {
 		return nil
 	}
@@ -229,8 +229,8 @@ func (c *ruleCallers) of(s *Set, who *identity.Identity) *known {
 	return k
 }
 
-// Decision is what a set says about a call.
-type Decision struct {
+// decision is what a set says about a call.
+type decision struct {
 	// Rule is the rule that decided; empty if none did. Effect is what it did.
 	Rule   string
 	Effect Effect
@@ -241,7 +241,7 @@ type Decision struct {
 }
 
 // IsAllowed reports whether the call may be made.
-func (d Decision) IsAllowed() bool { return d.Effect != Deny }
+func (d decision) IsAllowed() bool { return d.Effect != Deny }
 
 // activation has the values of one evaluation.
 type activation struct {
@@ -300,9 +300,9 @@ func (s *Set) holds(r boundRule, with *activation, count *counts) bool {
 
 // decide decides about a call, by all rules, or whether a caller sees a tool, by the rules without args. arguments are read
 // if a rule needs them: wire bytes, or JSON for a native tool.
-func (s *Set) decide(b *bound, who *caller, isCall bool, arguments []byte, count *counts) Decision {
+func (s *Set) decide(b *bound, who *caller, isCall bool, arguments []byte, count *counts) decision {
 	if b.broken != "" {
-		return Decision{Rule: b.broken, Effect: Deny, Broken: true}
+		return decision{Rule: b.broken, Effect: Deny, Broken: true}
 	}
 	with := &activation{caller: who, tool: b.tool}
 	if isCall && b.args {
@@ -310,26 +310,26 @@ func (s *Set) decide(b *bound, who *caller, isCall bool, arguments []byte, count
 	}
 	for _, r := range b.deny {
 		if (isCall || !r.args) && s.holds(r, with, count) {
-			return Decision{Rule: r.Name, Effect: Deny}
+			return decision{Rule: r.Name, Effect: Deny}
 		}
 	}
 	if !isCall && slices.ContainsFunc(b.allow, func(r boundRule) bool { return r.args }) {
-		return Decision{} // its arguments will tell
+		return decision{} // its arguments will tell
 	}
 	return s.firstAllowed(b, with, count)
 }
 
 // firstAllowed is what the allow rules of a tool say.
-func (s *Set) firstAllowed(b *bound, with *activation, count *counts) Decision {
+func (s *Set) firstAllowed(b *bound, with *activation, count *counts) decision {
 	if len(b.allow) == 0 {
-		return Decision{}
+		return decision{}
 	}
 	for _, r := range b.allow {
 		if s.holds(r, with, count) {
-			return Decision{Rule: r.Name, Effect: Allow}
+			return decision{Rule: r.Name, Effect: Allow}
 		}
 	}
-	d := Decision{Rule: b.allow[0].Name, Effect: Deny}
+	d := decision{Rule: b.allow[0].Name, Effect: Deny}
 	for _, r := range b.allow[1:] {
 		d.Others = append(d.Others, r.Name)
 	}
@@ -357,7 +357,7 @@ const maxNamed = 5
 
 // reason says why a call is refused, in words for the caller. It has names of rules and
 // nothing of their text.
-func (d Decision) reason(t *catalog.Tool) string {
+func (d decision) reason(t *catalog.Tool) string {
 	switch {
 	case d.Broken:
 		return "policy rule " + d.Rule + " does not fit the input of tool " + t.Name + ", so that it is disabled; an operator can correct the rule"

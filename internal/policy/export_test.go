@@ -53,3 +53,11 @@ func CheckReserved(s *Slots) error {
 	}
 	return nil
 }
+
+const (
+	DefaultMaxCallers = defaultMaxCallers
+	DefaultMaxCounted = defaultMaxCounted
+	OtherTools        = otherTools
+	QueueFull         = queueFull
+	QueueWait         = queueWait
+)

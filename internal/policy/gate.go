@@ -116,8 +116,8 @@ func (g *Gate) Set(t Trust) (before Trust) {
 func (g *Gate) Changes() uint64 { return g.changes.Load() }
 
 // Refused returns how often Check has blocked each tool, sorted by tool. The
-// first DefaultMaxCounted tools are counted separately, the others together as
-// OtherTools.
+// first defaultMaxCounted tools are counted separately, the others together as
+// otherTools.
 func (g *Gate) Refused() []Refusals { return g.refused.list() }
 
 // CountTools sets the number of tools that Refused counts separately. Call it

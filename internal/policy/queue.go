@@ -375,14 +375,14 @@ func (s *Slots) inVain(w *waiter, age time.Duration, now time.Time) *errmap.Erro
 	case s.used() < s.opts.Most && s.isOverShare(w.flow, now):
 		return s.limited(w.flow)
 	case s.used() < s.opts.Most:
-		s.count(w.flow, QueueWait)
+		s.count(w.flow, queueWait)
 		return s.reject(fmt.Sprintf("%d calls of this tool are running and %d are queued; this one did not start within %v (--queue-wait)", t.running, t.waiting, age.Round(time.Millisecond)))
 	case s.reserve > 0:
-		s.count(w.flow, QueueWait)
+		s.count(w.flow, queueWait)
 		return s.reject(fmt.Sprintf("%d calls are running and %d slots are reserved; this one did not start within %v (--max-calls, limits.tool_classes, limits.caller_classes)",
 			s.running, s.reserve, age.Round(time.Millisecond)))
 	}
-	s.count(w.flow, QueueWait)
+	s.count(w.flow, queueWait)
 	return s.reject(fmt.Sprintf("%d calls are running; this one did not start within %v (--max-calls, --queue-wait)", s.running, age.Round(time.Millisecond)))
 }
 

@@ -20,9 +20,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// DefaultMaxCallers is the number of callers that a Limiter remembers: as many as there may be sessions. A bucket takes about
+// defaultMaxCallers is the number of callers that a Limiter remembers: as many as there may be sessions. A bucket takes about
 // 300 bytes, so this is at most 3 MB, however many addresses call.
-const DefaultMaxCallers = defaults.MaxSessions
+const defaultMaxCallers = defaults.MaxSessions
 
 // Rate is a rate limit: PerSecond events per second on average, with bursts of
 // Burst. The zero value is no limit.
@@ -59,7 +59,7 @@ type LimitOptions struct {
 	// rejected.
 	MaxCallers, MaxTools int
 	// MaxCounted is the number of tools that Refused counts separately; zero is
-	// DefaultMaxCounted.
+	// defaultMaxCounted.
 	MaxCounted int
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -77,7 +77,7 @@ type Limiter struct {
 
 // NewLimiter returns a Limiter whose buckets are all full.
 func NewLimiter(o LimitOptions) *Limiter {
-	defaults.Fill(&o.MaxCallers, DefaultMaxCallers)
+	defaults.Fill(&o.MaxCallers, defaultMaxCallers)
 	defaults.Fill(&o.MaxTools, defaults.MaxTools)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -105,7 +105,7 @@ func (l *Limiter) SetRates(caller, tool Rate) {
 
 // Refused returns how often Check has rejected calls of each tool, sorted by
 // tool, for either rate. Requests that call no tool come first, with an empty
-// name. Beyond MaxCounted tools, the rest is counted together as OtherTools. A
+// name. Beyond MaxCounted tools, the rest is counted together as otherTools. A
 // nil Limiter has none.
 func (l *Limiter) Refused() []Refusals {
 	if l == nil {
@@ -292,14 +292,14 @@ func (c callers) include(caller string) bool {
 	return slices.ContainsFunc(c.networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// DefaultMaxCounted is the number of tools whose rejections are counted
+// defaultMaxCounted is the number of tools whose rejections are counted
 // separately, so that a page of metrics stays readable. The others are counted
 // together.
-const DefaultMaxCounted = 256
+const defaultMaxCounted = 256
 
-// OtherTools is the name for tools that are counted together. It is not a valid
+// otherTools is the name for tools that are counted together. It is not a valid
 // tool name, which has a dot.
-const OtherTools = "other"
+const otherTools = "other"
 
 // Refusals is the number of rejections of a tool.
 type Refusals struct {
@@ -308,7 +308,7 @@ type Refusals struct {
 	Count uint64
 }
 
-// refusals counts what is refused. The zero value counts DefaultMaxCounted tools
+// refusals counts what is refused. The zero value counts defaultMaxCounted tools
 // one by one. It is safe for concurrent use.
 type refusals struct {
 	most int
@@ -324,8 +324,8 @@ func (r *refusals) add(tool string) {
 	if r.byTool == nil {
 		r.byTool = map[string]uint64{}
 	}
-	if _, known := r.byTool[tool]; !known && len(r.byTool) >= cmp.Or(r.most, DefaultMaxCounted) {
-		tool = OtherTools
+	if _, known := r.byTool[tool]; !known && len(r.byTool) >= cmp.Or(r.most, defaultMaxCounted) {
+		tool = otherTools
 	}
 	r.byTool[tool]++
 }

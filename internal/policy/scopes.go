@@ -140,7 +140,7 @@ func (a *Authorizer) configured() []string {
 		all = append(all, r.Scopes...)
 	}
 	if a.opts.Rule == ReadWrite {
-		all = append(all, Read, Write)
+		all = append(all, readTools, writeTools)
 	}
 	return all
 }
@@ -257,8 +257,8 @@ func (a *Authorizer) first(cat *catalog.Catalog) string {
 // ScopeRule gives a scope to tools for which nothing else does.
 type ScopeRule uint8
 
-// The rules. None is the zero value: such tools need no scope. ReadWrite is [Read] for
-// read-only tools and [Write] for all others.
+// The rules. None is the zero value: such tools need no scope. ReadWrite is [readTools] for
+// read-only tools and [writeTools] for all others.
 const (
 	None ScopeRule = iota
 	ReadWrite
@@ -266,8 +266,8 @@ const (
 
 // The scopes of [ReadWrite].
 const (
-	Read  = "tools:read"
-	Write = "tools:write"
+	readTools  = "tools:read"
+	writeTools = "tools:write"
 )
 
 // ToolRule gives scopes to tools. Tools are globs over canonical names.
@@ -300,9 +300,9 @@ func (o *AuthorizerOptions) chosen(t *catalog.Tool) []string {
 	case o.Rule != ReadWrite:
 		return nil
 	case t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly:
-		return []string{Read}
+		return []string{readTools}
 	}
-	return []string{Write}
+	return []string{writeTools}
 }
 
 // ofOperation is what an operation needs, apart from tools, sorted.

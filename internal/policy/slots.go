@@ -327,13 +327,13 @@ func (s *Slots) Full() *errmap.Error {
 }
 
 func (s *Slots) rejectFull(f *flow) *errmap.Error {
-	s.count(f, QueueFull)
+	s.count(f, queueFull)
 	return s.reject(fmt.Sprintf("%d calls are running and %d are queued (--max-calls, --max-queued)", s.running, s.opts.Queued))
 }
 
 // limited rejects a call of a caller that has its share.
 func (s *Slots) limited(f *flow) *errmap.Error {
-	s.count(f, CallerShare)
+	s.count(f, callerShare)
 	return errmap.New(errmap.RateLimited, errmap.RetryAfter(s.hint()), errmap.Messagef(
 		"Rate limit exceeded: %d calls of this caller are running, and the other slots are for other callers (--max-calls, --caller-share)", f.caller.running))
 }
@@ -363,7 +363,7 @@ func (s *Slots) Stats() SlotStats {
 	defer s.mu.Unlock()
 	return SlotStats{
 		Running: s.running, Waiting: s.queue.waiting, Most: s.opts.Most, Queued: s.opts.Queued,
-		Full: s.rejected[QueueFull], Expired: s.rejected[QueueWait], Over: s.rejected[CallerShare], OverTool: s.rejected[ToolShare],
+		Full: s.rejected[queueFull], Expired: s.rejected[queueWait], Over: s.rejected[callerShare], OverTool: s.rejected[ToolShare],
 	}
 }
 
@@ -612,12 +612,12 @@ type Reason int
 
 // The reasons.
 const (
-	// QueueFull is a call that found no room in the queue.
-	QueueFull Reason = iota
-	// QueueWait is one that got no slot in time.
-	QueueWait
-	// CallerShare and ToolShare are calls of a caller, or to a tool, that used up its share.
-	CallerShare
+	// queueFull is a call that found no room in the queue.
+	queueFull Reason = iota
+	// queueWait is one that got no slot in time.
+	queueWait
+	// callerShare and ToolShare are calls of a caller, or to a tool, that used up its share.
+	callerShare
 	ToolShare
 	reasons
 )
@@ -640,8 +640,8 @@ func (s *Slots) count(f *flow, why Reason) {
 	}
 }
 
-// Rejected returns how many calls of each tool were rejected for a reason, sorted by tool. Beyond DefaultMaxCounted tools, the
-// rest is counted together as OtherTools. Calls that were rejected before they were read have an empty name. Nil has none.
+// Rejected returns how many calls of each tool were rejected for a reason, sorted by tool. Beyond defaultMaxCounted tools, the
+// rest is counted together as otherTools. Calls that were rejected before they were read have an empty name. Nil has none.
 func (s *Slots) Rejected() map[Reason][]Refusals {
 	if s == nil {
 		return nil

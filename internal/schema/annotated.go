@@ -60,7 +60,7 @@ func (d *deriver) enumWords(ed protoreflect.EnumDescriptor) string {
 	if !d.shown || !hasOptions(ed) {
 		return ""
 	}
-	said, problems := AnnotationsOfEnum(ed)
+	said, problems := annotationsOfEnum(ed)
 	for _, p := range problems {
 		d.note("enum %s: %s", ed.FullName(), p)
 	}
@@ -179,7 +179,7 @@ func protoDefault(fd protoreflect.FieldDescriptor) string {
 // formatWords shows the format of a string: as a keyword where clients know it, else in words.
 func (d *deriver) formatWords(doc *object, f field) string {
 	format := f.said.Format
-	if format == FormatIP {
+	if format == formatIP {
 		return "An IPv4 or IPv6 address."
 	}
 	if format == "" || f.fd.Kind() != protoreflect.StringKind || doc.has("format") {
@@ -237,7 +237,7 @@ func (d *deriver) patternsOf(fd protoreflect.FieldDescriptor, resource string) [
 	}
 	known, ok := d.resources[file.Path()]
 	if !ok {
-		known = ResourcePatterns(file)
+		known = resourcePatterns(file)
 		d.resources[file.Path()] = known
 	}
 	return known[resource]

@@ -112,7 +112,7 @@ type FieldAnnotations struct {
 	// Default is OpenAPI's default and Examples its examples, both usually JSON.
 	Default  string
 	Examples []string
-	// Format is a format of OpenAPI, or the one that google.api.field_info names, in OpenAPI's words; FormatIP for both
+	// Format is a format of OpenAPI, or the one that google.api.field_info names, in OpenAPI's words; formatIP for both
 	// versions of IP addresses.
 	Format string
 	// Pattern is OpenAPI's where Rules could not take it: it is no RE2.
@@ -129,8 +129,8 @@ type FieldAnnotations struct {
 	Resource, ChildResource string
 }
 
-// FormatIP is the format of a field that takes IPv4 and IPv6.
-const FormatIP = "ip"
+// formatIP is the format of a field that takes IPv4 and IPv6.
+const formatIP = "ip"
 
 // AnnotationsOfField reads the annotations of a field. Problems are for the operator.
 func AnnotationsOfField(fd protoreflect.FieldDescriptor) (FieldAnnotations, []string) {
@@ -213,7 +213,7 @@ func formatOf(info item) string {
 	case 3:
 		return "ipv6"
 	case 4:
-		return FormatIP
+		return formatIP
 	}
 	return ""
 }
@@ -345,9 +345,9 @@ func readResource(body []byte) (*ResourceAnnotation, bool) {
 	return out, ok
 }
 
-// ResourcePatterns returns the patterns of the resources that a file and its direct imports declare, by type. What cannot be read
+// resourcePatterns returns the patterns of the resources that a file and its direct imports declare, by type. What cannot be read
 // is not in it.
-func ResourcePatterns(file protoreflect.FileDescriptor) map[string][]string {
+func resourcePatterns(file protoreflect.FileDescriptor) map[string][]string {
 	out := map[string][]string{}
 	add := func(r *ResourceAnnotation) {
 		if r != nil && out[r.Type] == nil {
@@ -490,8 +490,8 @@ func ServiceDescription(sd protoreflect.ServiceDescriptor) string {
 	return out
 }
 
-// EnumAnnotations is what the annotations of an enum say. The zero value says nothing.
-type EnumAnnotations struct {
+// enumAnnotations is what the annotations of an enum say. The zero value says nothing.
+type enumAnnotations struct {
 	// Title and Description are OpenAPI's.
 	Title, Description string
 }
@@ -502,9 +502,9 @@ const (
 	enumTitle       = 3
 )
 
-// AnnotationsOfEnum reads the annotations of an enum. Problems are for the operator.
-func AnnotationsOfEnum(ed protoreflect.EnumDescriptor) (EnumAnnotations, []string) {
-	var out EnumAnnotations
+// annotationsOfEnum reads the annotations of an enum. Problems are for the operator.
+func annotationsOfEnum(ed protoreflect.EnumDescriptor) (enumAnnotations, []string) {
+	var out enumAnnotations
 	var bad problems
 	eachAnnotation(ed, func(it item) {
 		if it.number != openAPINumber || it.typ != protowire.BytesType {
@@ -515,7 +515,7 @@ func AnnotationsOfEnum(ed protoreflect.EnumDescriptor) (EnumAnnotations, []strin
 	return out, bad
 }
 
-func (e *EnumAnnotations) take(it item) {
+func (e *enumAnnotations) take(it item) {
 	switch {
 	case it.typ != protowire.BytesType:
 	case it.number == enumDescription:

@@ -91,7 +91,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	for name, want := range map[protoreflect.FullName]bool{"WriteRequest.reason": true} {
-		if got := schema.IsOneofRequired(find[protoreflect.OneofDescriptor](t, files, name)); got != want {
+		if got := schema.IsOneofRequiredByAnnotation(find[protoreflect.OneofDescriptor](t, files, name)); got != want {
 			t.Errorf("%s is required: %v", name, got)
 		}
 	}

@@ -353,8 +353,8 @@ func isUnchecked(md protoreflect.MessageDescriptor) bool {
 	return out
 }
 
-// IsOneofRequired reports whether protoc-gen-validate's validate.required asks for one of the fields.
-func IsOneofRequired(od protoreflect.OneofDescriptor) bool {
+// isOneofRequiredByAnnotation reports whether protoc-gen-validate's validate.required asks for one of the fields.
+func isOneofRequiredByAnnotation(od protoreflect.OneofDescriptor) bool {
 	out := false
 	eachAnnotation(od, func(it item) { out = it.number == pgvNumber && it.isSet() || out })
 	return out

@@ -22,12 +22,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// ErrNoDescriptor is returned by Derive if the descriptor is missing.
-var ErrNoDescriptor = errors.New("schema: no message descriptor")
+// errNoDescriptor is returned by Derive if the descriptor is missing.
+var errNoDescriptor = errors.New("schema: no message descriptor")
 
 // Derive generates the canonical and the advertised schema of a message, for one direction. The same descriptor and
 // options always give the same bytes. What exceeds the bounds is left open and named in Warnings. The only errors are a
-// missing descriptor (ErrNoDescriptor) and one whose file could not be resolved.
+// missing descriptor (errNoDescriptor) and one whose file could not be resolved.
 func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Schema, error) {
 	return derive(md, dir, nil, opts, partBoth)
 }
@@ -35,7 +35,7 @@ func Derive(md protoreflect.MessageDescriptor, dir Direction, opts Options) (*Sc
 // derive is Derive for one form or both, or for the arguments of a tool that takes a stream of messages, where one is given.
 func derive(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts Options, part Part) (*Schema, error) {
 	if md == nil {
-		return nil, ErrNoDescriptor
+		return nil, errNoDescriptor
 	}
 	if md.IsPlaceholder() {
 		return nil, fmt.Errorf("schema: message %s is not in the descriptor set", md.FullName())
@@ -1024,7 +1024,7 @@ func saysOneOf(comment string, fields ...string) bool {
 
 // wantsOne reports whether one of the fields has to be set, by protovalidate's rules or by those that callers are only shown.
 func (d *deriver) wantsOne(od protoreflect.OneofDescriptor) bool {
-	return !d.opts.WithoutRules && (isOneofRequired(od) || d.guides() && IsOneofRequired(od))
+	return !d.opts.WithoutRules && (isOneofRequired(od) || d.guides() && isOneofRequiredByAnnotation(od))
 }
 
 func (d *deriver) isSet(fd protoreflect.FieldDescriptor, name string) *object {

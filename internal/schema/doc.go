@@ -136,7 +136,7 @@
 //
 // # Errors
 //
-//	ErrNoDescriptor   Derive got no descriptor. One that is only a name is an error without a type
+//	errNoDescriptor   Derive got no descriptor. One that is only a name is an error without a type
 //	ErrInvalidSchema  wrapped by every error of Compile and Prepare: the schema is invalid
 //
 // An invalid document is not an error: [Validator.Validate] and [Inspect] return violations. An error of Validate means that

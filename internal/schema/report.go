@@ -650,8 +650,8 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// PathError is the error of InputField.
-type PathError struct {
+// pathError is the error of InputField.
+type pathError struct {
 	// Message is the one that lacks Name, or whose field has no members, and Name the part of the path that leads nowhere.
 	Message protoreflect.FullName
 	Name    string
@@ -660,7 +660,7 @@ type PathError struct {
 }
 
 // Error says what is missing, and what there is: at most 20 names.
-func (e *PathError) Error() string {
+func (e *pathError) Error() string {
 	if len(e.Known) == 0 {
 		return fmt.Sprintf("there is no %s: %s has no members to describe", quote(e.Name), e.Message)
 	}
@@ -674,12 +674,12 @@ func (e *PathError) Error() string {
 
 // InputField returns the full name of the field that a path leads to in the input of a message, for Options.Words: names of
 // fields, in JSON or as in the .proto file, with dots between them, through lists and maps to the messages in them. Of an
-// input that is wrapped, the only path is "value". Extensions have no path. The error is a *PathError.
+// input that is wrapped, the only path is "value". Extensions have no path. The error is a *pathError.
 func InputField(md protoreflect.MessageDescriptor, path string) (protoreflect.FullName, error) {
 	d := &deriver{dir: Input, needs: new(Needs)}
 	if isWrapped(md, Input) {
 		if path != wrappedMember {
-			return "", &PathError{Message: md.FullName(), Name: path, Known: []string{wrappedMember}}
+			return "", &pathError{Message: md.FullName(), Name: path, Known: []string{wrappedMember}}
 		}
 		return wrappedName(md), nil
 	}
@@ -691,7 +691,7 @@ func InputField(md protoreflect.MessageDescriptor, path string) (protoreflect.Fu
 		}
 		at := slices.IndexFunc(fields, func(fd protoreflect.FieldDescriptor) bool { return slices.Contains(Names(fd), name) })
 		if at < 0 {
-			return "", &PathError{Message: md.FullName(), Name: name, Known: firstNames(fields)}
+			return "", &pathError{Message: md.FullName(), Name: name, Known: firstNames(fields)}
 		}
 		fd := fields[at]
 		if i == len(names)-1 {
@@ -702,11 +702,11 @@ func InputField(md protoreflect.MessageDescriptor, path string) (protoreflect.Fu
 			of = fd.MapValue()
 		}
 		if of.Message() == nil {
-			return "", &PathError{Message: fd.FullName(), Name: names[i+1]}
+			return "", &pathError{Message: fd.FullName(), Name: names[i+1]}
 		}
 		md = of.Message()
 	}
-	return "", &PathError{Message: md.FullName()} // a path has at least one name
+	return "", &pathError{Message: md.FullName()} // a path has at least one name
 }
 
 func firstNames(fields []protoreflect.FieldDescriptor) []string {

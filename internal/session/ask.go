@@ -16,8 +16,8 @@ import (
 
 // Errors of questions to the client.
 var (
-	// ErrUnexpected: no request waits for a response with this id.
-	ErrUnexpected = errors.New("session: no one waits for a response with this id")
+	// errUnexpected: no request waits for a response with this id.
+	errUnexpected = errors.New("session: no one waits for a response with this id")
 	// ErrNoAnswer: the client did not answer in time.
 	ErrNoAnswer = errors.New("session: the client did not answer in time")
 )
@@ -111,12 +111,12 @@ func (s *Session) withdraw(id string) {
 }
 
 // Deliver passes a response to the request that waits for it, also at another replica. Only the first one counts; a response
-// that crosses the end of the wait is ignored. The errors are [ErrUnexpected], and for another replica [ErrUnavailable] and the
+// that crosses the end of the wait is ignored. The errors are [errUnexpected], and for another replica [ErrUnavailable] and the
 // cause of ctx.
 func (s *Session) Deliver(ctx context.Context, m *jsonrpc.Message) error {
 	id, isText := jsontext.Text(m.ID.Raw())
 	if !isText {
-		return ErrUnexpected
+		return errUnexpected
 	}
 	var r reply
 	if m.Kind == jsonrpc.KindError {
@@ -128,20 +128,20 @@ func (s *Session) Deliver(ctx context.Context, m *jsonrpc.Message) error {
 		r.result = slices.Clone(m.Result)
 	}
 	err := s.answered(id, r)
-	if replica := s.askedBy(id); errors.Is(err, ErrUnexpected) && replica != "" {
+	if replica := s.askedBy(id); errors.Is(err, errUnexpected) && replica != "" {
 		return s.forward(ctx, replica, id, r)
 	}
 	return err
 }
 
-// answered passes a response to the request that waits for it here. The error is [ErrUnexpected].
+// answered passes a response to the request that waits for it here. The error is [errUnexpected].
 func (s *Session) answered(id string, r reply) error {
 	answer, isLate := s.awaited(id)
 	switch {
 	case isLate:
 		return nil
 	case answer == nil:
-		return ErrUnexpected
+		return errUnexpected
 	}
 	answer <- r
 	return nil

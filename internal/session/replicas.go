@@ -328,7 +328,7 @@ func (s *Session) forward(ctx context.Context, replica, id string, r reply) erro
 	case errors.Is(err, errNoReplica):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	case err == nil && said.GetUnexpected():
-		return ErrUnexpected
+		return errUnexpected
 	}
 	return err
 }

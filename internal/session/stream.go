@@ -16,10 +16,10 @@ import (
 
 // Errors of streams and their readers.
 var (
-	// ErrEnded: the stream has ended and all events were read.
-	ErrEnded = errors.New("session: the stream has ended")
-	// ErrTaken: a newer connection reads the stream.
-	ErrTaken = errors.New("session: replaced by another reader")
+	// errEnded: the stream has ended and all events were read.
+	errEnded = errors.New("session: the stream has ended")
+	// errTaken: a newer connection reads the stream.
+	errTaken = errors.New("session: replaced by another reader")
 	// ErrPaused: a quiet period has begun; the reader should disconnect and resume later.
 	ErrPaused = errors.New("session: the stream is quiet for a while")
 	// ErrLost: the requested events are no longer kept.
@@ -187,7 +187,7 @@ func (st *Stream) id(event uint64) string {
 	return st.name + "-" + strconv.FormatUint(event, 10)
 }
 
-// Send appends a message, which then belongs to the stream. It never waits for readers. The error is [ErrEnded].
+// Send appends a message, which then belongs to the stream. It never waits for readers. The error is [errEnded].
 func (st *Stream) Send(message []byte) error {
 	if err := st.send(message); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (st *Stream) send(message []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.ended {
-		return ErrEnded
+		return errEnded
 	}
 	st.paused = false
 	st.add(message)
@@ -254,7 +254,7 @@ func (st *Stream) Pause() {
 	}
 }
 
-// End ends the stream: readers get the remaining messages, and then [ErrEnded].
+// End ends the stream: readers get the remaining messages, and then [errEnded].
 func (st *Stream) End() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -374,7 +374,7 @@ func (r *Reader) BegunBy() telemetry.Context {
 	return *st.begunBy
 }
 
-// Poll returns the next event without waiting; false if there is none yet. The errors are [ErrEnded], [ErrTaken], [ErrPaused]
+// Poll returns the next event without waiting; false if there is none yet. The errors are [errEnded], [errTaken], [ErrPaused]
 // and [ErrLost].
 func (r *Reader) Poll() (Event, bool, error) {
 	st := r.stream
@@ -382,7 +382,7 @@ func (r *Reader) Poll() (Event, bool, error) {
 	defer st.mu.Unlock()
 	switch {
 	case r.taken:
-		return Event{}, false, ErrTaken
+		return Event{}, false, errTaken
 	case r.next < st.first:
 		return Event{}, false, ErrLost
 	case r.next < st.end():
@@ -392,7 +392,7 @@ func (r *Reader) Poll() (Event, bool, error) {
 		st.unread = max(st.unread, r.next)
 		return e, true, nil
 	case st.ended:
-		return Event{}, false, ErrEnded
+		return Event{}, false, errEnded
 	case st.paused:
 		return Event{}, false, ErrPaused
 	}

@@ -22,14 +22,14 @@ var questionRules = sync.OnceValue(func() schema.FieldRules { return schema.Fiel
 
 // Errors of [Ask].
 var (
-	// ErrNoTask means that the context does not belong to the work of a task.
-	ErrNoTask = errors.New("task: not a task, so it cannot ask")
-	// ErrTooManyQuestions means that more than 64 questions would be outstanding, or that
+	// errNoTask means that the context does not belong to the work of a task.
+	errNoTask = errors.New("task: not a task, so it cannot ask")
+	// errTooManyQuestions means that more than 64 questions would be outstanding, or that
 	// the task has reached its limit of questions ([Options.MaxQuestions]).
-	ErrTooManyQuestions = errors.New("task: too many questions")
-	// ErrEnded means that the work returned, or the store deleted its task, before the
+	errTooManyQuestions = errors.New("task: too many questions")
+	// errEnded means that the work returned, or the store deleted its task, before the
 	// questions were answered.
-	ErrEnded = errors.New("task: ended")
+	errEnded = errors.New("task: ended")
 )
 
 // Ask sends questions to the caller of the task whose work has this context. It waits
@@ -42,13 +42,13 @@ var (
 // forever. The answers have the original key. A call that is not a task yet becomes one
 // now. Do not change questions after a call of Ask.
 //
-// The errors are [ErrNoTask], [ErrTooManyQuestions], [ErrEnded], the errors of the
+// The errors are [errNoTask], [errTooManyQuestions], [errEnded], the errors of the
 // store, and the cause of ctx. If the call cannot become a task, the error is [ErrFull]
 // or [ErrClosed]. Questions without a waiter disappear.
 func Ask(ctx context.Context, questions map[string]*outriggerv1.InputRequest) (map[string]*outriggerv1.InputResponse, error) {
 	r, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
-		return nil, ErrNoTask
+		return nil, errNoTask
 	}
 	for key, question := range questions {
 		if question.GetRequest() == nil {
@@ -101,7 +101,7 @@ func (r *run) reserve(questions map[string]*outriggerv1.InputRequest) (map[strin
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(questions) > questionRules().MaxItems || len(r.asked)+len(questions) > r.m.opts.MaxQuestions {
-		return nil, ErrTooManyQuestions
+		return nil, errTooManyQuestions
 	}
 	prefix := "q"
 	if r.takeovers > 0 {
@@ -149,9 +149,9 @@ func (r *run) pose(ctx context.Context, shown map[string]string, questions map[s
 	case ended:
 		return r.endedError(ctx)
 	case errors.Is(err, ErrNotFound):
-		return ErrEnded
+		return errEnded
 	case err == nil && tooMany:
-		return ErrTooManyQuestions
+		return errTooManyQuestions
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (r *run) collect(ctx context.Context, shown map[string]string) (map[string]
 		record, err := r.m.store.Get(ctx, r.id)
 		switch {
 		case errors.Is(err, ErrNotFound):
-			return nil, ErrEnded
+			return nil, errEnded
 		case err == nil && isFinal(record.Task.GetStatus()):
 			return nil, r.endedError(ctx)
 		case err != nil:

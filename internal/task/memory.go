@@ -17,9 +17,9 @@ import (
 
 // Defaults of MemoryOptions.
 const (
-	// DefaultMaxBytes allows 13 KB for each of defaults.MaxTasks results, or 32 results
+	// defaultMaxBytes allows 13 KB for each of defaults.MaxTasks results, or 32 results
 	// of the largest size that the edges accept (4 MiB).
-	DefaultMaxBytes = 128 << 20
+	defaultMaxBytes = 128 << 20
 	// DefaultMaxAge is more than any task needs under its own limits: a day of work and
 	// the seven days that limits.task_ttl allows.
 	DefaultMaxAge = 30 * 24 * time.Hour
@@ -74,7 +74,7 @@ var _ Store = (*Memory)(nil)
 // NewMemory returns an empty store.
 func NewMemory(o MemoryOptions) *Memory {
 	defaults.Fill(&o.MaxTasks, defaults.MaxTasks)
-	defaults.Fill(&o.MaxBytes, DefaultMaxBytes)
+	defaults.Fill(&o.MaxBytes, defaultMaxBytes)
 	defaults.Fill(&o.MaxAge, DefaultMaxAge)
 	if o.Now == nil {
 		o.Now = time.Now

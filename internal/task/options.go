@@ -15,24 +15,24 @@ import (
 
 // Defaults of Options.
 const (
-	// DefaultPollInterval is how often a client may poll without adding load: most tasks
+	// defaultPollInterval is how often a client may poll without adding load: most tasks
 	// take seconds to minutes.
-	DefaultPollInterval = time.Second
-	// DefaultMaxTimeout ends work that has no timeout. A day is longer than a caller
+	defaultPollInterval = time.Second
+	// defaultMaxTimeout ends work that has no timeout. A day is longer than a caller
 	// waits.
-	DefaultMaxTimeout = 24 * time.Hour
+	defaultMaxTimeout = 24 * time.Hour
 	// DefaultGrace is how long work may run after its timeout, so that it can report the
 	// timeout itself.
 	DefaultGrace = 5 * time.Second
-	// DefaultMaxRunning is twice [defaults.MaxTasks]. The other half is for calls that
+	// defaultMaxRunning is twice [defaults.MaxTasks]. The other half is for calls that
 	// are not tasks yet, and work that ignores its cancellation.
-	DefaultMaxRunning = 2 * defaults.MaxTasks
-	// DefaultMaxQuestions is the maximum number of questions of one task: more than a
+	defaultMaxRunning = 2 * defaults.MaxTasks
+	// defaultMaxQuestions is the maximum number of questions of one task: more than a
 	// person answers.
-	DefaultMaxQuestions = 1024
-	// DefaultMaxMessage is the maximum size of a status message in bytes: a sentence. The
+	defaultMaxQuestions = 1024
+	// defaultMaxMessage is the maximum size of a status message in bytes: a sentence. The
 	// contract allows 64 KiB, which every poll of the task would carry.
-	DefaultMaxMessage = 1024
+	defaultMaxMessage = 1024
 )
 
 // Options configure a [Manager]. Zero fields take the defaults of this package.
@@ -81,12 +81,12 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	defaults.Fill(&o.TTL, defaults.TaskTTL)
-	defaults.Fill(&o.PollInterval, DefaultPollInterval)
-	defaults.Fill(&o.MaxTimeout, DefaultMaxTimeout)
+	defaults.Fill(&o.PollInterval, defaultPollInterval)
+	defaults.Fill(&o.MaxTimeout, defaultMaxTimeout)
 	defaults.Fill(&o.Grace, DefaultGrace)
-	defaults.Fill(&o.MaxRunning, DefaultMaxRunning)
-	defaults.Fill(&o.MaxQuestions, DefaultMaxQuestions)
-	defaults.Fill(&o.MaxMessage, DefaultMaxMessage)
+	defaults.Fill(&o.MaxRunning, defaultMaxRunning)
+	defaults.Fill(&o.MaxQuestions, defaultMaxQuestions)
+	defaults.Fill(&o.MaxMessage, defaultMaxMessage)
 	defaults.Fill(&o.MaxTakeovers, defaults.StateMaxTakeovers)
 	defaults.Fill(&o.MaxHandovers, defaults.StateMaxHandovers)
 	if o.Now == nil {

@@ -132,7 +132,7 @@ func (r *run) close() {
 		r.showing = nil
 	}
 	r.mu.Unlock()
-	r.cancel(ErrEnded)
+	r.cancel(errEnded)
 	r.release()
 	r.m.leave(r)
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 )
 
-// Stdout is the Path of a trail on standard output.
-const Stdout = "stdout"
+// stdout is the Path of a trail on standard output.
+const stdout = "stdout"
 
 // AuditOptions configure an Audit. Zero fields take their defaults.
 type AuditOptions struct {
@@ -87,14 +87,14 @@ func OpenAudit(o AuditOptions) (*Audit, error) {
 		Path: o.Path, MaxFileBytes: o.MaxFileBytes, MaxFiles: o.MaxFiles, Sync: o.Fsync, SyncEvery: o.FsyncInterval,
 		MaxPendingBytes: o.MaxQueuedBytes, Log: o.Log,
 	}
-	if o.Path == Stdout {
+	if o.Path == stdout {
 		file.Out = o.Out
 	}
 	if !o.Required {
 		file.CommitWait = optionalWait
 	}
 	var err error
-	if t.writer, err = OpenLines(file); err != nil {
+	if t.writer, err = openLines(file); err != nil {
 		return nil, fmt.Errorf("audit trail: %w", err)
 	}
 	return t, nil

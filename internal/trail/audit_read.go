@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// MaxLine bounds a line that [ReadAudit] reads: both payloads of the maximum size, grown by
+// maxLine bounds a line that [ReadAudit] reads: both payloads of the maximum size, grown by
 // redaction and escapes, and the rest.
-const MaxLine = 16 << 20
+const maxLine = 16 << 20
 
 // AuditLine is one line of a trail, as far as it is needed to choose and to show it.
 type AuditLine struct {
@@ -97,7 +97,7 @@ func readLine(in *bufio.Reader, buffer *[]byte) (line []byte, isWhole bool, err 
 	for {
 		piece, err := in.ReadSlice('\n')
 		piece, isWhole = bytes.CutSuffix(piece, []byte{'\n'})
-		*buffer = append(*buffer, piece[:min(len(piece), MaxLine+1-len(*buffer))]...)
+		*buffer = append(*buffer, piece[:min(len(piece), maxLine+1-len(*buffer))]...)
 		switch {
 		case isWhole:
 			return *buffer, true, nil
@@ -111,8 +111,8 @@ func readLine(in *bufio.Reader, buffer *[]byte) (line []byte, isWhole bool, err 
 
 // parse reads one line.
 func parse(raw []byte) (line *AuditLine, reason string) {
-	if len(raw) > MaxLine {
-		return nil, fmt.Sprintf("the line is longer than %d bytes", MaxLine)
+	if len(raw) > maxLine {
+		return nil, fmt.Sprintf("the line is longer than %d bytes", maxLine)
 	}
 	line = &AuditLine{}
 	if err := json.Unmarshal(raw, line); err != nil {

@@ -105,7 +105,7 @@ func begin(t *testing.T, o LineOptions) *LineWriter {
 	if o.Path == "" {
 		o.Path = filepath.Join(t.TempDir(), "lines")
 	}
-	w, err := OpenLines(o)
+	w, err := openLines(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestFlushedWithin250Milliseconds(t *testing.T) {
 			if n := len(lines(t, r)); n != round {
 				t.Errorf("%d lines at once; nothing is gathered", n)
 			}
-			time.Sleep(DefaultFlushRecordEvery)
+			time.Sleep(defaultFlushRecordEvery)
 			synctest.Wait()
 			if n := len(lines(t, r)); n != round+1 {
 				t.Errorf("%d lines after 250 ms", n)

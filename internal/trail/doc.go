@@ -61,5 +61,5 @@
 // process has moved away is created again at its path.
 //
 // A process that is killed may leave a piece of a line at the end of the file. The next
-// [OpenLines] then begins on a fresh line, and reports the piece.
+// [openLines] then begins on a fresh line, and reports the piece.
 package trail

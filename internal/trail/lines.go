@@ -18,9 +18,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
-// ErrStalled is the error of a Commit that waited too long, and of those behind it until
+// errStalled is the error of a Commit that waited too long, and of those behind it until
 // the disk answers again.
-var ErrStalled = errors.New("the disk does not answer")
+var errStalled = errors.New("the disk does not answer")
 
 // errFull is the error of a Commit whose line does not fit into the queue.
 var errFull = errors.New("the queue of lines is full")
@@ -28,7 +28,7 @@ var errFull = errors.New("the queue of lines is full")
 // errClosed is the error of a Commit after Close.
 var errClosed = errors.New("the file is closed")
 
-// LineWriter writes lines to one file. Make one with [OpenLines]. All methods are safe for
+// LineWriter writes lines to one file. Make one with [openLines]. All methods are safe for
 // concurrent use and do nothing on nil.
 type LineWriter struct {
 	opts LineOptions
@@ -78,9 +78,9 @@ type LineStats struct {
 	Syncs Latency
 }
 
-// OpenLines opens the file for appending and starts the goroutine that writes, which Close
+// openLines opens the file for appending and starts the goroutine that writes, which Close
 // waits for. An error means that the file cannot be opened.
-func OpenLines(o LineOptions) (*LineWriter, error) {
+func openLines(o LineOptions) (*LineWriter, error) {
 	w := &LineWriter{
 		wake: make(chan struct{}, 1), now: make(chan struct{}, 1),
 		stop: make(chan struct{}), done: make(chan struct{}),
@@ -134,7 +134,7 @@ func (w *LineWriter) Commit(ctx context.Context, line []byte) error {
 		return context.Cause(ctx)
 	case <-timer.C:
 		w.stall()
-		return ErrStalled
+		return errStalled
 	}
 }
 
@@ -148,7 +148,7 @@ func (w *LineWriter) queued(line []byte) (durable chan struct{}, failure *error)
 	case !isIn:
 		err = errFull
 	case w.stalled:
-		err = ErrStalled
+		err = errStalled
 	default:
 		err = w.failure
 	}
@@ -212,7 +212,7 @@ func (w *LineWriter) Stats() LineStats {
 	s.Queued = len(w.pending.lines) + w.writing
 	s.Failing = w.failure != nil || w.stalled
 	if w.stalled {
-		s.Failure = ErrStalled.Error()
+		s.Failure = errStalled.Error()
 	} else if w.failure != nil {
 		s.Failure = w.failure.Error()
 	}
@@ -244,7 +244,7 @@ func (w *LineWriter) Close() error {
 	case <-w.done:
 		return w.closeErr
 	case <-timer.C:
-		return fmt.Errorf("%s: %d bytes are not written: %w", w.opts.Path, w.Stats().Queued, ErrStalled)
+		return fmt.Errorf("%s: %d bytes are not written: %w", w.opts.Path, w.Stats().Queued, errStalled)
 	}
 }
 
@@ -555,14 +555,14 @@ func ParseSync(s string) (Sync, error) {
 
 // Defaults of Options.
 const (
-	// DefaultMaxPendingBytes is that of the audit trail.
-	DefaultMaxPendingBytes = defaults.AuditMaxQueuedBytes
-	// DefaultFlushEvery is how long a line may wait for others before it is written. It
+	// defaultMaxPendingBytes is that of the audit trail.
+	defaultMaxPendingBytes = defaults.AuditMaxQueuedBytes
+	// defaultFlushEvery is how long a line may wait for others before it is written. It
 	// bounds what a killed process loses.
-	DefaultFlushEvery = 100 * time.Millisecond
-	// DefaultCommitWait is longer than a busy disk takes for an fsync, and shorter than
+	defaultFlushEvery = 100 * time.Millisecond
+	// defaultCommitWait is longer than a busy disk takes for an fsync, and shorter than
 	// callers wait for a response.
-	DefaultCommitWait = 5 * time.Second
+	defaultCommitWait = 5 * time.Second
 	// closeWait bounds how long Close waits for a disk or a stream that hangs.
 	closeWait = 10 * time.Second
 	// maxBackoff bounds the pause between attempts while the disk fails.
@@ -603,9 +603,9 @@ func (o LineOptions) withDefaults() (LineOptions, error) {
 	}
 	defaults.Fill(&o.MaxFileBytes, defaults.AuditMaxFileBytes)
 	defaults.Fill(&o.SyncEvery, defaults.AuditFsyncInterval)
-	defaults.Fill(&o.MaxPendingBytes, DefaultMaxPendingBytes)
-	defaults.Fill(&o.FlushEvery, DefaultFlushEvery)
-	defaults.Fill(&o.CommitWait, DefaultCommitWait)
+	defaults.Fill(&o.MaxPendingBytes, defaultMaxPendingBytes)
+	defaults.Fill(&o.FlushEvery, defaultFlushEvery)
+	defaults.Fill(&o.CommitWait, defaultCommitWait)
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}

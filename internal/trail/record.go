@@ -450,18 +450,18 @@ func (r *Run) appendPayloads(dst []byte, b *buffer, o *Outcome) []byte {
 
 // Defaults of Options.
 const (
-	// DefaultMaxPending is the number of calls in the in-flight table.
-	DefaultMaxPending = defaults.MaxInFlight
-	// DefaultMaxPendingDocumentBytes is twice DefaultMaxPending lines of the usual 500 bytes, with room for payloads.
-	DefaultMaxPendingDocumentBytes = 32 << 20
-	// DefaultMaxHold is twice the default timeout of a call, so that ordinary calls are always in order.
-	DefaultMaxHold = 2 * defaults.Timeout
-	// DefaultMaxOpen is four full in-flight tables. It only guards against an owner that does not end its entries.
-	DefaultMaxOpen = 4 * defaults.MaxInFlight
-	// DefaultMaxPayloadBytes is a long page of JSON. It shows what was requested, and a thousand of them fit in memory.
-	DefaultMaxPayloadBytes = 16 << 10
-	// DefaultFlushRecordEvery is the contract's maximum age of an unwritten line.
-	DefaultFlushRecordEvery = 250 * time.Millisecond
+	// defaultMaxPending is the number of calls in the in-flight table.
+	defaultMaxPending = defaults.MaxInFlight
+	// defaultMaxPendingDocumentBytes is twice defaultMaxPending lines of the usual 500 bytes, with room for payloads.
+	defaultMaxPendingDocumentBytes = 32 << 20
+	// defaultMaxHold is twice the default timeout of a call, so that ordinary calls are always in order.
+	defaultMaxHold = 2 * defaults.Timeout
+	// defaultMaxOpen is four full in-flight tables. It only guards against an owner that does not end its entries.
+	defaultMaxOpen = 4 * defaults.MaxInFlight
+	// defaultMaxPayloadBytes is a long page of JSON. It shows what was requested, and a thousand of them fit in memory.
+	defaultMaxPayloadBytes = 16 << 10
+	// defaultFlushRecordEvery is the contract's maximum age of an unwritten line.
+	defaultFlushRecordEvery = 250 * time.Millisecond
 )
 
 // RecordOptions configure a run. Zero fields take the defaults of this package.
@@ -517,12 +517,12 @@ func (o RecordOptions) withDefaults() (RecordOptions, error) {
 	}
 	defaults.Fill(&o.MaxFileBytes, defaults.RecordMaxFileBytes)
 	defaults.Fill(&o.MaxFiles, defaults.RecordMaxFiles)
-	defaults.Fill(&o.MaxPending, DefaultMaxPending)
-	defaults.Fill(&o.MaxPendingBytes, DefaultMaxPendingDocumentBytes)
-	defaults.Fill(&o.MaxHold, DefaultMaxHold)
-	defaults.Fill(&o.MaxOpen, DefaultMaxOpen)
-	defaults.Fill(&o.MaxPayloadBytes, DefaultMaxPayloadBytes)
-	defaults.Fill(&o.FlushEvery, DefaultFlushRecordEvery)
+	defaults.Fill(&o.MaxPending, defaultMaxPending)
+	defaults.Fill(&o.MaxPendingBytes, defaultMaxPendingDocumentBytes)
+	defaults.Fill(&o.MaxHold, defaultMaxHold)
+	defaults.Fill(&o.MaxOpen, defaultMaxOpen)
+	defaults.Fill(&o.MaxPayloadBytes, defaultMaxPayloadBytes)
+	defaults.Fill(&o.FlushEvery, defaultFlushRecordEvery)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -479,9 +479,9 @@ func (f *folder) files() ([]runFile, error) {
 	return files, nil
 }
 
-// SchemaVersion is the version of the line format (metadata.schemaVersion). Its schema
+// schemaVersion is the version of the line format (metadata.schemaVersion). Its schema
 // is testdata/schemas/record/event.schema.json.
-const SchemaVersion = "1.1.0"
+const schemaVersion = "1.1.0"
 
 const (
 	timestampOpen = `{"timestamp":"`
@@ -575,7 +575,7 @@ func appendNumber(dst []byte, n int) []byte {
 
 // appendMetadata appends what ends every line of a run, line feed included.
 func appendMetadata(dst []byte, deterministic bool) []byte {
-	dst = append(dst, `,"metadata":{"schemaVersion":"`+SchemaVersion+`","deterministic":`...)
+	dst = append(dst, `,"metadata":{"schemaVersion":"`+schemaVersion+`","deterministic":`...)
 	dst = strconv.AppendBool(dst, deterministic)
 	return append(dst, "}}\n"...)
 }

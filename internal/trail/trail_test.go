@@ -136,7 +136,7 @@ func TestReadTakesWhatIsThere(t *testing.T) {
 			trail.End(&e)
 		}
 	})
-	long := `{"schema":"` + strings.Repeat("x", MaxLine) + `"}`
+	long := `{"schema":"` + strings.Repeat("x", maxLine) + `"}`
 	for _, tc := range []struct {
 		name, in string
 		lines    int

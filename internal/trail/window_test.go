@@ -131,15 +131,15 @@ func TestHeldTimeIsBounded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := recordBegin(t, RecordOptions{Deterministic: deterministic})
 				long := r.Begin(numbered(0))
-				time.Sleep(DefaultMaxHold / 2)
+				time.Sleep(defaultMaxHold / 2)
 				longer := r.Begin(numbered(1))
 				r.Begin(numbered(2)).End(Outcome{OK: true})
-				time.Sleep(DefaultMaxHold/2 - time.Second)
+				time.Sleep(defaultMaxHold/2 - time.Second)
 				synctest.Wait()
 				if n := len(lines(t, r)); n != 0 {
 					t.Errorf("%d lines before their turn", n)
 				}
-				time.Sleep(DefaultMaxHold/2 + 2*time.Second)
+				time.Sleep(defaultMaxHold/2 + 2*time.Second)
 				synctest.Wait()
 				want, late, order := 1, uint64(2), "2 1 0"
 				if deterministic {

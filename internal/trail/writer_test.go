@@ -100,7 +100,7 @@ func TestALineIsWrittenWithinTheFlushTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := begin(t, LineOptions{})
 		w.Append(line(0))
-		time.Sleep(DefaultFlushEvery)
+		time.Sleep(defaultFlushEvery)
 		synctest.Wait()
 		if got := content(t, w.opts.Path); got != "0\n" {
 			t.Errorf("%q", got)
@@ -124,7 +124,7 @@ func TestAFullDiskRecovers(t *testing.T) {
 					w.Append(line(i))
 				}
 				start := time.Now()
-				if err := w.Commit(t.Context(), line(9)); !errors.Is(err, syscall.ENOSPC) || time.Since(start) > DefaultFlushEvery {
+				if err := w.Commit(t.Context(), line(9)); !errors.Is(err, syscall.ENOSPC) || time.Since(start) > defaultFlushEvery {
 					t.Errorf("%v after %v", err, time.Since(start))
 				}
 				if err := w.Commit(t.Context(), line(10)); !errors.Is(err, syscall.ENOSPC) {
@@ -168,12 +168,12 @@ func TestADiskThatHangs(t *testing.T) {
 		d := &device{room: -1, hangs: make(chan struct{})}
 		w := begin(t, LineOptions{open: d.open, MaxPendingBytes: 100, CommitWait: time.Second})
 		start := time.Now()
-		if err := w.Commit(t.Context(), line(0)); !errors.Is(err, ErrStalled) || time.Since(start) != time.Second {
+		if err := w.Commit(t.Context(), line(0)); !errors.Is(err, errStalled) || time.Since(start) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := w.Commit(ctx, line(1)); !errors.Is(err, ErrStalled) || ctx.Err() != nil {
+		if err := w.Commit(ctx, line(1)); !errors.Is(err, errStalled) || ctx.Err() != nil {
 			t.Errorf("the second one waited, and got %v", err)
 		}
 		for i := 2; i < 200; i++ {
@@ -357,7 +357,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"", dir, pipe, filepath.Join(dir, "none", "lines")} {
-		if w, err := OpenLines(LineOptions{Path: path}); err == nil {
+		if w, err := openLines(LineOptions{Path: path}); err == nil {
 			t.Errorf("%q is open", path)
 			closed(t, w)
 		}

@@ -137,8 +137,8 @@
 //	*InputError         the document is not a message of the type (Structural), or a rule is broken. From ToJSON: the answer
 //	                    breaks a rule
 //	*OutputError        the wire bytes are not an encoding of the message, or are an odd one of the few that no plan can write
-//	*RuleError          a rule does not compile (Compile), or fails when it runs (ToWire, ToJSON, CheckWire)
-//	ErrNoDescriptor     Compile got no descriptor, or only its name
+//	*ruleError          a rule does not compile (Compile), or fails when it runs (ToWire, ToJSON, CheckWire)
+//	errNoDescriptor     Compile got no descriptor, or only its name
 //
 // All of them work with errors.As or errors.Is. The first two concern the data, the others the
 // service's descriptors or this package. Any other error is an unexpected failure, such as a schema that cannot be derived.

@@ -76,9 +76,9 @@ func (e *OutputError) Error() string {
 // Unwrap returns the cause.
 func (e *OutputError) Unwrap() error { return e.Err }
 
-// RuleError means that the rules of a message are invalid themselves. It is found when the message is compiled or, for a
+// ruleError means that the rules of a message are invalid themselves. It is found when the message is compiled or, for a
 // CEL rule that fails on a value, when the rule runs. The service's .proto files have to be fixed.
-type RuleError struct {
+type ruleError struct {
 	// Message is the full name of the message that was compiled. The rule may belong to a message below it.
 	Message string
 	// Err is the error of protovalidate.
@@ -86,12 +86,12 @@ type RuleError struct {
 }
 
 // Error names the message and the problem with its rules.
-func (e *RuleError) Error() string {
+func (e *ruleError) Error() string {
 	return "transcode: rules of " + e.Message + ": " + e.Err.Error()
 }
 
 // Unwrap returns the cause.
-func (e *RuleError) Unwrap() error { return e.Err }
+func (e *ruleError) Unwrap() error { return e.Err }
 
 // Bounds of what an OutputError says about a place.
 const (

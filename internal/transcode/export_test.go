@@ -107,3 +107,7 @@ func OccupyTurns() (release func()) {
 
 // WorkOf reads how the work of an expression grows.
 func WorkOf(expression string) (loops, pattern int) { return workOf(expression) }
+
+var ErrNoDescriptor = errNoDescriptor
+
+type RuleError = ruleError

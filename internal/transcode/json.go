@@ -18,7 +18,7 @@ import (
 //
 // A value that ProtoJSON has no form for, such as a Timestamp out of range, is written in the nearest form (see Noted).
 //
-// An *OutputError means that the bytes are not an encoding of the message. An *InputError means that rules are broken, and a *RuleError that a rule failed to run.
+// An *OutputError means that the bytes are not an encoding of the message. An *InputError means that rules are broken, and a *ruleError that a rule failed to run.
 // On an error, dst is returned unchanged. Neither argument is retained.
 func (m *Message) ToJSON(dst, wire []byte) ([]byte, error) { return m.ToJSONWith(nil, dst, wire) }
 

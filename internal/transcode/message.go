@@ -13,8 +13,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
 
-// ErrNoDescriptor is returned if there is no message descriptor, or only its name.
-var ErrNoDescriptor = errors.New("transcode: no message descriptor")
+// errNoDescriptor is returned if there is no message descriptor, or only its name.
+var errNoDescriptor = errors.New("transcode: no message descriptor")
 
 // Transcoder compiles messages that share one set of types and one validator. Messages that use the same types share what
 // has been compiled for them. It is safe for concurrent use.
@@ -61,22 +61,22 @@ type Message struct {
 	validators atomic.Pointer[validators] // of documents that turned out wrong, and of those that protojson alone does not judge
 }
 
-// Compile prepares a message. A rule that does not compile is a *RuleError, a missing descriptor is ErrNoDescriptor.
+// Compile prepares a message. A rule that does not compile is a *ruleError, a missing descriptor is errNoDescriptor.
 // Compile also compiles the rules, so that a broken rule is found when the catalog is built and not by a caller. Plans and
 // schemas are compiled for the first document that needs them.
 func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error) {
 	if md == nil {
-		return nil, ErrNoDescriptor
+		return nil, errNoDescriptor
 	}
 	if md.IsPlaceholder() {
-		return nil, fmt.Errorf("%w: %s is not in the descriptor set", ErrNoDescriptor, md.FullName())
+		return nil, fmt.Errorf("%w: %s is not in the descriptor set", errNoDescriptor, md.FullName())
 	}
 	m, err := t.message(md, traitsOf(md, t.shared.opts.extensions()))
 	if err != nil || m.rules == nil {
 		return m, err
 	}
 	if err := m.rules.prepare(md); err != nil {
-		return nil, &RuleError{Message: string(md.FullName()), Err: err}
+		return nil, &ruleError{Message: string(md.FullName()), Err: err}
 	}
 	return m, nil
 }
@@ -95,7 +95,7 @@ func (t *Transcoder) message(md protoreflect.MessageDescriptor, known traits) (*
 	}
 	rules, err := t.rules()
 	if err != nil {
-		return nil, &RuleError{Message: string(md.FullName()), Err: err}
+		return nil, &ruleError{Message: string(md.FullName()), Err: err}
 	}
 	m.rules = rules
 	return m, nil

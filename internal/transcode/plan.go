@@ -624,7 +624,7 @@ func fold(a, b uint64) uint64 {
 }
 
 // ToWire appends the wire bytes of a document to dst. An *InputError lists what is wrong with the document, and a
-// *RuleError means that a rule failed to run. On an error, dst is
+// *ruleError means that a rule failed to run. On an error, dst is
 // returned unchanged. Neither argument is retained.
 //
 // The plan of the message reads the document. The general engine handles what the plan refuses, and the few messages that

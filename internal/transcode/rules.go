@@ -60,7 +60,7 @@ func (r *ruleBook) prepare(md protoreflect.MessageDescriptor) error {
 	return nil
 }
 
-// checkRules returns an *InputError for broken rules, and a *RuleError for rules that cannot be run. Another error is that of
+// checkRules returns an *InputError for broken rules, and a *ruleError for rules that cannot be run. Another error is that of
 // the context. n is the size of the message in bytes, whatever its form, and doc the document that it came in; nil for wire bytes.
 func (m *Message) checkRules(ctx context.Context, msg *dynamicpb.Message, n int, u use, doc []byte) error {
 	if m.rules == nil {
@@ -79,7 +79,7 @@ func (m *Message) checkRules(ctx context.Context, msg *dynamicpb.Message, n int,
 	}
 	var broken *protovalidate.ValidationError
 	if !errors.As(err, &broken) {
-		return &RuleError{Message: string(m.md.FullName()), Err: err}
+		return &ruleError{Message: string(m.md.FullName()), Err: err}
 	}
 	sent, raw := m.sent(doc), broken.ToProto()
 	if limit := m.opts.limit(); limit > 0 && len(raw.GetViolations()) > limit {

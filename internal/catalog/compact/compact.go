@@ -19,9 +19,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// MaxOutputSchema is the size in bytes up to which a description has the output schema of its tool. tools/get of the
+// maxOutputSchema is the size in bytes up to which a description has the output schema of its tool. tools/get of the
 // canonical dialect has it in any case.
-const MaxOutputSchema = 4096
+const maxOutputSchema = 4096
 
 // Query is the query of a search and its limit. The arguments are valid by the input schema.
 func Query(arguments []byte) (query string, limit int) {
@@ -62,7 +62,7 @@ func AppendDescription(dst []byte, t *catalog.Tool, name string) ([]byte, error)
 	dst = jsontext.AppendString(dst, t.Description)
 	dst = append(dst, `,"inputSchema":`...)
 	dst = append(dst, t.Input.Advertised()...)
-	if output := t.Output.Advertised(); len(output) > 0 && len(output) <= MaxOutputSchema {
+	if output := t.Output.Advertised(); len(output) > 0 && len(output) <= maxOutputSchema {
 		dst = append(dst, `,"outputSchema":`...)
 		dst = append(dst, output...)
 	}
@@ -265,7 +265,7 @@ type Mode uint8
 // listed; all others can still be called by their names. With Auto that holds if the list of all tools that a caller sees is
 // larger than a budget. The three can be called in both.
 const (
-	Never Mode = iota
+	never Mode = iota
 	Always
 	Auto
 )
@@ -278,7 +278,7 @@ type Options struct {
 }
 
 // IsOffered reports whether the three tools exist.
-func (o Options) IsOffered() bool { return o.Mode != Never }
+func (o Options) IsOffered() bool { return o.Mode != never }
 
 // List is which tools a list has.
 type List uint8

@@ -13,8 +13,8 @@ import (
 // BytesPerToken is how many bytes of JSON are counted as one token. Tokenizers of large models need between three and five.
 const BytesPerToken = 4
 
-// MaxDearest is how many tools are named.
-const MaxDearest = 10
+// maxDearest is how many tools are named.
+const maxDearest = 10
 
 // Tool is the cost of an entry of a list.
 type Tool struct {
@@ -31,7 +31,7 @@ type List struct {
 	// Tokens is what the entries cost a model, by an estimate of BytesPerToken. `_meta` and icons do not count: clients keep
 	// them to themselves.
 	Tokens int
-	// Dearest are the largest entries, at most MaxDearest, the largest first.
+	// Dearest are the largest entries, at most maxDearest, the largest first.
 	Dearest []Tool
 }
 
@@ -43,7 +43,7 @@ func Measure(version string, n int, entry func(i int) (name string, bytes, read 
 		name, size, read := entry(i)
 		l.Bytes += size
 		l.Tokens += read / BytesPerToken
-		if len(l.Dearest) == MaxDearest && size <= l.Dearest[MaxDearest-1].Bytes {
+		if len(l.Dearest) == maxDearest && size <= l.Dearest[maxDearest-1].Bytes {
 			continue
 		}
 		at := len(l.Dearest)
@@ -51,7 +51,7 @@ func Measure(version string, n int, entry func(i int) (name string, bytes, read 
 			at--
 		}
 		l.Dearest = slices.Insert(l.Dearest, at, Tool{Name: name, Bytes: size})
-		l.Dearest = l.Dearest[:min(len(l.Dearest), MaxDearest)]
+		l.Dearest = l.Dearest[:min(len(l.Dearest), maxDearest)]
 	}
 	return l
 }

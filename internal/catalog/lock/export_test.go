@@ -4,3 +4,5 @@ package lock
 
 // Canonicalise is canonicalise, for the test vectors of RFC 8785.
 func Canonicalise(text []byte) ([]byte, error) { return canonicalise(text) }
+
+const MaxFileBytes = maxFileBytes

@@ -32,10 +32,10 @@ import (
 )
 
 const (
-	// Version is the version of the file format that [Lock.JSON] writes and [Parse] reads.
-	Version = 1
-	// MaxFileBytes is the largest lock file that is read. A tool takes about 350 bytes.
-	MaxFileBytes = 64 << 20
+	// formatVersion is the version of the file format that [Lock.JSON] writes and [Parse] reads.
+	formatVersion = 1
+	// maxFileBytes is the largest lock file that is read. A tool takes about 350 bytes.
+	maxFileBytes = 64 << 20
 )
 
 // Lock is a list of tools with their digests. Make one with [New], [Parse] or [Read].
@@ -83,7 +83,7 @@ func (l *Lock) JSON() ([]byte, error) {
 	if entries == nil {
 		entries = []Entry{}
 	}
-	raw, err := json.MarshalIndent(document{Version: Version, Tools: entries}, "", "  ")
+	raw, err := json.MarshalIndent(document{Version: formatVersion, Tools: entries}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("catalog lock: %w", err)
 	}
@@ -100,7 +100,7 @@ func Read(path string) (*Lock, error) {
 		return nil, fmt.Errorf("catalog lock: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	raw, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("catalog lock: %w", err)
 	}
@@ -114,8 +114,8 @@ func Read(path string) (*Lock, error) {
 // Parse reads the text of a lock file. It refuses unknown members, so that a misspelled one is not taken for a missing
 // tool.
 func Parse(raw []byte) (*Lock, error) {
-	if len(raw) > MaxFileBytes {
-		return nil, fmt.Errorf("the file is larger than %d bytes", MaxFileBytes)
+	if len(raw) > maxFileBytes {
+		return nil, fmt.Errorf("the file is larger than %d bytes", maxFileBytes)
 	}
 	var version struct {
 		Version *int `json:"version"`
@@ -126,8 +126,8 @@ func Parse(raw []byte) (*Lock, error) {
 	switch {
 	case version.Version == nil:
 		return nil, errors.New(`not a lock file: it has no "version"`)
-	case *version.Version != Version:
-		return nil, fmt.Errorf("version %d is not supported; this sidecar reads version %d", *version.Version, Version)
+	case *version.Version != formatVersion:
+		return nil, fmt.Errorf("version %d is not supported; this sidecar reads version %d", *version.Version, formatVersion)
 	}
 	var file document
 	decoder := json.NewDecoder(bytes.NewReader(raw))

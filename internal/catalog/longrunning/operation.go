@@ -125,9 +125,9 @@ func merge[T any, M interface {
 	return nil
 }
 
-// MaxName is the maximum size of an operation's name, in bytes. Handles of longer names
+// maxName is the maximum size of an operation's name, in bytes. Handles of longer names
 // would not fit into the ids of tasks (2,048 characters when sealed).
-const MaxName = 1024
+const maxName = 1024
 
 // maxTool bounds the name of a tool in a handle: that of the contract.
 const maxTool = 256
@@ -173,13 +173,13 @@ const (
 	maxBudget = 1 << 30
 )
 
-// ErrNoHandle means that bytes are no encoded [Handle].
-var ErrNoHandle = errors.New("longrunning: no handle of an operation")
+// errNoHandle means that bytes are no encoded [Handle].
+var errNoHandle = errors.New("longrunning: no handle of an operation")
 
 // Encode returns the bytes to seal. The error says that the name is too long.
 func (h Handle) Encode() ([]byte, error) {
-	if len(h.Name) > MaxName {
-		return nil, fmt.Errorf("longrunning: the operation's name has %d bytes; the limit is %d", len(h.Name), MaxName)
+	if len(h.Name) > maxName {
+		return nil, fmt.Errorf("longrunning: the operation's name has %d bytes; the limit is %d", len(h.Name), maxName)
 	}
 	out := protowire.AppendTag([]byte{handleVersion}, handleName, protowire.BytesType)
 	out = protowire.AppendTag(protowire.AppendString(out, h.Name), handleTool, protowire.BytesType)
@@ -209,20 +209,20 @@ func (h *Handle) flags() uint64 {
 }
 
 // ParseHandle reads what Encode has written. Fields of later versions are ignored. The error
-// is ErrNoHandle.
+// is errNoHandle.
 func ParseHandle(raw []byte) (Handle, error) {
 	var h Handle
 	if len(raw) == 0 || raw[0] != handleVersion {
-		return h, ErrNoHandle
+		return h, errNoHandle
 	}
 	for raw = raw[1:]; len(raw) > 0; {
 		number, kind, n := protowire.ConsumeTag(raw)
 		if n < 0 {
-			return Handle{}, ErrNoHandle
+			return Handle{}, errNoHandle
 		}
 		size := protowire.ConsumeFieldValue(number, kind, raw[n:])
 		if size < 0 {
-			return Handle{}, ErrNoHandle
+			return Handle{}, errNoHandle
 		}
 		switch value := raw[n : n+size]; kind {
 		case protowire.BytesType:
@@ -234,8 +234,8 @@ func ParseHandle(raw []byte) (Handle, error) {
 		}
 		raw = raw[n+size:]
 	}
-	if !isText(h.Name, MaxName) || !isText(h.Tool, maxTool) || !isMoment(h.Created) || h.Fields != "" && !isText(h.Fields, maxFields) {
-		return Handle{}, ErrNoHandle
+	if !isText(h.Name, maxName) || !isText(h.Tool, maxTool) || !isMoment(h.Created) || h.Fields != "" && !isText(h.Fields, maxFields) {
+		return Handle{}, errNoHandle
 	}
 	return h, nil
 }
@@ -407,26 +407,26 @@ func WaitRequest(name string, timeout time.Duration) []byte {
 }
 
 const (
-	// MinInterval and MaxInterval bound the time between two questions about an operation.
-	MinInterval = 250 * time.Millisecond
-	MaxInterval = 10 * time.Second
+	// minInterval and maxInterval bound the time between two questions about an operation.
+	minInterval = 250 * time.Millisecond
+	maxInterval = 10 * time.Second
 	// ageShare is the part of an operation's age after which to ask again: an answer is late
 	// by at most an eighth.
 	ageShare = 8
 )
 
-// Pace is how long to wait before each question about an operation: at first MinInterval,
-// then each time twice as long, up to MaxInterval. The zero value is ready for use.
+// Pace is how long to wait before each question about an operation: at first minInterval,
+// then each time twice as long, up to maxInterval. The zero value is ready for use.
 type Pace struct{ last time.Duration }
 
 // Next returns the next interval.
 func (p *Pace) Next() time.Duration {
-	p.last = min(max(2*p.last, MinInterval), MaxInterval)
+	p.last = min(max(2*p.last, minInterval), maxInterval)
 	return p.last
 }
 
 // IntervalAt returns the interval to suggest to a caller who asks about an operation of an
 // age. It needs no memory of the questions before.
 func IntervalAt(age time.Duration) time.Duration {
-	return min(max(age/ageShare, MinInterval), MaxInterval).Truncate(time.Millisecond)
+	return min(max(age/ageShare, minInterval), maxInterval).Truncate(time.Millisecond)
 }

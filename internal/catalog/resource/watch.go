@@ -17,8 +17,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
 )
 
-// WatchURI begins the URI of a watch; the canonical name of the tool follows.
-const WatchURI = "outrigger://watches/"
+// watchURI begins the URI of a watch; the canonical name of the tool follows.
+const watchURI = "outrigger://watches/"
 
 // NewWatch returns the method for a watch: a server stream whose newest message is a resource. The scalar fields of its
 // request are optional query parameters of the URI. accepts returns an error if the RPC refuses a request, in JSON.
@@ -35,7 +35,7 @@ func NewWatch(rpc RPC, accepts func(arguments []byte) error) (*Method, error) {
 	}
 	m := &Method{rpc: rpc, options: &configv1.ResourceOptions{}, isWatch: true}
 	var err error
-	if m.template, err = parseTemplate(WatchURI + rpc.Name); err != nil {
+	if m.template, err = parseTemplate(watchURI + rpc.Name); err != nil {
 		return nil, err
 	}
 	if !schema.IsWrapped(md.Input(), schema.Input) {

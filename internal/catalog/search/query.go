@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxQueryBytes is the maximum size of a query. Search ignores what is behind it; callers refuse longer queries.
-const MaxQueryBytes = 1024
+// maxQueryBytes is the maximum size of a query. Search ignores what is behind it; callers refuse longer queries.
+const maxQueryBytes = 1024
 
 // thesaurus is what is known about words apart from the documents.
 type thesaurus struct {
@@ -149,8 +149,8 @@ const (
 
 // parse turns a query into what it may mean, and what it wants.
 func (x *Index) parse(query string) ([]concept, wish) {
-	if len(query) > MaxQueryBytes {
-		query = strings.ToValidUTF8(query[:MaxQueryBytes], "")
+	if len(query) > maxQueryBytes {
+		query = strings.ToValidUTF8(query[:maxQueryBytes], "")
 	}
 	said := slices.Collect(words(query))
 	asked := x.words.replaced(said)

@@ -44,8 +44,8 @@ type Options struct {
 // period: an unread pipe must not keep the process alive.
 const flushTime = time.Second
 
-// ErrStuck is returned by Serve if the peer did not read its responses.
-var ErrStuck = errors.New("standard output was not read: responses are lost")
+// errStuck is returned by Serve if the peer did not read its responses.
+var errStuck = errors.New("standard output was not read: responses are lost")
 
 // Serve reads messages from in, one per line, and writes responses to out until the
 // input or ctx ends. All requests that were read by then still run within the grace
@@ -57,7 +57,7 @@ var ErrStuck = errors.New("standard output was not read: responses are lost")
 // wait in the queue, and when it is full, the peer has to wait.
 //
 // It returns nil at the end of input, at the end of ctx, and if the peer closed its
-// end. Otherwise it returns ErrStuck, or the error of a failed read or write. If it
+// end. Otherwise it returns errStuck, or the error of a failed read or write. If it
 // stops before the end of input and in is an io.Closer, it closes in, so that a
 // pending read returns.
 func Serve(ctx context.Context, rpc *dialect.Handler, in io.Reader, out io.Writer, o Options) error {
@@ -137,7 +137,7 @@ func (s *session) flush(ended <-chan error, isPatient bool) error {
 		}
 		now := s.out.writes.Load()
 		if !isPatient || now == written {
-			return ErrStuck
+			return errStuck
 		}
 		written = now
 		timer.Reset(flushTime)

@@ -38,7 +38,7 @@ import (
 
 // Token types (RFC 8693, section 3).
 const (
-	TypeAccessToken  = "urn:ietf:params:oauth:token-type:access_token"  //nolint:gosec // a name
+	typeAccessToken  = "urn:ietf:params:oauth:token-type:access_token"  //nolint:gosec // a name
 	typeRefreshToken = "urn:ietf:params:oauth:token-type:refresh_token" //nolint:gosec // a name
 )
 
@@ -72,7 +72,7 @@ type ExchangeOptions struct {
 	// Challenge is the value of WWW-Authenticate for callers whose token is rejected; "" is
 	// that of a sidecar without OAuth.
 	Challenge string
-	// SubjectTokenType and RequestedTokenType are token types; "" is [TypeAccessToken].
+	// SubjectTokenType and RequestedTokenType are token types; "" is [typeAccessToken].
 	SubjectTokenType, RequestedTokenType string
 	// CAFile is a PEM file of CAs for URL; "" means the system's.
 	CAFile string
@@ -118,8 +118,8 @@ func NewExchanger(o ExchangeOptions) (*Exchanger, error) {
 	defaults.Fill(&o.Timeout, defaults.TokenExchangeTimeout)
 	defaults.Fill(&o.MaxTokens, defaults.TokenExchangeMaxTokens)
 	defaults.Fill(&o.MaxResponseBytes, defaults.TokenExchangeMaxResponseBytes)
-	o.SubjectTokenType = cmp.Or(o.SubjectTokenType, TypeAccessToken)
-	o.RequestedTokenType = cmp.Or(o.RequestedTokenType, TypeAccessToken)
+	o.SubjectTokenType = cmp.Or(o.SubjectTokenType, typeAccessToken)
+	o.RequestedTokenType = cmp.Or(o.RequestedTokenType, typeAccessToken)
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}

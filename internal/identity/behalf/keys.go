@@ -221,8 +221,8 @@ func parseBlock(block *pem.Block) (any, error) {
 	return key, nil
 }
 
-// MaxTTL is the maximum lifetime of a signed token.
-const MaxTTL = 5 * time.Minute
+// maxTTL is the maximum lifetime of a signed token.
+const maxTTL = 5 * time.Minute
 
 // SignOptions configure a [Signer].
 type SignOptions struct {
@@ -230,7 +230,7 @@ type SignOptions struct {
 	KeyFile string
 	// Issuer and Audience are the claims iss and aud.
 	Issuer, Audience string
-	// TTL is the lifetime of a token, at most [MaxTTL]; MaxTokens bounds the cache. Values
+	// TTL is the lifetime of a token, at most [maxTTL]; MaxTokens bounds the cache. Values
 	// that are not positive have the defaults of the configuration.
 	TTL       time.Duration
 	MaxTokens int
@@ -264,7 +264,7 @@ type signedFor struct{ principal, name, issuer, subject, clientID string }
 func NewSigner(o SignOptions) (*Signer, error) {
 	defaults.Fill(&o.TTL, defaults.SignedIdentityTTL)
 	defaults.Fill(&o.MaxTokens, defaults.SignedIdentityMaxTokens)
-	o.TTL = min(o.TTL, MaxTTL)
+	o.TTL = min(o.TTL, maxTTL)
 	s := &Signer{opts: o}
 	_, err := s.Reload()
 	return s, err

@@ -57,8 +57,8 @@ func (s State) String() string {
 // States returns all states, in order.
 func States() []State { return []State{Starting, Ready, NotReady, Draining, Stopped} }
 
-// ErrNotDraining is returned by Stop outside of a drain.
-var ErrNotDraining = errors.New("lifecycle: the process is not draining")
+// errNotDraining is returned by Stop outside of a drain.
+var errNotDraining = errors.New("lifecycle: the process is not draining")
 
 // Change is a transition to a new state.
 type Change struct {
@@ -138,12 +138,12 @@ func (m *Machine) Drain(why string) bool {
 	return m.change(func() (State, string, bool) { return Draining, why, m.status.State < Draining })
 }
 
-// Stop reports that all work has finished. Outside of a drain it returns ErrNotDraining; further calls return nil.
+// Stop reports that all work has finished. Outside of a drain it returns errNotDraining; further calls return nil.
 func (m *Machine) Stop(why string) error {
 	var err error
 	m.change(func() (State, string, bool) {
 		if m.status.State < Draining {
-			err = ErrNotDraining
+			err = errNotDraining
 		}
 		return Stopped, why, m.status.State == Draining
 	})

@@ -44,8 +44,8 @@ const (
 	CauseOther           = "other"
 )
 
-// FixDescriptors is what to do about a backend whose reflection lacks something.
-const FixDescriptors = "pass its descriptors: `buf build -o api.binpb` in its repository, then --descriptors api.binpb"
+// fixDescriptors is what to do about a backend whose reflection lacks something.
+const fixDescriptors = "pass its descriptors: `buf build -o api.binpb` in its repository, then --descriptors api.binpb"
 
 // Diagnoser finds out why a backend cannot be used.
 type Diagnoser struct {
@@ -69,12 +69,12 @@ func (a Diagnoser) Diagnose(ctx context.Context, err error) Diagnosis {
 		return Diagnosis{causeToolAPI, "backend does not implement the tool API", err.Error(),
 			"--native off, unless the backend implements outrigger.v1.ToolService; then correct what it answers"}
 	case errors.Is(err, source.ErrUndescribed), errors.Is(err, catalog.ErrIncomplete):
-		return Diagnosis{causeIncomplete, "backend descriptors incomplete", err.Error(), FixDescriptors}
+		return Diagnosis{causeIncomplete, "backend descriptors incomplete", err.Error(), fixDescriptors}
 	case errors.Is(err, catalog.ErrEmpty):
 		return Diagnosis{causeNothingOffered, "catalog is empty", err.Error(), "relax --include and --exclude; `sidecar tools` without them lists all names"}
 	case errors.Is(err, source.ErrNoServices):
 		return Diagnosis{causeEmptyReflection, "backend reflects no services", "the backend has server reflection, but no service is registered with it",
-			"register the services before reflection, or " + FixDescriptors}
+			"register the services before reflection, or " + fixDescriptors}
 	}
 	fault := backend.FaultOf(err)
 	if a.Client == nil {
@@ -120,7 +120,7 @@ func (a Diagnoser) faultDiagnosis(f backend.Fault, err error) Diagnosis {
 		if p := a.Client.Protocol(); p != backend.ProtocolGRPC && p != backend.ProtocolUnknown {
 			return Diagnosis{
 				Event: noTools, What: fmt.Sprintf("the backend speaks %v over HTTP/1.1 only; reflection is a bidirectional stream, which needs HTTP/2", p),
-				Fix: "serve HTTP/2 (h2c without TLS), or " + FixDescriptors,
+				Fix: "serve HTTP/2 (h2c without TLS), or " + fixDescriptors,
 			}
 		}
 		return Diagnosis{
@@ -132,7 +132,7 @@ func (a Diagnoser) faultDiagnosis(f backend.Fault, err error) Diagnosis {
 	case backend.FaultNotRPC:
 		return Diagnosis{
 			Event: unreachable, What: "the server does not speak gRPC, Connect or gRPC-Web",
-			Fix: "correct --backend; for a service without health check and reflection, name the protocol (grpc://, connect+http://, grpcweb+http://) and " + FixDescriptors,
+			Fix: "correct --backend; for a service without health check and reflection, name the protocol (grpc://, connect+http://, grpcweb+http://) and " + fixDescriptors,
 		}
 	case backend.FaultCredentials:
 		if a.Client.HasCredentials() {
@@ -140,9 +140,9 @@ func (a Diagnoser) faultDiagnosis(f backend.Fault, err error) Diagnosis {
 		}
 		return Diagnosis{Event: refuses, What: "unauthenticated: the backend requires credentials", Fix: "--backend-token-file FILE (sent as `authorization: Bearer TOKEN`), or --backend-header-file FILE for other headers"}
 	case backend.FaultForbidden:
-		return Diagnosis{Event: refuses, What: "permission_denied: the sidecar may not use the backend's reflection or health check", Fix: "grant that permission to the sidecar's credentials, or " + FixDescriptors}
+		return Diagnosis{Event: refuses, What: "permission_denied: the sidecar may not use the backend's reflection or health check", Fix: "grant that permission to the sidecar's credentials, or " + fixDescriptors}
 	case backend.FaultNotServed:
-		return Diagnosis{Event: noTools, What: "the backend has no server reflection (neither v1 nor v1alpha)", Fix: "register reflection in the backend, or " + FixDescriptors}
+		return Diagnosis{Event: noTools, What: "the backend has no server reflection (neither v1 nor v1alpha)", Fix: "register reflection in the backend, or " + fixDescriptors}
 	case backend.FaultUnknown:
 	}
 	return Diagnosis{Event: "catalog cannot be loaded", What: innermost(err), Fix: "run `sidecar doctor` with the same flags for details"}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+// What the tests outside the package look at.
+
+var ErrNotLoopback = errNotLoopback

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+// What the tests outside the package look at.
+
+const (
+	DefaultMaxMessage = defaultMaxMessage
+	DefaultMaxTimeout = defaultMaxTimeout
+)
+
+var (
+	ErrEnded            = errEnded
+	ErrNoTask           = errNoTask
+	ErrTooManyQuestions = errTooManyQuestions
+)
