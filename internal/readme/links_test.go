@@ -23,6 +23,23 @@ func TestTheReadmeIsShort(t *testing.T) {
 	}
 }
 
+// TestTheNewcomersHour: what the README offers to those who want to understand the project is read in an hour, with the README.
+func TestTheNewcomersHour(t *testing.T) {
+	t.Parallel()
+	const most = 13000
+	text := read(t, "README.md")
+	_, row, _ := strings.Cut(string(text), "\n| understand it, in an hour | ")
+	row, _, _ = strings.Cut(row, "\n")
+	pages, words := regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(row, -1), len(strings.Fields(string(text)))
+	for _, page := range pages {
+		words += len(strings.Fields(string(read(t, page[1]))))
+	}
+	if words > most || len(pages) != 9 {
+		t.Errorf("%d words in %d pages, want at most %d in 9", words, len(pages), most)
+	}
+	t.Logf("%d words", words)
+}
+
 // TestLinksLeadSomewhere follows every relative link of every document to a file, and to a
 // heading of it. A document that source code, a Makefile or a manifest names exists too.
 func TestLinksLeadSomewhere(t *testing.T) {
@@ -140,8 +157,8 @@ func TestDocumentsThatLeadNowhere(t *testing.T) {
 	t.Parallel()
 	const page = "docs/ARCHITECTURE.md"
 	for target, want := range map[string]string{
-		"errors.md": "", "../README.md#try-it": "", "#packages": "", "../bridge/call.go#L1": "",
-		"error.md": "there is no such file", "../README.md#try": "there is no such heading", "#package": "there is no such heading",
+		"errors.md": "", "../README.md#try-it": "", "#rooms": "", "../bridge/call.go#L1": "",
+		"error.md": "there is no such file", "../README.md#try": "there is no such heading", "#room": "there is no such heading",
 	} {
 		if got := leads(t, page, target); got != want {
 			t.Errorf("%s: %q, want %q", target, got, want)
