@@ -65,24 +65,24 @@ type Budget struct {
 	stuck, shed, full, over, overTool uint64
 }
 
-// holder is a caller or a tool, and what it holds.
+// holder is how much one caller or tool holds.
 type holder struct {
 	bytes int64
-	// parts is how many answers and bodies that is.
+	// parts is the number of responses and bodies.
 	parts int
 }
 
-// wait is an answer of which a part is being written.
+// wait is a response with a write in progress.
 type wait struct {
 	caller string
-	// tool is empty for what is not the result of one tool.
+	// tool is empty if it is not the result of one tool.
 	tool  string
 	bytes int64
-	// moved is when something of it was written last.
+	// moved is when bytes of it were last written.
 	moved time.Time
-	// timed: the Budget ends it after the timeout. On HTTP/1 its connection does.
+	// timed: the Budget ends it after the timeout (HTTP/2). On HTTP/1 its connection does.
 	timed bool
-	// end ends it. It returns at once, and may be called when it is over.
+	// end aborts the response. It does not block, and may be called after the end.
 	end func()
 	// ended is set once end has been called.
 	ended bool

@@ -142,7 +142,7 @@ func readPreface(conn net.Conn, within time.Duration) error {
 	return conn.SetReadDeadline(time.Time{})
 }
 
-// noListener ends a server's Serve after it has set itself up.
+// noListener accepts nothing: Serve sets the server up, and returns.
 type noListener struct{}
 
 // Accept implements [net.Listener].

@@ -176,7 +176,7 @@ type Body struct {
 	budget *Budget
 	caller string
 	refuse func(Verdict) error
-	// read is what has come, held what counts.
+	// read is how many bytes have come, held how many of them count.
 	read, held int64
 	done       bool
 }
@@ -352,7 +352,7 @@ type Writer struct {
 	// that a long answer in small pieces fills it at any of them.
 	isLong bool
 
-	// mu: the response may be touched until the handler has left, and no longer.
+	// mu guards left: once the handler has returned, nothing may touch the response.
 	mu   sync.Mutex
 	left bool
 }

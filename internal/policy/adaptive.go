@@ -20,9 +20,9 @@ import (
 // The least latency may never come back: other processes take the CPU, or the backend has got slower for good. So while calls
 // have to wait, a step up is a trial as well. It is kept if throughput rises with it.
 type concurrency struct {
-	// limit is 0 until something is known: then the bound of all calls is the only one.
+	// limit is 0 until latency has been measured: until then, only the bound on all calls applies.
 	limit int
-	// base is the least mean latency of a window.
+	// base is the lowest mean latency of any window.
 	base time.Duration
 
 	window window
@@ -31,26 +31,26 @@ type concurrency struct {
 	down, up pause
 }
 
-// window is what happened since a time.
+// window has what was measured since a time.
 type window struct {
 	since time.Time
 	ended int
 	sum   time.Duration
-	// most calls ran at once; met: one more would have run without the limit.
+	// most is how many calls ran at once. met is set if the limit kept one more from running.
 	most int
 	met  bool
 }
 
-// trial is a step whose effect is not known yet: limit, rate and mean are from before it.
+// trial is a change of the limit whose effect is being measured. limit, rate and mean are from before it.
 type trial struct {
 	limit int
 	rate  float64
 	mean  time.Duration
-	// isUp: the limit was raised. settles: the window in which the calls from before the step end is not judged.
+	// isUp: it raised the limit. settles: calls from before it are still running, so this window is not judged.
 	isUp, settles bool
 }
 
-// pause is the time between trials that fail: twice as long each time. mean is the latency that the last one began with.
+// pause is the wait after a trial that failed, twice as long each time. mean is the latency when the last one began.
 type pause struct {
 	until        time.Time
 	length, mean time.Duration

@@ -24,9 +24,9 @@ const (
 	shortPart    = 10
 )
 
-// queue is the calls that wait for their turn.
+// queue has the calls that wait for a slot.
 type queue struct {
-	// byAge are the calls within the bound, the oldest first.
+	// byAge has the calls that count against max_queued_calls, the oldest first.
 	byAge            list.List
 	waiting, bounded int
 	pace             rejectionPace
@@ -35,14 +35,14 @@ type queue struct {
 	due time.Time
 }
 
-// waiter is a call that waits for its turn.
+// waiter is a call that waits for a slot.
 type waiter struct {
 	flow  *flow
 	since time.Time
 	// done is closed when it may run, or when err is set.
 	done chan struct{}
 	err  *errmap.Error
-	// ended: done is closed. at is its place in byAge; nil where no bound is for it.
+	// ended is set once done is closed. at is its element in byAge, nil if it does not count there.
 	ended bool
 	at    *list.Element
 }
@@ -57,7 +57,7 @@ type flow struct {
 	tool    *toolSlots
 	group   *group
 	running int
-	// waiting are its calls in their order, index its place in the tool's heap where there are any.
+	// waiting has its calls in order of arrival; index is its position in the heap of the tool.
 	waiting []*waiter
 	index   int
 	// answering is how many of its answers have a turn, answers are those that wait for one, and turning is the number of its
@@ -397,7 +397,7 @@ type rejectionPace struct {
 
 	// since begins a window. Its looks at the queue were late by the sum of late.
 	since time.Time
-	// looks are those of the window, taken the calls that were rejected in it.
+	// looks counts how often the queue was looked at in the window, taken the calls that were rejected in it.
 	looks int
 	taken int
 	late  time.Duration

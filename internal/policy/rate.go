@@ -248,8 +248,7 @@ func (b *buckets) wait(lack float64) time.Duration {
 	return time.Millisecond * max(1, time.Duration(ms)) //nolint:durationcheck // ms is a number without a unit
 }
 
-// callers is a set of callers. Until callers have identities, one is the address
-// that it calls from, or a word for the transport that has no addresses.
+// callers is a set of callers without credentials: addresses, networks, and standard input.
 type callers struct {
 	networks []netip.Prefix
 	stdio    bool

@@ -149,13 +149,13 @@ func (a *Authorizer) configured() []string {
 // anew.
 const maxKeys = 1024
 
-// index is what the tools of one catalog need.
+// index has the scopes that each tool of one catalog needs.
 type index struct {
 	of    *catalog.Catalog
 	needs map[*catalog.Tool][]string
 	// known are all scopes that some tool needs, sorted.
 	known []string
-	// first is the text of the scopes with which a client begins.
+	// first is what First returns.
 	first string
 
 	mu   sync.Mutex

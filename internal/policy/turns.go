@@ -42,7 +42,7 @@ type turns struct {
 
 // turnWaiter waits for a turn.
 type turnWaiter struct {
-	// begun is closed when the turn begins; has says so to those that hold the lock.
+	// begun is closed when the turn begins. has says the same to code that holds the lock.
 	begun chan struct{}
 	has   bool
 }

@@ -36,12 +36,12 @@ type Manager struct {
 	opened, expired, tooOld, evicted uint64
 }
 
-// holder is what one caller has.
+// holder has the sessions of one caller.
 type holder struct {
 	sessions int
 	// unused are its idle sessions, the least recently used first.
 	unused *list.List
-	// account is what their streams keep.
+	// account has the bytes that their streams keep.
 	account *account
 }
 

@@ -287,7 +287,7 @@ func signal(c chan struct{}) {
 type Reader struct {
 	stream *Stream
 	next   uint64
-	// holds: the event before next was given to the connection last.
+	// holds: the connection has the event before next.
 	holds bool
 	taken bool
 	news  chan struct{}
