@@ -81,6 +81,30 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// TestDocumentsNameCodeThatExists: a path of the repository that a document quotes leads to a file or a folder, from the root or
+// from the document.
+func TestDocumentsNameCodeThatExists(t *testing.T) {
+	t.Parallel()
+	quoted, paths := regexp.MustCompile("`((?:bridge|cmd|conformance|correlate|errmap|internal)/[A-Za-z0-9_./-]+)`"), 0
+	walk(t, func(page string) {
+		if filepath.Ext(page) != ".md" {
+			return
+		}
+		for _, found := range quoted.FindAllStringSubmatch(string(read(t, page)), -1) {
+			paths++
+			_, fromRoot := os.Stat(filepath.Join(root(), found[1]))
+			_, fromPage := os.Stat(filepath.Join(root(), filepath.Dir(page), found[1]))
+			if fromRoot != nil && fromPage != nil {
+				t.Errorf("%s names %s, which does not exist", page, found[1])
+			}
+		}
+	})
+	if paths < 50 {
+		t.Errorf("%d paths: is the pattern right?", paths)
+	}
+	t.Logf("%d paths", paths)
+}
+
 // code is what a document quotes: blocks, and words within a line.
 var code = regexp.MustCompile("(?ms)^```.*?^```|`[^`\n]*`")
 
