@@ -95,7 +95,7 @@ func maxStreams(server *http.Server) int {
 	return usualStreams
 }
 
-// isStrong holds for connections over which RFC 9113, section 9.2, admits HTTP/2.
+// isStrong reports whether RFC 9113, section 9.2, allows HTTP/2 on a connection.
 func isStrong(state *tls.ConnectionState) bool {
 	if state.Version >= tls.VersionTLS13 {
 		return true

@@ -80,8 +80,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 }
 
-// begin makes sure that a round is on. It reports false once a write has been
-// given up.
+// begin starts a round unless one is on. It reports false once a write has been given up.
 func (c *conn) begin() bool {
 	now := time.Now()
 	c.mu.Lock()

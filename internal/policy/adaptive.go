@@ -63,7 +63,7 @@ func (p *pause) isStale(mean time.Duration) bool {
 	return float64(mean) > stale*float64(p.mean) || float64(p.mean) > stale*float64(mean)
 }
 
-// begin makes the next trial wait. What failed long ago is forgotten.
+// begin starts the pause before the next trial. A failure of long ago does not lengthen it.
 func (p *pause) begin(now time.Time, mean time.Duration) {
 	p.mean = mean
 	if now.Sub(p.until) > longestPause {
@@ -95,7 +95,7 @@ const (
 	firstPause, longestPause = time.Second, 30 * time.Second
 )
 
-// now is the limit, at most that of all calls.
+// now is the current limit, at most that of all calls.
 func (c *concurrency) now(most int) int {
 	if c.limit == 0 {
 		return most
@@ -103,7 +103,7 @@ func (c *concurrency) now(most int) int {
 	return min(c.limit, most)
 }
 
-// met notes that a call has to wait.
+// met notes that the limit keeps a call from running.
 func (c *concurrency) met() { c.window.met = true }
 
 // begun notes how many calls run.
@@ -153,7 +153,7 @@ func (c *concurrency) mayFall(now time.Time) bool {
 // least is the limit below which there are no steps.
 func (*concurrency) least() int { return leastConcurrency * runtime.GOMAXPROCS(0) }
 
-// learn keeps the least mean latency.
+// learn remembers the lowest mean latency.
 func (c *concurrency) learn(mean, elapsed time.Duration) {
 	grown := time.Duration(float64(c.base) * (1 + drift*min(elapsed.Seconds(), 1)))
 	if c.base == 0 || mean < grown {
@@ -204,5 +204,5 @@ func (c *concurrency) judge(now time.Time, mean time.Duration, rate float64) (is
 	return false
 }
 
-// raise takes more latency for normal, at most twice as much.
+// raise accepts more latency as normal, at most twice as much.
 func (c *concurrency) raise(to time.Duration) { c.base = max(c.base, min(2*c.base, to)) }

@@ -145,7 +145,7 @@ func (s *Slots) forget() {
 	}
 }
 
-// enqueue lets a call wait; s.mu is held.
+// enqueue puts a call into the queue; s.mu is held.
 func (s *Slots) enqueue(f *flow, now time.Time, isBounded bool) *waiter {
 	w := &waiter{flow: f, since: now, done: make(chan struct{})}
 	f.waiting = append(f.waiting, w)
@@ -216,7 +216,7 @@ func (w *waiter) place() int {
 	return -1
 }
 
-// await returns when the turn of a call has come, or when it waits no longer.
+// await returns when a call has a slot, or when it waits no longer.
 func (s *Slots) await(ctx context.Context, w *waiter) *errmap.Error {
 	select {
 	case <-w.done:
@@ -238,7 +238,7 @@ func (s *Slots) await(ctx context.Context, w *waiter) *errmap.Error {
 	return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
 }
 
-// next lets calls run whose turn has come; s.mu is held.
+// next gives free slots to waiting calls; s.mu is held.
 func (s *Slots) next(now time.Time) {
 	for len(s.ready) > 0 && s.running < s.opts.Most {
 		f := s.pick(now)
@@ -368,7 +368,7 @@ func (s *Slots) rest(front *list.Element, now time.Time) time.Duration {
 	return max(min(rest, s.opts.Wait/shortPart), min(lookEvery, s.opts.Wait/shortPart), time.Millisecond)
 }
 
-// inVain is the error of a call that waited for too long; s.mu is held.
+// inVain is the error of a call whose time in the queue is over; s.mu is held.
 func (s *Slots) inVain(w *waiter, age time.Duration, now time.Time) *errmap.Error {
 	t := w.flow.tool
 	switch {

@@ -32,7 +32,7 @@ type Rate struct {
 	Burst int
 }
 
-// limits reports whether the rate is one at all.
+// limits reports whether the rate is a limit.
 func (r Rate) limits() bool { return r.PerSecond > 0 }
 
 // burst is the size of the bucket.
@@ -192,7 +192,7 @@ func newBuckets(r Rate, most int, now func() time.Time) *buckets {
 	return &buckets{rate: r, text: r.String(), most: most, now: now, byName: map[string]*list.Element{}, recent: list.New()}
 }
 
-// holdsTo is the rate that the buckets hold to.
+// holdsTo is the rate of the buckets.
 func (b *buckets) holdsTo() Rate {
 	if b == nil {
 		return Rate{}

@@ -149,7 +149,7 @@ func (s *Slots) Wait(ctx context.Context, caller, tool string) (Place, *errmap.E
 	return p, err
 }
 
-// now is the time less that in which the process stood still.
+// now is the time, without the time in which the process was stalled.
 func (s *Slots) now() time.Time { return time.Now().Add(-s.opts.Clock.Since(0)) }
 
 func (s *Slots) acquire(ctx context.Context, caller, tool string, isQueued bool) (Place, *errmap.Error) {
@@ -597,7 +597,7 @@ func (d *demand) probed() {
 	d.level, d.pauseAfter = 0, 0
 }
 
-// isPlain reports that a pause of early rejections need not last: far more calls come than are served.
+// isPlain reports that a pause of early rejections can end early: far more calls come than are served.
 func (d *demand) isPlain() bool { return d.isProbe && d.asked > plain*d.served+plainFew }
 
 func (d *demand) tooMuch(chance int) bool {

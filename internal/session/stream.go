@@ -268,7 +268,7 @@ func (st *Stream) End() {
 	}
 }
 
-// wake tells the reader that there is something new; st.mu is held.
+// wake signals that there is something new to read; st.mu is held.
 func (st *Stream) wake() {
 	if st.reader != nil {
 		signal(st.reader.news)
