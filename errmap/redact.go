@@ -300,7 +300,7 @@ type keyword struct {
 	fold bool
 }
 
-// keywordList is every keyword of every pattern in redact.go and trace.go. A pattern that is added there has its keywords
+// keywordList is every keyword of every pattern in this file. A pattern that is added there has its keywords
 // here, and FuzzNoSecretIsMissed looks for the one that was forgotten.
 func keywordList() []keyword {
 	exact := func(has features, texts ...string) (list []keyword) {

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// TestLogKeysAreDocumented compares the keys of what the process logs with the tables of docs/operations.md.
+// TestLogKeysAreDocumented compares the keys of what the process logs with the tables of docs/log.md.
 func TestLogKeysAreDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/log.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestLogKeysAreDocumented(t *testing.T) {
 			for key := range fields {
 				seen[key] = true
 				if !known[key] {
-					t.Errorf("docs/operations.md does not have the key %q: %s", key, l.raw)
+					t.Errorf("docs/log.md does not have the key %q: %s", key, l.raw)
 				}
 			}
 			if l.Message == message {

@@ -56,7 +56,7 @@ var errHeld = errors.New("resilience: circuit breaker open")
 // backend is back.
 const heldHint = time.Second
 
-// breaker holds calls back while most of them would fail. Nil never does.
+// breaker is a circuit breaker: it refuses calls while most of them would fail. Nil refuses none.
 type breaker struct {
 	policy circuitbreaker.CircuitBreaker[any]
 	told   func(from, to BreakerState)
@@ -88,10 +88,10 @@ type breaker struct {
 	hung atomic.Bool
 }
 
-// permit is the leave to make one call.
+// permit is the permission to make one call.
 type permit struct {
 	round uint64
-	// probe is set where the breaker waits for the outcome.
+	// probe is set if the breaker waits for the outcome of this call.
 	probe bool
 }
 
@@ -287,7 +287,7 @@ type toolBreakers struct {
 	sweeps time.Time // when the next sweep is due
 }
 
-// toolState is what is known of one tool.
+// toolState is the breaker of one tool.
 type toolState struct {
 	state BreakerState
 	// round counts changes of the state, as in breaker.
@@ -298,7 +298,7 @@ type toolState struct {
 	recent         window
 }
 
-// toolPermit is the leave to call one tool.
+// toolPermit is the permission to call one tool.
 type toolPermit struct {
 	entry *toolState
 	round uint64
@@ -537,8 +537,8 @@ func (w *window) forget() { *w = window{piece: w.piece} }
 // wholeToken is one repetition, in the parts that percents are paid in.
 const wholeToken = 100
 
-// retryBudget pays for repetitions: each call brings a part of a token, each
-// repetition costs a whole one. It starts full. Make one with newBudget.
+// retryBudget pays for retries: each call adds a part of a token, each retry costs a whole one. It
+// starts full. Make one with newBudget.
 type retryBudget struct {
 	share, most int64
 	tokens      atomic.Int64

@@ -47,7 +47,7 @@ type Method struct {
 	duplex    atomic.Pointer[binding] // for bidirectional streams
 }
 
-// binding is a method on a link.
+// binding is the client of a method on one link.
 type binding struct {
 	link *link
 	rpc  *connect.Client[rawMessage, rawMessage]

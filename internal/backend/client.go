@@ -48,7 +48,7 @@ type Client struct {
 	probes sync.WaitGroup
 }
 
-// link is how the backend is spoken to once that is known. It is immutable.
+// link is the protocol and the connections to use, once they are known. It is immutable.
 type link struct {
 	protocol Protocol
 	pool     *pool

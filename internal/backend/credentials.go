@@ -116,7 +116,7 @@ func (t Target) IsPrivate() bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// credentials hold the set in use, which a reload replaces. Nil holds none.
+// credentials has the set in use, which a reload replaces. Nil has none.
 type credentials struct {
 	opts    CredentialOptions
 	target  Target

@@ -80,7 +80,7 @@ type Attempts interface {
 	Held(attempt int)
 }
 
-// attemptError is a failed attempt in the terms of the library.
+// attemptError tells the retry library that an attempt failed, and whether to make another one.
 type attemptError struct {
 	again bool
 }

@@ -67,7 +67,7 @@ func (s *InProcess) Close() error {
 	return err
 }
 
-// inProcessListener is the server as net/http accepts its connections.
+// inProcessListener is the server as a [net.Listener].
 type inProcessListener InProcess
 
 // Accept implements [net.Listener].

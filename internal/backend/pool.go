@@ -396,9 +396,8 @@ func (p *h2Pool) close() {
 	p.queue.wakeAll()
 }
 
-// turnQueue holds those who wait for a free stream, in order. Its lock is never
-// held together with another: connections wake from within calls made under the
-// pool's.
+// turnQueue has the calls that wait for a free stream, in order. Its lock is never held together
+// with another: connections wake them from within calls made under the pool's.
 type turnQueue struct {
 	mu    sync.Mutex
 	turns []chan struct{}

@@ -81,7 +81,7 @@ func (c *Client) Probe(ctx context.Context, procedures ...string) error {
 	return err
 }
 
-// search is one probe, shared by everyone who needs its result.
+// search is one probe, shared by all calls that need its result.
 type search struct {
 	hints []string
 	done  chan struct{}

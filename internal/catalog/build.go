@@ -165,7 +165,7 @@ type builder struct {
 	comments comments
 	rules    optionRules
 	contract contractRules
-	// description is what the native backend says about itself; nil where there is none.
+	// description is the native backend's description of itself; nil if there is none.
 	description *outriggerv1.ServerDescription
 
 	tools []*Tool
@@ -183,7 +183,7 @@ type builder struct {
 	seen, unselected, unlinked int
 }
 
-// offer is a service and who offers it.
+// offer is a service, and the source that has it.
 type offer struct {
 	service protoreflect.ServiceDescriptor
 	source  string

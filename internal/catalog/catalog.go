@@ -379,7 +379,7 @@ func lettersOf(text string) string {
 	}, text)
 }
 
-// lists are the lists of tools that a catalog gives away, each by name. Immutable.
+// lists are the lists that a catalog returns, sorted by name. Immutable.
 type lists struct {
 	visible, all []*Tool
 	services     []Service

@@ -70,7 +70,7 @@ type Live struct {
 	watch   []*watcher
 }
 
-// plan is what a load goes by.
+// plan has the sources and options of a load.
 type plan struct {
 	sources []source.Source
 	build   BuildOptions

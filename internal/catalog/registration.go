@@ -110,7 +110,7 @@ func (e *RegistrationError) Error() string {
 	return fmt.Sprintf("tool %q is not registered: %s", e.Name, strings.Join(faults, "; "))
 }
 
-// registered is a registration that is right in itself, ready to be bound to whatever catalog there is.
+// registered is a valid registration, ready to be bound to any catalog.
 type registered struct {
 	Registration
 	input, output declaration
@@ -387,7 +387,7 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 	return c.with(tools, warnings), nil
 }
 
-// registrations are the tools that were registered, which outlive every catalog of theirs. They are kept in memory.
+// registrations are the registered tools. They outlive the catalogs that have them, and are kept in memory.
 type registrations struct {
 	// mu is held while the catalog in use is replaced, and while those who watch are told.
 	mu    sync.Mutex

@@ -17,7 +17,7 @@
 // Each message has a plan, compiled once from its descriptor, the rules of the
 // contract and the table of exceptions, and used for both directions. A field added
 // to a message with a plan becomes a member of MCP's object, named in camel case
-// and within its rules. If MCP has no such member, or a different one, exceptions.go
+// and within its rules. If MCP has no such member, or a different one, the table of exceptions in special.go
 // says so. What a plan cannot express is written by hand, next to it.
 //
 // # Writing
@@ -53,7 +53,7 @@
 //
 // # Revisions
 //
-// The revisions of MCP differ in few places, all of them in revision.go. Members
+// The revisions of MCP differ in few places, all of them behind [Revision]. Members
 // that a revision does not know (titles, icons, _meta of a block) are still written:
 // clients tolerate them.
 //

@@ -330,7 +330,7 @@ func boolText(b bool) string {
 
 // plan says how one message of outrigger.v1 is written and read. It is compiled once,
 // from the descriptor, the rules of the contract, and the few places where MCP differs
-// (exceptions.go).
+// ([exceptions]).
 type plan struct {
 	// members are in the order of the descriptor, which is the order of writing.
 	members []*member

@@ -89,7 +89,7 @@ type ClientConn struct {
 	owed         int           // bytes of out that answer the peer
 }
 
-// serverSettings are the peer's.
+// serverSettings are the settings that the server has sent.
 type serverSettings struct {
 	known      bool
 	streams    int64
@@ -369,8 +369,7 @@ const maxPings = 2
 // suspicious.
 const checksPerDoubt = 4
 
-// pulse is what a connection knows of its peer's being there. Any byte read is a
-// sign of life.
+// pulse tracks whether the peer is alive. Any byte that is read shows that it is.
 type pulse struct {
 	// owed is when a call was made since which nothing has been read; zero where
 	// something has been, or no call is left.

@@ -112,7 +112,7 @@ type ServerConn struct {
 	idleTimer  *time.Timer
 }
 
-// clientSettings are the peer's.
+// clientSettings are the settings that the client has sent.
 type clientSettings struct {
 	window    int64
 	frameSize int

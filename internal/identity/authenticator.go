@@ -197,7 +197,7 @@ type Book struct {
 	writing sync.Mutex
 }
 
-// page is what a book says at one moment. Immutable.
+// page is one version of a book. Immutable.
 type page struct {
 	entries []Entry
 	callers []*Identity // by entry
@@ -207,13 +207,13 @@ type page struct {
 	subjects map[Subject]*Identity
 }
 
-// known is a token, by its digest, and whose it is.
+// known is the digest of a token, and its caller.
 type known struct {
 	digest words
 	caller *Identity
 }
 
-// words are a digest in parts that are compared at once.
+// words are a digest, for comparison in constant time.
 type words [sha256.Size / 8]uint64
 
 func wordsOf(d Digest) words {

@@ -84,7 +84,7 @@ type Identity struct {
 	facts     Facts
 	principal string
 	scope     string
-	// life ends with end; nil where the identity never does, or has a lease.
+	// life is cancelled by end; nil if the identity never ends, or has a lease.
 	life context.Context //nolint:containedctx // the identity's own end, which no call's context knows
 	end  context.CancelCauseFunc
 	// lease is the end of an identity that a token has made; nil for others.
@@ -290,13 +290,13 @@ type Lease struct {
 	ended    bool
 	timer    *time.Timer
 	watchers map[*watcher]struct{}
-	// leave releases what the lease depends on.
+	// leave unregisters this lease from above.
 	leave func() bool
-	// above ends this lease too; nil for none.
+	// above is an identity whose end is also the end of this lease; nil for none.
 	above *Identity
 }
 
-// watcher is a function that runs at the end.
+// watcher is a function that runs when a lease ends.
 type watcher struct{ run func() }
 
 // newLease returns a lease that ends at a time. If renew is not nil, it is called at due while

@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	// maxUnknownKids bounds the kids of one issuer that are known to be unknown.
+	// maxUnknownKids bounds the key ids of one issuer that are remembered as unknown.
 	maxUnknownKids = 1024
 	// unknownFor is how long a kid is taken to be unknown without another look.
 	unknownFor = time.Minute
@@ -40,7 +40,7 @@ const (
 // keys are the keys of one issuer. All fetches go through it: at most one runs, and those that
 // tokens cause keep an interval.
 type keys struct {
-	// life ends fetches that run.
+	// life, when it ends, cancels the fetch that runs.
 	life context.Context //nolint:containedctx // a fetch belongs to no request
 	// fetch gets a set; it is bounded in time.
 	fetch    func(ctx context.Context, before *keySet) (*keySet, error)
@@ -53,7 +53,7 @@ type keys struct {
 	running chan struct{} // closed at the end of the fetch that runs; nil if none does
 	began   time.Time     // the last fetch
 	failed  error         // of the last fetch
-	// unknown are kids that are known to be unknown.
+	// unknown has key ids that the issuer did not publish lately.
 	unknown *Cache[string, struct{}]
 }
 
@@ -290,7 +290,7 @@ func fits(public any, alg string) bool {
 	return false
 }
 
-// verified is a token that has been verified. Immutable, but for its lease and key.
+// verified is the outcome of verifying a token. Immutable, but for its lease and key.
 type verified struct {
 	who     *Identity
 	lease   *Lease
@@ -405,7 +405,7 @@ type issuer struct {
 	log   *zap.Logger
 }
 
-// metadata is what discovery finds.
+// metadata is the part of an issuer's metadata that is used.
 type metadata struct {
 	Issuer     string `json:"issuer"`
 	JWKS       string `json:"jwks_uri"`

@@ -21,7 +21,7 @@ const maxClaimDepth = 16
 // decode decodes a part of a token. It is strict, so that a token has one spelling.
 func decode(part string) ([]byte, error) { return base64.RawURLEncoding.Strict().DecodeString(part) }
 
-// token is a JWT that has been parsed and not been verified.
+// token is a JWT that has been parsed and not yet verified.
 type token struct {
 	raw    string
 	alg    string
@@ -32,7 +32,7 @@ type token struct {
 	claims map[string]any
 }
 
-// kind is what a token is by its form.
+// kind is the form of a token.
 type kind uint8
 
 const (

@@ -38,7 +38,7 @@ func (e *Envelope) asked() Asked {
 	return r.out
 }
 
-// asking walks through JSON that has a fault.
+// asking walks through JSON that has a fault, to find the request that it asks for.
 type asking struct {
 	raw []byte
 	// depth is 0 in the outermost value. member is the name that was read last in the

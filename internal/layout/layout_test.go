@@ -7,7 +7,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,6 +236,23 @@ func TestPackagesSayTheirJob(t *testing.T) {
 	for pkg, ok := range documented {
 		if !ok {
 			t.Errorf("package %s has no comment", pkg)
+		}
+	}
+}
+
+// TestCommentsNameFilesThatExist: a file that a comment names is beside it, or where its path says.
+func TestCommentsNameFilesThatExist(t *testing.T) {
+	t.Parallel()
+	name, libraries := regexp.MustCompile(`[a-z0-9_./-]*[a-z0-9_]\.go\b`), []string{"nats.go"}
+	for _, file := range sources(t) {
+		for _, group := range file.ast.Comments {
+			for _, named := range name.FindAllString(group.Text(), -1) {
+				_, beside := os.Stat(filepath.Join("..", "..", filepath.Dir(file.path), named))
+				_, inRoot := os.Stat(filepath.Join("..", "..", named))
+				if beside != nil && inRoot != nil && !slices.Contains(libraries, path.Base(named)) {
+					t.Errorf("%s names %s, which does not exist", file.path, named)
+				}
+			}
 		}
 	}
 }

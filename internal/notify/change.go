@@ -191,7 +191,7 @@ type Filter struct {
 	Principal string
 }
 
-// Scoped is a resource whose updates are not for everybody. Its URI is compared as a whole.
+// Scoped is a resource whose updates only some callers get. Its URI is compared as a whole.
 type Scoped struct{ URI, Scope string }
 
 // wants takes a filter apart. Each thing comes once.

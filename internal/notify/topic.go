@@ -140,12 +140,12 @@ type topic[T item] struct {
 	key key
 	// patterns are those of an event filter.
 	patterns patterns
-	// members get the items. A holder that is no member gets them through another topic.
+	// members get the items. A subscription that holds the topic and is no member gets them through another topic.
 	members []*seat[T]
 	holders int
 }
 
-// seat is a subscription's place in a topic.
+// seat is a subscription's membership in a topic.
 type seat[T item] struct {
 	sub   *subscription[T]
 	topic *topic[T]

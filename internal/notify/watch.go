@@ -112,7 +112,7 @@ func NewWatches(o WatchOptions) *Watches {
 	return e
 }
 
-// Listener is somebody who learns of changes. Make one with [Watches.Listen].
+// Listener gets the changes of its watches. Make one with [Watches.Listen].
 type Listener struct {
 	stream *stream
 	watch  Watch
@@ -308,8 +308,8 @@ type stream struct {
 	readers     int
 	lingerUntil time.Time
 	linger      *time.Timer
-	// opener is the listener in whose name the stream is open; nil where it is that of a reader. spare opens it where
-	// no one listens.
+	// opener is the listener that the stream was opened for, nil if a reader. spare opens it while
+	// there is no listener.
 	opener *Listener
 	spare  *Watch
 	// attempt ends the stream that is open, for another; nil in a pause. again ends a pause.
@@ -321,7 +321,7 @@ type stream struct {
 	value    []byte
 	hasValue bool
 	err      *errmap.Error
-	// failures are the ends since the last stream that held, breaks the failures since the last message.
+	// failures counts failed streams since one that lasted, breaks those since the last message.
 	failures, breaks int
 	changed          chan struct{} // closed and replaced at each change
 }

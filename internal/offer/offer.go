@@ -53,7 +53,7 @@ type tools interface {
 	NotPermitted(who *identity.Identity, what string) *errmap.Error
 }
 
-// backend is asked for what only it knows, and for results that are held of it.
+// backend answers what only the native backend knows, and has held results.
 type backend interface {
 	Ask(ctx context.Context, req *bridge.Request, in proto.Message) *bridge.Response
 	AskRound(ctx context.Context, req *bridge.Request, name string, arguments []byte, ask func(state []byte) proto.Message) *bridge.Response
@@ -73,7 +73,7 @@ type runner interface {
 	Panicked(p any, fields ...zap.Field) *errmap.Error
 }
 
-// streams are the places of streams of changes, and the tasks that they report.
+// streams opens streams of changes within max_streams, and follows the tasks that they report.
 type streams interface {
 	OpenStream(caller string) (release func(), err *errmap.Error)
 	Draining() <-chan struct{}
@@ -139,7 +139,7 @@ type Features struct {
 	Completions, Logging, Tasks   bool
 }
 
-// offered is what was worked out for the newest catalog.
+// offered caches the features of the newest catalog.
 type offered struct {
 	catalog  *catalog.Catalog
 	features Features
@@ -378,7 +378,7 @@ const (
 	maxCounted = 10_000
 )
 
-// counted keeps the counts that took RPCs.
+// counted caches counts that cost RPCs.
 type counted struct {
 	mu                 sync.Mutex
 	catalog            *catalog.Catalog

@@ -94,7 +94,7 @@ func (e *SkillsError) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// skillFaults collects what is wrong.
+// skillFaults collects what is wrong with skills.
 type skillFaults struct{ err SkillsError }
 
 func (f *skillFaults) add(folder int, path, format string, args ...any) {
@@ -140,7 +140,7 @@ func loadSkills(ctx context.Context, folders []string, l SkillLimits) (*SkillSet
 	return nil, err
 }
 
-// skillLoader makes one set.
+// skillLoader loads one set of skills.
 type skillLoader struct {
 	ctx    context.Context //nolint:containedctx // reading goes on no longer than it
 	limits SkillLimits

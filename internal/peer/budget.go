@@ -65,24 +65,24 @@ type Budget struct {
 	stuck, shed, full, over, overTool uint64
 }
 
-// holder is a caller or a tool, and what it holds.
+// holder is how much one caller or tool holds.
 type holder struct {
 	bytes int64
-	// parts is how many answers and bodies that is.
+	// parts is the number of responses and bodies.
 	parts int
 }
 
-// wait is an answer of which a part is being written.
+// wait is a response with a write in progress.
 type wait struct {
 	caller string
-	// tool is empty for what is not the result of one tool.
+	// tool is empty if it is not the result of one tool.
 	tool  string
 	bytes int64
-	// moved is when something of it was written last.
+	// moved is when bytes of it were last written.
 	moved time.Time
-	// timed: the Budget ends it after the timeout. On HTTP/1 its connection does.
+	// timed: the Budget ends it after the timeout (HTTP/2). On HTTP/1 its connection does.
 	timed bool
-	// end ends it. It returns at once, and may be called when it is over.
+	// end aborts the response. It does not block, and may be called after the end.
 	end func()
 	// ended is set once end has been called.
 	ended bool
@@ -131,7 +131,7 @@ func hold(holders map[string]*holder, name string, bytes int64) {
 	h.parts++
 }
 
-// drop takes them back; b.mu is held.
+// drop uncounts bytes; b.mu is held.
 func (b *Budget) drop(name, tool string, bytes int64) {
 	b.bytes -= bytes
 	drop(b.callers, name, bytes)
@@ -211,7 +211,7 @@ func (b *Budget) Stats() BudgetStats {
 	return BudgetStats{Bytes: b.bytes, Callers: len(b.callers), Stuck: b.stuck, Shed: b.shed, Full: b.full, Over: b.over, OverTool: b.overTool}
 }
 
-// begin counts an answer that is being written, and has it looked at.
+// begin counts a response that is being written, and watches its progress.
 func (b *Budget) begin(w *wait) {
 	w.moved = time.Now()
 	b.mu.Lock()
@@ -233,7 +233,7 @@ func (b *Budget) move(w *wait) {
 	w.moved = now
 }
 
-// finish ends the count.
+// finish uncounts a response.
 func (b *Budget) finish(w *wait) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -241,7 +241,7 @@ func (b *Budget) finish(w *wait) {
 	b.drop(w.caller, w.tool, w.bytes)
 }
 
-// look ends the answers that have to go, until there is none that waits.
+// look ends the responses that are over a bound, and comes back while any are being written.
 func (b *Budget) look() {
 	now := time.Now()
 	b.mu.Lock()
@@ -261,7 +261,7 @@ func (b *Budget) look() {
 	}
 }
 
-// overdue are the answers of which nothing has moved for the timeout.
+// overdue are the responses without progress for the timeout.
 func (b *Budget) overdue(now time.Time) (gone []*wait) {
 	for w := range b.waiting {
 		if w.timed && !w.ended && now.Sub(w.moved) >= b.opts.Timeout {

@@ -1,64 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peer bounds what those who connect may hold: connections, memory, unread responses, and shares of every limit.
+// Package peer bounds what those who connect may hold: connections, memory, unread responses, and shares of every limit. It knows
+// no configuration, no policy and no caller but by name.
 //
-// # Connections
+// A [Gate] limits the connections of a listener, in total and per address, and the requests and the age of each. A new connection
+// over a limit replaces one that has been idle for a while; if there is none, the new one is closed at once, as proxies do. So idle
+// connections never block an active client. [FitFiles] returns how many connections the open files limit allows.
 //
-// A [Gate] limits the connections of a listener: their number in total
-// and per address, and the requests and the age of each connection. It is between
-// the listener and the HTTP server.
+// A [Socket] is one listener with its server, and [Sockets] are those of a process. They track connections from Accept to Close and
+// drain them without losing a request: Leave asks all connections to go, DrainConns waits until they have gone and closes the main
+// listener, Close ends what is left. HTTP/2 connections are served by internal/h2 (http2.go), which sends the two GOAWAY frames of
+// RFC 9113, section 6.8.
 //
-// A new connection over a limit replaces one that has been idle for a while. If
-// there is none, the new one is closed at once, as proxies do. So idle connections
-// never block an active client. The caller sets the limits; [FitFiles] returns how many
-// connections the process has file descriptors for.
+// Slow peers must not hold memory that others need. A write has no deadline for its total duration: a slow reader of a large
+// response is fine as long as it reads. Only progress counts, and it is watched in two places, because HTTP has two kinds of flow
+// control. A [Listener] closes a connection on which something waits to be written and nothing has moved for the write timeout:
+// that covers HTTP/1, and what net/http writes itself. A [Budget] resets a stream that its HTTP/2 peer blocks while the connection
+// is fine. It also counts the bytes that wait, of responses being written and bodies being read. It rejects requests of a caller
+// over its share, and when memory gets short, it ends stalled responses before other callers are affected.
 //
-// # Listeners
+// A [MemoryGuard] finds the memory limit, configures Go's garbage collector and monitors usage, so that new work can be rejected
+// before the kernel kills the process. It rejects nothing itself: [MemoryGuard.Short] is for code that admits work.
 //
-// [Sockets] track the connections of HTTP listeners, from Accept to Close, and
-// drain them without losing a request.
+// A [Clock] detects that this process was stalled: stopped by a signal, or without CPU because others used it. A timer that fires
+// after a stall says nothing about the peer, whose response may be unread.
 //
-// A [Socket] is one listener with its server; [Sockets] are those of a process.
-// Leave asks all connections to go, DrainConns waits until they have gone and closes the
-// main listener, Close ends what is left. HTTP/2 connections are served by internal/h2
-// (http2.go), which sends the two GOAWAY frames that RFC 9113, section 6.8, asks for.
-// They know no configuration, no handler and no policy.
-//
-// # Slow peers
-//
-// Peers that do not read their responses, or send their requests slowly, must not hold memory that others need.
-//
-// A write has no deadline for its total duration: a slow reader of a large
-// response is fine as long as it reads. Only progress counts. It is monitored in
-// two places, because HTTP has two kinds of flow control:
-//
-//   - [Listener] monitors connections. If something waits to be written and nothing has moved for the write timeout, it closes the connection. This covers HTTP/1 and everything that net/http writes itself.
-//   - [Budget] monitors responses. On HTTP/2 the peer may block one stream while its connection is fine; such a stream is reset.
-//
-// The Budget also counts waiting bytes: responses that are being written, and
-// bodies that are being read. It rejects requests of a caller that exceeds its
-// share. When memory gets short, it ends stalled responses before other callers
-// are affected.
-//
-// # Memory
-//
-// A [MemoryGuard] keeps the process within its memory limit: it determines the
-// limit, configures Go's garbage collector, and monitors usage, so that new work
-// can be rejected before the kernel kills the process.
-//
-// It rejects nothing itself: [MemoryGuard.Short] is for code that admits work.
-//
-// # Stalls of this process
-//
-// A [Clock] detects when this process itself was stalled: stopped by a signal,
-// or without CPU because others used it. A timer that fires after a stall says
-// nothing about the peer, because the peer's response may be unread.
-//
-// # Shares
-//
-// A [Ledger] divides a limit among callers: it computes how much one caller
-// may hold, so that others always find some left. It knows no callers and no
-// resources; the owners of limits use it.
+// A [Ledger] divides a limit among callers: how much one of them may hold, so that others always find some left.
 //
 // All types are safe for concurrent use; [Sockets.Add] comes before the other methods of [Sockets].
 package peer

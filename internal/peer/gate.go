@@ -208,10 +208,10 @@ type Conn struct {
 
 	gate *Gate
 	peer netip.Prefix
-	// running requests have a handler. Where there are none, idle is since when, in
-	// nanoseconds of Unix time.
+	// running is how many requests have a handler; idle is since when there are none, in nanoseconds of
+	// Unix time.
 	running, idle atomic.Int64
-	// requests have begun; old is set when the connection has reached its age.
+	// requests is how many have begun; old is set when the connection has reached its age.
 	requests atomic.Uint64
 	old      atomic.Bool
 
@@ -288,7 +288,7 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// carrier is a connection around another one, with what the other one can do.
+// carrier wraps a connection and keeps the optional methods of it.
 type carrier struct{ net.Conn }
 
 // CloseWrite lets a server half-close the connection, so that a client can read why it

@@ -95,7 +95,7 @@ func maxStreams(server *http.Server) int {
 	return usualStreams
 }
 
-// isStrong holds for connections over which RFC 9113, section 9.2, admits HTTP/2.
+// isStrong reports whether RFC 9113, section 9.2, allows HTTP/2 on a connection.
 func isStrong(state *tls.ConnectionState) bool {
 	if state.Version >= tls.VersionTLS13 {
 		return true
@@ -142,7 +142,7 @@ func readPreface(conn net.Conn, within time.Duration) error {
 	return conn.SetReadDeadline(time.Time{})
 }
 
-// noListener ends a server's Serve after it has set itself up.
+// noListener accepts nothing: Serve sets the server up, and returns.
 type noListener struct{}
 
 // Accept implements [net.Listener].

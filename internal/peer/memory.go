@@ -275,7 +275,7 @@ func PaceCollector() (stop func()) {
 	}
 }
 
-// pacer is the state of Pace. Only the goroutine that runs finalizers has it.
+// pacer is the state of Pace. Only the finalizer goroutine uses it.
 type pacer struct {
 	samples []metrics.Sample
 	percent int
@@ -288,8 +288,8 @@ const (
 	scannedStacks = "/gc/scan/stack:bytes"
 )
 
-// tracer is what a collection finds unused. It is large enough for its own
-// allocation.
+// tracer is garbage whose finalizer runs after each collection. It is large enough to be an
+// allocation by itself.
 type tracer struct{ _ [32]byte }
 
 // afterNext has the pacer look after the next collection.

@@ -80,8 +80,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 }
 
-// begin makes sure that a round is on. It reports false once a write has been
-// given up.
+// begin starts a round unless one is on. It reports false once a write has been given up.
 func (c *conn) begin() bool {
 	now := time.Now()
 	c.mu.Lock()
@@ -176,7 +175,7 @@ type Body struct {
 	budget *Budget
 	caller string
 	refuse func(Verdict) error
-	// read is what has come, held what counts.
+	// read is how many bytes have come, held how many of them count.
 	read, held int64
 	done       bool
 }
@@ -352,7 +351,7 @@ type Writer struct {
 	// that a long answer in small pieces fills it at any of them.
 	isLong bool
 
-	// mu: the response may be touched until the handler has left, and no longer.
+	// mu guards left: once the handler has returned, nothing may touch the response.
 	mu   sync.Mutex
 	left bool
 }

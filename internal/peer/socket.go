@@ -153,9 +153,8 @@ func (r *Refused) add(tooLarge bool) {
 // headerSlop is what net/http reads beyond Server.MaxHeaderBytes.
 const headerSlop = 4096
 
-// watched is a connection of which it is known how far the headers of its
-// next request have come. Its counts are a handful of atomic operations for each
-// request, and none of memory.
+// watched is a connection that tracks how much of the next request's headers has arrived. Its
+// counts are a handful of atomic operations for each request, and none of memory.
 //
 // Behind TLS the bytes are those of the records, which are a little more than the
 // text in them: a request that is malformed close under the limit may count as
@@ -182,7 +181,7 @@ type watched struct {
 	// gone: the client has closed its side, or the connection broke.
 	gone      atomic.Bool
 	deadlines atomic.Int32
-	// rested is when it last got idle, in nanoseconds of Unix time.
+	// rested is when it last became idle, in nanoseconds of Unix time.
 	rested atomic.Int64
 	// h2 is set on HTTP/2 connections.
 	h2 atomic.Pointer[h2.ServerConn]
@@ -493,8 +492,8 @@ func (o *Socket) watch(server *http.Server) {
 	server.Handler = &arrival{book: o.book, next: server.Handler}
 }
 
-// arrival is a handler that tells of the requests that have come as far. Its frame
-// is small, because a stream waits on top of it for hours.
+// arrival is a handler that marks a connection when one of its requests has arrived. Its frame is
+// small, because a stream waits on top of it for hours.
 type arrival struct {
 	book *book
 	next http.Handler
@@ -526,8 +525,8 @@ func (c *watched) takeLeave(w http.ResponseWriter) {
 // connKey is the key of a request's *watched in its context.
 type connKey struct{}
 
-// book knows every open connection of one listener: a connection is in it from
-// Accept to Close, whatever net/http thinks of its state.
+// book has every open connection of one listener: a connection is in it from Accept to Close,
+// whatever net/http thinks of its state.
 type book struct {
 	// leaving is set when the drain begins: from then on each HTTP/1.1 connection
 	// ends with its next answer, and each HTTP/2 connection gets GOAWAY.

@@ -129,7 +129,7 @@ func WithTimeout(parent context.Context, timeout time.Duration) (context.Context
 	}
 }
 
-// patient is a context that ends after some steps.
+// patient is a context whose deadline counts steps: a stall of the process takes one of them, and not all.
 type patient struct {
 	context.Context //nolint:containedctx // it is one
 

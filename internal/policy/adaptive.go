@@ -20,9 +20,9 @@ import (
 // The least latency may never come back: other processes take the CPU, or the backend has got slower for good. So while calls
 // have to wait, a step up is a trial as well. It is kept if throughput rises with it.
 type concurrency struct {
-	// limit is 0 until something is known: then the bound of all calls is the only one.
+	// limit is 0 until latency has been measured: until then, only the bound on all calls applies.
 	limit int
-	// base is the least mean latency of a window.
+	// base is the lowest mean latency of any window.
 	base time.Duration
 
 	window window
@@ -31,26 +31,26 @@ type concurrency struct {
 	down, up pause
 }
 
-// window is what happened since a time.
+// window has what was measured since a time.
 type window struct {
 	since time.Time
 	ended int
 	sum   time.Duration
-	// most calls ran at once; met: one more would have run without the limit.
+	// most is how many calls ran at once. met is set if the limit kept one more from running.
 	most int
 	met  bool
 }
 
-// trial is a step whose effect is not known yet: limit, rate and mean are from before it.
+// trial is a change of the limit whose effect is being measured. limit, rate and mean are from before it.
 type trial struct {
 	limit int
 	rate  float64
 	mean  time.Duration
-	// isUp: the limit was raised. settles: the window in which the calls from before the step end is not judged.
+	// isUp: it raised the limit. settles: calls from before it are still running, so this window is not judged.
 	isUp, settles bool
 }
 
-// pause is the time between trials that fail: twice as long each time. mean is the latency that the last one began with.
+// pause is the wait after a trial that failed, twice as long each time. mean is the latency when the last one began.
 type pause struct {
 	until        time.Time
 	length, mean time.Duration
@@ -63,7 +63,7 @@ func (p *pause) isStale(mean time.Duration) bool {
 	return float64(mean) > stale*float64(p.mean) || float64(p.mean) > stale*float64(mean)
 }
 
-// begin makes the next trial wait. What failed long ago is forgotten.
+// begin starts the pause before the next trial. A failure of long ago does not lengthen it.
 func (p *pause) begin(now time.Time, mean time.Duration) {
 	p.mean = mean
 	if now.Sub(p.until) > longestPause {
@@ -95,7 +95,7 @@ const (
 	firstPause, longestPause = time.Second, 30 * time.Second
 )
 
-// now is the limit, at most that of all calls.
+// now is the current limit, at most that of all calls.
 func (c *concurrency) now(most int) int {
 	if c.limit == 0 {
 		return most
@@ -103,7 +103,7 @@ func (c *concurrency) now(most int) int {
 	return min(c.limit, most)
 }
 
-// met notes that a call has to wait.
+// met notes that the limit keeps a call from running.
 func (c *concurrency) met() { c.window.met = true }
 
 // begun notes how many calls run.
@@ -153,7 +153,7 @@ func (c *concurrency) mayFall(now time.Time) bool {
 // least is the limit below which there are no steps.
 func (*concurrency) least() int { return leastConcurrency * runtime.GOMAXPROCS(0) }
 
-// learn keeps the least mean latency.
+// learn remembers the lowest mean latency.
 func (c *concurrency) learn(mean, elapsed time.Duration) {
 	grown := time.Duration(float64(c.base) * (1 + drift*min(elapsed.Seconds(), 1)))
 	if c.base == 0 || mean < grown {
@@ -204,5 +204,5 @@ func (c *concurrency) judge(now time.Time, mean time.Duration, rate float64) (is
 	return false
 }
 
-// raise takes more latency for normal, at most twice as much.
+// raise accepts more latency as normal, at most twice as much.
 func (c *concurrency) raise(to time.Duration) { c.base = max(c.base, min(2*c.base, to)) }

@@ -37,7 +37,7 @@ const (
 	varTool   = "tool"
 )
 
-// compiled is a rule that was read.
+// compiled is a rule whose expression has been parsed.
 type compiled struct {
 	Rule
 	index int
@@ -346,7 +346,7 @@ func (p *provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
 	return p.Registry.NewValue(name, fields)
 }
 
-// opaque is a value of an object that CEL holds without knowing what is in it.
+// opaque wraps a Go value as a CEL value; only functions of objects look inside.
 type opaque struct {
 	kind *types.Type
 	self any
@@ -599,7 +599,7 @@ const (
 	toolName   = "#tool"
 )
 
-// caller is who calls, as rules see it.
+// caller is the variable "caller" of rules.
 type caller struct {
 	opaque
 	name, issuer, subject, clientID, source, groups, scopes, claims ref.Val

@@ -35,7 +35,7 @@ type Engine struct {
 	replacing sync.Mutex
 }
 
-// state is a set in use, with the callers that it has met.
+// state is the set in use, with what its rules see of each caller.
 type state struct {
 	set     *Set
 	callers ruleCallers
@@ -243,7 +243,7 @@ type decision struct {
 // IsAllowed reports whether the call may be made.
 func (d decision) IsAllowed() bool { return d.Effect != Deny }
 
-// activation has the values of one evaluation.
+// activation has the values of the variables for one evaluation.
 type activation struct {
 	args   any
 	caller *caller
@@ -266,7 +266,7 @@ func (a *activation) ResolveName(name string) (any, bool) {
 // Parent implements [cel.Activation].
 func (a *activation) Parent() cel.Activation { return nil }
 
-// outcome is that of one evaluation.
+// outcome is the result of evaluating one rule.
 type outcome uint8
 
 const (
@@ -486,7 +486,7 @@ func (s *Set) sortListing() {
 	}
 }
 
-// bound are the rules about one tool.
+// bound has the rules that apply to one tool.
 type bound struct {
 	tool        *tool
 	allow, deny []boundRule
@@ -497,7 +497,7 @@ type bound struct {
 	// everything.
 	numbers    map[protowire.Number]bool
 	everything bool
-	// faults are not empty if a rule does not fit the tool. Nothing may call it then.
+	// faults are the rules that do not fit the tool. If there are any, every call of it is denied.
 	faults []Fault
 	// broken is the name of the first of these rules.
 	broken string
@@ -806,7 +806,7 @@ func (f Fault) String() string {
 	return text
 }
 
-// tool is a tool, as rules see it.
+// tool is the variable "tool" of rules.
 type tool struct {
 	opaque
 	name, module, version, destructive, readOnly, tags ref.Val

@@ -74,7 +74,7 @@ type Gate struct {
 	refused refusals
 }
 
-// gateRules are what a gate goes by besides its state.
+// gateRules are the settings of a gate: which tools it blocks, and which callers it trusts.
 type gateRules struct {
 	scope   Scope
 	callers callers

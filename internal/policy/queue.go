@@ -24,9 +24,9 @@ const (
 	shortPart    = 10
 )
 
-// queue is the calls that wait for their turn.
+// queue has the calls that wait for a slot.
 type queue struct {
-	// byAge are the calls within the bound, the oldest first.
+	// byAge has the calls that count against max_queued_calls, the oldest first.
 	byAge            list.List
 	waiting, bounded int
 	pace             rejectionPace
@@ -35,14 +35,14 @@ type queue struct {
 	due time.Time
 }
 
-// waiter is a call that waits for its turn.
+// waiter is a call that waits for a slot.
 type waiter struct {
 	flow  *flow
 	since time.Time
 	// done is closed when it may run, or when err is set.
 	done chan struct{}
 	err  *errmap.Error
-	// ended: done is closed. at is its place in byAge; nil where no bound is for it.
+	// ended is set once done is closed. at is its element in byAge, nil if it does not count there.
 	ended bool
 	at    *list.Element
 }
@@ -57,7 +57,7 @@ type flow struct {
 	tool    *toolSlots
 	group   *group
 	running int
-	// waiting are its calls in their order, index its place in the tool's heap where there are any.
+	// waiting has its calls in order of arrival; index is its position in the heap of the tool.
 	waiting []*waiter
 	index   int
 	// answering is how many of its answers have a turn, answers are those that wait for one, and turning is the number of its
@@ -145,7 +145,7 @@ func (s *Slots) forget() {
 	}
 }
 
-// enqueue lets a call wait; s.mu is held.
+// enqueue puts a call into the queue; s.mu is held.
 func (s *Slots) enqueue(f *flow, now time.Time, isBounded bool) *waiter {
 	w := &waiter{flow: f, since: now, done: make(chan struct{})}
 	f.waiting = append(f.waiting, w)
@@ -216,7 +216,7 @@ func (w *waiter) place() int {
 	return -1
 }
 
-// await returns when the turn of a call has come, or when it waits no longer.
+// await returns when a call has a slot, or when it waits no longer.
 func (s *Slots) await(ctx context.Context, w *waiter) *errmap.Error {
 	select {
 	case <-w.done:
@@ -238,7 +238,7 @@ func (s *Slots) await(ctx context.Context, w *waiter) *errmap.Error {
 	return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
 }
 
-// next lets calls run whose turn has come; s.mu is held.
+// next gives free slots to waiting calls; s.mu is held.
 func (s *Slots) next(now time.Time) {
 	for len(s.ready) > 0 && s.running < s.opts.Most {
 		f := s.pick(now)
@@ -368,7 +368,7 @@ func (s *Slots) rest(front *list.Element, now time.Time) time.Duration {
 	return max(min(rest, s.opts.Wait/shortPart), min(lookEvery, s.opts.Wait/shortPart), time.Millisecond)
 }
 
-// inVain is the error of a call that waited for too long; s.mu is held.
+// inVain is the error of a call whose time in the queue is over; s.mu is held.
 func (s *Slots) inVain(w *waiter, age time.Duration, now time.Time) *errmap.Error {
 	t := w.flow.tool
 	switch {
@@ -397,7 +397,7 @@ type rejectionPace struct {
 
 	// since begins a window. Its looks at the queue were late by the sum of late.
 	since time.Time
-	// looks are those of the window, taken the calls that were rejected in it.
+	// looks counts how often the queue was looked at in the window, taken the calls that were rejected in it.
 	looks int
 	taken int
 	late  time.Duration

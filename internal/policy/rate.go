@@ -32,7 +32,7 @@ type Rate struct {
 	Burst int
 }
 
-// limits reports whether the rate is one at all.
+// limits reports whether the rate is a limit.
 func (r Rate) limits() bool { return r.PerSecond > 0 }
 
 // burst is the size of the bucket.
@@ -192,7 +192,7 @@ func newBuckets(r Rate, most int, now func() time.Time) *buckets {
 	return &buckets{rate: r, text: r.String(), most: most, now: now, byName: map[string]*list.Element{}, recent: list.New()}
 }
 
-// holdsTo is the rate that the buckets hold to.
+// holdsTo is the rate of the buckets.
 func (b *buckets) holdsTo() Rate {
 	if b == nil {
 		return Rate{}
@@ -248,8 +248,7 @@ func (b *buckets) wait(lack float64) time.Duration {
 	return time.Millisecond * max(1, time.Duration(ms)) //nolint:durationcheck // ms is a number without a unit
 }
 
-// callers is a set of callers. Until callers have identities, one is the address
-// that it calls from, or a word for the transport that has no addresses.
+// callers is a set of callers without credentials: addresses, networks, and standard input.
 type callers struct {
 	networks []netip.Prefix
 	stdio    bool

@@ -24,7 +24,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
-// hashOf is what docs/operations.md tells operators to compute: the first 32 digits of sha256sum.
+// hashOf is what docs/limits.md tells operators to compute: the first 32 digits of sha256sum.
 func hashOf(caller string) string {
 	sum := sha256.Sum256([]byte(caller))
 	return hex.EncodeToString(sum[:])[:32]

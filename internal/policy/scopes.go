@@ -38,7 +38,7 @@ type Authorizer struct {
 // NewAuthorizer returns an Authorizer. Do not change the options afterwards.
 func NewAuthorizer(o AuthorizerOptions) *Authorizer { return &Authorizer{opts: o} }
 
-// isHeld reports whether a caller has scopes that count.
+// isHeld reports whether scopes restrict a caller.
 func isHeld(who *identity.Identity) bool { return who.Facts().Source == identity.SourceOAuth }
 
 // Key identifies the tools of a catalog that a caller may use: callers with an equal key
@@ -94,7 +94,7 @@ func (a *Authorizer) MayUseAll(who *identity.Identity, cat *catalog.Catalog) *er
 // getTool is the operation that only shows a tool.
 const getTool = "get_tool"
 
-// held returns nil if the caller's token has all scopes that are needed.
+// held returns nil if the scopes of the caller's token include all that are needed.
 func (a *Authorizer) held(who *identity.Identity, need []string, what string) *errmap.Error {
 	if coversAll(who.Facts().Scopes, need) {
 		return nil
@@ -149,13 +149,13 @@ func (a *Authorizer) configured() []string {
 // anew.
 const maxKeys = 1024
 
-// index is what the tools of one catalog need.
+// index has the scopes that each tool of one catalog needs.
 type index struct {
 	of    *catalog.Catalog
 	needs map[*catalog.Tool][]string
 	// known are all scopes that some tool needs, sorted.
 	known []string
-	// first is the text of the scopes with which a client begins.
+	// first is what First returns.
 	first string
 
 	mu   sync.Mutex
@@ -287,7 +287,7 @@ func (o *AuthorizerOptions) ofTool(t *catalog.Tool) []string {
 	return slices.Compact(need)
 }
 
-// chosen is what the first source says that says anything.
+// chosen is the answer of the first source that has one.
 func (o *AuthorizerOptions) chosen(t *catalog.Tool) []string {
 	for _, r := range o.Tools {
 		if glob.MatchAny(r.Tools, t.Name) || t.Alias != "" && glob.MatchAny(r.Tools, t.Alias) {

@@ -64,9 +64,9 @@ type Slots struct {
 	ready map[*toolSlots]struct{}
 	queue queue
 	turns turns
-	// shared: more than one caller, or more than one tool, is active, so that calls take turns.
+	// shared: more than one caller, or more than one tool, is active, so that calls take turns on the CPU.
 	shared atomic.Bool
-	// recentCallers and recentTools know whether somebody else is about.
+	// recentCallers and recentTools tell whether others have called lately.
 	recentCallers, recentTools peer.Recent
 
 	toolClasses, callerClasses []*class
@@ -76,24 +76,24 @@ type Slots struct {
 	byTool   [reasons]refusals
 }
 
-// toolSlots is what one tool has.
+// toolSlots is the state of one tool.
 type toolSlots struct {
 	name             string
 	running, waiting int
-	// queued are its calls within the bound of the queue.
+	// queued is how many of its calls count against max_queued_calls.
 	queued int
 	class  *class
 	weight int
 	rule   peer.Rule
 	limit  concurrency
-	// flows are those with calls that wait.
+	// flows are the tool's flows with waiting calls.
 	flows flowHeap
-	// standing is when the queue of this tool was empty the last time; zero while it is.
+	// standing is when its queue was last empty; zero while it is.
 	standing time.Time
 	demand   demand
 }
 
-// callerSlots is what one caller has. queued are its calls within the bound of the queue.
+// callerSlots is the state of one caller. queued is how many of its calls count against max_queued_calls.
 type callerSlots struct {
 	running, waiting, queued int
 	class                    *class
@@ -149,7 +149,7 @@ func (s *Slots) Wait(ctx context.Context, caller, tool string) (Place, *errmap.E
 	return p, err
 }
 
-// now is the time less that in which the process stood still.
+// now is the time, without the time in which the process was stalled.
 func (s *Slots) now() time.Time { return time.Now().Add(-s.opts.Clock.Since(0)) }
 
 func (s *Slots) acquire(ctx context.Context, caller, tool string, isQueued bool) (Place, *errmap.Error) {
@@ -422,8 +422,8 @@ func classOf(name string, classes []*class) *class {
 	return nil
 }
 
-// group is the calls of one class of callers to one class of tools. Its calls are interchangeable, so that counts are enough
-// to know which reserved slots are used.
+// group counts the calls of one class of callers to one class of tools. They are interchangeable,
+// so that counts are enough to know which reserved slots are used.
 type group struct {
 	// of are the class of the tools and that of the callers; either may be nil.
 	of [2]*class
@@ -526,7 +526,7 @@ func (s *Slots) owesCallers() bool {
 type demand struct {
 	since         time.Time
 	asked, served int
-	// isLate: a call waited for its whole time.
+	// isLate: a call of the window has waited for max_queue_wait.
 	isLate bool
 	// level rises with each window in which there was too much, to highestDemand, and falls with the others.
 	level int
@@ -597,7 +597,7 @@ func (d *demand) probed() {
 	d.level, d.pauseAfter = 0, 0
 }
 
-// isPlain reports that a pause of early rejections need not last: far more calls come than are served.
+// isPlain reports that a pause of early rejections can end early: far more calls come than are served.
 func (d *demand) isPlain() bool { return d.isProbe && d.asked > plain*d.served+plainFew }
 
 func (d *demand) tooMuch(chance int) bool {

@@ -42,7 +42,7 @@ type turns struct {
 
 // turnWaiter waits for a turn.
 type turnWaiter struct {
-	// begun is closed when the turn begins; has says so to those that hold the lock.
+	// begun is closed when the turn begins. has says the same to code that holds the lock.
 	begun chan struct{}
 	has   bool
 }
@@ -128,7 +128,7 @@ func (t *Turn) counts() (busy *int, queue *[]*turnWaiter) {
 	return &t.flow.answering, &t.flow.answers
 }
 
-// leave takes a call out of the queue that waits no longer.
+// leave takes a call that waits no longer out of the queue.
 func (u *turns) leave(t Turn, w *turnWaiter) {
 	_, queue := t.counts()
 	*queue = slices.DeleteFunc(*queue, func(other *turnWaiter) bool { return other == w })

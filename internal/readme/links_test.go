@@ -23,6 +23,23 @@ func TestTheReadmeIsShort(t *testing.T) {
 	}
 }
 
+// TestTheNewcomersHour: what the README offers to those who want to understand the project is read in an hour, with the README.
+func TestTheNewcomersHour(t *testing.T) {
+	t.Parallel()
+	const most = 13000
+	text := read(t, "README.md")
+	_, row, _ := strings.Cut(string(text), "\n| understand it, in an hour | ")
+	row, _, _ = strings.Cut(row, "\n")
+	pages, words := regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(row, -1), len(strings.Fields(string(text)))
+	for _, page := range pages {
+		words += len(strings.Fields(string(read(t, page[1]))))
+	}
+	if words > most || len(pages) != 9 {
+		t.Errorf("%d words in %d pages, want at most %d in 9", words, len(pages), most)
+	}
+	t.Logf("%d words", words)
+}
+
 // TestLinksLeadSomewhere follows every relative link of every document to a file, and to a
 // heading of it. A document that source code, a Makefile or a manifest names exists too.
 func TestLinksLeadSomewhere(t *testing.T) {
@@ -62,6 +79,30 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	if len(pages) < 40 || links < 400 {
 		t.Errorf("%d links in %d documents: is the pattern right?", links, len(pages))
 	}
+}
+
+// TestDocumentsNameCodeThatExists: a path of the repository that a document quotes leads to a file or a folder, from the root or
+// from the document.
+func TestDocumentsNameCodeThatExists(t *testing.T) {
+	t.Parallel()
+	quoted, paths := regexp.MustCompile("`((?:bridge|cmd|conformance|correlate|errmap|internal)/[A-Za-z0-9_./-]+)`"), 0
+	walk(t, func(page string) {
+		if filepath.Ext(page) != ".md" {
+			return
+		}
+		for _, found := range quoted.FindAllStringSubmatch(string(read(t, page)), -1) {
+			paths++
+			_, fromRoot := os.Stat(filepath.Join(root(), found[1]))
+			_, fromPage := os.Stat(filepath.Join(root(), filepath.Dir(page), found[1]))
+			if fromRoot != nil && fromPage != nil {
+				t.Errorf("%s names %s, which does not exist", page, found[1])
+			}
+		}
+	})
+	if paths < 50 {
+		t.Errorf("%d paths: is the pattern right?", paths)
+	}
+	t.Logf("%d paths", paths)
 }
 
 // code is what a document quotes: blocks, and words within a line.
@@ -140,8 +181,8 @@ func TestDocumentsThatLeadNowhere(t *testing.T) {
 	t.Parallel()
 	const page = "docs/ARCHITECTURE.md"
 	for target, want := range map[string]string{
-		"errors.md": "", "../README.md#try-it": "", "#packages": "", "../bridge/call.go#L1": "",
-		"error.md": "there is no such file", "../README.md#try": "there is no such heading", "#package": "there is no such heading",
+		"errors.md": "", "../README.md#try-it": "", "#rooms": "", "../bridge/call.go#L1": "",
+		"error.md": "there is no such file", "../README.md#try": "there is no such heading", "#room": "there is no such heading",
 	} {
 		if got := leads(t, page, target); got != want {
 			t.Errorf("%s: %q, want %q", target, got, want)

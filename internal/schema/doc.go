@@ -5,7 +5,10 @@
 //
 // It sits between the catalog, which derives the schemas of each tool once ([Derive]), and all code that shows or
 // enforces them ([Compile], [Validator]). It works on descriptors of any origin. Options are read from their raw bytes, so
-// a reflected file needs no generated code. The package makes no calls, loads nothing and retains nothing.
+// a reflected file needs no generated code: the rules of buf.validate ([FieldRules] has the bounds of a field, for code that
+// enforces them), and annotations of other tools (OpenAPI, protoc-gen-validate, google.api), which are shown and never enforced.
+// Annotations that cannot be read are returned as a problem beside what can be read: they must not cost a service its tools. The
+// package makes no calls, loads nothing and retains nothing.
 //
 // # Two schemas
 //
@@ -15,8 +18,8 @@
 // The canonical schema is for the validator: both names of a field, numbers in strings, enum numbers, nulls, both alphabets
 // of base64. The advertised one shows one clean form to a client: an object at the root, without allOf, anyOf, oneOf or
 // not, JSON names only, no unknown members. In an input, it also has the limits and examples that annotations of other
-// tools state (annotated.go); nothing enforces them here. It says each fact once (brief.go). A list may show it with repeated
-// messages in $defs (shared.go). The canonical schema accepts every input that the advertised one accepts. The
+// tools state (annotated.go). It says each fact once. A list may show it with repeated
+// messages in $defs (graph.go). The canonical schema accepts every input that the advertised one accepts. The
 // transcoder accepts exactly what the canonical schema accepts.
 //
 // # Exceptions
@@ -39,25 +42,23 @@
 //   - An OUTPUT_ONLY field does not exist in an input, nor an INPUT_ONLY field in an output. A REQUIRED field must be
 //     there. An unknown number of a closed enum is refused. ProtoJSON defines none of this; the transcoder enforces it.
 //
-// [ProfileStrict] shows both in the few keywords that the strict modes of all large model providers accept, see strict.go
-// and strict_output.go.
+// [ProfileStrict] shows both in the few keywords that the strict modes of all large model providers accept, see strict.go.
 //
 // # The passes of Derive
 //
 //  1. graph (graph.go): which messages contain themselves, how many fields hold each, and how far each is from the root.
 //     The later passes need all three before the first byte is written.
-//  2. write (derive.go): one attempt to write the schema. A deriver goes through the fields (property.go), the values
-//     (integer.go, float.go, text.go, enum.go, wellknown.go) and the oneofs (oneof.go), and builds a tree of objects
-//     (object.go). Rules become keywords if a keyword can express them, and sentences otherwise (ruletext.go).
+//  2. write (derive.go): one attempt to write the schema. A deriver goes through the fields, the values (numbers.go, text.go)
+//     and the oneofs, and builds a tree of objects. Rules become keywords if a keyword can express them, and sentences otherwise.
 //  3. bounded (derive.go): the attempts in order of preference. The first result within the bounds is taken: inline, then
 //     shared in $defs, then with less and less of what is far from the root. So Derive always ends with a schema.
 //  4. encode: the tree as compact JSON, in declaration order. The same descriptor gives the same bytes, so that
 //     fingerprints are stable.
 //
-// The passes run twice, for the canonical schema and for the advertised one. strict.go takes the place of 2 and 3 for
-// inputs in ProfileStrict, and strict_output.go follows them for outputs.
+// The passes run twice, for the canonical schema and for the advertised one. In ProfileStrict, strict.go takes the
+// place of 2 and 3 for inputs, and follows them for outputs.
 //
-// A pattern of a schema is one of ECMA 262, with the flag u, whether it was derived or declared (ecmaread.go). What needs more than linear
+// A pattern of a schema is one of ECMA 262, with the flag u, whether it was derived or declared (pattern.go). What needs more than linear
 // time is refused.
 //
 // A document is checked in three passes: [Inspect] (strict JSON, and bounds before anything is built), the compiled schema,
@@ -130,10 +131,6 @@
 //	schema to compile       512       open objects and arrays
 //	                        2^20      values
 //
-// # Concurrency
-//
-// All functions are safe for concurrent use, as is a Validator. A deriver belongs to one call of Derive.
-//
 // # Errors
 //
 //	errNoDescriptor   Derive got no descriptor. One that is only a name is an error without a type
@@ -142,24 +139,5 @@
 // An invalid document is not an error: [Validator.Validate] and [Inspect] return violations. An error of Validate means that
 // the check itself failed. What Derive cannot express is not an error either, but one of [Schema.Warnings].
 //
-// # Rules of buf.validate
-//
-// [FieldRules] are the bounds of a field from its buf.validate rules in the descriptor, so that code that enforces a
-// bound does not repeat it.
-//
-// It only reads bounds. Use protovalidate to validate whole messages.
-//
-// # Annotations for other tools
-//
-// The functions named after annotations read the options that APIs carry for other tools: protoc-gen-openapiv2, gnostic's OpenAPI 3,
-// protoc-gen-validate, and google.api's resources, formats and method signatures.
-//
-// Options are read from their wire bytes, so reflected descriptors
-// need none of the generated code of these annotations. They only read: what an annotation allows or forbids is
-// shown to callers, never enforced.
-//
-// Bytes that cannot be read are a problem, which is returned beside what can be read, and never an error: an annotation of
-// another tool must not cost a service its tools. Texts are returned as they are, but for invalid UTF-8, which is replaced.
-//
-// All functions are safe for concurrent use.
+// Everything is safe for concurrent use; a deriver belongs to one call of Derive.
 package schema

@@ -10,8 +10,7 @@
 //	Run       keeps the catalog fresh until its context ends: run.go
 //	drain     answers what is in flight, and lets callers go: drain.go
 //
-// Each part that needs no other is a package below this one: conn (connections and
-// their end), listen (listeners), route (edges and their paths), auth (who may come
-// in), pressure (load shedding), upstream (the state of the backend), follow (changes
-// that a backend reports), reconfigure (reload), settings (configuration to options).
+// Each part that needs no other is a package below this one, such as listen (listeners),
+// route (edges and their paths), auth (callers and operators), pressure (load shedding),
+// upstream (the state of the backend) and follow (changes that a backend reports).
 package server

@@ -78,7 +78,7 @@ func (s *Session) Ask(ctx context.Context, send func([]byte) error, method strin
 	return nil, err
 }
 
-// expect makes room for one response.
+// expect registers a question, and returns its id and where its response arrives.
 func (s *Session) expect() (string, chan reply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Session) expect() (string, chan reply, error) {
 // maxWithdrawn is how many questions a session remembers that it gave up: those whose answers may still be on their way.
 const maxWithdrawn = 16
 
-// withdraw waits for a response no longer.
+// withdraw gives up a question.
 func (s *Session) withdraw(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *Session) answered(id string, r reply) error {
 	return nil
 }
 
-// awaited finds who waits for a response, once.
+// awaited removes a question, and returns where its response is wanted.
 func (s *Session) awaited(id string) (answer chan reply, isLate bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

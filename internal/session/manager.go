@@ -36,12 +36,12 @@ type Manager struct {
 	opened, expired, tooOld, evicted uint64
 }
 
-// holder is what one caller has.
+// holder has the sessions of one caller.
 type holder struct {
 	sessions int
 	// unused are its idle sessions, the least recently used first.
 	unused *list.List
-	// account is what their streams keep.
+	// account has the bytes that their streams keep.
 	account *account
 }
 
@@ -181,7 +181,7 @@ func (m *Manager) victim(principal string) *Session {
 	return at[Session](most.unused.Front())
 }
 
-// at returns what an element of a list has; nil for no element.
+// at is the value of a list element; nil for no element.
 func at[T any](e *list.Element) *T {
 	if e == nil {
 		return nil
@@ -222,7 +222,7 @@ func (m *Manager) Use(ctx context.Context, principal, id string) (*Session, erro
 	return s, err
 }
 
-// find is Use by what this process knows.
+// find is Use for sessions that this process knows.
 func (m *Manager) find(principal, id string) (*Session, error) {
 	if len(id) > maxID {
 		return nil, ErrUnknown
@@ -321,7 +321,7 @@ func (m *Manager) End(ctx context.Context, s *Session) error {
 	return nil
 }
 
-// left ends what this process has of a session that another replica ended.
+// left drops a session that another replica ended.
 func (m *Manager) left(k key) {
 	m.ended.add(k)
 	m.mu.Lock()

@@ -34,7 +34,7 @@ type account struct {
 	ended list.List
 }
 
-// count adds to what a caller keeps.
+// count adds to the bytes that a caller's streams keep.
 func (b *replayBuffer) count(a *account, bytes int) {
 	a.bytes.Add(int64(bytes))
 	b.bytes.Add(int64(bytes))
@@ -74,7 +74,7 @@ func (b *replayBuffer) remove(st *Stream) {
 	}
 }
 
-// drop takes a stream out; b.mu is held.
+// drop removes a stream; b.mu is held.
 func (b *replayBuffer) drop(st *Stream) {
 	a := st.session.account
 	b.ended.Remove(st.place)

@@ -138,7 +138,7 @@ func (s *Session) ask(ctx context.Context, replica string, msg *statev1.ReplicaM
 	return answer, nil
 }
 
-// hear answers a message of a replica.
+// hear handles a message of a replica.
 func (m *Manager) hear(data []byte) []byte {
 	in, out := new(statev1.ReplicaMessage), &statev1.ReplicaAnswer{Unexpected: true}
 	if err := proto.Unmarshal(data, in); err == nil {
@@ -208,7 +208,7 @@ func (s *Session) hasLearned() bool {
 	return s.version > 0
 }
 
-// facts are what the session has learned.
+// facts are what the session has learned, as replicas send it.
 func (s *Session) facts() *statev1.SessionFacts {
 	s.mu.Lock()
 	defer s.mu.Unlock()

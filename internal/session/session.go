@@ -154,7 +154,7 @@ func (s *Session) newName(prefix string) string {
 	return prefix + "-" + s.nonce + "-" + strconv.FormatUint(s.asked, 10)
 }
 
-// close ends everything. It may be called again.
+// close ends the session's streams and questions. It may be called again.
 func (s *Session) close() {
 	s.mu.Lock()
 	if s.isClosed {

@@ -268,7 +268,7 @@ func (st *Stream) End() {
 	}
 }
 
-// wake tells the reader that there is something new; st.mu is held.
+// wake signals that there is something new to read; st.mu is held.
 func (st *Stream) wake() {
 	if st.reader != nil {
 		signal(st.reader.news)
@@ -287,7 +287,7 @@ func signal(c chan struct{}) {
 type Reader struct {
 	stream *Stream
 	next   uint64
-	// holds: the event before next was given to the connection last.
+	// holds: the connection has the event before next.
 	holds bool
 	taken bool
 	news  chan struct{}

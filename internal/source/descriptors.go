@@ -265,7 +265,7 @@ func (f *folder) LoadUnless(ctx context.Context, before *Revision) (*Loaded, err
 	return nil, &Error{Source: f.Name(), Step: "read folder", Cause: errUnsteady}
 }
 
-// found is what a folder has at one time.
+// found is the content of a folder at one time.
 type found struct {
 	dir            string // without links
 	names, ignored []string
@@ -898,7 +898,7 @@ func (b *boundedFile) unpack(from io.Reader) error {
 	return nil
 }
 
-// packed says of an error that it is about the packing.
+// packed marks an error as one of the packing.
 type packed struct{ from io.Reader }
 
 func (p packed) Read(into []byte) (int, error) {

@@ -351,7 +351,7 @@ func (c *combined) add(set string, loaded *Loaded) error {
 	return nil
 }
 
-// sharing reads one of several inputs that have a limit together.
+// sharing reads one of several inputs that share a limit.
 type sharing struct {
 	from io.Reader
 	left *int64

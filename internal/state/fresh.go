@@ -25,21 +25,21 @@ const (
 	freshPrefix = "fresh."
 )
 
-// fresh is what a bucket knows of the leader that answers its reads.
+// fresh tells whether the leader that answers a bucket's reads is still the leader.
 type fresh struct {
 	mu sync.Mutex
-	// on is the connection on which a write was acknowledged last, and since when it began.
+	// on is the connection on which a write was last acknowledged, and since when that write began.
 	on    connection
 	since time.Time
-	// asking is closed when the write that is on its way has been answered; nil without one.
+	// asking is closed when the write in flight has been answered; nil without one.
 	asking chan struct{}
 
-	// next is the write that those wait for who look for what is not there; isWriting while there may be one.
+	// next is the write that readers of missing keys wait for; isWriting is set while there may be one.
 	next      *barrier
 	isWriting bool
 }
 
-// barrier is a write behind which everything is that was acknowledged before it began.
+// barrier is a write whose acknowledgement shows that all writes before it can be read.
 type barrier struct {
 	write    func() (uint64, error) // that of the first who waits: the link of those before may be gone
 	done     chan struct{}          // closed when it has been answered

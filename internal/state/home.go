@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// home is a stream of JetStream, behind a bucket or a stream of ours.
+// home is the stream of JetStream behind a Bucket or a Stream.
 type home struct {
 	client *Client
 	kind   string

@@ -62,7 +62,7 @@ func (b *Bucket) Watch(ctx context.Context, w Watcher) {
 	}
 }
 
-// cursor is how far a watcher is.
+// cursor is how far a watcher has read.
 type cursor struct {
 	created time.Time
 	last    uint64

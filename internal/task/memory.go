@@ -82,7 +82,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	return &Memory{opts: o, records: map[string]*entry{}, callers: map[string]int{}}
 }
 
-// entry is a record in its place.
+// entry is a record in the heap by expiry.
 type entry struct {
 	record Record
 	size   int64

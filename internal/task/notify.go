@@ -9,8 +9,8 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 )
 
-// teller calls the hook for changes, on a goroutine that is there while there is
-// something to tell.
+// teller calls the hook for changes, on a goroutine that runs only while there are changes to
+// report.
 type teller struct {
 	hook    func(string, *outriggerv1.Task)
 	onPanic func(any, []byte)
@@ -19,11 +19,11 @@ type teller struct {
 	queue []*news
 	// newest is the last in the queue of each task.
 	newest map[string]*news
-	// quiet is closed when everything has been told; nil while nothing is to be.
+	// quiet is closed when every change has been reported; nil if there is none.
 	quiet chan struct{}
 }
 
-// news is one change that is to be told.
+// news is one change to report.
 type news struct {
 	principal string
 	task      *outriggerv1.Task

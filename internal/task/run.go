@@ -40,7 +40,7 @@ const (
 	over
 )
 
-// run is work that goes on.
+// run is the work of one call in the background.
 type run struct {
 	m      *Manager
 	id     string

@@ -417,7 +417,7 @@ const (
 	maxText = 1024
 )
 
-// encoder writes lines.
+// encoder encodes the lines of an audit trail.
 type encoder struct {
 	ids      *ids
 	payloads bool

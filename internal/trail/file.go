@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// file is what is needed of an [os.File].
+// file is the part of [os.File] that a disk uses.
 type file interface {
 	io.WriteCloser
 	Sync() error
@@ -35,7 +35,7 @@ func openFile(path string) (file, error) {
 	return f, nil
 }
 
-// location is where the files of a disk are.
+// location names the files of a disk, and rotates them.
 type location interface {
 	current() string
 	// restore makes again what the current file is in, where that is gone.
@@ -49,7 +49,7 @@ type disk struct {
 	place location
 	out   io.Writer // the stream; nil for a file
 	open  func(path string) (file, error)
-	// what begins its errors.
+	// what is the beginning of its errors.
 	what string
 	// max is the size at which the file is rotated.
 	max int64

@@ -50,7 +50,7 @@ type LineWriter struct {
 	closeErr              error
 }
 
-// batch is what is written at once.
+// batch is lines for one write.
 type batch struct {
 	lines []byte
 	count int

@@ -360,7 +360,7 @@ type Outcome struct {
 	Redact []redact.Names
 }
 
-// place is where an entry is.
+// place is how far an entry is on its way to the file.
 type place uint8
 
 const (

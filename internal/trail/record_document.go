@@ -9,7 +9,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 )
 
-// Payload is JSON and what is secret in it.
+// Payload is JSON, and which parts of it are secret.
 type Payload struct {
 	JSON []byte
 	// Size is the size of the payload where JSON lacks it because it is too large; 0 means

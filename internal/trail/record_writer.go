@@ -580,8 +580,8 @@ func appendMetadata(dst []byte, deterministic bool) []byte {
 	return append(dst, "}}\n"...)
 }
 
-// clock writes timestamps; it remembers the last second that it formatted. It
-// is not safe for concurrent use.
+// clock formats timestamps; it remembers the last second that it formatted. It is not safe for
+// concurrent use.
 type clock struct {
 	second int64
 	text   [len(secondLayout)]byte

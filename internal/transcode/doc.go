@@ -28,21 +28,21 @@
 //
 // ToWire:
 //
-//  1. read (read.go and read_*.go): the plan turns the document into wire bytes.
+//  1. read (read.go): the plan turns the document into wire bytes.
 //  2. Unquote (unquote.go), only with Options.QuotedObjects, and only if 1 refused: objects in strings are decoded,
 //     maps that are lists of entries become objects, and 1 is tried once more.
 //  3. keeps (check.go): simple rules of protovalidate are checked on the wire bytes. If this pass cannot prove that all
 //     of them hold, the bytes are decoded and protovalidate is asked (rules.go).
-//  4. generalToWire (wire.go), only if 1 and 2 refused: strict inspection, protojson, the schema for what protojson
+//  4. generalToWire (plan.go), only if 1 and 2 refused: strict inspection, protojson, the schema for what protojson
 //     does not check, protovalidate.
 //
 // ToJSON:
 //
-//  1. write (write.go and write_*.go): the plan turns the wire bytes into JSON.
+//  1. write (write.go): the plan turns the wire bytes into JSON.
 //  2. keeps, then protovalidate where needed, as above.
 //  3. decode and appendMessage (json.go), only if 1 refused: the wire decoder, protovalidate, protojson, and prune
 //     (prune.go), which removes INPUT_ONLY fields. If protojson has no form for a value, the writer of the plan runs again
-//     and writes the nearest form (nearest.go).
+//     and writes the nearest form.
 //
 // # A worked example
 //

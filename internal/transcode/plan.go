@@ -393,7 +393,7 @@ func wireType(k protoreflect.Kind) protowire.Type {
 
 // rankFields sets the order in which the Go runtime encodes fields when asked to be deterministic: extensions, then
 // fields by number, then the members of oneofs. The order of fields has no meaning but in the value of an Any: that is
-// bytes, and two equal messages should give equal bytes (see inOrder in read_any.go).
+// bytes, and two equal messages should give equal bytes (see inOrder in read.go).
 func rankFields(fields []slot, fds []protoreflect.FieldDescriptor) {
 	group := func(fd protoreflect.FieldDescriptor) int {
 		od := fd.ContainingOneof()

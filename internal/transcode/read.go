@@ -31,7 +31,7 @@ import (
 // has to be right to the byte.
 //
 // Methods take the position of the value in the document and return the position behind it, or refused. The position never
-// moves back, but for the type of an Any, which is looked for first (read_any.go). After a refusal the state is of no use:
+// moves back, but for the type of an Any, which is looked for first. After a refusal the state is of no use:
 // nothing is undone, and the next document begins with a clean reader.
 //
 // A reader comes from a pool and belongs to one call. Stacks for nested messages and maps (words, seen) are shared by all

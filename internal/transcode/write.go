@@ -42,7 +42,7 @@ type writer struct {
 	inAny    int
 	unknown  []string // types that are not known, as far as they are noted
 
-	// nearest is set to write values that have no standard form in the nearest one (nearest.go), and odd are those.
+	// nearest is set to write values that have no standard form in the nearest one, and odd are those.
 	nearest bool
 	odd     []oddValue
 	more    int // odd values that are not noted

@@ -261,7 +261,7 @@ func TestAFlippedBit(t *testing.T) {
 
 // TestATruncatedBlock: a known loss of NATS 2.15. A server whose block of messages was truncated starts with what is left, counts as
 // current, and says as the leader that the rest does not exist. No value is another one, the others still have everything, and
-// with an empty disk the server gets it back. If this fails because nothing is lost any more, docs/operations.md can lose its
+// with an empty disk the server gets it back. If this fails because nothing is lost any more, docs/shared-state.md can lose its
 // warning.
 func TestATruncatedBlock(t *testing.T) {
 	t.Parallel()

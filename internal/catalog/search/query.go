@@ -26,7 +26,7 @@ type thesaurus struct {
 	// questions are the words that questions begin with, and answers the stems of what they ask for.
 	questions map[string]bool
 	answers   map[string][]string
-	// What else the place of a word is read from. See intent.go.
+	// What else the place of a word is read from.
 	determiners, openers, prepositions, after map[string]bool
 }
 

@@ -185,7 +185,7 @@ func isRevision(version string) bool {
 	return err == nil
 }
 
-// form is how the answer may look.
+// form is which forms the answer may have.
 type form struct {
 	// mayStream: notifications may go before the answer, as server-sent events.
 	mayStream bool

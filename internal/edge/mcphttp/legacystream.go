@@ -56,7 +56,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, in *dialect.Inboun
 	h.pump(w, r, from)
 }
 
-// reading is what one connection reads.
+// reading is a connection that reads a stream.
 type reading struct {
 	session *session.Session
 	reader  *session.Reader

@@ -59,8 +59,7 @@ func (s *session) takeEntry(msg *jsonrpc.Message, at time.Time, size int, delive
 	s.begin(&arrival{in: in, size: size, failed: err, deliver: deliver})
 }
 
-// batch gathers the replies to the entries of one batch. Each entry is queued and
-// run like its own message.
+// batch gathers the replies to one batch. Each entry is queued and run like a message by itself.
 type batch struct {
 	session *session
 	replies []*dialect.Reply // each is set by its own entry

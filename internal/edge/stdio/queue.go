@@ -31,8 +31,8 @@ type queued struct {
 // finish runs the request to its end.
 func (q *queued) finish() { q.deliver(q.run()) }
 
-// queue holds the requests that wait for a place, first come first served, and
-// counts the bytes of those that wait or run. Make one with newQueue.
+// queue has the requests that wait to run, first come first served, and counts the bytes of those
+// that wait or run. Make one with newQueue.
 type queue struct {
 	places, most int
 	// gauge, where set, is kept at bytes.
@@ -48,7 +48,7 @@ type queue struct {
 	waiting list.List // of *queued
 	byID    map[string]*list.Element
 	bytes   int
-	// running counts the requests that hold a place.
+	// running is how many requests hold a place; one that waits for its client holds none.
 	running  int
 	isClosed bool
 	begun    time.Time // when the last one began

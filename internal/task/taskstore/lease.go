@@ -17,7 +17,7 @@ const renewals = 4
 // renewRetry is the pause before a renewal that failed is tried again.
 const renewRetry = 250 * time.Millisecond
 
-// lease is this replica's own, and what it has heard of those of others.
+// lease is the lease of this replica, and what it knows of those of others.
 type lease struct {
 	mu sync.Mutex
 	// revision is that of the own lease; zero without one. renewed is when it was renewed

@@ -23,19 +23,19 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
-// TestOperationsListsEveryKey compares the keys in the source with the tables of docs/operations.md.
-func TestOperationsListsEveryKey(t *testing.T) {
+// TestThePageListsEveryKey compares the keys in the source with the tables of docs/log.md.
+func TestThePageListsEveryKey(t *testing.T) {
 	t.Parallel()
 	inSource := keysInSource(t)
 	inDocs := documented(t)
 	for key, place := range inSource {
 		if !slices.Contains(inDocs, key) {
-			t.Errorf("%s: the key %q is not in docs/operations.md", place, key)
+			t.Errorf("%s: the key %q is not in docs/log.md", place, key)
 		}
 	}
 	for _, key := range inDocs {
 		if inSource[key] == "" {
-			t.Errorf("docs/operations.md lists %q, which no line has", key)
+			t.Errorf("docs/log.md lists %q, which no line has", key)
 		}
 	}
 	if len(inSource) < 40 {
@@ -105,10 +105,10 @@ func TestKeysAreThoseOfSpans(t *testing.T) {
 	}
 }
 
-// documented are the keys in the tables of docs/operations.md.
+// documented are the keys in the tables of docs/log.md.
 func documented(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/operations.md")
+	page, err := os.ReadFile("../../../docs/log.md")
 	if err != nil {
 		t.Fatal(err)
 	}
