@@ -101,7 +101,7 @@ func thirdParties() map[string][]string {
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
 		"github.com/envoyproxy":                    {"internal/policy", "internal/ratetest"},
 		"cel.dev/cel-go":                           {"internal/policy", "internal/schema"},
-		"github.com/prometheus":                    {"internal/telemetry/export"},
+		"github.com/prometheus":                    {"internal/telemetry"},
 		"github.com/nats-io":                       {"internal/state"},
 		"oras.land/oras-go/v2":                     {"internal/source"},
 		"github.com/opencontainers":                {"internal/source"},

@@ -125,7 +125,7 @@ func (s *RateService) Check(ctx context.Context, caller, tool string, isPart boo
 	case err == nil:
 		s.breaker.leave(p, time.Now(), succeeded)
 		s.health.answered()
-		s.counts.took.Add(bounds(), took)
+		s.durations().Add(took, telemetry.Trace{})
 	case ctx.Err() != nil:
 		s.breaker.leave(p, time.Now(), undecided)
 		s.counts.outcomes[outcomeCancelled].Add(1)
@@ -145,7 +145,7 @@ func (s *RateService) Check(ctx context.Context, caller, tool string, isPart boo
 func (s *RateService) failed(p permit, took time.Duration, err error) *errmap.Error {
 	now := time.Now()
 	s.breaker.leave(p, now, broke)
-	s.counts.took.Add(bounds(), took)
+	s.durations().Add(took, telemetry.Trace{})
 	outcome, cause := outcomeError, err
 	if failed := new(backend.Error); errors.As(err, &failed) && failed.Kind == backend.KindTimeout {
 		outcome, cause = outcomeTimeout, fmt.Errorf("no answer within %v", s.opts.Timeout)
@@ -498,6 +498,10 @@ func bounds() []time.Duration {
 	}
 }
 
+func (s *RateService) durations() telemetry.Histogram {
+	return telemetry.Histogram{Durations: &s.counts.took, Bounds: bounds()}
+}
+
 // rateServiceCounts is what a RateService has counted.
 type rateServiceCounts struct {
 	outcomes [outcomes]atomic.Uint64
@@ -528,6 +532,6 @@ func (s *RateService) Stats() RateServiceStats {
 		OK: c.outcomes[outcomeOK].Load(), OverLimit: c.outcomes[outcomeOverLimit].Load(), Errors: c.outcomes[outcomeError].Load(),
 		Timeouts: c.outcomes[outcomeTimeout].Load(), Cancelled: c.outcomes[outcomeCancelled].Load(),
 		SkippedBreaker: c.skipped[skippedBreaker].Load(), SkippedFull: c.skipped[skippedFull].Load(),
-		InFlight: int(s.open.Load()), MaxInFlight: s.opts.MaxInFlight, Failing: s.breaker.isOpen(), Took: c.took.Snapshot(bounds()),
+		InFlight: int(s.open.Load()), MaxInFlight: s.opts.MaxInFlight, Failing: s.breaker.isOpen(), Took: s.durations(),
 	}
 }

@@ -85,7 +85,11 @@ type counts struct {
 
 func (c *counts) end(op Op, took time.Duration, err error) {
 	c.ended[op][outcomeOf(err)].Add(1)
-	c.took[op].Add(bounds(), took)
+	c.durations(op).Add(took, telemetry.Trace{})
+}
+
+func (c *counts) durations(op Op) telemetry.Histogram {
+	return telemetry.Histogram{Durations: &c.took[op], Bounds: bounds()}
 }
 
 // Stats are the counts of one bucket or stream.
@@ -121,7 +125,7 @@ func (c *counts) snapshot(store string) Stats {
 			delete(out.Ended, op)
 			continue
 		}
-		out.Took[op] = c.took[op].Snapshot(bounds())
+		out.Took[op] = c.durations(op)
 	}
 	return out
 }

@@ -282,7 +282,7 @@ func (r rateService) Collect(out chan<- prometheus.Metric) {
 	} {
 		out <- labelled(one.desc, prometheus.CounterValue, float64(one.n), one.label)
 	}
-	out <- buckets(r.times, s.Took)
+	out <- s.Took.Metric(r.times)
 }
 
 // ofGuard shows what stands around the calls of the backend.

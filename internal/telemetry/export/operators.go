@@ -3,8 +3,6 @@
 package export
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -110,7 +108,7 @@ func (r reloads) Collect(out chan<- prometheus.Metric) {
 		if s.Failing() {
 			failing = 1
 		}
-		out <- labelled(r.good, prometheus.GaugeValue, seconds(time.Duration(s.Good.UnixNano())), s.Group)
+		out <- labelled(r.good, prometheus.GaugeValue, float64(s.Good.UnixNano())/1e9, s.Group)
 		out <- labelled(r.failing, prometheus.GaugeValue, failing, s.Group)
 	}
 	out <- labelled(r.refused, prometheus.GaugeValue, float64(r.Refused()))
@@ -286,7 +284,7 @@ func (s *shared) Collect(out chan<- prometheus.Metric) {
 			for outcome, n := range ended {
 				out <- count(s.operations, n, store.Store, op.String(), outcome.String())
 			}
-			out <- buckets(s.took, store.Took[op], store.Store, op.String())
+			out <- store.Took[op].Metric(s.took, store.Store, op.String())
 		}
 		out <- count(s.bytes, store.Written, store.Store, "written")
 		out <- count(s.bytes, store.Read, store.Store, "read")

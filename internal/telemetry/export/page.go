@@ -195,7 +195,7 @@ func (s Sources) collectors() []prometheus.Collector {
 		all = append(all, newContention(s.Slots), newClasses(s.Slots))
 	}
 	if s.Traffic != nil {
-		all = append(all, newTraffic(s.Traffic))
+		all = append(all, s.Traffic)
 	}
 	if s.CallsSkipped != nil {
 		all = append(all, newGroup(s.CallsSkipped,

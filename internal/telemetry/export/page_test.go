@@ -166,7 +166,7 @@ func everything(t *testing.T) export.Sources {
 				Stores: []state.Stats{{
 					Store: "tasks", Written: 308, Read: 309, Watched: 310, Size: 312, MaxSize: 313,
 					Ended: map[state.Op]map[state.Outcome]uint64{state.OpCreate: {state.Stored: 311}},
-					Took:  map[state.Op]telemetry.Histogram{state.OpCreate: {Bounds: []time.Duration{time.Second}, Counts: []uint64{311, 0}, Sum: time.Second}},
+					Took:  map[state.Op]telemetry.Histogram{state.OpCreate: durations(311, time.Second)},
 				}},
 			}
 		},
@@ -176,7 +176,7 @@ func everything(t *testing.T) export.Sources {
 			return export.RateService{
 				OK: 301, OverLimit: 302, Errors: 303, Timeouts: 304, Cancelled: 305, SkippedBreaker: 306, SkippedFull: 307,
 				InFlight: 308, MaxInFlight: 309, Failing: true,
-				Took: telemetry.Histogram{Bounds: []time.Duration{time.Millisecond}, Counts: []uint64{2, 1}, Sum: 3 * time.Second},
+				Took: durations(2, time.Millisecond),
 			}
 		},
 		Traffic: traffic, CallsSkipped: func() uint64 { return 5 },
@@ -201,6 +201,15 @@ func everything(t *testing.T) export.Sources {
 			{Name: "read_header_timeout", Refused: func() uint64 { return 1 }},
 		},
 	}
+}
+
+// durations are n equal ones.
+func durations(n int, took time.Duration) telemetry.Histogram {
+	h := telemetry.Histogram{Durations: new(telemetry.Durations), Bounds: []time.Duration{time.Second}}
+	for range n {
+		h.Add(took, telemetry.Trace{})
+	}
+	return h
 }
 
 func TestEveryCountIsShown(t *testing.T) {
