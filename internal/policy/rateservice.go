@@ -490,16 +490,12 @@ const (
 	rateServiceReasons
 )
 
-// bounds of the buckets of durations: from an answer on loopback to the longest timeout.
-func bounds() []time.Duration {
-	return []time.Duration{
+// durations are those of questions, by buckets from an answer on loopback to the longest timeout.
+func (s *RateService) durations() telemetry.Histogram {
+	return telemetry.Histogram{Durations: &s.counts.took, Bounds: []time.Duration{
 		250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
 		10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second,
-	}
-}
-
-func (s *RateService) durations() telemetry.Histogram {
-	return telemetry.Histogram{Durations: &s.counts.took, Bounds: bounds()}
+	}}
 }
 
 // rateServiceCounts is what a RateService has counted.
@@ -512,7 +508,7 @@ type rateServiceCounts struct {
 // RateServiceStats is a snapshot of what a RateService has counted.
 type RateServiceStats struct {
 	// OK and OverLimit count answers, Errors and Timeouts questions without one. Cancelled
-	// rateServiceCounts questions whose request ended first.
+	// counts questions whose request ended first.
 	OK, OverLimit, Errors, Timeouts, Cancelled uint64
 	// SkippedBreaker and SkippedFull count requests that were not asked about: the service
 	// kept failing, or too many questions were open.

@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
@@ -172,8 +173,8 @@ func everything(t *testing.T) export.Sources {
 		},
 		Identity: func() export.Identity { return export.Identity{Issued: 1, Cached: 1, MaxCached: 2} },
 		Lists:    listed(),
-		RateService: func() export.RateService {
-			return export.RateService{
+		RateService: func() policy.RateServiceStats {
+			return policy.RateServiceStats{
 				OK: 301, OverLimit: 302, Errors: 303, Timeouts: 304, Cancelled: 305, SkippedBreaker: 306, SkippedFull: 307,
 				InFlight: 308, MaxInFlight: 309, Failing: true,
 				Took: durations(2, time.Millisecond),
@@ -184,8 +185,8 @@ func everything(t *testing.T) export.Sources {
 		Authentication: &export.Authentication{
 			Reasons: []string{"missing", "unknown"}, Refused: func(reason string) uint64 { return uint64(len(reason)) },
 			Expires: func() time.Time { return time.Unix(1_900_000_000, 0) },
-			OAuth: func() export.OAuth {
-				return export.OAuth{
+			OAuth: func() identity.VerifierStats {
+				return identity.VerifierStats{
 					Hits: 101, Misses: 102, Verified: 103, Proofs: 104, KeyFetches: 105, KeyFetchesFailed: 106, Introspections: 107,
 					IntrospectionsFailed: 108, Cached: 109,
 				}
