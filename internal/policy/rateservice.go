@@ -125,7 +125,7 @@ func (s *RateService) Check(ctx context.Context, caller, tool string, isPart boo
 	case err == nil:
 		s.breaker.leave(p, time.Now(), succeeded)
 		s.health.answered()
-		s.counts.took.Add(bounds(), took)
+		s.durations().Add(took, telemetry.Trace{})
 	case ctx.Err() != nil:
 		s.breaker.leave(p, time.Now(), undecided)
 		s.counts.outcomes[outcomeCancelled].Add(1)
@@ -145,7 +145,7 @@ func (s *RateService) Check(ctx context.Context, caller, tool string, isPart boo
 func (s *RateService) failed(p permit, took time.Duration, err error) *errmap.Error {
 	now := time.Now()
 	s.breaker.leave(p, now, broke)
-	s.counts.took.Add(bounds(), took)
+	s.durations().Add(took, telemetry.Trace{})
 	outcome, cause := outcomeError, err
 	if failed := new(backend.Error); errors.As(err, &failed) && failed.Kind == backend.KindTimeout {
 		outcome, cause = outcomeTimeout, fmt.Errorf("no answer within %v", s.opts.Timeout)
@@ -490,12 +490,12 @@ const (
 	rateServiceReasons
 )
 
-// bounds of the buckets of durations: from an answer on loopback to the longest timeout.
-func bounds() []time.Duration {
-	return []time.Duration{
+// durations are those of questions, by buckets from an answer on loopback to the longest timeout.
+func (s *RateService) durations() telemetry.Histogram {
+	return telemetry.Histogram{Durations: &s.counts.took, Bounds: []time.Duration{
 		250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
 		10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second,
-	}
+	}}
 }
 
 // rateServiceCounts is what a RateService has counted.
@@ -508,7 +508,7 @@ type rateServiceCounts struct {
 // RateServiceStats is a snapshot of what a RateService has counted.
 type RateServiceStats struct {
 	// OK and OverLimit count answers, Errors and Timeouts questions without one. Cancelled
-	// rateServiceCounts questions whose request ended first.
+	// counts questions whose request ended first.
 	OK, OverLimit, Errors, Timeouts, Cancelled uint64
 	// SkippedBreaker and SkippedFull count requests that were not asked about: the service
 	// kept failing, or too many questions were open.
@@ -528,6 +528,6 @@ func (s *RateService) Stats() RateServiceStats {
 		OK: c.outcomes[outcomeOK].Load(), OverLimit: c.outcomes[outcomeOverLimit].Load(), Errors: c.outcomes[outcomeError].Load(),
 		Timeouts: c.outcomes[outcomeTimeout].Load(), Cancelled: c.outcomes[outcomeCancelled].Load(),
 		SkippedBreaker: c.skipped[skippedBreaker].Load(), SkippedFull: c.skipped[skippedFull].Load(),
-		InFlight: int(s.open.Load()), MaxInFlight: s.opts.MaxInFlight, Failing: s.breaker.isOpen(), Took: c.took.Snapshot(bounds()),
+		InFlight: int(s.open.Load()), MaxInFlight: s.opts.MaxInFlight, Failing: s.breaker.isOpen(), Took: s.durations(),
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
 // sharedRates is what a sidecar has of the rate limit service; the zero value is none.
@@ -48,11 +47,11 @@ func (r sharedRates) check() func(ctx context.Context, caller, tool string, isPa
 }
 
 // metrics counts the questions; nil without any.
-func (r sharedRates) metrics() func() export.RateService {
+func (r sharedRates) metrics() func() policy.RateServiceStats {
 	if r.service == nil {
 		return nil
 	}
-	return func() export.RateService { return export.RateService(r.service.Stats()) }
+	return r.service.Stats
 }
 
 func (r sharedRates) close() error {

@@ -4,7 +4,9 @@ package server_test
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
 // witness implements [witness]: identity, tool, edge and operation leave one SERVER span for each HTTP request, and more only where
@@ -171,12 +174,20 @@ func TestRefusedRequestsHaveTheirEdgeAndCode(t *testing.T) {
 		if edge, code := attributeOf(&spans[0], telemetry.EdgeName), attributeOf(&spans[0], telemetry.ErrorCode); edge != tt.edge || code != tt.code {
 			t.Errorf("%s %s: edge %q, code %q, want %q and %q", tt.path, tt.kind, edge, code, tt.edge, tt.code)
 		}
-		counted := false
-		for _, n := range r.Rig.App().Bridge().Stats().Snapshot().HTTP {
-			counted = counted || n.Edge.String() == tt.edge && n.Code == tt.code
-		}
-		if !counted {
+		if !counted(t, r.Rig.App().Bridge().Stats(), tt.edge, tt.code) {
 			t.Errorf("%s %s is not counted at edge %s", tt.path, tt.kind, tt.edge)
 		}
 	}
+}
+
+// counted reports whether requests refused at an edge with a code were counted.
+func counted(t *testing.T, counts *telemetry.Stats, edge, code string) bool {
+	t.Helper()
+	page, err := export.NewPage(export.Sources{Traffic: counts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	page.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return strings.Contains(w.Body.String(), fmt.Sprintf("outrigger_http_refused_total{code=%q,edge=%q} ", code, edge))
 }

@@ -65,14 +65,6 @@ func outcomeOf(err error) Outcome {
 	return Failed
 }
 
-// bounds are those of the durations: from a write on loopback to the longest timeout.
-func bounds() []time.Duration {
-	return []time.Duration{
-		250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
-		10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 10 * time.Second,
-	}
-}
-
 // counts are those of one bucket or stream.
 type counts struct {
 	ended    [ops][outcomes]atomic.Uint64
@@ -85,7 +77,15 @@ type counts struct {
 
 func (c *counts) end(op Op, took time.Duration, err error) {
 	c.ended[op][outcomeOf(err)].Add(1)
-	c.took[op].Add(bounds(), took)
+	c.durations(op).Add(took, telemetry.Trace{})
+}
+
+// durations are those of a kind of operation, by buckets from a write on loopback to the longest timeout.
+func (c *counts) durations(op Op) telemetry.Histogram {
+	return telemetry.Histogram{Durations: &c.took[op], Bounds: []time.Duration{
+		250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+		10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 10 * time.Second,
+	}}
 }
 
 // Stats are the counts of one bucket or stream.
@@ -110,18 +110,14 @@ func (c *counts) snapshot(store string) Stats {
 		Written: c.in.Load(), Read: c.out.Load(), Watched: c.observed.Load(), Size: c.size.Load(), MaxSize: c.most.Load(),
 	}
 	for op := range ops {
-		out.Ended[op] = map[Outcome]uint64{}
-		n := uint64(0)
-		for outcome := range outcomes {
-			ended := c.ended[op][outcome].Load()
-			out.Ended[op][outcome] = ended
-			n += ended
-		}
-		if n == 0 {
-			delete(out.Ended, op)
+		took := c.durations(op)
+		if took.Count() == 0 {
 			continue
 		}
-		out.Took[op] = c.took[op].Snapshot(bounds())
+		out.Ended[op], out.Took[op] = map[Outcome]uint64{}, took
+		for outcome := range outcomes {
+			out.Ended[op][outcome] = c.ended[op][outcome].Load()
+		}
 	}
 	return out
 }

@@ -70,7 +70,8 @@ func (c *Calls) Held(attempt int) {
 // IsRecording reports whether the spans of attempts are sampled.
 func (c *Calls) IsRecording() bool { return c != nil && c.of.recorded }
 
-// Attempt starts the span of an attempt, as [Span.Attempt] does, with the number of the retry. Nil returns nil.
+// Attempt starts the span of an attempt, with the number of the retry. Its name is the RPC without the leading slash. End it. Nil
+// returns nil.
 func (c *Calls) Attempt(rpc string, attributes ...Attribute) *Attempt {
 	if c == nil {
 		return nil
@@ -82,7 +83,12 @@ func (c *Calls) Attempt(rpc string, attributes ...Attribute) *Attempt {
 	if !c.hasFirst.CompareAndSwap(false, true) {
 		a = new(Attempt)
 	}
-	return c.of.begin(a, rpc, attributes)
+	a.tracer = c.of.tracer
+	if !c.of.recorded {
+		attributes = nil
+	}
+	a.tracer.begin(&a.node, c.of.origin, start{name: rpc, kind: trace.SpanKindClient}, attributes)
+	return a
 }
 
 // Attempt is one attempt to call the backend.
@@ -93,23 +99,6 @@ type Attempt struct {
 
 	messages    int
 	first, last time.Time
-}
-
-// Attempt starts the span of an attempt. Its name is the RPC without the leading slash. End it.
-func (s *Span) Attempt(rpc string, attributes ...Attribute) *Attempt {
-	if s == nil {
-		return nil
-	}
-	return s.begin(new(Attempt), rpc, attributes)
-}
-
-func (s *Span) begin(a *Attempt, rpc string, attributes []Attribute) *Attempt {
-	a.tracer = s.tracer
-	if !s.recorded {
-		attributes = nil
-	}
-	s.tracer.begin(&a.node, s.origin, start{name: rpc, kind: trace.SpanKindClient}, attributes)
-	return a
 }
 
 // Parent returns the context of the attempt as the value of traceparent (W3C Trace Context), where nothing else needs to go into

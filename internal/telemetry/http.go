@@ -227,7 +227,7 @@ func (r *HTTPRequest) Step(name string, start time.Time) {
 // tell makes children of the steps, once; r.mu is held.
 func (r *HTTPRequest) tell(span *Span) {
 	for _, s := range r.steps {
-		span.Past(s.name, s.start, s.end)
+		span.past(s.name, s.start, s.end, nil)
 	}
 	r.steps = r.steps[:0]
 }

@@ -42,7 +42,7 @@ func TestTheRatioDecidesByTheTrace(t *testing.T) {
 	for range 200 {
 		tracer, out := own(telemetry.TracerOptions{}, telemetry.Sampling{Ratio: ratio})
 		span := tracer.Start(telemetry.Arrival{Method: toolsCall})
-		attempt := span.Attempt("p.S/M")
+		attempt := attemptOf(span, "p.S/M")
 		h := http.Header{}
 		attempt.Inject(h)
 		attempt.End(telemetry.Outcome{})
@@ -107,7 +107,7 @@ func TestEveryPropagatorIsAsked(t *testing.T) {
 		theirs := provided(telemetry.TracerOptions{Propagator: p}, always())
 		for i, tracer := range []*telemetry.Tracer{ours, theirs} {
 			heads[i] = http.Header{"Traceparent": {"old"}, "Tracestate": {"old=1"}, "Baggage": {"b=1"}}
-			a := tracer.Start(telemetry.Arrival{Header: arrived}).Attempt("p.S/M")
+			a := attemptOf(tracer.Start(telemetry.Arrival{Header: arrived}), "p.S/M")
 			a.Inject(heads[i])
 			if got := heads[i].Get("Traceparent"); got != "old" && (len(got) != len(parent) || got[:36] != parent[:36] || !strings.HasSuffix(got, "-01")) {
 				t.Errorf("%s: %q", name, got)
@@ -142,14 +142,14 @@ func TestTheContextThatNeedsNoHeaders(t *testing.T) {
 			t.Parallel()
 			for _, ratio := range []float64{0, 1} {
 				tracer, _ := own(row.options, telemetry.Sampling{Ratio: ratio})
-				a := tracer.Start(telemetry.Arrival{Header: row.arrived}).Attempt("p.S/M")
+				a := attemptOf(tracer.Start(telemetry.Arrival{Header: row.arrived}), "p.S/M")
 				got, h := a.Parent(row.sent), http.Header{}
 				a.Inject(h)
 				if want := h.Get("Traceparent"); (got != "") != row.has || got != "" && got != want {
 					t.Errorf("ratio %v: %q, Inject writes %q", ratio, got, want)
 				}
 			}
-			if provided(row.options, always()).Start(telemetry.Arrival{}).Attempt("p.S/M").Parent(nil) != "" {
+			if attemptOf(provided(row.options, always()).Start(telemetry.Arrival{}), "p.S/M").Parent(nil) != "" {
 				t.Error("a provider's propagator was passed over")
 			}
 		})

@@ -3,113 +3,229 @@
 package telemetry
 
 import (
-	"cmp"
 	"encoding/binary"
-	"slices"
+	"encoding/hex"
+	"maps"
+	"math"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// maxCodes is how many codes there may be, success included: half as many again
-// as the canonical table has. A test compares the two.
-const maxCodes = 48
-
-// codeTable numbers the canonical codes; success is 0. It is frozen when it is
-// made.
-type codeTable struct {
-	names  []string
-	number map[errmap.Code]int
+// cache is the series of one metric that were seen, by their labels. Make one with newCache.
+type cache[K comparable, V any] struct {
+	// seen is replaced when a key is seen for the first time, so that code that counts takes no lock.
+	seen atomic.Pointer[seen[K, V]]
+	mu   sync.Mutex // held to replace seen, and for bound
+	// bound returns the key to count as, while there are so many series. It must return one of a limited number, whatever it gets.
+	bound func(key K, series int) K
+	add   func(K) V
 }
 
-func newCodeTable() codeTable {
-	t := codeTable{names: []string{OK}, number: map[errmap.Code]int{}}
-	for _, code := range errmap.Codes() {
-		t.number[code] = len(t.names)
-		t.names = append(t.names, string(code))
+// seen is what a cache has. Most requests end as the first one did, and comparing keys takes a fraction of looking one up.
+type seen[K comparable, V any] struct {
+	first   K
+	ofFirst V
+	all     map[K]V
+}
+
+func newCache[K comparable, V any](bound func(key K, series int) K, add func(K) V) *cache[K, V] {
+	c := &cache[K, V]{bound: bound, add: add}
+	c.seen.Store(&seen[K, V]{})
+	return c
+}
+
+// of returns the series to count a key in.
+func (c *cache[K, V]) of(key K) V {
+	now := c.seen.Load()
+	if key == now.first && len(now.all) > 0 {
+		return now.ofFirst
 	}
-	return t
-}
-
-// of is the code's number; a code that is not in the table counts as what it is
-// answered as.
-func (t codeTable) of(code errmap.Code) int {
-	if code == "" {
-		return 0
+	if v, ok := now.all[key]; ok {
+		return v
 	}
-	if n, ok := t.number[code]; ok {
-		return n
+	return c.ofNew(key)
+}
+
+func (c *cache[K, V]) ofNew(key K) V {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.seen.Load()
+	key = c.bound(key, len(now.all))
+	if v, ok := now.all[key]; ok {
+		return v
 	}
-	return t.number[errmap.InternalError]
+	v := c.add(key)
+	more := seen[K, V]{now.first, now.ofFirst, maps.Clone(now.all)}
+	if len(now.all) == 0 {
+		more = seen[K, V]{key, v, map[K]V{}}
+	}
+	more.all[key] = v
+	c.seen.Store(&more)
+	return v
 }
 
-// byCode counts ends of one edge.
-type byCode [maxCodes]atomic.Uint64
+// anyOther represents all values of a label beyond the first ones, except that of a
+// tool, which is [Other]. OpenTelemetry's conventions use it for values that are not known.
+const anyOther = "_OTHER"
 
-// Series is the counters of one tool or one operation. Nil counts nothing.
-type Series struct {
-	stats    *Stats
-	name     string
-	inFlight atomic.Int64
-	// ends is made for an edge when the first request ends there: most processes
-	// use one edge.
-	ends [edges]atomic.Pointer[byCode]
-	took histogram
-	// usual is nil before the first call that is counted by the conventions for MCP.
-	usual atomic.Pointer[usualEnd]
+// Bounds of the series of MCP requests. There are as many methods, revisions and codes in the
+// contract as fit several times; tools have the bound of [NewStats].
+const (
+	maxMethods    = 64
+	maxVersions   = 16
+	maxTransports = 8
+	maxErrorTypes = 64
+	maxStatuses   = 64
+	// seriesPerTool is how many series there may be for each tool that has its own: success
+	// and three kinds of errors, or two eras with one each.
+	seriesPerTool = 4
+	// spareSeries are for the methods and errors of all the tools beyond.
+	spareSeries = 256
+	// maxSessionSeries bounds the series of sessions: every revision on every transport.
+	maxSessionSeries = 64
+)
+
+// Labels returns the attributes of MCP requests by which OpenTelemetry's conventions count them. On the page their
+// names have underscores, and one without a value is empty.
+func Labels() []string {
+	return []string{MethodName, ToolName, OperationName, ErrorType, StatusCode, ProtocolVersion, Transport}
 }
 
-// Begin counts the start of a request. [Series.End] counts its end.
-func (s *Series) Begin() {
-	if s != nil {
-		s.inFlight.Add(1)
+// mcpLabels are the values of [Labels], sessionLabels those of a session: its error, revision and transport.
+type (
+	mcpLabels     [7]string
+	sessionLabels [3]string
+)
+
+// mcpSeries is a series of MCP requests.
+type mcpSeries struct {
+	*shown
+
+	labels mcpLabels
+}
+
+// addMCP adds the metrics of OpenTelemetry's conventions for MCP.
+func (t *Stats) addMCP(tools int) {
+	label := strings.NewReplacer(".", "_").Replace
+	labels := Labels()
+	for i := range labels {
+		labels[i] = label(labels[i])
+	}
+	operations := t.histograms("mcp_server_operation_duration_seconds",
+		"Duration of MCP requests, by OpenTelemetry's conventions for MCP (mcp.server.operation.duration). A label that does not apply is empty.", mcpBounds[:], labels...)
+	sessions := t.histograms("mcp_server_session_duration_seconds",
+		"Duration of ended MCP sessions, by OpenTelemetry's conventions for MCP (mcp.server.session.duration).", mcpBounds[:],
+		label(ErrorType), label(ProtocolVersion), label(Transport))
+	values := newVocabulary(maxMethods, tools+2, 1, maxErrorTypes, maxStatuses, maxVersions, maxTransports)
+	t.mcp = newCache(func(k mcpLabels, series int) mcpLabels {
+		if series >= tools*seriesPerTool+spareSeries {
+			return mcpLabels{anyOther}
+		}
+		if series >= tools*seriesPerTool && k[2] != "" {
+			k[1] = Other
+		}
+		values.bound(k[:])
+		return k
+	}, func(k mcpLabels) *mcpSeries { return &mcpSeries{operations(k[:]...), k} })
+	ofSessions := newVocabulary(maxErrorTypes, maxVersions, maxTransports)
+	t.sessions = newCache(func(k sessionLabels, series int) sessionLabels {
+		if series >= maxSessionSeries {
+			return sessionLabels{1: anyOther}
+		}
+		ofSessions.bound(k[:])
+		return k
+	}, func(k sessionLabels) *shown { return sessions(k[:]...) })
+}
+
+// vocabulary is the values that the labels of a metric have had, each up to a number.
+type vocabulary []struct {
+	most  int
+	known map[string]string
+}
+
+func newVocabulary(most ...int) vocabulary {
+	v := make(vocabulary, len(most))
+	for i, n := range most {
+		v[i].most, v[i].known = n, map[string]string{"": ""}
+	}
+	return v
+}
+
+// bound replaces values beyond the first ones by anyOther. It copies the others, which may be part of a message.
+func (v vocabulary) bound(values []string) {
+	for i, value := range values {
+		kept, ok := v[i].known[value]
+		switch {
+		case ok:
+		case len(v[i].known) > v[i].most:
+			kept = anyOther
+		default:
+			kept = strings.Clone(valid(value))
+			v[i].known[kept] = kept
+		}
+		values[i] = kept
 	}
 }
 
-// End describes the end of a request.
-type End struct {
-	// Code is the canonical code, or empty for success.
-	Code errmap.Code
-	Edge Edge
-	// Took is the duration of the request. Upstream is the part of it spent waiting for
-	// the backend or a person.
-	Took, Upstream time.Duration
+// MCPRequest is a finished request as OpenTelemetry's conventions for MCP describe it. A text
+// that is empty is an attribute that the request does not have.
+type MCPRequest struct {
+	// Tool is the series of the tool of a call, and nil for other requests.
+	Tool *Series
+	// Method is the name of the operation, such as "tools/call".
+	Method string
+	// Version is the revision of the protocol. Transport is that of [Edge.Transport].
+	Version, Transport string
+	// ErrorType is empty for success, and for errors that are the caller's own. Status is the
+	// code of the error in the caller's protocol.
+	ErrorType, Status string
+	Took              time.Duration
 	// Trace is the request's span, if it is sampled.
 	Trace Trace
 }
 
-// End counts the end of a request that Begin counted.
-func (s *Series) End(e End) {
-	if s == nil {
+// EndMCP counts the end of an MCP request, beside what counts it in its own series.
+func (t *Stats) EndMCP(r MCPRequest) {
+	if t == nil {
 		return
 	}
-	s.inFlight.Add(-1)
-	s.Count(e.Edge, e.Code)
-	if s.stats.ended != nil {
-		s.stats.ended(CallEnd{Tool: s.name, End: e})
+	labels := mcpLabels{r.Method, "", "", r.ErrorType, r.Status, r.Version, r.Transport}
+	if r.Tool != nil {
+		labels[1], labels[2] = r.Tool.name, ExecuteTool
+		if usual := r.Tool.usual.Load(); usual != nil && usual.labels == labels {
+			usual.Add(r.Took, r.Trace)
+			return
+		}
 	}
-	s.took.add(callBounds[:], e.Took, e.Trace)
-	if e.Upstream > 0 {
-		// Without a call of the backend there is nothing that could be overhead.
-		s.stats.overhead[s.stats.edge(e.Edge)].add(overheadBounds[:], max(0, e.Took-e.Upstream), e.Trace)
+	series := t.mcp.of(labels)
+	if r.Tool != nil {
+		r.Tool.usual.CompareAndSwap(nil, series)
 	}
+	series.Add(r.Took, r.Trace)
 }
 
-// Count counts only the end of a request. It is for requests that take no time, or that
-// last as long as the caller wants.
-func (s *Series) Count(edge Edge, code errmap.Code) {
-	if s == nil {
-		return
+// Session is a session that has ended. A text that is empty is an attribute that it does not
+// have.
+type Session struct {
+	// Version is the revision of the protocol. Transport is that of [Edge.Transport].
+	Version, Transport string
+	// ErrorType is why the session ended, if neither side wanted that.
+	ErrorType string
+	Took      time.Duration
+}
+
+// EndSession counts the end of a session.
+func (t *Stats) EndSession(s Session) {
+	if t != nil {
+		t.sessions.of(sessionLabels{s.ErrorType, s.Version, s.Transport}).Add(s.Took, Trace{})
 	}
-	at := &s.ends[s.stats.edge(edge)]
-	counts := at.Load()
-	if counts == nil {
-		at.CompareAndSwap(nil, new(byCode))
-		counts = at.Load()
-	}
-	counts[s.stats.codes.of(code)].Add(1)
 }
 
 // Bounds of the buckets, each included in its bucket.
@@ -142,8 +258,9 @@ var (
 // maxBuckets is the most bounds that a histogram has.
 const maxBuckets = len(callBounds)
 
-// histogram counts durations. The zero value is ready.
-type histogram struct {
+// Durations counts durations by bucket, and keeps a sampled request for each bucket. The zero value is ready. client_golang's
+// histogram would allocate for each sampled request.
+type Durations struct {
 	// counts has one more for what is above all bounds.
 	counts [maxBuckets + 1]atomic.Uint64
 	sum    atomic.Int64 // nanoseconds
@@ -151,73 +268,81 @@ type histogram struct {
 	exemplars atomic.Pointer[[maxBuckets + 1]exemplar]
 }
 
-// add counts a duration, and keeps the trace of its request, if there is one.
-func (h *histogram) add(bounds []time.Duration, d time.Duration, of Trace) {
+// Histogram is durations with the bounds of their buckets, at most 16 that never change.
+type Histogram struct {
+	*Durations
+
+	Bounds []time.Duration
+}
+
+// Add counts a duration, and keeps the trace of its request, if there is one.
+func (h Histogram) Add(d time.Duration, of Trace) {
 	n := 0
-	for n < len(bounds) && d > bounds[n] {
+	for n < len(h.Bounds) && d > h.Bounds[n] {
 		n++
 	}
 	h.counts[n].Add(1)
 	h.sum.Add(int64(d))
-	if of != (Trace{}) {
-		h.exemplar(n).keep(of, d, time.Now())
+	if of == (Trace{}) {
+		return
 	}
-}
-
-func (h *histogram) exemplar(bucket int) *exemplar {
 	all := h.exemplars.Load()
 	if all == nil {
 		h.exemplars.CompareAndSwap(nil, new([maxBuckets + 1]exemplar))
 		all = h.exemplars.Load()
 	}
-	return &all[bucket]
-}
-
-// Histogram counts durations by bucket.
-type Histogram struct {
-	// Bounds are the upper bounds of the buckets. Counts are the numbers of durations in
-	// each bucket; the last one is for durations above all bounds.
-	Bounds []time.Duration
-	Counts []uint64
-	Sum    time.Duration
-	// Exemplars are sampled requests, at most one for each bucket.
-	Exemplars []Exemplar
+	all[n].keep(of, d, time.Now())
 }
 
 // Count returns the number of durations.
 func (h Histogram) Count() uint64 {
 	n := uint64(0)
-	for _, c := range h.Counts {
-		n += c
+	for i := range h.counts {
+		n += h.counts[i].Load()
 	}
 	return n
 }
 
-func (h *histogram) snapshot(bounds []time.Duration) Histogram {
-	out := Histogram{Bounds: bounds, Counts: make([]uint64, len(bounds)+1), Sum: time.Duration(h.sum.Load())}
-	for i := range out.Counts {
-		out.Counts[i] = h.counts[i].Load()
-	}
-	all := h.exemplars.Load()
-	for i := range out.Counts {
-		if all == nil {
-			break
-		}
-		if one, ok := all[i].load(); ok {
-			out.Exemplars = append(out.Exemplars, one)
-		}
-	}
-	return out
+// Metric returns the metric that shows a histogram as it is when it is read.
+func (h Histogram) Metric(desc *prometheus.Desc, labels ...string) prometheus.Metric {
+	return &shown{h, desc, prometheus.MakeLabelPairs(desc, labels)}
 }
 
-// Durations is a histogram of the durations of one operation, whose at most 16 bounds never change. The zero value is ready.
-type Durations struct{ of histogram }
+// shown is a histogram with its name.
+type shown struct {
+	Histogram
 
-// Add counts a duration.
-func (d *Durations) Add(bounds []time.Duration, took time.Duration) { d.of.add(bounds, took, Trace{}) }
+	desc   *prometheus.Desc
+	labels []*dto.LabelPair
+}
 
-// Snapshot returns what was counted so far.
-func (d *Durations) Snapshot(bounds []time.Duration) Histogram { return d.of.snapshot(bounds) }
+// Desc implements [prometheus.Metric].
+func (s *shown) Desc() *prometheus.Desc { return s.desc }
+
+// Write implements [prometheus.Metric]. Each bucket holds those before. Only OpenMetrics shows exemplars.
+func (s *shown) Write(out *dto.Metric) error {
+	total, exemplars := uint64(0), s.exemplars.Load()
+	out.Label, out.Histogram = s.labels, &dto.Histogram{SampleSum: proto.Float64(seconds(time.Duration(s.sum.Load())))}
+	for i := range len(s.Bounds) + 1 {
+		total += s.counts[i].Load()
+		bucket := &dto.Bucket{CumulativeCount: proto.Uint64(total), UpperBound: proto.Float64(math.Inf(1))}
+		if exemplars != nil {
+			bucket.Exemplar = exemplars[i].load()
+		}
+		if i < len(s.Bounds) {
+			*bucket.UpperBound = seconds(s.Bounds[i])
+		} else if bucket.Exemplar == nil {
+			break // it is the count of all
+		}
+		out.Histogram.Bucket = append(out.Histogram.Bucket, bucket)
+	}
+	out.Histogram.SampleCount = &total
+	return nil
+}
+
+// seconds is a duration in Prometheus' unit, with bounds as people write them:
+// 0.00025 rather than 0.00025000000000000001.
+func seconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e9 }
 
 // Trace names the span of a request, if it is sampled. The zero value names none.
 type Trace struct {
@@ -225,16 +350,7 @@ type Trace struct {
 	SpanID  [8]byte
 }
 
-// Exemplar is one request among those of a bucket, by which a person finds a trace.
-type Exemplar struct {
-	Trace
-
-	Took time.Duration
-	// At is when the request ended.
-	At time.Time
-}
-
-// exemplar is the last sampled request of one bucket. The zero value is ready.
+// exemplar is the last sampled request of one bucket, by which a person finds a trace. The zero value is ready.
 //
 // It is written in place, because an object for each sampled request would be garbage. A
 // writer that meets another one gives up: either request is as good.
@@ -259,151 +375,30 @@ func (e *exemplar) keep(of Trace, took time.Duration, at time.Time) {
 	e.version.Store(version + 2)
 }
 
-// load returns the exemplar, or false if there is none. It gives up if writers do not let it
-// read a consistent one.
-func (e *exemplar) load() (Exemplar, bool) {
+// load returns the exemplar, with the names of OpenTelemetry and Grafana, or nil if there is none. It gives up if writers do
+// not let it read a consistent one.
+func (e *exemplar) load() *dto.Exemplar {
 	const tries = 8
 	for range tries {
 		version := e.version.Load()
 		if version == 0 {
-			return Exemplar{}, false
+			return nil
 		}
-		if version%2 == 1 {
+		var id [16 + 8]byte
+		binary.BigEndian.PutUint64(id[:8], e.traceHigh.Load())
+		binary.BigEndian.PutUint64(id[8:16], e.traceLow.Load())
+		binary.BigEndian.PutUint64(id[16:], e.span.Load())
+		took, at := time.Duration(e.took.Load()), time.Unix(0, e.unixNanosecond.Load())
+		if version%2 == 1 || e.version.Load() != version {
 			continue
 		}
-		var out Exemplar
-		binary.BigEndian.PutUint64(out.TraceID[:8], e.traceHigh.Load())
-		binary.BigEndian.PutUint64(out.TraceID[8:], e.traceLow.Load())
-		binary.BigEndian.PutUint64(out.SpanID[:], e.span.Load())
-		out.Took, out.At = time.Duration(e.took.Load()), time.Unix(0, e.unixNanosecond.Load())
-		if e.version.Load() == version {
-			return out, true
+		return &dto.Exemplar{
+			Label: []*dto.LabelPair{
+				{Name: proto.String("trace_id"), Value: proto.String(hex.EncodeToString(id[:16]))},
+				{Name: proto.String("span_id"), Value: proto.String(hex.EncodeToString(id[16:]))},
+			},
+			Value: proto.Float64(seconds(took)), Timestamp: timestamppb.New(at),
 		}
 	}
-	return Exemplar{}, false
-}
-
-// anyOther represents all values of an attribute beyond the first ones, except that of a
-// tool, which is [Other]. OpenTelemetry's conventions use it for values that are not known.
-const anyOther = "_OTHER"
-
-// Bounds of the series of MCP requests. There are as many methods, revisions and codes in the
-// contract as fit several times; tools have the bound of [NewStats].
-const (
-	maxMethods    = 64
-	maxVersions   = 16
-	maxTransports = 8
-	maxErrorTypes = 64
-	maxStatuses   = 64
-	// seriesPerTool is how many series there may be for each tool that has its own: success
-	// and three kinds of errors, or two eras with one each.
-	seriesPerTool = 4
-	// spareSeries are for the methods and errors of all the tools beyond.
-	spareSeries = 256
-)
-
-// MCPRequest is a finished request as OpenTelemetry's conventions for MCP describe it. A text
-// that is empty is an attribute that the request does not have.
-type MCPRequest struct {
-	// Tool is the series of the tool of a call, and nil for other requests.
-	Tool *Series
-	// Method is the name of the operation, such as "tools/call".
-	Method string
-	// Version is the revision of the protocol. Transport is that of [Edge.Transport].
-	Version, Transport string
-	// ErrorType is empty for success, and for errors that are the caller's own. Status is the
-	// code of the error in the caller's protocol.
-	ErrorType, Status string
-	Took              time.Duration
-	// Trace is the request's span, if it is sampled.
-	Trace Trace
-}
-
-// mcpKey are the attributes of a series of MCP requests.
-type mcpKey struct {
-	tool                                          *Series
-	method, version, transport, errorType, status string
-}
-
-// EndMCP counts the end of an MCP request, beside what counts it in its own series. It
-// allocates nothing once a combination of attributes has been seen.
-func (t *Stats) EndMCP(r MCPRequest) {
-	if t == nil {
-		return
-	}
-	key := mcpKey{r.Tool, r.Method, r.Version, r.Transport, r.ErrorType, r.Status}
-	if r.Tool == nil {
-		t.mcp.of(key).add(mcpBounds[:], r.Took, r.Trace)
-		return
-	}
-	usual := r.Tool.usual.Load()
-	if usual == nil || usual.key != key {
-		took := t.mcp.of(key)
-		if usual == nil {
-			r.Tool.usual.CompareAndSwap(nil, &usualEnd{key.clone(), took})
-		}
-		took.add(mcpBounds[:], r.Took, r.Trace)
-		return
-	}
-	usual.took.add(mcpBounds[:], r.Took, r.Trace)
-}
-
-// usualEnd is where the calls of a tool are counted that end as its first one did, which most do. To compare a key takes a
-// fraction of the time of looking it up.
-type usualEnd struct {
-	key  mcpKey
-	took *histogram
-}
-
-// clone copies the texts, which may be part of a message.
-func (k mcpKey) clone() mcpKey {
-	for _, text := range []*string{&k.method, &k.version, &k.transport, &k.errorType, &k.status} {
-		*text = strings.Clone(*text)
-	}
-	return k
-}
-
-// newMCP returns the family of MCP requests.
-func newMCP(tools int, other *Series) *family[mcpKey] {
-	methods, versions, transports := newNames(maxMethods), newNames(maxVersions), newNames(maxTransports)
-	errorTypes, statuses := newNames(maxErrorTypes), newNames(maxStatuses)
-	return newFamily(func(k mcpKey, series int) mcpKey {
-		if series >= tools*seriesPerTool+spareSeries {
-			return mcpKey{method: anyOther}
-		}
-		k.method, k.version, k.transport = methods.bound(k.method), versions.bound(k.version), transports.bound(k.transport)
-		k.errorType, k.status = errorTypes.bound(k.errorType), statuses.bound(k.status)
-		if series >= tools*seriesPerTool && k.tool != nil {
-			k.tool = other
-		}
-		return k
-	})
-}
-
-// MCPNumbers are the numbers of the MCP requests with the same attributes.
-type MCPNumbers struct {
-	// IsToolCall is set for calls; Tool is the canonical name of their tool, empty if there
-	// is no such tool.
-	IsToolCall                                          bool
-	Tool, Method, Version, Transport, ErrorType, Status string
-	Took                                                Histogram
-}
-
-func (t *Stats) mcpNumbers() []MCPNumbers {
-	var out []MCPNumbers
-	for k, h := range t.mcp.all() {
-		n := MCPNumbers{
-			IsToolCall: k.tool != nil, Method: k.method, Version: k.version, Transport: k.transport,
-			ErrorType: k.errorType, Status: k.status, Took: h.snapshot(mcpBounds[:]),
-		}
-		if k.tool != nil {
-			n.Tool = k.tool.name
-		}
-		out = append(out, n)
-	}
-	slices.SortFunc(out, func(a, b MCPNumbers) int {
-		return cmp.Or(strings.Compare(a.Method, b.Method), strings.Compare(a.Tool, b.Tool), strings.Compare(a.Version, b.Version),
-			strings.Compare(a.Transport, b.Transport), strings.Compare(a.ErrorType, b.ErrorType), strings.Compare(a.Status, b.Status))
-	})
-	return out
+	return nil
 }

@@ -113,10 +113,9 @@ func (s *Span) Now() time.Time {
 //
 //	defer span.Step(telemetry.StepQueue, span.Now())
 func (s *Span) Step(name string, start time.Time, attributes ...Attribute) {
-	if !s.IsRecording() || start.IsZero() || time.Since(start) < s.tracer.opts.Threshold {
-		return
+	if s.IsRecording() && !start.IsZero() {
+		s.past(name, start, time.Now(), attributes)
 	}
-	s.child(name, start, time.Time{}, attributes)
 }
 
 // RunOn starts a span for work that goes on after the message has its reply, such as a task. It is in the trace of the
@@ -128,13 +127,6 @@ func (s *Span) RunOn(name string, attributes ...Attribute) *Span {
 	out := &Span{tracer: s.tracer, method: name}
 	s.tracer.begin(&out.node, s.origin, start{name: name, kind: trace.SpanKindInternal, links: []Context{s.ids}}, attributes)
 	return out
-}
-
-// child adds a child span that has ended; a zero end is now.
-func (s *Span) child(name string, at, end time.Time, attributes []Attribute) {
-	var child node
-	s.tracer.begin(&child, s.origin, start{name: name, kind: trace.SpanKindInternal, at: at}, attributes)
-	child.end(&Outcome{}, end)
 }
 
 // Outcome is how a message ended.
@@ -168,12 +160,14 @@ const (
 // eventStreamOpened is the name of the event of [Span.Opened].
 const eventStreamOpened = "outrigger.stream.opened"
 
-// Past is [Span.Step] for what ended some time ago, perhaps before the span could be started.
-func (s *Span) Past(name string, start, end time.Time, attributes ...Attribute) {
-	if !s.IsRecording() || end.Sub(start) < s.tracer.opts.Threshold {
+// past is [Span.Step] for what ended some time ago, perhaps before the span could be started.
+func (s *Span) past(name string, at, end time.Time, attributes []Attribute) {
+	if !s.IsRecording() || end.Sub(at) < s.tracer.opts.Threshold {
 		return
 	}
-	s.child(name, start, end, attributes)
+	var child node
+	s.tracer.begin(&child, s.origin, start{name: name, kind: trace.SpanKindInternal, at: at}, attributes)
+	child.end(&Outcome{}, end)
 }
 
 // Opened adds the event that the caller of a stream has been told that it is open. The span itself ends with the stream.

@@ -4,12 +4,11 @@ package telemetry
 
 import (
 	"cmp"
-	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
@@ -24,46 +23,107 @@ const (
 	Other = "other"
 	// OK is the code of success.
 	OK = "OK"
+	// namespace begins the names of the metrics that are ours.
+	namespace = "outrigger"
 )
 
-// Stats holds the counters. Make one with [NewStats]. Nil counts nothing.
+// Stats holds the counters of requests, and is the collector of their metrics. Make one with [NewStats]. Nil counts
+// nothing. Code that counts takes no lock, and allocates nothing once a combination of labels has been seen.
 type Stats struct {
-	most  int
-	codes codeTable
+	all []prometheus.Collector
 
-	// tools is replaced when a tool is seen for the first time, so that code that
-	// counts takes no lock.
-	tools atomic.Pointer[map[string]*Series]
-	mu    sync.Mutex // held to replace tools
-	other *Series
-
-	// ended hears of the end of each call; nil tells no one.
-	ended      func(CallEnd)
-	operations []*Series
-	overhead   [edges]histogram
+	tools      *cache[string, *Series]
+	operations []*Ends
 	// http is what was refused before it became a message, limits what was refused
 	// for its size and the like.
-	http   *Series
-	limits limitCounts
+	http     *Ends
+	limits   limitCounts
+	overhead *cache[Edge, *shown]
 	// mcp and sessions are the metrics of OpenTelemetry's conventions for MCP.
-	mcp      *family[mcpKey]
-	sessions *family[sessionKey]
-	began    time.Time
+	mcp      *cache[mcpLabels, *mcpSeries]
+	sessions *cache[sessionLabels, *shown]
+	// ended hears of the end of each call; nil tells no one.
+	ended func(CallEnd)
+	began time.Time
 }
 
 // NewStats returns a Stats with separate counters for up to maxTools tools (0:
 // DefaultMaxTools) and for the given operations.
 func NewStats(maxTools int, operations ...string) *Stats {
-	t := &Stats{most: maxTools, codes: newCodeTable(), limits: newLimitCounts(), sessions: newSessions(), began: time.Now()}
-	defaults.Fill(&t.most, DefaultMaxTools)
-	t.other = &Series{stats: t, name: Other}
-	t.mcp = newMCP(t.most, t.other)
-	t.http = &Series{stats: t}
-	t.tools.Store(&map[string]*Series{})
+	defaults.Fill(&maxTools, DefaultMaxTools)
+	t := &Stats{limits: newLimitCounts(), began: time.Now()}
+	calls := t.counters("calls_total", "Finished tool calls by canonical tool, canonical code (OK for success) and edge. The tool is empty for "+
+		"calls of unknown tools, and \"other\" beyond the first tools (telemetry.max_metric_tools).", "tool", "code", "edge")
+	inFlight := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "calls_in_flight", Help: "Tool calls in flight."}, []string{"tool"})
+	took := t.histograms(namespace+"_call_duration_seconds", "Duration of tool calls, from the parsed request to the response, before it is written.", callBounds[:], "tool")
+	requests := t.counters("requests_total", "Finished requests other than tool calls by operation, canonical code and edge. The operation is empty "+
+		"for messages rejected before they became a request.", "operation", "code", "edge")
+	overhead := t.histograms(namespace+"_call_overhead_seconds", "The sidecar's own share of a tool call: its duration without the wait for the backend.", overheadBounds[:], "edge")
+	http := t.counters("http_refused_total", "HTTP requests rejected for their path, method, headers, type, size or sender, by edge and canonical code. "+
+		"They are not counted as calls.", "edge", "code")
+	t.all = append(t.all, inFlight)
+
+	t.tools = newCache(func(name string, tools int) string {
+		if tools >= maxTools {
+			return Other
+		}
+		return name
+	}, func(name string) *Series {
+		name = valid(name)
+		return &Series{
+			stats: t, name: name, inFlight: inFlight.WithLabelValues(name), took: took(name),
+			ends: newEnds(func(edge, code string) prometheus.Counter { return calls.WithLabelValues(name, code, edge) }),
+		}
+	})
 	for _, name := range operations {
-		t.operations = append(t.operations, &Series{stats: t, name: name})
+		t.operations = append(t.operations, newEnds(func(edge, code string) prometheus.Counter { return requests.WithLabelValues(name, code, edge) }))
 	}
+	t.http = newEnds(func(edge, code string) prometheus.Counter { return http.WithLabelValues(edge, code) })
+	t.overhead = newCache(func(e Edge, _ int) Edge { return min(e, EdgeOther) }, func(e Edge) *shown { return overhead(e.String()) })
+	t.addMCP(maxTools)
 	return t
+}
+
+// counters adds a metric.
+func (t *Stats) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	all := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+	t.all = append(t.all, all)
+	return all
+}
+
+// histograms adds a metric, and returns what makes its series.
+func (t *Stats) histograms(name, help string, bounds []time.Duration, labels ...string) func(values ...string) *shown {
+	desc := prometheus.NewDesc(name, help, labels, nil)
+	all := prometheus.NewMetricVec(desc, func(values ...string) prometheus.Metric {
+		return Histogram{new(Durations), bounds}.Metric(desc, values...)
+	})
+	t.all = append(t.all, all)
+	return func(values ...string) *shown {
+		made, _ := all.GetMetricWithLabelValues(values...)
+		return made.(*shown) //nolint:forcetypeassert // no error: the values are texts, as many as labels
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (t *Stats) Describe(out chan<- *prometheus.Desc) {
+	for _, metric := range t.all {
+		metric.Describe(out)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (t *Stats) Collect(out chan<- prometheus.Metric) {
+	for _, metric := range t.all {
+		metric.Collect(out)
+	}
+}
+
+// Began returns when counting began; the zero time for nil.
+func (t *Stats) Began() time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.began
 }
 
 // CallEnd is the end of one tool call.
@@ -83,182 +143,129 @@ func (t *Stats) Tool(name string) *Series {
 	if t == nil {
 		return nil
 	}
-	if s, ok := (*t.tools.Load())[name]; ok {
-		return s
-	}
-	return t.newTool(name)
+	return t.tools.of(name)
 }
 
-// newTool adds a tool while there is room.
-func (t *Stats) newTool(name string) *Series {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known := *t.tools.Load()
-	if s, ok := known[name]; ok {
-		return s
-	}
-	if len(known) >= t.most {
-		return t.other
-	}
-	more := maps.Clone(known)
-	s := &Series{stats: t, name: name}
-	more[name] = s
-	t.tools.Store(&more)
-	return s
-}
-
-// Operation returns the series of the nth operation given to NewStats. For any other number
+// Operation returns the counts of the nth operation given to NewStats. For any other number
 // it returns nil, which counts nothing.
-func (t *Stats) Operation(n int) *Series {
+func (t *Stats) Operation(n int) *Ends {
 	if t == nil || n < 0 || n >= len(t.operations) {
 		return nil
 	}
 	return t.operations[n]
 }
 
-// edge keeps the number of an edge within bounds.
-func (t *Stats) edge(e Edge) Edge { return min(e, EdgeOther) }
+// HTTPRefused counts an HTTP request that was rejected at the HTTP level: for its path,
+// its method, its headers, its size, or its sender.
+func (t *Stats) HTTPRefused(edge Edge, code errmap.Code) {
+	if t != nil {
+		t.http.Count(edge, code)
+	}
+}
 
-// Ends is the number of requests that ended in one way.
+// limitCounts are how often each of [errmap.Limits] was met. The keys are fixed
+// when it is made.
+type limitCounts map[errmap.Limit]*atomic.Uint64
+
+func newLimitCounts() limitCounts {
+	counts := limitCounts{}
+	for _, l := range errmap.Limits() {
+		counts[l] = new(atomic.Uint64)
+	}
+	return counts
+}
+
+// Over counts a request that was refused or cut short because of a limit. A value that
+// is not in [errmap.Limits] counts nothing.
+func (t *Stats) Over(l errmap.Limit) {
+	if t == nil || l == "" {
+		return
+	}
+	if n, ok := t.limits[l]; ok {
+		n.Add(1)
+	}
+}
+
+// TimesOver returns how many times Over has counted a limit.
+func (t *Stats) TimesOver(l errmap.Limit) uint64 {
+	if t == nil || t.limits[l] == nil {
+		return 0
+	}
+	return t.limits[l].Load()
+}
+
+// Ends counts ended requests by edge and code. Nil counts nothing.
 type Ends struct {
-	Code  string
-	Edge  Edge
-	Count uint64
+	of *cache[ending, prometheus.Counter]
 }
 
-// Numbers are the numbers of one tool or operation. They may include only part of the
-// counts of a request.
-type Numbers struct {
-	Name     string
-	InFlight int
-	// Ends are the counts of ended requests, by edge and code.
-	Ends []Ends
-	Took Histogram
+type ending struct {
+	edge Edge
+	code errmap.Code
 }
 
-// Snapshot holds all counts.
-type Snapshot struct {
-	// Tools are sorted by name. Operations are in the order given to NewStats.
-	Tools, Operations []Numbers
-	// Overhead is the sidecar's own time in calls that reached the backend, for each edge
-	// with such calls.
-	Overhead map[Edge]Histogram
-	// HTTP is the counts of HTTPRefused.
-	HTTP []Ends
-	// MCP is the counts of EndMCP, Sessions those of EndSession, both sorted.
-	MCP      []MCPNumbers
-	Sessions []SessionNumbers
-	// Began is when counting began.
-	Began time.Time
-}
-
-// Snapshot returns the current counts. For nil it is empty.
-func (t *Stats) Snapshot() Snapshot {
-	if t == nil {
-		return Snapshot{}
-	}
-	out := Snapshot{Overhead: map[Edge]Histogram{}, MCP: t.mcpNumbers(), Sessions: t.sessionNumbers(), Began: t.began}
-	for _, s := range *t.tools.Load() {
-		out.Tools = append(out.Tools, s.numbers())
-	}
-	if other := t.other.numbers(); len(other.Ends) > 0 || other.InFlight != 0 {
-		out.Tools = append(out.Tools, other)
-	}
-	slices.SortFunc(out.Tools, func(a, b Numbers) int { return cmp.Compare(a.Name, b.Name) })
-	for _, s := range t.operations {
-		out.Operations = append(out.Operations, s.numbers())
-	}
-	out.HTTP = t.http.numbers().Ends
-	for e := range Edge(edges) {
-		if h := t.overhead[e].snapshot(overheadBounds[:]); h.Count() > 0 {
-			out.Overhead[e] = h
+func newEnds(counter func(edge, code string) prometheus.Counter) *Ends {
+	return &Ends{newCache(func(e ending, _ int) ending {
+		if e.code != "" && !slices.Contains(errmap.Codes(), e.code) {
+			e.code = errmap.InternalError // as it is answered
 		}
-	}
-	return out
+		return ending{min(e.edge, EdgeOther), e.code}
+	}, func(e ending) prometheus.Counter { return counter(e.edge.String(), cmp.Or(string(e.code), OK)) })}
 }
 
-func (s *Series) numbers() Numbers {
-	n := Numbers{Name: s.name, InFlight: int(s.inFlight.Load()), Took: s.took.snapshot(callBounds[:])}
-	for e := range Edge(edges) {
-		counts := s.ends[e].Load()
-		if counts == nil {
-			continue
-		}
-		for code, name := range s.stats.codes.names {
-			if c := counts[code].Load(); c > 0 {
-				n.Ends = append(n.Ends, Ends{Code: name, Edge: e, Count: c})
-			}
-		}
+// Count counts the end of a request, with its canonical code, or none for success.
+func (e *Ends) Count(edge Edge, code errmap.Code) {
+	if e != nil {
+		e.of.of(ending{edge, code}).Inc()
 	}
-	return n
 }
 
-// family is the histograms of one metric by their attributes. Make one with newFamily.
-type family[K comparable] struct {
-	// series is replaced when attributes are seen for the first time, so that code that
-	// counts takes no lock.
-	series atomic.Pointer[map[K]*histogram]
-	mu     sync.Mutex // held to replace series, and for bound
-	// bound returns the attributes to count as, while there are so many series. It must
-	// return one of a limited number, whatever it gets.
-	bound func(key K, series int) K
+// Series is the counters of one tool. Nil counts nothing.
+type Series struct {
+	stats    *Stats
+	name     string
+	ends     *Ends
+	inFlight prometheus.Gauge
+	took     *shown
+	// usual is how the first call of the tool ended, and so do most: comparing its labels takes a fraction of looking them up. It is
+	// nil before that.
+	usual atomic.Pointer[mcpSeries]
 }
 
-func newFamily[K comparable](bound func(key K, series int) K) *family[K] {
-	f := &family[K]{bound: bound}
-	f.series.Store(&map[K]*histogram{})
-	return f
+// Begin counts the start of a request. [Series.End] counts its end.
+func (s *Series) Begin() {
+	if s != nil {
+		s.inFlight.Inc()
+	}
 }
 
-// of returns the histogram to count a key in.
-func (f *family[K]) of(key K) *histogram {
-	if h, ok := (*f.series.Load())[key]; ok {
-		return h
-	}
-	return f.newSeries(key)
+// End describes the end of a request.
+type End struct {
+	// Code is the canonical code, or empty for success.
+	Code errmap.Code
+	Edge Edge
+	// Took is the duration of the request. Upstream is the part of it spent waiting for
+	// the backend or a person.
+	Took, Upstream time.Duration
+	// Trace is the request's span, if it is sampled.
+	Trace Trace
 }
 
-func (f *family[K]) newSeries(key K) *histogram {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	known := *f.series.Load()
-	key = f.bound(key, len(known))
-	if h, ok := known[key]; ok {
-		return h
+// End counts the end of a request that Begin counted.
+func (s *Series) End(e End) {
+	if s == nil {
+		return
 	}
-	more := maps.Clone(known)
-	h := new(histogram)
-	more[key] = h
-	f.series.Store(&more)
-	return h
-}
-
-// all returns the histograms. They must not be changed.
-func (f *family[K]) all() map[K]*histogram { return *f.series.Load() }
-
-// names are the values of one attribute, up to a number.
-type names struct {
-	most  int
-	known map[string]string
-}
-
-func newNames(most int) *names { return &names{most, map[string]string{}} }
-
-// bound returns the name, or anyOther if there are too many others. It copies a name, which
-// may be part of a message.
-func (n *names) bound(name string) string {
-	if name == "" {
-		return ""
+	s.inFlight.Dec()
+	s.ends.Count(e.Edge, e.Code)
+	if s.stats.ended != nil {
+		s.stats.ended(CallEnd{Tool: s.name, End: e})
 	}
-	if kept, ok := n.known[name]; ok {
-		return kept
+	s.took.Add(e.Took, e.Trace)
+	if e.Upstream > 0 {
+		// Without a call of the backend there is nothing that could be overhead.
+		s.stats.overhead.of(e.Edge).Add(max(0, e.Took-e.Upstream), e.Trace)
 	}
-	if len(n.known) >= n.most {
-		return anyOther
-	}
-	kept := strings.Clone(name)
-	n.known[kept] = kept
-	return kept
 }
 
 // Edge is the interface through which a request arrived.
@@ -321,111 +328,5 @@ func (e Edge) IsJSONRPC() bool { return e == EdgeMCP || e == EdgeRPC || e == Edg
 
 // String returns the name of the edge, for logs and metrics.
 func (e Edge) String() string {
-	switch e {
-	case EdgeMCP:
-		return "mcp"
-	case EdgeRPC:
-		return "rpc"
-	case EdgeStdio:
-		return "stdio"
-	case EdgeConnect:
-		return "connect"
-	case EdgeGRPC:
-		return "grpc"
-	case EdgeGRPCWeb:
-		return "grpcweb"
-	case EdgeTyped:
-		return "typed"
-	case EdgeAdmin:
-		return "admin"
-	}
-	return "other"
-}
-
-// maxSessionSeries bounds the series of sessions: every revision on every transport.
-const maxSessionSeries = 64
-
-// Session is a session that has ended. A text that is empty is an attribute that it does not
-// have.
-type Session struct {
-	// Version is the revision of the protocol. Transport is that of [Edge.Transport].
-	Version, Transport string
-	// ErrorType is why the session ended, if neither side wanted that.
-	ErrorType string
-	Took      time.Duration
-}
-
-type sessionKey struct{ version, transport, errorType string }
-
-// EndSession counts the end of a session.
-func (t *Stats) EndSession(s Session) {
-	if t != nil {
-		t.sessions.of(sessionKey{s.Version, s.Transport, s.ErrorType}).add(mcpBounds[:], s.Took, Trace{})
-	}
-}
-
-func newSessions() *family[sessionKey] {
-	versions, transports, errorTypes := newNames(maxVersions), newNames(maxTransports), newNames(maxErrorTypes)
-	return newFamily(func(k sessionKey, series int) sessionKey {
-		if series >= maxSessionSeries {
-			return sessionKey{version: anyOther}
-		}
-		return sessionKey{versions.bound(k.version), transports.bound(k.transport), errorTypes.bound(k.errorType)}
-	})
-}
-
-// SessionNumbers are the numbers of the sessions with the same attributes.
-type SessionNumbers struct {
-	Version, Transport, ErrorType string
-	Took                          Histogram
-}
-
-func (t *Stats) sessionNumbers() []SessionNumbers {
-	var out []SessionNumbers
-	for k, h := range t.sessions.all() {
-		out = append(out, SessionNumbers{k.version, k.transport, k.errorType, h.snapshot(mcpBounds[:])})
-	}
-	slices.SortFunc(out, func(a, b SessionNumbers) int {
-		return cmp.Or(strings.Compare(a.Version, b.Version), strings.Compare(a.Transport, b.Transport), strings.Compare(a.ErrorType, b.ErrorType))
-	})
-	return out
-}
-
-// limitCounts are how often each of [errmap.Limits] was met. The keys are fixed
-// when it is made.
-type limitCounts map[errmap.Limit]*atomic.Uint64
-
-func newLimitCounts() limitCounts {
-	counts := limitCounts{}
-	for _, l := range errmap.Limits() {
-		counts[l] = new(atomic.Uint64)
-	}
-	return counts
-}
-
-// Over counts a request that was refused or cut short because of a limit. A value that
-// is not in [errmap.Limits] counts nothing.
-func (t *Stats) Over(l errmap.Limit) {
-	if t == nil || l == "" {
-		return
-	}
-	if n, ok := t.limits[l]; ok {
-		n.Add(1)
-	}
-}
-
-// TimesOver returns how many times Over has counted a limit.
-func (t *Stats) TimesOver(l errmap.Limit) uint64 {
-	if t == nil || t.limits[l] == nil {
-		return 0
-	}
-	return t.limits[l].Load()
-}
-
-// HTTPRefused counts an HTTP request that was rejected at the HTTP level: for its path,
-// its method, its headers, its size, or its sender.
-func (t *Stats) HTTPRefused(edge Edge, code errmap.Code) {
-	if t != nil {
-		t.http.Count(edge, code)
-	}
+	return [edges]string{"mcp", "rpc", "stdio", "connect", "grpc", "grpcweb", "typed", "admin", "other"}[min(e, EdgeOther)]
 }

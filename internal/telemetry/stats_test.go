@@ -4,12 +4,18 @@ package telemetry_test
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
@@ -32,34 +38,86 @@ func TestEndsAreCountedByCodeAndEdge(t *testing.T) {
 	counts.Operation(1).Count(telemetry.EdgeRPC, "")
 	counts.Operation(0).Count(telemetry.EdgeRPC, errmap.ParseError)
 	counts.Operation(2).Count(telemetry.EdgeRPC, "")
-	counts.Operation(-1).Begin()
+	counts.Operation(-1).Count(telemetry.EdgeRPC, "")
 
-	got := counts.Snapshot()
-	want := []telemetry.Ends{
-		{Code: "OK", Edge: telemetry.EdgeMCP, Count: 2},
-		{Code: "TIMEOUT", Edge: telemetry.EdgeStdio, Count: 1},
-		{Code: "INTERNAL_ERROR", Edge: telemetry.EdgeOther, Count: 1},
+	got := shown(t, counts)
+	for series, want := range map[string]float64{
+		`outrigger_calls_total{code="OK",edge="mcp",tool="shop.get"}`:               2,
+		`outrigger_calls_total{code="TIMEOUT",edge="stdio",tool="shop.get"}`:        1,
+		`outrigger_calls_total{code="INTERNAL_ERROR",edge="other",tool="shop.get"}`: 1,
+		`outrigger_requests_total{code="OK",edge="rpc",operation="list"}`:           1,
+		`outrigger_requests_total{code="PARSE_ERROR",edge="rpc",operation=""}`:      1,
+	} {
+		if n := got[series].GetCounter().GetValue(); n != want {
+			t.Errorf("%s: %v, want %v", series, n, want)
+		}
 	}
-	if len(got.Tools) != 2 || got.Tools[0].Name != "shop.get" || got.Tools[0].InFlight != 0 || got.Tools[1].InFlight != 1 {
-		t.Fatalf("tools %+v", got.Tools)
+	for tool, want := range map[string]float64{"shop.get": 0, "shop.hangs": 1} {
+		if n := got[`outrigger_calls_in_flight{tool="`+tool+`"}`].GetGauge().GetValue(); n != want {
+			t.Errorf("%s: %v in flight, want %v", tool, n, want)
+		}
 	}
-	if diff := cmp.Diff(want, got.Tools[0].Ends); diff != "" {
-		t.Errorf("ends (-want +got):\n%s", diff)
+	for series, want := range map[string]string{
+		`outrigger_call_duration_seconds{tool="shop.get"}`:   "4 90.00055 0.00025:1 0.0005:1 30:1 +Inf:1",
+		`outrigger_call_duration_seconds{tool="shop.hangs"}`: "0 0",
+		`outrigger_call_overhead_seconds{edge="mcp"}`:        "2 59.00004 5e-05:1 +Inf:1",
+		`outrigger_call_overhead_seconds{edge="stdio"}`:      "1 0 5e-06:1", // not below zero
+	} {
+		if h := buckets(got[series]); h != want {
+			t.Errorf("%s: %s, want %s", series, h, want)
+		}
 	}
-	took := got.Tools[0].Took
-	if took.Counts[0] != 1 || took.Counts[1] != 1 || took.Counts[len(took.Bounds)-1] != 1 || took.Counts[len(took.Bounds)] != 1 || took.Count() != 4 ||
-		took.Sum != 90*time.Second+550*time.Microsecond {
-		t.Errorf("durations %+v", took)
+	if len(got) != 5+2+4 {
+		t.Errorf("%d series: %v", len(got), slices.Sorted(maps.Keys(got)))
 	}
-	if over := got.Overhead[telemetry.EdgeMCP]; len(got.Overhead) != 2 || over.Count() != 2 || over.Sum != 59*time.Second+40*time.Microsecond || over.Counts[4] != 1 || over.Counts[len(over.Bounds)] != 1 {
-		t.Errorf("overhead %+v", got.Overhead)
+}
+
+// shown are the series of a Stats, by name and labels.
+func shown(t *testing.T, counts *telemetry.Stats) map[string]*dto.Metric {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(counts); err != nil {
+		t.Fatal(err)
 	}
-	if over := got.Overhead[telemetry.EdgeStdio]; over.Sum != 0 || over.Counts[0] != 1 {
-		t.Errorf("an overhead below zero: %+v", over)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]telemetry.Ends{{Code: "PARSE_ERROR", Edge: telemetry.EdgeRPC, Count: 1}}, got.Operations[0].Ends); diff != "" {
-		t.Errorf("operations (-want +got):\n%s", diff)
+	out := map[string]*dto.Metric{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+			}
+			out[family.GetName()+"{"+strings.Join(labels, ",")+"}"] = m
+		}
 	}
+	return out
+}
+
+// buckets are the count, the sum and the filled buckets of a histogram.
+func buckets(m *dto.Metric) string {
+	h, before := m.GetHistogram(), uint64(0)
+	out := fmt.Sprint(h.GetSampleCount(), " ", h.GetSampleSum())
+	for _, b := range h.GetBucket() {
+		if n := b.GetCumulativeCount() - before; n > 0 && !math.IsInf(b.GetUpperBound(), 1) {
+			out += fmt.Sprintf(" %v:%d", b.GetUpperBound(), n)
+			before += n
+		}
+	}
+	if n := h.GetSampleCount() - before; n > 0 {
+		out += fmt.Sprintf(" +Inf:%d", n)
+	}
+	return out
+}
+
+// mcp are the series of MCP requests.
+func mcp(t *testing.T, counts *telemetry.Stats) map[string]*dto.Metric {
+	t.Helper()
+	out := shown(t, counts)
+	maps.DeleteFunc(out, func(series string, _ *dto.Metric) bool { return !strings.HasPrefix(series, "mcp_server_operation") })
+	return out
 }
 
 // TestToolsAreBounded calls more tools than are counted one by one, from several
@@ -78,25 +136,26 @@ func TestToolsAreBounded(t *testing.T) {
 		})
 	}
 	all.Wait()
-	got := counts.Snapshot().Tools
-	total := uint64(0)
-	for _, n := range got {
-		total += n.Ends[0].Count
+	got, tools, total := shown(t, counts), 0, 0.0
+	for series, m := range got {
+		if strings.HasPrefix(series, "outrigger_calls_total") {
+			tools, total = tools+1, total+m.GetCounter().GetValue()
+		}
 	}
-	if len(got) != 4 || got[0].Name != telemetry.Other || total != 8000 || got[0].Took.Count() != 8*700 {
-		t.Errorf("%d series, %d calls: %+v", len(got), total, got)
+	if n := got[`outrigger_call_duration_seconds{tool="other"}`].GetHistogram().GetSampleCount(); tools != 4 || total != 8000 || n != 8*700 {
+		t.Errorf("%d series, %v calls, %d of other tools", tools, total, n)
 	}
 }
 
 func TestEveryCodeHasItsNumber(t *testing.T) {
 	t.Parallel()
-	counts := telemetry.NewStats(0)
+	counts := telemetry.NewStats(0, "list")
 	codes := append(errmap.Codes(), "")
 	for _, code := range codes {
-		counts.Tool("shop.get").Count(telemetry.EdgeMCP, code)
+		counts.Operation(0).Count(telemetry.EdgeMCP, code)
 	}
-	if ends := counts.Snapshot().Tools[0].Ends; len(ends) != len(codes) {
-		t.Errorf("%d codes are counted as %d", len(codes), len(ends))
+	if n := len(shown(t, counts)); n != len(codes) {
+		t.Errorf("%d codes are counted as %d", len(codes), n)
 	}
 }
 
@@ -137,9 +196,6 @@ func TestNilCountsNothing(t *testing.T) {
 	s.Begin()
 	s.End(telemetry.End{})
 	counts.Operation(0).Count(telemetry.EdgeMCP, "")
-	if got := counts.Snapshot(); got.Tools != nil || got.Operations != nil {
-		t.Errorf("%+v", got)
-	}
 }
 
 // TestCountingAllocatesNothing holds the promise of the package.
@@ -206,9 +262,8 @@ func TestLimitsAndRefusedRequests(t *testing.T) {
 	}
 	counts.HTTPRefused(telemetry.EdgeAdmin, errmap.OriginForbidden)
 	counts.HTTPRefused(telemetry.EdgeAdmin, errmap.OriginForbidden)
-	want := []telemetry.Ends{{Code: "ORIGIN_FORBIDDEN", Edge: telemetry.EdgeAdmin, Count: 2}}
-	if diff := cmp.Diff(want, counts.Snapshot().HTTP); diff != "" {
-		t.Errorf("refused requests (-want +got):\n%s", diff)
+	if got := shown(t, counts); len(got) != 1 || got[`outrigger_http_refused_total{code="ORIGIN_FORBIDDEN",edge="admin"}`].GetCounter().GetValue() != 2 {
+		t.Errorf("refused requests: %v", got)
 	}
 	var none *telemetry.Stats
 	none.Over(errmap.LimitIDBytes)
@@ -247,37 +302,25 @@ func TestMCPRequestsAreCountedByTheirAttributes(t *testing.T) {
 	counts.EndMCP(telemetry.MCPRequest{Method: "ping", Transport: "pipe", Took: time.Hour})
 	counts.EndSession(telemetry.Session{Version: "2025-11-25", Transport: "tcp", Took: 5 * time.Minute})
 
-	type series struct {
-		telemetry.MCPNumbers
-
-		Bucket int
-		Count  uint64
-	}
-	var got []series
-	for _, n := range counts.Snapshot().MCP {
-		s := series{MCPNumbers: n, Bucket: -1, Count: n.Took.Count()}
-		for i, c := range n.Took.Counts {
-			if c > 0 {
-				s.Bucket = i
-			}
+	got := map[string]string{}
+	for series, m := range shown(t, counts) {
+		if strings.HasPrefix(series, "mcp_") {
+			got[series] = buckets(m)
 		}
-		s.Took = telemetry.Histogram{}
-		got = append(got, s)
 	}
-	call := telemetry.MCPNumbers{IsToolCall: true, Tool: "shop.get", Method: "tools/call", Version: "2026-07-28", Transport: "tcp"}
-	failed := call
-	failed.ErrorType, failed.Status = "tool_error", "-32012"
-	want := []series{
-		{telemetry.MCPNumbers{Method: "ping", Transport: "pipe"}, 14, 1},
-		{telemetry.MCPNumbers{IsToolCall: true, Method: "tools/call", Transport: "pipe"}, 0, 1},
-		{call, 0, 2}, {failed, 1, 1},
+	want := map[string]string{}
+	for _, tt := range []struct{ errorType, operation, tool, method, version, transport, status, buckets string }{
+		{"", "execute_tool", "shop.get", "tools/call", "2026-07-28", "tcp", "", "2 0.02 0.01:2"},
+		{"tool_error", "execute_tool", "shop.get", "tools/call", "2026-07-28", "tcp", "-32012", "1 0.011 0.02:1"},
+		{"", "execute_tool", "", "tools/call", "", "pipe", "", "1 0 0.01:1"},
+		{"", "", "", "ping", "", "pipe", "", "1 3600 +Inf:1"},
+	} {
+		want[fmt.Sprintf("mcp_server_operation_duration_seconds{error_type=%q,gen_ai_operation_name=%q,gen_ai_tool_name=%q,mcp_method_name=%q,mcp_protocol_version=%q,network_transport=%q,rpc_response_status_code=%q}",
+			tt.errorType, tt.operation, tt.tool, tt.method, tt.version, tt.transport, tt.status)] = tt.buckets
 	}
+	want[`mcp_server_session_duration_seconds{error_type="",mcp_protocol_version="2025-11-25",network_transport="tcp"}`] = "1 300 300:1"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)
-	}
-	sessions := counts.Snapshot().Sessions
-	if len(sessions) != 1 || sessions[0].Version != "2025-11-25" || sessions[0].Took.Counts[13] != 1 || sessions[0].Took.Sum != 5*time.Minute {
-		t.Errorf("sessions %+v", sessions)
 	}
 }
 
@@ -297,15 +340,20 @@ func TestMCPSeriesAreBounded(t *testing.T) {
 		}
 		counts.EndSession(telemetry.Session{Version: "v" + s, Transport: "t" + s, ErrorType: "e" + s})
 	}
-	now, total := counts.Snapshot(), uint64(0)
-	for _, n := range now.MCP {
-		total += n.Took.Count()
+	requests, sessions, total := 0, 0, uint64(0)
+	for series, m := range shown(t, counts) {
+		switch {
+		case strings.HasPrefix(series, "mcp_server_operation"):
+			requests, total = requests+1, total+m.GetHistogram().GetSampleCount()
+		case strings.HasPrefix(series, "mcp_server_session"):
+			sessions++
+		}
 	}
-	if most := tools*4 + 256 + 1; len(now.MCP) > most || total != 7*each {
-		t.Errorf("%d series, at most %d may be; %d requests, want %d", len(now.MCP), most, total, 7*each)
+	if most := tools*4 + 256 + 1; requests > most || total != 7*each {
+		t.Errorf("%d series, at most %d may be; %d requests, want %d", requests, most, total, 7*each)
 	}
-	if len(now.Sessions) > 65 {
-		t.Errorf("%d series of sessions", len(now.Sessions))
+	if sessions > 65 {
+		t.Errorf("%d series of sessions", sessions)
 	}
 }
 
@@ -317,8 +365,12 @@ func TestMethodsAreKeptWhereToolsAreNot(t *testing.T) {
 		counts.EndMCP(telemetry.MCPRequest{Tool: counts.Tool("shop.get"), Method: "tools/call", Status: strconv.Itoa(n)})
 	}
 	got := map[string]int{}
-	for _, n := range counts.Snapshot().MCP {
-		got[n.Tool]++
+	for _, m := range mcp(t, counts) {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "gen_ai_tool_name" {
+				got[l.GetValue()]++
+			}
+		}
 	}
 	if diff := cmp.Diff(map[string]int{"shop.get": 4, telemetry.Other: 6}, got); diff != "" {
 		t.Errorf("series by tool (-want +got):\n%s", diff)
@@ -343,19 +395,29 @@ func TestExemplarsFitTogether(t *testing.T) {
 		})
 	}
 	seen := 0
-	for range 2000 {
-		for _, n := range counts.Snapshot().MCP {
-			for _, e := range n.Took.Exemplars {
-				seen++
-				if k := byte(e.Took); e.TraceID[0] != k || e.TraceID[15] != k || e.SpanID[0] != k || e.SpanID[7] != k {
-					t.Fatalf("an exemplar of several requests: %+v", e)
+	exemplars := func() (n int, requests uint64) {
+		for _, m := range mcp(t, counts) {
+			requests += m.GetHistogram().GetSampleCount()
+			for _, b := range m.GetHistogram().GetBucket() {
+				if e := b.GetExemplar(); e != nil {
+					n++
+					k := byte(math.Round(e.GetValue() * 1e9))
+					id, span := e.GetLabel()[0].GetValue(), e.GetLabel()[1].GetValue()
+					if byName := fmt.Sprintf("%02x", k); id != strings.Repeat(byName, 16) || span != byName+strings.Repeat("00", 6)+byName {
+						t.Fatalf("an exemplar of several requests: %v", e)
+					}
 				}
 			}
 		}
+		return n, requests
+	}
+	for range 2000 {
+		n, _ := exemplars()
+		seen += n
 	}
 	all.Wait()
-	if n := counts.Snapshot().MCP[0].Took; len(n.Exemplars) != 1 || n.Count() != 8000 {
-		t.Errorf("%d exemplars of %d requests in one bucket, %d seen before", len(n.Exemplars), n.Count(), seen)
+	if n, requests := exemplars(); n != 1 || requests != 8000 {
+		t.Errorf("%d exemplars of %d requests in one bucket, %d seen before", n, requests, seen)
 	}
 }
 
@@ -385,8 +447,8 @@ func TestNilCountsNoMCP(t *testing.T) {
 	var counts *telemetry.Stats
 	counts.EndMCP(telemetry.MCPRequest{Method: "ping"})
 	counts.EndSession(telemetry.Session{})
-	if now := counts.Snapshot(); now.MCP != nil || now.Sessions != nil || !now.Began.IsZero() {
-		t.Errorf("%+v", now)
+	if began := counts.Began(); !began.IsZero() {
+		t.Errorf("began at %s", began)
 	}
 }
 
@@ -404,5 +466,20 @@ func TestTransports(t *testing.T) {
 		if isJSONRPC := e == telemetry.EdgeMCP || e == telemetry.EdgeRPC || e == telemetry.EdgeStdio; e.IsJSONRPC() != isJSONRPC {
 			t.Errorf("%s: JSON-RPC %t", e, e.IsJSONRPC())
 		}
+	}
+}
+
+// TestLabelsAreTexts: what is no UTF-8 would make a page that nothing can read.
+func TestLabelsAreTexts(t *testing.T) {
+	t.Parallel()
+	counts := telemetry.NewStats(0)
+	tool := counts.Tool("shop.\xff")
+	tool.Begin()
+	tool.End(telemetry.End{})
+	counts.EndMCP(telemetry.MCPRequest{Tool: tool, Method: "\xff", Version: "\xfe", Status: "\xff"})
+	counts.EndSession(telemetry.Session{Version: "\xff", ErrorType: "\xff"})
+	got := shown(t, counts)
+	if _, ok := got["outrigger_calls_total{code=\"OK\",edge=\"mcp\",tool=\"shop.\uFFFD\"}"]; !ok || len(got) != 5 {
+		t.Errorf("series %v", slices.Sorted(maps.Keys(got)))
 	}
 }

@@ -65,7 +65,7 @@ func TestTheParentIsInTheMessageElseInTheHeader(t *testing.T) {
 		}
 		span := tracer.Start(a)
 		sent := http.Header{"Baggage": {"kept=1"}, "Traceparent": {"old"}, "Tracestate": {"old=1"}}
-		attempt := span.Attempt("p.S/M")
+		attempt := attemptOf(span, "p.S/M")
 		attempt.Inject(sent)
 		attempt.End(telemetry.Outcome{})
 		span.End(telemetry.Outcome{})
@@ -149,7 +149,7 @@ func TestWhatIsNotSampled(t *testing.T) {
 	tracer, out := recorder(telemetry.TracerOptions{Threshold: noTime, Payloads: true}, sdktrace.NeverSample())
 	span := tracer.Start(telemetry.Arrival{Method: toolsCall})
 	h := http.Header{}
-	span.Attempt("p.S/M").Inject(h)
+	attemptOf(span, "p.S/M").Inject(h)
 	if got := h.Get("Traceparent"); !strings.HasSuffix(got, "-00") || !strings.Contains(got, span.TraceID()) {
 		t.Errorf("the backend gets %q", got)
 	}
@@ -223,7 +223,7 @@ func TestOffCostsNothing(t *testing.T) {
 		a.Messages()
 		a.Set()
 		a.End(telemetry.Outcome{Message: failed.Error()})
-		span.Attempt("p.S/M").End(telemetry.Outcome{})
+		attemptOf(span, "p.S/M").End(telemetry.Outcome{})
 		span.RunOn(telemetry.TaskSpan).End(telemetry.Outcome{})
 		span.Payload(telemetry.ToolResult, nil, 7, nil)
 		_ = span.TraceID() + span.SpanID()
@@ -234,4 +234,10 @@ func TestOffCostsNothing(t *testing.T) {
 	if tracer.IsOn() || len(h) != 1 {
 		t.Errorf("on: %v, headers %v", tracer.IsOn(), h)
 	}
+}
+
+// attemptOf starts the first attempt of a call of a message.
+func attemptOf(span *telemetry.Span, rpc string) *telemetry.Attempt {
+	_, calls := span.Calls(context.Background())
+	return calls.Attempt(rpc)
 }

@@ -22,5 +22,5 @@
 // that wait at the same time share one write and one fsync (group commit). After a failed write the lines wait and the write is
 // retried; Commit fails at once until it succeeds again. A file that has reached its size limit is renamed to NAME.1, NAME.2 and so
 // on; the highest number is the newest, and no line is split. A file that another process has moved away is created again. A
-// process that is killed may leave a piece of a line: the next [OpenLines] begins on a fresh line, and reports the piece.
+// process that is killed may leave a piece of a line: the next [openLines] begins on a fresh line, and reports the piece.
 package trail

@@ -174,7 +174,7 @@ func (d *Authenticator) Metrics() *export.Authentication {
 	reasons := identity.Reasons()
 	if d.oauth != nil {
 		reasons = append(reasons, identity.VerifierReasons()...)
-		out.OAuth = func() export.OAuth { return export.OAuth(d.oauth.Stats()) }
+		out.OAuth = d.oauth.Stats
 	}
 	for _, why := range reasons {
 		out.Reasons = append(out.Reasons, string(why))

@@ -19,13 +19,17 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 // lane is the way of one signal to its collector: it bounds what waits, and counts what happens to it.
 type lane struct {
 	signal   Signal
 	exporter exporter
+	client   *http.Client
 	health   *health
+	end      context.Context //nolint:containedctx // see Telemetry.ctx
 
 	maxItems, maxBytes int64
 	closed             atomic.Bool
@@ -38,11 +42,13 @@ type lane struct {
 	lastSuccess                atomic.Int64 // Unix milliseconds
 }
 
-func newLane(signal Signal, s *Settings, h *health) *lane {
+// newLane returns the lane of a signal, whose exports are given up when end ends.
+func newLane(end context.Context, signal Signal, s *Settings, h *health) (*lane, error) {
+	client, err := s.exporters[signal].client()
 	return &lane{
-		signal: signal, exporter: s.exporters[signal], health: h,
+		signal: signal, exporter: s.exporters[signal], client: client, health: h, end: end,
 		maxItems: int64(s.batches[signal].queue), maxBytes: s.maxBytes,
-	}
+	}, err
 }
 
 // enter takes room for an item. Without room it counts the item as dropped.
@@ -64,10 +70,10 @@ func (l *lane) leave(items int, size int64) {
 
 // export runs one export of items, of which queued have entered with size bytes, and counts its outcome. It returns no error:
 // the library would report it again.
-func (l *lane) export(ctx, end context.Context, items, queued int, size int64, send func(context.Context) error) {
+func (l *lane) export(ctx context.Context, items, queued int, size int64, send func(context.Context) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(end, cancel)()
+	defer context.AfterFunc(l.end, cancel)()
 	err := send(ctx)
 	if l.settle(queued, size) {
 		l.count(items, err)
@@ -252,8 +258,8 @@ func (e exporter) client() (*http.Client, error) {
 		MaxResponseHeaderBytes: maxResponse,
 		ForceAttemptHTTP2:      true,
 	}
-	if e.tls != (tlsFiles{}) {
-		files, err := e.clientTLS()
+	if e.tls != nil {
+		files, err := keys.NewClient(*e.tls)
 		if err != nil {
 			return nil, err
 		}
@@ -271,26 +277,21 @@ type spanExporter struct {
 	sdktrace.SpanExporter
 
 	lane *lane
-	end  context.Context //nolint:containedctx // see Telemetry.ctx
 }
 
-func newSpanExporter(ctx context.Context, l *lane) (sdktrace.SpanExporter, error) {
-	client, err := l.exporter.client()
-	if err != nil {
-		return nil, err
-	}
+func newSpanExporter(l *lane) (sdktrace.SpanExporter, error) {
 	compression := otlptracehttp.NoCompression
 	if l.exporter.isGzip {
 		compression = otlptracehttp.GzipCompression
 	}
-	inner, err := otlptracehttp.New(ctx,
+	inner, err := otlptracehttp.New(l.end,
 		otlptracehttp.WithEndpointURL(l.exporter.url), otlptracehttp.WithHeaders(l.exporter.headers), otlptracehttp.WithTimeout(l.exporter.timeout),
-		otlptracehttp.WithCompression(compression), otlptracehttp.WithHTTPClient(client),
+		otlptracehttp.WithCompression(compression), otlptracehttp.WithHTTPClient(l.client),
 		otlptracehttp.WithMaxRequestSize(maxRequest), otlptracehttp.WithMaxResponseSize(maxResponse),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{
 			Enabled: true, InitialInterval: retryBackoff, MaxInterval: retryMaxBackoff, MaxElapsedTime: l.exporter.timeout,
 		}))
-	return spanExporter{inner, l, ctx}, err
+	return spanExporter{inner, l}, err
 }
 
 // ExportSpans implements [sdktrace.SpanExporter]. Large spans go in several requests.
@@ -301,7 +302,7 @@ func (e spanExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnly
 			size += sizeOfSpan(spans[n])
 			n++
 		}
-		e.lane.export(ctx, e.end, n, n, size, func(ctx context.Context) error { return e.SpanExporter.ExportSpans(ctx, spans[:n]) })
+		e.lane.export(ctx, n, n, size, func(ctx context.Context) error { return e.SpanExporter.ExportSpans(ctx, spans[:n]) })
 		spans = spans[n:]
 	}
 	return nil
@@ -312,26 +313,21 @@ type logExporter struct {
 	sdklog.Exporter
 
 	lane *lane
-	end  context.Context //nolint:containedctx // see Telemetry.ctx
 }
 
-func newLogExporter(ctx context.Context, l *lane) (sdklog.Exporter, error) {
-	client, err := l.exporter.client()
-	if err != nil {
-		return nil, err
-	}
+func newLogExporter(l *lane) (sdklog.Exporter, error) {
 	compression := otlploghttp.NoCompression
 	if l.exporter.isGzip {
 		compression = otlploghttp.GzipCompression
 	}
-	inner, err := otlploghttp.New(ctx,
+	inner, err := otlploghttp.New(l.end,
 		otlploghttp.WithEndpointURL(l.exporter.url), otlploghttp.WithHeaders(l.exporter.headers), otlploghttp.WithTimeout(l.exporter.timeout),
-		otlploghttp.WithCompression(compression), otlploghttp.WithHTTPClient(client),
+		otlploghttp.WithCompression(compression), otlploghttp.WithHTTPClient(l.client),
 		otlploghttp.WithMaxRequestSize(maxRequest), otlploghttp.WithMaxResponseSize(maxResponse),
 		otlploghttp.WithRetry(otlploghttp.RetryConfig{
 			Enabled: true, InitialInterval: retryBackoff, MaxInterval: retryMaxBackoff, MaxElapsedTime: l.exporter.timeout,
 		}))
-	return logExporter{inner, l, ctx}, err
+	return logExporter{inner, l}, err
 }
 
 // Export implements [sdklog.Exporter].
@@ -343,7 +339,7 @@ func (e logExporter) Export(ctx context.Context, records []sdklog.Record) error 
 	for i := range records {
 		size += sizeOfRecord(&records[i])
 	}
-	e.lane.export(ctx, e.end, len(records), len(records), size, func(ctx context.Context) error { return e.Exporter.Export(ctx, records) })
+	e.lane.export(ctx, len(records), len(records), size, func(ctx context.Context) error { return e.Exporter.Export(ctx, records) })
 	return nil
 }
 
@@ -352,26 +348,21 @@ type metricExporter struct {
 	sdkmetric.Exporter
 
 	lane *lane
-	end  context.Context //nolint:containedctx // see Telemetry.ctx
 }
 
-func newMetricExporter(ctx context.Context, l *lane) (sdkmetric.Exporter, error) {
-	client, err := l.exporter.client()
-	if err != nil {
-		return nil, err
-	}
+func newMetricExporter(l *lane) (sdkmetric.Exporter, error) {
 	compression := otlpmetrichttp.NoCompression
 	if l.exporter.isGzip {
 		compression = otlpmetrichttp.GzipCompression
 	}
-	inner, err := otlpmetrichttp.New(ctx,
+	inner, err := otlpmetrichttp.New(l.end,
 		otlpmetrichttp.WithEndpointURL(l.exporter.url), otlpmetrichttp.WithHeaders(l.exporter.headers), otlpmetrichttp.WithTimeout(l.exporter.timeout),
-		otlpmetrichttp.WithCompression(compression), otlpmetrichttp.WithHTTPClient(client),
+		otlpmetrichttp.WithCompression(compression), otlpmetrichttp.WithHTTPClient(l.client),
 		otlpmetrichttp.WithMaxRequestSize(maxRequest), otlpmetrichttp.WithMaxResponseSize(maxResponse),
 		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{
 			Enabled: true, InitialInterval: retryBackoff, MaxInterval: retryMaxBackoff, MaxElapsedTime: l.exporter.timeout,
 		}))
-	return metricExporter{inner, l, ctx}, err
+	return metricExporter{inner, l}, err
 }
 
 // Export implements [sdkmetric.Exporter].
@@ -380,6 +371,6 @@ func (e metricExporter) Export(ctx context.Context, m *metricdata.ResourceMetric
 	for _, scope := range m.ScopeMetrics {
 		n += len(scope.Metrics)
 	}
-	e.lane.export(ctx, e.end, n, 0, 0, func(ctx context.Context) error { return e.Exporter.Export(ctx, m) })
+	e.lane.export(ctx, n, 0, 0, func(ctx context.Context) error { return e.Exporter.Export(ctx, m) })
 	return nil
 }

@@ -50,8 +50,12 @@ func (h *health) report(signal Signal, endpoint string, err error) {
 		return
 	}
 	h.said[way] = true
+	hint := zap.Skip()
+	if fix := fixOf(endpoint); fix != "" {
+		hint = zap.String("fix", fix)
+	}
 	h.log.Warn("telemetry export failed; calls are not affected, and further failures are only counted",
-		zap.Stringer("signal", signal), zap.String(logkey.URL, endpoint), zap.String(logkey.ErrorType, way), zap.String(logkey.ExceptionMessage, textOf(err)), fixOf(endpoint))
+		zap.Stringer("signal", signal), zap.String(logkey.URL, endpoint), zap.String(logkey.ErrorType, way), zap.String(logkey.ExceptionMessage, textOf(err)), hint)
 }
 
 func (h *health) recovered(signal Signal) {
@@ -65,23 +69,12 @@ func (h *health) recovered(signal Signal) {
 	}
 }
 
-// fixOf says what is probably wrong with an endpoint.
-func fixOf(endpoint string) zap.Field {
-	if strings.HasSuffix(hostOf(endpoint), ":4317") {
-		return zap.String("fix", portFix)
-	}
-	return zap.Skip()
-}
-
-const portFix = "port 4317 usually expects gRPC: use the collector's port for OTLP over HTTP, usually 4318"
-
-// hostOf is host and port of a URL.
-func hostOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
+// fixOf says what is probably wrong with an endpoint that does not answer as it should; empty if it looks right.
+func fixOf(endpoint string) string {
+	if u, err := url.Parse(endpoint); err != nil || u.Port() != "4317" {
 		return ""
 	}
-	return u.Host
+	return "port 4317 usually expects gRPC: use the collector's port for OTLP over HTTP, usually 4318"
 }
 
 // status finds the status of a response in the text of the exporters' errors.

@@ -81,7 +81,7 @@ type Sources struct {
 	// Shared is the state that replicas share; nil without any.
 	Shared func() Shared
 	// RateService counts the questions to the rate limit service; nil without any.
-	RateService func() RateService
+	RateService func() policy.RateServiceStats
 	// Lists says what lists of tools cost.
 	Lists *listcost.Meter
 }
@@ -112,7 +112,9 @@ func NewPage(s Sources) (*Page, error) {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var errs []error
 	for _, c := range all {
-		errs = append(errs, m.registry.Register(c))
+		if c != nil {
+			errs = append(errs, m.registry.Register(c))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -158,23 +160,23 @@ func (m *Page) Handler() http.Handler {
 	})
 }
 
-// collectors are those of the sources that there are.
+// collectors are those of the sources that there are; nil for others.
 func (s Sources) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{ofRecord(s.Record, s.RecordUnavailable), newAudit(s.Audit)}
+	same := func(n uint64) uint64 { return n }
+	all := []prometheus.Collector{
+		ofRecord(s.Record, s.RecordUnavailable), newAudit(s.Audit), newIdentity(s.Identity), newShared(s.Shared), newRateService(s.RateService), newTelemetry(s.Telemetry),
+		newGroup(s.Begun, counter("requests_begun_total", "Requests that entered the pipeline, on all edges.", same)),
+		newGroup(s.Repaired, counter("arguments_repaired_total", "Calls with arguments decoded from strings (--repair-arguments).", same)),
+		newGroup(s.InFlight, gauge("requests_in_flight", "Requests in flight.", func(n int) float64 { return float64(n) })),
+		newGroup(s.CallsSkipped, counter("log_calls_skipped_total", "Calls not logged because of the log rate limit.", same)),
+		newGroup(s.Watches,
+			gauge("watches_running", "Streams of the backend that run for watches.", func(s notify.WatchStats) float64 { return float64(s.Running) }),
+			gauge("watch_listeners", "Subscriptions to watches.", func(s notify.WatchStats) float64 { return float64(s.Listeners) }),
+			gauge("watch_bytes", "Bytes of the values that watches keep.", func(s notify.WatchStats) float64 { return float64(s.Bytes) }),
+			counter("watch_restarts_total", "Streams of watches that were opened again after they had ended.", func(s notify.WatchStats) uint64 { return s.Restarts })),
+	}
 	if s.Version != "" {
 		all = append(all, ofBuild(s.Version))
-	}
-	if s.Begun != nil {
-		all = append(all, newGroup(s.Begun,
-			counter("requests_begun_total", "Requests that entered the pipeline, on all edges.", func(n uint64) uint64 { return n })))
-	}
-	if s.Repaired != nil {
-		all = append(all, newGroup(s.Repaired,
-			counter("arguments_repaired_total", "Calls with arguments decoded from strings (--repair-arguments).", func(n uint64) uint64 { return n })))
-	}
-	if s.InFlight != nil {
-		all = append(all, newGroup(s.InFlight,
-			gauge("requests_in_flight", "Requests in flight.", func(n int) float64 { return float64(n) })))
 	}
 	if s.Catalog != nil {
 		all = append(all, ofCatalog(s.Catalog), newDrift(s.Catalog))
@@ -195,42 +197,19 @@ func (s Sources) collectors() []prometheus.Collector {
 		all = append(all, newContention(s.Slots), newClasses(s.Slots))
 	}
 	if s.Traffic != nil {
-		all = append(all, newTraffic(s.Traffic))
-	}
-	if s.CallsSkipped != nil {
-		all = append(all, newGroup(s.CallsSkipped,
-			counter("log_calls_skipped_total", "Calls not logged because of the log rate limit.", func(n uint64) uint64 { return n })))
+		all = append(all, s.Traffic)
 	}
 	if s.Reloads != nil {
 		all = append(all, newReloads(*s.Reloads))
 	}
 	if s.Authentication != nil {
-		all = append(all, newAuthentication(*s.Authentication))
-	}
-	if s.Identity != nil {
-		all = append(all, newIdentity(s.Identity))
-	}
-	if s.Shared != nil {
-		all = append(all, newShared(s.Shared))
-	}
-	if s.RateService != nil {
-		all = append(all, newRateService(s.RateService))
-	}
-	if s.Telemetry != nil {
-		all = append(all, newTelemetry(s.Telemetry))
+		all = append(all, newAuthentication(*s.Authentication), newOAuth(s.Authentication.OAuth))
 	}
 	if s.Rules != nil {
 		all = append(all, newRules(s.Rules))
 	}
-	if s.Watches != nil {
-		all = append(all, newGroup(s.Watches,
-			gauge("watches_running", "Streams of the backend that run for watches.", func(s notify.WatchStats) float64 { return float64(s.Running) }),
-			gauge("watch_listeners", "Subscriptions to watches.", func(s notify.WatchStats) float64 { return float64(s.Listeners) }),
-			gauge("watch_bytes", "Bytes of the values that watches keep.", func(s notify.WatchStats) float64 { return float64(s.Bytes) }),
-			counter("watch_restarts_total", "Streams of watches that were opened again after they had ended.", func(s notify.WatchStats) uint64 { return s.Restarts })))
-	}
 	if s.Guard != nil {
-		all = append(all, ofGuard(s.Guard)...)
+		all = append(all, ofGuard(s.Guard))
 	}
 	if s.Life != nil {
 		all = append(all, ofLife(s.Life))
@@ -261,12 +240,7 @@ func ofCatalog(live *catalog.Live) prometheus.Collector {
 		gauge("catalog_tools", "Tools visible to callers.", func(n catalogNow) float64 { return float64(n.tools) }),
 		counter("catalog_loads_total", "Catalog loads started.", func(n catalogNow) uint64 { return uint64(n.Loads) }),
 		gauge("catalog_load_failures", "Failed catalog loads since the last success.", func(n catalogNow) float64 { return float64(n.Failures) }),
-		gauge("catalog_loaded_timestamp_seconds", "Unix time of the last successful catalog load, 0 before the first.", func(n catalogNow) float64 {
-			if n.Loaded.IsZero() {
-				return 0
-			}
-			return float64(n.Loaded.UnixMilli()) / 1000
-		}),
+		gauge("catalog_loaded_timestamp_seconds", "Unix time of the last successful catalog load, 0 before the first.", func(n catalogNow) float64 { return unixSeconds(n.Loaded) }),
 	)
 }
 
@@ -280,7 +254,7 @@ func ofEvents(bus interface{ Stats() notify.Stats }) prometheus.Collector {
 }
 
 func ofTrust(gate *policy.Gate) prometheus.Collector {
-	return newGroup(func() *policy.Gate { return gate },
+	return newGroup(is(gate),
 		state("trusted", "1 while all callers may run destructive tools; callers trusted by address always may.", func(g *policy.Gate) bool { return g.Trust() == policy.Trusted }),
 		counter("trust_changes_total", "Changes of the trust state at run time.", (*policy.Gate).Changes),
 	)
@@ -303,35 +277,66 @@ func ofRecord(run *trail.Run, unavailable bool) prometheus.Collector {
 	)
 }
 
-// metric is one number of a snapshot.
+// metric is one metric of a snapshot.
 type metric[S any] struct {
 	desc *prometheus.Desc
-	kind prometheus.ValueType
-	read func(S) float64
+	show func(s S, desc *prometheus.Desc, out chan<- prometheus.Metric)
+}
+
+// counters are numbers that only grow while the process lives, by labels.
+func counters[S any](name, help string, each func(s S, put func(n uint64, labels ...string)), labels ...string) metric[S] {
+	return newMetric(name, help, labels, func(s S, desc *prometheus.Desc, out chan<- prometheus.Metric) {
+		each(s, func(n uint64, labels ...string) { out <- number(desc, prometheus.CounterValue, float64(n), labels) })
+	})
+}
+
+// gauges are numbers that go up and down, by labels.
+func gauges[S any](name, help string, each func(s S, put func(n float64, labels ...string)), labels ...string) metric[S] {
+	return newMetric(name, help, labels, func(s S, desc *prometheus.Desc, out chan<- prometheus.Metric) {
+		each(s, func(n float64, labels ...string) { out <- number(desc, prometheus.GaugeValue, n, labels) })
+	})
+}
+
+// histograms are durations by labels.
+func histograms[S any](name, help string, each func(s S, put func(h telemetry.Histogram, labels ...string)), labels ...string) metric[S] {
+	return newMetric(name, help, labels, func(s S, desc *prometheus.Desc, out chan<- prometheus.Metric) {
+		each(s, func(h telemetry.Histogram, labels ...string) { out <- h.Metric(desc, labels...) })
+	})
 }
 
 // counter is a number that only grows while the process lives.
 func counter[S any](name, help string, read func(S) uint64) metric[S] {
-	return newMetric(name, help, prometheus.CounterValue, func(s S) float64 { return float64(read(s)) })
+	return counters(name, help, func(s S, put func(uint64, ...string)) { put(read(s)) })
 }
 
 // gauge is a number that goes up and down.
 func gauge[S any](name, help string, read func(S) float64) metric[S] {
-	return newMetric(name, help, prometheus.GaugeValue, read)
+	return gauges(name, help, func(s S, put func(float64, ...string)) { put(read(s)) })
 }
 
 // state is a gauge that is 1 where something holds, else 0.
 func state[S any](name, help string, read func(S) bool) metric[S] {
-	return gauge(name, help, func(s S) float64 {
-		if read(s) {
-			return 1
-		}
-		return 0
-	})
+	return gauge(name, help, func(s S) float64 { return oneIf(read(s)) })
 }
 
-func newMetric[S any](name, help string, kind prometheus.ValueType, read func(S) float64) metric[S] {
-	return metric[S]{prometheus.NewDesc(namespace+"_"+name, help, nil, nil), kind, read}
+func oneIf(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
+// number is one number of a metric. A label that is no text shows as an error of the scrape.
+func number(desc *prometheus.Desc, kind prometheus.ValueType, n float64, labels []string) prometheus.Metric {
+	made, err := prometheus.NewConstMetric(desc, kind, n, labels...)
+	if err != nil {
+		return prometheus.NewInvalidMetric(desc, err)
+	}
+	return made
+}
+
+func newMetric[S any](name, help string, labels []string, show func(S, *prometheus.Desc, chan<- prometheus.Metric)) metric[S] {
+	return metric[S]{prometheus.NewDesc(namespace+"_"+name, help, labels, nil), show}
 }
 
 // group is a collector of what one snapshot holds, so that the numbers of one
@@ -341,9 +346,16 @@ type group[S any] struct {
 	metrics  []metric[S]
 }
 
+// newGroup returns a collector of a group, or nil without a snapshot.
 func newGroup[S any](snapshot func() S, metrics ...metric[S]) prometheus.Collector {
+	if snapshot == nil {
+		return nil
+	}
 	return group[S]{snapshot, metrics}
 }
+
+// is returns a snapshot of what looks up its numbers itself.
+func is[S any](source S) func() S { return func() S { return source } }
 
 // Describe implements [prometheus.Collector].
 func (g group[S]) Describe(out chan<- *prometheus.Desc) {
@@ -356,20 +368,13 @@ func (g group[S]) Describe(out chan<- *prometheus.Desc) {
 func (g group[S]) Collect(out chan<- prometheus.Metric) {
 	s := g.snapshot()
 	for _, m := range g.metrics {
-		made, err := prometheus.NewConstMetric(m.desc, m.kind, m.read(s))
-		if err != nil {
-			made = prometheus.NewInvalidMetric(m.desc, err)
-		}
-		out <- made
+		m.show(s, m.desc, out)
 	}
 }
 
 // ofBuild shows which binary runs, to be joined with other metrics.
 func ofBuild(version string) prometheus.Collector {
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "build_info", Help: "Always 1; the labels are the version of the sidecar and that of Go.",
-		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
-	})
-	info.Set(1)
-	return info
+	return newGroup(is(version), gauges("build_info", "Always 1; the labels are the version of the sidecar and that of Go.", func(version string, put func(float64, ...string)) {
+		put(1, version, runtime.Version())
+	}, "version", "go_version"))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
@@ -166,17 +167,17 @@ func everything(t *testing.T) export.Sources {
 				Stores: []state.Stats{{
 					Store: "tasks", Written: 308, Read: 309, Watched: 310, Size: 312, MaxSize: 313,
 					Ended: map[state.Op]map[state.Outcome]uint64{state.OpCreate: {state.Stored: 311}},
-					Took:  map[state.Op]telemetry.Histogram{state.OpCreate: {Bounds: []time.Duration{time.Second}, Counts: []uint64{311, 0}, Sum: time.Second}},
+					Took:  map[state.Op]telemetry.Histogram{state.OpCreate: durations(311, time.Second)},
 				}},
 			}
 		},
 		Identity: func() export.Identity { return export.Identity{Issued: 1, Cached: 1, MaxCached: 2} },
 		Lists:    listed(),
-		RateService: func() export.RateService {
-			return export.RateService{
+		RateService: func() policy.RateServiceStats {
+			return policy.RateServiceStats{
 				OK: 301, OverLimit: 302, Errors: 303, Timeouts: 304, Cancelled: 305, SkippedBreaker: 306, SkippedFull: 307,
 				InFlight: 308, MaxInFlight: 309, Failing: true,
-				Took: telemetry.Histogram{Bounds: []time.Duration{time.Millisecond}, Counts: []uint64{2, 1}, Sum: 3 * time.Second},
+				Took: durations(2, time.Millisecond),
 			}
 		},
 		Traffic: traffic, CallsSkipped: func() uint64 { return 5 },
@@ -184,8 +185,8 @@ func everything(t *testing.T) export.Sources {
 		Authentication: &export.Authentication{
 			Reasons: []string{"missing", "unknown"}, Refused: func(reason string) uint64 { return uint64(len(reason)) },
 			Expires: func() time.Time { return time.Unix(1_900_000_000, 0) },
-			OAuth: func() export.OAuth {
-				return export.OAuth{
+			OAuth: func() identity.VerifierStats {
+				return identity.VerifierStats{
 					Hits: 101, Misses: 102, Verified: 103, Proofs: 104, KeyFetches: 105, KeyFetchesFailed: 106, Introspections: 107,
 					IntrospectionsFailed: 108, Cached: 109,
 				}
@@ -201,6 +202,15 @@ func everything(t *testing.T) export.Sources {
 			{Name: "read_header_timeout", Refused: func() uint64 { return 1 }},
 		},
 	}
+}
+
+// durations are n equal ones.
+func durations(n int, took time.Duration) telemetry.Histogram {
+	h := telemetry.Histogram{Durations: new(telemetry.Durations), Bounds: []time.Duration{time.Second}}
+	for range n {
+		h.Add(took, telemetry.Trace{})
+	}
+	return h
 }
 
 func TestEveryCountIsShown(t *testing.T) {

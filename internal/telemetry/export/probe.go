@@ -4,12 +4,12 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 )
 
 // ProbeError says why a collector does not take exports, and what to do.
@@ -53,14 +53,10 @@ func (s *Settings) Probe(ctx context.Context, signal Signal) error {
 }
 
 func (e exporter) unreachable(err error) error {
-	fault := &ProbeError{
+	return &ProbeError{
 		Endpoint: e.url, What: "the collector cannot be reached: " + classOf(err), Cause: textOf(err),
-		Fix: "start the collector with the receiver otlp (protocol http), or correct the endpoint",
+		Fix: cmp.Or(fixOf(e.url), "start the collector with the receiver otlp (protocol http), or correct the endpoint"),
 	}
-	if strings.HasSuffix(hostOf(e.url), ":4317") {
-		fault.Fix = portFix
-	}
-	return fault
 }
 
 // judge reads the answer to an empty export.
@@ -70,9 +66,9 @@ func (e exporter) judge(resp *http.Response) error {
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
 	fault := &ProbeError{Endpoint: e.url, What: "the collector answered " + resp.Status, Cause: textOf(errors.Join(errors.New(string(text)), err))}
+	fault.Fix = fixOf(e.url)
 	switch {
-	case strings.HasSuffix(hostOf(e.url), ":4317"):
-		fault.Fix = portFix
+	case fault.Fix != "":
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		fault.Fix = "set its credentials with OTEL_EXPORTER_OTLP_HEADERS or telemetry.headers_file"
 	case resp.StatusCode == http.StatusNotFound:

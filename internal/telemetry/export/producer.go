@@ -21,17 +21,23 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// ownPrefix begins the names of the metrics of the sidecar, conventionPrefix those on the page
-// that OpenTelemetry's conventions name.
+// ownPrefix begins the names of the metrics of the sidecar, conventionPrefix those of OpenTelemetry's conventions for MCP.
 const (
 	ownPrefix        = "outrigger_"
-	conventionPrefix = "mcp_server_"
+	conventionPrefix = "mcp.server."
 )
 
-// producer reads the metrics page and the tally.
+// Descriptions of OpenTelemetry's conventions for MCP, as of August 2026.
+const (
+	operationHelp = "MCP request or notification duration as observed on the receiver from the time it was received until the result or ack is sent."
+	sessionHelp   = "The duration of the MCP session as observed on the MCP server."
+)
+
+// producer reads the metrics page.
 type producer struct {
-	page  prometheus.Gatherer
-	tally *telemetry.Stats
+	page prometheus.Gatherer
+	// began is when our counters began; zero without any.
+	began time.Time
 }
 
 // NewProducer returns a producer of what the metrics page shows, for a reader of the SDK. What
@@ -40,59 +46,86 @@ type producer struct {
 // come from the same Stats. If a part of the page cannot be read, the rest is exported and the
 // error goes to OpenTelemetry's error handler.
 func NewProducer(gatherer prometheus.Gatherer, s *telemetry.Stats) sdkmetric.Producer {
-	return producer{page: gatherer, tally: s}
+	return producer{page: gatherer, began: s.Began()}
 }
 
-// Produce implements [sdkmetric.Producer].
-func (p producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
+// Gather implements [prometheus.Gatherer] for the bridge, which would give up what can be read for the error of a part.
+func (p producer) Gather() ([]*dto.MetricFamily, error) {
 	families, err := p.page.Gather()
 	if err != nil {
-		otel.Handle(fmt.Errorf("gather metrics: %w", err)) // a reader exports nothing at all if it gets an error
+		otel.Handle(fmt.Errorf("gather metrics: %w", err))
 	}
-	out, err := bridge.NewMetricProducer(bridge.WithGatherer(withoutConventions(families))).Produce(ctx)
+	return families, nil
+}
+
+// Produce implements [sdkmetric.Producer]. It returns no error, because a reader exports nothing at all if it gets one.
+func (p producer) Produce(ctx context.Context) ([]metricdata.ScopeMetrics, error) {
+	out, err := bridge.NewMetricProducer(bridge.WithGatherer(p)).Produce(ctx)
 	if err != nil {
 		otel.Handle(fmt.Errorf("convert metrics: %w", err))
 	}
-	now := p.tally.Snapshot()
-	for _, scope := range out {
-		for i := range scope.Metrics {
-			correct(&scope.Metrics[i], now.Began)
+	own := metricdata.ScopeMetrics{Scope: instrumentation.Scope{Name: telemetry.Scope}}
+	for i := range out {
+		for j := range out[i].Metrics {
+			p.correct(&out[i].Metrics[j])
 		}
+		out[i].Metrics = slices.DeleteFunc(out[i].Metrics, func(m metricdata.Metrics) bool {
+			isConvention := strings.HasPrefix(m.Name, conventionPrefix)
+			if isConvention {
+				own.Metrics = append(own.Metrics, m)
+			}
+			return isConvention
+		})
 	}
-	return append(out, conventions(now, time.Now())...), nil
+	if len(own.Metrics) > 0 {
+		out = append(out, own)
+	}
+	return out, nil
 }
 
-// withoutConventions is what a page showed, without the metrics that conventions makes.
-type withoutConventions []*dto.MetricFamily
-
-// Gather implements [prometheus.Gatherer].
-func (w withoutConventions) Gather() ([]*dto.MetricFamily, error) {
-	return slices.DeleteFunc(slices.Clone(w), func(family *dto.MetricFamily) bool {
-		return strings.HasPrefix(family.GetName(), conventionPrefix)
-	}), nil
-}
-
-// correct puts right what the bridge cannot know or gets wrong: when our counters began, which is
-// not when the process did in a program that embeds a sidecar; units; and trace ids, which it takes
-// as text.
-func correct(m *metricdata.Metrics, began time.Time) {
+// correct puts right what the bridge cannot know or gets wrong: the names of the conventions; when our counters began, which is
+// not when the process did in a program that embeds a sidecar; units; and trace ids, which it takes as text.
+func (p producer) correct(m *metricdata.Metrics) {
 	m.Unit = unitOf(m.Name)
-	isOwn := strings.HasPrefix(m.Name, ownPrefix) && !began.IsZero()
+	switch m.Name {
+	case "mcp_server_operation_duration_seconds":
+		m.Name, m.Description = conventionPrefix+"operation.duration", operationHelp
+	case "mcp_server_session_duration_seconds":
+		m.Name, m.Description = conventionPrefix+"session.duration", sessionHelp
+	}
+	isConvention := strings.HasPrefix(m.Name, conventionPrefix)
+	isOwn := (isConvention || strings.HasPrefix(m.Name, ownPrefix)) && !p.began.IsZero()
 	switch data := m.Data.(type) {
 	case metricdata.Sum[float64]:
 		for i := range data.DataPoints {
 			if isOwn {
-				data.DataPoints[i].StartTime = began
+				data.DataPoints[i].StartTime = p.began
 			}
 		}
 	case metricdata.Histogram[float64]:
 		for i := range data.DataPoints {
+			point := &data.DataPoints[i]
 			if isOwn {
-				data.DataPoints[i].StartTime = began
+				point.StartTime = p.began
 			}
-			decodeIDs(data.DataPoints[i].Exemplars)
+			if isConvention {
+				point.Attributes = attributesOfLabels(point.Attributes)
+			}
+			decodeIDs(point.Exemplars)
 		}
 	}
+}
+
+// attributesOfLabels are the labels of a series as the conventions spell them. On the page one without a value is empty.
+func attributesOfLabels(labels attribute.Set) attribute.Set {
+	var out []attribute.KeyValue
+	for _, name := range telemetry.Labels() {
+		value, _ := labels.Value(attribute.Key(strings.ReplaceAll(name, ".", "_")))
+		if text := value.AsString(); text != "" {
+			out = append(out, attribute.String(name, text))
+		}
+	}
+	return attribute.NewSet(out...)
 }
 
 // unitOf is the unit that the name of a metric on the page ends with.
@@ -121,83 +154,4 @@ func decoded(id []byte) []byte {
 		return id
 	}
 	return out
-}
-
-// Names and descriptions of OpenTelemetry's conventions for MCP, as of August 2026.
-const (
-	operationDuration     = "mcp.server.operation.duration"
-	operationDurationHelp = "MCP request or notification duration as observed on the receiver from the time it was received until the result or ack is sent."
-	sessionDuration       = "mcp.server.session.duration"
-	sessionDurationHelp   = "The duration of the MCP session as observed on the MCP server."
-	unitSeconds           = "s"
-)
-
-// conventions are the metrics of OpenTelemetry's conventions for MCP. A metric without series is
-// left out.
-func conventions(of telemetry.Snapshot, now time.Time) []metricdata.ScopeMetrics {
-	var operations, sessions []metricdata.HistogramDataPoint[float64]
-	for _, n := range of.MCP {
-		operations = append(operations, point(n.Took, mcpAttributes(n), of.Began, now))
-	}
-	for _, n := range of.Sessions {
-		attributes := present(telemetry.ProtocolVersion, n.Version, telemetry.Transport, n.Transport, telemetry.ErrorType, n.ErrorType)
-		sessions = append(sessions, point(n.Took, attributes, of.Began, now))
-	}
-	var all []metricdata.Metrics
-	if len(operations) > 0 {
-		all = append(all, histogramOf(operationDuration, operationDurationHelp, operations))
-	}
-	if len(sessions) > 0 {
-		all = append(all, histogramOf(sessionDuration, sessionDurationHelp, sessions))
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return []metricdata.ScopeMetrics{{Scope: instrumentation.Scope{Name: telemetry.Scope}, Metrics: all}}
-}
-
-func histogramOf(name, help string, points []metricdata.HistogramDataPoint[float64]) metricdata.Metrics {
-	return metricdata.Metrics{
-		Name: name, Description: help, Unit: unitSeconds,
-		Data: metricdata.Histogram[float64]{DataPoints: points, Temporality: metricdata.CumulativeTemporality},
-	}
-}
-
-func mcpAttributes(n telemetry.MCPNumbers) attribute.Set {
-	operation := ""
-	if n.IsToolCall {
-		operation = telemetry.ExecuteTool
-	}
-	return present(
-		telemetry.MethodName, n.Method, telemetry.ToolName, n.Tool, telemetry.OperationName, operation, telemetry.ErrorType, n.ErrorType,
-		telemetry.StatusCode, n.Status, telemetry.ProtocolVersion, n.Version, telemetry.Transport, n.Transport,
-	)
-}
-
-// present are the attributes that have a value, from pairs of name and value.
-func present(pairs ...string) attribute.Set {
-	var all []attribute.KeyValue
-	for pair := range slices.Chunk(pairs, 2) {
-		if value := pair[1]; value != "" {
-			all = append(all, attribute.String(pair[0], value))
-		}
-	}
-	return attribute.NewSet(all...)
-}
-
-func point(h telemetry.Histogram, attributes attribute.Set, began, now time.Time) metricdata.HistogramDataPoint[float64] {
-	bounds := make([]float64, len(h.Bounds))
-	for i, bound := range h.Bounds {
-		bounds[i] = bound.Seconds()
-	}
-	p := metricdata.HistogramDataPoint[float64]{
-		Attributes: attributes, StartTime: began, Time: now,
-		Count: h.Count(), Sum: h.Sum.Seconds(), Bounds: bounds, BucketCounts: h.Counts,
-	}
-	for _, one := range h.Exemplars {
-		p.Exemplars = append(p.Exemplars, metricdata.Exemplar[float64]{
-			Time: one.At, Value: one.Took.Seconds(), TraceID: one.TraceID[:], SpanID: one.SpanID[:],
-		})
-	}
-	return p
 }

@@ -290,25 +290,25 @@ func TestWithoutATally(t *testing.T) {
 }
 
 // failing is a page of which a part cannot be read.
-type failing struct{}
+type failing struct{ frozen }
 
 // Gather implements [prometheus.Gatherer].
-func (failing) Gather() ([]*dto.MetricFamily, error) {
-	name, kind, n := "outrigger_part", dto.MetricType_GAUGE, 1.0
-	return []*dto.MetricFamily{{Name: &name, Type: &kind, Metric: []*dto.Metric{{Gauge: &dto.Gauge{Value: &n}}}}}, errors.New("one collector fails")
+func (f failing) Gather() ([]*dto.MetricFamily, error) {
+	return f.frozen, errors.New("one collector fails")
 }
 
 // TestAPageWithAFaultIsExportedAsFarAsItGoes keeps one bad collector from hiding all others.
 func TestAPageWithAFaultIsExportedAsFarAsItGoes(t *testing.T) {
 	t.Parallel()
-	scopes, err := export.NewProducer(failing{}, tally()).Produce(t.Context())
+	s := tally()
+	scopes, err := export.NewProducer(failing{page(t, s)}, s).Produce(t.Context())
 	names := map[string]bool{}
 	for _, scope := range scopes {
 		for _, m := range scope.Metrics {
 			names[m.Name] = true
 		}
 	}
-	if err != nil || !names["outrigger_part"] || !names["mcp.server.operation.duration"] {
+	if err != nil || !names["outrigger_calls_total"] || !names["mcp.server.operation.duration"] {
 		t.Errorf("%v, %v", names, err)
 	}
 }

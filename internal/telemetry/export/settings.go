@@ -48,10 +48,8 @@ type exporter struct {
 	headers map[string]string
 	timeout time.Duration // of one attempt
 	isGzip  bool
-	tls     tlsFiles
+	tls     *keys.ClientOptions // nil for what the system trusts
 }
-
-type tlsFiles struct{ ca, cert, key string }
 
 // batch is how items are collected for an export.
 type batch struct {
@@ -148,13 +146,9 @@ func (r *reader) exporter(signal Signal) exporter {
 	}
 	r.checkProtocol(signal)
 	e := exporter{isOn: true, url: r.endpoint(signal), headers: r.headersOf(signal), isGzip: r.isGzip(signal)}
-	name, value := r.either(signal, "TIMEOUT")
-	e.timeout = r.cfg.GetExportTimeout().AsDuration()
-	if value != "" {
-		e.timeout = r.millis(name, e.timeout)
-	}
-	e.tls = r.tlsFiles(signal)
-	r.checkTLS(signal, e)
+	timeout, _ := r.either(signal, "TIMEOUT")
+	e.timeout = r.millis(timeout, r.cfg.GetExportTimeout().AsDuration())
+	e.tls = r.tls(signal, e.url)
 	return e
 }
 
@@ -238,22 +232,22 @@ func (r *reader) batch(prefix string) batch {
 
 // spanLimits reads what one span may have. Unlike OpenTelemetry's default, values have a maximum length.
 func (r *reader) spanLimits() sdktrace.SpanLimits {
-	count := r.number("OTEL_ATTRIBUTE_COUNT_LIMIT", maxAttributes, 0, math.MaxInt32)
+	count := r.limit("OTEL_ATTRIBUTE_COUNT_LIMIT", maxAttributes)
 	return sdktrace.SpanLimits{
-		AttributeValueLengthLimit:   r.number("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", r.valueBytes(), 0, math.MaxInt32),
-		AttributeCountLimit:         r.number("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", count, 0, math.MaxInt32),
-		EventCountLimit:             r.number("OTEL_SPAN_EVENT_COUNT_LIMIT", maxEvents, 0, math.MaxInt32),
-		LinkCountLimit:              r.number("OTEL_SPAN_LINK_COUNT_LIMIT", maxLinks, 0, math.MaxInt32),
-		AttributePerEventCountLimit: r.number("OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", count, 0, math.MaxInt32),
-		AttributePerLinkCountLimit:  r.number("OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", count, 0, math.MaxInt32),
+		AttributeValueLengthLimit:   r.limit("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", r.valueBytes()),
+		AttributeCountLimit:         r.limit("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", count),
+		EventCountLimit:             r.limit("OTEL_SPAN_EVENT_COUNT_LIMIT", maxEvents),
+		LinkCountLimit:              r.limit("OTEL_SPAN_LINK_COUNT_LIMIT", maxLinks),
+		AttributePerEventCountLimit: r.limit("OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT", count),
+		AttributePerLinkCountLimit:  r.limit("OTEL_LINK_ATTRIBUTE_COUNT_LIMIT", count),
 		AttributeValueDepthLimit:    -1, // values are texts and numbers
 	}
 }
 
 func (r *reader) recordLimits() recordLimits {
 	return recordLimits{
-		attributes: r.number("OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", r.number("OTEL_ATTRIBUTE_COUNT_LIMIT", maxAttributes, 0, math.MaxInt32), 0, math.MaxInt32),
-		valueBytes: r.number("OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", r.valueBytes(), 0, math.MaxInt32),
+		attributes: r.limit("OTEL_LOGRECORD_ATTRIBUTE_COUNT_LIMIT", r.limit("OTEL_ATTRIBUTE_COUNT_LIMIT", maxAttributes)),
+		valueBytes: r.limit("OTEL_LOGRECORD_ATTRIBUTE_VALUE_LENGTH_LIMIT", r.valueBytes()),
 	}
 }
 
@@ -263,7 +257,12 @@ func (r *reader) valueBytes() int {
 	if r.cfg.GetPayloads() {
 		most = max(most, int(r.cfg.GetMaxPayloadBytes()))
 	}
-	return r.number("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", most, 0, math.MaxInt32)
+	return r.limit("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", most)
+}
+
+// limit is number for what has no upper bound.
+func (r *reader) limit(name string, otherwise int) int {
+	return r.number(name, otherwise, 0, math.MaxInt32)
 }
 
 // fileFault says why a file cannot be read, without what is in it.
@@ -320,30 +319,29 @@ func (r *reader) flag(name string) bool {
 
 // number reads a variable that is a whole number within bounds.
 func (r *reader) number(name string, otherwise, least, most int) int {
+	return r.bounded(name, otherwise, least, most, fmt.Sprintf("must be a whole number from %d to %d", least, most))
+}
+
+// millis reads a variable that is a time in milliseconds.
+func (r *reader) millis(name string, otherwise time.Duration) time.Duration {
+	if r.vars[name] == "" {
+		return otherwise
+	}
+	n := r.bounded(name, int(otherwise.Milliseconds()), 1, maxMillis, fmt.Sprintf("must be a number of milliseconds from 1 to %d, without a unit", maxMillis))
+	return time.Duration(n) * time.Millisecond
+}
+
+func (r *reader) bounded(name string, otherwise, least, most int, rule string) int {
 	text := r.vars[name]
 	if text == "" {
 		return otherwise
 	}
 	value, err := strconv.Atoi(text)
 	if err != nil || value < least || value > most {
-		r.report(name, fmt.Sprintf("must be a whole number from %d to %d, is %q", least, most, text))
+		r.report(name, fmt.Sprintf("%s, is %q", rule, text))
 		return otherwise
 	}
 	return value
-}
-
-// millis reads a variable that is a time in milliseconds.
-func (r *reader) millis(name string, otherwise time.Duration) time.Duration {
-	text := r.vars[name]
-	if text == "" {
-		return otherwise
-	}
-	value, err := strconv.Atoi(text)
-	if err != nil || value < 1 || value > maxMillis {
-		r.report(name, fmt.Sprintf("must be a number of milliseconds from 1 to %d, without a unit, is %q", maxMillis, text))
-		return otherwise
-	}
-	return time.Duration(value) * time.Millisecond
 }
 
 // maxHeaderFile bounds the file of headers.
@@ -391,25 +389,24 @@ func (r *reader) headersOf(signal Signal) map[string]string {
 	if out == nil {
 		out = make(map[string]string)
 	}
-	maps.Copy(out, r.headerList("OTEL_EXPORTER_OTLP_HEADERS"))
-	maps.Copy(out, r.headerList(ofSignal(signal, "HEADERS")))
+	for _, variable := range []string{"OTEL_EXPORTER_OTLP_HEADERS", ofSignal(signal, "HEADERS")} {
+		r.pairs(variable, isHeader, func(name, value string) { out[name] = value })
+	}
 	return out
 }
 
-// headerList reads a variable of the form "name=value,name=value" with percent encoding.
-func (r *reader) headerList(name string) map[string]string {
-	out := make(map[string]string)
-	for i, entry := range split(r.vars[name]) {
-		key, value, ok := strings.Cut(entry, "=")
-		key = strings.TrimSpace(key)
+// pairs reads a variable of the form "name=value,name=value" with percent encoding.
+func (r *reader) pairs(variable string, isValid func(name, value string) bool, add func(name, value string)) {
+	for i, entry := range split(r.vars[variable]) {
+		name, value, ok := strings.Cut(entry, "=")
+		name = strings.TrimSpace(name)
 		decoded, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || err != nil || !isHeader(key, decoded) {
-			r.report(name, fmt.Sprintf("entry %d must have the form name=value, with percent encoding of special characters", i+1))
+		if !ok || err != nil || !isValid(name, decoded) {
+			r.report(variable, fmt.Sprintf("entry %d must have the form name=value, with percent encoding of special characters", i+1))
 			continue
 		}
-		out[key] = decoded
+		add(name, decoded)
 	}
-	return out
 }
 
 func isHeader(name, value string) bool {
@@ -443,63 +440,40 @@ func (r *reader) fileHeaders() {
 	}
 }
 
-// tlsFiles reads the files of a signal's TLS settings.
-func (r *reader) tlsFiles(signal Signal) tlsFiles {
-	pick := func(what, otherwise string) string {
-		if _, value := r.either(signal, what); value != "" {
-			return value
+// tls reads the files of a signal's TLS settings, and reports those that cannot be used, at the first that is set.
+func (r *reader) tls(signal Signal, endpoint string) *keys.ClientOptions {
+	at := ""
+	pick := func(what, path, otherwise string) string {
+		name, value := r.either(signal, what)
+		if value == "" {
+			name, value = path, otherwise
 		}
-		return otherwise
+		if at == "" && value != "" {
+			at = name
+		}
+		return value
 	}
-	return tlsFiles{
-		ca:   pick("CERTIFICATE", r.cfg.GetCaFile()),
-		cert: pick("CLIENT_CERTIFICATE", r.cfg.GetCertFile()),
-		key:  pick("CLIENT_KEY", r.cfg.GetKeyFile()),
+	files := keys.ClientOptions{
+		CAFile:   pick("CERTIFICATE", "telemetry.ca_file", r.cfg.GetCaFile()),
+		CertFile: pick("CLIENT_CERTIFICATE", "telemetry.cert_file", r.cfg.GetCertFile()),
+		KeyFile:  pick("CLIENT_KEY", "telemetry.key_file", r.cfg.GetKeyFile()),
 	}
-}
-
-// checkTLS reports files that cannot be used.
-func (r *reader) checkTLS(signal Signal, e exporter) {
-	if e.tls == (tlsFiles{}) {
-		return
+	if at == "" {
+		return nil
 	}
-	at := r.sourceOfTLS(signal, e.tls)
-	if u, err := url.Parse(e.url); err == nil && u.Scheme == "http" {
-		r.report(at, fmt.Sprintf("has no effect on %s: use an https endpoint", e.url))
-		return
+	u, err := url.Parse(endpoint)
+	if err == nil && u.Scheme == "http" {
+		r.report(at, fmt.Sprintf("has no effect on %s: use an https endpoint", endpoint))
+		return nil
 	}
-	if _, err := e.clientTLS(); err != nil {
+	if err == nil {
+		files.ServerName = u.Hostname()
+		_, err = keys.NewClient(files)
+	}
+	if err != nil {
 		r.report(at, fileFault(err))
 	}
-}
-
-// sourceOfTLS names the variable or the field that faults of the files are shown at.
-func (r *reader) sourceOfTLS(signal Signal, files tlsFiles) string {
-	for _, one := range [...]struct{ value, what, path string }{
-		{files.ca, "CERTIFICATE", "telemetry.ca_file"},
-		{files.cert, "CLIENT_CERTIFICATE", "telemetry.cert_file"},
-		{files.key, "CLIENT_KEY", "telemetry.key_file"},
-	} {
-		if one.value == "" {
-			continue
-		}
-		if name, value := r.either(signal, one.what); value != "" {
-			return name
-		}
-		return one.path
-	}
-	return "telemetry"
-}
-
-// clientTLS reads the files.
-func (e exporter) clientTLS() (*keys.Client, error) {
-	u, err := url.Parse(e.url)
-	if err != nil {
-		return nil, err
-	}
-	return keys.NewClient(keys.ClientOptions{
-		CAFile: e.tls.ca, CertFile: e.tls.cert, KeyFile: e.tls.key, ServerName: u.Hostname(),
-	})
+	return &files
 }
 
 // split splits a list at commas; empty entries do not count.
@@ -561,18 +535,10 @@ func (r *reader) propagator() propagation.TextMapPropagator {
 
 // resource reads what describes the process. OTEL_SERVICE_NAME wins over OTEL_RESOURCE_ATTRIBUTES.
 func (r *reader) resource() []attribute.KeyValue {
-	const name = "OTEL_RESOURCE_ATTRIBUTES"
 	var out []attribute.KeyValue
-	for i, entry := range split(r.vars[name]) {
-		key, value, ok := strings.Cut(entry, "=")
-		key = strings.TrimSpace(key)
-		decoded, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || key == "" || err != nil {
-			r.report(name, fmt.Sprintf("entry %d must have the form name=value, with percent encoding of special characters", i+1))
-			continue
-		}
-		out = append(out, attribute.String(key, decoded))
-	}
+	r.pairs("OTEL_RESOURCE_ATTRIBUTES", func(name, _ string) bool { return name != "" }, func(name, value string) {
+		out = append(out, attribute.String(name, value))
+	})
 	if service := r.vars["OTEL_SERVICE_NAME"]; service != "" {
 		out = append(out, attribute.String("service.name", service))
 	}

@@ -39,7 +39,6 @@ type Telemetry struct {
 	traces *sdktrace.TracerProvider
 	logs   *sdklog.LoggerProvider
 	ends   []func(context.Context) error // of the processors
-	health *health
 	lanes  [numSignals]*lane
 	// ctx ends when exports that are still running are to be given up.
 	ctx    context.Context //nolint:containedctx // the end of all exports, which no caller's context knows
@@ -56,12 +55,13 @@ func Open(ctx context.Context, o Options) (*Telemetry, error) {
 	if !o.Settings.IsOn() {
 		return nil, nil //nolint:nilnil // nil exports nothing
 	}
-	t := &Telemetry{opts: o, health: newHealth(o.Log)}
+	t, health := &Telemetry{opts: o}, newHealth(o.Log)
 	t.ctx, t.giveUp = context.WithCancel(context.WithoutCancel(ctx))
+	var errs [numSignals]error
 	for _, signal := range Signals() {
-		t.lanes[signal] = newLane(signal, t.opts.Settings, t.health)
+		t.lanes[signal], errs[signal] = newLane(t.ctx, signal, o.Settings, health)
 	}
-	if err := errors.Join(t.openTraces(), t.openLogs()); err != nil {
+	if err := errors.Join(append(errs[:], t.openTraces(), t.openLogs())...); err != nil {
 		t.Close(0)
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (t *Telemetry) ExportMetrics(from sdkmetric.Producer) error {
 	if t == nil || !t.opts.Settings.Exports(Metrics) {
 		return nil
 	}
-	exporter, err := newMetricExporter(t.ctx, t.lanes[Metrics])
+	exporter, err := newMetricExporter(t.lanes[Metrics])
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (t *Telemetry) openTraces() error {
 	if !s.Exports(Traces) {
 		return nil
 	}
-	exporter, err := newSpanExporter(t.ctx, t.lanes[Traces])
+	exporter, err := newSpanExporter(t.lanes[Traces])
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (t *Telemetry) openLogs() error {
 	if !s.Exports(Logs) {
 		return nil
 	}
-	exporter, err := newLogExporter(t.ctx, t.lanes[Logs])
+	exporter, err := newLogExporter(t.lanes[Logs])
 	if err != nil {
 		return err
 	}
