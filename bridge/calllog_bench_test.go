@@ -50,8 +50,8 @@ func BenchmarkEnded(b *testing.B) {
 			f := new(Flight) // that every request has one is counted elsewhere
 			b.ReportAllocs()
 			for b.Loop() {
-				*f = Flight{bridge: bridge, req: req, start: time.Now()}
-				req.meter = &f.meter
+				*f = Flight{bridge: bridge, start: time.Now(), end: finished{req: req}}
+				req.meter = &f.end.meter
 				counter.found(&toolCall{req: req, tool: tool})
 				req.waited(f.start)
 				f.ended(resp)

@@ -25,11 +25,9 @@ import (
 // enough to correct a slip, too few to page through.
 const nearestNames = 3
 
-// Catalog returns the current snapshot of the tools, with what the caller in ctx may
-// see. Before the first load it waits, for a bounded time; after that the error is
-// UNAVAILABLE.
-func (d *directory) Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
-	if cat := d.CatalogFor(ctx); cat != nil {
+// catalog is the current snapshot of the tools, with what the caller in ctx may see; see [Bridge.Catalog].
+func (d *directory) catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
+	if cat := d.loaded(ctx); cat != nil {
 		return cat, nil
 	}
 	wait, cancel := context.WithTimeout(ctx, d.catalogWait)
@@ -109,7 +107,7 @@ func noSuchArgument(req *Request, near ...string) *errmap.Error {
 
 // get returns one tool and its snapshot.
 func (d *directory) get(ctx context.Context, req *Request) *Response {
-	cat, err := d.Catalog(ctx)
+	cat, err := d.catalog(ctx)
 	if err != nil {
 		return &Response{Err: err}
 	}
@@ -185,12 +183,11 @@ type directory struct {
 	compact     compact.Options
 	isCompact   bool // the tools of a compact catalog are offered
 	views       views
-	rendered    any // what an edge keeps of the catalog, see Rendered
+	rendered    any // what an edge keeps of the catalog, see render
 }
 
-// CatalogFor returns the current snapshot of the tools, with what the caller in ctx may
-// see; nil before the first load.
-func (d *directory) CatalogFor(ctx context.Context) *catalog.Catalog {
+// loaded is the same without waiting: nil before the first load.
+func (d *directory) loaded(ctx context.Context) *catalog.Catalog {
 	cat := d.catalogs.Current()
 	if cat == nil {
 		return nil
@@ -265,10 +262,8 @@ func (d *directory) viewOf(ctx context.Context, cat *catalog.Catalog, scope stri
 	return made.catalog
 }
 
-// Rendered caches what an edge has rendered for a catalog, such as the list of tools,
-// and calls fresh to make it. The value lives as long as the caller's view of the
-// catalog; catalogs that are not views share one value.
-func (d *directory) Rendered(cat *catalog.Catalog, fresh func() any) any {
+// render keeps what fresh makes of a catalog as long as the view of it; see [Bridge.Rendered].
+func (d *directory) render(cat *catalog.Catalog, fresh func() any) any {
 	d.views.mu.Lock()
 	defer d.views.mu.Unlock()
 	kept := &d.rendered
@@ -290,7 +285,7 @@ func (d *directory) find(ctx context.Context, cat *catalog.Catalog, req *Request
 		return findCompact(cat, req)
 	}
 	tool, failed := lookup(cat, req)
-	if d.MayUseAll(ctx) || failed == nil && len(d.authorizers) == 0 {
+	if d.mayUseAll(ctx) || failed == nil && len(d.authorizers) == 0 {
 		return tool, failed
 	}
 	if failed != nil {
@@ -308,15 +303,6 @@ func (d *directory) find(ctx context.Context, cat *catalog.Catalog, req *Request
 		may = d.mayList
 	}
 	return tool, may(ctx, tool)
-}
-
-// notPermitted is PERMISSION_DENIED for what a caller may not use. It says what
-// an operator can change, and nothing that an agent could. With the challenge it is
-// the answer to the request, also where a tool was called: it is about who asks,
-// and no other call of theirs would end otherwise.
-func notPermitted(who *identity.Identity, what string) *errmap.Error {
-	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted("")), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
-		"; an operator can allow it in the callers file (--tokens)"))
 }
 
 // UntilRevoked returns a context that also ends when the identity of the caller in ctx
@@ -441,11 +427,7 @@ func (d *directory) mayRun(ctx context.Context, req *Request) *errmap.Error {
 	return d.permits(ctx, req.PartOf, nil)
 }
 
-// MayRun returns nil if the caller in ctx may run an operation, else PERMISSION_DENIED.
-// It is for what belongs to an operation and is no separate [Request], such as a stream
-// of a session.
-func (d *directory) MayRun(ctx context.Context, op Op) *errmap.Error { return d.permits(ctx, op, nil) }
-
+// permits returns nil if the caller in ctx may run an operation, else PERMISSION_DENIED.
 func (d *directory) permits(ctx context.Context, op Op, tool *catalog.Tool) *errmap.Error {
 	for _, a := range d.authorizers {
 		if err := a.MayRun(identity.FromContext(ctx), op.permission().String(), tool); err != nil {
@@ -513,15 +495,13 @@ func (d *directory) scope(ctx context.Context, cat *catalog.Catalog) string {
 	return strings.Join(keys, "\x00")
 }
 
-// MayUseAll reports whether the caller in ctx may use every tool.
-func (d *directory) MayUseAll(ctx context.Context) bool {
+// mayUseAll reports whether the caller in ctx may use every tool.
+func (d *directory) mayUseAll(ctx context.Context) bool {
 	return d.scope(ctx, d.catalogs.Current()) == ""
 }
 
-// NotForAll returns PERMISSION_DENIED for what only callers of every tool may do, with a
-// text that says what that is. An Authorizer with a method MayUseAll says what the caller
-// lacks.
-func (d *directory) NotForAll(ctx context.Context, text string) *errmap.Error {
+// notForAll is PERMISSION_DENIED for what only callers of every tool may do; see [Bridge.NotForAll].
+func (d *directory) notForAll(ctx context.Context, text string) *errmap.Error {
 	challenge := identity.NotPermitted("")
 	for _, a := range d.authorizers {
 		asked, ok := a.(interface {
@@ -555,9 +535,9 @@ func (d *directory) listedAs(cat *catalog.Catalog, form compact.List) (*catalog.
 	return out, nil
 }
 
-// ListedFor returns the current snapshot of the tools as an OpList of the caller in ctx lists it; nil before the first load.
-func (d *directory) ListedFor(ctx context.Context, form compact.List) *catalog.Catalog {
-	cat := d.CatalogFor(ctx)
+// listedFor is the current snapshot as it is listed in a form; nil before the first load.
+func (d *directory) listedFor(ctx context.Context, form compact.List) *catalog.Catalog {
+	cat := d.loaded(ctx)
 	if cat == nil {
 		return nil
 	}
@@ -566,4 +546,12 @@ func (d *directory) ListedFor(ctx context.Context, form compact.List) *catalog.C
 		return cat
 	}
 	return out
+}
+
+// Catalogs returns the current snapshot of the tools. [*catalog.Live] implements it.
+type Catalogs interface {
+	// Current returns the current snapshot, nil before the first.
+	Current() *catalog.Catalog
+	// Wait returns the current snapshot, or waits for the first one until ctx ends. Its error has the reason.
+	Wait(ctx context.Context) (*catalog.Catalog, error)
 }

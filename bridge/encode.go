@@ -21,7 +21,7 @@ import (
 
 // encoder checks arguments and turns them into wire bytes.
 type encoder struct {
-	*deadlines
+	deadlines *deadlines
 
 	slots           *policy.Slots
 	buffers         *bytepool.Pool
@@ -56,28 +56,6 @@ func (e *encoder) validate(ctx context.Context, c *toolCall) *errmap.Error {
 		e.repaired.Add(1)
 	}
 	return failed
-}
-
-// timely is a context that also ends at a time. It has no timer, because a check does not wait: it looks at the context as it
-// goes on. So the small ones, which are nearly all, pay for reading the clock and no more.
-type timely struct {
-	context.Context //nolint:containedctx // it is one
-
-	until time.Time
-}
-
-func (t *timely) Deadline() (time.Time, bool) {
-	if at, ok := t.Context.Deadline(); ok && at.Before(t.until) {
-		return at, true
-	}
-	return t.until, true
-}
-
-func (t *timely) Err() error {
-	if err := t.Context.Err(); err != nil || time.Now().Before(t.until) {
-		return err //nolint:wrapcheck // a context's error is what it is
-	}
-	return context.DeadlineExceeded
 }
 
 // encode turns the arguments into wire bytes, or names everything that is wrong
@@ -146,13 +124,8 @@ func isStructural(v schema.Violation) bool {
 	return true
 }
 
-// Repaired returns the number of calls whose arguments were repaired.
-func (e *encoder) Repaired() uint64 { return e.repaired.Load() }
-
-// RepairArguments returns arguments as a Payload. If the option RepairArguments is set
-// and raw is a JSON string that holds an object, the Payload is that object. Edges call
-// it before they refuse arguments that are not an object.
-func (e *encoder) RepairArguments(raw []byte) Payload {
+// repair returns arguments as a Payload, decoded if they are an object in a string; see [Bridge.RepairArguments].
+func (e *encoder) repair(raw []byte) Payload {
 	if !e.repairArguments {
 		return Payload{Bytes: raw}
 	}
@@ -196,14 +169,6 @@ func (c *toolCall) unquote(arguments []byte) (plain []byte, places []string) {
 //
 //nolint:gochecknoglobals // a list that is never changed
 var typeKeywords = []string{"type", "anyOf", "oneOf"}
-
-// reportRepairs says in the response what was decoded. A question and a task are no
-// results: the calls that follow them are of what was decoded.
-func (c *toolCall) reportRepairs() {
-	if c.resp.Err == nil && c.resp.ToolOutcome().GetResult() != nil {
-		c.resp.Repaired = c.repairs
-	}
-}
 
 // wanted reads the mask of a call against the schema of its result, before anything runs.
 func wanted(_ context.Context, c *toolCall) *errmap.Error {
@@ -323,4 +288,46 @@ func (c *toolCall) keepItems() [][]byte {
 		out[i] = bytes.Clone(item)
 	}
 	return out
+}
+
+// requestTurn waits until the arguments of a call may be translated, which counts towards its deadline. The turn is for the CPU
+// alone: its holder waits for nothing.
+func (e *encoder) requestTurn(ctx context.Context, c *toolCall) policy.Turn {
+	n := len(c.arguments())
+	if n < policy.LargeMessage {
+		return policy.Turn{}
+	}
+	defer func(asked time.Time) { c.place.Waited += time.Since(asked) }(time.Now())
+	return e.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, n)
+}
+
+// checkedMessage is the wire form of one message of a stream, checked as the arguments of
+// a unary call are.
+func (e *encoder) checkedMessage(ctx context.Context, c *toolCall, in Payload) (wire []byte, pooled bool, failed *errmap.Error) {
+	if len(in.Bytes) >= policy.LargeMessage {
+		defer e.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(in.Bytes)).End()
+	}
+	if in.Encoding == EncodingProtobuf {
+		if err := c.tool.In.CheckWire(ctx, in.Bytes); err != nil {
+			return nil, false, inputError(c.tool, err)
+		}
+		if c.tool.TakesStream() {
+			return in.Bytes, false, nil // a declared schema is of all arguments, {"items": [...]}
+		}
+		return in.Bytes, false, declaredMessage(ctx, c.tool, in.Bytes)
+	}
+	document := in.Bytes
+	if len(document) == 0 {
+		document = emptyObject
+	}
+	if !c.tool.TakesStream() {
+		if failed := declaredInput(ctx, c.tool, document); failed != nil {
+			return nil, false, failed
+		}
+	}
+	wire, err := c.tool.In.ToWireWith(ctx, e.buffers, nil, document)
+	if err != nil {
+		return nil, false, inputError(c.tool, err)
+	}
+	return wire, true, nil
 }

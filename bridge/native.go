@@ -28,12 +28,11 @@ type natives struct {
 	rounds    *rounds
 	sender    *sender
 	decoder   *decoder
-	keeper    *keeper
+	limit     *resultLimit
 
-	native    Native
-	guard     *backend.Guard
-	sealer    *keys.Sealer
-	maxResult int
+	native Native
+	guard  *backend.Guard
+	sealer *keys.Sealer
 }
 
 // invokeNative has a native backend run the tool, under the shortest of the
@@ -98,8 +97,8 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 // settleOutcome checks what a native backend answered, and seals what the
 // caller has to bring back.
 func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outriggerv1.ToolOutcome) *errmap.Error {
-	if size := proto.Size(outcome); n.maxResult > 0 && size > n.maxResult {
-		return n.keeper.tooLargeResult(size)
+	if err := n.limit.check(proto.Size(outcome)); err != nil {
+		return err
 	}
 	switch o := outcome.GetOutcome().(type) {
 	case *outriggerv1.ToolOutcome_Result:
@@ -135,7 +134,7 @@ func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outri
 
 // reduceNative reduces the result of a native tool: its data to the fields that its caller chose, then data and content to its budget.
 func (n *natives) reduceNative(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
-	budget := n.keeper.budget(c)
+	budget := n.decoder.budget(c)
 	if c.mask == nil && budget == 0 && c.noted == "" || result.GetStatus() == content.StatusFailure {
 		return nil
 	}
@@ -229,7 +228,7 @@ func (n *natives) fitContent(c *toolCall, result *outriggerv1.ToolResult, budget
 		}
 		p := &parts[i]
 		whole := p.Whole()
-		about := content.Reduction{Size: len(whole), Budget: budget, Media: p.MediaType, Kind: p.Kind, IsCallers: budget != n.keeper.toolBudget(c.tool), Path: fmt.Sprintf("/content/%d", len(blocks))}
+		about := content.Reduction{Size: len(whole), Budget: budget, Media: p.MediaType, Kind: p.Kind, IsCallers: budget != n.decoder.toolBudget(c.tool), Path: fmt.Sprintf("/content/%d", len(blocks))}
 		n.decoder.reduced.Add(1)
 		n.decoder.holdWhole(c, &about, whole)
 		if text := block.GetText(); text != nil {
@@ -262,7 +261,7 @@ func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outr
 
 // nativeResultOf is what the id of the task of a call has to say.
 func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
-	out := &task.NativeResult{IsReduced: c.mask != nil || n.keeper.budget(c) > 0}
+	out := &task.NativeResult{IsReduced: c.mask != nil || n.decoder.budget(c) > 0}
 	if out.IsReduced {
 		out.Wanted = content.Wanted{Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
 		if c.mask != nil {
@@ -311,3 +310,98 @@ func (n *natives) settleTaskOf(ctx context.Context, c *toolCall, t *outriggerv1.
 		task.Fail(t, failed)
 	}
 }
+
+// asker puts questions to the native backend.
+type asker struct {
+	auditor *auditor
+	sender  *sender
+	limit   *resultLimit
+	rounds  *rounds
+}
+
+// ask puts one question to the native backend, under the shorter of the
+// caller's deadline and the default.
+func (a *asker) ask(ctx context.Context, req *Request, in proto.Message) *Response {
+	timeout := a.sender.deadlines.most
+	if req.Timeout > 0 {
+		timeout = min(timeout, req.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := a.auditor.recordAsk(ctx, req); err != nil {
+		return &Response{Err: err}
+	}
+	message, answer, err := a.sender.askNative(ctx, req, in)
+	resp := &Response{Err: err}
+	if err == nil {
+		resp.Message = message
+	} else {
+		locate(req, err)
+	}
+	if answer != nil {
+		resp.Header = a.sender.metadata.Outbound(answer.Header)
+		resp.Trailer = a.sender.metadata.Outbound(answer.Trailer)
+	}
+	if err == nil {
+		if err := a.limit.check(proto.Size(message)); err != nil {
+			return &Response{Err: err}
+		}
+	}
+	return resp
+}
+
+// askRound puts a question that may take several rounds with the caller; see [Host.AskRound].
+func (a *asker) askRound(ctx context.Context, req *Request, name string, arguments []byte, ask func(state []byte) proto.Message) *Response {
+	digest := requestDigest(req.Op, name, arguments)
+	opened, err := a.rounds.openState(ctx, req.Caller, digest, req.RequestState, req.At("request_state"))
+	if err != nil {
+		return &Response{Err: err}
+	}
+	req.Span.Link(opened.asker)
+	resp := a.ask(ctx, req, ask(opened.backend))
+	if in := resp.inputRequired(); resp.Err == nil && in != nil {
+		if resp.Err = askable("", req.Context.GetCapabilities(), in); resp.Err == nil {
+			resp.Err = a.rounds.sealInput(req, digest, false, in)
+		}
+	}
+	return resp
+}
+
+// locate says where the request names what does not exist, in the words of its
+// caller: a backend knows another form of it, or none.
+func locate(req *Request, err *errmap.Error) {
+	if !namesNothing(err) {
+		return
+	}
+	v := &err.Violations[0]
+	switch {
+	case v.Keyword == keywordPrompt:
+		v.Path = req.At("name")
+	case v.Keyword == keywordReference && req.Pointer != nil:
+		v.Path = req.At("ref")
+	}
+}
+
+// askNative puts a question to a native backend. Those that change nothing there
+// are repeated.
+func (s *sender) askNative(ctx context.Context, req *Request, in proto.Message) (out proto.Message, answer *Answer, err *errmap.Error) {
+	risk := backend.GuardedCall{Key: questionKey + string(in.ProtoReflect().Descriptor().Name()), Repeatable: true, Hurried: req.Timeout > 0 && req.Timeout < s.deadlines.most}
+	switch in.(type) {
+	case *outriggerv1.UpdateTaskRequest, *outriggerv1.CancelTaskRequest:
+		risk.Repeatable = false
+	}
+	header := s.metadata.Inbound(req.Header)
+	if ctx, err = s.onBehalf(ctx, req); err != nil {
+		return nil, nil, err
+	}
+	ctx = req.calling(ctx, &risk)
+	out, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
+		out, answer, err = s.native.Ask(ctx, in, header)
+		return out, err
+	})
+	return out, answer, err
+}
+
+// questionKey begins what the guard knows questions to a native backend by; no tool's
+// name has a slash.
+const questionKey = "/"

@@ -22,10 +22,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
-// streamReserve is the part of a call's deadline that is left to answer with what
-// a stream without an end has brought.
-const streamReserve = time.Second
-
 var (
 	// errEnough ends a stream that has more to say than a result may hold.
 	errEnough = errors.New("bridge: the result is full")
@@ -122,7 +118,7 @@ func (g *gathering) partial(err *errmap.Error) *errmap.Error {
 	if c.mask != nil {
 		sent = c.mask.Append(nil, sent)
 	}
-	if budget := g.via.keeper.budget(c); budget > 0 && len(sent) > budget {
+	if budget := g.via.decoder.budget(c); budget > 0 && len(sent) > budget {
 		cut, _, ok := content.AppendCut(nil, sent, budget, resultView(c.tool))
 		if !ok {
 			return err
@@ -294,7 +290,7 @@ func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errma
 		defer close(done)
 		defer func() {
 			if p := recover(); p != nil {
-				x.refuse(x.via.panics.Panicked(p))
+				x.refuse(x.via.panics.recovered(p))
 			}
 		}()
 		x.send(sending, stream)
@@ -495,11 +491,6 @@ func (p *progress) tell(events func(*outriggerv1.ToolEvent), n int, unit string)
 // maxPages bounds the pages of one call: more than any result holds, and an end to a list that goes in circles.
 const maxPages = 1000
 
-// isJSON holds for calls of tools, whose results are for models, and not for typed callers.
-func (c *toolCall) isJSON() bool {
-	return c.req.Arguments.Encoding == EncodingJSON && c.req.Procedure == ""
-}
-
 // tellPages says how to go on where the answer is one page of more.
 func (c *toolCall) tellPages() {
 	p := c.tool.Paging
@@ -621,7 +612,7 @@ const pageMargin = 90
 // the service. So the token of the result goes on where the result ends. It takes a second call, which only a method that may be
 // called again gets. Where that does not help, the first page stays, and is cut.
 func (g *pager) fitPage(ctx context.Context, c *toolCall) {
-	p, budget := c.tool.Paging, g.keeper.budget(c)
+	p, budget := c.tool.Paging, g.decoder.budget(c)
 	if budget == 0 || p == nil || p.Size == "" || !c.isJSON() || !c.tool.IsIdempotent() || p.HasSize(c.wire) || backend.IdempotencyKey(c.req.Header) != "" {
 		return
 	}
@@ -658,4 +649,64 @@ func (g *pager) wantedSize(ctx context.Context, c *toolCall) (int, bool) {
 	chosen := c.mask.Append(g.buffers.Get(len(text)), text)
 	defer g.buffers.Put(chosen)
 	return len(chosen), true
+}
+
+// documentOf is the document that a stream brought.
+func (k *keeper) documentOf(c *toolCall, g *gathering) *errmap.Error {
+	return k.document(c, g.mediaType, g.document.Bytes(), g.full, g.document.Keep)
+}
+
+// rpcs calls RPCs of every kind.
+type rpcs struct {
+	sender   *sender
+	streamer *streamer
+	pager    *pager
+}
+
+// invoke calls an RPC of any kind.
+func (r *rpcs) invoke(ctx context.Context, c *toolCall) *errmap.Error {
+	switch rpcKind(c) {
+	case streamCall:
+		return r.streamed(ctx, c)
+	case pagedCall:
+		return r.paged(ctx, c)
+	default:
+		return r.sender.unary(ctx, c)
+	}
+}
+
+// paged calls an RPC that lists in pages: all of them, or one that fits.
+func (r *rpcs) paged(ctx context.Context, c *toolCall) *errmap.Error {
+	if !c.isJSON() {
+		return r.sender.unary(ctx, c)
+	}
+	invoke := r.onePage
+	if c.tool.Paging.FetchesAll() {
+		invoke = r.pager.invokePages
+	}
+	err := r.sender.within(ctx, c, invoke)
+	if err == nil {
+		c.tellPages()
+	}
+	return err
+}
+
+// onePage is once for a page, which is made smaller if it does not fit.
+func (r *rpcs) onePage(ctx context.Context, c *toolCall) *errmap.Error {
+	c.forgetArguments()
+	err := r.sender.callRPC(ctx, c)
+	if err == nil {
+		r.pager.fitPage(ctx, c)
+	}
+	r.sender.recycle(c)
+	r.sender.keepMetadata(c)
+	return err
+}
+
+// streamed calls an RPC that takes or answers with a stream.
+func (r *rpcs) streamed(ctx context.Context, c *toolCall) *errmap.Error {
+	if c.tool.TakesStream() {
+		return r.sender.within(ctx, c, r.streamer.invokeExchange)
+	}
+	return r.sender.within(ctx, c, r.streamer.invokeStream)
 }

@@ -104,15 +104,6 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	return nil
 }
 
-// requireTaskSupport refuses a call that could only become a task, where the
-// caller's client has no tasks.
-func requireTaskSupport(c *toolCall) *errmap.Error {
-	if c.tool.TaskSupport != catalog.TaskRequired || c.req.Context.GetCapabilities().GetTasks() {
-		return nil
-	}
-	return missingTasks(c.tool.Name)
-}
-
 // prepared is a call that has been checked, as a task makes it: it shares nothing with the request that began it.
 func prepared(c *toolCall, line *taskLine) *statev1.TaskCall {
 	return &statev1.TaskCall{
@@ -158,7 +149,7 @@ func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task
 		end := &Response{Tool: own.tool, Err: errmap.New(errmap.InternalError)} // of a panic
 		defer func() {
 			if p := recover(); p != nil {
-				failed = t.panics.Panicked(p, append(TraceFields(own.req.Span, own.req.Header), zap.String(logkey.CanonicalTool, own.tool.Name))...)
+				failed = t.panics.recovered(p, append(TraceFields(own.req.Span, own.req.Header), zap.String(logkey.CanonicalTool, own.tool.Name))...)
 			}
 			line.ended(end)
 		}()
@@ -205,9 +196,8 @@ func (t *tasks) again(ctx context.Context, c *toolCall, call *statev1.TaskCall) 
 	return out
 }
 
-// ResumeTask makes the work of a task that another replica began, for
-// [task.Manager.Run]. The tool must be the same RPC, and still idempotent.
-func (t *tasks) ResumeTask(r task.Record) (task.Run, task.Spec, error) {
+// resume makes the work of a task that another replica began; see [Bridge.ResumeTask].
+func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 	call := &statev1.TaskCall{}
 	if err := proto.Unmarshal(r.Again, call); err != nil {
 		return nil, task.Spec{}, fmt.Errorf("bridge: a stored call: %w", err)
@@ -271,11 +261,6 @@ func requireTasks(req *Request, areOffered bool) *errmap.Error {
 	return nil
 }
 
-// missingTasks is the error for a client without the tasks extension.
-func missingTasks(tool string) *errmap.Error {
-	return errmap.MissingCapability(tool, &outriggerv1.ClientCapabilities{Tasks: true})
-}
-
 // areOffered reports whether calls of a catalog's tools may go on as tasks.
 func (t *tasks) areOffered(cat *catalog.Catalog) bool {
 	return cat.Description().GetCapabilities().GetTasks() || cat.HasOperations() || t.manager != nil && slices.ContainsFunc(cat.Tools(), func(tool *catalog.Tool) bool {
@@ -286,7 +271,7 @@ func (t *tasks) areOffered(cat *catalog.Catalog) bool {
 
 // answer answers the three questions about a task.
 func (t *tasks) answer(ctx context.Context, req *Request) *Response {
-	cat, err := t.directory.Catalog(ctx)
+	cat, err := t.directory.catalog(ctx)
 	if err != nil {
 		return &Response{Err: err}
 	}
@@ -335,7 +320,7 @@ func (t *tasks) nativeTask(ctx context.Context, req *Request, cat *catalog.Catal
 	default:
 		ask = &outriggerv1.CancelTaskRequest{TaskId: ref.ID, Context: req.Context}
 	}
-	resp := t.asker.Ask(ctx, req, ask)
+	resp := t.asker.ask(ctx, req, ask)
 	if resp.Err != nil && (isMissing(resp.Err) || namesNothing(resp.Err)) {
 		resp.Err = unknownTask(req)
 	}
@@ -503,14 +488,12 @@ type operations struct {
 	auditor   *auditor
 	sender    *sender
 	decoder   *decoder
-	keeper    *keeper
-	rpcs      *rpcs
+	limit     *resultLimit
 
-	upstream  Upstream
-	guard     *backend.Guard
-	metadata  backend.MetadataRules
-	sealer    *keys.Sealer
-	maxResult int
+	upstream Upstream
+	guard    *backend.Guard
+	metadata backend.MetadataRules
+	sealer   *keys.Sealer
 	// draining is closed when the sidecar begins to drain.
 	draining <-chan struct{}
 }
@@ -519,7 +502,7 @@ type operations struct {
 func (o *operations) operation(ctx context.Context, c *toolCall, h longrunning.Handle, token string) *task.Operation {
 	return &task.Operation{
 		Pipeline: pipeline{o, c}, Tool: c.tool, Shown: c.req.toolName, Events: c.events(ctx), Handle: h, Token: token,
-		Draining: o.draining, MaxResult: o.maxResult,
+		Draining: o.draining, MaxResult: o.limit.most,
 	}
 }
 
@@ -539,7 +522,7 @@ func (o *operations) invokeOperation(ctx context.Context, c *toolCall) *errmap.E
 	now := time.Now()
 	defer c.req.waited(now)
 	until := now.Add(streamTime(o.deadlines.timeout(c), 0))
-	if failed = o.rpcs.once(ctx, c); failed != nil {
+	if failed = o.sender.once(ctx, c); failed != nil {
 		return failed
 	}
 	h := longrunning.Handle{Tool: c.tool.Name, Created: now.Truncate(time.Millisecond), Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
@@ -639,19 +622,18 @@ func unknownHandle(tool *catalog.Tool) *errmap.Error {
 
 // pipeline is the [task.Pipeline] of a call.
 type pipeline struct {
-	*operations
-
+	of   *operations
 	call *toolCall
 }
 
 // Ask implements [task.Pipeline]. All that is asked may be repeated.
 func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout time.Duration) ([]byte, *errmap.Error) {
-	req, most := o.call.req, o.deadlines.allowed(o.call)
+	req, most := o.call.req, o.of.deadlines.allowed(o.call)
 	if timeout > 0 {
 		most = min(most, timeout)
 	}
-	header := o.metadata.Inbound(req.Header)
-	ctx, failed := o.sender.onBehalf(ctx, req)
+	header := o.of.metadata.Inbound(req.Header)
+	ctx, failed := o.of.sender.onBehalf(ctx, req)
 	if failed != nil {
 		return nil, failed
 	}
@@ -660,8 +642,8 @@ func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout
 	// A question that was let wait says nothing about the backend where its time is over.
 	risk := backend.GuardedCall{Key: m.Procedure, Repeatable: true, Hurried: timeout > 0 || req.Timeout > 0}
 	ctx = req.calling(ctx, &risk)
-	answer, failed := backend.DoGuarded(ctx, o.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return o.upstream.Call(ctx, m, in, header)
+	answer, failed := backend.DoGuarded(ctx, o.of.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return o.of.upstream.Call(ctx, m, in, header)
 	})
 	if failed != nil {
 		return nil, failed
@@ -673,7 +655,7 @@ func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout
 func (o pipeline) JSON(ctx context.Context, declared *catalog.OperationValue, held *anypb.Any) ([]byte, *errmap.Error) {
 	c := o.call
 	if declared == nil {
-		return o.anyJSON(ctx, c, held)
+		return o.of.anyJSON(ctx, c, held)
 	}
 	if held != nil && held.MessageName() != declared.Name {
 		return nil, errmap.Because(errmap.InvalidToolOutput, "the operation holds a "+errmap.Quote(string(held.MessageName()))+", but the method declares "+string(declared.Name))
@@ -681,7 +663,7 @@ func (o pipeline) JSON(ctx context.Context, declared *catalog.OperationValue, he
 	as := *c.tool
 	as.Out = declared.Out
 	one := &toolCall{req: c.req, tool: &as, catalog: c.catalog, deadline: c.deadline, under: c.under}
-	body, err := o.decoder.answerJSON(ctx, one, nil, held.GetValue())
+	body, err := o.of.decoder.answerJSON(ctx, one, nil, held.GetValue())
 	if err != nil {
 		return nil, outputError(err)
 	}
@@ -692,8 +674,8 @@ func (o pipeline) JSON(ctx context.Context, declared *catalog.OperationValue, he
 // Result implements [task.Pipeline].
 func (o pipeline) Result(ctx context.Context, op *task.Operation) (*outriggerv1.ToolResult, *errmap.Error) {
 	c := o.call
-	if failed := o.finishChecked(ctx, c, op); failed != nil {
-		return nil, o.decoder.explained(ctx, c, c.named(failed, c.tool.Name)).Redacted()
+	if failed := o.of.finishChecked(ctx, c, op); failed != nil {
+		return nil, o.of.decoder.explained(ctx, c, c.named(failed, c.tool.Name)).Redacted()
 	}
 	return c.resp.ToolOutcome().GetResult(), nil
 }
@@ -758,7 +740,7 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 		return failed
 	}
 	result := doneResult(of)
-	if failed = o.keeper.checkSize(len(result.GetDataJson())); failed != nil {
+	if failed = o.limit.check(len(result.GetDataJson())); failed != nil {
 		return failed
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
