@@ -142,7 +142,7 @@ func (g *gatekeeper) gate(ctx context.Context, c *toolCall) *errmap.Error {
 		blocked, mayAsk = g.unconfirmed(c), true
 	}
 	if blocked != nil && mayAsk && g.canAsk(c) {
-		c.blocked = blocked
+		c.consent.blocked = blocked
 		return nil
 	}
 	return blocked
@@ -228,7 +228,7 @@ func (p *rulebook) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	if p.rules == nil || c.tool.Compact != catalog.NotCompact {
 		return nil
 	}
-	if c.req.Items != nil && !c.hasFirst {
+	if c.req.Items != nil && !c.input.hasFirst {
 		return nil // there is no message yet, and each is asked about when it comes
 	}
 	defer c.req.Span.Step(telemetry.StepPolicy, c.req.Span.Now())

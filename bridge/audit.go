@@ -14,6 +14,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
@@ -72,10 +73,10 @@ func (a *auditor) newInvocation(req *Request, who *identity.Identity) *invocatio
 }
 
 // auditCaller is a caller as the trail names it.
-func auditCaller(who *identity.Identity, peer, caller string) trail.Caller {
-	out := trail.Caller{Address: CallerAddress(peer)}
+func auditCaller(who *identity.Identity, address, caller string) trail.Caller {
+	out := trail.Caller{Address: peer.Address(address)}
 	if who == nil {
-		if peer == "" {
+		if address == "" {
 			out.Address = caller
 		}
 		return out
@@ -131,7 +132,7 @@ func (a *auditor) recordCall(ctx context.Context, c *toolCall) *errmap.Error {
 		return nil
 	}
 	inv.found(c.tool)
-	inv.consented = inv.consented || c.blocked != nil && c.state.confirmed
+	inv.consented = inv.consented || c.consent.blocked != nil && c.consent.state.confirmed
 	return a.recordBegin(ctx, c.req, inv)
 }
 

@@ -155,7 +155,7 @@ type Options struct {
 	Compact compact.Options
 	// Log receives one line per call; nil discards. CallLog selects the calls.
 	Log     *zap.Logger
-	CallLog *CallLog
+	CallLog *telemetry.CallLog
 	// Stats counts finished requests by the index of [Operations]; nil does not.
 	Stats *telemetry.Stats
 	// Tracer makes the spans of requests; nil makes none.

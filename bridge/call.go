@@ -5,12 +5,10 @@ package bridge
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
@@ -133,7 +131,7 @@ func (w *calls) kindOf(c *toolCall) kind {
 			return taskCall
 		}
 	}
-	if kind := rpcKind(c); kind != unaryCall || c.blocked != nil || c.req.Repeated || len(c.req.RequestState) > 0 || c.req.Wanted.Fields != "" {
+	if kind := rpcKind(c); kind != unaryCall || c.consent.blocked != nil || c.req.Repeated || len(c.req.RequestState) > 0 || c.req.Wanted.Fields != "" {
 		return kind
 	}
 	return plainCall
@@ -228,43 +226,9 @@ func (r *rounds) reopen(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.req, err = c.req.Complete(); err != nil {
 		return err
 	}
-	c.state, err = r.openState(ctx, c.req.Caller, c.digest(), c.req.RequestState, c.req.At("request_state"))
-	c.req.Span.Link(c.state.asker)
+	c.consent.state, err = r.openState(ctx, c.req.Caller, c.digest(), c.req.RequestState, c.req.At("request_state"))
+	c.req.Span.Link(c.consent.state.asker)
 	return err
-}
-
-// EventFilter selects the events of a call that its caller asked for. It keeps state
-// between the calls of one request and is not safe for concurrent use.
-type EventFilter struct {
-	// Progress is set if the caller wants progress. Level is the minimum log level;
-	// unspecified is none.
-	Progress bool
-	Level    outriggerv1.LogLevel
-
-	// last is the progress of the last report, once there is one.
-	last    float64
-	hasLast bool
-}
-
-// Wants reports whether the caller gets an event. A report of progress is dropped
-// unless it is above the one before it (MCP, progress).
-func (f *EventFilter) Wants(e *outriggerv1.ToolEvent) bool {
-	switch e := e.GetEvent().(type) {
-	case *outriggerv1.ToolEvent_Progress:
-		now := e.Progress.GetProgress()
-		if !f.Progress || f.hasLast && now <= f.last {
-			return false
-		}
-		if !math.IsNaN(now) {
-			f.last, f.hasLast = now, true
-		}
-		return true
-	case *outriggerv1.ToolEvent_Log:
-		return f.Level != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED && e.Log.GetLevel() >= f.Level
-	case *outriggerv1.ToolEvent_Partial, *outriggerv1.ToolEvent_Quiet:
-		return true
-	}
-	return false
 }
 
 // rejected returns the response to a request that rates, shares or a full queue turn away, and nil for the others. It

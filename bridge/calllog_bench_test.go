@@ -28,11 +28,11 @@ func BenchmarkEnded(b *testing.B) {
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	encoding.EncodeDuration = zapcore.StringDurationEncoder
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(null), zap.InfoLevel))
-	spent := NewCallLog(logAllCalls, 1)
+	spent := telemetry.NewCallLog(0, 1)
 	for _, tt := range []struct {
 		name string
 		log  *zap.Logger
-		of   *CallLog
+		of   *telemetry.CallLog
 	}{
 		{"every call has a line", log, nil},
 		{"over the budget", log, spent},

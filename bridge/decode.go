@@ -128,9 +128,9 @@ func (d *decoder) reduce(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.resp.Outcome != nil || r.Encoding != EncodingJSON || !c.isJSON() {
 		return nil
 	}
-	c.explain(c.noted)
-	if c.mask != nil {
-		chosen := c.mask.Append(d.buffers.Get(len(r.Bytes)), r.Bytes)
+	c.explain(c.fit.noted)
+	if c.fit.mask != nil {
+		chosen := c.fit.mask.Append(d.buffers.Get(len(r.Bytes)), r.Bytes)
 		if keepsTo(ctx, c, chosen) {
 			chosen, r.Bytes = r.Bytes, chosen
 			chosen, r.pooled = poolable(chosen, r.pooled), true
@@ -177,16 +177,16 @@ func (d *decoder) cutToBudget(ctx context.Context, c *toolCall, whole []byte) ([
 		return nil, nil
 	}
 	d.reduced.Add(1)
-	about := &content.Reduction{Size: len(whole), Budget: budget, Report: report, IsFetched: c.isFetch, Through: c.req.Through != ""}
-	if !c.isFetch {
+	about := &content.Reduction{Size: len(whole), Budget: budget, Report: report, IsFetched: c.fit.isFetch, Through: c.req.Through != ""}
+	if !c.fit.isFetch {
 		about.Example = content.ReductionExample(resultView(c.tool), whole, report.Cuts)
 	}
-	if c.under != "" {
+	if c.fit.under != "" {
 		for i := range report.Cuts {
-			report.Cuts[i].Path = "/" + c.under + report.Cuts[i].Path
+			report.Cuts[i].Path = "/" + c.fit.under + report.Cuts[i].Path
 		}
 		if about.Example != "" {
-			about.Example = c.under + "." + about.Example
+			about.Example = c.fit.under + "." + about.Example
 		}
 	}
 	if p := c.tool.Paging; p != nil {

@@ -5,19 +5,16 @@ package bridge
 import (
 	"context"
 	"errors"
-	"net"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/Masterminds/semver/v3"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
@@ -59,7 +56,7 @@ func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	if !ok || (req.Names == NamesCanonicalOnly && tool.Name != req.Tool && tool.Alias != req.Tool) {
 		return nil, unknownTool(cat, req)
 	}
-	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {
+	if req.Version != "" && !tool.Satisfies(req.Version) {
 		return nil, errmap.New(errmap.ToolNotFound, errmap.Tool(req.Tool), errmap.WithViolations(errmap.Violation{
 			Path: req.At("version"), Keyword: "version", Message: "the available version is " + tool.Version,
 		}))
@@ -118,42 +115,6 @@ func (d *directory) get(ctx context.Context, req *Request) *Response {
 	return &Response{Catalog: cat, Tool: tool}
 }
 
-// maxConstraint bounds a version constraint; the longest sensible ones have a
-// few dozen bytes.
-const maxConstraint = 256
-
-// parseConstraint reads which versions of a tool a caller will take: a semantic
-// version constraint such as "1.2.3", "^1.2" or ">=1.4.0 <2.0.0".
-func parseConstraint(s string) (*semver.Constraints, bool) {
-	if len(s) > maxConstraint {
-		return nil, false
-	}
-	c, err := semver.NewConstraint(s)
-	return c, err == nil
-}
-
-// HasValidVersion reports whether Version is one: a version such as "1.2.3" or a
-// constraint such as "^1.2".
-func (r *Request) HasValidVersion() bool {
-	_, ok := parseConstraint(r.Version)
-	return ok
-}
-
-// versionSatisfies reports whether a tool's version is one that the caller
-// takes: a version in full, build metadata and all, or what satisfies a
-// constraint. Versions of tools are semantic, which the catalog sees to.
-func versionSatisfies(version, want string) bool {
-	if version == want {
-		return true
-	}
-	constraint, ok := parseConstraint(want)
-	if !ok {
-		return false
-	}
-	v, err := semver.NewVersion(version)
-	return err == nil && constraint.Check(v)
-}
-
 // findCompact finds one of the three tools, which every caller may see: what they show is what their caller may see.
 func findCompact(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	if req.Through != "" { // none of them is in the catalog
@@ -167,12 +128,12 @@ func findCompact(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Err
 }
 
 // CallerOf returns the name of the caller for policy and logs: that of the
-// authenticated identity in ctx, else [CallerAddress] of the peer.
-func CallerOf(ctx context.Context, peer string) string {
+// authenticated identity in ctx, else [peer.Address] of its address.
+func CallerOf(ctx context.Context, address string) string {
 	if who := identity.FromContext(ctx); who != nil {
 		return who.Principal()
 	}
-	return CallerAddress(peer)
+	return peer.Address(address)
 }
 
 // directory finds the tools of the current catalog, and knows which of them a caller may see and call.
@@ -336,40 +297,6 @@ func (d *directory) isView(cat *catalog.Catalog) bool {
 
 // CallerStdio is the [Request.Caller] of everything that arrives on standard input.
 const CallerStdio = "stdio"
-
-// CallerAddress returns the name of an unauthenticated caller: the address of its
-// connection without the port. An IPv4 address in its IPv6 form is returned as IPv4,
-// and what is no address is returned unchanged. X-Forwarded-For and similar headers are
-// ignored, because anyone can send them.
-func CallerAddress(peer string) string {
-	host, _, err := net.SplitHostPort(peer)
-	if err != nil {
-		host = peer
-	}
-	if isPlainIPv4(host) {
-		return host // as it is written, without a copy
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	return addr.Unmap().String()
-}
-
-// isPlainIPv4 holds for IPv4 addresses in their usual form.
-func isPlainIPv4(host string) bool {
-	const longest = len("255.255.255.255")
-	if len(host) > longest {
-		return false
-	}
-	for i := range len(host) {
-		if c := host[i]; c != '.' && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	addr, err := netip.ParseAddr(host) // refuses leading zeros, so that there is one form
-	return err == nil && addr.Is4()
-}
 
 // Authorizer restricts what callers may do, beyond the grants of their identity. A nil
 // identity is a caller without authentication. Implementations are safe for concurrent

@@ -3,7 +3,6 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -43,16 +42,16 @@ func (e *encoder) validate(ctx context.Context, c *toolCall) *errmap.Error {
 		return failed
 	}
 	if c.req.Arguments.Repaired {
-		c.repairs = append(c.repairs, "")
+		c.repair.places = append(c.repair.places, "")
 	}
 	if failed != nil && failed.Code == errmap.InvalidToolInput {
 		if plain, places := c.decoded(c.arguments(), failed); len(places) > 0 {
-			c.repaired = plain
-			c.repairs = append(c.repairs, places...)
+			c.repair.arguments = plain
+			c.repair.places = append(c.repair.places, places...)
 			failed = e.encode(ctx, c)
 		}
 	}
-	if failed == nil && len(c.repairs) > 0 {
+	if failed == nil && len(c.repair.places) > 0 {
 		e.repaired.Add(1)
 	}
 	return failed
@@ -185,13 +184,14 @@ func wanted(_ context.Context, c *toolCall) *errmap.Error {
 		return w.RefuseFields("the result of " + c.tool.Name + " is always whole")
 	}
 	var err *errmap.Error
-	c.mask, err = w.Mask(resultView(c.tool))
+	c.fit.mask, err = w.Mask(resultView(c.tool))
 	return err
 }
 
 // encodeStream checks the arguments of a tool that takes a stream, and encodes the first message. The others are checked
 // when they are sent.
 func (e *encoder) encodeStream(ctx context.Context, c *toolCall) *errmap.Error {
+	c.input = &streamInput{}
 	failed := e.splitItems(ctx, c)
 	if failed == nil {
 		failed = e.encodeFirst(ctx, c)
@@ -212,7 +212,7 @@ func (e *encoder) splitItems(ctx context.Context, c *toolCall) *errmap.Error {
 		return failed
 	}
 	var err error
-	c.header, c.items, err = c.tool.Stream.Split(arguments, e.maxInputItems)
+	c.input.header, c.input.items, err = c.tool.Stream.Split(arguments, e.maxInputItems)
 	if err == nil {
 		return nil
 	}
@@ -228,25 +228,25 @@ func (e *encoder) splitItems(ctx context.Context, c *toolCall) *errmap.Error {
 // encodeFirst encodes the header, or else the first item.
 func (e *encoder) encodeFirst(ctx context.Context, c *toolCall) (failed *errmap.Error) {
 	switch {
-	case c.header != nil:
+	case c.input.header != nil:
 		c.wire, failed = e.encodeHeader(ctx, c)
-	case len(c.items) > 0:
-		c.wire, failed = e.encodeItem(ctx, c, 0, c.items[0])
+	case len(c.input.items) > 0:
+		c.wire, failed = e.encodeItem(ctx, c, 0, c.input.items[0])
 		c.pooled = failed == nil
 	default:
-		c.wire, c.hasFirst = nil, false
+		c.wire, c.input.hasFirst = nil, false
 		return nil
 	}
-	c.hasFirst = failed == nil
+	c.input.hasFirst = failed == nil
 	return failed
 }
 
 func (e *encoder) encodeHeader(ctx context.Context, c *toolCall) ([]byte, *errmap.Error) {
-	wire, err := c.tool.Stream.HeaderToWire(ctx, nil, c.header)
+	wire, err := c.tool.Stream.HeaderToWire(ctx, nil, c.input.header)
 	if e.mayRepair(err) {
-		if plain, places := c.tool.Stream.UnquoteHeader(c.header); len(places) > 0 {
+		if plain, places := c.tool.Stream.UnquoteHeader(c.input.header); len(places) > 0 {
 			if wire, err = c.tool.Stream.HeaderToWire(ctx, nil, plain); err == nil {
-				c.header, c.repairs = plain, append(c.repairs, places...)
+				c.input.header, c.repair.places = plain, append(c.repair.places, places...)
 			}
 		}
 	}
@@ -263,7 +263,7 @@ func (e *encoder) encodeItem(ctx context.Context, c *toolCall, position int, raw
 	if e.mayRepair(err) {
 		if plain, places := c.tool.Stream.UnquoteItem(position, raw); len(places) > 0 {
 			if wire, err = c.tool.Stream.ItemToWire(ctx, e.buffers, nil, position, plain); err == nil {
-				c.repairs = append(c.repairs, places...)
+				c.repair.places = append(c.repair.places, places...)
 			}
 		}
 	}
@@ -276,18 +276,6 @@ func (e *encoder) encodeItem(ctx context.Context, c *toolCall, position int, raw
 func (e *encoder) mayRepair(err error) bool {
 	var broken *transcode.InputError
 	return e.repairArguments && errors.As(err, &broken)
-}
-
-// keepItems copies what is to be sent, for a call that outlives its request.
-func (c *toolCall) keepItems() [][]byte {
-	if len(c.items) == 0 {
-		return nil
-	}
-	out := make([][]byte, len(c.items))
-	for i, item := range c.items {
-		out[i] = bytes.Clone(item)
-	}
-	return out
 }
 
 // requestTurn waits until the arguments of a call may be translated, which counts towards its deadline. The turn is for the CPU

@@ -53,7 +53,7 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 		ToolName:       c.tool.NativeName,
 		ArgumentsForm:  &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: c.arguments()},
 		InputResponses: c.req.InputResponses,
-		RequestState:   c.state.backend,
+		RequestState:   c.consent.state.backend,
 		Context:        c.req.Context,
 	}
 	if len(c.req.Meta) > 0 {
@@ -135,7 +135,7 @@ func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outri
 // reduceNative reduces the result of a native tool: its data to the fields that its caller chose, then data and content to its budget.
 func (n *natives) reduceNative(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
 	budget := n.decoder.budget(c)
-	if c.mask == nil && budget == 0 && c.noted == "" || result.GetStatus() == content.StatusFailure {
+	if c.fit.mask == nil && budget == 0 && c.fit.noted == "" || result.GetStatus() == content.StatusFailure {
 		return nil
 	}
 	given, err := content.FreeForm(result.GetDataJson(), result.GetData())
@@ -173,11 +173,11 @@ func (n *natives) reduceNative(ctx context.Context, c *toolCall, result *outrigg
 // fitData reduces the data of a native tool's result. It returns nothing where they are not cut.
 func (n *natives) fitData(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult, given []byte, budget int, isData func(string) bool) *content.Reduction {
 	whole := jsontext.Compact(nil, given)
-	data, note := whole, c.noted
+	data, note := whole, c.fit.noted
 	var about *content.Reduction
 	var link []*outriggerv1.ContentBlock
-	if c.mask != nil {
-		if chosen := c.mask.Append(nil, whole); keepsTo(ctx, c, chosen) {
+	if c.fit.mask != nil {
+		if chosen := c.fit.mask.Append(nil, whole); keepsTo(ctx, c, chosen) {
 			data = chosen
 		} else {
 			note = strings.TrimSpace(note + " " + content.AllFields)
@@ -247,7 +247,7 @@ func (n *natives) settleInput(c *toolCall, in *outriggerv1.InputRequired) *errma
 	if err := askable(c.tool.Name, c.req.Context.GetCapabilities(), in); err != nil {
 		return err
 	}
-	return n.rounds.sealInput(c.req, c.digest(), c.state.confirmed, in)
+	return n.rounds.sealInput(c.req, c.digest(), c.consent.state.confirmed, in)
 }
 
 // askable refuses questions that the caller's client did not declare to answer.
@@ -261,10 +261,10 @@ func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outr
 
 // nativeResultOf is what the id of the task of a call has to say.
 func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
-	out := &task.NativeResult{IsReduced: c.mask != nil || n.decoder.budget(c) > 0}
+	out := &task.NativeResult{IsReduced: c.fit.mask != nil || n.decoder.budget(c) > 0}
 	if out.IsReduced {
 		out.Wanted = content.Wanted{Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
-		if c.mask != nil {
+		if c.fit.mask != nil {
 			out.Wanted.Fields = c.req.Wanted.Fields
 		}
 	}
@@ -285,7 +285,7 @@ func (n *natives) settleTask(req *Request, cat *catalog.Catalog, of *task.Native
 		if tool.Native && bytes.Equal(task.ToolDigest(tool.Name), of.Digest) {
 			own := req.copied()
 			own.Wanted = of.Wanted
-			c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
+			c := &toolCall{req: own, tool: tool, catalog: cat, fit: fit{isFetch: true}}
 			if of.IsMaskLost {
 				c.note(content.MaskLost)
 			}

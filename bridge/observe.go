@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,12 +15,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/content"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
@@ -78,7 +75,7 @@ func (n *counter) ended(f *finished) {
 // lines writes the one line that a request leaves in the log.
 type lines struct {
 	log     *zap.Logger
-	callLog *CallLog
+	callLog *telemetry.CallLog
 }
 
 // ended implements [observer].
@@ -113,7 +110,7 @@ func (n *counter) refused(r *Refusal) {
 
 // refused logs such a message. A request without valid credentials has left its line where it was refused.
 func (l *lines) refused(r *Refusal) {
-	if r.Err.Code == errmap.Unauthenticated || !l.log.Core().Enabled(zap.InfoLevel) || !l.callLog.admitsRefusal(time.Now()) {
+	if r.Err.Code == errmap.Unauthenticated || !l.log.Core().Enabled(zap.InfoLevel) || !l.callLog.AdmitsRefusal(time.Now()) {
 		return
 	}
 	edge := telemetry.EdgeOf(r.Transport, r.Route, false)
@@ -162,7 +159,7 @@ func (l *lines) level(f *finished) (level zapcore.Level, message string) {
 		return zap.ErrorLevel, message
 	case f.req.Op != OpCall && f.code == "":
 		return zap.DebugLevel, message
-	case l.log.Core().Enabled(zap.InfoLevel) && !l.callLog.admits(f.at, f.code != ""):
+	case l.log.Core().Enabled(zap.InfoLevel) && !l.callLog.Admits(f.at, f.code != ""):
 		return zap.DebugLevel, message
 	}
 	return zap.InfoLevel, message
@@ -329,114 +326,6 @@ func traceOf(span *telemetry.Span) telemetry.Trace {
 		return telemetry.Trace{}
 	}
 	return telemetry.Trace{TraceID: of.TraceID(), SpanID: of.SpanID()}
-}
-
-// CallLogMode says which tool calls leave a line in the log: all, those that failed, or
-// none.
-type CallLogMode uint32
-
-// The modes. logAllCalls is the zero value. logFailedCalls leaves out those that
-// succeeded, logNoCalls all but those that failed through a fault of the sidecar.
-const (
-	logAllCalls CallLogMode = iota
-	logFailedCalls
-	logNoCalls
-)
-
-// ParseCallLogMode reads a mode from "all", "failed" or "off".
-func ParseCallLogMode(s string) (CallLogMode, error) {
-	switch s {
-	case "all":
-		return logAllCalls, nil
-	case "failed":
-		return logFailedCalls, nil
-	case "off":
-		return logNoCalls, nil
-	}
-	return logAllCalls, fmt.Errorf("log calls %q: want all, failed or off", s)
-}
-
-// CallLog decides which calls leave a line in the log. Calls that succeed and calls
-// that fail have separate budgets per second; calls above the budget are counted. Its
-// settings can change at run time. A nil CallLog logs every call. Make one with
-// [NewCallLog].
-type CallLog struct {
-	mode    atomic.Uint32
-	most    atomic.Int64
-	done    budget
-	failed  budget
-	refused budget
-	skipped atomic.Uint64
-}
-
-// NewCallLog returns a CallLog that logs at most perSecond lines of each kind; 0 means
-// 100.
-func NewCallLog(mode CallLogMode, perSecond int) *CallLog {
-	l := &CallLog{}
-	l.Set(mode, perSecond)
-	return l
-}
-
-// Set changes the mode and the rate.
-func (l *CallLog) Set(mode CallLogMode, perSecond int) {
-	defaults.Fill(&perSecond, defaults.LogMaxCallsPerSecond)
-	l.mode.Store(uint32(mode))
-	l.most.Store(int64(perSecond))
-}
-
-// Skipped returns the number of calls that were not logged because of the rate. Calls
-// that the mode leaves out do not count.
-func (l *CallLog) Skipped() uint64 {
-	if l == nil {
-		return 0
-	}
-	return l.skipped.Load()
-}
-
-// admits reports whether a call that ended at this time leaves a line.
-func (l *CallLog) admits(now time.Time, failed bool) bool {
-	if l == nil {
-		return true
-	}
-	mode, of := CallLogMode(l.mode.Load()), &l.done
-	if failed {
-		of = &l.failed
-	}
-	if mode == logNoCalls || mode == logFailedCalls && !failed {
-		return false
-	}
-	if of.take(now.Unix(), l.most.Load()) {
-		return true
-	}
-	l.skipped.Add(1)
-	return false
-}
-
-// admitsRefusal reports whether a message that never became a request leaves a line.
-// Without authentication anyone can send one, so there are few.
-func (l *CallLog) admitsRefusal(now time.Time) bool {
-	if l == nil {
-		return true
-	}
-	if CallLogMode(l.mode.Load()) == logNoCalls {
-		return false
-	}
-	if l.refused.take(now.Unix(), min(l.most.Load(), loglimit.PerSecond)) {
-		return true
-	}
-	l.skipped.Add(1)
-	return false
-}
-
-// budget counts lines within one second. At the turn of a second a few lines may
-// go uncounted, which is cheaper than a lock for all.
-type budget struct{ second, used atomic.Int64 }
-
-func (b *budget) take(second, most int64) bool {
-	if was := b.second.Load(); was != second && b.second.CompareAndSwap(was, second) {
-		b.used.Store(0)
-	}
-	return b.used.Add(1) <= most
 }
 
 // EndSpan ends the span of a message with what has become of it. on and about say how its edge showed the response. For a

@@ -115,8 +115,8 @@ func (g *gathering) partial(err *errmap.Error) *errmap.Error {
 		return err
 	}
 	sent := g.items.Close(true)
-	if c.mask != nil {
-		sent = c.mask.Append(nil, sent)
+	if c.fit.mask != nil {
+		sent = c.fit.mask.Append(nil, sent)
 	}
 	if budget := g.via.decoder.budget(c); budget > 0 && len(sent) > budget {
 		cut, _, ok := content.AppendCut(nil, sent, budget, resultView(c.tool))
@@ -159,7 +159,7 @@ func (g *gathering) take(message []byte) error {
 		return errEnough
 	}
 	before := g.items.Next()
-	g.call.itemNumber = g.items.Len() + 1
+	g.call.fit.itemNumber = g.items.Len() + 1
 	body, err := g.via.decoder.answerJSON(g.ctx, g.call, before, message)
 	if err != nil {
 		g.failed = outputError(err)
@@ -305,8 +305,8 @@ func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errma
 // send sends all messages. It returns early when one is refused, or when the stream has ended.
 func (x *itemCall) send(ctx context.Context, stream BackendStream) {
 	c := x.call
-	if c.hasFirst {
-		isItem := c.header == nil
+	if c.input.hasFirst {
+		isItem := c.input.header == nil
 		if !x.pass(stream, c.wire, isItem) {
 			return
 		}
@@ -343,8 +343,8 @@ func (x *itemCall) send(ctx context.Context, stream BackendStream) {
 // next is the JSON of the next item: those of the arguments, then those that follow. The error is io.EOF at the end.
 func (x *itemCall) next(ctx context.Context) ([]byte, error) {
 	switch c := x.call; {
-	case x.position < len(c.items):
-		return c.items[x.position], ctx.Err()
+	case x.position < len(c.input.items):
+		return c.input.items[x.position], ctx.Err()
 	case c.req.Items == nil:
 		return nil, io.EOF
 	default:
@@ -364,12 +364,12 @@ func (x *itemCall) message(ctx context.Context, raw []byte) ([]byte, *errmap.Err
 	if len(raw) >= policy.LargeMessage {
 		defer via.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(raw)).End()
 	}
-	before := len(c.repairs)
+	before := len(c.repair.places)
 	wire, failed := via.encoder.encodeItem(ctx, c, x.position, raw)
 	if failed != nil {
 		return nil, failed
 	}
-	if before == 0 && len(c.repairs) > 0 {
+	if before == 0 && len(c.repair.places) > 0 {
 		via.encoder.repaired.Add(1)
 	}
 	return wire, via.rulebook.permitMessage(ctx, c, wire)
@@ -398,7 +398,7 @@ func (x *itemCall) pass(stream BackendStream, wire []byte, isItem bool) bool {
 // end ends the input. The rules have been asked about each message; about a stream without any they are asked as about an
 // empty message, so that no rule is passed by.
 func (x *itemCall) end(ctx context.Context, stream BackendStream) {
-	if x.sent == 0 && !x.call.hasFirst && x.call.req.Items != nil {
+	if x.sent == 0 && !x.call.input.hasFirst && x.call.req.Items != nil {
 		if err := x.via.rulebook.permitMessage(ctx, x.call, nil); err != nil {
 			x.refuse(err)
 			return
@@ -643,10 +643,10 @@ func (g *pager) wantedSize(ctx context.Context, c *toolCall) (int, bool) {
 		return 0, false
 	}
 	defer g.buffers.Put(text)
-	if c.mask == nil {
+	if c.fit.mask == nil {
 		return len(text), true
 	}
-	chosen := c.mask.Append(g.buffers.Get(len(text)), text)
+	chosen := c.fit.mask.Append(g.buffers.Get(len(text)), text)
 	defer g.buffers.Put(chosen)
 	return len(chosen), true
 }

@@ -106,18 +106,22 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 
 // prepared is a call that has been checked, as a task makes it: it shares nothing with the request that began it.
 func prepared(c *toolCall, line *taskLine) *statev1.TaskCall {
-	return &statev1.TaskCall{
-		Tool: c.tool.Name, Procedure: c.tool.Method.Procedure, Wire: c.wire, HasFirst: c.hasFirst, Header: bytes.Clone(c.header), Items: c.keepItems(),
+	out := &statev1.TaskCall{
+		Tool: c.tool.Name, Procedure: c.tool.Method.Procedure, Wire: c.wire,
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Who: line.who(),
 		Fields: c.req.Wanted.Fields, Budget: int64(c.req.Wanted.Budget), ForModel: c.req.Wanted.ForModel,
 		StreamTime: int64(c.req.Wanted.StreamTime),
 	}
+	if in := c.input; in != nil {
+		out.HasFirst, out.Header, out.Items = in.hasFirst, bytes.Clone(in.header), in.keptItems()
+	}
+	return out
 }
 
 // ofPrepared is a prepared call on its way to the backend.
 func ofPrepared(call *statev1.TaskCall, tool *catalog.Tool, cat *catalog.Catalog, header http.Header) *toolCall {
-	return &toolCall{
-		tool: tool, catalog: cat, wire: call.GetWire(), hasFirst: call.GetHasFirst(), header: call.Header, items: call.GetItems(),
+	out := &toolCall{
+		tool: tool, catalog: cat, wire: call.GetWire(),
 		req: &Request{
 			Op: OpCall, Tool: tool.Name, Header: header,
 			Caller: call.GetCaller(), Transport: call.GetTransport(), Route: call.GetRoute(), Method: call.GetMethod(),
@@ -126,12 +130,16 @@ func ofPrepared(call *statev1.TaskCall, tool *catalog.Tool, cat *catalog.Catalog
 			},
 		},
 	}
+	if tool.TakesStream() {
+		out.input = &streamInput{header: call.Header, items: call.GetItems(), hasFirst: call.GetHasFirst()}
+	}
+	return out
 }
 
 // background is the rest of a call as the work of a task. The line is written when it ends.
 func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, after time.Duration) task.Run {
 	own := ofPrepared(call, c.tool, c.catalog, t.sender.sentHeader(c.req.Header).Clone())
-	own.mask, own.req.Tool, own.req.Through, own.req.Span = c.mask, c.req.Tool, c.req.Through, c.req.Span
+	own.fit.mask, own.req.Tool, own.req.Through, own.req.Span = c.fit.mask, c.req.Tool, c.req.Through, c.req.Span
 	return t.runTask(own, line, after)
 }
 
@@ -526,7 +534,7 @@ func (o *operations) invokeOperation(ctx context.Context, c *toolCall) *errmap.E
 		return failed
 	}
 	h := longrunning.Handle{Tool: c.tool.Name, Created: now.Truncate(time.Millisecond), Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
-	if c.mask != nil {
+	if c.fit.mask != nil {
 		h.Fields = c.req.Wanted.Fields
 	}
 	op, body := o.operation(ctx, c, h, ""), c.answer.Body
@@ -579,7 +587,7 @@ func fetching(req *Request, tool *catalog.Tool, cat *catalog.Catalog, h longrunn
 	own := req.copied()
 	first := content.Wanted{Fields: h.Fields, Budget: h.Budget, ForModel: h.ForModel}
 	own.Wanted = first.FetchedBy(req.Wanted)
-	c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
+	c := &toolCall{req: own, tool: tool, catalog: cat, fit: fit{isFetch: true}}
 	if h.IsMaskLost {
 		c.note(content.MaskLost)
 	}
@@ -662,12 +670,12 @@ func (o pipeline) JSON(ctx context.Context, declared *catalog.OperationValue, he
 	}
 	as := *c.tool
 	as.Out = declared.Out
-	one := &toolCall{req: c.req, tool: &as, catalog: c.catalog, deadline: c.deadline, under: c.under}
+	one := &toolCall{req: c.req, tool: &as, catalog: c.catalog, deadline: c.deadline, fit: fit{under: c.fit.under}}
 	body, err := o.of.decoder.answerJSON(ctx, one, nil, held.GetValue())
 	if err != nil {
 		return nil, outputError(err)
 	}
-	c.note(one.noted)
+	c.note(one.fit.noted)
 	return body, nil
 }
 
@@ -723,7 +731,7 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 	now := time.Now()
 	defer c.req.waited(now)
 	of := fetching(c.req, tool, c.catalog, *ref.Operation)
-	of.isFetch, of.under = false, longrunning.ResponseMember
+	of.fit.isFetch, of.fit.under = false, longrunning.ResponseMember
 	of.deadline, _ = ctx.Deadline()
 	if failed = of.chooseFields(&c.req.Wanted); failed != nil {
 		return failed
@@ -756,8 +764,8 @@ func (c *toolCall) chooseFields(w *content.Wanted) *errmap.Error {
 		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
 	}
 	var failed *errmap.Error
-	c.mask, failed = w.MaskUnder(c.under, resultView(c.tool))
-	c.noted = "" // it was about the other mask
+	c.fit.mask, failed = w.MaskUnder(c.fit.under, resultView(c.tool))
+	c.fit.noted = "" // it was about the other mask
 	return failed
 }
 

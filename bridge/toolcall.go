@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -34,36 +35,67 @@ type toolCall struct {
 	deadline time.Time
 	// learnUntil bounds all look-ups of types for this call; see learnFor.
 	learnUntil time.Time
-	// blocked is what the gate said where the user may still be asked.
-	blocked *errmap.Error
-	// state is what the caller brought back from an earlier round.
-	state state
 	// wire is what the backend is sent, pooled where it is of the bridge's buffers. For an RPC that takes a stream it is the
 	// first message, if there is one.
-	wire             []byte
-	pooled, hasFirst bool
+	wire   []byte
+	pooled bool
 	// checking is the context of the check of the arguments.
 	checking timely
-	// header and items are the JSON of what is sent to an RPC that takes a stream; the header is nil where there is none.
-	header []byte
-	items  [][]byte
-	answer *Answer
-	resp   Response
+	answer   *Answer
+	resp     Response
 	// place is the call's right to run. Its deadline counts the time that it waited for it.
 	place policy.Place
 	// turn is the answer's right to the CPU, from the answer to the end of the call.
 	turn policy.Turn
-	// isPart: the call is within a request that was counted for its caller before.
+	// isPart is set if the call is within a request that was counted for its caller before.
 	isPart bool
-	// worked: the tool did what it was asked to, or said why it could not; so its latency counts.
+	// worked is set if the tool answered, with a result or its own error, so that its latency counts.
 	worked bool
-	// alone: while memory is short, no other call of a caller with flow control
-	// runs beside it.
-	alone bool
-	// repaired are the arguments after something in them was decoded, and repairs
-	// say what; both nil where nothing was.
-	repaired []byte
-	repairs  []string
+	// alone is set if the call runs alone, because memory is short.
+	alone   bool
+	consent consent
+	repair  repair
+	fit     fit
+	input   *streamInput // nil for an RPC that takes one message
+}
+
+// consent is what the user of a call is asked, and has said.
+type consent struct {
+	// blocked is what the gate said where the user may still be asked.
+	blocked *errmap.Error
+	// state is what the caller brought back from an earlier round.
+	state state
+}
+
+// repair are the arguments after something in them was decoded, and the places where; both nil where nothing was.
+type repair struct {
+	arguments []byte
+	places    []string
+}
+
+// streamInput is what is sent to an RPC that takes a stream.
+type streamInput struct {
+	// header and items are its JSON; the header is nil where there is none.
+	header []byte
+	items  [][]byte
+	// hasFirst is set if the wire bytes of the call are a message.
+	hasFirst bool
+}
+
+// keptItems copies the items, for a call that outlives its request.
+func (in *streamInput) keptItems() [][]byte {
+	if len(in.items) == 0 {
+		return nil
+	}
+	out := make([][]byte, len(in.items))
+	for i, item := range in.items {
+		out[i] = bytes.Clone(item)
+	}
+	return out
+}
+
+// fit is how a result is made to fit what its caller wants.
+type fit struct {
 	// mask selects the fields of the result that the caller wants; nil for all.
 	mask *content.Mask
 	// noted is what there is to say about how the result fits; empty for nothing.
@@ -80,8 +112,8 @@ type toolCall struct {
 
 // arguments is the JSON text of the arguments; there is always one.
 func (c *toolCall) arguments() []byte {
-	if c.repaired != nil {
-		return c.repaired
+	if c.repair.arguments != nil {
+		return c.repair.arguments
 	}
 	if c.req.Arguments.Bytes == nil {
 		return emptyObject
@@ -143,7 +175,7 @@ func (c *toolCall) completed(err *errmap.Error) { c.worked = err == nil || err.F
 // forgetArguments frees the arguments: the wire bytes say all that the backend is
 // to know.
 func (c *toolCall) forgetArguments() {
-	c.repaired = nil
+	c.repair.arguments = nil
 	c.req.Forget()
 }
 
@@ -189,7 +221,7 @@ func (c *toolCall) endTurn() {
 }
 
 // note adds to what there is to say about how the result fits.
-func (c *toolCall) note(text string) { c.noted = strings.TrimSpace(c.noted + " " + text) }
+func (c *toolCall) note(text string) { c.fit.noted = strings.TrimSpace(c.fit.noted + " " + text) }
 
 // explain adds to what people and models are told about the result.
 func (c *toolCall) explain(text string) {
@@ -204,20 +236,20 @@ func (c *toolCall) noteOdd(noted transcode.Noted) error {
 	}
 	before := ""
 	switch {
-	case c.itemNumber > 0:
-		before = fmt.Sprintf("/items/%d", c.itemNumber-1)
-	case c.under != "":
-		before = "/" + c.under
+	case c.fit.itemNumber > 0:
+		before = fmt.Sprintf("/items/%d", c.fit.itemNumber-1)
+	case c.fit.under != "":
+		before = "/" + c.fit.under
 	case c.tool.OutputNotObject:
 		before = "/value"
 	}
 	for _, odd := range noted.Odd {
-		if c.odd++; c.odd <= maxOdd {
+		if c.fit.odd++; c.fit.odd <= maxOdd {
 			c.note(cmp.Or(before+odd.Path, "The result") + " is " + odd.What + ".")
 		}
 	}
-	if c.odd > maxOdd && !c.oddMore {
-		c.oddMore = true
+	if c.fit.odd > maxOdd && !c.fit.oddMore {
+		c.fit.oddMore = true
 		c.note("More values like these follow.")
 	}
 	return nil
@@ -236,7 +268,7 @@ func (c *toolCall) maskAgain() {
 		c.note(content.OtherFields)
 		return
 	}
-	c.mask = mask
+	c.fit.mask = mask
 }
 
 // resultView is what the output schema of a tool says about its results.
@@ -246,7 +278,7 @@ func resultView(t *catalog.Tool) schema.View { return schema.ViewOf(t.Output.Adv
 // results: the calls that follow them are of what was decoded.
 func (c *toolCall) reportRepairs() {
 	if c.resp.Err == nil && c.resp.ToolOutcome().GetResult() != nil {
-		c.resp.Repaired = c.repairs
+		c.resp.Repaired = c.repair.places
 	}
 }
 

@@ -198,7 +198,7 @@ func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	uri, _ := textParam(call.in.Message, "uri")
 	if isWatch, err := h.followWatch(call, uri); isWatch {
 		if err != nil {
-			h.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
+			h.refusals.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
 			return nil, err
 		}
 		return emptyObject, nil
@@ -207,7 +207,7 @@ func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		return nil, errmap.NotOffered("subscriptions to this resource")
 	}
 	if err := call.resp.MayRead(uri); err != nil {
-		h.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
+		h.refusals.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
 		return nil, err
 	}
 	if err := call.in.Session.Watch(call.in.ctx, uri); err != nil {

@@ -30,7 +30,7 @@ func newListCache() any { return &listCache{} }
 
 // listsOf is where the rendered lists of a catalog are kept.
 func (h *Handler) listsOf(cat *catalog.Catalog) *listCache {
-	lists, _ := h.Rendered(cat, newListCache).(*listCache)
+	lists, _ := h.shown.Rendered(cat, newListCache).(*listCache)
 	return lists
 }
 

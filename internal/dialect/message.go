@@ -137,7 +137,7 @@ func (h *Handler) HandleMessage(ctx context.Context, in *Inbound) Reply {
 func (h *Handler) begin(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply, run = ready(h.refuse(in, h.Panicked(p, bridge.RequestID(in.Message.ID))))
+			reply, run = ready(h.refuse(in, h.runner.Panicked(p, bridge.RequestID(in.Message.ID))))
 		}
 	}()
 	in.ctx = ctx
@@ -214,7 +214,7 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 		return ready(h.refuseCall(call, err))
 	}
 	h.connect(call)
-	call.flight = h.Begin(ctx, call.req)
+	call.flight = h.runner.Begin(ctx, call.req)
 	in.flight = call.flight
 	run = func() *Reply {
 		defer unfollow()
@@ -256,7 +256,7 @@ func mergedHeader(header, trailer http.Header) http.Header {
 func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.Response) (reply Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply = era.failed(h, call, h.Panicked(p, bridge.RequestID(call.req.ID)))
+			reply = era.failed(h, call, h.runner.Panicked(p, bridge.RequestID(call.req.ID)))
 		}
 	}()
 	if resp.Silent {
@@ -281,9 +281,9 @@ func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.R
 	reply = Reply{Status: http.StatusOK, tool: resp.Tool}
 	call.success(&reply, result)
 	if call.whole != nil {
-		reply.lender, reply.shared, reply.quoted = h.Buffers(), call.shared, call.quoted
+		reply.lender, reply.shared, reply.quoted = h.buffers, call.shared, call.quoted
 	}
-	resp.Release(h.Buffers()) // the reply has its bytes now
+	resp.Release(h.buffers) // the reply has its bytes now
 	if call.req.Op == bridge.OpListen && call.in.Header == nil {
 		reply.Then = notification(methodCancelled, append(append([]byte(`{"requestId":`), call.in.Message.ID.Raw()...), '}'))
 	}
@@ -306,7 +306,7 @@ func (h *Handler) refuse(in *Inbound, err *errmap.Error) Reply {
 // refuseCall answers a request whose params or headers do not fit.
 func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
 	in, err := call.in, err.Redacted()
-	h.Refused(&bridge.Refusal{
+	h.refusals.Refused(&bridge.Refusal{
 		Transport: in.Transport, Route: in.Route, Caller: in.Caller, ID: in.Message.ID, Header: in.Header, Span: in.span, Err: err,
 	})
 	h.auditRefused(call, err)
@@ -373,7 +373,7 @@ const methodCancelled = "notifications/cancelled"
 func (h *Handler) notify(ctx context.Context, in *Inbound) {
 	defer func() {
 		if p := recover(); p != nil {
-			_ = h.Panicked(p, append(bridge.TraceFields(in.span, in.Header), zap.String(logkey.Method, in.Message.Method))...)
+			_ = h.runner.Panicked(p, append(bridge.TraceFields(in.span, in.Header), zap.String(logkey.Method, in.Message.Method))...)
 		}
 	}()
 	h.opts.Notify(ctx, in.Message.Method, in.Message.Params, in.Origin)
@@ -388,12 +388,12 @@ func (h *Handler) cancelled(in *Inbound) {
 	}
 	raw, _ := in.Message.Param("reason")
 	reason, _ := jsontext.Text(raw)
-	if h.Flights().Cancel(in.Origin, id, reason) || in.Session == nil {
+	if h.flights.Cancel(in.Origin, id, reason) || in.Session == nil {
 		return
 	}
 	// It may run at another replica, or have ended.
 	if err := in.Session.Cancel(in.ctx, id.Raw(), reason); err != nil {
-		h.BoundedLog().Warn("cancellation of a legacy client not passed on to other replicas", zap.String(logkey.Method, in.Message.Method), logkey.Error(err))
+		h.noted.Warn("cancellation of a legacy client not passed on to other replicas", zap.String(logkey.Method, in.Message.Method), logkey.Error(err))
 	}
 }
 

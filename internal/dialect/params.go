@@ -70,7 +70,7 @@ func (call *exchange) argumentsParam() (bridge.Payload, *errmap.Error) {
 // repaired, an object in a string.
 func (call *exchange) objectParam(raw []byte) (bridge.Payload, *errmap.Error) {
 	if raw[0] == '"' {
-		if repaired := call.handler.RepairArguments(raw); repaired.Repaired {
+		if repaired := call.handler.runner.RepairArguments(raw); repaired.Repaired {
 			return repaired, nil
 		}
 	}

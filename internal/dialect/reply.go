@@ -190,7 +190,7 @@ func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
 	for _, piece := range tail {
 		size += len(piece)
 	}
-	dst := jsonrpc.AppendResultHead(h.Buffers().Get(size), call.in.Message.ID)
+	dst := jsonrpc.AppendResultHead(h.buffers.Get(size), call.in.Message.ID)
 	dst = appendContent(dst, result, call.resp.Explanation)
 	dst = append(dst, `,"structuredContent":`...)
 	dst = append(dst, result...)

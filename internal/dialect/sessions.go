@@ -49,7 +49,7 @@ func (h *Handler) openSession(call *exchange) *errmap.Error {
 	}
 	if err != nil {
 		if errors.Is(err, session.ErrFull) {
-			h.Stats().Over(errmap.LimitSessions)
+			h.stats.Over(errmap.LimitSessions)
 		}
 		return sessionError(err)
 	}
@@ -197,7 +197,7 @@ func askedError(ctx context.Context, err error) *errmap.Error {
 // session was not told of, and that is not offered now. What was offered when the session began may have gone since: that,
 // too, is a change. Who is subscribed to a resource is always told.
 func (h *Handler) ChangeNotification(s *session.Session, c notify.Change) []byte {
-	f, declared := h.offers.Features(h.Catalogs().Current()), s.Declared()
+	f, declared := h.offers.Features(h.shown.Catalogs().Current()), s.Declared()
 	switch {
 	case c.Kind == notify.ToolsListChanged, c.Kind == notify.ResourceUpdated,
 		c.Kind == notify.PromptsListChanged && (f.PromptsChanged || declared.Prompts),
@@ -239,7 +239,7 @@ func (h *Handler) Refollower(ctx context.Context, in *Inbound, s *session.Sessio
 				Header: WithTraceContext(in.Header, nil), Pointer: pointer, Message: &outriggerv1.ChangeFilter{ResourceUris: []string{uri}},
 			}
 			if err := h.refollow(ctx, req, s, uri); err != nil {
-				h.BoundedLog().Warn("watch of a legacy session not followed after it moved to this replica",
+				h.noted.Warn("watch of a legacy session not followed after it moved to this replica",
 					append(requestFields(req), zap.String("uri", uri), logkey.Error(err))...)
 			}
 		}

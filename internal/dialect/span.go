@@ -25,7 +25,7 @@ const (
 
 // Request returns the HTTP request of a context for [Inbound.HTTP]; nil without tracing.
 func (h *Handler) Request(ctx context.Context) *telemetry.HTTPRequest {
-	if !h.Tracer().IsOn() {
+	if !h.tracer.IsOn() {
 		return nil
 	}
 	return telemetry.HTTPRequestOf(ctx)
@@ -33,7 +33,7 @@ func (h *Handler) Request(ctx context.Context) *telemetry.HTTPRequest {
 
 // startSpan starts the span of a message; nil without tracing.
 func (h *Handler) startSpan(in *Inbound) *telemetry.Span {
-	if !h.Tracer().IsOn() {
+	if !h.tracer.IsOn() {
 		return nil
 	}
 	method := h.spanMethod(in)
@@ -62,7 +62,7 @@ func (h *Handler) start(r *telemetry.HTTPRequest, a telemetry.Arrival, attribute
 	if r != nil {
 		return r.Start(a, attributes...)
 	}
-	return h.Tracer().Start(a, attributes...)
+	return h.tracer.Start(a, attributes...)
 }
 
 // spanMethod is what the span of a message is called.
@@ -242,7 +242,7 @@ func (h *Handler) startCall(ctx context.Context, req *bridge.Request) bool {
 	if req.Method == "" {
 		req.Method = strings.TrimPrefix(req.Route, "/")
 	}
-	if req.Span != nil || !h.Tracer().IsOn() {
+	if req.Span != nil || !h.tracer.IsOn() {
 		return false
 	}
 	req.Span = h.StartRPC(ctx, req.Method, req)
@@ -252,7 +252,7 @@ func (h *Handler) startCall(ctx context.Context, req *bridge.Request) bool {
 // StartRPC starts the span of an RPC by its method, "package.Service/Method"; nil without tracing. Of req it needs what describes
 // the connection, and where trace context is.
 func (h *Handler) StartRPC(ctx context.Context, method string, req *bridge.Request) *telemetry.Span {
-	if !h.Tracer().IsOn() {
+	if !h.tracer.IsOn() {
 		return nil
 	}
 	a := telemetry.Arrival{Method: method, Header: req.Header}
@@ -277,13 +277,13 @@ func (h *Handler) StartRPC(ctx context.Context, method string, req *bridge.Reque
 func (h *Handler) countRefused(call *exchange, err *errmap.Error) {
 	in := call.in
 	if call.req.Method != "" {
-		h.CountRefused(call.req, err)
+		h.refusals.CountRefused(call.req, err)
 		return
 	}
 	if in.Message.Fault != nil || in.Message.Kind != jsonrpc.KindRequest {
 		return
 	}
-	h.CountRefused(&bridge.Request{
+	h.refusals.CountRefused(&bridge.Request{
 		Op: h.era(in.Dialect).methods[in.Message.Method].op, Method: h.spanMethod(in), Protocol: in.protocol(), Revision: in.statedRevision(),
 		Transport: in.Transport, Route: in.Route, Span: in.span,
 	}, err)
@@ -297,7 +297,7 @@ func (h *Handler) auditRefused(call *exchange, err *errmap.Error) {
 		return
 	}
 	if call.req.Op != bridge.OpInvalid && call.req.Message != nil {
-		h.AuditRefused(in.ctx, call.req, err)
+		h.refusals.AuditRefused(in.ctx, call.req, err)
 		return
 	}
 	asked := in.Message.Asked
@@ -314,10 +314,10 @@ func (h *Handler) auditRefused(call *exchange, err *errmap.Error) {
 		req.Op = h.era(in.Dialect).methods[cmp.Or(asked.Method, in.Message.Method)].op
 	}
 	if isUnread && req.Op == bridge.OpInvalid {
-		h.AuditUnread(in.ctx, req, err)
+		h.refusals.AuditUnread(in.ctx, req, err)
 		return
 	}
-	h.AuditRefused(in.ctx, req, err)
+	h.refusals.AuditRefused(in.ctx, req, err)
 }
 
 // namedIn is the tool, the prompt, the URI or the task that the params of a message name, ""
