@@ -142,25 +142,6 @@ func (n *notices) unwritten(what string, err error) {
 	n.log.Warn("backend notification dropped", append(requestFields(n.req), zap.String("kind", what), logkey.Error(err))...)
 }
 
-// requestFields tie a line to the request that it is about.
-func requestFields(req *bridge.Request) []zap.Field {
-	return append(bridge.TraceFields(req.Span, req.Header), bridge.RequestID(req.ID))
-}
-
-// notification is a JSON-RPC notification with params, compact and on one line.
-func notification(method string, params []byte) []byte {
-	dst := make([]byte, 0, len(params)+len(method)+envelopeBytes)
-	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
-	dst = jsontext.AppendString(dst, method)
-	dst = append(dst, `,"params":`...)
-	dst = append(dst, params...)
-	return append(dst, '}')
-}
-
-// subscriptionKey is the _meta member that ties everything on a stream of
-// changes to the request that opened it (MCP 2026-07-28, subscriptions).
-const subscriptionKey = "io.modelcontextprotocol/subscriptionId"
-
 // subscription writes the notifications of a stream of changes.
 func (h *Handler) subscription(call *exchange, send func([]byte) error) func(*outriggerv1.Notification) error {
 	id := call.in.Message.ID.Raw()

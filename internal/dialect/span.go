@@ -7,12 +7,12 @@ import (
 	"context"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
@@ -193,47 +193,10 @@ func (in *Inbound) endSpan(reply *Reply) {
 	}
 }
 
-// protocol is how the message's dialect shows errors.
-func (in *Inbound) protocol() errmap.Protocol {
-	switch in.Dialect {
-	case Modern:
-		return errmap.ModernMCP
-	case Legacy:
-		return errmap.LegacyMCP
-	case Canonical:
-	}
-	return errmap.CanonicalJSONRPC
-}
-
 // aboutSpan says what the message asks for, as far as its outcome depends on it.
 func (in *Inbound) aboutSpan() errmap.About {
 	msg := in.Message
 	return errmap.About{ToolCall: msg.Kind == jsonrpc.KindRequest && msg.Fault == nil && msg.Method == methodToolsCall}
-}
-
-// metaContext is a checked _meta as the carrier of trace context. It is only read.
-type metaContext []byte
-
-// Get returns a member that is a header value, as [WithTraceContext] takes it.
-func (m *metaContext) Get(key string) string {
-	value, _ := traceMember(*m, key)
-	return value
-}
-
-// Set does nothing.
-func (m *metaContext) Set(string, string) {}
-
-// Keys returns none: nothing asks for them.
-func (m *metaContext) Keys() []string { return nil }
-
-// traceMember is a member of _meta that may become a header; false if there is none, or one that is no header value.
-func traceMember(meta []byte, key string) (string, bool) {
-	raw, ok := jsontext.Lookup(meta, key)
-	if !ok {
-		return "", false
-	}
-	value, ok := jsontext.Text(raw)
-	return value, ok && value != "" && len(value) <= maxTraceValue && backend.IsFieldValue(value)
 }
 
 // startCall starts the span of a request of an edge that does not speak JSON-RPC, and reports whether the request has one that
@@ -329,4 +292,9 @@ func namedIn(m *jsonrpc.Message) string {
 		}
 	}
 	return ""
+}
+
+// requestFields tie a line to the request that it is about.
+func requestFields(req *bridge.Request) []zap.Field {
+	return append(bridge.TraceFields(req.Span, req.Header), bridge.RequestID(req.ID))
 }
