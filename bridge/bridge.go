@@ -170,7 +170,6 @@ type Options struct {
 type Bridge struct {
 	parts     *parts
 	calls     *calls
-	asker     *asker
 	documents *documents
 	panics    *panics
 	lines     *lines
@@ -178,7 +177,6 @@ type Bridge struct {
 
 	opts     Options
 	catalogs Catalogs
-	upstream Upstream
 	flights  *correlate.Table
 	offers   Offers // what is offered besides calls
 	log      *zap.Logger
@@ -195,7 +193,7 @@ type Bridge struct {
 func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Options) *Bridge {
 	opts.fill()
 	b := &Bridge{
-		opts: opts, catalogs: catalogs, upstream: upstream, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
+		opts: opts, catalogs: catalogs, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
 		draining: draining{begun: make(chan struct{})}, buffers: &bytepool.Pool{}, panics: &panics{log: opts.Log},
 		lines: &lines{log: opts.Log, callLog: opts.CallLog},
 	}
@@ -226,32 +224,25 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	p.rpcs = &rpcs{
 		sender: p.sender,
 		streamer: &streamer{
-			deadlines: deadlines, encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, keeper: keeper, panics: b.panics,
-			upstream: upstream, guard: opts.Guard, held: opts.Held, buffers: b.buffers, slots: opts.Slots, stats: opts.Stats,
+			encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, keeper: keeper, panics: b.panics, held: opts.Held, slots: opts.Slots, stats: opts.Stats,
 			maxInputItems: opts.MaxInputItems, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
 		},
 		pager: &pager{
-			deadlines: deadlines, rates: p.rates, sender: p.sender, decoder: p.decoder,
-			limiter: opts.Limiter, buffers: b.buffers, stats: opts.Stats, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
+			rates: p.rates, sender: p.sender, decoder: p.decoder, limiter: opts.Limiter, stats: opts.Stats, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
 		},
 	}
-	p.natives = &natives{
-		deadlines: deadlines, rounds: p.rounds, sender: p.sender, decoder: p.decoder, limit: limit, native: opts.Native, guard: opts.Guard, sealer: opts.Sealer,
-	}
+	p.natives = &natives{auditor: p.auditor, rounds: p.rounds, sender: p.sender, decoder: p.decoder, limit: limit, sealer: opts.Sealer}
 	p.compacts = &compacts{directory: p.directory, encoder: p.encoder, limit: limit, catalogs: catalogs}
 	p.operations = &operations{
-		deadlines: deadlines, directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, limit: limit,
-		upstream: upstream, guard: opts.Guard, metadata: opts.Metadata, sealer: opts.Sealer, draining: b.draining.begun,
+		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, limit: limit, sealer: opts.Sealer, draining: b.draining.begun,
 	}
-	b.asker = &asker{auditor: p.auditor, sender: p.sender, limit: limit, rounds: p.rounds}
 	p.tasks = &tasks{
-		deadlines: deadlines, auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
-		directory: p.directory, operations: p.operations, asker: b.asker, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer, sealer: opts.Sealer,
+		auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
+		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer, sealer: opts.Sealer,
 	}
 	p.exchanger = &exchanger{
 		admission: p.admission, auditor: p.auditor, encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, limit: limit, panics: b.panics,
-		upstream: upstream, guard: opts.Guard, metadata: opts.Metadata, rules: opts.Rules, buffers: b.buffers,
-		streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
+		rules: opts.Rules, streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
 	}
 	b.observers = []observer{p.counter}
 	if opts.Audit.IsOn() {
@@ -663,12 +654,6 @@ type draining struct {
 // stays open for its other subscribers. It may be called more than once.
 func (b *Bridge) EndListens() { b.draining.once.Do(func() { close(b.draining.begun) }) }
 
-// Cancel cancels the request that the origin sent under the id, and reports whether it
-// was in flight.
-func (b *Bridge) Cancel(origin correlate.Origin, id jsonrpc.ID, reason string) bool {
-	return b.flights.Cancel(origin, id, reason)
-}
-
 // registerError turns a refusal of the in-flight table into its canonical form.
 func registerError(err error) *errmap.Error {
 	switch {
@@ -708,7 +693,7 @@ func (b *Bridge) SetOffers(o Offers) { b.offers = o }
 
 // Host returns what the bridge does for its offers.
 func (b *Bridge) Host() *Host {
-	return &Host{parts: b.parts, asker: b.asker, panics: b.panics, draining: b.draining.begun, log: b.log, noted: b.noted}
+	return &Host{parts: b.parts, panics: b.panics, draining: b.draining.begun, log: b.log, noted: b.noted}
 }
 
 // answer has the offers answer a request.

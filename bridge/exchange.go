@@ -14,7 +14,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 )
 
 // Streams is an [Upstream] that can also open streams of every kind.
@@ -48,11 +47,7 @@ type exchanger struct {
 	limit     *resultLimit
 	panics    *panics
 
-	upstream   Upstream
-	guard      *backend.Guard
-	metadata   backend.MetadataRules
 	rules      Rules
-	buffers    *bytepool.Pool
 	streamIdle time.Duration
 	streamTime time.Duration
 }
@@ -75,7 +70,7 @@ func (e *exchanger) exchange(ctx context.Context, c *toolCall) *errmap.Error {
 
 // run is exchange once there is room.
 func (e *exchanger) run(ctx context.Context, c *toolCall) *errmap.Error {
-	upstream, ok := e.upstream.(Streams)
+	upstream, ok := e.sender.upstream.(Streams)
 	if !ok {
 		return unavailable("no backend is configured; set --backend")
 	}
@@ -216,7 +211,7 @@ func (x *exchange) open(ctx context.Context, upstream Streams) *errmap.Error {
 	}
 	risk := backend.GuardedCall{Key: c.tool.Name, Hurried: true}
 	ctx = c.req.calling(ctx, &risk)
-	_, err = backend.DoGuarded(ctx, via.guard, risk, func(ctx context.Context) (struct{}, *errmap.Error) {
+	_, err = backend.DoGuarded(ctx, via.sender.guard, risk, func(ctx context.Context) (struct{}, *errmap.Error) {
 		stream, err := upstream.Open(ctx, c.tool.Method, header)
 		if err != nil {
 			return struct{}{}, err
@@ -278,7 +273,7 @@ func (x *exchange) send(ctx context.Context) {
 // recycle gives the memory of a message back.
 func (x *exchange) recycle(wire []byte, pooled bool) {
 	if pooled {
-		x.via.buffers.Put(wire)
+		x.via.sender.buffers.Put(wire)
 	}
 }
 
@@ -304,7 +299,7 @@ func (x *exchange) refuse(ctx context.Context, err *errmap.Error) {
 func (x *exchange) pass(ctx context.Context) *errmap.Error {
 	if header, ok := x.stream.Header(); ok {
 		x.told = true
-		if err := x.caller.Begin(x.via.metadata.Outbound(header)); err != nil {
+		if err := x.caller.Begin(x.via.sender.metadata.Outbound(header)); err != nil {
 			return errmap.Wrap(errmap.Cancelled, err)
 		}
 	}
@@ -365,7 +360,7 @@ func (x *exchange) finish() {
 	x.call.resp.Trailer = x.via.sender.trailer(x.call.req, x.stream.Trailer())
 	if !x.told {
 		header, _ := x.stream.Header()
-		x.call.resp.Header = x.via.metadata.Outbound(header)
+		x.call.resp.Header = x.via.sender.metadata.Outbound(header)
 	}
 	x.call.worked = true
 }

@@ -24,14 +24,12 @@ import (
 
 // natives calls tools of a backend that implements outrigger.v1.ToolService.
 type natives struct {
-	deadlines *deadlines
-	rounds    *rounds
-	sender    *sender
-	decoder   *decoder
-	limit     *resultLimit
+	auditor *auditor
+	rounds  *rounds
+	sender  *sender
+	decoder *decoder
+	limit   *resultLimit
 
-	native Native
-	guard  *backend.Guard
 	sealer *keys.Sealer
 }
 
@@ -44,7 +42,7 @@ func (n *natives) invokeNative(ctx context.Context, c *toolCall) *errmap.Error {
 }
 
 func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
-	ctx, cancel := context.WithTimeout(ctx, n.deadlines.timeout(c))
+	ctx, cancel := context.WithTimeout(ctx, n.sender.deadlines.timeout(c))
 	defer cancel()
 	if err := requireTaskSupport(c); err != nil {
 		return err
@@ -86,10 +84,10 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 		risk.Answered = func() bool { return began }
 	}
 	ctx = c.req.calling(ctx, &risk)
-	return backend.DoGuarded(ctx, n.guard, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
+	return backend.DoGuarded(ctx, n.sender.guard, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
 		var outcome *outriggerv1.ToolOutcome
 		var err *errmap.Error
-		outcome, c.answer, err = n.native.CallTool(ctx, call, header, events)
+		outcome, c.answer, err = n.sender.native.CallTool(ctx, call, header, events)
 		return outcome, err
 	})
 }
@@ -311,27 +309,19 @@ func (n *natives) settleTaskOf(ctx context.Context, c *toolCall, t *outriggerv1.
 	}
 }
 
-// asker puts questions to the native backend.
-type asker struct {
-	auditor *auditor
-	sender  *sender
-	limit   *resultLimit
-	rounds  *rounds
-}
-
 // ask puts one question to the native backend, under the shorter of the
 // caller's deadline and the default.
-func (a *asker) ask(ctx context.Context, req *Request, in proto.Message) *Response {
-	timeout := a.sender.deadlines.most
+func (n *natives) ask(ctx context.Context, req *Request, in proto.Message) *Response {
+	timeout := n.sender.deadlines.most
 	if req.Timeout > 0 {
 		timeout = min(timeout, req.Timeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	if err := a.auditor.recordAsk(ctx, req); err != nil {
+	if err := n.auditor.recordAsk(ctx, req); err != nil {
 		return &Response{Err: err}
 	}
-	message, answer, err := a.sender.askNative(ctx, req, in)
+	message, answer, err := n.sender.askNative(ctx, req, in)
 	resp := &Response{Err: err}
 	if err == nil {
 		resp.Message = message
@@ -339,11 +329,11 @@ func (a *asker) ask(ctx context.Context, req *Request, in proto.Message) *Respon
 		locate(req, err)
 	}
 	if answer != nil {
-		resp.Header = a.sender.metadata.Outbound(answer.Header)
-		resp.Trailer = a.sender.metadata.Outbound(answer.Trailer)
+		resp.Header = n.sender.metadata.Outbound(answer.Header)
+		resp.Trailer = n.sender.metadata.Outbound(answer.Trailer)
 	}
 	if err == nil {
-		if err := a.limit.check(proto.Size(message)); err != nil {
+		if err := n.limit.check(proto.Size(message)); err != nil {
 			return &Response{Err: err}
 		}
 	}
@@ -351,17 +341,17 @@ func (a *asker) ask(ctx context.Context, req *Request, in proto.Message) *Respon
 }
 
 // askRound puts a question that may take several rounds with the caller; see [Host.AskRound].
-func (a *asker) askRound(ctx context.Context, req *Request, name string, arguments []byte, ask func(state []byte) proto.Message) *Response {
+func (n *natives) askRound(ctx context.Context, req *Request, name string, arguments []byte, ask func(state []byte) proto.Message) *Response {
 	digest := requestDigest(req.Op, name, arguments)
-	opened, err := a.rounds.openState(ctx, req.Caller, digest, req.RequestState, req.At("request_state"))
+	opened, err := n.rounds.openState(ctx, req.Caller, digest, req.RequestState, req.At("request_state"))
 	if err != nil {
 		return &Response{Err: err}
 	}
 	req.Span.Link(opened.asker)
-	resp := a.ask(ctx, req, ask(opened.backend))
+	resp := n.ask(ctx, req, ask(opened.backend))
 	if in := resp.inputRequired(); resp.Err == nil && in != nil {
 		if resp.Err = askable("", req.Context.GetCapabilities(), in); resp.Err == nil {
-			resp.Err = a.rounds.sealInput(req, digest, false, in)
+			resp.Err = n.rounds.sealInput(req, digest, false, in)
 		}
 	}
 	return resp

@@ -30,7 +30,6 @@ import (
 // that are no calls, through the steps of a call, so that nothing gets around the policy.
 type Host struct {
 	parts      *parts
-	asker      *asker
 	panics     *panics
 	draining   <-chan struct{}
 	log, noted *zap.Logger
@@ -62,13 +61,13 @@ func (h *Host) Panicked(p any, fields ...zap.Field) *errmap.Error {
 // Ask puts one question to the native backend, under the shorter of the
 // caller's deadline and the default.
 func (h *Host) Ask(ctx context.Context, req *Request, in proto.Message) *Response {
-	return h.asker.ask(ctx, req, in)
+	return h.parts.natives.ask(ctx, req, in)
 }
 
 // AskRound puts a question to the native backend that may take several rounds with the caller. The name of what it is about
 // and the arguments bind the state between the rounds; ask makes the message with the backend's part of that state.
 func (h *Host) AskRound(ctx context.Context, req *Request, name string, arguments []byte, ask func(state []byte) proto.Message) *Response {
-	return h.asker.askRound(ctx, req, name, arguments, ask)
+	return h.parts.natives.askRound(ctx, req, name, arguments, ask)
 }
 
 // Listed returns the catalog for the caller in ctx as it is listed in a form.

@@ -17,7 +17,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
-	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
@@ -31,18 +30,14 @@ var (
 
 // streamer calls RPCs that take or answer with a stream, and gathers the answers to one result.
 type streamer struct {
-	deadlines *deadlines
-	encoder   *encoder
-	rulebook  *rulebook
-	sender    *sender
-	decoder   *decoder
-	keeper    *keeper
-	panics    *panics
+	encoder  *encoder
+	rulebook *rulebook
+	sender   *sender
+	decoder  *decoder
+	keeper   *keeper
+	panics   *panics
 
-	upstream      Upstream
-	guard         *backend.Guard
 	held          *content.Store
-	buffers       *bytepool.Pool
 	slots         *policy.Slots
 	stats         *telemetry.Stats
 	maxInputItems int
@@ -66,15 +61,15 @@ func (s *streamer) invokeStream(ctx context.Context, c *toolCall) *errmap.Error 
 		return err
 	}
 	risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
-	most := s.deadlines.streamTime(c)
+	most := s.sender.deadlines.streamTime(c)
 	// The backend keeps the whole deadline: it must not end the stream first.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	timer := time.AfterFunc(most, func() { stop(errStreamTime) })
 	defer timer.Stop()
 	ctx = c.req.calling(ctx, &risk)
-	c.answer, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return s.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
+	c.answer, err = backend.DoGuarded(ctx, s.sender.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return s.sender.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
 	})
 	s.sender.keepMetadata(c)
 	if err != nil && err.Code == errmap.Cancelled && errors.Is(context.Cause(ctx), errStreamTime) && g.full == "" {
@@ -231,14 +226,14 @@ func (s *streamer) invokeExchange(ctx context.Context, c *toolCall) *errmap.Erro
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	x.reset = stop
-	most := s.deadlines.streamTime(c)
+	most := s.sender.deadlines.streamTime(c)
 	if c.tool.Streams() {
 		x.gathering = &gathering{ctx: ctx, via: s, call: c, events: x.events, items: catalog.NewItems()}
 		timer := time.AfterFunc(most, func() { stop(errStreamTime) })
 		defer timer.Stop()
 	}
 	ctx = c.req.calling(ctx, &risk)
-	c.answer, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+	c.answer, err = backend.DoGuarded(ctx, s.sender.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return x.run(ctx, header)
 	})
 	s.sender.keepMetadata(c)
@@ -275,7 +270,7 @@ type itemCall struct {
 
 // run opens the stream, and sends and receives until the backend has ended it or it is reset.
 func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errmap.Error) {
-	upstream, ok := x.via.upstream.(Streams)
+	upstream, ok := x.via.sender.upstream.(Streams)
 	if !ok {
 		return nil, unavailable("no backend is configured; set --backend")
 	}
@@ -311,7 +306,7 @@ func (x *itemCall) send(ctx context.Context, stream BackendStream) {
 			return
 		}
 		if c.pooled {
-			x.via.buffers.Put(c.wire)
+			x.via.sender.buffers.Put(c.wire)
 		}
 		c.wire, c.pooled = nil, false
 	}
@@ -333,7 +328,7 @@ func (x *itemCall) send(ctx context.Context, stream BackendStream) {
 			return
 		}
 		isSent := x.pass(stream, wire, true)
-		x.via.buffers.Put(wire)
+		x.via.sender.buffers.Put(wire)
 		if !isSent {
 			return
 		}
@@ -502,14 +497,12 @@ func (c *toolCall) tellPages() {
 
 // pager calls RPCs that list in pages.
 type pager struct {
-	deadlines *deadlines
-	rates     *rates
-	sender    *sender
-	decoder   *decoder
-	keeper    *keeper
+	rates   *rates
+	sender  *sender
+	decoder *decoder
+	keeper  *keeper
 
 	limiter   *policy.Limiter
-	buffers   *bytepool.Pool
 	stats     *telemetry.Stats
 	maxItems  int
 	maxResult int
@@ -521,11 +514,11 @@ func (g *pager) invokePages(ctx context.Context, c *toolCall) *errmap.Error {
 	p, request := c.tool.Paging, c.wire
 	defer func() {
 		if c.pooled {
-			g.buffers.Put(request)
+			g.sender.buffers.Put(request)
 		}
 		c.wire, c.pooled = nil, false
 	}()
-	until := time.Now().Add(streamTime(g.deadlines.timeout(c), 0))
+	until := time.Now().Add(streamTime(g.sender.deadlines.timeout(c), 0))
 	c.forgetArguments()
 	var all []byte
 	items, size, next, why := 0, 0, "", ""
@@ -601,7 +594,7 @@ func (g *pager) pageSizeOf(ctx context.Context, one *toolCall) int {
 	if err != nil {
 		return len(one.answer.Body) // which the whole answer will be refused for
 	}
-	defer g.buffers.Put(text)
+	defer g.sender.buffers.Put(text)
 	return len(text)
 }
 
@@ -642,12 +635,12 @@ func (g *pager) wantedSize(ctx context.Context, c *toolCall) (int, bool) {
 	if err != nil {
 		return 0, false
 	}
-	defer g.buffers.Put(text)
+	defer g.sender.buffers.Put(text)
 	if c.fit.mask == nil {
 		return len(text), true
 	}
-	chosen := c.fit.mask.Append(g.buffers.Get(len(text)), text)
-	defer g.buffers.Put(chosen)
+	chosen := c.fit.mask.Append(g.sender.buffers.Get(len(text)), text)
+	defer g.sender.buffers.Put(chosen)
 	return len(chosen), true
 }
 

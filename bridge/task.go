@@ -38,7 +38,6 @@ const taskPoll = time.Second
 
 // tasks runs calls on as tasks.
 type tasks struct {
-	deadlines  *deadlines
 	auditor    *auditor
 	documents  *documents
 	sender     *sender
@@ -48,7 +47,6 @@ type tasks struct {
 	panics     *panics
 	directory  *directory
 	operations *operations
-	asker      *asker
 
 	manager *task.Manager
 	after   time.Duration // of tools that say nothing; zero is never
@@ -85,7 +83,7 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	line := t.taskLine(c)
 	call := prepared(c, line)
 	started, err := t.manager.Start(ctx, task.Spec{
-		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.deadlines.timeout(c), PollInterval: taskPoll,
+		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.sender.deadlines.timeout(c), PollInterval: taskPoll,
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(),
 		Again: t.again(ctx, c, call),
 	}, t.background(c, call, line, after))
@@ -218,7 +216,7 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 		}
 	}
 	switch {
-	case tool == nil && time.Since(r.Task.GetLastUpdatedAt().AsTime()) < t.deadlines.most:
+	case tool == nil && time.Since(r.Task.GetLastUpdatedAt().AsTime()) < t.sender.deadlines.most:
 		return nil, task.Spec{}, task.ErrNotYet // another replica may have it, or this one after a reload
 	case tool == nil:
 		return nil, task.Spec{}, fmt.Errorf("bridge: there is no tool %s of %s any more", call.GetTool(), call.GetProcedure())
@@ -328,7 +326,7 @@ func (t *tasks) nativeTask(ctx context.Context, req *Request, cat *catalog.Catal
 	default:
 		ask = &outriggerv1.CancelTaskRequest{TaskId: ref.ID, Context: req.Context}
 	}
-	resp := t.asker.ask(ctx, req, ask)
+	resp := t.natives.ask(ctx, req, ask)
 	if resp.Err != nil && (isMissing(resp.Err) || namesNothing(resp.Err)) {
 		resp.Err = unknownTask(req)
 	}
@@ -491,17 +489,13 @@ func (l *taskLine) write(resp *Response) {
 
 // operations calls RPCs that answer with a long-running operation. A [task.Operation] follows what they began.
 type operations struct {
-	deadlines *deadlines
 	directory *directory
 	auditor   *auditor
 	sender    *sender
 	decoder   *decoder
 	limit     *resultLimit
 
-	upstream Upstream
-	guard    *backend.Guard
-	metadata backend.MetadataRules
-	sealer   *keys.Sealer
+	sealer *keys.Sealer
 	// draining is closed when the sidecar begins to drain.
 	draining <-chan struct{}
 }
@@ -524,12 +518,12 @@ func (o *operations) invokeOperation(ctx context.Context, c *toolCall) *errmap.E
 		return failed
 	}
 	isTask := c.req.Context.GetCapabilities().GetTasks() && (c.tool.TaskSupport == catalog.TaskOptional || c.tool.TaskSupport == catalog.TaskRequired)
-	ctx, cancel := context.WithTimeout(ctx, o.deadlines.timeout(c))
+	ctx, cancel := context.WithTimeout(ctx, o.sender.deadlines.timeout(c))
 	defer cancel()
 	c.deadline, _ = ctx.Deadline()
 	now := time.Now()
 	defer c.req.waited(now)
-	until := now.Add(streamTime(o.deadlines.timeout(c), 0))
+	until := now.Add(streamTime(o.sender.deadlines.timeout(c), 0))
 	if failed = o.sender.once(ctx, c); failed != nil {
 		return failed
 	}
@@ -636,11 +630,11 @@ type pipeline struct {
 
 // Ask implements [task.Pipeline]. All that is asked may be repeated.
 func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout time.Duration) ([]byte, *errmap.Error) {
-	req, most := o.call.req, o.of.deadlines.allowed(o.call)
+	req, most := o.call.req, o.of.sender.deadlines.allowed(o.call)
 	if timeout > 0 {
 		most = min(most, timeout)
 	}
-	header := o.of.metadata.Inbound(req.Header)
+	header := o.of.sender.metadata.Inbound(req.Header)
 	ctx, failed := o.of.sender.onBehalf(ctx, req)
 	if failed != nil {
 		return nil, failed
@@ -650,8 +644,8 @@ func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout
 	// A question that was let wait says nothing about the backend where its time is over.
 	risk := backend.GuardedCall{Key: m.Procedure, Repeatable: true, Hurried: timeout > 0 || req.Timeout > 0}
 	ctx = req.calling(ctx, &risk)
-	answer, failed := backend.DoGuarded(ctx, o.of.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return o.of.upstream.Call(ctx, m, in, header)
+	answer, failed := backend.DoGuarded(ctx, o.of.sender.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return o.of.sender.upstream.Call(ctx, m, in, header)
 	})
 	if failed != nil {
 		return nil, failed
@@ -726,7 +720,7 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 	if tool == nil {
 		return unknownHandle(c.tool)
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.deadlines.timeout(c))
+	ctx, cancel := context.WithTimeout(ctx, o.sender.deadlines.timeout(c))
 	defer cancel()
 	now := time.Now()
 	defer c.req.waited(now)
@@ -741,7 +735,7 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 		c.resp.Outcome, failed = op.Cancel(ctx, c.req.Timeout)
 		return failed
 	}
-	if c.resp.Outcome, failed = op.Continue(ctx, now.Add(streamTime(o.deadlines.timeout(c), 0))); failed != nil || c.resp.Outcome != nil {
+	if c.resp.Outcome, failed = op.Continue(ctx, now.Add(streamTime(o.sender.deadlines.timeout(c), 0))); failed != nil || c.resp.Outcome != nil {
 		return failed
 	}
 	if failed = o.finishChecked(ctx, of, op); failed != nil {

@@ -91,7 +91,7 @@ func (r *Rig) BeginCall(ctx context.Context, c *Call) func() *Outcome {
 
 // Cancel cancels a request that has begun.
 func (r *Rig) Cancel(c *Call) bool {
-	return r.app.Bridge().Cancel(c.Origin, jsonrpc.StringID(c.ID), "")
+	return r.app.Bridge().Flights().Cancel(c.Origin, jsonrpc.StringID(c.ID), "")
 }
 
 // ErrTaskCancelled is the cause with which the call behind a cancelled task ends.
