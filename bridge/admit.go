@@ -85,9 +85,6 @@ func (a *admission) awaitMemory(ctx context.Context, c *toolCall) *errmap.Error 
 // its own.
 func (a *admission) leave(c *toolCall) {
 	c.endTurn()
-	if c.releaseStream != nil {
-		c.releaseStream()
-	}
 	if c.alone {
 		c.alone = false
 		<-a.alone
@@ -112,10 +109,8 @@ func (a *admission) room(ctx context.Context, c *toolCall) *errmap.Error {
 	return a.slots.Reject(c.req.Caller, c.tool.Name)
 }
 
-// OpenStream takes one of the places for long-lived streams (changes, GET streams,
-// exchanges, subscriptions), or returns why there is none. The function that it returns
-// gives the place back and must be called once.
-func (a *admission) OpenStream(caller string) (release func(), err *errmap.Error) {
+// openStream takes one of the places for long-lived streams, or returns why there is none.
+func (a *admission) openStream(caller string) (release func(), err *errmap.Error) {
 	switch a.streams.Acquire(caller) {
 	case peer.ShareFull:
 		return nil, errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
@@ -147,7 +142,7 @@ func (g *gatekeeper) gate(ctx context.Context, c *toolCall) *errmap.Error {
 		blocked, mayAsk = g.unconfirmed(c), true
 	}
 	if blocked != nil && mayAsk && g.canAsk(c) {
-		c.blocked = blocked
+		c.consent.blocked = blocked
 		return nil
 	}
 	return blocked
@@ -222,12 +217,6 @@ type Rules interface {
 	Count(rule, effect string)
 }
 
-// Decision is what policy rules said about a call. It is empty if none decided.
-type Decision struct {
-	// Rule is the name of the rule, Effect what it did: "allow" or "deny".
-	Rule, Effect string
-}
-
 // effectDeny is the effect of a rule that refuses.
 const effectDeny = "deny"
 
@@ -239,7 +228,7 @@ func (p *rulebook) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	if p.rules == nil || c.tool.Compact != catalog.NotCompact {
 		return nil
 	}
-	if c.req.Items != nil && !c.hasFirst {
+	if c.req.Items != nil && !c.input.hasFirst {
 		return nil // there is no message yet, and each is asked about when it comes
 	}
 	defer c.req.Span.Step(telemetry.StepPolicy, c.req.Span.Now())
@@ -338,3 +327,50 @@ func (r *rates) unread(req *Request, tool string) *errmap.Error {
 	}
 	return r.askUnread(req.Caller, tool)
 }
+
+// deadlines knows how long a call may take.
+type deadlines struct {
+	// most is the default of the sidecar.
+	most time.Duration
+}
+
+// timeout is the shortest of the caller's, the tool's and the default.
+func (l *deadlines) timeout(c *toolCall) time.Duration {
+	timeout := l.allowed(c)
+	if c.req.Timeout > 0 {
+		timeout = min(timeout, c.req.Timeout)
+	}
+	return timeout - c.place.Waited
+}
+
+// allowed is the shorter of the tool's and the default: what a call has where
+// its caller does not say less.
+func (l *deadlines) allowed(c *toolCall) time.Duration {
+	if c.tool.Timeout > 0 {
+		return min(l.most, c.tool.Timeout)
+	}
+	return l.most
+}
+
+// streamTime is how long the stream of a call is read: as long as its tool allows, or less if its caller wants less.
+func (l *deadlines) streamTime(c *toolCall) time.Duration {
+	most := streamTime(l.timeout(c), c.tool.StreamTime)
+	if asked := c.req.Wanted.StreamTime; asked > 0 {
+		return min(most, asked)
+	}
+	return most
+}
+
+// streamTime is how long a stream is read: to its deadline less a second, at least
+// half of that, and no longer than its tool says.
+func streamTime(deadline, declared time.Duration) time.Duration {
+	most := max(deadline-streamReserve, deadline/2)
+	if declared > 0 {
+		return min(most, declared)
+	}
+	return most
+}
+
+// streamReserve is the part of a call's deadline that is left to answer with what
+// a stream without an end has brought.
+const streamReserve = time.Second

@@ -45,8 +45,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -73,18 +71,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/loglimit"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
-
-// retryAfter is the hint that goes with UNAVAILABLE where nothing better is known:
-// about one backoff step of the catalog's loader.
-const retryAfter = time.Second
-
-// Catalogs returns the current snapshot of the tools. [*catalog.Live] implements it.
-type Catalogs interface {
-	// Current returns the current snapshot, nil before the first.
-	Current() *catalog.Catalog
-	// Wait returns the current snapshot, or waits for the first one until ctx ends. Its error has the reason.
-	Wait(ctx context.Context) (*catalog.Catalog, error)
-}
 
 // ServerInfo is how the sidecar introduces itself: name, title, version and
 // instructions for models.
@@ -169,7 +155,7 @@ type Options struct {
 	Compact compact.Options
 	// Log receives one line per call; nil discards. CallLog selects the calls.
 	Log     *zap.Logger
-	CallLog *CallLog
+	CallLog *telemetry.CallLog
 	// Stats counts finished requests by the index of [Operations]; nil does not.
 	Stats *telemetry.Stats
 	// Tracer makes the spans of requests; nil makes none.
@@ -182,35 +168,15 @@ type Options struct {
 
 // Bridge runs the requests of all edges: it wires the parts that take the steps of a request. Make one with [New].
 type Bridge struct {
-	*directory
-	*rates
-	*gatekeeper
-	*rounds
-	*admission
-	*deadlines
-	*encoder
-	*rulebook
-	*sender
-	*keeper
-	*decoder
-	*payloads
-	*auditor
-	*documents
-	*counter
-	*panics
-	*rpcs
-	*natives
-	*compacts
-	*operations
-	*tasks
-	*exchanger
-	asker     *asker
+	parts     *parts
 	calls     *calls
+	documents *documents
+	panics    *panics
+	lines     *lines
 	observers []observer
 
 	opts     Options
 	catalogs Catalogs
-	upstream Upstream
 	flights  *correlate.Table
 	offers   Offers // what is offered besides calls
 	log      *zap.Logger
@@ -227,77 +193,69 @@ type Bridge struct {
 func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Options) *Bridge {
 	opts.fill()
 	b := &Bridge{
-		opts: opts, catalogs: catalogs, upstream: upstream, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
-		draining: draining{begun: make(chan struct{})}, buffers: &bytepool.Pool{},
+		opts: opts, catalogs: catalogs, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
+		draining: draining{begun: make(chan struct{})}, buffers: &bytepool.Pool{}, panics: &panics{log: opts.Log},
+		lines: &lines{log: opts.Log, callLog: opts.CallLog},
 	}
-	b.directory = &directory{catalogs: catalogs, catalogWait: opts.CatalogWait, authorizers: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered()}
-	b.rates = &rates{limiter: opts.Limiter, askShared: opts.Shared, askUnread: opts.Unread}
-	b.gatekeeper = &gatekeeper{policy: opts.Gate, rules: opts.Rules, canConfirm: opts.Confirm}
-	b.rounds = &rounds{sealer: opts.Sealer, spent: opts.SingleUse}
-	b.admission = &admission{slots: opts.Slots, streams: opts.Streams, shed: opts.Shed, short: opts.Short, alone: make(chan struct{}, 1)}
-	b.deadlines = &deadlines{most: opts.Timeout}
-	b.encoder = &encoder{deadlines: b.deadlines, slots: opts.Slots, buffers: b.buffers, maxInputItems: opts.MaxInputItems, repairArguments: opts.RepairArguments}
-	b.rulebook = &rulebook{rules: opts.Rules}
-	b.sender = &sender{
-		deadlines: b.deadlines, upstream: upstream, native: opts.Native, guard: opts.Guard, metadata: opts.Metadata, credentials: opts.OnBehalf,
+	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, &payloads{}
+	keeper := &keeper{held: opts.Held, sealer: opts.Sealer, limit: limit, maxInline: opts.MaxInline}
+	p := &parts{
+		directory: &directory{
+			catalogs: catalogs, catalogWait: opts.CatalogWait, authorizers: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),
+		},
+		counter:    &counter{stats: opts.Stats},
+		gatekeeper: &gatekeeper{policy: opts.Gate, rules: opts.Rules, canConfirm: opts.Confirm},
+		rates:      &rates{limiter: opts.Limiter, askShared: opts.Shared, askUnread: opts.Unread},
+		admission:  &admission{slots: opts.Slots, streams: opts.Streams, shed: opts.Shed, short: opts.Short, alone: make(chan struct{}, 1)},
+		encoder:    &encoder{deadlines: deadlines, slots: opts.Slots, buffers: b.buffers, maxInputItems: opts.MaxInputItems, repairArguments: opts.RepairArguments},
+		rulebook:   &rulebook{rules: opts.Rules},
+		rounds:     &rounds{sealer: opts.Sealer, spent: opts.SingleUse},
+		sender: &sender{
+			deadlines: deadlines, upstream: upstream, native: opts.Native, guard: opts.Guard, metadata: opts.Metadata, credentials: opts.OnBehalf, buffers: b.buffers,
+		},
+		decoder: &decoder{
+			keeper: keeper, limit: limit, catalogs: catalogs, slots: opts.Slots, buffers: b.buffers, resultBudget: opts.ResultBudget,
+			canRead: func(cat *catalog.Catalog) bool { return b.offers != nil && b.offers.HasResources(cat) },
+		},
 	}
-	b.keeper = &keeper{
-		held: opts.Held, sealer: opts.Sealer, maxResult: opts.MaxResult, maxInline: opts.MaxInline, resultBudget: opts.ResultBudget, stats: opts.Stats,
+	b.parts = p
+	p.auditor = &auditor{directory: p.directory, gatekeeper: p.gatekeeper, payloads: payloads, trail: opts.Audit, noted: b.noted}
+	b.documents = &documents{payloads: payloads, trail: opts.Documents}
+	p.rpcs = &rpcs{
+		sender: p.sender,
+		streamer: &streamer{
+			encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, keeper: keeper, panics: b.panics, held: opts.Held, slots: opts.Slots, stats: opts.Stats,
+			maxInputItems: opts.MaxInputItems, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
+		},
+		pager: &pager{
+			rates: p.rates, sender: p.sender, decoder: p.decoder, limiter: opts.Limiter, stats: opts.Stats, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
+		},
 	}
-	b.decoder = &decoder{
-		keeper: b.keeper, catalogs: catalogs, slots: opts.Slots, buffers: b.buffers,
-		canRead: func(cat *catalog.Catalog) bool { return b.offers != nil && b.offers.HasResources(cat) },
+	p.natives = &natives{auditor: p.auditor, rounds: p.rounds, sender: p.sender, decoder: p.decoder, limit: limit, sealer: opts.Sealer}
+	p.compacts = &compacts{directory: p.directory, encoder: p.encoder, limit: limit, catalogs: catalogs}
+	p.operations = &operations{
+		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, limit: limit, sealer: opts.Sealer, draining: b.draining.begun,
 	}
-	b.payloads = &payloads{}
-	b.auditor = &auditor{directory: b.directory, gatekeeper: b.gatekeeper, payloads: b.payloads, trail: opts.Audit, noted: b.noted}
-	b.documents = &documents{payloads: b.payloads, trail: opts.Documents}
-	b.counter = &counter{stats: opts.Stats}
-	b.panics = &panics{log: opts.Log}
-	streamer := &streamer{
-		deadlines: b.deadlines, encoder: b.encoder, rulebook: b.rulebook, sender: b.sender, decoder: b.decoder, keeper: b.keeper, panics: b.panics,
-		upstream: upstream, guard: opts.Guard, held: opts.Held, buffers: b.buffers, slots: opts.Slots, stats: opts.Stats,
-		maxInputItems: opts.MaxInputItems, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
+	p.tasks = &tasks{
+		auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
+		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer, sealer: opts.Sealer,
 	}
-	pager := &pager{
-		deadlines: b.deadlines, rates: b.rates, sender: b.sender, decoder: b.decoder, keeper: b.keeper,
-		limiter: opts.Limiter, buffers: b.buffers, stats: opts.Stats, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
+	p.exchanger = &exchanger{
+		admission: p.admission, auditor: p.auditor, encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, limit: limit, panics: b.panics,
+		rules: opts.Rules, streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
 	}
-	b.rpcs = &rpcs{deadlines: b.deadlines, sender: b.sender, streamer: streamer, pager: pager, buffers: b.buffers}
-	b.natives = &natives{
-		deadlines: b.deadlines, rounds: b.rounds, sender: b.sender, decoder: b.decoder, keeper: b.keeper,
-		native: opts.Native, guard: opts.Guard, sealer: opts.Sealer, maxResult: opts.MaxResult,
-	}
-	b.compacts = &compacts{directory: b.directory, keeper: b.keeper, catalogs: catalogs, maxResult: opts.MaxResult}
-	b.operations = &operations{
-		deadlines: b.deadlines, directory: b.directory, auditor: b.auditor, sender: b.sender, decoder: b.decoder, keeper: b.keeper, rpcs: b.rpcs,
-		upstream: upstream, guard: opts.Guard, metadata: opts.Metadata, sealer: opts.Sealer, maxResult: opts.MaxResult, draining: b.draining.begun,
-	}
-	b.asker = &asker{auditor: b.auditor, sender: b.sender, keeper: b.keeper, rounds: b.rounds}
-	b.tasks = &tasks{
-		deadlines: b.deadlines, auditor: b.auditor, documents: b.documents, sender: b.sender, decoder: b.decoder, natives: b.natives, rpcs: b.rpcs, panics: b.panics,
-		directory: b.directory, operations: b.operations, asker: b.asker, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer, sealer: opts.Sealer,
-	}
-	b.exchanger = &exchanger{
-		admission: b.admission, auditor: b.auditor, encoder: b.encoder, rulebook: b.rulebook, sender: b.sender, decoder: b.decoder, keeper: b.keeper, panics: b.panics,
-		upstream: upstream, guard: opts.Guard, metadata: opts.Metadata, rules: opts.Rules, buffers: b.buffers, maxResult: opts.MaxResult,
-		streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
-	}
-	b.observers = []observer{b.counter}
+	b.observers = []observer{p.counter}
 	if opts.Audit.IsOn() {
-		b.observers = append(b.observers, b.auditor)
+		b.observers = append(b.observers, p.auditor)
 	}
 	if opts.Documents != nil {
 		b.observers = append(b.observers, b.documents)
 	}
 	if opts.Tracer.IsOn() {
-		b.observers = append(b.observers, &spans{payloads: b.payloads})
+		b.observers = append(b.observers, &spans{payloads: payloads})
 	}
-	b.observers = append(b.observers, &lines{log: opts.Log, callLog: opts.CallLog})
-	b.calls = newCalls(&callParts{
-		directory: b.directory, counter: b.counter, gatekeeper: b.gatekeeper, rates: b.rates, admission: b.admission, encoder: b.encoder, rulebook: b.rulebook,
-		rounds: b.rounds, auditor: b.auditor, rpcs: b.rpcs, tasks: b.tasks, natives: b.natives, compacts: b.compacts, operations: b.operations, exchanger: b.exchanger,
-		decoder: b.decoder,
-	})
+	b.observers = append(b.observers, b.lines)
+	b.calls = newCalls(p)
 	return b
 }
 
@@ -366,7 +324,7 @@ func (b *Bridge) Tracer() *telemetry.Tracer { return b.opts.Tracer }
 func (b *Bridge) Begun() uint64 { return b.begun.Load() }
 
 // Reduced returns the number of results that were cut to a budget since the start.
-func (b *Bridge) Reduced() uint64 { return b.decoder.reduced.Load() }
+func (b *Bridge) Reduced() uint64 { return b.parts.decoder.reduced.Load() }
 
 // Catalogs returns the source of the tools that was given to New.
 func (b *Bridge) Catalogs() Catalogs { return b.catalogs }
@@ -378,6 +336,110 @@ func (b *Bridge) BoundedLog() *zap.Logger { return b.noted }
 // Buffers returns the pool of buffers for large results and replies.
 func (b *Bridge) Buffers() *bytepool.Pool { return b.buffers }
 
+// Repaired returns the number of calls whose arguments were repaired.
+func (b *Bridge) Repaired() uint64 { return b.parts.encoder.repaired.Load() }
+
+// RepairArguments returns arguments as a Payload. If the option RepairArguments is set
+// and raw is a JSON string that holds an object, the Payload is that object. Edges call
+// it before they refuse arguments that are not an object.
+func (b *Bridge) RepairArguments(raw []byte) Payload { return b.parts.encoder.repair(raw) }
+
+// Catalog returns the current snapshot of the tools, with what the caller in ctx may
+// see. Before the first load it waits, for a bounded time; after that the error is
+// UNAVAILABLE.
+func (b *Bridge) Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
+	return b.parts.directory.catalog(ctx)
+}
+
+// CatalogFor returns the current snapshot of the tools, with what the caller in ctx may
+// see; nil before the first load.
+func (b *Bridge) CatalogFor(ctx context.Context) *catalog.Catalog {
+	return b.parts.directory.loaded(ctx)
+}
+
+// ListedFor returns the current snapshot of the tools as an OpList of the caller in ctx lists it; nil before the first load.
+func (b *Bridge) ListedFor(ctx context.Context, form compact.List) *catalog.Catalog {
+	return b.parts.directory.listedFor(ctx, form)
+}
+
+// Rendered caches what an edge has rendered for a catalog, such as the list of tools,
+// and calls fresh to make it. The value lives as long as the caller's view of the
+// catalog; catalogs that are not views share one value.
+func (b *Bridge) Rendered(cat *catalog.Catalog, fresh func() any) any {
+	return b.parts.directory.render(cat, fresh)
+}
+
+// MayRun returns nil if the caller in ctx may run an operation, else PERMISSION_DENIED.
+// It is for what belongs to an operation and is no separate [Request], such as a stream
+// of a session.
+func (b *Bridge) MayRun(ctx context.Context, op Op) *errmap.Error {
+	return b.parts.directory.permits(ctx, op, nil)
+}
+
+// MayUseAll reports whether the caller in ctx may use every tool.
+func (b *Bridge) MayUseAll(ctx context.Context) bool { return b.parts.directory.mayUseAll(ctx) }
+
+// NotForAll returns PERMISSION_DENIED for what only callers of every tool may do, with a
+// text that says what that is. An Authorizer with a method MayUseAll says what the caller
+// lacks.
+func (b *Bridge) NotForAll(ctx context.Context, text string) *errmap.Error {
+	return b.parts.directory.notForAll(ctx, text)
+}
+
+// OpenStream takes one of the places for long-lived streams (changes, GET streams,
+// exchanges, subscriptions), or returns why there is none. The function that it returns
+// gives the place back and must be called once.
+func (b *Bridge) OpenStream(caller string) (release func(), err *errmap.Error) {
+	return b.parts.admission.openStream(caller)
+}
+
+// Refused counts and logs a message that an edge refused before it became a request.
+func (b *Bridge) Refused(r *Refusal) {
+	b.parts.counter.refused(r)
+	b.lines.refused(r)
+}
+
+// CountRefused counts a request that its edge refused before it began, by its method, beside
+// what [Bridge.Refused] counts of messages.
+func (b *Bridge) CountRefused(req *Request, err *errmap.Error) {
+	b.parts.counter.countRefused(req, err)
+}
+
+// AuditRefused writes the line of a message that an edge refused before it became a
+// request, if it asked for what leaves a line: req says as much of it as is known. A
+// caller without valid credentials leaves no line, so that no stranger can fill a disk.
+func (b *Bridge) AuditRefused(ctx context.Context, req *Request, err *errmap.Error) {
+	if req.Op.isAudited() {
+		b.parts.auditor.refused(ctx, req, req.audited(), err)
+	}
+}
+
+// AuditUnread is AuditRefused for a message that could not be read, so that it may have
+// asked for anything.
+func (b *Bridge) AuditUnread(ctx context.Context, req *Request, err *errmap.Error) {
+	b.parts.auditor.refused(ctx, req, operationUnknown, err)
+}
+
+// AuditDenied writes the line of an operation that an edge denied to a caller and that is no
+// request, such as a stream; req says as much of it as is known. The name of the operation
+// is that of an [Op], if there is one. Errors other than PERMISSION_DENIED leave no
+// line.
+func (b *Bridge) AuditDenied(ctx context.Context, req *Request, operation string, err *errmap.Error) {
+	b.parts.auditor.denied(ctx, req, operation, err)
+}
+
+// Panicked logs a recovered panic with its stack and returns INTERNAL_ERROR for the
+// caller concerned. Edges call it where they recover; the pipeline recovers by itself.
+func (b *Bridge) Panicked(p any, fields ...zap.Field) *errmap.Error {
+	return b.panics.recovered(p, fields...)
+}
+
+// ResumeTask makes the work of a task that another replica began, for
+// [task.Manager.Run]. The tool must be the same RPC, and still idempotent.
+func (b *Bridge) ResumeTask(r task.Record) (task.Run, task.Spec, error) {
+	return b.parts.tasks.resume(r)
+}
+
 // Handle runs one request and returns its outcome. It never panics and never returns nil. It combines [Bridge.Begin]
 // and [Flight.Run].
 func (b *Bridge) Handle(ctx context.Context, req *Request) *Response {
@@ -387,21 +449,11 @@ func (b *Bridge) Handle(ctx context.Context, req *Request) *Response {
 // Flight is a request that [Bridge.Begin] has registered and that has not run yet.
 type Flight struct {
 	bridge *Bridge
-	req    *Request
 	call   *correlate.Call
 	err    *errmap.Error
 	start  time.Time
-	meter  meter
-	// who is the caller, if there is an audit trail.
-	who *identity.Identity
-
-	// What is known of its end: the response, the edge, the code that it is counted under (empty for success), and when it ended
-	// after what time.
-	resp *Response
-	edge telemetry.Edge
-	code errmap.Code
-	at   time.Time
-	took time.Duration
+	// end is what will be known of its end.
+	end finished
 }
 
 // Begin registers a request and returns at once. Edges that read many messages from one stream call it in reading order
@@ -409,24 +461,25 @@ type Flight struct {
 // before it. Every Flight must be run exactly once.
 func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	b.begun.Add(1)
-	f := &Flight{bridge: b, req: req, start: time.Now()}
-	if b.isCompact {
-		b.readThrough(req)
+	f := &Flight{bridge: b, start: time.Now(), end: finished{req: req}}
+	if b.parts.directory.isCompact {
+		b.parts.compacts.readThrough(req)
 	}
+	meter := &f.end.meter
 	if b.opts.Audit.IsOn() {
-		f.who = identity.FromContext(ctx)
-		f.meter.invoked = b.invoked(req, f.who)
+		f.end.who = identity.FromContext(ctx)
+		meter.invoked = b.parts.auditor.invoked(req, f.end.who)
 	}
-	f.meter.document = b.newDocument(req)
-	f.meter.traced = tracedInput(req)
-	req.meter = &f.meter // from here on req does not change
+	meter.document = b.documents.newDocument(req)
+	meter.traced = tracedInput(req)
+	req.meter = meter // from here on req does not change
 	id := req.ID
 	if req.Op == OpOpen {
 		id = jsonrpc.ID{} // initialize cannot be cancelled (MCP 2025-11-25, cancellation)
 	}
 	var err error
 	f.call, err = b.flights.RegisterNamed(ctx, req.Origin, id, req.name())
-	if err == nil && f.meter.invoked != nil {
+	if err == nil && meter.invoked != nil {
 		f.call.Own(f)
 	}
 	if err != nil {
@@ -447,20 +500,30 @@ func (f *Flight) Run() *Response {
 		f.ended(resp)
 		return resp
 	}
-	if f.req.Paced {
-		f.meter.upstream += time.Since(f.start) // in its edge's queue
+	if f.end.req.Paced {
+		f.end.meter.upstream += time.Since(f.start) // in its edge's queue
 	}
 	resp := f.notRun()
 	if resp == nil {
-		resp = f.bridge.run(f.call, f.req)
+		resp = f.bridge.run(f.call, f.end.req)
 	}
-	if f.bridge.rulebook.rules != nil {
-		f.bridge.decided(resp)
+	if rules := f.bridge.parts.rulebook; rules.rules != nil {
+		rules.decided(resp)
 	}
 	resp = settle(f.call, resp)
 	resp.Err = resp.Err.Redacted() // once, for whatever shows it
 	f.ended(resp)
 	return resp
+}
+
+// ended notes the end of the request and tells all observers.
+func (f *Flight) ended(resp *Response) {
+	end := &f.end
+	end.resp, end.code, end.at = resp, outcomeCode(resp), time.Now()
+	end.edge, end.took = telemetry.EdgeOf(end.req.Transport, end.req.Route, end.req.Procedure != ""), end.at.Sub(f.start)
+	for _, o := range f.bridge.observers {
+		o.ended(end)
+	}
 }
 
 // notRun is the response to a request that ended before it ran: it was cancelled
@@ -514,63 +577,65 @@ func cutOff(tool *catalog.Tool) *errmap.Error {
 // keeps little there.
 func (b *Bridge) run(call *correlate.Call, req *Request) (resp *Response) {
 	defer b.recovered(req, &resp)
-	if resp := b.turnedAway(call, req); resp != nil {
+	checked, resp := b.turnedAway(call, req)
+	if resp != nil {
 		return resp
 	}
-	return b.operation(call.Context(), req)
+	return b.operation(call.Context(), req, checked)
 }
 
 // recovered answers a request that panicked.
 func (b *Bridge) recovered(req *Request, resp **Response) {
 	if p := recover(); p != nil {
-		*resp = &Response{Err: b.Panicked(p, append(TraceFields(req.Span, req.Header), zap.String(logkey.CanonicalTool, req.Tool), RequestID(req.ID))...)}
+		*resp = &Response{Err: b.panics.recovered(p, append(TraceFields(req.Span, req.Header), zap.String(logkey.CanonicalTool, req.Tool), RequestID(req.ID))...)}
 	}
 }
 
-// turnedAway is the response to a request that may not run; nil for others.
+// turnedAway is the response to a request that may not run; nil for others. A call comes with what was found out of it.
 //
 //go:noinline
-func (b *Bridge) turnedAway(call *correlate.Call, req *Request) *Response {
-	if resp := b.rejected(call.Parent(), req); resp != nil {
-		return resp
+func (b *Bridge) turnedAway(call *correlate.Call, req *Request) (*toolCall, *Response) {
+	checked, resp := b.calls.rejected(call.Parent(), req)
+	if resp != nil {
+		return nil, resp
 	}
-	err := b.mayRun(call.Context(), req)
+	err := b.parts.directory.mayRun(call.Context(), req)
 	if err == nil {
-		err = b.shareOther(call.Context(), req)
+		err = b.parts.rates.shareOther(call.Context(), req)
 	}
 	if err != nil {
-		return &Response{Err: err}
+		return nil, &Response{Err: err}
 	}
-	return nil
+	return checked, nil
 }
 
 // operation runs the operation of a request.
-func (b *Bridge) operation(ctx context.Context, req *Request) *Response {
+func (b *Bridge) operation(ctx context.Context, req *Request, checked *toolCall) *Response {
 	if req.Op == OpListen && b.offers != nil {
 		return b.offers.Answer(ctx, req)
 	}
-	return b.shortOperation(ctx, req)
+	return b.shortOperation(ctx, req, checked)
 }
 
 // shortOperation runs an operation that is no stream.
 //
 //go:noinline
-func (b *Bridge) shortOperation(ctx context.Context, req *Request) *Response {
+func (b *Bridge) shortOperation(ctx context.Context, req *Request, checked *toolCall) *Response {
 	switch req.Op {
 	case OpCall:
-		return dialogue(ctx, req, b.calls.call)
+		return b.calls.call(ctx, req, checked)
 	case OpPing:
 		return &Response{}
 	case OpGet:
-		return b.get(ctx, req)
+		return b.parts.directory.get(ctx, req)
 	case OpOpen:
-		cat, _ := b.Catalog(ctx)
+		cat, _ := b.parts.directory.catalog(ctx)
 		return &Response{Catalog: cat}
 	case OpServer:
-		cat, err := b.Catalog(ctx)
+		cat, err := b.parts.directory.catalog(ctx)
 		return &Response{Catalog: cat, Err: err, who: identity.FromContext(ctx)}
 	case OpGetTask, OpUpdateTask, OpCancelTask:
-		return b.tasks.answer(ctx, req)
+		return b.parts.tasks.answer(ctx, req)
 	case OpReadResource, OpGetPrompt:
 		return dialogue(ctx, req, b.answer)
 	case OpList, OpListResources, OpListTemplates, OpListSkills, OpGetSkill, OpReadDirectory, OpListPrompts, OpComplete, OpListen:
@@ -589,22 +654,6 @@ type draining struct {
 // stays open for its other subscribers. It may be called more than once.
 func (b *Bridge) EndListens() { b.draining.once.Do(func() { close(b.draining.begun) }) }
 
-// panics logs panics where they are recovered.
-type panics struct{ log *zap.Logger }
-
-// Panicked logs a recovered panic with its stack and returns INTERNAL_ERROR for the
-// caller concerned. Edges call it where they recover; the pipeline recovers by itself.
-func (w *panics) Panicked(p any, fields ...zap.Field) *errmap.Error {
-	w.log.Error("panic while handling a request", logkey.AppendPanic(fields, p, debug.Stack())...)
-	return errmap.Wrap(errmap.InternalError, fmt.Errorf("panic: %v", p))
-}
-
-// Cancel cancels the request that the origin sent under the id, and reports whether it
-// was in flight.
-func (b *Bridge) Cancel(origin correlate.Origin, id jsonrpc.ID, reason string) bool {
-	return b.flights.Cancel(origin, id, reason)
-}
-
 // registerError turns a refusal of the in-flight table into its canonical form.
 func registerError(err error) *errmap.Error {
 	switch {
@@ -618,4 +667,41 @@ func registerError(err error) *errmap.Error {
 		return errmap.Wrap(errmap.Cancelled, err)
 	}
 	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// AuditUnfinished writes the lines of the invocations that have not ended although the grace
+// period of a drain has, whatever they are doing. What becomes of them later leaves no line.
+func (b *Bridge) AuditUnfinished() {
+	for _, owner := range b.flights.Owners() {
+		if f, ok := owner.(*Flight); ok {
+			b.parts.auditor.unfinished(f.end.meter.invoked, f.start)
+		}
+	}
+}
+
+// Offers answers the requests about what a sidecar offers besides calls: lists, resources, prompts, completion, skills and
+// streams of changes. It is safe for concurrent use.
+type Offers interface {
+	// Answer runs a request of such an operation. It never returns nil.
+	Answer(ctx context.Context, req *Request) *Response
+	// HasResources reports whether callers can read resources of a catalog.
+	HasResources(cat *catalog.Catalog) bool
+}
+
+// SetOffers has a bridge answer with offers. Without, these operations are METHOD_NOT_FOUND. Call it before the first request.
+func (b *Bridge) SetOffers(o Offers) { b.offers = o }
+
+// Host returns what the bridge does for its offers.
+func (b *Bridge) Host() *Host {
+	return &Host{parts: b.parts, panics: b.panics, draining: b.draining.begun, log: b.log, noted: b.noted}
+}
+
+// answer has the offers answer a request.
+func (b *Bridge) answer(ctx context.Context, req *Request) *Response {
+	if b.offers == nil {
+		return &Response{Err: &errmap.Error{Code: errmap.MethodNotFound}}
+	}
+	resp := b.offers.Answer(ctx, req)
+	resp.who = identity.FromContext(ctx)
+	return resp
 }

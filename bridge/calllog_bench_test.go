@@ -28,11 +28,11 @@ func BenchmarkEnded(b *testing.B) {
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
 	encoding.EncodeDuration = zapcore.StringDurationEncoder
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(null), zap.InfoLevel))
-	spent := NewCallLog(logAllCalls, 1)
+	spent := telemetry.NewCallLog(0, 1)
 	for _, tt := range []struct {
 		name string
 		log  *zap.Logger
-		of   *CallLog
+		of   *telemetry.CallLog
 	}{
 		{"every call has a line", log, nil},
 		{"over the budget", log, spent},
@@ -50,8 +50,8 @@ func BenchmarkEnded(b *testing.B) {
 			f := new(Flight) // that every request has one is counted elsewhere
 			b.ReportAllocs()
 			for b.Loop() {
-				*f = Flight{bridge: bridge, req: req, start: time.Now()}
-				req.meter = &f.meter
+				*f = Flight{bridge: bridge, start: time.Now(), end: finished{req: req}}
+				req.meter = &f.end.meter
 				counter.found(&toolCall{req: req, tool: tool})
 				req.waited(f.start)
 				f.ended(resp)

@@ -17,11 +17,11 @@ import (
 // compacts runs the tools of a compact catalog.
 type compacts struct {
 	directory *directory
-	keeper    *keeper
+	encoder   *encoder
+	limit     *resultLimit
 
-	catalogs  Catalogs
-	index     toolIndex
-	maxResult int
+	catalogs Catalogs
+	index    toolIndex
 }
 
 // invokeCompact answers a search and a description.
@@ -40,8 +40,8 @@ func (x *compacts) invokeCompact(ctx context.Context, c *toolCall) *errmap.Error
 	if failed != nil {
 		return failed
 	}
-	if limit := x.maxResult; limit > 0 && len(data) > limit {
-		return x.keeper.tooLargeResult(len(data))
+	if failed = x.limit.check(len(data)); failed != nil {
+		return failed
 	}
 	c.worked = true
 	c.resp.Outcome = content.Outcome(content.StatusSuccess, data, "")
@@ -103,7 +103,7 @@ func (x *toolIndex) of(cat *catalog.Catalog) *compact.Index {
 // readThrough makes the call of another tool of what calls it by way of a compact catalog. From here on it is a call like
 // any other, so that nothing can be had by one way and not by the other. What cannot be read stays a call of the compact
 // catalog's tool, whose schema says what is wrong.
-func (b *Bridge) readThrough(req *Request) {
+func (x *compacts) readThrough(req *Request) {
 	if req.Op != OpCall || req.Procedure != "" || req.Arguments.Encoding != EncodingJSON || req.Version != "" {
 		return
 	}
@@ -125,12 +125,12 @@ func (b *Bridge) readThrough(req *Request) {
 	case len(inner) == 0:
 	case compact.IsObject(inner):
 		arguments.Bytes = inner
-	case b.catalogs.Current().TakesArgumentsAsText():
+	case x.catalogs.Current().TakesArgumentsAsText():
 		if arguments.Bytes = transcode.UnquoteObject(inner); arguments.Bytes == nil {
 			return
 		}
 	default:
-		if arguments = b.RepairArguments(inner); !arguments.Repaired {
+		if arguments = x.encoder.repair(inner); !arguments.Repaired {
 			return
 		}
 	}

@@ -4,11 +4,9 @@ package bridge
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"mime"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,21 +18,42 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
+// resultLimit bounds the size of results. Zero is none.
+type resultLimit struct {
+	most  int
+	stats *telemetry.Stats
+}
+
+// check returns RESOURCE_EXHAUSTED for a result of more bytes than one may have, else nil.
+func (l *resultLimit) check(size int) *errmap.Error {
+	if l.most > 0 && size > l.most {
+		return l.exceeded(size)
+	}
+	return nil
+}
+
+// exceeded is RESOURCE_EXHAUSTED for a result that no caller should have to take.
+func (l *resultLimit) exceeded(size int) *errmap.Error {
+	l.stats.Over(errmap.LimitResultBytes)
+	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("the result has %d bytes; the limit is %d (--max-result-bytes)", size, l.most))
+}
+
 // decoder turns answers of the backend into results.
 type decoder struct {
-	*keeper
+	keeper *keeper
+	limit  *resultLimit
 
 	catalogs Catalogs
 	slots    *policy.Slots
 	buffers  *bytepool.Pool
 	// canRead reports whether callers can read resources of a catalog.
-	canRead func(*catalog.Catalog) bool
-	reduced atomic.Uint64
+	canRead      func(*catalog.Catalog) bool
+	resultBudget int
+	reduced      atomic.Uint64
 }
 
 // result checks the answer, brings it into the caller's encoding, and leaves out what the caller does not want or has no room for.
@@ -79,7 +98,7 @@ func (d *decoder) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
 // checked lets a result through that is not too large and, where an output
 // schema was declared, keeps to it.
 func (d *decoder) checked(ctx context.Context, c *toolCall) *errmap.Error {
-	failed := d.bounded(c)
+	failed := d.limit.check(len(c.resp.Result.Bytes))
 	if failed == nil {
 		failed = declaredOutput(ctx, c)
 	}
@@ -87,15 +106,6 @@ func (d *decoder) checked(ctx context.Context, c *toolCall) *errmap.Error {
 		c.resp.Result = Payload{}
 	}
 	return failed
-}
-
-// bounded refuses a result that no caller should have to take.
-func (d *decoder) bounded(c *toolCall) *errmap.Error {
-	size := len(c.resp.Result.Bytes)
-	if d.maxResult <= 0 || size <= d.maxResult {
-		return nil
-	}
-	return d.keeper.tooLargeResult(size)
 }
 
 // resultJSON is the answer as the tool's output schema describes it: ProtoJSON,
@@ -118,9 +128,9 @@ func (d *decoder) reduce(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.resp.Outcome != nil || r.Encoding != EncodingJSON || !c.isJSON() {
 		return nil
 	}
-	c.explain(c.noted)
-	if c.mask != nil {
-		chosen := c.mask.Append(d.buffers.Get(len(r.Bytes)), r.Bytes)
+	c.explain(c.fit.noted)
+	if c.fit.mask != nil {
+		chosen := c.fit.mask.Append(d.buffers.Get(len(r.Bytes)), r.Bytes)
 		if keepsTo(ctx, c, chosen) {
 			chosen, r.Bytes = r.Bytes, chosen
 			chosen, r.pooled = poolable(chosen, r.pooled), true
@@ -129,12 +139,12 @@ func (d *decoder) reduce(ctx context.Context, c *toolCall) *errmap.Error {
 		}
 		d.buffers.Put(chosen)
 	}
-	if budget := d.keeper.budget(c); budget == 0 || len(r.Bytes) <= budget {
+	if budget := d.budget(c); budget == 0 || len(r.Bytes) <= budget {
 		return nil
 	}
 	cut, about := d.cutToBudget(ctx, c, r.Bytes)
 	if about == nil {
-		c.explain(content.TooLarge(len(r.Bytes), d.keeper.budget(c)))
+		c.explain(content.TooLarge(len(r.Bytes), d.budget(c)))
 		return nil
 	}
 	result := &outriggerv1.ToolResult{Status: content.StatusPartial, Explanation: c.resp.Explanation}
@@ -158,7 +168,7 @@ func poolable(buffer []byte, pooled bool) []byte {
 
 // cutToBudget cuts data to the budget of a call, and holds the whole. It returns no reduction where the output schema of the tool does not let enough go.
 func (d *decoder) cutToBudget(ctx context.Context, c *toolCall, whole []byte) ([]byte, *content.Reduction) {
-	budget := d.keeper.budget(c)
+	budget := d.budget(c)
 	cut, report, ok := content.AppendCut(nil, whole, budget, resultView(c.tool))
 	if ok && c.tool.Streams() {
 		cut = catalog.MarkTruncated(cut)
@@ -167,16 +177,16 @@ func (d *decoder) cutToBudget(ctx context.Context, c *toolCall, whole []byte) ([
 		return nil, nil
 	}
 	d.reduced.Add(1)
-	about := &content.Reduction{Size: len(whole), Budget: budget, Report: report, IsFetched: c.isFetch, Through: c.req.Through != ""}
-	if !c.isFetch {
+	about := &content.Reduction{Size: len(whole), Budget: budget, Report: report, IsFetched: c.fit.isFetch, Through: c.req.Through != ""}
+	if !c.fit.isFetch {
 		about.Example = content.ReductionExample(resultView(c.tool), whole, report.Cuts)
 	}
-	if c.under != "" {
+	if c.fit.under != "" {
 		for i := range report.Cuts {
-			report.Cuts[i].Path = "/" + c.under + report.Cuts[i].Path
+			report.Cuts[i].Path = "/" + c.fit.under + report.Cuts[i].Path
 		}
 		if about.Example != "" {
-			about.Example = c.under + "." + about.Example
+			about.Example = c.fit.under + "." + about.Example
 		}
 	}
 	if p := c.tool.Paging; p != nil {
@@ -188,7 +198,7 @@ func (d *decoder) cutToBudget(ctx context.Context, c *toolCall, whole []byte) ([
 
 // holdWhole holds the whole of what was cut for its caller, if there is room and somebody can read it.
 func (d *decoder) holdWhole(c *toolCall, about *content.Reduction, whole []byte) {
-	if cat := d.typesOf(c); d.held == nil || cat == nil || !d.canRead(cat) {
+	if cat := d.typesOf(c); d.keeper.held == nil || cat == nil || !d.canRead(cat) {
 		return
 	}
 	uri, until, failed := d.keeper.heldAs(c, about.MediaType(), whole, d.keeper.putFor(c))
@@ -202,61 +212,15 @@ func keepsTo(ctx context.Context, c *toolCall, data []byte) bool {
 	return checkResult(ctx, c.tool, data, false) == nil
 }
 
-// resultView is what the output schema of a tool says about its results.
-func resultView(t *catalog.Tool) schema.View { return schema.ViewOf(t.Output.Advertised()) }
-
-// explain adds to what people and models are told about the result.
-func (c *toolCall) explain(text string) {
-	c.resp.Explanation = strings.TrimSpace(c.resp.Explanation + " " + text)
-}
-
-// note adds to what there is to say about how the result fits.
-func (c *toolCall) note(text string) { c.noted = strings.TrimSpace(c.noted + " " + text) }
-
-// maskAgain reads the mask of a call that was made some time ago. If the result does not have its fields any more, it is shown whole.
-func (c *toolCall) maskAgain() {
-	if c.req.Wanted.Fields == "" {
-		return
-	}
-	mask, failed := c.req.Wanted.Mask(resultView(c.tool))
-	if failed != nil {
-		c.note(content.OtherFields)
-		return
-	}
-	c.mask = mask
-}
-
 // budget is the maximum size of the result of a call in bytes; zero for none.
-func (k *keeper) budget(c *toolCall) int { return c.req.Wanted.Within(k.toolBudget(c.tool)) }
+func (d *decoder) budget(c *toolCall) int { return c.req.Wanted.Within(d.toolBudget(c.tool)) }
 
 // toolBudget is the budget of results of a tool for models; zero for none.
-func (k *keeper) toolBudget(t *catalog.Tool) int {
+func (d *decoder) toolBudget(t *catalog.Tool) int {
 	if t.ResultBudget != nil {
 		return *t.ResultBudget
 	}
-	return k.resultBudget
-}
-
-// ToolOutcome returns the outcome of a successful OpCall as a message of the contract:
-// Outcome, or else a result made of Result.
-func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
-	if r.Outcome != nil {
-		return r.Outcome
-	}
-	status := content.StatusSuccess
-	if r.Truncated {
-		status = content.StatusPartial
-	}
-	return content.Outcome(status, r.Result.Bytes, r.Explanation)
-}
-
-// JSON returns the result of a successful OpCall in JSON: its data, or where it has none, such as a document, all of the
-// outcome.
-func (r *Response) JSON() []byte {
-	if r.Outcome == nil {
-		return r.Result.Bytes
-	}
-	return outcomeJSON(r)
+	return d.resultBudget
 }
 
 // declaredOutput asks a tool's declared output schema about the result, in the
@@ -347,36 +311,6 @@ func (d *decoder) answerJSON(ctx context.Context, c *toolCall, dst, wire []byte)
 	return out, err
 }
 
-// maxOdd bounds the values of a result without a standard form that its explanation names.
-const maxOdd = 4
-
-// noteOdd notes values that ProtoJSON has no form for. A typed caller gets an error instead: its client would misread them.
-func (c *toolCall) noteOdd(noted transcode.Noted) error {
-	if c.req.Procedure != "" {
-		first := noted.Odd[0]
-		return &transcode.OutputError{Step: "encode", Err: fmt.Errorf("%s is %s", first.Path, first.What)}
-	}
-	before := ""
-	switch {
-	case c.itemNumber > 0:
-		before = fmt.Sprintf("/items/%d", c.itemNumber-1)
-	case c.under != "":
-		before = "/" + c.under
-	case c.tool.OutputNotObject:
-		before = "/value"
-	}
-	for _, odd := range noted.Odd {
-		if c.odd++; c.odd <= maxOdd {
-			c.note(cmp.Or(before+odd.Path, "The result") + " is " + odd.What + ".")
-		}
-	}
-	if c.odd > maxOdd && !c.oddMore {
-		c.oddMore = true
-		c.note("More values like these follow.")
-	}
-	return nil
-}
-
 // learnFor asks for types on behalf of a call, and reports whether one of them
 // is known now. All that a call learns shares one span of time.
 func (d *decoder) learnFor(ctx context.Context, c *toolCall, cat *catalog.Catalog, urls []string) bool {
@@ -428,27 +362,10 @@ func (d *decoder) explained(ctx context.Context, c *toolCall, failed *errmap.Err
 	return failed
 }
 
-// requestTurn waits until the arguments of a call may be translated, which counts towards its deadline. The turn is for the CPU
-// alone: its holder waits for nothing.
-func (e *encoder) requestTurn(ctx context.Context, c *toolCall) policy.Turn {
-	n := len(c.arguments())
-	if n < policy.LargeMessage {
-		return policy.Turn{}
-	}
-	defer func(asked time.Time) { c.place.Waited += time.Since(asked) }(time.Now())
-	return e.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, n)
-}
-
 // answerTurn waits until a message of the backend may be translated. The turn of a unary call goes on to its end: what else is
 // to be done for the answer is no less work.
 func (d *decoder) answerTurn(ctx context.Context, c *toolCall, wire []byte) policy.Turn {
 	return d.slots.TurnForAnswer(ctx, c.req.Caller, c.tool.Name, len(wire))
-}
-
-// endTurn ends the turn of a call, if it has one.
-func (c *toolCall) endTurn() {
-	c.turn.End()
-	c.turn = policy.Turn{}
 }
 
 // translate appends the JSON of a message of the backend to dst: in the turn of the call, else in a new one.
@@ -464,21 +381,19 @@ const purposeHeld = "held-result"
 
 // keeper bounds results, and holds those that are too large for a model.
 type keeper struct {
-	held         *content.Store
-	sealer       *keys.Sealer
-	maxResult    int
-	maxInline    int
-	resultBudget int
-	stats        *telemetry.Stats
+	held      *content.Store
+	sealer    *keys.Sealer
+	limit     *resultLimit
+	maxInline int
 }
 
 // holdsResults reports whether tools of a catalog may have results that are held.
-func (k *keeper) holdsResults(cat *catalog.Catalog) bool {
-	if k.held == nil {
+func (d *decoder) holdsResults(cat *catalog.Catalog) bool {
+	if d.keeper.held == nil {
 		return false
 	}
 	for _, tool := range cat.Tools() {
-		if tool.IsDocument() || k.toolBudget(tool) > 0 {
+		if tool.IsDocument() || d.toolBudget(tool) > 0 {
 			return true
 		}
 	}
@@ -487,7 +402,7 @@ func (k *keeper) holdsResults(cat *catalog.Catalog) bool {
 
 // isInline reports whether a document of so many bytes is part of the result itself.
 func (k *keeper) isInline(size int) bool {
-	if limit := k.maxResult; limit > 0 && size > limit {
+	if limit := k.limit.most; limit > 0 && size > limit {
 		return false
 	}
 	return k.held == nil || size <= k.maxInline
@@ -496,7 +411,7 @@ func (k *keeper) isInline(size int) bool {
 // mostDocument is the maximum size of a document that comes in parts; zero is none.
 func (k *keeper) mostDocument() int {
 	if k.held == nil {
-		return k.maxResult
+		return k.limit.most
 	}
 	return int(k.held.Most())
 }
@@ -554,7 +469,7 @@ func (k *keeper) putFor(c *toolCall) holdFunc {
 // partOf is how much of a document its reader is advised to read at once.
 func (k *keeper) partOf(size int) int {
 	part := min(size, k.maxInline)
-	if limit := k.maxResult; limit > 0 {
+	if limit := k.limit.most; limit > 0 {
 		part = min(part, limit)
 	}
 	return part
@@ -582,11 +497,6 @@ func (k *keeper) rawBody(c *toolCall) *errmap.Error {
 	})
 }
 
-// documentOf is the document that a stream brought.
-func (k *keeper) documentOf(c *toolCall, g *gathering) *errmap.Error {
-	return k.document(c, g.mediaType, g.document.Bytes(), g.full, g.document.Keep)
-}
-
 // document makes the result of a call of a document: a block of content, or where it is
 // larger than a model should have to take at once, a link to it, which hold keeps. missing
 // says why a part of it is missing, if one is.
@@ -603,7 +513,7 @@ func (k *keeper) document(c *toolCall, mediaType string, data []byte, missing st
 	case k.isInline(len(data)):
 		result.Content = []*outriggerv1.ContentBlock{content.DocumentBlock(c.tool.Name, mediaType, data)}
 	case k.held == nil:
-		return k.tooLargeResult(len(data))
+		return k.limit.exceeded(len(data))
 	default:
 		var err *errmap.Error
 		if result.Content, err = k.hold(c, mediaType, data, hold); err != nil {

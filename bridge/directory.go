@@ -5,19 +5,16 @@ package bridge
 import (
 	"context"
 	"errors"
-	"net"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/Masterminds/semver/v3"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
@@ -25,11 +22,9 @@ import (
 // enough to correct a slip, too few to page through.
 const nearestNames = 3
 
-// Catalog returns the current snapshot of the tools, with what the caller in ctx may
-// see. Before the first load it waits, for a bounded time; after that the error is
-// UNAVAILABLE.
-func (d *directory) Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
-	if cat := d.CatalogFor(ctx); cat != nil {
+// catalog is the current snapshot of the tools, with what the caller in ctx may see; see [Bridge.Catalog].
+func (d *directory) catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
+	if cat := d.loaded(ctx); cat != nil {
 		return cat, nil
 	}
 	wait, cancel := context.WithTimeout(ctx, d.catalogWait)
@@ -61,7 +56,7 @@ func lookup(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Error) {
 	if !ok || (req.Names == NamesCanonicalOnly && tool.Name != req.Tool && tool.Alias != req.Tool) {
 		return nil, unknownTool(cat, req)
 	}
-	if req.Version != "" && !versionSatisfies(tool.Version, req.Version) {
+	if req.Version != "" && !tool.Satisfies(req.Version) {
 		return nil, errmap.New(errmap.ToolNotFound, errmap.Tool(req.Tool), errmap.WithViolations(errmap.Violation{
 			Path: req.At("version"), Keyword: "version", Message: "the available version is " + tool.Version,
 		}))
@@ -109,7 +104,7 @@ func noSuchArgument(req *Request, near ...string) *errmap.Error {
 
 // get returns one tool and its snapshot.
 func (d *directory) get(ctx context.Context, req *Request) *Response {
-	cat, err := d.Catalog(ctx)
+	cat, err := d.catalog(ctx)
 	if err != nil {
 		return &Response{Err: err}
 	}
@@ -118,42 +113,6 @@ func (d *directory) get(ctx context.Context, req *Request) *Response {
 		return &Response{Err: err}
 	}
 	return &Response{Catalog: cat, Tool: tool}
-}
-
-// maxConstraint bounds a version constraint; the longest sensible ones have a
-// few dozen bytes.
-const maxConstraint = 256
-
-// parseConstraint reads which versions of a tool a caller will take: a semantic
-// version constraint such as "1.2.3", "^1.2" or ">=1.4.0 <2.0.0".
-func parseConstraint(s string) (*semver.Constraints, bool) {
-	if len(s) > maxConstraint {
-		return nil, false
-	}
-	c, err := semver.NewConstraint(s)
-	return c, err == nil
-}
-
-// HasValidVersion reports whether Version is one: a version such as "1.2.3" or a
-// constraint such as "^1.2".
-func (r *Request) HasValidVersion() bool {
-	_, ok := parseConstraint(r.Version)
-	return ok
-}
-
-// versionSatisfies reports whether a tool's version is one that the caller
-// takes: a version in full, build metadata and all, or what satisfies a
-// constraint. Versions of tools are semantic, which the catalog sees to.
-func versionSatisfies(version, want string) bool {
-	if version == want {
-		return true
-	}
-	constraint, ok := parseConstraint(want)
-	if !ok {
-		return false
-	}
-	v, err := semver.NewVersion(version)
-	return err == nil && constraint.Check(v)
 }
 
 // findCompact finds one of the three tools, which every caller may see: what they show is what their caller may see.
@@ -169,12 +128,12 @@ func findCompact(cat *catalog.Catalog, req *Request) (*catalog.Tool, *errmap.Err
 }
 
 // CallerOf returns the name of the caller for policy and logs: that of the
-// authenticated identity in ctx, else [CallerAddress] of the peer.
-func CallerOf(ctx context.Context, peer string) string {
+// authenticated identity in ctx, else [peer.Address] of its address.
+func CallerOf(ctx context.Context, address string) string {
 	if who := identity.FromContext(ctx); who != nil {
 		return who.Principal()
 	}
-	return CallerAddress(peer)
+	return peer.Address(address)
 }
 
 // directory finds the tools of the current catalog, and knows which of them a caller may see and call.
@@ -185,12 +144,11 @@ type directory struct {
 	compact     compact.Options
 	isCompact   bool // the tools of a compact catalog are offered
 	views       views
-	rendered    any // what an edge keeps of the catalog, see Rendered
+	rendered    any // what an edge keeps of the catalog, see render
 }
 
-// CatalogFor returns the current snapshot of the tools, with what the caller in ctx may
-// see; nil before the first load.
-func (d *directory) CatalogFor(ctx context.Context) *catalog.Catalog {
+// loaded is the same without waiting: nil before the first load.
+func (d *directory) loaded(ctx context.Context) *catalog.Catalog {
 	cat := d.catalogs.Current()
 	if cat == nil {
 		return nil
@@ -265,10 +223,8 @@ func (d *directory) viewOf(ctx context.Context, cat *catalog.Catalog, scope stri
 	return made.catalog
 }
 
-// Rendered caches what an edge has rendered for a catalog, such as the list of tools,
-// and calls fresh to make it. The value lives as long as the caller's view of the
-// catalog; catalogs that are not views share one value.
-func (d *directory) Rendered(cat *catalog.Catalog, fresh func() any) any {
+// render keeps what fresh makes of a catalog as long as the view of it; see [Bridge.Rendered].
+func (d *directory) render(cat *catalog.Catalog, fresh func() any) any {
 	d.views.mu.Lock()
 	defer d.views.mu.Unlock()
 	kept := &d.rendered
@@ -290,7 +246,7 @@ func (d *directory) find(ctx context.Context, cat *catalog.Catalog, req *Request
 		return findCompact(cat, req)
 	}
 	tool, failed := lookup(cat, req)
-	if d.MayUseAll(ctx) || failed == nil && len(d.authorizers) == 0 {
+	if d.mayUseAll(ctx) || failed == nil && len(d.authorizers) == 0 {
 		return tool, failed
 	}
 	if failed != nil {
@@ -308,15 +264,6 @@ func (d *directory) find(ctx context.Context, cat *catalog.Catalog, req *Request
 		may = d.mayList
 	}
 	return tool, may(ctx, tool)
-}
-
-// notPermitted is PERMISSION_DENIED for what a caller may not use. It says what
-// an operator can change, and nothing that an agent could. With the challenge it is
-// the answer to the request, also where a tool was called: it is about who asks,
-// and no other call of theirs would end otherwise.
-func notPermitted(who *identity.Identity, what string) *errmap.Error {
-	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted("")), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
-		"; an operator can allow it in the callers file (--tokens)"))
 }
 
 // UntilRevoked returns a context that also ends when the identity of the caller in ctx
@@ -350,40 +297,6 @@ func (d *directory) isView(cat *catalog.Catalog) bool {
 
 // CallerStdio is the [Request.Caller] of everything that arrives on standard input.
 const CallerStdio = "stdio"
-
-// CallerAddress returns the name of an unauthenticated caller: the address of its
-// connection without the port. An IPv4 address in its IPv6 form is returned as IPv4,
-// and what is no address is returned unchanged. X-Forwarded-For and similar headers are
-// ignored, because anyone can send them.
-func CallerAddress(peer string) string {
-	host, _, err := net.SplitHostPort(peer)
-	if err != nil {
-		host = peer
-	}
-	if isPlainIPv4(host) {
-		return host // as it is written, without a copy
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	return addr.Unmap().String()
-}
-
-// isPlainIPv4 holds for IPv4 addresses in their usual form.
-func isPlainIPv4(host string) bool {
-	const longest = len("255.255.255.255")
-	if len(host) > longest {
-		return false
-	}
-	for i := range len(host) {
-		if c := host[i]; c != '.' && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	addr, err := netip.ParseAddr(host) // refuses leading zeros, so that there is one form
-	return err == nil && addr.Is4()
-}
 
 // Authorizer restricts what callers may do, beyond the grants of their identity. A nil
 // identity is a caller without authentication. Implementations are safe for concurrent
@@ -441,11 +354,7 @@ func (d *directory) mayRun(ctx context.Context, req *Request) *errmap.Error {
 	return d.permits(ctx, req.PartOf, nil)
 }
 
-// MayRun returns nil if the caller in ctx may run an operation, else PERMISSION_DENIED.
-// It is for what belongs to an operation and is no separate [Request], such as a stream
-// of a session.
-func (d *directory) MayRun(ctx context.Context, op Op) *errmap.Error { return d.permits(ctx, op, nil) }
-
+// permits returns nil if the caller in ctx may run an operation, else PERMISSION_DENIED.
 func (d *directory) permits(ctx context.Context, op Op, tool *catalog.Tool) *errmap.Error {
 	for _, a := range d.authorizers {
 		if err := a.MayRun(identity.FromContext(ctx), op.permission().String(), tool); err != nil {
@@ -513,15 +422,13 @@ func (d *directory) scope(ctx context.Context, cat *catalog.Catalog) string {
 	return strings.Join(keys, "\x00")
 }
 
-// MayUseAll reports whether the caller in ctx may use every tool.
-func (d *directory) MayUseAll(ctx context.Context) bool {
+// mayUseAll reports whether the caller in ctx may use every tool.
+func (d *directory) mayUseAll(ctx context.Context) bool {
 	return d.scope(ctx, d.catalogs.Current()) == ""
 }
 
-// NotForAll returns PERMISSION_DENIED for what only callers of every tool may do, with a
-// text that says what that is. An Authorizer with a method MayUseAll says what the caller
-// lacks.
-func (d *directory) NotForAll(ctx context.Context, text string) *errmap.Error {
+// notForAll is PERMISSION_DENIED for what only callers of every tool may do; see [Bridge.NotForAll].
+func (d *directory) notForAll(ctx context.Context, text string) *errmap.Error {
 	challenge := identity.NotPermitted("")
 	for _, a := range d.authorizers {
 		asked, ok := a.(interface {
@@ -555,9 +462,9 @@ func (d *directory) listedAs(cat *catalog.Catalog, form compact.List) (*catalog.
 	return out, nil
 }
 
-// ListedFor returns the current snapshot of the tools as an OpList of the caller in ctx lists it; nil before the first load.
-func (d *directory) ListedFor(ctx context.Context, form compact.List) *catalog.Catalog {
-	cat := d.CatalogFor(ctx)
+// listedFor is the current snapshot as it is listed in a form; nil before the first load.
+func (d *directory) listedFor(ctx context.Context, form compact.List) *catalog.Catalog {
+	cat := d.loaded(ctx)
 	if cat == nil {
 		return nil
 	}
@@ -566,4 +473,12 @@ func (d *directory) ListedFor(ctx context.Context, form compact.List) *catalog.C
 		return cat
 	}
 	return out
+}
+
+// Catalogs returns the current snapshot of the tools. [*catalog.Live] implements it.
+type Catalogs interface {
+	// Current returns the current snapshot, nil before the first.
+	Current() *catalog.Catalog
+	// Wait returns the current snapshot, or waits for the first one until ctx ends. Its error has the reason.
+	Wait(ctx context.Context) (*catalog.Catalog, error)
 }

@@ -3,7 +3,6 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -21,7 +20,7 @@ import (
 
 // encoder checks arguments and turns them into wire bytes.
 type encoder struct {
-	*deadlines
+	deadlines *deadlines
 
 	slots           *policy.Slots
 	buffers         *bytepool.Pool
@@ -43,41 +42,19 @@ func (e *encoder) validate(ctx context.Context, c *toolCall) *errmap.Error {
 		return failed
 	}
 	if c.req.Arguments.Repaired {
-		c.repairs = append(c.repairs, "")
+		c.repair.places = append(c.repair.places, "")
 	}
 	if failed != nil && failed.Code == errmap.InvalidToolInput {
 		if plain, places := c.decoded(c.arguments(), failed); len(places) > 0 {
-			c.repaired = plain
-			c.repairs = append(c.repairs, places...)
+			c.repair.arguments = plain
+			c.repair.places = append(c.repair.places, places...)
 			failed = e.encode(ctx, c)
 		}
 	}
-	if failed == nil && len(c.repairs) > 0 {
+	if failed == nil && len(c.repair.places) > 0 {
 		e.repaired.Add(1)
 	}
 	return failed
-}
-
-// timely is a context that also ends at a time. It has no timer, because a check does not wait: it looks at the context as it
-// goes on. So the small ones, which are nearly all, pay for reading the clock and no more.
-type timely struct {
-	context.Context //nolint:containedctx // it is one
-
-	until time.Time
-}
-
-func (t *timely) Deadline() (time.Time, bool) {
-	if at, ok := t.Context.Deadline(); ok && at.Before(t.until) {
-		return at, true
-	}
-	return t.until, true
-}
-
-func (t *timely) Err() error {
-	if err := t.Context.Err(); err != nil || time.Now().Before(t.until) {
-		return err //nolint:wrapcheck // a context's error is what it is
-	}
-	return context.DeadlineExceeded
 }
 
 // encode turns the arguments into wire bytes, or names everything that is wrong
@@ -146,13 +123,8 @@ func isStructural(v schema.Violation) bool {
 	return true
 }
 
-// Repaired returns the number of calls whose arguments were repaired.
-func (e *encoder) Repaired() uint64 { return e.repaired.Load() }
-
-// RepairArguments returns arguments as a Payload. If the option RepairArguments is set
-// and raw is a JSON string that holds an object, the Payload is that object. Edges call
-// it before they refuse arguments that are not an object.
-func (e *encoder) RepairArguments(raw []byte) Payload {
+// repair returns arguments as a Payload, decoded if they are an object in a string; see [Bridge.RepairArguments].
+func (e *encoder) repair(raw []byte) Payload {
 	if !e.repairArguments {
 		return Payload{Bytes: raw}
 	}
@@ -197,14 +169,6 @@ func (c *toolCall) unquote(arguments []byte) (plain []byte, places []string) {
 //nolint:gochecknoglobals // a list that is never changed
 var typeKeywords = []string{"type", "anyOf", "oneOf"}
 
-// reportRepairs says in the response what was decoded. A question and a task are no
-// results: the calls that follow them are of what was decoded.
-func (c *toolCall) reportRepairs() {
-	if c.resp.Err == nil && c.resp.ToolOutcome().GetResult() != nil {
-		c.resp.Repaired = c.repairs
-	}
-}
-
 // wanted reads the mask of a call against the schema of its result, before anything runs.
 func wanted(_ context.Context, c *toolCall) *errmap.Error {
 	w := &c.req.Wanted
@@ -220,13 +184,14 @@ func wanted(_ context.Context, c *toolCall) *errmap.Error {
 		return w.RefuseFields("the result of " + c.tool.Name + " is always whole")
 	}
 	var err *errmap.Error
-	c.mask, err = w.Mask(resultView(c.tool))
+	c.fit.mask, err = w.Mask(resultView(c.tool))
 	return err
 }
 
 // encodeStream checks the arguments of a tool that takes a stream, and encodes the first message. The others are checked
 // when they are sent.
 func (e *encoder) encodeStream(ctx context.Context, c *toolCall) *errmap.Error {
+	c.input = &streamInput{}
 	failed := e.splitItems(ctx, c)
 	if failed == nil {
 		failed = e.encodeFirst(ctx, c)
@@ -247,7 +212,7 @@ func (e *encoder) splitItems(ctx context.Context, c *toolCall) *errmap.Error {
 		return failed
 	}
 	var err error
-	c.header, c.items, err = c.tool.Stream.Split(arguments, e.maxInputItems)
+	c.input.header, c.input.items, err = c.tool.Stream.Split(arguments, e.maxInputItems)
 	if err == nil {
 		return nil
 	}
@@ -263,25 +228,25 @@ func (e *encoder) splitItems(ctx context.Context, c *toolCall) *errmap.Error {
 // encodeFirst encodes the header, or else the first item.
 func (e *encoder) encodeFirst(ctx context.Context, c *toolCall) (failed *errmap.Error) {
 	switch {
-	case c.header != nil:
+	case c.input.header != nil:
 		c.wire, failed = e.encodeHeader(ctx, c)
-	case len(c.items) > 0:
-		c.wire, failed = e.encodeItem(ctx, c, 0, c.items[0])
+	case len(c.input.items) > 0:
+		c.wire, failed = e.encodeItem(ctx, c, 0, c.input.items[0])
 		c.pooled = failed == nil
 	default:
-		c.wire, c.hasFirst = nil, false
+		c.wire, c.input.hasFirst = nil, false
 		return nil
 	}
-	c.hasFirst = failed == nil
+	c.input.hasFirst = failed == nil
 	return failed
 }
 
 func (e *encoder) encodeHeader(ctx context.Context, c *toolCall) ([]byte, *errmap.Error) {
-	wire, err := c.tool.Stream.HeaderToWire(ctx, nil, c.header)
+	wire, err := c.tool.Stream.HeaderToWire(ctx, nil, c.input.header)
 	if e.mayRepair(err) {
-		if plain, places := c.tool.Stream.UnquoteHeader(c.header); len(places) > 0 {
+		if plain, places := c.tool.Stream.UnquoteHeader(c.input.header); len(places) > 0 {
 			if wire, err = c.tool.Stream.HeaderToWire(ctx, nil, plain); err == nil {
-				c.header, c.repairs = plain, append(c.repairs, places...)
+				c.input.header, c.repair.places = plain, append(c.repair.places, places...)
 			}
 		}
 	}
@@ -298,7 +263,7 @@ func (e *encoder) encodeItem(ctx context.Context, c *toolCall, position int, raw
 	if e.mayRepair(err) {
 		if plain, places := c.tool.Stream.UnquoteItem(position, raw); len(places) > 0 {
 			if wire, err = c.tool.Stream.ItemToWire(ctx, e.buffers, nil, position, plain); err == nil {
-				c.repairs = append(c.repairs, places...)
+				c.repair.places = append(c.repair.places, places...)
 			}
 		}
 	}
@@ -313,14 +278,44 @@ func (e *encoder) mayRepair(err error) bool {
 	return e.repairArguments && errors.As(err, &broken)
 }
 
-// keepItems copies what is to be sent, for a call that outlives its request.
-func (c *toolCall) keepItems() [][]byte {
-	if len(c.items) == 0 {
-		return nil
+// requestTurn waits until the arguments of a call may be translated, which counts towards its deadline. The turn is for the CPU
+// alone: its holder waits for nothing.
+func (e *encoder) requestTurn(ctx context.Context, c *toolCall) policy.Turn {
+	n := len(c.arguments())
+	if n < policy.LargeMessage {
+		return policy.Turn{}
 	}
-	out := make([][]byte, len(c.items))
-	for i, item := range c.items {
-		out[i] = bytes.Clone(item)
+	defer func(asked time.Time) { c.place.Waited += time.Since(asked) }(time.Now())
+	return e.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, n)
+}
+
+// checkedMessage is the wire form of one message of a stream, checked as the arguments of
+// a unary call are.
+func (e *encoder) checkedMessage(ctx context.Context, c *toolCall, in Payload) (wire []byte, pooled bool, failed *errmap.Error) {
+	if len(in.Bytes) >= policy.LargeMessage {
+		defer e.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(in.Bytes)).End()
 	}
-	return out
+	if in.Encoding == EncodingProtobuf {
+		if err := c.tool.In.CheckWire(ctx, in.Bytes); err != nil {
+			return nil, false, inputError(c.tool, err)
+		}
+		if c.tool.TakesStream() {
+			return in.Bytes, false, nil // a declared schema is of all arguments, {"items": [...]}
+		}
+		return in.Bytes, false, declaredMessage(ctx, c.tool, in.Bytes)
+	}
+	document := in.Bytes
+	if len(document) == 0 {
+		document = emptyObject
+	}
+	if !c.tool.TakesStream() {
+		if failed := declaredInput(ctx, c.tool, document); failed != nil {
+			return nil, false, failed
+		}
+	}
+	wire, err := c.tool.In.ToWireWith(ctx, e.buffers, nil, document)
+	if err != nil {
+		return nil, false, inputError(c.tool, err)
+	}
+	return wire, true, nil
 }

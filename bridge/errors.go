@@ -6,11 +6,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
+	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
@@ -80,21 +86,6 @@ func violations(found []schema.Violation) []errmap.Violation {
 	return out
 }
 
-// checkSize returns RESOURCE_EXHAUSTED for a result of more bytes than one may have, else nil.
-func (k *keeper) checkSize(size int) *errmap.Error {
-	if k.maxResult > 0 && size > k.maxResult {
-		return k.tooLargeResult(size)
-	}
-	return nil
-}
-
-// tooLargeResult is RESOURCE_EXHAUSTED for a result that no caller should have
-// to take.
-func (k *keeper) tooLargeResult(size int) *errmap.Error {
-	k.stats.Over(errmap.LimitResultBytes)
-	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("the result has %d bytes; the limit is %d (--max-result-bytes)", size, k.maxResult))
-}
-
 // Keywords of violations that say: what the request names does not exist.
 const (
 	keywordTask      = "task"
@@ -103,12 +94,6 @@ const (
 	keywordSkill     = "skill"
 	keywordDirectory = "directory"
 )
-
-// NamesNothing reports whether the error of the response means that the request names a
-// task, a prompt, a reference, a skill or a directory that does not exist. Its code is
-// INVALID_PARAMS, because MCP has no code for that; an edge whose protocol has
-// one (not_found in Connect) can use it.
-func (r *Response) NamesNothing() bool { return r.Err != nil && namesNothing(r.Err) }
 
 func namesNothing(err *errmap.Error) bool {
 	if err.Code != errmap.InvalidParams || len(err.Violations) != 1 {
@@ -121,9 +106,43 @@ func namesNothing(err *errmap.Error) bool {
 	return false
 }
 
-// IsMissing reports whether the error of the response means that the backend said that there is no such thing.
-func (r *Response) IsMissing() bool { return r.Err != nil && isMissing(r.Err) }
-
 func isMissing(err *errmap.Error) bool {
 	return err.Code == errmap.ToolExecutionFailed && err.BackendCode == "not_found"
+}
+
+// retryAfter is the hint that goes with UNAVAILABLE where nothing better is known:
+// about one backoff step of the catalog's loader.
+const retryAfter = time.Second
+
+// notPermitted is PERMISSION_DENIED for what a caller may not use. It says what
+// an operator can change, and nothing that an agent could. With the challenge it is
+// the answer to the request, also where a tool was called: it is about who asks,
+// and no other call of theirs would end otherwise.
+func notPermitted(who *identity.Identity, what string) *errmap.Error {
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted("")), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
+		"; an operator can allow it in the callers file (--tokens)"))
+}
+
+// asError is the canonical form of an error of either side; what has none means that the
+// caller has gone.
+func asError(err error) *errmap.Error {
+	var failed *errmap.Error
+	if errors.As(err, &failed) {
+		return failed
+	}
+	return errmap.Wrap(errmap.Cancelled, err)
+}
+
+// errOneMessage refuses a stream of other than one message where a method takes one.
+func errOneMessage() *errmap.Error {
+	return errmap.New(errmap.MethodNotFound, errmap.Message("Invalid request: this method takes exactly one request message"))
+}
+
+// panics logs panics where they are recovered.
+type panics struct{ log *zap.Logger }
+
+// recovered logs a recovered panic with its stack and returns INTERNAL_ERROR for the caller concerned.
+func (w *panics) recovered(p any, fields ...zap.Field) *errmap.Error {
+	w.log.Error("panic while handling a request", logkey.AppendPanic(fields, p, debug.Stack())...)
+	return errmap.Wrap(errmap.InternalError, fmt.Errorf("panic: %v", p))
 }

@@ -14,25 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
-	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
-
-// Exchange is the caller's side of a streaming RPC in the typed pass-through. Receive is
-// called by one goroutine, and Begin and Send by another; Stop by any.
-type Exchange interface {
-	// Receive returns the caller's next message, valid until the next message, and io.EOF
-	// when none follows. An *errmap.Error is what the caller sent wrong; any other error
-	// means that the caller has gone.
-	Receive() (Payload, error)
-	// Begin sends the header of the response. It is called at most once, before Send.
-	Begin(header http.Header) error
-	// Send sends a message of the backend in the encoding of the request, and does not
-	// keep it. It waits for a caller that does not read.
-	Send(message []byte) error
-	// Stop ends a Receive under way, and lets later ones fail.
-	Stop()
-}
 
 // Streams is an [Upstream] that can also open streams of every kind.
 type Streams interface {
@@ -62,34 +44,33 @@ type exchanger struct {
 	rulebook  *rulebook
 	sender    *sender
 	decoder   *decoder
-	keeper    *keeper
+	limit     *resultLimit
 	panics    *panics
 
-	upstream   Upstream
-	guard      *backend.Guard
-	metadata   backend.MetadataRules
 	rules      Rules
-	buffers    *bytepool.Pool
-	maxResult  int
 	streamIdle time.Duration
 	streamTime time.Duration
 }
 
-// admitStream gives a stream a place among the long-lived ones. It takes no slot of
-// calls: those are for what ends soon.
-func (e *exchanger) admitStream(ctx context.Context, c *toolCall) *errmap.Error {
+// exchange runs a streaming RPC between its caller and the backend: one goroutine checks
+// and sends what the caller sends, and this one passes on what the backend answers.
+//
+// It has a place among the long-lived streams and takes no slot of calls: those are for what ends soon.
+func (e *exchanger) exchange(ctx context.Context, c *toolCall) *errmap.Error {
 	if err := e.admission.room(ctx, c); err != nil {
 		return err
 	}
-	release, err := e.admission.OpenStream(c.req.Caller)
-	c.releaseStream = release
-	return err
+	release, err := e.admission.openStream(c.req.Caller)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return e.run(ctx, c)
 }
 
-// exchange runs a streaming RPC between its caller and the backend: one goroutine checks
-// and sends what the caller sends, and this one passes on what the backend answers.
-func (e *exchanger) exchange(ctx context.Context, c *toolCall) *errmap.Error {
-	upstream, ok := e.upstream.(Streams)
+// run is exchange once there is room.
+func (e *exchanger) run(ctx context.Context, c *toolCall) *errmap.Error {
+	upstream, ok := e.sender.upstream.(Streams)
 	if !ok {
 		return unavailable("no backend is configured; set --backend")
 	}
@@ -199,11 +180,6 @@ func (x *exchange) alone(ctx context.Context) *errmap.Error {
 	}
 }
 
-// errOneMessage refuses a stream of other than one message where a method takes one.
-func errOneMessage() *errmap.Error {
-	return errmap.New(errmap.MethodNotFound, errmap.Message("Invalid request: this method takes exactly one request message"))
-}
-
 // permit asks the policy rules about a message. What they said of the first one is the
 // decision about the stream, unless they refuse a later one.
 func (x *exchange) permit(ctx context.Context, wire []byte) *errmap.Error {
@@ -224,37 +200,6 @@ func (x *exchange) next(ctx context.Context) (wire []byte, pooled bool, err erro
 	return wire, pooled, nil
 }
 
-// checkedMessage is the wire form of one message of a stream, checked as the arguments of
-// a unary call are.
-func (e *encoder) checkedMessage(ctx context.Context, c *toolCall, in Payload) (wire []byte, pooled bool, failed *errmap.Error) {
-	if len(in.Bytes) >= policy.LargeMessage {
-		defer e.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(in.Bytes)).End()
-	}
-	if in.Encoding == EncodingProtobuf {
-		if err := c.tool.In.CheckWire(ctx, in.Bytes); err != nil {
-			return nil, false, inputError(c.tool, err)
-		}
-		if c.tool.TakesStream() {
-			return in.Bytes, false, nil // a declared schema is of all arguments, {"items": [...]}
-		}
-		return in.Bytes, false, declaredMessage(ctx, c.tool, in.Bytes)
-	}
-	document := in.Bytes
-	if len(document) == 0 {
-		document = emptyObject
-	}
-	if !c.tool.TakesStream() {
-		if failed := declaredInput(ctx, c.tool, document); failed != nil {
-			return nil, false, failed
-		}
-	}
-	wire, err := c.tool.In.ToWireWith(ctx, e.buffers, nil, document)
-	if err != nil {
-		return nil, false, inputError(c.tool, err)
-	}
-	return wire, true, nil
-}
-
 // open calls the backend and has the sender run. The circuit breaker hears of how the
 // response begins, and not of its end, which may be days away.
 func (x *exchange) open(ctx context.Context, upstream Streams) *errmap.Error {
@@ -266,7 +211,7 @@ func (x *exchange) open(ctx context.Context, upstream Streams) *errmap.Error {
 	}
 	risk := backend.GuardedCall{Key: c.tool.Name, Hurried: true}
 	ctx = c.req.calling(ctx, &risk)
-	_, err = backend.DoGuarded(ctx, via.guard, risk, func(ctx context.Context) (struct{}, *errmap.Error) {
+	_, err = backend.DoGuarded(ctx, via.sender.guard, risk, func(ctx context.Context) (struct{}, *errmap.Error) {
 		stream, err := upstream.Open(ctx, c.tool.Method, header)
 		if err != nil {
 			return struct{}{}, err
@@ -288,7 +233,7 @@ var errSilent = errors.New("bridge: the response of the stream has not begun")
 func (x *exchange) send(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
-			x.refuse(ctx, x.via.panics.Panicked(p))
+			x.refuse(ctx, x.via.panics.recovered(p))
 		}
 	}()
 	if x.begun.held {
@@ -328,7 +273,7 @@ func (x *exchange) send(ctx context.Context) {
 // recycle gives the memory of a message back.
 func (x *exchange) recycle(wire []byte, pooled bool) {
 	if pooled {
-		x.via.buffers.Put(wire)
+		x.via.sender.buffers.Put(wire)
 	}
 }
 
@@ -354,7 +299,7 @@ func (x *exchange) refuse(ctx context.Context, err *errmap.Error) {
 func (x *exchange) pass(ctx context.Context) *errmap.Error {
 	if header, ok := x.stream.Header(); ok {
 		x.told = true
-		if err := x.caller.Begin(x.via.metadata.Outbound(header)); err != nil {
+		if err := x.caller.Begin(x.via.sender.metadata.Outbound(header)); err != nil {
 			return errmap.Wrap(errmap.Cancelled, err)
 		}
 	}
@@ -391,8 +336,8 @@ func (x *exchange) answer(ctx context.Context, message []byte) *errmap.Error {
 		}
 		pooled = true
 	}
-	if via.maxResult > 0 && len(out) > via.maxResult {
-		return via.keeper.tooLargeResult(len(out))
+	if failed := via.limit.check(len(out)); failed != nil {
+		return failed
 	}
 	err := x.caller.Send(out)
 	c.resp.passed.out += len(out)
@@ -415,7 +360,7 @@ func (x *exchange) finish() {
 	x.call.resp.Trailer = x.via.sender.trailer(x.call.req, x.stream.Trailer())
 	if !x.told {
 		header, _ := x.stream.Header()
-		x.call.resp.Header = x.via.metadata.Outbound(header)
+		x.call.resp.Header = x.via.sender.metadata.Outbound(header)
 	}
 	x.call.worked = true
 }
@@ -470,12 +415,24 @@ func (x *exchange) unwatch() {
 	}
 }
 
-// asError is the canonical form of an error of either side; what has none means that the
-// caller has gone.
-func asError(err error) *errmap.Error {
-	var failed *errmap.Error
-	if errors.As(err, &failed) {
-		return failed
+// begun waits until the response of a stream begins, for a bounded time.
+func begun(ctx context.Context, stream BackendStream) *errmap.Error {
+	heard := make(chan bool, 1)
+	go func() {
+		_, ok := stream.Header() // ends with the stream, which is always closed
+		heard <- ok
+	}()
+	timer := time.NewTimer(openingTime)
+	defer timer.Stop()
+	select {
+	case ok := <-heard:
+		if ok {
+			return nil
+		}
+		_, err := stream.Receive()
+		return asError(err)
+	case <-timer.C:
+	case <-ctx.Done():
 	}
-	return errmap.Wrap(errmap.Cancelled, err)
+	return errmap.Wrap(errmap.Cancelled, errSilent)
 }

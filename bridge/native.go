@@ -24,16 +24,13 @@ import (
 
 // natives calls tools of a backend that implements outrigger.v1.ToolService.
 type natives struct {
-	deadlines *deadlines
-	rounds    *rounds
-	sender    *sender
-	decoder   *decoder
-	keeper    *keeper
+	auditor *auditor
+	rounds  *rounds
+	sender  *sender
+	decoder *decoder
+	limit   *resultLimit
 
-	native    Native
-	guard     *backend.Guard
-	sealer    *keys.Sealer
-	maxResult int
+	sealer *keys.Sealer
 }
 
 // invokeNative has a native backend run the tool, under the shortest of the
@@ -45,7 +42,7 @@ func (n *natives) invokeNative(ctx context.Context, c *toolCall) *errmap.Error {
 }
 
 func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
-	ctx, cancel := context.WithTimeout(ctx, n.deadlines.timeout(c))
+	ctx, cancel := context.WithTimeout(ctx, n.sender.deadlines.timeout(c))
 	defer cancel()
 	if err := requireTaskSupport(c); err != nil {
 		return err
@@ -54,7 +51,7 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 		ToolName:       c.tool.NativeName,
 		ArgumentsForm:  &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: c.arguments()},
 		InputResponses: c.req.InputResponses,
-		RequestState:   c.state.backend,
+		RequestState:   c.consent.state.backend,
 		Context:        c.req.Context,
 	}
 	if len(c.req.Meta) > 0 {
@@ -87,10 +84,10 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 		risk.Answered = func() bool { return began }
 	}
 	ctx = c.req.calling(ctx, &risk)
-	return backend.DoGuarded(ctx, n.guard, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
+	return backend.DoGuarded(ctx, n.sender.guard, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
 		var outcome *outriggerv1.ToolOutcome
 		var err *errmap.Error
-		outcome, c.answer, err = n.native.CallTool(ctx, call, header, events)
+		outcome, c.answer, err = n.sender.native.CallTool(ctx, call, header, events)
 		return outcome, err
 	})
 }
@@ -98,8 +95,8 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 // settleOutcome checks what a native backend answered, and seals what the
 // caller has to bring back.
 func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outriggerv1.ToolOutcome) *errmap.Error {
-	if size := proto.Size(outcome); n.maxResult > 0 && size > n.maxResult {
-		return n.keeper.tooLargeResult(size)
+	if err := n.limit.check(proto.Size(outcome)); err != nil {
+		return err
 	}
 	switch o := outcome.GetOutcome().(type) {
 	case *outriggerv1.ToolOutcome_Result:
@@ -135,8 +132,8 @@ func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outri
 
 // reduceNative reduces the result of a native tool: its data to the fields that its caller chose, then data and content to its budget.
 func (n *natives) reduceNative(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
-	budget := n.keeper.budget(c)
-	if c.mask == nil && budget == 0 && c.noted == "" || result.GetStatus() == content.StatusFailure {
+	budget := n.decoder.budget(c)
+	if c.fit.mask == nil && budget == 0 && c.fit.noted == "" || result.GetStatus() == content.StatusFailure {
 		return nil
 	}
 	given, err := content.FreeForm(result.GetDataJson(), result.GetData())
@@ -174,11 +171,11 @@ func (n *natives) reduceNative(ctx context.Context, c *toolCall, result *outrigg
 // fitData reduces the data of a native tool's result. It returns nothing where they are not cut.
 func (n *natives) fitData(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult, given []byte, budget int, isData func(string) bool) *content.Reduction {
 	whole := jsontext.Compact(nil, given)
-	data, note := whole, c.noted
+	data, note := whole, c.fit.noted
 	var about *content.Reduction
 	var link []*outriggerv1.ContentBlock
-	if c.mask != nil {
-		if chosen := c.mask.Append(nil, whole); keepsTo(ctx, c, chosen) {
+	if c.fit.mask != nil {
+		if chosen := c.fit.mask.Append(nil, whole); keepsTo(ctx, c, chosen) {
 			data = chosen
 		} else {
 			note = strings.TrimSpace(note + " " + content.AllFields)
@@ -229,7 +226,7 @@ func (n *natives) fitContent(c *toolCall, result *outriggerv1.ToolResult, budget
 		}
 		p := &parts[i]
 		whole := p.Whole()
-		about := content.Reduction{Size: len(whole), Budget: budget, Media: p.MediaType, Kind: p.Kind, IsCallers: budget != n.keeper.toolBudget(c.tool), Path: fmt.Sprintf("/content/%d", len(blocks))}
+		about := content.Reduction{Size: len(whole), Budget: budget, Media: p.MediaType, Kind: p.Kind, IsCallers: budget != n.decoder.toolBudget(c.tool), Path: fmt.Sprintf("/content/%d", len(blocks))}
 		n.decoder.reduced.Add(1)
 		n.decoder.holdWhole(c, &about, whole)
 		if text := block.GetText(); text != nil {
@@ -248,7 +245,7 @@ func (n *natives) settleInput(c *toolCall, in *outriggerv1.InputRequired) *errma
 	if err := askable(c.tool.Name, c.req.Context.GetCapabilities(), in); err != nil {
 		return err
 	}
-	return n.rounds.sealInput(c.req, c.digest(), c.state.confirmed, in)
+	return n.rounds.sealInput(c.req, c.digest(), c.consent.state.confirmed, in)
 }
 
 // askable refuses questions that the caller's client did not declare to answer.
@@ -262,10 +259,10 @@ func askable(name string, capabilities *outriggerv1.ClientCapabilities, in *outr
 
 // nativeResultOf is what the id of the task of a call has to say.
 func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
-	out := &task.NativeResult{IsReduced: c.mask != nil || n.keeper.budget(c) > 0}
+	out := &task.NativeResult{IsReduced: c.fit.mask != nil || n.decoder.budget(c) > 0}
 	if out.IsReduced {
 		out.Wanted = content.Wanted{Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
-		if c.mask != nil {
+		if c.fit.mask != nil {
 			out.Wanted.Fields = c.req.Wanted.Fields
 		}
 	}
@@ -286,7 +283,7 @@ func (n *natives) settleTask(req *Request, cat *catalog.Catalog, of *task.Native
 		if tool.Native && bytes.Equal(task.ToolDigest(tool.Name), of.Digest) {
 			own := req.copied()
 			own.Wanted = of.Wanted
-			c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
+			c := &toolCall{req: own, tool: tool, catalog: cat, fit: fit{isFetch: true}}
 			if of.IsMaskLost {
 				c.note(content.MaskLost)
 			}
@@ -311,3 +308,90 @@ func (n *natives) settleTaskOf(ctx context.Context, c *toolCall, t *outriggerv1.
 		task.Fail(t, failed)
 	}
 }
+
+// ask puts one question to the native backend, under the shorter of the
+// caller's deadline and the default.
+func (n *natives) ask(ctx context.Context, req *Request, in proto.Message) *Response {
+	timeout := n.sender.deadlines.most
+	if req.Timeout > 0 {
+		timeout = min(timeout, req.Timeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := n.auditor.recordAsk(ctx, req); err != nil {
+		return &Response{Err: err}
+	}
+	message, answer, err := n.sender.askNative(ctx, req, in)
+	resp := &Response{Err: err}
+	if err == nil {
+		resp.Message = message
+	} else {
+		locate(req, err)
+	}
+	if answer != nil {
+		resp.Header = n.sender.metadata.Outbound(answer.Header)
+		resp.Trailer = n.sender.metadata.Outbound(answer.Trailer)
+	}
+	if err == nil {
+		if err := n.limit.check(proto.Size(message)); err != nil {
+			return &Response{Err: err}
+		}
+	}
+	return resp
+}
+
+// askRound puts a question that may take several rounds with the caller; see [Host.AskRound].
+func (n *natives) askRound(ctx context.Context, req *Request, name string, arguments []byte, ask func(state []byte) proto.Message) *Response {
+	digest := requestDigest(req.Op, name, arguments)
+	opened, err := n.rounds.openState(ctx, req.Caller, digest, req.RequestState, req.At("request_state"))
+	if err != nil {
+		return &Response{Err: err}
+	}
+	req.Span.Link(opened.asker)
+	resp := n.ask(ctx, req, ask(opened.backend))
+	if in := resp.inputRequired(); resp.Err == nil && in != nil {
+		if resp.Err = askable("", req.Context.GetCapabilities(), in); resp.Err == nil {
+			resp.Err = n.rounds.sealInput(req, digest, false, in)
+		}
+	}
+	return resp
+}
+
+// locate says where the request names what does not exist, in the words of its
+// caller: a backend knows another form of it, or none.
+func locate(req *Request, err *errmap.Error) {
+	if !namesNothing(err) {
+		return
+	}
+	v := &err.Violations[0]
+	switch {
+	case v.Keyword == keywordPrompt:
+		v.Path = req.At("name")
+	case v.Keyword == keywordReference && req.Pointer != nil:
+		v.Path = req.At("ref")
+	}
+}
+
+// askNative puts a question to a native backend. Those that change nothing there
+// are repeated.
+func (s *sender) askNative(ctx context.Context, req *Request, in proto.Message) (out proto.Message, answer *Answer, err *errmap.Error) {
+	risk := backend.GuardedCall{Key: questionKey + string(in.ProtoReflect().Descriptor().Name()), Repeatable: true, Hurried: req.Timeout > 0 && req.Timeout < s.deadlines.most}
+	switch in.(type) {
+	case *outriggerv1.UpdateTaskRequest, *outriggerv1.CancelTaskRequest:
+		risk.Repeatable = false
+	}
+	header := s.metadata.Inbound(req.Header)
+	if ctx, err = s.onBehalf(ctx, req); err != nil {
+		return nil, nil, err
+	}
+	ctx = req.calling(ctx, &risk)
+	out, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
+		out, answer, err = s.native.Ask(ctx, in, header)
+		return out, err
+	})
+	return out, answer, err
+}
+
+// questionKey begins what the guard knows questions to a native backend by; no tool's
+// name has a slash.
+const questionKey = "/"

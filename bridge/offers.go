@@ -22,80 +22,78 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
-	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
-// Offers answers the requests about what a sidecar offers besides calls: lists, resources, prompts, completion, skills and
-// streams of changes. It is safe for concurrent use.
-type Offers interface {
-	// Answer runs a request of such an operation. It never returns nil.
-	Answer(ctx context.Context, req *Request) *Response
-	// HasResources reports whether callers can read resources of a catalog.
-	HasResources(cat *catalog.Catalog) bool
-}
-
-// SetOffers has a bridge answer with offers. Without, these operations are METHOD_NOT_FOUND. Call it before the first request.
-func (b *Bridge) SetOffers(o Offers) { b.offers = o }
-
-// answer has the offers answer a request.
-func (b *Bridge) answer(ctx context.Context, req *Request) *Response {
-	if b.offers == nil {
-		return &Response{Err: &errmap.Error{Code: errmap.MethodNotFound}}
-	}
-	resp := b.offers.Answer(ctx, req)
-	resp.who = identity.FromContext(ctx)
-	return resp
-}
-
-// Host is what a bridge does for its [Offers].
+// Host is what a bridge does for its [Offers]: it shows them the tools, asks the native backend, and runs tools within requests
+// that are no calls, through the steps of a call, so that nothing gets around the policy.
 type Host struct {
-	*directory
-	*admission
-	*auditor
-	*panics
-	*asker
-	*parts
-	keeper  *keeper
-	tasks   *tasks
-	natives *natives
-	bridge  *Bridge
+	parts      *parts
+	panics     *panics
+	draining   <-chan struct{}
+	log, noted *zap.Logger
 }
 
-// Host returns what the bridge does for its offers.
-func (b *Bridge) Host() *Host {
-	return &Host{
-		directory: b.directory, admission: b.admission, auditor: b.auditor, panics: b.panics, asker: b.asker,
-		parts:  &parts{callParts: b.calls.callParts, upstream: b.upstream, guard: b.opts.Guard, buffers: b.buffers},
-		keeper: b.keeper, tasks: b.tasks, natives: b.natives, bridge: b,
-	}
+// Catalog is [Bridge.Catalog].
+func (h *Host) Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
+	return h.parts.directory.catalog(ctx)
+}
+
+// MayUseAll is [Bridge.MayUseAll].
+func (h *Host) MayUseAll(ctx context.Context) bool { return h.parts.directory.mayUseAll(ctx) }
+
+// OpenStream is [Bridge.OpenStream].
+func (h *Host) OpenStream(caller string) (release func(), err *errmap.Error) {
+	return h.parts.admission.openStream(caller)
+}
+
+// AuditDenied is [Bridge.AuditDenied].
+func (h *Host) AuditDenied(ctx context.Context, req *Request, operation string, err *errmap.Error) {
+	h.parts.auditor.denied(ctx, req, operation, err)
+}
+
+// Panicked is [Bridge.Panicked].
+func (h *Host) Panicked(p any, fields ...zap.Field) *errmap.Error {
+	return h.panics.recovered(p, fields...)
+}
+
+// Ask puts one question to the native backend, under the shorter of the
+// caller's deadline and the default.
+func (h *Host) Ask(ctx context.Context, req *Request, in proto.Message) *Response {
+	return h.parts.natives.ask(ctx, req, in)
+}
+
+// AskRound puts a question to the native backend that may take several rounds with the caller. The name of what it is about
+// and the arguments bind the state between the rounds; ask makes the message with the backend's part of that state.
+func (h *Host) AskRound(ctx context.Context, req *Request, name string, arguments []byte, ask func(state []byte) proto.Message) *Response {
+	return h.parts.natives.askRound(ctx, req, name, arguments, ask)
 }
 
 // Listed returns the catalog for the caller in ctx as it is listed in a form.
 func (h *Host) Listed(ctx context.Context, form compact.List) (*catalog.Catalog, *errmap.Error) {
-	cat, err := h.Catalog(ctx)
+	cat, err := h.parts.directory.catalog(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return h.listedAs(cat, form)
+	return h.parts.directory.listedAs(cat, form)
 }
 
 // Current returns the current catalog with all tools, nil before the first.
-func (h *Host) Current() *catalog.Catalog { return h.directory.catalogs.Current() }
+func (h *Host) Current() *catalog.Catalog { return h.parts.directory.catalogs.Current() }
 
 // IsView reports whether a catalog is what some callers see of another.
-func (h *Host) IsView(cat *catalog.Catalog) bool { return h.isView(cat) }
+func (h *Host) IsView(cat *catalog.Catalog) bool { return h.parts.directory.isView(cat) }
 
 // HasTasks reports whether calls of a catalog's tools may go on as tasks.
-func (h *Host) HasTasks(cat *catalog.Catalog) bool { return h.tasks.areOffered(cat) }
+func (h *Host) HasTasks(cat *catalog.Catalog) bool { return h.parts.tasks.areOffered(cat) }
 
 // HoldsResults reports whether tools of a catalog may have results that are held.
-func (h *Host) HoldsResults(cat *catalog.Catalog) bool { return h.keeper.holdsResults(cat) }
+func (h *Host) HoldsResults(cat *catalog.Catalog) bool { return h.parts.decoder.holdsResults(cat) }
 
 // MayUse returns PERMISSION_DENIED if the caller in ctx may not call a tool, else nil.
 func (h *Host) MayUse(ctx context.Context, tool *catalog.Tool) *errmap.Error {
-	return h.mayUse(ctx, tool)
+	return h.parts.directory.mayUse(ctx, tool)
 }
 
 // NotPermitted is PERMISSION_DENIED for what a caller may not use.
@@ -104,113 +102,31 @@ func (h *Host) NotPermitted(who *identity.Identity, what string) *errmap.Error {
 }
 
 // Draining is closed when streams of changes are to end.
-func (h *Host) Draining() <-chan struct{} { return h.bridge.draining.begun }
+func (h *Host) Draining() <-chan struct{} { return h.draining }
 
 // Log returns the log, and bounded the one for lines that callers can cause at will.
-func (h *Host) Log() (log, bounded *zap.Logger) { return h.bridge.log, h.bridge.noted }
+func (h *Host) Log() (log, bounded *zap.Logger) { return h.log, h.noted }
 
 // Sealer seals what callers send back.
-func (h *Host) Sealer() *keys.Sealer { return h.keeper.sealer }
+func (h *Host) Sealer() *keys.Sealer { return h.parts.decoder.keeper.sealer }
 
 // CheckSize returns RESOURCE_EXHAUSTED for a result of more bytes than one may have, else nil.
-func (h *Host) CheckSize(size int) *errmap.Error { return h.keeper.checkSize(size) }
+func (h *Host) CheckSize(size int) *errmap.Error { return h.parts.decoder.limit.check(size) }
 
 // MaxResult is the maximum size of a result in bytes; zero is none.
-func (h *Host) MaxResult() int { return h.keeper.maxResult }
+func (h *Host) MaxResult() int { return h.parts.decoder.limit.most }
 
 // Holds reports whether large results are held.
-func (h *Host) Holds() bool { return h.keeper.held != nil }
+func (h *Host) Holds() bool { return h.parts.decoder.keeper.held != nil }
 
 // Held returns the document that a sealed id of a caller represents, and until when it is held.
 func (h *Host) Held(caller, token string) (d content.Document, until time.Time, ok bool) {
-	plain, until, err := h.keeper.sealer.OpenUntil(heldBinding(caller, 0), token)
+	plain, until, err := h.parts.decoder.keeper.sealer.OpenUntil(heldBinding(caller, 0), token)
 	if err != nil || len(plain) != content.IDBytes {
 		return d, until, false
 	}
-	d, ok = h.keeper.held.Get(content.DocumentID(plain))
+	d, ok = h.parts.decoder.keeper.held.Get(content.DocumentID(plain))
 	return d, until, ok
-}
-
-// asker puts questions to the native backend.
-type asker struct {
-	auditor *auditor
-	sender  *sender
-	keeper  *keeper
-	rounds  *rounds
-}
-
-// Ask puts one question to the native backend, under the shorter of the
-// caller's deadline and the default.
-func (a *asker) Ask(ctx context.Context, req *Request, in proto.Message) *Response {
-	timeout := a.sender.most
-	if req.Timeout > 0 {
-		timeout = min(timeout, req.Timeout)
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	if err := a.auditor.recordAsk(ctx, req); err != nil {
-		return &Response{Err: err}
-	}
-	message, answer, err := a.sender.askNative(ctx, req, in)
-	resp := &Response{Err: err}
-	if err == nil {
-		resp.Message = message
-	} else {
-		locate(req, err)
-	}
-	if answer != nil {
-		resp.Header = a.sender.metadata.Outbound(answer.Header)
-		resp.Trailer = a.sender.metadata.Outbound(answer.Trailer)
-	}
-	if err == nil {
-		if err := a.keeper.checkSize(proto.Size(message)); err != nil {
-			return &Response{Err: err}
-		}
-	}
-	return resp
-}
-
-// AskRound puts a question to the native backend that may take several rounds with the caller. The name of what it is about
-// and the arguments bind the state between the rounds; ask makes the message with the backend's part of that state.
-func (a *asker) AskRound(ctx context.Context, req *Request, name string, arguments []byte, ask func(state []byte) proto.Message) *Response {
-	digest := requestDigest(req.Op, name, arguments)
-	opened, err := a.rounds.openState(ctx, req.Caller, digest, req.RequestState, req.At("request_state"))
-	if err != nil {
-		return &Response{Err: err}
-	}
-	req.Span.Link(opened.asker)
-	resp := a.Ask(ctx, req, ask(opened.backend))
-	if in := resp.inputRequired(); resp.Err == nil && in != nil {
-		if resp.Err = askable("", req.Context.GetCapabilities(), in); resp.Err == nil {
-			resp.Err = a.rounds.sealInput(req, digest, false, in)
-		}
-	}
-	return resp
-}
-
-// locate says where the request names what does not exist, in the words of its
-// caller: a backend knows another form of it, or none.
-func locate(req *Request, err *errmap.Error) {
-	if !namesNothing(err) {
-		return
-	}
-	v := &err.Violations[0]
-	switch {
-	case v.Keyword == keywordPrompt:
-		v.Path = req.At("name")
-	case v.Keyword == keywordReference && req.Pointer != nil:
-		v.Path = req.At("ref")
-	}
-}
-
-// parts runs calls of tools within requests that are no calls: through the steps of a call, so that nothing gets around the
-// policy.
-type parts struct {
-	*callParts
-
-	upstream Upstream
-	guard    *backend.Guard
-	buffers  *bytepool.Pool
 }
 
 // partOf is a call of a tool within a request.
@@ -222,71 +138,68 @@ func partOf(req *Request, tool *catalog.Tool, arguments []byte) *toolCall {
 }
 
 // through runs steps of a call until one fails.
-func (r *parts) through(ctx context.Context, c *toolCall, steps ...step) *errmap.Error {
+func (h *Host) through(ctx context.Context, c *toolCall, steps ...step) *errmap.Error {
 	for _, step := range steps {
 		if err := step(ctx, c); err != nil {
-			return r.decoder.explained(ctx, c, err)
+			return h.parts.decoder.explained(ctx, c, err)
 		}
 	}
 	return nil
 }
 
 // CallPart runs a tool within a request and returns its answer as JSON.
-func (r *parts) CallPart(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte) ([]byte, *Response) {
+func (h *Host) CallPart(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte) ([]byte, *Response) {
 	c := partOf(req, tool, arguments)
-	defer r.admission.leave(c)
-	if c.resp.Err = r.through(ctx, c, r.gatekeeper.gate, r.rates.limit, r.rates.share, r.admission.admit, r.encoder.encode,
-		r.rulebook.permit, r.auditor.recordCall, r.rpcs.invoke); c.resp.Err != nil {
+	defer h.parts.admission.leave(c)
+	if c.resp.Err = h.through(ctx, c, h.parts.gatekeeper.gate, h.parts.rates.limit, h.parts.rates.share, h.parts.admission.admit, h.parts.encoder.encode,
+		h.parts.rulebook.permit, h.parts.auditor.recordCall, h.parts.rpcs.invoke); c.resp.Err != nil {
 		return nil, &c.resp
 	}
-	return r.shown(ctx, c, c.answer.Body)
+	return h.shown(ctx, c, c.answer.Body)
 }
 
 // ReadPart is CallPart for a tool whose answer comes from elsewhere: read gets the encoded arguments, and returns an
 // encoded answer. The arguments are those that the URI of the request has.
-func (r *parts) ReadPart(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte, read func(ctx context.Context, wire []byte) ([]byte, *errmap.Error)) ([]byte, *Response) {
+func (h *Host) ReadPart(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte, read func(ctx context.Context, wire []byte) ([]byte, *errmap.Error)) ([]byte, *Response) {
 	c := partOf(req, tool, arguments)
-	defer r.admission.leave(c)
-	if c.resp.Err = r.through(ctx, c, r.gatekeeper.gate, r.rates.limit, r.rates.share, r.admission.admit, r.encodeURI,
-		r.rulebook.permit, r.auditor.recordCall); c.resp.Err != nil {
+	defer h.parts.admission.leave(c)
+	if c.resp.Err = h.through(ctx, c, h.parts.gatekeeper.gate, h.parts.rates.limit, h.parts.rates.share, h.parts.admission.admit, h.encodeURI,
+		h.parts.rulebook.permit, h.parts.auditor.recordCall); c.resp.Err != nil {
 		return nil, &c.resp
 	}
 	defer c.req.waited(time.Now())
-	ctx, cancel := context.WithTimeout(ctx, r.rpcs.deadlines.timeout(c))
+	ctx, cancel := context.WithTimeout(ctx, h.parts.sender.deadlines.timeout(c))
 	defer cancel()
 	c.deadline, _ = ctx.Deadline()
-	value, err := read(ctx, r.takeWire(c))
+	value, err := read(ctx, h.takeWire(c))
 	if err != nil {
 		c.resp.Err = err
 		return nil, &c.resp
 	}
-	return r.shown(ctx, c, value)
+	return h.shown(ctx, c, value)
 }
 
 // shown is an answer as JSON, if it is not too large.
-func (r *parts) shown(ctx context.Context, c *toolCall, wire []byte) ([]byte, *Response) {
-	body, err := r.decoder.answerJSON(ctx, c, nil, wire)
+func (h *Host) shown(ctx context.Context, c *toolCall, wire []byte) ([]byte, *Response) {
+	body, err := h.parts.decoder.answerJSON(ctx, c, nil, wire)
 	if err != nil {
 		c.resp.Err = outputError(err)
 	} else {
-		c.resp.Err = r.decoder.checkSize(len(body))
+		c.resp.Err = h.parts.decoder.limit.check(len(body))
 	}
 	return body, &c.resp
 }
 
 // takeWire returns a copy of what the backend is sent, and gives its buffer back.
-func (r *parts) takeWire(c *toolCall) []byte {
+func (h *Host) takeWire(c *toolCall) []byte {
 	wire := bytes.Clone(c.wire)
-	if c.pooled {
-		r.buffers.Put(c.wire)
-		c.wire, c.pooled = nil, false
-	}
+	h.parts.sender.recycle(c)
 	return wire
 }
 
 // encodeURI is encode for arguments that a URI has. What is wrong with them is wrong with the URI.
-func (r *parts) encodeURI(ctx context.Context, c *toolCall) *errmap.Error {
-	err := r.encoder.encode(ctx, c)
+func (h *Host) encodeURI(ctx context.Context, c *toolCall) *errmap.Error {
+	err := h.parts.encoder.encode(ctx, c)
 	if err == nil || err.Code != errmap.InvalidToolInput {
 		return err
 	}
@@ -303,27 +216,27 @@ func (r *parts) encodeURI(ctx context.Context, c *toolCall) *errmap.Error {
 
 // Subscribe passes a subscription to a stream of a tool through the steps of a call of it, and writes its line in the audit
 // trail: the backend is called in the name of its caller. It returns the encoded arguments, which are those that the URI has.
-func (r *parts) Subscribe(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte, uri string) (wire []byte, err *errmap.Error) {
+func (h *Host) Subscribe(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte, uri string) (wire []byte, err *errmap.Error) {
 	c := partOf(req, tool, arguments)
-	defer r.admission.leave(c)
-	if err := r.through(ctx, c, r.gatekeeper.gate, r.rates.limit, r.admission.room, r.rates.share, r.encodeURI, r.rulebook.permit); err != nil {
+	defer h.parts.admission.leave(c)
+	if err := h.through(ctx, c, h.parts.gatekeeper.gate, h.parts.rates.limit, h.parts.admission.room, h.parts.rates.share, h.encodeURI, h.parts.rulebook.permit); err != nil {
 		return nil, err
 	}
-	if err := r.auditor.recordSubscription(ctx, req, tool, uri, c.resp.Decision); err != nil {
+	if err := h.parts.auditor.recordSubscription(ctx, req, tool, uri, c.resp.Decision); err != nil {
 		return nil, err
 	}
-	return r.takeWire(c), nil
+	return h.takeWire(c), nil
 }
 
 // Detach returns what of a request a stream keeps that outlives it: a request with its caller, a context with the values of the
 // caller's, and a key that is equal for callers whom the backend cannot tell apart.
-func (r *parts) Detach(ctx context.Context, req *Request) (own *Request, values context.Context, key string) {
+func (h *Host) Detach(ctx context.Context, req *Request) (own *Request, values context.Context, key string) {
 	who := identity.FromContext(ctx)
-	own, values = &Request{Caller: req.Caller, Header: r.rpcs.sender.metadata.Inbound(req.Header).Clone()}, identity.NewContext(context.Background(), who)
+	own, values = &Request{Caller: req.Caller, Header: h.parts.sender.metadata.Inbound(req.Header).Clone()}, identity.NewContext(context.Background(), who)
 	for _, name := range [...]string{"Traceparent", "Tracestate"} {
 		own.Header.Del(name) // a stream belongs to no single request
 	}
-	isNamed := r.rpcs.sender.credentials != nil
+	isNamed := h.parts.sender.credentials != nil
 	if !isNamed && len(own.Header) == 0 {
 		return own, values, ""
 	}
@@ -342,18 +255,18 @@ func (r *parts) Detach(ctx context.Context, req *Request) (own *Request, values 
 
 // Stream runs a tool that streams for a detached request, and gives each its messages. The policy is asked anew each time.
 // The arguments are those that a URI has.
-func (r *parts) Stream(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte, each func(message []byte)) *errmap.Error {
+func (h *Host) Stream(ctx context.Context, req *Request, tool *catalog.Tool, arguments []byte, each func(message []byte)) *errmap.Error {
 	c := partOf(req, tool, arguments)
-	for _, step := range [...]step{r.gatekeeper.gate, r.encodeURI, r.rulebook.permit} {
+	for _, step := range [...]step{h.parts.gatekeeper.gate, h.encodeURI, h.parts.rulebook.permit} {
 		if err := step(ctx, c); err != nil {
 			return err
 		}
 	}
-	ctx, err := r.rpcs.sender.onBehalf(ctx, c.req)
+	ctx, err := h.parts.sender.onBehalf(ctx, c.req)
 	if err != nil {
 		return err
 	}
-	stream, err := r.open(ctx, c, req.Header)
+	stream, err := h.open(ctx, c, req.Header)
 	if stream == nil || err != nil {
 		return err
 	}
@@ -364,20 +277,20 @@ func (r *parts) Stream(ctx context.Context, req *Request, tool *catalog.Tool, ar
 			return nil
 		}
 		if err != nil {
-			return r.decoder.explained(ctx, c, asError(err))
+			return h.parts.decoder.explained(ctx, c, asError(err))
 		}
 		each(message)
 	}
 }
 
 // open calls the backend for a stream of messages. The circuit breaker hears of how the response begins, and not of its end.
-func (r *parts) open(ctx context.Context, c *toolCall, header http.Header) (BackendStream, *errmap.Error) {
-	upstream, ok := r.upstream.(Streams)
+func (h *Host) open(ctx context.Context, c *toolCall, header http.Header) (BackendStream, *errmap.Error) {
+	upstream, ok := h.parts.sender.upstream.(Streams)
 	if !ok {
 		return nil, unavailable("no backend is configured; set --backend")
 	}
 	var stream BackendStream
-	_, err := backend.DoGuarded(ctx, r.guard, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (_ struct{}, err *errmap.Error) {
+	_, err := backend.DoGuarded(ctx, h.parts.sender.guard, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (_ struct{}, err *errmap.Error) {
 		if stream, err = upstream.Open(ctx, c.tool.Method, header); err != nil {
 			return struct{}{}, err
 		}
@@ -393,29 +306,7 @@ func (r *parts) open(ctx context.Context, c *toolCall, header http.Header) (Back
 	case stream != nil:
 		stream.Close()
 	}
-	return nil, r.decoder.explained(ctx, c, err)
-}
-
-// begun waits until the response of a stream begins, for a bounded time.
-func begun(ctx context.Context, stream BackendStream) *errmap.Error {
-	heard := make(chan bool, 1)
-	go func() {
-		_, ok := stream.Header() // ends with the stream, which is always closed
-		heard <- ok
-	}()
-	timer := time.NewTimer(openingTime)
-	defer timer.Stop()
-	select {
-	case ok := <-heard:
-		if ok {
-			return nil
-		}
-		_, err := stream.Receive()
-		return asError(err)
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return errmap.Wrap(errmap.Cancelled, errSilent)
+	return nil, h.parts.decoder.explained(ctx, c, err)
 }
 
 // FollowTasks finds the tasks of a caller whose changes it wants to hear of. Ids that are unknown are left out. shown has, by
@@ -427,7 +318,7 @@ func (h *Host) FollowTasks(ctx context.Context, req *Request, ids []string) (fou
 	}
 	shown = make(map[string]func(*outriggerv1.Task) *outriggerv1.Task, len(ids))
 	for _, id := range ids {
-		ref, ok, err := h.tasks.findTask(ctx, req.Caller, id)
+		ref, ok, err := h.parts.tasks.findTask(ctx, req.Caller, id)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -439,7 +330,7 @@ func (h *Host) FollowTasks(ctx context.Context, req *Request, ids []string) (fou
 			own, _ := proto.Clone(t).(*outriggerv1.Task)
 			own.TaskId = id
 			if cat := h.Current(); cat != nil && ref.Native != nil {
-				h.natives.settleTask(req, cat, ref.Native, own)
+				h.parts.natives.settleTask(req, cat, ref.Native, own)
 			}
 			return own
 		}

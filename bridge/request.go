@@ -5,13 +5,16 @@ package bridge
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
@@ -19,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // Op is an operation that a request asks for.
@@ -394,3 +398,230 @@ func (o Op) String() string {
 	}
 	return ""
 }
+
+// Exchange is the caller's side of a streaming RPC in the typed pass-through. Receive is
+// called by one goroutine, and Begin and Send by another; Stop by any.
+type Exchange interface {
+	// Receive returns the caller's next message, valid until the next message, and io.EOF
+	// when none follows. An *errmap.Error is what the caller sent wrong; any other error
+	// means that the caller has gone.
+	Receive() (Payload, error)
+	// Begin sends the header of the response. It is called at most once, before Send.
+	Begin(header http.Header) error
+	// Send sends a message of the backend in the encoding of the request, and does not
+	// keep it. It waits for a caller that does not read.
+	Send(message []byte) error
+	// Stop ends a Receive under way, and lets later ones fail.
+	Stop()
+}
+
+// Decision is what policy rules said about a call. It is empty if none decided.
+type Decision struct {
+	// Rule is the name of the rule, Effect what it did: "allow" or "deny".
+	Rule, Effect string
+}
+
+// meter is what is measured of one request while it runs. It is written by the
+// goroutine that runs the request.
+type meter struct {
+	// tool counts the calls of the tool; nil until it has been found.
+	tool *telemetry.Series
+	// upstream is how long the request waited for others.
+	upstream time.Duration
+	// invoked is what the audit trail says of the request; nil where it says nothing.
+	invoked *invocation
+	// document is that of a call, where payloads are recorded.
+	document *callDocument
+	// traced are the arguments of a call whose span takes them; nil for others.
+	traced *input
+}
+
+// invocation is what the audit trail says of a request while it runs. It is written by the
+// goroutine that runs the request.
+type invocation struct {
+	// mu guards event, which the end of a drain reads; isOver: its line is written.
+	mu     sync.Mutex
+	isOver bool
+	event  trail.Event
+	// reached: the request is about to reach the backend, or has.
+	reached bool
+	// consented: the user agreed to the call.
+	consented bool
+	// input is what came as arguments, where payloads are recorded.
+	input input
+}
+
+// input is what came as the arguments of a request, kept for the audit trail: the request
+// forgets its own once the backend is called.
+type input struct {
+	bytes    []byte
+	encoding Encoding
+	size     int
+	// tool, once it is known, says what is secret.
+	tool *catalog.Tool
+	// isAdded: the line has the arguments.
+	isAdded bool
+}
+
+// callDocument is the document {tool, input, output} of a call while it runs. A nil one is
+// not recorded. It is written by the goroutine that runs the request.
+type callDocument struct {
+	document *trail.Document
+	id       []byte
+	tool     *catalog.Tool
+	input    input
+}
+
+// waited adds the time since start to what was spent waiting for others.
+func (r *Request) waited(start time.Time) {
+	if r.meter != nil {
+		r.meter.upstream += time.Since(start)
+	}
+}
+
+// calling returns the context of a call of the backend in which each attempt is a span.
+func (r *Request) calling(ctx context.Context, call *backend.GuardedCall) context.Context {
+	if r.Span == nil {
+		return ctx
+	}
+	ctx, calls := r.Span.Calls(ctx)
+	call.Attempts = calls
+	return ctx
+}
+
+// invocation is what the trail says of a request, nil where it says nothing.
+func (r *Request) invocation() *invocation {
+	if r.meter == nil {
+		return nil
+	}
+	return r.meter.invoked
+}
+
+// traceTool names the tool of a request in its span.
+func (r *Request) traceTool(tool *catalog.Tool) {
+	if !r.Span.IsRecording() {
+		return
+	}
+	if r.Op != OpCall {
+		r.Span.Set(telemetry.Text(telemetry.CanonicalTool, tool.Name))
+		return
+	}
+	name := r.toolName(tool)
+	r.Span.Found(name)
+	r.Span.Set(telemetry.Text(telemetry.ToolName, name), telemetry.Text(telemetry.CanonicalTool, tool.Name),
+		telemetry.Text(telemetry.OperationName, telemetry.ExecuteTool))
+}
+
+// toolName is the name by which callers of the request's edge know a tool.
+func (r *Request) toolName(tool *catalog.Tool) string {
+	if r.Names == NamesMCP {
+		return tool.MCPName
+	}
+	return tool.Name
+}
+
+// origin is the span of a call as the task that it may become knows it; nil without tracing.
+func (r *Request) origin() []byte {
+	if r.Span == nil {
+		return nil
+	}
+	return telemetry.AppendContext(make([]byte, 0, telemetry.ContextSize), r.Span.Context())
+}
+
+// ToolOutcome returns the outcome of a successful OpCall as a message of the contract:
+// Outcome, or else a result made of Result.
+func (r *Response) ToolOutcome() *outriggerv1.ToolOutcome {
+	if r.Outcome != nil {
+		return r.Outcome
+	}
+	status := content.StatusSuccess
+	if r.Truncated {
+		status = content.StatusPartial
+	}
+	return content.Outcome(status, r.Result.Bytes, r.Explanation)
+}
+
+// JSON returns the result of a successful OpCall in JSON: its data, or where it has none, such as a document, all of the
+// outcome.
+func (r *Response) JSON() []byte {
+	if r.Outcome == nil {
+		return r.Result.Bytes
+	}
+	return outcomeJSON(r)
+}
+
+// outcomeJSON is the data of a result, or all of an outcome that is none or has no data.
+func outcomeJSON(resp *Response) []byte {
+	if result := resp.Outcome.GetResult(); result != nil {
+		if data, err := content.FreeForm(result.GetDataJson(), result.GetData()); err == nil && len(data) > 0 {
+			return data
+		}
+	}
+	return messageJSON(resp.Outcome)
+}
+
+// messageJSON is the JSON of a message of the contract, nil where it has none.
+func messageJSON(m proto.Message) []byte {
+	out, err := protojson.Marshal(m)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// inputRequired is the question that a response is, nil where it is none.
+func (r *Response) inputRequired() *outriggerv1.InputRequired {
+	if in := r.Outcome.GetInputRequired(); in != nil {
+		return in
+	}
+	if asks, ok := r.Message.(interface {
+		GetInputRequired() *outriggerv1.InputRequired
+	}); ok {
+		return asks.GetInputRequired()
+	}
+	return nil
+}
+
+// size is the size of what came as the arguments of a request.
+func (r *Request) size() int {
+	if r.Message != nil {
+		return proto.Size(r.Message)
+	}
+	return len(r.Arguments.Bytes)
+}
+
+// size is the size of the result of a response.
+func (r *Response) size() int {
+	switch {
+	case r.Err != nil:
+		return 0
+	case r.Outcome != nil:
+		return proto.Size(r.Outcome)
+	case r.Message != nil:
+		return proto.Size(r.Message)
+	}
+	return len(r.Result.Bytes)
+}
+
+// NamesNothing reports whether the error of the response means that the request names a
+// task, a prompt, a reference, a skill or a directory that does not exist. Its code is
+// INVALID_PARAMS, because MCP has no code for that; an edge whose protocol has
+// one (not_found in Connect) can use it.
+func (r *Response) NamesNothing() bool { return r.Err != nil && namesNothing(r.Err) }
+
+// IsMissing reports whether the error of the response means that the backend said that there is no such thing.
+func (r *Response) IsMissing() bool { return r.Err != nil && isMissing(r.Err) }
+
+// TraceID returns the id of the request's trace: that of its span, or without tracing the one that its caller sent; "" for
+// none.
+func (r *Request) TraceID() string { return traceID(r.Span, r.Header) }
+
+func traceID(span *telemetry.Span, h http.Header) string {
+	if span != nil {
+		return span.TraceID()
+	}
+	return trail.TraceID(h.Get(traceparent))
+}
+
+// traceparent is the header of the W3C trace context that names the trace.
+const traceparent = "traceparent"

@@ -48,13 +48,14 @@ type Native interface {
 
 // sender calls the backend, in the name of the caller and behind the guard.
 type sender struct {
-	*deadlines
+	deadlines *deadlines
 
 	upstream    Upstream
 	native      Native
 	guard       *backend.Guard
 	metadata    backend.MetadataRules
 	credentials OnBehalf
+	buffers     *bytepool.Pool
 }
 
 // risk is what the guard of the backend has to know of a call.
@@ -102,30 +103,6 @@ func (s *sender) sentHeader(h http.Header) http.Header {
 	return out
 }
 
-// questionKey begins what the guard knows questions to a native backend by; no tool's
-// name has a slash.
-const questionKey = "/"
-
-// askNative puts a question to a native backend. Those that change nothing there
-// are repeated.
-func (s *sender) askNative(ctx context.Context, req *Request, in proto.Message) (out proto.Message, answer *Answer, err *errmap.Error) {
-	risk := backend.GuardedCall{Key: questionKey + string(in.ProtoReflect().Descriptor().Name()), Repeatable: true, Hurried: req.Timeout > 0 && req.Timeout < s.most}
-	switch in.(type) {
-	case *outriggerv1.UpdateTaskRequest, *outriggerv1.CancelTaskRequest:
-		risk.Repeatable = false
-	}
-	header := s.metadata.Inbound(req.Header)
-	if ctx, err = s.onBehalf(ctx, req); err != nil {
-		return nil, nil, err
-	}
-	ctx = req.calling(ctx, &risk)
-	out, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
-		out, answer, err = s.native.Ask(ctx, in, header)
-		return out, err
-	})
-	return out, answer, err
-}
-
 // NoBackend is an Upstream for a sidecar that only shows tools.
 type NoBackend struct{}
 
@@ -139,142 +116,31 @@ func (NoBackend) Stream(context.Context, *catalog.Method, []byte, http.Header, f
 	return nil, unavailable("no backend is configured; set --backend")
 }
 
-// deadlines knows how long a call may take.
-type deadlines struct {
-	// most is the default of the sidecar.
-	most time.Duration
-}
-
-// timeout is the shortest of the caller's, the tool's and the default.
-func (l *deadlines) timeout(c *toolCall) time.Duration {
-	timeout := l.allowed(c)
-	if c.req.Timeout > 0 {
-		timeout = min(timeout, c.req.Timeout)
-	}
-	return timeout - c.place.Waited
-}
-
-// allowed is the shorter of the tool's and the default: what a call has where
-// its caller does not say less.
-func (l *deadlines) allowed(c *toolCall) time.Duration {
-	if c.tool.Timeout > 0 {
-		return min(l.most, c.tool.Timeout)
-	}
-	return l.most
-}
-
-// streamTime is how long the stream of a call is read: as long as its tool allows, or less if its caller wants less.
-func (l *deadlines) streamTime(c *toolCall) time.Duration {
-	most := streamTime(l.timeout(c), c.tool.StreamTime)
-	if asked := c.req.Wanted.StreamTime; asked > 0 {
-		return min(most, asked)
-	}
-	return most
-}
-
-// streamTime is how long a stream is read: to its deadline less a second, at least
-// half of that, and no longer than its tool says.
-func streamTime(deadline, declared time.Duration) time.Duration {
-	most := max(deadline-streamReserve, deadline/2)
-	if declared > 0 {
-		return min(most, declared)
-	}
-	return most
-}
-
-// rpcs calls RPCs of the backend.
-type rpcs struct {
-	deadlines *deadlines
-	sender    *sender
-	streamer  *streamer
-	pager     *pager
-	buffers   *bytepool.Pool
-}
-
-// rpcKind is the kind of a call of an RPC.
-func rpcKind(c *toolCall) kind {
-	switch {
-	case c.tool.TakesStream(), c.tool.Streams():
-		return streamCall
-	case c.tool.Paging != nil:
-		return pagedCall
-	}
-	return unaryCall
-}
-
-// invoke calls an RPC of any kind.
-func (r *rpcs) invoke(ctx context.Context, c *toolCall) *errmap.Error {
-	switch rpcKind(c) {
-	case streamCall:
-		return r.streamed(ctx, c)
-	case pagedCall:
-		return r.paged(ctx, c)
-	default:
-		return r.unary(ctx, c)
-	}
-}
-
 // unary calls an RPC that takes one message and answers with one.
-func (r *rpcs) unary(ctx context.Context, c *toolCall) *errmap.Error {
-	return r.within(ctx, c, r.once)
+func (s *sender) unary(ctx context.Context, c *toolCall) *errmap.Error {
+	return s.within(ctx, c, s.once)
 }
 
 // once calls the backend, and gives the bytes back that it was sent.
-func (r *rpcs) once(ctx context.Context, c *toolCall) *errmap.Error {
+func (s *sender) once(ctx context.Context, c *toolCall) *errmap.Error {
 	c.forgetArguments()
-	err := r.sender.callRPC(ctx, c)
-	r.recycle(c)
-	r.sender.keepMetadata(c)
+	err := s.callRPC(ctx, c)
+	s.recycle(c)
+	s.keepMetadata(c)
 	return err
 }
 
 // recycle gives the wire bytes back: an Upstream keeps nothing of them.
-func (r *rpcs) recycle(c *toolCall) {
+func (s *sender) recycle(c *toolCall) {
 	if c.pooled {
-		r.buffers.Put(c.wire)
+		s.buffers.Put(c.wire)
 		c.wire, c.pooled = nil, false
 	}
 }
 
-// paged calls an RPC that lists in pages: all of them, or one that fits.
-func (r *rpcs) paged(ctx context.Context, c *toolCall) *errmap.Error {
-	if !c.isJSON() {
-		return r.unary(ctx, c)
-	}
-	invoke := r.onePage
-	if c.tool.Paging.FetchesAll() {
-		invoke = r.pager.invokePages
-	}
-	err := r.within(ctx, c, invoke)
-	if err == nil {
-		c.tellPages()
-	}
-	return err
-}
-
-// onePage is once for a page, which is made smaller if it does not fit.
-func (r *rpcs) onePage(ctx context.Context, c *toolCall) *errmap.Error {
-	c.forgetArguments()
-	err := r.sender.callRPC(ctx, c)
-	if err == nil {
-		r.pager.fitPage(ctx, c)
-	}
-	r.recycle(c)
-	r.sender.keepMetadata(c)
-	return err
-}
-
-// streamed calls an RPC that takes or answers with a stream.
-func (r *rpcs) streamed(ctx context.Context, c *toolCall) *errmap.Error {
-	if c.tool.TakesStream() {
-		return r.within(ctx, c, r.streamer.invokeExchange)
-	}
-	return r.within(ctx, c, r.streamer.invokeStream)
-}
-
 // within calls the backend under the shortest of the three deadlines.
-func (r *rpcs) within(ctx context.Context, c *toolCall, invoke step) *errmap.Error {
-	ctx, cancel := context.WithTimeout(ctx, r.deadlines.timeout(c))
+func (s *sender) within(ctx context.Context, c *toolCall, invoke step) *errmap.Error {
+	ctx, cancel := context.WithTimeout(ctx, s.deadlines.timeout(c))
 	defer cancel()
 	c.deadline, _ = ctx.Deadline()
 	asked := time.Now()

@@ -17,14 +17,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
-	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
-
-// streamReserve is the part of a call's deadline that is left to answer with what
-// a stream without an end has brought.
-const streamReserve = time.Second
 
 var (
 	// errEnough ends a stream that has more to say than a result may hold.
@@ -35,18 +30,14 @@ var (
 
 // streamer calls RPCs that take or answer with a stream, and gathers the answers to one result.
 type streamer struct {
-	deadlines *deadlines
-	encoder   *encoder
-	rulebook  *rulebook
-	sender    *sender
-	decoder   *decoder
-	keeper    *keeper
-	panics    *panics
+	encoder  *encoder
+	rulebook *rulebook
+	sender   *sender
+	decoder  *decoder
+	keeper   *keeper
+	panics   *panics
 
-	upstream      Upstream
-	guard         *backend.Guard
 	held          *content.Store
-	buffers       *bytepool.Pool
 	slots         *policy.Slots
 	stats         *telemetry.Stats
 	maxInputItems int
@@ -70,15 +61,15 @@ func (s *streamer) invokeStream(ctx context.Context, c *toolCall) *errmap.Error 
 		return err
 	}
 	risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
-	most := s.deadlines.streamTime(c)
+	most := s.sender.deadlines.streamTime(c)
 	// The backend keeps the whole deadline: it must not end the stream first.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	timer := time.AfterFunc(most, func() { stop(errStreamTime) })
 	defer timer.Stop()
 	ctx = c.req.calling(ctx, &risk)
-	c.answer, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return s.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
+	c.answer, err = backend.DoGuarded(ctx, s.sender.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return s.sender.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
 	})
 	s.sender.keepMetadata(c)
 	if err != nil && err.Code == errmap.Cancelled && errors.Is(context.Cause(ctx), errStreamTime) && g.full == "" {
@@ -119,10 +110,10 @@ func (g *gathering) partial(err *errmap.Error) *errmap.Error {
 		return err
 	}
 	sent := g.items.Close(true)
-	if c.mask != nil {
-		sent = c.mask.Append(nil, sent)
+	if c.fit.mask != nil {
+		sent = c.fit.mask.Append(nil, sent)
 	}
-	if budget := g.via.keeper.budget(c); budget > 0 && len(sent) > budget {
+	if budget := g.via.decoder.budget(c); budget > 0 && len(sent) > budget {
 		cut, _, ok := content.AppendCut(nil, sent, budget, resultView(c.tool))
 		if !ok {
 			return err
@@ -163,7 +154,7 @@ func (g *gathering) take(message []byte) error {
 		return errEnough
 	}
 	before := g.items.Next()
-	g.call.itemNumber = g.items.Len() + 1
+	g.call.fit.itemNumber = g.items.Len() + 1
 	body, err := g.via.decoder.answerJSON(g.ctx, g.call, before, message)
 	if err != nil {
 		g.failed = outputError(err)
@@ -235,14 +226,14 @@ func (s *streamer) invokeExchange(ctx context.Context, c *toolCall) *errmap.Erro
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	x.reset = stop
-	most := s.deadlines.streamTime(c)
+	most := s.sender.deadlines.streamTime(c)
 	if c.tool.Streams() {
 		x.gathering = &gathering{ctx: ctx, via: s, call: c, events: x.events, items: catalog.NewItems()}
 		timer := time.AfterFunc(most, func() { stop(errStreamTime) })
 		defer timer.Stop()
 	}
 	ctx = c.req.calling(ctx, &risk)
-	c.answer, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+	c.answer, err = backend.DoGuarded(ctx, s.sender.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return x.run(ctx, header)
 	})
 	s.sender.keepMetadata(c)
@@ -279,7 +270,7 @@ type itemCall struct {
 
 // run opens the stream, and sends and receives until the backend has ended it or it is reset.
 func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errmap.Error) {
-	upstream, ok := x.via.upstream.(Streams)
+	upstream, ok := x.via.sender.upstream.(Streams)
 	if !ok {
 		return nil, unavailable("no backend is configured; set --backend")
 	}
@@ -294,7 +285,7 @@ func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errma
 		defer close(done)
 		defer func() {
 			if p := recover(); p != nil {
-				x.refuse(x.via.panics.Panicked(p))
+				x.refuse(x.via.panics.recovered(p))
 			}
 		}()
 		x.send(sending, stream)
@@ -309,13 +300,13 @@ func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errma
 // send sends all messages. It returns early when one is refused, or when the stream has ended.
 func (x *itemCall) send(ctx context.Context, stream BackendStream) {
 	c := x.call
-	if c.hasFirst {
-		isItem := c.header == nil
+	if c.input.hasFirst {
+		isItem := c.input.header == nil
 		if !x.pass(stream, c.wire, isItem) {
 			return
 		}
 		if c.pooled {
-			x.via.buffers.Put(c.wire)
+			x.via.sender.buffers.Put(c.wire)
 		}
 		c.wire, c.pooled = nil, false
 	}
@@ -337,7 +328,7 @@ func (x *itemCall) send(ctx context.Context, stream BackendStream) {
 			return
 		}
 		isSent := x.pass(stream, wire, true)
-		x.via.buffers.Put(wire)
+		x.via.sender.buffers.Put(wire)
 		if !isSent {
 			return
 		}
@@ -347,8 +338,8 @@ func (x *itemCall) send(ctx context.Context, stream BackendStream) {
 // next is the JSON of the next item: those of the arguments, then those that follow. The error is io.EOF at the end.
 func (x *itemCall) next(ctx context.Context) ([]byte, error) {
 	switch c := x.call; {
-	case x.position < len(c.items):
-		return c.items[x.position], ctx.Err()
+	case x.position < len(c.input.items):
+		return c.input.items[x.position], ctx.Err()
 	case c.req.Items == nil:
 		return nil, io.EOF
 	default:
@@ -368,12 +359,12 @@ func (x *itemCall) message(ctx context.Context, raw []byte) ([]byte, *errmap.Err
 	if len(raw) >= policy.LargeMessage {
 		defer via.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(raw)).End()
 	}
-	before := len(c.repairs)
+	before := len(c.repair.places)
 	wire, failed := via.encoder.encodeItem(ctx, c, x.position, raw)
 	if failed != nil {
 		return nil, failed
 	}
-	if before == 0 && len(c.repairs) > 0 {
+	if before == 0 && len(c.repair.places) > 0 {
 		via.encoder.repaired.Add(1)
 	}
 	return wire, via.rulebook.permitMessage(ctx, c, wire)
@@ -402,7 +393,7 @@ func (x *itemCall) pass(stream BackendStream, wire []byte, isItem bool) bool {
 // end ends the input. The rules have been asked about each message; about a stream without any they are asked as about an
 // empty message, so that no rule is passed by.
 func (x *itemCall) end(ctx context.Context, stream BackendStream) {
-	if x.sent == 0 && !x.call.hasFirst && x.call.req.Items != nil {
+	if x.sent == 0 && !x.call.input.hasFirst && x.call.req.Items != nil {
 		if err := x.via.rulebook.permitMessage(ctx, x.call, nil); err != nil {
 			x.refuse(err)
 			return
@@ -495,11 +486,6 @@ func (p *progress) tell(events func(*outriggerv1.ToolEvent), n int, unit string)
 // maxPages bounds the pages of one call: more than any result holds, and an end to a list that goes in circles.
 const maxPages = 1000
 
-// isJSON holds for calls of tools, whose results are for models, and not for typed callers.
-func (c *toolCall) isJSON() bool {
-	return c.req.Arguments.Encoding == EncodingJSON && c.req.Procedure == ""
-}
-
 // tellPages says how to go on where the answer is one page of more.
 func (c *toolCall) tellPages() {
 	p := c.tool.Paging
@@ -511,14 +497,12 @@ func (c *toolCall) tellPages() {
 
 // pager calls RPCs that list in pages.
 type pager struct {
-	deadlines *deadlines
-	rates     *rates
-	sender    *sender
-	decoder   *decoder
-	keeper    *keeper
+	rates   *rates
+	sender  *sender
+	decoder *decoder
+	keeper  *keeper
 
 	limiter   *policy.Limiter
-	buffers   *bytepool.Pool
 	stats     *telemetry.Stats
 	maxItems  int
 	maxResult int
@@ -530,11 +514,11 @@ func (g *pager) invokePages(ctx context.Context, c *toolCall) *errmap.Error {
 	p, request := c.tool.Paging, c.wire
 	defer func() {
 		if c.pooled {
-			g.buffers.Put(request)
+			g.sender.buffers.Put(request)
 		}
 		c.wire, c.pooled = nil, false
 	}()
-	until := time.Now().Add(streamTime(g.deadlines.timeout(c), 0))
+	until := time.Now().Add(streamTime(g.sender.deadlines.timeout(c), 0))
 	c.forgetArguments()
 	var all []byte
 	items, size, next, why := 0, 0, "", ""
@@ -610,7 +594,7 @@ func (g *pager) pageSizeOf(ctx context.Context, one *toolCall) int {
 	if err != nil {
 		return len(one.answer.Body) // which the whole answer will be refused for
 	}
-	defer g.buffers.Put(text)
+	defer g.sender.buffers.Put(text)
 	return len(text)
 }
 
@@ -621,7 +605,7 @@ const pageMargin = 90
 // the service. So the token of the result goes on where the result ends. It takes a second call, which only a method that may be
 // called again gets. Where that does not help, the first page stays, and is cut.
 func (g *pager) fitPage(ctx context.Context, c *toolCall) {
-	p, budget := c.tool.Paging, g.keeper.budget(c)
+	p, budget := c.tool.Paging, g.decoder.budget(c)
 	if budget == 0 || p == nil || p.Size == "" || !c.isJSON() || !c.tool.IsIdempotent() || p.HasSize(c.wire) || backend.IdempotencyKey(c.req.Header) != "" {
 		return
 	}
@@ -651,11 +635,71 @@ func (g *pager) wantedSize(ctx context.Context, c *toolCall) (int, bool) {
 	if err != nil {
 		return 0, false
 	}
-	defer g.buffers.Put(text)
-	if c.mask == nil {
+	defer g.sender.buffers.Put(text)
+	if c.fit.mask == nil {
 		return len(text), true
 	}
-	chosen := c.mask.Append(g.buffers.Get(len(text)), text)
-	defer g.buffers.Put(chosen)
+	chosen := c.fit.mask.Append(g.sender.buffers.Get(len(text)), text)
+	defer g.sender.buffers.Put(chosen)
 	return len(chosen), true
+}
+
+// documentOf is the document that a stream brought.
+func (k *keeper) documentOf(c *toolCall, g *gathering) *errmap.Error {
+	return k.document(c, g.mediaType, g.document.Bytes(), g.full, g.document.Keep)
+}
+
+// rpcs calls RPCs of every kind.
+type rpcs struct {
+	sender   *sender
+	streamer *streamer
+	pager    *pager
+}
+
+// invoke calls an RPC of any kind.
+func (r *rpcs) invoke(ctx context.Context, c *toolCall) *errmap.Error {
+	switch rpcKind(c) {
+	case streamCall:
+		return r.streamed(ctx, c)
+	case pagedCall:
+		return r.paged(ctx, c)
+	default:
+		return r.sender.unary(ctx, c)
+	}
+}
+
+// paged calls an RPC that lists in pages: all of them, or one that fits.
+func (r *rpcs) paged(ctx context.Context, c *toolCall) *errmap.Error {
+	if !c.isJSON() {
+		return r.sender.unary(ctx, c)
+	}
+	invoke := r.onePage
+	if c.tool.Paging.FetchesAll() {
+		invoke = r.pager.invokePages
+	}
+	err := r.sender.within(ctx, c, invoke)
+	if err == nil {
+		c.tellPages()
+	}
+	return err
+}
+
+// onePage is once for a page, which is made smaller if it does not fit.
+func (r *rpcs) onePage(ctx context.Context, c *toolCall) *errmap.Error {
+	c.forgetArguments()
+	err := r.sender.callRPC(ctx, c)
+	if err == nil {
+		r.pager.fitPage(ctx, c)
+	}
+	r.sender.recycle(c)
+	r.sender.keepMetadata(c)
+	return err
+}
+
+// streamed calls an RPC that takes or answers with a stream.
+func (r *rpcs) streamed(ctx context.Context, c *toolCall) *errmap.Error {
+	if c.tool.TakesStream() {
+		return r.sender.within(ctx, c, r.streamer.invokeExchange)
+	}
+	return r.sender.within(ctx, c, r.streamer.invokeStream)
 }

@@ -38,7 +38,6 @@ const taskPoll = time.Second
 
 // tasks runs calls on as tasks.
 type tasks struct {
-	deadlines  *deadlines
 	auditor    *auditor
 	documents  *documents
 	sender     *sender
@@ -48,7 +47,6 @@ type tasks struct {
 	panics     *panics
 	directory  *directory
 	operations *operations
-	asker      *asker
 
 	manager *task.Manager
 	after   time.Duration // of tools that say nothing; zero is never
@@ -85,7 +83,7 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	line := t.taskLine(c)
 	call := prepared(c, line)
 	started, err := t.manager.Start(ctx, task.Spec{
-		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.deadlines.timeout(c), PollInterval: taskPoll,
+		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.sender.deadlines.timeout(c), PollInterval: taskPoll,
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(),
 		Again: t.again(ctx, c, call),
 	}, t.background(c, call, line, after))
@@ -104,29 +102,24 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	return nil
 }
 
-// requireTaskSupport refuses a call that could only become a task, where the
-// caller's client has no tasks.
-func requireTaskSupport(c *toolCall) *errmap.Error {
-	if c.tool.TaskSupport != catalog.TaskRequired || c.req.Context.GetCapabilities().GetTasks() {
-		return nil
-	}
-	return missingTasks(c.tool.Name)
-}
-
 // prepared is a call that has been checked, as a task makes it: it shares nothing with the request that began it.
 func prepared(c *toolCall, line *taskLine) *statev1.TaskCall {
-	return &statev1.TaskCall{
-		Tool: c.tool.Name, Procedure: c.tool.Method.Procedure, Wire: c.wire, HasFirst: c.hasFirst, Header: bytes.Clone(c.header), Items: c.keepItems(),
+	out := &statev1.TaskCall{
+		Tool: c.tool.Name, Procedure: c.tool.Method.Procedure, Wire: c.wire,
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Who: line.who(),
 		Fields: c.req.Wanted.Fields, Budget: int64(c.req.Wanted.Budget), ForModel: c.req.Wanted.ForModel,
 		StreamTime: int64(c.req.Wanted.StreamTime),
 	}
+	if in := c.input; in != nil {
+		out.HasFirst, out.Header, out.Items = in.hasFirst, bytes.Clone(in.header), in.keptItems()
+	}
+	return out
 }
 
 // ofPrepared is a prepared call on its way to the backend.
 func ofPrepared(call *statev1.TaskCall, tool *catalog.Tool, cat *catalog.Catalog, header http.Header) *toolCall {
-	return &toolCall{
-		tool: tool, catalog: cat, wire: call.GetWire(), hasFirst: call.GetHasFirst(), header: call.Header, items: call.GetItems(),
+	out := &toolCall{
+		tool: tool, catalog: cat, wire: call.GetWire(),
 		req: &Request{
 			Op: OpCall, Tool: tool.Name, Header: header,
 			Caller: call.GetCaller(), Transport: call.GetTransport(), Route: call.GetRoute(), Method: call.GetMethod(),
@@ -135,12 +128,16 @@ func ofPrepared(call *statev1.TaskCall, tool *catalog.Tool, cat *catalog.Catalog
 			},
 		},
 	}
+	if tool.TakesStream() {
+		out.input = &streamInput{header: call.Header, items: call.GetItems(), hasFirst: call.GetHasFirst()}
+	}
+	return out
 }
 
 // background is the rest of a call as the work of a task. The line is written when it ends.
 func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, after time.Duration) task.Run {
 	own := ofPrepared(call, c.tool, c.catalog, t.sender.sentHeader(c.req.Header).Clone())
-	own.mask, own.req.Tool, own.req.Through, own.req.Span = c.mask, c.req.Tool, c.req.Through, c.req.Span
+	own.fit.mask, own.req.Tool, own.req.Through, own.req.Span = c.fit.mask, c.req.Tool, c.req.Through, c.req.Span
 	return t.runTask(own, line, after)
 }
 
@@ -158,7 +155,7 @@ func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task
 		end := &Response{Tool: own.tool, Err: errmap.New(errmap.InternalError)} // of a panic
 		defer func() {
 			if p := recover(); p != nil {
-				failed = t.panics.Panicked(p, append(TraceFields(own.req.Span, own.req.Header), zap.String(logkey.CanonicalTool, own.tool.Name))...)
+				failed = t.panics.recovered(p, append(TraceFields(own.req.Span, own.req.Header), zap.String(logkey.CanonicalTool, own.tool.Name))...)
 			}
 			line.ended(end)
 		}()
@@ -205,9 +202,8 @@ func (t *tasks) again(ctx context.Context, c *toolCall, call *statev1.TaskCall) 
 	return out
 }
 
-// ResumeTask makes the work of a task that another replica began, for
-// [task.Manager.Run]. The tool must be the same RPC, and still idempotent.
-func (t *tasks) ResumeTask(r task.Record) (task.Run, task.Spec, error) {
+// resume makes the work of a task that another replica began; see [Bridge.ResumeTask].
+func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 	call := &statev1.TaskCall{}
 	if err := proto.Unmarshal(r.Again, call); err != nil {
 		return nil, task.Spec{}, fmt.Errorf("bridge: a stored call: %w", err)
@@ -220,7 +216,7 @@ func (t *tasks) ResumeTask(r task.Record) (task.Run, task.Spec, error) {
 		}
 	}
 	switch {
-	case tool == nil && time.Since(r.Task.GetLastUpdatedAt().AsTime()) < t.deadlines.most:
+	case tool == nil && time.Since(r.Task.GetLastUpdatedAt().AsTime()) < t.sender.deadlines.most:
 		return nil, task.Spec{}, task.ErrNotYet // another replica may have it, or this one after a reload
 	case tool == nil:
 		return nil, task.Spec{}, fmt.Errorf("bridge: there is no tool %s of %s any more", call.GetTool(), call.GetProcedure())
@@ -271,11 +267,6 @@ func requireTasks(req *Request, areOffered bool) *errmap.Error {
 	return nil
 }
 
-// missingTasks is the error for a client without the tasks extension.
-func missingTasks(tool string) *errmap.Error {
-	return errmap.MissingCapability(tool, &outriggerv1.ClientCapabilities{Tasks: true})
-}
-
 // areOffered reports whether calls of a catalog's tools may go on as tasks.
 func (t *tasks) areOffered(cat *catalog.Catalog) bool {
 	return cat.Description().GetCapabilities().GetTasks() || cat.HasOperations() || t.manager != nil && slices.ContainsFunc(cat.Tools(), func(tool *catalog.Tool) bool {
@@ -286,7 +277,7 @@ func (t *tasks) areOffered(cat *catalog.Catalog) bool {
 
 // answer answers the three questions about a task.
 func (t *tasks) answer(ctx context.Context, req *Request) *Response {
-	cat, err := t.directory.Catalog(ctx)
+	cat, err := t.directory.catalog(ctx)
 	if err != nil {
 		return &Response{Err: err}
 	}
@@ -335,7 +326,7 @@ func (t *tasks) nativeTask(ctx context.Context, req *Request, cat *catalog.Catal
 	default:
 		ask = &outriggerv1.CancelTaskRequest{TaskId: ref.ID, Context: req.Context}
 	}
-	resp := t.asker.Ask(ctx, req, ask)
+	resp := t.natives.ask(ctx, req, ask)
 	if resp.Err != nil && (isMissing(resp.Err) || namesNothing(resp.Err)) {
 		resp.Err = unknownTask(req)
 	}
@@ -498,19 +489,13 @@ func (l *taskLine) write(resp *Response) {
 
 // operations calls RPCs that answer with a long-running operation. A [task.Operation] follows what they began.
 type operations struct {
-	deadlines *deadlines
 	directory *directory
 	auditor   *auditor
 	sender    *sender
 	decoder   *decoder
-	keeper    *keeper
-	rpcs      *rpcs
+	limit     *resultLimit
 
-	upstream  Upstream
-	guard     *backend.Guard
-	metadata  backend.MetadataRules
-	sealer    *keys.Sealer
-	maxResult int
+	sealer *keys.Sealer
 	// draining is closed when the sidecar begins to drain.
 	draining <-chan struct{}
 }
@@ -519,7 +504,7 @@ type operations struct {
 func (o *operations) operation(ctx context.Context, c *toolCall, h longrunning.Handle, token string) *task.Operation {
 	return &task.Operation{
 		Pipeline: pipeline{o, c}, Tool: c.tool, Shown: c.req.toolName, Events: c.events(ctx), Handle: h, Token: token,
-		Draining: o.draining, MaxResult: o.maxResult,
+		Draining: o.draining, MaxResult: o.limit.most,
 	}
 }
 
@@ -533,17 +518,17 @@ func (o *operations) invokeOperation(ctx context.Context, c *toolCall) *errmap.E
 		return failed
 	}
 	isTask := c.req.Context.GetCapabilities().GetTasks() && (c.tool.TaskSupport == catalog.TaskOptional || c.tool.TaskSupport == catalog.TaskRequired)
-	ctx, cancel := context.WithTimeout(ctx, o.deadlines.timeout(c))
+	ctx, cancel := context.WithTimeout(ctx, o.sender.deadlines.timeout(c))
 	defer cancel()
 	c.deadline, _ = ctx.Deadline()
 	now := time.Now()
 	defer c.req.waited(now)
-	until := now.Add(streamTime(o.deadlines.timeout(c), 0))
-	if failed = o.rpcs.once(ctx, c); failed != nil {
+	until := now.Add(streamTime(o.sender.deadlines.timeout(c), 0))
+	if failed = o.sender.once(ctx, c); failed != nil {
 		return failed
 	}
 	h := longrunning.Handle{Tool: c.tool.Name, Created: now.Truncate(time.Millisecond), Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
-	if c.mask != nil {
+	if c.fit.mask != nil {
 		h.Fields = c.req.Wanted.Fields
 	}
 	op, body := o.operation(ctx, c, h, ""), c.answer.Body
@@ -596,7 +581,7 @@ func fetching(req *Request, tool *catalog.Tool, cat *catalog.Catalog, h longrunn
 	own := req.copied()
 	first := content.Wanted{Fields: h.Fields, Budget: h.Budget, ForModel: h.ForModel}
 	own.Wanted = first.FetchedBy(req.Wanted)
-	c := &toolCall{req: own, tool: tool, catalog: cat, isFetch: true}
+	c := &toolCall{req: own, tool: tool, catalog: cat, fit: fit{isFetch: true}}
 	if h.IsMaskLost {
 		c.note(content.MaskLost)
 	}
@@ -639,19 +624,18 @@ func unknownHandle(tool *catalog.Tool) *errmap.Error {
 
 // pipeline is the [task.Pipeline] of a call.
 type pipeline struct {
-	*operations
-
+	of   *operations
 	call *toolCall
 }
 
 // Ask implements [task.Pipeline]. All that is asked may be repeated.
 func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout time.Duration) ([]byte, *errmap.Error) {
-	req, most := o.call.req, o.deadlines.allowed(o.call)
+	req, most := o.call.req, o.of.sender.deadlines.allowed(o.call)
 	if timeout > 0 {
 		most = min(most, timeout)
 	}
-	header := o.metadata.Inbound(req.Header)
-	ctx, failed := o.sender.onBehalf(ctx, req)
+	header := o.of.sender.metadata.Inbound(req.Header)
+	ctx, failed := o.of.sender.onBehalf(ctx, req)
 	if failed != nil {
 		return nil, failed
 	}
@@ -660,8 +644,8 @@ func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout
 	// A question that was let wait says nothing about the backend where its time is over.
 	risk := backend.GuardedCall{Key: m.Procedure, Repeatable: true, Hurried: timeout > 0 || req.Timeout > 0}
 	ctx = req.calling(ctx, &risk)
-	answer, failed := backend.DoGuarded(ctx, o.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return o.upstream.Call(ctx, m, in, header)
+	answer, failed := backend.DoGuarded(ctx, o.of.sender.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return o.of.sender.upstream.Call(ctx, m, in, header)
 	})
 	if failed != nil {
 		return nil, failed
@@ -673,27 +657,27 @@ func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout
 func (o pipeline) JSON(ctx context.Context, declared *catalog.OperationValue, held *anypb.Any) ([]byte, *errmap.Error) {
 	c := o.call
 	if declared == nil {
-		return o.anyJSON(ctx, c, held)
+		return o.of.anyJSON(ctx, c, held)
 	}
 	if held != nil && held.MessageName() != declared.Name {
 		return nil, errmap.Because(errmap.InvalidToolOutput, "the operation holds a "+errmap.Quote(string(held.MessageName()))+", but the method declares "+string(declared.Name))
 	}
 	as := *c.tool
 	as.Out = declared.Out
-	one := &toolCall{req: c.req, tool: &as, catalog: c.catalog, deadline: c.deadline, under: c.under}
-	body, err := o.decoder.answerJSON(ctx, one, nil, held.GetValue())
+	one := &toolCall{req: c.req, tool: &as, catalog: c.catalog, deadline: c.deadline, fit: fit{under: c.fit.under}}
+	body, err := o.of.decoder.answerJSON(ctx, one, nil, held.GetValue())
 	if err != nil {
 		return nil, outputError(err)
 	}
-	c.note(one.noted)
+	c.note(one.fit.noted)
 	return body, nil
 }
 
 // Result implements [task.Pipeline].
 func (o pipeline) Result(ctx context.Context, op *task.Operation) (*outriggerv1.ToolResult, *errmap.Error) {
 	c := o.call
-	if failed := o.finishChecked(ctx, c, op); failed != nil {
-		return nil, o.decoder.explained(ctx, c, c.named(failed, c.tool.Name)).Redacted()
+	if failed := o.of.finishChecked(ctx, c, op); failed != nil {
+		return nil, o.of.decoder.explained(ctx, c, c.named(failed, c.tool.Name)).Redacted()
 	}
 	return c.resp.ToolOutcome().GetResult(), nil
 }
@@ -736,12 +720,12 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 	if tool == nil {
 		return unknownHandle(c.tool)
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.deadlines.timeout(c))
+	ctx, cancel := context.WithTimeout(ctx, o.sender.deadlines.timeout(c))
 	defer cancel()
 	now := time.Now()
 	defer c.req.waited(now)
 	of := fetching(c.req, tool, c.catalog, *ref.Operation)
-	of.isFetch, of.under = false, longrunning.ResponseMember
+	of.fit.isFetch, of.fit.under = false, longrunning.ResponseMember
 	of.deadline, _ = ctx.Deadline()
 	if failed = of.chooseFields(&c.req.Wanted); failed != nil {
 		return failed
@@ -751,14 +735,14 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 		c.resp.Outcome, failed = op.Cancel(ctx, c.req.Timeout)
 		return failed
 	}
-	if c.resp.Outcome, failed = op.Continue(ctx, now.Add(streamTime(o.deadlines.timeout(c), 0))); failed != nil || c.resp.Outcome != nil {
+	if c.resp.Outcome, failed = op.Continue(ctx, now.Add(streamTime(o.sender.deadlines.timeout(c), 0))); failed != nil || c.resp.Outcome != nil {
 		return failed
 	}
 	if failed = o.finishChecked(ctx, of, op); failed != nil {
 		return failed
 	}
 	result := doneResult(of)
-	if failed = o.keeper.checkSize(len(result.GetDataJson())); failed != nil {
+	if failed = o.limit.check(len(result.GetDataJson())); failed != nil {
 		return failed
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
@@ -774,8 +758,8 @@ func (c *toolCall) chooseFields(w *content.Wanted) *errmap.Error {
 		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
 	}
 	var failed *errmap.Error
-	c.mask, failed = w.MaskUnder(c.under, resultView(c.tool))
-	c.noted = "" // it was about the other mask
+	c.fit.mask, failed = w.MaskUnder(c.fit.under, resultView(c.tool))
+	c.fit.noted = "" // it was about the other mask
 	return failed
 }
 

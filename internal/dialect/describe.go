@@ -20,7 +20,7 @@ import (
 const discoverTTL = 60_000
 
 func (h *Handler) appendInstructions(dst []byte, cat *catalog.Catalog) []byte {
-	text := h.Instructions(cat)
+	text := h.shown.Instructions(cat)
 	if text == "" {
 		return dst
 	}
@@ -55,7 +55,7 @@ func writeDescription(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 // Like every request about tools it waits for the first catalog, and is
 // UNAVAILABLE without one: counts of zero would look like a service without tools.
 func (h *Handler) Description(ctx context.Context) (json.RawMessage, *errmap.Error) {
-	cat, err := h.Catalog(ctx)
+	cat, err := h.shown.Catalog(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (h *Handler) Description(ctx context.Context) (json.RawMessage, *errmap.Err
 // that all edges agree. Every member is always present: what is not offered has
 // the value false.
 func (h *Handler) appendDescription(dst []byte, cat *catalog.Catalog) []byte {
-	offers, server := h.offers.Describe(cat), h.Server()
+	offers, server := h.offers.Describe(cat), h.shown.Server()
 	dst = append(dst, `{"name":`...)
 	dst = jsontext.AppendString(dst, server.Name)
 	dst = append(dst, `,"version":`...)

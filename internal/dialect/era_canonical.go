@@ -124,7 +124,7 @@ func readToolName(call *exchange, member string) (err *errmap.Error) {
 	if call.req.Version, err = textParam(m, "version"); err != nil {
 		return err
 	}
-	if !call.req.HasValidVersion() {
+	if !catalog.IsConstraint(call.req.Version) {
 		return invalidParams("version", "pattern", "%s is not a version constraint such as 1.2.3, ^1.2 or \">=1.4 <2\"", errmap.Quote(call.req.Version))
 	}
 	return nil

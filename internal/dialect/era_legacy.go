@@ -4,7 +4,6 @@ package dialect
 
 import (
 	"context"
-	"slices"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -46,43 +45,6 @@ func newLegacy() *era {
 		unknownMethod: methodNotFound,
 		fail:          failLegacy,
 	}
-}
-
-// methodInitialize opens a session.
-const methodInitialize = "initialize"
-
-// admitLegacy refuses a revision that is not served. Only initialize may name
-// any: it is what negotiates.
-func admitLegacy(in *Inbound) *errmap.Error {
-	if in.Message != nil && in.Message.Kind == jsonrpc.KindRequest && in.Message.Method == methodInitialize {
-		return nil
-	}
-	for _, v := range in.Header.Values(headerVersion) {
-		if !isServedLegacy(v) {
-			return errmap.UnsupportedVersion(v, Versions())
-		}
-	}
-	return nil
-}
-
-// isServedLegacy reports whether a revision is one of those that initialize can
-// agree on.
-func isServedLegacy(version string) bool {
-	return version != VersionModern && slices.Contains(Versions(), version)
-}
-
-// revision is the one that a message's client and the sidecar agreed on, or that
-// its header names. A client that says nothing gets the newest words, because
-// members that a client does not know are tolerated in every revision.
-func (in *Inbound) revision() content.Revision {
-	version := in.Header.Get(headerVersion)
-	if in.Session != nil {
-		version = in.Session.Context().GetProtocolVersion()
-	}
-	if revision, ok := content.ParseRevision(version); ok && revision != content.Rev20260728 {
-		return revision
-	}
-	return content.Rev20251125
 }
 
 // readInitialize checks the one member that decides the answer. What the client
@@ -198,7 +160,7 @@ func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 	uri, _ := textParam(call.in.Message, "uri")
 	if isWatch, err := h.followWatch(call, uri); isWatch {
 		if err != nil {
-			h.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
+			h.refusals.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
 			return nil, err
 		}
 		return emptyObject, nil
@@ -207,7 +169,7 @@ func writeWatch(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 		return nil, errmap.NotOffered("subscriptions to this resource")
 	}
 	if err := call.resp.MayRead(uri); err != nil {
-		h.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
+		h.refusals.AuditDenied(call.in.ctx, call.req, bridge.OpListen.String(), err)
 		return nil, err
 	}
 	if err := call.in.Session.Watch(call.in.ctx, uri); err != nil {
@@ -273,19 +235,6 @@ func writeLegacyOutcome(result *outriggerv1.ToolResult, revision content.Revisio
 		return nil, errmap.Unwritable(err)
 	}
 	return closeLegacy(dst, result, string(own))
-}
-
-// closeLegacy closes a legacy result, with the backend's _meta where there is
-// any: the sidecar itself has nothing to say there.
-func closeLegacy(dst []byte, from content.MetaHolder, own string) ([]byte, *errmap.Error) {
-	if own == "" && len(from.GetMetaJson()) == 0 && from.GetMeta() == nil {
-		return append(dst, '}'), nil
-	}
-	dst, err := content.AppendMeta(append(dst, `,"_meta":`...), from, []byte(own))
-	if err != nil {
-		return nil, errmap.Unwritable(err)
-	}
-	return append(dst, '}'), nil
 }
 
 // failLegacy writes an error as the initialize-based revisions show it.

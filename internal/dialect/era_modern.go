@@ -3,28 +3,11 @@
 package dialect
 
 import (
-	"encoding/base64"
-	"net/http"
-	"strings"
-	"unicode/utf8"
-
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
-
-// Names of the HTTP headers that repeat facts of the body (MCP 2026-07-28,
-// Streamable HTTP).
-const (
-	headerVersion = "Mcp-Protocol-Version"
-	headerMethod  = "Mcp-Method"
-	headerName    = "Mcp-Name"
-)
-
-// metaCapabilitiesKey is the other member that every modern request's _meta
-// must have.
-const metaCapabilitiesKey = "io.modelcontextprotocol/clientCapabilities"
 
 // newModern returns MCP 2026-07-28: stateless, every request carries its
 // protocol revision and capabilities, and on HTTP the headers repeat them.
@@ -106,39 +89,6 @@ func requireMeta(in *Inbound) *errmap.Error {
 	return err
 }
 
-// matchHeader checks that a header is there, once, and equal to the body.
-func matchHeader(h http.Header, name, want string) *errmap.Error {
-	got, err := singleHeader(h, name)
-	if err != nil {
-		return err
-	}
-	if got != want {
-		return headerMismatch("%s is %s, the body has %s", name, errmap.Quote(got), errmap.Quote(want))
-	}
-	return nil
-}
-
-// singleHeader returns a header's value without surrounding white space.
-// Repeated lines are admitted where they say the same.
-func singleHeader(h http.Header, name string) (string, *errmap.Error) {
-	values := h.Values(name)
-	if len(values) == 0 {
-		return "", headerMismatch("header %s is missing", name)
-	}
-	value := strings.Trim(values[0], " \t")
-	for _, other := range values[1:] {
-		if strings.Trim(other, " \t") != value {
-			return "", headerMismatch("header %s is repeated with different values", name)
-		}
-	}
-	for i := range len(value) {
-		if c := value[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
-			return "", headerMismatch("header %s contains a byte outside visible ASCII; send such values as =?base64?...?=", name)
-		}
-	}
-	return value, nil
-}
-
 // namedBy is the member of params that Mcp-Name repeats, empty for operations
 // that name nothing (MCP 2026-07-28, Streamable HTTP; tasks extension).
 func namedBy(op bridge.Op) string {
@@ -173,35 +123,6 @@ func matchModernName(in *Inbound, op bridge.Op) *errmap.Error {
 		return headerMismatch("%s is %s, the body has %s", headerName, errmap.Quote(name), errmap.Quote(want))
 	}
 	return nil
-}
-
-// decodedHeader is a header that is there once, decoded.
-func decodedHeader(h http.Header, name string) (string, *errmap.Error) {
-	value, err := singleHeader(h, name)
-	if err != nil {
-		return "", err
-	}
-	plain, ok := decodeSentinel(value)
-	if !ok {
-		return "", headerMismatch("header %s is not a valid =?base64?...?= value", name)
-	}
-	return plain, nil
-}
-
-// decodeSentinel reads a header value that may be wrapped as =?base64?...?=.
-// Anything without the exact prefix and suffix is literal; inside them the
-// alphabet and the padding are standard and the bytes are UTF-8 (MCP
-// 2026-07-28, header encoding).
-func decodeSentinel(value string) (string, bool) {
-	const prefix, suffix = "=?base64?", "?="
-	if len(value) < len(prefix)+len(suffix) || !strings.HasPrefix(value, prefix) || !strings.HasSuffix(value, suffix) {
-		return value, true
-	}
-	decoded, err := base64.StdEncoding.Strict().DecodeString(value[len(prefix) : len(value)-len(suffix)])
-	if err != nil || !utf8.Valid(decoded) {
-		return "", false
-	}
-	return string(decoded), true
 }
 
 // readAnything accepts any params: MCP asks servers to tolerate unknown

@@ -6,14 +6,19 @@ import (
 	"context"
 	"sync/atomic"
 
+	"go.uber.org/zap"
+
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
@@ -38,10 +43,52 @@ type Options struct {
 	Listed func(listcost.List)
 }
 
+// runner runs requests. A [*bridge.Bridge] is one, and all of the following.
+type runner interface {
+	Begin(ctx context.Context, req *bridge.Request) *bridge.Flight
+	RepairArguments(raw []byte) bridge.Payload
+	Panicked(p any, fields ...zap.Field) *errmap.Error
+}
+
+// shown is what callers are shown of a server.
+type shown interface {
+	Server() bridge.ServerInfo
+	Instructions(cat *catalog.Catalog) string
+	Catalogs() bridge.Catalogs
+	Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error)
+	Rendered(cat *catalog.Catalog, fresh func() any) any
+}
+
+// refusals count, log and audit what never became a request.
+type refusals interface {
+	Refused(r *bridge.Refusal)
+	CountRefused(req *bridge.Request, err *errmap.Error)
+	AuditRefused(ctx context.Context, req *bridge.Request, err *errmap.Error)
+	AuditUnread(ctx context.Context, req *bridge.Request, err *errmap.Error)
+	AuditDenied(ctx context.Context, req *bridge.Request, operation string, err *errmap.Error)
+}
+
+// places are those of long-lived streams.
+type places interface {
+	MayRun(ctx context.Context, op bridge.Op) *errmap.Error
+	OpenStream(caller string) (release func(), err *errmap.Error)
+}
+
 // Handler handles JSON-RPC messages. It converts them to requests and runs these
 // with its bridge. Make one with [New]; it is safe for concurrent use.
 type Handler struct {
-	*bridge.Bridge
+	runner   runner
+	shown    shown
+	refusals refusals
+	places   places
+	flights  *correlate.Table
+	buffers  *bytepool.Pool
+	tracer   *telemetry.Tracer
+	stats    *telemetry.Stats
+	// noted is the log for lines that callers can cause at will.
+	noted *zap.Logger
+	// software is the version of the sidecar itself.
+	software string
 
 	opts                      Options
 	offers                    *offer.Service
@@ -53,15 +100,20 @@ type Handler struct {
 	secrets redact.Messages
 }
 
-// New returns a Handler in front of a bridge.
-func New(b *bridge.Bridge, opts Options) *Handler {
-	if opts.Offers == nil {
-		opts.Offers = offer.New(b, offer.Options{})
+// Flights returns the table of requests in flight. Edges take their origins from it.
+func (h *Handler) Flights() *correlate.Table { return h.flights }
+
+// Tracer returns the tracer of the bridge, or nil.
+func (h *Handler) Tracer() *telemetry.Tracer { return h.tracer }
+
+// OpenChanges takes a place for a stream of changes that is no request, or returns why there is none. The function that it
+// returns gives the place back and must be called once.
+func (h *Handler) OpenChanges(ctx context.Context, in *Inbound) (release func(), err *errmap.Error) {
+	if err := h.places.MayRun(ctx, bridge.OpListen); err != nil {
+		h.refusals.AuditDenied(ctx, in.Denied(), bridge.OpListen.String(), err)
+		return nil, err
 	}
-	if opts.Sessions == nil {
-		opts.Sessions = session.New(session.Options{Feed: opts.Offers.Feed(), Origin: b.Flights().NewOrigin})
-	}
-	return &Handler{Bridge: b, opts: opts, offers: opts.Offers, canonical: newCanonical(), modern: newModern(), legacy: newLegacy()}
+	return h.places.OpenStream(in.Caller)
 }
 
 // Offers returns what answers requests about what is offered besides calls.
@@ -76,11 +128,11 @@ type introduction struct {
 
 // introduction returns how the server introduces itself with the current catalog.
 func (h *Handler) introduction() *introduction {
-	now := h.Catalogs().Current()
+	now := h.shown.Catalogs().Current()
 	if known := h.rendered.Load(); known != nil && known.catalog == now {
 		return known
 	}
-	server := h.Server()
+	server := h.shown.Server()
 	info := append([]byte(nil), `{"name":`...)
 	info = jsontext.AppendString(info, server.Name)
 	if server.Title != "" {
@@ -106,81 +158,5 @@ func (i *introduction) appendServerMeta(dst []byte) []byte {
 // appendSoftware appends the _meta member that names the sidecar itself, for operators: serverInfo names the service.
 func (h *Handler) appendSoftware(dst []byte) []byte {
 	dst = append(dst, `"dev.outrigger/sidecar":{"name":"`+defaults.ServerName+`","version":`...)
-	return append(jsontext.AppendString(dst, h.Version()), '}')
-}
-
-// Dialect is the JSON-RPC dialect of an edge.
-type Dialect uint8
-
-// The dialects. Canonical is the zero value: a message that claims no
-// MCP era is canonical.
-const (
-	Canonical Dialect = iota
-	Modern
-	Legacy
-)
-
-// String returns the dialect's name as logs show it.
-func (d Dialect) String() string {
-	switch d {
-	case Modern:
-		return "mcp-modern"
-	case Legacy:
-		return "mcp-legacy"
-	default:
-		return "canonical"
-	}
-}
-
-// Protocol revisions of MCP that this package serves, newest first in each
-// list.
-const (
-	// VersionModern is the stateless revision: every request names it in its
-	// _meta.
-	VersionModern = "2026-07-28"
-	// VersionLegacy is the newest revision that opens with initialize.
-	VersionLegacy = "2025-11-25"
-)
-
-// Versions lists the revisions that the MCP endpoint serves, newest first. It
-// is what server/discover and a version error both say, because a client may
-// pick any of them.
-func Versions() []string { return []string{VersionModern, VersionLegacy, "2025-06-18", "2025-03-26"} }
-
-// IsLegacyVersion reports whether v opened with initialize. Revisions that are
-// not served count too: they decide the era, not the answer.
-func IsLegacyVersion(v string) bool {
-	switch v {
-	case "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07":
-		return true
-	}
-	return false
-}
-
-// metaVersionKey is the member of params._meta that names the protocol revision
-// of a modern request (MCP 2026-07-28, per-request metadata).
-const metaVersionKey = "io.modelcontextprotocol/protocolVersion"
-
-// MetaVersion returns the protocol revision that the _meta of params names; nil
-// represents no _meta. The second result is false where there is none; a revision
-// that is not a string is returned as the empty string and true, because it still
-// claims the modern era and has to be refused in its words.
-func MetaVersion(meta []byte) (string, bool) {
-	raw, ok := jsontext.Lookup(meta, metaVersionKey)
-	if !ok {
-		return "", false
-	}
-	if string(raw) == `"`+VersionModern+`"` {
-		return VersionModern, true // nearly all, and nothing has to be copied
-	}
-	version, _ := jsontext.Text(raw)
-	return version, true
-}
-
-// ClaimsModern reports whether params._meta names a revision that is not
-// legacy, which makes the message modern whatever the revision is.
-func ClaimsModern(params []byte) bool {
-	meta, _ := jsontext.Lookup(params, "_meta")
-	version, ok := MetaVersion(meta)
-	return ok && !IsLegacyVersion(version)
+	return append(jsontext.AppendString(dst, h.software), '}')
 }

@@ -26,6 +26,79 @@ const (
 	methodItem  = "notifications/item"
 )
 
+// follow opens the inbox of a call whose items follow. The returned function closes it.
+func (h *Handler) follow(call *exchange) (func(), *errmap.Error) {
+	nothing := func() {}
+	if call.req.Op != bridge.OpCall {
+		return nothing, nil
+	}
+	raw, ok := jsontext.Lookup(call.in.meta(), itemsKey)
+	if !ok || string(raw) == "false" {
+		return nothing, nil
+	}
+	at := "_meta/" + itemsKeyToken
+	switch {
+	case string(raw) != "true":
+		return nothing, invalidParams(at, "type", "must be a boolean, is %s", jsontext.TypeName(raw))
+	case !call.in.Follows:
+		return nothing, invalidParams(at, "items", "items can follow a call only on stdio and on Exchange; send all of them in the arguments")
+	}
+	key := follower{call.in.Origin, call.in.Message.ID.Key()}
+	in := h.inboxes.add(key, defaults.MaxMessageBytes)
+	if in == nil {
+		call.req.Items = func(context.Context) ([]byte, error) { return nil, io.EOF } // the id is in flight, and refused
+		return nothing, nil
+	}
+	call.req.Items = in.next
+	return func() { h.inboxes.remove(key) }, nil
+}
+
+// itemsKeyToken is itemsKey in a JSON Pointer.
+const itemsKeyToken = "dev.outrigger~1items" //nolint:gosec // a part of a path, and no credential
+
+// took takes a notification with items. It ignores those for no call, because they may cross its answer on their way.
+func (h *Handler) took(in *Inbound) {
+	raw, ok := in.Message.Param("requestId")
+	if !ok {
+		return
+	}
+	id, err := jsonrpc.ParseID(raw)
+	if err != nil {
+		return
+	}
+	box := h.inboxes.find(follower{in.Origin, id.Key()})
+	if box == nil {
+		return
+	}
+	var list [][]byte
+	items, ok := in.Message.Param("items")
+	if ok && items[0] != '[' {
+		box.stop(invalidParams("items", "type", "items of %s must be an array, are %s", methodItems, jsontext.TypeName(items)))
+		return
+	}
+	for item := range jsontext.Elements(items) {
+		list = append(list, item)
+	}
+	last, _ := in.Message.Param("last")
+	box.put(list, string(last) == "true")
+}
+
+// EndItems tells the calls of an origin that no more items will follow, because the caller has gone. Those that wait for
+// items are reset: without the last item no one knows whether there are more.
+func (h *Handler) EndItems(origin correlate.Origin) {
+	for _, in := range h.inboxes.of(origin) {
+		in.stop(errmap.Wrap(errmap.InvalidParams, errors.New("end of input"),
+			errmap.Message("Invalid params: the input ended before a notification with \"last\": true")))
+	}
+}
+
+// item is a notification with an answer to the items of a call.
+func item(id, json []byte) []byte {
+	params := append([]byte(`{"requestId":`), id...)
+	params = append(append(params, `,"item":`...), json...)
+	return notification(methodItem, append(params, '}'))
+}
+
 // follower is the call that items follow for.
 type follower struct {
 	origin correlate.Origin
@@ -156,77 +229,4 @@ func (in *inbox) take() ([]byte, error) {
 		return nil, io.EOF
 	}
 	return nil, nil
-}
-
-// follow opens the inbox of a call whose items follow. The returned function closes it.
-func (h *Handler) follow(call *exchange) (func(), *errmap.Error) {
-	nothing := func() {}
-	if call.req.Op != bridge.OpCall {
-		return nothing, nil
-	}
-	raw, ok := jsontext.Lookup(call.in.meta(), itemsKey)
-	if !ok || string(raw) == "false" {
-		return nothing, nil
-	}
-	at := "_meta/" + itemsKeyToken
-	switch {
-	case string(raw) != "true":
-		return nothing, invalidParams(at, "type", "must be a boolean, is %s", jsontext.TypeName(raw))
-	case !call.in.Follows:
-		return nothing, invalidParams(at, "items", "items can follow a call only on stdio and on Exchange; send all of them in the arguments")
-	}
-	key := follower{call.in.Origin, call.in.Message.ID.Key()}
-	in := h.inboxes.add(key, defaults.MaxMessageBytes)
-	if in == nil {
-		call.req.Items = func(context.Context) ([]byte, error) { return nil, io.EOF } // the id is in flight, and refused
-		return nothing, nil
-	}
-	call.req.Items = in.next
-	return func() { h.inboxes.remove(key) }, nil
-}
-
-// itemsKeyToken is itemsKey in a JSON Pointer.
-const itemsKeyToken = "dev.outrigger~1items" //nolint:gosec // a part of a path, and no credential
-
-// took takes a notification with items. It ignores those for no call, because they may cross its answer on their way.
-func (h *Handler) took(in *Inbound) {
-	raw, ok := in.Message.Param("requestId")
-	if !ok {
-		return
-	}
-	id, err := jsonrpc.ParseID(raw)
-	if err != nil {
-		return
-	}
-	box := h.inboxes.find(follower{in.Origin, id.Key()})
-	if box == nil {
-		return
-	}
-	var list [][]byte
-	items, ok := in.Message.Param("items")
-	if ok && items[0] != '[' {
-		box.stop(invalidParams("items", "type", "items of %s must be an array, are %s", methodItems, jsontext.TypeName(items)))
-		return
-	}
-	for item := range jsontext.Elements(items) {
-		list = append(list, item)
-	}
-	last, _ := in.Message.Param("last")
-	box.put(list, string(last) == "true")
-}
-
-// EndItems tells the calls of an origin that no more items will follow, because the caller has gone. Those that wait for
-// items are reset: without the last item no one knows whether there are more.
-func (h *Handler) EndItems(origin correlate.Origin) {
-	for _, in := range h.inboxes.of(origin) {
-		in.stop(errmap.Wrap(errmap.InvalidParams, errors.New("end of input"),
-			errmap.Message("Invalid params: the input ended before a notification with \"last\": true")))
-	}
-}
-
-// item is a notification with an answer to the items of a call.
-func item(id, json []byte) []byte {
-	params := append([]byte(`{"requestId":`), id...)
-	params = append(append(params, `,"item":`...), json...)
-	return notification(methodItem, append(params, '}'))
 }

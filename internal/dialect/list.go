@@ -16,10 +16,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// listTTL is how long a client may keep a listing, in milliseconds: the
-// contract's default for discovery results (300 s).
-const listTTL = 300_000
-
 // listCache keeps the rendered tools of the newest snapshot per dialect. A
 // snapshot is immutable, so its listing is too.
 type listCache struct {
@@ -30,7 +26,7 @@ func newListCache() any { return &listCache{} }
 
 // listsOf is where the rendered lists of a catalog are kept.
 func (h *Handler) listsOf(cat *catalog.Catalog) *listCache {
-	lists, _ := h.Rendered(cat, newListCache).(*listCache)
+	lists, _ := h.shown.Rendered(cat, newListCache).(*listCache)
 	return lists
 }
 
@@ -312,13 +308,6 @@ func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one entryForm) 
 // grownBy is the part of a listing that is left free for what may have come since
 // the one before: most changes are of one tool among many.
 const grownBy = 16
-
-// listPage is one page of a listing: what is between the head and the tail of a
-// result, and the tail, from its bracket on; nil where there is no page.
-type listPage struct{ entries, tail []byte }
-
-// pageHead is how a result that lists tools begins.
-const pageHead = `{"tools":[`
 
 // page is the tools from first to before next. Its entries are the listing's own.
 func (l *listing) page(first, next int, tail []byte) listPage {

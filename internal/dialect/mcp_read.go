@@ -3,9 +3,6 @@
 package dialect
 
 import (
-	"errors"
-	"strings"
-
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -13,14 +10,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-)
-
-// Keys of a modern request's _meta besides the required ones (MCP 2026-07-28,
-// per-request metadata).
-const (
-	metaClientInfoKey = "io.modelcontextprotocol/clientInfo"
-	metaLogLevelKey   = "io.modelcontextprotocol/logLevel"
-	progressTokenKey  = "progressToken"
 )
 
 // readMCPCall reads {"name", "arguments"?, "inputResponses"?, "requestState"?,
@@ -166,17 +155,6 @@ func foreignMeta(meta []byte) []byte {
 		return nil
 	}
 	return append(out, '}')
-}
-
-// unreadable is INVALID_PARAMS for what is wrong within a member; the empty
-// member represents params as a whole.
-func unreadable(member string, err error) *errmap.Error {
-	reason := err.Error()
-	var invalid *content.InvalidError
-	if errors.As(err, &invalid) {
-		member, reason = strings.TrimPrefix(member+invalid.Path, "/"), invalid.Reason
-	}
-	return invalidParams(member, "format", "%s", reason)
 }
 
 // cursorParam reads where a list goes on. The empty string is a cursor like any

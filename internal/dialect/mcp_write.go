@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -331,3 +332,91 @@ func appendCacheScope(dst []byte, scope outriggerv1.CacheScope) []byte {
 	}
 	return append(dst, `,"cacheScope":"private"`...)
 }
+
+// success puts the reply's envelope around the result, or around the page of a
+// listing that the writer left in place of one.
+func (c *exchange) success(r *Reply, result []byte) {
+	id := c.in.Message.ID
+	room := func(n int) []byte { return make([]byte, 0, len(id.Raw())+envelopeBytes+n) }
+	p := &c.page
+	switch {
+	case c.whole != nil:
+		r.body = c.whole
+	case p.tail == nil:
+		r.body = jsonrpc.AppendCompactResult(room(len(result)), id, result)
+	case len(p.entries) < leastShared:
+		r.body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.entries)+len(p.tail)), id, []byte(pageHead), p.entries, p.tail)
+	default:
+		r.body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.tail)), id, []byte(pageHead), p.tail)
+		r.shared = shared{part: p.entries, at: len(r.body) - len(p.tail) - len(`}`)}
+	}
+}
+
+// writeCall renders the reply to a call that ended well, whole and in one buffer:
+// a large result is copied once for each place where it is. tail closes the
+// result.
+func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
+	result := call.resp.Result.Bytes
+	if call.quotes(tail...) {
+		return
+	}
+	const around = 128 // the names and brackets around the two copies
+	size := len(call.in.Message.ID.Raw()) + envelopeBytes + around + 2*len(result) + jsontext.Escapes(result) + len(call.resp.Explanation)
+	for _, piece := range tail {
+		size += len(piece)
+	}
+	dst := jsonrpc.AppendResultHead(h.buffers.Get(size), call.in.Message.ID)
+	dst = appendContent(dst, result, call.resp.Explanation)
+	dst = append(dst, `,"structuredContent":`...)
+	dst = append(dst, result...)
+	dst = append(dst, `,"isError":false`...)
+	for _, piece := range tail {
+		dst = append(dst, piece...)
+	}
+	dst = append(dst, '}')
+	call.whole = dst
+}
+
+// quotes leaves the result of a large call where it is, instead of copying it twice
+// into a reply, and reports whether it did.
+func (call *exchange) quotes(tail ...[]byte) bool {
+	if len(call.resp.Result.Bytes) < leastQuoted {
+		return false
+	}
+	size, ok := jsontext.QuotedLen(call.resp.Result.Bytes)
+	if !ok {
+		return false
+	}
+	const around = 256
+	id := call.in.Message.ID
+	dst := make([]byte, 0, len(id.Raw())+envelopeBytes+around+len(call.resp.Explanation))
+	dst = append(jsonrpc.AppendResultHead(dst, id), contentHead...)
+	call.quoted.at, call.quoted.size = len(dst), size
+	dst = append(closeContent(dst, call.resp.Explanation), `,"structuredContent":`...)
+	call.shared.at = len(dst)
+	dst = append(dst, `,"isError":false`...)
+	for _, piece := range tail {
+		dst = append(dst, piece...)
+	}
+	dst = append(dst, '}')
+	call.whole = dst
+	call.shared.part, call.quoted.pooled = call.resp.Take()
+	return true
+}
+
+// closeLegacy closes a legacy result, with the backend's _meta where there is
+// any: the sidecar itself has nothing to say there.
+func closeLegacy(dst []byte, from content.MetaHolder, own string) ([]byte, *errmap.Error) {
+	if own == "" && len(from.GetMetaJson()) == 0 && from.GetMeta() == nil {
+		return append(dst, '}'), nil
+	}
+	dst, err := content.AppendMeta(append(dst, `,"_meta":`...), from, []byte(own))
+	if err != nil {
+		return nil, errmap.Unwritable(err)
+	}
+	return append(dst, '}'), nil
+}
+
+// listTTL is how long a client may keep a listing, in milliseconds: the
+// contract's default for discovery results (300 s).
+const listTTL = 300_000

@@ -4,14 +4,13 @@ package dialect
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/http"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
-	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -19,112 +18,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
-
-// Inbound is one JSON-RPC message as read by an edge.
-type Inbound struct {
-	Dialect Dialect
-	// Origin is the scope of the message's id.
-	Origin  correlate.Origin
-	Message *jsonrpc.Message
-	// Header has the HTTP headers. It is nil if the transport has none (stdio), and
-	// then no rule about headers applies.
-	Header http.Header
-	// Caller identifies the caller; see [bridge.Request].
-	Caller string
-	// Peer is the address of the caller's connection, or "stdio".
-	Peer string
-	// Transport and Route describe the origin of the message, for logs.
-	Transport, Route string
-	// Session is the legacy session that the message names; nil where it names
-	// none.
-	Session *session.Session
-	// Opened receives the session that the message opens, and has to release it; nil
-	// if no session can be kept.
-	Opened func(*session.Session)
-	// Paced is set if the edge applies backpressure. Then a call waits for a slot
-	// without a limit, and is not rejected because of a full queue.
-	Paced bool
-	// Follows is set if later messages of the origin can bring items of a call ([Handler.EndItems] ends them).
-	Follows bool
-	// Yield is called when the request begins to wait for its client or for changes,
-	// because these may arrive behind requests that wait for this one. It may be
-	// called more than once, and may be nil.
-	Yield func()
-	// Quiet is called when nothing will be sent for a while; it may be nil.
-	Quiet func()
-	// Send sends notifications of the request, each one JSON-RPC message, compact and
-	// on one line, in order and before the reply. Send owns the bytes. An error means
-	// that the caller no longer reads. Nil means that none can be sent.
-	Send func(message []byte) error
-
-	// HTTP is the request that the message came in; nil without tracing, and where there is none.
-	HTTP *telemetry.HTTPRequest
-	// Start is when the message began to arrive, for its span; zero is with the HTTP request, or now.
-	Start time.Time
-	// Stream is the span of the stream that the message came on, where messages have spans beside it.
-	Stream *telemetry.Span
-
-	// span is that of the message; nil without tracing. resp is what has become of its request; nil before that.
-	span *telemetry.Span
-	resp *bridge.Response
-	// found is what meta found when it has looked.
-	found     []byte
-	hasLooked bool
-	// context is the same as the carrier of trace context.
-	context metaContext
-	// flight is the request that the message became; nil until then.
-	flight *bridge.Flight
-	// ctx is that of the message, for the audit trail; nil for one whose caller is not known.
-	ctx context.Context //nolint:containedctx // a message lives as long as its handling
-}
-
-// Abort ends the work of the request that the message became, because its caller has gone
-// away; for edges that notice it when they send. It does nothing before there is one.
-func (in *Inbound) Abort(cause error) {
-	if in.flight != nil {
-		in.flight.Abort(cause)
-	}
-}
-
-// era is the revision of the caller's protocol. It has to be known for a message that
-// is refused too, so it may be what the message says.
-func (in *Inbound) era() string {
-	switch in.Dialect {
-	case Modern:
-		return VersionModern
-	case Legacy:
-		if in.Session != nil && in.Session.Context().GetProtocolVersion() != "" {
-			return in.Session.Context().GetProtocolVersion()
-		}
-		if version := in.Header.Get(headerVersion); IsLegacyVersion(version) {
-			return version
-		}
-		return unknownRevision
-	case Canonical:
-	}
-	return Canonical.String()
-}
-
-// unknownRevision is the era of a legacy message that names no revision.
-const unknownRevision = "legacy"
-
-// statedRevision is the revision of MCP that the message or its session names, or "" if it has none that is known.
-func (in *Inbound) statedRevision() string {
-	if version := in.era(); in.Dialect != Canonical && version != unknownRevision {
-		return version
-	}
-	return ""
-}
-
-// meta is the _meta of the message's params, nil where there is none. It is looked
-// for once: in a large message it is behind a large value.
-func (in *Inbound) meta() []byte {
-	if !in.hasLooked {
-		in.found, _ = in.Message.Param("_meta")
-		in.hasLooked = true
-	}
-	return in.found
-}
 
 // HandleMessage handles one JSON-RPC message in its dialect. Invalid messages get
 // a reply too; a notification never runs a tool. The caller owns the reply's
@@ -137,7 +30,7 @@ func (h *Handler) HandleMessage(ctx context.Context, in *Inbound) Reply {
 func (h *Handler) begin(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply, run = ready(h.refuse(in, h.Panicked(p, bridge.RequestID(in.Message.ID))))
+			reply, run = ready(h.refuse(in, h.runner.Panicked(p, bridge.RequestID(in.Message.ID))))
 		}
 	}()
 	in.ctx = ctx
@@ -214,7 +107,7 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 		return ready(h.refuseCall(call, err))
 	}
 	h.connect(call)
-	call.flight = h.Begin(ctx, call.req)
+	call.flight = h.runner.Begin(ctx, call.req)
 	in.flight = call.flight
 	run = func() *Reply {
 		defer unfollow()
@@ -256,7 +149,7 @@ func mergedHeader(header, trailer http.Header) http.Header {
 func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.Response) (reply Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply = era.failed(h, call, h.Panicked(p, bridge.RequestID(call.req.ID)))
+			reply = era.failed(h, call, h.runner.Panicked(p, bridge.RequestID(call.req.ID)))
 		}
 	}()
 	if resp.Silent {
@@ -281,18 +174,14 @@ func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.R
 	reply = Reply{Status: http.StatusOK, tool: resp.Tool}
 	call.success(&reply, result)
 	if call.whole != nil {
-		reply.lender, reply.shared, reply.quoted = h.Buffers(), call.shared, call.quoted
+		reply.lender, reply.shared, reply.quoted = h.buffers, call.shared, call.quoted
 	}
-	resp.Release(h.Buffers()) // the reply has its bytes now
+	resp.Release(h.buffers) // the reply has its bytes now
 	if call.req.Op == bridge.OpListen && call.in.Header == nil {
 		reply.Then = notification(methodCancelled, append(append([]byte(`{"requestId":`), call.in.Message.ID.Raw()...), '}'))
 	}
 	return reply
 }
-
-// envelopeBytes is the size of an envelope around an id and a result, and of a
-// line end behind it.
-const envelopeBytes = 40
 
 // statusClientClosed is what a cancelled request is logged with; nothing is
 // sent (the number is the one of the canonical table for CANCELLED).
@@ -306,25 +195,13 @@ func (h *Handler) refuse(in *Inbound, err *errmap.Error) Reply {
 // refuseCall answers a request whose params or headers do not fit.
 func (h *Handler) refuseCall(call *exchange, err *errmap.Error) Reply {
 	in, err := call.in, err.Redacted()
-	h.Refused(&bridge.Refusal{
+	h.refusals.Refused(&bridge.Refusal{
 		Transport: in.Transport, Route: in.Route, Caller: in.Caller, ID: in.Message.ID, Header: in.Header, Span: in.span, Err: err,
 	})
 	h.auditRefused(call, err)
 	h.countRefused(call, err)
 	return h.era(in.Dialect).failed(h, call, err)
 }
-
-// Denied is what the audit trail says of a stream that an edge denied to a caller, before
-// there was a message to handle.
-func (in *Inbound) Denied() *bridge.Request {
-	return &bridge.Request{
-		Header: in.Header, Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route, Era: in.era(),
-	}
-}
-
-// Known says that the caller of the message is known, and gives it the context of the caller:
-// what is refused from now on is in the audit trail. A message that is handled needs no Known.
-func (in *Inbound) Known(ctx context.Context) { in.ctx = ctx }
 
 // Refuse renders a canonical error as a reply in the message's dialect. Edges use
 // it for their own errors, before there is a message to handle.
@@ -365,15 +242,12 @@ func (h *Handler) notification(ctx context.Context, in *Inbound) Reply {
 	return Reply{Status: http.StatusAccepted}
 }
 
-// methodCancelled is a notification that the sidecar acts on, beside methodItems.
-const methodCancelled = "notifications/cancelled"
-
 // notify hands an event over. Whatever goes wrong there, a notification has no
 // answer.
 func (h *Handler) notify(ctx context.Context, in *Inbound) {
 	defer func() {
 		if p := recover(); p != nil {
-			_ = h.Panicked(p, append(bridge.TraceFields(in.span, in.Header), zap.String(logkey.Method, in.Message.Method))...)
+			_ = h.runner.Panicked(p, append(bridge.TraceFields(in.span, in.Header), zap.String(logkey.Method, in.Message.Method))...)
 		}
 	}()
 	h.opts.Notify(ctx, in.Message.Method, in.Message.Params, in.Origin)
@@ -388,12 +262,12 @@ func (h *Handler) cancelled(in *Inbound) {
 	}
 	raw, _ := in.Message.Param("reason")
 	reason, _ := jsontext.Text(raw)
-	if h.Flights().Cancel(in.Origin, id, reason) || in.Session == nil {
+	if h.flights.Cancel(in.Origin, id, reason) || in.Session == nil {
 		return
 	}
 	// It may run at another replica, or have ended.
 	if err := in.Session.Cancel(in.ctx, id.Raw(), reason); err != nil {
-		h.BoundedLog().Warn("cancellation of a legacy client not passed on to other replicas", zap.String(logkey.Method, in.Message.Method), logkey.Error(err))
+		h.noted.Warn("cancellation of a legacy client not passed on to other replicas", zap.String(logkey.Method, in.Message.Method), logkey.Error(err))
 	}
 }
 
@@ -435,4 +309,28 @@ func LimitOf(f *jsonrpc.Fault) errmap.Limit {
 	case jsonrpc.Unbounded:
 	}
 	return ""
+}
+
+// UnknownSession returns the reply to a message whose session id is unknown for
+// its caller: the client then opens a new session. Without any id, the error
+// says so.
+func (h *Handler) UnknownSession(in *Inbound, hasID bool) Reply {
+	err := errmap.New(errmap.SessionNotFound)
+	if !hasID {
+		err = errmap.New(errmap.SessionNotFound, errmap.NoSession(),
+			errmap.Message("Session not found: no Mcp-Session-Id was sent; send initialize first"))
+	}
+	return h.Refuse(in, err)
+}
+
+// SessionRefused returns the reply to a message whose session cannot be used, which an edge
+// found out.
+func (h *Handler) SessionRefused(in *Inbound, err error) Reply {
+	switch {
+	case errors.Is(err, session.ErrUnknown):
+		return h.UnknownSession(in, true)
+	case errors.Is(err, session.ErrClosed): // another replica has it, or it has ended: who tries again learns it
+		return h.Refuse(in, unavailable("the sidecar is shutting down; try another replica"))
+	}
+	return h.Refuse(in, sessionError(err))
 }

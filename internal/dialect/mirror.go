@@ -3,11 +3,14 @@
 package dialect
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -170,4 +173,66 @@ func readDecimal(text string) (decimal, bool) {
 // headerMismatch is HEADER_MISMATCH with what differs.
 func headerMismatch(format string, args ...any) *errmap.Error {
 	return errmap.Because(errmap.HeaderMismatch, fmt.Sprintf(format, args...))
+}
+
+// decodedHeader is a header that is there once, decoded.
+func decodedHeader(h http.Header, name string) (string, *errmap.Error) {
+	value, err := singleHeader(h, name)
+	if err != nil {
+		return "", err
+	}
+	plain, ok := decodeSentinel(value)
+	if !ok {
+		return "", headerMismatch("header %s is not a valid =?base64?...?= value", name)
+	}
+	return plain, nil
+}
+
+// decodeSentinel reads a header value that may be wrapped as =?base64?...?=.
+// Anything without the exact prefix and suffix is literal; inside them the
+// alphabet and the padding are standard and the bytes are UTF-8 (MCP
+// 2026-07-28, header encoding).
+func decodeSentinel(value string) (string, bool) {
+	const prefix, suffix = "=?base64?", "?="
+	if len(value) < len(prefix)+len(suffix) || !strings.HasPrefix(value, prefix) || !strings.HasSuffix(value, suffix) {
+		return value, true
+	}
+	decoded, err := base64.StdEncoding.Strict().DecodeString(value[len(prefix) : len(value)-len(suffix)])
+	if err != nil || !utf8.Valid(decoded) {
+		return "", false
+	}
+	return string(decoded), true
+}
+
+// singleHeader returns a header's value without surrounding white space.
+// Repeated lines are admitted where they say the same.
+func singleHeader(h http.Header, name string) (string, *errmap.Error) {
+	values := h.Values(name)
+	if len(values) == 0 {
+		return "", headerMismatch("header %s is missing", name)
+	}
+	value := strings.Trim(values[0], " \t")
+	for _, other := range values[1:] {
+		if strings.Trim(other, " \t") != value {
+			return "", headerMismatch("header %s is repeated with different values", name)
+		}
+	}
+	for i := range len(value) {
+		if c := value[i]; c != '\t' && (c < 0x20 || c > 0x7E) {
+			return "", headerMismatch("header %s contains a byte outside visible ASCII; send such values as =?base64?...?=", name)
+		}
+	}
+	return value, nil
+}
+
+// matchHeader checks that a header is there, once, and equal to the body.
+func matchHeader(h http.Header, name, want string) *errmap.Error {
+	got, err := singleHeader(h, name)
+	if err != nil {
+		return err
+	}
+	if got != want {
+		return headerMismatch("%s is %s, the body has %s", name, errmap.Quote(got), errmap.Quote(want))
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ package dialect
 
 import (
 	"bytes"
+	"math"
 
 	"go.uber.org/zap"
 
@@ -22,7 +23,7 @@ type notices struct {
 	send func([]byte) error
 	// token is the caller's progress token as it came; nil wants no progress.
 	token  []byte
-	filter bridge.EventFilter
+	filter EventFilter
 	// itemsOf is the id of a call whose items follow, and whose answers are passed on as they come; nil for all others.
 	itemsOf []byte
 	// quiet learns that nothing will come for a while; nil where it does not matter.
@@ -54,7 +55,7 @@ func (h *Handler) connectCall(call *exchange) {
 	if call.progressToken == nil && call.req.Items == nil && level == outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
 		return
 	}
-	n := &notices{log: h.BoundedLog(), req: call.req, send: call.in.Send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
+	n := &notices{log: h.noted, req: call.req, send: call.in.Send, token: bytes.Clone(call.progressToken), quiet: call.in.Quiet}
 	n.filter.Level, n.filter.Progress = level, n.token != nil
 	if call.req.Items != nil {
 		n.itemsOf = bytes.Clone(call.in.Message.ID.Raw())
@@ -141,32 +142,13 @@ func (n *notices) unwritten(what string, err error) {
 	n.log.Warn("backend notification dropped", append(requestFields(n.req), zap.String("kind", what), logkey.Error(err))...)
 }
 
-// requestFields tie a line to the request that it is about.
-func requestFields(req *bridge.Request) []zap.Field {
-	return append(bridge.TraceFields(req.Span, req.Header), bridge.RequestID(req.ID))
-}
-
-// notification is a JSON-RPC notification with params, compact and on one line.
-func notification(method string, params []byte) []byte {
-	dst := make([]byte, 0, len(params)+len(method)+envelopeBytes)
-	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
-	dst = jsontext.AppendString(dst, method)
-	dst = append(dst, `,"params":`...)
-	dst = append(dst, params...)
-	return append(dst, '}')
-}
-
-// subscriptionKey is the _meta member that ties everything on a stream of
-// changes to the request that opened it (MCP 2026-07-28, subscriptions).
-const subscriptionKey = "io.modelcontextprotocol/subscriptionId"
-
 // subscription writes the notifications of a stream of changes.
 func (h *Handler) subscription(call *exchange, send func([]byte) error) func(*outriggerv1.Notification) error {
 	id := call.in.Message.ID.Raw()
 	return func(n *outriggerv1.Notification) error {
 		members, err := h.changeMembers(n)
 		if err != nil {
-			h.BoundedLog().Warn("change notification dropped", append(requestFields(call.req), zap.String(logkey.Method, n.GetMethod()), logkey.Error(err))...)
+			h.noted.Warn("change notification dropped", append(requestFields(call.req), zap.String(logkey.Method, n.GetMethod()), logkey.Error(err))...)
 			return nil
 		}
 		params := append([]byte{'{'}, members...)
@@ -192,4 +174,38 @@ func (h *Handler) changeMembers(n *outriggerv1.Notification) ([]byte, error) {
 		return text[1 : len(text)-1], nil
 	}
 	return nil, nil
+}
+
+// EventFilter selects the events of a call that its caller asked for. It keeps state
+// between the calls of one request and is not safe for concurrent use.
+type EventFilter struct {
+	// Progress is set if the caller wants progress. Level is the minimum log level;
+	// unspecified is none.
+	Progress bool
+	Level    outriggerv1.LogLevel
+
+	// last is the progress of the last report, once there is one.
+	last    float64
+	hasLast bool
+}
+
+// Wants reports whether the caller gets an event. A report of progress is dropped
+// unless it is above the one before it (MCP, progress).
+func (f *EventFilter) Wants(e *outriggerv1.ToolEvent) bool {
+	switch e := e.GetEvent().(type) {
+	case *outriggerv1.ToolEvent_Progress:
+		now := e.Progress.GetProgress()
+		if !f.Progress || f.hasLast && now <= f.last {
+			return false
+		}
+		if !math.IsNaN(now) {
+			f.last, f.hasLast = now, true
+		}
+		return true
+	case *outriggerv1.ToolEvent_Log:
+		return f.Level != outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED && e.Log.GetLevel() >= f.Level
+	case *outriggerv1.ToolEvent_Partial, *outriggerv1.ToolEvent_Quiet:
+		return true
+	}
+	return false
 }

@@ -4,14 +4,17 @@ package dialect
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -70,7 +73,7 @@ func (call *exchange) argumentsParam() (bridge.Payload, *errmap.Error) {
 // repaired, an object in a string.
 func (call *exchange) objectParam(raw []byte) (bridge.Payload, *errmap.Error) {
 	if raw[0] == '"' {
-		if repaired := call.handler.RepairArguments(raw); repaired.Repaired {
+		if repaired := call.handler.runner.RepairArguments(raw); repaired.Repaired {
 			return repaired, nil
 		}
 	}
@@ -142,10 +145,6 @@ const (
 	baggage     = "baggage"
 )
 
-// maxTraceValue bounds what a message may put into one header: the most that
-// W3C Baggage asks anybody to pass on, which the other two never come near.
-const maxTraceValue = 8192
-
 // WithTraceContext adds the W3C trace context that a request's _meta carries
 // (MCP 2026-07-28, per-request metadata), and the key of a call that is sent more
 // than once, to the headers that the allow-list
@@ -202,4 +201,15 @@ func cloneHeader(h http.Header) http.Header {
 		return out
 	}
 	return make(http.Header, 1)
+}
+
+// unreadable is INVALID_PARAMS for what is wrong within a member; the empty
+// member represents params as a whole.
+func unreadable(member string, err error) *errmap.Error {
+	reason := err.Error()
+	var invalid *content.InvalidError
+	if errors.As(err, &invalid) {
+		member, reason = strings.TrimPrefix(member+invalid.Path, "/"), invalid.Reason
+	}
+	return invalidParams(member, "format", "%s", reason)
 }

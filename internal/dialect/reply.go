@@ -158,50 +158,6 @@ func (r *Reply) WriteTo(w io.Writer) (int64, error) {
 	return written, nil
 }
 
-// success puts the reply's envelope around the result, or around the page of a
-// listing that the writer left in place of one.
-func (c *exchange) success(r *Reply, result []byte) {
-	id := c.in.Message.ID
-	room := func(n int) []byte { return make([]byte, 0, len(id.Raw())+envelopeBytes+n) }
-	p := &c.page
-	switch {
-	case c.whole != nil:
-		r.body = c.whole
-	case p.tail == nil:
-		r.body = jsonrpc.AppendCompactResult(room(len(result)), id, result)
-	case len(p.entries) < leastShared:
-		r.body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.entries)+len(p.tail)), id, []byte(pageHead), p.entries, p.tail)
-	default:
-		r.body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.tail)), id, []byte(pageHead), p.tail)
-		r.shared = shared{part: p.entries, at: len(r.body) - len(p.tail) - len(`}`)}
-	}
-}
-
-// writeCall renders the reply to a call that ended well, whole and in one buffer:
-// a large result is copied once for each place where it is. tail closes the
-// result.
-func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
-	result := call.resp.Result.Bytes
-	if call.quotes(tail...) {
-		return
-	}
-	const around = 128 // the names and brackets around the two copies
-	size := len(call.in.Message.ID.Raw()) + envelopeBytes + around + 2*len(result) + jsontext.Escapes(result) + len(call.resp.Explanation)
-	for _, piece := range tail {
-		size += len(piece)
-	}
-	dst := jsonrpc.AppendResultHead(h.Buffers().Get(size), call.in.Message.ID)
-	dst = appendContent(dst, result, call.resp.Explanation)
-	dst = append(dst, `,"structuredContent":`...)
-	dst = append(dst, result...)
-	dst = append(dst, `,"isError":false`...)
-	for _, piece := range tail {
-		dst = append(dst, piece...)
-	}
-	dst = append(dst, '}')
-	call.whole = dst
-}
-
 // appendContent opens a tool result whose first content block repeats the
 // structured result as text, for callers that read text only; a second one says
 // what is to be said about it. The object stays open.
@@ -286,33 +242,6 @@ type quoted struct {
 	pooled bool
 }
 
-// quotes leaves the result of a large call where it is, instead of copying it twice
-// into a reply, and reports whether it did.
-func (call *exchange) quotes(tail ...[]byte) bool {
-	if len(call.resp.Result.Bytes) < leastQuoted {
-		return false
-	}
-	size, ok := jsontext.QuotedLen(call.resp.Result.Bytes)
-	if !ok {
-		return false
-	}
-	const around = 256
-	id := call.in.Message.ID
-	dst := make([]byte, 0, len(id.Raw())+envelopeBytes+around+len(call.resp.Explanation))
-	dst = append(jsonrpc.AppendResultHead(dst, id), contentHead...)
-	call.quoted.at, call.quoted.size = len(dst), size
-	dst = append(closeContent(dst, call.resp.Explanation), `,"structuredContent":`...)
-	call.shared.at = len(dst)
-	dst = append(dst, `,"isError":false`...)
-	for _, piece := range tail {
-		dst = append(dst, piece...)
-	}
-	dst = append(dst, '}')
-	call.whole = dst
-	call.shared.part, call.quoted.pooled = call.resp.Take()
-	return true
-}
-
 // writeQuoted writes a text as a JSON string, in pieces.
 func writeQuoted(w io.Writer, text []byte, buffers *bytepool.Pool) (written int64, err error) {
 	piece := buffers.Get(pieceBytes + pieceBytes/4)
@@ -345,4 +274,29 @@ func cutAt(text []byte, n int) int {
 		n--
 	}
 	return n
+}
+
+// listPage is one page of a listing: what is between the head and the tail of a
+// result, and the tail, from its bracket on; nil where there is no page.
+type listPage struct{ entries, tail []byte }
+
+// pageHead is how a result that lists tools begins.
+const pageHead = `{"tools":[`
+
+// notification is a JSON-RPC notification with params, compact and on one line.
+func notification(method string, params []byte) []byte {
+	dst := make([]byte, 0, len(params)+len(method)+envelopeBytes)
+	dst = append(dst, `{"jsonrpc":"2.0","method":`...)
+	dst = jsontext.AppendString(dst, method)
+	dst = append(dst, `,"params":`...)
+	dst = append(dst, params...)
+	return append(dst, '}')
+}
+
+// envelopeBytes is the size of an envelope around an id and a result, and of a
+// line end behind it.
+const envelopeBytes = 40
+
+func bareNotification(method string) []byte {
+	return append(jsontext.AppendString([]byte(`{"jsonrpc":"2.0","method":`), method), '}')
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/content"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
@@ -28,11 +28,6 @@ func (h *Handler) Sessions() *session.Manager { return h.opts.Sessions }
 // AdmitLegacy rejects a message, or a GET or DELETE, whose header has an
 // unsupported revision (MCP 2025-11-25, Streamable HTTP: 400).
 func (h *Handler) AdmitLegacy(in *Inbound) *errmap.Error { return admitLegacy(in) }
-
-// opensEarly holds where messages may come right behind an initialize (stdio):
-// they belong to the session already. Elsewhere a client has to be told the id
-// first, and a request that fails must not cost anybody's session.
-func (in *Inbound) opensEarly() bool { return in.Header == nil }
 
 // openSession opens the session of an initialize, where its edge can keep one.
 func (h *Handler) openSession(call *exchange) *errmap.Error {
@@ -49,7 +44,7 @@ func (h *Handler) openSession(call *exchange) *errmap.Error {
 	}
 	if err != nil {
 		if errors.Is(err, session.ErrFull) {
-			h.Stats().Over(errmap.LimitSessions)
+			h.stats.Over(errmap.LimitSessions)
 		}
 		return sessionError(err)
 	}
@@ -82,18 +77,6 @@ func sessionError(err error) *errmap.Error {
 		return errmap.Wrap(errmap.Cancelled, err)
 	}
 	return errmap.Wrap(errmap.InternalError, err)
-}
-
-// UnknownSession returns the reply to a message whose session id is unknown for
-// its caller: the client then opens a new session. Without any id, the error
-// says so.
-func (h *Handler) UnknownSession(in *Inbound, hasID bool) Reply {
-	err := errmap.New(errmap.SessionNotFound)
-	if !hasID {
-		err = errmap.New(errmap.SessionNotFound, errmap.NoSession(),
-			errmap.Message("Session not found: no Mcp-Session-Id was sent; send initialize first"))
-	}
-	return h.Refuse(in, err)
 }
 
 // legacyContext is for whom a legacy request is made: what its client said when
@@ -197,7 +180,7 @@ func askedError(ctx context.Context, err error) *errmap.Error {
 // session was not told of, and that is not offered now. What was offered when the session began may have gone since: that,
 // too, is a change. Who is subscribed to a resource is always told.
 func (h *Handler) ChangeNotification(s *session.Session, c notify.Change) []byte {
-	f, declared := h.offers.Features(h.Catalogs().Current()), s.Declared()
+	f, declared := h.offers.Features(h.shown.Catalogs().Current()), s.Declared()
 	switch {
 	case c.Kind == notify.ToolsListChanged, c.Kind == notify.ResourceUpdated,
 		c.Kind == notify.PromptsListChanged && (f.PromptsChanged || declared.Prompts),
@@ -212,22 +195,6 @@ func (h *Handler) ChangeNotification(s *session.Session, c notify.Change) []byte
 	return bareNotification(n.GetMethod())
 }
 
-func bareNotification(method string) []byte {
-	return append(jsontext.AppendString([]byte(`{"jsonrpc":"2.0","method":`), method), '}')
-}
-
-// SessionRefused returns the reply to a message whose session cannot be used, which an edge
-// found out.
-func (h *Handler) SessionRefused(in *Inbound, err error) Reply {
-	switch {
-	case errors.Is(err, session.ErrUnknown):
-		return h.UnknownSession(in, true)
-	case errors.Is(err, session.ErrClosed): // another replica has it, or it has ended: who tries again learns it
-		return h.Refuse(in, unavailable("the sidecar is shutting down; try another replica"))
-	}
-	return h.Refuse(in, sessionError(err))
-}
-
 // Refollower returns what follows the watches that a client subscribed to at another replica, or
 // long ago, for as long as it is read here.
 func (h *Handler) Refollower(ctx context.Context, in *Inbound, s *session.Session) func() {
@@ -239,7 +206,7 @@ func (h *Handler) Refollower(ctx context.Context, in *Inbound, s *session.Sessio
 				Header: WithTraceContext(in.Header, nil), Pointer: pointer, Message: &outriggerv1.ChangeFilter{ResourceUris: []string{uri}},
 			}
 			if err := h.refollow(ctx, req, s, uri); err != nil {
-				h.BoundedLog().Warn("watch of a legacy session not followed after it moved to this replica",
+				h.noted.Warn("watch of a legacy session not followed after it moved to this replica",
 					append(requestFields(req), zap.String("uri", uri), logkey.Error(err))...)
 			}
 		}
@@ -264,4 +231,24 @@ func (h *Handler) refollow(ctx context.Context, req *bridge.Request, s *session.
 	}
 	s.OnUnwatch(uri, scope, end)
 	return nil
+}
+
+// admitLegacy refuses a revision that is not served. Only initialize may name
+// any: it is what negotiates.
+func admitLegacy(in *Inbound) *errmap.Error {
+	if in.Message != nil && in.Message.Kind == jsonrpc.KindRequest && in.Message.Method == methodInitialize {
+		return nil
+	}
+	for _, v := range in.Header.Values(headerVersion) {
+		if !isServedLegacy(v) {
+			return errmap.UnsupportedVersion(v, Versions())
+		}
+	}
+	return nil
+}
+
+// isServedLegacy reports whether a revision is one of those that initialize can
+// agree on.
+func isServedLegacy(version string) bool {
+	return version != VersionModern && slices.Contains(Versions(), version)
 }

@@ -7,12 +7,12 @@ import (
 	"context"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
@@ -25,7 +25,7 @@ const (
 
 // Request returns the HTTP request of a context for [Inbound.HTTP]; nil without tracing.
 func (h *Handler) Request(ctx context.Context) *telemetry.HTTPRequest {
-	if !h.Tracer().IsOn() {
+	if !h.tracer.IsOn() {
 		return nil
 	}
 	return telemetry.HTTPRequestOf(ctx)
@@ -33,7 +33,7 @@ func (h *Handler) Request(ctx context.Context) *telemetry.HTTPRequest {
 
 // startSpan starts the span of a message; nil without tracing.
 func (h *Handler) startSpan(in *Inbound) *telemetry.Span {
-	if !h.Tracer().IsOn() {
+	if !h.tracer.IsOn() {
 		return nil
 	}
 	method := h.spanMethod(in)
@@ -62,7 +62,7 @@ func (h *Handler) start(r *telemetry.HTTPRequest, a telemetry.Arrival, attribute
 	if r != nil {
 		return r.Start(a, attributes...)
 	}
-	return h.Tracer().Start(a, attributes...)
+	return h.tracer.Start(a, attributes...)
 }
 
 // spanMethod is what the span of a message is called.
@@ -193,47 +193,10 @@ func (in *Inbound) endSpan(reply *Reply) {
 	}
 }
 
-// protocol is how the message's dialect shows errors.
-func (in *Inbound) protocol() errmap.Protocol {
-	switch in.Dialect {
-	case Modern:
-		return errmap.ModernMCP
-	case Legacy:
-		return errmap.LegacyMCP
-	case Canonical:
-	}
-	return errmap.CanonicalJSONRPC
-}
-
 // aboutSpan says what the message asks for, as far as its outcome depends on it.
 func (in *Inbound) aboutSpan() errmap.About {
 	msg := in.Message
 	return errmap.About{ToolCall: msg.Kind == jsonrpc.KindRequest && msg.Fault == nil && msg.Method == methodToolsCall}
-}
-
-// metaContext is a checked _meta as the carrier of trace context. It is only read.
-type metaContext []byte
-
-// Get returns a member that is a header value, as [WithTraceContext] takes it.
-func (m *metaContext) Get(key string) string {
-	value, _ := traceMember(*m, key)
-	return value
-}
-
-// Set does nothing.
-func (m *metaContext) Set(string, string) {}
-
-// Keys returns none: nothing asks for them.
-func (m *metaContext) Keys() []string { return nil }
-
-// traceMember is a member of _meta that may become a header; false if there is none, or one that is no header value.
-func traceMember(meta []byte, key string) (string, bool) {
-	raw, ok := jsontext.Lookup(meta, key)
-	if !ok {
-		return "", false
-	}
-	value, ok := jsontext.Text(raw)
-	return value, ok && value != "" && len(value) <= maxTraceValue && backend.IsFieldValue(value)
 }
 
 // startCall starts the span of a request of an edge that does not speak JSON-RPC, and reports whether the request has one that
@@ -242,7 +205,7 @@ func (h *Handler) startCall(ctx context.Context, req *bridge.Request) bool {
 	if req.Method == "" {
 		req.Method = strings.TrimPrefix(req.Route, "/")
 	}
-	if req.Span != nil || !h.Tracer().IsOn() {
+	if req.Span != nil || !h.tracer.IsOn() {
 		return false
 	}
 	req.Span = h.StartRPC(ctx, req.Method, req)
@@ -252,7 +215,7 @@ func (h *Handler) startCall(ctx context.Context, req *bridge.Request) bool {
 // StartRPC starts the span of an RPC by its method, "package.Service/Method"; nil without tracing. Of req it needs what describes
 // the connection, and where trace context is.
 func (h *Handler) StartRPC(ctx context.Context, method string, req *bridge.Request) *telemetry.Span {
-	if !h.Tracer().IsOn() {
+	if !h.tracer.IsOn() {
 		return nil
 	}
 	a := telemetry.Arrival{Method: method, Header: req.Header}
@@ -277,13 +240,13 @@ func (h *Handler) StartRPC(ctx context.Context, method string, req *bridge.Reque
 func (h *Handler) countRefused(call *exchange, err *errmap.Error) {
 	in := call.in
 	if call.req.Method != "" {
-		h.CountRefused(call.req, err)
+		h.refusals.CountRefused(call.req, err)
 		return
 	}
 	if in.Message.Fault != nil || in.Message.Kind != jsonrpc.KindRequest {
 		return
 	}
-	h.CountRefused(&bridge.Request{
+	h.refusals.CountRefused(&bridge.Request{
 		Op: h.era(in.Dialect).methods[in.Message.Method].op, Method: h.spanMethod(in), Protocol: in.protocol(), Revision: in.statedRevision(),
 		Transport: in.Transport, Route: in.Route, Span: in.span,
 	}, err)
@@ -297,7 +260,7 @@ func (h *Handler) auditRefused(call *exchange, err *errmap.Error) {
 		return
 	}
 	if call.req.Op != bridge.OpInvalid && call.req.Message != nil {
-		h.AuditRefused(in.ctx, call.req, err)
+		h.refusals.AuditRefused(in.ctx, call.req, err)
 		return
 	}
 	asked := in.Message.Asked
@@ -314,10 +277,10 @@ func (h *Handler) auditRefused(call *exchange, err *errmap.Error) {
 		req.Op = h.era(in.Dialect).methods[cmp.Or(asked.Method, in.Message.Method)].op
 	}
 	if isUnread && req.Op == bridge.OpInvalid {
-		h.AuditUnread(in.ctx, req, err)
+		h.refusals.AuditUnread(in.ctx, req, err)
 		return
 	}
-	h.AuditRefused(in.ctx, req, err)
+	h.refusals.AuditRefused(in.ctx, req, err)
 }
 
 // namedIn is the tool, the prompt, the URI or the task that the params of a message name, ""
@@ -329,4 +292,9 @@ func namedIn(m *jsonrpc.Message) string {
 		}
 	}
 	return ""
+}
+
+// requestFields tie a line to the request that it is about.
+func requestFields(req *bridge.Request) []zap.Field {
+	return append(bridge.TraceFields(req.Span, req.Header), bridge.RequestID(req.ID))
 }

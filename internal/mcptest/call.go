@@ -85,19 +85,21 @@ func (r *Rig) Handle(ctx context.Context, c *Call) *Outcome { return r.BeginCall
 
 // BeginCall registers a request, and returns what runs it.
 func (r *Rig) BeginCall(ctx context.Context, c *Call) func() *Outcome {
-	flight := r.Bridge.Begin(ctx, c.request(ctx))
+	flight := r.app.Bridge().Begin(ctx, c.request(ctx))
 	return func() *Outcome { return outcomeOf(flight.Run()) }
 }
 
 // Cancel cancels a request that has begun.
-func (r *Rig) Cancel(c *Call) bool { return r.Bridge.Cancel(c.Origin, jsonrpc.StringID(c.ID), "") }
+func (r *Rig) Cancel(c *Call) bool {
+	return r.app.Bridge().Flights().Cancel(c.Origin, jsonrpc.StringID(c.ID), "")
+}
 
 // ErrTaskCancelled is the cause with which the call behind a cancelled task ends.
 var ErrTaskCancelled = task.ErrCancelled
 
 // TakeOver runs a stored call of another replica to its end.
 func (r *Rig) TakeOver(ctx context.Context, stored []byte) (*outriggerv1.ToolResult, error) {
-	run, _, err := r.Bridge.ResumeTask(task.Record{Again: stored, Task: &outriggerv1.Task{}})
+	run, _, err := r.app.Bridge().ResumeTask(task.Record{Again: stored, Task: &outriggerv1.Task{}})
 	if err != nil {
 		return nil, err
 	}

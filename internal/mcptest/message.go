@@ -65,14 +65,14 @@ func (r Reply) Bytes() []byte { return r.body }
 func (r Reply) Release() { r.of.Release() }
 
 // NewOrigin returns an origin that no message has yet.
-func (r *Rig) NewOrigin() Origin { return r.Bridge.Flights().NewOrigin() }
+func (r *Rig) NewOrigin() Origin { return r.app.Bridge().Flights().NewOrigin() }
 
 // InFlight counts the requests in flight.
-func (r *Rig) InFlight() int { return r.Bridge.Flights().InFlight() }
+func (r *Rig) InFlight() int { return r.app.Bridge().Flights().InFlight() }
 
 // Drain refuses new requests and waits for those in flight. It returns how many it cut when ctx ended.
 func (r *Rig) Drain(ctx context.Context) (cut int) {
-	if err, ok := r.Bridge.Flights().Drain(ctx).(*correlate.DrainError); ok { //nolint:errorlint // as it is returned
+	if err, ok := r.app.Bridge().Flights().Drain(ctx).(*correlate.DrainError); ok { //nolint:errorlint // as it is returned
 		return err.Cut
 	}
 	return 0
@@ -157,14 +157,14 @@ func As(t testing.TB, g identity.Grant) context.Context {
 }
 
 // Repaired counts the calls whose arguments were repaired.
-func (r *Rig) Repaired() uint64 { return r.Bridge.Repaired() }
+func (r *Rig) Repaired() uint64 { return r.app.Bridge().Repaired() }
 
 // Reduced counts the results that were cut.
-func (r *Rig) Reduced() uint64 { return r.Bridge.Reduced() }
+func (r *Rig) Reduced() uint64 { return r.app.Bridge().Reduced() }
 
 // ToolsFor returns the names of the tools that the caller of ctx may see.
 func (r *Rig) ToolsFor(ctx context.Context) (names []string) {
-	for _, tool := range r.Bridge.CatalogFor(ctx).Tools() {
+	for _, tool := range r.app.Bridge().CatalogFor(ctx).Tools() {
 		names = append(names, tool.Name)
 	}
 	return names
@@ -178,7 +178,7 @@ func Notified(t testing.TB, to func(method string, params []byte, origin Origin)
 	if to != nil {
 		o.Notify = func(_ context.Context, method string, params []byte, origin Origin) { to(method, params, origin) }
 	}
-	rig.Bridge = dialect.New(rig.Bridge.Bridge, o)
+	rig.Bridge = dialect.New(rig.app.Bridge(), o)
 	return rig
 }
 

@@ -173,7 +173,7 @@ func (a *App) openEdges() {
 		Limits: read, MaxBatch: int(limits.GetMaxBatchEntries()), AnyID: a.cfg.GetCanonicalIds() == "any",
 		UUIDs: a.cfg.GetDeterministic(),
 	})
-	a.api = connectapi.New(a.rpc, connectapi.Options{
+	a.api = connectapi.New(a.bridge, a.rpc, connectapi.Options{
 		Limits: read, Events: a.bus, MaxStreams: int(limits.GetMaxStreams()),
 		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
 		WriteTimeout:  limits.GetWriteTimeout().AsDuration(), RedactTyped: a.cfg.GetRedactBackendStatus(),
@@ -219,7 +219,7 @@ func (a *App) Stdio(ctx context.Context, mode stdio.Mode, in io.Reader, out io.W
 // registration of tools.
 func (a *App) operators() map[string]http.Handler {
 	limits := a.cfg.GetLimits()
-	api := connectapi.New(a.rpc, connectapi.Options{Limits: settings.JSON(limits)})
+	api := connectapi.New(a.bridge, a.rpc, connectapi.Options{Limits: settings.JSON(limits)})
 	path, handler := api.AdminHandler(a.registrar(), connectapi.AdminOptions{
 		Wait: limits.GetCatalogWait().AsDuration(), Log: a.log.Named("audit"), Who: func(ctx context.Context, peer string) string { return a.probes.Operator(ctx, peer) },
 		MayChange: func(ctx context.Context) bool { return a.probes.May(ctx, admin.RoleOperate) },

@@ -67,7 +67,7 @@ type pipeline struct {
 	// streams are the long-lived streams of every edge.
 	streams *peer.Ledger
 	// calls says which calls leave a line in the log, stats counts how they end.
-	calls  *bridge.CallLog
+	calls  *telemetry.CallLog
 	stats  *telemetry.Stats
 	record *trail.Run
 	// lists says what the lists of tools cost.

@@ -29,7 +29,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
@@ -345,7 +344,8 @@ func TestManyOperatorsRegisterAtOnce(t *testing.T) {
 func TestRegistrationWithoutACatalogIsUnavailable(t *testing.T) {
 	t.Parallel()
 	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{})
-	api := connectapi.New(dialect.New(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{}), connectapi.Options{})
+	b := inFront(bridge.New(live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}))
+	api := connectapi.New(b.bridge, b.rpc, connectapi.Options{})
 	mux := http.NewServeMux()
 	mux.Handle(api.AdminHandler(live, connectapi.AdminOptions{Wait: 1}))
 	client := outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 2), mcptest.Serve(t, mux), connect.WithGRPC())

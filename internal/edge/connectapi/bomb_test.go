@@ -24,7 +24,7 @@ import (
 func TestCompressedBombIsRefused(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 16
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: limit}})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: limit}})
 	large := make([]byte, 64<<20)
 	bombs := map[string]map[string][]byte{
 		"gzip": {"one member": zipped(large)},
@@ -58,7 +58,7 @@ func TestCompressedBombIsRefused(t *testing.T) {
 // TestABombHasTheSameErrorInEveryEncoding, in every protocol, on calls and streams.
 func TestABombHasTheSameErrorInEveryEncoding(t *testing.T) {
 	t.Parallel()
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 1 << 16}})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 1 << 16}})
 	large := make([]byte, 16<<20)
 	for name, protocol := range map[string][]connect.ClientOption{
 		"connect": nil, "gRPC": {connect.WithGRPC()}, "gRPC-Web": {connect.WithGRPCWeb()},

@@ -103,7 +103,7 @@ func (s *Service) CallToolStream(ctx context.Context, req *connect.Request[outri
 	defer r.waitFor() // for the end of the stream
 	told := &eventForwarder{
 		stream: stream, reader: r, cancel: cancel,
-		filter: bridge.EventFilter{Progress: call.Context.GetProgressToken() != nil, Level: call.Context.GetLogLevel()},
+		filter: dialect.EventFilter{Progress: call.Context.GetProgressToken() != nil, Level: call.Context.GetLogLevel()},
 	}
 	call.Events = told.event
 	resp := s.handle(ctx, call)
@@ -125,7 +125,7 @@ type eventForwarder struct {
 	reader *reader
 	// cancel ends the call once it is no longer read.
 	cancel context.CancelCauseFunc
-	filter bridge.EventFilter
+	filter dialect.EventFilter
 	// began: something was sent, and headers with it. broken: no more can be.
 	began, broken bool
 }

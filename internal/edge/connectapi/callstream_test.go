@@ -314,7 +314,7 @@ func TestAReaderWhoStopsEndsItsRun(t *testing.T) {
 				},
 			}}}
 			rig := mcptest.Start(t, mcptest.Options{Native: desk, NoDemo: true})
-			url := mount(t, rig.Bridge, connectapi.Options{WriteTimeout: time.Second})
+			url := mount(t, ofRig(rig), connectapi.Options{WriteTimeout: time.Second})
 			events, err := dial(t, url).CallToolStream(t.Context(), connect.NewRequest(toolCall("talk", `{}`)))
 			if err != nil {
 				t.Fatal(err)
@@ -337,7 +337,7 @@ func TestADrainWaitsForStreamedCalls(t *testing.T) {
 	t.Parallel()
 	desk, begun, _ := patient()
 	rig := mcptest.Start(t, mcptest.Options{Native: desk, NoDemo: true})
-	client := outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 2), mount(t, rig.Bridge, connectapi.Options{}), connect.WithGRPC())
+	client := outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 2), mount(t, ofRig(rig), connectapi.Options{}), connect.WithGRPC())
 	events, err := client.CallToolStream(t.Context(), connect.NewRequest(toolCall("wait", `{}`)))
 	if err != nil {
 		t.Fatal(err)

@@ -71,13 +71,24 @@ func marshal(t testing.TB, m proto.Message) []byte {
 // echoing is a service in front of a backend that answers with what it got.
 func echoing(t testing.TB) *connectapi.Service {
 	t.Helper()
-	return connectapi.New(dialect.New(bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{}), connectapi.Options{})
+	b := inFront(bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}))
+	return connectapi.New(b.bridge, b.rpc, connectapi.Options{})
 }
 
+// front is a bridge, and what takes JSON-RPC in front of it.
+type front struct {
+	bridge *bridge.Bridge
+	rpc    *dialect.Handler
+}
+
+func inFront(b *bridge.Bridge) front { return front{b, dialect.New(b, dialect.Options{})} }
+
+func ofRig(r *mcptest.Rig) front { return front{r.App().Bridge(), r.Bridge} }
+
 // mount serves the whole edge as the main listener does.
-func mount(t *testing.T, b *dialect.Handler, o connectapi.Options) string {
+func mount(t *testing.T, b front, o connectapi.Options) string {
 	t.Helper()
-	s := connectapi.New(b, o)
+	s := connectapi.New(b.bridge, b.rpc, o)
 	mux := http.NewServeMux()
 	s.Mount(mux)
 	mux.Handle("/", s.PassThrough(s.NotFound()))

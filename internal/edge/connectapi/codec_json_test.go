@@ -18,7 +18,7 @@ func TestJSONThatIsNoMessageIsRefusedInASentence(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{})
 	mux := http.NewServeMux()
-	connectapi.New(rig.Bridge, connectapi.Options{}).Mount(mux)
+	connectapi.New(rig.App().Bridge(), rig.Bridge, connectapi.Options{}).Mount(mux)
 	url := mcptest.Serve(t, mux)
 	client := mcptest.Client(t, 1)
 	call := func(contentType, body string) (int, string) {

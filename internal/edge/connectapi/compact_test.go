@@ -25,7 +25,7 @@ func TestTheToolAPIListsAllToolsUnlessAsked(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Catalog.Mode = proto.String(mode) }})
-			client := outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 2), mount(t, rig.Bridge, connectapi.Options{}))
+			client := outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 2), mount(t, ofRig(rig), connectapi.Options{}))
 			list, err := client.ListTools(t.Context(), connect.NewRequest(&outriggerv1.ListToolsRequest{}))
 			if err != nil || len(list.Msg.GetTools()) != len(rig.Live.Current().Tools()) {
 				t.Fatalf("%d tools, %v", len(list.Msg.GetTools()), err)

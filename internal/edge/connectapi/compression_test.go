@@ -105,7 +105,7 @@ func exchangeBytes(t *testing.T, url, contentType, accept string, body []byte) (
 func TestOnlyLargeMessagesAreCompressed(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{Configure: tenantsAndReplies})
-	url := mount(t, rig.Bridge, connectapi.Options{})
+	url := mount(t, ofRig(rig), connectapi.Options{})
 	sizes := []int{10, 300, 1500, 30_000}
 	var stream []byte
 	for _, size := range sizes {
@@ -146,7 +146,7 @@ func TestOnlyLargeMessagesAreCompressed(t *testing.T) {
 // TestZstdIsReadAndWritten: messages of many sizes come back as they were sent, in every protocol and with reused decoders.
 func TestZstdIsReadAndWritten(t *testing.T) {
 	t.Parallel()
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{})
 	for name, protocol := range map[string][]connect.ClientOption{
 		"connect": nil, "gRPC": {connect.WithGRPC()}, "gRPC-Web": {connect.WithGRPCWeb()},
 	} {
@@ -180,7 +180,7 @@ func TestZstdIsReadAndWritten(t *testing.T) {
 // TestBrokenZstd is a parse error, as broken gzip is.
 func TestBrokenZstd(t *testing.T) {
 	t.Parallel()
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{})
 	whole := zstandard(t, []byte(`{"tool_name":"lab.echo","arguments":{"nonce":"n"}}`))
 	damaged := bytes.Clone(whole)
 	damaged[len(damaged)-1] ^= 1 // of the checksum

@@ -38,7 +38,7 @@ type desk struct {
 func openDesk(t *testing.T, limits jsonrpc.Limits) *desk {
 	t.Helper()
 	rig := mcptest.Start(t, mcptest.Options{})
-	api := connectapi.New(rig.Bridge, connectapi.Options{Limits: limits})
+	api := connectapi.New(rig.App().Bridge(), rig.Bridge, connectapi.Options{Limits: limits})
 	mux := http.NewServeMux()
 	api.Mount(mux)
 	mux.Handle("/", api.PassThrough(api.NotFound()))

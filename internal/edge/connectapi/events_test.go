@@ -112,10 +112,10 @@ func TestNotificationsFromEveryEdgeArrive(t *testing.T) {
 			postJSON(t, s.url+"/rpc", `{"jsonrpc":"2.0","method":""}`, http.StatusBadRequest)
 		}, nil},
 		{"stdio", func(t *testing.T, s *sidecar) {
-			if out := talk(t, s.bridge, one, cancelled, two); out != "" {
+			if out := talk(t, s.rpc, one, cancelled, two); out != "" {
 				t.Errorf("answered: %s", out)
 			}
-			if out := talk(t, s.bridge, `{"jsonrpc":"2.0","method":7}`); strings.Count(out, "\n") != 1 || !strings.Contains(out, "INVALID_ENVELOPE") {
+			if out := talk(t, s.rpc, `{"jsonrpc":"2.0","method":7}`); strings.Count(out, "\n") != 1 || !strings.Contains(out, "INVALID_ENVELOPE") {
 				t.Errorf("an invalid one is answered %q, want one error line", out)
 			}
 		}, []string{`orders/new{"n":1}`, "tools/call"}},
@@ -129,7 +129,7 @@ func TestNotificationsFromEveryEdgeArrive(t *testing.T) {
 			postJSON(t, s.url+"/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, http.StatusAccepted)
 		}, nil},
 		{"MCP over stdio", func(t *testing.T, s *sidecar) {
-			talk(t, s.bridge, `{"jsonrpc":"2.0","method":"x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`,
+			talk(t, s.rpc, `{"jsonrpc":"2.0","method":"x","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`,
 				`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
 				`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		}, nil},
@@ -378,9 +378,9 @@ func afterEvent(sequence uint64) *outriggerv1.SubscribeRequest {
 
 func TestWithoutABusNothingIsPublished(t *testing.T) {
 	t.Parallel()
-	b := dialect.New(bridge.New(mcptest.Memory(t), bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := inFront(bridge.New(mcptest.Memory(t), bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}))
 	mux := http.NewServeMux()
-	connectapi.New(b, connectapi.Options{}).Mount(mux)
+	connectapi.New(b.bridge, b.rpc, connectapi.Options{}).Mount(mux)
 	client := (&sidecar{url: mcptest.Serve(t, mux)}).client(t)
 	_, err := client.Publish(t.Context(), connect.NewRequest(&outriggerv1.Notification{Method: "x"}))
 	if connect.CodeOf(err) != connect.CodeUnimplemented {

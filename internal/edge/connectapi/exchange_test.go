@@ -24,14 +24,13 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
-func bridgeInMemory(t *testing.T, call mcptest.Upstream) *dialect.Handler {
+func bridgeInMemory(t *testing.T, call mcptest.Upstream) front {
 	t.Helper()
-	return dialect.New(bridge.New(mcptest.Memory(t), call, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	return inFront(bridge.New(mcptest.Memory(t), call, correlate.New(correlate.Options{}), bridge.Options{}))
 }
 
 // gated is a backend in which each call waits for its nonce to be let go.
@@ -296,7 +295,7 @@ func TestABrokenStreamCancelsItsCalls(t *testing.T) {
 	hangUp()
 	_ = s.CloseRequest()
 	_ = s.CloseResponse()
-	if err := b.Flights().Drain(t.Context()); err != nil { // returns when the last call has ended
+	if err := b.bridge.Flights().Drain(t.Context()); err != nil { // returns when the last call has ended
 		t.Errorf("drain: %v", err)
 	}
 }
@@ -304,7 +303,7 @@ func TestABrokenStreamCancelsItsCalls(t *testing.T) {
 func TestFiftyCallersWithTheSameIDsNeverMeet(t *testing.T) {
 	t.Parallel()
 	const callers = 50
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{})
 	for caller := range callers {
 		t.Run(fmt.Sprint(caller), func(t *testing.T) {
 			t.Parallel()

@@ -21,7 +21,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/source"
@@ -30,7 +29,7 @@ import (
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{})
-	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := inFront(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}))
 	url := mount(t, b, connectapi.Options{})
 	check := func(when, service string, want healthv1.HealthCheckResponse_ServingStatus) {
 		t.Helper()
@@ -62,7 +61,7 @@ func TestHealth(t *testing.T) {
 		check("ready", service, serving)
 	}
 	check("ready", "outrigger.demo.v1.Nothing", unknown)
-	if err := b.Flights().Drain(t.Context()); err != nil {
+	if err := b.bridge.Flights().Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	check("draining", "", down)
@@ -72,7 +71,7 @@ func TestHealth(t *testing.T) {
 // services with their comments.
 func TestReflection(t *testing.T) {
 	t.Parallel()
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{})
 	client := grpcreflect.NewClient(mcptest.Client(t, 2), url, connect.WithGRPC())
 	stream := client.NewStream(t.Context())
 	t.Cleanup(func() { _, _ = stream.Close() })

@@ -16,7 +16,7 @@ func TestAConversationOnExchange(t *testing.T) {
 	for _, p := range wires() {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{}), p.options...)
+			s := open(t, mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{}), p.options...)
 			answer := func(want string) {
 				t.Helper()
 				e, err := s.Receive()

@@ -28,7 +28,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -130,9 +129,9 @@ func TestAQuietStreamIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 2 * time.Second
 		bus := notify.NewBus(notify.BusOptions{})
-		b := dialect.New(bridge.New(tools, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+		b := inFront(bridge.New(tools, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}))
 		mux := http.NewServeMux()
-		connectapi.New(b, connectapi.Options{Events: bus, WriteTimeout: limit}).Mount(mux)
+		connectapi.New(b.bridge, b.rpc, connectapi.Options{Events: bus, WriteTimeout: limit}).Mount(mux)
 		server := backend.NewInProcess(httpbody.Timeout(mux, limit, func(*http.Request) bool { return false }, nil), zap.NewNop())
 		t.Cleanup(func() { _ = server.Close() })
 		streams := map[string]*connect.ServerStreamForClient[outriggerv1.Notification]{}
@@ -251,7 +250,7 @@ func drained[T any](stream *connect.ServerStreamForClient[T]) error {
 func TestADrainLetsNoStreamIn(t *testing.T) {
 	t.Parallel()
 	s := start(t, notify.BusOptions{}, connectapi.Options{}, "Take")
-	if err := s.bridge.Flights().Drain(t.Context()); err != nil {
+	if err := s.rpc.Flights().Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	client := s.client(t)
@@ -311,7 +310,8 @@ func TestTheEndOfTheServiceEndsExchanges(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			backend := newGated("held")
-			api := connectapi.New(bridgeInMemory(t, backend.call), connectapi.Options{})
+			b := bridgeInMemory(t, backend.call)
+			api := connectapi.New(b.bridge, b.rpc, connectapi.Options{})
 			mux := http.NewServeMux()
 			api.Mount(mux)
 			url := mcptest.Serve(t, mux)
@@ -372,7 +372,7 @@ func TestAnExchangeWhoseReaderStopsIsCutOff(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			b := bridgeInMemory(t, bulky)
-			api := connectapi.New(b, connectapi.Options{WriteTimeout: 500 * time.Millisecond})
+			api := connectapi.New(b.bridge, b.rpc, connectapi.Options{WriteTimeout: 500 * time.Millisecond})
 			mux := http.NewServeMux()
 			api.Mount(mux)
 			stream := outriggerv1connect.NewToolServiceClient(narrow(t), mcptest.Serve(t, mux), p.options...).Exchange(t.Context())
@@ -385,7 +385,7 @@ func TestAnExchangeWhoseReaderStopsIsCutOff(t *testing.T) {
 					break // it was cut off already
 				}
 			}
-			testkit.Until(t, "an empty house", func() bool { return api.Lasting() == 0 && b.Flights().InFlight() == 0 })
+			testkit.Until(t, "an empty house", func() bool { return api.Lasting() == 0 && b.bridge.Flights().InFlight() == 0 })
 			read := 0
 			for {
 				if _, err := stream.Receive(); err != nil {

@@ -80,7 +80,7 @@ type sidecar struct {
 	testSource *testSource
 	live       *catalog.Live
 	bus        *notify.Bus
-	bridge     *dialect.Handler
+	rpc        *dialect.Handler
 	api        *connectapi.Service
 }
 
@@ -93,10 +93,11 @@ func start(t *testing.T, bus notify.BusOptions, api connectapi.Options, methods 
 	if len(methods) > 0 {
 		s.refresh(t)
 	}
-	s.bridge = dialect.New(bridge.New(s.live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{
+	b := bridge.New(s.live, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{
 		Server:      bridge.ServerInfo{Name: "shop", Title: "The shop", Version: "2.0.0", Instructions: "Ask first."},
 		CatalogWait: time.Second,
-	}), dialect.Options{
+	})
+	s.rpc = dialect.New(b, dialect.Options{
 		Notify: func(_ context.Context, method string, params []byte, origin correlate.Origin) {
 			_, err := s.bus.Publish(context.Background(), notify.Event{Method: method, Params: params, Publisher: uint64(origin)})
 			if err != nil {
@@ -109,16 +110,16 @@ func start(t *testing.T, bus notify.BusOptions, api connectapi.Options, methods 
 		if old == nil {
 			return
 		}
-		if err := s.bridge.Offers().Feed().Publish(notify.Change{Kind: notify.ToolsListChanged}); err != nil {
+		if err := s.rpc.Offers().Feed().Publish(notify.Change{Kind: notify.ToolsListChanged}); err != nil {
 			t.Errorf("publish a change: %v", err)
 		}
 	})
 	t.Cleanup(stop)
 	api.Events = s.bus
-	s.api = connectapi.New(s.bridge, api)
+	s.api = connectapi.New(b, s.rpc, api)
 	mux := http.NewServeMux()
-	mux.Handle(rpchttp.Path, rpchttp.New(s.bridge, rpchttp.Options{}))
-	mux.Handle(mcphttp.Path, mcphttp.New(s.bridge, mcphttp.Options{}))
+	mux.Handle(rpchttp.Path, rpchttp.New(s.rpc, rpchttp.Options{}))
+	mux.Handle(mcphttp.Path, mcphttp.New(s.rpc, mcphttp.Options{}))
 	s.api.Mount(mux)
 	s.url = mcptest.Serve(t, mux)
 	return s

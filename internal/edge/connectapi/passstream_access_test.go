@@ -35,7 +35,7 @@ func TestRulesDecideAboutTypedStreams(t *testing.T) {
 			{Name: "all", Effect: "deny", When: `true`, Tools: []string{"fleet.watch_vehicles"}},
 		}}
 	}})
-	url := mount(t, rig.Bridge, connectapi.Options{})
+	url := mount(t, ofRig(rig), connectapi.Options{})
 	for _, p := range wires() {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +87,7 @@ func TestTypedStreamsAreAudited(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Audit.Path = proto.String(path) }})
-	url := mount(t, rig.Bridge, connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 4 << 10}})
+	url := mount(t, ofRig(rig), connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 4 << 10}})
 	want := map[string]int{}
 	for _, p := range wires() {
 		lab := demov1connect.NewLabClient(mcptest.Client(t, 2), url, p.options...)

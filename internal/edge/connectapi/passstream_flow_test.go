@@ -96,7 +96,7 @@ func TestASlowReaderSlowsTheWriter(t *testing.T) {
 				rig := mcptest.Start(t, mcptest.Options{Behind: scheme + strings.TrimPrefix(backend, "http")})
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				relay := demov1connect.NewLabClient(mcptest.Client(t, 2), mount(t, rig.Bridge, connectapi.Options{}), p.options...).Relay(ctx)
+				relay := demov1connect.NewLabClient(mcptest.Client(t, 2), mount(t, ofRig(rig), connectapi.Options{}), p.options...).Relay(ctx)
 				defer func() {
 					stop()
 					_ = relay.CloseRequest() // net/http's client waits for it, whatever the context says
@@ -132,7 +132,7 @@ func TestASlowReaderSlowsTheWriter(t *testing.T) {
 				rig := mcptest.Start(t, mcptest.Options{Behind: scheme + strings.TrimPrefix(backend, "http")})
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				relay := demov1connect.NewLabClient(mcptest.Client(t, 2), mount(t, rig.Bridge, connectapi.Options{}), p.options...).Relay(ctx)
+				relay := demov1connect.NewLabClient(mcptest.Client(t, 2), mount(t, ofRig(rig), connectapi.Options{}), p.options...).Relay(ctx)
 				var sent atomic.Int64
 				enough, done := make(chan struct{}), make(chan error, 1)
 				go func() {

@@ -33,7 +33,7 @@ import (
 func streamsOf(t *testing.T, o connectapi.Options, test func(t *testing.T, fleet demov1connect.FleetClient, lab demov1connect.LabClient)) {
 	t.Helper()
 	rig := mcptest.Start(t, mcptest.Options{Configure: tenantsAndReplies})
-	url := mount(t, rig.Bridge, o)
+	url := mount(t, ofRig(rig), o)
 	for _, p := range append(wires(),
 		wire{"gRPC JSON", []connect.ClientOption{connect.WithGRPC(), connect.WithProtoJSON()}},
 		wire{"gRPC zipped", []connect.ClientOption{connect.WithGRPC(), connect.WithSendGzip()}},
@@ -103,7 +103,7 @@ func TestStreamsPassThrough(t *testing.T) {
 func TestStreamsShareAConnection(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{Configure: tenantsAndReplies})
-	url := mount(t, rig.Bridge, connectapi.Options{})
+	url := mount(t, ofRig(rig), connectapi.Options{})
 	for _, p := range []wire{{"Connect", nil}, {"gRPC-Web", []connect.ClientOption{connect.WithGRPCWeb()}}} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -231,7 +231,7 @@ func TestStreamsEndWithTheirCallers(t *testing.T) {
 // Bidirectional streams need HTTP/2, and say so.
 func TestBidirectionalStreamsOnHTTP1(t *testing.T) {
 	t.Parallel()
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{})
 	lab := demov1connect.NewLabClient(mcptest.Client(t, 1), url)
 	relay := lab.Relay(t.Context())
 	_ = relay.Send(&demov1.EchoRequest{})
@@ -247,7 +247,7 @@ func TestStatusOfACallPassesAsItCame(t *testing.T) {
 	t.Parallel()
 	const said = "line\r\nBearer hunter2hunter2 % ü"
 	for _, redacts := range []bool{false, true} {
-		url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{RedactTyped: redacts})
+		url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{RedactTyped: redacts})
 		for _, p := range wires() {
 			for _, details := range [][]demov1.FailDetail{nil, {demov1.FailDetail_FAIL_DETAIL_HELP}} {
 				t.Run(fmt.Sprintf("%s, %d details, redacted %t", p.name, len(details), redacts), func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		c.Limits.MaxStreams = new(int32(1))
 		c.Limits.StreamIdleTimeout = durationpb.New(time.Second)
 	}})
-	url := mount(t, rig.Bridge, connectapi.Options{})
+	url := mount(t, ofRig(rig), connectapi.Options{})
 	lab := demov1connect.NewLabClient(mcptest.Client(t, 2), url, connect.WithGRPC())
 	first := lab.Relay(t.Context())
 	_ = first.Send(&demov1.EchoRequest{Nonce: "n"})
@@ -316,7 +316,7 @@ func TestStreamsAreBounded(t *testing.T) {
 func TestAStreamHasItsTime(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Limits.MaxStreamTime = durationpb.New(time.Second) }})
-	lab := demov1connect.NewLabClient(mcptest.Client(t, 2), mount(t, rig.Bridge, connectapi.Options{}), connect.WithGRPC())
+	lab := demov1connect.NewLabClient(mcptest.Client(t, 2), mount(t, ofRig(rig), connectapi.Options{}), connect.WithGRPC())
 	relay := lab.Relay(t.Context())
 	for {
 		_ = relay.Send(&demov1.EchoRequest{Nonce: "n"})
@@ -335,7 +335,7 @@ func TestAStreamHasItsTime(t *testing.T) {
 func TestADrainEndsStreams(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Limits.DrainGrace = durationpb.New(2 * time.Second) }})
-	url := mount(t, rig.Bridge, connectapi.Options{})
+	url := mount(t, ofRig(rig), connectapi.Options{})
 	for _, p := range wires() {
 		lab := demov1connect.NewLabClient(mcptest.Client(t, 2), url, p.options...)
 		relay := lab.Relay(t.Context())

@@ -23,7 +23,6 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -35,7 +34,7 @@ import (
 func TestAGeneratedClientPassesThrough(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{Configure: tenantsAndReplies})
-	url := mount(t, rig.Bridge, connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 64 << 10}})
+	url := mount(t, ofRig(rig), connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 64 << 10}})
 	for _, p := range wires() {
 		client := mcptest.Client(t, 2)
 		lab := demov1connect.NewLabClient(client, url, p.options...)
@@ -147,7 +146,7 @@ func raw(t *testing.T, method, url, contentType, body string) (int, string) {
 
 func TestConnectJSONPassesThrough(t *testing.T) {
 	t.Parallel()
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{}) + "/outrigger.demo.v1.Lab/Echo"
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{}) + "/outrigger.demo.v1.Lab/Echo"
 	for _, tc := range []struct {
 		name, contentType, body string
 		status                  int
@@ -190,7 +189,7 @@ func TestPathsThatAreNothing(t *testing.T) {
 func TestBeforeTheFirstCatalogNothingIsUnknown(t *testing.T) {
 	t.Parallel()
 	live := catalog.NewLive([]source.Source{mcptest.Source()}, catalog.LiveOptions{})
-	b := dialect.New(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := inFront(bridge.New(live, mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{}))
 	url := mount(t, b, connectapi.Options{})
 	for _, p := range wires() {
 		lab := demov1connect.NewLabClient(mcptest.Client(t, 2), url, p.options...)
@@ -223,7 +222,7 @@ func TestAPanicIsAnInternalError(t *testing.T) {
 func TestTheDefaultDeadlineIsNotSent(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{})
-	url := mount(t, rig.Bridge, connectapi.Options{})
+	url := mount(t, ofRig(rig), connectapi.Options{})
 	for _, p := range wires() {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

@@ -18,7 +18,6 @@ import (
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1/demov1connect"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
-	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
@@ -77,8 +76,8 @@ func TestTrailersPassThrough(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = client.Close() })
-		b := dialect.New(bridge.New(mcptest.Memory(t), backend.NewUpstream(client), correlate.New(correlate.Options{}),
-			bridge.Options{Metadata: rules}), dialect.Options{})
+		b := inFront(bridge.New(mcptest.Memory(t), backend.NewUpstream(client), correlate.New(correlate.Options{}),
+			bridge.Options{Metadata: rules}))
 		url := mount(t, b, connectapi.Options{})
 		for _, p := range wires() {
 			client := demov1connect.NewFleetClient(mcptest.Client(t, 2), url, p.options...)

@@ -287,7 +287,7 @@ func whatACallCarriesReachesTheBackend(t *testing.T, tw *tower, client apiClient
 func TestFreeFormPayloadsAreChecked(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{Native: mcptest.Desk(), NoDemo: true})
-	url := mount(t, rig.Bridge, connectapiDepth(8))
+	url := mount(t, ofRig(rig), connectapiDepth(8))
 	deep := []byte(strings.Repeat(`{"a":`, 9) + `1` + strings.Repeat(`}`, 9))
 	deepStruct := &structpb.Struct{}
 	for range 9 {

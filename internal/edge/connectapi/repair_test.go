@@ -29,8 +29,8 @@ func TestArgumentsInAString(t *testing.T) {
 	t.Parallel()
 	desk := mcptest.Desk()
 	rig := mcptest.Start(t, mcptest.Options{Native: desk, Configure: func(c *configv1.Config) { c.RepairArguments = true }})
-	repairing := mount(t, rig.Bridge, connectapi.Options{})
-	strict := mount(t, rig.With(t, nil, server.Adjust{}).Bridge, connectapi.Options{})
+	repairing := mount(t, ofRig(rig), connectapi.Options{})
+	strict := mount(t, ofRig(rig.With(t, nil, server.Adjust{})), connectapi.Options{})
 	client := mcptest.Client(t, 1)
 	quoted := func(text string) string { raw, _ := json.Marshal(text); return string(raw) }
 	const vehicle, letter = `{"vehicleId":"101","readMask":"id"}`, `{"to":{"city":"Port"}}`
@@ -86,7 +86,7 @@ func TestArgumentsInAString(t *testing.T) {
 			}
 		}
 	}
-	if got, want := rig.Bridge.Repaired(), uint64(4*len(wires())); got != want {
+	if got, want := rig.App().Bridge().Repaired(), uint64(4*len(wires())); got != want {
 		t.Errorf("%d calls are counted as repaired, want %d", got, want)
 	}
 }
@@ -96,7 +96,7 @@ func TestArgumentsInAString(t *testing.T) {
 func TestRepairedPassThrough(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.RepairArguments = true }})
-	url := mount(t, rig.Bridge, connectapi.Options{})
+	url := mount(t, ofRig(rig), connectapi.Options{})
 	body := `{"customer":"Ann","destination":"{\"stopId\":\"6\"}","parcels":[{"contents":"box","weightKg":1}]}`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+demov1connect.FleetPlaceOrderProcedure, strings.NewReader(body))
 	if err != nil {
@@ -112,7 +112,7 @@ func TestRepairedPassThrough(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(raw), `"customer":"Ann"`) {
 		t.Errorf("%d %s (%v)", resp.StatusCode, raw, err)
 	}
-	if got := rig.Bridge.Repaired(); got != 1 {
+	if got := rig.App().Bridge().Repaired(); got != 1 {
 		t.Errorf("%d calls are counted as repaired", got)
 	}
 }

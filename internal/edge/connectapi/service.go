@@ -75,14 +75,14 @@ type Service struct {
 
 var _ outriggerv1connect.ToolServiceHandler = (*Service)(nil)
 
-// New returns a Service in front of rpc.
-func New(rpc *dialect.Handler, o Options) *Service {
+// New returns a Service in front of a bridge. rpc takes the messages of its Exchange.
+func New(b *bridge.Bridge, rpc *dialect.Handler, o Options) *Service {
 	o.Limits = o.Limits.WithDefaults()
 	defaults.Fill(&o.MaxConcurrent, defaults.MaxPipelinedRequests)
 	defaults.Fill(&o.MaxStreams, defaults.MaxStreams)
 	defaults.Fill(&o.WriteTimeout, defaults.WriteTimeout)
-	s := &Service{bridge: rpc.Bridge, rpc: rpc, opts: o}
-	s.announcer, _ = rpc.Bridge.Catalogs().(announcer)
+	s := &Service{bridge: b, rpc: rpc, opts: o}
+	s.announcer, _ = b.Catalogs().(announcer)
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

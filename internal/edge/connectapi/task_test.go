@@ -216,7 +216,7 @@ func TestOnlyWhatIsReportedIsAcknowledged(t *testing.T) {
 		return &mcptest.Native{Tools: []mcptest.NativeTool{{Declared: mcptest.JSONTool("knock", "Knock.", mcptest.NoArguments, "")}}}
 	}
 	rig := mcptest.Start(t, mcptest.Options{Native: tools(), NoDemo: true})
-	url := mount(t, rig.Bridge, connectapiDepth(0))
+	url := mount(t, ofRig(rig), connectapiDepth(0))
 	for way, dial := range ways() {
 		stream := subscribe(t, dial(t, url), toChanges(&outriggerv1.ChangeFilter{
 			ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true,

@@ -47,7 +47,7 @@ func TestCallTool(t *testing.T) {
 	for range 70 {
 		deep = map[string]any{"x": deep}
 	}
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 64 << 10}})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{Limits: jsonrpc.Limits{MaxBytes: 64 << 10}})
 	version := func(c *outriggerv1.ToolCall, v string) *outriggerv1.ToolCall { c.Version = v; return c }
 	for _, p := range wires() {
 		client := outriggerv1connect.NewToolServiceClient(mcptest.Client(t, 2), url, p.options...)
@@ -105,7 +105,7 @@ func TestCallTool(t *testing.T) {
 
 func TestTheCallersDeadlineIsItsTimeout(t *testing.T) {
 	t.Parallel()
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{})
 	for _, p := range wires() {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +127,7 @@ func tenantsAndReplies(c *configv1.Config) {
 
 func TestMetadataOfACall(t *testing.T) {
 	t.Parallel()
-	url := mount(t, mcptest.Start(t, mcptest.Options{Configure: tenantsAndReplies}).Bridge, connectapi.Options{})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{Configure: tenantsAndReplies})), connectapi.Options{})
 	for _, p := range wires() {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +153,7 @@ func TestMetadataOfACall(t *testing.T) {
 
 func TestListToolsAndGetTool(t *testing.T) {
 	t.Parallel()
-	b := mcptest.Start(t, mcptest.Options{}).Bridge
+	b := ofRig(mcptest.Start(t, mcptest.Options{}))
 	url := mount(t, b, connectapi.Options{})
 	for _, p := range wires() {
 		t.Run(p.name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestListToolsAndGetTool(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := len(list.Msg.GetTools()), len(b.Catalogs().Current().Tools()); got != want {
+			if got, want := len(list.Msg.GetTools()), len(b.bridge.Catalogs().Current().Tools()); got != want {
 				t.Errorf("%d tools, want %d", got, want)
 			}
 			for _, name := range []string{"lab.echo", "lab_echo"} {
@@ -211,7 +211,7 @@ func TestRegistrationIsForOperators(t *testing.T) {
 // A refusal names fields as google.rpc and protovalidate document it, for generated clients of the service and of the tool API.
 func TestViolationsNameTheirFields(t *testing.T) {
 	t.Parallel()
-	url := mount(t, mcptest.Start(t, mcptest.Options{}).Bridge, connectapi.Options{})
+	url := mount(t, ofRig(mcptest.Start(t, mcptest.Options{})), connectapi.Options{})
 	order := &demov1.PlaceOrderRequest{
 		Customer: "Ada", Destination: &demov1.Destination{Place: &demov1.Destination_StopId{StopId: 2}},
 		Parcels: []*demov1.Parcel{{WeightKg: 1, Contents: "a"}, {WeightKg: -1, Contents: "b"}},

@@ -340,9 +340,9 @@ type frozen struct{ bridge.Catalogs }
 
 func TestWithoutAnnouncementsAWatcherSeesOneStep(t *testing.T) {
 	t.Parallel()
-	b := dialect.New(bridge.New(frozen{mcptest.Memory(t)}, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}), dialect.Options{})
+	b := inFront(bridge.New(frozen{mcptest.Memory(t)}, bridge.NoBackend{}, correlate.New(correlate.Options{}), bridge.Options{}))
 	mux := http.NewServeMux()
-	connectapi.New(b, connectapi.Options{}).Mount(mux)
+	connectapi.New(b.bridge, b.rpc, connectapi.Options{}).Mount(mux)
 	client := (&sidecar{url: mcptest.Serve(t, mux)}).client(t)
 	if step := nextStep(t, watch(t, client)); !step.Snapshot || len(step.Added) == 0 {
 		t.Errorf("the first step is %+v", step)

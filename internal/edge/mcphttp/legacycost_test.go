@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
@@ -66,7 +66,7 @@ func TestIdleLegacyStreamsAreCheap(t *testing.T) {
 	manager := rig.Bridge.Sessions()
 	buf := make([]byte, 4096)
 	open := func() net.Conn {
-		s, err := manager.Open(bridge.CallerAddress("127.0.0.1:1"), &outriggerv1.RequestContext{
+		s, err := manager.Open(peer.Address("127.0.0.1:1"), &outriggerv1.RequestContext{
 			ProtocolVersion: rev11, Capabilities: &outriggerv1.ClientCapabilities{Elicitation: &outriggerv1.ElicitationCapability{Form: true}},
 			ClientInfo: &outriggerv1.Implementation{Name: "client", Version: "1.0.0"},
 		}, 7)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/httpbody"
@@ -68,12 +67,7 @@ type reading struct {
 // mayStream takes a place for the stream of a GET, and returns what gives it back; nil where the request has been refused. It is
 // separate for the same reason as opened.
 func (h *Handler) mayStream(w http.ResponseWriter, r *http.Request, in *dialect.Inbound) (release func()) {
-	if err := h.rpc.MayRun(r.Context(), bridge.OpListen); err != nil {
-		h.rpc.AuditDenied(r.Context(), in.Denied(), bridge.OpListen.String(), err)
-		httpbody.Write(w, h.rpc.Refuse(in, err))
-		return nil
-	}
-	release, err := h.rpc.OpenStream(in.Caller)
+	release, err := h.rpc.OpenChanges(r.Context(), in)
 	if err != nil {
 		httpbody.Write(w, h.rpc.Refuse(in, err))
 		return nil

@@ -120,7 +120,7 @@ func (s *Slow) Open(limits *configv1.Limits, m *Memory) {
 // Handler limits the data that waits for the responses of a handler. It must be the
 // outermost handler, so that responses of the guard are limited too.
 func (s *Slow) Handler(next http.Handler) http.Handler {
-	return s.budget.Handler(next, bridge.CallerAddress)
+	return s.budget.Handler(next, peer.Address)
 }
 
 // StuckCount returns the counter of connections that a listener closes because they

@@ -19,7 +19,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
@@ -27,6 +26,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/source"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
@@ -56,7 +56,7 @@ type Options struct {
 	Plan    func(*configv1.Config) ([]source.Source, catalog.BuildOptions, error)
 	Gate    *policy.Gate
 	Limiter *policy.Limiter
-	Calls   *bridge.CallLog
+	Calls   *telemetry.CallLog
 	// Rules makes the policy rules of a configuration, and returns what puts them into use.
 	Rules func(*configv1.Config) (use func(), err error)
 	// Changed learns of changes of trust, for the audit trail.
@@ -191,7 +191,7 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 	scope, scopeErr := settings.GateScope(next)
 	trust, trustErr := policy.ParseTrust(next.GetTrust())
 	level, levelErr := zapcore.ParseLevel(settings.OrElse(next.GetLog().GetLevel(), "info"))
-	calls, callsErr := bridge.ParseCallLogMode(settings.OrElse(next.GetLog().GetCalls(), "all"))
+	calls, callsErr := telemetry.ParseCallLogMode(settings.OrElse(next.GetLog().GetCalls(), "all"))
 	_, callersErr := settings.Gate(next)
 	useRules, rulesErr := r.rules(next, now)
 	if err := errors.Join(scopeErr, trustErr, levelErr, callsErr, callersErr, rulesErr); err != nil {

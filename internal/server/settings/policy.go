@@ -5,12 +5,12 @@ package settings
 import (
 	"fmt"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // GateScope returns the tools that the gate of the configuration treats as destructive.
@@ -94,12 +94,12 @@ func Retries(c *configv1.Resilience) backend.GuardOptions {
 }
 
 // CallLog says which calls leave a line in the log.
-func CallLog(c *configv1.Log) (*bridge.CallLog, error) {
-	mode, err := bridge.ParseCallLogMode(OrElse(c.GetCalls(), "all"))
+func CallLog(c *configv1.Log) (*telemetry.CallLog, error) {
+	mode, err := telemetry.ParseCallLogMode(OrElse(c.GetCalls(), "all"))
 	if err != nil {
 		return nil, fmt.Errorf("--log-calls: %w", err)
 	}
-	return bridge.NewCallLog(mode, int(c.GetMaxCallsPerSecond())), nil
+	return telemetry.NewCallLog(mode, int(c.GetMaxCallsPerSecond())), nil
 }
 
 // JSON are the bounds of what edges read.

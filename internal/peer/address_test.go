@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge_test
+package peer_test
 
 import (
 	"testing"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
-func TestCallerAddress(t *testing.T) {
+func TestAddress(t *testing.T) {
 	t.Parallel()
-	for peer, want := range map[string]string{
+	for address, want := range map[string]string{
 		"192.0.2.7:4711":          "192.0.2.7",
 		"[2001:db8::7]:4711":      "2001:db8::7",
 		"[::ffff:192.0.2.7]:4711": "192.0.2.7",
@@ -21,19 +21,19 @@ func TestCallerAddress(t *testing.T) {
 		"pipe":                    "pipe",
 		"":                        "",
 	} {
-		if got := bridge.CallerAddress(peer); got != want {
-			t.Errorf("%q is %q, want %q", peer, got, want)
+		if got := peer.Address(address); got != want {
+			t.Errorf("%q is %q, want %q", address, got, want)
 		}
 	}
 }
 
 func TestPlainAddressesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
-	for peer, want := range map[string]string{
+	for address, want := range map[string]string{
 		"127.0.0.1:80": "127.0.0.1", "[::ffff:10.0.0.1]:80": "10.0.0.1", "010.0.0.1:80": "010.0.0.1", "1.2.3:80": "1.2.3", "[::1]:80": "::1", "@": "@", "": "",
 	} {
-		if got := bridge.CallerAddress(peer); got != want {
-			t.Errorf("%q: got %q, want %q", peer, got, want)
+		if got := peer.Address(address); got != want {
+			t.Errorf("%q: got %q, want %q", address, got, want)
 		}
 	}
 }

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bridge
+package telemetry
 
 import (
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestWhichCallsLeaveALine(t *testing.T) {
 	t.Parallel()
@@ -30,7 +26,7 @@ func TestWhichCallsLeaveALine(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := NewCallLog(mode, 0)
-		if l.admits(now, false) != tt.done || l.admits(now, true) != tt.failed {
+		if l.Admits(now, false) != tt.done || l.Admits(now, true) != tt.failed {
 			t.Errorf("%s", tt.mode)
 		}
 		if l.Skipped() != 0 {
@@ -41,7 +37,7 @@ func TestWhichCallsLeaveALine(t *testing.T) {
 		t.Error("an unknown mode is taken")
 	}
 	var none *CallLog
-	if !none.admits(now, false) || none.Skipped() != 0 {
+	if !none.Admits(now, false) || none.Skipped() != 0 {
 		t.Error("nil leaves out calls")
 	}
 }
@@ -51,7 +47,7 @@ func TestLinesOfASecondAreBounded(t *testing.T) {
 	l := NewCallLog(logAllCalls, 3)
 	lines := func(second int64, failed bool, calls int) (n int) {
 		for range calls {
-			if l.admits(time.Unix(second, 0), failed) {
+			if l.Admits(time.Unix(second, 0), failed) {
 				n++
 			}
 		}
@@ -86,7 +82,7 @@ func TestNoCallIsLostToTheCount(t *testing.T) {
 		all.Go(func() {
 			n := 0
 			for i := range seconds * 1000 {
-				if l.admits(time.Unix(int64(i/1000), 0), false) {
+				if l.Admits(time.Unix(int64(i/1000), 0), false) {
 					n++
 				}
 			}
