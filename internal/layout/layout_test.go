@@ -34,7 +34,7 @@ func allowed() map[string][]string {
 		"internal/h2":                  {},
 		"internal/notify":              {"errmap", "gen", "internal/catalog/glob", "internal/peer", "internal/state"},
 		"internal/session":             {"internal/telemetry", "internal/notify", "internal/jsonrpc", "correlate", "gen", "internal/peer", "internal/keys", "internal/state"},
-		"internal/policy":              {"internal/catalog", "errmap", "internal/catalog/glob", "internal/peer", "internal/identity", "internal/backend", "internal/telemetry"},
+		"internal/policy":              {"gen", "internal/config", "internal/catalog", "errmap", "internal/catalog/glob", "internal/peer", "internal/identity", "internal/backend", "internal/telemetry"},
 		"internal/contracttest":        {"internal/jsonrpc", "internal/schema", "internal/catalog", "testdata/schemas"},
 		"internal/trail":               {"errmap", "internal/telemetry/redact", "internal/catalog/glob"},
 		"internal/telemetry/redact":    {},

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -399,7 +401,7 @@ const ratesTimeout = 5 * time.Second
 // it, a fault is a warning.
 func (d *doctor) rates(ctx context.Context) {
 	r := d.cfg.GetRateService()
-	client, err := settings.RateServiceClient(r, "doctor")
+	client, err := policy.RateServiceClient(r, "doctor")
 	if err != nil {
 		d.fail("correct rate_service", "rate limit service: %v", err)
 		return
@@ -408,7 +410,7 @@ func (d *doctor) rates(ctx context.Context) {
 		return
 	}
 	defer func() { _ = client.Close() }()
-	service := settings.RateService(r, client, nil)
+	service := policy.NewRateService(client, r, zap.NewNop())
 	ctx, cancel := context.WithTimeout(ctx, ratesTimeout)
 	defer cancel()
 	if err := service.Probe(ctx); err != nil {

@@ -24,7 +24,7 @@ import (
 // Checks returns the checks of a configuration beyond the rules of its message:
 // each part of the sidecar checks its own settings.
 func Checks(kind config.Kind) []config.Check {
-	checks := []config.Check{checkValidate, checkMetadata, checkBaggage, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles, checkPolicy, checkRateService}
+	checks := []config.Check{checkValidate, checkMetadata, checkBaggage, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles, checkPolicy, policy.CheckRateService}
 	if kind != config.Once {
 		checks = append(checks, checkSkills, checkProtectedResource, checkAuthentication, checkIdentity) // a command that calls once accepts no callers
 	}
