@@ -24,7 +24,7 @@ func allowed() map[string][]string {
 		"internal/jsonrpc":             {},
 		"internal/schema":              {},
 		"internal/transcode":           {"internal/schema"},
-		"internal/identity":            {"errmap", "internal/catalog/glob", "internal/telemetry/loglimit", "internal/telemetry"},
+		"internal/identity":            {"gen", "internal/keys", "errmap", "internal/catalog/glob", "internal/telemetry/loglimit", "internal/telemetry"},
 		"internal/identity/behalf":     {"internal/identity", "internal/telemetry/loglimit", "errmap", "internal/keys"},
 		"internal/catalog/lock":        {},
 		"internal/catalog":             {"internal/schema", "internal/source", "internal/catalog/lock", "internal/catalog/resource", "internal/jsonrpc", "internal/catalog/longrunning", "internal/transcode", "gen", "internal/telemetry/redact", "proto/options"},

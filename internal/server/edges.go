@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -189,7 +190,7 @@ func (a *App) openEdges() {
 	a.table.Register(&route.Edge{Name: route.Is(telemetry.EdgeRPC), Paths: map[string]http.Handler{rpchttp.Path: compress.Wrap(rpc)}, Refuse: rpc.Refuse})
 	a.table.Register(&route.Edge{
 		Name: route.Is(telemetry.EdgeOther), Refuse: rpc.Refuse,
-		Open:   identity.NewMetadataHandler(settings.ProtectedResource(a.cfg, a.supportedScopes)),
+		Open:   identity.NewMetadataHandler(a.cfg.GetAccess().GetOauth(), cmp.Or(a.cfg.GetServer().GetTitle(), a.cfg.GetServer().GetName()), a.supportedScopes),
 		IsOpen: func(r *http.Request) bool { return identity.IsMetadataPath(r.URL.Path) }, Prefix: identity.MetadataPrefix,
 	})
 	a.table.Register(&route.Edge{

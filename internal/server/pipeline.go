@@ -140,7 +140,8 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	var authorizers []bridge.Authorizer
-	if a.scopes = settings.Scopes(a.cfg); a.scopes != nil {
+	if oauth := a.cfg.GetAccess().GetOauth(); identity.HasOAuth(oauth) {
+		a.scopes = policy.NewAuthorizer(oauth)
 		authorizers = append(authorizers, a.scopes)
 	}
 	a.slots = settings.Slots(a.cfg.GetLimits(), a.backend.clock)

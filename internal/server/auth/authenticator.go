@@ -93,7 +93,7 @@ func Open(o Options) (*Authenticator, error) {
 
 // openOAuth puts the resource server in front of the callers file and the certificates.
 func (d *Authenticator) openOAuth(options *identity.MiddlewareOptions) error {
-	o, on, err := settings.OAuth(d.opts.Config)
+	o, on, err := identity.OAuthOptions(d.opts.Config.GetAccess().GetOauth())
 	if err != nil || !on || d.opts.Authenticator != nil {
 		return err
 	}

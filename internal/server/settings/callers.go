@@ -66,7 +66,7 @@ func Callers(path string) ([]identity.Entry, error) {
 		e := identity.Entry{
 			Grant: identity.Grant{
 				Name: c.GetName(), Tools: c.GetTools(), Resources: c.GetResources(), Prompts: c.GetPrompts(),
-				Publish: c.GetPublish(), Subscribe: c.GetSubscribe(), Trust: trustOf(c.GetTrust()),
+				Publish: c.GetPublish(), Subscribe: c.GetSubscribe(), Trust: identity.TrustOf(c.GetTrust()),
 			},
 			URIs: c.GetCertificateUris(),
 		}
@@ -119,16 +119,6 @@ func digests(texts []string) ([]identity.Digest, error) {
 	return out, nil
 }
 
-func trustOf(said string) identity.Trust {
-	switch said {
-	case "trusted":
-		return identity.Trusted
-	case "untrusted":
-		return identity.Untrusted
-	}
-	return identity.Unsaid
-}
-
 // checkAuthentication reads the callers file and the certificates before a port opens, so
 // that their errors are reported together with all others.
 func checkAuthentication(cfg *configv1.Config, report func(path, message string)) {
@@ -160,7 +150,7 @@ func checkAuthentication(cfg *configv1.Config, report func(path, message string)
 			report("listeners.admin_tls", err.Error())
 		}
 	}
-	checkOAuth(cfg, report)
+	identity.CheckOAuth(cfg.GetAccess().GetOauth(), report)
 	if files := cfg.GetListeners().GetTls(); files.GetCertFile() != "" && files.GetKeyFile() != "" {
 		if _, err := ListenerTLS(files); err != nil {
 			report("listeners.tls", err.Error())

@@ -41,7 +41,7 @@ func NewExchanger(cfg *configv1.Config, log *zap.Logger) (*behalf.Exchanger, err
 // rejectedChallenge is the challenge for callers whose token the authorization server no
 // longer accepts; empty without OAuth.
 func rejectedChallenge(cfg *configv1.Config) string {
-	if !HasOAuth(cfg) {
+	if !identity.HasOAuth(cfg.GetAccess().GetOauth()) {
 		return ""
 	}
 	return `Bearer error="invalid_token", resource_metadata="` + identity.MetadataURL(cfg.GetAccess().GetOauth().GetResource()) + `"`

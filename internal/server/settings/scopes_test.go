@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
@@ -51,8 +52,9 @@ func TestConfigurationsOfThePageLoad(t *testing.T) {
 			t.Errorf("%v in\n%s", err, block[1])
 			continue
 		}
-		rules := settings.Scopes(got.Config)
-		if rules == nil || !settings.HasOAuth(got.Config) {
+		oauth := got.Config.GetAccess().GetOauth()
+		rules := policy.NewAuthorizer(oauth)
+		if !identity.HasOAuth(oauth) {
 			t.Fatalf("no resource server:\n%s", block[1])
 		}
 		anyone := identity.NewIdentityOf(identity.Grant{Name: "a", Tools: []string{"*"}}, identity.Facts{Source: identity.SourceOAuth, Issuer: "i", Subject: "s"})
@@ -100,14 +102,14 @@ func TestFaultsOfOAuth(t *testing.T) {
 	}
 }
 
-// TestWithoutOAuth nothing is restricted, and there is no metadata.
+// TestWithoutOAuth: the sidecar is no resource server by default.
 func TestWithoutOAuth(t *testing.T) {
 	t.Parallel()
 	got, err := load(t, "{}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if settings.Scopes(got.Config) != nil || settings.HasOAuth(got.Config) || settings.ProtectedResource(got.Config, nil).Metadata != nil {
+	if identity.HasOAuth(got.Config.GetAccess().GetOauth()) {
 		t.Error("a resource server that is not configured")
 	}
 }

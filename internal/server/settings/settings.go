@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
@@ -26,7 +27,7 @@ import (
 func Checks(kind config.Kind) []config.Check {
 	checks := []config.Check{checkValidate, checkMetadata, checkBaggage, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles, checkPolicy, policy.CheckRateService}
 	if kind != config.Once {
-		checks = append(checks, checkSkills, checkProtectedResource, checkAuthentication, checkIdentity) // a command that calls once accepts no callers
+		checks = append(checks, checkSkills, identity.CheckResource, checkAuthentication, checkIdentity) // a command that calls once accepts no callers
 	}
 	return checks
 }
