@@ -25,7 +25,7 @@ func allowed() map[string][]string {
 		"internal/schema":              {},
 		"internal/transcode":           {"internal/schema"},
 		"internal/identity":            {"gen", "internal/keys", "errmap", "internal/catalog/glob", "internal/telemetry/loglimit", "internal/telemetry"},
-		"internal/identity/behalf":     {"internal/identity", "internal/telemetry/loglimit", "errmap", "internal/keys"},
+		"internal/identity/behalf":     {"gen", "internal/identity", "internal/telemetry/loglimit", "errmap", "internal/keys"},
 		"internal/catalog/lock":        {},
 		"internal/catalog":             {"internal/schema", "internal/source", "internal/catalog/lock", "internal/catalog/resource", "internal/jsonrpc", "internal/catalog/longrunning", "internal/transcode", "gen", "internal/telemetry/redact", "proto/options"},
 		"internal/catalog/longrunning": {},

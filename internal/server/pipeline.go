@@ -25,6 +25,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/server/auth"
 	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/task"
@@ -89,7 +90,7 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	allowed := a.cfg.GetBackend().GetMetadata()
-	rules, err := backend.NewMetadataRules(settings.InboundMetadata(a.cfg), allowed.GetOutbound())
+	rules, err := backend.NewMetadataRules(auth.InboundMetadata(a.cfg), allowed.GetOutbound())
 	if err != nil {
 		return err
 	}

@@ -9,69 +9,18 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
-	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
 )
-
-// Modes of `backend.identity.mode` beyond that of the header.
-const (
-	IdentityHeader   = "header"
-	IdentityExchange = "exchange"
-	IdentitySigned   = "signed"
-)
-
-// IdentityMode returns in whose name the backend is called.
-func IdentityMode(cfg *configv1.Config) string {
-	return OrElse(cfg.GetBackend().GetIdentity().GetMode(), IdentityHeader)
-}
-
-// NewExchanger returns what exchanges tokens of callers.
-func NewExchanger(cfg *configv1.Config, log *zap.Logger) (*behalf.Exchanger, error) {
-	i := cfg.GetBackend().GetIdentity()
-	x := i.GetExchange()
-	return behalf.NewExchanger(behalf.ExchangeOptions{
-		URL: x.GetTokenUrl(), ClientID: x.GetClientId(), ClientSecretFile: x.GetClientSecretFile(), SecretInBody: x.GetClientAuth() == "post",
-		Audiences: x.GetAudience(), Resources: x.GetResource(), Scopes: x.GetScope(), Issuers: x.GetIssuers(),
-		SubjectTokenType: x.GetSubjectTokenType(), RequestedTokenType: x.GetRequestedTokenType(), CAFile: x.GetCaFile(),
-		OnMissing: onMissing(i), Timeout: x.GetTimeout().AsDuration(), MaxTokens: int(x.GetMaxTokens()),
-		MaxResponseBytes: x.GetMaxResponseBytes(), Log: log, Challenge: rejectedChallenge(cfg),
-	})
-}
-
-// rejectedChallenge is the challenge for callers whose token the authorization server no
-// longer accepts; empty without OAuth.
-func rejectedChallenge(cfg *configv1.Config) string {
-	if !identity.HasOAuth(cfg.GetAccess().GetOauth()) {
-		return ""
-	}
-	return `Bearer error="invalid_token", resource_metadata="` + identity.MetadataURL(cfg.GetAccess().GetOauth().GetResource()) + `"`
-}
-
-// NewSigner returns what signs tokens about callers.
-func NewSigner(i *configv1.BackendIdentity) (*behalf.Signer, error) {
-	s := i.GetSigned()
-	return behalf.NewSigner(behalf.SignOptions{
-		KeyFile: s.GetKeyFile(), Issuer: s.GetIssuer(), Audience: s.GetAudience(), TTL: s.GetTtl().AsDuration(),
-		MaxTokens: int(s.GetMaxTokens()), SubjectOfIssuer: s.GetSubject() == "subject", OnMissing: onMissing(i),
-	})
-}
-
-func onMissing(i *configv1.BackendIdentity) behalf.OnMissing {
-	if i.GetOnMissing() == "none" {
-		return behalf.SendNone
-	}
-	return behalf.Refuse
-}
 
 // checkIdentity makes what speaks for callers before a port opens, so that its errors are
 // reported together with all others.
 func checkIdentity(cfg *configv1.Config, report func(path, message string)) {
 	i := cfg.GetBackend().GetIdentity()
 	var err error
-	switch IdentityMode(cfg) {
-	case IdentityExchange:
-		err = checkExchange(cfg, report)
-	case IdentitySigned:
+	switch i.GetMode() {
+	case "exchange":
+		err = checkExchange(i, report)
+	case "signed":
 		err = checkSigned(i, report)
 	default:
 		return
@@ -83,8 +32,7 @@ func checkIdentity(cfg *configv1.Config, report func(path, message string)) {
 	checkIdentityPlaintext(cfg.GetBackend(), report)
 }
 
-func checkExchange(cfg *configv1.Config, report func(path, message string)) error {
-	i := cfg.GetBackend().GetIdentity()
+func checkExchange(i *configv1.BackendIdentity, report func(path, message string)) error {
 	if i.GetExchange().GetTokenUrl() == "" {
 		return errors.New("it is reported by its own rule")
 	}
@@ -92,7 +40,7 @@ func checkExchange(cfg *configv1.Config, report func(path, message string)) erro
 		report("backend.identity.exchange.token_url", err.Error())
 		return err
 	}
-	x, err := NewExchanger(cfg, nil)
+	x, err := behalf.NewExchanger(i, "", zap.NewNop())
 	if err != nil {
 		report("backend.identity.exchange", err.Error())
 		return err
@@ -105,7 +53,7 @@ func checkSigned(i *configv1.BackendIdentity, report func(path, message string))
 	if i.GetSigned().GetKeyFile() == "" {
 		return errors.New("it is reported by its own rule")
 	}
-	_, err := NewSigner(i)
+	_, err := behalf.NewSigner(i)
 	if err != nil {
 		report("backend.identity.signed.key_file", err.Error())
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/server/auth"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
@@ -27,7 +28,7 @@ import (
 func Checks(kind config.Kind) []config.Check {
 	checks := []config.Check{checkValidate, checkMetadata, checkBaggage, checkCredentials, checkCallers, checkSelection, checkSchemas, checkFiles, checkPolicy, policy.CheckRateService}
 	if kind != config.Once {
-		checks = append(checks, checkSkills, identity.CheckResource, checkAuthentication, checkIdentity) // a command that calls once accepts no callers
+		checks = append(checks, checkSkills, identity.CheckResource, auth.Check, checkIdentity) // a command that calls once accepts no callers
 	}
 	return checks
 }
