@@ -14,3 +14,9 @@ func (v *Verifier) ReachBy(dial func(ctx context.Context, network, address strin
 		i.fetch.client.Transport.(*http.Transport).DialContext = dial
 	}
 }
+
+// CheckIssuer returns why a text cannot be the identifier of an authorization server.
+func CheckIssuer(issuer string) error { return checkIssuer(issuer) }
+
+// CheckVerifier returns what is wrong with options.
+func CheckVerifier(o VerifierOptions) error { return checkVerifier(o) }

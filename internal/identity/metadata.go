@@ -74,9 +74,9 @@ func isPlain(text string) bool {
 	return true
 }
 
-// CheckIssuer returns why a text cannot be the identifier of an authorization server
+// checkIssuer returns why a text cannot be the identifier of an authorization server
 // (RFC 8414, section 2), or nil.
-func CheckIssuer(issuer string) error {
+func checkIssuer(issuer string) error {
 	_, err := parseIdentifier(issuer, "https://login.example.org/realms/tools")
 	if err == nil && strings.ContainsAny(issuer, " \"\\") {
 		return errors.New("must be a plain URL")

@@ -143,7 +143,7 @@ func secret(path string) (string, error) {
 func CheckOAuth(c *configv1.OAuth, report func(path, message string)) {
 	o, on, err := OAuthOptions(c)
 	if err == nil && on && o.Resource != "" {
-		err = CheckVerifier(o)
+		err = checkVerifier(o)
 	}
 	if err != nil {
 		report("access.oauth", err.Error())
@@ -168,7 +168,7 @@ func CheckResource(cfg *configv1.Config, report func(path, message string)) {
 	taken := map[string]bool{}
 	for i, issuer := range c.GetIssuers() {
 		path := fmt.Sprintf("%s.issuers[%d].url", at, i)
-		if err := CheckIssuer(issuer.GetUrl()); err != nil {
+		if err := checkIssuer(issuer.GetUrl()); err != nil {
 			report(path, err.Error())
 		} else if taken[issuer.GetUrl()] {
 			report(path, "is there twice")

@@ -53,3 +53,6 @@ func CheckReserved(s *Slots) error {
 	}
 	return nil
 }
+
+// NewScopedGate returns a gate for the tools of a scope in the given state.
+func NewScopedGate(t Trust, s Scope) *Gate { return newScopedGate(t, s) }

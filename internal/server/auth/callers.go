@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
@@ -110,11 +109,6 @@ func digests(texts []string) ([]identity.Digest, error) {
 // Check reads the callers file and the certificates before a port opens, so
 // that their errors are reported together with all others.
 func Check(cfg *configv1.Config, report func(path, message string)) {
-	if subject := SubjectHeader(cfg); subject != "" {
-		if _, err := backend.NewMetadataRules([]string{subject}, nil); err != nil {
-			report("access.subject_header", err.Error())
-		}
-	}
 	if path := cfg.GetAccess().GetTokensFile(); path != "" {
 		var faults *config.Error
 		switch _, err := readCallers(path); {

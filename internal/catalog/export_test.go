@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+// ParseOutputSchemas reads the name of a way to show output schemas.
+func ParseOutputSchemas(name string) (OutputSchemas, error) { return parseOutputSchemas(name) }
