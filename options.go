@@ -16,7 +16,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
@@ -201,7 +201,7 @@ func (o Options) config() (*configv1.Config, error) {
 	set(&cfg.Server.Instructions, o.Instructions)
 	cfg.Listeners.AllowedHosts = append(cfg.Listeners.AllowedHosts, o.AllowedHosts...)
 	cfg.Listeners.AllowedOrigins = append(cfg.Listeners.AllowedOrigins, o.AllowedOrigins...)
-	return cfg, config.Verify(config.Serve, cfg, config.Options{Checks: settings.Checks(config.Serve)})
+	return cfg, config.Verify(config.Serve, cfg, config.Options{Checks: server.Checks(false)})
 }
 
 func (p Policy) apply(cfg *configv1.Config) {

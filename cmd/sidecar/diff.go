@@ -17,7 +17,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/report"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
@@ -98,7 +97,7 @@ func (env environment) readCatalog(ctx context.Context, ref string, bounds sourc
 }
 
 func (env environment) parseCatalog(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]report.Tool, error) {
-	if settings.IsRemote(ref) || isFolder(ref) {
+	if source.IsRemote(ref) || isFolder(ref) {
 		return env.describedTools(ctx, ref, bounds, servers)
 	}
 	raw, err := env.readWhole(ref)
@@ -121,7 +120,7 @@ func (env environment) parseCatalog(ctx context.Context, ref string, bounds sour
 
 // describedTools are the tools of what serve takes as --descriptors.
 func (env environment) describedTools(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]report.Tool, error) {
-	from, err := settings.DescriptorSource(ref, bounds, settings.FetchOptions(servers))
+	from, err := source.FromReference(ref, bounds, source.FetchOptionsOf(servers))
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +143,7 @@ func (env environment) describedTools(ctx context.Context, ref string, bounds so
 
 // shownRef is a reference without what may be secret in a URL: a user with a password, and the query.
 func shownRef(ref string) string {
-	if !settings.IsRemote(ref) {
+	if !source.IsRemote(ref) {
 		return ref
 	}
 	ref, _, _ = strings.Cut(ref, "?")

@@ -17,7 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/lastresort"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // environment is what a command has of its process, so that tests can run one
@@ -99,12 +99,12 @@ func (env environment) read(cmd *cobra.Command, kind config.Kind) (*config.Confi
 	if kind == config.State { // it uses that section alone, and other files may be elsewhere
 		return config.Load(kind, cmd.Flags(), env.environ, config.Options{})
 	}
-	checks := settings.Checks(kind)
+	checks := server.Checks(kind == config.Once)
 	if cmd.Annotations[writesLock] == "" { // one command writes the file
-		checks = append(checks, settings.CheckLock)
+		checks = append(checks, catalog.CheckLock)
 	}
 	if kind != config.Once || cmd.Name() == doctorName {
-		checks = append(checks, settings.Telemetry(env.environ)) // other commands export nothing
+		checks = append(checks, server.CheckTelemetry(env.environ)) // other commands export nothing
 	}
 	cfg, err := config.Load(kind, cmd.Flags(), env.environ, config.Options{Checks: checks})
 	if err == nil {
@@ -119,7 +119,7 @@ const clientTimeout = 30 * time.Second
 // patience bounds a command that uses this configuration. What servers of descriptors may take is added, so that the
 // command does not end before the setting for them, whose error says more.
 func patience(cfg *configv1.Config) time.Duration {
-	return clientTimeout + settings.FetchTime(cfg.GetCatalog())
+	return clientTimeout + source.FetchTime(cfg.GetCatalog())
 }
 
 // withApp assembles a sidecar for one question to its backend and runs fn with it.

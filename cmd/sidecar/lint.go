@@ -16,7 +16,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/report"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
 // lintFlags are the flags of lint beside those of the configuration.
@@ -141,7 +140,7 @@ func (env environment) lintCatalog(a *server.App, cat *catalog.Catalog, f lintFl
 	if err != nil {
 		return err
 	}
-	if o := settings.Compact(cfg); o.Mode == compact.Always || o.Mode == compact.Auto && cat.ListExceeds(o.AboveBytes) {
+	if o := compact.OptionsOf(cfg.GetCatalog()); o.Mode == compact.Always || o.Mode == compact.Auto && cat.ListExceeds(o.AboveBytes) {
 		listed, err := cat.Compact()
 		if err != nil {
 			return err

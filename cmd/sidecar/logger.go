@@ -15,7 +15,6 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
@@ -27,7 +26,7 @@ const clockTime = "15:04:05.000"
 // belongs to the protocol. "auto" is for people at a terminal and JSON
 // elsewhere. The level may be changed while the log is in use.
 func newLogger(cfg *configv1.Config, env environment) (*zap.Logger, zap.AtomicLevel, error) {
-	level, err := zap.ParseAtomicLevel(settings.OrElse(cfg.GetLog().GetLevel(), "info"))
+	level, err := zap.ParseAtomicLevel(cfg.GetLog().GetLevel())
 	if err != nil {
 		return nil, level, fmt.Errorf("--log-level: %w", err)
 	}

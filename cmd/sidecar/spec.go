@@ -10,13 +10,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/report"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
 // specOptions are the facts that specification pages need from the configuration.
 func specOptions(cfg *configv1.Config) report.PageOptions {
 	limits := cfg.GetLimits()
-	scope, err := settings.GateScope(cfg)
+	scope, err := policy.ParseScope(cfg.GetGate())
 	if err != nil {
 		scope = policy.Writes // the configuration was checked, so there is none; the careful side
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 )
 
 func newStdioCommand(env environment) *cobra.Command {
@@ -56,7 +55,7 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, again reconfigure.Rer
 	// A client that no longer reads must fail the write, not kill the process:
 	// the backend's calls still have to be cancelled and connections closed.
 	signal.Ignore(syscall.SIGPIPE)
-	mode, err := stdio.ParseMode(settings.OrElse(cfg.GetDialect(), "auto"))
+	mode, err := stdio.ParseMode(cfg.GetDialect())
 	if err != nil {
 		return err
 	}

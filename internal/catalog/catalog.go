@@ -312,8 +312,8 @@ const (
 	NoOutputSchemas
 )
 
-// ParseOutputSchemas parses "all", "bounded" or "none".
-func ParseOutputSchemas(name string) (OutputSchemas, error) {
+// parseOutputSchemas parses "all", "bounded" or "none".
+func parseOutputSchemas(name string) (OutputSchemas, error) {
 	switch name {
 	case "all":
 		return AllOutputSchemas, nil

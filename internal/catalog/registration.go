@@ -718,9 +718,9 @@ type declaration struct {
 	headers []HeaderParam
 }
 
-// CheckSchema returns the problems of a schema to be declared, without knowledge of the RPC. Paths are JSON
+// checkSchema returns the problems of a schema to be declared, without knowledge of the RPC. Paths are JSON
 // Pointers into the schema. Build and Register accept a schema that passes.
-func CheckSchema(raw json.RawMessage) []schema.Violation {
+func checkSchema(raw json.RawMessage) []schema.Violation {
 	_, faults := compileDeclared(raw)
 	return faults
 }

@@ -69,7 +69,7 @@ type Options struct {
 // calls report with the field's path ("backend.metadata.inbound[2]") and a message.
 // report adds the source of the value. A path in capitals is the name of an environment
 // variable of others ("OTEL_TRACES_SAMPLER").
-type Check func(cfg *configv1.Config, report func(path, message string))
+type Check = func(cfg *configv1.Config, report func(path, message string))
 
 // Load makes the configuration of one command from its flags (registered by
 // RegisterFlags, and parsed), the environment (in the form of os.Environ) and the

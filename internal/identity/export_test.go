@@ -21,3 +21,9 @@ var (
 )
 
 type Unavailable = unavailableError
+
+// CheckIssuer returns why a text cannot be the identifier of an authorization server.
+func CheckIssuer(issuer string) error { return checkIssuer(issuer) }
+
+// CheckVerifier returns what is wrong with options.
+func CheckVerifier(o VerifierOptions) error { return checkVerifier(o) }

@@ -24,6 +24,17 @@ const (
 	Trusted
 )
 
+// TrustOf is the trust that a callers file or an issuer's settings give.
+func TrustOf(said string) Trust {
+	switch said {
+	case "trusted":
+		return Trusted
+	case "untrusted":
+		return Untrusted
+	}
+	return Unsaid
+}
+
 // ErrRevoked is the cause with which an [Identity] is revoked.
 var ErrRevoked = errors.New("access: the caller's entry was changed or removed")
 

@@ -37,9 +37,9 @@ const (
 	unknownFor = time.Minute
 )
 
-// keys are the keys of one issuer. All fetches go through it: at most one runs, and those that
+// issuerKeys are the keys of one issuer. All fetches go through it: at most one runs, and those that
 // tokens cause keep an interval.
-type keys struct {
+type issuerKeys struct {
 	// life, when it ends, cancels the fetch that runs.
 	life context.Context //nolint:containedctx // a fetch belongs to no request
 	// fetch gets a set; it is bounded in time.
@@ -59,7 +59,7 @@ type keys struct {
 
 // find returns the keys that may have signed a token. The error is a fault of the token, or
 // *unavailableError.
-func (k *keys) find(ctx context.Context, kid, alg string) ([]*key, error) {
+func (k *issuerKeys) find(ctx context.Context, kid, alg string) ([]*key, error) {
 	if found := k.set.Load().find(kid, alg); len(found) > 0 {
 		return found, nil
 	}
@@ -90,7 +90,7 @@ func unknownKey() *fault { return bad(UnknownKey, "the key of the token is unkno
 
 // look makes sure that the set is not older than the interval: it fetches, waits for a fetch
 // that runs, or does nothing. It returns when the fetch began that the set is from.
-func (k *keys) look(ctx context.Context) (began time.Time, err error) {
+func (k *issuerKeys) look(ctx context.Context) (began time.Time, err error) {
 	k.mu.Lock()
 	running := k.running
 	if running == nil {
@@ -112,7 +112,7 @@ func (k *keys) look(ctx context.Context) (began time.Time, err error) {
 }
 
 // verdict is the outcome of the last fetch, for a token that needs it. The caller holds mu.
-func (k *keys) verdict() error {
+func (k *issuerKeys) verdict() error {
 	if k.failed == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (k *keys) verdict() error {
 }
 
 // begin starts a fetch. It does not depend on the request that caused it. The caller holds mu.
-func (k *keys) begin() chan struct{} {
+func (k *issuerKeys) begin() chan struct{} {
 	done := make(chan struct{})
 	k.running, k.began = done, time.Now()
 	go func() {
@@ -132,7 +132,7 @@ func (k *keys) begin() chan struct{} {
 }
 
 // end takes what a fetch has brought. After an error the last good set stays.
-func (k *keys) end(set *keySet, err error) {
+func (k *issuerKeys) end(set *keySet, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running, k.failed = nil, err
@@ -145,7 +145,7 @@ func (k *keys) end(set *keySet, err error) {
 }
 
 // refresh fetches regardless of the interval, unless a fetch runs, and waits for the end.
-func (k *keys) refresh() error {
+func (k *issuerKeys) refresh() error {
 	k.mu.Lock()
 	running := k.running
 	if running == nil {
@@ -399,7 +399,7 @@ func checkURL(text string) (*url.URL, error) {
 type issuer struct {
 	opts  Issuer
 	fetch *fetcher
-	keys  *keys
+	keys  *issuerKeys
 	meta  atomic.Pointer[metadata] // nil until it was found
 	asked *introspector            // nil without introspection
 	log   *zap.Logger
@@ -425,7 +425,7 @@ func newIssuer(life context.Context, o Issuer, all *VerifierOptions, counts *cou
 	if o.JWKS != "" {
 		i.meta.Store(&metadata{Issuer: o.URL, JWKS: o.JWKS})
 	}
-	i.keys = &keys{life: life, fetch: i.fetchKeys, interval: all.FetchInterval, counts: counts, unknown: NewCache[string, struct{}](maxUnknownKids)}
+	i.keys = &issuerKeys{life: life, fetch: i.fetchKeys, interval: all.FetchInterval, counts: counts, unknown: NewCache[string, struct{}](maxUnknownKids)}
 	if o.Introspection != nil {
 		if _, err := checkURL(orElse(o.Introspection.URL, o.URL)); err != nil {
 			return nil, fmt.Errorf("introspection of issuer %q: %w", o.URL, err)

@@ -26,13 +26,13 @@ type source struct {
 }
 
 // newKeys returns keys whose source takes a second for each fetch.
-func newKeys(t *testing.T, kids ...string) (*keys, *source) {
+func newKeys(t *testing.T, kids ...string) (*issuerKeys, *source) {
 	s := &source{made: map[string]jose.JSONWebKey{}}
 	for _, kid := range []string{"a", "b"} {
 		s.made[kid] = oauthtest.NewKey(t, kid, "ES256").JWK()
 	}
 	s.kids.Store(&kids)
-	k := &keys{life: t.Context(), interval: 10 * time.Second, counts: &counts{}, unknown: NewCache[string, struct{}](maxUnknownKids)}
+	k := &issuerKeys{life: t.Context(), interval: 10 * time.Second, counts: &counts{}, unknown: NewCache[string, struct{}](maxUnknownKids)}
 	k.fetch = func(_ context.Context, before *keySet) (*keySet, error) {
 		s.fetches.Add(1)
 		time.Sleep(time.Second)
@@ -64,7 +64,7 @@ func kindOfError(err error) string {
 	return err.Error()
 }
 
-func (k *keys) lookFor(t *testing.T, kid, want string) {
+func (k *issuerKeys) lookFor(t *testing.T, kid, want string) {
 	t.Helper()
 	if _, err := k.find(t.Context(), kid, "ES256"); kindOfError(err) != want {
 		t.Errorf("%s: %s, want %s", kid, kindOfError(err), want)

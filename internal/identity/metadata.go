@@ -4,6 +4,7 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
 // MetadataPrefix is the well-known path of the metadata. The path of the resource follows it.
@@ -71,9 +74,9 @@ func isPlain(text string) bool {
 	return true
 }
 
-// CheckIssuer returns why a text cannot be the identifier of an authorization server
+// checkIssuer returns why a text cannot be the identifier of an authorization server
 // (RFC 8414, section 2), or nil.
-func CheckIssuer(issuer string) error {
+func checkIssuer(issuer string) error {
 	_, err := parseIdentifier(issuer, "https://login.example.org/realms/tools")
 	if err == nil && strings.ContainsAny(issuer, " \"\\") {
 		return errors.New("must be a plain URL")
@@ -105,37 +108,44 @@ func MetadataURL(resource string) string {
 	return u.Scheme + "://" + u.Host + MetadataPrefix + strings.TrimSuffix(u.EscapedPath(), "/")
 }
 
-// Metadata is the document (RFC 9728, section 2). Members without a value are left out.
-type Metadata struct {
+// document is the metadata (RFC 9728, section 2). Members without a value are left out.
+type document struct {
 	Resource             string   `json:"resource"`
 	AuthorizationServers []string `json:"authorization_servers,omitempty"`
 	ScopesSupported      []string `json:"scopes_supported,omitempty"`
 	BearerMethods        []string `json:"bearer_methods_supported,omitempty"`
 	Name                 string   `json:"resource_name,omitempty"`
-	// CertificateBound is set if every token must be bound to a client certificate
-	// (RFC 8705).
-	CertificateBound bool `json:"tls_client_certificate_bound_access_tokens,omitempty"`
 	// DPoPAlgorithms are the algorithms of proofs (RFC 9449), DPoPRequired is set if every
 	// token must be bound to a key.
 	DPoPAlgorithms []string `json:"dpop_signing_alg_values_supported,omitempty"`
 	DPoPRequired   bool     `json:"dpop_bound_access_tokens_required,omitempty"`
 }
 
-// MetadataOptions configure a [MetadataHandler]. The zero value is a sidecar without OAuth, which has no
-// metadata.
-type MetadataOptions struct {
-	// Path is the path of the metadata, that of a [Resource]. The root form, [MetadataPrefix], is
-	// served too.
-	Path string
-	// Metadata returns the document of now; nil if there is none.
-	Metadata func() Metadata
+// MetadataHandler serves the metadata. Make one with [NewMetadataHandler].
+type MetadataHandler struct {
+	// path is that of the metadata; the root form, [MetadataPrefix], is served too. It is empty where there is none.
+	path string
+	// document is without the scopes of now.
+	document  document
+	supported func() []string
 }
 
-// MetadataHandler serves the metadata. Make one with [NewMetadataHandler].
-type MetadataHandler struct{ opts MetadataOptions }
-
-// NewMetadataHandler returns a MetadataHandler.
-func NewMetadataHandler(o MetadataOptions) *MetadataHandler { return &MetadataHandler{o} }
+// NewMetadataHandler returns a MetadataHandler of a sidecar, by its name. Without OAuth there is no metadata.
+// supported returns the scopes of now.
+func NewMetadataHandler(c *configv1.OAuth, name string, supported func() []string) *MetadataHandler {
+	resource, err := ParseResource(c.GetResource())
+	if err != nil || !HasOAuth(c) {
+		return &MetadataHandler{}
+	}
+	h := &MetadataHandler{path: resource.Path, supported: supported, document: document{
+		Resource: resource.URL, AuthorizationServers: issuerURLs(c), BearerMethods: []string{"header"},
+		Name: cmp.Or(c.GetResourceName(), name), DPoPAlgorithms: c.GetAlgorithms(), DPoPRequired: c.GetDpop().GetRequired(),
+	}}
+	if len(h.document.DPoPAlgorithms) == 0 {
+		h.document.DPoPAlgorithms = Algorithms()
+	}
+	return h
+}
 
 // NoAuthorizationServer answers at the paths of [IsOfAuthorizationServer]. The sidecar is none, and a client that is asked for
 // a token there would take it for one: it would try to register, and not send the token that it has.
@@ -154,7 +164,7 @@ func (h *MetadataHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// No cookie and no certificate decides about the document, so that any page may read it.
 	head.Set("Access-Control-Allow-Origin", "*")
 	head.Set("X-Content-Type-Options", "nosniff")
-	if h.opts.Metadata == nil || r.URL.Path != h.opts.Path && r.URL.Path != MetadataPrefix {
+	if h.path == "" || r.URL.Path != h.path && r.URL.Path != MetadataPrefix {
 		http.Error(w, "there is no protected resource metadata here", http.StatusNotFound)
 		return
 	}
@@ -176,7 +186,9 @@ func (h *MetadataHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve writes the document, or that the client has it.
 func (h *MetadataHandler) serve(w http.ResponseWriter, r *http.Request) {
-	body, err := json.Marshal(h.opts.Metadata())
+	now := h.document
+	now.ScopesSupported = h.supported()
+	body, err := json.Marshal(now)
 	if err != nil { // texts always have a JSON form
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return

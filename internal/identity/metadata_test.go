@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 )
 
@@ -63,19 +64,16 @@ func FuzzParse(f *testing.F) {
 }
 
 func handler() *identity.MetadataHandler {
-	return identity.NewMetadataHandler(identity.MetadataOptions{Path: identity.MetadataPrefix + "/mcp", Metadata: func() identity.Metadata {
-		return identity.Metadata{
-			Resource: "https://tools.example.org/mcp", AuthorizationServers: []string{"https://login.example.org/"},
-			ScopesSupported: []string{"tools:read"}, BearerMethods: []string{"header"}, Name: "Tools",
-			CertificateBound: true, DPoPAlgorithms: []string{"ES256"}, DPoPRequired: true,
-		}
-	}})
+	return identity.NewMetadataHandler(&configv1.OAuth{
+		Resource: "https://tools.example.org/mcp", IssuerUrls: []string{"https://login.example.org/"},
+		Algorithms: []string{"ES256"}, Dpop: &configv1.OAuthDpop{Required: new(true)},
+	}, "Tools", func() []string { return []string{"tools:read"} })
 }
 
 // golden is the document as clients read it.
 const golden = `{"resource":"https://tools.example.org/mcp","authorization_servers":["https://login.example.org/"],` +
 	`"scopes_supported":["tools:read"],"bearer_methods_supported":["header"],"resource_name":"Tools",` +
-	`"tls_client_certificate_bound_access_tokens":true,"dpop_signing_alg_values_supported":["ES256"],"dpop_bound_access_tokens_required":true}`
+	`"dpop_signing_alg_values_supported":["ES256"],"dpop_bound_access_tokens_required":true}`
 
 func do(t *testing.T, h http.Handler, method, path string, header ...string) *http.Response {
 	t.Helper()
@@ -128,7 +126,7 @@ func TestHandler(t *testing.T) {
 			}
 		})
 	}
-	if got := do(t, identity.NewMetadataHandler(identity.MetadataOptions{}), http.MethodGet, root); got.StatusCode != http.StatusNotFound {
+	if got := do(t, identity.NewMetadataHandler(nil, "", nil), http.MethodGet, root); got.StatusCode != http.StatusNotFound {
 		t.Errorf("without OAuth: %d", got.StatusCode)
 	}
 }

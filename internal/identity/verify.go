@@ -65,8 +65,8 @@ func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	return v, v.openIssuers()
 }
 
-// CheckVerifier returns the error that New would return.
-func CheckVerifier(o VerifierOptions) error {
+// checkVerifier returns the error that New would return.
+func checkVerifier(o VerifierOptions) error {
 	v, err := NewVerifier(o)
 	if v != nil {
 		v.stop()

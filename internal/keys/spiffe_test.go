@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
@@ -60,7 +61,7 @@ func TestSVID(t *testing.T) {
 		}
 		t.Run(tt.name+", a caller's", func(t *testing.T) {
 			t.Parallel()
-			s, err := keys.NewServer(keys.ServerOptions{CertFile: own.CertFile, KeyFile: own.KeyFile, ClientCAFile: ca.File})
+			s, err := keys.NewServer(&configv1.ListenerTls{CertFile: own.CertFile, KeyFile: own.KeyFile, ClientCaFile: ca.File})
 			if err != nil {
 				t.Fatal(err)
 			}

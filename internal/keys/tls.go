@@ -19,30 +19,31 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
 )
 
-// ServerOptions configure our identity and the accepted callers.
-type ServerOptions struct {
-	// CertFile and KeyFile hold our certificate, with its intermediates, and its private key.
-	CertFile, KeyFile string
-	// ClientCAFile holds the CAs that must have signed a caller's certificate; "" asks
+// ServerFiles configure our identity and the accepted callers, as the messages of the configuration do.
+type ServerFiles interface {
+	// GetCertFile and GetKeyFile hold our certificate, with its intermediates, and its private key.
+	GetCertFile() string
+	GetKeyFile() string
+	// GetClientCaFile holds the CAs that must have signed a caller's certificate; "" asks
 	// for no certificate.
-	ClientCAFile string
-	// ClientURIs are patterns (see package glob) for URI names. The caller's certificate
+	GetClientCaFile() string
+	// GetClientUris are patterns (see package glob) for URI names. The caller's certificate
 	// must carry a match. If there are no patterns, any name is accepted, but there must
 	// be one.
-	ClientURIs []string
+	GetClientUris() []string
 }
 
 // Server is the server side. Make one with [NewServer].
 type Server struct {
-	opts    ServerOptions
+	files   ServerFiles
 	outer   *tls.Config
 	current atomic.Pointer[tls.Config]
 	refused atomic.Uint64
 }
 
 // NewServer reads the files and returns a Server.
-func NewServer(o ServerOptions) (*Server, error) {
-	s := &Server{opts: o}
+func NewServer(files ServerFiles) (*Server, error) {
+	s := &Server{files: files}
 	if err := s.Reload(); err != nil {
 		return nil, err
 	}
@@ -54,10 +55,10 @@ func NewServer(o ServerOptions) (*Server, error) {
 // Reload reads the files again. On an error, the previous content stays in use.
 func (s *Server) Reload() error {
 	switch {
-	case s.opts.CertFile == "", s.opts.KeyFile == "":
+	case s.files.GetCertFile() == "", s.files.GetKeyFile() == "":
 		return errHalfPair
 	}
-	pair, err := readPair(s.opts.CertFile, s.opts.KeyFile, time.Now())
+	pair, err := readPair(s.files.GetCertFile(), s.files.GetKeyFile(), time.Now())
 	if err != nil {
 		return err
 	}
@@ -66,8 +67,8 @@ func (s *Server) Reload() error {
 		NextProtos:   []string{"h2", "http/1.1"},
 		Certificates: []tls.Certificate{*pair},
 	}
-	if s.opts.ClientCAFile != "" {
-		if cfg.ClientCAs, err = readPool(s.opts.ClientCAFile); err != nil {
+	if s.files.GetClientCaFile() != "" {
+		if cfg.ClientCAs, err = readPool(s.files.GetClientCaFile()); err != nil {
 			return err
 		}
 		cfg.ClientAuth = tls.RequireAndVerifyClientCert
@@ -83,7 +84,7 @@ func (s *Server) Reload() error {
 // verifyCaller lets a caller in whose certificate, which has been verified by
 // its chain, carries a name that we know.
 func (s *Server) verifyCaller(state tls.ConnectionState) error {
-	err := checkNames(state.PeerCertificates[0], s.opts.ClientURIs)
+	err := checkNames(state.PeerCertificates[0], s.files.GetClientUris())
 	if err != nil {
 		s.refused.Add(1)
 	}
@@ -103,10 +104,12 @@ func (s *Server) Refused() uint64 {
 func (s *Server) Config() *tls.Config { return s.outer }
 
 // Files returns the files that are read, without duplicates.
-func (s *Server) Files() []string { return given(s.opts.CertFile, s.opts.KeyFile, s.opts.ClientCAFile) }
+func (s *Server) Files() []string {
+	return given(s.files.GetCertFile(), s.files.GetKeyFile(), s.files.GetClientCaFile())
+}
 
 // AsksCallers reports whether callers must present certificates.
-func (s *Server) AsksCallers() bool { return s.opts.ClientCAFile != "" }
+func (s *Server) AsksCallers() bool { return s.files.GetClientCaFile() != "" }
 
 // Names returns the URI names that authenticated a connection's caller; none if no
 // certificate was verified. A nil state is a connection without TLS.
@@ -114,7 +117,7 @@ func (s *Server) Names(state *tls.ConnectionState) []string {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
 	}
-	return names(state.PeerCertificates[0].URIs, s.opts.ClientURIs)
+	return names(state.PeerCertificates[0].URIs, s.files.GetClientUris())
 }
 
 // Expires returns when our certificate expires.

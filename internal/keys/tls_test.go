@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
@@ -101,7 +102,7 @@ func TestServer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, err := keys.NewServer(keys.ServerOptions{CertFile: own.CertFile, KeyFile: own.KeyFile, ClientCAFile: tt.ca, ClientURIs: tt.uris})
+			s, err := keys.NewServer(&configv1.ListenerTls{CertFile: own.CertFile, KeyFile: own.KeyFile, ClientCaFile: tt.ca, ClientUris: tt.uris})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +144,7 @@ func TestServerReload(t *testing.T) {
 	t.Parallel()
 	ca, next := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
 	own := ca.Issue(t, tlstest.Leaf{Hosts: []string{"one.example"}})
-	s, err := keys.NewServer(keys.ServerOptions{CertFile: own.CertFile, KeyFile: own.KeyFile, ClientCAFile: ca.File})
+	s, err := keys.NewServer(&configv1.ListenerTls{CertFile: own.CertFile, KeyFile: own.KeyFile, ClientCaFile: ca.File})
 	if err != nil {
 		t.Fatal(err)
 	}

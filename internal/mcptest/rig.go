@@ -34,7 +34,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -142,7 +141,7 @@ const drainGrace = 5 * time.Second
 func (r *Rig) configuration(t testing.TB, configure func(*configv1.Config)) *configv1.Config {
 	t.Helper()
 	c := r.configured(configure)
-	if err := config.Verify(config.Serve, c, config.Options{Checks: settings.Checks(config.Serve)}); err != nil {
+	if err := config.Verify(config.Serve, c, config.Options{Checks: server.Checks(false)}); err != nil {
 		t.Fatalf("configuration: %v", err)
 	}
 	return c

@@ -21,15 +21,15 @@ import (
 )
 
 // Skills are the skills in some folders: a skill is a folder with a SKILL.md, whose YAML frontmatter has its name and description.
-// Make one with [OpenSkills]. A nil Skills has none.
+// Make one with [openSkills]. A nil Skills has none.
 type Skills struct {
 	folders []string
-	limits  SkillLimits
+	limits  skillLimits
 	current atomic.Pointer[SkillSet]
 }
 
-// OpenSkills reads the skills in folders.
-func OpenSkills(folders []string, l SkillLimits) (*Skills, error) {
+// openSkills reads the skills in folders.
+func openSkills(folders []string, l skillLimits) (*Skills, error) {
 	set, err := loadSkills(context.Background(), folders, l)
 	if err != nil {
 		return nil, err
@@ -325,7 +325,7 @@ func checkSkillFiles(s *outriggerv1.Skill, folder string) error {
 		seen[f.GetUri()] = true
 		size += f.GetSize()
 	}
-	most := SkillLimits{}.withDefaults()
+	most := skillLimits{}.withDefaults()
 	switch {
 	case !seen[s.GetUri()]:
 		return errors.New("its files lack " + skillFileName)

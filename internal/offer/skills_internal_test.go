@@ -37,7 +37,7 @@ func TestASkillIsLoaded(t *testing.T) {
 	set, err := loadSkills(t.Context(), []string{tree(t, map[string]string{
 		"README.md": "outside", "team/deploy/SKILL.md": skillMD("deploy"), "team/deploy/logo.png": image, "team/deploy/refs/a b.md": "",
 		"team/deploy/undo/SKILL.md": skillMD("undo"), "team/deploy/none/": "", "team/deploy/.git/config": "x", ".x": "", "other/x/y.txt": "",
-	})}, SkillLimits{})
+	})}, skillLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestASkillIsLoaded(t *testing.T) {
 // TestDirectoriesShowWhatACallerMayRead: a grant of one file shows the folders above it and nothing else.
 func TestDirectoriesShowWhatACallerMayRead(t *testing.T) {
 	t.Parallel()
-	set, err := loadSkills(t.Context(), []string{tree(t, map[string]string{"a/SKILL.md": skillMD("a"), "a/x/y/z.md": "z", "a/x/w.md": "w", "a/v/u.md": "u"})}, SkillLimits{})
+	set, err := loadSkills(t.Context(), []string{tree(t, map[string]string{"a/SKILL.md": skillMD("a"), "a/x/y/z.md": "z", "a/x/w.md": "w", "a/v/u.md": "u"})}, skillLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 		name   string
 		files  map[string]string
 		change func(t *testing.T, dir string)
-		limits SkillLimits
+		limits skillLimits
 		want   string
 	}{
 		{name: "no skill", files: map[string]string{"a/x.md": ""}, want: "has no skill"},
@@ -184,13 +184,13 @@ func TestFoldersThatAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, want: "a/x: cannot be read"},
-		{name: "too many files", files: map[string]string{good: skillMD("a"), "a/x": "", "a/y": ""}, limits: SkillLimits{MaxFiles: 2}, want: "the skill a has more than 2 files (--max-skill-files)"},
-		{name: "too many files with those of a skill in it", files: map[string]string{good: skillMD("a"), "a/b/SKILL.md": skillMD("b")}, limits: SkillLimits{MaxFiles: 1}, want: "the skill a has more than 1 files"},
-		{name: "too large a skill", files: map[string]string{good: skillMD("a"), "a/x": strings.Repeat("x", 60), "a/y": strings.Repeat("y", 60)}, limits: SkillLimits{MaxBytes: 100}, want: "the skill a has more than 100 bytes (--max-skill-bytes)"},
-		{name: "too large a file", files: map[string]string{good: skillMD("a"), "a/x": strings.Repeat("x", 101)}, limits: SkillLimits{MaxFileBytes: 100}, want: "a/x: has 101 bytes; a result may have 100 (--max-result-bytes)"},
-		{name: "too much together", files: map[string]string{good: skillMD("a"), "b/SKILL.md": skillMD("b"), "b/x": strings.Repeat("x", 99)}, limits: SkillLimits{MaxTotalBytes: 150}, want: "all skills together have more than 150 bytes (--max-skills-bytes)"},
-		{name: "too many skills", files: map[string]string{good: skillMD("a"), "b/SKILL.md": skillMD("b")}, limits: SkillLimits{MaxSkills: 1}, want: "there are more than 1 skills (--max-skills)"},
-		{name: "too many entries", files: map[string]string{good: skillMD("a"), "x/1": "", "x/2": "", "x/3": ""}, limits: SkillLimits{MaxSkills: 1, MaxFiles: 1}, want: "it has more than 2 files and folders"},
+		{name: "too many files", files: map[string]string{good: skillMD("a"), "a/x": "", "a/y": ""}, limits: skillLimits{MaxFiles: 2}, want: "the skill a has more than 2 files (--max-skill-files)"},
+		{name: "too many files with those of a skill in it", files: map[string]string{good: skillMD("a"), "a/b/SKILL.md": skillMD("b")}, limits: skillLimits{MaxFiles: 1}, want: "the skill a has more than 1 files"},
+		{name: "too large a skill", files: map[string]string{good: skillMD("a"), "a/x": strings.Repeat("x", 60), "a/y": strings.Repeat("y", 60)}, limits: skillLimits{MaxBytes: 100}, want: "the skill a has more than 100 bytes (--max-skill-bytes)"},
+		{name: "too large a file", files: map[string]string{good: skillMD("a"), "a/x": strings.Repeat("x", 101)}, limits: skillLimits{MaxFileBytes: 100}, want: "a/x: has 101 bytes; a result may have 100 (--max-result-bytes)"},
+		{name: "too much together", files: map[string]string{good: skillMD("a"), "b/SKILL.md": skillMD("b"), "b/x": strings.Repeat("x", 99)}, limits: skillLimits{MaxTotalBytes: 150}, want: "all skills together have more than 150 bytes (--max-skills-bytes)"},
+		{name: "too many skills", files: map[string]string{good: skillMD("a"), "b/SKILL.md": skillMD("b")}, limits: skillLimits{MaxSkills: 1}, want: "there are more than 1 skills (--max-skills)"},
+		{name: "too many entries", files: map[string]string{good: skillMD("a"), "x/1": "", "x/2": "", "x/3": ""}, limits: skillLimits{MaxSkills: 1, MaxFiles: 1}, want: "it has more than 2 files and folders"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -199,7 +199,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 				tt.change(t, dir)
 			}
 			_, err := loadSkills(t.Context(), []string{dir}, tt.limits)
-			var wrong *SkillsError
+			var wrong *skillsError
 			if !errors.As(err, &wrong) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -222,8 +222,8 @@ func TestAllFaultsAreNamed(t *testing.T) {
 		many[fmt.Sprintf("s%d/SKILL.md", i)] = "no frontmatter"
 	}
 	file := filepath.Join(tree(t, map[string]string{"f": ""}), "f")
-	_, err := loadSkills(t.Context(), []string{"no/such/folder", file, tree(t, many)}, SkillLimits{})
-	var wrong *SkillsError
+	_, err := loadSkills(t.Context(), []string{"no/such/folder", file, tree(t, many)}, skillLimits{})
+	var wrong *skillsError
 	if !errors.As(err, &wrong) || len(wrong.Faults) != 20 || wrong.More != 7 {
 		t.Fatalf("got %+v", wrong)
 	}
@@ -241,7 +241,7 @@ func TestAllFaultsAreNamed(t *testing.T) {
 func TestTwoFoldersWithTheSameSkill(t *testing.T) {
 	t.Parallel()
 	one, two := tree(t, map[string]string{"a/SKILL.md": skillMD("a")}), tree(t, map[string]string{"a/SKILL.md": skillMD("a")})
-	if _, err := loadSkills(t.Context(), []string{one, two}, SkillLimits{}); err == nil || !strings.Contains(err.Error(), "the folder "+one+" has a skill with the same path") {
+	if _, err := loadSkills(t.Context(), []string{one, two}, skillLimits{}); err == nil || !strings.Contains(err.Error(), "the folder "+one+" has a skill with the same path") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -252,7 +252,7 @@ func TestAConfigMapIsRead(t *testing.T) {
 	dir := tree(t, map[string]string{"..1/a/SKILL.md": skillMD("a"), "..2/a/SKILL.md": skillMD("a") + "more\n", "..2/a/x.md": "x"})
 	link(t, "..1", filepath.Join(dir, "..data"))
 	link(t, filepath.Join("..data", "a"), filepath.Join(dir, "a"))
-	source, err := OpenSkills([]string{dir}, SkillLimits{})
+	source, err := openSkills([]string{dir}, skillLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestAConfigMapIsRead(t *testing.T) {
 	if changed, isNew, err := source.Reload(t.Context()); err != nil || isNew || len(changed) > 0 || source.Current() != before {
 		t.Errorf("nothing changed, and Reload returned %v, %v, %v", changed, isNew, err)
 	}
-	paths := SkillPaths([]string{dir}, SkillLimits{})
+	paths := skillPaths([]string{dir}, skillLimits{})
 	if want := []string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "a", "SKILL.md")}; !slices.Equal(paths, want) {
 		t.Errorf("watched: %v, want %v", paths, want)
 	}
@@ -338,7 +338,7 @@ func TestLoadHearsTheContext(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := loadSkills(over, []string{tree(t, map[string]string{"a/SKILL.md": skillMD("a")})}, SkillLimits{}); !errors.Is(err, context.Canceled) {
+	if _, err := loadSkills(over, []string{tree(t, map[string]string{"a/SKILL.md": skillMD("a")})}, skillLimits{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -382,7 +382,7 @@ func FuzzURI(f *testing.F) {
 
 // FuzzLookup: a set answers only for the URIs that it lists.
 func FuzzLookup(f *testing.F) {
-	set, err := loadSkills(f.Context(), []string{tree(f, map[string]string{"a/SKILL.md": skillMD("a"), "a/x/y z.md": "z"})}, SkillLimits{})
+	set, err := loadSkills(f.Context(), []string{tree(f, map[string]string{"a/SKILL.md": skillMD("a"), "a/x/y z.md": "z"})}, skillLimits{})
 	if err != nil {
 		f.Fatal(err)
 	}

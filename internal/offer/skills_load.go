@@ -21,8 +21,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// SkillLimits bound what is read of skills. Zero fields have their defaults.
-type SkillLimits struct {
+// skillLimits bound what is read of skills. Zero fields have their defaults.
+type skillLimits struct {
 	// MaxSkills is the maximum number of skills of all folders, MaxTotalBytes the maximum
 	// size of their files. All of it is held in memory.
 	MaxSkills     int
@@ -52,7 +52,7 @@ const (
 	maxFaults = 20
 )
 
-func (l SkillLimits) withDefaults() SkillLimits {
+func (l skillLimits) withDefaults() skillLimits {
 	defaults.Fill(&l.MaxSkills, defaults.SkillLimitsMaxSkills)
 	defaults.Fill(&l.MaxFiles, defaults.SkillLimitsMaxFiles)
 	defaults.Fill(&l.MaxBytes, int64(defaults.SkillLimitsMaxBytes))
@@ -62,10 +62,10 @@ func (l SkillLimits) withDefaults() SkillLimits {
 }
 
 // maxEntries bounds the files and folders that are looked at.
-func (l SkillLimits) maxEntries() int { return 2 * l.MaxSkills * l.MaxFiles }
+func (l skillLimits) maxEntries() int { return 2 * l.MaxSkills * l.MaxFiles }
 
-// SkillFault is one thing that is wrong with a folder of skills.
-type SkillFault struct {
+// skillFault is one thing that is wrong with a folder of skills.
+type skillFault struct {
 	// Folder is the index of the folder, Path the file or folder with the fault, to show.
 	Folder int
 	Path   string
@@ -74,16 +74,16 @@ type SkillFault struct {
 }
 
 // String returns the path and the reason.
-func (f SkillFault) String() string { return f.Path + ": " + f.Reason }
+func (f skillFault) String() string { return f.Path + ": " + f.Reason }
 
-// SkillsError has the faults of all folders, at most 20. More counts the others.
-type SkillsError struct {
-	Faults []SkillFault
+// skillsError has the faults of all folders, at most 20. More counts the others.
+type skillsError struct {
+	Faults []skillFault
 	More   int
 }
 
 // Error implements error.
-func (e *SkillsError) Error() string {
+func (e *skillsError) Error() string {
 	texts := make([]string, len(e.Faults), len(e.Faults)+1)
 	for i, f := range e.Faults {
 		texts[i] = f.String()
@@ -95,14 +95,14 @@ func (e *SkillsError) Error() string {
 }
 
 // skillFaults collects what is wrong with skills.
-type skillFaults struct{ err SkillsError }
+type skillFaults struct{ err skillsError }
 
 func (f *skillFaults) add(folder int, path, format string, args ...any) {
 	if len(f.err.Faults) == maxFaults {
 		f.err.More++
 		return
 	}
-	f.err.Faults = append(f.err.Faults, SkillFault{Folder: folder, Path: path, Reason: fmt.Sprintf(format, args...)})
+	f.err.Faults = append(f.err.Faults, skillFault{Folder: folder, Path: path, Reason: fmt.Sprintf(format, args...)})
 }
 
 // any returns the error, nil without faults.
@@ -121,8 +121,8 @@ var errUnsteady = errors.New("the files of the skills change while they are read
 
 // loadSkills reads the skills in folders. The path of a skill is that of its folder below the one that is given, so
 // team/deploy/SKILL.md is skill://team/deploy/SKILL.md. It reads until two reads agree, so that a set never has files of
-// two versions. The error is a *SkillsError with all faults.
-func loadSkills(ctx context.Context, folders []string, l SkillLimits) (*SkillSet, error) {
+// two versions. The error is a *skillsError with all faults.
+func loadSkills(ctx context.Context, folders []string, l skillLimits) (*SkillSet, error) {
 	before, err := loadSkillsOnce(ctx, folders, l)
 	for range maxReads {
 		if err != nil {
@@ -143,7 +143,7 @@ func loadSkills(ctx context.Context, folders []string, l SkillLimits) (*SkillSet
 // skillLoader loads one set of skills.
 type skillLoader struct {
 	ctx    context.Context //nolint:containedctx // reading goes on no longer than it
-	limits SkillLimits
+	limits skillLimits
 	faults skillFaults
 	set    *SkillSet
 	bytes  int64 // of all files
@@ -151,7 +151,7 @@ type skillLoader struct {
 	of map[string]string
 }
 
-func loadSkillsOnce(ctx context.Context, folders []string, l SkillLimits) (*SkillSet, error) {
+func loadSkillsOnce(ctx context.Context, folders []string, l skillLimits) (*SkillSet, error) {
 	r := &skillLoader{
 		ctx:    ctx,
 		limits: l.withDefaults(), of: map[string]string{},
@@ -354,9 +354,9 @@ func (r *skillLoader) frontmatter(w *skillWalker, n *skillNode, f *skillFile) {
 	r.set.skills[f.resource.Uri].FrontmatterForm = &outriggerv1.Skill_FrontmatterJson{FrontmatterJson: front.JSON}
 }
 
-// SkillPaths returns all files and folders of the given folders, for those who watch them. It has no more than may be read, and
+// skillPaths returns all files and folders of the given folders, for those who watch them. It has no more than may be read, and
 // what cannot be read is left out.
-func SkillPaths(folders []string, l SkillLimits) []string {
+func skillPaths(folders []string, l skillLimits) []string {
 	var out []string
 	l = l.withDefaults()
 	for i, folder := range folders {

@@ -18,7 +18,7 @@ func TestSpecialFilesAreRefused(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "a", "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loadSkills(t.Context(), []string{dir}, SkillLimits{}); err == nil || !strings.Contains(err.Error(), "a/pipe: is neither a file nor a folder") {
+	if _, err := loadSkills(t.Context(), []string{dir}, skillLimits{}); err == nil || !strings.Contains(err.Error(), "a/pipe: is neither a file nor a folder") {
 		t.Errorf("got %v", err)
 	}
 }

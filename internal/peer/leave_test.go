@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
@@ -152,7 +153,7 @@ func TestLeaveBehindTLS(t *testing.T) {
 	t.Parallel()
 	authority := tlstest.NewAuthority(t)
 	pair := authority.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
-	seen, err := keys.NewServer(keys.ServerOptions{CertFile: pair.CertFile, KeyFile: pair.KeyFile})
+	seen, err := keys.NewServer(&configv1.ListenerTls{CertFile: pair.CertFile, KeyFile: pair.KeyFile})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func openedTLS(t *testing.T) (s *Sockets, address string, conn net.Conn) {
 	t.Helper()
 	authority := tlstest.NewAuthority(t)
 	pair := authority.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1"}})
-	seen, err := keys.NewServer(keys.ServerOptions{CertFile: pair.CertFile, KeyFile: pair.KeyFile})
+	seen, err := keys.NewServer(&configv1.ListenerTls{CertFile: pair.CertFile, KeyFile: pair.KeyFile})
 	if err != nil {
 		t.Fatal(err)
 	}

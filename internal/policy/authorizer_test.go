@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -24,18 +25,18 @@ func oauth(held ...string) *identity.Identity {
 		identity.Facts{Source: identity.SourceOAuth, Issuer: "https://login.example.org", Subject: "ann", Scopes: held})
 }
 
-func options() policy.AuthorizerOptions {
-	return policy.AuthorizerOptions{
-		Tools: []policy.ToolRule{
+func options() *configv1.OAuth {
+	return &configv1.OAuth{
+		ToolScopes: []*configv1.ToolScopes{
 			{Tools: []string{"lab.echo"}},
 			{Tools: []string{"fleet.cancel_order"}, Scopes: []string{"orders:write", "audit"}},
 			{Tools: []string{"fleet.*"}, Scopes: []string{"orders:read"}},
 		},
-		Operations: []policy.OperationRule{
+		OperationScopes: []*configv1.OperationScopes{
 			{Operations: []string{"read_resource"}, Scopes: []string{"resources", "offline_access"}},
 			{Operations: []string{"get_tool"}, Scopes: []string{"catalog"}},
 		},
-		Metadata: metadata,
+		Resource: "https://tools.example.org/mcp",
 	}
 }
 
@@ -121,7 +122,7 @@ func TestScopesKeys(t *testing.T) {
 	if key() == "" || key() != key("openid", "profile") || key("orders:read") == key() || key("orders:read", "x") != key("orders:read") {
 		t.Errorf("%q %q %q", key(), key("openid"), key("orders:read"))
 	}
-	if policy.NewAuthorizer(policy.AuthorizerOptions{}).Key(oauth(), cat) != "" || a.Key(oauth(), nil) != "" {
+	if policy.NewAuthorizer(nil).Key(oauth(), cat) != "" || a.Key(oauth(), nil) != "" {
 		t.Error("a key where nothing is needed")
 	}
 	var many sync.WaitGroup
@@ -142,7 +143,7 @@ func TestScopesKeys(t *testing.T) {
 func TestListWithout(t *testing.T) {
 	t.Parallel()
 	o := options()
-	o.ListWithout = true
+	o.ListWithoutScope = true
 	a, get := policy.NewAuthorizer(o), tool(t, "fleet.get_order")
 	if a.MayList(oauth(), get) != nil || a.MayUse(oauth(), get) == nil || a.Key(oauth(), current(t)) == "" {
 		t.Error("a tool that is shown and not called")
@@ -155,7 +156,7 @@ func TestListWithout(t *testing.T) {
 func TestSupported(t *testing.T) {
 	t.Parallel()
 	o := options()
-	o.Rule = policy.ReadWrite
+	o.ScopeRule = new("read_write")
 	a := policy.NewAuthorizer(o)
 	want := []string{"audit", "catalog", "orders:read", "orders:write", "resources", "tools:read", "tools:write"}
 	if got := a.Supported(nil); !slices.Equal(got, want) {
@@ -165,7 +166,7 @@ func TestSupported(t *testing.T) {
 	if got := a.Supported(current(t)); !slices.Equal(got, want[:len(want)-1]) {
 		t.Errorf("with the catalog: %v", got)
 	}
-	if got := policy.NewAuthorizer(policy.AuthorizerOptions{}).Supported(current(t)); len(got) != 0 {
+	if got := policy.NewAuthorizer(nil).Supported(current(t)); len(got) != 0 {
 		t.Errorf("without scopes: %v", got)
 	}
 }

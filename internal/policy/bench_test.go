@@ -5,6 +5,8 @@ package policy_test
 import (
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/ratetest"
@@ -22,7 +24,9 @@ func BenchmarkRateserviceCheck(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = client.Close() })
-	s := policy.NewRateService(client, policy.RateServiceOptions{Timeout: patience, FailClosed: true})
+	r := asked(patience)
+	r.Failure = new("closed")
+	s := policy.NewRateService(client, r, zap.NewNop())
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := s.Check(b.Context(), "caller:ann", "shop.get", false); err != nil {

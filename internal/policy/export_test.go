@@ -61,3 +61,6 @@ const (
 	QueueFull         = queueFull
 	QueueWait         = queueWait
 )
+
+// NewScopedGate returns a gate for the tools of a scope in the given state.
+func NewScopedGate(t Trust, s Scope) *Gate { return newScopedGate(t, s) }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
@@ -89,10 +90,10 @@ func (g *Gate) current() gateRules {
 }
 
 // NewGate returns a gate of the default scope in the given state.
-func NewGate(t Trust) *Gate { return NewScopedGate(t, Verbs) }
+func NewGate(t Trust) *Gate { return newScopedGate(t, Verbs) }
 
-// NewScopedGate returns a gate for the tools of a scope in the given state.
-func NewScopedGate(t Trust, s Scope) *Gate {
+// newScopedGate returns a gate for the tools of a scope in the given state.
+func newScopedGate(t Trust, s Scope) *Gate {
 	g := &Gate{}
 	g.rules.Store(&gateRules{scope: s})
 	g.trust.Store(uint32(t))
@@ -216,3 +217,26 @@ func (s Scope) reason(tool *catalog.Tool) string {
 // howToTrust is for operators of the sidecar; it is no recipe, because agents
 // read it too.
 const howToTrust = "an operator can allow it with --trust trusted or --trusted-callers, or at run time on the admin listener (/trust)"
+
+// GateOf returns the gate that a configuration describes.
+func GateOf(cfg *configv1.Config) (*Gate, error) {
+	trust, err := ParseTrust(cfg.GetTrust())
+	if err != nil {
+		return nil, err
+	}
+	scope, err := ParseScope(cfg.GetGate())
+	if err != nil {
+		return nil, err
+	}
+	gate := newScopedGate(trust, scope)
+	return gate, gate.TrustCallers(cfg.GetTrustedCallers())
+}
+
+// CheckCallers looks at the callers that are trusted.
+func CheckCallers(cfg *configv1.Config, report func(path, message string)) {
+	for i, caller := range cfg.GetTrustedCallers() {
+		if err := NewGate(Untrusted).TrustCallers([]string{caller}); err != nil {
+			report(fmt.Sprintf("trusted_callers[%d]", i), err.Error())
+		}
+	}
+}

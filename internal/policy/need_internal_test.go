@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
@@ -15,33 +16,33 @@ func TestWhatAToolNeeds(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
 	reads := catalog.Annotations{ReadOnly: &yes}
-	rules := []ToolRule{
+	rules := []*configv1.ToolScopes{
 		{Tools: []string{"shop.refund"}, Scopes: []string{"refunds", "audit"}},
 		{Tools: []string{"lab.echo"}},
 		{Tools: []string{"shop.*", "stock_service.*"}, Scopes: []string{"shop"}},
 	}
 	base := &catalog.Tool{Name: "shop.refund"}
 	for _, tt := range []struct {
-		name string
-		opts AuthorizerOptions
-		tool catalog.Tool
-		want string
+		name  string
+		oauth *configv1.OAuth
+		tool  catalog.Tool
+		want  string
 	}{
-		{"nothing says anything", AuthorizerOptions{}, catalog.Tool{Name: "shop.get"}, ""},
-		{"configuration", AuthorizerOptions{Tools: rules}, catalog.Tool{Name: "shop.get"}, "shop"},
-		{"the first entry", AuthorizerOptions{Tools: rules}, catalog.Tool{Name: "shop.refund"}, "audit refunds"},
-		{"an alias", AuthorizerOptions{Tools: rules}, catalog.Tool{Name: "stock.get", Alias: "stock_service.get"}, "shop"},
-		{"an entry without scopes", AuthorizerOptions{Tools: rules, Rule: ReadWrite}, catalog.Tool{Name: "lab.echo", Scopes: []string{"lab"}}, ""},
-		{"configuration before the option", AuthorizerOptions{Tools: rules}, catalog.Tool{Name: "shop.get", Scopes: []string{"own"}}, "shop"},
-		{"the option before the rule", AuthorizerOptions{Tools: rules, Rule: ReadWrite}, catalog.Tool{Name: "lab.x", Scopes: []string{"b", "a", "b"}}, "a b"},
-		{"the rule, reading", AuthorizerOptions{Rule: ReadWrite}, catalog.Tool{Name: "lab.x", Annotations: reads}, "tools:read"},
-		{"the rule, writing", AuthorizerOptions{Rule: ReadWrite}, catalog.Tool{Name: "lab.x", Annotations: catalog.Annotations{ReadOnly: &no}}, "tools:write"},
-		{"the rule, nothing said", AuthorizerOptions{Rule: ReadWrite}, catalog.Tool{Name: "lab.x"}, "tools:write"},
-		{"another name of an RPC", AuthorizerOptions{Tools: rules}, catalog.Tool{Name: "money.back", Base: base, Scopes: []string{"money"}}, "audit money refunds"},
+		{"nothing says anything", nil, catalog.Tool{Name: "shop.get"}, ""},
+		{"configuration", &configv1.OAuth{ToolScopes: rules}, catalog.Tool{Name: "shop.get"}, "shop"},
+		{"the first entry", &configv1.OAuth{ToolScopes: rules}, catalog.Tool{Name: "shop.refund"}, "audit refunds"},
+		{"an alias", &configv1.OAuth{ToolScopes: rules}, catalog.Tool{Name: "stock.get", Alias: "stock_service.get"}, "shop"},
+		{"an entry without scopes", &configv1.OAuth{ToolScopes: rules, ScopeRule: new(byAccess)}, catalog.Tool{Name: "lab.echo", Scopes: []string{"lab"}}, ""},
+		{"configuration before the option", &configv1.OAuth{ToolScopes: rules}, catalog.Tool{Name: "shop.get", Scopes: []string{"own"}}, "shop"},
+		{"the option before the rule", &configv1.OAuth{ToolScopes: rules, ScopeRule: new(byAccess)}, catalog.Tool{Name: "lab.x", Scopes: []string{"b", "a", "b"}}, "a b"},
+		{"the rule, reading", &configv1.OAuth{ScopeRule: new(byAccess)}, catalog.Tool{Name: "lab.x", Annotations: reads}, "tools:read"},
+		{"the rule, writing", &configv1.OAuth{ScopeRule: new(byAccess)}, catalog.Tool{Name: "lab.x", Annotations: catalog.Annotations{ReadOnly: &no}}, "tools:write"},
+		{"the rule, nothing said", &configv1.OAuth{ScopeRule: new(byAccess)}, catalog.Tool{Name: "lab.x"}, "tools:write"},
+		{"another name of an RPC", &configv1.OAuth{ToolScopes: rules}, catalog.Tool{Name: "money.back", Base: base, Scopes: []string{"money"}}, "audit money refunds"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if got := strings.Join(tt.opts.ofTool(&tt.tool), " "); got != tt.want {
+			if got := strings.Join(NewAuthorizer(tt.oauth).ofTool(&tt.tool), " "); got != tt.want {
 				t.Errorf("needs %q, want %q", got, tt.want)
 			}
 		})
@@ -51,10 +52,14 @@ func TestWhatAToolNeeds(t *testing.T) {
 // TestRulesStayAsTheyAre: what a tool needs is sorted in a copy.
 func TestRulesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
-	o := AuthorizerOptions{Tools: []ToolRule{{Tools: []string{"*"}, Scopes: []string{"b", "a"}}}, Operations: []OperationRule{{[]string{"listen"}, []string{"d", "c"}}}}
-	o.ofTool(&catalog.Tool{Name: "x.y"})
-	o.ofOperation("listen")
-	if !slices.Equal(o.Tools[0].Scopes, []string{"b", "a"}) || !slices.Equal(o.Operations[0].Scopes, []string{"d", "c"}) {
+	o := &configv1.OAuth{
+		ToolScopes:      []*configv1.ToolScopes{{Tools: []string{"*"}, Scopes: []string{"b", "a"}}},
+		OperationScopes: []*configv1.OperationScopes{{Operations: []string{"listen"}, Scopes: []string{"d", "c"}}},
+	}
+	a := NewAuthorizer(o)
+	a.ofTool(&catalog.Tool{Name: "x.y"})
+	a.ofOperation("listen")
+	if !slices.Equal(o.ToolScopes[0].Scopes, []string{"b", "a"}) || !slices.Equal(o.OperationScopes[0].Scopes, []string{"d", "c"}) {
 		t.Errorf("%v", o)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
@@ -30,6 +31,11 @@ type Rate struct {
 	PerSecond float64
 	// Burst zero means PerSecond, at least 1.
 	Burst int
+}
+
+// RateOf is a rate of the configuration.
+func RateOf(r *configv1.Rate) Rate {
+	return Rate{PerSecond: r.GetPerSecond(), Burst: int(r.GetBurst())}
 }
 
 // limits reports whether the rate is a limit.

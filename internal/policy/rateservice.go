@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
@@ -36,55 +36,73 @@ type RateCaller interface {
 	Call(ctx context.Context, procedure string, in []byte, md http.Header) (*backend.Answer, error)
 }
 
-// RateServiceOptions configure a RateService. Zero fields have the defaults of package defaults.
-type RateServiceOptions struct {
-	// Domain selects the limits in the configuration of the service.
-	Domain string
-	// Timeout bounds the wait for one answer.
-	Timeout time.Duration
-	// FailClosed rejects requests while the service does not answer. Otherwise they run.
-	FailClosed bool
-	// MaxInFlight bounds the questions that are open at once.
-	MaxInFlight int
-	// MaxFailures is the number of consecutive failures after which the service is not asked
-	// for OpenFor.
-	MaxFailures int
-	OpenFor     time.Duration
-	// TenantClaim is the claim of a caller's token that names its tenant.
-	TenantClaim string
-	// Log learns of a service that fails, and of its recovery; nil discards.
-	Log *zap.Logger
-}
-
 // RateService asks one rate limit service. Make one with [NewRateService].
 type RateService struct {
 	caller  RateCaller
-	opts    RateServiceOptions
+	config  *configv1.RateService
+	timeout time.Duration
 	breaker breaker
 	health  health
 	open    atomic.Int64 // questions
 	counts  rateServiceCounts
 }
 
-// NewRateService returns a RateService that makes its calls with c, which stays the caller's to close.
-func NewRateService(c RateCaller, o RateServiceOptions) *RateService {
-	if o.Domain == "" {
-		o.Domain = defaults.RateServiceDomain
-	}
-	if o.TenantClaim == "" {
-		o.TenantClaim = defaults.RateServiceTenantClaim
-	}
-	defaults.Fill(&o.Timeout, defaults.RateServiceTimeout)
-	defaults.Fill(&o.MaxInFlight, defaults.RateServiceMaxInFlight)
-	defaults.Fill(&o.MaxFailures, defaults.RateServiceMaxFailures)
-	defaults.Fill(&o.OpenFor, defaults.RateServiceOpenFor)
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+// NewRateService returns a RateService that makes its calls with a client, which stays the caller's to close. log learns of a
+// service that fails, and of its recovery.
+func NewRateService(client RateCaller, r *configv1.RateService, log *zap.Logger) *RateService {
 	return &RateService{
-		caller: c, opts: o,
-		breaker: breaker{most: o.MaxFailures, openFor: o.OpenFor},
-		health:  health{log: o.Log, consequence: consequence(o.FailClosed)},
+		caller: client, config: r, timeout: r.GetTimeout().AsDuration(),
+		breaker: breaker{most: int(r.GetMaxFailures()), openFor: r.GetOpenFor().AsDuration()},
+		health:  health{log: log, consequence: consequence(r.GetFailure() == failClosed)},
+	}
+}
+
+// failClosed is the setting that rejects requests while the service does not answer.
+const failClosed = "closed"
+
+const (
+	// rateServiceIdle keeps the connection to the rate limit service over quiet hours: the
+	// first call after them would spend its time on a new one. A dead connection is found by
+	// the pings of the client.
+	rateServiceIdle = 24 * time.Hour
+	// rateServiceBytes bounds a question, which has a caller, a tool and a tenant, and an
+	// answer, which has a few numbers for each descriptor.
+	rateServiceBytes = 64 << 10
+)
+
+// RateServiceClient returns the client of the rate limit service, nil without one. It opens
+// no connection.
+func RateServiceClient(r *configv1.RateService, version string) (*backend.Client, error) {
+	if r.GetUrl() == "" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	target, err := backend.ParseTarget(r.GetUrl())
+	if err != nil {
+		return nil, err
+	}
+	tls := r.GetTls()
+	return backend.New(target, backend.Options{
+		TLS:           backend.TLSOptions{CAFile: tls.GetCaFile(), CertFile: tls.GetCertFile(), KeyFile: tls.GetKeyFile(), ServerName: tls.GetServerName()},
+		MaxHTTP2Conns: 1, IdleTimeout: rateServiceIdle, MaxRequestBytes: rateServiceBytes, MaxResponseBytes: rateServiceBytes,
+		UserAgent: "outrigger/" + version,
+	})
+}
+
+// CheckRateService makes the client, which reads its files.
+func CheckRateService(cfg *configv1.Config, report func(path, message string)) {
+	client, err := RateServiceClient(cfg.GetRateService(), "")
+	var target *backend.TargetError
+	switch {
+	case errors.As(err, &target):
+		report("rate_service.url", target.Reason)
+	case errors.Is(err, backend.ErrTLSUnused):
+		report("rate_service.tls", "has no effect without TLS: use grpcs:// in rate_service.url")
+	case err != nil:
+		report("rate_service.tls", strings.TrimPrefix(err.Error(), "backend "+cfg.GetRateService().GetUrl()+": "))
+	case client != nil:
+		if err := client.Close(); err != nil {
+			report("rate_service.url", err.Error())
+		}
 	}
 }
 
@@ -104,7 +122,7 @@ func consequence(closed bool) string {
 // if it may not, and CANCELLED or TIMEOUT if ctx ends meanwhile. If the service does not
 // answer, it returns nil or UNAVAILABLE, as the options say.
 func (s *RateService) Check(ctx context.Context, caller, tool string, isPart bool) *errmap.Error {
-	if s.open.Add(1) > int64(s.opts.MaxInFlight) {
+	if s.open.Add(1) > int64(s.config.GetMaxInFlight()) {
 		s.open.Add(-1)
 		s.counts.skipped[skippedFull].Add(1)
 		return s.unanswered(time.Second)
@@ -117,7 +135,7 @@ func (s *RateService) Check(ctx context.Context, caller, tool string, isPart boo
 	}
 	d := s.descriptors(identity.FromContext(ctx), caller, tool, isPart)
 	start := time.Now()
-	asking, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	asking, cancel := context.WithTimeout(ctx, s.timeout)
 	answer, err := s.ask(asking, d)
 	cancel()
 	took := time.Since(start)
@@ -148,11 +166,11 @@ func (s *RateService) failed(p permit, took time.Duration, err error) *errmap.Er
 	s.durations().Add(took, telemetry.Trace{})
 	outcome, cause := outcomeError, err
 	if failed := new(backend.Error); errors.As(err, &failed) && failed.Kind == backend.KindTimeout {
-		outcome, cause = outcomeTimeout, fmt.Errorf("no answer within %v", s.opts.Timeout)
+		outcome, cause = outcomeTimeout, fmt.Errorf("no answer within %v", s.timeout)
 	}
 	s.counts.outcomes[outcome].Add(1)
 	s.health.failed(now, cause)
-	return s.unanswered(s.opts.OpenFor)
+	return s.unanswered(s.breaker.openFor)
 }
 
 // ask sends one question.
@@ -207,7 +225,7 @@ func (e callError) Unwrap() error { return e.cause }
 
 // unanswered is the outcome of a request that the service said nothing about.
 func (s *RateService) unanswered(wait time.Duration) *errmap.Error {
-	if !s.opts.FailClosed {
+	if s.config.GetFailure() != failClosed {
 		return nil
 	}
 	return errmap.New(errmap.Unavailable, errmap.RetryAfter(max(wait, minWait)),
@@ -377,7 +395,7 @@ type entry struct{ key, value string }
 // that was counted for its caller before has the last two.
 func (s *RateService) descriptors(who *identity.Identity, caller, tool string, isPart bool) []descriptor {
 	var front []entry
-	if tenant := tenantOf(who, s.opts.TenantClaim); tenant != "" {
+	if tenant := tenantOf(who, s.config.GetTenantClaim()); tenant != "" {
 		front = []entry{{keyTenant, tenant}}
 	}
 	with := func(of string, entries ...entry) descriptor {
@@ -419,7 +437,7 @@ func tenantOf(who *identity.Identity, claim string) string {
 // request is the question about descriptors.
 func (s *RateService) request(all []descriptor) *ratelimitv3.RateLimitRequest {
 	r := &ratelimitv3.RateLimitRequest{
-		Domain: s.opts.Domain, HitsAddend: 1, Descriptors: make([]*commonv3.RateLimitDescriptor, len(all)),
+		Domain: s.config.GetDomain(), HitsAddend: 1, Descriptors: make([]*commonv3.RateLimitDescriptor, len(all)),
 	}
 	for i, d := range all {
 		entries := make([]*commonv3.RateLimitDescriptor_Entry, len(d.entries))
@@ -528,6 +546,6 @@ func (s *RateService) Stats() RateServiceStats {
 		OK: c.outcomes[outcomeOK].Load(), OverLimit: c.outcomes[outcomeOverLimit].Load(), Errors: c.outcomes[outcomeError].Load(),
 		Timeouts: c.outcomes[outcomeTimeout].Load(), Cancelled: c.outcomes[outcomeCancelled].Load(),
 		SkippedBreaker: c.skipped[skippedBreaker].Load(), SkippedFull: c.skipped[skippedFull].Load(),
-		InFlight: int(s.open.Load()), MaxInFlight: s.opts.MaxInFlight, Failing: s.breaker.isOpen(), Took: s.durations(),
+		InFlight: int(s.open.Load()), MaxInFlight: int(s.config.GetMaxInFlight()), Failing: s.breaker.isOpen(), Took: s.durations(),
 	}
 }

@@ -4,26 +4,39 @@ package policy_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"strings"
 	"testing"
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/ratetest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 // patience is far more than loopback takes, also on a busy machine.
 const patience = 2 * time.Minute
+
+// asked are the settings of a service by default, with a timeout.
+func asked(timeout time.Duration) *configv1.RateService {
+	r := config.Defaults(config.Serve).GetRateService()
+	r.Timeout = durationpb.New(timeout)
+	return r
+}
 
 // dial returns a client of a server, over one connection.
 func dial(t *testing.T, url string) *backend.Client {
@@ -130,11 +143,14 @@ func TestOutcomes(t *testing.T) {
 				if tc.stop {
 					peer.Stop()
 				}
-				o := policy.RateServiceOptions{FailClosed: closed, Timeout: patience}
-				if tc.name == "no answer in time" {
-					o.Timeout = 0 // the default, 20 ms
+				r := asked(patience)
+				if closed {
+					r.Failure = new("closed")
 				}
-				s := policy.NewRateService(dial(t, peer.URL()), o)
+				if tc.name == "no answer in time" {
+					r.Timeout = durationpb.New(20 * time.Millisecond)
+				}
+				s := policy.NewRateService(dial(t, peer.URL()), r, zap.NewNop())
 				begun := time.Now()
 				got := s.Check(t.Context(), "caller:ann", "shop.get", false)
 				if took := time.Since(begun); took > patience/2 {
@@ -198,7 +214,12 @@ func TestDescriptors(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			peer := ratetest.Start(t)
-			s := policy.NewRateService(dial(t, peer.URL()), policy.RateServiceOptions{Timeout: patience, TenantClaim: tc.claim, Domain: "shop"})
+			r := asked(patience)
+			r.Domain = new("shop")
+			if tc.claim != "" {
+				r.TenantClaim = &tc.claim
+			}
+			s := policy.NewRateService(dial(t, peer.URL()), r, zap.NewNop())
 			ctx := t.Context()
 			if tc.who != nil {
 				ctx = identity.NewContext(ctx, tc.who)
@@ -227,7 +248,9 @@ func TestRecovery(t *testing.T) {
 	t.Parallel()
 	peer := ratetest.Start(t)
 	peer.Answer(ratetest.Counting("caller", 1, time.Minute))
-	s := policy.NewRateService(dial(t, peer.URL()), policy.RateServiceOptions{Timeout: patience, FailClosed: true, OpenFor: 10 * time.Millisecond, MaxFailures: 2})
+	r := asked(patience)
+	r.Failure, r.OpenFor, r.MaxFailures = new("closed"), durationpb.New(10*time.Millisecond), new(int32(2))
+	s := policy.NewRateService(dial(t, peer.URL()), r, zap.NewNop())
 	check := func() errmap.Code {
 		if err := s.Check(t.Context(), "a", "", false); err != nil {
 			return err.Code
@@ -250,5 +273,41 @@ func TestRecovery(t *testing.T) {
 	testkit.Until(t, "it is asked again", func() bool { return check() == errmap.RateLimited })
 	if s.Stats().Failing || s.Probe(t.Context()) != nil {
 		t.Errorf("running, and %+v", s.Stats())
+	}
+}
+
+// TestTheRateServiceOverTLS verifies the service's certificate, and shows one of the sidecar.
+func TestTheRateServiceOverTLS(t *testing.T) {
+	t.Parallel()
+	ours, others := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
+	shown := ours.Issue(t, tlstest.Leaf{Hosts: []string{"ratelimit.example.com"}})
+	client := ours.Issue(t, tlstest.Leaf{})
+	peer := ratetest.StartTLS(t, &tls.Config{
+		Certificates: []tls.Certificate{shown.Certificate(t)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ours.Pool, MinVersion: tls.VersionTLS12,
+	})
+	for _, tt := range []struct {
+		name string
+		tls  *configv1.RateServiceTls
+		want string
+	}{
+		{"all is well", &configv1.RateServiceTls{CaFile: ours.File, CertFile: client.CertFile, KeyFile: client.KeyFile, ServerName: "ratelimit.example.com"}, ""},
+		{"another authority", &configv1.RateServiceTls{CaFile: others.File, CertFile: client.CertFile, KeyFile: client.KeyFile, ServerName: "ratelimit.example.com"}, new(x509.UnknownAuthorityError).Error()},
+		{"another name", &configv1.RateServiceTls{CaFile: ours.File, CertFile: client.CertFile, KeyFile: client.KeyFile}, "127.0.0.1"},
+		{"no certificate", &configv1.RateServiceTls{CaFile: ours.File, ServerName: "ratelimit.example.com"}, "unreachable: "},
+	} {
+		r := asked(5 * time.Second)
+		r.Url, r.Tls = peer.URL(), tt.tls
+		dialed, err := policy.RateServiceClient(r, "0.0.0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = policy.NewRateService(dialed, r, zap.NewNop()).Probe(t.Context())
+		_ = dialed.Close()
+		switch {
+		case tt.want == "" && err != nil:
+			t.Errorf("%s: %v", tt.name, err)
+		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
 	}
 }

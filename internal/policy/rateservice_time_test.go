@@ -59,7 +59,7 @@ func TestADeadServiceCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(bubblePeer)
 		p.takes.Store(int64(time.Hour))
-		s := policy.NewRateService(p, policy.RateServiceOptions{})
+		s := policy.NewRateService(p, asked(20*time.Millisecond), zap.NewNop())
 		begun := time.Now()
 		for range 1000 {
 			if err := s.Check(t.Context(), "a", "b", false); err != nil {
@@ -97,7 +97,9 @@ func TestOneQuestionTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(bubblePeer)
 		p.broken.Store(true)
-		s := policy.NewRateService(p, policy.RateServiceOptions{MaxFailures: 1, FailClosed: true})
+		r := asked(20 * time.Millisecond)
+		r.MaxFailures, r.Failure = new(int32(1)), new("closed")
+		s := policy.NewRateService(p, r, zap.NewNop())
 		if err := s.Check(t.Context(), "a", "b", false); err == nil || err.Code != errmap.Unavailable || err.RetryAfter != time.Second {
 			t.Fatalf("got %v", err)
 		}
@@ -137,7 +139,7 @@ func TestACallersEndIsNoFaultOfTheService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(bubblePeer)
 		p.takes.Store(int64(10 * time.Millisecond))
-		s := policy.NewRateService(p, policy.RateServiceOptions{})
+		s := policy.NewRateService(p, asked(20*time.Millisecond), zap.NewNop())
 		for range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			if err := s.Check(ctx, "a", "b", false); err == nil || err.Code != errmap.Timeout {
@@ -157,7 +159,9 @@ func TestQuestionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := new(bubblePeer)
 		p.takes.Store(int64(10 * time.Millisecond))
-		s := policy.NewRateService(p, policy.RateServiceOptions{MaxInFlight: 2, FailClosed: true})
+		r := asked(20 * time.Millisecond)
+		r.MaxInFlight, r.Failure = new(int32(2)), new("closed")
+		s := policy.NewRateService(p, r, zap.NewNop())
 		var calls sync.WaitGroup
 		var refused atomic.Int64
 		for range 5 {
@@ -184,7 +188,7 @@ func TestOneLineEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
 		p := new(bubblePeer)
-		s := policy.NewRateService(p, policy.RateServiceOptions{Log: zap.New(core)})
+		s := policy.NewRateService(p, asked(20*time.Millisecond), zap.New(core))
 		check := func(broken bool) {
 			p.broken.Store(broken)
 			_ = s.Check(t.Context(), "a", "b", false)

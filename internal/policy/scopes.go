@@ -10,33 +10,29 @@ import (
 	"sync/atomic"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 )
 
-// AuthorizerOptions configure an [Authorizer].
-type AuthorizerOptions struct {
-	// Tools and Operations give scopes. The first entry that matches decides.
-	Tools      []ToolRule
-	Operations []OperationRule
-	// ScopeRule is for tools that no entry matches and whose options say nothing.
-	Rule ScopeRule
-	// ListWithout lists tools whose scopes a caller lacks.
-	ListWithout bool
-	// Metadata is the URL of the protected resource metadata, for challenges.
-	Metadata string
-}
-
 // Authorizer restricts callers with OAuth tokens to what their scopes include. Make one
 // with [NewAuthorizer].
 type Authorizer struct {
-	opts   AuthorizerOptions
-	newest atomic.Pointer[index]
+	config *configv1.OAuth
+	// metadata is the URL of the protected resource metadata, for challenges.
+	metadata string
+	newest   atomic.Pointer[index]
 }
 
-// NewAuthorizer returns an Authorizer. Do not change the options afterwards.
-func NewAuthorizer(o AuthorizerOptions) *Authorizer { return &Authorizer{opts: o} }
+// NewAuthorizer returns an Authorizer by the scopes of tools and operations; the first entry that matches decides.
+func NewAuthorizer(c *configv1.OAuth) *Authorizer {
+	a := &Authorizer{config: c}
+	if resource, err := identity.ParseResource(c.GetResource()); err == nil { // [identity.CheckResource] reports it
+		a.metadata = resource.Metadata
+	}
+	return a
+}
 
 // isHeld reports whether scopes restrict a caller.
 func isHeld(who *identity.Identity) bool { return who.Facts().Source == identity.SourceOAuth }
@@ -52,7 +48,7 @@ func (a *Authorizer) Key(who *identity.Identity, cat *catalog.Catalog) string {
 
 // MayList returns nil if a tool is shown to a caller, else PERMISSION_DENIED.
 func (a *Authorizer) MayList(who *identity.Identity, t *catalog.Tool) *errmap.Error {
-	if a.opts.ListWithout {
+	if a.config.GetListWithoutScope() {
 		return nil
 	}
 	return a.MayUse(who, t)
@@ -73,8 +69,8 @@ func (a *Authorizer) MayRun(who *identity.Identity, operation string, t *catalog
 	if !isHeld(who) {
 		return nil
 	}
-	need, what := a.opts.ofOperation(operation), "operation "+operation
-	if t != nil && !(a.opts.ListWithout && operation == getTool) {
+	need, what := a.ofOperation(operation), "operation "+operation
+	if t != nil && !(a.config.GetListWithoutScope() && operation == getTool) {
 		need = slices.Concat(need, a.need(t))
 		slices.Sort(need)
 		need, what = slices.Compact(need), what+" of tool "+t.Name
@@ -99,7 +95,7 @@ func (a *Authorizer) held(who *identity.Identity, need []string, what string) *e
 	if coversAll(who.Facts().Scopes, need) {
 		return nil
 	}
-	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted(a.opts.Metadata, need...)),
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted(a.metadata, need...)),
 		errmap.Messagef("Permission denied: %s requires the OAuth scope %q; request a token with it", what, strings.Join(need, " ")))
 }
 
@@ -111,8 +107,8 @@ const offlineAccess = "offline_access"
 // catalog may be nil.
 func (a *Authorizer) Supported(cat *catalog.Catalog) []string {
 	var all []string
-	for _, r := range a.opts.Operations {
-		all = append(all, r.Scopes...)
+	for _, r := range a.config.GetOperationScopes() {
+		all = append(all, r.GetScopes()...)
 	}
 	if cat != nil {
 		all = append(all, a.index(cat).known...)
@@ -136,10 +132,10 @@ func (a *Authorizer) First(cat *catalog.Catalog) string {
 // configured are the scopes that tools may need, as far as the configuration knows.
 func (a *Authorizer) configured() []string {
 	var all []string
-	for _, r := range a.opts.Tools {
-		all = append(all, r.Scopes...)
+	for _, r := range a.config.GetToolScopes() {
+		all = append(all, r.GetScopes()...)
 	}
-	if a.opts.Rule == ReadWrite {
+	if a.config.GetScopeRule() == byAccess {
 		all = append(all, readTools, writeTools)
 	}
 	return all
@@ -172,7 +168,7 @@ func (a *Authorizer) index(cat *catalog.Catalog) *index {
 		if t.Hidden {
 			continue
 		}
-		need := a.opts.ofTool(t)
+		need := a.ofTool(t)
 		x.needs[t] = need
 		x.known = append(x.known, need...)
 	}
@@ -190,7 +186,7 @@ func (a *Authorizer) need(t *catalog.Tool) []string {
 			return need
 		}
 	}
-	return a.opts.ofTool(t) // of another catalog
+	return a.ofTool(t) // of another catalog
 }
 
 // key identifies the scopes of a caller that matter to the tools of the catalog; "" if
@@ -240,11 +236,11 @@ const maxFirst = 16
 func (a *Authorizer) first(cat *catalog.Catalog) string {
 	var all []string
 	for _, operation := range []string{"list_tools", getTool, "list_resources", "list_prompts"} {
-		all = append(all, a.opts.ofOperation(operation)...)
+		all = append(all, a.ofOperation(operation)...)
 	}
 	for _, t := range cat.All() {
 		if only := t.Annotations.ReadOnly; !t.Hidden && only != nil && *only {
-			all = append(all, a.opts.ofTool(t)...)
+			all = append(all, a.ofTool(t)...)
 		}
 	}
 	slices.Sort(all)
@@ -254,50 +250,38 @@ func (a *Authorizer) first(cat *catalog.Catalog) string {
 	return strings.Join(all, " ")
 }
 
-// ScopeRule gives a scope to tools for which nothing else does.
-type ScopeRule uint8
+// byAccess is the rule for tools that no entry matches and whose options say nothing: read-only tools need [readTools], all
+// others [writeTools]. Without it, such tools need no scope.
+const byAccess = "read_write"
 
-// The rules. None is the zero value: such tools need no scope. ReadWrite is [readTools] for
-// read-only tools and [writeTools] for all others.
-const (
-	None ScopeRule = iota
-	ReadWrite
-)
-
-// The scopes of [ReadWrite].
+// The scopes of that rule.
 const (
 	readTools  = "tools:read"
 	writeTools = "tools:write"
 )
 
-// ToolRule gives scopes to tools. Tools are globs over canonical names.
-type ToolRule struct{ Tools, Scopes []string }
-
-// OperationRule gives scopes to operations, by their names in the pipeline.
-type OperationRule struct{ Operations, Scopes []string }
-
 // ofTool is what a call of a tool needs, sorted. A tool that was registered for an RPC
 // needs what the RPC's own tool needs too, so that another name is no way around it.
-func (o *AuthorizerOptions) ofTool(t *catalog.Tool) []string {
-	need := slices.Clone(o.chosen(t))
+func (a *Authorizer) ofTool(t *catalog.Tool) []string {
+	need := slices.Clone(a.chosen(t))
 	if base := t.Base; base != nil {
-		need = append(need, o.chosen(base)...)
+		need = append(need, a.chosen(base)...)
 	}
 	slices.Sort(need)
 	return slices.Compact(need)
 }
 
-// chosen is the answer of the first source that has one.
-func (o *AuthorizerOptions) chosen(t *catalog.Tool) []string {
-	for _, r := range o.Tools {
-		if glob.MatchAny(r.Tools, t.Name) || t.Alias != "" && glob.MatchAny(r.Tools, t.Alias) {
-			return r.Scopes
+// chosen is what the first source says that says anything.
+func (a *Authorizer) chosen(t *catalog.Tool) []string {
+	for _, r := range a.config.GetToolScopes() {
+		if glob.MatchAny(r.GetTools(), t.Name) || t.Alias != "" && glob.MatchAny(r.GetTools(), t.Alias) {
+			return r.GetScopes()
 		}
 	}
 	switch {
 	case len(t.Scopes) > 0:
 		return t.Scopes
-	case o.Rule != ReadWrite:
+	case a.config.GetScopeRule() != byAccess:
 		return nil
 	case t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly:
 		return []string{readTools}
@@ -306,10 +290,10 @@ func (o *AuthorizerOptions) chosen(t *catalog.Tool) []string {
 }
 
 // ofOperation is what an operation needs, apart from tools, sorted.
-func (o *AuthorizerOptions) ofOperation(operation string) []string {
-	for _, r := range o.Operations {
-		if slices.Contains(r.Operations, operation) {
-			return slices.Sorted(slices.Values(r.Scopes))
+func (a *Authorizer) ofOperation(operation string) []string {
+	for _, r := range a.config.GetOperationScopes() {
+		if slices.Contains(r.GetOperations(), operation) {
+			return slices.Sorted(slices.Values(r.GetScopes()))
 		}
 	}
 	return nil

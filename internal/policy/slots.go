@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
@@ -122,6 +123,30 @@ func NewSlots(o SlotOptions) *Slots {
 	s.callerClasses, ofCallers = newClasses(o.CallerClasses)
 	s.reserve = ofTools + ofCallers
 	return s
+}
+
+// SlotsOf returns the slots that a configuration describes. clock may be nil.
+func SlotsOf(limits *configv1.Limits, clock *peer.Clock) *Slots {
+	return NewSlots(SlotOptions{
+		Most: int(limits.GetMaxConcurrentCalls()), Queued: int(limits.GetMaxQueuedCalls()), Wait: limits.GetMaxQueueWait().AsDuration(),
+		Share: peer.Percent(int(limits.GetCallerSharePercent())), ToolShare: peer.Percent(int(limits.GetToolSharePercent())),
+		ToolClasses: toolClasses(limits), CallerClasses: callerClasses(limits),
+		Clock: clock,
+	})
+}
+
+func toolClasses(limits *configv1.Limits) (out []Class) {
+	for _, c := range limits.GetToolClasses() {
+		out = append(out, Class{Name: c.GetName(), Match: c.GetTools(), Weight: int(c.GetWeight()), Reserved: int(c.GetReservedCalls())})
+	}
+	return out
+}
+
+func callerClasses(limits *configv1.Limits) (out []Class) {
+	for _, c := range limits.GetCallerClasses() {
+		out = append(out, Class{Name: c.GetName(), Match: c.GetCallers(), Weight: int(c.GetWeight()), Reserved: int(c.GetReservedCalls())})
+	}
+	return out
 }
 
 // Place is an acquired slot. The zero value is none.

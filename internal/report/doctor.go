@@ -10,13 +10,16 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
+	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
@@ -57,11 +60,11 @@ func (d *doctor) examine(ctx context.Context) {
 		d.fail("set --backend", "no backend configured, only descriptors")
 		return
 	}
-	if settings.MakesTools(d.cfg.GetCatalog()) {
+	if upstream.MakesTools(d.cfg.GetCatalog()) {
 		_, _ = d.app.Load(ctx) // a probe may ask the methods of the descriptors; the steps below say what is wrong with them
 	}
 	answers := d.connection(ctx)
-	if !answers && !settings.MakesTools(d.cfg.GetCatalog()) {
+	if !answers && !upstream.MakesTools(d.cfg.GetCatalog()) {
 		d.warn("tools not checked: they come from reflection, and the backend does not answer")
 		return
 	}
@@ -84,14 +87,14 @@ func (d *doctor) examine(ctx context.Context) {
 	for _, w := range cat.Warnings() {
 		d.warn("%s", w)
 	}
-	if answers && settings.MakesTools(d.cfg.GetCatalog()) {
+	if answers && upstream.MakesTools(d.cfg.GetCatalog()) {
 		for _, text := range d.app.Diagnoser().Offered(ctx, cat) {
 			d.fail(upstream.FixOffered, "%s", text)
 		}
 	}
 	d.comments(cat.Tools())
 	d.schemas(cat.Tools())
-	scope, err := settings.GateScope(d.cfg)
+	scope, err := policy.ParseScope(d.cfg.GetGate())
 	if err != nil {
 		d.fail("", "%v", err)
 	}
@@ -117,7 +120,7 @@ func (d *doctor) examine(ctx context.Context) {
 
 // rules says whether the policy rules fit the tools.
 func (d *doctor) rules(cat *catalog.Catalog) {
-	set, err := settings.Rules(d.cfg)
+	set, err := policy.RulesOf(d.cfg, upstream.Described)
 	if err != nil {
 		d.fail("correct the rules", "policy: %v", err)
 		return
@@ -288,7 +291,7 @@ func (d *doctor) add(f Diagnosis) {
 
 // compact says which tools are listed, where that is not all of them in any case.
 func (d *doctor) compact(cat *catalog.Catalog) {
-	o := settings.Compact(d.cfg)
+	o := compact.OptionsOf(d.cfg.GetCatalog())
 	tools := len(cat.Tools())
 	switch {
 	case !o.IsOffered():
@@ -306,7 +309,7 @@ const maxOutsideShown = 5
 
 // skills says what the folders of skills have. Their faults are those of the configuration.
 func (d *doctor) skills() {
-	source, err := settings.Skills(d.cfg)
+	source, err := offer.OpenSkills(d.cfg)
 	switch {
 	case err != nil:
 		d.fail("correct the folders of skills", "skills: %v", err)
@@ -327,12 +330,12 @@ func (d *doctor) skills() {
 
 // lists says what the list of tools costs those who read it.
 func (d *doctor) lists(cat *catalog.Catalog) {
-	shown, err := settings.Listed(d.cfg, cat)
+	shown, err := compact.OptionsOf(d.cfg.GetCatalog()).Listed(cat)
 	if err != nil {
 		d.fail("", "list of tools: %v", err)
 		return
 	}
-	cost, budget := dialect.ListCost(shown), settings.ListBudget(d.cfg)
+	cost, budget := dialect.ListCost(shown), listcost.BudgetOf(d.cfg.GetCatalog())
 	text := fmt.Sprintf("the list of %d tools has %d bytes, about %d tokens", cost.Tools, cost.Bytes, cost.Tokens)
 	if !budget.IsExceeded(cost) {
 		d.ok("%s", text)
@@ -373,7 +376,7 @@ func (d *doctor) lock(cat *catalog.Catalog) {
 	for _, name := range drift.Removed {
 		lines = append(lines, "tool "+name+" of the lock does not exist")
 	}
-	refuses := settings.RefusesDrift(d.cfg)
+	refuses := catalog.RefusesDrift(d.cfg.GetCatalog())
 	for i, line := range lines {
 		if i == maxDriftShown {
 			d.warn("%d more tools differ from the catalog lock", len(lines)-i)
@@ -399,7 +402,7 @@ const ratesTimeout = 5 * time.Second
 // it, a fault is a warning.
 func (d *doctor) rates(ctx context.Context) {
 	r := d.cfg.GetRateService()
-	client, err := settings.RateServiceClient(r, "doctor")
+	client, err := policy.RateServiceClient(r, "doctor")
 	if err != nil {
 		d.fail("correct rate_service", "rate limit service: %v", err)
 		return
@@ -408,7 +411,7 @@ func (d *doctor) rates(ctx context.Context) {
 		return
 	}
 	defer func() { _ = client.Close() }()
-	service := settings.RateService(r, client, nil)
+	service := policy.NewRateService(client, r, zap.NewNop())
 	ctx, cancel := context.WithTimeout(ctx, ratesTimeout)
 	defer cancel()
 	if err := service.Probe(ctx); err != nil {

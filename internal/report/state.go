@@ -18,7 +18,6 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/state/registrationstore"
@@ -51,7 +50,7 @@ func StateKinds() []StateKind {
 			Removal: "the task is unknown to its caller from now on. If it runs, its work goes on to its end, and its result is lost: " +
 				"cancel the task first (tasks/cancel) to stop the work",
 			declare: func(i *state.Inspector, c *configv1.Config) {
-				tasks, _ := taskstore.Buckets(settings.TaskStore(c))
+				tasks, _ := taskstore.Buckets(taskstore.OptionsOf(c))
 				i.Bucket(tasks)
 			},
 			row: taskRow, document: taskDocument,
@@ -64,7 +63,7 @@ func StateKinds() []StateKind {
 			Removal: "the other replicas take this one for departed, and act on its running tasks at once: they run idempotent tools again and " +
 				"end other tasks as failed, \"outcome unknown\". If it lives, it cancels its own work on them, and takes a new lease within a quarter of state.lease",
 			declare: func(i *state.Inspector, c *configv1.Config) {
-				_, owners := taskstore.Buckets(settings.TaskStore(c))
+				_, owners := taskstore.Buckets(taskstore.OptionsOf(c))
 				i.Bucket(owners)
 			},
 			row: textRow, document: textDocument("replica"),
@@ -78,7 +77,7 @@ func StateKinds() []StateKind {
 		{
 			Name:    "consents",
 			Removal: "the answer that was used can be used once more, until it expires",
-			declare: func(i *state.Inspector, c *configv1.Config) { i.Once(settings.Consents(c.GetState())) },
+			declare: func(i *state.Inspector, c *configv1.Config) { i.Once(state.Consents(c.GetState())) },
 			row:     noRow, document: markDocument("used"),
 		},
 		{
@@ -92,12 +91,12 @@ func StateKinds() []StateKind {
 		{
 			Name: "switches", Columns: []string{"value"},
 			Removal: "replicas that run keep what they have, and those that start begin with their configuration, until an operator switches again (POST /trust)",
-			declare: func(i *state.Inspector, _ *configv1.Config) { i.Bucket(settings.Switches()) },
+			declare: func(i *state.Inspector, _ *configv1.Config) { i.Bucket(state.Switches()) },
 			row:     textRow, document: textDocument("value"),
 		},
 		{
 			Name: "events", Columns: []string{"method"},
-			declare: func(i *state.Inspector, c *configv1.Config) { i.Stream(settings.Events(c.GetState())) },
+			declare: func(i *state.Inspector, c *configv1.Config) { i.Stream(state.Events(c.GetState())) },
 			row:     eventRow, document: eventDocument, secret: []string{"params"},
 		},
 	}
@@ -128,7 +127,7 @@ func OpenState(cfg *configv1.Config) (*state.Inspector, error) {
 	if err != nil {
 		return nil, &StateKeyError{err}
 	}
-	i, err := state.Inspect(settings.SharedState(cfg.GetState(), settings.StateSealer(cfg.GetLimits(), keys), nil))
+	i, err := state.Inspect(state.OptionsOf(cfg.GetState(), state.NewSealer(cfg.GetLimits(), keys), nil))
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller says what it means
 	}

@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
@@ -50,7 +50,7 @@ type Options struct {
 	// Authenticator, if set, replaces the authenticator that the configuration describes.
 	Authenticator identity.Authenticator
 	// Dial, if set, connects to the backend instead of the network.
-	Dial settings.Dial
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// OnEnd, if set, is called at the end of each tool call. It must not block.
 	OnEnd func(telemetry.CallEnd)
 	// Tracer makes the spans of requests; nil makes none.
@@ -157,7 +157,7 @@ func New(ctx context.Context, cfg *configv1.Config, o Options) (*App, error) {
 
 func (a *App) open(ctx context.Context) error {
 	var err error
-	if a.backend, err = openToolService(ctx, a.cfg, settings.Backend(a.cfg.GetBackend(), a.opts.Version, a.opts.Dial), a.life, a.log, a.noted); err != nil {
+	if a.backend, err = openToolService(ctx, a.cfg, backend.OptionsOf(a.cfg.GetBackend(), a.opts.Version, a.opts.Dial), a.life, a.log, a.noted); err != nil {
 		return err
 	}
 	a.diagnose = upstream.Diagnoser{Client: a.backend.client, Config: a.cfg.GetBackend()}
@@ -220,7 +220,7 @@ func (a *App) loaded(err error) {
 // plan says where tools come from and how they are made, by a configuration that may
 // be newer than that of the start.
 func (a *App) plan(cfg *configv1.Config) ([]source.Source, catalog.BuildOptions, error) {
-	return settings.Plan(cfg, settings.Origins{Client: a.backend.client, Native: a.backend.native, More: a.opts.Sources})
+	return upstream.Plan(cfg, upstream.Origins{Client: a.backend.client, Native: a.backend.native, More: a.opts.Sources})
 }
 
 // milestones is the log for what happens once in a life of the process. At a

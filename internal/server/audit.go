@@ -27,7 +27,7 @@ func (a *App) openTrail() error {
 		Path: c.GetPath(), Out: os.Stdout, MaxFileBytes: c.GetMaxFileBytes(), MaxFiles: int(c.GetMaxFiles()),
 		Fsync: fsync, FsyncInterval: c.GetFsyncInterval().AsDuration(), MaxQueuedBytes: int(c.GetMaxQueuedBytes()),
 		Required: c.GetRequired(), Payloads: c.GetPayloads(), MaxPayloadBytes: int(c.GetMaxPayloadBytes()),
-		Redact:        append(redactNames(a.cfg.GetRecord()), c.GetRedact()...),
+		Redact:        append(trail.RedactNames(a.cfg.GetRecord()), c.GetRedact()...),
 		Deterministic: a.cfg.GetDeterministic(), Log: a.log.Named("audit"),
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/demo"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
@@ -68,10 +68,10 @@ func openToolService(ctx context.Context, cfg *configv1.Config, options backend.
 	}
 	t.life.Set(needAnswer, false, "not asked yet")
 	t.clock = peer.NewClock()
-	retries := settings.Retries(cfg.GetResilience())
+	retries := backend.GuardOptionsOf(cfg.GetResilience())
 	retries.OnState, retries.OnTool, retries.OnDoubt, retries.Clock = t.breakerChanged, t.toolBreakerChanged, t.look, t.clock
 	t.guard = backend.NewGuard(retries)
-	if settings.AsksNative(cfg.GetCatalog(), true) {
+	if upstream.AsksNative(cfg.GetCatalog(), true) {
 		t.native = backend.NewNative(t.client)
 	}
 	return t, nil

@@ -11,9 +11,9 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
@@ -28,11 +28,16 @@ type onBehalf struct {
 func openBehalf(cfg *configv1.Config, log *zap.Logger) (onBehalf, error) {
 	var out onBehalf
 	var err error
-	switch settings.IdentityMode(cfg) {
-	case settings.IdentityExchange:
-		out.exchanger, err = settings.NewExchanger(cfg, log)
-	case settings.IdentitySigned:
-		out.signer, err = settings.NewSigner(cfg.GetBackend().GetIdentity())
+	i := cfg.GetBackend().GetIdentity()
+	switch i.GetMode() {
+	case "exchange":
+		challenge := "" // for callers whose token the authorization server no longer accepts
+		if oauth := cfg.GetAccess().GetOauth(); identity.HasOAuth(oauth) {
+			challenge = `Bearer error="invalid_token", resource_metadata="` + identity.MetadataURL(oauth.GetResource()) + `"`
+		}
+		out.exchanger, err = behalf.NewExchanger(i, challenge, log)
+	case "signed":
+		out.signer, err = behalf.NewSigner(i)
 	}
 	if err != nil {
 		return onBehalf{}, fmt.Errorf("backend.identity: %w", err)

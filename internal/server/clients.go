@@ -10,9 +10,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/report"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
@@ -52,7 +52,7 @@ const (
 
 // warnOfClients warns of tools that a client of the README does not take, one line for each client.
 func (a *App) warnOfClients(now *catalog.Catalog) {
-	shown, err := settings.Listed(a.cfg, now)
+	shown, err := compact.OptionsOf(a.cfg.GetCatalog()).Listed(now)
 	if err != nil || len(shown.Tools()) > maxJudged {
 		return
 	}

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -15,13 +16,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/server/auth"
 	"github.com/outrigger-mcp/outrigger/internal/server/listen"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
@@ -147,6 +148,12 @@ func (a *App) place(r *http.Request) telemetry.Route {
 	return telemetry.Route{Path: path, IsRPC: path != ""}
 }
 
+// JSONLimits bound the JSON that edges read.
+func (a *App) JSONLimits() jsonrpc.Limits {
+	l := a.cfg.GetLimits()
+	return jsonrpc.Limits{MaxBytes: int(l.GetMaxMessageBytes()), MaxDepth: int(l.GetMaxJsonDepth()), MaxIDBytes: int(l.GetMaxIdBytes())}
+}
+
 // supportedScopes are all scopes that tools and operations need now.
 func (a *App) supportedScopes() []string { return a.scopes.Supported(a.live.Current()) }
 
@@ -164,7 +171,7 @@ func (a *App) shed() *errmap.Error {
 // openEdges registers every dialect and protocol. This is the one place that says
 // which edge is where, what its name is, and how it refuses a request.
 func (a *App) openEdges() {
-	limits, read := a.cfg.GetLimits(), settings.JSON(a.cfg.GetLimits())
+	limits, read := a.cfg.GetLimits(), a.JSONLimits()
 	mcp := mcphttp.New(a.rpc, mcphttp.Options{
 		Limits: read, KeepAlive: limits.GetKeepAliveInterval().AsDuration(), WriteTimeout: limits.GetWriteTimeout().AsDuration(),
 		MaxBatch: int(limits.GetMaxBatchEntries()),
@@ -189,7 +196,7 @@ func (a *App) openEdges() {
 	a.table.Register(&route.Edge{Name: route.Is(telemetry.EdgeRPC), Paths: map[string]http.Handler{rpchttp.Path: compress.Wrap(rpc)}, Refuse: rpc.Refuse})
 	a.table.Register(&route.Edge{
 		Name: route.Is(telemetry.EdgeOther), Refuse: rpc.Refuse,
-		Open:   identity.NewMetadataHandler(settings.ProtectedResource(a.cfg, a.supportedScopes)),
+		Open:   identity.NewMetadataHandler(a.cfg.GetAccess().GetOauth(), cmp.Or(a.cfg.GetServer().GetTitle(), a.cfg.GetServer().GetName()), a.supportedScopes),
 		IsOpen: func(r *http.Request) bool { return identity.IsMetadataPath(r.URL.Path) }, Prefix: identity.MetadataPrefix,
 	})
 	a.table.Register(&route.Edge{
@@ -208,7 +215,7 @@ func (a *App) refuse(w http.ResponseWriter, r *http.Request, err *errmap.Error) 
 func (a *App) Stdio(ctx context.Context, mode stdio.Mode, in io.Reader, out io.Writer) error {
 	limits := a.cfg.GetLimits()
 	return stdio.Serve(ctx, a.rpc, in, out, stdio.Options{
-		Mode: mode, Limits: settings.JSON(limits), AnyID: a.cfg.GetCanonicalIds() == "any", UUIDs: a.cfg.GetDeterministic(),
+		Mode: mode, Limits: a.JSONLimits(), AnyID: a.cfg.GetCanonicalIds() == "any", UUIDs: a.cfg.GetDeterministic(),
 		Grace: limits.GetDrainGrace().AsDuration(), MaxBatch: int(limits.GetMaxBatchEntries()),
 		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
 		MaxQueueBytes: int(limits.GetMaxStdioQueueBytes()), QueueBytes: &a.stdioQueue,
@@ -219,7 +226,7 @@ func (a *App) Stdio(ctx context.Context, mode stdio.Mode, in io.Reader, out io.W
 // registration of tools.
 func (a *App) operators() map[string]http.Handler {
 	limits := a.cfg.GetLimits()
-	api := connectapi.New(a.bridge, a.rpc, connectapi.Options{Limits: settings.JSON(limits)})
+	api := connectapi.New(a.bridge, a.rpc, connectapi.Options{Limits: a.JSONLimits()})
 	path, handler := api.AdminHandler(a.registrar(), connectapi.AdminOptions{
 		Wait: limits.GetCatalogWait().AsDuration(), Log: a.log.Named("audit"), Who: func(ctx context.Context, peer string) string { return a.probes.Operator(ctx, peer) },
 		MayChange: func(ctx context.Context) bool { return a.probes.May(ctx, admin.RoleOperate) },

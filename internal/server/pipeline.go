@@ -13,9 +13,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
@@ -25,12 +25,11 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/server/auth"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
@@ -80,7 +79,7 @@ type pipeline struct {
 
 // openPipeline joins the parts of the bridge.
 func (a *App) openPipeline() error {
-	gate, err := settings.Gate(a.cfg)
+	gate, err := policy.GateOf(a.cfg)
 	if err != nil {
 		return err
 	}
@@ -89,11 +88,11 @@ func (a *App) openPipeline() error {
 		return err
 	}
 	allowed := a.cfg.GetBackend().GetMetadata()
-	rules, err := backend.NewMetadataRules(settings.InboundMetadata(a.cfg), allowed.GetOutbound())
+	rules, err := backend.NewMetadataRules(auth.InboundMetadata(a.cfg), allowed.GetOutbound())
 	if err != nil {
 		return err
 	}
-	a.opts.Tracer = a.opts.Tracer.Redacting(redactNames(a.cfg.GetRecord()))
+	a.opts.Tracer = a.opts.Tracer.Redacting(trail.RedactNames(a.cfg.GetRecord()))
 	baggage, err := backend.NewBaggage(a.cfg.GetTelemetry().GetBaggage())
 	if err != nil {
 		return fmt.Errorf("telemetry.baggage: %w", err)
@@ -119,31 +118,34 @@ func (a *App) openPipeline() error {
 	a.tasks = a.newTasks()
 	if !a.opts.Once {
 		a.held = content.NewStore(content.StoreOptions{
-			MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: settings.CallerShare(limits),
+			MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: peer.Percent(int(limits.GetCallerSharePercent())),
 		})
 	}
 	a.watches = notify.NewWatches(notify.WatchOptions{
-		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: settings.CallerShare(limits), Ended: a.watchEnded,
+		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: peer.Percent(int(limits.GetCallerSharePercent())), Ended: a.watchEnded,
 	})
 	a.bus = a.shareBus(a.newBus())
-	a.streams = peer.NewLedger(int64(limits.GetMaxStreams()), settings.CallerShare(limits))
+	a.streams = peer.NewLedger(int64(limits.GetMaxStreams()), peer.Percent(int(limits.GetCallerSharePercent())))
 	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
 	caller, nativeCaller := a.backend.callers()
 	if a.opts.Adjust.Backend != nil {
 		caller, nativeCaller = a.opts.Adjust.Backend(caller, nativeCaller)
 	}
-	a.limiter = settings.Limiter(a.cfg.GetLimits())
+	a.limiter = policy.NewLimiter(policy.LimitOptions{Caller: policy.RateOf(limits.GetCallerRate()), Tool: policy.RateOf(limits.GetToolRate())})
 	if a.rates, err = openRates(a.cfg, a.opts, a.log.Named("rates")); err != nil {
 		return err
 	}
-	if a.calls, err = settings.CallLog(a.cfg.GetLog()); err != nil {
-		return err
+	logged, err := bridge.ParseCallLogMode(a.cfg.GetLog().GetCalls())
+	if err != nil {
+		return fmt.Errorf("--log-calls: %w", err)
 	}
+	a.calls = bridge.NewCallLog(logged, int(a.cfg.GetLog().GetMaxCallsPerSecond()))
 	var authorizers []bridge.Authorizer
-	if a.scopes = settings.Scopes(a.cfg); a.scopes != nil {
+	if oauth := a.cfg.GetAccess().GetOauth(); identity.HasOAuth(oauth) {
+		a.scopes = policy.NewAuthorizer(oauth)
 		authorizers = append(authorizers, a.scopes)
 	}
-	a.slots = settings.Slots(a.cfg.GetLimits(), a.backend.clock)
+	a.slots = policy.SlotsOf(limits, a.backend.clock)
 	run := a.openRecord()
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
@@ -162,7 +164,7 @@ func (a *App) openPipeline() error {
 		OnBehalf:    a.behalf.source(),
 		Rules:       a.rules,
 		Confirm:     a.cfg.GetDestructive() == "confirm",
-		Compact:     settings.Compact(a.cfg),
+		Compact:     compact.OptionsOf(a.cfg.GetCatalog()),
 
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          nativeCaller, Sealer: a.sealer, Tasks: a.tasks,
@@ -176,7 +178,7 @@ func (a *App) openPipeline() error {
 		Metadata:     rules,
 		Log:          a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
 	})
-	a.lists = listcost.NewMeter(settings.ListBudget(a.cfg), a.listTooLarge)
+	a.lists = listcost.NewMeter(listcost.BudgetOf(a.cfg.GetCatalog()), a.listTooLarge)
 	a.offers = offer.New(a.bridge, offer.Options{
 		Feed: a.feed, Watches: a.watches, Skills: a.skills, PageSize: int(limits.GetMaxPageEntries()), ForwardsHeaders: len(allowed.GetInbound()) > 0,
 	})
@@ -266,7 +268,7 @@ func (a *App) openRecord() *trail.Run {
 		return nil
 	}
 	run, err := trail.OpenRecord(trail.RecordOptions{
-		Dir: c.GetDir(), Deterministic: a.cfg.GetDeterministic(), Payloads: c.GetPayloads(), Redact: redactNames(c),
+		Dir: c.GetDir(), Deterministic: a.cfg.GetDeterministic(), Payloads: c.GetPayloads(), Redact: trail.RedactNames(c),
 		MaxFileBytes: c.GetMaxFileBytes(), MaxFiles: int(c.GetMaxFiles()), Log: a.log.Named("record"),
 	})
 	if err != nil {
@@ -276,9 +278,4 @@ func (a *App) openRecord() *trail.Run {
 	}
 	a.record = run
 	return run
-}
-
-// redactNames adds the configured names to the usual ones.
-func redactNames(c *configv1.Record) []string {
-	return append(redact.DefaultNames(), c.GetRedact()...)
 }

@@ -12,7 +12,6 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 )
 
@@ -28,14 +27,14 @@ func openRates(cfg *configv1.Config, o Options, log *zap.Logger) (sharedRates, e
 	if o.Once {
 		return sharedRates{}, nil
 	}
-	client, err := settings.RateServiceClient(cfg.GetRateService(), o.Version)
+	client, err := policy.RateServiceClient(cfg.GetRateService(), o.Version)
 	if err != nil || client == nil {
 		if err != nil {
 			err = fmt.Errorf("rate_service: %w", err)
 		}
 		return sharedRates{}, err
 	}
-	return sharedRates{client: client, service: settings.RateService(cfg.GetRateService(), client, log)}, nil
+	return sharedRates{client: client, service: policy.NewRateService(client, cfg.GetRateService(), log)}, nil
 }
 
 // check is what the pipeline asks, nil where it asks nothing.

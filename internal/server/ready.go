@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
@@ -49,7 +49,7 @@ func (a *App) ready() (bool, []admin.Check) {
 	}
 	checks = append(checks, admin.Check{
 		Name: "lifecycle", OK: life.State == lifecycle.Ready, Info: true,
-		Detail: fmt.Sprintf("%v for %v: %s", life.State, time.Since(life.Since).Round(time.Second), settings.OrElse(life.Why, "since startup")),
+		Detail: fmt.Sprintf("%v for %v: %s", life.State, time.Since(life.Since).Round(time.Second), cmp.Or(life.Why, "since startup")),
 	})
 	for _, source := range status.Sources {
 		detail := fmt.Sprintf("%d services in %d files, loaded in %v", source.Services, source.Files, source.Took.Round(time.Millisecond))

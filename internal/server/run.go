@@ -19,7 +19,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
@@ -37,7 +36,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	loaded := make(chan error, 1)
 	versions := &versions{metrics: a.metrics, log: a.log, next: make(chan [2]*catalog.Catalog, 1)}
 	forget := a.live.OnChange(func(old, now *catalog.Catalog) {
-		if old == nil && a.backend.client != nil && (a.opts.Dial != nil || len(a.opts.Sources) == 0 && !settings.MakesTools(a.cfg.GetCatalog())) {
+		if old == nil && a.backend.client != nil && (a.opts.Dial != nil || len(a.opts.Sources) == 0 && !upstream.MakesTools(a.cfg.GetCatalog())) {
 			a.backend.answered(nil) // it is in this process, or the tools come from it
 		}
 		// Before it is said, which also takes time.
@@ -61,7 +60,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 		Client: a.backend.client, Live: a.live, Refresher: a.refresher, Reach: a.reach, Asked: a.backend.answered,
 		ProbeTimeout: a.cfg.GetBackend().GetProbeTimeout().AsDuration(), Log: a.log,
 	}
-	if settings.MakesTools(a.cfg.GetCatalog()) {
+	if upstream.MakesTools(a.cfg.GetCatalog()) {
 		link.Offered = a.Diagnoser().Offered
 	}
 	var housekeeping sync.WaitGroup

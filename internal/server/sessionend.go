@@ -6,7 +6,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
@@ -17,7 +17,7 @@ func (a *App) newSessions() *session.Manager {
 	return session.New(adjusted(session.Options{
 		Max: int(limits.GetMaxSessions()), Age: limits.GetMaxSessionAge().AsDuration(), Sealer: a.sealer, Feed: a.feed,
 		Origin: func() correlate.Origin { return a.bridge.Flights().NewOrigin() },
-		Share:  settings.CallerShare(limits), Ended: a.sessionEnded,
+		Share:  peer.Percent(int(limits.GetCallerSharePercent())), Ended: a.sessionEnded,
 		Replicas: a.shared.sessions, Cancel: a.cancelOfSession, Cut: a.cutSession,
 	}, a.opts.Adjust.Sessions))
 }

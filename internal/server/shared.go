@@ -15,9 +15,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/state/registrationstore"
@@ -59,22 +59,22 @@ func (a *App) openShared(keys *keys.Keys) error {
 	if s.GetUrl() == "" || a.opts.Once {
 		return nil
 	}
-	a.shared.sealer = settings.StateSealer(a.cfg.GetLimits(), keys)
-	client, err := state.Open(settings.SharedState(s, a.shared.sealer, a.log.Named("state")))
+	a.shared.sealer = state.NewSealer(a.cfg.GetLimits(), keys)
+	client, err := state.Open(state.OptionsOf(s, a.shared.sealer, a.log.Named("state")))
 	if err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}
 	host, _ := os.Hostname() // a name for people; an id is beside it
 	a.shared.client = client
-	tasks := settings.TaskStore(a.cfg)
+	tasks := taskstore.OptionsOf(a.cfg)
 	tasks.Name = host
 	tasks.OnError = func(err error) { a.noted.Error("stored task cannot be used", logkey.Error(err)) }
 	a.shared.tasks = taskstore.New(client, tasks)
 	a.shared.sessions = &session.Replicas{
 		Self: a.shared.tasks.Self(), Gone: a.shared.tasks.Gone, Channel: client.Channel(session.ChannelName), Ended: client.Bucket(session.EndedBucket()),
 	}
-	a.shared.consents = client.Once(settings.Consents(s))
-	a.shared.events = client.Stream(settings.Events(s))
+	a.shared.consents = client.Once(state.Consents(s))
+	a.shared.events = client.Stream(state.Events(s))
 	a.shared.tools = registrationstore.New(client, a.live, registrationstore.Options{
 		MaxBytes: s.GetMaxRegistrationBytes(), OnChange: a.registeredElsewhere,
 		OnError: func(name string, err error) {
@@ -82,7 +82,7 @@ func (a *App) openShared(keys *keys.Keys) error {
 		},
 	})
 	a.shared.trust = &sharedTrust{
-		bucket: client.Bucket(settings.Switches()), gate: a.gate, log: a.log,
+		bucket: client.Bucket(state.Switches()), gate: a.gate, log: a.log,
 		trail: func() *trail.Audit { return a.trail },
 	}
 	return nil
@@ -130,10 +130,10 @@ func (a *App) newTasks() *task.Manager {
 	limits := a.cfg.GetLimits()
 	var store task.Store = a.shared.tasks
 	if a.shared.tasks == nil {
-		store = task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks()), Share: settings.CallerShare(limits)})
+		store = task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks()), Share: peer.Percent(int(limits.GetCallerSharePercent()))})
 	}
 	return task.New(store, task.Options{
-		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()), Share: settings.CallerShare(limits),
+		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()), Share: peer.Percent(int(limits.GetCallerSharePercent())),
 		MaxTakeovers: int(a.cfg.GetState().GetMaxTakeovers()), MaxHandovers: int(a.cfg.GetState().GetMaxHandovers()),
 		OnChange: func(_ string, t *outriggerv1.Task) {
 			a.publish(notify.Change{Kind: notify.TaskChanged, Task: t})

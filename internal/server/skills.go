@@ -10,7 +10,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
@@ -23,9 +22,9 @@ func (a *App) openSkills() error {
 		return nil
 	}
 	// Watched before they are read, so that no change is missed.
-	a.watcher.AddTree("skills", a.rereadSkills, settings.SkillPaths(a.cfg))
+	a.watcher.AddTree("skills", a.rereadSkills, offer.SkillPaths(a.cfg))
 	var err error
-	if a.skills, err = settings.Skills(a.cfg); err != nil {
+	if a.skills, err = offer.OpenSkills(a.cfg); err != nil {
 		return err
 	}
 	a.log.Info("skills loaded", skillFields(a.skills.Current())...)

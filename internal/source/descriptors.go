@@ -214,12 +214,12 @@ const (
 // errUnsteady is the error for a folder that changes all the time.
 var errUnsteady = errors.New("the files change while they are read")
 
-// NewDescriptorFolder returns a source that reads the descriptor sets directly in a folder on every load: files whose names
+// newDescriptorFolder returns a source that reads the descriptor sets directly in a folder on every load: files whose names
 // [isSetName] accepts, in the order of their names. Folders in it and hidden files are not read, and other files are named
 // in a warning. A load never has files of two versions of the folder.
 //
 // Errors are *Error and permanent, since only another folder can help; a folder that keeps changing is the exception.
-func NewDescriptorFolder(path string, l Limits) Source {
+func newDescriptorFolder(path string, l Limits) Source {
 	return &folder{path: path, limits: l.withDefaults()}
 }
 
@@ -360,9 +360,9 @@ func listFolder(path string) (found, error) {
 	return out, nil
 }
 
-// FolderFiles returns the paths of the descriptor sets of a folder, sorted, for those who watch them; none where it cannot be
+// folderFiles returns the paths of the descriptor sets of a folder, sorted, for those who watch them; none where it cannot be
 // read.
-func FolderFiles(path string) []string {
+func folderFiles(path string) []string {
 	listed, err := listFolder(path)
 	if err != nil {
 		return nil

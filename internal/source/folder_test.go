@@ -69,7 +69,7 @@ func TestAFolderIsOneSource(t *testing.T) {
 		".hidden.pb": []byte("no set"),
 	})
 	put(t, filepath.Join(dir, "below.pb"), map[string][]byte{"d.pb": []byte("no set")})
-	loaded, err := NewDescriptorFolder(dir, Limits{}).Load(t.Context())
+	loaded, err := newDescriptorFolder(dir, Limits{}).Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestFoldersThatCannotBeUsed(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			put(t, dir, tc.files)
-			_, err := NewDescriptorFolder(dir, tc.limits).Load(t.Context())
+			_, err := newDescriptorFolder(dir, tc.limits).Load(t.Context())
 			var failed *Error
 			if !errors.As(err, &failed) || !failed.Permanent {
 				t.Fatalf("error %v, want one that is permanent", err)
@@ -134,7 +134,7 @@ func TestFoldersThatCannotBeUsed(t *testing.T) {
 	}
 	t.Run("missing", func(t *testing.T) {
 		t.Parallel()
-		if _, err := NewDescriptorFolder(filepath.Join(t.TempDir(), "none"), Limits{}).Load(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := newDescriptorFolder(filepath.Join(t.TempDir(), "none"), Limits{}).Load(t.Context()); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -142,7 +142,7 @@ func TestFoldersThatCannotBeUsed(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := NewDescriptorFolder(t.TempDir(), Limits{}).Load(ctx); !errors.Is(err, context.Canceled) {
+		if _, err := newDescriptorFolder(t.TempDir(), Limits{}).Load(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -155,7 +155,7 @@ func TestCopiesOfCompilers(t *testing.T) {
 	newer := plainFile("google/protobuf/any.proto")
 	newer.Package = new("google.protobuf")
 	put(t, dir, map[string][]byte{"a.pb": setOf(t, plainFile("google/protobuf/any.proto")), "b.pb": setOf(t, newer)})
-	loaded, err := NewDescriptorFolder(dir, Limits{}).Load(t.Context())
+	loaded, err := newDescriptorFolder(dir, Limits{}).Load(t.Context())
 	if err != nil || len(loaded.Files) != 1 {
 		t.Errorf("%v, error %v", loaded, err)
 	}
@@ -186,7 +186,7 @@ func TestAMountedConfigMap(t *testing.T) {
 	t.Parallel()
 	m := mount{t, t.TempDir()}
 	m.publish("..1", map[string][]byte{"a.pb": setOf(t, plainFile("a.proto"))})
-	s := NewDescriptorFolder(m.dir, Limits{}).(Conditional)
+	s := newDescriptorFolder(m.dir, Limits{}).(Conditional)
 	first, err := s.LoadUnless(t.Context(), nil)
 	if err != nil || !slices.Equal(namesIn(first), []string{"a.proto"}) {
 		t.Fatalf("%v, error %v", first, err)
@@ -206,7 +206,7 @@ func TestAMountedConfigMap(t *testing.T) {
 		t.Errorf("%v, error %v", now, err)
 	}
 	want := []string{filepath.Join(m.dir, "..data", "a.pb"), filepath.Join(m.dir, "..data", "b.pb")}
-	if got := FolderFiles(m.dir); !slices.Equal(got, want) {
+	if got := folderFiles(m.dir); !slices.Equal(got, want) {
 		t.Errorf("files to watch %q, want %q", got, want)
 	}
 }
@@ -238,7 +238,7 @@ func TestNoLoadHasFilesOfTwoVersions(t *testing.T) {
 			}
 		}
 	}()
-	s := NewDescriptorFolder(m.dir, Limits{})
+	s := newDescriptorFolder(m.dir, Limits{})
 	for range 200 {
 		loaded, err := s.Load(t.Context())
 		if errors.Is(err, errUnsteady) {

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
@@ -679,4 +680,9 @@ func isCounter(raw []byte) bool {
 		}
 	}
 	return raw[0] != '0'
+}
+
+// RedactNames adds the configured names to the usual ones.
+func RedactNames(c *configv1.Record) []string {
+	return append(redact.DefaultNames(), c.GetRedact()...)
 }

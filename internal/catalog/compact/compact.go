@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/search"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -275,6 +276,26 @@ type Options struct {
 	Mode Mode
 	// AboveBytes is the size of a list above which Auto makes it compact.
 	AboveBytes int
+}
+
+// OptionsOf are the options that a configuration describes.
+func OptionsOf(c *configv1.Catalog) Options {
+	o := Options{AboveBytes: int(c.GetCompactAboveBytes())}
+	switch c.GetMode() {
+	case "compact":
+		o.Mode = Always
+	case "auto":
+		o.Mode = Auto
+	}
+	return o
+}
+
+// Listed is a catalog as it is listed to a caller who may see all of it.
+func (o Options) Listed(cat *catalog.Catalog) (*catalog.Catalog, error) {
+	if o.Mode == Always || o.Mode == Auto && cat.ListExceeds(o.AboveBytes) {
+		return cat.Compact()
+	}
+	return cat, nil
 }
 
 // IsOffered reports whether the three tools exist.

@@ -8,6 +8,8 @@ package listcost
 import (
 	"slices"
 	"sync"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
 // BytesPerToken is how many bytes of JSON are counted as one token. Tokenizers of large models need between three and five.
@@ -58,6 +60,11 @@ func Measure(version string, n int, entry func(i int) (name string, bytes, read 
 
 // Budget is what a list should cost at most. A bound of 0 is none.
 type Budget struct{ Bytes, Tokens int }
+
+// BudgetOf is the budget that a configuration describes.
+func BudgetOf(c *configv1.Catalog) Budget {
+	return Budget{Bytes: int(c.GetListBudgetBytes()), Tokens: int(c.GetListBudgetTokens())}
+}
 
 // IsExceeded reports whether a list costs more.
 func (b Budget) IsExceeded(l List) bool {

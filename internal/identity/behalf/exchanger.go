@@ -14,7 +14,6 @@
 package behalf
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -30,7 +29,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/loglimit"
@@ -55,52 +54,25 @@ const (
 	maxLife = time.Hour
 )
 
-// ExchangeOptions configure an [Exchanger].
-type ExchangeOptions struct {
-	// URL is the token endpoint: https, or http on loopback.
-	URL string
-	// ClientID and ClientSecretFile authenticate the sidecar. Without a file, the client
-	// is public. SecretInBody sends them in the body (client_secret_post) instead of the
-	// Authorization header.
-	ClientID, ClientSecretFile string
-	SecretInBody               bool
-	// Audiences, Resources and Scopes are what the token is requested for.
-	Audiences, Resources, Scopes []string
-	// Issuers are the issuers whose tokens are exchanged; empty means all that the sidecar
-	// accepts. The token of any other issuer is not sent to URL.
-	Issuers []string
-	// Challenge is the value of WWW-Authenticate for callers whose token is rejected; "" is
-	// that of a sidecar without OAuth.
-	Challenge string
-	// SubjectTokenType and RequestedTokenType are token types; "" is [typeAccessToken].
-	SubjectTokenType, RequestedTokenType string
-	// CAFile is a PEM file of CAs for URL; "" means the system's.
-	CAFile string
-	// OnMissing is for callers without a token that can be exchanged.
-	OnMissing OnMissing
-	// Timeout bounds one exchange, MaxTokens the cache, MaxResponseBytes a response. Values
-	// that are not positive have the defaults of the configuration.
-	Timeout          time.Duration
-	MaxTokens        int
-	MaxResponseBytes int64
-	// Log receives failures, at most ten a second; nil discards.
-	Log *zap.Logger
-}
-
 // Exchanger exchanges the access tokens of callers for tokens for the backend. Make one
 // with [NewExchanger] and close it.
 type Exchanger struct {
-	opts    ExchangeOptions
-	client  *http.Client
-	secret  atomic.Pointer[string]
-	tokens  *identity.Cache[digest, issued]
-	flights singleflight.Group
-	turns   chan struct{}
-	away    away
-	counts  exchangeCounts
-	base    context.Context //nolint:containedctx // ends with Close; an exchange outlives the call that began it
-	stop    context.CancelFunc
-	closing sync.Once
+	config *configv1.TokenExchange
+	// onMissing is for callers without a token that can be exchanged.
+	onMissing onMissing
+	// challenge is the value of WWW-Authenticate for callers whose token is rejected; "" is that of a sidecar without OAuth.
+	challenge string
+	log       *zap.Logger // bounded
+	client    *http.Client
+	secret    atomic.Pointer[string]
+	tokens    *identity.Cache[digest, issued]
+	flights   singleflight.Group
+	turns     chan struct{}
+	away      away
+	counts    exchangeCounts
+	base      context.Context //nolint:containedctx // ends with Close; an exchange outlives the call that began it
+	stop      context.CancelFunc
+	closing   sync.Once
 }
 
 // digest identifies a token and what it is exchanged for. It is all that a cache has of
@@ -113,26 +85,20 @@ type issued struct {
 	rejected      *rejection
 }
 
-// NewExchanger reads the client secret and the CAs.
-func NewExchanger(o ExchangeOptions) (*Exchanger, error) {
-	defaults.Fill(&o.Timeout, defaults.TokenExchangeTimeout)
-	defaults.Fill(&o.MaxTokens, defaults.TokenExchangeMaxTokens)
-	defaults.Fill(&o.MaxResponseBytes, defaults.TokenExchangeMaxResponseBytes)
-	o.SubjectTokenType = cmp.Or(o.SubjectTokenType, typeAccessToken)
-	o.RequestedTokenType = cmp.Or(o.RequestedTokenType, typeAccessToken)
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
-	o.Log = loglimit.New(o.Log)
-	if err := CheckURL(o.URL); err != nil {
+// NewExchanger reads the client secret and the CAs. challenge is the value of WWW-Authenticate for callers whose token is
+// rejected; "" is that of a sidecar without OAuth. log receives failures, at most ten a second.
+func NewExchanger(i *configv1.BackendIdentity, challenge string, log *zap.Logger) (*Exchanger, error) {
+	c := i.GetExchange()
+	if err := CheckURL(c.GetTokenUrl()); err != nil {
 		return nil, err
 	}
-	client, err := newClient(o.CAFile, o.Timeout)
+	client, err := newClient(c.GetCaFile(), c.GetTimeout().AsDuration())
 	if err != nil {
 		return nil, err
 	}
 	x := &Exchanger{
-		opts: o, client: client, tokens: identity.NewCache[digest, issued](o.MaxTokens), turns: make(chan struct{}, maxExchanges),
+		config: c, onMissing: onMissing(i.GetOnMissing()), challenge: challenge, log: loglimit.New(log), client: client,
+		tokens: identity.NewCache[digest, issued](int(c.GetMaxTokens())), turns: make(chan struct{}, maxExchanges),
 	}
 	if _, err := x.Reload(); err != nil {
 		return nil, err
@@ -158,10 +124,10 @@ func (x *Exchanger) Authorization(ctx context.Context) (string, *errmap.Error) {
 	who, subject := identity.FromContext(ctx), tokenFrom(ctx)
 	switch issuer := who.Facts().Issuer; {
 	case subject == "" || issuer == "":
-		return x.opts.OnMissing.missing(x.counts.missing, "the backend is called with a token from a token exchange, "+
+		return x.onMissing.missing(x.counts.missing, "the backend is called with a token from a token exchange, "+
 			"and this caller has no OAuth access token to exchange")
-	case len(x.opts.Issuers) > 0 && !slices.Contains(x.opts.Issuers, issuer):
-		return x.opts.OnMissing.missing(x.counts.missing, "tokens of the caller's issuer are not exchanged for the backend "+
+	case len(x.config.GetIssuers()) > 0 && !slices.Contains(x.config.GetIssuers(), issuer):
+		return x.onMissing.missing(x.counts.missing, "tokens of the caller's issuer are not exchanged for the backend "+
 			"(backend.identity.exchange.issuers)")
 	}
 	got, err := x.issued(ctx, subject)
@@ -169,7 +135,7 @@ func (x *Exchanger) Authorization(ctx context.Context) (string, *errmap.Error) {
 	case err != nil:
 		return "", x.unavailable(ctx, err)
 	case got.rejected != nil:
-		return "", got.rejected.canonical(x.opts.Challenge)
+		return "", got.rejected.canonical(x.challenge)
 	}
 	return got.authorization, nil
 }
@@ -189,7 +155,7 @@ func (x *Exchanger) issued(ctx context.Context, subject string) (issued, error) 
 		if x.base.Err() != nil {
 			return nil, errClosed
 		}
-		ctx, cancel := context.WithTimeout(x.base, x.opts.Timeout)
+		ctx, cancel := context.WithTimeout(x.base, x.config.GetTimeout().AsDuration())
 		defer cancel()
 		got, life, err := x.exchange(ctx, subject)
 		if now := time.Now(); err == nil {
@@ -233,9 +199,9 @@ func (x *Exchanger) exchange(ctx context.Context, subject string) (issued, time.
 func (x *Exchanger) note(got issued, err error) {
 	switch {
 	case err != nil:
-		x.opts.Log.Warn("token exchange failed", zap.String(logkey.URL, x.opts.URL), logkey.Error(err))
+		x.log.Warn("token exchange failed", zap.String(logkey.URL, x.config.GetTokenUrl()), logkey.Error(err))
 	case got.rejected != nil:
-		x.opts.Log.Warn("token exchange rejected", zap.String(logkey.URL, x.opts.URL), zap.String(logkey.ErrorType, got.rejected.code))
+		x.log.Warn("token exchange rejected", zap.String(logkey.URL, x.config.GetTokenUrl()), zap.String(logkey.ErrorType, got.rejected.code))
 	}
 }
 
@@ -243,7 +209,7 @@ func (x *Exchanger) note(got issued, err error) {
 func (x *Exchanger) digest(subject string) digest {
 	h := sha256.New()
 	_, _ = h.Write([]byte(subject)) // a hash never fails
-	for _, list := range [...][]string{x.opts.Audiences, x.opts.Resources, x.opts.Scopes} {
+	for _, list := range [...][]string{x.config.GetAudience(), x.config.GetResource(), x.config.GetScope()} {
 		_, _ = h.Write([]byte("\x00" + strings.Join(list, " ")))
 	}
 	return digest(h.Sum(nil))
@@ -382,26 +348,18 @@ func (x *Exchanger) Stats() Stats {
 	c := &x.counts
 	return Stats{
 		Issued: c.issued.Load(), Rejected: c.rejected.Load(), Unavailable: c.unavailable.Load(), Spared: c.spared.Load(),
-		CacheHits: c.hits.Load(), Cached: x.tokens.Len(), MaxCached: x.opts.MaxTokens, Missing: c.none.Load(),
+		CacheHits: c.hits.Load(), Cached: x.tokens.Len(), MaxCached: int(x.config.GetMaxTokens()), Missing: c.none.Load(),
 		Seconds: time.Duration(c.nanos.Load()).Seconds(),
 	}
 }
 
-// OnMissing is what happens to the call of a caller in whose name the backend cannot be
-// called: without an access token, or without an identity.
-type OnMissing uint8
-
-// The ways. Refuse is the zero value.
-const (
-	// Refuse answers PERMISSION_DENIED.
-	Refuse OnMissing = iota
-	// SendNone calls the backend without credentials for the caller.
-	SendNone
-)
+// onMissing is what happens to the call of a caller in whose name the backend cannot be called, because it has no access
+// token or no identity: "none" calls the backend without credentials for the caller, otherwise the call is refused.
+type onMissing string
 
 // missing is the answer for a caller without what is needed.
-func (m OnMissing) missing(refused func(), why string) (string, *errmap.Error) {
-	if m == SendNone {
+func (m onMissing) missing(refused func(), why string) (string, *errmap.Error) {
+	if m == "none" {
 		return "", nil
 	}
 	refused()

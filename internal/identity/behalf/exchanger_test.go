@@ -18,8 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -30,10 +32,10 @@ import (
 func TestExchange(t *testing.T) {
 	t.Parallel()
 	as := newTokenServer(t, says(200, good))
-	x := newExchanger(t, behalf.ExchangeOptions{
-		URL: as.URL, ClientID: "side car", ClientSecretFile: write(t, "secret", []byte("p:ss%word\n")),
-		Audiences: []string{"shop", "stock"}, Resources: []string{"https://shop.example.com"}, Scopes: []string{"orders", "stock"},
-	})
+	x := newExchanger(t, exchange(&configv1.TokenExchange{
+		TokenUrl: as.URL, ClientId: "side car", ClientSecretFile: write(t, "secret", []byte("p:ss%word\n")),
+		Audience: []string{"shop", "stock"}, Resource: []string{"https://shop.example.com"}, Scope: []string{"orders", "stock"},
+	}))
 	ctx := request(t, oauthCaller("alice", "planner"), canary)
 	for range 3 {
 		got, err := x.Authorization(ctx)
@@ -65,11 +67,11 @@ func TestClientInBody(t *testing.T) {
 	t.Parallel()
 	as := newTokenServer(t, says(200, good))
 	secret := write(t, "secret", []byte("s3cret"))
-	for _, o := range []behalf.ExchangeOptions{
-		{URL: as.URL, ClientID: "sidecar", ClientSecretFile: secret, SecretInBody: true},
-		{URL: as.URL, ClientID: "sidecar"},
+	for _, x := range []*configv1.TokenExchange{
+		{TokenUrl: as.URL, ClientId: "sidecar", ClientSecretFile: secret, ClientAuth: new("post")},
+		{TokenUrl: as.URL, ClientId: "sidecar"},
 	} {
-		if _, err := newExchanger(t, o).Authorization(request(t, oauthCaller("alice", ""), canary)); err != nil {
+		if _, err := newExchanger(t, exchange(x)).Authorization(request(t, oauthCaller("alice", ""), canary)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +150,13 @@ func TestExchangeFaults(t *testing.T) {
 			if tt.name == "no answer" {
 				timeout = 300 * time.Millisecond
 			}
-			x := newExchanger(t, behalf.ExchangeOptions{URL: as.URL, ClientID: "sidecar", Timeout: timeout, Log: zap.New(core)})
+			i := exchange(&configv1.TokenExchange{TokenUrl: as.URL, ClientId: "sidecar"})
+			i.Exchange.Timeout = durationpb.New(timeout)
+			x, failed := behalf.NewExchanger(i, "", zap.New(core))
+			if failed != nil {
+				t.Fatal(failed)
+			}
+			t.Cleanup(x.Close)
 			got, err := x.Authorization(request(t, oauthCaller("alice", ""), canary))
 			if err == nil || err.Code != tt.code || !strings.Contains(err.Message, tt.message) || got != "" {
 				t.Fatalf("%q, %v %+v", got, err, err)
@@ -189,7 +197,7 @@ func TestExchangeSuccesses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			as := newTokenServer(t, says(200, tt.body))
-			x := newExchanger(t, behalf.ExchangeOptions{URL: as.URL})
+			x := newExchanger(t, exchange(&configv1.TokenExchange{TokenUrl: as.URL}))
 			for range 2 {
 				if got, err := x.Authorization(request(t, oauthCaller("alice", ""), canary)); err != nil || got != "Bearer x" {
 					t.Fatalf("%q, %v", got, err)
@@ -211,7 +219,7 @@ func TestOneExchangeAtATime(t *testing.T) {
 		<-admit
 		says(200, good)(w, r)
 	})
-	x := newExchanger(t, behalf.ExchangeOptions{URL: as.URL})
+	x := newExchanger(t, exchange(&configv1.TokenExchange{TokenUrl: as.URL}))
 	gone, leave := context.WithCancel(request(t, oauthCaller("alice", ""), canary))
 	left := make(chan *errmap.Error, 1)
 	go func() {
@@ -242,7 +250,7 @@ func TestOneExchangeAtATime(t *testing.T) {
 func TestDeadlineOfTheCall(t *testing.T) {
 	t.Parallel()
 	as := newTokenServer(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	x := newExchanger(t, behalf.ExchangeOptions{URL: as.URL})
+	x := newExchanger(t, exchange(&configv1.TokenExchange{TokenUrl: as.URL}))
 	ctx, cancel := context.WithTimeout(request(t, oauthCaller("alice", ""), canary), 20*time.Millisecond)
 	defer cancel()
 	if _, err := x.Authorization(ctx); err == nil || err.Code != errmap.Timeout {
@@ -254,7 +262,7 @@ func TestDeadlineOfTheCall(t *testing.T) {
 func TestAway(t *testing.T) {
 	t.Parallel()
 	as := newTokenServer(t, says(503, ""))
-	x := newExchanger(t, behalf.ExchangeOptions{URL: as.URL})
+	x := newExchanger(t, exchange(&configv1.TokenExchange{TokenUrl: as.URL}))
 	for i := range 8 {
 		_, err := x.Authorization(request(t, oauthCaller("alice", ""), fmt.Sprintf("%s-%d", canary, i)))
 		if err == nil || err.Code != errmap.Unavailable || err.RetryAfter < time.Second {
@@ -270,7 +278,7 @@ func TestAway(t *testing.T) {
 func TestRejectionIsRemembered(t *testing.T) {
 	t.Parallel()
 	as := newTokenServer(t, says(400, `{"error":"invalid_grant"}`))
-	x := newExchanger(t, behalf.ExchangeOptions{URL: as.URL})
+	x := newExchanger(t, exchange(&configv1.TokenExchange{TokenUrl: as.URL}))
 	for range 10 {
 		if _, err := x.Authorization(request(t, oauthCaller("alice", ""), canary)); err == nil || err.Code != errmap.Unauthenticated {
 			t.Fatalf("%v", err)
@@ -285,7 +293,7 @@ func TestRejectionIsRemembered(t *testing.T) {
 func TestMaxTokens(t *testing.T) {
 	t.Parallel()
 	as := newTokenServer(t, says(200, good))
-	x := newExchanger(t, behalf.ExchangeOptions{URL: as.URL, MaxTokens: 3})
+	x := newExchanger(t, exchange(&configv1.TokenExchange{TokenUrl: as.URL, MaxTokens: new(int32(3))}))
 	for i := range 10 {
 		if _, err := x.Authorization(request(t, oauthCaller("alice", ""), fmt.Sprintf("%s-%d", canary, i))); err != nil {
 			t.Fatal(err)
@@ -317,16 +325,16 @@ func TestMissing(t *testing.T) {
 		"an empty token":     request(t, oauthCaller("alice", ""), ""),
 		"no identity at all": behalf.WithToken(t.Context(), canary),
 	} {
-		o := behalf.ExchangeOptions{URL: as.URL, Issuers: []string{issuer}}
-		x := newExchanger(t, o)
+		i := exchange(&configv1.TokenExchange{TokenUrl: as.URL, Issuers: []string{issuer}})
+		x := newExchanger(t, i)
 		if _, err := x.Authorization(ctx); err == nil || err.Code != errmap.PermissionDenied || strings.Contains(err.Message, canary) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if s := x.Stats(); s.Missing != 1 {
 			t.Errorf("%s: %+v", name, s)
 		}
-		o.OnMissing = behalf.SendNone
-		if got, err := newExchanger(t, o).Authorization(ctx); err != nil || got != "" {
+		i.OnMissing = new("none")
+		if got, err := newExchanger(t, i).Authorization(ctx); err != nil || got != "" {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
@@ -340,7 +348,7 @@ func TestSecretReload(t *testing.T) {
 	t.Parallel()
 	as := newTokenServer(t, says(200, good))
 	path := write(t, "secret", []byte("one"))
-	x := newExchanger(t, behalf.ExchangeOptions{URL: as.URL, ClientID: "sidecar", ClientSecretFile: path})
+	x := newExchanger(t, exchange(&configv1.TokenExchange{TokenUrl: as.URL, ClientId: "sidecar", ClientSecretFile: path}))
 	for i, tt := range []struct {
 		text    string
 		changed bool
@@ -381,16 +389,16 @@ func TestTLS(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a handshake fails on purpose
 	server.StartTLS()
 	defer server.Close()
-	x := newExchanger(t, behalf.ExchangeOptions{URL: server.URL})
+	x := newExchanger(t, exchange(&configv1.TokenExchange{TokenUrl: server.URL}))
 	if _, err := x.Authorization(request(t, oauthCaller("alice", ""), canary)); err == nil || err.Code != errmap.Unavailable {
 		t.Errorf("%v", err)
 	}
 	ca := write(t, "ca.pem", pemOf("CERTIFICATE", server.Certificate().Raw))
-	x = newExchanger(t, behalf.ExchangeOptions{URL: server.URL, CAFile: ca})
+	x = newExchanger(t, exchange(&configv1.TokenExchange{TokenUrl: server.URL, CaFile: ca}))
 	if _, err := x.Authorization(request(t, oauthCaller("alice", ""), canary)); err != nil {
 		t.Error(err)
 	}
-	if _, err := behalf.NewExchanger(behalf.ExchangeOptions{URL: server.URL, CAFile: write(t, "none.pem", []byte("x"))}); err == nil {
+	if _, err := behalf.NewExchanger(exchange(&configv1.TokenExchange{TokenUrl: server.URL, CaFile: write(t, "none.pem", []byte("x"))}), "", zap.NewNop()); err == nil {
 		t.Error("a CA file without a certificate")
 	}
 }
@@ -399,7 +407,7 @@ func TestTLS(t *testing.T) {
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	as := newTokenServer(t, says(200, good))
-	x := newExchanger(t, behalf.ExchangeOptions{URL: as.URL})
+	x := newExchanger(t, exchange(&configv1.TokenExchange{TokenUrl: as.URL}))
 	x.Close()
 	if _, err := x.Authorization(request(t, oauthCaller("alice", ""), canary)); err == nil || err.Code != errmap.Unavailable || len(as.seen()) != 0 {
 		t.Errorf("%v", err)
@@ -409,7 +417,7 @@ func TestClosed(t *testing.T) {
 // BenchmarkExchanged is what a call costs once the token is there.
 func BenchmarkExchanged(b *testing.B) {
 	as := newTokenServer(b, says(200, good))
-	x := newExchanger(b, behalf.ExchangeOptions{URL: as.URL, Audiences: []string{"shop"}})
+	x := newExchanger(b, exchange(&configv1.TokenExchange{TokenUrl: as.URL, Audience: []string{"shop"}}))
 	ctx := request(b, oauthCaller("alice", ""), canary+strings.Repeat("x", 900))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -24,7 +24,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
@@ -224,30 +224,16 @@ func parseBlock(block *pem.Block) (any, error) {
 // maxTTL is the maximum lifetime of a signed token.
 const maxTTL = 5 * time.Minute
 
-// SignOptions configure a [Signer].
-type SignOptions struct {
-	// KeyFile has the keys: a JWK set, or PEM.
-	KeyFile string
-	// Issuer and Audience are the claims iss and aud.
-	Issuer, Audience string
-	// TTL is the lifetime of a token, at most [maxTTL]; MaxTokens bounds the cache. Values
-	// that are not positive have the defaults of the configuration.
-	TTL       time.Duration
-	MaxTokens int
-	// SubjectOfIssuer sets the claim sub to the issuer's own name for an OAuth caller,
-	// instead of the caller's name, which is unique among all sources.
-	SubjectOfIssuer bool
-	// OnMissing is for callers without an identity.
-	OnMissing OnMissing
-}
-
 // Signer signs short JWTs that name the caller. Make one with [NewSigner].
 type Signer struct {
-	opts    SignOptions
-	state   atomic.Pointer[signing]
-	signed  atomic.Uint64
-	hits    atomic.Uint64
-	refused atomic.Uint64
+	config *configv1.SignedIdentity
+	ttl    time.Duration
+	// onMissing is for callers without an identity.
+	onMissing onMissing
+	state     atomic.Pointer[signing]
+	signed    atomic.Uint64
+	hits      atomic.Uint64
+	refused   atomic.Uint64
 }
 
 // signing is the keys in use with what they have signed.
@@ -261,26 +247,24 @@ type signing struct {
 type signedFor struct{ principal, name, issuer, subject, clientID string }
 
 // NewSigner reads the keys.
-func NewSigner(o SignOptions) (*Signer, error) {
-	defaults.Fill(&o.TTL, defaults.SignedIdentityTTL)
-	defaults.Fill(&o.MaxTokens, defaults.SignedIdentityMaxTokens)
-	o.TTL = min(o.TTL, maxTTL)
-	s := &Signer{opts: o}
+func NewSigner(i *configv1.BackendIdentity) (*Signer, error) {
+	c := i.GetSigned()
+	s := &Signer{config: c, ttl: min(c.GetTtl().AsDuration(), maxTTL), onMissing: onMissing(i.GetOnMissing())}
 	_, err := s.Reload()
 	return s, err
 }
 
 // Files returns the files to watch.
-func (s *Signer) Files() []string { return []string{s.opts.KeyFile} }
+func (s *Signer) Files() []string { return []string{s.config.GetKeyFile()} }
 
 // Reload reads the keys again and reports whether they changed. After an error the last
 // good ones stay in use.
 func (s *Signer) Reload() (changed bool, err error) {
-	now, err := readKeys(s.opts.KeyFile)
+	now, err := readKeys(s.config.GetKeyFile())
 	if err != nil {
 		return false, err
 	}
-	old := s.state.Swap(&signing{keys: now, tokens: identity.NewCache[signedFor, string](s.opts.MaxTokens)})
+	old := s.state.Swap(&signing{keys: now, tokens: identity.NewCache[signedFor, string](int(s.config.GetMaxTokens()))})
 	return old != nil && !bytes.Equal(old.keys.published, now.published), nil
 }
 
@@ -293,7 +277,7 @@ func (s *Signer) KeyIDs() []string { return s.state.Load().keys.ids }
 func (s *Signer) Authorization(ctx context.Context) (string, *errmap.Error) {
 	who := identity.FromContext(ctx)
 	if who == nil {
-		return s.opts.OnMissing.missing(func() { s.refused.Add(1) }, "the backend is called in the name of a caller, and this one has no identity")
+		return s.onMissing.missing(func() { s.refused.Add(1) }, "the backend is called in the name of a caller, and this one has no identity")
 	}
 	state, now := s.state.Load(), time.Now()
 	f := who.Facts()
@@ -307,7 +291,7 @@ func (s *Signer) Authorization(ctx context.Context) (string, *errmap.Error) {
 		return "", errmap.Wrap(errmap.InternalError, err)
 	}
 	const used = 2
-	state.tokens.Put(key, value, now.Add(s.opts.TTL/used), now)
+	state.tokens.Put(key, value, now.Add(s.ttl/used), now)
 	return value, nil
 }
 
@@ -342,10 +326,10 @@ type subjectID struct {
 func (s *Signer) sign(k *keySet, who *identity.Identity, now time.Time) (string, error) {
 	f := who.Facts()
 	c := claims{
-		Issuer: s.opts.Issuer, Subject: who.Name(), Audience: s.opts.Audience,
-		IssuedAt: now.Unix(), Expires: now.Add(s.opts.TTL).Unix(), ID: rand.Text(), SubjectID: subjectIDOf(who),
+		Issuer: s.config.GetIssuer(), Subject: who.Name(), Audience: s.config.GetAudience(),
+		IssuedAt: now.Unix(), Expires: now.Add(s.ttl).Unix(), ID: rand.Text(), SubjectID: subjectIDOf(who),
 	}
-	if s.opts.SubjectOfIssuer && f.Issuer != "" {
+	if s.config.GetSubject() == "subject" && f.Issuer != "" {
 		c.Subject = f.Subject
 	}
 	if f.ClientID != "" {
@@ -386,7 +370,7 @@ func (s *Signer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // Stats returns the counts.
 func (s *Signer) Stats() Stats {
 	return Stats{
-		Signed: s.signed.Load(), CacheHits: s.hits.Load(), Cached: s.state.Load().tokens.Len(), MaxCached: s.opts.MaxTokens,
+		Signed: s.signed.Load(), CacheHits: s.hits.Load(), Cached: s.state.Load().tokens.Len(), MaxCached: int(s.config.GetMaxTokens()),
 		Missing: s.refused.Load(),
 	}
 }

@@ -12,7 +12,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
 )
@@ -81,9 +85,16 @@ func says(status int, body string) http.HandlerFunc {
 
 const good = `{"access_token":"for-the-backend","issued_token_type":"urn:ietf:params:oauth:token-type:access_token","token_type":"Bearer","expires_in":300}`
 
-func newExchanger(t testing.TB, o behalf.ExchangeOptions) *behalf.Exchanger {
+// exchange are the default settings with those of an exchange.
+func exchange(x *configv1.TokenExchange) *configv1.BackendIdentity {
+	i := config.Defaults(config.Serve).GetBackend().GetIdentity()
+	proto.Merge(i.GetExchange(), x)
+	return i
+}
+
+func newExchanger(t testing.TB, i *configv1.BackendIdentity) *behalf.Exchanger {
 	t.Helper()
-	x, err := behalf.NewExchanger(o)
+	x, err := behalf.NewExchanger(i, "", zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

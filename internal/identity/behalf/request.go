@@ -78,24 +78,24 @@ func newClient(caFile string, timeout time.Duration) (*http.Client, error) {
 
 // Files returns the files to watch.
 func (x *Exchanger) Files() []string {
-	if x.opts.ClientSecretFile == "" {
+	if x.config.GetClientSecretFile() == "" {
 		return nil
 	}
-	return []string{x.opts.ClientSecretFile}
+	return []string{x.config.GetClientSecretFile()}
 }
 
 // Reload reads the client secret again and reports whether it changed. After an error
 // the last good one stays in use.
 func (x *Exchanger) Reload() (changed bool, err error) {
 	secret := ""
-	if x.opts.ClientSecretFile != "" {
-		text, err := keys.ReadFile(x.opts.ClientSecretFile, maxFileBytes)
+	if x.config.GetClientSecretFile() != "" {
+		text, err := keys.ReadFile(x.config.GetClientSecretFile(), maxFileBytes)
 		if err != nil {
 			return false, fmt.Errorf("client secret: %w", err)
 		}
 		secret = strings.TrimSpace(string(text))
 		if secret == "" || len(secret) > maxSecretBytes || strings.ContainsAny(secret, "\r\n") {
-			return false, fmt.Errorf("client secret: %s must have one line of 1 to %d bytes", x.opts.ClientSecretFile, maxSecretBytes)
+			return false, fmt.Errorf("client secret: %s must have one line of 1 to %d bytes", x.config.GetClientSecretFile(), maxSecretBytes)
 		}
 	}
 	old := x.secret.Swap(&secret)
@@ -105,27 +105,27 @@ func (x *Exchanger) Reload() (changed bool, err error) {
 // request makes the request of an exchange.
 func (x *Exchanger) request(ctx context.Context, subject string) (*http.Request, error) {
 	form := url.Values{
-		"grant_type": {grantType}, "subject_token": {subject}, "subject_token_type": {x.opts.SubjectTokenType},
-		"requested_token_type": {x.opts.RequestedTokenType},
+		"grant_type": {grantType}, "subject_token": {subject}, "subject_token_type": {x.config.GetSubjectTokenType()},
+		"requested_token_type": {x.config.GetRequestedTokenType()},
 	}
-	if len(x.opts.Audiences) > 0 {
-		form["audience"] = x.opts.Audiences
+	if len(x.config.GetAudience()) > 0 {
+		form["audience"] = x.config.GetAudience()
 	}
-	if len(x.opts.Resources) > 0 {
-		form["resource"] = x.opts.Resources
+	if len(x.config.GetResource()) > 0 {
+		form["resource"] = x.config.GetResource()
 	}
-	if len(x.opts.Scopes) > 0 {
-		form.Set("scope", strings.Join(x.opts.Scopes, " "))
+	if len(x.config.GetScope()) > 0 {
+		form.Set("scope", strings.Join(x.config.GetScope(), " "))
 	}
 	secret := *x.secret.Load()
-	inBody := secret == "" || x.opts.SecretInBody
-	if inBody && x.opts.ClientID != "" {
-		form.Set("client_id", x.opts.ClientID)
+	inBody := secret == "" || x.config.GetClientAuth() == "post"
+	if inBody && x.config.GetClientId() != "" {
+		form.Set("client_id", x.config.GetClientId())
 	}
 	if inBody && secret != "" {
 		form.Set("client_secret", secret)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.opts.URL, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.config.GetTokenUrl(), strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, errors.New("the request could not be made") // err could show the body
 	}
@@ -133,7 +133,7 @@ func (x *Exchanger) request(ctx context.Context, subject string) (*http.Request,
 	req.Header.Set("Accept", "application/json")
 	if !inBody {
 		// RFC 6749, section 2.3.1: both parts are form-encoded first.
-		req.SetBasicAuth(url.QueryEscape(x.opts.ClientID), url.QueryEscape(secret))
+		req.SetBasicAuth(url.QueryEscape(x.config.GetClientId()), url.QueryEscape(secret))
 	}
 	return req, nil
 }
@@ -161,15 +161,15 @@ func (x *Exchanger) ask(ctx context.Context, subject string) (issued, time.Durat
 	if err != nil {
 		return issued{}, 0, &awayError{why: "it could not be reached, or did not answer in time", cause: transportCause(err)}
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, x.opts.MaxResponseBytes+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, x.config.GetMaxResponseBytes()+1))
 	closeErr := resp.Body.Close()
 	switch {
 	case err != nil:
 		return issued{}, 0, &awayError{why: "its response broke off", cause: transportCause(err)}
 	case closeErr != nil:
 		return issued{}, 0, &awayError{why: "its response broke off"}
-	case int64(len(body)) > x.opts.MaxResponseBytes:
-		return issued{}, 0, &awayError{why: fmt.Sprintf("its response exceeds %d bytes (backend.identity.exchange.max_response_bytes)", x.opts.MaxResponseBytes)}
+	case int64(len(body)) > x.config.GetMaxResponseBytes():
+		return issued{}, 0, &awayError{why: fmt.Sprintf("its response exceeds %d bytes (backend.identity.exchange.max_response_bytes)", x.config.GetMaxResponseBytes())}
 	}
 	return read(resp, body, subject)
 }

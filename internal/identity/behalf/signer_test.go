@@ -24,8 +24,11 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
 )
@@ -79,17 +82,25 @@ func jwks(t testing.TB, keys ...jose.JSONWebKey) []byte {
 	return text
 }
 
-func newSigner(t testing.TB, text []byte, change func(*behalf.SignOptions)) (*behalf.Signer, string) {
+// signedBy are the default settings with a file of keys.
+func signedBy(path string) *configv1.BackendIdentity {
+	i := config.Defaults(config.Serve).GetBackend().GetIdentity()
+	i.Signed.KeyFile = path
+	return i
+}
+
+func newSigner(t testing.TB, text []byte, change func(*configv1.SignedIdentity)) (*behalf.Signer, string) {
 	t.Helper()
-	o := behalf.SignOptions{KeyFile: write(t, "keys", text), Issuer: "https://sidecar.example.com", Audience: "shop"}
+	i := signedBy(write(t, "keys", text))
+	i.Signed.Issuer, i.Signed.Audience = "https://sidecar.example.com", "shop"
 	if change != nil {
-		change(&o)
+		change(i.GetSigned())
 	}
-	s, err := behalf.NewSigner(o)
+	s, err := behalf.NewSigner(i)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, o.KeyFile
+	return s, i.GetSigned().GetKeyFile()
 }
 
 // published reads the keys as a backend does.
@@ -210,7 +221,7 @@ func TestKeyFileFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := behalf.NewSigner(behalf.SignOptions{KeyFile: write(t, "keys", tt.text)})
+			_, err := behalf.NewSigner(signedBy(write(t, "keys", tt.text)))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
@@ -219,7 +230,7 @@ func TestKeyFileFaults(t *testing.T) {
 			}
 		})
 	}
-	if _, err := behalf.NewSigner(behalf.SignOptions{KeyFile: "/nowhere"}); err == nil {
+	if _, err := behalf.NewSigner(signedBy("/nowhere")); err == nil {
 		t.Error("no file")
 	}
 }
@@ -228,7 +239,7 @@ func TestKeyFileFaults(t *testing.T) {
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	s, _ := newSigner(t, pkcs8(t, edKey(t)), nil)
-	raw, _ := newSigner(t, pkcs8(t, edKey(t)), func(o *behalf.SignOptions) { o.SubjectOfIssuer = true })
+	raw, _ := newSigner(t, pkcs8(t, edKey(t)), func(o *configv1.SignedIdentity) { o.Subject = new("subject") })
 	other := identity.NewIdentityOf(identity.Grant{Name: "https://b.example.com#alice"},
 		identity.Facts{Source: identity.SourceOAuth, Issuer: "https://b.example.com", Subject: "alice"})
 	mapped := identity.NewIdentityOf(identity.Grant{Name: "alice"}, identity.Facts{Source: identity.SourceTokens, Issuer: issuer, Subject: "alice"})
@@ -282,7 +293,9 @@ func TestSignMissing(t *testing.T) {
 	if _, err := s.Authorization(t.Context()); err == nil || err.Code != errmap.PermissionDenied || s.Stats().Missing != 1 {
 		t.Errorf("%v", err)
 	}
-	s, err := behalf.NewSigner(behalf.SignOptions{KeyFile: path, OnMissing: behalf.SendNone})
+	i := signedBy(path)
+	i.OnMissing = new("none")
+	s, err := behalf.NewSigner(i)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +307,7 @@ func TestSignMissing(t *testing.T) {
 // TestSignedTwice: a token is used for half of its lifetime.
 func TestSignedTwice(t *testing.T) {
 	t.Parallel()
-	s, _ := newSigner(t, pkcs8(t, edKey(t)), func(o *behalf.SignOptions) { o.TTL = time.Hour }) // MaxTTL
+	s, _ := newSigner(t, pkcs8(t, edKey(t)), func(o *configv1.SignedIdentity) { o.Ttl = durationpb.New(time.Hour) }) // MaxTTL
 	synctest.Test(t, func(t *testing.T) {
 		ctx := identity.NewContext(t.Context(), oauthCaller("alice", ""))
 		var tokens []string
@@ -374,7 +387,7 @@ func TestReplicas(t *testing.T) {
 // TestSignedByMany at once, with a cache that is too small for them.
 func TestSignedByMany(t *testing.T) {
 	t.Parallel()
-	s, _ := newSigner(t, pkcs8(t, ecKey(t, elliptic.P256())), func(o *behalf.SignOptions) { o.MaxTokens = 4 })
+	s, _ := newSigner(t, pkcs8(t, ecKey(t, elliptic.P256())), func(o *configv1.SignedIdentity) { o.MaxTokens = new(int32(4)) })
 	set := published(t, s)
 	var all sync.WaitGroup
 	for i := range 16 {
@@ -408,9 +421,9 @@ func BenchmarkSigned(b *testing.B) {
 				kind = "/each"
 			}
 			b.Run(name+kind, func(b *testing.B) {
-				s, _ := newSigner(b, pkcs8(b, key), func(o *behalf.SignOptions) {
+				s, _ := newSigner(b, pkcs8(b, key), func(o *configv1.SignedIdentity) {
 					if every {
-						o.TTL = 1 // the time has passed when it is made
+						o.Ttl = durationpb.New(1) // the time has passed when it is made
 					}
 				})
 				ctx := identity.NewContext(b.Context(), oauthCaller("alice", "planner"))

@@ -18,7 +18,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
@@ -61,19 +60,19 @@ func Open(o Options) (*Authenticator, error) {
 	d.watch() // before anything is read, so that no change is missed
 	if files := o.Config.GetListeners().GetTls(); files != nil {
 		var err error
-		if d.tls, err = settings.ListenerTLS(files); err != nil {
+		if d.tls, err = keys.NewServer(files); err != nil {
 			return nil, fmt.Errorf("TLS on the listener: %w", err)
 		}
 	}
 	options := identity.MiddlewareOptions{
-		Subject: settings.SubjectHeader(o.Config), Unnamed: settings.IdentityMode(o.Config) != settings.IdentityHeader,
+		Subject: SubjectHeader(o.Config), Unnamed: o.Config.GetBackend().GetIdentity().GetMode() != namesCaller,
 		Keep: o.Keep, Refuse: o.Refuse, Log: o.Log.Named("access"),
 	}
 	if d.tls != nil && d.tls.AsksCallers() {
 		options.Who, options.Names = identity.Certificates{}, d.tls.Names
 	}
 	if path := o.Config.GetAccess().GetTokensFile(); path != "" {
-		entries, err := settings.Callers(path)
+		entries, err := readCallers(path)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +92,7 @@ func Open(o Options) (*Authenticator, error) {
 
 // openOAuth puts the resource server in front of the callers file and the certificates.
 func (d *Authenticator) openOAuth(options *identity.MiddlewareOptions) error {
-	o, on, err := settings.OAuth(d.opts.Config)
+	o, on, err := identity.OAuthOptions(d.opts.Config.GetAccess().GetOauth())
 	if err != nil || !on || d.opts.Authenticator != nil {
 		return err
 	}
@@ -137,7 +136,7 @@ func (d *Authenticator) watch() {
 
 // rereadCallers reloads the callers file.
 func (d *Authenticator) rereadCallers(path string) reload.Outcome {
-	entries, err := settings.Callers(path)
+	entries, err := readCallers(path)
 	if err != nil {
 		d.opts.Log.Error("callers file reload failed; keeping the last good one", logkey.Error(err))
 		return reload.Refused

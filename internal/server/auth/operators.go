@@ -15,7 +15,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
@@ -40,7 +39,7 @@ func OpenOperators(o Options) (*Operators, error) {
 	}
 	if files != nil {
 		var err error
-		if d.tls, err = settings.ListenerTLS(files); err != nil {
+		if d.tls, err = keys.NewServer(files); err != nil {
 			return nil, fmt.Errorf("TLS on the admin listener: %w", err)
 		}
 		o.Watcher.Add("admin_tls", func(context.Context) reload.Outcome { return d.rereadTLS() }, d.tls.Files()...)
@@ -48,7 +47,7 @@ func OpenOperators(o Options) (*Operators, error) {
 	if path == "" {
 		return d, nil
 	}
-	entries, err := settings.Operators(path)
+	entries, err := readOperators(path)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +96,7 @@ func refuseOperator(w http.ResponseWriter, _ *http.Request, err *errmap.Error) {
 }
 
 func (d *Operators) reread(path string) reload.Outcome {
-	entries, err := settings.Operators(path)
+	entries, err := readOperators(path)
 	if err != nil {
 		d.log.Error("operators file reload failed; keeping the last good one", logkey.Error(err))
 		return reload.Refused

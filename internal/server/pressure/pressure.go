@@ -23,7 +23,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/route"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
@@ -112,7 +111,7 @@ func (s *Slow) Open(limits *configv1.Limits, m *Memory) {
 		}
 	}
 	s.budget = peer.NewBudget(peer.BudgetOptions{
-		Timeout: limits.GetWriteTimeout().AsDuration(), MaxBytes: s.most, Share: settings.CallerShare(limits), ToolShare: settings.ToolShare(limits),
+		Timeout: limits.GetWriteTimeout().AsDuration(), MaxBytes: s.most, Share: peer.Percent(int(limits.GetCallerSharePercent())), ToolShare: peer.Percent(int(limits.GetToolSharePercent())),
 		IsTight: m.isTight,
 	})
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
@@ -89,7 +88,7 @@ type Reloader struct {
 func New(o Options) *Reloader {
 	r := &Reloader{opts: o, running: o.Config}
 	r.described.Store(o.Config)
-	r.descriptors = o.Watcher.AddTree("descriptors", r.reloadDescriptors, func() []string { return settings.DescriptorFiles(r.described.Load()) }).Slow()
+	r.descriptors = o.Watcher.AddTree("descriptors", r.reloadDescriptors, func() []string { return source.DescriptorFiles(r.described.Load().GetCatalog()) }).Slow()
 	r.lock = o.Watcher.Add("catalog_lock", r.reloadLock, lockFiles(o.Config)...).Slow()
 	return r
 }
@@ -133,7 +132,7 @@ func (r *Reloader) Run(ctx context.Context) {
 
 // within bounds a load of the catalog of this configuration, which may ask the backend and the servers of descriptors.
 func within(ctx context.Context, cfg *configv1.Config) (context.Context, context.CancelFunc) {
-	limit := reload.ReadTimeout + settings.FetchTime(cfg.GetCatalog())
+	limit := reload.ReadTimeout + source.FetchTime(cfg.GetCatalog())
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("the catalog was not loaded within %v: %w", limit, context.DeadlineExceeded))
 }
 
@@ -178,7 +177,7 @@ func split(running, to *configv1.Config) (now, later []string) {
 // goes: with them, the backend is asked for its tools no more, or again, and what
 // asks is made at the start.
 func changesSources(path string, running, to *configv1.Config) bool {
-	if settings.AddsComments(running.GetCatalog()) {
+	if source.AddsComments(running.GetCatalog()) {
 		return false
 	}
 	return path == "catalog.descriptors" && (len(running.GetCatalog().GetDescriptors()) == 0) != (len(to.GetCatalog().GetDescriptors()) == 0)
@@ -188,11 +187,11 @@ func changesSources(path string, running, to *configv1.Config) bool {
 // that an error has changed nothing.
 func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, now []string) error {
 	o := r.opts
-	scope, scopeErr := settings.GateScope(next)
+	scope, scopeErr := policy.ParseScope(next.GetGate())
 	trust, trustErr := policy.ParseTrust(next.GetTrust())
-	level, levelErr := zapcore.ParseLevel(settings.OrElse(next.GetLog().GetLevel(), "info"))
-	calls, callsErr := telemetry.ParseCallLogMode(settings.OrElse(next.GetLog().GetCalls(), "all"))
-	_, callersErr := settings.Gate(next)
+	level, levelErr := zapcore.ParseLevel(next.GetLog().GetLevel())
+	calls, callsErr := telemetry.ParseCallLogMode(next.GetLog().GetCalls())
+	_, callersErr := policy.GateOf(next)
 	useRules, rulesErr := r.rules(next, now)
 	if err := errors.Join(scopeErr, trustErr, levelErr, callsErr, callersErr, rulesErr); err != nil {
 		return err
@@ -214,7 +213,7 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 			o.Changed(trail.Change{Kind: "trust", Who: trail.OfFile(), Before: from.String(), After: trust.String()})
 		}
 	}
-	o.Limiter.SetRates(settings.Rate(next.GetLimits().GetCallerRate()), settings.Rate(next.GetLimits().GetToolRate()))
+	o.Limiter.SetRates(policy.RateOf(next.GetLimits().GetCallerRate()), policy.RateOf(next.GetLimits().GetToolRate()))
 	o.Level.SetLevel(level)
 	o.Calls.Set(calls, int(next.GetLog().GetMaxCallsPerSecond()))
 	o.Watcher.Every(next.GetReloadInterval().AsDuration())
@@ -223,7 +222,7 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 
 // marksChange reports whether tools are marked destructive by other facts than before: that needs another catalog.
 func marksChange(running *configv1.Config, to policy.Scope) bool {
-	from, err := settings.GateScope(running)
+	from, err := policy.ParseScope(running.GetGate())
 	return err == nil && (from == policy.Marked) != (to == policy.Marked)
 }
 
@@ -258,7 +257,7 @@ func (r *Reloader) applyCatalog(ctx context.Context, running, next *configv1.Con
 // watchDescriptors watches the descriptor files that a configuration names.
 func (r *Reloader) watchDescriptors(cfg *configv1.Config) {
 	r.described.Store(cfg)
-	r.descriptors.Watch(settings.DescriptorFiles(cfg)...)
+	r.descriptors.Watch(source.DescriptorFiles(cfg.GetCatalog())...)
 }
 
 // lockFiles are the files of the catalog lock: one, or none.

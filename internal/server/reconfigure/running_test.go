@@ -18,14 +18,16 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
@@ -86,20 +88,20 @@ func (r *running) Load(ctx context.Context) (*source.Loaded, error) {
 
 // load reads the configuration as the command does.
 func (r *running) load() (*config.Config, error) {
-	return config.Load(config.Serve, nil, []string{"OUTRIGGER_CONFIG=" + r.file}, config.Options{Checks: settings.Checks(config.Serve)})
+	return config.Load(config.Serve, nil, []string{"OUTRIGGER_CONFIG=" + r.file}, config.Options{Checks: server.Checks(false)})
 }
 
 // plan says where tools come from, as the assembly does. The backend represents what is on servers.
 func (r *running) plan(cfg *configv1.Config) ([]source.Source, catalog.BuildOptions, error) {
 	more := []source.Source{r}
-	if c := cfg.GetCatalog(); slices.ContainsFunc(c.GetDescriptors(), settings.IsRemote) {
+	if c := cfg.GetCatalog(); slices.ContainsFunc(c.GetDescriptors(), source.IsRemote) {
 		cfg = proto.CloneOf(cfg)
-		cfg.Catalog.Descriptors = slices.DeleteFunc(cfg.Catalog.Descriptors, settings.IsRemote)
+		cfg.Catalog.Descriptors = slices.DeleteFunc(cfg.Catalog.Descriptors, source.IsRemote)
 	}
 	if len(cfg.GetCatalog().GetDescriptors()) == 0 {
 		more = append(more, mcptest.Source("PlaceOrder"))
 	}
-	return settings.Plan(cfg, settings.Origins{More: more})
+	return upstream.Plan(cfg, upstream.Origins{More: more})
 }
 
 // always is what every file of a test says first.
@@ -134,14 +136,15 @@ func prepare(t *testing.T, text string) *running {
 	if err := r.live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r.gate, err = settings.Gate(cfg.Config); err != nil {
+	if r.gate, err = policy.GateOf(cfg.Config); err != nil {
 		t.Fatal(err)
 	}
-	r.limiter = settings.Limiter(cfg.GetLimits())
-	calls, err := settings.CallLog(cfg.GetLog())
+	r.limiter = policy.NewLimiter(policy.LimitOptions{Caller: policy.RateOf(cfg.GetLimits().GetCallerRate()), Tool: policy.RateOf(cfg.GetLimits().GetToolRate())})
+	mode, err := bridge.ParseCallLogMode(cfg.GetLog().GetCalls())
 	if err != nil {
 		t.Fatal(err)
 	}
+	calls := bridge.NewCallLog(mode, int(cfg.GetLog().GetMaxCallsPerSecond()))
 	r.options = reconfigure.Options{
 		Config: cfg.Config, Again: reconfigure.Reread{File: r.file, Load: r.load}, Level: r.level, Log: zap.New(core), Watcher: r.watcher,
 		Live: r.live, Plan: r.plan, Gate: r.gate, Limiter: r.limiter, Calls: calls, Refresh: func(string) {},

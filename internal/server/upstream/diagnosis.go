@@ -6,6 +6,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
@@ -82,7 +82,7 @@ func (a Diagnoser) Diagnose(ctx context.Context, err error) Diagnosis {
 	}
 	fault = a.Client.Examine(ctx, fault)
 	d := a.faultDiagnosis(fault, err)
-	d.Cause = settings.OrElse(string(fault), CauseOther)
+	d.Cause = cmp.Or(string(fault), CauseOther)
 	if fault == backend.FaultNotServed {
 		d.Cause = causeNoReflection
 	}

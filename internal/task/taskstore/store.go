@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/state"
@@ -51,6 +52,14 @@ type Options struct {
 	OnError func(error)
 	// Now is the clock of records. Nil means [time.Now].
 	Now func() time.Time
+}
+
+// OptionsOf says how many tasks replicas keep, and for how long a replica that says nothing is taken for alive.
+func OptionsOf(cfg *configv1.Config) Options {
+	limits, s := cfg.GetLimits(), cfg.GetState()
+	return Options{
+		MaxTasks: int(limits.GetMaxTasks()), MaxBytes: s.GetMaxTaskBytes(), Share: peer.Percent(int(limits.GetCallerSharePercent())), Lease: s.GetLease().AsDuration(),
+	}
 }
 
 // Store is a [task.Store] that replicas share. Make one with [New], and run [Store.Run].

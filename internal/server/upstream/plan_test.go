@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settings_test
+package upstream_test
 
 import (
 	"os"
@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/server/settings"
+	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
@@ -54,8 +56,9 @@ func TestWhereToolsComeFrom(t *testing.T) {
 			[]string{reflection + " with comments from " + inFile}, true, []string{file}},
 		{"comments without descriptors", &configv1.Catalog{DescriptorsUse: new("comments")}, []string{reflection}, true, nil},
 	} {
-		cfg := &configv1.Config{Catalog: tt.catalog}
-		sources, _, err := settings.Plan(cfg, settings.Origins{Client: client})
+		cfg := config.Defaults(config.Serve)
+		proto.Merge(cfg.GetCatalog(), tt.catalog)
+		sources, _, err := upstream.Plan(cfg, upstream.Origins{Client: client})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -67,37 +70,17 @@ func TestWhereToolsComeFrom(t *testing.T) {
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: sources %q, want %q", tt.name, got, tt.want)
 		}
-		if got := settings.AsksNative(tt.catalog, true); got != tt.native {
+		if got := upstream.AsksNative(cfg.GetCatalog(), true); got != tt.native {
 			t.Errorf("%s: asks for its own tools: %v", tt.name, got)
 		}
-		if got := settings.DescriptorFiles(cfg); !slices.Equal(got, tt.files) {
+		if got := source.DescriptorFiles(cfg.GetCatalog()); !slices.Equal(got, tt.files) {
 			t.Errorf("%s: files to watch %q, want %q", tt.name, got, tt.files)
 		}
 	}
-	_, _, err = settings.Plan(&configv1.Config{Catalog: &configv1.Catalog{Descriptors: []string{"ftp://example.com/"}}}, settings.Origins{Client: client})
+	cfg := config.Defaults(config.Serve)
+	cfg.Catalog.Descriptors = []string{"ftp://example.com/"}
+	_, _, err = upstream.Plan(cfg, upstream.Origins{Client: client})
 	if err == nil || !strings.Contains(err.Error(), `catalog.descriptors: descriptors cannot be fetched by "ftp"`) {
 		t.Errorf("error %v", err)
-	}
-}
-
-// TestHowServersAreReached: the settings arrive, and files that cannot be used are named before anything is fetched.
-func TestHowServersAreReached(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("files.example.com bearer\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cfg := config.Defaults(config.Once)
-	cfg.Catalog.Descriptors = []string{"https://files.example.com/api.binpb"}
-	cfg.Catalog.FetchCaFile, cfg.Catalog.FetchCredentialsFile, cfg.Catalog.FetchDockerHelpers = file, file, true
-	want := source.FetchOptions{CAFile: file, CredentialsFile: file, RunsHelpers: true}
-	if got := settings.FetchOptions(cfg.Catalog); got != want {
-		t.Errorf("%+v", got)
-	}
-	err := config.Verify(config.Once, cfg, config.Options{Checks: settings.Checks(config.Once)})
-	for _, part := range []string{"catalog.fetch_ca_file: CA file " + file + ": contains no certificate", "catalog.fetch_credentials_file: credentials: " + file + ":1: want a line"} {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("error %v, want %q", err, part)
-		}
 	}
 }

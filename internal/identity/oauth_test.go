@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settings
+package identity_test
 
 import (
 	"os"
@@ -17,22 +17,22 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 )
 
-// withIssuers is a default configuration with issuers.
-func withIssuers(issuers ...*configv1.OAuthIssuer) *configv1.Config {
-	c := config.Defaults(config.Serve)
-	c.Access.Oauth.Issuers, c.Access.Oauth.Resource = issuers, "https://a/mcp"
+// withIssuers is the default settings with issuers.
+func withIssuers(issuers ...*configv1.OAuthIssuer) *configv1.OAuth {
+	c := config.Defaults(config.Serve).GetAccess().GetOauth()
+	c.Issuers, c.Resource = issuers, "https://a/mcp"
 	return c
 }
 
 // TestOAuthDefaults: every bound has its default.
 func TestOAuthDefaults(t *testing.T) {
 	t.Parallel()
-	if _, on, err := OAuth(config.Defaults(config.Serve)); on || err != nil {
+	if _, on, err := identity.OAuthOptions(config.Defaults(config.Serve).GetAccess().GetOauth()); on || err != nil {
 		t.Errorf("on by default: %v, %v", on, err)
 	}
 	c := withIssuers()
-	c.Access.Oauth.IssuerUrls = []string{"https://b"}
-	o, on, err := OAuth(c)
+	c.IssuerUrls = []string{"https://b"}
+	o, on, err := identity.OAuthOptions(c)
 	if !on || err != nil || len(o.Issuers) != 1 || len(o.Algorithms) != 10 {
 		t.Fatalf("%+v, %v, %v", o, on, err)
 	}
@@ -45,8 +45,8 @@ func TestOAuthDefaults(t *testing.T) {
 	if g := o.Grant; g.Tools[0] != "*" || g.Resources[0] != "*" || g.Prompts[0] != "*" || g.Trust != identity.Unsaid {
 		t.Errorf("%+v", g)
 	}
-	c.Access.Oauth.Leeway = durationpb.New(0)
-	if o, _, _ = OAuth(c); o.Leeway >= 0 {
+	c.Leeway = durationpb.New(0)
+	if o, _, _ = identity.OAuthOptions(c); o.Leeway >= 0 {
 		t.Errorf("no leeway is %v", o.Leeway)
 	}
 }
@@ -63,8 +63,8 @@ func TestOAuthIssuers(t *testing.T) {
 	}
 	in := &configv1.OAuthIntrospection{ClientId: "me", ClientSecretFile: file("secret", "s3cret\n"), Ttl: durationpb.New(time.Second)}
 	c := withIssuers(&configv1.OAuthIssuer{Url: "https://b", Introspection: in, GroupsClaim: "groups"})
-	c.Access.Oauth.IssuerUrls = []string{"https://b/", "https://c"}
-	o, _, err := OAuth(c)
+	c.IssuerUrls = []string{"https://b/", "https://c"}
+	o, _, err := identity.OAuthOptions(c)
 	if err != nil || len(o.Issuers) != 2 || o.Issuers[0].GroupsClaim != "groups" || o.Issuers[1].URL != "https://c" {
 		t.Fatalf("%+v, %v", o.Issuers, err)
 	}
@@ -81,7 +81,7 @@ func TestOAuthIssuers(t *testing.T) {
 		"http is for loopback on": {Url: "https://b", JwksUrl: "http://example.com"},
 	} {
 		found := ""
-		checkOAuth(withIssuers(issuer), func(path, message string) { found = path + ": " + message })
+		identity.CheckOAuth(withIssuers(issuer), func(path, message string) { found = path + ": " + message })
 		if !strings.HasPrefix(found, "access.oauth: ") || !strings.Contains(found, want) {
 			t.Errorf("%q, want %q", found, want)
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settings
+package auth
 
 import (
 	"encoding/hex"
@@ -10,31 +10,18 @@ import (
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 )
 
-// TLSFiles are the TLS settings of a listener.
-type TLSFiles interface {
-	GetCertFile() string
-	GetKeyFile() string
-	GetClientCaFile() string
-	GetClientUris() []string
-}
-
-// ListenerTLS reads the certificates of a listener.
-func ListenerTLS(files TLSFiles) (*keys.Server, error) {
-	return keys.NewServer(keys.ServerOptions{
-		CertFile: files.GetCertFile(), KeyFile: files.GetKeyFile(),
-		ClientCAFile: files.GetClientCaFile(), ClientURIs: files.GetClientUris(),
-	})
-}
-
-// noSubject is the setting that tells the backend nothing.
-const noSubject = "off"
+const (
+	// noSubject is the setting of a header that tells the backend nothing.
+	noSubject = "off"
+	// namesCaller is the mode of backend.identity in which a header names the caller.
+	namesCaller = "header"
+)
 
 // SubjectHeader returns the header with the caller's name for the backend; empty if
 // there is none. Even then a caller's own header of the default name is not forwarded,
@@ -49,14 +36,14 @@ func SubjectHeader(cfg *configv1.Config) string {
 // InboundMetadata returns the headers that are forwarded to the backend.
 func InboundMetadata(cfg *configv1.Config) []string {
 	names := slices.Clone(cfg.GetBackend().GetMetadata().GetInbound())
-	if subject := SubjectHeader(cfg); IdentityMode(cfg) == IdentityHeader && subject != "" && !slices.Contains(names, subject) {
+	if subject := SubjectHeader(cfg); cfg.GetBackend().GetIdentity().GetMode() == namesCaller && subject != "" && !slices.Contains(names, subject) {
 		names = append(names, subject)
 	}
 	return names
 }
 
-// Callers reads the callers file.
-func Callers(path string) ([]identity.Entry, error) {
+// readCallers reads the callers file.
+func readCallers(path string) ([]identity.Entry, error) {
 	file, err := config.LoadCallers(path)
 	if err != nil {
 		return nil, err
@@ -66,7 +53,7 @@ func Callers(path string) ([]identity.Entry, error) {
 		e := identity.Entry{
 			Grant: identity.Grant{
 				Name: c.GetName(), Tools: c.GetTools(), Resources: c.GetResources(), Prompts: c.GetPrompts(),
-				Publish: c.GetPublish(), Subscribe: c.GetSubscribe(), Trust: trustOf(c.GetTrust()),
+				Publish: c.GetPublish(), Subscribe: c.GetSubscribe(), Trust: identity.TrustOf(c.GetTrust()),
 			},
 			URIs: c.GetCertificateUris(),
 		}
@@ -81,15 +68,15 @@ func Callers(path string) ([]identity.Entry, error) {
 	return entries, nil
 }
 
-// Operators reads the operators file. The groups of an entry are its roles.
-func Operators(path string) ([]identity.Entry, error) {
+// readOperators reads the operators file. The groups of an entry are its roles.
+func readOperators(path string) ([]identity.Entry, error) {
 	file, err := config.LoadOperators(path)
 	if err != nil {
 		return nil, err
 	}
 	entries := make([]identity.Entry, 0, len(file.GetOperators()))
 	for _, o := range file.GetOperators() {
-		e := identity.Entry{Grant: identity.Grant{Name: o.GetName()}, URIs: o.GetCertificateUris(), Groups: roles(o.GetRole())}
+		e := identity.Entry{Grant: identity.Grant{Name: o.GetName()}, URIs: o.GetCertificateUris(), Groups: rolesOf(o.GetRole())}
 		if e.Tokens, err = digests(o.GetTokenSha256()); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, o.GetName(), err)
 		}
@@ -98,8 +85,8 @@ func Operators(path string) ([]identity.Entry, error) {
 	return entries, nil
 }
 
-// roles are the groups of an operator: who may operate may read.
-func roles(role string) []string {
+// rolesOf are the groups of an operator: who may operate may read.
+func rolesOf(role string) []string {
 	if role == string(admin.RoleOperate) {
 		return []string{string(admin.RoleRead), role}
 	}
@@ -119,27 +106,12 @@ func digests(texts []string) ([]identity.Digest, error) {
 	return out, nil
 }
 
-func trustOf(said string) identity.Trust {
-	switch said {
-	case "trusted":
-		return identity.Trusted
-	case "untrusted":
-		return identity.Untrusted
-	}
-	return identity.Unsaid
-}
-
-// checkAuthentication reads the callers file and the certificates before a port opens, so
+// Check reads the callers file and the certificates before a port opens, so
 // that their errors are reported together with all others.
-func checkAuthentication(cfg *configv1.Config, report func(path, message string)) {
-	if subject := SubjectHeader(cfg); subject != "" {
-		if _, err := backend.NewMetadataRules([]string{subject}, nil); err != nil {
-			report("access.subject_header", err.Error())
-		}
-	}
+func Check(cfg *configv1.Config, report func(path, message string)) {
 	if path := cfg.GetAccess().GetTokensFile(); path != "" {
 		var faults *config.Error
-		switch _, err := Callers(path); {
+		switch _, err := readCallers(path); {
 		case errors.As(err, &faults):
 			report("access.tokens_file", strings.ReplaceAll(faults.Error(), "\n", "; "))
 		case err != nil:
@@ -148,7 +120,7 @@ func checkAuthentication(cfg *configv1.Config, report func(path, message string)
 	}
 	if path := cfg.GetListeners().GetAdminTokensFile(); path != "" {
 		var faults *config.Error
-		switch _, err := Operators(path); {
+		switch _, err := readOperators(path); {
 		case errors.As(err, &faults):
 			report("listeners.admin_tokens_file", strings.ReplaceAll(faults.Error(), "\n", "; "))
 		case err != nil:
@@ -156,13 +128,13 @@ func checkAuthentication(cfg *configv1.Config, report func(path, message string)
 		}
 	}
 	if files := cfg.GetListeners().GetAdminTls(); files.GetCertFile() != "" && files.GetKeyFile() != "" {
-		if _, err := ListenerTLS(files); err != nil {
+		if _, err := keys.NewServer(files); err != nil {
 			report("listeners.admin_tls", err.Error())
 		}
 	}
-	checkOAuth(cfg, report)
+	identity.CheckOAuth(cfg.GetAccess().GetOauth(), report)
 	if files := cfg.GetListeners().GetTls(); files.GetCertFile() != "" && files.GetKeyFile() != "" {
-		if _, err := ListenerTLS(files); err != nil {
+		if _, err := keys.NewServer(files); err != nil {
 			report("listeners.tls", err.Error())
 		}
 	}

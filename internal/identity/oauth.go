@@ -1,36 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settings
+package identity
 
 import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
-	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
-// OAuth returns the options of the resource server, and false where no issuer is configured.
+// HasOAuth reports whether the sidecar is an OAuth resource server.
+func HasOAuth(c *configv1.OAuth) bool {
+	return c.GetResource() != "" && len(issuerURLs(c)) > 0
+}
+
+// issuerURLs are the authorization servers, each once.
+func issuerURLs(c *configv1.OAuth) []string {
+	var all []string
+	for _, issuer := range c.GetIssuers() {
+		all = append(all, issuer.GetUrl())
+	}
+	for _, url := range c.GetIssuerUrls() {
+		if !slices.ContainsFunc(all, func(have string) bool { return strings.TrimSuffix(have, "/") == strings.TrimSuffix(url, "/") }) {
+			all = append(all, url)
+		}
+	}
+	return all
+}
+
+// OAuthOptions returns the options of the resource server, and false where no issuer is configured.
 // The callers file, the certificates and the log are for the caller to add.
-func OAuth(cfg *configv1.Config) (identity.VerifierOptions, bool, error) {
-	c := cfg.GetAccess().GetOauth()
+func OAuthOptions(c *configv1.OAuth) (VerifierOptions, bool, error) {
 	if len(c.GetIssuerUrls())+len(c.GetIssuers()) == 0 {
-		return identity.VerifierOptions{}, false, nil
+		return VerifierOptions{}, false, nil
 	}
 	d := c.GetDpop()
-	o := identity.VerifierOptions{
+	o := VerifierOptions{
 		Resource: c.GetResource(), Leeway: leeway(c), Algorithms: c.GetAlgorithms(), StrictType: c.GetStrictType(),
-		DPoP: identity.DPoP{
+		DPoP: DPoP{
 			Required: d.GetRequired(), Nonces: d.GetNonces(), MaxAge: d.GetMaxAge().AsDuration(), MaxProofs: int(d.GetMaxProofs()),
 		},
-		Grant: identity.Grant{
+		Grant: Grant{
 			Tools: orEverything(c.GetTools()), Resources: orEverything(c.GetResources()), Prompts: orEverything(c.GetPrompts()),
-			Trust: trustOf(c.GetTrust()),
+			Trust: TrustOf(c.GetTrust()),
 		},
 		MaxTokens: int(c.GetMaxCachedTokens()), MaxTokenBytes: int(c.GetMaxTokenBytes()),
 		RefreshInterval: c.GetKeyRefreshInterval().AsDuration(), FetchInterval: c.GetKeyFetchInterval().AsDuration(),
@@ -58,11 +76,11 @@ func orEverything(globs []string) []string {
 
 // issuers joins the issuers that have only a URL with those that have more. Settings of the
 // latter win.
-func issuers(c *configv1.OAuth) ([]identity.Issuer, error) {
-	var out []identity.Issuer
+func issuers(c *configv1.OAuth) ([]Issuer, error) {
+	var out []Issuer
 	have := map[string]bool{}
 	for i, one := range c.GetIssuers() {
-		o, err := issuer(one)
+		o, err := readIssuer(one)
 		if err != nil {
 			return nil, fmt.Errorf("issuers[%d]: %w", i, err)
 		}
@@ -70,14 +88,14 @@ func issuers(c *configv1.OAuth) ([]identity.Issuer, error) {
 	}
 	for _, url := range c.GetIssuerUrls() {
 		if !have[strings.TrimSuffix(url, "/")] {
-			out = append(out, identity.Issuer{URL: url})
+			out = append(out, Issuer{URL: url})
 		}
 	}
 	return out, nil
 }
 
-func issuer(c *configv1.OAuthIssuer) (identity.Issuer, error) {
-	o := identity.Issuer{
+func readIssuer(c *configv1.OAuthIssuer) (Issuer, error) {
+	o := Issuer{
 		URL: c.GetUrl(), JWKS: c.GetJwksUrl(), Audiences: c.GetAudiences(), GroupsClaim: c.GetGroupsClaim(), RolesClaim: c.GetRolesClaim(),
 	}
 	if path := c.GetCaFile(); path != "" {
@@ -90,7 +108,7 @@ func issuer(c *configv1.OAuthIssuer) (identity.Issuer, error) {
 		}
 	}
 	if in := c.GetIntrospection(); in != nil {
-		o.Introspection = &identity.Introspection{
+		o.Introspection = &Introspection{
 			URL: in.GetUrl(), ClientID: in.GetClientId(), TTL: in.GetTtl().AsDuration(), MaxConcurrent: int(in.GetMaxConcurrent()),
 			Secret: func() (string, error) { return secret(in.GetClientSecretFile()) },
 		}
@@ -121,13 +139,46 @@ func secret(path string) (string, error) {
 	return value, nil
 }
 
-// checkOAuth makes the resource server once, to report what is wrong with its settings.
-func checkOAuth(cfg *configv1.Config, report func(path, message string)) {
-	o, on, err := OAuth(cfg)
+// CheckOAuth makes the resource server once, to report what is wrong with its settings.
+func CheckOAuth(c *configv1.OAuth, report func(path, message string)) {
+	o, on, err := OAuthOptions(c)
 	if err == nil && on && o.Resource != "" {
-		err = identity.CheckVerifier(o)
+		err = checkVerifier(o)
 	}
 	if err != nil {
 		report("access.oauth", err.Error())
+	}
+}
+
+// CheckResource checks what the rules of the message cannot say about the resource
+// and the authorization servers.
+func CheckResource(cfg *configv1.Config, report func(path, message string)) {
+	c := cfg.GetAccess().GetOauth()
+	isAsked := c.GetResource() != "" || len(issuerURLs(c)) > 0 || len(c.GetToolScopes()) > 0 || len(c.GetOperationScopes()) > 0 ||
+		c.GetScopeRule() == "read_write"
+	if !isAsked {
+		return
+	}
+	const at = "access.oauth"
+	if c.GetResource() != "" {
+		if _, err := ParseResource(c.GetResource()); err != nil {
+			report(at+".resource", err.Error())
+		}
+	}
+	taken := map[string]bool{}
+	for i, issuer := range c.GetIssuers() {
+		path := fmt.Sprintf("%s.issuers[%d].url", at, i)
+		if err := checkIssuer(issuer.GetUrl()); err != nil {
+			report(path, err.Error())
+		} else if taken[issuer.GetUrl()] {
+			report(path, "is there twice")
+		}
+		taken[issuer.GetUrl()] = true
+	}
+	switch {
+	case c.GetResource() == "":
+		report(at+".resource", "must be set: tokens are issued for this URL, and clients are sent to it")
+	case len(issuerURLs(c)) == 0:
+		report(at+".issuers", "must name at least one authorization server; set --oauth-issuer")
 	}
 }

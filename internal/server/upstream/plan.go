@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settings
+package upstream
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,12 +12,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
+
+// MakesTools reports whether tools are made of descriptors, in place of reflection.
+func MakesTools(c *configv1.Catalog) bool {
+	return len(c.GetDescriptors()) > 0 && !source.AddsComments(c)
+}
 
 // AsksNative reports whether to ask the backend for its own tools: if reflection
 // is used, because the backend must then be available anyway, or if it is enabled
@@ -48,13 +50,13 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 	bounds := source.Limits{MaxBytes: int(cfg.GetLimits().GetMaxDescriptorBytes()), FetchTimeout: c.GetFetchTimeout().AsDuration()}
 	var described []source.Source
 	for _, ref := range c.GetDescriptors() {
-		one, err := DescriptorSource(ref, bounds, FetchOptions(c))
+		one, err := source.FromReference(ref, bounds, source.FetchOptionsOf(c))
 		if err != nil {
 			return nil, catalog.BuildOptions{}, fmt.Errorf("catalog.descriptors: %w", err)
 		}
 		described = append(described, one)
 	}
-	if !AddsComments(c) {
+	if !source.AddsComments(c) {
 		sources, described = append(sources, described...), nil
 	}
 	// Descriptor files say which services there are; reflection is asked where
@@ -81,54 +83,34 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 	if len(sources) == 0 {
 		return nil, catalog.BuildOptions{}, errors.New("catalog: no source of tools: set --descriptors, or keep reflection enabled")
 	}
-	build, err := buildOptions(cfg, selection)
+	build, err := catalog.BuildOptionsOf(cfg, selection)
 	if from.Client != nil {
 		build.LacksHTTP2 = from.Client.LacksHTTP2
 	}
 	return sources, build, err
 }
 
-// Compact says when three tools stand for all.
-func Compact(cfg *configv1.Config) compact.Options {
-	o := compact.Options{AboveBytes: int(cfg.GetCatalog().GetCompactAboveBytes())}
-	switch cfg.GetCatalog().GetMode() {
-	case "compact":
-		o.Mode = compact.Always
-	case "auto":
-		o.Mode = compact.Auto
+// Described is the catalog of the descriptor files of a configuration alone; nil if there are none, if some
+// have to be fetched first, or if they cannot be used, which is reported elsewhere.
+func Described(cfg *configv1.Config) *catalog.Catalog {
+	if !MakesTools(cfg.GetCatalog()) || slices.ContainsFunc(cfg.GetCatalog().GetDescriptors(), source.IsRemote) {
+		return nil
 	}
-	return o
-}
-
-// buildOptions say how tools are made of methods, and how their messages are
-// checked.
-func buildOptions(cfg *configv1.Config, selection *catalog.Selection) (catalog.BuildOptions, error) {
-	overrides, err := overlay(cfg)
+	sources, build, err := Plan(cfg, Origins{})
 	if err != nil {
-		return catalog.BuildOptions{}, err
+		return nil
 	}
-	profile, err := schema.ParseProfile(OrElse(cfg.GetSchemaProfile(), schema.ProfileMCP.String()))
+	var loads []*source.Loaded
+	for _, s := range sources {
+		loaded, err := s.Load(context.Background())
+		if err != nil {
+			return nil
+		}
+		loads = append(loads, loaded)
+	}
+	cat, err := catalog.Build(loads, build)
 	if err != nil {
-		return catalog.BuildOptions{}, err
+		return nil
 	}
-	reviewed, err := catalogLock(cfg)
-	if err != nil {
-		return catalog.BuildOptions{}, err
-	}
-	listed, err := ListForm(cfg)
-	if err != nil {
-		return catalog.BuildOptions{}, err
-	}
-	scope, err := GateScope(cfg)
-	if err != nil {
-		return catalog.BuildOptions{}, err
-	}
-	return catalog.BuildOptions{
-		Listed: listed, DeclaredOnly: scope == policy.Marked,
-		Selection: selection, Overlay: overrides, Profile: profile,
-		Lock: reviewed, RefuseDrift: RefusesDrift(cfg), Compact: Compact(cfg).IsOffered(),
-		Limits: catalog.Limits{MaxTools: int(cfg.GetLimits().GetMaxTools())},
-		// Where the limit is lower, envelopes are refused before arguments are looked at.
-		MaxDepth: max(int(cfg.GetLimits().GetMaxJsonDepth()), defaults.MaxJSONDepth),
-	}, nil
+	return cat
 }

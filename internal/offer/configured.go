@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settings
+package offer
 
 import (
 	"errors"
@@ -8,35 +8,34 @@ import (
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/offer"
 )
 
-// Skills reads the folders of skills; nil if there are none.
-func Skills(cfg *configv1.Config) (*offer.Skills, error) {
+// OpenSkills reads the folders of skills of a configuration, nil if there are none.
+func OpenSkills(cfg *configv1.Config) (*Skills, error) {
 	folders := cfg.GetCatalog().GetSkills()
 	if len(folders) == 0 {
 		return nil, nil
 	}
-	return offer.OpenSkills(folders, skillLimits(cfg))
+	return openSkills(folders, limitsOf(cfg))
 }
 
 // SkillPaths returns what lists the files and folders of the folders of skills.
 func SkillPaths(cfg *configv1.Config) func() []string {
-	return func() []string { return offer.SkillPaths(cfg.GetCatalog().GetSkills(), skillLimits(cfg)) }
+	return func() []string { return skillPaths(cfg.GetCatalog().GetSkills(), limitsOf(cfg)) }
 }
 
-func skillLimits(cfg *configv1.Config) offer.SkillLimits {
+func limitsOf(cfg *configv1.Config) skillLimits {
 	l := cfg.GetCatalog().GetSkillLimits()
-	return offer.SkillLimits{
+	return skillLimits{
 		MaxSkills: int(l.GetMaxSkills()), MaxFiles: int(l.GetMaxFiles()), MaxBytes: l.GetMaxBytes(), MaxTotalBytes: l.GetMaxTotalBytes(),
 		MaxFileBytes: cfg.GetLimits().GetMaxResultBytes(),
 	}
 }
 
-// checkSkills reads the folders of skills before a port opens.
-func checkSkills(cfg *configv1.Config, report func(path, message string)) {
-	_, err := Skills(cfg)
-	var wrong *offer.SkillsError
+// CheckSkills reads the folders of skills before a port opens.
+func CheckSkills(cfg *configv1.Config, report func(path, message string)) {
+	_, err := OpenSkills(cfg)
+	var wrong *skillsError
 	switch {
 	case err == nil:
 	case errors.As(err, &wrong):

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+)
+
+// OptionsOf says where replicas keep what they share.
+func OptionsOf(c *configv1.State, sealer *keys.Sealer, log *zap.Logger) Options {
+	o := Options{
+		URL: c.GetUrl(), Name: c.GetName(), CredentialsFile: c.GetCredentialsFile(), NkeyFile: c.GetNkeyFile(),
+		Username: c.GetUsername(), PasswordFile: c.GetPasswordFile(), TokenFile: c.GetTokenFile(),
+		Replicas: int(c.GetReplicas()), InMemory: c.GetStorage() == "memory", Timeout: c.GetOperationTimeout().AsDuration(),
+		Sealer: sealer, Log: log,
+	}
+	if t := c.GetTls(); t != nil {
+		o.TLS = &keys.ClientOptions{CAFile: t.GetCaFile(), CertFile: t.GetCertFile(), KeyFile: t.GetKeyFile()}
+	}
+	return o
+}
+
+// maxStateTTL is the longest state.ttl that the configuration takes.
+const maxStateTTL = 30 * 24 * time.Hour
+
+// maxSwitchBytes is room for switches, which are some bytes.
+const maxSwitchBytes = 1 << 20
+
+// NewSealer seals what replicas share. A record holds a result, and what is needed to run a call again.
+func NewSealer(limits *configv1.Limits, ring *keys.Keys) *keys.Sealer {
+	return keys.NewSealer(keys.SealerOptions{Keys: ring, MaxPayload: int(limits.GetMaxResultBytes() + limits.GetMaxMessageBytes())})
+}
+
+// Consents says how much is remembered of answers that may be used only once.
+func Consents(s *configv1.State) OnceOptions {
+	return OnceOptions{Name: "consents", MaxBytes: s.GetMaxConsentBytes(), MaxAge: maxStateTTL}
+}
+
+// Events says how many events are kept for those who go on after an earlier one.
+func Events(s *configv1.State) StreamOptions {
+	return StreamOptions{Name: "events", MaxBytes: s.GetMaxEventBytes(), MaxAge: s.GetEventTtl().AsDuration(), DropOldest: true}
+}
+
+// Switches is the bucket of what operators switch for all replicas.
+func Switches() BucketOptions {
+	return BucketOptions{Name: "switches", MaxBytes: maxSwitchBytes}
+}
