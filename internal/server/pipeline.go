@@ -135,11 +135,11 @@ func (a *App) openPipeline() error {
 	if a.rates, err = openRates(a.cfg, a.opts, a.log.Named("rates")); err != nil {
 		return err
 	}
-	logged, err := bridge.ParseCallLogMode(a.cfg.GetLog().GetCalls())
+	logged, err := telemetry.ParseCallLogMode(a.cfg.GetLog().GetCalls())
 	if err != nil {
 		return fmt.Errorf("--log-calls: %w", err)
 	}
-	a.calls = bridge.NewCallLog(logged, int(a.cfg.GetLog().GetMaxCallsPerSecond()))
+	a.calls = telemetry.NewCallLog(logged, int(a.cfg.GetLog().GetMaxCallsPerSecond()))
 	var authorizers []bridge.Authorizer
 	if oauth := a.cfg.GetAccess().GetOauth(); identity.HasOAuth(oauth) {
 		a.scopes = policy.NewAuthorizer(oauth)

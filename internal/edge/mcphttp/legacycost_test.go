@@ -13,10 +13,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/internal/peer"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 

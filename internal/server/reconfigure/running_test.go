@@ -140,7 +140,7 @@ func prepare(t *testing.T, text string) *running {
 		t.Fatal(err)
 	}
 	r.limiter = policy.NewLimiter(policy.LimitOptions{Caller: policy.RateOf(cfg.GetLimits().GetCallerRate()), Tool: policy.RateOf(cfg.GetLimits().GetToolRate())})
-	mode, err := bridge.ParseCallLogMode(cfg.GetLog().GetCalls())
+	mode, err := telemetry.ParseCallLogMode(cfg.GetLog().GetCalls())
 	if err != nil {
 		t.Fatal(err)
 	}
