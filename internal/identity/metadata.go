@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,6 +120,25 @@ type document struct {
 	// token must be bound to a key.
 	DPoPAlgorithms []string `json:"dpop_signing_alg_values_supported,omitempty"`
 	DPoPRequired   bool     `json:"dpop_bound_access_tokens_required,omitempty"`
+}
+
+// HasOAuth reports whether the sidecar is an OAuth resource server.
+func HasOAuth(c *configv1.OAuth) bool {
+	return c.GetResource() != "" && len(issuerURLs(c)) > 0
+}
+
+// issuerURLs are the authorization servers, each once.
+func issuerURLs(c *configv1.OAuth) []string {
+	var all []string
+	for _, issuer := range c.GetIssuers() {
+		all = append(all, issuer.GetUrl())
+	}
+	for _, url := range c.GetIssuerUrls() {
+		if !slices.ContainsFunc(all, func(have string) bool { return strings.TrimSuffix(have, "/") == strings.TrimSuffix(url, "/") }) {
+			all = append(all, url)
+		}
+	}
+	return all
 }
 
 // MetadataHandler serves the metadata. Make one with [NewMetadataHandler].

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,25 +13,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
-
-// HasOAuth reports whether the sidecar is an OAuth resource server.
-func HasOAuth(c *configv1.OAuth) bool {
-	return c.GetResource() != "" && len(issuerURLs(c)) > 0
-}
-
-// issuerURLs are the authorization servers, each once.
-func issuerURLs(c *configv1.OAuth) []string {
-	var all []string
-	for _, issuer := range c.GetIssuers() {
-		all = append(all, issuer.GetUrl())
-	}
-	for _, url := range c.GetIssuerUrls() {
-		if !slices.ContainsFunc(all, func(have string) bool { return strings.TrimSuffix(have, "/") == strings.TrimSuffix(url, "/") }) {
-			all = append(all, url)
-		}
-	}
-	return all
-}
 
 // OAuthOptions returns the options of the resource server, and false where no issuer is configured.
 // The callers file, the certificates and the log are for the caller to add.
