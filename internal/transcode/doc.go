@@ -40,7 +40,7 @@
 //
 //  1. write (write.go): the plan turns the wire bytes into JSON.
 //  2. keeps, then protovalidate where needed, as above.
-//  3. decode and appendMessage (json.go), only if 1 refused: the wire decoder, protovalidate, protojson, and prune
+//  3. decode and appendMessage (message.go), only if 1 refused: the wire decoder, protovalidate, protojson, and prune
 //     (prune.go), which removes INPUT_ONLY fields. If protojson has no form for a value, the writer of the plan runs again
 //     and writes the nearest form.
 //

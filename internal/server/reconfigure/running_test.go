@@ -18,7 +18,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
@@ -29,6 +28,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/source"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // interval is how often files are looked at in these tests.
@@ -144,7 +144,7 @@ func prepare(t *testing.T, text string) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := bridge.NewCallLog(mode, int(cfg.GetLog().GetMaxCallsPerSecond()))
+	calls := telemetry.NewCallLog(mode, int(cfg.GetLog().GetMaxCallsPerSecond()))
 	r.options = reconfigure.Options{
 		Config: cfg.Config, Again: reconfigure.Reread{File: r.file, Load: r.load}, Level: r.level, Log: zap.New(core), Watcher: r.watcher,
 		Live: r.live, Plan: r.plan, Gate: r.gate, Limiter: r.limiter, Calls: calls, Refresh: func(string) {},
