@@ -577,11 +577,13 @@ func cutOff(tool *catalog.Tool) *errmap.Error {
 // keeps little there.
 func (b *Bridge) run(call *correlate.Call, req *Request) (resp *Response) {
 	defer b.recovered(req, &resp)
-	checked, resp := b.turnedAway(call, req)
-	if resp != nil {
+	if req.Op == OpCall {
+		return b.runCall(call, req)
+	}
+	if resp := b.turnedAway(call, req); resp != nil {
 		return resp
 	}
-	return b.operation(call.Context(), req, checked)
+	return b.operation(call.Context(), req)
 }
 
 // recovered answers a request that panicked.
@@ -591,39 +593,55 @@ func (b *Bridge) recovered(req *Request, resp **Response) {
 	}
 }
 
-// turnedAway is the response to a request that may not run; nil for others. A call comes with what was found out of it.
+// runCall runs a call, with what was found out when it was not turned away.
 //
 //go:noinline
-func (b *Bridge) turnedAway(call *correlate.Call, req *Request) (*toolCall, *Response) {
+func (b *Bridge) runCall(call *correlate.Call, req *Request) *Response {
 	checked, resp := b.calls.rejected(call.Parent(), req)
-	if resp != nil {
-		return nil, resp
+	if resp == nil {
+		resp = b.mayRun(call.Context(), req)
 	}
-	err := b.parts.directory.mayRun(call.Context(), req)
+	if resp != nil {
+		return resp
+	}
+	return b.calls.call(call.Context(), req, checked)
+}
+
+// turnedAway is the response to a request other than a call that may not run; nil for the others.
+//
+//go:noinline
+func (b *Bridge) turnedAway(call *correlate.Call, req *Request) *Response {
+	if err := b.parts.rates.limitOther(req); err != nil {
+		return &Response{Err: err}
+	}
+	return b.mayRun(call.Context(), req)
+}
+
+// mayRun is nil for what the caller may run within the share of all callers.
+func (b *Bridge) mayRun(ctx context.Context, req *Request) *Response {
+	err := b.parts.directory.mayRun(ctx, req)
 	if err == nil {
-		err = b.parts.rates.shareOther(call.Context(), req)
+		err = b.parts.rates.shareOther(ctx, req)
 	}
 	if err != nil {
-		return nil, &Response{Err: err}
+		return &Response{Err: err}
 	}
-	return checked, nil
+	return nil
 }
 
 // operation runs the operation of a request.
-func (b *Bridge) operation(ctx context.Context, req *Request, checked *toolCall) *Response {
+func (b *Bridge) operation(ctx context.Context, req *Request) *Response {
 	if req.Op == OpListen && b.offers != nil {
 		return b.offers.Answer(ctx, req)
 	}
-	return b.shortOperation(ctx, req, checked)
+	return b.shortOperation(ctx, req)
 }
 
 // shortOperation runs an operation that is no stream.
 //
 //go:noinline
-func (b *Bridge) shortOperation(ctx context.Context, req *Request, checked *toolCall) *Response {
+func (b *Bridge) shortOperation(ctx context.Context, req *Request) *Response {
 	switch req.Op {
-	case OpCall:
-		return b.calls.call(ctx, req, checked)
 	case OpPing:
 		return &Response{}
 	case OpGet:

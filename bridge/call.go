@@ -231,18 +231,12 @@ func (r *rounds) reopen(ctx context.Context, c *toolCall) *errmap.Error {
 	return err
 }
 
-// rejected returns the response to a request that rates, shares or a full queue turn away, and nil for the others. It
+// rejected returns the response to a call that rates, shares or a full queue turn away, and nil for the others. It
 // waits for nothing, and ctx is that of the edge: the one of the request, with which others may end it, is not made yet.
 // So it costs little to say no.
 //
 // A call that is not turned away is returned with what was found out.
 func (w *calls) rejected(ctx context.Context, req *Request) (*toolCall, *Response) {
-	if req.Op != OpCall {
-		if err := w.parts.rates.limitOther(req); err != nil {
-			return nil, &Response{Err: err}
-		}
-		return nil, nil
-	}
 	if w.parts.directory.catalogs.Current() == nil {
 		return nil, nil // resolve would wait
 	}

@@ -31,6 +31,7 @@ type process struct {
 	stop        context.CancelFunc
 	code        chan int
 	logged      chan logLine
+	early       []logLine // logged before it was ready, and not awaited yet
 }
 
 type logLine struct {
@@ -80,13 +81,22 @@ func startProcess(t *testing.T, args ...string) *process {
 			p.admin = "http://" + l.Addr
 		case l.Message == "ready":
 			return p
+		default:
+			p.early = append(p.early, l)
 		}
 	}
 }
 
-// await returns the next line of the log with a message, any where it is empty.
+// await returns the next line of the log with a message, also one before the process was ready; any one after that where it is
+// empty.
 func (p *process) await(t *testing.T, message string) logLine {
 	t.Helper()
+	for i, l := range p.early {
+		if message != "" && l.Message == message {
+			p.early = p.early[i+1:]
+			return l
+		}
+	}
 	return testkit.Find(t, "the process says "+message, p.logged, func(l logLine) bool { return message == "" || l.Message == message })
 }
 

@@ -31,17 +31,17 @@ func ownDefaults() map[string][]string {
 		"internal/notify": {"defaultMaxBacklogBytes", "defaultMaxFilterBytes"},
 		"internal/h2":     {"defaultFrameSize", "defaultWindow"},
 		"internal/report": {"MaxBytes", "MaxDepth", "MaxSteps", "MaxChanges", "DefaultMaxFindings"},
-		"internal/policy": {"DefaultMaxCounted", "MaxCost", "MaxRules", "MaxExpressionBytes"},
-		"internal/trail": {"DefaultFlushEvery", "DefaultCommitWait", "DefaultMaxPendingDocumentBytes",
-			"DefaultMaxPayloadBytes", "DefaultFlushRecordEvery"},
+		"internal/policy": {"defaultMaxCounted", "MaxCost", "MaxRules", "MaxExpressionBytes"},
+		"internal/trail": {"defaultFlushEvery", "defaultCommitWait", "defaultMaxPendingDocumentBytes",
+			"defaultMaxPayloadBytes", "defaultFlushRecordEvery"},
 		"internal/schema": {"DefaultMaxNumberLength", "DefaultMaxValues", "DefaultMaxViolations", "defaultDepth",
 			"defaultInlineBytes", "defaultSchemas", "defaultBytes"},
 		"internal/keys": {"defaultMaxPayload", "defaultMaxSpent"},
 		"internal/session": {"defaultIdle", "DefaultMaxClient", "defaultMaxStreams", "defaultMaxEvents", "defaultMaxBytes",
 			"defaultMaxKept", "defaultKeep", "defaultAskTimeout", "defaultMaxWatchedBytes"},
 		"internal/telemetry": {"DefaultMaxTools"},
-		"internal/task": {"DefaultMaxBytes", "DefaultMaxAge", "DefaultMaxTimeout", "DefaultGrace", "DefaultMaxQuestions",
-			"DefaultMaxMessage"},
+		"internal/task": {"defaultMaxBytes", "DefaultMaxAge", "defaultMaxTimeout", "DefaultGrace", "defaultMaxQuestions",
+			"defaultMaxMessage"},
 	}
 }
 
