@@ -500,7 +500,6 @@ type pager struct {
 	rates   *rates
 	sender  *sender
 	decoder *decoder
-	keeper  *keeper
 
 	limiter   *policy.Limiter
 	stats     *telemetry.Stats

@@ -55,7 +55,7 @@ func readRooms(document string) rooms {
 	_, chapter, _ := strings.Cut(document, "\n## Rooms\n")
 	chapter, _, _ = strings.Cut(chapter, "\n## ")
 	quoted, out := regexp.MustCompile("`([a-z0-9/-]+)`"), rooms{mayImport: map[string][]string{}}
-	for _, paragraph := range strings.Split(chapter, "\n\n") {
+	for paragraph := range strings.SplitSeq(chapter, "\n\n") {
 		switch {
 		case strings.HasPrefix(paragraph, "|"):
 			for row := range strings.Lines(paragraph) {

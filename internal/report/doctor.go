@@ -120,7 +120,7 @@ func (d *doctor) examine(ctx context.Context) {
 
 // rules says whether the policy rules fit the tools.
 func (d *doctor) rules(cat *catalog.Catalog) {
-	set, err := policy.RulesOf(d.cfg, upstream.Described)
+	set, err := upstream.Rules(d.cfg)
 	if err != nil {
 		d.fail("correct the rules", "policy: %v", err)
 		return

@@ -29,7 +29,7 @@ type check = func(cfg *configv1.Config, report func(path, message string))
 // each part of the sidecar checks its own settings. once is for a command that calls once: it accepts no callers.
 func Checks(once bool) []check {
 	checks := []check{
-		checkValidate, backend.Check, policy.CheckCallers, catalog.Check, source.Check, checkStateKey, checkRules, policy.CheckRateService,
+		checkValidate, backend.Check, policy.CheckCallers, catalog.Check, source.Check, checkStateKey, upstream.CheckRules, policy.CheckRateService,
 	}
 	if !once {
 		checks = append(checks, offer.CheckSkills, identity.CheckResource, checkSubjectHeader, auth.Check, checkIdentity)
@@ -72,11 +72,6 @@ func checkSubjectHeader(cfg *configv1.Config, report func(path, message string))
 			report("access.subject_header", err.Error())
 		}
 	}
-}
-
-// checkRules compiles the policy rules before a port opens.
-func checkRules(cfg *configv1.Config, report func(path, message string)) {
-	policy.CheckRules(cfg, upstream.Described, report)
 }
 
 // checkIdentity makes what speaks for callers before a port opens, so that its errors are

@@ -28,7 +28,7 @@ func (a *App) openRules() error {
 	if path := a.cfg.GetAccess().GetPolicyFile(); path != "" {
 		a.watcher.Add("policy", func(context.Context) reload.Outcome { return a.rereadRules() }, path)
 	}
-	set, err := policy.RulesOf(a.cfg, upstream.Described)
+	set, err := upstream.Rules(a.cfg)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (a *App) Rules() *policy.Engine { return a.rules }
 func (a *App) rereadRules() reload.Outcome {
 	a.rereading.Lock()
 	defer a.rereading.Unlock()
-	set, err := policy.RulesOf(a.cfg, upstream.Described)
+	set, err := upstream.Rules(a.cfg)
 	if err != nil {
 		a.log.Error("policy file reload failed; keeping the last good rules", logkey.Error(err))
 		return reload.Refused
@@ -59,7 +59,7 @@ func (a *App) rereadRules() reload.Outcome {
 // newRules makes the rules of a newer configuration, and returns what puts them into use. Those of a file may be older by
 // then than what the file has, so it is read again.
 func (a *App) newRules(next *configv1.Config) (use func(), err error) {
-	set, err := policy.RulesOf(next, upstream.Described)
+	set, err := upstream.Rules(next)
 	return func() {
 		if next.GetAccess().GetPolicyFile() != "" {
 			a.rereadRules()

@@ -90,9 +90,9 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 	return sources, build, err
 }
 
-// Described is the catalog of the descriptor files of a configuration alone; nil if there are none, if some
+// described is the catalog of the descriptor files of a configuration alone; nil if there are none, if some
 // have to be fetched first, or if they cannot be used, which is reported elsewhere.
-func Described(cfg *configv1.Config) *catalog.Catalog {
+func described(cfg *configv1.Config) *catalog.Catalog {
 	if !MakesTools(cfg.GetCatalog()) || slices.ContainsFunc(cfg.GetCatalog().GetDescriptors(), source.IsRemote) {
 		return nil
 	}

@@ -62,7 +62,7 @@ func newReloads(of Reloads) prometheus.Collector {
 			"unchanged, applied, partial, refused or deferred.", func(all groups, put func(uint64, ...string)) {
 			for _, s := range all {
 				for _, o := range reload.Outcomes() {
-					put(uint64(s.Counts[o]), s.Group, o.String())
+					put(s.Counts[o], s.Group, o.String())
 				}
 			}
 		}, "files", "outcome"),

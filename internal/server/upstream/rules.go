@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package upstream
 
 import (
 	"errors"
@@ -8,47 +8,44 @@ import (
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
-// Described is the catalog that a configuration describes without asking its backend; nil if there is none.
-type Described func(cfg *configv1.Config) *catalog.Catalog
-
-// RulesOf returns the policy rules that a configuration describes, nil if it describes
+// Rules returns the policy rules that a configuration describes, nil if it describes
 // none. They fit the tools that it describes. The error has all faults.
-func RulesOf(cfg *configv1.Config, described Described) (*Set, error) {
+func Rules(cfg *configv1.Config) (*policy.Set, error) {
 	a := cfg.GetAccess()
 	if path := a.GetPolicyFile(); path != "" {
-		return fileRules(cfg, path, described)
+		return fileRules(cfg, path)
 	}
 	if a.GetPolicy() == nil {
 		return nil, nil
 	}
 	var faults []error
-	set := compileRules(cfg, a.GetPolicy(), described, func(path, message string) {
+	set := compileRules(cfg, a.GetPolicy(), func(path, message string) {
 		faults = append(faults, fmt.Errorf("access.policy.%s: %s", path, message))
 	})
 	return set, errors.Join(faults...)
 }
 
 // fileRules reads the policy file.
-func fileRules(cfg *configv1.Config, path string, described Described) (*Set, error) {
-	var set *Set
+func fileRules(cfg *configv1.Config, path string) (*policy.Set, error) {
+	var set *policy.Set
 	_, err := config.LoadPolicy(path, func(p *configv1.Policy, report func(path, message string)) {
-		set = compileRules(cfg, p, described, report)
+		set = compileRules(cfg, p, report)
 	})
 	return set, err
 }
 
 // compileRules compiles the rules of a policy, and reports what is wrong with them by
 // the paths of their fields.
-func compileRules(cfg *configv1.Config, p *configv1.Policy, described Described, report func(path, message string)) *Set {
-	list := make([]Rule, 0, len(p.GetRules()))
+func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, message string)) *policy.Set {
+	list := make([]policy.Rule, 0, len(p.GetRules()))
 	for _, r := range p.GetRules() {
-		list = append(list, Rule{Name: r.GetName(), Tools: r.GetTools(), Effect: Effect(r.GetEffect()), When: r.GetWhen()})
+		list = append(list, policy.Rule{Name: r.GetName(), Tools: r.GetTools(), Effect: policy.Effect(r.GetEffect()), When: r.GetWhen()})
 	}
-	set, faults := Compile(list, Limits{MaxCost: p.GetMaxCost()})
+	set, faults := policy.Compile(list, policy.Limits{MaxCost: p.GetMaxCost()})
 	if len(faults) == 0 {
 		faults = set.Fit(described(cfg))
 	}
@@ -64,8 +61,8 @@ func compileRules(cfg *configv1.Config, p *configv1.Policy, described Described,
 
 // firstOfRule returns one fault for each field of each rule, with the number of others:
 // a rule about many tools may fit none of them.
-func firstOfRule(faults []Fault) []Fault {
-	var out []Fault
+func firstOfRule(faults []policy.Fault) []policy.Fault {
+	var out []policy.Fault
 	at := map[string]int{}
 	more := map[int]int{}
 	for _, f := range faults {
@@ -84,11 +81,11 @@ func firstOfRule(faults []Fault) []Fault {
 }
 
 // CheckRules checks the policy rules before a port opens.
-func CheckRules(cfg *configv1.Config, described Described, report func(path, message string)) {
+func CheckRules(cfg *configv1.Config, report func(path, message string)) {
 	a := cfg.GetAccess()
 	if path := a.GetPolicyFile(); path != "" {
 		var faults *config.Error
-		switch _, err := fileRules(cfg, path, described); {
+		switch _, err := fileRules(cfg, path); {
 		case errors.As(err, &faults):
 			report("access.policy_file", strings.ReplaceAll(faults.Error(), "\n", "; "))
 		case err != nil:
@@ -97,6 +94,6 @@ func CheckRules(cfg *configv1.Config, described Described, report func(path, mes
 		return
 	}
 	if p := a.GetPolicy(); p != nil {
-		compileRules(cfg, p, described, func(path, message string) { report("access.policy."+path, message) })
+		compileRules(cfg, p, func(path, message string) { report("access.policy."+path, message) })
 	}
 }
