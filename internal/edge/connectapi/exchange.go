@@ -51,6 +51,9 @@ func (s *Service) Exchange(ctx context.Context, stream *connect.BidiStream[outri
 		x.inbound.Stream = of.span
 	}
 	err := x.read(l.ctx)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // the caller has gone, which the read may notice as late
+	}
 	s.rpc.EndItems(x.inbound.Origin)
 	// The end of the service leaves what is in flight to be answered, and the
 	// caller to read it.
