@@ -23,9 +23,6 @@ const (
 	Factor = 2
 	// Floor is the least time in seconds that counts: what takes less varies with the machine's mood more than by half.
 	Floor = 5
-	// TestFloor is the same for one test. Tests of a package run beside each other on few cores and wait for each other: one that
-	// takes 0.7 s alone was seen to take 15.
-	TestFloor = 15
 	// Busy is how many times slower than on record a machine may be for its times to say anything.
 	Busy = 1.5
 	// enough is how many packages have to be on record before their median says how fast this machine is.
@@ -109,7 +106,7 @@ func (t *Times) Machine(recorded Times) float64 {
 }
 
 // Doubled returns a line for each package and test that took more than [Factor] times what is on record, on a machine as fast as
-// this one, and more than that of the [Floor] or [TestFloor]; sorted. There are none where too few packages ran to tell how fast the machine is,
+// this one, and more than that of the [Floor]; sorted. There are none where too few packages ran to tell how fast the machine is,
 // or where it is more than [Busy] times slower: which of many tests the others then hold up is chance.
 func (t *Times) Doubled(recorded Times) []string {
 	machine := t.Machine(recorded)
@@ -117,15 +114,15 @@ func (t *Times) Doubled(recorded Times) []string {
 		return nil
 	}
 	var out []string
-	compare := func(now, was map[string]float64, floor float64) {
+	compare := func(now, was map[string]float64) {
 		for name, is := range now {
-			if before, ok := was[name]; ok && is > Factor*machine*max(before, floor) {
+			if before, ok := was[name]; ok && is > Factor*machine*max(before, Floor) {
 				out = append(out, fmt.Sprintf("%s took %.0f s, %.0f s on record", name, is, before))
 			}
 		}
 	}
-	compare(t.Packages, recorded.Packages, Floor)
-	compare(t.Tests, recorded.Tests, TestFloor)
+	compare(t.Packages, recorded.Packages)
+	compare(t.Tests, recorded.Tests)
 	slices.Sort(out)
 	return out
 }
