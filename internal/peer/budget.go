@@ -213,9 +213,10 @@ func (b *Budget) Stats() BudgetStats {
 
 // begin counts a response that is being written, and watches its progress.
 func (b *Budget) begin(w *wait) {
-	w.moved = time.Now()
+	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	w.moved, w.ended = now, false
 	b.hold(w.caller, w.tool, w.bytes)
 	b.waiting[w] = struct{}{}
 	if !b.looking {

@@ -307,10 +307,13 @@ func (r *readPace) apply() error {
 // it before it writes anything.
 const LeastCounted = 2 << 10
 
+// What is written at a time: progress is seen once for each piece.
 const (
-	// piece is what is written at a time: progress is seen once for each. It is one
-	// frame of HTTP/2 by default (RFC 9113, section 4.2).
-	piece = 16 << 10
+	// pieceHTTP2 is one frame of HTTP/2 by default (RFC 9113, section 4.2).
+	pieceHTTP2 = 16 << 10
+	// pieceHTTP1 is larger: its connection sees progress by itself, and each piece is a system call, which costs as much
+	// as writing the JSON of 8 KB.
+	pieceHTTP1 = 64 << 10
 )
 
 // Handler wraps next so that the Budget counts and bounds its responses. A caller is
@@ -352,6 +355,9 @@ type Writer struct {
 	// isLong is set where the next write may wait, however small it is: the buffer of HTTP/2 is larger than what is not counted, so
 	// that a long answer in small pieces fills it at any of them.
 	isLong bool
+
+	// wait is the present write of a long answer, and nil before the first.
+	wait *wait
 
 	// mu guards left: once the handler has returned, nothing may touch the response.
 	mu   sync.Mutex
@@ -411,9 +417,11 @@ func (w *Writer) Write(p []byte) (int, error) {
 		return w.ResponseWriter.Write(p)
 	}
 	w.kept, w.isLong = 0, w.isHTTP2
-	b := w.handler.budget
-	one := &wait{caller: w.name(), tool: w.tool, bytes: int64(len(p)), timed: w.isHTTP2, end: w.end}
-	b.begin(one)
+	b, piece := w.handler.budget, pieceHTTP1
+	if w.isHTTP2 {
+		piece = pieceHTTP2
+	}
+	one := w.begin(len(p))
 	defer b.finish(one)
 	written := 0
 	for {
@@ -433,12 +441,21 @@ func (w *Writer) FlushError() error {
 		w.kept = 0
 		return control.Flush() // its connection has the timeout
 	}
-	b := w.handler.budget
-	one := &wait{caller: w.name(), tool: w.tool, bytes: int64(w.kept), timed: true, end: w.end}
+	one := w.begin(w.kept)
 	w.kept, w.isLong = 0, false
-	b.begin(one)
-	defer b.finish(one)
+	defer w.handler.budget.finish(one)
 	return control.Flush()
+}
+
+// begin has the Budget watch a write of some bytes.
+func (w *Writer) begin(bytes int) *wait {
+	if w.wait == nil {
+		w.wait = &wait{end: w.end}
+	}
+	one := w.wait
+	one.caller, one.tool, one.bytes, one.timed = w.name(), w.tool, int64(bytes), w.isHTTP2
+	w.handler.budget.begin(one)
+	return one
 }
 
 // Flush implements [http.Flusher].
