@@ -100,8 +100,8 @@ const (
 // Payload is a message as bytes: the arguments of a call or its result. Nil bytes in
 // JSON are the empty object.
 type Payload struct {
-	Encoding Encoding
 	Bytes    []byte
+	Encoding Encoding
 	// Repaired is set if the arguments were in a JSON string.
 	Repaired bool
 
@@ -113,6 +113,24 @@ type Payload struct {
 // begun: what is read or answered later is in a copy.
 type Request struct {
 	Op Op
+	// PartOf is the operation that the request is a part of, if it is a step towards one:
+	// the caller must be allowed to run that too.
+	PartOf Op
+	// List is the form of an OpList.
+	List compact.List
+	// Names is the form of names that the caller uses.
+	Names NameForm
+	// Protocol is how the caller is shown errors, for telemetry.
+	Protocol errmap.Protocol
+	// Paced is set if the caller has flow control. Then a call waits for a slot
+	// without a limit, and is not rejected because of a full queue.
+	Paced bool
+	// Repeated is set if the Envelope has InputResponses and RequestState.
+	Repeated bool
+	// HasPlace is set if the edge has called [Bridge.OpenStream] for this OpListen.
+	HasPlace bool
+	// isWhole is set in a copy that has what the Envelope holds.
+	isWhole bool
 	// Origin is the scope in which ID is unique.
 	Origin correlate.Origin
 	// ID is zero if the caller's protocol has no ids (unary Connect calls).
@@ -122,10 +140,6 @@ type Request struct {
 	// Through is the name of the tool of a compact catalog by which the call came, as the caller wrote it; empty if it came
 	// by its own name. [Bridge.Begin] sets it.
 	Through string
-	// List is the form of an OpList.
-	List compact.List
-	// Names is the form of names that the caller uses.
-	Names NameForm
 	// Procedure ("/pkg.Service/Method") identifies the tool in a typed pass-through,
 	// instead of Tool.
 	Procedure string
@@ -143,9 +157,6 @@ type Request struct {
 	// Header has the caller's metadata; only headers on the allow-list are forwarded
 	// to the backend.
 	Header http.Header
-	// Paced is set if the caller has flow control. Then a call waits for a slot
-	// without a limit, and is not rejected because of a full queue.
-	Paced bool
 	// Caller identifies the caller for the policy: the result of [CallerOf], or
 	// "stdio". Its permissions are in the identity of the context (package identity).
 	Caller string
@@ -158,8 +169,6 @@ type Request struct {
 	// Method is the operation in the words of the caller's protocol, such as "tools/call", for telemetry. It is never a
 	// text of the caller that names no operation. Empty for what no caller asked for.
 	Method string
-	// Protocol is how the caller is shown errors, for telemetry.
-	Protocol errmap.Protocol
 	// Revision is the revision of the caller's protocol, for metrics: one of a known few, or empty.
 	Revision string
 	// Span is the request's span, which its edge started and ends; nil without tracing.
@@ -174,8 +183,6 @@ type Request struct {
 	// InputRequired. The state is sealed, as the caller got it.
 	InputResponses map[string]*outriggerv1.InputResponse
 	RequestState   []byte
-	// Repeated is set if the Envelope has these two.
-	Repeated bool
 	// Exchange is the caller's side of a streaming RPC, for an OpCall of a Procedure that is one; nil for all others. Arguments
 	// has no bytes then, and the encoding of all messages.
 	Exchange Exchange
@@ -185,11 +192,6 @@ type Request struct {
 	// AskClient asks the caller's client questions while the request waits. If it is
 	// nil, the questions are the result.
 	AskClient func(ctx context.Context, in *outriggerv1.InputRequired) (map[string]*outriggerv1.InputResponse, *errmap.Error)
-	// PartOf is the operation that the request is a part of, if it is a step towards one:
-	// the caller must be allowed to run that too.
-	PartOf Op
-	// HasPlace is set if the edge has called [Bridge.OpenStream] for this OpListen.
-	HasPlace bool
 	// Changes receives the notifications of an OpListen in the same way; its error
 	// ends the stream.
 	Changes func(*outriggerv1.Notification) error
@@ -214,8 +216,6 @@ type Request struct {
 	meter *meter
 	// of is the request that this one is a copy of; nil for one that began.
 	of *Request
-	// isWhole is set in a copy that has what the Envelope holds.
-	isWhole bool
 }
 
 // Envelope is the message that a request was read from, for edges that read parts of it
@@ -308,6 +308,8 @@ type Response struct {
 	Result Payload
 	// Truncated is set if Result is incomplete.
 	Truncated bool
+	// Silent means that the caller cancelled: no reply may be written.
+	Silent bool
 	// Explanation is the reason, for people, why Result is incomplete; empty if it is
 	// complete.
 	Explanation string
@@ -332,8 +334,6 @@ type Response struct {
 	Header, Trailer http.Header
 	// Decision is what policy rules said about a call or the read of a resource.
 	Decision Decision
-	// Silent means that the caller cancelled: no reply may be written.
-	Silent bool
 
 	// passed are the bytes of messages that are no part of the arguments or of Result: those of a stream, as they came and went.
 	passed struct{ in, out int }

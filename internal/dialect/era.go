@@ -13,7 +13,7 @@ import (
 // exist, what every request must carry, and how results and errors look. Each
 // is in its own file and is frozen when the bridge is made.
 type era struct {
-	methods map[string]method
+	methods map[string]*method
 	// admit checks what every request of the era must carry, before its method
 	// is looked up.
 	admit func(in *Inbound) *errmap.Error
@@ -38,6 +38,14 @@ type method struct {
 	write func(h *Handler, call *exchange) ([]byte, *errmap.Error)
 }
 
+// op is the operation of a method, OpInvalid for one that the era does not have.
+func (e *era) op(name string) bridge.Op {
+	if method := e.methods[name]; method != nil {
+		return method.op
+	}
+	return bridge.OpInvalid
+}
+
 // exchange is one request and its answer inside a dialect.
 type exchange struct {
 	handler *Handler
@@ -45,11 +53,10 @@ type exchange struct {
 	in   *Inbound
 	req  *bridge.Request
 	resp *bridge.Response
-	// flight is the request on its way, era and method say how its reply is written,
-	// and reply is that.
-	flight *bridge.Flight
+	// era and method say how the reply is written. A writer that makes the whole message
+	// puts it into reply, so that it is not copied.
 	era    *era
-	method method
+	method *method
 	reply  Reply
 	// opened is the session that an initialize opened; nil where its edge keeps none.
 	opened *session.Session
@@ -60,15 +67,6 @@ type exchange struct {
 	// nil where there is none.
 	isNoted                                                     bool
 	meta, progressToken, logLevel, inputResponses, requestState []byte
-	// page is a page of a listing that the writer leaves here in place of returning
-	// a result, so that it is not copied.
-	page listPage
-	// whole is the reply, where the writer made all of it, in a buffer of the
-	// bridge's.
-	whole []byte
-	// shared and quoted are what is in the reply besides, of a large result.
-	shared shared
-	quoted quoted
 }
 
 // era returns the rules of a dialect.

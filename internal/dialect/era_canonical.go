@@ -20,7 +20,7 @@ import (
 // shown with its canonical, dotted name.
 func newCanonical() *era {
 	return &era{
-		methods: map[string]method{
+		methods: map[string]*method{
 			"tools/list":      {op: bridge.OpList, read: readWholeList, write: writeCanonicalList},
 			"tools/get":       {op: bridge.OpGet, read: readCanonicalGet, write: writeCanonicalTool},
 			methodToolsCall:   {op: bridge.OpCall, read: readCanonicalCall, write: writeCanonicalResult},

@@ -22,7 +22,7 @@ import (
 // served all that needs none.
 func newLegacy() *era {
 	return &era{
-		methods: map[string]method{
+		methods: map[string]*method{
 			methodInitialize:           {op: bridge.OpOpen, read: readInitialize, write: writeInitialize},
 			"ping":                     {op: bridge.OpPing, read: readAnything, write: writeEmpty},
 			"tools/list":               {op: bridge.OpList, read: readPage, write: writeLegacyList},

@@ -13,7 +13,7 @@ import (
 // protocol revision and capabilities, and on HTTP the headers repeat them.
 func newModern() *era {
 	return &era{
-		methods: map[string]method{
+		methods: map[string]*method{
 			"server/discover":          {op: bridge.OpList, read: readAnything, write: writeDiscover},
 			"tools/list":               {op: bridge.OpList, read: readPage, write: writeModernList},
 			methodToolsCall:            {op: bridge.OpCall, read: readMCPCall, write: writeModernResult},

@@ -127,6 +127,13 @@ const methodInitialize = "initialize"
 // Inbound is one JSON-RPC message as read by an edge.
 type Inbound struct {
 	Dialect Dialect
+	// Paced is set if the edge applies backpressure. Then a call waits for a slot
+	// without a limit, and is not rejected because of a full queue.
+	Paced bool
+	// Follows is set if later messages of the origin can bring items of a call ([Handler.EndItems] ends them).
+	Follows bool
+	// hasLooked is set once meta has looked for what it found.
+	hasLooked bool
 	// Origin is the scope of the message's id.
 	Origin  correlate.Origin
 	Message *jsonrpc.Message
@@ -145,11 +152,6 @@ type Inbound struct {
 	// Opened receives the session that the message opens, and has to release it; nil
 	// if no session can be kept.
 	Opened func(*session.Session)
-	// Paced is set if the edge applies backpressure. Then a call waits for a slot
-	// without a limit, and is not rejected because of a full queue.
-	Paced bool
-	// Follows is set if later messages of the origin can bring items of a call ([Handler.EndItems] ends them).
-	Follows bool
 	// Yield is called when the request begins to wait for its client or for changes,
 	// because these may arrive behind requests that wait for this one. It may be
 	// called more than once, and may be nil.
@@ -169,13 +171,9 @@ type Inbound struct {
 	Stream *telemetry.Span
 
 	// span is that of the message; nil without tracing. resp is what has become of its request; nil before that.
-	span *telemetry.Span
-	resp *bridge.Response
-	// found is what meta found when it has looked.
-	found     []byte
-	hasLooked bool
-	// context is the same as the carrier of trace context.
-	context metaContext
+	span  *telemetry.Span
+	resp  *bridge.Response
+	found []byte
 	// flight is the request that the message became; nil until then.
 	flight *bridge.Flight
 	// ctx is that of the message, for the audit trail; nil for one whose caller is not known.

@@ -309,19 +309,29 @@ func listed(slot *atomic.Pointer[listing], cat *catalog.Catalog, one entryForm) 
 // the one before: most changes are of one tool among many.
 const grownBy = 16
 
-// page is the tools from first to before next. Its entries are the listing's own.
-func (l *listing) page(first, next int, tail []byte) listPage {
-	p := listPage{tail: jsontext.Compact(nil, tail)}
-	if first < next {
-		p.entries = l.text[l.start(first)+1 : l.ends[next-1]] // no comma before the first
+// page is the entries of the tools from first to before next. They are the listing's own.
+func (l *listing) page(first, next int) []byte {
+	if first >= next {
+		return nil
 	}
-	return p
+	return l.text[l.start(first)+1 : l.ends[next-1]] // no comma before the first
 }
 
-// list leaves the page of a listing to be put into the reply.
+// list puts the page of a listing into the reply; tail closes the result, from the bracket on.
 func (c *exchange) list(l *listing, tail []byte) ([]byte, *errmap.Error) {
-	c.page = l.page(c.resp.First, c.resp.Next, tail)
+	c.putPage(l.page(c.resp.First, c.resp.Next), jsontext.Compact(nil, tail))
 	return nil, nil
+}
+
+// putPage makes the reply with a page. It does not copy a large one.
+func (c *exchange) putPage(entries, tail []byte) {
+	head := []byte(`{"tools":[`)
+	if len(entries) < leastShared {
+		c.reply.body = c.enveloped(head, entries, tail)
+		return
+	}
+	c.reply.body = c.enveloped(head, tail)
+	c.reply.shared = shared{part: entries, at: len(c.reply.body) - len(tail) - len(`}`)}
 }
 
 // mcpList is listed for MCP clients, whose models read the list. Its cost is reported when it is rendered.

@@ -13,7 +13,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"pgregory.net/rapid"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
@@ -105,8 +107,11 @@ func TestPagesOfAListing(t *testing.T) {
 		{2, 3, " ] } ", `{"tools":["s.m3"]}`},
 		{3, 3, `]}`, `{"tools":[]}`},
 	} {
-		p := l.page(tt.first, tt.next, []byte(tt.tail))
-		if got := pageHead + string(p.entries) + string(p.tail); got != tt.want {
+		call := &exchange{in: &Inbound{Message: &jsonrpc.Message{}}, resp: &bridge.Response{First: tt.first, Next: tt.next}}
+		if _, err := call.list(l, []byte(tt.tail)); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(call.reply.Bytes()); got != `{"jsonrpc":"2.0","id":null,"result":`+tt.want+`}` {
 			t.Errorf("from %d to %d: %s", tt.first, tt.next, got)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
@@ -333,23 +334,13 @@ func appendCacheScope(dst []byte, scope outriggerv1.CacheScope) []byte {
 	return append(dst, `,"cacheScope":"private"`...)
 }
 
-// success puts the reply's envelope around the result, or around the page of a
-// listing that the writer left in place of one.
-func (c *exchange) success(r *Reply, result []byte) {
-	id := c.in.Message.ID
-	room := func(n int) []byte { return make([]byte, 0, len(id.Raw())+envelopeBytes+n) }
-	p := &c.page
-	switch {
-	case c.whole != nil:
-		r.body = c.whole
-	case p.tail == nil:
-		r.body = jsonrpc.AppendCompactResult(room(len(result)), id, result)
-	case len(p.entries) < leastShared:
-		r.body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.entries)+len(p.tail)), id, []byte(pageHead), p.entries, p.tail)
-	default:
-		r.body = jsonrpc.AppendCompactResult(room(len(pageHead)+len(p.tail)), id, []byte(pageHead), p.tail)
-		r.shared = shared{part: p.entries, at: len(r.body) - len(p.tail) - len(`}`)}
+// enveloped is a result, in parts, in the reply's envelope.
+func (c *exchange) enveloped(result ...[]byte) []byte {
+	size := len(c.in.Message.ID.Raw()) + envelopeBytes
+	for _, part := range result {
+		size += len(part)
 	}
+	return jsonrpc.AppendCompactResult(make([]byte, 0, size), c.in.Message.ID, result...)
 }
 
 // writeCall renders the reply to a call that ended well, whole and in one buffer:
@@ -357,7 +348,7 @@ func (c *exchange) success(r *Reply, result []byte) {
 // result.
 func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
 	result := call.resp.Result.Bytes
-	if call.quotes(tail...) {
+	if call.quotes(h.buffers, tail...) {
 		return
 	}
 	const around = 128 // the names and brackets around the two copies
@@ -374,12 +365,12 @@ func (h *Handler) writeCall(call *exchange, tail ...[]byte) {
 		dst = append(dst, piece...)
 	}
 	dst = append(dst, '}')
-	call.whole = dst
+	call.reply.body, call.reply.lender = dst, h.buffers
 }
 
 // quotes leaves the result of a large call where it is, instead of copying it twice
 // into a reply, and reports whether it did.
-func (call *exchange) quotes(tail ...[]byte) bool {
+func (call *exchange) quotes(buffers *bytepool.Pool, tail ...[]byte) bool {
 	if len(call.resp.Result.Bytes) < leastQuoted {
 		return false
 	}
@@ -391,16 +382,17 @@ func (call *exchange) quotes(tail ...[]byte) bool {
 	id := call.in.Message.ID
 	dst := make([]byte, 0, len(id.Raw())+envelopeBytes+around+len(call.resp.Explanation))
 	dst = append(jsonrpc.AppendResultHead(dst, id), contentHead...)
-	call.quoted.at, call.quoted.size = len(dst), size
+	r := &call.reply
+	r.quoted.at, r.quoted.size = len(dst), size
 	dst = append(closeContent(dst, call.resp.Explanation), `,"structuredContent":`...)
-	call.shared.at = len(dst)
+	r.shared.at = len(dst)
 	dst = append(dst, `,"isError":false`...)
 	for _, piece := range tail {
 		dst = append(dst, piece...)
 	}
 	dst = append(dst, '}')
-	call.whole = dst
-	call.shared.part, call.quoted.pooled = call.resp.Take()
+	r.body, r.lender = dst, buffers
+	r.shared.part, r.quoted.pooled = call.resp.Take()
 	return true
 }
 

@@ -107,16 +107,16 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 		return ready(h.refuseCall(call, err))
 	}
 	h.connect(call)
-	call.flight = h.runner.Begin(ctx, call.req)
-	in.flight = call.flight
+	flight := h.runner.Begin(ctx, call.req)
+	in.flight = flight
 	run = func() *Reply {
 		defer unfollow()
 		// Nothing of the reply is there while the request runs: it may run for days.
-		call.resp = call.flight.Run()
+		call.resp = flight.Run()
 		h.replyTo(call)
 		return &call.reply
 	}
-	if call.flight.IsRefused() {
+	if flight.IsRefused() {
 		return run(), nil // it was not registered, and only says why
 	}
 	return nil, run
@@ -146,7 +146,7 @@ func mergedHeader(header, trailer http.Header) http.Header {
 }
 
 // answer writes a response in the era's words.
-func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.Response) (reply Reply) {
+func (h *Handler) answer(era *era, method *method, call *exchange, resp *bridge.Response) (reply Reply) {
 	defer func() {
 		if p := recover(); p != nil {
 			reply = era.failed(h, call, h.runner.Panicked(p, bridge.RequestID(call.req.ID)))
@@ -171,10 +171,10 @@ func (h *Handler) answer(era *era, method method, call *exchange, resp *bridge.R
 	if err != nil {
 		return era.failed(h, call, err)
 	}
-	reply = Reply{Status: http.StatusOK, tool: resp.Tool}
-	call.success(&reply, result)
-	if call.whole != nil {
-		reply.lender, reply.shared, reply.quoted = h.buffers, call.shared, call.quoted
+	reply = call.reply
+	reply.Status, reply.tool = http.StatusOK, resp.Tool
+	if reply.body == nil {
+		reply.body = call.enveloped(result)
 	}
 	resp.Release(h.buffers) // the reply has its bytes now
 	if call.req.Op == bridge.OpListen && call.in.Header == nil {

@@ -276,13 +276,6 @@ func cutAt(text []byte, n int) int {
 	return n
 }
 
-// listPage is one page of a listing: what is between the head and the tail of a
-// result, and the tail, from its bracket on; nil where there is no page.
-type listPage struct{ entries, tail []byte }
-
-// pageHead is how a result that lists tools begins.
-const pageHead = `{"tools":[`
-
 // notification is a JSON-RPC notification with params, compact and on one line.
 func notification(method string, params []byte) []byte {
 	dst := make([]byte, 0, len(params)+len(method)+envelopeBytes)

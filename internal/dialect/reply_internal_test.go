@@ -19,9 +19,9 @@ func TestAReplyWithASharedPartIsTheSameMessage(t *testing.T) {
 	msg := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":"one","method":"tools/list","params":{}}`), jsonrpc.ProfileCanonical, jsonrpc.Limits{})
 	for _, size := range []int{0, 1, leastShared - 3, leastShared - 2, leastShared, 1 << 20} {
 		entries := []byte(`"` + strings.Repeat("x", size) + `"`)
-		call := &exchange{in: &Inbound{Message: &msg}, page: listPage{entries: entries, tail: []byte(`],"ttlMs":1}`)}}
-		var r Reply
-		call.success(&r, nil)
+		call := &exchange{in: &Inbound{Message: &msg}}
+		call.putPage(entries, []byte(`],"ttlMs":1}`))
+		r := &call.reply
 		want := `{"jsonrpc":"2.0","id":"one","result":{"tools":[` + string(entries) + `],"ttlMs":1}}`
 		isShared := len(r.body) < len(want)
 		if wantShared := len(entries) >= leastShared; isShared != wantShared {

@@ -18,12 +18,10 @@ func largeReply(t *testing.T, result, explanation string) (r Reply, isQuoted boo
 	msg := jsonrpc.Parse([]byte(`{"jsonrpc":"2.0","id":"one","method":"tools/call","params":{}}`), jsonrpc.ProfileCanonical, jsonrpc.Limits{})
 	call := &exchange{in: &Inbound{Message: &msg}, resp: &bridge.Response{Explanation: explanation}}
 	call.resp.Result.Bytes = []byte(result)
-	if !call.quotes([]byte(`,"_meta":{}`), closingBrace) {
+	if !call.quotes(&bytepool.Pool{}, []byte(`,"_meta":{}`), closingBrace) {
 		return r, false
 	}
-	r = Reply{lender: &bytepool.Pool{}, shared: call.shared, quoted: call.quoted}
-	call.success(&r, nil)
-	return r, true
+	return call.reply, true
 }
 
 // A large result is written in pieces, and the message is that of one that was

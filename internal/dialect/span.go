@@ -38,9 +38,8 @@ func (h *Handler) startSpan(in *Inbound) *telemetry.Span {
 	}
 	method := h.spanMethod(in)
 	a := telemetry.Arrival{Start: in.Start, Method: method, Header: in.Header}
-	if meta := in.meta(); meta != nil {
-		in.context = meta
-		a.Message = &in.context
+	if in.meta() != nil {
+		a.Message = (*metaContext)(&in.found)
 	}
 	if in.Stream != nil {
 		a.Links = []telemetry.Context{in.Stream.Context()}
@@ -247,7 +246,7 @@ func (h *Handler) countRefused(call *exchange, err *errmap.Error) {
 		return
 	}
 	h.refusals.CountRefused(&bridge.Request{
-		Op: h.era(in.Dialect).methods[in.Message.Method].op, Method: h.spanMethod(in), Protocol: in.protocol(), Revision: in.statedRevision(),
+		Op: h.era(in.Dialect).op(in.Message.Method), Method: h.spanMethod(in), Protocol: in.protocol(), Revision: in.statedRevision(),
 		Transport: in.Transport, Route: in.Route, Span: in.span,
 	}, err)
 }
@@ -274,7 +273,7 @@ func (h *Handler) auditRefused(call *exchange, err *errmap.Error) {
 		Tool: cmp.Or(call.req.Tool, asked.Name, namedIn(in.Message)), Names: call.req.Names,
 	}
 	if req.Op == bridge.OpInvalid {
-		req.Op = h.era(in.Dialect).methods[cmp.Or(asked.Method, in.Message.Method)].op
+		req.Op = h.era(in.Dialect).op(cmp.Or(asked.Method, in.Message.Method))
 	}
 	if isUnread && req.Op == bridge.OpInvalid {
 		h.refusals.AuditUnread(in.ctx, req, err)
