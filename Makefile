@@ -34,7 +34,7 @@ build: ## Build the sidecar into bin/
 
 .PHONY: man
 man: ## Write the manual pages into dist/man
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run -ldflags '$(LDFLAGS)' ./cmd/sidecar man dist/man
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run -tags man -ldflags '$(LDFLAGS)' ./cmd/sidecar man dist/man
 
 BINARIES := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
@@ -212,8 +212,9 @@ bench-soak: ## Keep the sidecar busy at half of its capacity and watch its memor
 	cd bench && go run . soak $(BENCHFLAGS)
 
 .PHONY: size
-size: ## Show what the binary consists of, by module; fails above 40 MB
+size: man ## Show what the binary consists of, by module; fails above 40 MB, and without manual pages
 	cd bench && go run . size
+	grep -q max-message-bytes dist/man/sidecar-serve.1
 
 .PHONY: bench-generate
 bench-generate: $(BUF) ## Regenerate the stubs of the service that the benchmark calls

@@ -4,10 +4,8 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 )
 
 // newCompletionCommand prints the script that teaches a shell the commands and
@@ -42,29 +40,6 @@ in the running shell, or install it in your shell's completion directory.`,
 				return root.GenPowerShellCompletionWithDesc(env.stdout)
 			}
 			return usageError(fmt.Sprintf("no completion for %q; want bash, zsh, fish or powershell", args[0]))
-		},
-	}
-}
-
-// newManCommand writes the manual pages, for `make man` and packagers.
-func newManCommand(env environment) *cobra.Command {
-	return &cobra.Command{
-		Use:    "man DIRECTORY",
-		Short:  "Write a manual page for each command",
-		Hidden: true,
-		Args:   between(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
-				return fmt.Errorf("man: %w", err)
-			}
-			build := currentBuild()
-			header := &doc.GenManHeader{Section: "1", Source: "Outrigger " + build.Version, Manual: "Outrigger"}
-			cmd.Root().DisableAutoGenTag = true // the same bytes for the same version
-			if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
-				return fmt.Errorf("man: %w", err)
-			}
-			fmt.Fprintf(env.stderr, "manual pages written to %s; try `man %s/sidecar-serve.1`\n", args[0], args[0])
-			return nil
 		},
 	}
 }

@@ -74,7 +74,7 @@ func newRootCommand(env environment) *cobra.Command {
 		nameValues(cmd)
 	}
 	root.AddCommand(commands...)
-	root.AddCommand(newManCommand(env))
+	root.AddCommand(buildCommands(env)...)
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)
