@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,14 +83,12 @@ func commandRatios(ctx context.Context, args []string, stdout, stderr io.Writer)
 	})
 }
 
-// ratioOf is the middle of the ratios of the CPU times of two subjects, round by round.
+// ratioOf is the ratio of the least CPU times of two subjects: what else a machine does only adds to them.
 func ratioOf(of, to []report.Figure) float64 {
-	var ratios []float64
-	for i := range of {
-		ratios = append(ratios, of[i].MiddleCPU/to[i].MiddleCPU)
+	least := func(rounds []report.Figure) float64 {
+		return slices.MinFunc(rounds, func(a, b report.Figure) int { return cmp.Compare(a.MiddleCPU, b.MiddleCPU) }).MiddleCPU
 	}
-	slices.Sort(ratios)
-	return ratios[len(ratios)/2]
+	return least(of) / least(to)
 }
 
 // referenceBinary builds the sidecar of the reference once, and keeps it in the user's cache.
