@@ -12,11 +12,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -47,7 +49,7 @@ func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Flush()                      {}
 
 // posts is a call over an edge of the main listener.
-func posts(t *testing.T, h http.Handler, path string, major int, header http.Header, body []byte, want string) func() {
+func posts(t testing.TB, h http.Handler, path string, major int, header http.Header, body []byte, want string) func() {
 	t.Helper()
 	reader := bytes.NewReader(nil)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1"+path, io.NopCloser(reader))
@@ -115,7 +117,8 @@ func TestAllocationsOfACall(t *testing.T) {
 		"medium": {Nonce: "n", Signed: -1, Payload: bytes.Repeat([]byte{0xa5, 3}, 1500)},
 	}
 	got := map[string]allocations{}
-	for size, message := range sizes {
+	for _, size := range slices.Sorted(maps.Keys(sizes)) {
+		message := sizes[size]
 		wire, err := proto.Marshal(message)
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +133,7 @@ func TestAllocationsOfACall(t *testing.T) {
 		json := http.Header{"Content-Type": {"application/json"}, "Connect-Protocol-Version": {"1"}}
 		const echo, callTool = "/outrigger.demo.v1.Lab/Echo", "/outrigger.v1.ToolService/CallTool"
 		frame := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(wire))), wire...)
-		for edge, call := range map[string]func(){
+		calls := map[string]func(){
 			"mcp": posts(t, h, "/mcp", 1, http.Header{
 				"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
 				"Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"lab_echo"},
@@ -141,8 +144,9 @@ func TestAllocationsOfACall(t *testing.T) {
 			"typed JSON":    posts(t, h, echo, 1, json, []byte(arguments), `"nonce"`),
 			"typed Connect": posts(t, h, echo, 1, http.Header{"Content-Type": {"application/proto"}, "Connect-Protocol-Version": {"1"}}, wire, string(wire)),
 			"typed gRPC":    posts(t, h, echo, 2, http.Header{"Content-Type": {"application/grpc+proto"}, "Te": {"trailers"}}, frame, string(wire)),
-		} {
-			got[edge+", "+size] = measured(call)
+		}
+		for _, edge := range slices.Sorted(maps.Keys(calls)) {
+			got[edge+", "+size] = measured(calls[edge])
 		}
 	}
 	path := filepath.Join("testdata", "allocations.json")
@@ -165,7 +169,7 @@ func TestAllocationsOfACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, g := range got {
-		const noise = 0.02 // of the bytes: what a pool lends is larger or smaller
+		const noise = 0.05 // of the bytes: what a pool lends is larger or smaller
 		if w := want[name]; g.Count != w.Count || g.Bytes > w.Bytes*(1+noise) || g.Bytes < w.Bytes*(1-noise) {
 			t.Errorf("%s: %v allocations and %v bytes a call, on record %v and %v", name, g.Count, g.Bytes, w.Count, w.Bytes)
 		}

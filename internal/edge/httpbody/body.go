@@ -71,13 +71,17 @@ func Read(w http.ResponseWriter, r *http.Request, limit int) ([]byte, *errmap.Er
 func readAll(body io.Reader, size int64, limit int) ([]byte, *errmap.Error) {
 	// The announced size is a hint only: a caller that announces much and
 	// sends little must not cost memory.
-	const mostAhead = 64 << 10
-	buf := make([]byte, 0, min(max(size+1, 512), mostAhead))
+	const unannounced, mostAhead = 512, 64 << 10
+	ahead := int64(unannounced)
+	if size > 0 {
+		ahead = min(size+1, mostAhead)
+	}
+	buf := make([]byte, 0, ahead)
 	for {
 		if len(buf) == cap(buf) {
 			// BufferPool for all that was announced, but no more than a few times what has
 			// come.
-			ahead := min(max(size+1, int64(len(buf))*2), int64(len(buf))*8)
+			ahead = min(max(size+1, int64(len(buf))*2), int64(len(buf))*8)
 			buf = append(make([]byte, 0, ahead), buf...)
 		}
 		n, err := body.Read(buf[len(buf):cap(buf)])
