@@ -26,6 +26,8 @@ const (
 	reference = "a80e594f5c2aa9f2af42b6da54a6568bd85b3165"
 	// ratioNoise is by how much a ratio may be above the one on record: medians of two builds in one run differ by a few per cent.
 	ratioNoise = 0.10
+	// attempts is how often ratios above the record are measured at most.
+	attempts = 3
 )
 
 // commandRatios measures the CPU time of a call beside that of a fixed old build, and fails where the ratio is above the one on
@@ -48,30 +50,42 @@ func commandRatios(ctx context.Context, args []string, stdout, stderr io.Writer)
 		return err
 	}
 	const builds = 3 * time.Minute
-	planned := builds + time.Duration(len(opts.Sizes)*opts.Rounds*len(opts.Subjects))*(opts.Longest+opts.Warmup)
+	planned := builds + attempts*time.Duration(len(opts.Sizes)*opts.Rounds*len(opts.Subjects))*(opts.Longest+opts.Warmup)
 	return o.within(ctx, planned, stderr, func(ctx context.Context, s *site) (err error) {
 		opts.Binary, opts.Dir = s.binary, s.dir
+		var above []string
 		if opts.Other, err = referenceBinary(ctx, s.root, s.say); err != nil {
 			return fmt.Errorf("build %.8s: %w", reference, err)
 		}
-		measured, err := e2e.Measure(ctx, opts, s.say)
-		if err != nil {
-			return err
-		}
-		now, above := map[string]float64{}, []string(nil)
-		for _, size := range measured.Sizes {
-			ratio := ratioOf(size.Figures["sidecar"], size.Figures["other"])
-			now[size.Name] = ratio
-			line := fmt.Sprintf("%s calls take %.2f of the CPU time of %.8s", size.Name, ratio, reference)
-			if was, ok := recorded[size.Name]; ok {
-				line += fmt.Sprintf(" (on record: %.2f)", was)
-				if ratio > was*(1+ratioNoise) {
-					above = append(above, line)
-				}
-			}
-			if _, err := fmt.Fprintln(stdout, line); err != nil {
+		now := map[string]float64{}
+		// A busy machine makes ratios larger, never smaller for long, so that what is above the record is measured again.
+		for attempt := range attempts {
+			measured, err := e2e.Measure(ctx, opts, s.say)
+			if err != nil {
 				return err
 			}
+			above = nil
+			for _, size := range measured.Sizes {
+				ratio := ratioOf(size.Figures["sidecar"], size.Figures["other"])
+				if before, ok := now[size.Name]; ok {
+					ratio = min(ratio, before)
+				}
+				now[size.Name] = ratio
+				line := fmt.Sprintf("%s calls take %.2f of the CPU time of %.8s", size.Name, ratio, reference)
+				if was, ok := recorded[size.Name]; ok {
+					line += fmt.Sprintf(" (on record: %.2f)", was)
+					if ratio > was*(1+ratioNoise) {
+						above = append(above, line)
+					}
+				}
+				if _, err := fmt.Fprintln(stdout, line); err != nil {
+					return err
+				}
+			}
+			if len(above) == 0 || attempt == attempts-1 {
+				break
+			}
+			s.say("more than on record; measuring again")
 		}
 		if isDone, err := record.write(now); isDone || err != nil {
 			return err
