@@ -307,14 +307,7 @@ func pause(ctx context.Context, replays int) bool {
 	if replays == 0 {
 		return ctx.Err() == nil
 	}
-	t := time.NewTimer(replayPause << (replays - 1))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return sleep(ctx, replayPause<<(replays-1))
 }
 
 // exchange makes one attempt on HTTP/2.
