@@ -467,7 +467,7 @@ func (l *watchLoop) failed(err error) {
 		l.since = time.Now()
 	}
 	pause := w.opts.UnofferedPause
-	if !unimplemented(err) {
+	if !isUnimplemented(err) {
 		pause = l.backoff.next()
 	}
 	l.due = time.Now().Add(pause)

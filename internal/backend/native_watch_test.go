@@ -68,7 +68,7 @@ func TestWatch(t *testing.T) {
 		return ctx.Err()
 	}})
 	for _, scheme := range allSchemes() {
-		c := dial(t, scheme+"://"+addr, NativeOptions{})
+		c := dial(t, scheme+"://"+addr, nativeLimits{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var got []*outriggerv1.Notification
 		err := c.Watch(ctx, asked, func(n *outriggerv1.Notification) {
@@ -121,7 +121,7 @@ func TestWatchFaults(t *testing.T) {
 			addr := serve(t, &service{subscribe: notifying(tc.sent, tc.end)})
 			for _, scheme := range allSchemes() {
 				n := 0
-				err := dial(t, scheme+"://"+addr, NativeOptions{}).Watch(t.Context(), toolsFilter(), func(*outriggerv1.Notification) { n++ })
+				err := dial(t, scheme+"://"+addr, nativeLimits{}).Watch(t.Context(), toolsFilter(), func(*outriggerv1.Notification) { n++ })
 				if n != tc.heard {
 					t.Errorf("%s: %d notifications, want %d", scheme, n, tc.heard)
 				}
@@ -169,7 +169,7 @@ func TestWatcherOfARealBackend(t *testing.T) {
 		}
 	}})
 	for _, scheme := range allSchemes() {
-		c := dial(t, scheme+"://"+addr, NativeOptions{})
+		c := dial(t, scheme+"://"+addr, nativeLimits{})
 		heard, acked, resynced, failed := make(chan string, 8), make(chan *outriggerv1.ChangeFilter, 8), make(chan struct{}, 8), make(chan error, 8)
 		w := c.NewWatcher(toolsFilter(), WatcherOptions{
 			Changed:      func(n *outriggerv1.Notification) { heard <- n.GetMethod() },
@@ -221,7 +221,7 @@ func TestManyWatchers(t *testing.T) {
 		<-ctx.Done()
 		return err
 	}})
-	c := dial(t, "grpc://"+addr, NativeOptions{})
+	c := dial(t, "grpc://"+addr, nativeLimits{})
 	var wg sync.WaitGroup
 	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		wg.Go(func() {

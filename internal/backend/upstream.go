@@ -170,28 +170,29 @@ func NewNativeUpstream(client *NativeClient) *NativeUpstream {
 
 // CallTool implements bridge.Native.
 func (c *NativeUpstream) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error) {
-	outcome, metadata, err := c.client.CallTool(ctx, call, header, events)
+	outcome, answer, err := c.client.CallTool(ctx, call, header, events)
 	if err != nil {
-		return nil, nativeMetadata(metadata, err), nativeError(ctx, err)
+		return nil, failedNative(answer, err), nativeError(ctx, err)
 	}
-	return outcome, nativeMetadata(metadata, nil), nil
+	return outcome, answer, nil
 }
 
 // Ask implements bridge.Native. What a backend says with the bare code of an RPC gets
 // the meaning that the contract gives it there.
 func (c *NativeUpstream) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error) {
-	out, metadata, err := c.client.Ask(ctx, in, header)
+	out, answer, err := c.client.Ask(ctx, in, header)
 	if err != nil {
-		return nil, nativeMetadata(metadata, err), askError(in, nativeError(ctx, err))
+		return nil, failedNative(answer, err), askError(in, nativeError(ctx, err))
 	}
-	return out, nativeMetadata(metadata, nil), nil
+	return out, answer, nil
 }
 
-func nativeMetadata(m NativeMetadata, err error) *Answer {
-	if err != nil && m.Header == nil && m.Trailer == nil {
+// failedNative is the answer to an RPC that failed: that of the RPC, or what the error has of it.
+func failedNative(answer *Answer, err error) *Answer {
+	if answer == nil || answer.Header == nil && answer.Trailer == nil {
 		return FailedAnswer(err)
 	}
-	return &Answer{Header: m.Header, Trailer: m.Trailer}
+	return answer
 }
 
 // nativeError gives a failed RPC of the tool API its canonical code.
