@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // Client calls one backend. It is safe for concurrent use. Close it.
@@ -37,7 +39,7 @@ type Client struct {
 	described   atomic.Pointer[func() []string]
 	asked       atomic.Bool // the latest TLS handshake requested a client certificate
 	sendBuffers sync.Pool   // of open streams
-	methods     sync.Map    // procedure -> *Method, at most opts.MaxMethods
+	methods     sync.Map    // procedure -> *method, at most opts.MaxMethods
 	kept        atomic.Int64
 
 	mu     sync.Mutex
@@ -82,13 +84,15 @@ func New(target Target, o Options) (*Client, error) {
 	}
 	switch {
 	case target.tls:
-		files, err := o.TLS.files(target)
+		host, _, _ := net.SplitHostPort(target.host) // ParseTarget joined them
+		o.TLS.ServerName = cmp.Or(o.TLS.ServerName, host)
+		files, err := keys.NewClient(o.TLS)
 		if err != nil {
 			return nil, fmt.Errorf("backend %s: %w", target, err)
 		}
 		c.files, c.tls = files, files.Config()
 		c.watchRequests()
-	case !o.TLS.isZero():
+	case cmp.Or(o.TLS.CAFile, o.TLS.CertFile, o.TLS.KeyFile, o.TLS.ServerName) != "" || len(o.TLS.ServerURIs) > 0:
 		return nil, fmt.Errorf("backend %s: %w", target, ErrTLSUnused)
 	}
 	credentials, err := newCredentials(o.Credentials, target)
@@ -160,35 +164,24 @@ func (c *Client) Protocol() Protocol {
 	return c.target.protocol
 }
 
-// Endpoint is the information that a generic RPC client needs to use a backend's
-// connections: connect.NewClient(e.HTTPClient, e.BaseURL+procedure, e.Options...), or
-// the reflection client of grpcreflect. The size limit applies to each message.
-type Endpoint struct {
-	HTTPClient connect.HTTPClient
-	BaseURL    string
-	Options    []connect.ClientOption
-	Protocol   Protocol
-}
-
-// Streams returns the endpoint for streaming RPCs. gRPC and Connect use HTTP/2, because
+// Streams returns the endpoint for streaming RPCs, for a generic client. The size limit applies to each message. gRPC and Connect use HTTP/2, because
 // bidirectional streams require it. gRPC-Web has no bidirectional streams and uses the
 // same transport as unary calls. Streams probes for the protocol if it is not known yet, and
 // probes again if the backend was too slow to show the best one.
 // The error is an *Error.
-func (c *Client) Streams(ctx context.Context) (Endpoint, error) {
+func (c *Client) Streams(ctx context.Context) (source.Endpoint, error) {
 	l, err := c.findBest(ctx)
 	if err != nil {
-		return Endpoint{}, err
+		return source.Endpoint{}, err
 	}
 	p := c.h2
 	if l.protocol == ProtocolGRPCWeb {
 		p = l.pool
 	}
-	return Endpoint{
+	return source.Endpoint{
 		HTTPClient: &doer{pool: p, gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials},
 		BaseURL:    c.target.baseURL(),
 		Options:    c.clientOptions(l.protocol),
-		Protocol:   l.protocol,
 	}, nil
 }
 
@@ -270,8 +263,10 @@ const (
 // Options configure a Client. The zero value is ready to use. A value that is not
 // positive means the default of the same name.
 type Options struct {
-	// TLS applies to targets with TLS. Options for any other target are an error.
-	TLS TLSOptions
+	// TLS applies to targets with TLS; options for any other target are an error. The zero value trusts the system's roots
+	// and sends no certificate. ServerName replaces the target's host. The files are read when the client is made, and again by
+	// [Client.ReloadTLS].
+	TLS keys.ClientOptions
 
 	// Credentials are sent with every request.
 	Credentials CredentialOptions

@@ -72,35 +72,32 @@ const (
 	KindUnsupported
 )
 
-// String returns a short name for logs.
-func (k Kind) String() string {
-	switch k {
-	case KindUnreachable:
-		return "unreachable"
-	case KindTimeout:
-		return "timeout"
-	case KindCancelled:
-		return "cancelled"
-	case KindTransport:
-		return "transport"
-	case KindTooLarge:
-		return "too_large"
-	case KindRequestTooLarge:
-		return "request_too_large"
-	case KindGarbage:
-		return "garbage"
-	case KindStatus:
-		return "status"
-	case KindRejected:
-		return "rejected"
-	case KindForeign:
-		return "foreign"
-	case KindUnsupported:
-		return "unsupported"
-	default:
-		return "invalid"
+// kinds are the names of all kinds, and the codes that go with those other than KindStatus.
+func kinds() [12]struct {
+	name string
+	code connect.Code
+} {
+	return [...]struct {
+		name string
+		code connect.Code
+	}{
+		0:                   {"invalid", connect.CodeInternal},
+		KindUnreachable:     {"unreachable", connect.CodeUnavailable},
+		KindTimeout:         {"timeout", connect.CodeDeadlineExceeded},
+		KindCancelled:       {"cancelled", connect.CodeCanceled},
+		KindTransport:       {"transport", connect.CodeUnavailable},
+		KindTooLarge:        {"too_large", connect.CodeResourceExhausted},
+		KindRequestTooLarge: {"request_too_large", connect.CodeResourceExhausted},
+		KindGarbage:         {"garbage", connect.CodeInternal},
+		KindStatus:          {"status", connect.CodeInternal},
+		KindRejected:        {"rejected", connect.CodeInvalidArgument},
+		KindForeign:         {"foreign", connect.CodeUnavailable},
+		KindUnsupported:     {"unsupported", connect.CodeUnimplemented},
 	}
 }
+
+// String returns a short name for logs.
+func (k Kind) String() string { return kinds()[k].name }
 
 // Error is the error type of all calls and probes of this package.
 type Error struct {
@@ -162,28 +159,8 @@ func (e *Error) isChance() bool {
 // Unwrap returns the cause, for the log.
 func (e *Error) Unwrap() error { return e.cause }
 
-// codeOf is the code that goes with a kind other than KindStatus.
-func codeOf(k Kind) connect.Code {
-	switch k {
-	case KindUnreachable, KindTransport, KindForeign:
-		return connect.CodeUnavailable
-	case KindTimeout:
-		return connect.CodeDeadlineExceeded
-	case KindCancelled:
-		return connect.CodeCanceled
-	case KindTooLarge, KindRequestTooLarge:
-		return connect.CodeResourceExhausted
-	case KindRejected:
-		return connect.CodeInvalidArgument
-	case KindUnsupported:
-		return connect.CodeUnimplemented
-	default:
-		return connect.CodeInternal
-	}
-}
-
 func newError(k Kind, message string, cause error) *Error {
-	return &Error{Kind: k, Code: codeOf(k), Message: message, cause: cause}
+	return &Error{Kind: k, Code: kinds()[k].code, Message: message, cause: cause}
 }
 
 // deadlineSlack is how long before our deadline an end that the peer ascribes to
@@ -355,7 +332,8 @@ func notTheService(status int, mediaType string, h http.Header, hangsUp bool) *E
 	case http.StatusRequestTimeout:
 		return newError(KindTransport, "the backend's HTTP server did not receive the request in time: HTTP "+name, nil)
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		e := statusError(codeOfHTTP(status), "HTTP status "+name)
+		code := map[int]connect.Code{http.StatusUnauthorized: connect.CodeUnauthenticated, http.StatusForbidden: connect.CodePermissionDenied, http.StatusNotFound: connect.CodeUnimplemented}[status]
+		e := statusError(code, "HTTP status "+name)
 		e.RetryAfter = retryHint(h)
 		return e
 	case http.StatusRequestEntityTooLarge:
@@ -390,17 +368,6 @@ func (f *facts) ofAGateway() bool {
 		return len(f.said.tail) > 0 && f.said.flags == 0 && json.Unmarshal(f.said.tail, &wire) == nil && wire.Code == ""
 	}
 	return false
-}
-
-func codeOfHTTP(status int) connect.Code {
-	switch status {
-	case http.StatusUnauthorized:
-		return connect.CodeUnauthenticated
-	case http.StatusForbidden:
-		return connect.CodePermissionDenied
-	default:
-		return connect.CodeUnimplemented
-	}
 }
 
 // Fault is the reason why a backend cannot be used, as far as it can be determined.

@@ -26,7 +26,7 @@ import (
 // net/http: see docs/decisions/0013-the-backend-client.md.
 
 // callGRPC makes a unary call over gRPC. parent is the value of traceparent; "" for none, or for one in header.
-func (m *Method) callGRPC(ctx context.Context, l *link, in []byte, header http.Header, parent string) (*Answer, error) {
+func (m *method) callGRPC(ctx context.Context, l *link, in []byte, header http.Header, parent string) (*Answer, error) {
 	c := m.client
 	f, answer := new(facts), new(h2.Answer)
 	req := c.wireRequest(ctx, m.procedure, in, header)

@@ -15,6 +15,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -109,13 +110,13 @@ func TestStreamsThatCannotBegin(t *testing.T) {
 	encrypted := a.serve(t, connectStreams(), "localhost", true, false, false)
 	for _, tc := range []struct {
 		name, target string
-		tls          TLSOptions
+		tls          keys.ClientOptions
 		want         Kind
 	}{
 		{name: "refused", target: "grpc://" + testkit.Dead(t), want: KindUnreachable},
 		{name: "HTTP/1.1 only", target: old.as("connect+http"), want: KindUnsupported},
 		{name: "HTTP/1.1 only, gRPC-Web", target: old.as("grpcweb+http"), want: KindUnsupported},
-		{name: "HTTP/1.1 only, TLS", target: encrypted.as("connect+https"), tls: TLSOptions{CAFile: a.caFile}, want: KindUnsupported},
+		{name: "HTTP/1.1 only, TLS", target: encrypted.as("connect+https"), tls: keys.ClientOptions{CAFile: a.caFile}, want: KindUnsupported},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

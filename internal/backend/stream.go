@@ -23,22 +23,12 @@ import (
 // large message holds no megabytes meanwhile.
 const keptBuffer = 64 << 10
 
-// Stream calls a server-streaming procedure with an encoded message. Like Call, it
-// caches a Method for each procedure; see [Method.Stream].
-func (c *Client) Stream(ctx context.Context, procedure string, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
-	m, err := c.method(procedure)
-	if err != nil {
-		return nil, err
-	}
-	return m.Stream(ctx, in, md, each)
-}
-
-// Stream sends the encoded message in and passes every message of the response to each,
+// Stream calls a server-streaming procedure with the encoded message in, and passes every message of the response to each,
 // in order and on the caller's goroutine. It returns when the service has ended the
 // stream. The bytes passed to each are valid until it returns. Stream does not read
 // while each runs, so a slow each slows down the service, but no other calls.
 //
-// Deadline, cancellation and metadata work as with [Method.Call]. There is no limit on
+// Deadline, cancellation and metadata work as with [Client.Call]. There is no limit on
 // the number of messages, their total size, or the silence between two. MaxResponseBytes
 // bounds each message, after decompression.
 //
@@ -48,7 +38,11 @@ func (c *Client) Stream(ctx context.Context, procedure string, in []byte, md htt
 // returned with an error, with only the header, if the header had arrived.
 //
 // Where the context has [telemetry.Calls], the call is a span with the number of messages.
-func (m *Method) Stream(ctx context.Context, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
+func (c *Client) Stream(ctx context.Context, procedure string, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
+	m, err := c.method(procedure)
+	if err != nil {
+		return nil, err
+	}
 	a := m.attempt(ctx)
 	if a == nil {
 		return m.stream(ctx, nil, in, md, each)
@@ -62,7 +56,7 @@ func (m *Method) Stream(ctx context.Context, in []byte, md http.Header, each fun
 	return answer, err
 }
 
-func (m *Method) stream(ctx context.Context, a *telemetry.Attempt, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
+func (m *method) stream(ctx context.Context, a *telemetry.Attempt, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
 	c := m.client
 	metadata, err := m.check(in, md)
 	if err != nil {
@@ -128,7 +122,7 @@ func header(conn connect.StreamingClientConn, f *facts) *Answer {
 // another calls Receive; Header, Trailer and Close may be called by any. The call ends
 // when its context does, at once and at both ends. Always call Close.
 type Stream struct {
-	method  *Method
+	method  *method
 	kind    connect.StreamType
 	caller  context.Context // that of OpenStream
 	ctx     context.Context // ends with the stream
@@ -148,16 +142,6 @@ type Stream struct {
 	heard   bool // header is what the peer sent
 }
 
-// OpenStream opens an RPC; see [Method.OpenStream]. It caches a Method for each
-// procedure, as Call does.
-func (c *Client) OpenStream(ctx context.Context, procedure string, kind connect.StreamType, md http.Header) (*Stream, error) {
-	m, err := c.method(procedure)
-	if err != nil {
-		return nil, err
-	}
-	return m.OpenStream(ctx, kind, md)
-}
-
 // OpenStream opens an RPC of any kind with md as metadata. The kind must be that of the
 // method. The request begins at once, but OpenStream does not wait for a response: where
 // the backend cannot be reached, Receive says so. The error is an *Error.
@@ -173,7 +157,11 @@ func (c *Client) OpenStream(ctx context.Context, procedure string, kind connect.
 //
 // Where the context has [telemetry.Calls], the RPC is a span with the number of messages
 // that were received.
-func (m *Method) OpenStream(ctx context.Context, kind connect.StreamType, md http.Header) (*Stream, error) {
+func (c *Client) OpenStream(ctx context.Context, procedure string, kind connect.StreamType, md http.Header) (*Stream, error) {
+	m, err := c.method(procedure)
+	if err != nil {
+		return nil, err
+	}
 	if kind == connect.StreamTypeUnary {
 		if _, err := m.check(nil, md); err != nil {
 			return nil, err
@@ -191,7 +179,7 @@ func (m *Method) OpenStream(ctx context.Context, kind connect.StreamType, md htt
 	return s, nil
 }
 
-func (m *Method) open(ctx context.Context, a *telemetry.Attempt, kind connect.StreamType, md http.Header) (*Stream, error) {
+func (m *method) open(ctx context.Context, a *telemetry.Attempt, kind connect.StreamType, md http.Header) (*Stream, error) {
 	metadata, err := m.check(nil, md)
 	if err != nil {
 		return nil, err
@@ -446,7 +434,7 @@ func (s *Stream) finish(err error) {
 type unaryStream struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	method *Method
+	method *method
 	md     http.Header
 
 	message  []byte // the sender's until whole is closed
@@ -460,7 +448,7 @@ type unaryStream struct {
 	read   bool // the receiver's
 }
 
-func newUnaryStream(ctx context.Context, m *Method, md http.Header) *unaryStream {
+func newUnaryStream(ctx context.Context, m *method, md http.Header) *unaryStream {
 	s := &unaryStream{method: m, md: md, whole: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	s.complete = sync.OnceFunc(func() { close(s.whole) })
@@ -479,7 +467,7 @@ func (s *unaryStream) do() {
 	s.call.Do(func() {
 		select {
 		case <-s.whole:
-			s.answer, s.err = s.method.Call(s.ctx, s.message, s.md)
+			s.answer, s.err = s.method.client.Call(s.ctx, s.method.procedure, s.message, s.md)
 		case <-s.ctx.Done():
 			s.err = ourEnd(ended(s.ctx), false)
 		}

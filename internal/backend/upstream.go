@@ -148,13 +148,7 @@ func due(ctx context.Context) bool {
 // for the protocol if it is not known yet.
 func NewReflectionSource(client *Client, o source.ReflectionOptions) source.Reflection {
 	o.Mask = client.Mask
-	return source.NewReflection(client.Target().String(), func(ctx context.Context) (source.Endpoint, error) {
-		e, err := client.Streams(ctx)
-		if err != nil {
-			return source.Endpoint{}, err
-		}
-		return source.Endpoint{HTTPClient: e.HTTPClient, BaseURL: e.BaseURL, Options: e.Options}, nil
-	}, o)
+	return source.NewReflection(client.Target().String(), client.Streams, o)
 }
 
 // NativeUpstream is a bridge.Native over a client of outrigger.v1.ToolService. It is safe
