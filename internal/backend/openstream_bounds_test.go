@@ -41,8 +41,8 @@ func TestFlowControlOfStreams(t *testing.T) {
 	}
 	defer s.Close()
 	_ = s.Send(nil)
-	_ = s.CloseSend()
-	s.Header()
+	s.CloseSend()
+	headerOf(s)
 	still := int64(-1)
 	for now := sent.Load(); now != still || now == 0; now = sent.Load() {
 		still = now
@@ -90,7 +90,7 @@ func TestBoundsOfStreams(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = s.Send(counted(n))
-				_ = s.CloseSend()
+				s.CloseSend()
 				_, err = s.Receive()
 				if e := failure(t, err); e.Kind != KindGarbage {
 					t.Errorf("%d messages: %v", n, err)
@@ -133,8 +133,8 @@ func TestStreamsThatCannotBegin(t *testing.T) {
 			for err = nil; err == nil; {
 				err = s.Send(make([]byte, 1<<10))
 			}
-			if !errors.Is(err, io.EOF) || s.Header() != nil {
-				t.Errorf("send: %v, header %v", err, s.Header())
+			if !errors.Is(err, io.EOF) || headerOf(s) != nil {
+				t.Errorf("send: %v, header %v", err, headerOf(s))
 			}
 		})
 	}

@@ -208,8 +208,10 @@ func (m *method) open(ctx context.Context, a *telemetry.Attempt, kind connect.St
 
 // Send sends one encoded message. It returns when the message is on its way, not when
 // it has arrived, and does not keep message. The error is io.EOF if the RPC has ended,
-// and Receive then tells how; it is an *Error if the message cannot be sent.
-func (s *Stream) Send(message []byte) error {
+// and Receive then tells how; it is an *errmap.Error if the message cannot be sent.
+func (s *Stream) Send(message []byte) error { return s.canonical(s.send(message)) }
+
+func (s *Stream) send(message []byte) error {
 	if limit := s.method.client.opts.MaxRequestBytes; len(message) > limit {
 		return newError(KindRequestTooLarge, fmt.Sprintf("the message has %d bytes; the limit is %d (backend.max_send_bytes)", len(message), limit), nil)
 	}
@@ -221,20 +223,32 @@ func (s *Stream) Send(message []byte) error {
 
 // CloseSend tells the service that no message follows. It returns at once, and may be
 // called twice.
-func (s *Stream) CloseSend() error {
+func (s *Stream) CloseSend() {
 	if s.unary != nil {
 		s.unary.complete()
 	} else {
 		s.body.end()
 	}
-	return nil
+}
+
+// canonical gives what failed its canonical code.
+func (s *Stream) canonical(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return canonical(s.caller, err)
 }
 
 // Receive returns the next encoded message, valid until the next call. It returns
-// io.EOF when the service has ended the RPC well, and an *Error if it ended otherwise.
+// io.EOF when the service has ended the RPC well, and an *errmap.Error if it ended otherwise, whose cause is an *Error.
 // The response of a unary or client-streaming method counts as received when the status
 // of the RPC is there: it is exactly one message, or an error.
 func (s *Stream) Receive() ([]byte, error) {
+	message, err := s.receive()
+	return message, s.canonical(err)
+}
+
+func (s *Stream) receive() ([]byte, error) {
 	switch {
 	case s.unary != nil:
 		return s.unary.receive()
@@ -364,11 +378,11 @@ func (s *Stream) keepHeader() {
 	}
 }
 
-// Header waits for the header of the response and returns its metadata, without the
-// protocol's own entries. It is nil if there is none, or if the RPC ended before.
-func (s *Stream) Header() http.Header {
+// Header waits for the header of the response. It returns its metadata, without the protocol's own
+// entries, and whether a response has come. The RPC may have ended before.
+func (s *Stream) Header() (http.Header, bool) {
 	if s.unary != nil {
-		return s.unary.header()
+		return s.unary.header(), s.unary.answer != nil
 	}
 	s.conn.ResponseHeader() // waits, also for the context
 	if !s.isOver() && s.facts.httpStatus == http.StatusOK {
@@ -376,17 +390,7 @@ func (s *Stream) Header() http.Header {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.header
-}
-
-// Responded reports whether a response has come. Call it after Header.
-func (s *Stream) Responded() bool {
-	if s.unary != nil {
-		return s.unary.answer != nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.heard
+	return s.header, s.heard
 }
 
 // Trailer returns the metadata of the response's trailer, without the protocol's own
@@ -401,7 +405,7 @@ func (s *Stream) Trailer() http.Header {
 }
 
 // Close ends the RPC, if it has not ended, and frees what it holds. A Receive under way
-// returns an *Error of KindCancelled. Close does not wait for the service, and may be
+// returns an error of KindCancelled. Close does not wait for the service, and may be
 // called twice.
 func (s *Stream) Close() {
 	if s.unary != nil {

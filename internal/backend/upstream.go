@@ -5,7 +5,6 @@ package backend
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -18,19 +17,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
-// OpenRPC is an open RPC whose errors are canonical. One goroutine may send while another
-// receives.
+// OpenRPC is an open RPC whose errors are canonical, such as a [Stream].
 type OpenRPC interface {
-	// Send sends a message, and does not keep it. Its error is io.EOF if the RPC has
-	// ended, and otherwise an *errmap.Error about the message.
 	Send(message []byte) error
 	CloseSend()
-	// Receive returns the next message, valid until the next call, and io.EOF at the good
-	// end. Any other error is an *errmap.Error.
 	Receive() ([]byte, error)
-	// Header waits for the response, and reports whether there is one.
 	Header() (http.Header, bool)
-	// Trailer is there once Receive has returned an error.
 	Trailer() http.Header
 	Close()
 }
@@ -268,46 +260,8 @@ func (c *Upstream) Open(ctx context.Context, m *catalog.Method, header http.Head
 	if err != nil {
 		return nil, canonical(ctx, err)
 	}
-	return &openStream{ctx: ctx, stream: stream}, nil
+	return stream, nil
 }
-
-// openStream is an [OpenRPC] over the client of a backend.
-type openStream struct {
-	ctx    context.Context
-	stream *Stream
-}
-
-// Send implements [OpenRPC].
-func (s *openStream) Send(message []byte) error { return s.canonical(s.stream.Send(message)) }
-
-// CloseSend implements [OpenRPC].
-func (s *openStream) CloseSend() { _ = s.stream.CloseSend() } // never fails
-
-// Receive implements [OpenRPC].
-func (s *openStream) Receive() ([]byte, error) {
-	message, err := s.stream.Receive()
-	return message, s.canonical(err)
-}
-
-// canonical gives what failed its canonical code.
-func (s *openStream) canonical(err error) error {
-	if err == nil || errors.Is(err, io.EOF) {
-		return err
-	}
-	return canonical(s.ctx, err)
-}
-
-// Header implements [OpenRPC].
-func (s *openStream) Header() (http.Header, bool) {
-	header := s.stream.Header()
-	return header, s.stream.Responded()
-}
-
-// Trailer implements [OpenRPC].
-func (s *openStream) Trailer() http.Header { return s.stream.Trailer() }
-
-// Close implements [OpenRPC].
-func (s *openStream) Close() { s.stream.Close() }
 
 // kindOf is the kind of an RPC.
 func kindOf(m *catalog.Method) connect.StreamType {
