@@ -71,36 +71,19 @@ type cursor struct {
 
 // follow tells changes until the link or the stream changes, or the watch fails.
 func (b *Bucket) follow(ctx context.Context, at *found, changed <-chan struct{}, c *cursor, w Watcher) {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := untilChanged(ctx, changed)
 	defer stop()
-	go func() {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		stop()
-	}()
 	if !c.created.Equal(at.created) {
 		if !c.created.IsZero() && w.Reset != nil {
 			w.Reset()
 		}
 		*c = cursor{created: at.created}
 	}
-	config := jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{b.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
-		InactiveThreshold: watchForgotten, MaxResetAttempts: 1,
-	}
+	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{b.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy}
 	if c.last > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, c.last+1
 	}
-	within, cancel := context.WithTimeout(ctx, b.client.opts.Timeout)
-	consumer, err := at.stream.OrderedConsumer(within, config)
-	cancel()
-	if err != nil {
-		b.broken(ctx, err)
-		return
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(watchAhead), jetstream.PullExpiry(watchExpiry), jetstream.PullHeartbeat(watchHeartbeat))
+	consumer, messages, err := b.client.consume(ctx, at.stream, watchAhead, config)
 	if err != nil {
 		b.broken(ctx, err)
 		return
@@ -110,12 +93,7 @@ func (b *Bucket) follow(ctx context.Context, at *found, changed <-chan struct{},
 		c.load(w)
 	}
 	for {
-		m, err := nextOf(ctx, arriving)
-		if err != nil {
-			b.broken(ctx, err)
-			return
-		}
-		meta, err := m.Metadata()
+		m, meta, err := nextOf(ctx, arriving)
 		if err != nil {
 			b.broken(ctx, err)
 			return
