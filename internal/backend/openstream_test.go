@@ -225,7 +225,6 @@ func TestOpenStreamsOfEveryKind(t *testing.T) {
 			first          []byte
 			headerMayBlock bool // the header comes with the first message
 		}{
-			{kind: connect.StreamTypeUnary, procedure: echoProcedure, send: [][]byte{[]byte("x")}, want: 1, first: []byte("x")},
 			{kind: connect.StreamTypeServer, procedure: countProcedure, send: [][]byte{counted(many)}, want: many, first: counted(0)},
 			{kind: connect.StreamTypeClient, procedure: sumProcedure, send: make([][]byte, many), want: 1, first: counted(many)},
 			{kind: connect.StreamTypeClient, procedure: sumProcedure, want: 1, first: counted(0)},

@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 
 	"connectrpc.com/connect"
@@ -118,7 +117,7 @@ func header(conn connect.StreamingClientConn, f *facts) *Answer {
 	return &Answer{Header: incoming(conn.ResponseHeader())}
 }
 
-// Stream is an open RPC of any kind. One goroutine may call Send and CloseSend while
+// Stream is an open RPC that streams. One goroutine may call Send and CloseSend while
 // another calls Receive; Header, Trailer and Close may be called by any. The call ends
 // when its context does, at once and at both ends. Always call Close.
 type Stream struct {
@@ -133,7 +132,6 @@ type Stream struct {
 	facts   *facts
 	message rawMessage // of the last Receive
 	over    error      // what Receive returns from now on
-	unary   *unaryStream
 
 	mu      sync.Mutex
 	attempt *telemetry.Attempt // nil without tracing, and once it has ended
@@ -142,7 +140,7 @@ type Stream struct {
 	heard   bool // header is what the peer sent
 }
 
-// OpenStream opens an RPC of any kind with md as metadata. The kind must be that of the
+// OpenStream opens a streaming RPC with md as metadata. The kind must be that of the
 // method. The request begins at once, but OpenStream does not wait for a response: where
 // the backend cannot be reached, Receive says so. The error is an *Error.
 //
@@ -161,12 +159,6 @@ func (c *Client) OpenStream(ctx context.Context, procedure string, kind connect.
 	m, err := c.method(procedure)
 	if err != nil {
 		return nil, err
-	}
-	if kind == connect.StreamTypeUnary {
-		if _, err := m.check(nil, md); err != nil {
-			return nil, err
-		}
-		return &Stream{method: m, kind: kind, caller: ctx, unary: newUnaryStream(ctx, m, md)}, nil
 	}
 	a := m.attempt(ctx)
 	s, err := m.open(ctx, a, kind, md)
@@ -215,21 +207,12 @@ func (s *Stream) send(message []byte) error {
 	if limit := s.method.client.opts.MaxRequestBytes; len(message) > limit {
 		return newError(KindRequestTooLarge, fmt.Sprintf("the message has %d bytes; the limit is %d (backend.max_send_bytes)", len(message), limit), nil)
 	}
-	if s.unary != nil {
-		return s.unary.send(message)
-	}
 	return s.body.send(message)
 }
 
 // CloseSend tells the service that no message follows. It returns at once, and may be
 // called twice.
-func (s *Stream) CloseSend() {
-	if s.unary != nil {
-		s.unary.complete()
-	} else {
-		s.body.end()
-	}
-}
+func (s *Stream) CloseSend() { s.body.end() }
 
 // canonical gives what failed its canonical code.
 func (s *Stream) canonical(err error) error {
@@ -241,7 +224,7 @@ func (s *Stream) canonical(err error) error {
 
 // Receive returns the next encoded message, valid until the next call. It returns
 // io.EOF when the service has ended the RPC well, and an *errmap.Error if it ended otherwise, whose cause is an *Error.
-// The response of a unary or client-streaming method counts as received when the status
+// The response of a client-streaming method counts as received when the status
 // of the RPC is there: it is exactly one message, or an error.
 func (s *Stream) Receive() ([]byte, error) {
 	message, err := s.receive()
@@ -249,10 +232,7 @@ func (s *Stream) Receive() ([]byte, error) {
 }
 
 func (s *Stream) receive() ([]byte, error) {
-	switch {
-	case s.unary != nil:
-		return s.unary.receive()
-	case s.over != nil:
+	if s.over != nil {
 		return nil, s.over
 	}
 	if err := s.next(); err != nil {
@@ -381,9 +361,6 @@ func (s *Stream) keepHeader() {
 // Header waits for the header of the response. It returns its metadata, without the protocol's own
 // entries, and whether a response has come. The RPC may have ended before.
 func (s *Stream) Header() (http.Header, bool) {
-	if s.unary != nil {
-		return s.unary.header(), s.unary.answer != nil
-	}
 	s.conn.ResponseHeader() // waits, also for the context
 	if !s.isOver() && s.facts.httpStatus == http.StatusOK {
 		s.keepHeader()
@@ -396,9 +373,6 @@ func (s *Stream) Header() (http.Header, bool) {
 // Trailer returns the metadata of the response's trailer, without the protocol's own
 // entries. It is nil if there is none, and before Receive has returned an error.
 func (s *Stream) Trailer() http.Header {
-	if s.unary != nil {
-		return s.unary.trailer()
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trailer
@@ -408,10 +382,6 @@ func (s *Stream) Trailer() http.Header {
 // returns an error of KindCancelled. Close does not wait for the service, and may be
 // called twice.
 func (s *Stream) Close() {
-	if s.unary != nil {
-		s.unary.cancel()
-		return
-	}
 	s.finish(errClosedStream)
 }
 
@@ -431,88 +401,6 @@ func (s *Stream) finish(err error) {
 	}
 	a.Messages()
 	s.method.ended(a, err)
-}
-
-// unaryStream is a unary call as a stream. It is made when its message is complete and
-// somebody waits for the response.
-type unaryStream struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	method *method
-	md     http.Header
-
-	message  []byte // the sender's until whole is closed
-	sent     bool
-	whole    chan struct{}
-	complete func() // closes whole
-
-	call   sync.Once
-	answer *Answer
-	err    error
-	read   bool // the receiver's
-}
-
-func newUnaryStream(ctx context.Context, m *method, md http.Header) *unaryStream {
-	s := &unaryStream{method: m, md: md, whole: make(chan struct{})}
-	s.ctx, s.cancel = context.WithCancel(ctx)
-	s.complete = sync.OnceFunc(func() { close(s.whole) })
-	return s
-}
-
-func (s *unaryStream) send(message []byte) error {
-	if s.sent {
-		return newError(KindRejected, "a unary call has one request message", nil)
-	}
-	s.sent, s.message = true, slices.Clone(message)
-	return nil
-}
-
-func (s *unaryStream) do() {
-	s.call.Do(func() {
-		select {
-		case <-s.whole:
-			s.answer, s.err = s.method.client.Call(s.ctx, s.method.procedure, s.message, s.md)
-		case <-s.ctx.Done():
-			s.err = ourEnd(ended(s.ctx), false)
-		}
-	})
-}
-
-func (s *unaryStream) receive() ([]byte, error) {
-	s.do()
-	switch {
-	case s.err != nil:
-		return nil, s.err
-	case s.read:
-		return nil, io.EOF
-	}
-	s.read = true
-	return s.answer.Body, nil
-}
-
-func (s *unaryStream) header() http.Header {
-	if s.do(); s.answer == nil {
-		header, _ := metadataIn(s.err)
-		return header
-	}
-	return s.answer.Header
-}
-
-func (s *unaryStream) trailer() http.Header {
-	s.do()
-	if s.answer == nil {
-		_, trailer := metadataIn(s.err)
-		return trailer
-	}
-	return s.answer.Trailer
-}
-
-// metadataIn is what a failed call brought beside its status.
-func metadataIn(err error) (header, trailer http.Header) {
-	if e, ok := err.(*Error); ok { //nolint:errorlint // a call's own error is not wrapped
-		return e.Header, e.Trailer
-	}
-	return nil, nil
 }
 
 // sendBuffer is how much of a stream's messages waits for the transport at most. One
