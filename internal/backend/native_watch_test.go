@@ -176,8 +176,6 @@ func TestWatcherOfARealBackend(t *testing.T) {
 			Acknowledged: func(_, honoured *outriggerv1.ChangeFilter) { acked <- honoured },
 			Resynced:     func() { resynced <- struct{}{} },
 			Failed:       func(err error, _ time.Duration) { failed <- err },
-			BackoffMin:   time.Millisecond,
-			Overlap:      time.Millisecond,
 		})
 		first := <-opened
 		if got := <-acked; !proto.Equal(got, toolsFilter()) {
@@ -257,7 +255,7 @@ func TestBackoff(t *testing.T) {
 		0:   {50, 100, 200, 400, 800, 1600, 3200, 5000, 5000},
 		0.5: {75, 150, 300, 600, 1200, 2400, 4800, 7500, 7500},
 	} {
-		b := backoff{min: defaultBackoffMin, max: defaultBackoffMax, random: func() float64 { return random }}
+		b := backoff{min: watchBackoffMin, max: watchBackoffMax, random: func() float64 { return random }}
 		for range 2 {
 			for i, ms := range want {
 				if got := b.next().Milliseconds(); got != int64(ms) {
@@ -265,7 +263,7 @@ func TestBackoff(t *testing.T) {
 				}
 			}
 			for range 100 { // no overflow, ever
-				if got := b.next(); got < defaultBackoffMax/2 || got > defaultBackoffMax {
+				if got := b.next(); got < watchBackoffMax/2 || got > watchBackoffMax {
 					t.Fatalf("a late pause of %v", got)
 				}
 			}
