@@ -12,6 +12,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Guard has the retries and breakers of one backend. Make one with [NewGuard].
@@ -50,16 +51,8 @@ type GuardedCall struct {
 	// Answered reports whether a part of the response has arrived; nil means not before
 	// the call ends.
 	Answered func() bool
-	// Attempts learns of each attempt before it begins; nil is not.
-	Attempts Attempts
-}
-
-// Attempts learns of the attempts of a call, on the goroutine of [DoGuarded].
-type Attempts interface {
-	// Begin is called when an attempt begins. The first one is 1.
-	Begin(attempt int)
-	// Held is called in its place if an open breaker keeps the attempt from the backend.
-	Held(attempt int)
+	// Attempts are the spans of the call's attempts; nil without tracing.
+	Attempts *telemetry.Calls
 }
 
 // DoGuarded makes a call, and retries it if it failed in transit and may be retried. It
@@ -105,16 +98,16 @@ func repeatGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func
 func onceGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, n int, run func(context.Context) (T, *errmap.Error)) (out T, err *errmap.Error) {
 	tp, err := g.tools.enter(c.Key)
 	if err != nil {
-		c.held(n)
+		c.Attempts.Held(n)
 		return out, err
 	}
 	p, err := g.breaker.enter()
 	if err != nil {
 		g.tools.leave(tp, c.Key, unclear)
-		c.held(n)
+		c.Attempts.Held(n)
 		return out, err
 	}
-	c.begin(n)
+	c.Attempts.Begin(n)
 	said, mark := unclear, g.opts.Clock.Mark() // what a panic leaves behind
 	defer func() { g.leave(tp, p, c.Key, said) }()
 	if c.Claim != nil {
@@ -130,18 +123,6 @@ func onceGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, n int, run
 		said = unclear // this process stood still meanwhile: the answer may be unread
 	}
 	return out, err
-}
-
-func (c *GuardedCall) begin(n int) {
-	if c.Attempts != nil {
-		c.Attempts.Begin(n)
-	}
-}
-
-func (c *GuardedCall) held(n int) {
-	if c.Attempts != nil {
-		c.Attempts.Held(n)
-	}
 }
 
 // leave counts an outcome. A tool that is closed off raises the question whether the
@@ -161,7 +142,7 @@ func (g *Guard) KeepTools(exists func(key string) bool) {
 	}
 }
 
-// guardOutcome is what the end of an attempt says about the backend.
+// outcome is what the end of an attempt says about the backend.
 func (c GuardedCall) outcome(err *errmap.Error) guardOutcome {
 	if err == nil {
 		return answered
