@@ -216,7 +216,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Defaults of Options, with reasons.
+// Defaults of Options, and what is not an option, with reasons.
 const (
 	// defaultMaxHeaderBytes bounds the headers and trailers of a response. It leaves room
 	// for rich error details, which travel there, and is far below net/http's 10 MiB.
@@ -234,24 +234,24 @@ const (
 	// defaultIdleTimeout is how long an unused connection is kept. It is below the 2 to 5
 	// minutes after which common servers and firewalls silently drop one.
 	defaultIdleTimeout = 90 * time.Second
-	// defaultPingAfter is the silence on an HTTP/2 connection after which the client
+	// pingAfter is the silence on an HTTP/2 connection after which the client
 	// pings. gRPC servers treat pings more often than every 5 minutes as abuse and close
 	// the connection, including calls in flight. Dead connections are detected earlier:
 	// see defaultQuietAfter, and net/http also pings when it cancels a stream.
-	defaultPingAfter = 5*time.Minute + 10*time.Second
+	pingAfter = 5*time.Minute + 10*time.Second
 	// defaultPingTimeout is the timeout of a ping (net/http's own default).
 	defaultPingTimeout = 15 * time.Second
 	// defaultQuietAfter is the silence after a call on a connection of unary gRPC calls
 	// before the client pings the peer. Most calls are answered sooner, and servers
 	// tolerate one ping for each response and two more.
 	defaultQuietAfter = time.Second
-	// defaultSuspectAfter is how long that ping may be unanswered before new calls use
+	// suspectAfter is how long that ping may be unanswered before new calls use
 	// another connection. Servers answer pings at once, whatever their methods do. 1 s is
 	// two round trips of a satellite.
-	defaultSuspectAfter = time.Second
-	// defaultWriteTimeout is how long a write may make no progress on an HTTP/2
+	suspectAfter = time.Second
+	// writeTimeout is how long a write may make no progress on an HTTP/2
 	// connection before the client closes it: the peer is stopped or gone.
-	defaultWriteTimeout = 20 * time.Second
+	writeTimeout = 20 * time.Second
 	// defaultAttemptTimeout bounds one attempt of a probe, so that a server that delays
 	// its response does not use up the time for the other protocols.
 	defaultAttemptTimeout = 2 * time.Second
@@ -260,13 +260,16 @@ const (
 	defaultMaxMethods = 10_000
 )
 
+// TLSOptions are the trusted CAs and the identity of the client. The zero value trusts the system's roots
+// and sends no certificate. ServerName replaces the target's host. The files are read when the client is made, and again by
+// [Client.ReloadTLS].
+type TLSOptions = keys.ClientOptions
+
 // Options configure a Client. The zero value is ready to use. A value that is not
 // positive means the default of the same name.
 type Options struct {
-	// TLS applies to targets with TLS; options for any other target are an error. The zero value trusts the system's roots
-	// and sends no certificate. ServerName replaces the target's host. The files are read when the client is made, and again by
-	// [Client.ReloadTLS].
-	TLS keys.ClientOptions
+	// TLS applies to targets with TLS. Options for any other target are an error.
+	TLS TLSOptions
 
 	// Credentials are sent with every request.
 	Credentials CredentialOptions
@@ -283,11 +286,8 @@ type Options struct {
 
 	DialTimeout    time.Duration
 	IdleTimeout    time.Duration
-	PingAfter      time.Duration
 	PingTimeout    time.Duration
 	QuietAfter     time.Duration
-	SuspectAfter   time.Duration
-	WriteTimeout   time.Duration
 	ProbeTimeout   time.Duration
 	AttemptTimeout time.Duration
 
@@ -314,11 +314,8 @@ func (o Options) withDefaults() Options {
 	defaults.Fill(&o.MaxMethods, defaultMaxMethods)
 	defaults.Fill(&o.DialTimeout, defaults.BackendConnectTimeout)
 	defaults.Fill(&o.IdleTimeout, defaultIdleTimeout)
-	defaults.Fill(&o.PingAfter, defaultPingAfter)
 	defaults.Fill(&o.PingTimeout, defaultPingTimeout)
 	defaults.Fill(&o.QuietAfter, defaultQuietAfter)
-	defaults.Fill(&o.SuspectAfter, defaultSuspectAfter)
-	defaults.Fill(&o.WriteTimeout, defaultWriteTimeout)
 	defaults.Fill(&o.ProbeTimeout, defaults.BackendProbeTimeout)
 	defaults.Fill(&o.AttemptTimeout, defaultAttemptTimeout)
 	return o

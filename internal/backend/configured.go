@@ -9,14 +9,13 @@ import (
 	"net"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 // OptionsOf returns the options of the client of the tool service. A nil dial uses the
 // network.
 func OptionsOf(b *configv1.Backend, version string, dial func(ctx context.Context, network, address string) (net.Conn, error)) Options {
 	return Options{
-		TLS: keys.ClientOptions{
+		TLS: TLSOptions{
 			CAFile: b.GetTls().GetCaFile(), CertFile: b.GetTls().GetCertFile(),
 			KeyFile: b.GetTls().GetKeyFile(), ServerName: b.GetTls().GetServerName(),
 			ServerURIs: b.GetTls().GetServerUris(),

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/h2"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
@@ -218,9 +219,11 @@ func ended(ctx context.Context) Kind {
 }
 
 // expiring reports whether the caller's deadline has passed or is about to.
-func expiring(ctx context.Context) bool {
+func expiring(ctx context.Context) bool { return expiresWithin(ctx, deadlineSlack) }
+
+func expiresWithin(ctx context.Context, slack time.Duration) bool {
 	deadline, ok := ctx.Deadline()
-	return ok && time.Until(deadline) <= deadlineSlack
+	return ok && time.Until(deadline) <= slack
 }
 
 func ourEnd(k Kind, sent bool) *Error {
@@ -368,6 +371,75 @@ func (f *facts) ofAGateway() bool {
 		return len(f.said.tail) > 0 && f.said.flags == 0 && json.Unmarshal(f.said.tail, &wire) == nil && wire.Code == ""
 	}
 	return false
+}
+
+// unreachableRetry is the hint that goes with UNAVAILABLE where nothing better is known: about one backoff step of the
+// catalog's loader.
+const unreachableRetry = time.Second
+
+// statusSlack is how much earlier than ours the backend may notice the
+// deadline that it was sent: clocks start at different moments and protocols
+// round to milliseconds.
+const statusSlack = 20 * time.Millisecond
+
+// canonical gives a failed call its canonical code. Only what kept the call
+// from reaching the backend, or its answer from coming back, is ours to name;
+// what the backend said itself stays its own.
+func canonical(ctx context.Context, err error) *errmap.Error {
+	var failed *Error
+	if !errors.As(err, &failed) {
+		return errmap.Wrap(errmap.InternalError, err)
+	}
+	switch failed.Kind {
+	case KindUnreachable:
+		wait := unreachableRetry
+		if failed.RetryAfter > 0 {
+			wait = failed.RetryAfter
+		}
+		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(wait),
+			errmap.Message("Tool service unavailable: "+failed.Message))
+	case KindTimeout:
+		return errmap.Wrap(errmap.Timeout, err)
+	case KindCancelled:
+		return errmap.Wrap(errmap.Cancelled, err)
+	case KindTransport, KindForeign:
+		return errmap.Wrap(errmap.TransportError, err)
+	case KindTooLarge:
+		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Message("Result too large: "+failed.Message))
+	case KindRequestTooLarge:
+		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.Message("Payload too large: "+failed.Message))
+	case KindGarbage:
+		if !failed.Sent {
+			return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(unreachableRetry),
+				errmap.Message("Tool service unavailable: "+failed.Message))
+		}
+		return errmap.Wrap(errmap.SerializationError, err)
+	case KindUnsupported:
+		return errmap.FromBackendStatus(failed.Code, failed.Message, nil).WithCause(failed)
+	case KindStatus:
+		if failed.Code == connect.CodeDeadlineExceeded && expiresWithin(ctx, statusSlack) {
+			return errmap.Wrap(errmap.Timeout, err)
+		}
+		code := failed.Code
+		if failed.PeerStatus != 0 {
+			code = connect.Code(failed.PeerStatus)
+		}
+		out := errmap.FromBackendStatus(code, failed.Message, failed.Details).WithCause(failed)
+		switch {
+		case failed.RetryAfter < 0:
+			out.Retryable, out.RetryAfter = new(bool), 0
+		case out.RetryAfter == 0:
+			out.RetryAfter = failed.RetryAfter
+		}
+		return out
+	}
+	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// isUnimplemented reports whether a backend said that it has no such RPC.
+func isUnimplemented(err error) bool {
+	var failed *Error
+	return errors.As(err, &failed) && failed.Kind == KindStatus && failed.Code == connect.CodeUnimplemented
 }
 
 // Fault is the reason why a backend cannot be used, as far as it can be determined.

@@ -426,19 +426,6 @@ func (rawCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
 	}
 }
 
-// MarshalStable is for HTTP GET, which needs equal bytes for equal messages. It returns
-// the given bytes unchanged, so they are only as stable as the caller made them.
-func (rawCodec) MarshalStable(message any) ([]byte, error) {
-	switch m := message.(type) {
-	case *rawMessage:
-		return append([]byte(nil), *m...), nil
-	case proto.Message:
-		return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	default:
-		return nil, fmt.Errorf("%T is neither encoded nor a Protobuf message", message)
-	}
-}
-
 // Unmarshal copies data, because its buffer returns to a pool.
 func (rawCodec) Unmarshal(data []byte, message any) error {
 	switch m := message.(type) {
@@ -451,5 +438,3 @@ func (rawCodec) Unmarshal(data []byte, message any) error {
 		return fmt.Errorf("%T is neither encoded nor a Protobuf message", message)
 	}
 }
-
-func (rawCodec) IsBinary() bool { return true }

@@ -67,9 +67,9 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 
 	transport := baseTransport(o, two)
 	transport.HTTP2 = &http.HTTP2Config{
-		SendPingTimeout:  o.PingAfter,
+		SendPingTimeout:  pingAfter,
 		PingTimeout:      o.PingTimeout,
-		WriteByteTimeout: o.WriteTimeout,
+		WriteByteTimeout: writeTimeout,
 
 		MaxReceiveBufferPerStream: streamWindow,
 	}
@@ -82,9 +82,9 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 	}
 	dial := dialer(t, o, tlsConfig, conns)
 	wires = newH2Pool(wireHTTP2(dial, h2.ClientOptions{
-		MaxHeaderBytes: o.MaxHeaderBytes, PingAfter: o.PingAfter, PingTimeout: o.PingTimeout,
-		QuietAfter: o.QuietAfter, SuspectAfter: o.SuspectAfter,
-		WriteTimeout: o.WriteTimeout,
+		MaxHeaderBytes: o.MaxHeaderBytes, PingAfter: pingAfter, PingTimeout: o.PingTimeout,
+		QuietAfter: o.QuietAfter, SuspectAfter: suspectAfter,
+		WriteTimeout: writeTimeout,
 	}), o)
 	return h1, &pool{h2: newH2Pool(netHTTP2(dial, transport), o)}, wires
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -64,75 +63,6 @@ func FailedAnswer(err error) *Answer {
 		return nil
 	}
 	return &Answer{Header: failed.Header, Trailer: failed.Trailer}
-}
-
-// unreachableRetry is the hint that goes with UNAVAILABLE where nothing better is known: about one backoff step of the
-// catalog's loader.
-const unreachableRetry = time.Second
-
-// statusSlack is how much earlier than ours the backend may notice the
-// deadline that it was sent: clocks start at different moments and protocols
-// round to milliseconds.
-const statusSlack = 20 * time.Millisecond
-
-// canonical gives a failed call its canonical code. Only what kept the call
-// from reaching the backend, or its answer from coming back, is ours to name;
-// what the backend said itself stays its own.
-func canonical(ctx context.Context, err error) *errmap.Error {
-	var failed *Error
-	if !errors.As(err, &failed) {
-		return errmap.Wrap(errmap.InternalError, err)
-	}
-	switch failed.Kind {
-	case KindUnreachable:
-		wait := unreachableRetry
-		if failed.RetryAfter > 0 {
-			wait = failed.RetryAfter
-		}
-		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(wait),
-			errmap.Message("Tool service unavailable: "+failed.Message))
-	case KindTimeout:
-		return errmap.Wrap(errmap.Timeout, err)
-	case KindCancelled:
-		return errmap.Wrap(errmap.Cancelled, err)
-	case KindTransport, KindForeign:
-		return errmap.Wrap(errmap.TransportError, err)
-	case KindTooLarge:
-		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Message("Result too large: "+failed.Message))
-	case KindRequestTooLarge:
-		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.Message("Payload too large: "+failed.Message))
-	case KindGarbage:
-		if !failed.Sent {
-			return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(unreachableRetry),
-				errmap.Message("Tool service unavailable: "+failed.Message))
-		}
-		return errmap.Wrap(errmap.SerializationError, err)
-	case KindUnsupported:
-		return errmap.FromBackendStatus(failed.Code, failed.Message, nil).WithCause(failed)
-	case KindStatus:
-		if failed.Code == connect.CodeDeadlineExceeded && due(ctx) {
-			return errmap.Wrap(errmap.Timeout, err)
-		}
-		code := failed.Code
-		if failed.PeerStatus != 0 {
-			code = connect.Code(failed.PeerStatus)
-		}
-		out := errmap.FromBackendStatus(code, failed.Message, failed.Details).WithCause(failed)
-		switch {
-		case failed.RetryAfter < 0:
-			out.Retryable, out.RetryAfter = new(bool), 0
-		case out.RetryAfter == 0:
-			out.RetryAfter = failed.RetryAfter
-		}
-		return out
-	}
-	return errmap.Wrap(errmap.InternalError, err)
-}
-
-// due reports whether our own deadline has come.
-func due(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ok && time.Until(deadline) <= statusSlack
 }
 
 // NewReflectionSource returns a source of tools that asks the client's backend by gRPC
@@ -246,12 +176,6 @@ func NewNativeSource(name string, client *NativeClient, must bool) source.Source
 		}
 		return out, nil
 	})
-}
-
-// isUnimplemented reports whether a backend said that it has no such RPC.
-func isUnimplemented(err error) bool {
-	var failed *Error
-	return errors.As(err, &failed) && failed.Kind == KindStatus && failed.Code == connect.CodeUnimplemented
 }
 
 // Open implements bridge.Streams.

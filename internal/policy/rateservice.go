@@ -24,7 +24,6 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
-	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
@@ -83,7 +82,7 @@ func RateServiceClient(r *configv1.RateService, version string) (*backend.Client
 	}
 	tls := r.GetTls()
 	return backend.New(target, backend.Options{
-		TLS:           keys.ClientOptions{CAFile: tls.GetCaFile(), CertFile: tls.GetCertFile(), KeyFile: tls.GetKeyFile(), ServerName: tls.GetServerName()},
+		TLS:           backend.TLSOptions{CAFile: tls.GetCaFile(), CertFile: tls.GetCertFile(), KeyFile: tls.GetKeyFile(), ServerName: tls.GetServerName()},
 		MaxHTTP2Conns: 1, IdleTimeout: rateServiceIdle, MaxRequestBytes: rateServiceBytes, MaxResponseBytes: rateServiceBytes,
 		UserAgent: "outrigger/" + version,
 	})

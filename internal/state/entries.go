@@ -45,7 +45,7 @@ func (i *Inspector) Scan(ctx context.Context, kind string, f func(Item) bool) (l
 	if k.isLog {
 		config.DeliverPolicy = jetstream.DeliverAllPolicy
 	}
-	consumer, messages, err := i.client.consume(ctx, s, scanAhead, config)
+	consumer, messages, err := consume(ctx, i.client.opts.Timeout, s, scanAhead, config)
 	if err != nil {
 		return 0, i.refused(ctx, err)
 	}

@@ -4,6 +4,7 @@ package state
 
 import (
 	"context"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -16,11 +17,21 @@ func (l *link) forget(consumer jetstream.Consumer) {
 	}
 }
 
+const (
+	// watchHeartbeat is how often the server says that there is nothing to say; two that are
+	// missing end the watch, and it begins again where it was. Expiry is the bound that the
+	// API wants beside it.
+	watchHeartbeat = 2 * time.Second
+	watchExpiry    = 30 * time.Second
+	// watchForgotten is when the server forgets a watcher that does not come back.
+	watchForgotten = time.Minute
+)
+
 // consume reads a stream in order, a number of messages ahead at most. Ordered consumers have more settings, which are the same
 // for all.
-func (c *Client) consume(ctx context.Context, s jetstream.Stream, ahead int, config jetstream.OrderedConsumerConfig) (jetstream.Consumer, jetstream.MessagesContext, error) {
+func consume(ctx context.Context, timeout time.Duration, s jetstream.Stream, ahead int, config jetstream.OrderedConsumerConfig) (jetstream.Consumer, jetstream.MessagesContext, error) {
 	config.InactiveThreshold, config.MaxResetAttempts = watchForgotten, 1
-	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	consumer, err := s.OrderedConsumer(ctx, config)
 	if err != nil {

@@ -142,7 +142,7 @@ func (s *Stream) Read(ctx context.Context, subject string, from uint64, f func(M
 	}
 	reading, stop := untilChanged(ctx, changed)
 	defer stop()
-	consumer, messages, err := s.client.consume(reading, at.stream, watchAhead, jetstream.OrderedConsumerConfig{
+	consumer, messages, err := consume(reading, s.client.opts.Timeout, at.stream, watchAhead, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{s.prefix + subject}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next,
 	})
 	if err != nil {

@@ -14,15 +14,8 @@ import (
 const (
 	// watchAhead is how many changes the server may send before they were told.
 	watchAhead = 64
-	// watchHeartbeat is how often the server says that there is nothing to say; two that are
-	// missing end the watch, and it begins again where it was. Expiry is the bound that the
-	// API wants beside it.
-	watchHeartbeat = 2 * time.Second
-	watchExpiry    = 30 * time.Second
 	// watchPause is between two attempts to watch.
 	watchPause = 250 * time.Millisecond
-	// watchForgotten is when the server forgets a watcher that does not come back.
-	watchForgotten = time.Minute
 )
 
 // Watcher learns the contents of a bucket and every change. Its functions are called one
@@ -83,7 +76,7 @@ func (b *Bucket) follow(ctx context.Context, at *found, changed <-chan struct{},
 	if c.last > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, c.last+1
 	}
-	consumer, messages, err := b.client.consume(ctx, at.stream, watchAhead, config)
+	consumer, messages, err := consume(ctx, b.client.opts.Timeout, at.stream, watchAhead, config)
 	if err != nil {
 		b.broken(ctx, err)
 		return
