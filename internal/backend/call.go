@@ -333,14 +333,7 @@ func injected(a *telemetry.Attempt, header http.Header) http.Header {
 // system is the protocol in the words of the conventions, "" while it is not known. Connect has its own; gRPC-Web is gRPC in
 // other frames.
 func (p Protocol) system() string {
-	switch p {
-	case ProtocolGRPC, ProtocolGRPCWeb:
-		return telemetry.SystemGRPC
-	case ProtocolConnect:
-		return telemetry.SystemConnect
-	case ProtocolUnknown:
-	}
-	return ""
+	return [...]string{"", telemetry.SystemGRPC, telemetry.SystemConnect, telemetry.SystemGRPC}[p]
 }
 
 // appendAddress appends where the backend is: host and port, or the path of a socket.
