@@ -125,21 +125,21 @@ func (c *NativeClient) check(procedure string, body []byte, out proto.Message) e
 // errOver ends a stream that goes on after its outcome.
 var errOver = errors.New("the outcome was already received")
 
-// CallTool runs a tool and returns its outcome. The outcome may be an error of the tool
-// itself. If events is not nil, CallTool passes it progress, log, partial data and quiet
-// events, in order, on the caller's goroutine, before it returns. CallTool reads no
+// callTool runs a tool and returns its outcome. The outcome may be an error of the tool
+// itself. If events is not nil, callTool passes it progress, log, partial data and quiet
+// events, in order, on the caller's goroutine, before it returns. callTool reads no
 // further event while events runs.
 //
 // With events the RPC is CallToolStream, without them CallTool. If the backend reports,
 // before any event, that it does not implement CallToolStream, the client uses CallTool
 // at once, and for StreamRetry afterwards.
 //
-// CallTool ignores everything after an outcome. It cuts a stream that does not end
+// callTool ignores everything after an outcome. It cuts a stream that does not end
 // within EndGrace after the outcome, and then the metadata lacks the trailer. A stream
 // that ends successfully without an outcome is an *InvalidAnswerError, like every event
 // that breaks its rules. On errors after the response began, the metadata holds its
 // header.
-func (c *NativeClient) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, error) {
+func (c *NativeClient) callTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, error) {
 	unary := func() (*outriggerv1.ToolOutcome, *Answer, error) {
 		outcome := new(outriggerv1.ToolOutcome)
 		answer, err := c.exchange(ctx, outriggerv1connect.ToolServiceCallToolProcedure, call, outcome, header)
@@ -227,10 +227,10 @@ func (c *NativeClient) Describe(ctx context.Context) (*outriggerv1.ServerDescrip
 	return out, nil
 }
 
-// Ask makes the unary RPC that belongs to the type of in: a ReadResourceRequest returns a ResourceOutcome, a ToolCall a
+// ask makes the unary RPC that belongs to the type of in: a ReadResourceRequest returns a ResourceOutcome, a ToolCall a
 // ToolOutcome, and so on. It sends header as metadata of the RPC. The Answer has the metadata of the response, also beside an
 // *InvalidAnswerError; other errors hold their own. A type that belongs to no RPC is a *Error of KindRejected.
-func (c *NativeClient) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, error) {
+func (c *NativeClient) ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, error) {
 	rpc, ok := c.rpcs[reflect.TypeOf(in)]
 	if !ok {
 		return nil, nil, newError(KindRejected, fmt.Sprintf("no unary RPC takes a message of type %T", in), nil)

@@ -149,10 +149,10 @@ func TestEveryUnaryRPC(t *testing.T) {
 			}})
 			for _, scheme := range allSchemes() {
 				c := dial(t, scheme+"://"+addr, nativeLimits{})
-				calls := map[string]func(*NativeClient, context.Context, proto.Message, http.Header) (proto.Message, *Answer, error){"Ask": (*NativeClient).Ask}
+				calls := map[string]func(*NativeClient, context.Context, proto.Message, http.Header) (proto.Message, *Answer, error){"Ask": (*NativeClient).ask}
 				if rpc.name == "CallTool" {
 					calls["CallTool"] = func(c *NativeClient, ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, error) {
-						return c.CallTool(ctx, in.(*outriggerv1.ToolCall), header, nil)
+						return c.callTool(ctx, in.(*outriggerv1.ToolCall), header, nil)
 					}
 				}
 				for way, call := range calls {
@@ -196,7 +196,7 @@ func TestBackendErrorsComeBack(t *testing.T) {
 	for _, scheme := range allSchemes() {
 		c := dial(t, scheme+"://"+addr, nativeLimits{})
 		for _, rpc := range rpcs() {
-			_, md, err := c.Ask(t.Context(), rpc.in, nil)
+			_, md, err := c.ask(t.Context(), rpc.in, nil)
 			if e := failure(t, err); e.Kind != KindStatus || e.Code != connect.CodeNotFound || e.Message != "no such thing" || errors.As(err, new(*InvalidAnswerError)) {
 				t.Errorf("%s, %s: got %v", scheme, rpc.name, err)
 			}
@@ -230,12 +230,12 @@ func TestAskRefusals(t *testing.T) {
 		"nothing":          nil,
 		"string not UTF-8": &outriggerv1.GetPromptRequest{Name: "\xff"},
 	} {
-		out, _, err := c.Ask(t.Context(), in, nil)
+		out, _, err := c.ask(t.Context(), in, nil)
 		if e := failure(t, err); e.Kind != KindRejected || e.Sent || out != nil {
 			t.Errorf("%s: got %v, %v", name, out, err)
 		}
 	}
-	if _, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "\xff"}, nil, func(*outriggerv1.ToolEvent) {}); failure(t, err).Kind != KindRejected {
+	if _, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "\xff"}, nil, func(*outriggerv1.ToolEvent) {}); failure(t, err).Kind != KindRejected {
 		t.Errorf("got %v", err)
 	}
 	if err := c.Watch(t.Context(), &outriggerv1.ChangeFilter{TaskIds: []string{"\xff"}}, nil); failure(t, err).Kind != KindRejected {
@@ -252,7 +252,7 @@ func TestUndecodableAnswer(t *testing.T) {
 		return connect.NewResponse(wrapperspb.Bytes([]byte{0xff})), nil // half a tag where the result would be
 	}))
 	c := dial(t, "grpc://"+serveHandler(t, mux), nativeLimits{})
-	_, _, err := c.Ask(t.Context(), &outriggerv1.ReadResourceRequest{Uri: "a:b"}, nil)
+	_, _, err := c.ask(t.Context(), &outriggerv1.ReadResourceRequest{Uri: "a:b"}, nil)
 	e := refusal(t, err)
 	want := &InvalidAnswerError{Procedure: procedure, Violations: []Violation{{Keyword: keywordEncoding, Message: "wanted an encoded outrigger.v1.ResourceOutcome"}}}
 	if diff := cmp.Diff(want, e); diff != "" {
@@ -295,7 +295,7 @@ func TestPointerOfMaps(t *testing.T) {
 			InputRequests: map[string]*outriggerv1.InputRequest{"a/b~c": {}},
 		}}}, nil
 	}})
-	_, _, err := dial(t, "http://"+addr, nativeLimits{}).CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, nil)
+	_, _, err := dial(t, "http://"+addr, nativeLimits{}).callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, nil)
 	if e := refusal(t, err); e.Violations[0].Path != "/input_required/input_requests/a~1b~0c/request" {
 		t.Errorf("got %+v", e.Violations)
 	}

@@ -72,7 +72,7 @@ func TestCallToolWithEvents(t *testing.T) {
 	for _, scheme := range allSchemes() {
 		c := dial(t, scheme+"://"+addr, nativeLimits{})
 		var got []*outriggerv1.ToolEvent
-		outcome, md, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, http.Header{"Authorization": {"Bearer t"}}, keep(&got))
+		outcome, md, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, http.Header{"Authorization": {"Bearer t"}}, keep(&got))
 		if err != nil {
 			t.Fatalf("%s: %v", scheme, err)
 		}
@@ -120,7 +120,7 @@ func TestCallToolStreamFaults(t *testing.T) {
 			for _, scheme := range allSchemes() {
 				c := dial(t, scheme+"://"+addr, nativeLimits{})
 				var got []*outriggerv1.ToolEvent
-				outcome, md, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
+				outcome, md, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
 				if outcome != nil || len(got) != tc.heard {
 					t.Errorf("%s: %v, %d events", scheme, outcome, len(got))
 				}
@@ -159,7 +159,7 @@ func TestNothingMattersAfterTheOutcome(t *testing.T) {
 			for _, scheme := range allSchemes() {
 				c := dial(t, scheme+"://"+addr, nativeLimits{endGrace: 50 * time.Millisecond})
 				var got []*outriggerv1.ToolEvent
-				outcome, md, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
+				outcome, md, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
 				if err != nil || !proto.Equal(outcome, success("done")) || len(got) != 1 || md.Header.Get("X-Tool") != "t/" {
 					t.Errorf("%s: got %v, %v, %v after %d events", scheme, outcome, md, err, len(got))
 				}
@@ -186,7 +186,7 @@ func TestCancelledCallTool(t *testing.T) {
 	for _, scheme := range allSchemes() {
 		c := dial(t, scheme+"://"+addr, nativeLimits{})
 		ctx, cancel := context.WithCancel(t.Context())
-		_, _, err := c.CallTool(ctx, &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) { cancel() })
+		_, _, err := c.callTool(ctx, &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) { cancel() })
 		if e := failure(t, err); e.Kind != KindCancelled || !e.Sent {
 			t.Errorf("%s: got %v", scheme, err)
 		}
@@ -227,7 +227,7 @@ func TestFallback(t *testing.T) {
 	alone.Handle(outriggerv1connect.ToolServiceCallToolProcedure, mux)
 	call := func(t *testing.T, c *NativeClient) {
 		t.Helper()
-		outcome, md, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, http.Header{"X-One": {"1"}}, func(*outriggerv1.ToolEvent) { t.Error("an event") })
+		outcome, md, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, http.Header{"X-One": {"1"}}, func(*outriggerv1.ToolEvent) { t.Error("an event") })
 		if err != nil || !proto.Equal(outcome, success("unary")) || md.Header.Get("X-One") != "1" || md.Trailer.Get("X-Tail") != "end" {
 			t.Errorf("got %v, %v, %v", outcome, md, err)
 		}
@@ -259,7 +259,7 @@ func TestFallbackIsForgotten(t *testing.T) {
 	s := &service{unary: func(context.Context, proto.Message, http.Header) (proto.Message, error) { return success("unary"), nil }}
 	c := dial(t, "grpc://"+serve(t, s), nativeLimits{streamRetry: time.Hour})
 	call := func() *outriggerv1.ToolOutcome {
-		outcome, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {})
+		outcome, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +288,7 @@ func TestUnimplementedToolIsNoMissingStream(t *testing.T) {
 	mux.Handle(outriggerv1connect.NewToolServiceHandler(&service{})) // both are unimplemented
 	c := dial(t, "grpc://"+serveHandler(t, n.counting(mux)), nativeLimits{})
 	for range 3 {
-		_, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {})
+		_, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {})
 		if e := failure(t, err); e.Code != connect.CodeUnimplemented {
 			t.Errorf("got %v", err)
 		}
@@ -306,7 +306,7 @@ func TestCallToolWithoutEvents(t *testing.T) {
 		stream: sending([]*outriggerv1.ToolEvent{outcomeEvent(success("stream"))}, nil),
 	}))
 	c := dial(t, "grpc://"+serveHandler(t, n.counting(mux)), nativeLimits{})
-	if outcome, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, nil); err != nil || !proto.Equal(outcome, success("unary")) {
+	if outcome, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, nil); err != nil || !proto.Equal(outcome, success("unary")) {
 		t.Errorf("got %v, %v", outcome, err)
 	}
 	n.is(t, 0, 1)
@@ -321,7 +321,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 	slow := make(chan error, 1)
 	go func() {
 		first := true
-		_, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {
+		_, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {
 			if first {
 				first = false
 				close(held)
@@ -335,7 +335,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 	for range 20 {
 		go func() {
 			n := 0
-			_, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) { n++ })
+			_, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) { n++ })
 			if err == nil && n != 100 {
 				err = errors.New("events are missing")
 			}
@@ -386,7 +386,7 @@ func TestCallToolOfGRPCGo(t *testing.T) {
 	for _, want := range []string{"unary", "stream"} {
 		streams.Store(want == "stream")
 		var got []*outriggerv1.ToolEvent
-		outcome, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
+		outcome, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
 		if err != nil || !proto.Equal(outcome, success(want)) || (len(got) != 0) != (want == "stream") {
 			t.Errorf("%s: got %v, %v after %d events", want, outcome, err, len(got))
 		}

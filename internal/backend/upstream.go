@@ -73,20 +73,9 @@ func NewReflectionSource(client *Client, o source.ReflectionOptions) source.Refl
 	return source.NewReflection(client.Target().String(), client.Streams, o)
 }
 
-// NativeUpstream is a bridge.Native over a client of outrigger.v1.ToolService. It is safe
-// for concurrent use.
-type NativeUpstream struct {
-	client *NativeClient
-}
-
-// NewNativeUpstream returns a NativeUpstream over a client.
-func NewNativeUpstream(client *NativeClient) *NativeUpstream {
-	return &NativeUpstream{client: client}
-}
-
-// CallTool implements bridge.Native.
-func (c *NativeUpstream) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error) {
-	outcome, answer, err := c.client.CallTool(ctx, call, header, events)
+// CallTool implements bridge.Native: it is callTool with canonical errors.
+func (c *NativeClient) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error) {
+	outcome, answer, err := c.callTool(ctx, call, header, events)
 	if err != nil {
 		return nil, failedNative(answer, err), nativeError(ctx, err)
 	}
@@ -95,8 +84,8 @@ func (c *NativeUpstream) CallTool(ctx context.Context, call *outriggerv1.ToolCal
 
 // Ask implements bridge.Native. What a backend says with the bare code of an RPC gets
 // the meaning that the contract gives it there.
-func (c *NativeUpstream) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error) {
-	out, answer, err := c.client.Ask(ctx, in, header)
+func (c *NativeClient) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error) {
+	out, answer, err := c.ask(ctx, in, header)
 	if err != nil {
 		return nil, failedNative(answer, err), askError(in, nativeError(ctx, err))
 	}
