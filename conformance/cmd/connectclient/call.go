@@ -215,14 +215,15 @@ func (o *outcome) stream(ctx context.Context, cancel func(), r request, client *
 	if beforeClose {
 		cancel()
 	}
-	_ = stream.CloseSend()
+	stream.CloseSend()
 	if afterClose >= 0 {
 		defer time.AfterFunc(afterClose, cancel).Stop()
 	}
 	for !ended && o.err == nil {
 		receive()
 	}
-	o.header, o.trailer = stream.Header(), stream.Trailer()
+	o.header, _ = stream.Header()
+	o.trailer = stream.Trailer()
 }
 
 // result is the ClientResponseResult.
