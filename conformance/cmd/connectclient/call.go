@@ -159,8 +159,7 @@ func (o *outcome) unary(ctx context.Context, cancel func(), r request, client *b
 	}
 	o.sent = 1
 	answer, err := client.Call(ctx, procedure, messages[0], r.header())
-	o.err = err
-	if err == nil {
+	if o.err = err; err == nil {
 		o.header, o.trailer, o.messages = answer.Header, answer.Trailer, [][]byte{answer.Body}
 	}
 }
