@@ -20,12 +20,8 @@ func BenchmarkCall(b *testing.B) {
 		{"gRPCWeb/http1", p.as("grpcweb+http")},
 	} {
 		c := newClient(b, bc.target, Options{})
-		m, err := c.Method(echoProcedure, MethodOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
 		call := func(b *testing.B) {
-			if _, err := m.Call(b.Context(), small, nil); err != nil {
+			if _, err := c.Call(b.Context(), echoProcedure, small, nil); err != nil {
 				b.Error(err)
 			}
 		}

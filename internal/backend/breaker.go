@@ -11,10 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
-
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
 // BreakerState is the state of a circuit breaker.
@@ -32,17 +29,7 @@ const (
 )
 
 // String returns the state as logs and metrics name it.
-func (s BreakerState) String() string {
-	switch s {
-	case BreakerClosed:
-		return "closed"
-	case BreakerOpen:
-		return "open"
-	case BreakerHalfOpen:
-		return "half_open"
-	}
-	return "unknown"
-}
+func (s BreakerState) String() string { return [...]string{"closed", "open", "half_open"}[s] }
 
 // BreakerStates returns all states, for metrics.
 func BreakerStates() []BreakerState {
@@ -56,87 +43,123 @@ var errHeld = errors.New("resilience: circuit breaker open")
 // backend is back.
 const heldHint = time.Second
 
-// breaker is a circuit breaker: it refuses calls while most of them would fail. Nil refuses none.
-type breaker struct {
-	policy circuitbreaker.CircuitBreaker[any]
-	told   func(from, to BreakerState)
-	state  atomic.Int32
+// heldBack answers a call that a breaker keeps from the backend; which says what breaker, and why it is open.
+func heldBack(which string, wait time.Duration) *errmap.Error {
+	wait = max(wait, time.Millisecond)
+	return errmap.Wrap(errmap.Unavailable, errHeld, errmap.RetryAfter(wait), errmap.Message(fmt.Sprintf(
+		"Tool service unavailable: circuit breaker %s (next probe in %v)", which, wait.Round(time.Millisecond))))
+}
+
+// circuit is the state of one breaker. Its owner's lock guards it; state and round may be read without it.
+type circuit struct {
+	opts    *GuardOptions
+	changed func(from, to BreakerState) // runs within the call that caused the change
+	state   atomic.Int32
 	// round counts changes of the state. An outcome counts only in the round in
 	// which its call began: what was sent while the backend was there says nothing
 	// about whether it is back.
-	round        atomic.Uint64
-	opened, held atomic.Uint64
-	// window is the time over which calls are counted; lastFailure is when the last
-	// one failed, in nanoseconds of Unix time, 0 where that is longer ago. Without
-	// failures successes are not counted: their share is not needed, and counting
-	// costs more than everything else here.
-	window      time.Duration
-	lastFailure atomic.Int64
-	// counting orders what is counted while there are failures. percent of least
-	// calls are the threshold.
-	counting sync.Mutex
-	percent  uint
-	least    uint
-	recent   window
-	silent   blackhole
-	// clock is coarse; answered is when something was answered last, in its time.
-	clock    *peer.Clock
-	answered atomic.Int64
-	// late says that the failure that is being counted was a call that ran out of
-	// time, hung that such a one opened the breaker last: the backend takes calls.
-	late bool
-	hung atomic.Bool
+	round          atomic.Uint64
+	until          time.Time // when an open one lets calls through to try
+	trying, passed int       // probes under way, and answered
+	recent         window
 }
 
 // permit is the permission to make one call.
 type permit struct {
-	round uint64
-	// probe is set if the breaker waits for the outcome of this call.
+	circuit *circuit // nil where it admitted the call without a look at it
+	round   uint64
+	// probe is set if the circuit waits for the outcome of this call.
 	probe bool
 }
 
-func newBreaker(o GuardOptions) *breaker {
-	if o.NoBreaker {
-		return nil
+func (c *circuit) now() BreakerState { return BreakerState(c.state.Load()) }
+
+// admit lets a call through, or returns how long its caller is to wait.
+func (c *circuit) admit(now time.Time) (permit, time.Duration) {
+	if c.now() == BreakerOpen {
+		if wait := c.until.Sub(now); wait > 0 {
+			return permit{}, wait
+		}
+		c.change(BreakerHalfOpen)
 	}
-	b := &breaker{told: o.OnState, window: o.Window, percent: uint(o.FailurePercent), least: uint(o.MinCalls),
-		recent: newWindow(o.Window), silent: blackhole{late: newWindow(o.Window)}, clock: o.Clock}
-	b.policy = circuitbreaker.NewBuilder[any]().
-		WithSuccessThreshold(uint(o.Probes)).
-		WithDelay(o.OpenFor).
-		OnStateChanged(b.changed).
-		Build()
+	p := permit{circuit: c, round: c.round.Load(), probe: c.now() == BreakerHalfOpen}
+	if p.probe {
+		if c.trying >= c.opts.Probes {
+			return permit{}, heldHint
+		}
+		c.trying++
+	}
+	return p, 0
+}
+
+// failsTooOften counts an outcome, and reports whether too many have failed. Only a failure says so: a success says that
+// the backend is there, even where it completes the least number of calls.
+func (c *circuit) failsTooOften(now time.Time, failed bool) bool {
+	all, failures := c.recent.count(now, failed)
+	return failed && all >= c.opts.MinCalls && failures*100 >= c.opts.FailurePercent*all
+}
+
+// pass counts an answer to a probe.
+func (c *circuit) pass() {
+	if c.passed++; c.passed >= c.opts.Probes {
+		c.change(BreakerClosed)
+	}
+}
+
+// open keeps calls away for a while.
+func (c *circuit) open(now time.Time) {
+	c.until = now.Add(c.opts.OpenFor)
+	c.change(BreakerOpen)
+}
+
+func (c *circuit) change(to BreakerState) {
+	from := BreakerState(c.state.Swap(int32(to)))
+	c.round.Add(1)
+	c.trying, c.passed = 0, 0
+	c.changed(from, to)
+}
+
+// breaker is a circuit breaker: it refuses calls while most of them would fail. Nil refuses none.
+type breaker struct {
+	mu sync.Mutex // orders what is counted while there are failures
+	circuit
+
+	silent       blackhole
+	opened, held atomic.Uint64
+	// lastFailure is when the last call failed, in nanoseconds of Unix time, 0 where that is longer ago than the window.
+	// Without failures successes are not counted: their share is not needed, and counting
+	// costs more than everything else here.
+	lastFailure atomic.Int64
+	answered    atomic.Int64 // when something was answered last, in the time of the coarse clock
+	// hung says that a call that ran out of time opened the breaker last: the backend takes calls.
+	hung atomic.Bool
+}
+
+func newBreaker(o *GuardOptions) *breaker {
+	b := &breaker{circuit: circuit{opts: o}}
+	b.changed = b.tell
+	b.forget()
 	return b
 }
 
-// changed follows the policy. It runs within the call that caused the change.
-func (b *breaker) changed(e circuitbreaker.StateChangedEvent) {
-	from, to := stateOf(e.OldState), stateOf(e.NewState)
-	b.round.Add(1)
-	b.state.Store(int32(to))
-	if to == BreakerClosed { // which happens where outcomes are counted
-		b.recent.forget()
-		b.silent.forget()
-		b.lastFailure.Store(0)
-	}
-	if to == BreakerOpen {
-		b.hung.Store(b.late)
-		b.opened.Add(1)
-	}
-	if b.told != nil {
-		b.told(from, to)
-	}
+// forget begins anew.
+func (b *breaker) forget() {
+	b.recent, b.silent = newWindow(b.opts.Window), blackhole{late: newWindow(b.opts.Window)}
+	b.lastFailure.Store(0)
 }
 
-func stateOf(s circuitbreaker.State) BreakerState {
-	switch s {
-	case circuitbreaker.OpenState:
-		return BreakerOpen
-	case circuitbreaker.HalfOpenState:
-		return BreakerHalfOpen
-	case circuitbreaker.ClosedState:
+// tell follows the circuit.
+func (b *breaker) tell(from, to BreakerState) {
+	switch to {
+	case BreakerClosed:
+		b.forget()
+	case BreakerOpen:
+		b.opened.Add(1)
+	case BreakerHalfOpen:
 	}
-	return BreakerClosed
+	if b.opts.OnState != nil {
+		b.opts.OnState(from, to)
+	}
 }
 
 // enter lets a call through or answers it. A call that was let through must leave.
@@ -144,20 +167,18 @@ func (b *breaker) enter() (permit, *errmap.Error) {
 	if b == nil {
 		return permit{}, nil
 	}
-	if BreakerState(b.state.Load()) == BreakerClosed {
-		return permit{round: b.round.Load()}, nil
+	p := permit{round: b.round.Load()} // before the state: of a change in between, the outcome does not count
+	if b.now() == BreakerClosed {
+		return p, nil
 	}
-	if !b.policy.TryAcquirePermit() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, wait := b.admit(time.Now())
+	if wait > 0 {
 		b.held.Add(1)
-		wait := b.policy.RemainingDelay()
-		if wait <= 0 {
-			wait = heldHint
-		}
-		return permit{}, errmap.Wrap(errmap.Unavailable, errHeld, errmap.RetryAfter(max(wait, time.Millisecond)), errmap.Message(fmt.Sprintf(
-			"Tool service unavailable: circuit breaker open after too many failed calls (next probe in %v)",
-			max(wait, time.Millisecond).Round(time.Millisecond))))
+		return permit{}, heldBack("open after too many failed calls", wait)
 	}
-	return permit{round: b.round.Load(), probe: BreakerState(b.state.Load()) != BreakerClosed}, nil
+	return p, nil
 }
 
 // guardOutcome is what a call says about the backend.
@@ -179,74 +200,51 @@ func (b *breaker) leave(p permit, key string, o guardOutcome) {
 		return
 	}
 	if o == answered {
-		if now := b.clock.Now(); b.answered.Load() != now { // mostly it is: then there is no contention for the line
+		if now := b.opts.Clock.Now(); b.answered.Load() != now { // mostly it is: then there is no contention for the line
 			b.answered.Store(now)
 		}
 	}
+	if p.round != b.round.Load() || !p.probe && (o == unclear || o == answered && !b.failedLately()) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if p.round != b.round.Load() {
 		return
 	}
-	if o == ranOut && !p.probe {
-		b.timedOut(p, key)
-		return
-	}
-	failed := o == failedOnTheWay || o == ranOut || o == unclear && p.probe
+	now := time.Now()
 	switch {
-	case failed:
-		b.lastFailure.Store(time.Now().UnixNano())
-	case o == unclear, !p.probe && !b.failedLately():
-		return
-	}
-	b.counting.Lock()
-	defer b.counting.Unlock()
-	if p.round != b.round.Load() {
-		return
-	}
-	if o != unclear && failed {
-		b.late = o == ranOut
-	}
-	switch {
-	case BreakerState(b.state.Load()) == BreakerClosed:
-		b.count(failed)
-	case failed:
-		b.policy.RecordFailure()
+	case !p.probe && o == ranOut:
+		if b.silent.timedOut(now, key, b.opts) && now.UnixNano()-b.answered.Load() > int64(b.opts.Window) {
+			b.trip(now, true)
+		}
+	case !p.probe:
+		if o == failedOnTheWay {
+			b.lastFailure.Store(now.UnixNano())
+		}
+		if b.failsTooOften(now, o == failedOnTheWay) {
+			b.trip(now, false)
+		}
+	case o == answered:
+		b.pass()
 	default:
-		b.policy.RecordSuccess()
+		b.trip(now, o == ranOut || o == unclear && b.hung.Load())
 	}
 }
 
-// timedOut counts a call that ran out of time while calls go through.
-func (b *breaker) timedOut(p permit, key string) {
-	b.counting.Lock()
-	defer b.counting.Unlock()
-	now := time.Now()
-	if p.round != b.round.Load() || BreakerState(b.state.Load()) != BreakerClosed {
-		return
-	}
-	if b.silent.timedOut(now, key, b.window, b.least) && now.UnixNano()-b.answered.Load() > int64(b.window) {
-		b.late = true
-		b.policy.Open()
-	}
+// trip opens the breaker. hung says that a call that ran out of time is the reason.
+func (b *breaker) trip(now time.Time, hung bool) {
+	b.hung.Store(hung)
+	b.open(now)
 }
 
 // lost keeps calls away from a backend that does not answer questions about its
 // health either.
 func (b *breaker) lost() {
-	b.counting.Lock()
-	defer b.counting.Unlock()
-	if BreakerState(b.state.Load()) == BreakerClosed {
-		b.late = false
-		b.policy.Open()
-	}
-}
-
-// count counts an outcome while calls go through, and opens the breaker where too
-// many have failed. Only a failure opens it: a success says that the backend is
-// there, even where it completes the least number of calls.
-func (b *breaker) count(failed bool) {
-	all, failures := b.recent.count(time.Now(), failed)
-	if failed && all >= b.least && failures*100 >= b.percent*all {
-		b.policy.Open()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.now() == BreakerClosed {
+		b.trip(time.Now(), false)
 	}
 }
 
@@ -256,11 +254,32 @@ func (b *breaker) failedLately() bool {
 	if last == 0 {
 		return false
 	}
-	if time.Now().UnixNano()-last <= int64(b.window) {
+	if time.Now().UnixNano()-last <= int64(b.opts.Window) {
 		return true
 	}
 	b.lastFailure.CompareAndSwap(last, 0)
 	return false
+}
+
+// found counts an answer that came while calls were kept away, unless the breaker
+// opened anew after the question, of which times is the mark. Where callers' calls have taken all places, it counts beside them.
+func (b *breaker) found(times uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.now() == BreakerClosed || b.opened.Load() != times {
+		return
+	}
+	if b.now() == BreakerOpen {
+		b.change(BreakerHalfOpen)
+	}
+	b.pass()
+}
+
+// isEarly reports whether the breaker lets no call through yet.
+func (b *breaker) isEarly() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Now().Before(b.until)
 }
 
 // maxTools bounds the tools that have an entry, maxShownTools those that Stats
@@ -273,11 +292,8 @@ const (
 // toolBreakers holds calls of single tools back whose calls keep running out of time. A
 // tool has an entry from its first timeout until a window has passed without one:
 // where all tools answer in time, there is none, and calls pay for one look at that.
-//
-// These states are not the library's, because a place for a probe must be given back
-// where the backend's breaker does not let the call through.
 type toolBreakers struct {
-	opts    GuardOptions
+	opts    *GuardOptions
 	entries atomic.Int32
 	// opened and held are counts of all tools.
 	opened, held atomic.Uint64
@@ -289,62 +305,36 @@ type toolBreakers struct {
 
 // toolState is the breaker of one tool.
 type toolState struct {
-	state BreakerState
-	// round counts changes of the state, as in breaker.
-	round          uint64
-	until          time.Time // when an open one lets calls through to try
-	trying, passed int       // probes under way, and answered
-	last           time.Time // the last timeout
-	recent         window
-}
+	circuit
 
-// toolPermit is the permission to call one tool.
-type toolPermit struct {
-	entry *toolState
-	round uint64
-	probe bool
+	last time.Time // the last timeout
 }
 
 // enter lets a call of a tool through, or answers it.
-func (t *toolBreakers) enter(key string) (toolPermit, *errmap.Error) {
+func (t *toolBreakers) enter(key string) (permit, *errmap.Error) {
 	if t == nil || key == "" || t.entries.Load() == 0 {
-		return toolPermit{}, nil
+		return permit{}, nil
 	}
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep(now)
 	s := t.of[key]
-	switch {
-	case s == nil:
-		return toolPermit{}, nil
-	case s.state == BreakerClosed:
-		return toolPermit{entry: s, round: s.round}, nil
-	case s.state == BreakerOpen && now.Before(s.until):
-		return toolPermit{}, t.hold(key, s.until.Sub(now))
-	case s.state == BreakerOpen:
-		t.change(key, s, BreakerHalfOpen)
+	if s == nil {
+		return permit{}, nil
 	}
-	if s.trying+s.passed >= t.opts.Probes {
-		return toolPermit{}, t.hold(key, heldHint)
+	p, wait := s.admit(now)
+	if wait > 0 {
+		t.held.Add(1)
+		return permit{}, heldBack("of "+key+" open after too many timeouts", wait)
 	}
-	s.trying++
-	return toolPermit{entry: s, round: s.round, probe: true}, nil
-}
-
-// hold answers a call.
-func (t *toolBreakers) hold(key string, wait time.Duration) *errmap.Error {
-	t.held.Add(1)
-	wait = max(wait, time.Millisecond)
-	return errmap.Wrap(errmap.Unavailable, errHeld, errmap.RetryAfter(wait), errmap.Message(fmt.Sprintf(
-		"Tool service unavailable: circuit breaker of %s open after too many timeouts (next probe in %v)",
-		key, wait.Round(time.Millisecond))))
+	return p, nil
 }
 
 // leave counts the outcome of a call and reports whether the tool was closed off for
-// it.
-func (t *toolBreakers) leave(p toolPermit, key string, o guardOutcome) (opened bool) {
-	if t == nil || key == "" || o != ranOut && p.entry == nil && t.entries.Load() == 0 {
+// it. That a call failed on the way, or is unclear, is the backend's matter.
+func (t *toolBreakers) leave(p permit, key string, o guardOutcome) (opened bool) {
+	if t == nil || key == "" || o != ranOut && p.circuit == nil && t.entries.Load() == 0 {
 		return false
 	}
 	now := time.Now()
@@ -352,67 +342,35 @@ func (t *toolBreakers) leave(p toolPermit, key string, o guardOutcome) (opened b
 	defer t.mu.Unlock()
 	s := t.of[key]
 	switch {
-	case p.entry != nil && (s != p.entry || s.round != p.round):
-		return false // it began in another state
-	case s == nil && o != ranOut:
+	case s == nil && (p.circuit != nil || o != ranOut):
 		return false
 	case s == nil:
 		if s = t.add(key, now); s == nil {
 			return false
 		}
-	case p.entry == nil && s.state != BreakerClosed:
-		return false
+	case p.circuit == nil && s.now() != BreakerClosed, p.circuit != nil && (p.circuit != &s.circuit || p.round != s.round.Load()):
+		return false // it began in another state
+	}
+	if o == ranOut {
+		s.last = now
 	}
 	if p.probe {
-		return t.tried(key, s, o, now)
+		s.trying--
 	}
-	switch o {
-	case ranOut:
-		s.last = now
-		if all, late := s.recent.count(now, true); all >= uint(t.opts.MinCalls) && late*100 >= uint(t.opts.FailurePercent)*all {
-			t.open(key, s, now)
-			return true
-		}
-	case answered:
-		s.recent.count(now, false)
-	case unclear, failedOnTheWay: // which is the backend's matter
-	}
-	return false
-}
-
-// tried takes the outcome of a probe.
-func (t *toolBreakers) tried(key string, s *toolState, o guardOutcome, now time.Time) (opened bool) {
-	s.trying--
-	switch o {
-	case ranOut:
-		s.last = now
-		t.open(key, s, now)
+	switch {
+	case o == ranOut && (p.probe || s.failsTooOften(now, true)):
+		t.opened.Add(1)
+		s.open(now)
 		return true
-	case answered:
-		if s.passed++; s.passed >= t.opts.Probes {
-			t.forget(key, s)
-		}
-	case unclear, failedOnTheWay:
+	case o == answered && p.probe:
+		s.pass()
+	case o == answered:
+		s.recent.count(now, false)
 	}
 	return false
 }
 
-func (t *toolBreakers) open(key string, s *toolState, now time.Time) {
-	s.until = now.Add(t.opts.OpenFor)
-	t.opened.Add(1)
-	t.change(key, s, BreakerOpen)
-}
-
-func (t *toolBreakers) change(key string, s *toolState, to BreakerState) {
-	from := s.state
-	s.state, s.trying, s.passed = to, 0, 0
-	s.round++
-	if t.opts.OnTool != nil && from != to {
-		t.opts.OnTool(key, from, to)
-	}
-}
-
-// add makes an entry; nil where there are too many.
+// add makes an entry, which goes when its circuit closes; nil where there are too many.
 func (t *toolBreakers) add(key string, now time.Time) *toolState {
 	if len(t.of) >= maxTools {
 		t.sweeps = time.Time{}
@@ -423,17 +381,19 @@ func (t *toolBreakers) add(key string, now time.Time) *toolState {
 	if t.of == nil {
 		t.of = map[string]*toolState{}
 	}
-	s := &toolState{last: now, recent: newWindow(t.opts.Window)}
+	s := &toolState{last: now, circuit: circuit{opts: t.opts, recent: newWindow(t.opts.Window)}}
+	s.changed = func(from, to BreakerState) {
+		if to == BreakerClosed {
+			delete(t.of, key)
+			t.entries.Store(int32(len(t.of)))
+		}
+		if t.opts.OnTool != nil && from != to {
+			t.opts.OnTool(key, from, to)
+		}
+	}
 	t.of[key] = s
 	t.entries.Store(int32(len(t.of)))
 	return s
-}
-
-// forget lets calls of a tool through again.
-func (t *toolBreakers) forget(key string, s *toolState) {
-	t.change(key, s, BreakerClosed)
-	delete(t.of, key)
-	t.entries.Store(int32(len(t.of)))
 }
 
 // sweep forgets tools whose last timeout is longer ago than the window, once in a
@@ -444,13 +404,9 @@ func (t *toolBreakers) sweep(now time.Time) {
 		return
 	}
 	t.sweeps = now.Add(t.opts.Window)
-	for key, s := range t.of {
-		end := s.last
-		if s.state != BreakerClosed && s.until.After(end) {
-			end = s.until
-		}
-		if s.trying == 0 && now.Sub(end) > t.opts.Window {
-			t.forget(key, s)
+	for _, s := range t.of {
+		if s.trying == 0 && now.Sub(s.last) > t.opts.Window && now.Sub(s.until) > t.opts.Window {
+			s.change(BreakerClosed)
 		}
 	}
 }
@@ -461,7 +417,7 @@ func (t *toolBreakers) keep(exists func(key string) bool) {
 	defer t.mu.Unlock()
 	for key, s := range t.of {
 		if !exists(key) {
-			t.forget(key, s)
+			s.change(BreakerClosed)
 		}
 	}
 }
@@ -475,15 +431,15 @@ type ToolBreaker struct {
 // notClosed names the first tools that are held back, in the order of their names,
 // and counts the others.
 func (t *toolBreakers) notClosed() (named []ToolBreaker, more int) {
-	if t == nil || t.entries.Load() == 0 {
+	if t.entries.Load() == 0 {
 		return nil, 0
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep(time.Now())
 	for key, s := range t.of {
-		if s.state != BreakerClosed {
-			named = append(named, ToolBreaker{key, s.state})
+		if s.now() != BreakerClosed {
+			named = append(named, ToolBreaker{key, s.now()})
 		}
 	}
 	slices.SortFunc(named, func(a, b ToolBreaker) int { return strings.Compare(a.Tool, b.Tool) })
@@ -496,14 +452,12 @@ func (t *toolBreakers) notClosed() (named []ToolBreaker, more int) {
 // windowPieces is how many parts of a window are forgotten one after the other.
 const windowPieces = 10
 
-// window counts calls over a time. The library has one too, which forgets what is
-// too old only in the moment in which it counts the next call, and then judges: where
-// old successes go, a success opens the breaker.
+// window counts calls over a time.
 type window struct {
 	piece  time.Duration
 	counts [windowPieces]struct {
 		at             int64 // the number of the piece of time that the counts are of
-		failed, others uint
+		failed, others int
 	}
 }
 
@@ -511,7 +465,7 @@ func newWindow(length time.Duration) window { return window{piece: max(length/wi
 
 // count counts a call and returns how many there were within the window, and how
 // many of them failed.
-func (w *window) count(now time.Time, failed bool) (all, failures uint) {
+func (w *window) count(now time.Time, failed bool) (all, failures int) {
 	at := now.UnixNano() / int64(w.piece)
 	here := &w.counts[at%windowPieces]
 	if here.at != at {
@@ -530,9 +484,6 @@ func (w *window) count(now time.Time, failed bool) (all, failures uint) {
 	}
 	return all, failures
 }
-
-// forget begins anew.
-func (w *window) forget() { *w = window{piece: w.piece} }
 
 // wholeToken is one repetition, in the parts that percents are paid in.
 const wholeToken = 100
@@ -589,7 +540,7 @@ type blackhole struct {
 }
 
 // timedOut counts a timeout and reports whether there are enough of them.
-func (h *blackhole) timedOut(now time.Time, key string, length time.Duration, least uint) bool {
+func (h *blackhole) timedOut(now time.Time, key string, o *GuardOptions) bool {
 	_, late := h.late.count(now, true)
 	at := 0
 	switch {
@@ -599,8 +550,5 @@ func (h *blackhole) timedOut(now time.Time, key string, length time.Duration, le
 	}
 	h.tools[at].key, h.tools[at].at = key, now
 	other := h.tools[1-at].at
-	return late >= least && !other.IsZero() && now.Sub(other) <= length
+	return late >= o.MinCalls && !other.IsZero() && now.Sub(other) <= o.Window
 }
-
-// forget begins anew.
-func (h *blackhole) forget() { *h = blackhole{late: newWindow(h.late.piece * windowPieces)} }

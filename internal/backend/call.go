@@ -30,19 +30,10 @@ type Answer struct {
 	Header, Trailer http.Header
 }
 
-// MethodOptions describe the properties of a method other than its name.
-type MethodOptions struct {
-	// Idempotency is the method's idempotency level, for interceptors. It does not make
-	// the client retry a call.
-	Idempotency connect.IdempotencyLevel
-}
-
-// Method calls one procedure. It is safe for concurrent use
-// and valid as long as its client.
-type Method struct {
+// method calls one procedure. It is safe for concurrent use and valid as long as its client.
+type method struct {
 	client    *Client
 	procedure string
-	opts      MethodOptions
 	bound     atomic.Pointer[binding]
 	duplex    atomic.Pointer[binding] // for bidirectional streams
 }
@@ -53,54 +44,35 @@ type binding struct {
 	rpc  *connect.Client[rawMessage, rawMessage]
 }
 
-// Method prepares calls of procedure ("/package.Service/Method"). The error is an *Error
-// of KindRejected.
-func (c *Client) Method(procedure string, o MethodOptions) (*Method, error) {
-	if !validProcedure(procedure) {
-		return nil, newError(KindRejected, fmt.Sprintf("procedure %q is not of the form /package.Service/Method", clip(procedure)), nil)
+// method returns the method that is kept for procedure ("/package.Service/Method"), or a new one. The error is an *Error of
+// KindRejected.
+func (c *Client) method(procedure string) (*method, error) {
+	if m, ok := c.methods.Load(procedure); ok {
+		return m.(*method), nil //nolint:forcetypeassert // only this function stores
 	}
-	return &Method{client: c, procedure: procedure, opts: o}, nil
+	if err := checkProcedure(procedure); err != nil {
+		return nil, err
+	}
+	m := &method{client: c, procedure: procedure}
+	if c.kept.Load() < int64(c.opts.MaxMethods) {
+		if _, loaded := c.methods.LoadOrStore(procedure, m); !loaded {
+			c.kept.Add(1)
+		}
+	}
+	return m, nil
 }
 
-// Call calls procedure with an encoded message. It caches a Method for each procedure,
-// up to MaxMethods.
+// Call calls procedure with the encoded message in and returns the encoded response. The request
+// carries the context's deadline to the service, unless it is a [PrivateDeadline], and
+// cancellation of the context cancels the call at the service. md is sent as metadata, without entries that belong to HTTP
+// or the protocol. The error is an *Error. Call caches what it needs for each procedure, up to MaxMethods.
+//
+// Where the context has [telemetry.Calls], the call is a span, and its trace context goes to the service.
 func (c *Client) Call(ctx context.Context, procedure string, in []byte, md http.Header) (*Answer, error) {
 	m, err := c.method(procedure)
 	if err != nil {
 		return nil, err
 	}
-	return m.Call(ctx, in, md)
-}
-
-// method returns the Method that is kept for procedure, or a new one.
-func (c *Client) method(procedure string) (*Method, error) {
-	if m, ok := c.methods.Load(procedure); ok {
-		return m.(*Method), nil //nolint:forcetypeassert // only this function stores
-	}
-	m, err := c.Method(procedure, MethodOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if c.kept.Add(1) <= int64(c.opts.MaxMethods) {
-		if _, loaded := c.methods.LoadOrStore(procedure, m); loaded {
-			c.kept.Add(-1)
-		}
-	} else {
-		c.kept.Add(-1)
-	}
-	return m, nil
-}
-
-// Procedure returns the path of the method.
-func (m *Method) Procedure() string { return m.procedure }
-
-// Call sends the encoded message in and returns the encoded response. The request
-// carries the context's deadline to the service, unless it is a [PrivateDeadline], and
-// cancellation of the context cancels the call at the service. md is sent as metadata, without entries that belong to HTTP
-// or the protocol. The error is an *Error.
-//
-// Where the context has [telemetry.Calls], the call is a span, and its trace context goes to the service.
-func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, error) {
 	a := m.attempt(ctx)
 	if a == nil {
 		return m.call(ctx, nil, in, md)
@@ -110,7 +82,7 @@ func (m *Method) Call(ctx context.Context, in []byte, md http.Header) (*Answer, 
 	return answer, err
 }
 
-func (m *Method) call(ctx context.Context, a *telemetry.Attempt, in []byte, md http.Header) (*Answer, error) {
+func (m *method) call(ctx context.Context, a *telemetry.Attempt, in []byte, md http.Header) (*Answer, error) {
 	c := m.client
 	header, err := m.check(in, md)
 	if err != nil {
@@ -137,7 +109,7 @@ func (m *Method) call(ctx context.Context, a *telemetry.Attempt, in []byte, md h
 }
 
 // find returns the link, and looks for it where it is not known.
-func (m *Method) find(ctx context.Context) (*link, error) {
+func (m *method) find(ctx context.Context) (*link, error) {
 	if l := m.client.link.Load(); l != nil {
 		return l, nil
 	}
@@ -162,7 +134,7 @@ func (c *Client) tooLarge() string {
 
 // check refuses what must not be sent, and returns the metadata that is to go
 // with it, nil for none.
-func (m *Method) check(in []byte, md http.Header) (http.Header, error) {
+func (m *method) check(in []byte, md http.Header) (http.Header, error) {
 	o := &m.client.opts
 	if len(in) > o.MaxRequestBytes {
 		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes; the limit is %d (backend.max_send_bytes)", len(in), o.MaxRequestBytes), nil)
@@ -212,21 +184,21 @@ func (c *Client) Check(ctx context.Context) error {
 
 // on returns the RPC client for a link, which changes at most when a probe
 // finds another protocol.
-func (m *Method) on(l *link) *connect.Client[rawMessage, rawMessage] {
+func (m *method) on(l *link) *connect.Client[rawMessage, rawMessage] {
 	return m.boundTo(&m.bound, l, l.pool)
 }
 
 // duplexOn is the same for bidirectional streams, which need HTTP/2.
-func (m *Method) duplexOn(l *link) *connect.Client[rawMessage, rawMessage] {
+func (m *method) duplexOn(l *link) *connect.Client[rawMessage, rawMessage] {
 	return m.boundTo(&m.duplex, l, m.client.h2)
 }
 
-func (m *Method) boundTo(bound *atomic.Pointer[binding], l *link, p *pool) *connect.Client[rawMessage, rawMessage] {
+func (m *method) boundTo(bound *atomic.Pointer[binding], l *link, p *pool) *connect.Client[rawMessage, rawMessage] {
 	if b := bound.Load(); b != nil && b.link == l {
 		return b.rpc
 	}
 	c := m.client
-	opts := append(c.clientOptions(l.protocol), connect.WithCodec(rawCodec{}), connect.WithIdempotency(m.opts.Idempotency))
+	opts := append(c.clientOptions(l.protocol), connect.WithCodec(rawCodec{}))
 	rpc := connect.NewClient[rawMessage, rawMessage](
 		&doer{pool: p, limit: c.bodyLimit(), frames: c.frameLimits(), gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials, calls: true}, c.target.baseURL()+m.procedure, opts...)
 	bound.Store(&binding{link: l, rpc: rpc})
@@ -239,6 +211,14 @@ func (m *Method) boundTo(bound *atomic.Pointer[binding], l *link, p *pool) *conn
 func (c *Client) bodyLimit() int64 {
 	const prefix = 5
 	return int64(c.opts.MaxResponseBytes) + int64(c.opts.MaxHeaderBytes) + 2*prefix
+}
+
+// checkProcedure refuses what is no procedure.
+func checkProcedure(p string) error {
+	if validProcedure(p) {
+		return nil
+	}
+	return newError(KindRejected, fmt.Sprintf("procedure %q is not of the form /package.Service/Method", clip(p)), nil)
 }
 
 // validProcedure accepts what Protobuf can name, so that nothing in a procedure
@@ -321,7 +301,7 @@ func againOf(ctx context.Context) Again {
 
 // attempt starts the span of a call whose context has [telemetry.Calls]; nil for others, as the client's own are. Transparent
 // repetitions, of what the peer turned away unprocessed, are a part of one attempt.
-func (m *Method) attempt(ctx context.Context) *telemetry.Attempt {
+func (m *method) attempt(ctx context.Context) *telemetry.Attempt {
 	calls := telemetry.CallsOf(ctx)
 	if calls == nil {
 		return nil
@@ -353,14 +333,7 @@ func injected(a *telemetry.Attempt, header http.Header) http.Header {
 // system is the protocol in the words of the conventions, "" while it is not known. Connect has its own; gRPC-Web is gRPC in
 // other frames.
 func (p Protocol) system() string {
-	switch p {
-	case ProtocolGRPC, ProtocolGRPCWeb:
-		return telemetry.SystemGRPC
-	case ProtocolConnect:
-		return telemetry.SystemConnect
-	case ProtocolUnknown:
-	}
-	return ""
+	return [...]string{"", telemetry.SystemGRPC, telemetry.SystemConnect, telemetry.SystemGRPC}[p]
 }
 
 // appendAddress appends where the backend is: host and port, or the path of a socket.
@@ -380,7 +353,7 @@ func (t Target) appendAddress(to []telemetry.Attribute) []telemetry.Attribute {
 }
 
 // ended ends the span of an attempt. err is nil, an *Error, or that of a receiver who wanted no more of a stream.
-func (m *Method) ended(a *telemetry.Attempt, err error) {
+func (m *method) ended(a *telemetry.Attempt, err error) {
 	if !a.IsRecording() {
 		a.End(telemetry.Outcome{})
 		return
@@ -464,10 +437,8 @@ func outgoing(header, md http.Header, limit int) *Error {
 	return nil
 }
 
+// validMetadataName holds for names that every protocol can send: gRPC has fewer characters than HTTP.
 func validMetadataName(name string) bool {
-	if name == "" {
-		return false
-	}
 	for i := range len(name) {
 		switch c := name[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
@@ -475,9 +446,10 @@ func validMetadataName(name string) bool {
 			return false
 		}
 	}
-	return true
+	return name != ""
 }
 
+// validMetadataValue holds for values that every protocol can send: printable ASCII with no space at the ends.
 func validMetadataValue(value string) bool {
 	for i := range len(value) {
 		if value[i] < ' ' || value[i] > '~' {

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
 // Client calls one backend. It is safe for concurrent use. Close it.
@@ -37,7 +39,7 @@ type Client struct {
 	described   atomic.Pointer[func() []string]
 	asked       atomic.Bool // the latest TLS handshake requested a client certificate
 	sendBuffers sync.Pool   // of open streams
-	methods     sync.Map    // procedure -> *Method, at most opts.MaxMethods
+	methods     sync.Map    // procedure -> *method, at most opts.MaxMethods
 	kept        atomic.Int64
 
 	mu     sync.Mutex
@@ -82,13 +84,15 @@ func New(target Target, o Options) (*Client, error) {
 	}
 	switch {
 	case target.tls:
-		files, err := o.TLS.files(target)
+		host, _, _ := net.SplitHostPort(target.host) // ParseTarget joined them
+		o.TLS.ServerName = cmp.Or(o.TLS.ServerName, host)
+		files, err := keys.NewClient(o.TLS)
 		if err != nil {
 			return nil, fmt.Errorf("backend %s: %w", target, err)
 		}
 		c.files, c.tls = files, files.Config()
 		c.watchRequests()
-	case !o.TLS.isZero():
+	case cmp.Or(o.TLS.CAFile, o.TLS.CertFile, o.TLS.KeyFile, o.TLS.ServerName) != "" || len(o.TLS.ServerURIs) > 0:
 		return nil, fmt.Errorf("backend %s: %w", target, ErrTLSUnused)
 	}
 	credentials, err := newCredentials(o.Credentials, target)
@@ -160,35 +164,24 @@ func (c *Client) Protocol() Protocol {
 	return c.target.protocol
 }
 
-// Endpoint is the information that a generic RPC client needs to use a backend's
-// connections: connect.NewClient(e.HTTPClient, e.BaseURL+procedure, e.Options...), or
-// the reflection client of grpcreflect. The size limit applies to each message.
-type Endpoint struct {
-	HTTPClient connect.HTTPClient
-	BaseURL    string
-	Options    []connect.ClientOption
-	Protocol   Protocol
-}
-
-// Streams returns the endpoint for streaming RPCs. gRPC and Connect use HTTP/2, because
+// Streams returns the endpoint for streaming RPCs, for a generic client. The size limit applies to each message. gRPC and Connect use HTTP/2, because
 // bidirectional streams require it. gRPC-Web has no bidirectional streams and uses the
 // same transport as unary calls. Streams probes for the protocol if it is not known yet, and
 // probes again if the backend was too slow to show the best one.
 // The error is an *Error.
-func (c *Client) Streams(ctx context.Context) (Endpoint, error) {
+func (c *Client) Streams(ctx context.Context) (source.Endpoint, error) {
 	l, err := c.findBest(ctx)
 	if err != nil {
-		return Endpoint{}, err
+		return source.Endpoint{}, err
 	}
 	p := c.h2
 	if l.protocol == ProtocolGRPCWeb {
 		p = l.pool
 	}
-	return Endpoint{
+	return source.Endpoint{
 		HTTPClient: &doer{pool: p, gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials},
 		BaseURL:    c.target.baseURL(),
 		Options:    c.clientOptions(l.protocol),
-		Protocol:   l.protocol,
 	}, nil
 }
 
@@ -223,7 +216,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Defaults of Options, with reasons.
+// Defaults of Options, and what is not an option, with reasons.
 const (
 	// defaultMaxHeaderBytes bounds the headers and trailers of a response. It leaves room
 	// for rich error details, which travel there, and is far below net/http's 10 MiB.
@@ -241,24 +234,24 @@ const (
 	// defaultIdleTimeout is how long an unused connection is kept. It is below the 2 to 5
 	// minutes after which common servers and firewalls silently drop one.
 	defaultIdleTimeout = 90 * time.Second
-	// defaultPingAfter is the silence on an HTTP/2 connection after which the client
+	// pingAfter is the silence on an HTTP/2 connection after which the client
 	// pings. gRPC servers treat pings more often than every 5 minutes as abuse and close
 	// the connection, including calls in flight. Dead connections are detected earlier:
 	// see defaultQuietAfter, and net/http also pings when it cancels a stream.
-	defaultPingAfter = 5*time.Minute + 10*time.Second
+	pingAfter = 5*time.Minute + 10*time.Second
 	// defaultPingTimeout is the timeout of a ping (net/http's own default).
 	defaultPingTimeout = 15 * time.Second
 	// defaultQuietAfter is the silence after a call on a connection of unary gRPC calls
 	// before the client pings the peer. Most calls are answered sooner, and servers
 	// tolerate one ping for each response and two more.
 	defaultQuietAfter = time.Second
-	// defaultSuspectAfter is how long that ping may be unanswered before new calls use
+	// suspectAfter is how long that ping may be unanswered before new calls use
 	// another connection. Servers answer pings at once, whatever their methods do. 1 s is
 	// two round trips of a satellite.
-	defaultSuspectAfter = time.Second
-	// defaultWriteTimeout is how long a write may make no progress on an HTTP/2
+	suspectAfter = time.Second
+	// writeTimeout is how long a write may make no progress on an HTTP/2
 	// connection before the client closes it: the peer is stopped or gone.
-	defaultWriteTimeout = 20 * time.Second
+	writeTimeout = 20 * time.Second
 	// defaultAttemptTimeout bounds one attempt of a probe, so that a server that delays
 	// its response does not use up the time for the other protocols.
 	defaultAttemptTimeout = 2 * time.Second
@@ -266,6 +259,11 @@ const (
 	// is far smaller. Beyond the limit, each call builds its method.
 	defaultMaxMethods = 10_000
 )
+
+// TLSOptions are the trusted CAs and the identity of the client. The zero value trusts the system's roots
+// and sends no certificate. ServerName replaces the target's host. The files are read when the client is made, and again by
+// [Client.ReloadTLS].
+type TLSOptions = keys.ClientOptions
 
 // Options configure a Client. The zero value is ready to use. A value that is not
 // positive means the default of the same name.
@@ -288,11 +286,8 @@ type Options struct {
 
 	DialTimeout    time.Duration
 	IdleTimeout    time.Duration
-	PingAfter      time.Duration
 	PingTimeout    time.Duration
 	QuietAfter     time.Duration
-	SuspectAfter   time.Duration
-	WriteTimeout   time.Duration
 	ProbeTimeout   time.Duration
 	AttemptTimeout time.Duration
 
@@ -319,11 +314,8 @@ func (o Options) withDefaults() Options {
 	defaults.Fill(&o.MaxMethods, defaultMaxMethods)
 	defaults.Fill(&o.DialTimeout, defaults.BackendConnectTimeout)
 	defaults.Fill(&o.IdleTimeout, defaultIdleTimeout)
-	defaults.Fill(&o.PingAfter, defaultPingAfter)
 	defaults.Fill(&o.PingTimeout, defaultPingTimeout)
 	defaults.Fill(&o.QuietAfter, defaultQuietAfter)
-	defaults.Fill(&o.SuspectAfter, defaultSuspectAfter)
-	defaults.Fill(&o.WriteTimeout, defaultWriteTimeout)
 	defaults.Fill(&o.ProbeTimeout, defaults.BackendProbeTimeout)
 	defaults.Fill(&o.AttemptTimeout, defaultAttemptTimeout)
 	return o

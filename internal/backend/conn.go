@@ -3,7 +3,6 @@
 package backend
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,8 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 // greeting is what the first bytes from a peer look like.
@@ -307,14 +304,7 @@ func pause(ctx context.Context, replays int) bool {
 	if replays == 0 {
 		return ctx.Err() == nil
 	}
-	t := time.NewTimer(replayPause << (replays - 1))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return sleep(ctx, replayPause<<(replays-1))
 }
 
 // exchange makes one attempt on HTTP/2.
@@ -423,42 +413,8 @@ func (b *watchedBody) Close() error {
 	return b.body.Close()
 }
 
-// TLSOptions are the trusted CAs and the identity of the client. The zero value trusts
-// the system's roots and sends no certificate. Verification cannot be disabled. The
-// files are read when the client is made, and again by [Client.ReloadTLS].
-type TLSOptions struct {
-	// CAFile is a file with PEM certificates that replace the system's roots.
-	CAFile string
-	// CertFile and KeyFile are the client's certificate chain and private key in PEM. Set
-	// both or neither.
-	CertFile, KeyFile string
-	// ServerName replaces the target's host in verification and SNI.
-	ServerName string
-	// ServerURIs are patterns of URI names (spiffe://...). The backend's certificate must
-	// have a name that matches one of them, instead of its host name. "*" matches any
-	// characters.
-	ServerURIs []string
-}
-
-// isZero reports whether nothing is said.
-func (o TLSOptions) isZero() bool {
-	return o.CAFile == "" && o.CertFile == "" && o.KeyFile == "" && o.ServerName == "" && len(o.ServerURIs) == 0
-}
-
 // ErrTLSUnused is returned by New for TLS options with a target without TLS.
 var ErrTLSUnused = errors.New("TLS options given, but the target is not one with TLS (https, grpcs, connect+https, grpcweb+https)")
-
-// files reads what the options name, for a target whose host is the default name.
-func (o TLSOptions) files(target Target) (*keys.Client, error) {
-	host, _, err := net.SplitHostPort(target.host) // ParseTarget joined them
-	if err != nil {
-		return nil, err
-	}
-	return keys.NewClient(keys.ClientOptions{
-		CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile,
-		ServerName: cmp.Or(o.ServerName, host), ServerURIs: o.ServerURIs,
-	})
-}
 
 // watchRequests notes whether the server requests a client certificate. With TLS 1.3 our
 // part of the handshake ends before the server has checked it, and some servers then close

@@ -16,8 +16,7 @@
 // A [Guard] retries and breaks circuits. What the service itself returns, error or not, is a response: it is neither retried nor
 // counted as a failure. A call is retried only if a second execution is safe, before any part of a response has arrived, while
 // its deadline leaves time, and within a budget that is a share of all calls, so that retries do not overload a backend further.
-// (The budget of failsafe-go, whose backoff is used, counts concurrent retries: a backend that rejects within microseconds never
-// exhausts it.) Timeouts open the breaker of their tool. They open that of the backend if two or more tools time out and none
+// Timeouts open the breaker of their tool. They open that of the backend if two or more tools time out and none
 // answers, or if the backend does not answer its health check. A nil Guard makes one attempt.
 //
 // [MetadataRules] are two allow-lists of headers, one for each direction. Credentials and hop-by-hop headers never cross,

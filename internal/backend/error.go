@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/h2"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
@@ -72,35 +73,32 @@ const (
 	KindUnsupported
 )
 
-// String returns a short name for logs.
-func (k Kind) String() string {
-	switch k {
-	case KindUnreachable:
-		return "unreachable"
-	case KindTimeout:
-		return "timeout"
-	case KindCancelled:
-		return "cancelled"
-	case KindTransport:
-		return "transport"
-	case KindTooLarge:
-		return "too_large"
-	case KindRequestTooLarge:
-		return "request_too_large"
-	case KindGarbage:
-		return "garbage"
-	case KindStatus:
-		return "status"
-	case KindRejected:
-		return "rejected"
-	case KindForeign:
-		return "foreign"
-	case KindUnsupported:
-		return "unsupported"
-	default:
-		return "invalid"
+// kinds are the names of all kinds, and the codes that go with those other than KindStatus.
+func kinds() [12]struct {
+	name string
+	code connect.Code
+} {
+	return [...]struct {
+		name string
+		code connect.Code
+	}{
+		0:                   {"invalid", connect.CodeInternal},
+		KindUnreachable:     {"unreachable", connect.CodeUnavailable},
+		KindTimeout:         {"timeout", connect.CodeDeadlineExceeded},
+		KindCancelled:       {"cancelled", connect.CodeCanceled},
+		KindTransport:       {"transport", connect.CodeUnavailable},
+		KindTooLarge:        {"too_large", connect.CodeResourceExhausted},
+		KindRequestTooLarge: {"request_too_large", connect.CodeResourceExhausted},
+		KindGarbage:         {"garbage", connect.CodeInternal},
+		KindStatus:          {"status", connect.CodeInternal},
+		KindRejected:        {"rejected", connect.CodeInvalidArgument},
+		KindForeign:         {"foreign", connect.CodeUnavailable},
+		KindUnsupported:     {"unsupported", connect.CodeUnimplemented},
 	}
 }
+
+// String returns a short name for logs.
+func (k Kind) String() string { return kinds()[k].name }
 
 // Error is the error type of all calls and probes of this package.
 type Error struct {
@@ -162,28 +160,8 @@ func (e *Error) isChance() bool {
 // Unwrap returns the cause, for the log.
 func (e *Error) Unwrap() error { return e.cause }
 
-// codeOf is the code that goes with a kind other than KindStatus.
-func codeOf(k Kind) connect.Code {
-	switch k {
-	case KindUnreachable, KindTransport, KindForeign:
-		return connect.CodeUnavailable
-	case KindTimeout:
-		return connect.CodeDeadlineExceeded
-	case KindCancelled:
-		return connect.CodeCanceled
-	case KindTooLarge, KindRequestTooLarge:
-		return connect.CodeResourceExhausted
-	case KindRejected:
-		return connect.CodeInvalidArgument
-	case KindUnsupported:
-		return connect.CodeUnimplemented
-	default:
-		return connect.CodeInternal
-	}
-}
-
 func newError(k Kind, message string, cause error) *Error {
-	return &Error{Kind: k, Code: codeOf(k), Message: message, cause: cause}
+	return &Error{Kind: k, Code: kinds()[k].code, Message: message, cause: cause}
 }
 
 // deadlineSlack is how long before our deadline an end that the peer ascribes to
@@ -241,9 +219,11 @@ func ended(ctx context.Context) Kind {
 }
 
 // expiring reports whether the caller's deadline has passed or is about to.
-func expiring(ctx context.Context) bool {
+func expiring(ctx context.Context) bool { return expiresWithin(ctx, deadlineSlack) }
+
+func expiresWithin(ctx context.Context, slack time.Duration) bool {
 	deadline, ok := ctx.Deadline()
-	return ok && time.Until(deadline) <= deadlineSlack
+	return ok && time.Until(deadline) <= slack
 }
 
 func ourEnd(k Kind, sent bool) *Error {
@@ -355,7 +335,8 @@ func notTheService(status int, mediaType string, h http.Header, hangsUp bool) *E
 	case http.StatusRequestTimeout:
 		return newError(KindTransport, "the backend's HTTP server did not receive the request in time: HTTP "+name, nil)
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		e := statusError(codeOfHTTP(status), "HTTP status "+name)
+		code := map[int]connect.Code{http.StatusUnauthorized: connect.CodeUnauthenticated, http.StatusForbidden: connect.CodePermissionDenied, http.StatusNotFound: connect.CodeUnimplemented}[status]
+		e := statusError(code, "HTTP status "+name)
 		e.RetryAfter = retryHint(h)
 		return e
 	case http.StatusRequestEntityTooLarge:
@@ -392,15 +373,73 @@ func (f *facts) ofAGateway() bool {
 	return false
 }
 
-func codeOfHTTP(status int) connect.Code {
-	switch status {
-	case http.StatusUnauthorized:
-		return connect.CodeUnauthenticated
-	case http.StatusForbidden:
-		return connect.CodePermissionDenied
-	default:
-		return connect.CodeUnimplemented
+// unreachableRetry is the hint that goes with UNAVAILABLE where nothing better is known: about one backoff step of the
+// catalog's loader.
+const unreachableRetry = time.Second
+
+// statusSlack is how much earlier than ours the backend may notice the
+// deadline that it was sent: clocks start at different moments and protocols
+// round to milliseconds.
+const statusSlack = 20 * time.Millisecond
+
+// canonical gives a failed call its canonical code. Only what kept the call
+// from reaching the backend, or its answer from coming back, is ours to name;
+// what the backend said itself stays its own.
+func canonical(ctx context.Context, err error) *errmap.Error {
+	var failed *Error
+	if !errors.As(err, &failed) {
+		return errmap.Wrap(errmap.InternalError, err)
 	}
+	switch failed.Kind {
+	case KindUnreachable:
+		wait := unreachableRetry
+		if failed.RetryAfter > 0 {
+			wait = failed.RetryAfter
+		}
+		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(wait),
+			errmap.Message("Tool service unavailable: "+failed.Message))
+	case KindTimeout:
+		return errmap.Wrap(errmap.Timeout, err)
+	case KindCancelled:
+		return errmap.Wrap(errmap.Cancelled, err)
+	case KindTransport, KindForeign:
+		return errmap.Wrap(errmap.TransportError, err)
+	case KindTooLarge:
+		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Message("Result too large: "+failed.Message))
+	case KindRequestTooLarge:
+		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.Message("Payload too large: "+failed.Message))
+	case KindGarbage:
+		if !failed.Sent {
+			return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(unreachableRetry),
+				errmap.Message("Tool service unavailable: "+failed.Message))
+		}
+		return errmap.Wrap(errmap.SerializationError, err)
+	case KindUnsupported:
+		return errmap.FromBackendStatus(failed.Code, failed.Message, nil).WithCause(failed)
+	case KindStatus:
+		if failed.Code == connect.CodeDeadlineExceeded && expiresWithin(ctx, statusSlack) {
+			return errmap.Wrap(errmap.Timeout, err)
+		}
+		code := failed.Code
+		if failed.PeerStatus != 0 {
+			code = connect.Code(failed.PeerStatus)
+		}
+		out := errmap.FromBackendStatus(code, failed.Message, failed.Details).WithCause(failed)
+		switch {
+		case failed.RetryAfter < 0:
+			out.Retryable, out.RetryAfter = new(bool), 0
+		case out.RetryAfter == 0:
+			out.RetryAfter = failed.RetryAfter
+		}
+		return out
+	}
+	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// isUnimplemented reports whether a backend said that it has no such RPC.
+func isUnimplemented(err error) bool {
+	var failed *Error
+	return errors.As(err, &failed) && failed.Kind == KindStatus && failed.Code == connect.CodeUnimplemented
 }
 
 // Fault is the reason why a backend cannot be used, as far as it can be determined.

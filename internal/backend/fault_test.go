@@ -315,7 +315,7 @@ func TestErrorText(t *testing.T) {
 		t.Errorf("got %q, want it to begin with %q", err, want)
 	}
 	for k := KindUnreachable; k <= KindForeign; k++ {
-		if k.String() == "invalid" || codeOf(k) == 0 {
+		if k.String() == "invalid" || newError(k, "", nil).Code == 0 {
 			t.Errorf("kind %d has no name or code", k)
 		}
 	}

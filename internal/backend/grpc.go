@@ -26,7 +26,7 @@ import (
 // net/http: see docs/decisions/0013-the-backend-client.md.
 
 // callGRPC makes a unary call over gRPC. parent is the value of traceparent; "" for none, or for one in header.
-func (m *Method) callGRPC(ctx context.Context, l *link, in []byte, header http.Header, parent string) (*Answer, error) {
+func (m *method) callGRPC(ctx context.Context, l *link, in []byte, header http.Header, parent string) (*Answer, error) {
 	c := m.client
 	f, answer := new(facts), new(h2.Answer)
 	req := c.wireRequest(ctx, m.procedure, in, header)
@@ -426,19 +426,6 @@ func (rawCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
 	}
 }
 
-// MarshalStable is for HTTP GET, which needs equal bytes for equal messages. It returns
-// the given bytes unchanged, so they are only as stable as the caller made them.
-func (rawCodec) MarshalStable(message any) ([]byte, error) {
-	switch m := message.(type) {
-	case *rawMessage:
-		return append([]byte(nil), *m...), nil
-	case proto.Message:
-		return proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	default:
-		return nil, fmt.Errorf("%T is neither encoded nor a Protobuf message", message)
-	}
-}
-
 // Unmarshal copies data, because its buffer returns to a pool.
 func (rawCodec) Unmarshal(data []byte, message any) error {
 	switch m := message.(type) {
@@ -451,5 +438,3 @@ func (rawCodec) Unmarshal(data []byte, message any) error {
 		return fmt.Errorf("%T is neither encoded nor a Protobuf message", message)
 	}
 }
-
-func (rawCodec) IsBinary() bool { return true }

@@ -9,47 +9,30 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/retrypolicy"
-
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Guard has the retries and breakers of one backend. Make one with [NewGuard].
 type Guard struct {
 	opts    GuardOptions
-	breaker *breaker
-	tools   *toolBreakers // nil where there is no breaker
+	breaker *breaker      // nil where there is none
+	tools   *toolBreakers // likewise
 	doubted atomic.Bool
 	budget  *retryBudget
-	pauses  retrypolicy.RetryPolicy[any]
 
 	repeated, overBudget atomic.Uint64
 }
 
 // NewGuard returns a Guard with a closed breaker and a full budget.
 func NewGuard(o GuardOptions) *Guard {
-	o = o.withDefaults()
-	g := &Guard{opts: o, breaker: newBreaker(o), budget: newBudget(o.BudgetPercent, o.BudgetBurst)}
+	g := &Guard{opts: o.withDefaults()}
+	g.budget = newBudget(g.opts.BudgetPercent, g.opts.BudgetBurst)
 	if !o.NoBreaker {
-		g.tools = &toolBreakers{opts: o}
+		g.breaker, g.tools = newBreaker(&g.opts), &toolBreakers{opts: &g.opts}
 	}
-	builder := retrypolicy.NewBuilder[any]().
-		HandleIf(func(_ any, err error) bool {
-			var failed *attemptError
-			return errors.As(err, &failed) && failed.again
-		}).
-		WithMaxAttempts(o.MaxAttempts).
-		WithJitterFactor(jitter).
-		ReturnLastFailure()
-	if o.MaxBackoff > o.Backoff {
-		builder = builder.WithBackoffFactor(o.Backoff, o.MaxBackoff, backoffFactor)
-	} else {
-		builder = builder.WithDelay(o.Backoff)
-	}
-	g.pauses = builder.Build()
 	return g
 }
 
@@ -68,25 +51,9 @@ type GuardedCall struct {
 	// Answered reports whether a part of the response has arrived; nil means not before
 	// the call ends.
 	Answered func() bool
-	// Attempts learns of each attempt before it begins; nil is not.
-	Attempts Attempts
+	// Attempts are the spans of the call's attempts; nil without tracing.
+	Attempts *telemetry.Calls
 }
-
-// Attempts learns of the attempts of a call, on the goroutine of [DoGuarded].
-type Attempts interface {
-	// Begin is called when an attempt begins. The first one is 1.
-	Begin(attempt int)
-	// Held is called in its place if an open breaker keeps the attempt from the backend.
-	Held(attempt int)
-}
-
-// attemptError tells the retry library that an attempt failed, and whether to make another one.
-type attemptError struct {
-	again bool
-}
-
-// Error implements error. It is not read: the canonical error is beside it.
-func (*attemptError) Error() string { return "backend: the attempt failed" }
 
 // DoGuarded makes a call, and retries it if it failed in transit and may be retried. It
 // returns the outcome of the last attempt. There is one exception: if that is
@@ -107,30 +74,23 @@ func DoGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func(con
 
 // repeatGuarded makes the further attempts of a call whose first one failed.
 func repeatGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func(context.Context) (T, *errmap.Error), out T, err *errmap.Error) (T, *errmap.Error) {
-	attempts := 0
-	// The first attempt has been made, and is handed to the policy as it ended. The
-	// policy's own error says no more than the last attempt's, or that the caller
-	// has left, which the owner of the context knows.
-	_ = failsafe.With[any](g.pauses).WithContext(ctx).Run(func() error {
-		attempts++
-		if attempts == 1 {
-			return &attemptError{again: true}
-		}
+	for n := 2; sleep(ctx, jittered(g.opts.backoff(n-1))); n++ {
 		g.repeated.Add(1)
-		now, failed := onceGuarded(ctx, g, c, attempts, run)
-		if failed != nil && errors.Is(failed, errHeld) {
-			return &attemptError{} // the first failure says more
-		}
-		if failed == nil {
-			out, err = now, nil
-			return nil
+		now, failed := onceGuarded(ctx, g, c, n, run)
+		switch {
+		case failed == nil:
+			return now, nil
+		case errors.Is(failed, errHeld):
+			return out, err // the first failure says more
 		}
 		// That this attempt did not arrive does not unsay that an earlier one may have.
 		if failed.Code != errmap.Unavailable || err.Code != errmap.TransportError {
 			out, err = now, failed
 		}
-		return &attemptError{again: g.again(ctx, c, failed, attempts)}
-	})
+		if !g.again(ctx, c, failed, n) {
+			break
+		}
+	}
 	return out, err
 }
 
@@ -138,16 +98,16 @@ func repeatGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func
 func onceGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, n int, run func(context.Context) (T, *errmap.Error)) (out T, err *errmap.Error) {
 	tp, err := g.tools.enter(c.Key)
 	if err != nil {
-		c.held(n)
+		c.Attempts.Held(n)
 		return out, err
 	}
 	p, err := g.breaker.enter()
 	if err != nil {
 		g.tools.leave(tp, c.Key, unclear)
-		c.held(n)
+		c.Attempts.Held(n)
 		return out, err
 	}
-	c.begin(n)
+	c.Attempts.Begin(n)
 	said, mark := unclear, g.opts.Clock.Mark() // what a panic leaves behind
 	defer func() { g.leave(tp, p, c.Key, said) }()
 	if c.Claim != nil {
@@ -165,21 +125,9 @@ func onceGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, n int, run
 	return out, err
 }
 
-func (c *GuardedCall) begin(n int) {
-	if c.Attempts != nil {
-		c.Attempts.Begin(n)
-	}
-}
-
-func (c *GuardedCall) held(n int) {
-	if c.Attempts != nil {
-		c.Attempts.Held(n)
-	}
-}
-
 // leave counts an outcome. A tool that is closed off raises the question whether the
 // backend is there at all.
-func (g *Guard) leave(tp toolPermit, p permit, key string, said guardOutcome) {
+func (g *Guard) leave(tp, p permit, key string, said guardOutcome) {
 	g.breaker.leave(p, key, said)
 	if g.tools.leave(tp, key, said) && g.opts.OnDoubt != nil {
 		g.doubted.Store(true)
@@ -194,7 +142,7 @@ func (g *Guard) KeepTools(exists func(key string) bool) {
 	}
 }
 
-// guardOutcome is what the end of an attempt says about the backend.
+// outcome is what the end of an attempt says about the backend.
 func (c GuardedCall) outcome(err *errmap.Error) guardOutcome {
 	if err == nil {
 		return answered
@@ -263,7 +211,7 @@ func (g *Guard) Stats() GuardStats {
 	}
 	s := GuardStats{Repeated: g.repeated.Load(), OverBudget: g.overBudget.Load()}
 	if g.breaker != nil {
-		s.Breaker = BreakerState(g.breaker.state.Load())
+		s.Breaker = g.breaker.now()
 		s.Opened, s.Held = g.breaker.opened.Load(), g.breaker.held.Load()
 		s.Tools, s.MoreTools = g.tools.notClosed()
 		s.ToolsOpened, s.ToolsHeld = g.tools.opened.Load(), g.tools.held.Load()
@@ -327,13 +275,18 @@ func (o GuardOptions) withDefaults() GuardOptions {
 	return o
 }
 
-// pause is the longest that the nth pause may be, counted from 1.
-func (o GuardOptions) pause(n int) time.Duration {
+// backoff is the nth pause, counted from 1, before it is jittered.
+func (o *GuardOptions) backoff(n int) time.Duration {
 	pause := o.Backoff
 	for range n - 1 {
 		pause = min(pause*backoffFactor, o.MaxBackoff)
 	}
-	return pause + time.Duration(float64(pause)*jitter)
+	return pause
+}
+
+// pause is the longest that the nth pause may be.
+func (o *GuardOptions) pause(n int) time.Duration {
+	return o.backoff(n) + time.Duration(float64(o.backoff(n))*jitter)
 }
 
 // Claim lets a running attempt be abandoned in favor of a retry. Code that finds during
@@ -413,7 +366,7 @@ func (g *Guard) Seek(ctx context.Context, opened <-chan struct{}, ask func(conte
 		if g.doubted.Swap(false) {
 			g.confirm(ctx, ask)
 		}
-		for pause := firstSeek; BreakerState(g.breaker.state.Load()) != BreakerClosed; pause = min(time.Duration(float64(pause)*seekFactor), longestSeek) {
+		for pause := firstSeek; g.breaker.now() != BreakerClosed; pause = min(time.Duration(float64(pause)*seekFactor), longestSeek) {
 			if !sleep(ctx, min(jittered(pause), g.opts.OpenFor)) {
 				return
 			}
@@ -431,7 +384,7 @@ const confirmations = 2
 func (g *Guard) confirm(ctx context.Context, ask func(context.Context) *errmap.Error) {
 	for range confirmations {
 		mark := g.opts.Clock.Mark()
-		if BreakerState(g.breaker.state.Load()) != BreakerClosed || ask(ctx) == nil || ctx.Err() != nil || g.opts.Clock.Since(mark) > 0 {
+		if g.breaker.now() != BreakerClosed || ask(ctx) == nil || ctx.Err() != nil || g.opts.Clock.Since(mark) > 0 {
 			return
 		}
 		if !sleep(ctx, jittered(firstSeek)) {
@@ -445,7 +398,7 @@ func (g *Guard) confirm(ctx context.Context, ask func(context.Context) *errmap.E
 func (g *Guard) seek(ctx context.Context, ask func(context.Context) *errmap.Error) {
 	b := g.breaker
 	if b.hung.Load() {
-		if b.policy.RemainingDelay() > 0 {
+		if b.isEarly() {
 			return
 		}
 		_, _ = onceGuarded(ctx, g, GuardedCall{}, 1, func(ctx context.Context) (struct{}, *errmap.Error) { return struct{}{}, ask(ctx) })
@@ -455,23 +408,6 @@ func (g *Guard) seek(ctx context.Context, ask func(context.Context) *errmap.Erro
 	if ask(ctx) == nil {
 		b.found(times)
 	}
-}
-
-// found counts an answer that came while calls were kept away, unless the breaker
-// opened anew after the question, of which times is the mark.
-func (b *breaker) found(times uint64) {
-	b.counting.Lock()
-	defer b.counting.Unlock()
-	state := BreakerState(b.state.Load())
-	if state == BreakerClosed || b.opened.Load() != times {
-		return
-	}
-	if state == BreakerOpen {
-		b.policy.HalfOpen()
-	}
-	// Where callers' calls have taken all places, the answer counts beside them.
-	_ = b.policy.TryAcquirePermit()
-	b.policy.RecordSuccess()
 }
 
 // jittered is a pause and up to a quarter more or less.
@@ -485,7 +421,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
 	}

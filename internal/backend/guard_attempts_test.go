@@ -9,28 +9,50 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
-// notes are what a call was told of its attempts.
-type notes []string
-
-func (n *notes) Begin(attempt int) { *n = append(*n, fmt.Sprint("begin ", attempt)) }
-func (n *notes) Held(attempt int)  { *n = append(*n, fmt.Sprint("held ", attempt)) }
-
+// TestACallIsToldOfItsAttempts reads the spans of three attempts that fail, and of a call that the breaker holds.
 func TestACallIsToldOfItsAttempts(t *testing.T) {
 	t.Parallel()
 	g := backend.NewGuard(backend.GuardOptions{MaxAttempts: 3, Backoff: time.Millisecond, MinCalls: 3, FailurePercent: 1, OpenFor: time.Hour})
-	fails := func(context.Context) (int, *errmap.Error) { return 0, errmap.New(errmap.Unavailable) }
-	var first, second notes
-	_, _ = backend.DoGuarded(t.Context(), g, backend.GuardedCall{Repeatable: true, Attempts: &first}, fails)
-	_, _ = backend.DoGuarded(t.Context(), g, backend.GuardedCall{Repeatable: true, Attempts: &second}, fails)
-	if diff := cmp.Diff(notes{"begin 1", "begin 2", "begin 3"}, first); diff != "" {
-		t.Error(diff)
+	for _, want := range [][]string{
+		{"try []", "try [{outrigger.retry.attempt 1}]", "try [{outrigger.retry.attempt 2}]", "call []"},
+		{"call [], outrigger.breaker_open [{outrigger.retry.attempt 0}]"},
+	} {
+		spans := tracetest.NewInMemoryExporter()
+		tracer := telemetry.NewTracer(telemetry.TracerOptions{Provider: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))})
+		span := tracer.Start(telemetry.Arrival{Method: "call"})
+		ctx, calls := span.Calls(t.Context())
+		_, _ = backend.DoGuarded(ctx, g, backend.GuardedCall{Repeatable: true, Attempts: calls}, func(ctx context.Context) (int, *errmap.Error) {
+			telemetry.CallsOf(ctx).Attempt("try").End(telemetry.Outcome{})
+			return 0, errmap.New(errmap.Unavailable)
+		})
+		span.End(telemetry.Outcome{})
+		var got []string
+		for _, s := range spans.GetSpans() {
+			text := fmt.Sprint(s.Name, " ", pairs(s.Attributes))
+			for _, e := range s.Events {
+				text += fmt.Sprint(", ", e.Name, " ", pairs(e.Attributes))
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
-	if diff := cmp.Diff(notes{"held 1"}, second); diff != "" {
-		t.Error(diff)
+}
+
+// pairs are attributes as text.
+func pairs(all []telemetry.Attribute) []string {
+	out := []string{}
+	for _, a := range all {
+		out = append(out, fmt.Sprintf("{%s %s}", a.Key, a.Value.Emit()))
 	}
+	return out
 }

@@ -29,7 +29,7 @@ func (c closable) Close() error {
 	return nil
 }
 
-// establish implements establisher.
+// establish is an [establish].
 func (c closable) establish(context.Context, *turnQueue) (*h2Conn, error) {
 	return &h2Conn{state: c, conn: &conn{}, limit: 1}, nil
 }
@@ -39,7 +39,7 @@ func TestAnUnusedConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		only := closable{closed: make(chan struct{})}
-		p := newH2Pool(only, 1, time.Minute)
+		p := newH2Pool(only.establish, Options{MaxHTTP2Conns: 1, IdleTimeout: time.Minute, DialTimeout: time.Minute})
 		defer p.close()
 		for range 2 {
 			c, err := p.acquire(t.Context())
@@ -63,7 +63,7 @@ func TestAnUnusedConnectionIsClosed(t *testing.T) {
 func TestACallThatWasWokenInVainKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newH2Pool(nil, 1, time.Minute)
+		p := newH2Pool(nil, Options{MaxHTTP2Conns: 1, IdleTimeout: time.Minute})
 		defer p.close()
 		only := &h2Conn{state: roomy{}, limit: 1, active: 1, expiry: time.NewTimer(time.Minute)}
 		p.conns = []*h2Conn{only}

@@ -3,7 +3,6 @@
 package backend
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
+	"golang.org/x/net/http/httpguts"
 )
 
 // MetadataRules are the allow-lists for headers that cross the sidecar. Names are compared
@@ -41,7 +41,7 @@ func (l *allowList) admits(name string) bool {
 		return verdict == true
 	}
 	lower := strings.ToLower(name)
-	verdict := isSendableName(lower) && !neverCrosses(lower) && matchesAny(lower, l.patterns)
+	verdict := validMetadataName(lower) && !neverCrosses(lower) && matchesAny(lower, l.patterns)
 	if l.known.Add(1) <= maxKnownNames {
 		l.names.Store(strings.Clone(name), verdict)
 	}
@@ -68,7 +68,7 @@ func checkedPatterns(patterns []string) ([]string, error) {
 	out := make([]string, 0, len(patterns))
 	for _, p := range patterns {
 		p = strings.ToLower(strings.TrimSpace(p))
-		if !isPattern(p) {
+		if !httpguts.ValidHeaderFieldName(p) {
 			return nil, fmt.Errorf("pattern %q: want a header name, with * as a wildcard", p)
 		}
 		if !strings.Contains(p, "*") && neverCrosses(p) {
@@ -77,18 +77,6 @@ func checkedPatterns(patterns []string) ([]string, error) {
 		out = append(out, p)
 	}
 	return out, nil
-}
-
-// isPattern holds for the characters of a header name (RFC 9110, section 5.6.2),
-// of which "*" is one, and which metadata keys of gRPC are a part of.
-func isPattern(p string) bool {
-	for i := range len(p) {
-		c := p[i]
-		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return p != ""
 }
 
 // neverCrosses holds for headers that no allow-list opens: credentials (a
@@ -122,7 +110,7 @@ func (r MetadataRules) Trailer(h http.Header) http.Header {
 	var out http.Header
 	for name, values := range h {
 		lower := strings.ToLower(name)
-		if !isSendableName(lower) || neverCrosses(lower) || isOurs(lower) || LooksSecret(lower) && !r.names(lower) {
+		if !validMetadataName(lower) || neverCrosses(lower) || isOurs(lower) || LooksSecret(lower) && !r.names(lower) {
 			continue
 		}
 		var sendable []string
@@ -266,14 +254,14 @@ func appendSendable(dst []string, name, value string) []string {
 	switch {
 	case hasSuffixFold(name, "-bin"):
 		return appendBinary(dst, value)
-	case isSendable(value):
+	case validMetadataValue(value):
 		return append(dst, value)
 	case strings.EqualFold(name, baggageHeader):
 		// A tab can only stand around the delimiters of a member, where a space means the same.
 		value = strings.ReplaceAll(value, "\t", " ")
 	case strings.EqualFold(name, "tracestate"):
 	default:
-		if value = normalised(value); isSendable(value) {
+		if value = normalised(value); validMetadataValue(value) {
 			return append(dst, value)
 		}
 		return dst
@@ -301,7 +289,7 @@ func normalised(value string) string {
 func sendableMembers(list string) string {
 	var kept []string
 	for member := range strings.SplitSeq(list, ",") {
-		if member = strings.Trim(member, " \t"); member != "" && isSendable(member) {
+		if member = strings.Trim(member, " \t"); member != "" && validMetadataValue(member) {
 			kept = append(kept, member)
 		}
 	}
@@ -312,43 +300,12 @@ func sendableMembers(list string) string {
 // not base64, and not all of them split a list (gRPC over HTTP/2, custom metadata).
 func appendBinary(dst []string, value string) []string {
 	for member := range strings.SplitSeq(value, ",") {
-		if member = strings.Trim(member, " \t"); isBase64(member) {
+		member = strings.Trim(member, " \t")
+		if _, err := decodedBinary(member); err == nil && validMetadataValue(member) { // the decoder skips line ends
 			dst = append(dst, member)
 		}
 	}
 	return dst
-}
-
-// isBase64 holds for base64 with its padding or without.
-func isBase64(s string) bool {
-	encoding := base64.RawStdEncoding
-	if len(s)%4 == 0 {
-		encoding = base64.StdEncoding
-	}
-	_, err := encoding.DecodeString(s)
-	return err == nil && isSendable(s) // the decoder skips line ends
-}
-
-// isSendable holds for values that every protocol can send: printable ASCII with no space at the ends.
-func isSendable(value string) bool {
-	for i := range len(value) {
-		if value[i] < ' ' || value[i] > '~' {
-			return false
-		}
-	}
-	return value == "" || value[0] != ' ' && value[len(value)-1] != ' '
-}
-
-// isSendableName holds for names, in lower case, that every protocol can send: gRPC has fewer characters than HTTP.
-func isSendableName(name string) bool {
-	for i := range len(name) {
-		switch c := name[i]; {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
-		default:
-			return false
-		}
-	}
-	return name != ""
 }
 
 func hasSuffixFold(s, suffix string) bool {
@@ -375,7 +332,7 @@ func NewBaggage(names []string) (*Baggage, error) {
 	out := make([]string, 0, len(names))
 	for _, name := range names {
 		name = strings.TrimSpace(name)
-		if !isToken(name) {
+		if !httpguts.ValidHeaderFieldName(name) {
 			return nil, fmt.Errorf("baggage member %q: want a name of letters, digits and -_.~!#$%%&'+^`|, with * as a wildcard", name)
 		}
 		out = append(out, name)
@@ -440,21 +397,10 @@ func (b *Baggage) admits(member string) bool {
 	pair, properties, _ := strings.Cut(member, ";")
 	key, value, ok := strings.Cut(pair, "=")
 	key, value = strings.Trim(key, " \t"), strings.Trim(value, " \t")
-	if !ok || !isToken(key) || !areBaggageOctets(value) || !IsFieldValue(properties) {
+	if !ok || !httpguts.ValidHeaderFieldName(key) || !areBaggageOctets(value) || !IsFieldValue(properties) {
 		return false
 	}
 	return glob.MatchAny(b.patterns, key)
-}
-
-// isToken holds for a token of HTTP (RFC 9110, section 5.6.2), which the names of members are.
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // areBaggageOctets holds for the characters of a value (W3C Baggage, section 3.3.1.3).

@@ -108,12 +108,12 @@ func TestProcedures(t *testing.T) {
 		"/a..B/C": false, "/.B/C": false, "/B./C": false, "/1a/C": false, "/B/1C": false, "/B/C.D": false,
 		"/a.B/C?x": false, "/a.B/../C": false, "/a.B/C#": false, "/a b/C": false, "/a%2fB/C": false, "/ä/C": false,
 	} {
-		m, err := c.Method(procedure, MethodOptions{})
+		m, err := c.method(procedure)
 		if (err == nil) != want {
 			t.Errorf("%q: got %v", procedure, err)
 		}
-		if err == nil && m.Procedure() != procedure {
-			t.Errorf("%q reads back %q", procedure, m.Procedure())
+		if err == nil && m.procedure != procedure {
+			t.Errorf("%q reads back %q", procedure, m.procedure)
 		}
 		if err != nil && failure(t, err).Kind != KindRejected {
 			t.Errorf("%q: got %v", procedure, err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -28,7 +30,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
-// Defaults of Options, with reasons.
+// Defaults of nativeLimits, with reasons.
 const (
 	// defaultMaxTools bounds the list of tools. It is the contract's limit of one page.
 	defaultMaxTools = 10_000
@@ -49,83 +51,51 @@ const (
 	defaultEndGrace = time.Second
 )
 
-// NativeOptions configure a Client. The zero value is ready to use. A value that is not
-// positive means the default of the same name.
-type NativeOptions struct {
-	MaxTools     int
-	MaxPages     int
-	MaxListBytes int
-	StreamRetry  time.Duration
-	EndGrace     time.Duration
+// nativeLimits bound the answers of a backend. The defaults say what each is for.
+type nativeLimits struct {
+	tools, pages, listBytes int
+	streamRetry, endGrace   time.Duration
 }
 
 // NativeClient calls a backend that implements outrigger.v1.ToolService. It is safe for
 // concurrent use. It owns no connections: closing the backend's client is enough.
 type NativeClient struct {
 	backend   *Client
-	opts      NativeOptions
+	limits    nativeLimits
+	rpcs      map[reflect.Type]unaryRPC // by the type of the request
 	validator func() (protovalidate.Validator, error)
 	unaryTill atomic.Pointer[time.Time] // CallToolStream is not tried before; nil: it may be
 }
 
-// NativeMetadata is the metadata of a response, without the protocol's own entries. A field is
-// nil if there is none.
-type NativeMetadata struct {
-	Header, Trailer http.Header
-}
-
-// NewNative makes a client with default options. It makes no calls.
-func NewNative(client *Client) *NativeClient { return newNativeWithOptions(client, NativeOptions{}) }
-
-// newNativeWithOptions makes a client. It makes no calls. It builds the validator (about a
+// NewNative makes a client. It makes no calls. It builds the validator (about a
 // megabyte and 30 ms) only when there is a response to check.
-func newNativeWithOptions(client *Client, o NativeOptions) *NativeClient {
-	defaults.Fill(&o.MaxTools, defaultMaxTools)
-	defaults.Fill(&o.MaxPages, defaultMaxPages)
-	defaults.Fill(&o.MaxListBytes, defaultMaxListBytes)
-	defaults.Fill(&o.StreamRetry, defaultStreamRetry)
-	defaults.Fill(&o.EndGrace, defaultEndGrace)
+func NewNative(client *Client) *NativeClient {
 	return &NativeClient{
-		backend: client, opts: o,
+		backend: client, limits: nativeLimits{defaultMaxTools, defaultMaxPages, defaultMaxListBytes, defaultStreamRetry, defaultEndGrace},
+		rpcs:      unaryRPCs(),
 		validator: sync.OnceValues(func() (protovalidate.Validator, error) { return protovalidate.New() }),
 	}
 }
 
-// exchange makes a unary call and fills out with the checked answer, whose
-// encoded size it returns. On an *InvalidAnswerError the metadata is there.
-func (c *NativeClient) exchange(ctx context.Context, procedure string, in, out proto.Message, header http.Header) (int, NativeMetadata, error) {
+// exchange makes a unary call and fills out with the checked body of the answer. On an
+// *InvalidAnswerError the answer is there, too.
+func (c *NativeClient) exchange(ctx context.Context, procedure string, in, out proto.Message, header http.Header) (*Answer, error) {
 	body, err := encode(in)
 	if err != nil {
-		return 0, NativeMetadata{}, err
+		return nil, err
 	}
 	answer, err := c.backend.Call(ctx, procedure, body, header)
 	if err != nil {
-		return 0, NativeMetadata{}, err
+		return nil, err
 	}
-	return len(answer.Body), nativeMetadataOf(answer), c.check(procedure, answer.Body, out)
-}
-
-// ask is exchange for an answer of a known type.
-func ask[Out any, Message interface {
-	*Out
-	proto.Message
-}](ctx context.Context, c *NativeClient, procedure string, in proto.Message, header http.Header) (*Out, NativeMetadata, error) {
-	out := new(Out)
-	_, md, err := c.exchange(ctx, procedure, in, Message(out), header)
-	if err != nil {
-		return nil, md, err
-	}
-	return out, md, nil
+	return answer, c.check(procedure, answer.Body, out)
 }
 
 // encode fails where a string is not UTF-8, which cannot be sent.
 func encode(in proto.Message) ([]byte, error) {
 	body, err := proto.Marshal(in)
 	if err != nil {
-		return nil, &Error{
-			Kind: KindRejected, Code: connect.CodeInvalidArgument,
-			Message: fmt.Sprintf("the request cannot be encoded: %v", err),
-		}
+		return nil, newError(KindRejected, fmt.Sprintf("the request cannot be encoded: %v", err), nil)
 	}
 	return body, nil
 }
@@ -152,49 +122,47 @@ func (c *NativeClient) check(procedure string, body []byte, out proto.Message) e
 	}
 }
 
-// nativeMetadataOf takes the metadata of an answer, which may be nil.
-func nativeMetadataOf(answer *Answer) NativeMetadata {
-	if answer == nil {
-		return NativeMetadata{}
-	}
-	return NativeMetadata{Header: answer.Header, Trailer: answer.Trailer}
-}
-
 // errOver ends a stream that goes on after its outcome.
 var errOver = errors.New("the outcome was already received")
 
-// CallTool runs a tool and returns its outcome. The outcome may be an error of the tool
-// itself. If events is not nil, CallTool passes it progress, log, partial data and quiet
-// events, in order, on the caller's goroutine, before it returns. CallTool reads no
+// callTool runs a tool and returns its outcome. The outcome may be an error of the tool
+// itself. If events is not nil, callTool passes it progress, log, partial data and quiet
+// events, in order, on the caller's goroutine, before it returns. callTool reads no
 // further event while events runs.
 //
 // With events the RPC is CallToolStream, without them CallTool. If the backend reports,
 // before any event, that it does not implement CallToolStream, the client uses CallTool
 // at once, and for StreamRetry afterwards.
 //
-// CallTool ignores everything after an outcome. It cuts a stream that does not end
+// callTool ignores everything after an outcome. It cuts a stream that does not end
 // within EndGrace after the outcome, and then the metadata lacks the trailer. A stream
 // that ends successfully without an outcome is an *InvalidAnswerError, like every event
 // that breaks its rules. On errors after the response began, the metadata holds its
 // header.
-func (c *NativeClient) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, NativeMetadata, error) {
-	unary := func() (*outriggerv1.ToolOutcome, NativeMetadata, error) {
-		return ask[outriggerv1.ToolOutcome](ctx, c, outriggerv1connect.ToolServiceCallToolProcedure, call, header)
+func (c *NativeClient) callTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, error) {
+	unary := func() (*outriggerv1.ToolOutcome, *Answer, error) {
+		outcome := new(outriggerv1.ToolOutcome)
+		answer, err := c.exchange(ctx, outriggerv1connect.ToolServiceCallToolProcedure, call, outcome, header)
+		if err != nil {
+			return nil, answer, err
+		}
+		answer.Body = nil
+		return outcome, answer, nil
 	}
 	if till := c.unaryTill.Load(); events == nil || till != nil && time.Now().Before(*till) {
 		return unary()
 	}
 	s := &toolStream{client: c, events: events}
-	outcome, md, err := s.run(ctx, call, header)
-	if s.began || !unimplemented(err) {
-		return outcome, md, err
+	outcome, answer, err := s.run(ctx, call, header)
+	if s.began || !isUnimplemented(err) {
+		return outcome, answer, err
 	}
-	outcome, md, err = unary()
-	if !unimplemented(err) { // else it is the tool that is not there, or nothing is
-		till := time.Now().Add(c.opts.StreamRetry)
+	outcome, answer, err = unary()
+	if !isUnimplemented(err) { // else it is the tool that is not there, or nothing is
+		till := time.Now().Add(c.limits.streamRetry)
 		c.unaryTill.Store(&till)
 	}
-	return outcome, md, err
+	return outcome, answer, err
 }
 
 // toolStream is one call of CallToolStream.
@@ -208,11 +176,11 @@ type toolStream struct {
 	grace   *time.Timer // calls cut
 }
 
-func (s *toolStream) run(ctx context.Context, call *outriggerv1.ToolCall, header http.Header) (*outriggerv1.ToolOutcome, NativeMetadata, error) {
+func (s *toolStream) run(ctx context.Context, call *outriggerv1.ToolCall, header http.Header) (*outriggerv1.ToolOutcome, *Answer, error) {
 	const procedure = outriggerv1connect.ToolServiceCallToolStreamProcedure
 	body, err := encode(call)
 	if err != nil {
-		return nil, NativeMetadata{}, err
+		return nil, nil, err
 	}
 	ctx, s.cut = context.WithCancel(ctx)
 	defer s.cut()
@@ -220,16 +188,15 @@ func (s *toolStream) run(ctx context.Context, call *outriggerv1.ToolCall, header
 	if s.grace != nil {
 		s.grace.Stop()
 	}
-	md := nativeMetadataOf(answer)
 	switch {
 	case s.outcome != nil:
-		return s.outcome, md, nil
+		return s.outcome, answer, nil
 	case s.refused != nil:
-		return nil, md, s.refused
+		return nil, answer, s.refused
 	case err != nil:
-		return nil, md, err
+		return nil, answer, err
 	default:
-		return nil, md, invalid(procedure, keywordOutcome, "wanted an outcome as the last event")
+		return nil, answer, invalid(procedure, keywordOutcome, "wanted an outcome as the last event")
 	}
 }
 
@@ -244,7 +211,7 @@ func (s *toolStream) take(message []byte) error {
 		return s.refused
 	}
 	if s.outcome = event.GetOutcome(); s.outcome != nil {
-		s.grace = time.AfterFunc(s.client.opts.EndGrace, s.cut)
+		s.grace = time.AfterFunc(s.client.limits.endGrace, s.cut)
 		return nil
 	}
 	s.events(event)
@@ -253,133 +220,54 @@ func (s *toolStream) take(message []byte) error {
 
 // Describe returns the backend's description of itself and its features.
 func (c *NativeClient) Describe(ctx context.Context) (*outriggerv1.ServerDescription, error) {
-	out, _, err := ask[outriggerv1.ServerDescription](ctx, c, outriggerv1connect.ToolServiceDescribeProcedure, &outriggerv1.DescribeRequest{}, nil)
-	return out, err
-}
-
-// ListResources returns one page of resources. Like the other methods with a header, it
-// sends the header as metadata of the RPC and returns the metadata of the response. It
-// also returns the metadata with an *InvalidAnswerError. Other errors hold their own
-// metadata.
-func (c *NativeClient) ListResources(ctx context.Context, in *outriggerv1.ListResourcesRequest, header http.Header) (*outriggerv1.ListResourcesResponse, NativeMetadata, error) {
-	return ask[outriggerv1.ListResourcesResponse](ctx, c, outriggerv1connect.ToolServiceListResourcesProcedure, in, header)
-}
-
-// ListResourceTemplates returns one page of resource templates.
-func (c *NativeClient) ListResourceTemplates(ctx context.Context, in *outriggerv1.ListResourceTemplatesRequest, header http.Header) (*outriggerv1.ListResourceTemplatesResponse, NativeMetadata, error) {
-	return ask[outriggerv1.ListResourceTemplatesResponse](ctx, c, outriggerv1connect.ToolServiceListResourceTemplatesProcedure, in, header)
-}
-
-// ReadResource returns the contents of a resource.
-func (c *NativeClient) ReadResource(ctx context.Context, in *outriggerv1.ReadResourceRequest, header http.Header) (*outriggerv1.ResourceOutcome, NativeMetadata, error) {
-	return ask[outriggerv1.ResourceOutcome](ctx, c, outriggerv1connect.ToolServiceReadResourceProcedure, in, header)
-}
-
-// ListSkills returns one page of skills.
-func (c *NativeClient) ListSkills(ctx context.Context, in *outriggerv1.ListSkillsRequest, header http.Header) (*outriggerv1.ListSkillsResponse, NativeMetadata, error) {
-	return ask[outriggerv1.ListSkillsResponse](ctx, c, outriggerv1connect.ToolServiceListSkillsProcedure, in, header)
-}
-
-// GetSkill returns one skill.
-func (c *NativeClient) GetSkill(ctx context.Context, in *outriggerv1.GetSkillRequest, header http.Header) (*outriggerv1.GetSkillResponse, NativeMetadata, error) {
-	return ask[outriggerv1.GetSkillResponse](ctx, c, outriggerv1connect.ToolServiceGetSkillProcedure, in, header)
-}
-
-// ReadDirectory returns one page of what is in a directory.
-func (c *NativeClient) ReadDirectory(ctx context.Context, in *outriggerv1.ReadDirectoryRequest, header http.Header) (*outriggerv1.ReadDirectoryResponse, NativeMetadata, error) {
-	return ask[outriggerv1.ReadDirectoryResponse](ctx, c, outriggerv1connect.ToolServiceReadDirectoryProcedure, in, header)
-}
-
-// ListPrompts returns one page of prompts.
-func (c *NativeClient) ListPrompts(ctx context.Context, in *outriggerv1.ListPromptsRequest, header http.Header) (*outriggerv1.ListPromptsResponse, NativeMetadata, error) {
-	return ask[outriggerv1.ListPromptsResponse](ctx, c, outriggerv1connect.ToolServiceListPromptsProcedure, in, header)
-}
-
-// GetPrompt returns a prompt with its arguments filled in.
-func (c *NativeClient) GetPrompt(ctx context.Context, in *outriggerv1.GetPromptRequest, header http.Header) (*outriggerv1.PromptOutcome, NativeMetadata, error) {
-	return ask[outriggerv1.PromptOutcome](ctx, c, outriggerv1connect.ToolServiceGetPromptProcedure, in, header)
-}
-
-// Complete returns completions for an argument that a user fills in.
-func (c *NativeClient) Complete(ctx context.Context, in *outriggerv1.CompleteRequest, header http.Header) (*outriggerv1.CompleteResponse, NativeMetadata, error) {
-	return ask[outriggerv1.CompleteResponse](ctx, c, outriggerv1connect.ToolServiceCompleteProcedure, in, header)
-}
-
-// GetTask returns the state of a task.
-func (c *NativeClient) GetTask(ctx context.Context, in *outriggerv1.GetTaskRequest, header http.Header) (*outriggerv1.Task, NativeMetadata, error) {
-	return ask[outriggerv1.Task](ctx, c, outriggerv1connect.ToolServiceGetTaskProcedure, in, header)
-}
-
-// UpdateTask answers questions of a task.
-func (c *NativeClient) UpdateTask(ctx context.Context, in *outriggerv1.UpdateTaskRequest, header http.Header) (*outriggerv1.UpdateTaskResponse, NativeMetadata, error) {
-	return ask[outriggerv1.UpdateTaskResponse](ctx, c, outriggerv1connect.ToolServiceUpdateTaskProcedure, in, header)
-}
-
-// CancelTask asks the backend to end a task early.
-func (c *NativeClient) CancelTask(ctx context.Context, in *outriggerv1.CancelTaskRequest, header http.Header) (*outriggerv1.CancelTaskResponse, NativeMetadata, error) {
-	return ask[outriggerv1.CancelTaskResponse](ctx, c, outriggerv1connect.ToolServiceCancelTaskProcedure, in, header)
-}
-
-// Ask makes the unary RPC that belongs to the type of in, for callers that treat all of
-// them alike: a ReadResourceRequest returns a ResourceOutcome, a ToolCall a ToolOutcome,
-// and so on. The response has the type that the typed method returns. A type that
-// belongs to no RPC here is a *Error of KindRejected.
-func (c *NativeClient) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, NativeMetadata, error) {
-	procedure, out := rpcOf(in)
-	if out == nil {
-		return nil, NativeMetadata{}, &Error{
-			Kind: KindRejected, Code: connect.CodeInvalidArgument,
-			Message: fmt.Sprintf("no unary RPC takes a message of type %T", in),
-		}
+	out := new(outriggerv1.ServerDescription)
+	if _, err := c.exchange(ctx, outriggerv1connect.ToolServiceDescribeProcedure, &outriggerv1.DescribeRequest{}, out, nil); err != nil {
+		return nil, err
 	}
-	_, md, err := c.exchange(ctx, procedure, in, out, header)
+	return out, nil
+}
+
+// ask makes the unary RPC that belongs to the type of in: a ReadResourceRequest returns a ResourceOutcome, a ToolCall a
+// ToolOutcome, and so on. It sends header as metadata of the RPC. The Answer has the metadata of the response, also beside an
+// *InvalidAnswerError; other errors hold their own. A type that belongs to no RPC is a *Error of KindRejected.
+func (c *NativeClient) ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, error) {
+	rpc, ok := c.rpcs[reflect.TypeOf(in)]
+	if !ok {
+		return nil, nil, newError(KindRejected, fmt.Sprintf("no unary RPC takes a message of type %T", in), nil)
+	}
+	out := rpc.answer.New().Interface()
+	answer, err := c.exchange(ctx, rpc.procedure, in, out, header)
 	if err != nil {
-		return nil, md, err
+		return nil, answer, err
 	}
-	return out, md, nil
+	answer.Body = nil
+	return out, answer, nil
 }
 
-// rpcOf says which RPC takes a message of the type of in, and makes an empty
-// answer of it.
-func rpcOf(in proto.Message) (procedure string, out proto.Message) {
-	switch in.(type) {
-	case *outriggerv1.DescribeRequest:
-		return outriggerv1connect.ToolServiceDescribeProcedure, new(outriggerv1.ServerDescription)
-	case *outriggerv1.ToolCall:
-		return outriggerv1connect.ToolServiceCallToolProcedure, new(outriggerv1.ToolOutcome)
-	case *outriggerv1.ListToolsRequest:
-		return outriggerv1connect.ToolServiceListToolsProcedure, new(outriggerv1.ListToolsResponse)
-	case *outriggerv1.ListResourcesRequest:
-		return outriggerv1connect.ToolServiceListResourcesProcedure, new(outriggerv1.ListResourcesResponse)
-	case *outriggerv1.ListResourceTemplatesRequest:
-		return outriggerv1connect.ToolServiceListResourceTemplatesProcedure, new(outriggerv1.ListResourceTemplatesResponse)
-	case *outriggerv1.ReadResourceRequest:
-		return outriggerv1connect.ToolServiceReadResourceProcedure, new(outriggerv1.ResourceOutcome)
-	case *outriggerv1.ListSkillsRequest:
-		return outriggerv1connect.ToolServiceListSkillsProcedure, new(outriggerv1.ListSkillsResponse)
-	case *outriggerv1.GetSkillRequest:
-		return outriggerv1connect.ToolServiceGetSkillProcedure, new(outriggerv1.GetSkillResponse)
-	case *outriggerv1.ReadDirectoryRequest:
-		return outriggerv1connect.ToolServiceReadDirectoryProcedure, new(outriggerv1.ReadDirectoryResponse)
-	case *outriggerv1.ListPromptsRequest:
-		return outriggerv1connect.ToolServiceListPromptsProcedure, new(outriggerv1.ListPromptsResponse)
-	case *outriggerv1.GetPromptRequest:
-		return outriggerv1connect.ToolServiceGetPromptProcedure, new(outriggerv1.PromptOutcome)
-	case *outriggerv1.CompleteRequest:
-		return outriggerv1connect.ToolServiceCompleteProcedure, new(outriggerv1.CompleteResponse)
-	case *outriggerv1.GetTaskRequest:
-		return outriggerv1connect.ToolServiceGetTaskProcedure, new(outriggerv1.Task)
-	case *outriggerv1.UpdateTaskRequest:
-		return outriggerv1connect.ToolServiceUpdateTaskProcedure, new(outriggerv1.UpdateTaskResponse)
-	case *outriggerv1.CancelTaskRequest:
-		return outriggerv1connect.ToolServiceCancelTaskProcedure, new(outriggerv1.CancelTaskResponse)
-	default:
-		return "", nil
+// unaryRPC is a unary RPC of outrigger.v1.ToolService.
+type unaryRPC struct {
+	procedure string
+	answer    protoreflect.MessageType
+}
+
+// unaryRPCs are the RPCs that may be asked, by the types of their requests.
+func unaryRPCs() map[reflect.Type]unaryRPC {
+	service := outriggerv1.File_outrigger_v1_tool_service_proto.Services().ByName("ToolService")
+	out := map[reflect.Type]unaryRPC{}
+	for _, name := range [...]protoreflect.Name{
+		"Describe", "CallTool", "ListTools", "ListResources", "ListResourceTemplates", "ReadResource", "ListSkills", "GetSkill",
+		"ReadDirectory", "ListPrompts", "GetPrompt", "Complete", "GetTask", "UpdateTask", "CancelTask",
+	} {
+		m := service.Methods().ByName(name)
+		request, _ := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName()) // both are linked in with the service
+		answer, _ := protoregistry.GlobalTypes.FindMessageByName(m.Output().FullName())
+		out[reflect.TypeOf(request.Zero().Interface())] = unaryRPC{fmt.Sprintf("/%s/%s", service.FullName(), name), answer}
 	}
+	return out
 }
 
 // Tools returns all tools, page by page, in the backend's order. If a list is longer
-// than MaxTools, MaxPages or MaxListBytes, or a cursor repeats, the error is an
+// than the limits, or a cursor repeats, the error is an
 // *InvalidAnswerError and there is no list. Tools checks each name by itself. The
 // catalog checks for name collisions.
 func (c *NativeClient) Tools(ctx context.Context) ([]*outriggerv1.Tool, error) {
@@ -390,19 +278,19 @@ func (c *NativeClient) Tools(ctx context.Context) ([]*outriggerv1.Tool, error) {
 		seen  = map[[sha256.Size]byte]struct{}{} // cursors may be long, and there may be many
 		in    outriggerv1.ListToolsRequest
 	)
-	for range c.opts.MaxPages {
+	for range c.limits.pages {
 		page := new(outriggerv1.ListToolsResponse)
-		size, _, err := c.exchange(ctx, procedure, &in, page, nil)
+		answer, err := c.exchange(ctx, procedure, &in, page, nil)
 		if err != nil {
 			return nil, err
 		}
 		tools = append(tools, page.GetTools()...)
-		bytes += size
+		bytes += len(answer.Body)
 		switch {
-		case len(tools) > c.opts.MaxTools:
-			return nil, invalid(procedure, keywordLimit, "wanted at most %d tools", c.opts.MaxTools)
-		case bytes > c.opts.MaxListBytes:
-			return nil, invalid(procedure, keywordLimit, "wanted at most %d bytes on all pages", c.opts.MaxListBytes)
+		case len(tools) > c.limits.tools:
+			return nil, invalid(procedure, keywordLimit, "wanted at most %d tools", c.limits.tools)
+		case bytes > c.limits.listBytes:
+			return nil, invalid(procedure, keywordLimit, "wanted at most %d bytes on all pages", c.limits.listBytes)
 		case page.NextCursor == nil: // the empty string is a cursor like any other
 			return tools, nil
 		}
@@ -413,7 +301,7 @@ func (c *NativeClient) Tools(ctx context.Context) ([]*outriggerv1.Tool, error) {
 		seen[cursor] = struct{}{}
 		in.Cursor = page.NextCursor
 	}
-	return nil, invalid(procedure, keywordLimit, "wanted at most %d pages", c.opts.MaxPages)
+	return nil, invalid(procedure, keywordLimit, "wanted at most %d pages", c.limits.pages)
 }
 
 // maxViolations is how many breaches an error names. A page may hold thousands of
@@ -504,12 +392,6 @@ func broken(procedure string, found []*protovalidate.Violation) *InvalidAnswerEr
 		})
 	}
 	return e
-}
-
-// unimplemented reports whether the backend said that it does not offer the RPC.
-func unimplemented(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Kind == KindStatus && e.Code == connect.CodeUnimplemented
 }
 
 // pointer writes a field's path as a JSON Pointer. The JSON names of the contract

@@ -70,9 +70,9 @@ func TestCallToolWithEvents(t *testing.T) {
 	want := success("done")
 	addr := serve(t, &service{stream: sending(append(meanwhile(), outcomeEvent(want)), nil)})
 	for _, scheme := range allSchemes() {
-		c := dial(t, scheme+"://"+addr, NativeOptions{})
+		c := dial(t, scheme+"://"+addr, nativeLimits{})
 		var got []*outriggerv1.ToolEvent
-		outcome, md, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, http.Header{"Authorization": {"Bearer t"}}, keep(&got))
+		outcome, md, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, http.Header{"Authorization": {"Bearer t"}}, keep(&got))
 		if err != nil {
 			t.Fatalf("%s: %v", scheme, err)
 		}
@@ -82,7 +82,7 @@ func TestCallToolWithEvents(t *testing.T) {
 		if !proto.Equal(outcome, want) {
 			t.Errorf("%s: outcome %v", scheme, outcome)
 		}
-		if diff := cmp.Diff(NativeMetadata{Header: http.Header{"X-Tool": {"t/Bearer t"}}, Trailer: http.Header{"X-Tail": {"end"}}}, md); diff != "" {
+		if diff := cmp.Diff(&Answer{Header: http.Header{"X-Tool": {"t/Bearer t"}}, Trailer: http.Header{"X-Tail": {"end"}}}, md); diff != "" {
 			t.Errorf("%s: metadata (-want +got):\n%s", scheme, diff)
 		}
 	}
@@ -118,9 +118,9 @@ func TestCallToolStreamFaults(t *testing.T) {
 				},
 			})
 			for _, scheme := range allSchemes() {
-				c := dial(t, scheme+"://"+addr, NativeOptions{})
+				c := dial(t, scheme+"://"+addr, nativeLimits{})
 				var got []*outriggerv1.ToolEvent
-				outcome, md, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
+				outcome, md, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
 				if outcome != nil || len(got) != tc.heard {
 					t.Errorf("%s: %v, %d events", scheme, outcome, len(got))
 				}
@@ -157,9 +157,9 @@ func TestNothingMattersAfterTheOutcome(t *testing.T) {
 			t.Parallel()
 			addr := serve(t, &service{stream: stream})
 			for _, scheme := range allSchemes() {
-				c := dial(t, scheme+"://"+addr, NativeOptions{EndGrace: 50 * time.Millisecond})
+				c := dial(t, scheme+"://"+addr, nativeLimits{endGrace: 50 * time.Millisecond})
 				var got []*outriggerv1.ToolEvent
-				outcome, md, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
+				outcome, md, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
 				if err != nil || !proto.Equal(outcome, success("done")) || len(got) != 1 || md.Header.Get("X-Tool") != "t/" {
 					t.Errorf("%s: got %v, %v, %v after %d events", scheme, outcome, md, err, len(got))
 				}
@@ -184,9 +184,9 @@ func TestCancelledCallTool(t *testing.T) {
 		return err
 	}})
 	for _, scheme := range allSchemes() {
-		c := dial(t, scheme+"://"+addr, NativeOptions{})
+		c := dial(t, scheme+"://"+addr, nativeLimits{})
 		ctx, cancel := context.WithCancel(t.Context())
-		_, _, err := c.CallTool(ctx, &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) { cancel() })
+		_, _, err := c.callTool(ctx, &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) { cancel() })
 		if e := failure(t, err); e.Kind != KindCancelled || !e.Sent {
 			t.Errorf("%s: got %v", scheme, err)
 		}
@@ -227,7 +227,7 @@ func TestFallback(t *testing.T) {
 	alone.Handle(outriggerv1connect.ToolServiceCallToolProcedure, mux)
 	call := func(t *testing.T, c *NativeClient) {
 		t.Helper()
-		outcome, md, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, http.Header{"X-One": {"1"}}, func(*outriggerv1.ToolEvent) { t.Error("an event") })
+		outcome, md, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, http.Header{"X-One": {"1"}}, func(*outriggerv1.ToolEvent) { t.Error("an event") })
 		if err != nil || !proto.Equal(outcome, success("unary")) || md.Header.Get("X-One") != "1" || md.Trailer.Get("X-Tail") != "end" {
 			t.Errorf("got %v, %v, %v", outcome, md, err)
 		}
@@ -238,12 +238,12 @@ func TestFallback(t *testing.T) {
 				t.Parallel()
 				n := new(counts)
 				addr := serveHandler(t, n.counting(handler))
-				c := dial(t, scheme+"://"+addr, NativeOptions{})
+				c := dial(t, scheme+"://"+addr, nativeLimits{})
 				for range 3 {
 					call(t, c)
 				}
 				n.is(t, 1, 3)
-				forgetful := dial(t, scheme+"://"+addr, NativeOptions{StreamRetry: time.Nanosecond})
+				forgetful := dial(t, scheme+"://"+addr, nativeLimits{streamRetry: time.Nanosecond})
 				for range 3 {
 					call(t, forgetful)
 				}
@@ -257,9 +257,9 @@ func TestFallback(t *testing.T) {
 func TestFallbackIsForgotten(t *testing.T) {
 	t.Parallel()
 	s := &service{unary: func(context.Context, proto.Message, http.Header) (proto.Message, error) { return success("unary"), nil }}
-	c := dial(t, "grpc://"+serve(t, s), NativeOptions{StreamRetry: time.Hour})
+	c := dial(t, "grpc://"+serve(t, s), nativeLimits{streamRetry: time.Hour})
 	call := func() *outriggerv1.ToolOutcome {
-		outcome, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {})
+		outcome, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,9 +286,9 @@ func TestUnimplementedToolIsNoMissingStream(t *testing.T) {
 	n := new(counts)
 	mux := http.NewServeMux()
 	mux.Handle(outriggerv1connect.NewToolServiceHandler(&service{})) // both are unimplemented
-	c := dial(t, "grpc://"+serveHandler(t, n.counting(mux)), NativeOptions{})
+	c := dial(t, "grpc://"+serveHandler(t, n.counting(mux)), nativeLimits{})
 	for range 3 {
-		_, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {})
+		_, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {})
 		if e := failure(t, err); e.Code != connect.CodeUnimplemented {
 			t.Errorf("got %v", err)
 		}
@@ -305,8 +305,8 @@ func TestCallToolWithoutEvents(t *testing.T) {
 		unary:  func(context.Context, proto.Message, http.Header) (proto.Message, error) { return success("unary"), nil },
 		stream: sending([]*outriggerv1.ToolEvent{outcomeEvent(success("stream"))}, nil),
 	}))
-	c := dial(t, "grpc://"+serveHandler(t, n.counting(mux)), NativeOptions{})
-	if outcome, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, nil); err != nil || !proto.Equal(outcome, success("unary")) {
+	c := dial(t, "grpc://"+serveHandler(t, n.counting(mux)), nativeLimits{})
+	if outcome, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, nil); err != nil || !proto.Equal(outcome, success("unary")) {
 		t.Errorf("got %v, %v", outcome, err)
 	}
 	n.is(t, 0, 1)
@@ -316,12 +316,12 @@ func TestCallToolWithoutEvents(t *testing.T) {
 func TestManyCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, &service{stream: sending(append(slices.Repeat(meanwhile(), 20), outcomeEvent(success("done"))), nil)})
-	c := dial(t, "grpc://"+addr, NativeOptions{})
+	c := dial(t, "grpc://"+addr, nativeLimits{})
 	held, release := make(chan struct{}), make(chan struct{})
 	slow := make(chan error, 1)
 	go func() {
 		first := true
-		_, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {
+		_, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) {
 			if first {
 				first = false
 				close(held)
@@ -335,7 +335,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 	for range 20 {
 		go func() {
 			n := 0
-			_, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) { n++ })
+			_, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, func(*outriggerv1.ToolEvent) { n++ })
 			if err == nil && n != 100 {
 				err = errors.New("events are missing")
 			}
@@ -382,11 +382,11 @@ func TestCallToolOfGRPCGo(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(lis) }()
 	t.Cleanup(func() { server.Stop(); <-done })
-	c := dial(t, "http://"+lis.Addr().String(), NativeOptions{StreamRetry: time.Nanosecond})
+	c := dial(t, "http://"+lis.Addr().String(), nativeLimits{streamRetry: time.Nanosecond})
 	for _, want := range []string{"unary", "stream"} {
 		streams.Store(want == "stream")
 		var got []*outriggerv1.ToolEvent
-		outcome, _, err := c.CallTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
+		outcome, _, err := c.callTool(t.Context(), &outriggerv1.ToolCall{ToolName: "t"}, nil, keep(&got))
 		if err != nil || !proto.Equal(outcome, success(want)) || (len(got) != 0) != (want == "stream") {
 			t.Errorf("%s: got %v, %v after %d events", want, outcome, err, len(got))
 		}

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -135,7 +136,7 @@ func serveHandler(tb testing.TB, handler http.Handler) string {
 }
 
 // dial makes a client of the service at addr.
-func dial(tb testing.TB, target string, o NativeOptions) *NativeClient {
+func dial(tb testing.TB, target string, o nativeLimits) *NativeClient {
 	tb.Helper()
 	t, err := ParseTarget(target)
 	if err != nil {
@@ -146,7 +147,12 @@ func dial(tb testing.TB, target string, o NativeOptions) *NativeClient {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = b.Close() })
-	return newNativeWithOptions(b, o)
+	n := NewNative(b)
+	n.limits = nativeLimits{
+		tools: cmp.Or(o.tools, n.limits.tools), pages: cmp.Or(o.pages, n.limits.pages), listBytes: cmp.Or(o.listBytes, n.limits.listBytes),
+		streamRetry: cmp.Or(o.streamRetry, n.limits.streamRetry), endGrace: cmp.Or(o.endGrace, n.limits.endGrace),
+	}
+	return n
 }
 
 // success is an outcome that keeps all rules.

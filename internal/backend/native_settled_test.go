@@ -69,7 +69,7 @@ func TestWatcherSettles(t *testing.T) {
 		if s.isSettled(again) {
 			s.Error("settled by a subscription that broke")
 		}
-		s.next(defaultBackoffMin / 2).acknowledge()
+		s.next(watchBackoffMin / 2).acknowledge()
 		if !s.isSettled(again) {
 			s.Error("not settled by the next subscription")
 		}

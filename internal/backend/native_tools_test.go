@@ -56,7 +56,7 @@ func TestToolsOfAllPages(t *testing.T) {
 		return out, nil
 	})
 	for _, scheme := range allSchemes() {
-		tools, err := dial(t, scheme+"://"+addr, NativeOptions{}).Tools(t.Context())
+		tools, err := dial(t, scheme+"://"+addr, nativeLimits{}).Tools(t.Context())
 		if err != nil || len(tools) != (pages-1)*each || tools[0].GetName() != "t0_0" || tools[len(tools)-1].GetName() != "t6_2" {
 			t.Errorf("%s: %d tools, %v", scheme, len(tools), err)
 		}
@@ -66,7 +66,7 @@ func TestToolsOfAllPages(t *testing.T) {
 func TestNoTools(t *testing.T) {
 	t.Parallel()
 	addr := paged(t, func(*string) (*outriggerv1.ListToolsResponse, error) { return &outriggerv1.ListToolsResponse{}, nil })
-	if tools, err := dial(t, "http://"+addr, NativeOptions{}).Tools(t.Context()); err != nil || len(tools) != 0 {
+	if tools, err := dial(t, "http://"+addr, nativeLimits{}).Tools(t.Context()); err != nil || len(tools) != 0 {
 		t.Errorf("got %v, %v", tools, err)
 	}
 }
@@ -91,7 +91,7 @@ func TestToolsFaults(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		page    func(*string) (*outriggerv1.ListToolsResponse, error)
-		opts    NativeOptions
+		opts    nativeLimits
 		keyword string
 		text    string
 	}{
@@ -100,10 +100,10 @@ func TestToolsFaults(t *testing.T) {
 		"a circle of three": {page: func(cursor *string) (*outriggerv1.ListToolsResponse, error) {
 			return many(0, map[string]string{"": "a", "a": "b", "b": "c", "c": "a"}[deref(cursor)])
 		}, keyword: keywordCursor},
-		"too many tools":      {page: counting(10), opts: NativeOptions{MaxTools: 25}, keyword: keywordLimit, text: "at most 25 tools"},
-		"too many empty ones": {page: counting(0), opts: NativeOptions{MaxPages: 5}, keyword: keywordLimit, text: "at most 5 pages"},
+		"too many tools":      {page: counting(10), opts: nativeLimits{tools: 25}, keyword: keywordLimit, text: "at most 25 tools"},
+		"too many empty ones": {page: counting(0), opts: nativeLimits{pages: 5}, keyword: keywordLimit, text: "at most 5 pages"},
 		"too many by default": {page: counting(0), keyword: keywordLimit, text: "at most 1000 pages"},
-		"too many bytes":      {page: counting(10), opts: NativeOptions{MaxListBytes: 1000}, keyword: keywordLimit, text: "at most 1000 bytes"},
+		"too many bytes":      {page: counting(10), opts: nativeLimits{listBytes: 1000}, keyword: keywordLimit, text: "at most 1000 bytes"},
 		"a bad tool on a later page": {page: func(cursor *string) (*outriggerv1.ListToolsResponse, error) {
 			if cursor == nil {
 				return many(1, "next")
@@ -128,7 +128,7 @@ func TestToolsFaults(t *testing.T) {
 			}
 			return nil, connect.NewError(connect.CodeUnavailable, errors.New("later"))
 		})
-		tools, err := dial(t, "grpc://"+addr, NativeOptions{}).Tools(t.Context())
+		tools, err := dial(t, "grpc://"+addr, nativeLimits{}).Tools(t.Context())
 		if e := failure(t, err); e.Kind != KindStatus || e.Code != connect.CodeUnavailable || tools != nil {
 			t.Errorf("got %v, %v", tools, err)
 		}
@@ -142,7 +142,7 @@ func TestToolsFaults(t *testing.T) {
 			}
 			return out, err
 		})
-		if tools, err := dial(t, "grpc://"+addr, NativeOptions{MaxTools: 10, MaxPages: 2}).Tools(t.Context()); err != nil || len(tools) != 10 {
+		if tools, err := dial(t, "grpc://"+addr, nativeLimits{tools: 10, pages: 2}).Tools(t.Context()); err != nil || len(tools) != 10 {
 			t.Errorf("got %d tools, %v", len(tools), err)
 		}
 	})

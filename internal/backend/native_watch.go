@@ -15,7 +15,6 @@ import (
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // methodAcknowledged is the method of a change feed's first notification.
@@ -65,32 +64,32 @@ func (c *NativeClient) Watch(ctx context.Context, filter *outriggerv1.ChangeFilt
 	}
 }
 
-// Defaults of WatcherOptions, with reasons.
+// Times that no setting changes, with reasons.
 const (
-	// defaultBackoffMin is the maximum of the first pause after a break, so a backend
+	// watchBackoffMin is the maximum of the first pause after a break, so a backend
 	// that restarts at once is found at once.
-	defaultBackoffMin = 100 * time.Millisecond
-	// defaultBackoffMax is the maximum pause, so a backend that comes back is found
+	watchBackoffMin = 100 * time.Millisecond
+	// watchBackoffMax is the maximum pause, so a backend that comes back is found
 	// within ten seconds.
-	defaultBackoffMax = 10 * time.Second
-	// defaultAckTimeout is the timeout of an acknowledgement, twice that of making a
+	watchBackoffMax = 10 * time.Second
+	// ackTimeout is the timeout of an acknowledgement, twice that of making a
 	// connection. Waiting longer for a backend that withholds it would be in vain.
-	defaultAckTimeout = 10 * time.Second
-	// defaultOverlap is how long a stream stays open after a new stream with a new filter
-	// was acknowledged, so that changes in flight arrive. It is far above a round trip.
-	defaultOverlap = time.Second
-	// defaultUnofferedPause is the pause after the backend reported that it does not
+	ackTimeout = 10 * time.Second
+	// watchOverlap is how long a stream stays open after a new stream with a new filter
+	// was acknowledged. A backend in the same pod has told what it had to tell by then;
+	// longer would tell more changes twice.
+	watchOverlap = 100 * time.Millisecond
+	// unofferedPause is the pause after the backend reported that it does not
 	// implement Subscribe. Only a new version of it would.
-	defaultUnofferedPause = 5 * time.Minute
+	unofferedPause = 5 * time.Minute
 )
 
 // maxRetiring bounds the streams that live on at the same time, where filters
-// change faster than an Overlap; the oldest is closed for the newest. Each holds
+// change faster than the overlap; the oldest is closed for the newest. Each holds
 // a stream of the connection, of which common peers allow a hundred.
 const maxRetiring = 4
 
-// WatcherOptions are the callbacks and settings of a Watcher. A nil function is not
-// called. A duration that is not positive means the default of the same name.
+// WatcherOptions are the callbacks of a Watcher. A nil function is not called.
 //
 // The functions are called one at a time. They may call SetFilter, and must not call
 // Close. The watcher reads nothing from the backend while one of them runs.
@@ -111,27 +110,12 @@ type WatcherOptions struct {
 	// ended it successfully), and the pause before the next attempt. It is for logs and
 	// counters.
 	Failed func(err error, pause time.Duration)
-
-	BackoffMin     time.Duration
-	BackoffMax     time.Duration
-	AckTimeout     time.Duration
-	Overlap        time.Duration
-	UnofferedPause time.Duration
-}
-
-func (o WatcherOptions) withDefaults() WatcherOptions {
-	defaults.Fill(&o.BackoffMin, defaultBackoffMin)
-	defaults.Fill(&o.BackoffMax, defaultBackoffMax)
-	defaults.Fill(&o.AckTimeout, defaultAckTimeout)
-	defaults.Fill(&o.Overlap, defaultOverlap)
-	defaults.Fill(&o.UnofferedPause, defaultUnofferedPause)
-	return o
 }
 
 // Watcher keeps a subscription to a backend's changes alive until Close. If the
 // subscription breaks, the watcher subscribes again after a backoff that grows from
-// BackoffMin to BackoffMax. The backoff starts over once a subscription has held for
-// BackoffMax. If the backend does not implement Subscribe, the pause is UnofferedPause.
+// 100 ms to 10 s, and starts over once a subscription has held for as long. If the
+// backend does not implement Subscribe, the pause is five minutes.
 // While the filter is empty, there is no subscription.
 //
 // A Watcher reports changes after its first acknowledgement. Start it before you read
@@ -176,12 +160,12 @@ func (c *NativeClient) NewWatcher(filter *outriggerv1.ChangeFilter, o WatcherOpt
 
 func newWatcher(watch func(context.Context, *outriggerv1.ChangeFilter, func(*outriggerv1.Notification)) error, random func() float64, filter *outriggerv1.ChangeFilter, o WatcherOptions) *Watcher {
 	w := &Watcher{
-		watch: watch, opts: o.withDefaults(), filter: normal(filter),
+		watch: watch, opts: o, filter: normal(filter),
 		reports: make(chan watchReport), renewed: make(chan struct{}, 1), telling: make(chan struct{}, 1),
 		effect: make(chan struct{}),
 	}
 	w.ctx, w.stop = context.WithCancel(context.Background())
-	l := &watchLoop{watcher: w, backoff: backoff{min: w.opts.BackoffMin, max: w.opts.BackoffMax, random: random}}
+	l := &watchLoop{watcher: w, backoff: backoff{min: watchBackoffMin, max: watchBackoffMax, random: random}}
 	w.running.Go(l.run)
 	return w
 }
@@ -285,8 +269,8 @@ func (w *Watcher) tell(ctx context.Context, function func()) {
 
 // follow is the goroutine of a stream.
 func (w *Watcher) follow(f *watchFeed) {
-	late := time.AfterFunc(w.opts.AckTimeout, func() {
-		f.end(fmt.Errorf("native: no acknowledgement within %v: %w", w.opts.AckTimeout, context.DeadlineExceeded))
+	late := time.AfterFunc(ackTimeout, func() {
+		f.end(fmt.Errorf("native: no acknowledgement within %v: %w", ackTimeout, context.DeadlineExceeded))
 	})
 	defer late.Stop()
 	acknowledged := false
@@ -327,7 +311,7 @@ type watchLoop struct {
 
 	current  *watchFeed   // acknowledged
 	opening  *watchFeed   // not yet
-	retiring []*watchFeed // acknowledged, replaced, and alive for an Overlap; oldest first
+	retiring []*watchFeed // acknowledged, replaced, and alive for the overlap; oldest first
 
 	since  time.Time // since when there has been a current one and no failure; zero: there is none
 	due    time.Time // no attempt before
@@ -424,7 +408,7 @@ func (l *watchLoop) retire(f *watchFeed) {
 		l.retiring = slices.Delete(l.retiring, 0, 1)
 	}
 	l.retiring = append(l.retiring, f)
-	time.AfterFunc(l.watcher.opts.Overlap, func() { f.end(errRetired) })
+	time.AfterFunc(watchOverlap, func() { f.end(errRetired) })
 }
 
 // ended takes note of the end of a stream.
@@ -461,13 +445,13 @@ func (l *watchLoop) ended(f *watchFeed, err error) {
 func (l *watchLoop) failed(err error) {
 	w := l.watcher
 	if !l.since.IsZero() {
-		if time.Since(l.since) >= w.opts.BackoffMax {
+		if time.Since(l.since) >= watchBackoffMax {
 			l.backoff.reset()
 		}
 		l.since = time.Now()
 	}
-	pause := w.opts.UnofferedPause
-	if !unimplemented(err) {
+	pause := unofferedPause
+	if !isUnimplemented(err) {
 		pause = l.backoff.next()
 	}
 	l.due = time.Now().Add(pause)

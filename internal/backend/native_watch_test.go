@@ -68,7 +68,7 @@ func TestWatch(t *testing.T) {
 		return ctx.Err()
 	}})
 	for _, scheme := range allSchemes() {
-		c := dial(t, scheme+"://"+addr, NativeOptions{})
+		c := dial(t, scheme+"://"+addr, nativeLimits{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var got []*outriggerv1.Notification
 		err := c.Watch(ctx, asked, func(n *outriggerv1.Notification) {
@@ -121,7 +121,7 @@ func TestWatchFaults(t *testing.T) {
 			addr := serve(t, &service{subscribe: notifying(tc.sent, tc.end)})
 			for _, scheme := range allSchemes() {
 				n := 0
-				err := dial(t, scheme+"://"+addr, NativeOptions{}).Watch(t.Context(), toolsFilter(), func(*outriggerv1.Notification) { n++ })
+				err := dial(t, scheme+"://"+addr, nativeLimits{}).Watch(t.Context(), toolsFilter(), func(*outriggerv1.Notification) { n++ })
 				if n != tc.heard {
 					t.Errorf("%s: %d notifications, want %d", scheme, n, tc.heard)
 				}
@@ -169,15 +169,13 @@ func TestWatcherOfARealBackend(t *testing.T) {
 		}
 	}})
 	for _, scheme := range allSchemes() {
-		c := dial(t, scheme+"://"+addr, NativeOptions{})
+		c := dial(t, scheme+"://"+addr, nativeLimits{})
 		heard, acked, resynced, failed := make(chan string, 8), make(chan *outriggerv1.ChangeFilter, 8), make(chan struct{}, 8), make(chan error, 8)
 		w := c.NewWatcher(toolsFilter(), WatcherOptions{
 			Changed:      func(n *outriggerv1.Notification) { heard <- n.GetMethod() },
 			Acknowledged: func(_, honoured *outriggerv1.ChangeFilter) { acked <- honoured },
 			Resynced:     func() { resynced <- struct{}{} },
 			Failed:       func(err error, _ time.Duration) { failed <- err },
-			BackoffMin:   time.Millisecond,
-			Overlap:      time.Millisecond,
 		})
 		first := <-opened
 		if got := <-acked; !proto.Equal(got, toolsFilter()) {
@@ -221,7 +219,7 @@ func TestManyWatchers(t *testing.T) {
 		<-ctx.Done()
 		return err
 	}})
-	c := dial(t, "grpc://"+addr, NativeOptions{})
+	c := dial(t, "grpc://"+addr, nativeLimits{})
 	var wg sync.WaitGroup
 	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		wg.Go(func() {
@@ -257,7 +255,7 @@ func TestBackoff(t *testing.T) {
 		0:   {50, 100, 200, 400, 800, 1600, 3200, 5000, 5000},
 		0.5: {75, 150, 300, 600, 1200, 2400, 4800, 7500, 7500},
 	} {
-		b := backoff{min: defaultBackoffMin, max: defaultBackoffMax, random: func() float64 { return random }}
+		b := backoff{min: watchBackoffMin, max: watchBackoffMax, random: func() float64 { return random }}
 		for range 2 {
 			for i, ms := range want {
 				if got := b.next().Milliseconds(); got != int64(ms) {
@@ -265,7 +263,7 @@ func TestBackoff(t *testing.T) {
 				}
 			}
 			for range 100 { // no overflow, ever
-				if got := b.next(); got < defaultBackoffMax/2 || got > defaultBackoffMax {
+				if got := b.next(); got < watchBackoffMax/2 || got > watchBackoffMax {
 					t.Fatalf("a late pause of %v", got)
 				}
 			}

@@ -161,7 +161,7 @@ func tasksFilter(ids ...string) *outriggerv1.ChangeFilter {
 func growing() []time.Duration {
 	out := make([]time.Duration, 9)
 	for i := range out {
-		out[i] = min(defaultBackoffMin/2<<i, defaultBackoffMax/2)
+		out[i] = min(watchBackoffMin/2<<i, watchBackoffMax/2)
 	}
 	return out
 }
@@ -209,7 +209,7 @@ func TestWatcherBacksOff(t *testing.T) {
 		p.acknowledge()
 		s.told("acknowledged tools of tools", "resynced")
 
-		time.Sleep(defaultBackoffMax)
+		time.Sleep(watchBackoffMax)
 		p.breaks(errBroken)
 		s.told("failed, 50ms: broken")
 		p = s.next(at + 16*time.Second + 50*time.Millisecond)
@@ -265,7 +265,7 @@ func TestWatcherChangesItsFilter(t *testing.T) {
 		synctest.Wait()
 		fresh.send <- change("after")
 		s.told("acknowledged a of a", "changed before", "acknowledged ab of ab", "changed on its way", "changed after")
-		time.Sleep(defaultOverlap - 1)
+		time.Sleep(watchOverlap - 1)
 		if old.isOver() {
 			s.Error("the old subscription ended early")
 		}
@@ -392,12 +392,12 @@ func TestWatcherWithoutWishes(t *testing.T) {
 func TestWatcherWaitsSoLongForTheAcknowledgement(t *testing.T) {
 	play(t, toolsFilter(), WatcherOptions{}, func(s *stage) {
 		p := s.next(0)
-		time.Sleep(defaultAckTimeout)
+		time.Sleep(ackTimeout)
 		if !p.isOver() {
 			s.Error("it is waited for still")
 		}
 		s.told("failed, 50ms: native: no acknowledgement within 10s: context deadline exceeded")
-		s.next(defaultAckTimeout + 50*time.Millisecond).acknowledge()
+		s.next(ackTimeout + 50*time.Millisecond).acknowledge()
 		s.none(24 * time.Hour)
 		s.told("acknowledged tools of tools", "resynced")
 	})
@@ -422,7 +422,7 @@ func TestWatcherHoldsFewStreams(t *testing.T) {
 		if alive != maxRetiring+1 || all[len(all)-1].isOver() {
 			s.Errorf("%d streams are open", alive)
 		}
-		time.Sleep(defaultOverlap)
+		time.Sleep(watchOverlap)
 		for i, p := range all {
 			if p.isOver() != (i < len(all)-1) {
 				s.Errorf("stream %d: over is %v", i, p.isOver())

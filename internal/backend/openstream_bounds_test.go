@@ -15,6 +15,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -40,8 +41,8 @@ func TestFlowControlOfStreams(t *testing.T) {
 	}
 	defer s.Close()
 	_ = s.Send(nil)
-	_ = s.CloseSend()
-	s.Header()
+	s.CloseSend()
+	headerOf(s)
 	still := int64(-1)
 	for now := sent.Load(); now != still || now == 0; now = sent.Load() {
 		still = now
@@ -89,7 +90,7 @@ func TestBoundsOfStreams(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = s.Send(counted(n))
-				_ = s.CloseSend()
+				s.CloseSend()
 				_, err = s.Receive()
 				if e := failure(t, err); e.Kind != KindGarbage {
 					t.Errorf("%d messages: %v", n, err)
@@ -109,13 +110,13 @@ func TestStreamsThatCannotBegin(t *testing.T) {
 	encrypted := a.serve(t, connectStreams(), "localhost", true, false, false)
 	for _, tc := range []struct {
 		name, target string
-		tls          TLSOptions
+		tls          keys.ClientOptions
 		want         Kind
 	}{
 		{name: "refused", target: "grpc://" + testkit.Dead(t), want: KindUnreachable},
 		{name: "HTTP/1.1 only", target: old.as("connect+http"), want: KindUnsupported},
 		{name: "HTTP/1.1 only, gRPC-Web", target: old.as("grpcweb+http"), want: KindUnsupported},
-		{name: "HTTP/1.1 only, TLS", target: encrypted.as("connect+https"), tls: TLSOptions{CAFile: a.caFile}, want: KindUnsupported},
+		{name: "HTTP/1.1 only, TLS", target: encrypted.as("connect+https"), tls: keys.ClientOptions{CAFile: a.caFile}, want: KindUnsupported},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -132,8 +133,8 @@ func TestStreamsThatCannotBegin(t *testing.T) {
 			for err = nil; err == nil; {
 				err = s.Send(make([]byte, 1<<10))
 			}
-			if !errors.Is(err, io.EOF) || s.Header() != nil {
-				t.Errorf("send: %v, header %v", err, s.Header())
+			if !errors.Is(err, io.EOF) || headerOf(s) != nil {
+				t.Errorf("send: %v, header %v", err, headerOf(s))
 			}
 		})
 	}

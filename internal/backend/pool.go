@@ -51,7 +51,14 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 	two.SetUnencryptedHTTP2(true) // TLS is below it, in the dialer
 
 	h1 = &pool{h1: baseTransport(o, one)}
-	h1.h1.DialContext = dialer(t, o, nil, conns)
+	plain := dialer(t, o, nil, conns)
+	h1.h1.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c, err := plain(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
 	h1.h1.TLSClientConfig = tlsConfig.Clone()
 	h1.h1.TLSHandshakeTimeout = o.DialTimeout
 	h1.h1.IdleConnTimeout = o.IdleTimeout
@@ -60,9 +67,9 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 
 	transport := baseTransport(o, two)
 	transport.HTTP2 = &http.HTTP2Config{
-		SendPingTimeout:  o.PingAfter,
+		SendPingTimeout:  pingAfter,
 		PingTimeout:      o.PingTimeout,
-		WriteByteTimeout: o.WriteTimeout,
+		WriteByteTimeout: writeTimeout,
 
 		MaxReceiveBufferPerStream: streamWindow,
 	}
@@ -74,12 +81,12 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 		}
 	}
 	dial := dialer(t, o, tlsConfig, conns)
-	wires = newH2Pool(&wireDialer{dial: dial, timeout: o.DialTimeout, opts: h2.ClientOptions{
-		MaxHeaderBytes: o.MaxHeaderBytes, PingAfter: o.PingAfter, PingTimeout: o.PingTimeout,
-		QuietAfter: o.QuietAfter, SuspectAfter: o.SuspectAfter,
-		WriteTimeout: o.WriteTimeout,
-	}}, o.MaxHTTP2Conns, o.IdleTimeout)
-	return h1, &pool{h2: newH2Pool(newH2Dialer(transport, dial, o.DialTimeout), o.MaxHTTP2Conns, o.IdleTimeout)}, wires
+	wires = newH2Pool(wireHTTP2(dial, h2.ClientOptions{
+		MaxHeaderBytes: o.MaxHeaderBytes, PingAfter: pingAfter, PingTimeout: o.PingTimeout,
+		QuietAfter: o.QuietAfter, SuspectAfter: suspectAfter,
+		WriteTimeout: writeTimeout,
+	}), o)
+	return h1, &pool{h2: newH2Pool(netHTTP2(dial, transport), o)}, wires
 }
 
 func baseTransport(o Options, p *http.Protocols) *http.Transport {
@@ -91,11 +98,11 @@ func baseTransport(o Options, p *http.Protocols) *http.Transport {
 	}
 }
 
-// dialer connects to the target, whatever address is asked for. With a TLS
+// dialer returns a function that connects to the target. With a TLS
 // configuration, the connection is one over TLS on which the peer chose HTTP/2.
-func dialer(t Target, o Options, tlsConfig *tls.Config, conns *connSet) netDial {
+func dialer(t Target, o Options, tlsConfig *tls.Config, conns *connSet) func(context.Context) (*conn, error) {
 	network, addr := t.address()
-	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return func(ctx context.Context) (*conn, error) {
 		ctx, cancel := peer.WithTimeout(ctx, o.DialTimeout)
 		defer cancel()
 		nc, err := o.Dial(ctx, network, addr)
@@ -142,9 +149,10 @@ func handshake(ctx context.Context, nc net.Conn, cfg *tls.Config) (net.Conn, err
 // below the pool closes could be one that a call has just got. The reservations of http.ClientConn are lost
 // where a context ends at the wrong moment, and a lost one is never returned.
 type h2Pool struct {
-	dial establisher
-	most int
-	idle time.Duration // after which a connection without calls is closed
+	dial    establish
+	most    int
+	timeout time.Duration // for all of a dial: TCP, TLS, SETTINGS
+	idle    time.Duration // after which a connection without calls is closed
 
 	mu      sync.Mutex
 	conns   []*h2Conn
@@ -157,11 +165,9 @@ type h2Pool struct {
 	queue turnQueue
 }
 
-// establisher makes HTTP/2 connections whose peer has said its settings. It wakes
-// those who wait when a connection has room for more calls, or closes.
-type establisher interface {
-	establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error)
-}
+// establish makes an HTTP/2 connection whose peer has said its settings. It wakes
+// those who wait when the connection has room for more calls, or closes.
+type establish func(ctx context.Context, waiting *turnQueue) (*h2Conn, error)
 
 // h2State is what the pool asks a connection.
 type h2State interface {
@@ -195,8 +201,8 @@ type dialing struct {
 	err  error // valid once done is closed
 }
 
-func newH2Pool(dial establisher, most int, idle time.Duration) *h2Pool {
-	p := &h2Pool{dial: dial, most: most, idle: idle}
+func newH2Pool(dial establish, o Options) *h2Pool {
+	p := &h2Pool{dial: dial, most: o.MaxHTTP2Conns, timeout: o.DialTimeout, idle: o.IdleTimeout}
 	p.base, p.stop = context.WithCancel(context.Background())
 	return p
 }
@@ -320,7 +326,9 @@ func isTimeout(err error) bool {
 
 // connect makes a connection and puts it into the pool.
 func (p *h2Pool) connect(d *dialing) {
-	c, err := p.dial.establish(p.base, &p.queue)
+	ctx, cancel := peer.WithTimeout(p.base, p.timeout)
+	defer cancel()
+	c, err := p.dial(ctx, &p.queue)
 	p.mu.Lock()
 	p.dialing = nil
 	switch {
@@ -458,80 +466,57 @@ func (*turnQueue) wake(turn chan struct{}) {
 	}
 }
 
-// netDial is the signature of http.Transport.DialContext.
-type netDial func(ctx context.Context, network, addr string) (net.Conn, error)
+// madeKey is the context key of where the connection is put that a dial of net/http makes.
+type madeKey struct{}
 
-// h2Dialer makes HTTP/2 connections.
-type h2Dialer struct {
-	transport *http.Transport
-	timeout   time.Duration // for all of it: dial, TLS, SETTINGS
-}
-
-// newH2Dialer has the transport dial with dial, whose connections are of type
-// *conn.
-func newH2Dialer(transport *http.Transport, dial netDial, timeout time.Duration) *h2Dialer {
-	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		nc, err := dial(ctx, network, addr)
-		if made, ok := ctx.Value(madeKey{}).(**conn); ok && err == nil {
-			*made, _ = nc.(*conn)
-			(*made).forHTTP2.Store(true)
-		}
+// netHTTP2 makes connections of net/http. One of those
+// who wait is woken when a stream ends, the limit rises or the connection closes.
+func netHTTP2(dial func(context.Context) (*conn, error), transport *http.Transport) establish {
+	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c, err := dial(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return &smallFrames{Conn: nc}, nil
+		if made, ok := ctx.Value(madeKey{}).(**conn); ok {
+			*made = c
+			c.forHTTP2.Store(true)
+		}
+		return &smallFrames{Conn: c}, nil
 	}
-	return &h2Dialer{transport: transport, timeout: timeout}
+	return func(ctx context.Context, waiting *turnQueue) (*h2Conn, error) {
+		var c *conn
+		cc, err := transport.NewClientConn(context.WithValue(ctx, madeKey{}, &c), "http", "backend:0") // the dialer knows the address
+		if err != nil {
+			return nil, err
+		}
+		if err := settled(ctx, cc, c.heard, c); err != nil {
+			_ = cc.Close()
+			_ = c.Close()
+			return nil, err
+		}
+		cc.SetStateHook(func(*http.ClientConn) { waiting.wakeOne() })
+		return &h2Conn{http: cc, state: cc, conn: c, limit: cc.Available()}, nil
+	}
 }
 
-// madeKey is the context key of where the connection is put that a dial makes.
-type madeKey struct{}
-
-// establish dials, opens HTTP/2 and waits for the peer to do the same. One of those
-// who wait is woken when a stream ends, the limit rises or the connection closes.
-func (d *h2Dialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error) {
-	ctx, cancel := peer.WithTimeout(ctx, d.timeout)
-	defer cancel()
-	var c *conn
-	cc, err := d.transport.NewClientConn(context.WithValue(ctx, madeKey{}, &c), "http", "backend:0") // the dialer knows the address
-	if err != nil {
-		return nil, err
-	}
-	if err := settled(ctx, cc, c.heard, c); err != nil {
-		_ = cc.Close()
-		_ = c.Close()
-		return nil, err
-	}
-	cc.SetStateHook(func(*http.ClientConn) { waiting.wakeOne() })
-	return &h2Conn{http: cc, state: cc, conn: c, limit: cc.Available()}, nil
-}
-
-// wireDialer makes the connections of unary gRPC calls.
-type wireDialer struct {
-	dial    netDial // makes connections of type *conn
-	timeout time.Duration
-	opts    h2.ClientOptions
-}
-
-// establish implements establisher. All who wait are woken: the connection tells
+// wireHTTP2 makes the connections of unary gRPC calls. All who wait are woken: the connection tells
 // only of changes that may concern all of them.
-func (d *wireDialer) establish(ctx context.Context, waiting *turnQueue) (*h2Conn, error) {
-	ctx, cancel := peer.WithTimeout(ctx, d.timeout)
-	defer cancel()
-	nc, err := d.dial(ctx, "", "") // it knows the address
-	if err != nil {
-		return nil, err
+func wireHTTP2(dial func(context.Context) (*conn, error), o h2.ClientOptions) establish {
+	return func(ctx context.Context, waiting *turnQueue) (*h2Conn, error) {
+		c, err := dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.forHTTP2.Store(true)
+		o := o
+		o.Changed = waiting.wakeAll
+		wire := h2.NewClient(c, o)
+		if err := settled(ctx, wire, wire.Ready(), c); err != nil {
+			_ = wire.Close()
+			return nil, err
+		}
+		return &h2Conn{wire: wire, state: wire, conn: c, limit: wire.Available()}, nil
 	}
-	c, _ := nc.(*conn)
-	c.forHTTP2.Store(true)
-	o := d.opts
-	o.Changed = waiting.wakeAll
-	wire := h2.NewClient(c, o)
-	if err := settled(ctx, wire, wire.Ready(), c); err != nil {
-		_ = wire.Close()
-		return nil, err
-	}
-	return &h2Conn{wire: wire, state: wire, conn: c, limit: wire.Available()}, nil
 }
 
 // settled waits for the peer's SETTINGS, which close heard.

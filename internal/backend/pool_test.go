@@ -51,16 +51,12 @@ func TestParallelCalls(t *testing.T) {
 				p = servePeer(t, healthMux(), clearProtocols(true, true))
 			}
 			c := newClient(t, p.as(tc.scheme), o)
-			m, err := c.Method(echoProcedure, MethodOptions{Idempotency: connect.IdempotencyIdempotent})
-			if err != nil {
-				t.Fatal(err)
-			}
 			var wg sync.WaitGroup
 			for i := range calls {
 				wg.Go(func() {
 					for round := range 5 {
 						want := fmt.Sprintf("call %d round %d", i, round)
-						got, err := m.Call(t.Context(), []byte(want), http.Header{"X-Nonce": {want}})
+						got, err := c.Call(t.Context(), echoProcedure, []byte(want), http.Header{"X-Nonce": {want}})
 						if err != nil || string(got.Body) != want || got.Header.Get("X-Nonce") != want {
 							t.Errorf("%s: got %v, %v", want, got, err)
 						}

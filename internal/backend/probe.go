@@ -73,8 +73,8 @@ func reflectionProcedures() []string {
 // error is an *Error whose cause is a *probeError.
 func (c *Client) Probe(ctx context.Context, procedures ...string) error {
 	for _, p := range procedures {
-		if !validProcedure(p) {
-			return newError(KindRejected, fmt.Sprintf("procedure %q is not of the form /package.Service/Method", clip(p)), nil)
+		if err := checkProcedure(p); err != nil {
+			return err
 		}
 	}
 	_, err := c.find(ctx, append(slices.Clone(procedures), c.hints()...))

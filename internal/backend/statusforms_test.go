@@ -95,7 +95,7 @@ func openAndRead(ctx context.Context, c *Client) error {
 	}
 	defer s.Close()
 	_ = s.Send([]byte("x"))
-	_ = s.CloseSend()
+	s.CloseSend()
 	for {
 		if _, err := s.Receive(); err != nil {
 			if err == io.EOF { //nolint:errorlint // the contract of Receive

@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 
 	"connectrpc.com/connect"
@@ -23,22 +22,12 @@ import (
 // large message holds no megabytes meanwhile.
 const keptBuffer = 64 << 10
 
-// Stream calls a server-streaming procedure with an encoded message. Like Call, it
-// caches a Method for each procedure; see [Method.Stream].
-func (c *Client) Stream(ctx context.Context, procedure string, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
-	m, err := c.method(procedure)
-	if err != nil {
-		return nil, err
-	}
-	return m.Stream(ctx, in, md, each)
-}
-
-// Stream sends the encoded message in and passes every message of the response to each,
+// Stream calls a server-streaming procedure with the encoded message in, and passes every message of the response to each,
 // in order and on the caller's goroutine. It returns when the service has ended the
 // stream. The bytes passed to each are valid until it returns. Stream does not read
 // while each runs, so a slow each slows down the service, but no other calls.
 //
-// Deadline, cancellation and metadata work as with [Method.Call]. There is no limit on
+// Deadline, cancellation and metadata work as with [Client.Call]. There is no limit on
 // the number of messages, their total size, or the silence between two. MaxResponseBytes
 // bounds each message, after decompression.
 //
@@ -48,7 +37,11 @@ func (c *Client) Stream(ctx context.Context, procedure string, in []byte, md htt
 // returned with an error, with only the header, if the header had arrived.
 //
 // Where the context has [telemetry.Calls], the call is a span with the number of messages.
-func (m *Method) Stream(ctx context.Context, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
+func (c *Client) Stream(ctx context.Context, procedure string, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
+	m, err := c.method(procedure)
+	if err != nil {
+		return nil, err
+	}
 	a := m.attempt(ctx)
 	if a == nil {
 		return m.stream(ctx, nil, in, md, each)
@@ -62,7 +55,7 @@ func (m *Method) Stream(ctx context.Context, in []byte, md http.Header, each fun
 	return answer, err
 }
 
-func (m *Method) stream(ctx context.Context, a *telemetry.Attempt, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
+func (m *method) stream(ctx context.Context, a *telemetry.Attempt, in []byte, md http.Header, each func(message []byte) error) (*Answer, error) {
 	c := m.client
 	metadata, err := m.check(in, md)
 	if err != nil {
@@ -124,11 +117,11 @@ func header(conn connect.StreamingClientConn, f *facts) *Answer {
 	return &Answer{Header: incoming(conn.ResponseHeader())}
 }
 
-// Stream is an open RPC of any kind. One goroutine may call Send and CloseSend while
+// Stream is an open RPC that streams. One goroutine may call Send and CloseSend while
 // another calls Receive; Header, Trailer and Close may be called by any. The call ends
 // when its context does, at once and at both ends. Always call Close.
 type Stream struct {
-	method  *Method
+	method  *method
 	kind    connect.StreamType
 	caller  context.Context // that of OpenStream
 	ctx     context.Context // ends with the stream
@@ -139,7 +132,6 @@ type Stream struct {
 	facts   *facts
 	message rawMessage // of the last Receive
 	over    error      // what Receive returns from now on
-	unary   *unaryStream
 
 	mu      sync.Mutex
 	attempt *telemetry.Attempt // nil without tracing, and once it has ended
@@ -148,17 +140,7 @@ type Stream struct {
 	heard   bool // header is what the peer sent
 }
 
-// OpenStream opens an RPC; see [Method.OpenStream]. It caches a Method for each
-// procedure, as Call does.
-func (c *Client) OpenStream(ctx context.Context, procedure string, kind connect.StreamType, md http.Header) (*Stream, error) {
-	m, err := c.method(procedure)
-	if err != nil {
-		return nil, err
-	}
-	return m.OpenStream(ctx, kind, md)
-}
-
-// OpenStream opens an RPC of any kind with md as metadata. The kind must be that of the
+// OpenStream opens a streaming RPC with md as metadata. The kind must be that of the
 // method. The request begins at once, but OpenStream does not wait for a response: where
 // the backend cannot be reached, Receive says so. The error is an *Error.
 //
@@ -173,12 +155,10 @@ func (c *Client) OpenStream(ctx context.Context, procedure string, kind connect.
 //
 // Where the context has [telemetry.Calls], the RPC is a span with the number of messages
 // that were received.
-func (m *Method) OpenStream(ctx context.Context, kind connect.StreamType, md http.Header) (*Stream, error) {
-	if kind == connect.StreamTypeUnary {
-		if _, err := m.check(nil, md); err != nil {
-			return nil, err
-		}
-		return &Stream{method: m, kind: kind, caller: ctx, unary: newUnaryStream(ctx, m, md)}, nil
+func (c *Client) OpenStream(ctx context.Context, procedure string, kind connect.StreamType, md http.Header) (*Stream, error) {
+	m, err := c.method(procedure)
+	if err != nil {
+		return nil, err
 	}
 	a := m.attempt(ctx)
 	s, err := m.open(ctx, a, kind, md)
@@ -191,7 +171,7 @@ func (m *Method) OpenStream(ctx context.Context, kind connect.StreamType, md htt
 	return s, nil
 }
 
-func (m *Method) open(ctx context.Context, a *telemetry.Attempt, kind connect.StreamType, md http.Header) (*Stream, error) {
+func (m *method) open(ctx context.Context, a *telemetry.Attempt, kind connect.StreamType, md http.Header) (*Stream, error) {
 	metadata, err := m.check(nil, md)
 	if err != nil {
 		return nil, err
@@ -220,37 +200,39 @@ func (m *Method) open(ctx context.Context, a *telemetry.Attempt, kind connect.St
 
 // Send sends one encoded message. It returns when the message is on its way, not when
 // it has arrived, and does not keep message. The error is io.EOF if the RPC has ended,
-// and Receive then tells how; it is an *Error if the message cannot be sent.
-func (s *Stream) Send(message []byte) error {
+// and Receive then tells how; it is an *errmap.Error if the message cannot be sent.
+func (s *Stream) Send(message []byte) error { return s.canonical(s.send(message)) }
+
+func (s *Stream) send(message []byte) error {
 	if limit := s.method.client.opts.MaxRequestBytes; len(message) > limit {
 		return newError(KindRequestTooLarge, fmt.Sprintf("the message has %d bytes; the limit is %d (backend.max_send_bytes)", len(message), limit), nil)
-	}
-	if s.unary != nil {
-		return s.unary.send(message)
 	}
 	return s.body.send(message)
 }
 
 // CloseSend tells the service that no message follows. It returns at once, and may be
 // called twice.
-func (s *Stream) CloseSend() error {
-	if s.unary != nil {
-		s.unary.complete()
-	} else {
-		s.body.end()
+func (s *Stream) CloseSend() { s.body.end() }
+
+// canonical gives what failed its canonical code.
+func (s *Stream) canonical(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
 	}
-	return nil
+	return canonical(s.caller, err)
 }
 
 // Receive returns the next encoded message, valid until the next call. It returns
-// io.EOF when the service has ended the RPC well, and an *Error if it ended otherwise.
-// The response of a unary or client-streaming method counts as received when the status
+// io.EOF when the service has ended the RPC well, and an *errmap.Error if it ended otherwise, whose cause is an *Error.
+// The response of a client-streaming method counts as received when the status
 // of the RPC is there: it is exactly one message, or an error.
 func (s *Stream) Receive() ([]byte, error) {
-	switch {
-	case s.unary != nil:
-		return s.unary.receive()
-	case s.over != nil:
+	message, err := s.receive()
+	return message, s.canonical(err)
+}
+
+func (s *Stream) receive() ([]byte, error) {
+	if s.over != nil {
 		return nil, s.over
 	}
 	if err := s.next(); err != nil {
@@ -376,50 +358,30 @@ func (s *Stream) keepHeader() {
 	}
 }
 
-// Header waits for the header of the response and returns its metadata, without the
-// protocol's own entries. It is nil if there is none, or if the RPC ended before.
-func (s *Stream) Header() http.Header {
-	if s.unary != nil {
-		return s.unary.header()
-	}
+// Header waits for the header of the response. It returns its metadata, without the protocol's own
+// entries, and whether a response has come. The RPC may have ended before.
+func (s *Stream) Header() (http.Header, bool) {
 	s.conn.ResponseHeader() // waits, also for the context
 	if !s.isOver() && s.facts.httpStatus == http.StatusOK {
 		s.keepHeader()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.header
-}
-
-// Responded reports whether a response has come. Call it after Header.
-func (s *Stream) Responded() bool {
-	if s.unary != nil {
-		return s.unary.answer != nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.heard
+	return s.header, s.heard
 }
 
 // Trailer returns the metadata of the response's trailer, without the protocol's own
 // entries. It is nil if there is none, and before Receive has returned an error.
 func (s *Stream) Trailer() http.Header {
-	if s.unary != nil {
-		return s.unary.trailer()
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trailer
 }
 
 // Close ends the RPC, if it has not ended, and frees what it holds. A Receive under way
-// returns an *Error of KindCancelled. Close does not wait for the service, and may be
+// returns an error of KindCancelled. Close does not wait for the service, and may be
 // called twice.
 func (s *Stream) Close() {
-	if s.unary != nil {
-		s.unary.cancel()
-		return
-	}
 	s.finish(errClosedStream)
 }
 
@@ -439,88 +401,6 @@ func (s *Stream) finish(err error) {
 	}
 	a.Messages()
 	s.method.ended(a, err)
-}
-
-// unaryStream is a unary call as a stream. It is made when its message is complete and
-// somebody waits for the response.
-type unaryStream struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	method *Method
-	md     http.Header
-
-	message  []byte // the sender's until whole is closed
-	sent     bool
-	whole    chan struct{}
-	complete func() // closes whole
-
-	call   sync.Once
-	answer *Answer
-	err    error
-	read   bool // the receiver's
-}
-
-func newUnaryStream(ctx context.Context, m *Method, md http.Header) *unaryStream {
-	s := &unaryStream{method: m, md: md, whole: make(chan struct{})}
-	s.ctx, s.cancel = context.WithCancel(ctx)
-	s.complete = sync.OnceFunc(func() { close(s.whole) })
-	return s
-}
-
-func (s *unaryStream) send(message []byte) error {
-	if s.sent {
-		return newError(KindRejected, "a unary call has one request message", nil)
-	}
-	s.sent, s.message = true, slices.Clone(message)
-	return nil
-}
-
-func (s *unaryStream) do() {
-	s.call.Do(func() {
-		select {
-		case <-s.whole:
-			s.answer, s.err = s.method.Call(s.ctx, s.message, s.md)
-		case <-s.ctx.Done():
-			s.err = ourEnd(ended(s.ctx), false)
-		}
-	})
-}
-
-func (s *unaryStream) receive() ([]byte, error) {
-	s.do()
-	switch {
-	case s.err != nil:
-		return nil, s.err
-	case s.read:
-		return nil, io.EOF
-	}
-	s.read = true
-	return s.answer.Body, nil
-}
-
-func (s *unaryStream) header() http.Header {
-	if s.do(); s.answer == nil {
-		header, _ := metadataIn(s.err)
-		return header
-	}
-	return s.answer.Header
-}
-
-func (s *unaryStream) trailer() http.Header {
-	s.do()
-	if s.answer == nil {
-		_, trailer := metadataIn(s.err)
-		return trailer
-	}
-	return s.answer.Trailer
-}
-
-// metadataIn is what a failed call brought beside its status.
-func metadataIn(err error) (header, trailer http.Header) {
-	if e, ok := err.(*Error); ok { //nolint:errorlint // a call's own error is not wrapped
-		return e.Header, e.Trailer
-	}
-	return nil, nil
 }
 
 // sendBuffer is how much of a stream's messages waits for the transport at most. One

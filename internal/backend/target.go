@@ -27,18 +27,7 @@ const (
 )
 
 // String returns the name of the protocol in its official spelling.
-func (p Protocol) String() string {
-	switch p {
-	case ProtocolGRPC:
-		return "gRPC"
-	case ProtocolConnect:
-		return "Connect"
-	case ProtocolGRPCWeb:
-		return "gRPC-Web"
-	default:
-		return "unknown"
-	}
-}
+func (p Protocol) String() string { return [...]string{"unknown", "gRPC", "Connect", "gRPC-Web"}[p] }
 
 // maxSocketPath is what fits into sockaddr_un.sun_path on Linux (108 bytes with
 // the closing zero). A longer path would fail at every dial.

@@ -5,9 +5,7 @@ package backend
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -18,19 +16,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
-// OpenRPC is an open RPC whose errors are canonical. One goroutine may send while another
-// receives.
+// OpenRPC is an open RPC whose errors are canonical, such as a [Stream].
 type OpenRPC interface {
-	// Send sends a message, and does not keep it. Its error is io.EOF if the RPC has
-	// ended, and otherwise an *errmap.Error about the message.
 	Send(message []byte) error
 	CloseSend()
-	// Receive returns the next message, valid until the next call, and io.EOF at the good
-	// end. Any other error is an *errmap.Error.
 	Receive() ([]byte, error)
-	// Header waits for the response, and reports whether there is one.
 	Header() (http.Header, bool)
-	// Trailer is there once Receive has returned an error.
 	Trailer() http.Header
 	Close()
 }
@@ -74,124 +65,39 @@ func FailedAnswer(err error) *Answer {
 	return &Answer{Header: failed.Header, Trailer: failed.Trailer}
 }
 
-// unreachableRetry is the hint that goes with UNAVAILABLE where nothing better is known: about one backoff step of the
-// catalog's loader.
-const unreachableRetry = time.Second
-
-// statusSlack is how much earlier than ours the backend may notice the
-// deadline that it was sent: clocks start at different moments and protocols
-// round to milliseconds.
-const statusSlack = 20 * time.Millisecond
-
-// canonical gives a failed call its canonical code. Only what kept the call
-// from reaching the backend, or its answer from coming back, is ours to name;
-// what the backend said itself stays its own.
-func canonical(ctx context.Context, err error) *errmap.Error {
-	var failed *Error
-	if !errors.As(err, &failed) {
-		return errmap.Wrap(errmap.InternalError, err)
-	}
-	switch failed.Kind {
-	case KindUnreachable:
-		wait := unreachableRetry
-		if failed.RetryAfter > 0 {
-			wait = failed.RetryAfter
-		}
-		return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(wait),
-			errmap.Message("Tool service unavailable: "+failed.Message))
-	case KindTimeout:
-		return errmap.Wrap(errmap.Timeout, err)
-	case KindCancelled:
-		return errmap.Wrap(errmap.Cancelled, err)
-	case KindTransport, KindForeign:
-		return errmap.Wrap(errmap.TransportError, err)
-	case KindTooLarge:
-		return errmap.Wrap(errmap.ResourceExhausted, err, errmap.Message("Result too large: "+failed.Message))
-	case KindRequestTooLarge:
-		return errmap.Wrap(errmap.PayloadTooLarge, err, errmap.Message("Payload too large: "+failed.Message))
-	case KindGarbage:
-		if !failed.Sent {
-			return errmap.Wrap(errmap.Unavailable, err, errmap.RetryAfter(unreachableRetry),
-				errmap.Message("Tool service unavailable: "+failed.Message))
-		}
-		return errmap.Wrap(errmap.SerializationError, err)
-	case KindUnsupported:
-		return errmap.FromBackendStatus(failed.Code, failed.Message, nil).WithCause(failed)
-	case KindStatus:
-		if failed.Code == connect.CodeDeadlineExceeded && due(ctx) {
-			return errmap.Wrap(errmap.Timeout, err)
-		}
-		code := failed.Code
-		if failed.PeerStatus != 0 {
-			code = connect.Code(failed.PeerStatus)
-		}
-		out := errmap.FromBackendStatus(code, failed.Message, failed.Details).WithCause(failed)
-		switch {
-		case failed.RetryAfter < 0:
-			out.Retryable, out.RetryAfter = new(bool), 0
-		case out.RetryAfter == 0:
-			out.RetryAfter = failed.RetryAfter
-		}
-		return out
-	}
-	return errmap.Wrap(errmap.InternalError, err)
-}
-
-// due reports whether our own deadline has come.
-func due(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ok && time.Until(deadline) <= statusSlack
-}
-
 // NewReflectionSource returns a source of tools that asks the client's backend by gRPC
 // server reflection, over the same connections and protocol as calls. Each load looks
 // for the protocol if it is not known yet.
 func NewReflectionSource(client *Client, o source.ReflectionOptions) source.Reflection {
 	o.Mask = client.Mask
-	return source.NewReflection(client.Target().String(), func(ctx context.Context) (source.Endpoint, error) {
-		e, err := client.Streams(ctx)
-		if err != nil {
-			return source.Endpoint{}, err
-		}
-		return source.Endpoint{HTTPClient: e.HTTPClient, BaseURL: e.BaseURL, Options: e.Options}, nil
-	}, o)
+	return source.NewReflection(client.Target().String(), client.Streams, o)
 }
 
-// NativeUpstream is a bridge.Native over a client of outrigger.v1.ToolService. It is safe
-// for concurrent use.
-type NativeUpstream struct {
-	client *NativeClient
-}
-
-// NewNativeUpstream returns a NativeUpstream over a client.
-func NewNativeUpstream(client *NativeClient) *NativeUpstream {
-	return &NativeUpstream{client: client}
-}
-
-// CallTool implements bridge.Native.
-func (c *NativeUpstream) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error) {
-	outcome, metadata, err := c.client.CallTool(ctx, call, header, events)
+// CallTool implements bridge.Native: it is callTool with canonical errors.
+func (c *NativeClient) CallTool(ctx context.Context, call *outriggerv1.ToolCall, header http.Header, events func(*outriggerv1.ToolEvent)) (*outriggerv1.ToolOutcome, *Answer, *errmap.Error) {
+	outcome, answer, err := c.callTool(ctx, call, header, events)
 	if err != nil {
-		return nil, nativeMetadata(metadata, err), nativeError(ctx, err)
+		return nil, failedNative(answer, err), nativeError(ctx, err)
 	}
-	return outcome, nativeMetadata(metadata, nil), nil
+	return outcome, answer, nil
 }
 
 // Ask implements bridge.Native. What a backend says with the bare code of an RPC gets
 // the meaning that the contract gives it there.
-func (c *NativeUpstream) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error) {
-	out, metadata, err := c.client.Ask(ctx, in, header)
+func (c *NativeClient) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error) {
+	out, answer, err := c.ask(ctx, in, header)
 	if err != nil {
-		return nil, nativeMetadata(metadata, err), askError(in, nativeError(ctx, err))
+		return nil, failedNative(answer, err), askError(in, nativeError(ctx, err))
 	}
-	return out, nativeMetadata(metadata, nil), nil
+	return out, answer, nil
 }
 
-func nativeMetadata(m NativeMetadata, err error) *Answer {
-	if err != nil && m.Header == nil && m.Trailer == nil {
+// failedNative is the answer to an RPC that failed: that of the RPC, or what the error has of it.
+func failedNative(answer *Answer, err error) *Answer {
+	if answer == nil || answer.Header == nil && answer.Trailer == nil {
 		return FailedAnswer(err)
 	}
-	return &Answer{Header: m.Header, Trailer: m.Trailer}
+	return answer
 }
 
 // nativeError gives a failed RPC of the tool API its canonical code.
@@ -261,58 +167,14 @@ func NewNativeSource(name string, client *NativeClient, must bool) source.Source
 	})
 }
 
-// isUnimplemented reports whether a backend said that it has no such RPC.
-func isUnimplemented(err error) bool {
-	var failed *Error
-	return errors.As(err, &failed) && failed.Kind == KindStatus && failed.Code == connect.CodeUnimplemented
-}
-
 // Open implements bridge.Streams.
 func (c *Upstream) Open(ctx context.Context, m *catalog.Method, header http.Header) (OpenRPC, *errmap.Error) {
 	stream, err := c.client.OpenStream(ctx, m.Procedure, kindOf(m), header)
 	if err != nil {
 		return nil, canonical(ctx, err)
 	}
-	return &openStream{ctx: ctx, stream: stream}, nil
+	return stream, nil
 }
-
-// openStream is an [OpenRPC] over the client of a backend.
-type openStream struct {
-	ctx    context.Context
-	stream *Stream
-}
-
-// Send implements [OpenRPC].
-func (s *openStream) Send(message []byte) error { return s.canonical(s.stream.Send(message)) }
-
-// CloseSend implements [OpenRPC].
-func (s *openStream) CloseSend() { _ = s.stream.CloseSend() } // never fails
-
-// Receive implements [OpenRPC].
-func (s *openStream) Receive() ([]byte, error) {
-	message, err := s.stream.Receive()
-	return message, s.canonical(err)
-}
-
-// canonical gives what failed its canonical code.
-func (s *openStream) canonical(err error) error {
-	if err == nil || errors.Is(err, io.EOF) {
-		return err
-	}
-	return canonical(s.ctx, err)
-}
-
-// Header implements [OpenRPC].
-func (s *openStream) Header() (http.Header, bool) {
-	header := s.stream.Header()
-	return header, s.stream.Responded()
-}
-
-// Trailer implements [OpenRPC].
-func (s *openStream) Trailer() http.Header { return s.stream.Trailer() }
-
-// Close implements [OpenRPC].
-func (s *openStream) Close() { s.stream.Close() }
 
 // kindOf is the kind of an RPC.
 func kindOf(m *catalog.Method) connect.StreamType {

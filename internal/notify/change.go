@@ -34,19 +34,17 @@ const (
 
 // about returns the name of a kind, for logs and errors, and the method of its notification; none for an unknown kind.
 func (k Kind) about() (name, method string) {
-	switch k {
-	case ToolsListChanged:
-		return "tools list changed", MethodToolsChanged
-	case PromptsListChanged:
-		return "prompts list changed", MethodPromptsChanged
-	case ResourcesListChanged:
-		return "resources list changed", MethodResourcesChanged
-	case ResourceUpdated:
-		return "resource updated", MethodResourceUpdated
-	case TaskChanged:
-		return "task changed", MethodTaskChanged
+	all := [...][2]string{
+		ToolsListChanged:     {"tools list changed", MethodToolsChanged},
+		PromptsListChanged:   {"prompts list changed", MethodPromptsChanged},
+		ResourcesListChanged: {"resources list changed", MethodResourcesChanged},
+		ResourceUpdated:      {"resource updated", MethodResourceUpdated},
+		TaskChanged:          {"task changed", MethodTaskChanged},
 	}
-	return fmt.Sprintf("kind %d", uint8(k)), ""
+	if k == 0 || int(k) >= len(all) {
+		return fmt.Sprintf("kind %d", uint8(k)), ""
+	}
+	return all[k][0], all[k][1]
 }
 
 // String returns a name for logs and errors.

@@ -86,7 +86,7 @@ func (t *toolService) callers() (bridge.Upstream, bridge.Native) {
 	if t.native == nil {
 		return backend.NewUpstream(t.client), nil
 	}
-	return backend.NewUpstream(t.client), backend.NewNativeUpstream(t.native)
+	return backend.NewUpstream(t.client), t.native
 }
 
 // protocolNamed is the protocol that the configuration names, unknown for the one that a probe finds.

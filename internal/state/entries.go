@@ -41,28 +41,19 @@ func (i *Inspector) Scan(ctx context.Context, kind string, f func(Item) bool) (l
 	if err != nil || info.Entries == 0 {
 		return 0, err
 	}
-	config := jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{k.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
-		InactiveThreshold: watchForgotten, MaxResetAttempts: 1,
-	}
+	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{k.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy}
 	if k.isLog {
 		config.DeliverPolicy = jetstream.DeliverAllPolicy
 	}
-	within, cancel := context.WithTimeout(ctx, i.client.opts.Timeout)
-	defer cancel()
-	consumer, err := s.OrderedConsumer(within, config)
-	if err != nil {
-		return 0, i.refused(ctx, err)
-	}
-	if pending := consumer.CachedInfo(); pending != nil && pending.NumPending == 0 {
-		return 0, nil
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(scanAhead), jetstream.PullExpiry(watchExpiry), jetstream.PullHeartbeat(watchHeartbeat))
+	consumer, messages, err := consume(ctx, i.client.opts.Timeout, s, scanAhead, config)
 	if err != nil {
 		return 0, i.refused(ctx, err)
 	}
 	defer i.client.link.forget(consumer)
 	defer messages.Stop()
+	if pending := consumer.CachedInfo(); pending != nil && pending.NumPending == 0 {
+		return 0, nil
+	}
 	for {
 		next, stop := context.WithTimeout(ctx, i.client.opts.Timeout)
 		m, err := messages.Next(jetstream.NextContext(next))

@@ -118,15 +118,6 @@ func (i *Inspector) Info(ctx context.Context, kind string) (StreamInfo, error) {
 	return info, err
 }
 
-// Command returns the line with which an operator makes the stream of a kind.
-func (i *Inspector) Command(kind string) string {
-	k, err := i.find(kind)
-	if err != nil {
-		return ""
-	}
-	return k.command()
-}
-
 // find returns a declared kind.
 func (i *Inspector) find(kind string) (inspected, error) {
 	for _, k := range i.kinds {

@@ -4,6 +4,7 @@ package state
 
 import (
 	"context"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -14,6 +15,43 @@ func (l *link) forget(consumer jetstream.Consumer) {
 	if info := consumer.CachedInfo(); info != nil {
 		_ = l.nc.PublishRequest("$JS.API.CONSUMER.DELETE."+info.Stream+"."+info.Name, nats.NewInbox(), nil) // else it expires
 	}
+}
+
+const (
+	// watchHeartbeat is how often the server says that there is nothing to say; two that are
+	// missing end the watch, and it begins again where it was. Expiry is the bound that the
+	// API wants beside it.
+	watchHeartbeat = 2 * time.Second
+	watchExpiry    = 30 * time.Second
+	// watchForgotten is when the server forgets a watcher that does not come back.
+	watchForgotten = time.Minute
+)
+
+// consume reads a stream in order, a number of messages ahead at most. Ordered consumers have more settings, which are the same
+// for all.
+func consume(ctx context.Context, timeout time.Duration, s jetstream.Stream, ahead int, config jetstream.OrderedConsumerConfig) (jetstream.Consumer, jetstream.MessagesContext, error) {
+	config.InactiveThreshold, config.MaxResetAttempts = watchForgotten, 1
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	consumer, err := s.OrderedConsumer(ctx, config)
+	if err != nil {
+		return nil, nil, err //nolint:wrapcheck // the caller sorts it
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(ahead), jetstream.PullExpiry(watchExpiry), jetstream.PullHeartbeat(watchHeartbeat))
+	return consumer, messages, err //nolint:wrapcheck // as above
+}
+
+// untilChanged returns a context that ends with ctx, or once changed is closed. Call stop.
+func untilChanged(ctx context.Context, changed <-chan struct{}) (within context.Context, stop context.CancelFunc) {
+	within, stop = context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-changed:
+		case <-within.Done():
+		}
+		stop()
+	}()
+	return within, stop
 }
 
 // received is what a consumer got.
@@ -46,12 +84,16 @@ func receive(ctx context.Context, l *link, consumer jetstream.Consumer, messages
 	return out
 }
 
-// nextOf returns the next message.
-func nextOf(ctx context.Context, from <-chan received) (jetstream.Msg, error) {
+// nextOf returns the next message, with its place.
+func nextOf(ctx context.Context, from <-chan received) (jetstream.Msg, *jetstream.MsgMetadata, error) {
 	select {
 	case r := <-from:
-		return r.message, r.err
+		if r.err != nil {
+			return nil, nil, r.err
+		}
+		meta, err := r.message.Metadata()
+		return r.message, meta, err //nolint:wrapcheck // the caller sorts it
 	case <-ctx.Done():
-		return nil, ctx.Err() //nolint:wrapcheck // the caller sorts it
+		return nil, nil, ctx.Err() //nolint:wrapcheck // as above
 	}
 }

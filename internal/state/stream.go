@@ -140,35 +140,17 @@ func (s *Stream) Read(ctx context.Context, subject string, from uint64, f func(M
 	if at == nil {
 		return next, fmt.Errorf("%w: %s was not found yet", ErrUnavailable, s.config.Name)
 	}
-	reading, stop := context.WithCancel(ctx)
+	reading, stop := untilChanged(ctx, changed)
 	defer stop()
-	go func() {
-		select {
-		case <-changed:
-		case <-reading.Done():
-		}
-		stop()
-	}()
-	within, cancel := context.WithTimeout(reading, s.client.opts.Timeout)
-	consumer, err := at.stream.OrderedConsumer(within, jetstream.OrderedConsumerConfig{
+	consumer, messages, err := consume(reading, s.client.opts.Timeout, at.stream, watchAhead, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{s.prefix + subject}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next,
-		InactiveThreshold: watchForgotten, MaxResetAttempts: 1,
 	})
-	cancel()
-	if err != nil {
-		return next, s.away(ctx, err)
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(watchAhead), jetstream.PullExpiry(watchExpiry), jetstream.PullHeartbeat(watchHeartbeat))
 	if err != nil {
 		return next, s.away(ctx, err)
 	}
 	arriving := receive(reading, at.link, consumer, messages)
 	for {
-		m, err := nextOf(reading, arriving)
-		if err != nil {
-			return next, s.away(ctx, err)
-		}
-		meta, err := m.Metadata()
+		m, meta, err := nextOf(reading, arriving)
 		if err != nil {
 			return next, s.away(ctx, err)
 		}

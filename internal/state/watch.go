@@ -14,15 +14,8 @@ import (
 const (
 	// watchAhead is how many changes the server may send before they were told.
 	watchAhead = 64
-	// watchHeartbeat is how often the server says that there is nothing to say; two that are
-	// missing end the watch, and it begins again where it was. Expiry is the bound that the
-	// API wants beside it.
-	watchHeartbeat = 2 * time.Second
-	watchExpiry    = 30 * time.Second
 	// watchPause is between two attempts to watch.
 	watchPause = 250 * time.Millisecond
-	// watchForgotten is when the server forgets a watcher that does not come back.
-	watchForgotten = time.Minute
 )
 
 // Watcher learns the contents of a bucket and every change. Its functions are called one
@@ -71,36 +64,19 @@ type cursor struct {
 
 // follow tells changes until the link or the stream changes, or the watch fails.
 func (b *Bucket) follow(ctx context.Context, at *found, changed <-chan struct{}, c *cursor, w Watcher) {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := untilChanged(ctx, changed)
 	defer stop()
-	go func() {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		stop()
-	}()
 	if !c.created.Equal(at.created) {
 		if !c.created.IsZero() && w.Reset != nil {
 			w.Reset()
 		}
 		*c = cursor{created: at.created}
 	}
-	config := jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{b.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
-		InactiveThreshold: watchForgotten, MaxResetAttempts: 1,
-	}
+	config := jetstream.OrderedConsumerConfig{FilterSubjects: []string{b.prefix + ">"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy}
 	if c.last > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, c.last+1
 	}
-	within, cancel := context.WithTimeout(ctx, b.client.opts.Timeout)
-	consumer, err := at.stream.OrderedConsumer(within, config)
-	cancel()
-	if err != nil {
-		b.broken(ctx, err)
-		return
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(watchAhead), jetstream.PullExpiry(watchExpiry), jetstream.PullHeartbeat(watchHeartbeat))
+	consumer, messages, err := consume(ctx, b.client.opts.Timeout, at.stream, watchAhead, config)
 	if err != nil {
 		b.broken(ctx, err)
 		return
@@ -110,12 +86,7 @@ func (b *Bucket) follow(ctx context.Context, at *found, changed <-chan struct{},
 		c.load(w)
 	}
 	for {
-		m, err := nextOf(ctx, arriving)
-		if err != nil {
-			b.broken(ctx, err)
-			return
-		}
-		meta, err := m.Metadata()
+		m, meta, err := nextOf(ctx, arriving)
 		if err != nil {
 			b.broken(ctx, err)
 			return

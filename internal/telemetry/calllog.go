@@ -4,6 +4,7 @@ package telemetry
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,15 +25,11 @@ const (
 
 // ParseCallLogMode reads a mode from "all", "failed" or "off".
 func ParseCallLogMode(s string) (CallLogMode, error) {
-	switch s {
-	case "all":
-		return logAllCalls, nil
-	case "failed":
-		return logFailedCalls, nil
-	case "off":
-		return logNoCalls, nil
+	mode := slices.Index([]string{"all", "failed", "off"}, s) // in the order of the modes
+	if mode < 0 {
+		return logAllCalls, fmt.Errorf("log calls %q: want all, failed or off", s)
 	}
-	return logAllCalls, fmt.Errorf("log calls %q: want all, failed or off", s)
+	return CallLogMode(mode), nil
 }
 
 // CallLog decides which calls leave a line in the log. Calls that succeed and calls

@@ -159,8 +159,7 @@ func (o *outcome) unary(ctx context.Context, cancel func(), r request, client *b
 	}
 	o.sent = 1
 	answer, err := client.Call(ctx, procedure, messages[0], r.header())
-	o.err = err
-	if err == nil {
+	if o.err = err; err == nil {
 		o.header, o.trailer, o.messages = answer.Header, answer.Trailer, [][]byte{answer.Body}
 	}
 }
@@ -215,14 +214,15 @@ func (o *outcome) stream(ctx context.Context, cancel func(), r request, client *
 	if beforeClose {
 		cancel()
 	}
-	_ = stream.CloseSend()
+	stream.CloseSend()
 	if afterClose >= 0 {
 		defer time.AfterFunc(afterClose, cancel).Stop()
 	}
 	for !ended && o.err == nil {
 		receive()
 	}
-	o.header, o.trailer = stream.Header(), stream.Trailer()
+	o.header, _ = stream.Header()
+	o.trailer = stream.Trailer()
 }
 
 // result is the ClientResponseResult.

@@ -19,11 +19,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
-// watchOverlap is for how long two subscriptions live side by side when what
-// callers ask for changes. A backend in the same pod has told what it had to tell
-// by then; longer would tell more changes twice.
-const watchOverlap = 100 * time.Millisecond
-
 // settleTimeout bounds how long a caller's subscription waits for the backend's.
 // It takes a round trip; a backend that is away is not waited for, because
 // everything counts as changed once it is back.
@@ -87,7 +82,7 @@ func (w *Watch) Run(ctx context.Context) {
 		return
 	}
 	w.watcher = w.with.Native.NewWatcher(w.filter(), backend.WatcherOptions{
-		Changed: w.changed, Resynced: w.resynced, Failed: w.failed, Overlap: watchOverlap,
+		Changed: w.changed, Resynced: w.resynced, Failed: w.failed,
 	})
 	close(w.begun)
 	defer w.watcher.Close()

@@ -23,16 +23,16 @@ type Authentication struct {
 	OAuth func() identity.VerifierStats
 }
 
-func newAuthentication(of Authentication) prometheus.Collector {
+func newAuthentication(of *Authentication) prometheus.Collector {
 	return newGroup(is(of),
 		counters("unauthenticated_total",
 			"Rejected unauthenticated requests by reason: missing, malformed or unknown credentials, or certificate (a failed handshake). With OAuth also what was wrong with the token or its proof.",
-			func(a Authentication, put func(uint64, ...string)) {
+			func(a *Authentication, put func(uint64, ...string)) {
 				for _, reason := range a.Reasons {
 					put(a.Refused(reason), reason)
 				}
 			}, "reason"),
-		gauges("tls_certificate_expiry_timestamp_seconds", "Expiry of the main listener's certificate, Unix time.", func(a Authentication, put func(float64, ...string)) {
+		gauges("tls_certificate_expiry_timestamp_seconds", "Expiry of the main listener's certificate, Unix time.", func(a *Authentication, put func(float64, ...string)) {
 			if a.Expires != nil {
 				put(float64(a.Expires().Unix()))
 			}
@@ -40,9 +40,9 @@ func newAuthentication(of Authentication) prometheus.Collector {
 	)
 }
 
-func newOAuth(snapshot func() identity.VerifierStats) prometheus.Collector {
+func newOAuth(of *Authentication) prometheus.Collector {
 	type stats = identity.VerifierStats
-	return newGroup(snapshot,
+	return newGroup(of.OAuth,
 		counters("oauth_token_lookups_total", "Access tokens looked up in the cache of verified tokens, by result: hit or miss.",
 			func(s stats, put func(uint64, ...string)) { put(s.Hits, "hit"); put(s.Misses, "miss") }, "result"),
 		gauge("oauth_cached_tokens", "Access tokens in the cache of verified tokens.", func(s stats) float64 { return float64(s.Cached) }),

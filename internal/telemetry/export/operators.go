@@ -48,7 +48,7 @@ type Reloads struct {
 }
 
 // newReloads shows what came of reading files again.
-func newReloads(of Reloads) prometheus.Collector {
+func newReloads(of *Reloads) prometheus.Collector {
 	type groups = []reload.Status
 	group := func(name, help string, read func(reload.Status) float64) metric[groups] {
 		return gauges(name, help, func(all groups, put func(float64, ...string)) {

@@ -178,46 +178,29 @@ func (s Sources) collectors() []prometheus.Collector {
 	if s.Version != "" {
 		all = append(all, ofBuild(s.Version))
 	}
-	if s.Catalog != nil {
-		all = append(all, ofCatalog(s.Catalog), newDrift(s.Catalog))
-	}
-	if s.Lists != nil {
-		all = append(all, newLists(s.Lists))
-	}
 	if s.Events != nil {
 		all = append(all, ofEvents(s.Events))
-	}
-	if s.Gate != nil {
-		all = append(all, ofTrust(s.Gate))
 	}
 	if s.Gate != nil || s.Limiter != nil {
 		all = append(all, newRefused(s.Gate, s.Limiter))
 	}
-	if s.Slots != nil {
-		all = append(all, newContention(s.Slots), newClasses(s.Slots))
-	}
 	if s.Traffic != nil {
 		all = append(all, s.Traffic)
-	}
-	if s.Reloads != nil {
-		all = append(all, newReloads(*s.Reloads))
-	}
-	if s.Authentication != nil {
-		all = append(all, newAuthentication(*s.Authentication), newOAuth(s.Authentication.OAuth))
-	}
-	if s.Rules != nil {
-		all = append(all, newRules(s.Rules))
-	}
-	if s.Guard != nil {
-		all = append(all, ofGuard(s.Guard))
-	}
-	if s.Life != nil {
-		all = append(all, ofLife(s.Life))
 	}
 	if len(s.Limits) > 0 {
 		all = append(all, newLimits(s.Limits))
 	}
-	return all
+	return append(all,
+		given(s.Catalog, ofCatalog), given(s.Catalog, newDrift), given(s.Lists, newLists), given(s.Gate, ofTrust), given(s.Slots, newContention), given(s.Slots, newClasses),
+		given(s.Reloads, newReloads), given(s.Authentication, newAuthentication), given(s.Authentication, newOAuth), given(s.Rules, newRules), given(s.Guard, ofGuard), given(s.Life, ofLife))
+}
+
+// given is the collector of a source, or nil without the source.
+func given[T any](source *T, collect func(*T) prometheus.Collector) prometheus.Collector {
+	if source == nil {
+		return nil
+	}
+	return collect(source)
 }
 
 // catalogNow is the catalog and how it is doing.
