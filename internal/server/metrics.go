@@ -21,19 +21,19 @@ func (a *App) newMetrics() (*export.Page, error) {
 		InFlight: a.bridge.Flights().InFlight,
 		Catalog:  a.live,
 		Traffic:  a.stats, CallsSkipped: a.calls.Skipped, Reloads: a.reloadMetrics(),
-		Authentication: a.authn.Metrics(),
+		Authentication: a.front.Authentication(),
 		Telemetry:      a.telemetryStats(),
-		Identity:       a.behalf.metrics(),
-		Shared:         a.sharedMetrics(),
-		Events:         a.bus,
+		Identity:       a.behalf.Metrics(),
+		Shared:         a.shared.Metrics(),
+		Events:         a.shared.Bus,
 		Rules:          a.rules,
 		Gate:           a.gate,
 		Limiter:        a.limiter,
-		RateService:    a.rates.metrics(),
-		Lists:          a.lists,
+		RateService:    a.rates.Metrics(),
+		Lists:          a.says.Lists,
 		Slots:          a.slots,
 		Watches:        a.watches.Stats,
-		Guard:          a.backend.guard, Life: a.life, Limits: a.limitMetrics(),
+		Guard:          a.backend.Guard, Life: a.life, Limits: a.limitMetrics(),
 		Record: a.record, RecordUnavailable: a.recordUnavailable, Audit: a.trail,
 	})
 }
@@ -44,7 +44,7 @@ func (a *App) newMetrics() (*export.Page, error) {
 // the fields of the message.
 func (a *App) limitMetrics() []export.Limit {
 	limits := a.cfg.GetLimits()
-	gates, slots, flights := a.listeners.Gates(), a.slots, a.bridge.Flights()
+	gates, slots, flights := a.front.Gates(), a.slots, a.bridge.Flights()
 	over := func(name errmap.Limit, most float64) export.Limit {
 		return export.Limit{Name: string(name), Most: just(most), Refused: func() uint64 { return a.stats.TimesOver(name) }}
 	}
@@ -93,16 +93,16 @@ func (a *App) limitMetrics() []export.Limit {
 		{Name: "max_session_age", Most: justTime(limits.GetMaxSessionAge()), Refused: func() uint64 { return a.sessions.Stats().TooOld }},
 		{
 			Name: "max_tasks", Most: just(float64(limits.GetMaxTasks())),
-			Used: func() float64 { return float64(a.tasks.Stats().Running) }, Refused: func() uint64 {
-				return a.tasks.Stats().Stayed + a.tasks.Stats().Over + a.stats.TimesOver(errmap.LimitTasks)
+			Used: func() float64 { return float64(a.shared.Tasks.Stats().Running) }, Refused: func() uint64 {
+				return a.shared.Tasks.Stats().Stayed + a.shared.Tasks.Stats().Over + a.stats.TimesOver(errmap.LimitTasks)
 			},
 		},
 		{Name: "task_ttl", Most: justTime(limits.GetTaskTtl())},
 		{
 			Name: "max_subscriber_backlog", Most: just(float64(limits.GetMaxSubscriberBacklog())),
-			Refused: func() uint64 { return a.bus.Stats().Dropped },
+			Refused: func() uint64 { return a.shared.Bus.Stats().Dropped },
 		},
-		{Name: "read_header_timeout", Most: justTime(limits.GetReadHeaderTimeout()), Refused: a.listeners.Refused().Slow},
+		{Name: "read_header_timeout", Most: justTime(limits.GetReadHeaderTimeout()), Refused: a.front.Refused().Slow},
 		{Name: "write_timeout", Most: justTime(limits.GetWriteTimeout()), Refused: func() uint64 { return a.slow.Stuck() }},
 		{
 			Name: "max_buffered_bytes", Most: func() float64 { return a.slow.Most() },
@@ -118,7 +118,7 @@ func (a *App) limitMetrics() []export.Limit {
 		},
 		over(errmap.LimitBodyTime, seconds(limits.GetReadBodyTimeout().AsDuration())),
 		{Name: "idle_timeout", Most: justTime(limits.GetIdleTimeout())},
-		{Name: "max_header_bytes", Most: just(float64(limits.GetMaxHeaderBytes())), Refused: a.listeners.Refused().Large},
+		{Name: "max_header_bytes", Most: just(float64(limits.GetMaxHeaderBytes())), Refused: a.front.Refused().Large},
 		{
 			Name: string(peer.Full), Most: just(float64(gates.Callers.Most)),
 			Used:    func() float64 { return float64(gates.Main().Stats().Open) },
@@ -182,16 +182,37 @@ func seconds(d time.Duration) float64 { return d.Seconds() }
 // streamsRefused is how many more there would be, listen streams included.
 func (a *App) streamsRefused() uint64 {
 	places := a.streams.Stats()
-	refused := a.stats.TimesOver(errmap.LimitStreams) + places.Full + places.Over
-	if a.api == nil {
-		return refused
-	}
-	_, more := a.api.Streams()
-	return refused + more
+	return a.stats.TimesOver(errmap.LimitStreams) + places.Full + places.Over + a.front.StreamsRefused()
 }
 
 // overShare is how often a caller was refused because it held its share already.
 func (a *App) overShare() uint64 {
-	return a.slow.Stats().Over + a.slots.Stats().Over + a.streams.Stats().Over + a.tasks.Stats().Over +
+	return a.slow.Stats().Over + a.slots.Stats().Over + a.streams.Stats().Over + a.shared.Tasks.Stats().Over +
 		a.watches.Stats().Over
+}
+
+// exportMetrics exports what the metrics page shows.
+func (a *App) exportMetrics() error {
+	return a.opts.Telemetry.ExportMetrics(export.NewProducer(a.metrics.Gatherer(), a.stats))
+}
+
+// telemetryStats returns the counts of the exports; nil without any.
+func (a *App) telemetryStats() func() []export.Stats {
+	if a.opts.Telemetry == nil {
+		return nil
+	}
+	return a.opts.Telemetry.Stats
+}
+
+// leastFlush is how long the last exports may take after a drain that needed its whole
+// grace period.
+const leastFlush = 500 * time.Millisecond
+
+// closeTelemetry exports what is left, within what is left of the grace period.
+func (a *App) closeTelemetry() {
+	left := a.cfg.GetLimits().GetDrainGrace().AsDuration()
+	if began := a.drainBegan.Load(); began != 0 {
+		left -= time.Since(time.Unix(0, began))
+	}
+	a.opts.Telemetry.Close(max(left, leastFlush))
 }

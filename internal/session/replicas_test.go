@@ -18,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/correlate"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
@@ -156,10 +157,14 @@ func (d *deployment) start(t *testing.T, name string, o session.Options) *replic
 	o.Sealer = keys.NewSealer(keys.SealerOptions{Keys: d.keys})
 	o.Replicas = &session.Replicas{Self: name, Gone: d.gone, Channel: d, Ended: d}
 	o.Origin = func() correlate.Origin { return 9 }
-	o.Cancel = func(origin correlate.Origin, id []byte, reason string) {
-		note(&r.cancelled, fmt.Sprint(origin, string(id), reason))
+	o.Cancel = func(origin correlate.Origin, id jsonrpc.ID, reason string) bool {
+		note(&r.cancelled, fmt.Sprint(origin, string(id.Raw()), reason))
+		return true
 	}
-	o.Cut = func(origin correlate.Origin) { note(&r.cut, fmt.Sprint(origin)) }
+	o.Cut = func(origin correlate.Origin) int {
+		note(&r.cut, fmt.Sprint(origin))
+		return 1
+	}
 	o.Ended = func(e session.Ended) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
