@@ -181,19 +181,22 @@ func (w *Watcher) Now() {
 func (w *Watcher) Run(ctx context.Context) {
 	defer w.slow.ended.Wait()
 	for ctx.Err() == nil {
-		every, paced := w.pace()
-		timer := newTimer(every)
+		w.mu.Lock()
+		every, paced := w.every, w.paced
+		w.mu.Unlock()
+		var due <-chan time.Time // never, for 0
+		if every > 0 {
+			due = time.After(every)
+		}
 		forced := false
 		select {
 		case <-ctx.Done():
 		case <-paced:
-			timer.Stop()
 			continue
 		case <-w.now:
 			forced = true
-		case <-timer.C:
+		case <-due:
 		}
-		timer.Stop()
 		w.pass(ctx, false, forced)
 		w.passSlow(ctx, forced)
 	}
@@ -240,22 +243,6 @@ func (w *Watcher) tell(g *Group, o Outcome) {
 	}
 }
 
-// newTimer never fires for 0.
-func newTimer(d time.Duration) *time.Timer {
-	if d > 0 {
-		return time.NewTimer(d)
-	}
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
-}
-
-func (w *Watcher) pace() (time.Duration, <-chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.every, w.paced
-}
-
 func (w *Watcher) all() []*Group {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -274,7 +261,9 @@ func (g *Group) is(slow bool) bool {
 func (g *Group) look(ctx context.Context, forced bool) Outcome {
 	changed := g.changed()
 	for n := 0; changed && n < maxSettle; n++ {
-		if !pause(ctx, settle) {
+		select {
+		case <-time.After(settle):
+		case <-ctx.Done():
 			return Unchanged
 		}
 		if !g.changed() {
@@ -351,17 +340,5 @@ func (g *Group) defers() {
 	// Beyond 10 doublings the maximum is reached, and the shift would overflow some day.
 	if g.deferred++; g.isSlow && g.deferred > 1 {
 		g.retry = time.Now().Add(min(retryMax, retryMin<<min(g.deferred-2, 10)))
-	}
-}
-
-// pause waits, and reports whether ctx still lasts.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
