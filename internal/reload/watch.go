@@ -4,9 +4,14 @@ package reload
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 const (
@@ -88,6 +93,32 @@ func (w *Watcher) Add(name string, reload func(ctx context.Context) Outcome, fil
 	defer w.mu.Unlock()
 	w.groups = append(w.groups, g)
 	return g
+}
+
+// ErrUnchanged is returned by a read of [Keep] that found what is in use already.
+var ErrUnchanged = errors.New("reload: unchanged")
+
+// Keep returns a reload that leaves the last good content in use where read fails, and logs how it went: the line failed with the
+// error, or done with the fields that read returns.
+func Keep(log *zap.Logger, failed, done string, read func() ([]zap.Field, error)) func(context.Context) Outcome {
+	return func(context.Context) Outcome {
+		fields, err := read()
+		switch {
+		case errors.Is(err, ErrUnchanged):
+			return Unchanged
+		case err != nil:
+			log.Error(failed, logkey.Error(err))
+			return Refused
+		}
+		log.Info(done, fields...)
+		return Applied
+	}
+}
+
+// Certificates is [Keep] for the certificates of a peer.
+func Certificates(log *zap.Logger, side string, read func() error) func(context.Context) Outcome {
+	return Keep(log.With(zap.String("side", side)), "certificate reload failed; keeping the last good certificates", "certificates reloaded",
+		func() ([]zap.Field, error) { return nil, read() })
 }
 
 // AddTree is Add for files that come and go: list returns the paths that there are, folders included, in order. A change is

@@ -10,15 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/server/front"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // ErrInputEnded is the cause of the context's end if a client has closed standard
@@ -118,12 +115,6 @@ func (a *App) publishLists(old *catalog.Catalog) {
 	a.offers.CatalogChanged()
 	a.publish(notify.Change{Kind: notify.ToolsListChanged})
 	a.publish(notify.Change{Kind: notify.ResourcesListChanged})
-}
-
-func logError(log *zap.Logger, what string, err error) {
-	if err != nil {
-		log.Error(what, logkey.Error(err))
-	}
 }
 
 // Call runs one tool as a request of the process itself, through the whole pipeline.

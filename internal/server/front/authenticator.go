@@ -15,7 +15,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // authenticator authenticates the callers of the main listener, by the callers file,
@@ -96,39 +95,28 @@ func (f *Front) Run(ctx context.Context) {
 // file is invalid, the last good one stays in use.
 func (d *authenticator) watch() {
 	if path := d.opts.Config.GetAccess().GetTokensFile(); path != "" {
-		d.opts.Watcher.Add("callers", func(context.Context) reload.Outcome { return d.rereadCallers(path) }, path)
+		reread := reload.Keep(d.opts.Log, "callers file reload failed; keeping the last good one", "callers file reloaded", func() ([]zap.Field, error) {
+			entries, err := readCallers(path)
+			if err != nil {
+				return nil, err
+			}
+			return []zap.Field{zap.Int("callers", len(entries)), zap.Int("ended", d.book.Replace(entries))}, nil
+		})
+		d.opts.Watcher.Add("callers", func(ctx context.Context) reload.Outcome {
+			out := reread(ctx)
+			if now := d.opts.Catalog(); now != nil && out == reload.Applied {
+				d.checkGrants(now)
+			}
+			return out
+		}, path)
 	}
 	if tls := d.opts.Config.GetListeners().GetTls(); tls != nil {
 		files := []string{tls.GetCertFile(), tls.GetKeyFile()}
 		if authorities := tls.GetClientCaFile(); authorities != "" {
 			files = append(files, authorities)
 		}
-		d.opts.Watcher.Add("listener_tls", func(context.Context) reload.Outcome { return d.rereadTLS() }, files...)
+		d.opts.Watcher.Add("listener_tls", reload.Certificates(d.opts.Log, "listener", func() error { return d.tls.Reload() }), files...)
 	}
-}
-
-// rereadCallers reloads the callers file.
-func (d *authenticator) rereadCallers(path string) reload.Outcome {
-	entries, err := readCallers(path)
-	if err != nil {
-		d.opts.Log.Error("callers file reload failed; keeping the last good one", logkey.Error(err))
-		return reload.Refused
-	}
-	d.opts.Log.Info("callers file reloaded", zap.Int("callers", len(entries)), zap.Int("ended", d.book.Replace(entries)))
-	if now := d.opts.Catalog(); now != nil {
-		d.checkGrants(now)
-	}
-	return reload.Applied
-}
-
-// rereadTLS reloads the certificates of the listener.
-func (d *authenticator) rereadTLS() reload.Outcome {
-	if err := d.tls.Reload(); err != nil {
-		d.opts.Log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "listener"), logkey.Error(err))
-		return reload.Refused
-	}
-	d.opts.Log.Info("certificates reloaded", zap.String("side", "listener"))
-	return reload.Applied
 }
 
 // badCertificate is the reason of a handshake that failed because of the name in the

@@ -15,12 +15,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // operators authenticates the clients of the admin listener.
 type operators struct {
-	log *zap.Logger
 	// auth and book are nil without an operators file, tls without TLS.
 	auth *identity.Middleware
 	book *identity.Book
@@ -30,18 +28,24 @@ type operators struct {
 // openOperators reads the operators file and the certificates of the admin listener, and
 // watches them for changes.
 func openOperators(o Options) (*operators, error) {
-	d := &operators{log: o.Log}
+	d := &operators{}
 	listeners := o.Config.GetListeners()
 	path, files := listeners.GetAdminTokensFile(), listeners.GetAdminTls()
 	if path != "" {
-		o.Watcher.Add("operators", func(context.Context) reload.Outcome { return d.reread(path) }, path)
+		o.Watcher.Add("operators", reload.Keep(o.Log, "operators file reload failed; keeping the last good one", "operators file reloaded", func() ([]zap.Field, error) {
+			entries, err := readOperators(path)
+			if err != nil {
+				return nil, err
+			}
+			return []zap.Field{zap.Int("operators", len(entries)), zap.Int("ended", d.book.Replace(entries))}, nil
+		}), path)
 	}
 	if files != nil {
 		var err error
 		if d.tls, err = keys.NewServer(files); err != nil {
 			return nil, fmt.Errorf("TLS on the admin listener: %w", err)
 		}
-		o.Watcher.Add("admin_tls", func(context.Context) reload.Outcome { return d.rereadTLS() }, d.tls.Files()...)
+		o.Watcher.Add("admin_tls", reload.Certificates(o.Log, "admin", d.tls.Reload), d.tls.Files()...)
 	}
 	if path == "" {
 		return d, nil
@@ -89,23 +93,4 @@ func refuseOperator(w http.ResponseWriter, _ *http.Request, err *errmap.Error) {
 	shown := err.JSONRPC(errmap.About{})
 	shown.SetHeaders(w.Header())
 	admin.Refuse(w, shown.HTTPStatus, shown.Message)
-}
-
-func (d *operators) reread(path string) reload.Outcome {
-	entries, err := readOperators(path)
-	if err != nil {
-		d.log.Error("operators file reload failed; keeping the last good one", logkey.Error(err))
-		return reload.Refused
-	}
-	d.log.Info("operators file reloaded", zap.Int("operators", len(entries)), zap.Int("ended", d.book.Replace(entries)))
-	return reload.Applied
-}
-
-func (d *operators) rereadTLS() reload.Outcome {
-	if err := d.tls.Reload(); err != nil {
-		d.log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", "admin"), logkey.Error(err))
-		return reload.Refused
-	}
-	d.log.Info("certificates reloaded", zap.String("side", "admin"))
-	return reload.Applied
 }

@@ -200,19 +200,17 @@ func (s *State) WatchKeys(w *reload.Watcher) {
 	if path == "" {
 		return
 	}
-	w.Add("state_keys", func(context.Context) reload.Outcome {
+	w.Add("state_keys", reload.Keep(s.opts.Log, "sealing keys reload failed; keeping the last good ones", "sealing keys reloaded", func() ([]zap.Field, error) {
 		loaded, err := keys.LoadKeys(path)
 		if err != nil {
-			s.opts.Log.Error("sealing keys reload failed; keeping the last good ones", logkey.Error(err))
-			return reload.Refused
+			return nil, err
 		}
 		s.Sealer.Replace(loaded)
 		if s.sealer != nil {
 			s.sealer.Replace(loaded)
 		}
-		s.opts.Log.Info("sealing keys reloaded", zap.Int("keys", loaded.Len()))
-		return reload.Applied
-	}, path)
+		return []zap.Field{zap.Int("keys", loaded.Len())}, nil
+	}), path)
 }
 
 // WatchConnection has the files of the connection read again when they change.
@@ -220,14 +218,8 @@ func (s *State) WatchConnection(w *reload.Watcher) {
 	if s.client == nil || len(s.client.Files()) == 0 {
 		return
 	}
-	w.Add("state_connection", func(context.Context) reload.Outcome {
-		if err := s.client.Reload(); err != nil {
-			s.opts.Log.Error("credentials of the shared state not reloaded; keeping the connection", logkey.Error(err))
-			return reload.Refused
-		}
-		s.opts.Log.Info("credentials of the shared state reloaded")
-		return reload.Applied
-	}, s.client.Files()...)
+	w.Add("state_connection", reload.Keep(s.opts.Log, "credentials of the shared state not reloaded; keeping the connection", "credentials of the shared state reloaded",
+		func() ([]zap.Field, error) { return nil, s.client.Reload() }), s.client.Files()...)
 }
 
 // Checks say how the shared state is doing, for /readyz.

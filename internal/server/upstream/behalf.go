@@ -17,7 +17,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // Behalf is in whose name the backend is called. It is empty where the caller's name
@@ -94,18 +93,13 @@ func (b Behalf) Watch(w *reload.Watcher, log *zap.Logger) {
 	if b.maker == nil || len(b.maker.Files()) == 0 {
 		return
 	}
-	reread := func(context.Context) reload.Outcome {
+	reread := reload.Keep(log, b.what+" reload failed; keeping the last good one", b.what+" reloaded", func() ([]zap.Field, error) {
 		changed, err := b.maker.Reload()
-		switch {
-		case err != nil:
-			log.Error(b.what+" reload failed; keeping the last good one", logkey.Error(err))
-			return reload.Refused
-		case !changed:
-			return reload.Unchanged
+		if err == nil && !changed {
+			err = reload.ErrUnchanged
 		}
-		log.Info(b.what + " reloaded")
-		return reload.Applied
-	}
+		return nil, err
+	})
 	w.Add(b.group, reread, b.maker.Files()...)
 	reread(context.Background()) // they were read before they were watched
 }

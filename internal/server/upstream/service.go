@@ -310,19 +310,17 @@ func (s *Service) WatchCredentials(w *reload.Watcher) {
 	if s.client == nil || len(s.client.CredentialFiles()) == 0 {
 		return
 	}
-	reread := func(context.Context) reload.Outcome {
+	reread := reload.Keep(s.opts.Log, "backend credentials reload failed; keeping the last good ones", "backend credentials reloaded", func() ([]zap.Field, error) {
 		changed, err := s.client.ReloadCredentials()
 		switch {
 		case err != nil:
-			s.opts.Log.Error("backend credentials reload failed; keeping the last good ones", logkey.Error(err))
-			return reload.Refused
+			return nil, err
 		case !changed:
-			return reload.Unchanged
+			return nil, reload.ErrUnchanged
 		}
-		s.opts.Log.Info("backend credentials reloaded")
-		s.Refresher.Begin("credentials") // it may be what a backend waits for that refused the old ones
-		return reload.Applied
-	}
+		s.Refresher.Begin("credentials") // they may be what a backend waits for that refused the old ones
+		return nil, nil
+	})
 	w.Add("backend_credentials", reread, s.client.CredentialFiles()...)
 	reread(context.Background()) // they were read before they were watched
 }
@@ -333,21 +331,9 @@ func watchTLS(client *backend.Client, w *reload.Watcher, log *zap.Logger, group,
 	if client == nil || len(client.TLSFiles()) == 0 {
 		return
 	}
-	reread := func(context.Context) reload.Outcome {
-		if err := client.ReloadTLS(); err != nil {
-			log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", side), logkey.Error(err))
-			return reload.Refused
-		}
-		return reload.Applied
-	}
-	w.Add(group, func(ctx context.Context) reload.Outcome {
-		out := reread(ctx)
-		if out == reload.Applied {
-			log.Info("certificates reloaded", zap.String("side", side))
-		}
-		return out
-	}, client.TLSFiles()...)
-	reread(context.Background()) // they were read before they were watched
+	w.Add(group, reload.Certificates(log, side, client.ReloadTLS), client.TLSFiles()...)
+	// They were read before they were watched.
+	reload.Certificates(log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel)), side, client.ReloadTLS)(context.Background())
 }
 
 // closeTimeout bounds how long the demo service may take to end: its calls have
