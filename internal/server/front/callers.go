@@ -82,33 +82,29 @@ func digests(texts []string) ([]identity.Digest, error) {
 // Check reads the callers file and the certificates before a port opens, so
 // that their errors are reported together with all others.
 func Check(cfg *configv1.Config, report func(path, message string)) {
-	if path := cfg.GetAccess().GetTokensFile(); path != "" {
+	listeners := cfg.GetListeners()
+	names := func(field, path string, read func(string) ([]identity.Entry, error)) {
+		if path == "" {
+			return
+		}
 		var faults *config.Error
-		switch _, err := readCallers(path); {
+		switch _, err := read(path); {
 		case errors.As(err, &faults):
-			report("access.tokens_file", strings.ReplaceAll(faults.Error(), "\n", "; "))
+			report(field, strings.ReplaceAll(faults.Error(), "\n", "; "))
 		case err != nil:
-			report("access.tokens_file", err.Error())
+			report(field, err.Error())
 		}
 	}
-	if path := cfg.GetListeners().GetAdminTokensFile(); path != "" {
-		var faults *config.Error
-		switch _, err := readOperators(path); {
-		case errors.As(err, &faults):
-			report("listeners.admin_tokens_file", strings.ReplaceAll(faults.Error(), "\n", "; "))
-		case err != nil:
-			report("listeners.admin_tokens_file", err.Error())
+	certificates := func(field string, files keys.ServerFiles) {
+		if files.GetCertFile() != "" && files.GetKeyFile() != "" {
+			if _, err := keys.NewServer(files); err != nil {
+				report(field, err.Error())
+			}
 		}
 	}
-	if files := cfg.GetListeners().GetAdminTls(); files.GetCertFile() != "" && files.GetKeyFile() != "" {
-		if _, err := keys.NewServer(files); err != nil {
-			report("listeners.admin_tls", err.Error())
-		}
-	}
+	names("access.tokens_file", cfg.GetAccess().GetTokensFile(), readCallers)
+	names("listeners.admin_tokens_file", listeners.GetAdminTokensFile(), readOperators)
+	certificates("listeners.admin_tls", listeners.GetAdminTls())
 	identity.CheckOAuth(cfg.GetAccess().GetOauth(), report)
-	if files := cfg.GetListeners().GetTls(); files.GetCertFile() != "" && files.GetKeyFile() != "" {
-		if _, err := keys.NewServer(files); err != nil {
-			report("listeners.tls", err.Error())
-		}
-	}
+	certificates("listeners.tls", listeners.GetTls())
 }

@@ -3,6 +3,7 @@
 package front
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -100,12 +101,7 @@ type Slow struct {
 
 // Open sets the limits. m must be open.
 func (s *Slow) Open(limits *configv1.Limits, m *Memory) {
-	s.most = limits.GetMaxBufferedBytes()
-	if s.most == 0 {
-		if s.most = m.Stats().Limit / bufferedPart; s.most == 0 {
-			s.most = peer.DefaultMaxBytes
-		}
-	}
+	s.most = cmp.Or(limits.GetMaxBufferedBytes(), m.Stats().Limit/bufferedPart, peer.DefaultMaxBytes)
 	s.budget = peer.NewBudget(peer.BudgetOptions{
 		Timeout: limits.GetWriteTimeout().AsDuration(), MaxBytes: s.most, Share: peer.Percent(int(limits.GetCallerSharePercent())), ToolShare: peer.Percent(int(limits.GetToolSharePercent())),
 		IsTight: m.isTight,
@@ -121,9 +117,6 @@ func (s *Slow) handler(next http.Handler) http.Handler {
 // Unread returns the error for a request of a caller, or a call of a tool, with too many
 // unread responses. tool is empty for requests that call none.
 func (s *Slow) Unread(caller, tool string) *errmap.Error {
-	if s.budget == nil {
-		return nil
-	}
 	switch s.budget.Verdict(caller, tool) {
 	case peer.Granted:
 		return nil
@@ -161,7 +154,7 @@ func (s *Slow) countBody(w http.ResponseWriter, r *http.Request) *peer.Body {
 	if who := identity.FromContext(r.Context()); who != nil {
 		peer.WriterOf(w).SetCaller(who.Principal())
 	}
-	if s.budget == nil || r.Body == nil || r.Body == http.NoBody || isStream(r) {
+	if r.Body == nil || r.Body == http.NoBody || isStream(r) {
 		return nil
 	}
 	refuse := refuseBody
@@ -190,12 +183,7 @@ func refusal(v peer.Verdict) *errmap.Error {
 func (s *Slow) Most() float64 { return float64(s.most) }
 
 // Stats returns the statistics of the budget; zero without listeners.
-func (s *Slow) Stats() peer.BudgetStats {
-	if s.budget == nil {
-		return peer.BudgetStats{}
-	}
-	return s.budget.Stats()
-}
+func (s *Slow) Stats() peer.BudgetStats { return s.budget.Stats() }
 
 // Stuck returns the number of connections and streams that were ended because they
 // made no progress.

@@ -4,7 +4,6 @@ package upstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -105,51 +104,31 @@ func (b Behalf) Watch(w *reload.Watcher, log *zap.Logger) {
 }
 
 // CheckIdentity makes what speaks for callers before a port opens, so that its errors are
-// reported together with all others.
+// reported together with all others. What is missing is reported by the rules of its message.
 func CheckIdentity(cfg *configv1.Config, report func(path, message string)) {
 	i := cfg.GetBackend().GetIdentity()
-	var err error
-	switch i.GetMode() {
-	case "exchange":
-		err = checkExchange(i, report)
-	case "signed":
-		err = checkSigned(i, report)
+	switch url := i.GetExchange().GetTokenUrl(); {
+	case i.GetMode() == "exchange" && url != "":
+		if err := behalf.CheckURL(url); err != nil {
+			report("backend.identity.exchange.token_url", err.Error())
+			return
+		}
+		x, err := behalf.NewExchanger(i, "", zap.NewNop())
+		if err != nil {
+			report("backend.identity.exchange", err.Error())
+			return
+		}
+		x.Close()
+	case i.GetMode() == "signed" && i.GetSigned().GetKeyFile() != "":
+		if _, err := behalf.NewSigner(i); err != nil {
+			report("backend.identity.signed.key_file", err.Error())
+			return
+		}
 	default:
-		return
-	}
-	if err != nil {
 		return
 	}
 	checkOneAuthorization(cfg.GetBackend(), report)
 	checkIdentityPlaintext(cfg.GetBackend(), report)
-}
-
-func checkExchange(i *configv1.BackendIdentity, report func(path, message string)) error {
-	if i.GetExchange().GetTokenUrl() == "" {
-		return errors.New("it is reported by its own rule")
-	}
-	if err := behalf.CheckURL(i.GetExchange().GetTokenUrl()); err != nil {
-		report("backend.identity.exchange.token_url", err.Error())
-		return err
-	}
-	x, err := behalf.NewExchanger(i, "", zap.NewNop())
-	if err != nil {
-		report("backend.identity.exchange", err.Error())
-		return err
-	}
-	x.Close()
-	return nil
-}
-
-func checkSigned(i *configv1.BackendIdentity, report func(path, message string)) error {
-	if i.GetSigned().GetKeyFile() == "" {
-		return errors.New("it is reported by its own rule")
-	}
-	_, err := behalf.NewSigner(i)
-	if err != nil {
-		report("backend.identity.signed.key_file", err.Error())
-	}
-	return err
 }
 
 // checkOneAuthorization refuses two values for one header. A header file is read again
