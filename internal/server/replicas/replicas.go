@@ -195,12 +195,12 @@ func (s *State) Run(ctx context.Context, resume task.Resume) {
 // WatchKeys has the key file read again when it changes. Keys are rotated by
 // adding the new one behind the old on every replica first, so that seconds do
 // not matter. Keys that cannot be read leave the last good ones in use.
-func (s *State) WatchKeys(w *reload.Watcher) {
+func (s *State) WatchKeys(watcher *reload.Watcher) {
 	path := s.opts.Config.GetState().GetKeyFile()
 	if path == "" {
 		return
 	}
-	w.Add("state_keys", reload.Keep(s.opts.Log, "sealing keys reload failed; keeping the last good ones", "sealing keys reloaded", func() ([]zap.Field, error) {
+	watcher.Add("state_keys", reload.Keep(s.opts.Log, "sealing keys reload failed; keeping the last good ones", "sealing keys reloaded", func() ([]zap.Field, error) {
 		loaded, err := keys.LoadKeys(path)
 		if err != nil {
 			return nil, err
@@ -214,11 +214,11 @@ func (s *State) WatchKeys(w *reload.Watcher) {
 }
 
 // WatchConnection has the files of the connection read again when they change.
-func (s *State) WatchConnection(w *reload.Watcher) {
+func (s *State) WatchConnection(watcher *reload.Watcher) {
 	if s.client == nil || len(s.client.Files()) == 0 {
 		return
 	}
-	w.Add("state_connection", reload.Keep(s.opts.Log, "credentials of the shared state not reloaded; keeping the connection", "credentials of the shared state reloaded",
+	watcher.Add("state_connection", reload.Keep(s.opts.Log, "credentials of the shared state not reloaded; keeping the connection", "credentials of the shared state reloaded",
 		func() ([]zap.Field, error) { return nil, s.client.Reload() }), s.client.Files()...)
 }
 

@@ -88,7 +88,7 @@ func (b Behalf) Close() {
 
 // Watch has the client secret or the signing keys read again when they change. What cannot be read leaves the last good one in
 // use. The log shows nothing of it.
-func (b Behalf) Watch(w *reload.Watcher, log *zap.Logger) {
+func (b Behalf) Watch(watcher *reload.Watcher, log *zap.Logger) {
 	if b.maker == nil || len(b.maker.Files()) == 0 {
 		return
 	}
@@ -99,7 +99,7 @@ func (b Behalf) Watch(w *reload.Watcher, log *zap.Logger) {
 		}
 		return nil, err
 	})
-	w.Add(b.group, reread, b.maker.Files()...)
+	watcher.Add(b.group, reread, b.maker.Files()...)
 	reread(context.Background()) // they were read before they were watched
 }
 

@@ -57,8 +57,8 @@ func (r Rates) Warm(ctx context.Context) {
 }
 
 // WatchTLS has the certificates for the rate limit service read again when they change.
-func (r Rates) WatchTLS(w *reload.Watcher, log *zap.Logger) {
-	watchTLS(r.client, w, log, "rate_service_tls", "rate_service")
+func (r Rates) WatchTLS(watcher *reload.Watcher, log *zap.Logger) {
+	watchTLS("rate_service_tls", "rate_service", r.client, watcher, log)
 }
 
 // Close closes the connection.

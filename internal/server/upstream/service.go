@@ -300,13 +300,13 @@ func (s *Service) Checks() (checks []admin.Check) {
 }
 
 // WatchTLS has the certificates for the backend read again when they change.
-func (s *Service) WatchTLS(w *reload.Watcher) {
-	watchTLS(s.client, w, s.opts.Log, "backend_tls", "backend")
+func (s *Service) WatchTLS(watcher *reload.Watcher) {
+	watchTLS("backend_tls", "backend", s.client, watcher, s.opts.Log)
 }
 
 // WatchCredentials has the files of the backend's credentials read again when they
 // change. Files that cannot be used leave the last good ones in use; the log names no value.
-func (s *Service) WatchCredentials(w *reload.Watcher) {
+func (s *Service) WatchCredentials(watcher *reload.Watcher) {
 	if s.client == nil || len(s.client.CredentialFiles()) == 0 {
 		return
 	}
@@ -321,17 +321,17 @@ func (s *Service) WatchCredentials(w *reload.Watcher) {
 		s.Refresher.Begin("credentials") // they may be what a backend waits for that refused the old ones
 		return nil, nil
 	})
-	w.Add("backend_credentials", reread, s.client.CredentialFiles()...)
+	watcher.Add("backend_credentials", reread, s.client.CredentialFiles()...)
 	reread(context.Background()) // they were read before they were watched
 }
 
 // watchTLS has the certificates of a client read again when they change. Those that cannot be used leave the last good ones in
 // use. group is their name in metrics, side that of the peer in the log.
-func watchTLS(client *backend.Client, w *reload.Watcher, log *zap.Logger, group, side string) {
+func watchTLS(group, side string, client *backend.Client, watcher *reload.Watcher, log *zap.Logger) {
 	if client == nil || len(client.TLSFiles()) == 0 {
 		return
 	}
-	w.Add(group, reload.Certificates(log, side, client.ReloadTLS), client.TLSFiles()...)
+	watcher.Add(group, reload.Certificates(log, side, client.ReloadTLS), client.TLSFiles()...)
 	// They were read before they were watched.
 	reload.Certificates(log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel)), side, client.ReloadTLS)(context.Background())
 }
