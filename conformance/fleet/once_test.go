@@ -3,7 +3,6 @@
 package fleet_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
