@@ -265,7 +265,7 @@ func (a *App) sessionEnded(e session.Ended) {
 	if e.Principal == bridge.CallerStdio {
 		s.Transport = telemetry.EdgeStdio.Transport()
 	}
-	if e.Why == session.Evicted {
+	if e.Evicted {
 		s.ErrorType = errorEvicted
 	}
 	a.stats.EndSession(s)

@@ -120,27 +120,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Reason is why a session ended.
-type Reason uint8
-
-const (
-	// Requested: the client ended it.
-	Requested Reason = iota
-	// Expired: the client did not use it for too long, or its id is too old.
-	Expired
-	// Evicted: another session took its place, at a limit.
-	Evicted
-	// Shutdown: all sessions end.
-	Shutdown
-)
-
 // Ended describes the end of a session in the process that opened it, for [Options].
 type Ended struct {
 	// Version is the revision of MCP, empty if the client is not known to have one.
 	Version string
 	// Principal is the caller.
 	Principal string
-	Why       Reason
+	// Evicted: another session took its place, at a limit.
+	Evicted bool
 	// Took is the time from initialize to the end.
 	Took time.Duration
 }

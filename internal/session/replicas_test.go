@@ -142,7 +142,7 @@ type replica struct {
 	*session.Manager
 	mu             sync.Mutex
 	cancelled, cut []string
-	ended          []session.Reason
+	ended          []session.Ended
 }
 
 // start starts a replica, in a bubble.
@@ -168,7 +168,7 @@ func (d *deployment) start(t *testing.T, name string, o session.Options) *replic
 	o.Ended = func(e session.Ended) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.ended = append(r.ended, e.Why)
+		r.ended = append(r.ended, e)
 	}
 	r.Manager = session.New(o)
 	ctx, stop := context.WithCancel(context.Background())
@@ -368,7 +368,7 @@ func TestAnEndedIDIsRefused(t *testing.T) {
 			unknown(t, r.Manager, alice, s.ID(), name)
 			use(t, r.Manager, going.ID())
 		}
-		if !isDone(s) || !isDone(there) || !slices.Equal(a.cut, []string{"7"}) || !slices.Equal(a.ended, []session.Reason{session.Requested}) || b.ended != nil {
+		if !isDone(s) || !isDone(there) || !slices.Equal(a.cut, []string{"7"}) || len(a.ended) != 1 || a.ended[0].Evicted || b.ended != nil {
 			t.Errorf("cut %q, told %v and %v", a.cut, a.ended, b.ended)
 		}
 
