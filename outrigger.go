@@ -13,7 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/server/listen"
+	"github.com/outrigger-mcp/outrigger/internal/server/front"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/slogcore"
@@ -83,7 +83,7 @@ func (s *Sidecar) prepare(o Options) error {
 	}
 	s.operators = s.app.Operators()
 	var err error
-	s.handler, err = s.app.Handler(listen.Place{Name: "embedded", Loopback: !o.AnyHost, TLS: o.TLS})
+	s.handler, err = s.app.Handler(front.Place{Name: "embedded", Loopback: !o.AnyHost, TLS: o.TLS})
 	return err
 }
 

@@ -276,7 +276,7 @@ func (o *Options) fill() {
 		o.Sealer = keys.NewSealer(keys.SealerOptions{})
 	}
 	if o.SingleUse == nil {
-		o.SingleUse = ownUse{keys.NewSpent(keys.SpentOptions{})}
+		o.SingleUse = keys.NewSpent(keys.SpentOptions{})
 	}
 	o.Version = cmp.Or(o.Version, "0.0.0")
 	if o.Rules != nil {

@@ -65,14 +65,6 @@ func (r *rounds) openState(ctx context.Context, caller string, digest [32]byte, 
 	return s, nil
 }
 
-// ownUse remembers states of this process.
-type ownUse struct{ spent *keys.Spent }
-
-// Spend implements [keys.SingleUse].
-func (u ownUse) Spend(_ context.Context, token string, until time.Time) (bool, error) {
-	return u.spent.Spend(token, until), nil
-}
-
 // unspent is why it is not known whether a state was used before. Nothing was run with it, so the caller may bring it again.
 func unspent(ctx context.Context, err error) *errmap.Error {
 	switch {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
-	"github.com/outrigger-mcp/outrigger/internal/server/listen"
+	"github.com/outrigger-mcp/outrigger/internal/server/front"
 )
 
 // adminFlags say how to reach the admin listener of a running sidecar.
@@ -75,7 +75,7 @@ func (f *adminFlags) open() (*adminClient, error) {
 
 // adminURL is where an admin listener is. A listener on all addresses is asked on this machine.
 func adminURL(address string) (*url.URL, error) {
-	if path, ok := listen.UnixPath(address); ok {
+	if path, ok := front.UnixPath(address); ok {
 		if !strings.HasPrefix(path, "/") {
 			return nil, fmt.Errorf("want unix:///path, not %q", address)
 		}

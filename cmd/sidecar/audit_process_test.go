@@ -55,7 +55,7 @@ func (l *ledger) missing(other map[string]bool) []string {
 }
 
 // noteBackend starts a backend that writes down which calls reach it, before it carries them out.
-func noteBackend(t *testing.T) (*front, *ledger) {
+func noteBackend(t *testing.T) (*frontend, *ledger) {
 	t.Helper()
 	f, reached := newFront(t), &ledger{}
 	id := regexp.MustCompile(`call-\d+`)

@@ -17,9 +17,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-// front is before an example service: it can ask for credentials, and be away
+// frontend is before an example service: it can ask for credentials, and be away
 // and come back on the same port.
-type front struct {
+type frontend struct {
 	url, addr string
 	handler   http.Handler
 	// refuse answers requests that are not let through; nil lets all through.
@@ -30,7 +30,7 @@ type front struct {
 }
 
 // newFront starts one.
-func newFront(t *testing.T) *front {
+func newFront(t *testing.T) *frontend {
 	t.Helper()
 	service, err := demo.Start(t.Context(), demo.Options{})
 	if err != nil {
@@ -43,7 +43,7 @@ func newFront(t *testing.T) *front {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	transport := &http.Transport{Protocols: protocols}
-	f := &front{addr: testkit.Reserved(t)}
+	f := &frontend{addr: testkit.Reserved(t)}
 	f.handler = &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(behind) },
 		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
@@ -58,7 +58,7 @@ func newFront(t *testing.T) *front {
 }
 
 // open listens, on the same port as before.
-func (f *front) open(t *testing.T) {
+func (f *frontend) open(t *testing.T) {
 	t.Helper()
 	lis := testkit.Listen(t, f.addr)
 	f.url = "http://" + f.addr
@@ -83,7 +83,7 @@ func (f *front) open(t *testing.T) {
 }
 
 // close cuts all connections and listens no more.
-func (f *front) close() {
+func (f *frontend) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stop != nil {
@@ -94,7 +94,7 @@ func (f *front) close() {
 
 // wantToken lets requests with this bearer token through. Others are answered as
 // interceptors of grpc-go do, with the token that was shown in the message.
-func (f *front) wantToken(token string) {
+func (f *frontend) wantToken(token string) {
 	refuse := func(w http.ResponseWriter, r *http.Request) bool {
 		shown := r.Header.Get("Authorization")
 		if shown == "Bearer "+token {

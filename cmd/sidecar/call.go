@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/server"
+	"github.com/outrigger-mcp/outrigger/internal/server/front"
 )
 
 func newCallCommand(env environment) *cobra.Command {
@@ -41,7 +42,7 @@ Exit codes: 0 success, 1 the tool failed, 2 invalid usage or configuration,
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return env.withCatalog(cmd, func(a *server.App, _ *catalog.Catalog) error {
-			arguments, err := env.callArguments(args[1:], a.JSONLimits())
+			arguments, err := env.callArguments(args[1:], front.JSONLimits(a.Config()))
 			if err != nil {
 				return err
 			}

@@ -136,7 +136,7 @@ func (env environment) savedTools(path string) ([]*report.LintTool, error) {
 func (env environment) lintCatalog(a *server.App, cat *catalog.Catalog, f lintFlags) error {
 	cfg := a.Config()
 	f.options.Strict = cfg.GetSchemaProfile() == "strict"
-	tools, err := server.LintTools(cat, cat.ListForm())
+	tools, err := report.LintTools(cat, cat.ListForm())
 	if err != nil {
 		return err
 	}
@@ -145,10 +145,10 @@ func (env environment) lintCatalog(a *server.App, cat *catalog.Catalog, f lintFl
 		if err != nil {
 			return err
 		}
-		if f.options.Behind, err = server.LintTools(cat, catalog.ListForm{}); err != nil { // a description of one shows its schemas whole
+		if f.options.Behind, err = report.LintTools(cat, catalog.ListForm{}); err != nil { // a description of one shows its schemas whole
 			return err
 		}
-		if tools, err = server.LintTools(listed, listed.ListForm()); err != nil {
+		if tools, err = report.LintTools(listed, listed.ListForm()); err != nil {
 			return err
 		}
 	}

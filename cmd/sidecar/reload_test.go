@@ -318,7 +318,7 @@ func TestOperatorsReadOfEveryGroupOfFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?:[wW]atcher\.Add(?:Tree)?|WatchTLS)\("([a-z_]+)"`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(`(?:[wW]atcher\.Add(?:Tree)?|[wW]atchTLS)\("([a-z_]+)"`).FindAllStringSubmatch(string(text), -1) {
 			inCode = append(inCode, m[1])
 		}
 	}

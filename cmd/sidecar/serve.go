@@ -12,7 +12,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
+	"github.com/outrigger-mcp/outrigger/internal/server/front"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
@@ -55,7 +55,7 @@ func serve(ctx context.Context, cfg *configv1.Config, again reconfigure.Reread, 
 		return err
 	}
 	defer func() { logError(log, "close", a.Close(ctx)) }()
-	defer pressure.Pace()()
+	defer front.Pace()()
 	drain, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(drain, env.resort.Begin)()

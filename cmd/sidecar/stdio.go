@@ -15,7 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
+	"github.com/outrigger-mcp/outrigger/internal/server/front"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
 )
 
@@ -69,7 +69,7 @@ func serveStdio(ctx context.Context, cfg *configv1.Config, again reconfigure.Rer
 	stop := func() { cancel(context.Canceled) }
 	defer stop()
 	defer context.AfterFunc(ctx, env.resort.Begin)()
-	defer pressure.Pace()()
+	defer front.Pace()()
 	defer a.CloseListeners()
 	if err := a.Prepare(stop); err != nil {
 		return err

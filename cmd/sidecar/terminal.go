@@ -14,7 +14,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
-	"github.com/outrigger-mcp/outrigger/internal/server/listen"
+	"github.com/outrigger-mcp/outrigger/internal/server/front"
 )
 
 // terminal talks to a person who started the sidecar by hand: where to call it,
@@ -66,12 +66,12 @@ func (t *terminal) Ready(sockets []*peer.Socket, tools int) {
 		}
 		url := scheme + "://" + reachable(one.Addr())
 		switch one.Name() {
-		case listen.Main:
+		case front.Main:
 			mcp = url + "/mcp"
 			fmt.Fprintf(&b, "  MCP                  %s\n", t.bold(mcp))
 			fmt.Fprintf(&b, "  JSON-RPC             %s/rpc\n", url)
 			fmt.Fprintf(&b, "  Connect, gRPC        %s\n", url)
-		case listen.Admin:
+		case front.Admin:
 			fmt.Fprintf(&b, "  Admin                %s/readyz?verbose\n", url)
 		default:
 			fmt.Fprintf(&b, "  Health and metrics   %s/readyz\n", url)

@@ -3,7 +3,6 @@
 package fleet_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,13 +22,6 @@ func consents() state.OnceOptions {
 
 var _ keys.SingleUse = (*state.Once)(nil)
 
-// local is the memory of one process, by the same interface.
-type local struct{ *keys.Spent }
-
-func (l local) Spend(_ context.Context, token string, until time.Time) (bool, error) {
-	return l.Spent.Spend(token, until), nil
-}
-
 // TestATokenIsUsedOnce: what holds for the memory of one process holds for that of all replicas.
 func TestATokenIsUsedOnce(t *testing.T) {
 	t.Parallel()
@@ -41,7 +33,7 @@ func TestATokenIsUsedOnce(t *testing.T) {
 		shared[i] = c.Once(consents())
 		healthy(t, c)
 	}
-	memory := local{keys.NewSpent(keys.SpentOptions{})}
+	memory := keys.NewSpent(keys.SpentOptions{})
 	for _, row := range []struct {
 		name     string
 		replicas []keys.SingleUse

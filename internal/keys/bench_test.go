@@ -55,7 +55,7 @@ func BenchmarkSpend(b *testing.B) {
 			}
 		}
 		c.advance(20 * time.Millisecond)
-		if !s.Spend(string(token[:]), c.t.Add(defaults.StateTTL)) {
+		if !spend(s, string(token[:]), c.t.Add(defaults.StateTTL)) {
 			b.Fatal("refused")
 		}
 	}

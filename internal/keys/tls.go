@@ -54,8 +54,7 @@ func NewServer(files ServerFiles) (*Server, error) {
 
 // Reload reads the files again. On an error, the previous content stays in use.
 func (s *Server) Reload() error {
-	switch {
-	case s.files.GetCertFile() == "", s.files.GetKeyFile() == "":
+	if s.files.GetCertFile() == "" || s.files.GetKeyFile() == "" {
 		return errHalfPair
 	}
 	pair, err := readPair(s.files.GetCertFile(), s.files.GetKeyFile(), time.Now())
@@ -171,24 +170,31 @@ func NewClient(o ClientOptions) (*Client, error) {
 
 // Reload reads the files again. On an error, the previous content stays in use.
 func (c *Client) Reload() error {
+	files, err := c.opts.read()
+	if err == nil {
+		c.current.Store(files)
+	}
+	return err
+}
+
+func (o ClientOptions) read() (*clientFiles, error) {
 	files := &clientFiles{}
 	var err error
-	if c.opts.CAFile != "" {
-		if files.roots, err = readPool(c.opts.CAFile); err != nil {
-			return err
+	if o.CAFile != "" {
+		if files.roots, err = readPool(o.CAFile); err != nil {
+			return nil, err
 		}
 	}
 	switch {
-	case c.opts.CertFile == "" && c.opts.KeyFile == "":
-	case c.opts.CertFile == "" || c.opts.KeyFile == "":
-		return errHalfPair
+	case o.CertFile == "" && o.KeyFile == "":
+	case o.CertFile == "" || o.KeyFile == "":
+		return nil, errHalfPair
 	default:
-		if files.pair, err = readPair(c.opts.CertFile, c.opts.KeyFile, time.Now()); err != nil {
-			return err
+		if files.pair, err = readPair(o.CertFile, o.KeyFile, time.Now()); err != nil {
+			return nil, err
 		}
 	}
-	c.current.Store(files)
-	return nil
+	return files, nil
 }
 
 // Config returns the configuration for a dialer, which may clone it. The peer is
@@ -242,23 +248,13 @@ func (c *Client) Files() []string { return given(c.opts.CAFile, c.opts.CertFile,
 // name of each itself. It uses the CAs, the certificate and the key of the options; each
 // may be empty.
 func ReadClient(o ClientOptions) (*tls.Config, error) {
-	out := &tls.Config{MinVersion: tls.VersionTLS12}
-	var err error
-	if o.CAFile != "" {
-		if out.RootCAs, err = readPool(o.CAFile); err != nil {
-			return nil, err
-		}
+	files, err := o.read()
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case o.CertFile == "" && o.KeyFile == "":
-	case o.CertFile == "" || o.KeyFile == "":
-		return nil, errHalfPair
-	default:
-		pair, err := readPair(o.CertFile, o.KeyFile, time.Now())
-		if err != nil {
-			return nil, err
-		}
-		out.Certificates = []tls.Certificate{*pair}
+	out := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: files.roots}
+	if files.pair != nil {
+		out.Certificates = []tls.Certificate{*files.pair}
 	}
 	return out, nil
 }

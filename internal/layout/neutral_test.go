@@ -107,7 +107,7 @@ func TestForeignWordsAreFound(t *testing.T) {
 		`var x, err = content.AppendCut(nil, nil, 1, nil)`:                   0,
 		`var x = "the tool declares an output schema, but returned no data"`: 0,
 		`var x = "application/json"`:                                         0,
-		`import "github.com/outrigger-mcp/outrigger/internal/server/route"`:  0,
+		`import "github.com/outrigger-mcp/outrigger/internal/server/front"`:  0,
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package bridge\n"+code, 0)
 		if err != nil {

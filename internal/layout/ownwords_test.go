@@ -54,7 +54,7 @@ func TestRedactionLeavesOurOwnTextsAlone(t *testing.T) {
 // ownWords are the folders whose texts reach callers. Of the commands, what they
 // print to their own user is not redacted.
 func ownWords() []string {
-	return []string{"bridge/", "internal/identity/authenticator", "internal/identity/identity", "internal/catalog/", "internal/dialect/", "internal/jsonrpc/", "correlate/", "errmap/", "internal/server/admin/", "internal/server/pressure/", "internal/server/life", "internal/server/drain", "internal/server/ready"}
+	return []string{"bridge/", "internal/identity/authenticator", "internal/identity/identity", "internal/catalog/", "internal/dialect/", "internal/jsonrpc/", "correlate/", "errmap/", "internal/server/admin/", "internal/server/front/pressure", "internal/server/life", "internal/server/drain", "internal/server/ready", "internal/server/upstream/service"}
 }
 
 // textOf is a text as far as the source tells, with "value" for what it does not.

@@ -33,7 +33,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/server/listen"
+	"github.com/outrigger-mcp/outrigger/internal/server/front"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -191,7 +191,7 @@ func (r *Rig) Serve(t testing.TB) string {
 func (r *Rig) Handler(t testing.TB) http.Handler {
 	t.Helper()
 	r.prepare(t)
-	handler, err := r.app.Handler(listen.Place{Name: "test", Loopback: true})
+	handler, err := r.app.Handler(front.Place{Name: "test", Loopback: true})
 	if err != nil {
 		t.Fatal(err)
 	}

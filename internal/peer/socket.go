@@ -616,27 +616,9 @@ func Address(peer string) string {
 	if err != nil {
 		host = peer
 	}
-	if isPlainIPv4(host) {
-		return host // as it is written, without a copy
-	}
 	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
+	if err != nil || addr.Is4() {
+		return host // as it is written, without a copy: there is one form of IPv4 (no leading zeros)
 	}
 	return addr.Unmap().String()
-}
-
-// isPlainIPv4 holds for IPv4 addresses in their usual form.
-func isPlainIPv4(host string) bool {
-	const longest = len("255.255.255.255")
-	if len(host) > longest {
-		return false
-	}
-	for i := range len(host) {
-		if c := host[i]; c != '.' && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	addr, err := netip.ParseAddr(host) // refuses leading zeros, so that there is one form
-	return err == nil && addr.Is4()
 }

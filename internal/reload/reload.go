@@ -102,10 +102,10 @@ const (
 // version tells one state of a file from another. A file that is not there has
 // one too.
 type version struct {
-	// stamp is what stat says; while it stays the same, the content is not read.
-	stamp string
+	// info is what stat says, nil for no file; while it stays the same, the content is not read.
+	info fs.FileInfo
 	// settled is set where the file had been left alone for a while when it was
-	// read, so that an equal stamp means an equal content.
+	// read, so that an equal info means an equal content.
 	settled bool
 	// content is what counts: a file that is written again as it was, or whose
 	// link points to a copy, has not changed.
@@ -117,16 +117,16 @@ type version struct {
 func look(path string, before version) version {
 	info, err := os.Stat(path)
 	if err != nil {
-		return version{stamp: "absent", settled: true, content: "absent: " + reason(err)}
+		return version{content: "absent: " + reason(err)}
 	}
-	stamp := fmt.Sprintf("%d %d %s", info.Size(), info.ModTime().UnixNano(), identity(info))
-	if stamp == before.stamp && before.settled {
+	// A copy that keeps the times of its original is another file.
+	if was := before.info; before.settled && os.SameFile(was, info) && was.Size() == info.Size() && was.ModTime().Equal(info.ModTime()) {
 		return before
 	}
-	now := version{stamp: stamp, settled: time.Since(info.ModTime()) > coarse}
+	now := version{info: info, settled: time.Since(info.ModTime()) > coarse}
 	if !info.Mode().IsRegular() || info.Size() > maxHashed {
 		// To open a pipe would wait for a writer.
-		now.content, now.settled = stamp, true
+		now.content, now.settled = fmt.Sprintf("%d %d, seen %d", info.Size(), info.ModTime().UnixNano(), time.Now().UnixNano()), true
 		return now
 	}
 	if now.content, err = hash(path); err != nil {

@@ -4,9 +4,14 @@ package reload
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 const (
@@ -88,6 +93,32 @@ func (w *Watcher) Add(name string, reload func(ctx context.Context) Outcome, fil
 	defer w.mu.Unlock()
 	w.groups = append(w.groups, g)
 	return g
+}
+
+// ErrUnchanged is returned by a read of [Keep] that found what is in use already.
+var ErrUnchanged = errors.New("reload: unchanged")
+
+// Keep returns a reload that leaves the last good content in use where read fails, and logs how it went: the line failed with the
+// error, or done with the fields that read returns.
+func Keep(log *zap.Logger, failed, done string, read func() ([]zap.Field, error)) func(context.Context) Outcome {
+	return func(context.Context) Outcome {
+		fields, err := read()
+		switch {
+		case errors.Is(err, ErrUnchanged):
+			return Unchanged
+		case err != nil:
+			log.Error(failed, logkey.Error(err))
+			return Refused
+		}
+		log.Info(done, fields...)
+		return Applied
+	}
+}
+
+// Certificates is [Keep] for the certificates of a peer.
+func Certificates(log *zap.Logger, side string, read func() error) func(context.Context) Outcome {
+	return Keep(log.With(zap.String("side", side)), "certificate reload failed; keeping the last good certificates", "certificates reloaded",
+		func() ([]zap.Field, error) { return nil, read() })
 }
 
 // AddTree is Add for files that come and go: list returns the paths that there are, folders included, in order. A change is
@@ -181,19 +212,22 @@ func (w *Watcher) Now() {
 func (w *Watcher) Run(ctx context.Context) {
 	defer w.slow.ended.Wait()
 	for ctx.Err() == nil {
-		every, paced := w.pace()
-		timer := newTimer(every)
+		w.mu.Lock()
+		every, paced := w.every, w.paced
+		w.mu.Unlock()
+		var due <-chan time.Time // never, for 0
+		if every > 0 {
+			due = time.After(every)
+		}
 		forced := false
 		select {
 		case <-ctx.Done():
 		case <-paced:
-			timer.Stop()
 			continue
 		case <-w.now:
 			forced = true
-		case <-timer.C:
+		case <-due:
 		}
-		timer.Stop()
 		w.pass(ctx, false, forced)
 		w.passSlow(ctx, forced)
 	}
@@ -240,22 +274,6 @@ func (w *Watcher) tell(g *Group, o Outcome) {
 	}
 }
 
-// newTimer never fires for 0.
-func newTimer(d time.Duration) *time.Timer {
-	if d > 0 {
-		return time.NewTimer(d)
-	}
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
-}
-
-func (w *Watcher) pace() (time.Duration, <-chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.every, w.paced
-}
-
 func (w *Watcher) all() []*Group {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -274,7 +292,9 @@ func (g *Group) is(slow bool) bool {
 func (g *Group) look(ctx context.Context, forced bool) Outcome {
 	changed := g.changed()
 	for n := 0; changed && n < maxSettle; n++ {
-		if !pause(ctx, settle) {
+		select {
+		case <-time.After(settle):
+		case <-ctx.Done():
 			return Unchanged
 		}
 		if !g.changed() {
@@ -351,17 +371,5 @@ func (g *Group) defers() {
 	// Beyond 10 doublings the maximum is reached, and the shift would overflow some day.
 	if g.deferred++; g.isSlow && g.deferred > 1 {
 		g.retry = time.Now().Add(min(retryMax, retryMin<<min(g.deferred-2, 10)))
-	}
-}
-
-// pause waits, and reports whether ctx still lasts.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -14,22 +14,16 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
-	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
-	"github.com/outrigger-mcp/outrigger/internal/edge/httpcompress"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
-	"github.com/outrigger-mcp/outrigger/internal/server/auth"
-	"github.com/outrigger-mcp/outrigger/internal/server/follow"
+	"github.com/outrigger-mcp/outrigger/internal/server/announce"
+	"github.com/outrigger-mcp/outrigger/internal/server/front"
 	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
-	"github.com/outrigger-mcp/outrigger/internal/server/listen"
-	"github.com/outrigger-mcp/outrigger/internal/server/pressure"
 	"github.com/outrigger-mcp/outrigger/internal/server/reconfigure"
-	"github.com/outrigger-mcp/outrigger/internal/server/route"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
@@ -90,36 +84,25 @@ type App struct {
 	noted *zap.Logger
 
 	pipeline
-	backend *toolService
+	backend *upstream.Service
 	live    *catalog.Live
 	// life knows what the process is doing.
 	life *lifecycle.Machine
-	// diagnose finds out why the backend cannot be used, reach says so in the log,
-	// refresher loads the catalog on demand.
-	diagnose  upstream.Diagnoser
-	reach     *upstream.Reach
-	refresher *upstream.Refresher
-	// watch is nil where the backend is not asked for native tools.
-	watch *follow.Watch
+	// says has what operators should know of each catalog.
+	says *announce.Announcer
 	// watcher looks at every file that may change while the process runs;
 	// the reader of one adds it. reloader is set by Reload.
 	watcher  *reload.Watcher
 	reloader *reconfigure.Reloader
 	// rereading orders the readings of the policy file: an older one must not replace a newer one.
 	rereading sync.Mutex
-	memory    pressure.Memory
-	slow      pressure.Slow
-	// answering are the HTTP requests that are being answered.
-	answering *answering
+	memory    front.Memory
+	slow      front.Slow
 
 	// What follows is set by Prepare.
-	authn     *auth.Authenticator
-	table     *route.Table
-	api       *connectapi.Service
-	listeners *listen.Listeners
-	metrics   *export.Page
-	probes    *admin.Admin
-	pages     *httpcompress.Compressor // of the admin and the health listener
+	front   *front.Front
+	metrics *export.Page
+	probes  *admin.Admin
 
 	// cut counts the calls and tasks that a drain left unfinished, stdioQueue the bytes of
 	// requests from standard input that were read and not answered.
@@ -130,8 +113,6 @@ type App struct {
 	drainedBy atomic.Pointer[string]
 	// drainBegan is when the drain began, in Unix nanoseconds; zero before.
 	drainBegan atomic.Int64
-	// lastChange is the newest change of the tools; nil before the first.
-	lastChange atomic.Pointer[toolChange]
 	// keyWarned tells that the random key was warned of.
 	keyWarned bool
 }
@@ -145,7 +126,7 @@ func New(ctx context.Context, cfg *configv1.Config, o Options) (*App, error) {
 	}
 	a := &App{
 		cfg: cfg, opts: o, log: o.Log, noted: loglimit.New(o.Log),
-		watcher: reload.NewWatcher(cfg.GetReloadInterval().AsDuration()), answering: newAnswering(),
+		watcher: reload.NewWatcher(cfg.GetReloadInterval().AsDuration()),
 	}
 	a.life = newLife(a.log, a.milestones())
 	err := a.open(ctx)
@@ -156,32 +137,29 @@ func New(ctx context.Context, cfg *configv1.Config, o Options) (*App, error) {
 }
 
 func (a *App) open(ctx context.Context) error {
-	var err error
-	if a.backend, err = openToolService(ctx, a.cfg, backend.OptionsOf(a.cfg.GetBackend(), a.opts.Version, a.opts.Dial), a.life, a.log, a.noted); err != nil {
-		return err
-	}
-	a.diagnose = upstream.Diagnoser{Client: a.backend.client, Config: a.cfg.GetBackend()}
 	var tell func(string)
 	if a.opts.Narrator != nil {
 		tell = a.opts.Narrator.Backend
 	}
-	a.reach = upstream.NewReach(a.diagnose, a.log, tell)
+	var err error
+	a.backend, err = upstream.Open(ctx, upstream.Options{
+		Config: a.cfg, Version: a.opts.Version, Dial: a.opts.Dial, Sources: a.opts.Sources, Life: a.life, Log: a.log, Noted: a.noted, Tell: tell,
+	})
+	if err != nil {
+		return err
+	}
+	a.says = announce.New(announce.Options{Config: a.cfg, Log: a.log, Milestones: a.milestones(), Noted: a.noted, Embedded: a.opts.Embedded})
 	if a.live, err = a.newLive(); err != nil {
 		return err
 	}
-	if a.backend.client != nil {
-		a.backend.client.Describe(a.procedures)
-	}
-	a.refresher = upstream.NewRefresher(a.live, a.log)
+	a.backend.Serve(a.live)
 	if err := a.openTrail(); err != nil {
 		return err
 	}
 	if err := a.openPipeline(); err != nil {
 		return err
 	}
-	if a.backend.native != nil {
-		a.watch = follow.New(follow.Options{Native: a.backend.native, Live: a.live, Feed: a.feed, Publish: a.publish, Log: a.log})
-	}
+	a.backend.Follow(a.feed, a.publish)
 	return nil
 }
 
@@ -191,36 +169,19 @@ func (a *App) newLive() (*catalog.Live, error) {
 		return a.opts.Adjust.Live, nil
 	}
 	c := a.cfg.GetCatalog()
-	sources, build, err := a.plan(a.cfg)
+	sources, build, err := a.backend.Plan(a.cfg)
 	if err != nil {
 		return nil, err
 	}
-	options := catalog.LiveOptions{
+	return catalog.NewLive(sources, adjusted(catalog.LiveOptions{
 		Build:        build,
 		BackoffMax:   c.GetMaxBackoff().AsDuration(),
 		RefreshEvery: c.GetRefreshInterval().AsDuration(),
-		OnLoad:       a.loaded,
-		OnDrift:      a.drifted,
+		OnLoad:       a.backend.Loaded,
+		OnDrift:      a.says.Drifted,
+		Types:        a.backend.Types(),
 		TypeLimits:   catalog.TypeLimits{Max: int(a.cfg.GetLimits().GetMaxLearnedTypes())},
-	}
-	if a.backend.client != nil && c.GetReflection() != "off" {
-		// Also where descriptor files say what the tools are: they seldom have all that an Any may hold.
-		options.Types = backend.NewReflectionSource(a.backend.client, source.ReflectionOptions{})
-	}
-	return catalog.NewLive(sources, adjusted(options, a.opts.Adjust.Catalog)), nil
-}
-
-// loaded takes the outcome of a load of the catalog. A first one that can never succeed ends [App.Run], which reports it.
-func (a *App) loaded(err error) {
-	if err == nil || a.live.Current() != nil || !catalog.IsPermanent(err) {
-		a.reach.Loaded(err)
-	}
-}
-
-// plan says where tools come from and how they are made, by a configuration that may
-// be newer than that of the start.
-func (a *App) plan(cfg *configv1.Config) ([]source.Source, catalog.BuildOptions, error) {
-	return upstream.Plan(cfg, upstream.Origins{Client: a.backend.client, Native: a.backend.native, More: a.opts.Sources})
+	}, a.opts.Adjust.Catalog)), nil
 }
 
 // milestones is the log for what happens once in a life of the process. At a
@@ -251,17 +212,15 @@ func (a *App) Dialects() *dialect.Handler { return a.rpc }
 func (a *App) Live() *catalog.Live { return a.live }
 
 // Diagnoser returns the diagnosis of the backend.
-func (a *App) Diagnoser() upstream.Diagnoser { return a.diagnose }
+func (a *App) Diagnoser() upstream.Diagnoser { return a.backend.Diagnoser() }
 
 // Close stops everything that [New] started. Close the listeners first.
 func (a *App) Close(ctx context.Context) error {
 	a.closeTelemetry()
-	if a.refresher != nil {
-		a.refresher.Close()
-	}
-	a.behalf.close()
-	a.shared.client.Close()
-	return errors.Join(a.record.Close(), a.trail.Close(), a.rates.close(), a.backend.close(ctx))
+	a.behalf.Close()
+	closed := a.backend.Close(ctx)
+	a.shared.Close()
+	return errors.Join(a.record.Close(), a.trail.Close(), a.rates.Close(), closed)
 }
 
 // Reload watches the files that may change at run time. hears is set if the process
@@ -270,13 +229,13 @@ func (a *App) Reload(again reconfigure.Reread, level zap.AtomicLevel, hears bool
 	a.reloader = reconfigure.New(reconfigure.Options{
 		Config: a.cfg, Again: again, Hears: hears, Level: level, Log: a.log, Watcher: a.watcher,
 		Changed: a.trail.Change,
-		Live:    a.live, Plan: a.plan, Gate: a.gate, Limiter: a.limiter, Calls: a.calls, Rules: a.newRules,
-		Refresh: func(why string) { a.refresher.Begin(why) },
+		Live:    a.live, Plan: a.backend.Plan, Gate: a.gate, Limiter: a.limiter, Calls: a.calls, Rules: a.newRules,
+		Refresh: func(why string) { a.backend.Refresher.Begin(why) },
 	})
-	a.watchKeys()
-	a.watchBehalf()
-	a.watchShared()
-	a.files().WatchCredentials()
-	a.watchRates()
+	a.shared.WatchKeys(a.watcher)
+	a.behalf.Watch(a.watcher, a.log)
+	a.shared.WatchConnection(a.watcher)
+	a.backend.WatchCredentials(a.watcher)
+	a.rates.WatchTLS(a.watcher, a.log)
 	a.reloader.WatchConfiguration()
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/outrigger-mcp/outrigger/correlate"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // drainer is the process as the admin listener sees it.
@@ -62,7 +63,7 @@ func (a *App) drain(why string) error {
 	a.life.Drain(why)
 	a.auditDrain()
 	words := lastWordsIdle
-	if a.bridge.Flights().InFlight() > 0 || a.answering.now.Load() > 0 {
+	if a.bridge.Flights().InFlight() > 0 || a.front.IsAnswering() {
 		words = lastWords
 	}
 	grace := a.cfg.GetLimits().GetDrainGrace().AsDuration()
@@ -74,15 +75,15 @@ func (a *App) drain(why string) error {
 	defer cancel()
 	end, stop := context.WithTimeout(context.Background(), grace+afterGrace)
 	defer stop()
-	a.listeners.Leave()
+	a.front.Leave()
 	// Streams of changes first: they would last as long as their readers like. Those
 	// of sessions carry what belongs to calls, and end last.
 	a.bridge.EndListens()
 	err := a.bridge.Flights().Drain(ctx)
-	a.drainTasks(ctx)
+	a.cut.Add(uint64(a.shared.DrainTasks(ctx)))
 	a.watches.Close()
 	// What has ended, or was cut off, is still being written.
-	a.answering.wait(end)
+	a.front.AwaitAnswers(end)
 	left := 0
 	if err != nil {
 		left = a.awaitCut(end)
@@ -98,8 +99,9 @@ func (a *App) drain(why string) error {
 	a.feed.Close()
 	a.held.Close()
 	// Last, so that subscribers hear of what the last calls led to.
-	a.endStreams()
-	a.listeners.DrainConns(ctx, end)
+	a.front.EndStreams()
+	a.shared.Bus.Close()
+	a.front.DrainConns(ctx, end)
 	outcome := "all calls answered"
 	var cut *correlate.DrainError
 	if errors.As(err, &cut) {
@@ -114,7 +116,7 @@ func (a *App) drain(why string) error {
 		a.milestones().Info("drained")
 	}
 	if err := a.life.Stop(outcome); err != nil {
-		logError(a.log, "lifecycle", err)
+		a.log.Error("lifecycle", logkey.Error(err))
 	}
 	if a.probes != nil && a.probes.Awaited() {
 		time.Sleep(lingering)

@@ -8,13 +8,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
 )
 
-// What calls depend on, as probes name it.
-const (
-	needCatalog = "catalog"
-	// needBackend is the circuit breaker, needAnswer the answer to the sidecar's own questions.
-	needBackend = "backend"
-	needAnswer  = "backend connection"
-)
+// needCatalog is what calls depend on besides the backend, as probes name it.
+const needCatalog = "catalog"
 
 // newLife returns the machine that knows what the process is doing.
 func newLife(all, milestones *zap.Logger) *lifecycle.Machine {

@@ -13,21 +13,18 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
-	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/server/auth"
+	"github.com/outrigger-mcp/outrigger/internal/server/replicas"
+	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
 	"github.com/outrigger-mcp/outrigger/internal/session"
-	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
@@ -45,32 +42,28 @@ type pipeline struct {
 	rules   *policy.Engine
 	limiter *policy.Limiter
 	// rates asks the rate limit service that replicas share.
-	rates  sharedRates
-	slots  *policy.Slots
-	sealer *keys.Sealer
+	rates upstream.Rates
+	slots *policy.Slots
 	// scopes holds callers with OAuth tokens to their scopes; nil without OAuth.
 	scopes   *policy.Authorizer
 	feed     *notify.Feed
 	sessions *session.Manager
-	tasks    *task.Manager
-	shared   shared
+	// shared is what replicas have in common.
+	shared *replicas.State
 	// held are the documents that are too large for one result.
 	held *content.Store
 	// skills are those of folders, nil without any.
 	skills *offer.Skills
 	// watches run the streams behind watches.
 	watches *notify.Watches
-	bus     eventBus
 	// behalf makes the credentials of calls in the name of their callers.
-	behalf onBehalf
+	behalf upstream.Behalf
 	// streams are the long-lived streams of every edge.
 	streams *peer.Ledger
 	// calls says which calls leave a line in the log, stats counts how they end.
 	calls  *telemetry.CallLog
 	stats  *telemetry.Stats
 	record *trail.Run
-	// lists says what the lists of tools cost.
-	lists *listcost.Meter
 	// recordUnavailable tells that records were asked for and there are none.
 	recordUnavailable bool
 	// trail is the audit trail, nil without one.
@@ -87,21 +80,18 @@ func (a *App) openPipeline() error {
 	if err := a.openRules(); err != nil {
 		return err
 	}
-	allowed := a.cfg.GetBackend().GetMetadata()
-	rules, err := backend.NewMetadataRules(auth.InboundMetadata(a.cfg), allowed.GetOutbound())
+	metadata, err := upstream.Metadata(a.cfg)
 	if err != nil {
 		return err
 	}
 	a.opts.Tracer = a.opts.Tracer.Redacting(trail.RedactNames(a.cfg.GetRecord()))
-	baggage, err := backend.NewBaggage(a.cfg.GetTelemetry().GetBaggage())
+	a.shared, err = replicas.Open(replicas.Options{
+		Config: a.cfg, Once: a.opts.Once, Live: a.live, Gate: gate, Trail: a.trail, Publish: a.publish, Log: a.log, Noted: a.noted, Seal: a.opts.Adjust.Seal,
+	})
 	if err != nil {
-		return fmt.Errorf("telemetry.baggage: %w", err)
-	}
-	rules = rules.WithBaggage(baggage)
-	if err := a.openSealer(); err != nil {
 		return err
 	}
-	if a.behalf, err = openBehalf(a.cfg, a.log.Named("identity")); err != nil {
+	if a.behalf, err = upstream.OpenBehalf(a.cfg, a.log.Named("identity")); err != nil {
 		return err
 	}
 	if err := a.openSkills(); err != nil {
@@ -114,8 +104,8 @@ func (a *App) openPipeline() error {
 	a.feed = notify.NewFeed(adjusted(notify.FeedOptions{
 		MaxSubscribers: int(limits.GetMaxStreams()) + int(limits.GetMaxSessions()),
 	}, a.opts.Adjust.Feed))
-	a.sessions = a.newSessions()
-	a.tasks = a.newTasks()
+	flights := correlate.New(correlate.Options{MaxInFlight: int(limits.GetMaxInFlight())})
+	a.sessions = a.newSessions(flights)
 	if !a.opts.Once {
 		a.held = content.NewStore(content.StoreOptions{
 			MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: peer.Percent(int(limits.GetCallerSharePercent())),
@@ -124,16 +114,16 @@ func (a *App) openPipeline() error {
 	a.watches = notify.NewWatches(notify.WatchOptions{
 		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: peer.Percent(int(limits.GetCallerSharePercent())), Ended: a.watchEnded,
 	})
-	a.bus = a.shareBus(a.newBus())
 	a.streams = peer.NewLedger(int64(limits.GetMaxStreams()), peer.Percent(int(limits.GetCallerSharePercent())))
-	flights := correlate.New(correlate.Options{MaxInFlight: int(a.cfg.GetLimits().GetMaxInFlight())})
-	caller, nativeCaller := a.backend.callers()
+	caller, nativeCaller := a.backend.Callers()
 	if a.opts.Adjust.Backend != nil {
 		caller, nativeCaller = a.opts.Adjust.Backend(caller, nativeCaller)
 	}
 	a.limiter = policy.NewLimiter(policy.LimitOptions{Caller: policy.RateOf(limits.GetCallerRate()), Tool: policy.RateOf(limits.GetToolRate())})
-	if a.rates, err = openRates(a.cfg, a.opts, a.log.Named("rates")); err != nil {
-		return err
+	if !a.opts.Once { // the caller is the operator
+		if a.rates, err = upstream.OpenRates(a.cfg, a.opts.Version, a.log.Named("rates")); err != nil {
+			return err
+		}
 	}
 	logged, err := telemetry.ParseCallLogMode(a.cfg.GetLog().GetCalls())
 	if err != nil {
@@ -145,7 +135,7 @@ func (a *App) openPipeline() error {
 		a.scopes = policy.NewAuthorizer(oauth)
 		authorizers = append(authorizers, a.scopes)
 	}
-	a.slots = policy.SlotsOf(limits, a.backend.clock)
+	a.slots = policy.SlotsOf(limits, a.backend.Clock)
 	run := a.openRecord()
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
@@ -158,34 +148,33 @@ func (a *App) openPipeline() error {
 		MaxResult:   int(a.cfg.GetLimits().GetMaxResultBytes()),
 		Held:        a.held,
 		MaxInline:   int(limits.GetMaxInlineBytes()),
-		SingleUse:   a.singleUse(),
+		SingleUse:   a.shared.SingleUse,
 		Authorizers: authorizers,
 		Gate:        gate,
-		OnBehalf:    a.behalf.source(),
+		OnBehalf:    a.behalf.Source(),
 		Rules:       a.rules,
 		Confirm:     a.cfg.GetDestructive() == "confirm",
 		Compact:     compact.OptionsOf(a.cfg.GetCatalog()),
 
 		RepairArguments: a.cfg.GetRepairArguments(),
-		Native:          nativeCaller, Sealer: a.sealer, Tasks: a.tasks,
+		Native:          nativeCaller, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
 		TaskAfter:     a.cfg.GetTaskAfter().AsDuration(),
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
-		Limiter: a.limiter, Shared: a.rates.check(), Slots: a.slots, Guard: a.backend.guard, Shed: a.memory.Shed, Short: a.memory.Short,
+		Limiter: a.limiter, Shared: a.rates.Check(), Slots: a.slots, Guard: a.backend.Guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
 		ResultBudget: int(limits.GetResultBudget()),
-		Metadata:     rules,
+		Metadata:     metadata,
 		Log:          a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
 	})
-	a.lists = listcost.NewMeter(listcost.BudgetOf(a.cfg.GetCatalog()), a.listTooLarge)
 	a.offers = offer.New(a.bridge, offer.Options{
-		Feed: a.feed, Watches: a.watches, Skills: a.skills, PageSize: int(limits.GetMaxPageEntries()), ForwardsHeaders: len(allowed.GetInbound()) > 0,
+		Feed: a.feed, Watches: a.watches, Skills: a.skills, PageSize: int(limits.GetMaxPageEntries()), ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
 	})
 	a.rpc = dialect.New(a.bridge, dialect.Options{
 		Offers: a.offers, Sessions: a.sessions, Notify: a.notify,
 		Record: run, RecordPayloads: a.cfg.GetRecord().GetPayloads(),
-		Listed: a.lists.Listed,
+		Listed: a.says.Lists.Listed,
 	})
 	return nil
 }
@@ -207,22 +196,6 @@ func (a *App) publish(c notify.Change) {
 	}
 }
 
-// newBus makes the bus between those who publish notifications and those who
-// listen.
-func (a *App) newBus() *notify.Bus {
-	limits := a.cfg.GetLimits()
-	return notify.NewBus(notify.BusOptions{
-		MaxSubscribers: int(limits.GetMaxStreams()),
-		MaxBacklog:     int(limits.GetMaxSubscriberBacklog()),
-		// What an edge admits is not lost on the bus.
-		MaxEventBytes: int(limits.GetMaxMessageBytes()),
-		OnDrop: func(slow *notify.SlowError) {
-			a.noted.Warn("slow subscriber disconnected: limits.max_subscriber_backlog exceeded",
-				zap.Int("missed", slow.Missed))
-		},
-	})
-}
-
 // notify puts a notification of a JSON-RPC edge on the bus. Its sender has been
 // promised nothing and gets nothing.
 func (a *App) notify(ctx context.Context, method string, params []byte, origin correlate.Origin) {
@@ -231,18 +204,10 @@ func (a *App) notify(ctx context.Context, method string, params []byte, origin c
 			zap.String(logkey.Caller, who.Name()), zap.String(logkey.Method, method))
 		return
 	}
-	_, err := a.bus.Publish(context.Background(), notify.Event{Method: method, Params: params, Publisher: uint64(origin)})
+	_, err := a.shared.Bus.Publish(context.Background(), notify.Event{Method: method, Params: params, Publisher: uint64(origin)})
 	if err != nil {
 		a.noted.Info("notification not delivered to the event bus", logkey.Error(err))
 	}
-}
-
-// endStreams ends what would otherwise last for as long as its reader likes.
-func (a *App) endStreams() {
-	if a.api != nil {
-		a.api.Close()
-	}
-	a.bus.Close()
 }
 
 // warnOfRandomKey says that what callers bring back is understood by this
@@ -278,4 +243,30 @@ func (a *App) openRecord() *trail.Run {
 	}
 	a.record = run
 	return run
+}
+
+// newSessions makes what holds the sessions of the legacy revisions.
+func (a *App) newSessions(flights *correlate.Table) *session.Manager {
+	limits := a.cfg.GetLimits()
+	return session.New(adjusted(session.Options{
+		Max: int(limits.GetMaxSessions()), Age: limits.GetMaxSessionAge().AsDuration(), Sealer: a.shared.Sealer, Feed: a.feed,
+		Origin: flights.NewOrigin, Share: peer.Percent(int(limits.GetCallerSharePercent())), Ended: a.sessionEnded,
+		Replicas: a.shared.Sessions, Cancel: flights.Cancel, Cut: flights.CloseOrigin,
+	}, a.opts.Adjust.Sessions))
+}
+
+// errorEvicted is the error.type of sessions that ended because there were too many.
+const errorEvicted = "evicted"
+
+// sessionEnded counts the end of a session. Only an eviction is an error: clients leave without
+// a word, and are then idle for too long.
+func (a *App) sessionEnded(e session.Ended) {
+	s := telemetry.Session{Version: e.Version, Transport: telemetry.EdgeMCP.Transport(), Took: e.Took}
+	if e.Principal == bridge.CallerStdio {
+		s.Transport = telemetry.EdgeStdio.Transport()
+	}
+	if e.Evicted {
+		s.ErrorType = errorEvicted
+	}
+	a.stats.EndSession(s)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
-	"github.com/outrigger-mcp/outrigger/internal/server/listen"
+	"github.com/outrigger-mcp/outrigger/internal/server/front"
 )
 
 // document is the metadata with these scopes.
@@ -143,7 +143,7 @@ func TestMetadataBeforeTheCatalog(t *testing.T) {
 	if err := app.Prepare(func() {}); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := app.Handler(listen.Place{Name: "test", Loopback: true})
+	handler, err := app.Handler(front.Place{Name: "test", Loopback: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,18 +5,15 @@ package server
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
-
-// maxHeldShown bounds the tools that /readyz?verbose names.
-const maxHeldShown = 10
 
 // ready is what /readyz says: whether calls can be answered, and what that
 // depends on.
@@ -27,26 +24,7 @@ func (a *App) ready() (bool, []admin.Check) {
 		{Name: "catalog", OK: status.Ready, Detail: catalogDetail(status)},
 		{Name: "draining", OK: !draining, Detail: fmt.Sprintf("%d requests in flight", a.bridge.Flights().InFlight())},
 	}
-	if a.backend.guard != nil {
-		s := a.backend.guard.Stats()
-		answer, isAnswering := "", true
-		for _, need := range life.Needs {
-			if need.Name == needAnswer && !need.OK {
-				answer, isAnswering = need.Why+"; ", false
-			}
-		}
-		checks = append(checks, admin.Check{
-			Name: "backend", OK: isAnswering && s.Breaker == backend.BreakerClosed,
-			Detail: answer + fmt.Sprintf("circuit breaker %v, opened %d times; %d calls rejected, %d retried", s.Breaker, s.Opened, s.Held, s.Repeated),
-		})
-		for i, held := range s.Tools {
-			if i == maxHeldShown {
-				checks = append(checks, admin.Check{Name: "tools", Info: true, Detail: fmt.Sprintf("%d more circuit breakers are not closed", len(s.Tools)-i+s.MoreTools)})
-				break
-			}
-			checks = append(checks, admin.Check{Name: "tool " + held.Tool, Info: true, Detail: fmt.Sprintf("circuit breaker %v: calls time out", held.State)})
-		}
-	}
+	checks = append(checks, a.backend.Checks()...)
 	checks = append(checks, admin.Check{
 		Name: "lifecycle", OK: life.State == lifecycle.Ready, Info: true,
 		Detail: fmt.Sprintf("%v for %v: %s", life.State, time.Since(life.Since).Round(time.Second), cmp.Or(life.Why, "since startup")),
@@ -58,18 +36,8 @@ func (a *App) ready() (bool, []admin.Check) {
 		}
 		checks = append(checks, admin.Check{Name: source.Name, OK: source.Err == nil, Detail: detail, Info: true})
 	}
-	if cat := a.live.Current(); cat != nil {
-		detail := fmt.Sprintf("%d tools, unchanged since startup", len(cat.Tools()))
-		if last := a.lastChange.Load(); last != nil {
-			detail = fmt.Sprintf("%d tools; last change at %s: %s", len(cat.Tools()), last.at.UTC().Format(time.RFC3339), last.text)
-		}
-		checks = append(checks, admin.Check{Name: "tool changes", OK: true, Info: true, Detail: detail})
-	}
-	checks = append(append(append(checks, a.reloadChecks()...), a.authn.Checks()...), a.ruleChecks()...)
-	checks = append(checks, a.lockChecks()...)
-	if check, ok := a.sharedCheck(); ok {
-		checks = append(checks, check)
-	}
+	now := a.live.Current()
+	checks = slices.Concat(checks, a.says.Changes(now), a.reloadChecks(), a.front.Checks(), a.ruleChecks(), a.says.Lock(now), a.shared.Checks())
 	recording := true
 	if check, ok := a.auditCheck(); ok {
 		checks, recording = append(checks, check), check.OK || check.Info

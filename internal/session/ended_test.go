@@ -58,11 +58,11 @@ func TestEveryEndOfASessionIsTold(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		want := []session.Ended{
-			{Version: "2025-06-18", Principal: alice, Why: session.Requested, Took: time.Second},
-			{Version: "2025-06-18", Principal: bob, Why: session.Evicted, Took: time.Minute},
-			{Principal: alice, Why: session.Expired, Took: time.Hour},
-			{Version: "2025-06-18", Principal: bob, Why: session.Expired, Took: time.Hour},
-			{Version: "2025-06-18", Principal: alice, Why: session.Shutdown, Took: 2 * time.Second},
+			{Version: "2025-06-18", Principal: alice, Took: time.Second},
+			{Version: "2025-06-18", Principal: bob, Evicted: true, Took: time.Minute},
+			{Principal: alice, Took: time.Hour},
+			{Version: "2025-06-18", Principal: bob, Took: time.Hour},
+			{Version: "2025-06-18", Principal: alice, Took: 2 * time.Second},
 		}
 		if diff := cmp.Diff(want, ends); diff != "" {
 			t.Errorf("ends (-want +got):\n%s", diff)

@@ -152,7 +152,7 @@ func (m *Manager) admit(s *Session) (*Session, error) {
 		if gone.isHome() && gone.hasLearned() {
 			m.ended.add(gone.key) // its client has to know that this is gone
 		}
-		m.end(gone, Evicted)
+		m.end(gone, true)
 	}
 	return s, nil
 }
@@ -257,7 +257,7 @@ func (m *Manager) held(k key, principal string) (*Session, error) {
 	}
 	m.mu.Unlock()
 	if isIdle {
-		m.end(s, Expired)
+		m.end(s, false)
 	}
 	return nil, ErrUnknown
 }
@@ -317,7 +317,7 @@ func (m *Manager) End(ctx context.Context, s *Session) error {
 	if !m.forget(s) {
 		return ErrUnknown
 	}
-	m.end(s, Requested)
+	m.end(s, false)
 	return nil
 }
 
@@ -330,7 +330,7 @@ func (m *Manager) left(k key) {
 	if s == nil || !m.forget(s) {
 		return
 	}
-	m.end(s, Requested)
+	m.end(s, false)
 	if m.opts.Cut != nil {
 		m.opts.Cut(s.origin)
 	}
@@ -348,10 +348,10 @@ func (m *Manager) forget(s *Session) bool {
 }
 
 // end ends what this process has of a session that was taken out of memory. The end is reported where the session was opened.
-func (m *Manager) end(s *Session, why Reason) {
+func (m *Manager) end(s *Session, isEvicted bool) {
 	s.close()
 	if s.isNew && m.opts.Ended != nil {
-		m.opts.Ended(Ended{Version: s.context.GetProtocolVersion(), Principal: s.principal, Why: why, Took: time.Since(s.opened)})
+		m.opts.Ended(Ended{Version: s.context.GetProtocolVersion(), Principal: s.principal, Evicted: isEvicted, Took: time.Since(s.opened)})
 	}
 }
 
@@ -370,7 +370,7 @@ func (m *Manager) Close() {
 	}
 	m.mu.Unlock()
 	for _, s := range all {
-		m.end(s, Shutdown)
+		m.end(s, false)
 	}
 }
 
@@ -462,6 +462,6 @@ func (m *Manager) expire() {
 		s.sleep()
 	}
 	for _, s := range gone {
-		m.end(s, Expired)
+		m.end(s, false)
 	}
 }

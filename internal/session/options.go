@@ -10,6 +10,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
@@ -86,10 +87,10 @@ type Options struct {
 	Feed *notify.Feed
 	// Replicas are the other replicas of the deployment; [Manager.Run] hears them. Nil: there are none, or nothing is forwarded.
 	Replicas *Replicas
-	// Cancel cancels a request whose cancellation came to another replica, by its id as it came. Cut ends what was begun in a
-	// session that another replica ended. Both may be nil.
-	Cancel func(origin correlate.Origin, requestID []byte, reason string)
-	Cut    func(correlate.Origin)
+	// Cancel cancels a request whose cancellation came to another replica. Cut ends what was begun in a session that another
+	// replica ended. Both are as [correlate.Table] has them, and may be nil.
+	Cancel func(origin correlate.Origin, id jsonrpc.ID, reason string) bool
+	Cut    func(correlate.Origin) int
 	// Rand is the random source for nonces and for ids that are not sealed, used by one goroutine at a time. Nil: crypto/rand.
 	Rand io.Reader
 	// Ended is called once after the end of each session that a client got here, on the goroutine that ended it, so that it may
@@ -119,27 +120,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Reason is why a session ended.
-type Reason uint8
-
-const (
-	// Requested: the client ended it.
-	Requested Reason = iota
-	// Expired: the client did not use it for too long, or its id is too old.
-	Expired
-	// Evicted: another session took its place, at a limit.
-	Evicted
-	// Shutdown: all sessions end.
-	Shutdown
-)
-
 // Ended describes the end of a session in the process that opened it, for [Options].
 type Ended struct {
 	// Version is the revision of MCP, empty if the client is not known to have one.
 	Version string
 	// Principal is the caller.
 	Principal string
-	Why       Reason
+	// Evicted: another session took its place, at a limit.
+	Evicted bool
 	// Took is the time from initialize to the end.
 	Took time.Duration
 }

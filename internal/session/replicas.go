@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 )
@@ -167,8 +168,8 @@ func (m *Manager) answer(in *statev1.ReplicaMessage) *statev1.ReplicaAnswer {
 			return unexpected
 		}
 	case *statev1.ReplicaMessage_Cancel:
-		if m.opts.Cancel != nil {
-			m.opts.Cancel(s.origin, kind.Cancel.GetRequestId(), kind.Cancel.GetReason())
+		if id, err := jsonrpc.ParseID(kind.Cancel.GetRequestId()); err == nil && m.opts.Cancel != nil {
+			m.opts.Cancel(s.origin, id, kind.Cancel.GetReason())
 		}
 	case *statev1.ReplicaMessage_Facts:
 		s.adopt(kind.Facts)

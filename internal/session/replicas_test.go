@@ -18,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/correlate"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/session"
@@ -141,7 +142,7 @@ type replica struct {
 	*session.Manager
 	mu             sync.Mutex
 	cancelled, cut []string
-	ended          []session.Reason
+	ended          []session.Ended
 }
 
 // start starts a replica, in a bubble.
@@ -156,14 +157,18 @@ func (d *deployment) start(t *testing.T, name string, o session.Options) *replic
 	o.Sealer = keys.NewSealer(keys.SealerOptions{Keys: d.keys})
 	o.Replicas = &session.Replicas{Self: name, Gone: d.gone, Channel: d, Ended: d}
 	o.Origin = func() correlate.Origin { return 9 }
-	o.Cancel = func(origin correlate.Origin, id []byte, reason string) {
-		note(&r.cancelled, fmt.Sprint(origin, string(id), reason))
+	o.Cancel = func(origin correlate.Origin, id jsonrpc.ID, reason string) bool {
+		note(&r.cancelled, fmt.Sprint(origin, string(id.Raw()), reason))
+		return true
 	}
-	o.Cut = func(origin correlate.Origin) { note(&r.cut, fmt.Sprint(origin)) }
+	o.Cut = func(origin correlate.Origin) int {
+		note(&r.cut, fmt.Sprint(origin))
+		return 1
+	}
 	o.Ended = func(e session.Ended) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.ended = append(r.ended, e.Why)
+		r.ended = append(r.ended, e)
 	}
 	r.Manager = session.New(o)
 	ctx, stop := context.WithCancel(context.Background())
@@ -363,7 +368,7 @@ func TestAnEndedIDIsRefused(t *testing.T) {
 			unknown(t, r.Manager, alice, s.ID(), name)
 			use(t, r.Manager, going.ID())
 		}
-		if !isDone(s) || !isDone(there) || !slices.Equal(a.cut, []string{"7"}) || !slices.Equal(a.ended, []session.Reason{session.Requested}) || b.ended != nil {
+		if !isDone(s) || !isDone(there) || !slices.Equal(a.cut, []string{"7"}) || len(a.ended) != 1 || a.ended[0].Evicted || b.ended != nil {
 			t.Errorf("cut %q, told %v and %v", a.cut, a.ended, b.ended)
 		}
 

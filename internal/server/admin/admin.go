@@ -34,8 +34,6 @@ import (
 // Options are the callbacks into the process. The zero value is valid: a process
 // that has started, is ready, and has nothing to drain.
 type Options struct {
-	// Started reports whether the process serves requests. Nil means that it does.
-	Started func() bool
 	// Ready reports whether calls can be answered, and the checks that this depends on.
 	// It must not block, because probes have short timeouts. Nil means ready.
 	Ready func() (bool, []Check)
@@ -131,7 +129,7 @@ func (a *Admin) HealthHandler() http.Handler {
 }
 
 func (a *Admin) probes(mux *http.ServeMux, pages string, hasDetails bool) {
-	mux.HandleFunc("/startupz", only(a.startup, http.MethodGet, http.MethodHead))
+	mux.HandleFunc("/startupz", only(started, http.MethodGet, http.MethodHead))
 	mux.HandleFunc("/livez", only(live, http.MethodGet, http.MethodHead))
 	isOpen := !hasDetails || a.options.Operators == nil
 	readiness := only(func(w http.ResponseWriter, r *http.Request) { a.ready(w, r, hasDetails) }, http.MethodGet, http.MethodHead)
@@ -269,11 +267,8 @@ func (a *Admin) Awaited() bool { return a.waiting.Load() > 0 || a.told.Load() > 
 // backend sent.
 const maxDetail = 1024
 
-func (a *Admin) startup(w http.ResponseWriter, _ *http.Request) {
-	if a.options.Started != nil && !a.options.Started() {
-		say(w, http.StatusServiceUnavailable, "not started")
-		return
-	}
+// started is true where a listener answers.
+func started(w http.ResponseWriter, _ *http.Request) {
 	say(w, http.StatusOK, "started")
 }
 
@@ -298,12 +293,12 @@ func (a *Admin) ready(w http.ResponseWriter, r *http.Request, hasDetails bool) {
 		}
 	}
 	status, text := http.StatusOK, "ready"
-	if worse := degraded(checks); len(worse) > 0 {
+	if worse := failed(checks, func(c Check) bool { return c.Degrades }); len(worse) > 0 {
 		text += ", degraded: " + strings.Join(worse, "; ")
 	}
 	if !isReady {
 		status, text = http.StatusServiceUnavailable, "not ready"
-		if reasons := failures(checks); len(reasons) > 0 {
+		if reasons := failed(checks, func(c Check) bool { return !c.Info && !c.Degrades }); len(reasons) > 0 {
 			text += ": " + strings.Join(reasons, "; ")
 		}
 	}
@@ -313,30 +308,15 @@ func (a *Admin) ready(w http.ResponseWriter, r *http.Request, hasDetails bool) {
 	say(w, status, strings.TrimSuffix(text, "\n"))
 }
 
-// failures are the reasons for not being ready.
-func failures(checks []Check) []string {
+// failed are the reasons of the checks that fail, of some of them.
+func failed(checks []Check, is func(Check) bool) []string {
 	var out []string
 	for _, c := range checks {
-		if !c.OK && !c.Info && !c.Degrades {
-			out = append(out, reason(c))
+		if !c.OK && is(c) {
+			out = append(out, strings.TrimSuffix(oneLine(c.Name)+": "+oneLine(c.Detail), ": "))
 		}
 	}
 	return out
-}
-
-// degraded is what fails without making the process unready.
-func degraded(checks []Check) []string {
-	var out []string
-	for _, c := range checks {
-		if !c.OK && c.Degrades {
-			out = append(out, reason(c))
-		}
-	}
-	return out
-}
-
-func reason(c Check) string {
-	return strings.TrimSuffix(oneLine(c.Name)+": "+oneLine(c.Detail), ": ")
 }
 
 // table lists every check with its state.
@@ -463,7 +443,11 @@ func (a *Admin) mayOr403(w http.ResponseWriter, r *http.Request, role Role) bool
 }
 
 // Refuse answers a request that is not carried out, with a reason.
-func Refuse(w http.ResponseWriter, status int, reason string) { refuse(w, refusal{status, reason}) }
+func Refuse(w http.ResponseWriter, status int, reason string) {
+	answerJSON(w, status, struct {
+		Error string `json:"error"`
+	}{reason})
+}
 
 // isCrossSite holds for requests that a web page of another site made, as browsers tell
 // (Fetch Metadata, section 2.1). A page that an operator only looks at must not reach the
@@ -518,18 +502,12 @@ type trustAnswer struct {
 	Changes uint64 `json:"changes"`
 }
 
-// refusal is the answer to a request that was not carried out.
-type refusal struct {
-	status int
-	reason string
-}
-
 // trust shows and changes who may run destructive tools. Without authentication only
 // this machine may ask, wherever the listener is bound, and no page of another site: a
 // client that can change this can do everything that the tools can.
 func (a *Admin) trust(w http.ResponseWriter, r *http.Request) {
 	if a.options.Operators == nil && !isLocal(r) {
-		refuse(w, refusal{http.StatusForbidden, "trust can only be changed from this machine"})
+		Refuse(w, http.StatusForbidden, "trust can only be changed from this machine")
 		return
 	}
 	switch r.Method {
@@ -542,7 +520,7 @@ func (a *Admin) trust(w http.ResponseWriter, r *http.Request) {
 		for _, m := range [...]string{http.MethodGet, http.MethodHead, http.MethodPost} {
 			w.Header().Add("Allow", m)
 		}
-		refuse(w, refusal{http.StatusMethodNotAllowed, "use GET or POST"})
+		Refuse(w, http.StatusMethodNotAllowed, "use GET or POST")
 	}
 }
 
@@ -552,47 +530,46 @@ func (a *Admin) setTrust(w http.ResponseWriter, r *http.Request) {
 	}
 	// A transport without deadlines has no slow peers either.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(trustBodyTimeout))
-	wanted, refused := readTrust(w, r)
-	if refused != nil {
-		refuse(w, *refused)
+	wanted, status, reason := readTrust(w, r)
+	if reason != "" {
+		Refuse(w, status, reason)
 		return
 	}
 	before, err := a.options.Trust.SetTrust(a.Operator(r.Context(), r.RemoteAddr), wanted)
 	switch {
 	case errors.Is(err, ErrUnavailable):
 		w.Header().Set("Retry-After", "1")
-		refuse(w, refusal{http.StatusServiceUnavailable, err.Error()})
+		Refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
 	case err != nil:
-		refuse(w, refusal{http.StatusBadRequest, err.Error()})
+		Refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	state, changes := a.options.Trust.Trust()
 	answerJSON(w, http.StatusOK, trustAnswer{Trust: state, Before: before, Changes: changes})
 }
 
-// readTrust reads {"trust": "..."} and nothing else.
-func readTrust(w http.ResponseWriter, r *http.Request) (string, *refusal) {
+// readTrust reads {"trust": "..."} and nothing else. It returns a status and a reason for another body.
+func readTrust(w http.ResponseWriter, r *http.Request) (state string, status int, reason string) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
-		return "", &refusal{http.StatusUnsupportedMediaType, "send application/json"}
+		return "", http.StatusUnsupportedMediaType, "send application/json"
 	}
 	if r.Header.Get("Content-Encoding") != "" {
-		return "", &refusal{http.StatusUnsupportedMediaType, "send plain JSON, without Content-Encoding"}
+		return "", http.StatusUnsupportedMediaType, "send plain JSON, without Content-Encoding"
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxTrustBytes))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return "", &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxTrustBytes)}
+		return "", http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", maxTrustBytes)
 	case err != nil:
-		return "", &refusal{http.StatusBadRequest, "the body could not be read completely"}
+		return "", http.StatusBadRequest, "the body could not be read completely"
 	}
-	state, reason := parseTrust(string(body))
-	if reason != "" {
-		return "", &refusal{http.StatusBadRequest, reason + `; want {"trust": "trusted"} or {"trust": "untrusted"}`}
+	if state, reason = parseTrust(string(body)); reason != "" {
+		return "", http.StatusBadRequest, reason + `; want {"trust": "trusted"} or {"trust": "untrusted"}`
 	}
-	return state, nil
+	return state, 0, ""
 }
 
 // parseTrust reads the object member by member: encoding/json would let pass
@@ -651,12 +628,6 @@ func isOwnPage(r *http.Request) bool {
 	}
 	name := origin.Hostname()
 	return strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback()
-}
-
-func refuse(w http.ResponseWriter, r refusal) {
-	answerJSON(w, r.status, struct {
-		Error string `json:"error"`
-	}{r.reason})
 }
 
 func answerJSON(w http.ResponseWriter, status int, v any) {

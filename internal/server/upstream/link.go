@@ -49,20 +49,9 @@ const (
 	linkCompare = 10 * time.Second
 )
 
-// Link looks after the connection to the backend. A Link without a client does nothing.
-type Link struct {
-	Client    *backend.Client
-	Live      *catalog.Live
-	Refresher *Refresher
-	Reach     *Reach
-	// Asked is called with each answer to the question whether the backend is there: nil for yes.
-	Asked func(error)
-	// Offered names how the descriptors of the catalog differ from what the backend serves,
-	// as [Diagnoser.Offered] does. It is nil where the catalog comes from the backend itself.
-	Offered func(context.Context, *catalog.Catalog) []string
-	// ProbeTimeout bounds one question to the backend.
-	ProbeTimeout time.Duration
-	Log          *zap.Logger
+// link looks after the connection to the backend.
+type link struct {
+	*Service
 
 	// compared is the catalog of the last comparison, and differences what it found.
 	compared    *catalog.Catalog
@@ -72,17 +61,17 @@ type Link struct {
 // Run looks after the connection to the backend until ctx ends. When the
 // connection was lost and is there again, the backend may be another version of
 // itself: the catalog is loaded again.
-func (l *Link) Run(ctx context.Context) {
-	if l.Client == nil {
+func (l *link) Run(ctx context.Context) {
+	if l.client == nil {
 		return
 	}
 	// A protocol that is not declared may take methods of the catalog to find.
-	isAsked := l.Client.Protocol() != backend.ProtocolUnknown
+	isAsked := l.client.Protocol() != backend.ProtocolUnknown
 	away := isAsked && !l.ask(ctx)
-	if _, err := l.Live.Wait(ctx); err != nil {
+	if _, err := l.live.Wait(ctx); err != nil {
 		return // Live.Run tries until then
 	}
-	lost := l.Client.Lost()
+	lost := l.client.Lost()
 	if away || !isAsked {
 		away = !l.ask(ctx)
 	}
@@ -91,7 +80,7 @@ func (l *Link) Run(ctx context.Context) {
 		if !away {
 			l.compare(ctx)
 			warm := linkKeepWarm
-			if l.Client.LacksHTTP2() {
+			if l.client.LacksHTTP2() {
 				warm = linkKeepWarmHTTP1
 			}
 			timer := time.NewTimer(warm)
@@ -109,7 +98,7 @@ func (l *Link) Run(ctx context.Context) {
 				continue
 			}
 		}
-		if !l.await(ctx) || !pauseFor(ctx, time.Until(nextLoad)) {
+		if !l.returns(ctx) || !pauseFor(ctx, time.Until(nextLoad)) {
 			return
 		}
 		away = false
@@ -117,7 +106,7 @@ func (l *Link) Run(ctx context.Context) {
 		begun := time.Now()
 		run, err := l.Refresher.Now(ctx, "reconnected")
 		if err != nil {
-			l.Log.Debug("catalog load after a reconnect failed", logkey.Error(err))
+			l.opts.Log.Debug("catalog load after a reconnect failed", logkey.Error(err))
 		}
 		took := time.Since(begun)
 		if run != nil {
@@ -129,27 +118,27 @@ func (l *Link) Run(ctx context.Context) {
 
 // compare warns where the backend does not serve what the descriptors have, once for each catalog and connection. What was
 // said about the one before is not said again.
-func (l *Link) compare(ctx context.Context) {
-	now := l.Live.Current()
-	if l.Offered == nil || now == l.compared {
-		return
+func (l *link) compare(ctx context.Context) {
+	now := l.live.Current()
+	if !MakesTools(l.opts.Config.GetCatalog()) || now == l.compared {
+		return // the catalog comes from the backend itself, or was compared
 	}
 	asking, cancel := context.WithTimeout(ctx, linkCompare)
 	defer cancel()
-	found := l.Offered(asking, now)
+	found := l.Diagnoser().Offered(asking, now)
 	if ctx.Err() != nil {
 		return
 	}
 	for _, text := range found {
 		if !slices.Contains(l.differences, text) {
-			l.Log.Warn("descriptors differ from the backend", zap.String("warning", text), zap.String("fix", FixOffered))
+			l.opts.Log.Warn("descriptors differ from the backend", zap.String("warning", text), zap.String("fix", FixOffered))
 		}
 	}
 	l.compared, l.differences = now, found
 }
 
-// await asks until the backend answers; false where ctx ended first.
-func (l *Link) await(ctx context.Context) bool {
+// returns asks until the backend answers; false where ctx ended first.
+func (l *link) returns(ctx context.Context) bool {
 	for pause := linkFirstPause; !l.ask(ctx); pause = min(2*pause, linkLongestPause) {
 		if !pauseFor(ctx, pause*3/4+rand.N(pause/4)) { //nolint:gosec // a guess gains nothing
 			return false
@@ -159,17 +148,17 @@ func (l *Link) await(ctx context.Context) bool {
 }
 
 // ask asks once and reports whether the backend answers.
-func (l *Link) ask(ctx context.Context) bool {
-	asking, cancel := context.WithTimeout(ctx, l.ProbeTimeout)
+func (l *link) ask(ctx context.Context) bool {
+	asking, cancel := l.probing(ctx)
 	defer cancel()
-	err := l.Client.Ping(asking)
+	err := l.client.Ping(asking)
 	if ctx.Err() == nil {
-		l.Reach.note(fromConnection, err)
-		l.Asked(err)
+		l.reach.note(fromConnection, err)
+		l.answered(err)
 	}
 	if err != nil {
-		l.Client.Rediscover()
-	} else if l.Live.IsStale() {
+		l.client.Rediscover()
+	} else if l.live.IsStale() {
 		l.Refresher.Begin("backend examined")
 	}
 	return err == nil
@@ -187,15 +176,20 @@ func pauseFor(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Seek asks a backend that is away whether it is back, so that callers need not try,
+// probing bounds one question to the backend.
+func (l *link) probing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, l.opts.Config.GetBackend().GetProbeTimeout().AsDuration())
+}
+
+// await asks a backend that is away whether it is back, so that callers need not try,
 // and readiness does not wait for calls, which do not come where there is no readiness.
-// wake makes it ask at once. It returns when ctx ends.
-func (l *Link) Seek(ctx context.Context, guard *backend.Guard, wake <-chan struct{}) {
-	guard.Seek(ctx, wake, func(ctx context.Context) *errmap.Error {
-		ctx, cancel := context.WithTimeout(ctx, l.ProbeTimeout)
+// It returns when ctx ends.
+func (l *link) await(ctx context.Context) {
+	l.Guard.Seek(ctx, l.seek, func(ctx context.Context) *errmap.Error {
+		ctx, cancel := l.probing(ctx)
 		defer cancel()
-		if err := l.Client.Ping(ctx); err != nil {
-			l.Log.Debug("backend still unreachable", logkey.Error(err))
+		if err := l.client.Ping(ctx); err != nil {
+			l.opts.Log.Debug("backend still unreachable", logkey.Error(err))
 			return errmap.Wrap(errmap.Unavailable, err)
 		}
 		return nil
@@ -209,10 +203,10 @@ const (
 	reachSources
 )
 
-// Reach logs whether the backend can be used: one warning with the fix when it
+// reach logs whether the backend can be used: one warning with the fix when it
 // cannot, one for each change of the cause, one line when it can again. Attempts
 // that fail like the one before are for the debug log.
-type Reach struct {
+type reach struct {
 	diagnose Diagnoser
 	log      *zap.Logger
 	// tell shows a person what the log says otherwise; nil where none reads it.
@@ -227,14 +221,14 @@ type Reach struct {
 	since time.Time
 }
 
-// NewReach returns a log of whether the backend of d can be used. Where tell is set, it shows a person the same in sentences,
+// newReach returns a log of whether the backend of d can be used. Where tell is set, it shows a person the same in sentences,
 // and the lines of the log have the level debug.
-func NewReach(d Diagnoser, log *zap.Logger, tell func(text string)) *Reach {
-	return &Reach{diagnose: d, log: log, tell: tell, wake: make(chan struct{}, 1)}
+func newReach(d Diagnoser, log *zap.Logger, tell func(text string)) *reach {
+	return &reach{diagnose: d, log: log, tell: tell, wake: make(chan struct{}, 1)}
 }
 
 // note takes what an attempt came to. It returns at once.
-func (r *Reach) note(source int, err error) {
+func (r *reach) note(source int, err error) {
 	if errors.Is(err, context.Canceled) {
 		return // the process ends
 	}
@@ -247,11 +241,8 @@ func (r *Reach) note(source int, err error) {
 	}
 }
 
-// Loaded takes the end of a load of the catalog.
-func (r *Reach) Loaded(err error) { r.note(fromCatalog, err) }
-
 // current is the error that counts: without a connection nothing else matters.
-func (r *Reach) current() error {
+func (r *reach) current() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, err := range r.last {
@@ -263,7 +254,7 @@ func (r *Reach) current() error {
 }
 
 // Run logs until ctx ends.
-func (r *Reach) Run(ctx context.Context) {
+func (r *reach) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -283,7 +274,7 @@ func (r *Reach) Run(ctx context.Context) {
 }
 
 // well says once that the backend can be used again.
-func (r *Reach) well() {
+func (r *reach) well() {
 	if r.said == (Diagnosis{}) {
 		return
 	}
@@ -304,7 +295,7 @@ func (r *Reach) well() {
 func sentence(event string) string { return strings.ToUpper(event[:1]) + event[1:] }
 
 // ill says once what is wrong.
-func (r *Reach) ill(d Diagnosis, err error) {
+func (r *reach) ill(d Diagnosis, err error) {
 	if d.Cause == r.said.Cause {
 		r.log.Debug("backend still unusable", zap.String("cause", d.Cause), logkey.Error(err))
 		return
@@ -321,8 +312,8 @@ func (r *Reach) ill(d Diagnosis, err error) {
 	r.say(level, d, err)
 }
 
-// Fatal logs why the first catalog can never be loaded, and what to do.
-func (r *Reach) Fatal(ctx context.Context, err error) {
+// fatal logs why the first catalog can never be loaded, and what to do.
+func (r *reach) fatal(ctx context.Context, err error) {
 	d := r.diagnose.Diagnose(ctx, err)
 	if r.tell != nil {
 		r.tell(r.explain(d))
@@ -332,7 +323,7 @@ func (r *Reach) Fatal(ctx context.Context, err error) {
 }
 
 // explain says in lines what is wrong, with which backend, and what to do.
-func (r *Reach) explain(d Diagnosis) string {
+func (r *reach) explain(d Diagnosis) string {
 	out := sentence(d.Event)
 	if r.diagnose.Client != nil {
 		out += " (" + r.diagnose.Client.Target().String() + ")"
@@ -344,7 +335,7 @@ func (r *Reach) explain(d Diagnosis) string {
 	return out
 }
 
-func (r *Reach) say(level zapcore.Level, d Diagnosis, err error) {
+func (r *reach) say(level zapcore.Level, d Diagnosis, err error) {
 	fields := []zap.Field{zap.String("cause", d.Cause), zap.String("what", d.What), zap.String("fix", d.Fix)}
 	if r.diagnose.Client != nil {
 		fields = append(fields, zap.Stringer("backend", r.diagnose.Client.Target()))
@@ -386,8 +377,8 @@ type Refresh struct {
 // errRefreshEnded is the end of loads that the process no longer begins.
 var errRefreshEnded = errors.New("the process is shutting down")
 
-// NewRefresher returns one that makes no load before [Refresher.Start].
-func NewRefresher(live *catalog.Live, log *zap.Logger) *Refresher {
+// newRefresher returns one that makes no load before [Refresher.Start].
+func newRefresher(live *catalog.Live, log *zap.Logger) *Refresher {
 	r := &Refresher{live: live, log: log, started: make(chan struct{})}
 	r.base, r.stop = context.WithCancel(context.Background())
 	return r
@@ -470,8 +461,8 @@ func (r *Refresher) load(run *Refresh) {
 		zap.Int("tools", len(now.Tools())), zap.Duration("duration_ms", run.Took))
 }
 
-// Close ends the loads. Calls after it get an error.
-func (r *Refresher) Close() {
+// close ends the loads. Calls after it get an error.
+func (r *Refresher) close() {
 	r.mu.Lock()
 	r.ended = true
 	r.mu.Unlock()

@@ -20,12 +20,11 @@ func MakesTools(c *configv1.Catalog) bool {
 	return len(c.GetDescriptors()) > 0 && !source.AddsComments(c)
 }
 
-// AsksNative reports whether to ask the backend for its own tools: if reflection
+// asksNative reports whether to ask the backend for its own tools: if reflection
 // is used, because the backend must then be available anyway, or if it is enabled
 // explicitly.
-func AsksNative(c *configv1.Catalog, hasBackend bool) bool {
-	auto := !MakesTools(c)
-	return hasBackend && (c.GetNative() == "on" || auto && c.GetNative() != "off")
+func asksNative(c *configv1.Catalog) bool {
+	return c.GetNative() == "on" || !MakesTools(c) && c.GetNative() != "off"
 }
 
 // Origins are the sources of tools other than files.

@@ -70,7 +70,7 @@ func TestWhereToolsComeFrom(t *testing.T) {
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s: sources %q, want %q", tt.name, got, tt.want)
 		}
-		if got := upstream.AsksNative(cfg.GetCatalog(), true); got != tt.native {
+		if got := upstream.AsksNative(cfg.GetCatalog()); got != tt.native {
 			t.Errorf("%s: asks for its own tools: %v", tt.name, got)
 		}
 		if got := source.DescriptorFiles(cfg.GetCatalog()); !slices.Equal(got, tt.files) {

@@ -21,7 +21,7 @@ func TestRefreshes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *Refresher
 		live := catalog.NewLive([]source.Source{gateSource{}}, catalog.LiveOptions{})
-		r = NewRefresher(live, zap.NewNop())
+		r = newRefresher(live, zap.NewNop())
 		first := r.Begin("first")
 		synctest.Wait()
 		if loads := live.Status().Loads; loads != 0 {
@@ -36,7 +36,7 @@ func TestRefreshes(t *testing.T) {
 		if _, err := r.Now(canceled(t), "fourth"); !errors.Is(err, context.Canceled) {
 			t.Errorf("a caller that leaves gets %v", err)
 		}
-		r.Close()
+		r.close()
 		for _, run := range []*Refresh{first, second, r.Begin("late")} {
 			<-run.done
 			if run.err == nil {

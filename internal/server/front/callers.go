@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package front
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+)
+
+// readCallers reads the callers file.
+func readCallers(path string) ([]identity.Entry, error) {
+	file, err := config.LoadCallers(path)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]identity.Entry, 0, len(file.GetCallers()))
+	for _, c := range file.GetCallers() {
+		e := identity.Entry{
+			Grant: identity.Grant{
+				Name: c.GetName(), Tools: c.GetTools(), Resources: c.GetResources(), Prompts: c.GetPrompts(),
+				Publish: c.GetPublish(), Subscribe: c.GetSubscribe(), Trust: identity.TrustOf(c.GetTrust()),
+			},
+			URIs: c.GetCertificateUris(),
+		}
+		if e.Tokens, err = digests(c.GetTokenSha256()); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", path, c.GetName(), err)
+		}
+		for _, subject := range c.GetOauth() {
+			e.Subjects = append(e.Subjects, identity.Subject{Issuer: subject.GetIssuer(), Name: subject.GetSubject()})
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// readOperators reads the operators file. The groups of an entry are its roles.
+func readOperators(path string) ([]identity.Entry, error) {
+	file, err := config.LoadOperators(path)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]identity.Entry, 0, len(file.GetOperators()))
+	for _, o := range file.GetOperators() {
+		e := identity.Entry{Grant: identity.Grant{Name: o.GetName()}, URIs: o.GetCertificateUris(), Groups: rolesOf(o.GetRole())}
+		if e.Tokens, err = digests(o.GetTokenSha256()); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", path, o.GetName(), err)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// rolesOf are the groups of an operator: who may operate may read.
+func rolesOf(role string) []string {
+	if role == string(admin.RoleOperate) {
+		return []string{string(admin.RoleRead), role}
+	}
+	return []string{role}
+}
+
+// digests are SHA-256 digests from hex digits.
+func digests(texts []string) ([]identity.Digest, error) {
+	var out []identity.Digest
+	for _, text := range texts {
+		var digest identity.Digest
+		if n, err := hex.Decode(digest[:], []byte(text)); err != nil || n != len(digest) {
+			return nil, errors.New("a token_sha256 is not a SHA-256 digest")
+		}
+		out = append(out, digest)
+	}
+	return out, nil
+}
+
+// Check reads the callers file and the certificates before a port opens, so
+// that their errors are reported together with all others.
+func Check(cfg *configv1.Config, report func(path, message string)) {
+	listeners := cfg.GetListeners()
+	names := func(field, path string, read func(string) ([]identity.Entry, error)) {
+		if path == "" {
+			return
+		}
+		var faults *config.Error
+		switch _, err := read(path); {
+		case errors.As(err, &faults):
+			report(field, strings.ReplaceAll(faults.Error(), "\n", "; "))
+		case err != nil:
+			report(field, err.Error())
+		}
+	}
+	certificates := func(field string, files keys.ServerFiles) {
+		if files.GetCertFile() != "" && files.GetKeyFile() != "" {
+			if _, err := keys.NewServer(files); err != nil {
+				report(field, err.Error())
+			}
+		}
+	}
+	names("access.tokens_file", cfg.GetAccess().GetTokensFile(), readCallers)
+	names("listeners.admin_tokens_file", listeners.GetAdminTokensFile(), readOperators)
+	certificates("listeners.admin_tls", listeners.GetAdminTls())
+	identity.CheckOAuth(cfg.GetAccess().GetOauth(), report)
+	certificates("listeners.tls", listeners.GetTls())
+}

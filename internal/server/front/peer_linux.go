@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package front
+
+import (
+	"fmt"
+	"net"
+	"syscall"
+)
+
+// peerOf returns the user and the process at the other end of a Unix socket, as the
+// kernel knows them (unix(7), SO_PEERCRED).
+func peerOf(conn *net.UnixConn) unixPeer {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return "unix"
+	}
+	peer := unixPeer("unix")
+	_ = raw.Control(func(fd uintptr) {
+		if c, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			peer = unixPeer(fmt.Sprintf("unix:uid=%d,pid=%d", c.Uid, c.Pid))
+		}
+	})
+	return peer
+}

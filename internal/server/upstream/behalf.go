@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
+)
+
+// Behalf is in whose name the backend is called. It is empty where the caller's name
+// is in a header, or nowhere.
+type Behalf struct {
+	// Keep keeps the caller's token for the exchange, and Keys serves the keys of signed tokens; each is nil in the other modes.
+	Keep func(context.Context, string) context.Context
+	Keys http.Handler
+
+	maker tokenMaker
+	// group has the files of the maker's secret for the watcher, what names it in the log.
+	group, what string
+	close       func()
+}
+
+// tokenMaker makes the tokens of calls.
+type tokenMaker interface {
+	bridge.OnBehalf
+	Stats() behalf.Stats
+	Files() []string
+	Reload() (changed bool, err error)
+}
+
+// OpenBehalf makes what speaks for callers.
+func OpenBehalf(cfg *configv1.Config, log *zap.Logger) (Behalf, error) {
+	i := cfg.GetBackend().GetIdentity()
+	switch i.GetMode() {
+	case "exchange":
+		challenge := "" // for callers whose token the authorization server no longer accepts
+		if oauth := cfg.GetAccess().GetOauth(); identity.HasOAuth(oauth) {
+			challenge = `Bearer error="invalid_token", resource_metadata="` + identity.MetadataURL(oauth.GetResource()) + `"`
+		}
+		x, err := behalf.NewExchanger(i, challenge, log)
+		if err != nil {
+			return Behalf{}, fmt.Errorf("backend.identity: %w", err)
+		}
+		return Behalf{maker: x, group: "exchange_secret", what: "client secret", Keep: behalf.WithToken, close: x.Close}, nil
+	case "signed":
+		s, err := behalf.NewSigner(i)
+		if err != nil {
+			return Behalf{}, fmt.Errorf("backend.identity: %w", err)
+		}
+		return Behalf{maker: s, group: "signing_keys", what: "signing keys", Keys: s}, nil
+	}
+	return Behalf{}, nil
+}
+
+// Source returns what the pipeline asks, nil where it asks nothing.
+func (b Behalf) Source() bridge.OnBehalf {
+	if b.maker == nil {
+		return nil
+	}
+	return b.maker
+}
+
+// Metrics counts what was made; nil in the modes that make nothing.
+func (b Behalf) Metrics() func() export.Identity {
+	if b.maker == nil {
+		return nil
+	}
+	return func() export.Identity { return export.Identity(b.maker.Stats()) }
+}
+
+// Close ends what was made.
+func (b Behalf) Close() {
+	if b.close != nil {
+		b.close()
+	}
+}
+
+// Watch has the client secret or the signing keys read again when they change. What cannot be read leaves the last good one in
+// use. The log shows nothing of it.
+func (b Behalf) Watch(watcher *reload.Watcher, log *zap.Logger) {
+	if b.maker == nil || len(b.maker.Files()) == 0 {
+		return
+	}
+	reread := reload.Keep(log, b.what+" reload failed; keeping the last good one", b.what+" reloaded", func() ([]zap.Field, error) {
+		changed, err := b.maker.Reload()
+		if err == nil && !changed {
+			err = reload.ErrUnchanged
+		}
+		return nil, err
+	})
+	watcher.Add(b.group, reread, b.maker.Files()...)
+	reread(context.Background()) // they were read before they were watched
+}
+
+// CheckIdentity makes what speaks for callers before a port opens, so that its errors are
+// reported together with all others. What is missing is reported by the rules of its message.
+func CheckIdentity(cfg *configv1.Config, report func(path, message string)) {
+	i := cfg.GetBackend().GetIdentity()
+	switch url := i.GetExchange().GetTokenUrl(); {
+	case i.GetMode() == "exchange" && url != "":
+		if err := behalf.CheckURL(url); err != nil {
+			report("backend.identity.exchange.token_url", err.Error())
+			return
+		}
+		x, err := behalf.NewExchanger(i, "", zap.NewNop())
+		if err != nil {
+			report("backend.identity.exchange", err.Error())
+			return
+		}
+		x.Close()
+	case i.GetMode() == "signed" && i.GetSigned().GetKeyFile() != "":
+		if _, err := behalf.NewSigner(i); err != nil {
+			report("backend.identity.signed.key_file", err.Error())
+			return
+		}
+	default:
+		return
+	}
+	checkOneAuthorization(cfg.GetBackend(), report)
+	checkIdentityPlaintext(cfg.GetBackend(), report)
+}
+
+// checkOneAuthorization refuses two values for one header. A header file is read again
+// while the sidecar runs; the credentials of the caller win over it then.
+func checkOneAuthorization(b *configv1.Backend, report func(path, message string)) {
+	const twice = "calls have the caller's credentials in the authorization header (backend.identity); remove one of the two"
+	all := backend.CredentialsOf(b)
+	for path, one := range map[string]backend.CredentialOptions{
+		"backend.credentials.token_file": {TokenFile: all.TokenFile, Scheme: all.Scheme},
+		"backend.metadata.static":        {Headers: all.Headers},
+		"backend.metadata.static_file":   {HeaderFile: all.HeaderFile},
+	} {
+		if one.Sets("Authorization") {
+			report(path, twice)
+		}
+	}
+}
+
+// checkIdentityPlaintext refuses to send tokens over a network without TLS.
+func checkIdentityPlaintext(b *configv1.Backend, report func(path, message string)) {
+	target, err := backend.ParseTarget(b.GetUrl())
+	if err == nil && !target.IsPrivate() && !b.GetCredentials().GetAllowPlaintext() {
+		report("backend.url", backend.ErrPlaintextCredentials.Error())
+	}
+}
