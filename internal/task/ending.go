@@ -88,8 +88,7 @@ func (m *Manager) endingOf(about errmap.About, result *outriggerv1.ToolResult, e
 // counts it from the beginning.
 func (e ending) apply(r *Record) {
 	t := r.Task
-	t.InputRequests, r.Answers, r.Again = nil, nil, nil
-	t.StatusMessage = e.message
+	r.Again, t.StatusMessage = nil, e.message
 	switch {
 	case e.result != nil:
 		t.Status = outriggerv1.TaskStatus_TASK_STATUS_COMPLETED

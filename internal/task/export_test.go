@@ -8,9 +8,3 @@ const (
 	DefaultMaxMessage = defaultMaxMessage
 	DefaultMaxTimeout = defaultMaxTimeout
 )
-
-var (
-	ErrEnded            = errEnded
-	ErrNoTask           = errNoTask
-	ErrTooManyQuestions = errTooManyQuestions
-)

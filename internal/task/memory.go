@@ -38,7 +38,7 @@ const (
 // package.
 type MemoryOptions struct {
 	// MaxTasks is the maximum number of records. MaxBytes is the maximum total size of
-	// their results, questions and answers. Records of up to 4 KiB always fit.
+	// their results. Records of up to 4 KiB always fit.
 	MaxTasks int
 	MaxBytes int64
 	// Share is the part of MaxTasks that one caller may have.
@@ -302,11 +302,7 @@ func (e *entry) keep(r Record) {
 
 // sizeOf is what a record holds, in bytes on the wire.
 func sizeOf(r *Record) int64 {
-	size := len(r.ID) + len(r.Origin) + len(r.Principal) + len(r.Tool) + proto.Size(r.Task)
-	for key, answer := range r.Answers {
-		size += len(key) + proto.Size(answer)
-	}
-	return int64(size)
+	return int64(len(r.ID) + len(r.Origin) + len(r.Principal) + len(r.Tool) + proto.Size(r.Task))
 }
 
 // entries is a heap by expiry.

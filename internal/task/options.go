@@ -27,9 +27,6 @@ const (
 	// defaultMaxRunning is twice [defaults.MaxTasks]. The other half is for calls that
 	// are not tasks yet, and work that ignores its cancellation.
 	defaultMaxRunning = 2 * defaults.MaxTasks
-	// defaultMaxQuestions is the maximum number of questions of one task: more than a
-	// person answers.
-	defaultMaxQuestions = 1024
 	// defaultMaxMessage is the maximum size of a status message in bytes: a sentence. The
 	// contract allows 64 KiB, which every poll of the task would carry.
 	defaultMaxMessage = 1024
@@ -49,9 +46,8 @@ type Options struct {
 	MaxRunning int
 	// Share is the part of MaxRunning that one caller may have.
 	Share peer.Rule
-	// MaxQuestions is the maximum number of questions of one task. MaxMessage is the
-	// maximum number of bytes kept of a status message.
-	MaxQuestions, MaxMessage int
+	// MaxMessage is the maximum number of bytes kept of a status message.
+	MaxMessage int
 	// MaxTakeovers is how often the work of one task is run again after a process that died:
 	// what ends every process that runs it must not end them all. MaxHandovers is how often
 	// it is run again after one that drained.
@@ -85,7 +81,6 @@ func (o Options) withDefaults() Options {
 	defaults.Fill(&o.MaxTimeout, defaultMaxTimeout)
 	defaults.Fill(&o.Grace, DefaultGrace)
 	defaults.Fill(&o.MaxRunning, defaultMaxRunning)
-	defaults.Fill(&o.MaxQuestions, defaultMaxQuestions)
 	defaults.Fill(&o.MaxMessage, defaultMaxMessage)
 	defaults.Fill(&o.MaxTakeovers, defaults.StateMaxTakeovers)
 	defaults.Fill(&o.MaxHandovers, defaults.StateMaxHandovers)

@@ -188,8 +188,7 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 		record.Handovers++
 	}
 	record.Takeovers++
-	record.Owner, record.Answers = m.self, nil
-	setOpen(record.Task, nil)
+	record.Owner = m.self
 	record.Expires = now.Add(r.lifetime())
 	record.Task.Ttl = durationpb.New(record.Expires.Sub(record.Task.GetCreatedAt().AsTime()))
 	if err := m.store.Update(ctx, record); err != nil {
@@ -204,7 +203,6 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 	isMine := r.phase == calling // no one has cancelled it or taken it since
 	if isMine {
 		r.phase = tasked
-		close(r.settled)
 	}
 	r.mu.Unlock()
 	if !isMine {

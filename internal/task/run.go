@@ -51,35 +51,22 @@ type run struct {
 	release context.CancelFunc
 	overdue *time.Timer
 
-	// asking is how the work wants to become a task before its time; the answer is
-	// nil once it is one, or why it cannot be.
-	asking chan chan<- error
-	// settled is closed when it has become a task, ended when outcome is set.
-	settled, ended chan struct{}
+	// ended is closed when outcome is set.
+	ended chan struct{}
 
 	mu      sync.Mutex
 	phase   phase
 	outcome *Outcome // not changed after ended is closed
 	message string   // what was last reported
-	// changed is closed, and another put into its place, whenever the record was
-	// updated.
-	changed chan struct{}
-	// asked are the keys of all questions so far, read those whose answers were
-	// handed to the work.
-	asked, read map[string]struct{}
 	// mayRunAgain: another process may run the work again.
 	mayRunAgain bool
-	// takeovers is how often the work was begun before, elsewhere: its questions may have
-	// been shown already.
+	// takeovers is how often the work was begun before, elsewhere.
 	takeovers int
 	// showing is set while a message waits to be shown, and shown is when one was last; only
 	// where processes share the store.
 	showing *time.Timer
 	shown   time.Time
 }
-
-// runKey finds the run of a context.
-type runKey struct{}
 
 func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 	spec.About.ToolCall = true
@@ -92,13 +79,9 @@ func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 	if spec.TTL <= 0 {
 		spec.TTL = m.opts.TTL
 	}
-	r := &run{
-		m: m, id: id, spec: spec,
-		asking: make(chan chan<- error), settled: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{}),
-		asked: map[string]struct{}{}, read: map[string]struct{}{}, mayRunAgain: len(spec.Again) > 0,
-	}
-	detached := context.WithValue(context.WithoutCancel(ctx), runKey{}, r)
-	detached, r.release = context.WithTimeout(detached, spec.Timeout)
+	r := &run{m: m, id: id, spec: spec, ended: make(chan struct{}), mayRunAgain: len(spec.Again) > 0}
+	var detached context.Context
+	detached, r.release = context.WithTimeout(context.WithoutCancel(ctx), spec.Timeout)
 	r.ctx, r.cancel = context.WithCancelCause(detached)
 	r.overdue = time.AfterFunc(spec.Timeout+m.opts.Grace, r.expire)
 	return r
@@ -132,7 +115,7 @@ func (r *run) close() {
 		r.showing = nil
 	}
 	r.mu.Unlock()
-	r.cancel(errEnded)
+	r.cancel(nil)
 	r.release()
 	r.m.leave(r)
 }
@@ -263,20 +246,13 @@ func (r *run) show() {
 	}
 }
 
-// write changes the record on behalf of the work, also where its context has
-// ended.
+// write changes the record as its owner, also where the context of the work has ended.
+// Its error is [ErrTaken] where another process owns it.
 func (r *run) write(f func(*Record) bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), storeTimeout)
 	defer cancel()
-	_, err := r.change(ctx, f)
-	return err
-}
-
-// change changes the record as its owner; its error is [ErrTaken] where another process
-// owns it.
-func (r *run) change(ctx context.Context, f func(*Record) bool) (ended bool, err error) {
 	taken := false
-	ended, err = r.m.change(ctx, r.id, func(record *Record) bool {
+	err := r.m.change(ctx, r.id, func(record *Record) bool {
 		if taken = record.Owner != r.m.self; taken {
 			return false
 		}
@@ -286,27 +262,18 @@ func (r *run) change(ctx context.Context, f func(*Record) bool) (ended bool, err
 		r.taken()
 		err = ErrTaken
 	}
-	return ended, err
+	return err
 }
 
 // noticed learns that the record was updated. Who ends a task otherwise than by
 // cancelling it, ends the work's context, too.
 func (r *run) noticed(status outriggerv1.TaskStatus) {
-	r.mu.Lock()
-	close(r.changed)
-	r.changed = make(chan struct{})
 	if isFinal(status) {
+		r.mu.Lock()
 		r.phase = over
+		r.mu.Unlock()
 	}
-	r.mu.Unlock()
 	if status == outriggerv1.TaskStatus_TASK_STATUS_CANCELLED {
 		r.cancel(ErrCancelled)
 	}
-}
-
-// update is closed at the next update of the record.
-func (r *run) update() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed
 }

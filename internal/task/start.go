@@ -39,8 +39,7 @@ type Spec struct {
 // Run is the work of a call. If the request ends before the call became a task, the
 // context of the work ends too. After that it ends after [Spec.Timeout], with
 // [ErrCancelled], or at the end of a drain. report sets a status message for people; it
-// waits only for the store and is safe for concurrent use. Work asks questions with
-// [Ask]. It returns a result, which may be an error of the tool itself, or an error that
+// waits only for the store and is safe for concurrent use. It returns a result, which may be an error of the tool itself, or an error that
 // [Options.ErrorResult] and [Options.ErrorObject] present. A panic is INTERNAL_ERROR. Do
 // not change a returned value afterwards.
 type Run func(ctx context.Context, report func(statusMessage string)) (*outriggerv1.ToolResult, *errmap.Error)
@@ -56,9 +55,9 @@ type Outcome struct {
 
 // Start runs work on a new goroutine. If the work ends within [Spec.After], its result
 // is the outcome, and there was never a task. Otherwise the call becomes a task, which
-// callers can find by the time Start returns. It becomes a task earlier if the work asks
-// a question. If the store has no room at that time, or the manager drains, the call
-// does not become a task: its work continues, and Start returns when it ends.
+// callers can find by the time Start returns. If the store has no room at that time, or
+// the manager drains, the call does not become a task: its work continues, and Start
+// returns when it ends.
 //
 // The error is [ErrFull], [ErrShare] or [ErrClosed], or that of the store if the call must
 // be a task at once. Then the work was not started. If the request ended before the call became a task,
@@ -89,21 +88,16 @@ func (r *run) await(ctx context.Context) (*Outcome, error) {
 	timer := time.NewTimer(r.spec.After)
 	defer timer.Stop()
 	for {
-		var asking chan<- error
 		select {
 		case <-r.ended:
 			return r.outcome, nil
 		case <-ctx.Done():
 			r.abandon(context.Cause(ctx))
 			return nil, context.Cause(ctx)
-		case asking = <-r.asking:
 		case <-timer.C:
 		}
 		outcome, err := r.become(ctx)
-		switch {
-		case asking != nil:
-			asking <- err
-		case err != nil && ctx.Err() == nil:
+		if err != nil && ctx.Err() == nil {
 			r.m.stayed.Add(1)
 		}
 		if outcome != nil {
@@ -128,7 +122,6 @@ func (r *run) become(ctx context.Context) (*Outcome, error) {
 	r.mu.Lock()
 	if r.phase == calling && ctx.Err() == nil {
 		r.phase = tasked
-		close(r.settled)
 		late := r.message != record.Task.GetStatusMessage()
 		r.spec.Again = nil // the record has it
 		r.mu.Unlock()

@@ -313,11 +313,6 @@ func TestAFullStore(t *testing.T) {
 		if s := m.Stats(); s != (task.Stats{Running: 2, Became: 1, Stayed: 1}) {
 			t.Errorf("stats: %+v", s)
 		}
-		// It cannot ask either.
-		refused := second.ask("a")
-		if got := <-refused; !errors.Is(got.err, task.ErrFull) {
-			t.Errorf("asked: %v, want ErrFull", got.err)
-		}
 		second.ends <- end{result: text("in the end")}
 		if got := <-done; got.err != nil || got.out.Result.GetExplanation() != "in the end" {
 			t.Errorf("%v, %v", got.out, got.err)
@@ -432,20 +427,15 @@ func TestOthersSeeNothing(t *testing.T) {
 		m := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
 		w := newWork()
 		id := begin(t, m, alice(0), w).GetTaskId()
-		waiting := w.ask("a")
-		wait()
 		for _, principal := range []string{"bob", "", "alice ", "Alice"} {
 			missing(t, m, principal, id)
 		}
 		for _, other := range []string{"", "t_", id[:len(id)-1], id + "A", strings.ToUpper(id), strings.Repeat("x", 100_000)} {
 			missing(t, m, "alice", other)
 		}
-		get(t, m, id, inputRequired)
-		if err := m.Update(t.Context(), "alice", id, answers("a")); err != nil {
+		get(t, m, id, working)
+		if err := update(m, "alice", id); err != nil {
 			t.Error(err)
-		}
-		if got := <-waiting; got.err != nil {
-			t.Error(got.err)
 		}
 		w.ends <- end{result: text("done")}
 	})

@@ -33,9 +33,6 @@ type Record struct {
 	ID, Principal, Tool string
 	// Task is the task as its caller sees it.
 	Task *outriggerv1.Task
-	// Answers are the received answers that the work may not have read yet, by their
-	// keys.
-	Answers map[string]*outriggerv1.InputResponse
 	// Origin is that of the Spec; nil for none.
 	Origin []byte
 	// Keep is how long the task is kept after its end.
