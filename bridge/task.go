@@ -32,10 +32,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
-// taskPoll is how often a client may want to look at a task of the sidecar's
-// own.
-const taskPoll = time.Second
-
 // tasks runs calls on as tasks.
 type tasks struct {
 	auditor    *auditor
@@ -83,7 +79,7 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	line := t.taskLine(c)
 	call := prepared(c, line)
 	started, err := t.manager.Start(ctx, task.Spec{
-		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.sender.deadlines.timeout(c), PollInterval: taskPoll,
+		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.sender.deadlines.timeout(c),
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(),
 		Again: t.again(ctx, c, call),
 	}, t.background(c, call, line, after))

@@ -4,10 +4,9 @@ package task
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,9 +170,7 @@ func (m *Manager) admit(ctx context.Context, spec Spec) (*run, error) {
 		return nil, err
 	}
 	var random [idBytes]byte
-	if _, err := io.ReadFull(m.opts.Rand, random[:]); err != nil {
-		return nil, fmt.Errorf("task: read random bytes: %w", err)
-	}
+	_, _ = rand.Read(random[:]) // never fails
 	return m.enter(ctx, idPrefix+base64.RawURLEncoding.EncodeToString(random[:]), spec)
 }
 
@@ -253,17 +250,14 @@ func (m *Manager) Stats() Stats {
 }
 
 // clip makes a text a status message: UTF-8, and no longer than is kept.
-func (m *Manager) clip(text string) string {
+func clip(text string) string {
 	const cut = "…"
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= m.opts.MaxMessage {
+	if len(text) <= maxMessage {
 		return text
 	}
-	end := m.opts.MaxMessage - len(cut)
-	if end < 0 {
-		return ""
-	}
-	for end > 0 && !utf8.RuneStart(text[end]) {
+	end := maxMessage - len(cut)
+	for !utf8.RuneStart(text[end]) {
 		end--
 	}
 	return text[:end] + cut

@@ -167,7 +167,7 @@ func isHandedOver(r *Record) bool { return r.Owner == "" }
 // the task to others.
 func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Spec) error {
 	spec.Principal, spec.Tool, spec.Again = record.Principal, record.Tool, record.Again
-	spec.Timeout, spec.PollInterval, spec.TTL = record.Timeout, record.PollInterval, record.Keep
+	spec.Timeout, spec.TTL = record.Timeout, record.Keep
 	m.mu.Lock()
 	err := m.hasRoom(spec.Principal)
 	var r *run
@@ -218,7 +218,7 @@ func (m *Manager) endUnknown(ctx context.Context, record Record) error {
 	record.Task = copyTask(record.Task)
 	stamp(record.Task, m.opts.Now())
 	record.Owner = m.self
-	m.unknownEnding(record.Tool, record.Idempotent, "the replica that ran it stopped").apply(&record)
+	unknownEnding(record.Tool, record.Idempotent, "the replica that ran it stopped").apply(&record)
 	err := m.store.Update(ctx, record)
 	switch {
 	case err == nil:
@@ -231,14 +231,10 @@ func (m *Manager) endUnknown(ctx context.Context, record Record) error {
 
 // unknownEnding is the end of a task whose outcome no one knows. It is no result of the
 // tool, so the task has failed.
-func (m *Manager) unknownEnding(tool string, idempotent bool, why string) ending {
+func unknownEnding(tool string, idempotent bool, why string) ending {
 	err := errmap.New(errmap.TransportError, errmap.Tool(tool), errmap.Retryable(idempotent),
 		errmap.Message("Transport error: outcome unknown: "+why+" before this call could finish"))
-	failure := m.opts.ErrorObject(err, errmap.About{ToolCall: true, Idempotent: idempotent})
-	if failure.GetCode() == 0 {
-		failure = ErrorObject(err, errmap.About{ToolCall: true, Idempotent: idempotent})
-	}
-	return ending{failure: failure, message: m.clip(failure.GetMessage())}
+	return failedWith(errorObject(err, errmap.About{ToolCall: true, Idempotent: idempotent}))
 }
 
 // isTask reports whether the call is a task that has not ended.
@@ -265,7 +261,7 @@ func (r *run) leaveBehind() (lost bool) {
 			record.Owner = ""
 			return true
 		}
-		r.m.unknownEnding(r.spec.Tool, r.spec.About.Idempotent, "the sidecar shut down").apply(record)
+		unknownEnding(r.spec.Tool, r.spec.About.Idempotent, "the sidecar shut down").apply(record)
 		return true
 	})
 	r.cancel(ErrClosed)

@@ -70,11 +70,8 @@ type run struct {
 
 func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 	spec.About.ToolCall = true
-	if spec.Timeout <= 0 || spec.Timeout > m.opts.MaxTimeout {
-		spec.Timeout = m.opts.MaxTimeout
-	}
-	if spec.PollInterval <= 0 {
-		spec.PollInterval = m.opts.PollInterval
+	if spec.Timeout <= 0 || spec.Timeout > maxTimeout {
+		spec.Timeout = maxTimeout
 	}
 	if spec.TTL <= 0 {
 		spec.TTL = m.opts.TTL
@@ -83,7 +80,7 @@ func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 	var detached context.Context
 	detached, r.release = context.WithTimeout(context.WithoutCancel(ctx), spec.Timeout)
 	r.ctx, r.cancel = context.WithCancelCause(detached)
-	r.overdue = time.AfterFunc(spec.Timeout+m.opts.Grace, r.expire)
+	r.overdue = time.AfterFunc(spec.Timeout+Grace, r.expire)
 	return r
 }
 
@@ -153,7 +150,7 @@ func (r *run) end(result *outriggerv1.ToolResult, err *errmap.Error, attempts in
 	}
 	r.mu.Unlock()
 	if was == tasked {
-		r.finish(r.m.endingOf(r.spec.About, result, err), attempts)
+		r.finish(endingOf(r.spec.About, result, err), attempts)
 	}
 	return was != over
 }
@@ -185,7 +182,7 @@ func (r *run) finish(e ending, attempts int) {
 		case errors.Is(err, ErrUnavailable) && patient && time.Now().Before(until):
 			attempts++
 		case errors.Is(err, ErrFull) && attempts > 0:
-			e = r.m.endingOf(r.spec.About, nil, errmap.New(errmap.ResourceExhausted, errmap.Tool(r.spec.Tool),
+			e = endingOf(r.spec.About, nil, errmap.New(errmap.ResourceExhausted, errmap.Tool(r.spec.Tool),
 				errmap.Message("Result too large: the tool finished, but its result cannot be stored")))
 			continue
 		case attempts <= 0:
@@ -199,7 +196,7 @@ func (r *run) finish(e ending, attempts int) {
 
 // report keeps what the work says, and shows it where it is a task.
 func (r *run) report(message string) {
-	message = r.m.clip(message)
+	message = clip(message)
 	r.mu.Lock()
 	show := r.phase == tasked
 	r.message = message

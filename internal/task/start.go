@@ -22,11 +22,11 @@ type Spec struct {
 	// After is how long the call may take without becoming a task. Zero makes it a task
 	// at once.
 	After time.Duration
-	// Timeout is how long the work may take from its start. Zero means
-	// [Options.MaxTimeout], which is also the maximum.
+	// Timeout is how long the work may take from its start. Zero means a day, which is also
+	// the maximum.
 	Timeout time.Duration
-	// PollInterval and TTL replace those of the options if they are positive.
-	PollInterval, TTL time.Duration
+	// TTL replaces that of the options if it is positive.
+	TTL time.Duration
 	// About is the request that an error of the work is mapped for.
 	About errmap.About
 	// Origin identifies what began the call, for telemetry: [Manager.Origin] returns it. It must not be changed.
@@ -39,8 +39,8 @@ type Spec struct {
 // Run is the work of a call. If the request ends before the call became a task, the
 // context of the work ends too. After that it ends after [Spec.Timeout], with
 // [ErrCancelled], or at the end of a drain. report sets a status message for people; it
-// waits only for the store and is safe for concurrent use. It returns a result, which may be an error of the tool itself, or an error that
-// [Options.ErrorResult] and [Options.ErrorObject] present. A panic is INTERNAL_ERROR. Do
+// waits only for the store and is safe for concurrent use. It returns a result, which may be an error of the tool itself, or an error, which
+// is presented as that of a tools/call of MCP 2026-07-28. A panic is INTERNAL_ERROR. Do
 // not change a returned value afterwards.
 type Run func(ctx context.Context, report func(statusMessage string)) (*outriggerv1.ToolResult, *errmap.Error)
 
@@ -162,7 +162,7 @@ func (r *run) record() Record {
 	lifetime := r.lifetime()
 	return Record{
 		ID: r.id, Principal: r.spec.Principal, Tool: r.spec.Tool, Keep: r.spec.TTL, Expires: now.Add(lifetime), Origin: r.spec.Origin,
-		Owner: r.m.self, Again: r.spec.Again, Timeout: r.spec.Timeout, PollInterval: r.spec.PollInterval, Idempotent: r.spec.About.Idempotent,
+		Owner: r.m.self, Again: r.spec.Again, Timeout: r.spec.Timeout, Idempotent: r.spec.About.Idempotent,
 		Task: &outriggerv1.Task{
 			TaskId:        r.id,
 			Status:        outriggerv1.TaskStatus_TASK_STATUS_WORKING,
@@ -170,13 +170,13 @@ func (r *run) record() Record {
 			CreatedAt:     timestamppb.New(now),
 			LastUpdatedAt: timestamppb.New(now),
 			Ttl:           durationpb.New(lifetime),
-			PollInterval:  durationpb.New(r.spec.PollInterval),
+			PollInterval:  durationpb.New(pollInterval),
 		},
 	}
 }
 
 // lifetime is how long a task is remembered that begins now.
-func (r *run) lifetime() time.Duration { return r.spec.Timeout + r.m.opts.Grace + r.spec.TTL }
+func (r *run) lifetime() time.Duration { return r.spec.Timeout + Grace + r.spec.TTL }
 
 // Canonical is the canonical form of an error of a manager. ctx is that of the request.
 func Canonical(ctx context.Context, err error) *errmap.Error {

@@ -42,12 +42,12 @@ type Record struct {
 	// Owner is the process that runs the work, empty for none, or where processes share
 	// nothing. Again is that of the Spec, and Takeovers how often another process took the
 	// work over: Handovers of these times because the one before handed it over at the end
-	// of its drain. Timeout, PollInterval and Idempotent are those of the Spec.
-	Owner                 string
-	Again                 []byte
-	Takeovers, Handovers  int
-	Timeout, PollInterval time.Duration
-	Idempotent            bool
+	// of its drain. Timeout and Idempotent are those of the Spec.
+	Owner                string
+	Again                []byte
+	Takeovers, Handovers int
+	Timeout              time.Duration
+	Idempotent           bool
 	// Version is set by the store. It changes with each update and has no other meaning.
 	Version uint64
 }

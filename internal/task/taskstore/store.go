@@ -260,7 +260,7 @@ func (s *Store) bound(r *task.Record) {
 // lifetime is how long NATS keeps a record: never less than what was stored of the task before, because a server that was
 // killed may bring that back once the record is gone.
 func (s *Store) lifetime(r *task.Record) time.Duration {
-	return max(r.Expires.Sub(s.opts.Now()), min(r.Timeout+r.Keep+task.DefaultGrace, s.opts.MaxAge))
+	return max(r.Expires.Sub(s.opts.Now()), min(r.Timeout+r.Keep+task.Grace, s.opts.MaxAge))
 }
 
 // room is the size that a record counts with.
