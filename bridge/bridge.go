@@ -711,7 +711,7 @@ func (b *Bridge) SetOffers(o Offers) { b.offers = o }
 
 // Host returns what the bridge does for its offers.
 func (b *Bridge) Host() *Host {
-	return &Host{parts: b.parts, panics: b.panics, draining: b.draining.begun, log: b.log, noted: b.noted}
+	return &Host{parts: b.parts, draining: b.draining.begun, log: b.log}
 }
 
 // answer has the offers answer a request.

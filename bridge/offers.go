@@ -29,33 +29,9 @@ import (
 // Host is what a bridge does for its [Offers]: it shows them the tools, asks the native backend, and runs tools within requests
 // that are no calls, through the steps of a call, so that nothing gets around the policy.
 type Host struct {
-	parts      *parts
-	panics     *panics
-	draining   <-chan struct{}
-	log, noted *zap.Logger
-}
-
-// Catalog is [Bridge.Catalog].
-func (h *Host) Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
-	return h.parts.directory.catalog(ctx)
-}
-
-// MayUseAll is [Bridge.MayUseAll].
-func (h *Host) MayUseAll(ctx context.Context) bool { return h.parts.directory.mayUseAll(ctx) }
-
-// OpenStream is [Bridge.OpenStream].
-func (h *Host) OpenStream(caller string) (release func(), err *errmap.Error) {
-	return h.parts.admission.openStream(caller)
-}
-
-// AuditDenied is [Bridge.AuditDenied].
-func (h *Host) AuditDenied(ctx context.Context, req *Request, operation string, err *errmap.Error) {
-	h.parts.auditor.denied(ctx, req, operation, err)
-}
-
-// Panicked is [Bridge.Panicked].
-func (h *Host) Panicked(p any, fields ...zap.Field) *errmap.Error {
-	return h.panics.recovered(p, fields...)
+	parts    *parts
+	draining <-chan struct{}
+	log      *zap.Logger
 }
 
 // Ask puts one question to the native backend, under the shorter of the
@@ -104,8 +80,8 @@ func (h *Host) NotPermitted(who *identity.Identity, what string) *errmap.Error {
 // Draining is closed when streams of changes are to end.
 func (h *Host) Draining() <-chan struct{} { return h.draining }
 
-// Log returns the log, and bounded the one for lines that callers can cause at will.
-func (h *Host) Log() (log, bounded *zap.Logger) { return h.log, h.noted }
+// Log returns the log.
+func (h *Host) Log() *zap.Logger { return h.log }
 
 // Sealer seals what callers send back.
 func (h *Host) Sealer() *keys.Sealer { return h.parts.decoder.keeper.sealer }

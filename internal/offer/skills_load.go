@@ -562,48 +562,35 @@ func readFile(root *os.Root, p string, most int64) ([]byte, error) {
 	return data, err
 }
 
-// mediaType is the media type of a file, by its name, else by its content. The table is here and not the system's, so that
-// every replica says the same.
+// mediaTypes are the media types by which files are known. They are not the system's, so that every replica says the same.
+//
+//nolint:gochecknoglobals // a table that is never changed
+var mediaTypes = map[string]string{
+	".md": markdownType, ".markdown": markdownType,
+	".json": "application/json",
+	".yaml": "application/yaml", ".yml": "application/yaml",
+	".toml": "application/toml",
+	".xml":  "application/xml",
+	".csv":  "text/csv",
+	".html": "text/html", ".htm": "text/html",
+	".css": "text/css",
+	".js":  "text/javascript", ".mjs": "text/javascript",
+	".py":  "text/x-python",
+	".sh":  "application/x-sh",
+	".svg": "image/svg+xml",
+	".png": "image/png",
+	".jpg": "image/jpeg", ".jpeg": "image/jpeg",
+	".gif":  "image/gif",
+	".webp": "image/webp",
+	".pdf":  "application/pdf",
+	".zip":  "application/zip",
+	".wasm": "application/wasm",
+}
+
+// mediaType is the media type of a file, by its name, else by its content.
 func mediaType(name string, data []byte) string {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".md", ".markdown":
-		return markdownType
-	case ".json":
-		return "application/json"
-	case ".yaml", ".yml":
-		return "application/yaml"
-	case ".toml":
-		return "application/toml"
-	case ".xml":
-		return "application/xml"
-	case ".csv":
-		return "text/csv"
-	case ".html", ".htm":
-		return "text/html"
-	case ".css":
-		return "text/css"
-	case ".js", ".mjs":
-		return "text/javascript"
-	case ".py":
-		return "text/x-python"
-	case ".sh":
-		return "application/x-sh"
-	case ".svg":
-		return "image/svg+xml"
-	case ".png":
-		return "image/png"
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".gif":
-		return "image/gif"
-	case ".webp":
-		return "image/webp"
-	case ".pdf":
-		return "application/pdf"
-	case ".zip":
-		return "application/zip"
-	case ".wasm":
-		return "application/wasm"
+	if known, ok := mediaTypes[strings.ToLower(path.Ext(name))]; ok {
+		return known
 	}
 	if utf8.Valid(data) {
 		return "text/plain"
