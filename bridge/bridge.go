@@ -198,7 +198,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		lines: &lines{log: opts.Log, callLog: opts.CallLog},
 	}
 	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, &payloads{}
-	keeper := &keeper{held: opts.Held, sealer: opts.Sealer, limit: limit, maxInline: opts.MaxInline}
+	keeper := &content.Keeper{Store: opts.Held, Sealer: opts.Sealer, MaxInline: opts.MaxInline, MaxResult: opts.MaxResult, Exceeded: limit.exceeded}
 	p := &parts{
 		directory: &directory{
 			catalogs: catalogs, catalogWait: opts.CatalogWait, authorizers: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),
@@ -224,7 +224,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	p.rpcs = &rpcs{
 		sender: p.sender,
 		streamer: &streamer{
-			encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, keeper: keeper, panics: b.panics, held: opts.Held, slots: opts.Slots, stats: opts.Stats,
+			encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, panics: b.panics, slots: opts.Slots, stats: opts.Stats,
 			maxInputItems: opts.MaxInputItems, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
 		},
 		pager: &pager{

@@ -23,7 +23,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
-	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 // Host is what a bridge does for its [Offers]: it shows them the tools, asks the native backend, and runs tools within requests
@@ -83,27 +82,11 @@ func (h *Host) Draining() <-chan struct{} { return h.draining }
 // Log returns the log.
 func (h *Host) Log() *zap.Logger { return h.log }
 
-// Sealer seals what callers send back.
-func (h *Host) Sealer() *keys.Sealer { return h.parts.decoder.keeper.sealer }
-
 // CheckSize returns RESOURCE_EXHAUSTED for a result of more bytes than one may have, else nil.
 func (h *Host) CheckSize(size int) *errmap.Error { return h.parts.decoder.limit.check(size) }
 
-// MaxResult is the maximum size of a result in bytes; zero is none.
-func (h *Host) MaxResult() int { return h.parts.decoder.limit.most }
-
-// Holds reports whether large results are held.
-func (h *Host) Holds() bool { return h.parts.decoder.keeper.held != nil }
-
-// Held returns the document that a sealed id of a caller represents, and until when it is held.
-func (h *Host) Held(caller, token string) (d content.Document, until time.Time, ok bool) {
-	plain, until, err := h.parts.decoder.keeper.sealer.OpenUntil(heldBinding(caller, 0), token)
-	if err != nil || len(plain) != content.IDBytes {
-		return d, until, false
-	}
-	d, ok = h.parts.decoder.keeper.held.Get(content.DocumentID(plain))
-	return d, until, ok
-}
+// Documents returns what holds large results.
+func (h *Host) Documents() *content.Keeper { return h.parts.decoder.keeper }
 
 // partOf is a call of a tool within a request.
 func partOf(req *Request, tool *catalog.Tool, arguments []byte) *toolCall {

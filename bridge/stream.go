@@ -34,10 +34,8 @@ type streamer struct {
 	rulebook *rulebook
 	sender   *sender
 	decoder  *decoder
-	keeper   *keeper
 	panics   *panics
 
-	held          *content.Store
 	slots         *policy.Slots
 	stats         *telemetry.Stats
 	maxInputItems int
@@ -52,7 +50,7 @@ type streamer struct {
 func (s *streamer) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
 	g := &gathering{ctx: ctx, via: s, call: c, events: c.events(ctx), items: catalog.NewItems()}
 	if c.tool.IsDocument() {
-		g.document = content.NewDocumentWriter(s.held, c.req.Caller, s.keeper.mostDocument())
+		g.document = content.NewDocumentWriter(s.decoder.keeper.Store, c.req.Caller, s.decoder.keeper.Most())
 		defer g.document.Release()
 	}
 	header, risk := s.sender.sentHeader(c.req.Header), s.sender.risk(c)
@@ -87,7 +85,7 @@ func (g *gathering) finish(err *errmap.Error, more string) *errmap.Error {
 		return g.partial(g.failed)
 	case g.full != "":
 		if g.call.tool.IsDocument() {
-			return g.via.keeper.documentOf(g.call, g)
+			return g.readDocument()
 		}
 		resp.Truncated = true
 		resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d messages.%s", g.full, g.items.Len(), more)
@@ -95,11 +93,16 @@ func (g *gathering) finish(err *errmap.Error, more string) *errmap.Error {
 	case err != nil:
 		return g.partial(err)
 	case g.call.tool.IsDocument():
-		return g.via.keeper.documentOf(g.call, g)
+		return g.readDocument()
 	default:
 		resp.Result.Bytes = g.items.Close(false)
 	}
 	return nil
+}
+
+// readDocument makes the document that came in parts the result.
+func (g *gathering) readDocument() *errmap.Error {
+	return g.via.decoder.document(g.call, g.mediaType, g.document.Bytes(), g.document, g.full)
 }
 
 // partial adds to the error of a stream the messages before it, which a caller may need as much as those of a stream that was cut:
@@ -641,11 +644,6 @@ func (g *pager) wantedSize(ctx context.Context, c *toolCall) (int, bool) {
 	chosen := c.fit.mask.Append(g.sender.buffers.Get(len(text)), text)
 	defer g.sender.buffers.Put(chosen)
 	return len(chosen), true
-}
-
-// documentOf is the document that a stream brought.
-func (k *keeper) documentOf(c *toolCall, g *gathering) *errmap.Error {
-	return k.document(c, g.mediaType, g.document.Bytes(), g.full, g.document.Keep)
 }
 
 // rpcs calls RPCs of every kind.

@@ -28,7 +28,7 @@ import (
 // backend.
 func (s *Service) readResource(ctx context.Context, req *bridge.Request, cat *catalog.Catalog, ask *outriggerv1.ReadResourceRequest) *bridge.Response {
 	uri := ask.GetUri()
-	if content.IsDocument(uri) && len(uri) <= maxURI && s.host.Holds() {
+	if content.IsDocument(uri) && len(uri) <= maxURI && s.host.Documents().Store != nil {
 		return s.readHeld(ctx, req, uri)
 	}
 	own := s.opts.Skills.Current()
@@ -154,7 +154,7 @@ func (s *Service) readHeld(ctx context.Context, req *bridge.Request, uri string)
 			Path: req.At("uri"), Keyword: "format", Message: wrong,
 		}))}
 	}
-	d, until, ok := s.host.Held(req.Caller, token)
+	d, until, ok := s.host.Documents().Open(req.Caller, token)
 	if !ok {
 		err := errmap.New(errmap.ResourceNotFound, errmap.Message("Resource not found: the result has expired, made way for a newer one, or is held by another replica or for another caller; call the tool again"))
 		err.URI = uri
@@ -229,7 +229,7 @@ func (s *Service) cutHeld(pointer, token string, part content.Part, d *content.D
 		}
 	}
 	if err := s.host.CheckSize(len(data)); err != nil {
-		limit := s.host.MaxResult()
+		limit := s.host.Documents().MaxResult
 		return nil, errmap.Because(errmap.ResourceExhausted, fmt.Sprintf(
 			"it is %d bytes; the limit is %d (--max-result-bytes): read it in parts, from %s on", len(data), limit, content.PartURI(content.DocumentURI+token, part.Offset, limit)))
 	}
