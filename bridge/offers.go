@@ -244,13 +244,9 @@ func (h *Host) Stream(ctx context.Context, req *Request, tool *catalog.Tool, arg
 
 // open calls the backend for a stream of messages. The circuit breaker hears of how the response begins, and not of its end.
 func (h *Host) open(ctx context.Context, c *toolCall, header http.Header) (BackendStream, *errmap.Error) {
-	upstream, ok := h.parts.sender.upstream.(Streams)
-	if !ok {
-		return nil, unavailable("no backend is configured; set --backend")
-	}
 	var stream BackendStream
 	_, err := backend.DoGuarded(ctx, h.parts.sender.guard, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (_ struct{}, err *errmap.Error) {
-		if stream, err = upstream.Open(ctx, c.tool.Method, header); err != nil {
+		if stream, err = h.parts.sender.upstream.Open(ctx, c.tool.Method, header); err != nil {
 			return struct{}{}, err
 		}
 		if failed := stream.Send(c.wire); failed != nil && !errors.Is(failed, io.EOF) {

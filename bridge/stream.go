@@ -273,11 +273,7 @@ type itemCall struct {
 
 // run opens the stream, and sends and receives until the backend has ended it or it is reset.
 func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errmap.Error) {
-	upstream, ok := x.via.sender.upstream.(Streams)
-	if !ok {
-		return nil, unavailable("no backend is configured; set --backend")
-	}
-	stream, err := upstream.Open(ctx, x.call.tool.Method, header)
+	stream, err := x.via.sender.upstream.Open(ctx, x.call.tool.Method, header)
 	if err != nil {
 		return nil, err
 	}
@@ -303,38 +299,27 @@ func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errma
 // send sends all messages. It returns early when one is refused, or when the stream has ended.
 func (x *itemCall) send(ctx context.Context, stream BackendStream) {
 	c := x.call
-	if c.input.hasFirst {
-		isItem := c.input.header == nil
-		if !x.pass(stream, c.wire, isItem) {
-			return
+	isFirst, isItem := c.input.hasFirst, c.input.header == nil || !c.input.hasFirst
+	err := x.via.sender.pump(stream, func() (wire []byte, pooled bool, err error) {
+		if isFirst {
+			wire, pooled = c.wire, c.pooled
+			c.wire, c.pooled, isFirst = nil, false, false
+			return wire, pooled, nil
 		}
-		if c.pooled {
-			x.via.sender.buffers.Put(c.wire)
+		wire, err = x.message(ctx)
+		return wire, true, err
+	}, func() {
+		if isItem {
+			x.position++
+			x.sent++
 		}
-		c.wire, c.pooled = nil, false
-	}
-	for {
-		raw, err := x.next(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
-			x.end(ctx, stream)
-			return
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			x.refuse(errmap.From(err))
-			return
+		isItem = true
+		if x.gathering == nil {
+			x.progress.tell(x.events, x.sent, " items sent")
 		}
-		wire, failed := x.message(ctx, raw)
-		if failed != nil {
-			x.refuse(failed)
-			return
-		}
-		isSent := x.pass(stream, wire, true)
-		x.via.sender.buffers.Put(wire)
-		if !isSent {
-			return
-		}
+	})
+	if err != nil && ctx.Err() == nil {
+		x.refuse(errmap.From(err))
 	}
 }
 
@@ -356,54 +341,37 @@ func (x *itemCall) next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// message encodes the next item and asks the rules about it.
-func (x *itemCall) message(ctx context.Context, raw []byte) ([]byte, *errmap.Error) {
+// message is the next item, encoded, which the rules have been asked about. About a stream without any message they are asked as
+// about an empty one, so that no rule is passed by. The error is io.EOF at the end.
+func (x *itemCall) message(ctx context.Context) ([]byte, error) {
 	via, c := x.via, x.call
+	raw, err := x.next(ctx)
+	if errors.Is(err, io.EOF) {
+		if x.sent == 0 && !c.input.hasFirst && c.req.Items != nil {
+			if failed := via.rulebook.permitMessage(ctx, c, nil); failed != nil {
+				return nil, failed
+			}
+		}
+		x.ended = true
+	}
+	if err != nil {
+		return nil, err
+	}
 	if len(raw) >= policy.LargeMessage {
 		defer via.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(raw)).End()
 	}
 	before := len(c.repair.places)
 	wire, failed := via.encoder.encodeItem(ctx, c, x.position, raw)
+	if failed == nil && before == 0 && len(c.repair.places) > 0 {
+		via.encoder.repaired.Add(1)
+	}
+	if failed == nil {
+		failed = via.rulebook.permitMessage(ctx, c, wire)
+	}
 	if failed != nil {
 		return nil, failed
 	}
-	if before == 0 && len(c.repair.places) > 0 {
-		via.encoder.repaired.Add(1)
-	}
-	return wire, via.rulebook.permitMessage(ctx, c, wire)
-}
-
-// pass sends one message. It returns false if the stream has ended, or is to end.
-func (x *itemCall) pass(stream BackendStream, wire []byte, isItem bool) bool {
-	err := stream.Send(wire)
-	switch {
-	case errors.Is(err, io.EOF):
-		return false // the backend has ended the stream, and Receive says how
-	case err != nil:
-		x.refuse(errmap.From(err))
-		return false
-	}
-	if isItem {
-		x.position++
-		x.sent++
-	}
-	if x.gathering == nil {
-		x.progress.tell(x.events, x.sent, " items sent")
-	}
-	return true
-}
-
-// end ends the input. The rules have been asked about each message; about a stream without any they are asked as about an
-// empty message, so that no rule is passed by.
-func (x *itemCall) end(ctx context.Context, stream BackendStream) {
-	if x.sent == 0 && !x.call.input.hasFirst && x.call.req.Items != nil {
-		if err := x.via.rulebook.permitMessage(ctx, x.call, nil); err != nil {
-			x.refuse(err)
-			return
-		}
-	}
-	x.ended = true
-	stream.CloseSend()
+	return wire, nil
 }
 
 // refuse resets the stream because of what is next.

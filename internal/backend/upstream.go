@@ -267,7 +267,7 @@ func isUnimplemented(err error) bool {
 	return errors.As(err, &failed) && failed.Kind == KindStatus && failed.Code == connect.CodeUnimplemented
 }
 
-// Open implements bridge.Streams.
+// Open implements bridge.Upstream.
 func (c *Upstream) Open(ctx context.Context, m *catalog.Method, header http.Header) (OpenRPC, *errmap.Error) {
 	stream, err := c.client.OpenStream(ctx, m.Procedure, kindOf(m), header)
 	if err != nil {
