@@ -611,8 +611,10 @@ func (b *Bridge) runCall(call *correlate.Call, req *Request) *Response {
 //
 //go:noinline
 func (b *Bridge) turnedAway(call *correlate.Call, req *Request) *Response {
-	if err := b.parts.rates.limitOther(req); err != nil {
-		return &Response{Err: err}
+	if !req.Op.isFree() {
+		if err := b.parts.rates.check(req.Caller, ""); err != nil {
+			return &Response{Err: err}
+		}
 	}
 	return b.mayRun(call.Context(), req)
 }
@@ -620,8 +622,8 @@ func (b *Bridge) turnedAway(call *correlate.Call, req *Request) *Response {
 // mayRun is nil for what the caller may run within the share of all callers.
 func (b *Bridge) mayRun(ctx context.Context, req *Request) *Response {
 	err := b.parts.directory.mayRun(ctx, req)
-	if err == nil {
-		err = b.parts.rates.shareOther(ctx, req)
+	if err == nil && !req.Op.isFree() {
+		err = b.parts.rates.shared(ctx, req, "", false)
 	}
 	if err != nil {
 		return &Response{Err: err}

@@ -17,6 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // resultLimit bounds the size of results. Zero is none.
@@ -341,6 +342,19 @@ func (d *decoder) learnFor(ctx context.Context, c *toolCall, cat *catalog.Catalo
 	return ctx.Err() == nil && learner.Learn(ctx, cat, urls)
 }
 
+// learnAll asks for the types of messages that are not known.
+func (d *decoder) learnAll(ctx context.Context, c *toolCall, cat *catalog.Catalog, messages ...*anypb.Any) {
+	for range learnRounds {
+		var unknown []string
+		for _, m := range messages {
+			unknown = append(unknown, cat.Types().Unknown(m)...)
+		}
+		if len(unknown) == 0 || !d.learnFor(ctx, c, cat, unknown) {
+			return
+		}
+	}
+}
+
 // typesOf is the catalog whose types a call's answers are read with.
 func (d *decoder) typesOf(c *toolCall) *catalog.Catalog {
 	if c.catalog == nil {
@@ -359,15 +373,7 @@ func (d *decoder) explained(ctx context.Context, c *toolCall, failed *errmap.Err
 	if cat == nil {
 		return failed
 	}
-	for range learnRounds {
-		var unknown []string
-		for _, d := range failed.Details {
-			unknown = append(unknown, cat.Types().Unknown(d)...)
-		}
-		if len(unknown) == 0 || !d.learnFor(ctx, c, cat, unknown) {
-			break
-		}
-	}
+	d.learnAll(ctx, c, cat, failed.Details...)
 	failed.ReadDetails(cat.Types())
 	return failed
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -171,21 +172,26 @@ var typeKeywords = []string{"type", "anyOf", "oneOf"}
 
 // wanted reads the mask of a call against the schema of its result, before anything runs.
 func wanted(_ context.Context, c *toolCall) *errmap.Error {
-	w := &c.req.Wanted
-	if w.Fields == "" || !c.isJSON() {
-		return nil
+	if c.tool.Continues == catalog.GetOperation {
+		return nil // the schema is that of the operation's response: see continueOperation
 	}
+	return c.chooseFields(&c.req.Wanted)
+}
+
+// chooseFields applies the field mask that a caller wants. It replaces that of an earlier call whose result is fetched.
+func (c *toolCall) chooseFields(w *content.Wanted) *errmap.Error {
 	switch {
+	case w.Fields == "" || !c.isJSON():
+		return nil
 	case c.tool.IsDocument():
 		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
-	case c.tool.Continues == catalog.GetOperation:
-		return nil // the schema is that of the operation's response: see chooseFields
 	case c.tool.Compact != catalog.NotCompact, c.tool.Continues != catalog.NoContinuation:
 		return w.RefuseFields("the result of " + c.tool.Name + " is always whole")
 	}
-	var err *errmap.Error
-	c.fit.mask, err = w.Mask(resultView(c.tool))
-	return err
+	var failed *errmap.Error
+	c.fit.mask, failed = w.MaskUnder(c.fit.under, resultView(c.tool))
+	c.fit.noted = "" // it was about the other mask
+	return failed
 }
 
 // encodeStream checks the arguments of a tool that takes a stream, and encodes the first message. The others are checked

@@ -281,13 +281,7 @@ func (n *natives) settleTask(req *Request, cat *catalog.Catalog, of *task.Native
 	}
 	for _, tool := range cat.All() {
 		if tool.Native && bytes.Equal(task.ToolDigest(tool.Name), of.Digest) {
-			own := req.copied()
-			own.Wanted = of.Wanted
-			c := &toolCall{req: own, tool: tool, catalog: cat, fit: fit{isFetch: true}}
-			if of.IsMaskLost {
-				c.note(content.MaskLost)
-			}
-			c.maskAgain()
+			c := fetched(req, tool, cat, of.Wanted, of.IsMaskLost)
 			n.settleTaskOf(context.Background(), c, t) // a reader who leaves fails no task
 			return
 		}

@@ -68,6 +68,10 @@ const (
 	OpListen
 )
 
+// isFree reports whether an operation is counted and permitted otherwise than others: a call by its tool, and a ping never, because
+// one that is refused would look like a server that is gone.
+func (o Op) isFree() bool { return o == OpCall || o == OpPing }
+
 // maxURI is the maximum length of the URI of a resource, as in outrigger.v1.ReadResourceRequest.
 const maxURI = 8192
 
@@ -868,6 +872,19 @@ func (c *toolCall) noteOdd(noted transcode.Noted) error {
 
 // maxOdd bounds the values of a result without a standard form that its explanation names.
 const maxOdd = 4
+
+// fetched is a request as a call that fetches the result of an earlier one, as far as that call wanted it. isMaskLost is set if its
+// mask was too long to be kept.
+func fetched(req *Request, tool *catalog.Tool, cat *catalog.Catalog, wanted content.Wanted, isMaskLost bool) *toolCall {
+	own := req.copied()
+	own.Wanted = wanted
+	c := &toolCall{req: own, tool: tool, catalog: cat, fit: fit{isFetch: true}}
+	if isMaskLost {
+		c.note(content.MaskLost)
+	}
+	c.maskAgain()
+	return c
+}
 
 // maskAgain reads the mask of a call that was made some time ago. If the result does not have its fields any more, it is shown whole.
 func (c *toolCall) maskAgain() {

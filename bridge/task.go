@@ -574,15 +574,8 @@ func (o *operations) operationTool(ctx context.Context, cat *catalog.Catalog, h 
 // fetching is a request that may fetch the result of an operation: for every caller that fetches it, the result is as the call wanted it
 // that began the operation. A budget of the request itself can only lower that.
 func fetching(req *Request, tool *catalog.Tool, cat *catalog.Catalog, h longrunning.Handle) *toolCall {
-	own := req.copied()
 	first := content.Wanted{Fields: h.Fields, Budget: h.Budget, ForModel: h.ForModel}
-	own.Wanted = first.FetchedBy(req.Wanted)
-	c := &toolCall{req: own, tool: tool, catalog: cat, fit: fit{isFetch: true}}
-	if h.IsMaskLost {
-		c.note(content.MaskLost)
-	}
-	c.maskAgain()
-	return c
+	return fetched(req, tool, cat, first.FetchedBy(req.Wanted), h.IsMaskLost)
 }
 
 // answer answers what is asked about a task that is an operation of the backend. Any replica can, because the id says
@@ -684,12 +677,7 @@ func (o *operations) anyJSON(ctx context.Context, c *toolCall, held *anypb.Any) 
 	if held == nil || cat == nil {
 		return []byte(jsontext.EmptyObject), nil
 	}
-	for range learnRounds {
-		unknown := cat.Types().Unknown(held)
-		if len(unknown) == 0 || !o.decoder.learnFor(ctx, c, cat, unknown) {
-			break
-		}
-	}
+	o.decoder.learnAll(ctx, c, cat, held)
 	body, noted, err := cat.Types().AppendJSONNoting(nil, held)
 	if err == nil && len(noted.Odd) > 0 {
 		err = c.noteOdd(noted)
@@ -743,20 +731,6 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
 	return nil
-}
-
-// chooseFields applies the field mask of the call that fetches a result. It replaces the mask of the call that began the operation.
-func (c *toolCall) chooseFields(w *content.Wanted) *errmap.Error {
-	switch {
-	case w.Fields == "" || !c.isJSON():
-		return nil
-	case c.tool.IsDocument():
-		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
-	}
-	var failed *errmap.Error
-	c.fit.mask, failed = w.MaskUnder(c.fit.under, resultView(c.tool))
-	c.fit.noted = "" // it was about the other mask
-	return failed
 }
 
 // doneResult is the result of the tool that fetches an operation's result: data that say that it is done, and have the response.
