@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -81,7 +80,7 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	started, err := t.manager.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.sender.deadlines.timeout(c),
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(),
-		Again: t.again(ctx, c, call),
+		Again: t.again(ctx, c, call), Began: line.began, Ended: line.ended,
 	}, t.background(c, call, line, after))
 	if err != nil {
 		return task.Canonical(ctx, err)
@@ -90,7 +89,6 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	case started.Err != nil:
 		return started.Err
 	case started.Task != nil:
-		line.isTask()
 		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{Task: started.Task}}
 	default:
 		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: started.Result}}
@@ -141,7 +139,7 @@ func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, 
 func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task.Run {
 	return func(ctx context.Context, report func(string)) (result *outriggerv1.ToolResult, failed *errmap.Error) {
 		if after <= 0 { // it is a task from the start, and no part of the call
-			own.req.Span = line.began()
+			own.req.Span = line.span
 		}
 		own.req.Events = func(e *outriggerv1.ToolEvent) {
 			if text := e.GetProgress().GetMessage(); text != "" {
@@ -153,7 +151,7 @@ func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task
 			if p := recover(); p != nil {
 				failed = t.panics.recovered(p, append(TraceFields(own.req.Span, own.req.Header), zap.String(logkey.CanonicalTool, own.tool.Name))...)
 			}
-			line.ended(end)
+			line.response = end
 		}()
 		defer own.endTurn()
 		err := t.rpcs.invoke(ctx, own)
@@ -225,9 +223,8 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 	}
 	own := ofPrepared(call, tool, cat, header)
 	own.maskAgain()
-	return t.runTask(own, t.resumedLine(call, tool, r.Origin), 0), task.Spec{
-		About: errmap.About{ToolCall: true, Idempotent: true}, Origin: r.Origin,
-	}, nil
+	line := t.resumedLine(call, tool, r.Origin)
+	return t.runTask(own, line, 0), task.Spec{About: errmap.About{ToolCall: true, Idempotent: true}, Origin: r.Origin, Ended: line.ended}, nil
 }
 
 // findTask is [task.OpenRef] for an id whose changes can be followed. The error says that no one can tell now whether the task
@@ -359,28 +356,20 @@ func unknownTask(req *Request) *errmap.Error {
 }
 
 // taskLine is the line about the end of a call that runs on as a task, and its document. A
-// call that ends before it is one leaves those of its request alone. A nil taskLine writes
-// nothing.
+// call that ends before it is one leaves those of its request alone.
 type taskLine struct {
 	via       *tasks
 	event     trail.Event
 	isAudited bool
 	document  *callDocument
 	start     time.Time
-	// call is the span of the call.
-	call *telemetry.Span
-
-	mu       sync.Mutex
-	runsOn   bool
-	response *Response
-	span     *telemetry.Span // of the task; nil before it is one
+	// call is the span of the call, span that of the task; nil before it is one.
+	call, span *telemetry.Span
+	response   *Response
 }
 
 // taskLine begins the line of a call that may run on.
 func (t *tasks) taskLine(c *toolCall) *taskLine {
-	if c.req.meter == nil {
-		return nil
-	}
 	line := &taskLine{via: t, document: c.req.meter.document, start: time.Now(), call: c.req.Span}
 	if inv := c.req.invocation(); inv != nil {
 		line.event, line.isAudited = inv.event, true
@@ -390,7 +379,7 @@ func (t *tasks) taskLine(c *toolCall) *taskLine {
 
 // resumedLine is the line of a task that another replica began.
 func (t *tasks) resumedLine(call *statev1.TaskCall, tool *catalog.Tool, origin []byte) *taskLine {
-	line := &taskLine{via: t, start: time.Now(), runsOn: true}
+	line := &taskLine{via: t, start: time.Now()}
 	if t := t.tracer; t.IsOn() {
 		line.span = t.StartIn(context.Background(), telemetry.TaskSpan)
 		line.span.Link(telemetry.ReadContext(origin))
@@ -414,7 +403,7 @@ func (t *tasks) resumedLine(call *statev1.TaskCall, tool *catalog.Tool, origin [
 
 // who is the caller as a task keeps it for the trail of another replica.
 func (l *taskLine) who() *statev1.TaskCaller {
-	if l == nil || !l.isAudited {
+	if !l.isAudited {
 		return nil
 	}
 	c := &l.event.Caller
@@ -423,63 +412,23 @@ func (l *taskLine) who() *statev1.TaskCaller {
 	}
 }
 
-// isTask notes that the call has become a task, which may have ended already.
-func (l *taskLine) isTask() {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.runsOn = true
-	l.begin()
+// began notes that the call becomes a task.
+func (l *taskLine) began() {
+	l.span = l.call.RunOn(telemetry.TaskSpan)
 	l.document.isTask()
-	if l.response != nil {
-		l.write(l.response)
-	}
 }
 
-// began begins the span of a task and returns it.
-func (l *taskLine) began() *telemetry.Span {
-	if l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.begin()
-}
-
-// begin is began under the lock.
-func (l *taskLine) begin() *telemetry.Span {
-	if l.span == nil {
-		l.span = l.call.RunOn(telemetry.TaskSpan)
-	}
-	return l.span
-}
-
-// ended notes how the call has ended.
-func (l *taskLine) ended(resp *Response) {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.runsOn {
-		l.response = resp
-		return
-	}
-	l.write(resp)
-}
-
-func (l *taskLine) write(resp *Response) {
-	code := outcomeCode(resp)
-	EndSpan(l.span, resp, errmap.ModernMCP, errmap.About{ToolCall: true})
-	l.via.documents.taskEnded(l.document, resp, code)
+// ended writes the line, and ends the span, of a call that has run on as a task.
+func (l *taskLine) ended() {
+	code := outcomeCode(l.response)
+	EndSpan(l.span, l.response, errmap.ModernMCP, errmap.About{ToolCall: true})
+	l.via.documents.taskEnded(l.document, l.response, code)
 	if !l.isAudited {
 		return
 	}
 	e := &l.event
 	e.Duration = time.Since(l.start)
-	l.via.auditor.addOutcome(e, resp, code)
+	l.via.auditor.addOutcome(e, l.response, code)
 	l.via.auditor.trail.EndTask(e)
 }
 

@@ -202,7 +202,7 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 	r.mu.Lock()
 	isMine := r.phase == calling // no one has cancelled it or taken it since
 	if isMine {
-		r.phase = tasked
+		r.phase, r.wasTask = tasked, true
 	}
 	r.mu.Unlock()
 	if !isMine {

@@ -56,6 +56,7 @@ type run struct {
 
 	mu      sync.Mutex
 	phase   phase
+	wasTask bool
 	outcome *Outcome // not changed after ended is closed
 	message string   // what was last reported
 	// mayRunAgain: another process may run the work again.
@@ -94,7 +95,13 @@ func (r *run) do(work Run) {
 			r.m.opts.OnPanic(p, debug.Stack())
 			err = errmap.Wrap(errmap.InternalError, fmt.Errorf("panic: %v", p), errmap.Tool(r.spec.Tool))
 		}
-		r.end(result, err, storeAttempts)
+		was := r.conclude(result, err)
+		if r.wasTask && r.spec.Ended != nil {
+			r.spec.Ended()
+		}
+		if was == tasked {
+			r.finish(endingOf(r.spec.About, result, err), storeAttempts)
+		}
 		r.close()
 	}()
 	got, failed := work(r.ctx, r.report)
@@ -119,7 +126,7 @@ func (r *run) close() {
 
 // expire ends work that goes on although its time is long over.
 func (r *run) expire() {
-	r.end(nil, errmap.New(errmap.Timeout, errmap.Tool(r.spec.Tool)), storeAttempts)
+	r.end(errmap.New(errmap.Timeout, errmap.Tool(r.spec.Tool)), storeAttempts)
 }
 
 // cut ends work that a drain does not wait for any longer, and reports whether it
@@ -129,7 +136,7 @@ func (r *run) cut() bool {
 		return r.leaveBehind()
 	}
 	again := r.spec.About.Idempotent
-	wasGoing := r.end(nil, errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(again),
+	wasGoing := r.end(errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(again),
 		errmap.Message("Tool service unavailable: the sidecar shut down before this call could finish; its outcome is unknown")), 1)
 	r.cancel(ErrClosed)
 	return wasGoing
@@ -137,8 +144,18 @@ func (r *run) cut() bool {
 
 // end is the end of the call, or of the task that it became; only the first
 // counts. It reports whether this was it.
-func (r *run) end(result *outriggerv1.ToolResult, err *errmap.Error, attempts int) bool {
+func (r *run) end(err *errmap.Error, attempts int) bool {
+	was := r.conclude(nil, err)
+	if was == tasked {
+		r.finish(endingOf(r.spec.About, nil, err), attempts)
+	}
+	return was != over
+}
+
+// conclude decides what the call has come to, and returns what it was before.
+func (r *run) conclude(result *outriggerv1.ToolResult, err *errmap.Error) phase {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	was := r.phase
 	r.phase = over
 	if was == calling {
@@ -148,11 +165,7 @@ func (r *run) end(result *outriggerv1.ToolResult, err *errmap.Error, attempts in
 		r.outcome = &Outcome{Result: result, Err: err}
 		close(r.ended)
 	}
-	r.mu.Unlock()
-	if was == tasked {
-		r.finish(endingOf(r.spec.About, result, err), attempts)
-	}
-	return was != over
+	return was
 }
 
 // abandon gives up a call whose request has ended.

@@ -34,6 +34,9 @@ type Spec struct {
 	// Again is what [Options.Resume] needs to run the work again in another process. Nil
 	// means that it must not be run again. It must not be changed.
 	Again []byte
+	// Began is called when the call becomes a task, before anyone can see it, and Ended once the work of a task has returned. Both may
+	// be nil. They must return quickly.
+	Began, Ended func()
 }
 
 // Run is the work of a call. If the request ends before the call became a task, the
@@ -121,7 +124,10 @@ func (r *run) become(ctx context.Context) (*Outcome, error) {
 	}
 	r.mu.Lock()
 	if r.phase == calling && ctx.Err() == nil {
-		r.phase = tasked
+		r.phase, r.wasTask = tasked, true
+		if r.spec.Began != nil {
+			r.spec.Began()
+		}
 		late := r.message != record.Task.GetStatusMessage()
 		r.spec.Again = nil // the record has it
 		r.mu.Unlock()
