@@ -142,7 +142,7 @@ func (g *gatekeeper) gate(ctx context.Context, c *toolCall) *errmap.Error {
 		blocked, mayAsk = g.unconfirmed(c), true
 	}
 	if blocked != nil && mayAsk && g.canAsk(c) {
-		c.consent.blocked = blocked
+		c.blocked = blocked
 		return nil
 	}
 	return blocked

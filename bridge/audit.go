@@ -132,7 +132,7 @@ func (a *auditor) recordCall(ctx context.Context, c *toolCall) *errmap.Error {
 		return nil
 	}
 	inv.found(c.tool)
-	inv.consented = inv.consented || c.consent.blocked != nil && c.consent.state.confirmed
+	inv.consented = inv.consented || c.blocked != nil && c.state != nil && c.state.confirmed
 	return a.recordBegin(ctx, c.req, inv)
 }
 

@@ -51,7 +51,7 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 		ToolName:       c.tool.NativeName,
 		ArgumentsForm:  &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: c.arguments()},
 		InputResponses: c.req.InputResponses,
-		RequestState:   c.consent.state.backend,
+		RequestState:   c.state.backend,
 		Context:        c.req.Context,
 	}
 	if len(c.req.Meta) > 0 {
@@ -245,7 +245,7 @@ func (n *natives) settleInput(c *toolCall, in *outriggerv1.InputRequired) *errma
 	if err := askable(c.tool.Name, c.req.Context.GetCapabilities(), in); err != nil {
 		return err
 	}
-	return n.rounds.sealInput(c.req, c.digest(), c.consent.state.confirmed, in)
+	return n.rounds.sealInput(c.req, c.digest(), c.state.confirmed, in)
 }
 
 // askable refuses questions that the caller's client did not declare to answer.

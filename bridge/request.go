@@ -104,8 +104,8 @@ const (
 // Payload is a message as bytes: the arguments of a call or its result. Nil bytes in
 // JSON are the empty object.
 type Payload struct {
-	Encoding Encoding
 	Bytes    []byte
+	Encoding Encoding
 	// Repaired is set if the arguments were in a JSON string.
 	Repaired bool
 
@@ -312,6 +312,8 @@ type Response struct {
 	Result Payload
 	// Truncated is set if Result is incomplete.
 	Truncated bool
+	// Silent means that the caller cancelled: no reply may be written.
+	Silent bool
 	// Explanation is the reason, for people, why Result is incomplete; empty if it is
 	// complete.
 	Explanation string
@@ -336,8 +338,6 @@ type Response struct {
 	Header, Trailer http.Header
 	// Decision is what policy rules said about a call or the read of a resource.
 	Decision Decision
-	// Silent means that the caller cancelled: no reply may be written.
-	Silent bool
 
 	// passed are the bytes of messages that are no part of the arguments or of Result: those of a stream, as they came and went.
 	passed struct{ in, out int }
@@ -652,8 +652,7 @@ type toolCall struct {
 	learnUntil time.Time
 	// wire is what the backend is sent, pooled where it is of the bridge's buffers. For an RPC that takes a stream it is the
 	// first message, if there is one.
-	wire   []byte
-	pooled bool
+	wire []byte
 	// checking is the context of the check of the arguments.
 	checking timely
 	answer   *Answer
@@ -661,25 +660,21 @@ type toolCall struct {
 	// place is the call's right to run. Its deadline counts the time that it waited for it.
 	place policy.Place
 	// turn is the answer's right to the CPU, from the answer to the end of the call.
-	turn policy.Turn
+	turn   policy.Turn
+	pooled bool
 	// isPart is set if the call is within a request that was counted for its caller before.
 	isPart bool
 	// worked is set if the tool answered, with a result or its own error, so that its latency counts.
 	worked bool
 	// alone is set if the call runs alone, because memory is short.
-	alone   bool
-	consent consent
-	repair  repair
-	fit     fit
-	input   *streamInput // nil for an RPC that takes one message
-}
-
-// consent is what the user of a call is asked, and has said.
-type consent struct {
-	// blocked is what the gate said where the user may still be asked.
+	alone bool
+	// blocked is what the gate said where the user may still be asked; nil for most calls.
 	blocked *errmap.Error
-	// state is what the caller brought back from an earlier round.
-	state state
+	// state is what the caller brought back from an earlier round; nil in a plain call.
+	state  *state
+	repair repair
+	fit    fit
+	input  *streamInput // nil for an RPC that takes one message
 }
 
 // repair are the arguments after something in them was decoded, and the places where; both nil where nothing was.
@@ -717,7 +712,7 @@ type fit struct {
 	noted string
 	// odd counts the values of the result that JSON has no standard form for, and oddMore is set once that is noted without
 	// their names. itemNumber is the number of the message of a stream that is being read, zero for none.
-	odd, itemNumber int
+	odd, itemNumber int32
 	oddMore         bool
 	// isFetch: the result of an earlier call is fetched, with the fields which it chose.
 	isFetch bool

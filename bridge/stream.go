@@ -157,7 +157,7 @@ func (g *gathering) take(message []byte) error {
 		return errEnough
 	}
 	before := g.items.Next()
-	g.call.fit.itemNumber = g.items.Len() + 1
+	g.call.fit.itemNumber = int32(g.items.Len() + 1)
 	body, err := g.via.decoder.answerJSON(g.ctx, g.call, before, message)
 	if err != nil {
 		g.failed = outputError(err)
