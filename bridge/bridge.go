@@ -222,27 +222,22 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	p.auditor = &auditor{directory: p.directory, gatekeeper: p.gatekeeper, payloads: payloads, trail: opts.Audit, noted: b.noted}
 	b.documents = &documents{payloads: payloads, trail: opts.Documents}
 	p.rpcs = &rpcs{
-		sender: p.sender,
-		streamer: &streamer{
-			encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, panics: b.panics, slots: opts.Slots, stats: opts.Stats,
-			maxInputItems: opts.MaxInputItems, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
-		},
-		pager: &pager{
-			rates: p.rates, sender: p.sender, decoder: p.decoder, limiter: opts.Limiter, stats: opts.Stats, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
-		},
+		sender:   p.sender,
+		streamer: &streamer{encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, panics: b.panics, maxItems: opts.MaxItems},
+		pager:    &pager{rates: p.rates, sender: p.sender, decoder: p.decoder, maxItems: opts.MaxItems},
 	}
-	p.natives = &natives{auditor: p.auditor, rounds: p.rounds, sender: p.sender, decoder: p.decoder, limit: limit, sealer: opts.Sealer}
-	p.compacts = &compacts{directory: p.directory, encoder: p.encoder, limit: limit, catalogs: catalogs}
+	p.natives = &natives{auditor: p.auditor, rounds: p.rounds, sender: p.sender, decoder: p.decoder}
+	p.compacts = &compacts{directory: p.directory, encoder: p.encoder, limit: limit}
 	p.operations = &operations{
-		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, limit: limit, sealer: opts.Sealer, draining: b.draining.begun,
+		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, sealer: opts.Sealer, draining: b.draining.begun,
 	}
 	p.tasks = &tasks{
 		auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
-		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer, sealer: opts.Sealer,
+		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer,
 	}
 	p.exchanger = &exchanger{
-		admission: p.admission, auditor: p.auditor, encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, limit: limit, panics: b.panics,
-		rules: opts.Rules, streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
+		admission: p.admission, auditor: p.auditor, encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, panics: b.panics,
+		streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
 	}
 	b.observers = []observer{p.counter}
 	if opts.Audit.IsOn() {

@@ -33,10 +33,8 @@ type exchanger struct {
 	rulebook  *rulebook
 	sender    *sender
 	decoder   *decoder
-	limit     *resultLimit
 	panics    *panics
 
-	rules      Rules
 	streamIdle time.Duration
 	streamTime time.Duration
 }
@@ -128,7 +126,7 @@ type exchange struct {
 // That no second message follows one that is alone is known here, too: once a response
 // has begun, HTTP/1.1 has no request to read.
 func (x *exchange) first(ctx context.Context) *errmap.Error {
-	if m := x.call.tool; m.Method.ClientStreaming && (x.via.rules == nil || !x.via.rules.ReadsArguments(m)) {
+	if m := x.call.tool; m.Method.ClientStreaming && (x.via.rulebook.rules == nil || !x.via.rulebook.rules.ReadsArguments(m)) {
 		return nil
 	}
 	// The wait ends with the context, too.
@@ -295,7 +293,7 @@ func (x *exchange) answer(ctx context.Context, message []byte) *errmap.Error {
 		}
 		pooled = true
 	}
-	if failed := via.limit.check(len(out)); failed != nil {
+	if failed := via.decoder.limit.check(len(out)); failed != nil {
 		return failed
 	}
 	err := x.caller.Send(out)

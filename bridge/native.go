@@ -18,7 +18,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -28,9 +27,6 @@ type natives struct {
 	rounds  *rounds
 	sender  *sender
 	decoder *decoder
-	limit   *resultLimit
-
-	sealer *keys.Sealer
 }
 
 // invokeNative has a native backend run the tool, under the shortest of the
@@ -95,7 +91,7 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 // settleOutcome checks what a native backend answered, and seals what the
 // caller has to bring back.
 func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outriggerv1.ToolOutcome) *errmap.Error {
-	if err := n.limit.check(proto.Size(outcome)); err != nil {
+	if err := n.decoder.limit.check(proto.Size(outcome)); err != nil {
 		return err
 	}
 	switch o := outcome.GetOutcome().(type) {
@@ -117,7 +113,7 @@ func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outri
 		if !c.req.Context.GetCapabilities().GetTasks() {
 			return errmap.Because(errmap.InvalidToolOutput, "the tool returned a task, but the client does not support tasks")
 		}
-		if err := task.SealNative(n.sealer, c.req.Caller, o.Task, n.nativeResultOf(c)); err != nil {
+		if err := task.SealNative(n.rounds.sealer, c.req.Caller, o.Task, n.nativeResultOf(c)); err != nil {
 			return err
 		}
 		// It may have ended already.
@@ -327,7 +323,7 @@ func (n *natives) ask(ctx context.Context, req *Request, in proto.Message) *Resp
 		resp.Trailer = n.sender.metadata.Outbound(answer.Trailer)
 	}
 	if err == nil {
-		if err := n.limit.check(proto.Size(message)); err != nil {
+		if err := n.decoder.limit.check(proto.Size(message)); err != nil {
 			return &Response{Err: err}
 		}
 	}

@@ -46,7 +46,6 @@ type tasks struct {
 	manager *task.Manager
 	after   time.Duration // of tools that say nothing; zero is never
 	tracer  *telemetry.Tracer
-	sealer  *keys.Sealer
 }
 
 // invokeTask calls a plain RPC that may run on as a task: at once, or when it
@@ -230,7 +229,7 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 // findTask is [task.OpenRef] for an id whose changes can be followed. The error says that no one can tell now whether the task
 // exists.
 func (t *tasks) findTask(ctx context.Context, caller, id string) (task.Ref, bool, *errmap.Error) {
-	ref, ok := task.OpenRef(t.sealer, caller, id)
+	ref, ok := task.OpenRef(t.operations.sealer, caller, id)
 	if !ok || ref.Native != nil {
 		return ref, ok, nil
 	}
@@ -288,7 +287,7 @@ func (t *tasks) answerFrom(ctx context.Context, req *Request, cat *catalog.Catal
 		return &Response{Err: err}
 	}
 	named, _ := req.Message.(interface{ GetTaskId() string })
-	ref, ok := task.OpenRef(t.sealer, req.Caller, named.GetTaskId())
+	ref, ok := task.OpenRef(t.operations.sealer, req.Caller, named.GetTaskId())
 	var resp *Response
 	switch {
 	case !ok:
@@ -438,7 +437,6 @@ type operations struct {
 	auditor   *auditor
 	sender    *sender
 	decoder   *decoder
-	limit     *resultLimit
 
 	sealer *keys.Sealer
 	// draining is closed when the sidecar begins to drain.
@@ -449,7 +447,7 @@ type operations struct {
 func (o *operations) operation(ctx context.Context, c *toolCall, h longrunning.Handle, token string) *task.Operation {
 	return &task.Operation{
 		Pipeline: pipeline{o, c}, Tool: c.tool, Shown: c.req.toolName, Events: c.events(ctx), Handle: h, Token: token,
-		Draining: o.draining, MaxResult: o.limit.most,
+		Draining: o.draining, MaxResult: o.decoder.limit.most,
 	}
 }
 
@@ -675,7 +673,7 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 		return failed
 	}
 	result := doneResult(of)
-	if failed = o.limit.check(len(result.GetDataJson())); failed != nil {
+	if failed = o.decoder.limit.check(len(result.GetDataJson())); failed != nil {
 		return failed
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
