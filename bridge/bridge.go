@@ -179,13 +179,13 @@ type Bridge struct {
 	catalogs Catalogs
 	flights  *correlate.Table
 	offers   Offers // what is offered besides calls
-	log      *zap.Logger
-	// noted is the same log for lines that many requests can cause; it drops what is
-	// over its bound.
-	noted    *zap.Logger
-	begun    atomic.Uint64
-	draining draining
-	buffers  *bytepool.Pool // of large results and replies
+	// noted is the log for lines that many requests can cause; it drops what is over its
+	// bound.
+	noted      *zap.Logger
+	begun      atomic.Uint64
+	draining   chan struct{} // closed when the streams of changes are to end
+	endListens func()
+	buffers    *bytepool.Pool // of large results and replies
 }
 
 // New returns a Bridge: tools come from catalogs, calls go to upstream, and flights
@@ -193,10 +193,11 @@ type Bridge struct {
 func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Options) *Bridge {
 	opts.fill()
 	b := &Bridge{
-		opts: opts, catalogs: catalogs, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
-		draining: draining{begun: make(chan struct{})}, buffers: &bytepool.Pool{}, panics: &panics{log: opts.Log},
+		opts: opts, catalogs: catalogs, flights: flights, noted: loglimit.New(opts.Log),
+		draining: make(chan struct{}), buffers: &bytepool.Pool{}, panics: &panics{log: opts.Log},
 		lines: &lines{log: opts.Log, callLog: opts.CallLog},
 	}
+	b.endListens = sync.OnceFunc(func() { close(b.draining) })
 	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, &payloads{}
 	keeper := &content.Keeper{Store: opts.Held, Sealer: opts.Sealer, MaxInline: opts.MaxInline, MaxResult: opts.MaxResult, Exceeded: limit.exceeded}
 	p := &parts{
@@ -229,7 +230,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	p.natives = &natives{auditor: p.auditor, rounds: p.rounds, sender: p.sender, decoder: p.decoder}
 	p.compacts = &compacts{directory: p.directory, encoder: p.encoder, limit: limit}
 	p.operations = &operations{
-		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, sealer: opts.Sealer, draining: b.draining.begun,
+		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, sealer: opts.Sealer, draining: b.draining,
 	}
 	p.tasks = &tasks{
 		auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
@@ -659,15 +660,9 @@ func (b *Bridge) shortOperation(ctx context.Context, req *Request) *Response {
 	return &Response{Err: &errmap.Error{Code: errmap.MethodNotFound}}
 }
 
-// draining is the end of the streams of changes.
-type draining struct {
-	once  sync.Once
-	begun chan struct{}
-}
-
 // EndListens ends all requests of OpListen well, as closing the feed would. The feed
 // stays open for its other subscribers. It may be called more than once.
-func (b *Bridge) EndListens() { b.draining.once.Do(func() { close(b.draining.begun) }) }
+func (b *Bridge) EndListens() { b.endListens() }
 
 // registerError turns a refusal of the in-flight table into its canonical form.
 func registerError(err error) *errmap.Error {
@@ -708,7 +703,7 @@ func (b *Bridge) SetOffers(o Offers) { b.offers = o }
 
 // Host returns what the bridge does for its offers.
 func (b *Bridge) Host() *Host {
-	return &Host{parts: b.parts, draining: b.draining.begun, log: b.log}
+	return &Host{parts: b.parts, draining: b.draining, log: b.opts.Log}
 }
 
 // answer has the offers answer a request.

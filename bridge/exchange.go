@@ -137,7 +137,7 @@ func (x *exchange) first(ctx context.Context) *errmap.Error {
 		return errOneMessage()
 	case errors.Is(err, io.EOF):
 		x.begun.end = true
-		return x.permit(ctx, nil)
+		return x.via.rulebook.permitMessage(ctx, x.call, nil)
 	case err != nil:
 		return x.outcome(ctx, asError(err))
 	}
@@ -148,7 +148,7 @@ func (x *exchange) first(ctx context.Context) *errmap.Error {
 		}
 		x.begun.end = true
 	}
-	return x.permit(ctx, wire)
+	return x.via.rulebook.permitMessage(ctx, x.call, wire)
 }
 
 // alone waits for the end of what the caller sends.
@@ -161,12 +161,6 @@ func (x *exchange) alone(ctx context.Context) *errmap.Error {
 	default:
 		return x.outcome(ctx, asError(err))
 	}
-}
-
-// permit asks the policy rules about a message. What they said of the first one is the
-// decision about the stream, unless they refuse a later one.
-func (x *exchange) permit(ctx context.Context, wire []byte) *errmap.Error {
-	return x.via.rulebook.permitMessage(ctx, x.call, wire)
 }
 
 // next reads and checks a message of the caller.
@@ -237,7 +231,7 @@ func (x *exchange) upcoming(ctx context.Context) (wire []byte, pooled bool, err 
 	if wire, pooled, err = x.next(ctx); err != nil {
 		return nil, false, err
 	}
-	if failed := x.permit(ctx, wire); failed != nil {
+	if failed := x.via.rulebook.permitMessage(ctx, x.call, wire); failed != nil {
 		return nil, false, failed
 	}
 	return wire, pooled, nil

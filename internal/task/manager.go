@@ -125,7 +125,7 @@ func (m *Manager) find(ctx context.Context, principal, id string) (Record, error
 func (m *Manager) change(ctx context.Context, id string, f func(*Record) bool) error {
 	for {
 		r, err := m.store.Get(ctx, id)
-		if err != nil || isFinal(r.Task.GetStatus()) {
+		if err != nil || r.IsFinal() {
 			return err
 		}
 		r.Task = copyTask(r.Task)

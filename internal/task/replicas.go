@@ -137,7 +137,7 @@ func (m *Manager) takeOver(ctx context.Context, one Unfinished, resume Resume) e
 		return nil
 	case err != nil:
 		return err
-	case isFinal(record.Task.GetStatus()) || record.Owner != one.Owner:
+	case record.IsFinal() || record.Owner != one.Owner:
 		return nil
 	}
 	if len(record.Again) > 0 && m.mayTakeOver(&record) && resume != nil {

@@ -52,6 +52,9 @@ type Record struct {
 	Version uint64
 }
 
+// IsFinal reports whether the task has ended, so that it does not change any more.
+func (r *Record) IsFinal() bool { return isFinal(r.Task.GetStatus()) }
+
 // Store keeps the records of tasks. Processes may share it; then it implements
 // [Replicas], too.
 type Store interface {
