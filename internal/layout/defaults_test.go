@@ -40,7 +40,7 @@ func ownDefaults() map[string][]string {
 		"internal/session": {"defaultIdle", "DefaultMaxClient", "defaultMaxStreams", "defaultMaxEvents", "defaultMaxBytes",
 			"defaultMaxKept", "defaultKeep", "defaultAskTimeout", "defaultMaxWatchedBytes"},
 		"internal/telemetry": {"DefaultMaxTools"},
-		"internal/task": {"defaultMaxBytes", "DefaultMaxAge"},
+		"internal/task": {"defaultMaxBytes"},
 	}
 }
 

@@ -87,7 +87,7 @@ func (s *Store) sweep() {
 	if len(s.known) < s.opts.MaxTasks && s.bytes < s.opts.MaxBytes/2 {
 		return // it matters to no one
 	}
-	now := s.opts.Now()
+	now := time.Now()
 	for id, k := range s.known {
 		if !now.Before(k.expires) {
 			s.forget(id)
@@ -114,7 +114,7 @@ func (s *Store) reset() {
 func (s *Store) Unfinished() []task.Unfinished {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.opts.Now()
+	now := time.Now()
 	var out []task.Unfinished
 	for id, k := range s.known {
 		if !k.isFinal && k.revision > 0 && now.Before(k.expires) {
