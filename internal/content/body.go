@@ -69,9 +69,9 @@ func BytesField(wire []byte, number protowire.Number) (data []byte, ok bool) {
 	return data, true
 }
 
-// DefaultMediaType is that of bytes about which nothing is known (RFC 9110,
+// defaultMediaType is that of bytes about which nothing is known (RFC 9110,
 // section 8.3).
-const DefaultMediaType = "application/octet-stream"
+const defaultMediaType = "application/octet-stream"
 
 // documentBlock is the kind of content that a valid media type calls for.
 func documentBlock(tool, mediaType string, data []byte) *outriggerv1.ContentBlock {

@@ -82,7 +82,7 @@ func (k *Keeper) binding(caller string) keys.Binding {
 // missing, if one is.
 func (k *Keeper) Result(caller string, d Document, parts *DocumentWriter, missing string) (*outriggerv1.ToolResult, *errmap.Error) {
 	if _, _, err := mime.ParseMediaType(d.MediaType); err != nil {
-		d.MediaType = DefaultMediaType
+		d.MediaType = defaultMediaType
 	}
 	size := int64(len(d.Data))
 	result := &outriggerv1.ToolResult{Status: StatusSuccess}
