@@ -199,7 +199,18 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	}
 	b.endListens = sync.OnceFunc(func() { close(b.draining) })
 	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, &payloads{}
-	keeper := &content.Keeper{Store: opts.Held, Sealer: opts.Sealer, MaxInline: opts.MaxInline, MaxResult: opts.MaxResult, Exceeded: limit.exceeded}
+	held := func(caller string, ttl time.Duration) keys.Binding {
+		return keys.Binding{Purpose: "held-result", Principal: caller, TTL: ttl}
+	}
+	keeper := &content.Keeper{
+		Store: opts.Held, MaxInline: opts.MaxInline, MaxResult: opts.MaxResult, Exceeded: limit.exceeded,
+		Seal: func(caller string, ttl time.Duration, id []byte) (string, error) {
+			return opts.Sealer.Seal(held(caller, ttl), id)
+		},
+		Open: func(caller, token string) ([]byte, time.Time, error) {
+			return opts.Sealer.OpenUntil(held(caller, 0), token)
+		},
+	}
 	p := &parts{
 		directory: &directory{
 			catalogs: catalogs, catalogWait: opts.CatalogWait, authorizers: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),

@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 // Host is what a bridge does for its [Offers]: it shows them the tools, asks the native backend, and runs tools within requests
@@ -81,6 +82,9 @@ func (h *Host) Draining() <-chan struct{} { return h.draining }
 
 // Log returns the log.
 func (h *Host) Log() *zap.Logger { return h.log }
+
+// Sealer seals what callers send back.
+func (h *Host) Sealer() *keys.Sealer { return h.parts.rounds.sealer }
 
 // CheckSize returns RESOURCE_EXHAUSTED for a result of more bytes than one may have, else nil.
 func (h *Host) CheckSize(size int) *errmap.Error { return h.parts.decoder.limit.check(size) }

@@ -9,15 +9,16 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
 // Keeper makes results of documents. It holds those that are too large for a model, under a sealed id for their caller.
 type Keeper struct {
 	// Store holds documents; nil makes every document a part of its result.
-	Store  *Store
-	Sealer *keys.Sealer
+	Store *Store
+	// Seal seals the id of a document for its caller, for so long, and Open opens it: it returns until when that is.
+	Seal func(caller string, ttl time.Duration, id []byte) (token string, err error)
+	Open func(caller, token string) (id []byte, until time.Time, err error)
 	// MaxInline is the maximum size of a document in a result where others are held, MaxResult that of any result; zero is none.
 	MaxInline, MaxResult int
 	// Exceeded is the error for a result of so many bytes, which are more than MaxResult.
@@ -56,25 +57,21 @@ func (k *Keeper) Hold(caller string, d Document, parts *DocumentWriter) (uri str
 	if what != "" {
 		return "", until, errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("the result has %d bytes, more than is left of %s", len(d.Data), what))
 	}
-	token, err := k.Sealer.Seal(k.binding(caller), id[:])
+	token, err := k.Seal(caller, k.Store.TTL(), id[:])
 	if err != nil {
 		return "", until, errmap.Wrap(errmap.InternalError, err)
 	}
 	return DocumentURI + token, until, nil
 }
 
-// Open returns the document that a sealed id of a caller represents, and until when it is held.
-func (k *Keeper) Open(caller, token string) (d Document, until time.Time, ok bool) {
-	plain, until, err := k.Sealer.OpenUntil(k.binding(caller), token)
-	if err != nil || len(plain) != idBytes {
+// Get returns the document that a sealed id of a caller represents, and until when it is held.
+func (k *Keeper) Get(caller, token string) (d Document, until time.Time, ok bool) {
+	id, until, err := k.Open(caller, token)
+	if err != nil || len(id) != idBytes {
 		return d, until, false
 	}
-	d, ok = k.Store.Get(DocumentID(plain))
+	d, ok = k.Store.Get(DocumentID(id))
 	return d, until, ok
-}
-
-func (k *Keeper) binding(caller string) keys.Binding {
-	return keys.Binding{Purpose: "held-result", Principal: caller, TTL: k.Store.TTL()}
 }
 
 // Result returns the result of a call of a document: a block of content, or where it is larger than a model should have to take at

@@ -51,7 +51,7 @@ func (s *Service) sealCursor(req *bridge.Request, c cursor) (*string, *errmap.Er
 	if c.inner != nil {
 		plain = append(append(plain, 1), *c.inner...)
 	}
-	token, err := s.host.Documents().Sealer.Seal(cursorBinding(req), plain)
+	token, err := s.host.Sealer().Seal(cursorBinding(req), plain)
 	if err != nil {
 		return nil, errmap.Wrap(errmap.InternalError, err)
 	}
@@ -63,7 +63,7 @@ func (s *Service) openCursor(req *bridge.Request, token *string) (cursor, *errma
 	if token == nil {
 		return cursor{}, nil
 	}
-	plain, err := s.host.Documents().Sealer.Open(cursorBinding(req), *token)
+	plain, err := s.host.Sealer().Open(cursorBinding(req), *token)
 	part, n := binary.Uvarint(plain)
 	if err != nil || n <= 0 {
 		return cursor{}, invalidCursor(req)

@@ -154,7 +154,7 @@ func (s *Service) readHeld(ctx context.Context, req *bridge.Request, uri string)
 			Path: req.At("uri"), Keyword: "format", Message: wrong,
 		}))}
 	}
-	d, until, ok := s.host.Documents().Open(req.Caller, token)
+	d, until, ok := s.host.Documents().Get(req.Caller, token)
 	if !ok {
 		err := errmap.New(errmap.ResourceNotFound, errmap.Message("Resource not found: the result has expired, made way for a newer one, or is held by another replica or for another caller; call the tool again"))
 		err.URI = uri
