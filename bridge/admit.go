@@ -142,7 +142,7 @@ func (g *gatekeeper) gate(ctx context.Context, c *toolCall) *errmap.Error {
 		blocked, mayAsk = g.unconfirmed(c), true
 	}
 	if blocked != nil && mayAsk && g.canAsk(c) {
-		c.consent.blocked = blocked
+		c.blocked = blocked
 		return nil
 	}
 	return blocked
@@ -236,9 +236,7 @@ func (p *rulebook) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.tool.Native {
 		arguments = c.arguments()
 	}
-	rule, effect, err := p.rules.MayCall(identity.FromContext(ctx), c.tool, arguments)
-	c.resp.Decision = Decision{Rule: rule, Effect: effect}
-	return err
+	return p.permitMessage(ctx, c, arguments)
 }
 
 // permitMessage asks the rules about one message of a stream. What they said of the first one is the decision about the
@@ -274,23 +272,22 @@ type rates struct {
 
 // limit counts the call against the rates of its caller and its tool.
 func (r *rates) limit(_ context.Context, c *toolCall) *errmap.Error {
-	if err := r.limiter.Check(c.req.Caller, c.tool.Name); err != nil {
-		return err
+	return r.check(c.req.Caller, c.tool.Name)
+}
+
+// check counts a request against the rate of its caller, and refuses one of a caller that does not read its answers, and a call of a
+// tool whose results are not read. tool is empty for what is no call.
+func (r *rates) check(caller, tool string) *errmap.Error {
+	err := r.limiter.Check(caller, tool)
+	if err == nil && r.askUnread != nil {
+		err = r.askUnread(caller, tool)
 	}
-	return r.unread(c.req, c.tool.Name)
+	return err
 }
 
 // share counts the call against the rates that replicas share.
 func (r *rates) share(ctx context.Context, c *toolCall) *errmap.Error {
 	return r.shared(ctx, c.req, c.tool.Name, c.isPart)
-}
-
-// shareOther counts what is no call against the shared rate of its caller. A ping is free, as it is for limitOther.
-func (r *rates) shareOther(ctx context.Context, req *Request) *errmap.Error {
-	if req.Op == OpCall || req.Op == OpPing {
-		return nil
-	}
-	return r.shared(ctx, req, "", false)
 }
 
 // shared asks about one request, if there is something to ask.
@@ -305,27 +302,6 @@ func (r *rates) shared(ctx context.Context, req *Request, tool string, isPart bo
 		r.limiter.CountRefused(tool)
 	}
 	return err
-}
-
-// limitOther counts what is no call against the caller's rate. A ping is free,
-// because one that is refused would look like a server that is gone.
-func (r *rates) limitOther(req *Request) *errmap.Error {
-	if req.Op == OpCall || req.Op == OpPing {
-		return nil
-	}
-	if err := r.limiter.Check(req.Caller, ""); err != nil {
-		return err
-	}
-	return r.unread(req, "")
-}
-
-// unread refuses a request of a caller that does not read its answers, and a call of a tool
-// whose results are not read.
-func (r *rates) unread(req *Request, tool string) *errmap.Error {
-	if r.askUnread == nil {
-		return nil
-	}
-	return r.askUnread(req.Caller, tool)
 }
 
 // deadlines knows how long a call may take.

@@ -89,11 +89,7 @@ func auditCaller(who *identity.Identity, address, caller string) trail.Caller {
 // target is what a request names beside a tool that exists.
 func (r *Request) target() string {
 	switch m := r.Message.(type) {
-	case *outriggerv1.ReadResourceRequest:
-		return m.GetUri()
-	case *outriggerv1.GetSkillRequest:
-		return m.GetUri()
-	case *outriggerv1.ReadDirectoryRequest:
+	case interface{ GetUri() string }:
 		return m.GetUri()
 	case *outriggerv1.GetPromptRequest:
 		return m.GetName()
@@ -132,7 +128,7 @@ func (a *auditor) recordCall(ctx context.Context, c *toolCall) *errmap.Error {
 		return nil
 	}
 	inv.found(c.tool)
-	inv.consented = inv.consented || c.consent.blocked != nil && c.consent.state.confirmed
+	inv.consented = inv.consented || c.blocked != nil && c.state != nil && c.state.confirmed
 	return a.recordBegin(ctx, c.req, inv)
 }
 

@@ -179,13 +179,13 @@ type Bridge struct {
 	catalogs Catalogs
 	flights  *correlate.Table
 	offers   Offers // what is offered besides calls
-	log      *zap.Logger
-	// noted is the same log for lines that many requests can cause; it drops what is
-	// over its bound.
-	noted    *zap.Logger
-	begun    atomic.Uint64
-	draining draining
-	buffers  *bytepool.Pool // of large results and replies
+	// noted is the log for lines that many requests can cause; it drops what is over its
+	// bound.
+	noted      *zap.Logger
+	begun      atomic.Uint64
+	draining   chan struct{} // closed when the streams of changes are to end
+	endListens func()
+	buffers    *bytepool.Pool // of large results and replies
 }
 
 // New returns a Bridge: tools come from catalogs, calls go to upstream, and flights
@@ -193,12 +193,24 @@ type Bridge struct {
 func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Options) *Bridge {
 	opts.fill()
 	b := &Bridge{
-		opts: opts, catalogs: catalogs, flights: flights, log: opts.Log, noted: loglimit.New(opts.Log),
-		draining: draining{begun: make(chan struct{})}, buffers: &bytepool.Pool{}, panics: &panics{log: opts.Log},
+		opts: opts, catalogs: catalogs, flights: flights, noted: loglimit.New(opts.Log),
+		draining: make(chan struct{}), buffers: &bytepool.Pool{}, panics: &panics{log: opts.Log},
 		lines: &lines{log: opts.Log, callLog: opts.CallLog},
 	}
+	b.endListens = sync.OnceFunc(func() { close(b.draining) })
 	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, &payloads{}
-	keeper := &keeper{held: opts.Held, sealer: opts.Sealer, limit: limit, maxInline: opts.MaxInline}
+	held := func(caller string, ttl time.Duration) keys.Binding {
+		return keys.Binding{Purpose: "held-result", Principal: caller, TTL: ttl}
+	}
+	keeper := &content.Keeper{
+		Store: opts.Held, MaxInline: opts.MaxInline, MaxResult: opts.MaxResult, Exceeded: limit.exceeded,
+		Seal: func(caller string, ttl time.Duration, id []byte) (string, error) {
+			return opts.Sealer.Seal(held(caller, ttl), id)
+		},
+		Open: func(caller, token string) ([]byte, time.Time, error) {
+			return opts.Sealer.OpenUntil(held(caller, 0), token)
+		},
+	}
 	p := &parts{
 		directory: &directory{
 			catalogs: catalogs, catalogWait: opts.CatalogWait, authorizers: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),
@@ -222,27 +234,22 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	p.auditor = &auditor{directory: p.directory, gatekeeper: p.gatekeeper, payloads: payloads, trail: opts.Audit, noted: b.noted}
 	b.documents = &documents{payloads: payloads, trail: opts.Documents}
 	p.rpcs = &rpcs{
-		sender: p.sender,
-		streamer: &streamer{
-			encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, keeper: keeper, panics: b.panics, held: opts.Held, slots: opts.Slots, stats: opts.Stats,
-			maxInputItems: opts.MaxInputItems, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
-		},
-		pager: &pager{
-			rates: p.rates, sender: p.sender, decoder: p.decoder, limiter: opts.Limiter, stats: opts.Stats, maxItems: opts.MaxItems, maxResult: opts.MaxResult,
-		},
+		sender:   p.sender,
+		streamer: &streamer{encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, panics: b.panics, maxItems: opts.MaxItems},
+		pager:    &pager{rates: p.rates, sender: p.sender, decoder: p.decoder, maxItems: opts.MaxItems},
 	}
-	p.natives = &natives{auditor: p.auditor, rounds: p.rounds, sender: p.sender, decoder: p.decoder, limit: limit, sealer: opts.Sealer}
-	p.compacts = &compacts{directory: p.directory, encoder: p.encoder, limit: limit, catalogs: catalogs}
+	p.natives = &natives{auditor: p.auditor, rounds: p.rounds, sender: p.sender, decoder: p.decoder}
+	p.compacts = &compacts{directory: p.directory, encoder: p.encoder, limit: limit}
 	p.operations = &operations{
-		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, limit: limit, sealer: opts.Sealer, draining: b.draining.begun,
+		directory: p.directory, auditor: p.auditor, sender: p.sender, decoder: p.decoder, sealer: opts.Sealer, draining: b.draining,
 	}
 	p.tasks = &tasks{
 		auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
-		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer, sealer: opts.Sealer,
+		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer,
 	}
 	p.exchanger = &exchanger{
-		admission: p.admission, auditor: p.auditor, encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, limit: limit, panics: b.panics,
-		rules: opts.Rules, streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
+		admission: p.admission, auditor: p.auditor, encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, panics: b.panics,
+		streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
 	}
 	b.observers = []observer{p.counter}
 	if opts.Audit.IsOn() {
@@ -611,8 +618,10 @@ func (b *Bridge) runCall(call *correlate.Call, req *Request) *Response {
 //
 //go:noinline
 func (b *Bridge) turnedAway(call *correlate.Call, req *Request) *Response {
-	if err := b.parts.rates.limitOther(req); err != nil {
-		return &Response{Err: err}
+	if !req.Op.isFree() {
+		if err := b.parts.rates.check(req.Caller, ""); err != nil {
+			return &Response{Err: err}
+		}
 	}
 	return b.mayRun(call.Context(), req)
 }
@@ -620,8 +629,8 @@ func (b *Bridge) turnedAway(call *correlate.Call, req *Request) *Response {
 // mayRun is nil for what the caller may run within the share of all callers.
 func (b *Bridge) mayRun(ctx context.Context, req *Request) *Response {
 	err := b.parts.directory.mayRun(ctx, req)
-	if err == nil {
-		err = b.parts.rates.shareOther(ctx, req)
+	if err == nil && !req.Op.isFree() {
+		err = b.parts.rates.shared(ctx, req, "", false)
 	}
 	if err != nil {
 		return &Response{Err: err}
@@ -662,15 +671,9 @@ func (b *Bridge) shortOperation(ctx context.Context, req *Request) *Response {
 	return &Response{Err: &errmap.Error{Code: errmap.MethodNotFound}}
 }
 
-// draining is the end of the streams of changes.
-type draining struct {
-	once  sync.Once
-	begun chan struct{}
-}
-
 // EndListens ends all requests of OpListen well, as closing the feed would. The feed
 // stays open for its other subscribers. It may be called more than once.
-func (b *Bridge) EndListens() { b.draining.once.Do(func() { close(b.draining.begun) }) }
+func (b *Bridge) EndListens() { b.endListens() }
 
 // registerError turns a refusal of the in-flight table into its canonical form.
 func registerError(err error) *errmap.Error {
@@ -711,7 +714,7 @@ func (b *Bridge) SetOffers(o Offers) { b.offers = o }
 
 // Host returns what the bridge does for its offers.
 func (b *Bridge) Host() *Host {
-	return &Host{parts: b.parts, panics: b.panics, draining: b.draining.begun, log: b.log, noted: b.noted}
+	return &Host{parts: b.parts, draining: b.draining, log: b.opts.Log}
 }
 
 // answer has the offers answer a request.

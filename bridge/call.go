@@ -131,7 +131,7 @@ func (w *calls) kindOf(c *toolCall) kind {
 			return taskCall
 		}
 	}
-	if kind := rpcKind(c); kind != unaryCall || c.consent.blocked != nil || c.req.Repeated || len(c.req.RequestState) > 0 || c.req.Wanted.Fields != "" {
+	if kind := rpcKind(c); kind != unaryCall || c.blocked != nil || c.req.Repeated || len(c.req.RequestState) > 0 || c.req.Wanted.Fields != "" {
 		return kind
 	}
 	return plainCall
@@ -219,6 +219,7 @@ func envelope(_ context.Context, c *toolCall) *errmap.Error {
 // reopen reads what the caller brought back from an earlier round. Most calls
 // bring nothing, and most tools ask nothing.
 func (r *rounds) reopen(ctx context.Context, c *toolCall) *errmap.Error {
+	c.state = &state{}
 	if !c.tool.Native && !c.req.Repeated && len(c.req.RequestState) == 0 {
 		return nil
 	}
@@ -226,8 +227,8 @@ func (r *rounds) reopen(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.req, err = c.req.Complete(); err != nil {
 		return err
 	}
-	c.consent.state, err = r.openState(ctx, c.req.Caller, c.digest(), c.req.RequestState, c.req.At("request_state"))
-	c.req.Span.Link(c.consent.state.asker)
+	*c.state, err = r.openState(ctx, c.req.Caller, c.digest(), c.req.RequestState, c.req.At("request_state"))
+	c.req.Span.Link(c.state.asker)
 	return err
 }
 

@@ -19,9 +19,7 @@ type compacts struct {
 	directory *directory
 	encoder   *encoder
 	limit     *resultLimit
-
-	catalogs Catalogs
-	index    toolIndex
+	index     toolIndex
 }
 
 // invokeCompact answers a search and a description.
@@ -53,7 +51,7 @@ func (x *compacts) searched(ctx context.Context, c *toolCall) ([]byte, *errmap.E
 	if err := x.directory.permits(ctx, OpList, nil); err != nil {
 		return nil, err
 	}
-	all := x.catalogs.Current()
+	all := x.directory.catalogs.Current()
 	seen := x.directory.view(ctx, all)
 	var visible func(*catalog.Tool) bool
 	if seen != all {
@@ -125,7 +123,7 @@ func (x *compacts) readThrough(req *Request) {
 	case len(inner) == 0:
 	case compact.IsObject(inner):
 		arguments.Bytes = inner
-	case x.catalogs.Current().TakesArgumentsAsText():
+	case x.directory.catalogs.Current().TakesArgumentsAsText():
 		if arguments.Bytes = transcode.UnquoteObject(inner); arguments.Bytes == nil {
 			return
 		}

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"mime"
 	"sync/atomic"
 	"time"
 
@@ -15,11 +14,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
-	"github.com/outrigger-mcp/outrigger/internal/keys"
-	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // resultLimit bounds the size of results. Zero is none.
@@ -44,7 +42,7 @@ func (l *resultLimit) exceeded(size int) *errmap.Error {
 
 // decoder turns answers of the backend into results.
 type decoder struct {
-	keeper *keeper
+	keeper *content.Keeper
 	limit  *resultLimit
 
 	catalogs Catalogs
@@ -76,7 +74,11 @@ func (d *decoder) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	c.turn = d.answerTurn(ctx, c, c.answer.Body)
 	if c.tool.HTTPBody && c.req.Arguments.Encoding == EncodingJSON && c.req.Procedure == "" {
-		return d.keeper.rawBody(c)
+		mediaType, data, ok := content.HTTPBody(c.answer.Body)
+		if !ok {
+			return errmap.Because(errmap.SerializationError, "the response is not a google.api.HttpBody")
+		}
+		return d.document(c, mediaType, data, nil, "")
 	}
 	var err error
 	switch c.req.Arguments.Encoding {
@@ -93,6 +95,15 @@ func (d *decoder) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	c.resp.Result = Payload{}
 	return outputError(err)
+}
+
+// document makes a document the result of a call, see [content.Keeper.Result].
+func (d *decoder) document(c *toolCall, mediaType string, data []byte, parts *content.DocumentWriter, missing string) *errmap.Error {
+	result, err := d.keeper.Result(c.req.Caller, content.Document{Tool: c.tool.Name, MediaType: mediaType, Data: data}, parts, missing)
+	if err == nil {
+		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
+	}
+	return err
 }
 
 // checked lets a result through that is not too large and, where an output
@@ -198,10 +209,10 @@ func (d *decoder) cutToBudget(ctx context.Context, c *toolCall, whole []byte) ([
 
 // holdWhole holds the whole of what was cut for its caller, if there is room and somebody can read it.
 func (d *decoder) holdWhole(c *toolCall, about *content.Reduction, whole []byte) {
-	if cat := d.typesOf(c); d.keeper.held == nil || cat == nil || !d.canRead(cat) {
+	if cat := d.typesOf(c); d.keeper.Store == nil || cat == nil || !d.canRead(cat) {
 		return
 	}
-	uri, until, failed := d.keeper.heldAs(c, about.MediaType(), whole, d.keeper.putFor(c))
+	uri, until, failed := d.keeper.Hold(c.req.Caller, content.Document{Tool: c.tool.Name, MediaType: about.MediaType(), Data: whole}, nil)
 	if failed == nil { // else the part that is left is worth more than an error
 		about.URI, about.Until = uri, until
 	}
@@ -331,6 +342,19 @@ func (d *decoder) learnFor(ctx context.Context, c *toolCall, cat *catalog.Catalo
 	return ctx.Err() == nil && learner.Learn(ctx, cat, urls)
 }
 
+// learnAll asks for the types of messages that are not known.
+func (d *decoder) learnAll(ctx context.Context, c *toolCall, cat *catalog.Catalog, messages ...*anypb.Any) {
+	for range learnRounds {
+		var unknown []string
+		for _, m := range messages {
+			unknown = append(unknown, cat.Types().Unknown(m)...)
+		}
+		if len(unknown) == 0 || !d.learnFor(ctx, c, cat, unknown) {
+			return
+		}
+	}
+}
+
 // typesOf is the catalog whose types a call's answers are read with.
 func (d *decoder) typesOf(c *toolCall) *catalog.Catalog {
 	if c.catalog == nil {
@@ -349,15 +373,7 @@ func (d *decoder) explained(ctx context.Context, c *toolCall, failed *errmap.Err
 	if cat == nil {
 		return failed
 	}
-	for range learnRounds {
-		var unknown []string
-		for _, d := range failed.Details {
-			unknown = append(unknown, cat.Types().Unknown(d)...)
-		}
-		if len(unknown) == 0 || !d.learnFor(ctx, c, cat, unknown) {
-			break
-		}
-	}
+	d.learnAll(ctx, c, cat, failed.Details...)
 	failed.ReadDetails(cat.Types())
 	return failed
 }
@@ -376,20 +392,9 @@ func (d *decoder) translate(ctx context.Context, c *toolCall, dst, wire []byte) 
 	return c.tool.Out.ToJSONNoting(ctx, d.buffers, dst, wire) //nolint:wrapcheck // its type says what is wrong
 }
 
-// purposeHeld is the purpose of the sealed id of a held result.
-const purposeHeld = "held-result"
-
-// keeper bounds results, and holds those that are too large for a model.
-type keeper struct {
-	held      *content.Store
-	sealer    *keys.Sealer
-	limit     *resultLimit
-	maxInline int
-}
-
 // holdsResults reports whether tools of a catalog may have results that are held.
 func (d *decoder) holdsResults(cat *catalog.Catalog) bool {
-	if d.keeper.held == nil {
+	if d.keeper.Store == nil {
 		return false
 	}
 	for _, tool := range cat.Tools() {
@@ -398,128 +403,4 @@ func (d *decoder) holdsResults(cat *catalog.Catalog) bool {
 		}
 	}
 	return false
-}
-
-// isInline reports whether a document of so many bytes is part of the result itself.
-func (k *keeper) isInline(size int) bool {
-	if limit := k.limit.most; limit > 0 && size > limit {
-		return false
-	}
-	return k.held == nil || size <= k.maxInline
-}
-
-// mostDocument is the maximum size of a document that comes in parts; zero is none.
-func (k *keeper) mostDocument() int {
-	if k.held == nil {
-		return k.limit.most
-	}
-	return int(k.held.Most())
-}
-
-// holdFunc keeps a document: [content.Store.Put], or [content.DocumentWriter.Keep] for one that came in
-// parts.
-type holdFunc func(d content.Document) (content.DocumentID, time.Time, peer.Verdict, error)
-
-// hold keeps a document for its caller, and returns the content that tells of it: what a
-// model is to do, in words, and the link for hosts.
-func (k *keeper) hold(c *toolCall, mediaType string, data []byte, hold holdFunc) ([]*outriggerv1.ContentBlock, *errmap.Error) {
-	uri, until, failed := k.heldAs(c, mediaType, data, hold)
-	if failed != nil {
-		return nil, failed
-	}
-	size := int64(len(data))
-	what, text := content.ExplainDocument(uri, mediaType, len(data), k.partOf(len(data)), until)
-	return []*outriggerv1.ContentBlock{
-		{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}},
-		{Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
-			Uri: uri, Name: c.tool.Name + " result", Description: what, MimeType: mediaType, Size: &size,
-		}}},
-	}, nil
-}
-
-// heldAs keeps a document for its caller, and returns its URI and how long it can be read.
-func (k *keeper) heldAs(c *toolCall, mediaType string, data []byte, hold holdFunc) (uri string, until time.Time, failed *errmap.Error) {
-	id, until, verdict, err := hold(content.Document{
-		Tool: c.tool.Name, MediaType: mediaType, IsText: content.IsTextDocument(mediaType, data), Data: data,
-	})
-	if err != nil {
-		return "", until, errmap.Wrap(errmap.InternalError, err)
-	}
-	switch verdict {
-	case peer.Granted:
-	case peer.Over:
-		return "", until, k.noRoom(len(data), "the caller's share of the results that are held (--max-held-bytes, --caller-share)")
-	case peer.ShareFull, peer.OverTool:
-		return "", until, k.noRoom(len(data), "the room for results that are held (--max-held-bytes)")
-	}
-	token, err := k.sealer.Seal(heldBinding(c.req.Caller, k.held.TTL()), id[:])
-	if err != nil {
-		return "", until, errmap.Wrap(errmap.InternalError, err)
-	}
-	return content.DocumentURI + token, until, nil
-}
-
-// putFor keeps documents of a call that are complete.
-func (k *keeper) putFor(c *toolCall) holdFunc {
-	return func(d content.Document) (content.DocumentID, time.Time, peer.Verdict, error) {
-		return k.held.Put(c.req.Caller, d)
-	}
-}
-
-// partOf is how much of a document its reader is advised to read at once.
-func (k *keeper) partOf(size int) int {
-	part := min(size, k.maxInline)
-	if limit := k.limit.most; limit > 0 {
-		part = min(part, limit)
-	}
-	return part
-}
-
-// noRoom is RESOURCE_EXHAUSTED for a document that cannot be held now.
-func (k *keeper) noRoom(size int, what string) *errmap.Error {
-	return errmap.Because(errmap.ResourceExhausted, fmt.Sprintf("the result has %d bytes, more than is left of %s", size, what))
-}
-
-func heldBinding(caller string, ttl time.Duration) keys.Binding {
-	return keys.Binding{Purpose: purposeHeld, Principal: caller, TTL: ttl}
-}
-
-// rawBody shows an answer of the type google.api.HttpBody as what it is: a
-// document with a media type, and no Protobuf message to be described by a
-// schema.
-func (k *keeper) rawBody(c *toolCall) *errmap.Error {
-	mediaType, data, ok := content.HTTPBody(c.answer.Body)
-	if !ok {
-		return errmap.Because(errmap.SerializationError, "the response is not a google.api.HttpBody")
-	}
-	return k.document(c, mediaType, data, "", func(d content.Document) (content.DocumentID, time.Time, peer.Verdict, error) {
-		return k.held.Put(c.req.Caller, d)
-	})
-}
-
-// document makes the result of a call of a document: a block of content, or where it is
-// larger than a model should have to take at once, a link to it, which hold keeps. missing
-// says why a part of it is missing, if one is.
-func (k *keeper) document(c *toolCall, mediaType string, data []byte, missing string, hold holdFunc) *errmap.Error {
-	if _, _, err := mime.ParseMediaType(mediaType); err != nil {
-		mediaType = content.DefaultMediaType
-	}
-	result := &outriggerv1.ToolResult{Status: content.StatusSuccess}
-	if missing != "" {
-		result.Status = content.StatusPartial
-		result.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d bytes.", missing, len(data))
-	}
-	switch {
-	case k.isInline(len(data)):
-		result.Content = []*outriggerv1.ContentBlock{content.DocumentBlock(c.tool.Name, mediaType, data)}
-	case k.held == nil:
-		return k.limit.exceeded(len(data))
-	default:
-		var err *errmap.Error
-		if result.Content, err = k.hold(c, mediaType, data, hold); err != nil {
-			return err
-		}
-	}
-	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
-	return nil
 }

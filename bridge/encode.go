@@ -11,6 +11,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/content/bytepool"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
@@ -171,21 +172,26 @@ var typeKeywords = []string{"type", "anyOf", "oneOf"}
 
 // wanted reads the mask of a call against the schema of its result, before anything runs.
 func wanted(_ context.Context, c *toolCall) *errmap.Error {
-	w := &c.req.Wanted
-	if w.Fields == "" || !c.isJSON() {
-		return nil
+	if c.tool.Continues == catalog.GetOperation {
+		return nil // the schema is that of the operation's response: see continueOperation
 	}
+	return c.chooseFields(&c.req.Wanted)
+}
+
+// chooseFields applies the field mask that a caller wants. It replaces that of an earlier call whose result is fetched.
+func (c *toolCall) chooseFields(w *content.Wanted) *errmap.Error {
 	switch {
+	case w.Fields == "" || !c.isJSON():
+		return nil
 	case c.tool.IsDocument():
 		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
-	case c.tool.Continues == catalog.GetOperation:
-		return nil // the schema is that of the operation's response: see chooseFields
 	case c.tool.Compact != catalog.NotCompact, c.tool.Continues != catalog.NoContinuation:
 		return w.RefuseFields("the result of " + c.tool.Name + " is always whole")
 	}
-	var err *errmap.Error
-	c.fit.mask, err = w.Mask(resultView(c.tool))
-	return err
+	var failed *errmap.Error
+	c.fit.mask, failed = w.MaskUnder(c.fit.under, resultView(c.tool))
+	c.fit.noted = "" // it was about the other mask
+	return failed
 }
 
 // encodeStream checks the arguments of a tool that takes a stream, and encodes the first message. The others are checked
@@ -242,27 +248,27 @@ func (e *encoder) encodeFirst(ctx context.Context, c *toolCall) (failed *errmap.
 }
 
 func (e *encoder) encodeHeader(ctx context.Context, c *toolCall) ([]byte, *errmap.Error) {
-	wire, err := c.tool.Stream.HeaderToWire(ctx, nil, c.input.header)
-	if e.mayRepair(err) {
-		if plain, places := c.tool.Stream.UnquoteHeader(c.input.header); len(places) > 0 {
-			if wire, err = c.tool.Stream.HeaderToWire(ctx, nil, plain); err == nil {
-				c.input.header, c.repair.places = plain, append(c.repair.places, places...)
-			}
-		}
-	}
-	if err != nil {
-		return nil, inputError(c.tool, err)
-	}
-	return wire, nil
+	return e.encodePart(c, c.input.header, c.tool.Stream.UnquoteHeader, func(raw []byte) ([]byte, error) {
+		return c.tool.Stream.HeaderToWire(ctx, nil, raw)
+	})
 }
 
-// encodeItem encodes the item with a position, after a repair where the sidecar repairs arguments and the item is wrong as
-// it is.
+// encodeItem encodes the item with a position.
 func (e *encoder) encodeItem(ctx context.Context, c *toolCall, position int, raw []byte) ([]byte, *errmap.Error) {
-	wire, err := c.tool.Stream.ItemToWire(ctx, e.buffers, nil, position, raw)
-	if e.mayRepair(err) {
-		if plain, places := c.tool.Stream.UnquoteItem(position, raw); len(places) > 0 {
-			if wire, err = c.tool.Stream.ItemToWire(ctx, e.buffers, nil, position, plain); err == nil {
+	unquote := func(raw []byte) ([]byte, []string) { return c.tool.Stream.UnquoteItem(position, raw) }
+	return e.encodePart(c, raw, unquote, func(raw []byte) ([]byte, error) {
+		return c.tool.Stream.ItemToWire(ctx, e.buffers, nil, position, raw)
+	})
+}
+
+// encodePart encodes a part of the arguments of a stream, after a repair where the sidecar repairs arguments and the part is wrong
+// as it is.
+func (e *encoder) encodePart(c *toolCall, raw []byte, unquote func([]byte) ([]byte, []string), toWire func([]byte) ([]byte, error)) ([]byte, *errmap.Error) {
+	wire, err := toWire(raw)
+	var broken *transcode.InputError
+	if e.repairArguments && errors.As(err, &broken) {
+		if plain, places := unquote(raw); len(places) > 0 {
+			if wire, err = toWire(plain); err == nil {
 				c.repair.places = append(c.repair.places, places...)
 			}
 		}
@@ -271,11 +277,6 @@ func (e *encoder) encodeItem(ctx context.Context, c *toolCall, position int, raw
 		return nil, inputError(c.tool, err)
 	}
 	return wire, nil
-}
-
-func (e *encoder) mayRepair(err error) bool {
-	var broken *transcode.InputError
-	return e.repairArguments && errors.As(err, &broken)
 }
 
 // requestTurn waits until the arguments of a call may be translated, which counts towards its deadline. The turn is for the CPU

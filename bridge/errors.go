@@ -96,14 +96,8 @@ const (
 )
 
 func namesNothing(err *errmap.Error) bool {
-	if err.Code != errmap.InvalidParams || len(err.Violations) != 1 {
-		return false
-	}
-	switch err.Violations[0].Keyword {
-	case keywordTask, keywordPrompt, keywordReference, keywordSkill, keywordDirectory:
-		return true
-	}
-	return false
+	return err.Code == errmap.InvalidParams && len(err.Violations) == 1 &&
+		slices.Contains([]string{keywordTask, keywordPrompt, keywordReference, keywordSkill, keywordDirectory}, err.Violations[0].Keyword)
 }
 
 func isMissing(err *errmap.Error) bool {

@@ -6,24 +6,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
-	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
-
-// Streams is an [Upstream] that can also open streams of every kind.
-type Streams interface {
-	// Open begins an RPC, without waiting for a response. It ends with ctx.
-	Open(ctx context.Context, m *catalog.Method, header http.Header) (BackendStream, *errmap.Error)
-}
-
-// BackendStream is an open RPC of the backend.
-type BackendStream = backend.OpenRPC
 
 // openingTime is how long the circuit breaker waits for the response of a stream to
 // begin. A service may rightly say nothing before it has read a message, which tells
@@ -44,10 +33,8 @@ type exchanger struct {
 	rulebook  *rulebook
 	sender    *sender
 	decoder   *decoder
-	limit     *resultLimit
 	panics    *panics
 
-	rules      Rules
 	streamIdle time.Duration
 	streamTime time.Duration
 }
@@ -70,10 +57,6 @@ func (e *exchanger) exchange(ctx context.Context, c *toolCall) *errmap.Error {
 
 // run is exchange once there is room.
 func (e *exchanger) run(ctx context.Context, c *toolCall) *errmap.Error {
-	upstream, ok := e.sender.upstream.(Streams)
-	if !ok {
-		return unavailable("no backend is configured; set --backend")
-	}
 	ctx, stop := UntilRevoked(ctx)
 	defer stop()
 	if limit := e.streamDeadline(c); limit > 0 {
@@ -93,7 +76,7 @@ func (e *exchanger) run(ctx context.Context, c *toolCall) *errmap.Error {
 		return err
 	}
 	defer c.req.waited(time.Now())
-	err := x.open(ctx, upstream)
+	err := x.open(ctx)
 	if err == nil {
 		err = x.pass(ctx)
 	}
@@ -143,7 +126,7 @@ type exchange struct {
 // That no second message follows one that is alone is known here, too: once a response
 // has begun, HTTP/1.1 has no request to read.
 func (x *exchange) first(ctx context.Context) *errmap.Error {
-	if m := x.call.tool; m.Method.ClientStreaming && (x.via.rules == nil || !x.via.rules.ReadsArguments(m)) {
+	if m := x.call.tool; m.Method.ClientStreaming && (x.via.rulebook.rules == nil || !x.via.rulebook.rules.ReadsArguments(m)) {
 		return nil
 	}
 	// The wait ends with the context, too.
@@ -154,7 +137,7 @@ func (x *exchange) first(ctx context.Context) *errmap.Error {
 		return errOneMessage()
 	case errors.Is(err, io.EOF):
 		x.begun.end = true
-		return x.permit(ctx, nil)
+		return x.via.rulebook.permitMessage(ctx, x.call, nil)
 	case err != nil:
 		return x.outcome(ctx, asError(err))
 	}
@@ -165,7 +148,7 @@ func (x *exchange) first(ctx context.Context) *errmap.Error {
 		}
 		x.begun.end = true
 	}
-	return x.permit(ctx, wire)
+	return x.via.rulebook.permitMessage(ctx, x.call, wire)
 }
 
 // alone waits for the end of what the caller sends.
@@ -178,12 +161,6 @@ func (x *exchange) alone(ctx context.Context) *errmap.Error {
 	default:
 		return x.outcome(ctx, asError(err))
 	}
-}
-
-// permit asks the policy rules about a message. What they said of the first one is the
-// decision about the stream, unless they refuse a later one.
-func (x *exchange) permit(ctx context.Context, wire []byte) *errmap.Error {
-	return x.via.rulebook.permitMessage(ctx, x.call, wire)
 }
 
 // next reads and checks a message of the caller.
@@ -202,7 +179,7 @@ func (x *exchange) next(ctx context.Context) (wire []byte, pooled bool, err erro
 
 // open calls the backend and has the sender run. The circuit breaker hears of how the
 // response begins, and not of its end, which may be days away.
-func (x *exchange) open(ctx context.Context, upstream Streams) *errmap.Error {
+func (x *exchange) open(ctx context.Context) *errmap.Error {
 	via, c := x.via, x.call
 	header := via.sender.sentHeader(c.req.Header)
 	ctx, err := via.sender.onBehalf(ctx, c.req)
@@ -212,7 +189,7 @@ func (x *exchange) open(ctx context.Context, upstream Streams) *errmap.Error {
 	risk := backend.GuardedCall{Key: c.tool.Name, Hurried: true}
 	ctx = c.req.calling(ctx, &risk)
 	_, err = backend.DoGuarded(ctx, via.sender.guard, risk, func(ctx context.Context) (struct{}, *errmap.Error) {
-		stream, err := upstream.Open(ctx, c.tool.Method, header)
+		stream, err := via.sender.upstream.Open(ctx, c.tool.Method, header)
 		if err != nil {
 			return struct{}{}, err
 		}
@@ -236,54 +213,28 @@ func (x *exchange) send(ctx context.Context) {
 			x.refuse(ctx, x.via.panics.recovered(p))
 		}
 	}()
-	if x.begun.held {
-		err := x.stream.Send(x.begun.wire)
-		x.recycle(x.begun.wire, x.begun.pooled)
-		if !x.isSent(ctx, err) {
-			return
-		}
-	}
-	if x.begun.end {
-		x.stream.CloseSend()
-		return
-	}
-	for {
-		wire, pooled, err := x.next(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
-			x.stream.CloseSend()
-			return
-		case err != nil:
-			x.refuse(ctx, asError(err))
-			return
-		}
-		if failed := x.permit(ctx, wire); failed != nil {
-			x.refuse(ctx, failed)
-			return
-		}
-		err = x.stream.Send(wire)
-		x.recycle(wire, pooled)
-		if !x.isSent(ctx, err) {
-			return
-		}
-		x.moved()
-	}
-}
-
-// recycle gives the memory of a message back.
-func (x *exchange) recycle(wire []byte, pooled bool) {
-	if pooled {
-		x.via.sender.buffers.Put(wire)
-	}
-}
-
-// isSent reports whether the sender goes on. A stream that has ended is no fault of the
-// message.
-func (x *exchange) isSent(ctx context.Context, err error) bool {
-	if err != nil && !errors.Is(err, io.EOF) {
+	err := x.via.sender.pump(x.stream, func() ([]byte, bool, error) { return x.upcoming(ctx) }, x.moved)
+	if err != nil {
 		x.refuse(ctx, asError(err))
 	}
-	return err == nil
+}
+
+// upcoming is the next message of the caller, which the rules have been asked about. The error is io.EOF once it has half-closed.
+func (x *exchange) upcoming(ctx context.Context) (wire []byte, pooled bool, err error) {
+	switch {
+	case x.begun.held:
+		x.begun.held = false
+		return x.begun.wire, x.begun.pooled, nil
+	case x.begun.end:
+		return nil, false, io.EOF
+	}
+	if wire, pooled, err = x.next(ctx); err != nil {
+		return nil, false, err
+	}
+	if failed := x.via.rulebook.permitMessage(ctx, x.call, wire); failed != nil {
+		return nil, false, failed
+	}
+	return wire, pooled, nil
 }
 
 // refuse ends the stream because of what its caller sent, or because it has gone.
@@ -336,12 +287,14 @@ func (x *exchange) answer(ctx context.Context, message []byte) *errmap.Error {
 		}
 		pooled = true
 	}
-	if failed := via.limit.check(len(out)); failed != nil {
+	if failed := via.decoder.limit.check(len(out)); failed != nil {
 		return failed
 	}
 	err := x.caller.Send(out)
 	c.resp.passed.out += len(out)
-	x.recycle(out, pooled)
+	if pooled {
+		via.sender.buffers.Put(out)
+	}
 	if err != nil {
 		return errmap.Wrap(errmap.Cancelled, err)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -28,9 +27,6 @@ type natives struct {
 	rounds  *rounds
 	sender  *sender
 	decoder *decoder
-	limit   *resultLimit
-
-	sealer *keys.Sealer
 }
 
 // invokeNative has a native backend run the tool, under the shortest of the
@@ -51,7 +47,7 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 		ToolName:       c.tool.NativeName,
 		ArgumentsForm:  &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: c.arguments()},
 		InputResponses: c.req.InputResponses,
-		RequestState:   c.consent.state.backend,
+		RequestState:   c.state.backend,
 		Context:        c.req.Context,
 	}
 	if len(c.req.Meta) > 0 {
@@ -95,7 +91,7 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 // settleOutcome checks what a native backend answered, and seals what the
 // caller has to bring back.
 func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outriggerv1.ToolOutcome) *errmap.Error {
-	if err := n.limit.check(proto.Size(outcome)); err != nil {
+	if err := n.decoder.limit.check(proto.Size(outcome)); err != nil {
 		return err
 	}
 	switch o := outcome.GetOutcome().(type) {
@@ -117,7 +113,7 @@ func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outri
 		if !c.req.Context.GetCapabilities().GetTasks() {
 			return errmap.Because(errmap.InvalidToolOutput, "the tool returned a task, but the client does not support tasks")
 		}
-		if err := task.SealNative(n.sealer, c.req.Caller, o.Task, n.nativeResultOf(c)); err != nil {
+		if err := task.SealNative(n.rounds.sealer, c.req.Caller, o.Task, n.nativeResultOf(c)); err != nil {
 			return err
 		}
 		// It may have ended already.
@@ -245,7 +241,7 @@ func (n *natives) settleInput(c *toolCall, in *outriggerv1.InputRequired) *errma
 	if err := askable(c.tool.Name, c.req.Context.GetCapabilities(), in); err != nil {
 		return err
 	}
-	return n.rounds.sealInput(c.req, c.digest(), c.consent.state.confirmed, in)
+	return n.rounds.sealInput(c.req, c.digest(), c.state.confirmed, in)
 }
 
 // askable refuses questions that the caller's client did not declare to answer.
@@ -281,13 +277,7 @@ func (n *natives) settleTask(req *Request, cat *catalog.Catalog, of *task.Native
 	}
 	for _, tool := range cat.All() {
 		if tool.Native && bytes.Equal(task.ToolDigest(tool.Name), of.Digest) {
-			own := req.copied()
-			own.Wanted = of.Wanted
-			c := &toolCall{req: own, tool: tool, catalog: cat, fit: fit{isFetch: true}}
-			if of.IsMaskLost {
-				c.note(content.MaskLost)
-			}
-			c.maskAgain()
+			c := fetched(req, tool, cat, of.Wanted, of.IsMaskLost)
 			n.settleTaskOf(context.Background(), c, t) // a reader who leaves fails no task
 			return
 		}
@@ -333,7 +323,7 @@ func (n *natives) ask(ctx context.Context, req *Request, in proto.Message) *Resp
 		resp.Trailer = n.sender.metadata.Outbound(answer.Trailer)
 	}
 	if err == nil {
-		if err := n.limit.check(proto.Size(message)); err != nil {
+		if err := n.decoder.limit.check(proto.Size(message)); err != nil {
 			return &Response{Err: err}
 		}
 	}

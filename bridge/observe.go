@@ -303,24 +303,11 @@ func (n *counter) countMCP(req *Request, resp *Response, tool *telemetry.Series,
 	if req.Method == "" || !edge.IsJSONRPC() {
 		return
 	}
-	status := mcpStatus(req, resp)
+	status := resp.status(req.Protocol, errmap.About{ToolCall: req.Op == OpCall})
 	n.stats.EndMCP(telemetry.MCPRequest{
 		Tool: tool, Method: req.Method, Version: req.Revision, Transport: edge.Transport(),
 		ErrorType: status.Type, Status: status.Code, Took: took, Trace: traceOf(req.Span),
 	})
-}
-
-// mcpStatus is what the span of the request says of its end, too.
-func mcpStatus(req *Request, resp *Response) errmap.Status {
-	about := errmap.About{ToolCall: req.Op == OpCall}
-	if resp.Err != nil {
-		return resp.Err.Status(req.Protocol, about)
-	}
-	code := outcomeCode(resp)
-	if code == "" {
-		return errmap.Status{}
-	}
-	return errmap.Status{Code: errmap.New(code).Status(req.Protocol, about).Code, Type: errmap.TypeToolError}
 }
 
 // traceOf names a span for exemplars. Only sampled spans can be looked up.
@@ -352,15 +339,12 @@ func (r *Response) SpanOutcome(on errmap.Protocol, about errmap.About) telemetry
 		}
 		return telemetry.Outcome{Attributes: []telemetry.Attribute{telemetry.Text(telemetry.StatusCode, errmap.StatusOK)}}
 	}
-	var status errmap.Status
+	status := r.status(on, about)
 	if failed == nil {
 		failed = errmap.New(code)
-		status = errmap.Status{Code: failed.Status(on, about).Code, Type: errmap.TypeToolError}
 		if on == errmap.ConnectRPC {
 			status.Code = errmap.StatusOK // the RPC itself did not fail
 		}
-	} else {
-		status = failed.Status(on, about)
 	}
 	attributes := []telemetry.Attribute{telemetry.Text(telemetry.StatusCode, status.Code), telemetry.Text(telemetry.ErrorCode, string(code))}
 	if cause := causeOf(r.Err); cause != "" {
@@ -368,6 +352,18 @@ func (r *Response) SpanOutcome(on errmap.Protocol, about errmap.About) telemetry
 		attributes = append(attributes, telemetry.Text(logkey.ExceptionMessage, cause))
 	}
 	return telemetry.Outcome{ErrorType: status.Type, Message: failed.Described(), Attributes: attributes}
+}
+
+// status is the status of a response in the vocabulary of its caller; the zero value for success.
+func (r *Response) status(on errmap.Protocol, about errmap.About) errmap.Status {
+	if r.Err != nil {
+		return r.Err.Status(on, about)
+	}
+	code := outcomeCode(r)
+	if code == "" {
+		return errmap.Status{}
+	}
+	return errmap.Status{Code: errmap.New(code).Status(on, about).Code, Type: errmap.TypeToolError}
 }
 
 // TraceFields returns the log fields that tie a line to a trace: trace_id, and with tracing span_id. span may be nil; h are

@@ -29,33 +29,9 @@ import (
 // Host is what a bridge does for its [Offers]: it shows them the tools, asks the native backend, and runs tools within requests
 // that are no calls, through the steps of a call, so that nothing gets around the policy.
 type Host struct {
-	parts      *parts
-	panics     *panics
-	draining   <-chan struct{}
-	log, noted *zap.Logger
-}
-
-// Catalog is [Bridge.Catalog].
-func (h *Host) Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error) {
-	return h.parts.directory.catalog(ctx)
-}
-
-// MayUseAll is [Bridge.MayUseAll].
-func (h *Host) MayUseAll(ctx context.Context) bool { return h.parts.directory.mayUseAll(ctx) }
-
-// OpenStream is [Bridge.OpenStream].
-func (h *Host) OpenStream(caller string) (release func(), err *errmap.Error) {
-	return h.parts.admission.openStream(caller)
-}
-
-// AuditDenied is [Bridge.AuditDenied].
-func (h *Host) AuditDenied(ctx context.Context, req *Request, operation string, err *errmap.Error) {
-	h.parts.auditor.denied(ctx, req, operation, err)
-}
-
-// Panicked is [Bridge.Panicked].
-func (h *Host) Panicked(p any, fields ...zap.Field) *errmap.Error {
-	return h.panics.recovered(p, fields...)
+	parts    *parts
+	draining <-chan struct{}
+	log      *zap.Logger
 }
 
 // Ask puts one question to the native backend, under the shorter of the
@@ -104,30 +80,17 @@ func (h *Host) NotPermitted(who *identity.Identity, what string) *errmap.Error {
 // Draining is closed when streams of changes are to end.
 func (h *Host) Draining() <-chan struct{} { return h.draining }
 
-// Log returns the log, and bounded the one for lines that callers can cause at will.
-func (h *Host) Log() (log, bounded *zap.Logger) { return h.log, h.noted }
+// Log returns the log.
+func (h *Host) Log() *zap.Logger { return h.log }
 
 // Sealer seals what callers send back.
-func (h *Host) Sealer() *keys.Sealer { return h.parts.decoder.keeper.sealer }
+func (h *Host) Sealer() *keys.Sealer { return h.parts.rounds.sealer }
 
 // CheckSize returns RESOURCE_EXHAUSTED for a result of more bytes than one may have, else nil.
 func (h *Host) CheckSize(size int) *errmap.Error { return h.parts.decoder.limit.check(size) }
 
-// MaxResult is the maximum size of a result in bytes; zero is none.
-func (h *Host) MaxResult() int { return h.parts.decoder.limit.most }
-
-// Holds reports whether large results are held.
-func (h *Host) Holds() bool { return h.parts.decoder.keeper.held != nil }
-
-// Held returns the document that a sealed id of a caller represents, and until when it is held.
-func (h *Host) Held(caller, token string) (d content.Document, until time.Time, ok bool) {
-	plain, until, err := h.parts.decoder.keeper.sealer.OpenUntil(heldBinding(caller, 0), token)
-	if err != nil || len(plain) != content.IDBytes {
-		return d, until, false
-	}
-	d, ok = h.parts.decoder.keeper.held.Get(content.DocumentID(plain))
-	return d, until, ok
-}
+// Documents returns what holds large results.
+func (h *Host) Documents() *content.Keeper { return h.parts.decoder.keeper }
 
 // partOf is a call of a tool within a request.
 func partOf(req *Request, tool *catalog.Tool, arguments []byte) *toolCall {
@@ -285,13 +248,9 @@ func (h *Host) Stream(ctx context.Context, req *Request, tool *catalog.Tool, arg
 
 // open calls the backend for a stream of messages. The circuit breaker hears of how the response begins, and not of its end.
 func (h *Host) open(ctx context.Context, c *toolCall, header http.Header) (BackendStream, *errmap.Error) {
-	upstream, ok := h.parts.sender.upstream.(Streams)
-	if !ok {
-		return nil, unavailable("no backend is configured; set --backend")
-	}
 	var stream BackendStream
 	_, err := backend.DoGuarded(ctx, h.parts.sender.guard, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (_ struct{}, err *errmap.Error) {
-		if stream, err = upstream.Open(ctx, c.tool.Method, header); err != nil {
+		if stream, err = h.parts.sender.upstream.Open(ctx, c.tool.Method, header); err != nil {
 			return struct{}{}, err
 		}
 		if failed := stream.Send(c.wire); failed != nil && !errors.Is(failed, io.EOF) {

@@ -68,6 +68,10 @@ const (
 	OpListen
 )
 
+// isFree reports whether an operation is counted and permitted otherwise than others: a call by its tool, and a ping never, because
+// one that is refused would look like a server that is gone.
+func (o Op) isFree() bool { return o == OpCall || o == OpPing }
+
 // maxURI is the maximum length of the URI of a resource, as in outrigger.v1.ReadResourceRequest.
 const maxURI = 8192
 
@@ -648,8 +652,7 @@ type toolCall struct {
 	learnUntil time.Time
 	// wire is what the backend is sent, pooled where it is of the bridge's buffers. For an RPC that takes a stream it is the
 	// first message, if there is one.
-	wire   []byte
-	pooled bool
+	wire []byte
 	// checking is the context of the check of the arguments.
 	checking timely
 	answer   *Answer
@@ -657,25 +660,21 @@ type toolCall struct {
 	// place is the call's right to run. Its deadline counts the time that it waited for it.
 	place policy.Place
 	// turn is the answer's right to the CPU, from the answer to the end of the call.
-	turn policy.Turn
+	turn   policy.Turn
+	pooled bool
 	// isPart is set if the call is within a request that was counted for its caller before.
 	isPart bool
 	// worked is set if the tool answered, with a result or its own error, so that its latency counts.
 	worked bool
 	// alone is set if the call runs alone, because memory is short.
-	alone   bool
-	consent consent
-	repair  repair
-	fit     fit
-	input   *streamInput // nil for an RPC that takes one message
-}
-
-// consent is what the user of a call is asked, and has said.
-type consent struct {
-	// blocked is what the gate said where the user may still be asked.
+	alone bool
+	// blocked is what the gate said where the user may still be asked; nil for most calls.
 	blocked *errmap.Error
-	// state is what the caller brought back from an earlier round.
-	state state
+	// state is what the caller brought back from an earlier round; nil in a plain call.
+	state  *state
+	repair repair
+	fit    fit
+	input  *streamInput // nil for an RPC that takes one message
 }
 
 // repair are the arguments after something in them was decoded, and the places where; both nil where nothing was.
@@ -713,7 +712,7 @@ type fit struct {
 	noted string
 	// odd counts the values of the result that JSON has no standard form for, and oddMore is set once that is noted without
 	// their names. itemNumber is the number of the message of a stream that is being read, zero for none.
-	odd, itemNumber int
+	odd, itemNumber int32
 	oddMore         bool
 	// isFetch: the result of an earlier call is fetched, with the fields which it chose.
 	isFetch bool
@@ -868,6 +867,19 @@ func (c *toolCall) noteOdd(noted transcode.Noted) error {
 
 // maxOdd bounds the values of a result without a standard form that its explanation names.
 const maxOdd = 4
+
+// fetched is a request as a call that fetches the result of an earlier one, as far as that call wanted it. isMaskLost is set if its
+// mask was too long to be kept.
+func fetched(req *Request, tool *catalog.Tool, cat *catalog.Catalog, wanted content.Wanted, isMaskLost bool) *toolCall {
+	own := req.copied()
+	own.Wanted = wanted
+	c := &toolCall{req: own, tool: tool, catalog: cat, fit: fit{isFetch: true}}
+	if isMaskLost {
+		c.note(content.MaskLost)
+	}
+	c.maskAgain()
+	return c
+}
 
 // maskAgain reads the mask of a call that was made some time ago. If the result does not have its fields any more, it is shown whole.
 func (c *toolCall) maskAgain() {

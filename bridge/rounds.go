@@ -133,10 +133,10 @@ const maxShownArguments = 2048
 // question does not promise a single run: replicas that share a key do not share
 // what they have accepted.
 func (r *rounds) confirm(_ context.Context, c *toolCall) *errmap.Error {
-	if c.consent.blocked == nil || c.consent.state.confirmed {
+	if c.blocked == nil || c.state.confirmed {
 		return nil
 	}
-	if !c.consent.state.asked {
+	if !c.state.asked {
 		return r.askUser(c)
 	}
 	answer := c.req.InputResponses[confirmKey].GetElicitation()
@@ -148,7 +148,7 @@ func (r *rounds) confirm(_ context.Context, c *toolCall) *errmap.Error {
 			errmap.Message("Destructive tool blocked: "+c.tool.Name+" was not run, because the user did not consent"),
 			errmap.Advice("The user was asked and said no. Do not call it again unless the user wants it."))
 	}
-	c.consent.state.confirmed = true
+	c.state.confirmed = true
 	others := maps.Clone(c.req.InputResponses)
 	delete(others, confirmKey)
 	c.req = c.req.again(others, c.req.RequestState)

@@ -5,6 +5,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -30,7 +31,12 @@ type Upstream interface {
 	// before it returns. The bytes belong to each until each returns. An error of each
 	// ends the call.
 	Stream(ctx context.Context, m *catalog.Method, in []byte, header http.Header, each func(message []byte) error) (*Answer, *errmap.Error)
+	// Open begins an RPC of any kind, without waiting for a response. It ends with ctx.
+	Open(ctx context.Context, m *catalog.Method, header http.Header) (BackendStream, *errmap.Error)
 }
+
+// BackendStream is an open RPC of the backend.
+type BackendStream = backend.OpenRPC
 
 // Answer is the backend's answer to one RPC.
 type Answer = backend.Answer
@@ -103,17 +109,50 @@ func (s *sender) sentHeader(h http.Header) http.Header {
 	return out
 }
 
-// NoBackend is an Upstream for a sidecar that only shows tools.
+// NoBackend is an Upstream for a sidecar that only shows tools: all calls are UNAVAILABLE.
 type NoBackend struct{}
 
-// Call implements [Upstream]: it is always UNAVAILABLE.
+// Call implements [Upstream].
 func (NoBackend) Call(context.Context, *catalog.Method, []byte, http.Header) (*Answer, *errmap.Error) {
-	return nil, unavailable("no backend is configured; set --backend")
+	return nil, noBackend()
 }
 
-// Stream implements [Upstream]: it is always UNAVAILABLE.
+// Stream implements [Upstream].
 func (NoBackend) Stream(context.Context, *catalog.Method, []byte, http.Header, func([]byte) error) (*Answer, *errmap.Error) {
-	return nil, unavailable("no backend is configured; set --backend")
+	return nil, noBackend()
+}
+
+// Open implements [Upstream].
+func (NoBackend) Open(context.Context, *catalog.Method, http.Header) (BackendStream, *errmap.Error) {
+	return nil, noBackend()
+}
+
+func noBackend() *errmap.Error { return unavailable("no backend is configured; set --backend") }
+
+// pump sends the messages that next returns on a stream, and ends the input with the error io.EOF. sent is called after each. A
+// stream that has ended meanwhile is no error: receiving says how.
+func (s *sender) pump(stream BackendStream, next func() (wire []byte, pooled bool, err error), sent func()) error {
+	for {
+		wire, pooled, err := next()
+		if errors.Is(err, io.EOF) {
+			stream.CloseSend()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = stream.Send(wire)
+		if pooled {
+			s.buffers.Put(wire)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err //nolint:wrapcheck // its type says what is wrong
+		}
+		sent()
+	}
 }
 
 // unary calls an RPC that takes one message and answers with one.

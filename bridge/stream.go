@@ -18,7 +18,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 var (
@@ -34,48 +33,72 @@ type streamer struct {
 	rulebook *rulebook
 	sender   *sender
 	decoder  *decoder
-	keeper   *keeper
 	panics   *panics
 
-	held          *content.Store
-	slots         *policy.Slots
-	stats         *telemetry.Stats
-	maxInputItems int
-	maxItems      int
-	maxResult     int
+	maxItems int
 }
 
-// invokeStream calls an RPC that answers with a stream, and gathers its answers
-// to one result. Where a bound is met, or the stream time
-// is over, the stream is ended and the result says so: a stream that watches
-// something never ends, and what it has brought is worth more than a TIMEOUT.
-func (s *streamer) invokeStream(ctx context.Context, c *toolCall) *errmap.Error {
-	g := &gathering{ctx: ctx, via: s, call: c, events: c.events(ctx), items: catalog.NewItems()}
-	if c.tool.IsDocument() {
-		g.document = content.NewDocumentWriter(s.held, c.req.Caller, s.keeper.mostDocument())
-		defer g.document.Release()
+// invoke calls an RPC that takes a stream, answers with one, or both.
+//
+// The answers of a stream are gathered to one result. Where a bound is met, or the stream time is over, the stream is ended and the
+// result says so: a stream that watches something never ends, and what it has brought is worth more than a TIMEOUT.
+//
+// Items are sent one after the other, each checked right before it is sent, while the answers are read. Once an item is refused the
+// backend's stream is reset, so that the backend cannot take the items before it for all there were. The call ends when the backend
+// has ended it, whether or not all items were sent: its status counts then.
+func (s *streamer) invoke(ctx context.Context, c *toolCall) *errmap.Error {
+	var g *gathering // nil: the RPC answers with one message
+	var x *itemCall  // nil: it takes one
+	events := c.events(ctx)
+	if c.tool.Streams() {
+		g = &gathering{ctx: ctx, via: s, call: c, events: events, items: catalog.NewItems()}
+		if c.tool.IsDocument() {
+			g.document = content.NewDocumentWriter(s.decoder.keeper.Store, c.req.Caller, s.decoder.keeper.Most())
+			defer g.document.Release()
+		}
 	}
 	header, risk := s.sender.sentHeader(c.req.Header), s.sender.risk(c)
 	ctx, err := s.sender.onBehalf(ctx, c.req)
 	if err != nil {
 		return err
 	}
-	risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
-	most := s.sender.deadlines.streamTime(c)
 	// The backend keeps the whole deadline: it must not end the stream first.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	timer := time.AfterFunc(most, func() { stop(errStreamTime) })
-	defer timer.Stop()
-	ctx = c.req.calling(ctx, &risk)
-	c.answer, err = backend.DoGuarded(ctx, s.sender.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return s.sender.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
-	})
-	s.sender.keepMetadata(c)
-	if err != nil && err.Code == errmap.Cancelled && errors.Is(context.Cause(ctx), errStreamTime) && g.full == "" {
-		g.full = fmt.Sprintf("the stream did not end within %v", most)
+	most := s.sender.deadlines.streamTime(c)
+	if g != nil {
+		timer := time.AfterFunc(most, func() { stop(errStreamTime) })
+		defer timer.Stop()
 	}
-	return g.finish(err, "")
+	var call func(ctx context.Context) (*Answer, *errmap.Error)
+	if c.tool.TakesStream() {
+		x = &itemCall{via: s, call: c, gathering: g, events: events, reset: stop}
+		// What was sent is gone, so there is one attempt.
+		risk.Repeatable, risk.Answered = false, func() bool { return true }
+		call = func(ctx context.Context) (*Answer, *errmap.Error) { return x.run(ctx, header) }
+	} else {
+		risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
+		call = func(ctx context.Context) (*Answer, *errmap.Error) {
+			return s.sender.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
+		}
+	}
+	ctx = c.req.calling(ctx, &risk)
+	c.answer, err = backend.DoGuarded(ctx, s.sender.guard, risk, call)
+	s.sender.keepMetadata(c)
+	isOver, isRefused := err != nil && err.Code == errmap.Cancelled, false
+	if isOver && errors.Is(context.Cause(ctx), errItem) {
+		err, isRefused = x.failed, true
+	}
+	switch {
+	case g != nil && isRefused:
+		err = g.partial(err)
+	case g != nil:
+		if isOver && errors.Is(context.Cause(ctx), errStreamTime) && g.full == "" {
+			g.full = fmt.Sprintf("the stream did not end within %v", most)
+		}
+		err = g.finish(err, x.unsent())
+	}
+	return x.told(err)
 }
 
 // finish makes the result of what was gathered, unless the stream failed. An incomplete result is explained, with more at
@@ -87,7 +110,7 @@ func (g *gathering) finish(err *errmap.Error, more string) *errmap.Error {
 		return g.partial(g.failed)
 	case g.full != "":
 		if g.call.tool.IsDocument() {
-			return g.via.keeper.documentOf(g.call, g)
+			return g.readDocument()
 		}
 		resp.Truncated = true
 		resp.Explanation = fmt.Sprintf("This result is incomplete: %s. It has the first %d messages.%s", g.full, g.items.Len(), more)
@@ -95,11 +118,16 @@ func (g *gathering) finish(err *errmap.Error, more string) *errmap.Error {
 	case err != nil:
 		return g.partial(err)
 	case g.call.tool.IsDocument():
-		return g.via.keeper.documentOf(g.call, g)
+		return g.readDocument()
 	default:
 		resp.Result.Bytes = g.items.Close(false)
 	}
 	return nil
+}
+
+// readDocument makes the document that came in parts the result.
+func (g *gathering) readDocument() *errmap.Error {
+	return g.via.decoder.document(g.call, g.mediaType, g.document.Bytes(), g.document, g.full)
 }
 
 // partial adds to the error of a stream the messages before it, which a caller may need as much as those of a stream that was cut:
@@ -150,19 +178,19 @@ func (g *gathering) take(message []byte) error {
 	}
 	if g.items.Len() >= g.via.maxItems {
 		g.full = "the stream has more messages than fit into one result (--max-items)"
-		g.via.stats.Over(errmap.LimitResultItems)
+		g.via.decoder.limit.stats.Over(errmap.LimitResultItems)
 		return errEnough
 	}
 	before := g.items.Next()
-	g.call.fit.itemNumber = g.items.Len() + 1
+	g.call.fit.itemNumber = int32(g.items.Len() + 1)
 	body, err := g.via.decoder.answerJSON(g.ctx, g.call, before, message)
 	if err != nil {
 		g.failed = outputError(err)
 		return g.failed
 	}
-	if limit := g.via.maxResult; limit > 0 && g.items.Size(body) > limit {
+	if limit := g.via.decoder.limit.most; limit > 0 && g.items.Size(body) > limit {
 		g.full = "the stream has more bytes than fit into one result (--max-result-bytes)"
-		g.via.stats.Over(errmap.LimitResultBytes)
+		g.via.decoder.limit.stats.Over(errmap.LimitResultBytes)
 		return errEnough
 	}
 	g.items.Keep(body)
@@ -209,49 +237,6 @@ func (g *gathering) takePart(message []byte) error {
 // errItem resets a stream whose next item must not be sent.
 var errItem = errors.New("bridge: an item was refused")
 
-// invokeExchange calls an RPC that takes a stream of requests. It sends the items one after the other, each checked right
-// before it is sent, and reads the answers meanwhile: one message, or a stream that is gathered as by invokeStream. Once an
-// item is refused the backend's stream is reset, so that the backend cannot take the items before it for all there were.
-//
-// The call ends when the backend has ended it, whether or not all items were sent: its status counts then.
-func (s *streamer) invokeExchange(ctx context.Context, c *toolCall) *errmap.Error {
-	x := &itemCall{via: s, call: c, events: c.events(ctx)}
-	header, risk := s.sender.sentHeader(c.req.Header), s.sender.risk(c)
-	ctx, err := s.sender.onBehalf(ctx, c.req)
-	if err != nil {
-		return err
-	}
-	// What was sent is gone, so there is one attempt.
-	risk.Repeatable, risk.Answered = false, func() bool { return true }
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	x.reset = stop
-	most := s.sender.deadlines.streamTime(c)
-	if c.tool.Streams() {
-		x.gathering = &gathering{ctx: ctx, via: s, call: c, events: x.events, items: catalog.NewItems()}
-		timer := time.AfterFunc(most, func() { stop(errStreamTime) })
-		defer timer.Stop()
-	}
-	ctx = c.req.calling(ctx, &risk)
-	c.answer, err = backend.DoGuarded(ctx, s.sender.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return x.run(ctx, header)
-	})
-	s.sender.keepMetadata(c)
-	isOver := err != nil && err.Code == errmap.Cancelled
-	switch {
-	case isOver && errors.Is(context.Cause(ctx), errItem):
-		if err = x.failed; x.gathering != nil {
-			err = x.gathering.partial(err)
-		}
-	case x.gathering != nil:
-		if isOver && errors.Is(context.Cause(ctx), errStreamTime) && x.gathering.full == "" {
-			x.gathering.full = fmt.Sprintf("the stream did not end within %v", most)
-		}
-		err = x.gathering.finish(err, x.unsent())
-	}
-	return x.told(err)
-}
-
 // itemCall is one call of an RPC that takes a stream of requests. Until run has returned, its sender owns position, sent and
 // failed, and of the call the repairs and the decision.
 type itemCall struct {
@@ -270,11 +255,7 @@ type itemCall struct {
 
 // run opens the stream, and sends and receives until the backend has ended it or it is reset.
 func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errmap.Error) {
-	upstream, ok := x.via.sender.upstream.(Streams)
-	if !ok {
-		return nil, unavailable("no backend is configured; set --backend")
-	}
-	stream, err := upstream.Open(ctx, x.call.tool.Method, header)
+	stream, err := x.via.sender.upstream.Open(ctx, x.call.tool.Method, header)
 	if err != nil {
 		return nil, err
 	}
@@ -300,38 +281,27 @@ func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errma
 // send sends all messages. It returns early when one is refused, or when the stream has ended.
 func (x *itemCall) send(ctx context.Context, stream BackendStream) {
 	c := x.call
-	if c.input.hasFirst {
-		isItem := c.input.header == nil
-		if !x.pass(stream, c.wire, isItem) {
-			return
+	isFirst, isItem := c.input.hasFirst, c.input.header == nil || !c.input.hasFirst
+	err := x.via.sender.pump(stream, func() (wire []byte, pooled bool, err error) {
+		if isFirst {
+			wire, pooled = c.wire, c.pooled
+			c.wire, c.pooled, isFirst = nil, false, false
+			return wire, pooled, nil
 		}
-		if c.pooled {
-			x.via.sender.buffers.Put(c.wire)
+		wire, err = x.message(ctx)
+		return wire, true, err
+	}, func() {
+		if isItem {
+			x.position++
+			x.sent++
 		}
-		c.wire, c.pooled = nil, false
-	}
-	for {
-		raw, err := x.next(ctx)
-		switch {
-		case errors.Is(err, io.EOF):
-			x.end(ctx, stream)
-			return
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			x.refuse(errmap.From(err))
-			return
+		isItem = true
+		if x.gathering == nil {
+			x.progress.tell(x.events, x.sent, " items sent")
 		}
-		wire, failed := x.message(ctx, raw)
-		if failed != nil {
-			x.refuse(failed)
-			return
-		}
-		isSent := x.pass(stream, wire, true)
-		x.via.sender.buffers.Put(wire)
-		if !isSent {
-			return
-		}
+	})
+	if err != nil && ctx.Err() == nil {
+		x.refuse(errmap.From(err))
 	}
 }
 
@@ -345,62 +315,45 @@ func (x *itemCall) next(ctx context.Context) ([]byte, error) {
 	default:
 		raw, err := c.req.Items(ctx)
 		c.resp.passed.in += len(raw)
-		if err == nil && x.position >= x.via.maxInputItems {
-			x.via.stats.Over(errmap.LimitInputItems)
-			return nil, errmap.InvalidInput(c.tool.Name, false, tooManyItems(x.position+1, x.via.maxInputItems))
+		if err == nil && x.position >= x.via.encoder.maxInputItems {
+			x.via.decoder.limit.stats.Over(errmap.LimitInputItems)
+			return nil, errmap.InvalidInput(c.tool.Name, false, tooManyItems(x.position+1, x.via.encoder.maxInputItems))
 		}
 		return raw, err //nolint:wrapcheck // its type says what is wrong
 	}
 }
 
-// message encodes the next item and asks the rules about it.
-func (x *itemCall) message(ctx context.Context, raw []byte) ([]byte, *errmap.Error) {
+// message is the next item, encoded, which the rules have been asked about. About a stream without any message they are asked as
+// about an empty one, so that no rule is passed by. The error is io.EOF at the end.
+func (x *itemCall) message(ctx context.Context) ([]byte, error) {
 	via, c := x.via, x.call
+	raw, err := x.next(ctx)
+	if errors.Is(err, io.EOF) {
+		if x.sent == 0 && !c.input.hasFirst && c.req.Items != nil {
+			if failed := via.rulebook.permitMessage(ctx, c, nil); failed != nil {
+				return nil, failed
+			}
+		}
+		x.ended = true
+	}
+	if err != nil {
+		return nil, err
+	}
 	if len(raw) >= policy.LargeMessage {
-		defer via.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(raw)).End()
+		defer via.encoder.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(raw)).End()
 	}
 	before := len(c.repair.places)
 	wire, failed := via.encoder.encodeItem(ctx, c, x.position, raw)
+	if failed == nil && before == 0 && len(c.repair.places) > 0 {
+		via.encoder.repaired.Add(1)
+	}
+	if failed == nil {
+		failed = via.rulebook.permitMessage(ctx, c, wire)
+	}
 	if failed != nil {
 		return nil, failed
 	}
-	if before == 0 && len(c.repair.places) > 0 {
-		via.encoder.repaired.Add(1)
-	}
-	return wire, via.rulebook.permitMessage(ctx, c, wire)
-}
-
-// pass sends one message. It returns false if the stream has ended, or is to end.
-func (x *itemCall) pass(stream BackendStream, wire []byte, isItem bool) bool {
-	err := stream.Send(wire)
-	switch {
-	case errors.Is(err, io.EOF):
-		return false // the backend has ended the stream, and Receive says how
-	case err != nil:
-		x.refuse(errmap.From(err))
-		return false
-	}
-	if isItem {
-		x.position++
-		x.sent++
-	}
-	if x.gathering == nil {
-		x.progress.tell(x.events, x.sent, " items sent")
-	}
-	return true
-}
-
-// end ends the input. The rules have been asked about each message; about a stream without any they are asked as about an
-// empty message, so that no rule is passed by.
-func (x *itemCall) end(ctx context.Context, stream BackendStream) {
-	if x.sent == 0 && !x.call.input.hasFirst && x.call.req.Items != nil {
-		if err := x.via.rulebook.permitMessage(ctx, x.call, nil); err != nil {
-			x.refuse(err)
-			return
-		}
-	}
-	x.ended = true
-	stream.CloseSend()
+	return wire, nil
 }
 
 // refuse resets the stream because of what is next.
@@ -440,7 +393,7 @@ func metadataOfStream(stream BackendStream, err error) *Answer {
 
 // unsent says that items were left over, empty where none were.
 func (x *itemCall) unsent() string {
-	if x.ended {
+	if x == nil || x.ended {
 		return ""
 	}
 	return fmt.Sprintf(" It ended after the first %d items were sent.", x.sent)
@@ -448,8 +401,8 @@ func (x *itemCall) unsent() string {
 
 // told adds to an error how many items the backend may have.
 func (x *itemCall) told(err *errmap.Error) *errmap.Error {
-	if err == nil {
-		return nil
+	if err == nil || x == nil {
+		return err
 	}
 	out := *err // an open circuit breaker may give one error to many calls
 	out.ItemsSent = &x.sent
@@ -501,10 +454,7 @@ type pager struct {
 	sender  *sender
 	decoder *decoder
 
-	limiter   *policy.Limiter
-	stats     *telemetry.Stats
-	maxItems  int
-	maxResult int
+	maxItems int
 }
 
 // invokePages calls an RPC that lists in pages, and puts all of them into one answer. Where a bound is met the list ends with the
@@ -539,14 +489,14 @@ func (g *pager) invokePages(ctx context.Context, c *toolCall) *errmap.Error {
 			break
 		}
 		page := p.Read(one.answer.Body)
-		if size += g.pageSizeOf(ctx, one); n > 1 && g.maxResult > 0 && size > g.maxResult {
+		if size += g.pageSizeOf(ctx, one); n > 1 && g.decoder.limit.most > 0 && size > g.decoder.limit.most {
 			why = "there are more bytes than fit into one result (--max-result-bytes)"
-			g.stats.Over(errmap.LimitResultBytes)
+			g.decoder.limit.stats.Over(errmap.LimitResultBytes)
 			break
 		}
 		if items += page.Items; n > 1 && items > g.maxItems {
 			why = "there are more items than fit into one result (--max-items)"
-			g.stats.Over(errmap.LimitResultItems)
+			g.decoder.limit.stats.Over(errmap.LimitResultItems)
 			break
 		}
 		all = p.Append(all, one.answer.Body)
@@ -576,7 +526,7 @@ func (g *pager) endOfPages(ctx context.Context, c *toolCall, n int, isSame bool,
 		return fmt.Sprintf("it has %d pages", n)
 	case !time.Now().Before(until):
 		return "the time of the call is over"
-	case g.limiter.Check(c.req.Caller, c.tool.Name) != nil:
+	case g.rates.limiter.Check(c.req.Caller, c.tool.Name) != nil:
 		return "the rate of calls is reached"
 	}
 	if err := g.rates.share(ctx, c); err != nil && err.Code == errmap.RateLimited {
@@ -613,7 +563,7 @@ func (g *pager) fitPage(ctx context.Context, c *toolCall) {
 	if !ok || size <= budget || first.Items <= 1 {
 		return
 	}
-	if g.limiter.Check(c.req.Caller, c.tool.Name) != nil || g.rates.share(ctx, c) != nil {
+	if g.rates.limiter.Check(c.req.Caller, c.tool.Name) != nil || g.rates.share(ctx, c) != nil {
 		return
 	}
 	n := max(first.Items*budget/size*pageMargin/100, 1)
@@ -641,11 +591,6 @@ func (g *pager) wantedSize(ctx context.Context, c *toolCall) (int, bool) {
 	chosen := c.fit.mask.Append(g.sender.buffers.Get(len(text)), text)
 	defer g.sender.buffers.Put(chosen)
 	return len(chosen), true
-}
-
-// documentOf is the document that a stream brought.
-func (k *keeper) documentOf(c *toolCall, g *gathering) *errmap.Error {
-	return k.document(c, g.mediaType, g.document.Bytes(), g.full, g.document.Keep)
 }
 
 // rpcs calls RPCs of every kind.
@@ -697,8 +642,5 @@ func (r *rpcs) onePage(ctx context.Context, c *toolCall) *errmap.Error {
 
 // streamed calls an RPC that takes or answers with a stream.
 func (r *rpcs) streamed(ctx context.Context, c *toolCall) *errmap.Error {
-	if c.tool.TakesStream() {
-		return r.sender.within(ctx, c, r.streamer.invokeExchange)
-	}
-	return r.sender.within(ctx, c, r.streamer.invokeStream)
+	return r.sender.within(ctx, c, r.streamer.invoke)
 }

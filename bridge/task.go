@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,10 +31,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
-// taskPoll is how often a client may want to look at a task of the sidecar's
-// own.
-const taskPoll = time.Second
-
 // tasks runs calls on as tasks.
 type tasks struct {
 	auditor    *auditor
@@ -51,7 +46,6 @@ type tasks struct {
 	manager *task.Manager
 	after   time.Duration // of tools that say nothing; zero is never
 	tracer  *telemetry.Tracer
-	sealer  *keys.Sealer
 }
 
 // invokeTask calls a plain RPC that may run on as a task: at once, or when it
@@ -83,9 +77,9 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	line := t.taskLine(c)
 	call := prepared(c, line)
 	started, err := t.manager.Start(ctx, task.Spec{
-		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.sender.deadlines.timeout(c), PollInterval: taskPoll,
+		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.sender.deadlines.timeout(c),
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(),
-		Again: t.again(ctx, c, call),
+		Again: t.again(ctx, c, call), Began: line.began, Ended: line.ended,
 	}, t.background(c, call, line, after))
 	if err != nil {
 		return task.Canonical(ctx, err)
@@ -94,7 +88,6 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 	case started.Err != nil:
 		return started.Err
 	case started.Task != nil:
-		line.isTask()
 		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Task{Task: started.Task}}
 	default:
 		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: started.Result}}
@@ -145,7 +138,7 @@ func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, 
 func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task.Run {
 	return func(ctx context.Context, report func(string)) (result *outriggerv1.ToolResult, failed *errmap.Error) {
 		if after <= 0 { // it is a task from the start, and no part of the call
-			own.req.Span = line.began()
+			own.req.Span = line.span
 		}
 		own.req.Events = func(e *outriggerv1.ToolEvent) {
 			if text := e.GetProgress().GetMessage(); text != "" {
@@ -157,7 +150,7 @@ func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task
 			if p := recover(); p != nil {
 				failed = t.panics.recovered(p, append(TraceFields(own.req.Span, own.req.Header), zap.String(logkey.CanonicalTool, own.tool.Name))...)
 			}
-			line.ended(end)
+			line.response = end
 		}()
 		defer own.endTurn()
 		err := t.rpcs.invoke(ctx, own)
@@ -229,15 +222,14 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 	}
 	own := ofPrepared(call, tool, cat, header)
 	own.maskAgain()
-	return t.runTask(own, t.resumedLine(call, tool, r.Origin), 0), task.Spec{
-		About: errmap.About{ToolCall: true, Idempotent: true}, Origin: r.Origin,
-	}, nil
+	line := t.resumedLine(call, tool, r.Origin)
+	return t.runTask(own, line, 0), task.Spec{About: errmap.About{ToolCall: true, Idempotent: true}, Origin: r.Origin, Ended: line.ended}, nil
 }
 
 // findTask is [task.OpenRef] for an id whose changes can be followed. The error says that no one can tell now whether the task
 // exists.
 func (t *tasks) findTask(ctx context.Context, caller, id string) (task.Ref, bool, *errmap.Error) {
-	ref, ok := task.OpenRef(t.sealer, caller, id)
+	ref, ok := task.OpenRef(t.operations.sealer, caller, id)
 	if !ok || ref.Native != nil {
 		return ref, ok, nil
 	}
@@ -295,7 +287,7 @@ func (t *tasks) answerFrom(ctx context.Context, req *Request, cat *catalog.Catal
 		return &Response{Err: err}
 	}
 	named, _ := req.Message.(interface{ GetTaskId() string })
-	ref, ok := task.OpenRef(t.sealer, req.Caller, named.GetTaskId())
+	ref, ok := task.OpenRef(t.operations.sealer, req.Caller, named.GetTaskId())
 	var resp *Response
 	switch {
 	case !ok:
@@ -363,28 +355,20 @@ func unknownTask(req *Request) *errmap.Error {
 }
 
 // taskLine is the line about the end of a call that runs on as a task, and its document. A
-// call that ends before it is one leaves those of its request alone. A nil taskLine writes
-// nothing.
+// call that ends before it is one leaves those of its request alone.
 type taskLine struct {
 	via       *tasks
 	event     trail.Event
 	isAudited bool
 	document  *callDocument
 	start     time.Time
-	// call is the span of the call.
-	call *telemetry.Span
-
-	mu       sync.Mutex
-	runsOn   bool
-	response *Response
-	span     *telemetry.Span // of the task; nil before it is one
+	// call is the span of the call, span that of the task; nil before it is one.
+	call, span *telemetry.Span
+	response   *Response
 }
 
 // taskLine begins the line of a call that may run on.
 func (t *tasks) taskLine(c *toolCall) *taskLine {
-	if c.req.meter == nil {
-		return nil
-	}
 	line := &taskLine{via: t, document: c.req.meter.document, start: time.Now(), call: c.req.Span}
 	if inv := c.req.invocation(); inv != nil {
 		line.event, line.isAudited = inv.event, true
@@ -394,7 +378,7 @@ func (t *tasks) taskLine(c *toolCall) *taskLine {
 
 // resumedLine is the line of a task that another replica began.
 func (t *tasks) resumedLine(call *statev1.TaskCall, tool *catalog.Tool, origin []byte) *taskLine {
-	line := &taskLine{via: t, start: time.Now(), runsOn: true}
+	line := &taskLine{via: t, start: time.Now()}
 	if t := t.tracer; t.IsOn() {
 		line.span = t.StartIn(context.Background(), telemetry.TaskSpan)
 		line.span.Link(telemetry.ReadContext(origin))
@@ -418,7 +402,7 @@ func (t *tasks) resumedLine(call *statev1.TaskCall, tool *catalog.Tool, origin [
 
 // who is the caller as a task keeps it for the trail of another replica.
 func (l *taskLine) who() *statev1.TaskCaller {
-	if l == nil || !l.isAudited {
+	if !l.isAudited {
 		return nil
 	}
 	c := &l.event.Caller
@@ -427,63 +411,23 @@ func (l *taskLine) who() *statev1.TaskCaller {
 	}
 }
 
-// isTask notes that the call has become a task, which may have ended already.
-func (l *taskLine) isTask() {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.runsOn = true
-	l.begin()
+// began notes that the call becomes a task.
+func (l *taskLine) began() {
+	l.span = l.call.RunOn(telemetry.TaskSpan)
 	l.document.isTask()
-	if l.response != nil {
-		l.write(l.response)
-	}
 }
 
-// began begins the span of a task and returns it.
-func (l *taskLine) began() *telemetry.Span {
-	if l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.begin()
-}
-
-// begin is began under the lock.
-func (l *taskLine) begin() *telemetry.Span {
-	if l.span == nil {
-		l.span = l.call.RunOn(telemetry.TaskSpan)
-	}
-	return l.span
-}
-
-// ended notes how the call has ended.
-func (l *taskLine) ended(resp *Response) {
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.runsOn {
-		l.response = resp
-		return
-	}
-	l.write(resp)
-}
-
-func (l *taskLine) write(resp *Response) {
-	code := outcomeCode(resp)
-	EndSpan(l.span, resp, errmap.ModernMCP, errmap.About{ToolCall: true})
-	l.via.documents.taskEnded(l.document, resp, code)
+// ended writes the line, and ends the span, of a call that has run on as a task.
+func (l *taskLine) ended() {
+	code := outcomeCode(l.response)
+	EndSpan(l.span, l.response, errmap.ModernMCP, errmap.About{ToolCall: true})
+	l.via.documents.taskEnded(l.document, l.response, code)
 	if !l.isAudited {
 		return
 	}
 	e := &l.event
 	e.Duration = time.Since(l.start)
-	l.via.auditor.addOutcome(e, resp, code)
+	l.via.auditor.addOutcome(e, l.response, code)
 	l.via.auditor.trail.EndTask(e)
 }
 
@@ -493,7 +437,6 @@ type operations struct {
 	auditor   *auditor
 	sender    *sender
 	decoder   *decoder
-	limit     *resultLimit
 
 	sealer *keys.Sealer
 	// draining is closed when the sidecar begins to drain.
@@ -504,7 +447,7 @@ type operations struct {
 func (o *operations) operation(ctx context.Context, c *toolCall, h longrunning.Handle, token string) *task.Operation {
 	return &task.Operation{
 		Pipeline: pipeline{o, c}, Tool: c.tool, Shown: c.req.toolName, Events: c.events(ctx), Handle: h, Token: token,
-		Draining: o.draining, MaxResult: o.limit.most,
+		Draining: o.draining, MaxResult: o.decoder.limit.most,
 	}
 }
 
@@ -578,15 +521,8 @@ func (o *operations) operationTool(ctx context.Context, cat *catalog.Catalog, h 
 // fetching is a request that may fetch the result of an operation: for every caller that fetches it, the result is as the call wanted it
 // that began the operation. A budget of the request itself can only lower that.
 func fetching(req *Request, tool *catalog.Tool, cat *catalog.Catalog, h longrunning.Handle) *toolCall {
-	own := req.copied()
 	first := content.Wanted{Fields: h.Fields, Budget: h.Budget, ForModel: h.ForModel}
-	own.Wanted = first.FetchedBy(req.Wanted)
-	c := &toolCall{req: own, tool: tool, catalog: cat, fit: fit{isFetch: true}}
-	if h.IsMaskLost {
-		c.note(content.MaskLost)
-	}
-	c.maskAgain()
-	return c
+	return fetched(req, tool, cat, first.FetchedBy(req.Wanted), h.IsMaskLost)
 }
 
 // answer answers what is asked about a task that is an operation of the backend. Any replica can, because the id says
@@ -688,12 +624,7 @@ func (o *operations) anyJSON(ctx context.Context, c *toolCall, held *anypb.Any) 
 	if held == nil || cat == nil {
 		return []byte(jsontext.EmptyObject), nil
 	}
-	for range learnRounds {
-		unknown := cat.Types().Unknown(held)
-		if len(unknown) == 0 || !o.decoder.learnFor(ctx, c, cat, unknown) {
-			break
-		}
-	}
+	o.decoder.learnAll(ctx, c, cat, held)
 	body, noted, err := cat.Types().AppendJSONNoting(nil, held)
 	if err == nil && len(noted.Odd) > 0 {
 		err = c.noteOdd(noted)
@@ -742,25 +673,11 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 		return failed
 	}
 	result := doneResult(of)
-	if failed = o.limit.check(len(result.GetDataJson())); failed != nil {
+	if failed = o.decoder.limit.check(len(result.GetDataJson())); failed != nil {
 		return failed
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
 	return nil
-}
-
-// chooseFields applies the field mask of the call that fetches a result. It replaces the mask of the call that began the operation.
-func (c *toolCall) chooseFields(w *content.Wanted) *errmap.Error {
-	switch {
-	case w.Fields == "" || !c.isJSON():
-		return nil
-	case c.tool.IsDocument():
-		return w.RefuseFields("the result of " + c.tool.Name + " is a document, which has no fields")
-	}
-	var failed *errmap.Error
-	c.fit.mask, failed = w.MaskUnder(c.fit.under, resultView(c.tool))
-	c.fit.noted = "" // it was about the other mask
-	return failed
 }
 
 // doneResult is the result of the tool that fetches an operation's result: data that say that it is done, and have the response.

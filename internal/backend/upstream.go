@@ -167,7 +167,7 @@ func NewNativeSource(name string, client *NativeClient, must bool) source.Source
 	})
 }
 
-// Open implements bridge.Streams.
+// Open implements bridge.Upstream.
 func (c *Upstream) Open(ctx context.Context, m *catalog.Method, header http.Header) (OpenRPC, *errmap.Error) {
 	stream, err := c.client.OpenStream(ctx, m.Procedure, kindOf(m), header)
 	if err != nil {

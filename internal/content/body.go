@@ -69,15 +69,15 @@ func BytesField(wire []byte, number protowire.Number) (data []byte, ok bool) {
 	return data, true
 }
 
-// DefaultMediaType is that of bytes about which nothing is known (RFC 9110,
+// defaultMediaType is that of bytes about which nothing is known (RFC 9110,
 // section 8.3).
-const DefaultMediaType = "application/octet-stream"
+const defaultMediaType = "application/octet-stream"
 
-// DocumentBlock is the kind of content that a valid media type calls for.
-func DocumentBlock(tool, mediaType string, data []byte) *outriggerv1.ContentBlock {
+// documentBlock is the kind of content that a valid media type calls for.
+func documentBlock(tool, mediaType string, data []byte) *outriggerv1.ContentBlock {
 	kind, _, _ := mime.ParseMediaType(mediaType)
 	switch {
-	case IsTextDocument(mediaType, data):
+	case isTextDocument(mediaType, data):
 		return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: string(data)}}}
 	case strings.HasPrefix(kind, "image/") && len(data) > 0:
 		return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Image{Image: &outriggerv1.ImageContent{Data: data, MimeType: mediaType}}}
@@ -92,8 +92,8 @@ func DocumentBlock(tool, mediaType string, data []byte) *outriggerv1.ContentBloc
 	}}}
 }
 
-// IsTextDocument holds for documents that people and models read as text.
-func IsTextDocument(mediaType string, data []byte) bool {
+// isTextDocument holds for documents that people and models read as text.
+func isTextDocument(mediaType string, data []byte) bool {
 	kind, params, _ := mime.ParseMediaType(mediaType)
 	return isText(kind, params["charset"]) && utf8.Valid(data)
 }

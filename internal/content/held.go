@@ -18,12 +18,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
-// IDBytes is the length of an [DocumentID]: as many random bytes as a UUID has, so that ids of
+// idBytes is the length of an [DocumentID]: as many random bytes as a UUID has, so that ids of
 // different replicas do not collide.
-const IDBytes = 16
+const idBytes = 16
 
 // DocumentID identifies a document within its Store.
-type DocumentID [IDBytes]byte
+type DocumentID [idBytes]byte
 
 // Document is what is kept of a result.
 type Document struct {
@@ -461,14 +461,4 @@ func (p Part) Meta(uri string, length, size int) []byte {
 		return nil // numbers and a URI always have a JSON form
 	}
 	return raw
-}
-
-// ExplainDocument returns what a host and what a model learns about a document that is not in its
-// result: what it is, and how to read it. part is the size of a part that can be read.
-func ExplainDocument(uri, mediaType string, size, part int, until time.Time) (what, text string) {
-	end := until.UTC().Format(time.RFC3339)
-	what = fmt.Sprintf("%d bytes of %s, until %s", size, mediaType, end)
-	text = fmt.Sprintf("The result is too large to be shown here (%d bytes of %s). Read it with resources/read from %s, or a part of it with ?offset=0&length=%d added to that URI. "+
-		"It can be read until %s.", size, mediaType, uri, part, end)
-	return what, text
 }

@@ -44,7 +44,7 @@ func (c Upstream) Stream(ctx context.Context, m *catalog.Method, in []byte, head
 	return answer, nil
 }
 
-// Open implements [bridge.Streams]: each message has its answer. An RPC that answers with one message answers with
+// Open implements [bridge.Upstream]: each message has its answer. An RPC that answers with one message answers with
 // that to the last.
 func (c Upstream) Open(ctx context.Context, m *catalog.Method, header http.Header) (bridge.BackendStream, *errmap.Error) {
 	s := &upstreamStream{call: c, method: m, header: header, messages: make(chan []byte)}

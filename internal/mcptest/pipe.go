@@ -187,6 +187,11 @@ func (s Streaming) Stream(ctx context.Context, _ *Method, _ []byte, _ http.Heade
 	return &Answer{}, s(ctx, each)
 }
 
+// Open implements [bridge.Upstream].
+func (s Streaming) Open(context.Context, *Method, http.Header) (bridge.BackendStream, *errmap.Error) {
+	return nil, errmap.New(errmap.Unavailable)
+}
+
 // Speaking is a backend that implements the tool API by two functions; a nil one fails.
 type Speaking struct {
 	Run    func(events func(*outriggerv1.ToolEvent)) *outriggerv1.ToolOutcome

@@ -51,7 +51,7 @@ func (s *Service) sealCursor(req *bridge.Request, c cursor) (*string, *errmap.Er
 	if c.inner != nil {
 		plain = append(append(plain, 1), *c.inner...)
 	}
-	token, err := s.sealer.Seal(cursorBinding(req), plain)
+	token, err := s.host.Sealer().Seal(cursorBinding(req), plain)
 	if err != nil {
 		return nil, errmap.Wrap(errmap.InternalError, err)
 	}
@@ -63,7 +63,7 @@ func (s *Service) openCursor(req *bridge.Request, token *string) (cursor, *errma
 	if token == nil {
 		return cursor{}, nil
 	}
-	plain, err := s.sealer.Open(cursorBinding(req), *token)
+	plain, err := s.host.Sealer().Open(cursorBinding(req), *token)
 	part, n := binary.Uvarint(plain)
 	if err != nil || n <= 0 {
 		return cursor{}, invalidCursor(req)
@@ -101,7 +101,7 @@ func (s *Service) pageSize(wanted int) int {
 // page before, by name, so that tools which come and go meanwhile shift nothing. The tools themselves are in the catalog, of
 // which edges keep what they have rendered.
 func (s *Service) listTools(ctx context.Context, req *bridge.Request) *bridge.Response {
-	cat, err := s.tools.Listed(ctx, req.List)
+	cat, err := s.host.Listed(ctx, req.List)
 	if err != nil {
 		return &bridge.Response{Err: err}
 	}
@@ -202,7 +202,7 @@ func answerPage[T any](ctx context.Context, s *Service, req *bridge.Request, ask
 // answer, and may says what of it the caller is shown.
 func native[T any, R proto.Message](s *Service, req *bridge.Request, ask func(inner *string, size int32) proto.Message, read func(R) page[T], may func(*identity.Identity, T) bool) part[T] {
 	return func(ctx context.Context, inner *string, size int) (page[T], *errmap.Error) {
-		resp := s.backend.Ask(ctx, req, ask(inner, int32(size)))
+		resp := s.host.Ask(ctx, req, ask(inner, int32(size)))
 		got, ok := resp.Message.(R)
 		switch {
 		case resp.Err != nil:
@@ -332,7 +332,7 @@ func (s *Service) resources(req *bridge.Request, cat *catalog.Catalog) list[*out
 	for _, method := range cat.Resources().Listings() {
 		l.parts = append(l.parts, whole(uri, func(ctx context.Context) (page[*outriggerv1.Resource], *errmap.Error) {
 			tool := cat.ResourceTool(method)
-			if s.tools.MayUse(ctx, tool) == nil {
+			if s.host.MayUse(ctx, tool) == nil {
 				return s.listMethod(ctx, req, tool, method)
 			}
 			return page[*outriggerv1.Resource]{}, nil // of a tool that is shown, and may not be called
@@ -359,7 +359,7 @@ func (s *Service) listResources(ctx context.Context, req *bridge.Request, cat *c
 // listMethod lists the resources that one RPC knows of. What it answers depends
 // on the moment, so it must not be cached.
 func (s *Service) listMethod(ctx context.Context, req *bridge.Request, tool *catalog.Tool, method *resource.Method) (page[*outriggerv1.Resource], *errmap.Error) {
-	body, resp := s.runner.CallPart(ctx, req, tool, []byte(jsontext.EmptyObject))
+	body, resp := s.host.CallPart(ctx, req, tool, []byte(jsontext.EmptyObject))
 	if resp.Err != nil {
 		return page[*outriggerv1.Resource]{}, resp.Err
 	}
@@ -369,7 +369,7 @@ func (s *Service) listMethod(ctx context.Context, req *bridge.Request, tool *cat
 		return page[*outriggerv1.Resource]{}, errmap.Wrap(errmap.InvalidToolOutput, err)
 	case err != nil:
 		// One item without an id must not cost the others.
-		s.noted.Warn("some list items are not valid resources",
+		s.bridge.BoundedLog().Warn("some list items are not valid resources",
 			append(bridge.TraceFields(req.Span, req.Header), bridge.RequestID(req.ID), zap.String(logkey.CanonicalTool, tool.Name), logkey.Error(err))...)
 	}
 	return page[*outriggerv1.Resource]{entries: items, cache: momentary()}, nil
@@ -386,7 +386,7 @@ func (s *Service) listTemplates(ctx context.Context, req *bridge.Request, cat *c
 	if len(fixed) > 0 {
 		l.parts = append(l.parts, known(uri, fixed, nil))
 	}
-	if s.tools.HoldsResults(cat) {
+	if s.host.HoldsResults(cat) {
 		l.parts = append(l.parts, known(uri, []*outriggerv1.ResourceTemplate{heldResults()}, nil))
 	}
 	if cat.Description().GetCapabilities().GetResources() != nil {
@@ -494,7 +494,7 @@ func (s *Service) readDirectory(ctx context.Context, req *bridge.Request, cat *c
 	found, isFound, mayRead := own.Directory(ask.GetUri(), who.MayRead)
 	switch {
 	case isFound && !mayRead:
-		return &bridge.Response{Err: s.tools.NotPermitted(who, "this directory")}
+		return &bridge.Response{Err: s.host.NotPermitted(who, "this directory")}
 	case isFound:
 		children = known((*outriggerv1.Resource).GetUri, found, announced())
 	case own.IsFile(ask.GetUri()) || !cat.Description().GetCapabilities().GetSkills().GetDirectoryRead():

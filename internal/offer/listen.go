@@ -19,7 +19,7 @@ import (
 // good ends.
 func (s *Service) listen(ctx context.Context, req *bridge.Request) *bridge.Response {
 	if !req.HasPlace {
-		release, failed := s.streams.OpenStream(req.Caller)
+		release, failed := s.bridge.OpenStream(req.Caller)
 		if failed != nil {
 			return &bridge.Response{Err: failed}
 		}
@@ -45,7 +45,7 @@ func (s *Service) subscribe(ctx context.Context, req *bridge.Request) (*listenin
 	if !ok || req.Changes == nil {
 		return nil, errmap.Wrap(errmap.InternalError, errors.New("a listen request without filter or sink"))
 	}
-	cat, failed := s.tools.Catalog(ctx)
+	cat, failed := s.bridge.Catalog(ctx)
 	if failed != nil {
 		return nil, failed
 	}
@@ -88,7 +88,7 @@ func (l *listening) forward(ctx context.Context) error {
 		}
 		select {
 		case <-l.sub.Ready():
-		case <-l.service.streams.Draining():
+		case <-l.service.host.Draining():
 			return notify.ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -157,7 +157,7 @@ func (l *listening) choose(ctx context.Context, wanted *outriggerv1.ChangeFilter
 	}
 	if len(wanted.GetTaskIds()) > 0 && f.Tasks {
 		var err *errmap.Error
-		if honoured.TaskIds, l.shownTasks, err = l.service.streams.FollowTasks(ctx, l.req, wanted.GetTaskIds()); err != nil {
+		if honoured.TaskIds, l.shownTasks, err = l.service.host.FollowTasks(ctx, l.req, wanted.GetTaskIds()); err != nil {
 			return notify.Filter{}, nil, err
 		}
 	}
@@ -183,7 +183,7 @@ func (l *listening) chooseResources(ctx context.Context, uris []string, cat *cat
 		case err != nil && err.CanRetry(true):
 			return err
 		case err != nil:
-			l.service.streams.AuditDenied(ctx, l.req, bridge.OpListen.String(), err)
+			l.service.bridge.AuditDenied(ctx, l.req, bridge.OpListen.String(), err)
 			continue
 		case f != nil:
 			l.watches = append(l.watches, f)

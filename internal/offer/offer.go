@@ -19,19 +19,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
-	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
-	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
@@ -39,47 +34,6 @@ import (
 
 // ContractVersion is the supported version of the canonical contract.
 const ContractVersion = "1.0.0"
-
-// tools are the tools as callers see them, and what callers may do with them.
-type tools interface {
-	Catalog(ctx context.Context) (*catalog.Catalog, *errmap.Error)
-	Listed(ctx context.Context, form compact.List) (*catalog.Catalog, *errmap.Error)
-	Current() *catalog.Catalog
-	IsView(cat *catalog.Catalog) bool
-	HasTasks(cat *catalog.Catalog) bool
-	HoldsResults(cat *catalog.Catalog) bool
-	MayUse(ctx context.Context, tool *catalog.Tool) *errmap.Error
-	MayUseAll(ctx context.Context) bool
-	NotPermitted(who *identity.Identity, what string) *errmap.Error
-}
-
-// backend answers what only the native backend knows, and has held results.
-type backend interface {
-	Ask(ctx context.Context, req *bridge.Request, in proto.Message) *bridge.Response
-	AskRound(ctx context.Context, req *bridge.Request, name string, arguments []byte, ask func(state []byte) proto.Message) *bridge.Response
-	Holds() bool
-	Held(caller, token string) (d content.Document, until time.Time, ok bool)
-	CheckSize(size int) *errmap.Error
-	MaxResult() int
-}
-
-// runner runs the RPCs behind resources.
-type runner interface {
-	CallPart(ctx context.Context, req *bridge.Request, tool *catalog.Tool, arguments []byte) ([]byte, *bridge.Response)
-	ReadPart(ctx context.Context, req *bridge.Request, tool *catalog.Tool, arguments []byte, read func(ctx context.Context, wire []byte) ([]byte, *errmap.Error)) ([]byte, *bridge.Response)
-	Subscribe(ctx context.Context, req *bridge.Request, tool *catalog.Tool, arguments []byte, uri string) (wire []byte, err *errmap.Error)
-	Detach(ctx context.Context, req *bridge.Request) (own *bridge.Request, values context.Context, key string)
-	Stream(ctx context.Context, req *bridge.Request, tool *catalog.Tool, arguments []byte, each func(message []byte)) *errmap.Error
-	Panicked(p any, fields ...zap.Field) *errmap.Error
-}
-
-// streams opens streams of changes within max_streams, and follows the tasks that they report.
-type streams interface {
-	OpenStream(caller string) (release func(), err *errmap.Error)
-	Draining() <-chan struct{}
-	FollowTasks(ctx context.Context, req *bridge.Request, ids []string) (found []string, shown map[string]func(*outriggerv1.Task) *outriggerv1.Task, failed *errmap.Error)
-	AuditDenied(ctx context.Context, req *bridge.Request, operation string, err *errmap.Error)
-}
 
 // Options configure a Service. Zero fields have the defaults of this package.
 type Options struct {
@@ -97,14 +51,9 @@ type Options struct {
 
 // Service answers requests about what a sidecar offers besides calls. Make one with [New].
 type Service struct {
-	opts    Options
-	tools   tools
-	backend backend
-	runner  runner
-	streams streams
-	sealer  *keys.Sealer
-	// noted is log for lines that callers can cause at will.
-	log, noted *zap.Logger
+	opts   Options
+	bridge *bridge.Bridge
+	host   *bridge.Host
 
 	newest   atomic.Pointer[offered]
 	counted  counted
@@ -120,9 +69,7 @@ func New(b *bridge.Bridge, o Options) *Service {
 	if o.Watches == nil {
 		o.Watches = notify.NewWatches(notify.WatchOptions{})
 	}
-	host := b.Host()
-	s := &Service{opts: o, tools: host, backend: host, runner: host, streams: host, sealer: host.Sealer()}
-	s.log, s.noted = host.Log()
+	s := &Service{opts: o, bridge: b, host: b.Host()}
 	b.SetOffers(s)
 	return s
 }
@@ -159,13 +106,13 @@ func (s *Service) Features(cat *catalog.Catalog) Features {
 	f := Features{
 		Skills:             hasSkills || native.GetSkills() != nil && native.GetResources() != nil,
 		Directories:        hasSkills || native.GetSkills().GetDirectoryRead() && native.GetResources() != nil,
-		Resources:          hasSkills || native.GetResources() != nil || !cat.Resources().IsEmpty() || s.tools.HoldsResults(cat),
+		Resources:          hasSkills || native.GetResources() != nil || !cat.Resources().IsEmpty() || s.host.HoldsResults(cat),
 		ResourcesSubscribe: native.GetResources().GetSubscribe() || cat.Resources().HasWatches(),
 		Prompts:            native.GetPrompts() != nil,
 		PromptsChanged:     native.GetPrompts().GetListChanged(),
 		Completions:        native.GetCompletions(),
 		Logging:            native.GetLogging(),
-		Tasks:              s.tools.HasTasks(cat),
+		Tasks:              s.host.HasTasks(cat),
 	}
 	s.newest.Store(&offered{catalog: cat, features: f})
 	return f
@@ -214,7 +161,7 @@ func (s *Service) Answer(ctx context.Context, req *bridge.Request) *bridge.Respo
 //
 //go:noinline
 func (s *Service) answerFrom(ctx context.Context, req *bridge.Request) *bridge.Response {
-	cat, err := s.tools.Catalog(ctx)
+	cat, err := s.bridge.Catalog(ctx)
 	if err != nil {
 		return &bridge.Response{Err: err}
 	}
@@ -398,7 +345,7 @@ func (s *Service) count(cat *catalog.Catalog, f Features) (resources, prompts in
 		return 0, 0
 	}
 	fixed := len(cat.Resources().Fixed()) + len(s.opts.Skills.Current().Resources())
-	if s.tools.IsView(cat) || cat.Description() == nil && len(cat.Resources().Listings()) == 0 {
+	if s.host.IsView(cat) || cat.Description() == nil && len(cat.Resources().Listings()) == 0 {
 		return fixed, 0
 	}
 	c := &s.counted
@@ -429,7 +376,7 @@ func lengthOf[T any](ctx context.Context, s *Service, l list[T], otherwise int) 
 	for from := (&cursor{}); ctx.Err() == nil; { // pages without entries could go on for ever
 		got, next, err := l.read(ctx, *from, s.opts.PageSize)
 		if err != nil {
-			s.log.Info("counting a list failed", logkey.Error(err))
+			s.host.Log().Info("counting a list failed", logkey.Error(err))
 			return otherwise
 		}
 		total += len(got.entries)

@@ -28,7 +28,7 @@ import (
 // backend.
 func (s *Service) readResource(ctx context.Context, req *bridge.Request, cat *catalog.Catalog, ask *outriggerv1.ReadResourceRequest) *bridge.Response {
 	uri := ask.GetUri()
-	if content.IsDocument(uri) && len(uri) <= maxURI && s.backend.Holds() {
+	if content.IsDocument(uri) && len(uri) <= maxURI && s.host.Documents().Store != nil {
 		return s.readHeld(ctx, req, uri)
 	}
 	own := s.opts.Skills.Current()
@@ -40,7 +40,7 @@ func (s *Service) readResource(ctx context.Context, req *bridge.Request, cat *ca
 	}
 	if len(uri) <= maxURI {
 		if method, variables, ok := cat.Resources().Match(uri); ok {
-			if err := s.tools.MayUse(ctx, cat.ResourceTool(method)); err != nil {
+			if err := s.host.MayUse(ctx, cat.ResourceTool(method)); err != nil {
 				return &bridge.Response{Err: err}
 			}
 			return s.readMethod(ctx, req, cat.ResourceTool(method), method, uri, variables)
@@ -62,7 +62,7 @@ func (s *Service) readResource(ctx context.Context, req *bridge.Request, cat *ca
 	if err != nil {
 		return &bridge.Response{Err: err}
 	}
-	return s.backend.AskRound(ctx, req, uri, nil, func(state []byte) proto.Message {
+	return s.host.AskRound(ctx, req, uri, nil, func(state []byte) proto.Message {
 		sent := &outriggerv1.ReadResourceRequest{Uri: uri, InputResponses: req.InputResponses, RequestState: state, Context: req.Context}
 		if len(req.Meta) > 0 {
 			sent.MetaForm = &outriggerv1.ReadResourceRequest_MetaJson{MetaJson: req.Meta}
@@ -87,15 +87,15 @@ func CheckURI(pointer, uri string) *errmap.Error {
 // hidden refuses a resource that an RPC represents whose tool the caller
 // may not call; nil where there is no such RPC.
 func (s *Service) hidden(ctx context.Context, uri string) *errmap.Error {
-	all := s.tools.Current()
-	if all == nil || s.tools.MayUseAll(ctx) {
+	all := s.host.Current()
+	if all == nil || s.bridge.MayUseAll(ctx) {
 		return nil
 	}
 	method, _, ok := all.Resources().Match(uri)
 	if !ok {
 		return nil
 	}
-	return s.tools.MayUse(ctx, all.ResourceTool(method))
+	return s.host.MayUse(ctx, all.ResourceTool(method))
 }
 
 // readMethod reads a resource that an RPC represents, or the newest message of a watch: through the same steps as a call of its
@@ -110,7 +110,7 @@ func (s *Service) readMethod(ctx context.Context, req *bridge.Request, tool *cat
 		if err != nil {
 			return &bridge.Response{Err: err}
 		}
-		body, resp = s.runner.ReadPart(ctx, req, tool, arguments, func(read context.Context, wire []byte) ([]byte, *errmap.Error) {
+		body, resp = s.host.ReadPart(ctx, req, tool, arguments, func(read context.Context, wire []byte) ([]byte, *errmap.Error) {
 			value, err := s.opts.Watches.Read(read, s.watchSpec(ctx, req, tool, wire, uri))
 			return value, watchError(err)
 		})
@@ -121,7 +121,7 @@ func (s *Service) readMethod(ctx context.Context, req *bridge.Request, tool *cat
 			return &bridge.Response{Err: errmap.UnknownResource(uri)}
 		}
 		traceTool(req, tool)
-		body, resp = s.runner.CallPart(ctx, req, tool, arguments)
+		body, resp = s.host.CallPart(ctx, req, tool, arguments)
 	}
 	if resp.Err != nil {
 		if resp.IsMissing() {
@@ -154,7 +154,7 @@ func (s *Service) readHeld(ctx context.Context, req *bridge.Request, uri string)
 			Path: req.At("uri"), Keyword: "format", Message: wrong,
 		}))}
 	}
-	d, until, ok := s.backend.Held(req.Caller, token)
+	d, until, ok := s.host.Documents().Get(req.Caller, token)
 	if !ok {
 		err := errmap.New(errmap.ResourceNotFound, errmap.Message("Resource not found: the result has expired, made way for a newer one, or is held by another replica or for another caller; call the tool again"))
 		err.URI = uri
@@ -186,13 +186,13 @@ func (s *Service) readHeld(ctx context.Context, req *bridge.Request, uri string)
 
 // mayReadHeld asks whether a caller may still use the tool that made a result.
 func (s *Service) mayReadHeld(ctx context.Context, name string) *errmap.Error {
-	if all := s.tools.Current(); all != nil {
+	if all := s.host.Current(); all != nil {
 		if tool, ok := all.Lookup(name); ok {
-			return s.tools.MayUse(ctx, tool)
+			return s.host.MayUse(ctx, tool)
 		}
 	}
 	if who := identity.FromContext(ctx); !who.MayCall(name) {
-		return s.tools.NotPermitted(who, "tool "+name)
+		return s.host.NotPermitted(who, "tool "+name)
 	}
 	return nil
 }
@@ -228,8 +228,8 @@ func (s *Service) cutHeld(pointer, token string, part content.Part, d *content.D
 			data = wholeRunes(data)
 		}
 	}
-	if err := s.backend.CheckSize(len(data)); err != nil {
-		limit := s.backend.MaxResult()
+	if err := s.host.CheckSize(len(data)); err != nil {
+		limit := s.host.Documents().MaxResult
 		return nil, errmap.Because(errmap.ResourceExhausted, fmt.Sprintf(
 			"it is %d bytes; the limit is %d (--max-result-bytes): read it in parts, from %s on", len(data), limit, content.PartURI(content.DocumentURI+token, part.Offset, limit)))
 	}
@@ -239,9 +239,9 @@ func (s *Service) cutHeld(pointer, token string, part content.Part, d *content.D
 // readFile reads a file of a skill from a folder.
 func (s *Service) readFile(ctx context.Context, f *skillFile, uri string) *bridge.Response {
 	if who := identity.FromContext(ctx); !who.MayRead(uri) {
-		return &bridge.Response{Err: s.tools.NotPermitted(who, "this resource")}
+		return &bridge.Response{Err: s.host.NotPermitted(who, "this resource")}
 	}
-	if err := s.backend.CheckSize(f.Size()); err != nil {
+	if err := s.host.CheckSize(f.Size()); err != nil {
 		return &bridge.Response{Err: err}
 	}
 	return &bridge.Response{Message: &outriggerv1.ResourceOutcome{Outcome: &outriggerv1.ResourceOutcome_Result{Result: &outriggerv1.ResourceResult{
@@ -254,7 +254,7 @@ func (s *Service) getSkill(ctx context.Context, req *bridge.Request, cat *catalo
 	who := identity.FromContext(ctx)
 	if skill, ok := s.opts.Skills.Current().Skill(ask.GetUri()); ok {
 		if !who.MayRead(ask.GetUri()) {
-			return &bridge.Response{Err: s.tools.NotPermitted(who, "this skill")}
+			return &bridge.Response{Err: s.host.NotPermitted(who, "this skill")}
 		}
 		return &bridge.Response{Message: &outriggerv1.GetSkillResponse{Skill: skill, Cache: unkept()}}
 	}
@@ -269,7 +269,7 @@ func (s *Service) getSkill(ctx context.Context, req *bridge.Request, cat *catalo
 	if err != nil {
 		return &bridge.Response{Err: err}
 	}
-	resp := s.backend.Ask(ctx, req, &outriggerv1.GetSkillRequest{Uri: ask.GetUri(), Context: req.Context})
+	resp := s.host.Ask(ctx, req, &outriggerv1.GetSkillRequest{Uri: ask.GetUri(), Context: req.Context})
 	switch got, _ := resp.Message.(*outriggerv1.GetSkillResponse); {
 	case resp.Err != nil && isUnknown(resp.Err):
 		resp.Err = unknown
@@ -288,7 +288,7 @@ func (s *Service) mayAskAbout(ctx context.Context, req *bridge.Request, uri stri
 		return err
 	}
 	if who := identity.FromContext(ctx); !who.MayRead(uri) {
-		return s.tools.NotPermitted(who, "this resource")
+		return s.host.NotPermitted(who, "this resource")
 	}
 	return nil
 }
@@ -324,13 +324,13 @@ func unknownURI(req *bridge.Request, uri, keyword, reason string) *errmap.Error 
 // getPrompt has the native backend fill in a prompt.
 func (s *Service) getPrompt(ctx context.Context, req *bridge.Request, ask *outriggerv1.GetPromptRequest) *bridge.Response {
 	if who := identity.FromContext(ctx); !who.MayPrompt(ask.GetName()) {
-		return &bridge.Response{Err: s.tools.NotPermitted(who, "this prompt")}
+		return &bridge.Response{Err: s.host.NotPermitted(who, "this prompt")}
 	}
 	arguments, err := json.Marshal(ask.GetArguments())
 	if err != nil {
 		arguments = nil // strings always have a JSON form
 	}
-	resp := s.backend.AskRound(ctx, req, ask.GetName(), arguments, func(state []byte) proto.Message {
+	resp := s.host.AskRound(ctx, req, ask.GetName(), arguments, func(state []byte) proto.Message {
 		sent, _ := proto.Clone(ask).(*outriggerv1.GetPromptRequest)
 		sent.InputResponses, sent.RequestState, sent.Context = req.InputResponses, state, req.Context
 		if len(req.Meta) > 0 {
@@ -349,15 +349,15 @@ func (s *Service) getPrompt(ctx context.Context, req *bridge.Request, ask *outri
 func (s *Service) complete(ctx context.Context, req *bridge.Request, ask *outriggerv1.CompleteRequest) *bridge.Response {
 	who := identity.FromContext(ctx)
 	if prompt := ask.GetPrompt(); prompt != "" && !who.MayPrompt(prompt) {
-		return &bridge.Response{Err: s.tools.NotPermitted(who, "this prompt")}
+		return &bridge.Response{Err: s.host.NotPermitted(who, "this prompt")}
 	}
 	if template := ask.GetResource(); template != "" && !who.MayRead(template) {
-		return &bridge.Response{Err: s.tools.NotPermitted(who, "this resource template")}
+		return &bridge.Response{Err: s.host.NotPermitted(who, "this resource template")}
 	}
 	sent, _ := proto.Clone(ask).(*outriggerv1.CompleteRequest)
 	sent.Context = req.Context
 	if len(req.Meta) > 0 {
 		sent.MetaForm = &outriggerv1.CompleteRequest_MetaJson{MetaJson: req.Meta}
 	}
-	return s.backend.Ask(ctx, req, sent)
+	return s.host.Ask(ctx, req, sent)
 }

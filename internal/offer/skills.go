@@ -42,7 +42,7 @@ func openSkills(folders []string, l skillLimits) (*Skills, error) {
 // Current returns the skills in use.
 func (s *Skills) Current() *SkillSet {
 	if s == nil {
-		return nil
+		return &SkillSet{}
 	}
 	return s.current.Load()
 }
@@ -59,8 +59,7 @@ func (s *Skills) Reload(ctx context.Context) (changed []string, isNew bool, err 
 	return now.Changed(before), true, nil
 }
 
-// SkillSet is all skills of some folders at one moment. It never changes, and neither do the messages that it returns. A nil
-// SkillSet is empty.
+// SkillSet is all skills of some folders at one moment. It never changes, and neither do the messages that it returns.
 type SkillSet struct {
 	// Outside are the files that belong to no skill, which no one can read. Hidden counts the files and folders whose names
 	// begin with a dot.
@@ -107,38 +106,22 @@ func (s *SkillSet) finish() {
 }
 
 // IsEmpty reports whether there is no skill.
-func (s *SkillSet) IsEmpty() bool { return s == nil || len(s.listed) == 0 }
+func (s *SkillSet) IsEmpty() bool { return len(s.listed) == 0 }
 
 // Skills returns the entries of all skills, in the order of their URIs.
-func (s *SkillSet) Skills() []*outriggerv1.Skill {
-	if s == nil {
-		return nil
-	}
-	return s.listed
-}
+func (s *SkillSet) Skills() []*outriggerv1.Skill { return s.listed }
 
 // Skill returns the entry of the skill with this SKILL.md.
 func (s *SkillSet) Skill(uri string) (*outriggerv1.Skill, bool) {
-	if s == nil {
-		return nil, false
-	}
 	skill, ok := s.skills[uri]
 	return skill, ok
 }
 
 // Resources returns the resources of all files, in the order of their URIs.
-func (s *SkillSet) Resources() []*outriggerv1.Resource {
-	if s == nil {
-		return nil
-	}
-	return s.resources
-}
+func (s *SkillSet) Resources() []*outriggerv1.Resource { return s.resources }
 
 // File returns the file with this URI. URIs are compared as they are: each file has exactly one.
 func (s *SkillSet) File(uri string) (*skillFile, bool) {
-	if s == nil {
-		return nil, false
-	}
 	f, ok := s.files[uri]
 	return f, ok
 }
@@ -165,9 +148,6 @@ func (f *skillFile) Contents() *outriggerv1.ResourceContents {
 
 // IsDirectory reports whether the URI is that of a folder of a skill.
 func (s *SkillSet) IsDirectory(uri string) bool {
-	if s == nil {
-		return false
-	}
 	_, ok := s.directories[uri]
 	return ok
 }
@@ -208,16 +188,12 @@ func (s *SkillSet) isVisible(uri string, may func(uri string) bool) bool {
 
 // Changed returns the URIs of the files that differ between two sets or that only one of them has, in order.
 func (s *SkillSet) Changed(before *SkillSet) []string {
-	now, old := s.digests(), before.digests()
-	out := map[string]bool{}
-	for uri, digest := range now {
-		if old[uri] != digest {
-			out[uri] = true
-		}
-	}
-	for uri := range old {
-		if _, ok := now[uri]; !ok {
-			out[uri] = true
+	out := s.digests()
+	for uri, digest := range before.digests() {
+		if out[uri] == digest {
+			delete(out, uri)
+		} else {
+			out[uri] = digest
 		}
 	}
 	return sortedKeys(out)

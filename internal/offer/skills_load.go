@@ -94,23 +94,12 @@ func (e *skillsError) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// skillFaults collects what is wrong with skills.
-type skillFaults struct{ err skillsError }
-
-func (f *skillFaults) add(folder int, path, format string, args ...any) {
-	if len(f.err.Faults) == maxFaults {
-		f.err.More++
+func (e *skillsError) add(folder int, path, format string, args ...any) {
+	if len(e.Faults) == maxFaults {
+		e.More++
 		return
 	}
-	f.err.Faults = append(f.err.Faults, skillFault{Folder: folder, Path: path, Reason: fmt.Sprintf(format, args...)})
-}
-
-// any returns the error, nil without faults.
-func (f *skillFaults) any() error {
-	if len(f.err.Faults) == 0 {
-		return nil
-	}
-	return &f.err
+	e.Faults = append(e.Faults, skillFault{Folder: folder, Path: path, Reason: fmt.Sprintf(format, args...)})
 }
 
 // maxReads bounds how often folders are read until two reads agree.
@@ -144,7 +133,7 @@ func loadSkills(ctx context.Context, folders []string, l skillLimits) (*SkillSet
 type skillLoader struct {
 	ctx    context.Context //nolint:containedctx // reading goes on no longer than it
 	limits skillLimits
-	faults skillFaults
+	faults skillsError
 	set    *SkillSet
 	bytes  int64 // of all files
 	// of is the folder that has a skill, by the skill's path.
@@ -163,8 +152,8 @@ func loadSkillsOnce(ctx context.Context, folders []string, l skillLimits) (*Skil
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := r.faults.any(); err != nil {
-		return nil, err
+	if len(r.faults.Faults) > 0 {
+		return nil, &r.faults
 	}
 	r.set.finish()
 	return r.set, nil
@@ -365,7 +354,7 @@ func skillPaths(folders []string, l skillLimits) []string {
 		if err != nil {
 			continue
 		}
-		w := &skillWalker{ctx: context.Background(), root: root, folder: i, shown: folder, left: l.maxEntries(), most: l.maxEntries(), faults: &skillFaults{}}
+		w := &skillWalker{ctx: context.Background(), root: root, folder: i, shown: folder, left: l.maxEntries(), most: l.maxEntries(), faults: &skillsError{}}
 		if top, err := w.walk(".", 0); err == nil && top != nil {
 			out = append(out, w.below(top)...)
 		}
@@ -416,7 +405,7 @@ type skillWalker struct {
 	links  int           // to folders, that were followed
 	above  []fs.FileInfo // the folders from the root to the one that is looked at
 	hidden int
-	faults *skillFaults
+	faults *skillsError
 }
 
 var errTooMany = errors.New("too many files")
@@ -562,48 +551,35 @@ func readFile(root *os.Root, p string, most int64) ([]byte, error) {
 	return data, err
 }
 
-// mediaType is the media type of a file, by its name, else by its content. The table is here and not the system's, so that
-// every replica says the same.
+// mediaTypes are the media types by which files are known. They are not the system's, so that every replica says the same.
+//
+//nolint:gochecknoglobals // a table that is never changed
+var mediaTypes = map[string]string{
+	".md": markdownType, ".markdown": markdownType,
+	".json": "application/json",
+	".yaml": "application/yaml", ".yml": "application/yaml",
+	".toml": "application/toml",
+	".xml":  "application/xml",
+	".csv":  "text/csv",
+	".html": "text/html", ".htm": "text/html",
+	".css": "text/css",
+	".js":  "text/javascript", ".mjs": "text/javascript",
+	".py":  "text/x-python",
+	".sh":  "application/x-sh",
+	".svg": "image/svg+xml",
+	".png": "image/png",
+	".jpg": "image/jpeg", ".jpeg": "image/jpeg",
+	".gif":  "image/gif",
+	".webp": "image/webp",
+	".pdf":  "application/pdf",
+	".zip":  "application/zip",
+	".wasm": "application/wasm",
+}
+
+// mediaType is the media type of a file, by its name, else by its content.
 func mediaType(name string, data []byte) string {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".md", ".markdown":
-		return markdownType
-	case ".json":
-		return "application/json"
-	case ".yaml", ".yml":
-		return "application/yaml"
-	case ".toml":
-		return "application/toml"
-	case ".xml":
-		return "application/xml"
-	case ".csv":
-		return "text/csv"
-	case ".html", ".htm":
-		return "text/html"
-	case ".css":
-		return "text/css"
-	case ".js", ".mjs":
-		return "text/javascript"
-	case ".py":
-		return "text/x-python"
-	case ".sh":
-		return "application/x-sh"
-	case ".svg":
-		return "image/svg+xml"
-	case ".png":
-		return "image/png"
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".gif":
-		return "image/gif"
-	case ".webp":
-		return "image/webp"
-	case ".pdf":
-		return "application/pdf"
-	case ".zip":
-		return "application/zip"
-	case ".wasm":
-		return "application/wasm"
+	if known, ok := mediaTypes[strings.ToLower(path.Ext(name))]; ok {
+		return known
 	}
 	if utf8.Valid(data) {
 		return "text/plain"

@@ -32,7 +32,7 @@ func watchArguments(req *bridge.Request, method *resource.Method, uri string) ([
 
 // watchSpec describes the stream of a watch for a caller.
 func (s *Service) watchSpec(ctx context.Context, req *bridge.Request, tool *catalog.Tool, wire []byte, uri string) notify.Watch {
-	own, values, key := s.runner.Detach(ctx, req)
+	own, values, key := s.host.Detach(ctx, req)
 	return notify.Watch{
 		Key: tool.Name + "\x00" + key + string(wire), Tool: tool.Name, Version: versionOf(tool), Caller: own.Caller,
 		Open: func(ctx context.Context, each func(message []byte)) *errmap.Error {
@@ -90,29 +90,29 @@ func watchError(err error) *errmap.Error {
 func (s *Service) openWatch(ctx context.Context, req *bridge.Request, uri string, each func(message []byte)) (failed *errmap.Error) {
 	defer func() {
 		if p := recover(); p != nil {
-			failed = s.runner.Panicked(p, zap.String(logkey.Caller, req.Caller))
+			failed = s.bridge.Panicked(p, zap.String(logkey.Caller, req.Caller))
 		}
 	}()
-	if s.tools.Current() == nil {
+	if s.host.Current() == nil {
 		return unavailable("the tool catalog has not been loaded yet")
 	}
 	method, tool := s.watchAt(uri)
 	if method == nil {
 		return errmap.UnknownResource(uri)
 	}
-	if err := s.tools.MayUse(ctx, tool); err != nil {
+	if err := s.host.MayUse(ctx, tool); err != nil {
 		return err
 	}
 	arguments, err := watchArguments(req, method, uri)
 	if err != nil {
 		return err
 	}
-	return s.runner.Stream(ctx, req, tool, arguments, each)
+	return s.host.Stream(ctx, req, tool, arguments, each)
 }
 
 // watchAt finds the watch that a URI is of, for any caller.
 func (s *Service) watchAt(uri string) (*resource.Method, *catalog.Tool) {
-	all := s.tools.Current()
+	all := s.host.Current()
 	if all == nil || len(uri) > maxURI {
 		return nil, nil
 	}
@@ -141,14 +141,14 @@ func (s *Service) prepareFollow(ctx context.Context, req *bridge.Request, uri st
 	if method == nil {
 		return nil, nil //nolint:nilnil // it is no watch
 	}
-	if err := s.tools.MayUse(ctx, tool); err != nil {
+	if err := s.host.MayUse(ctx, tool); err != nil {
 		return nil, err
 	}
 	arguments, err := watchArguments(req, method, uri)
 	if err != nil {
 		return nil, err
 	}
-	wire, err := s.runner.Subscribe(ctx, req, tool, arguments, uri)
+	wire, err := s.host.Subscribe(ctx, req, tool, arguments, uri)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (s *Service) FollowWatch(ctx context.Context, req *bridge.Request, uri stri
 
 // CatalogChanged opens streams of watches again whose tools have changed. Call it when there is a new catalog.
 func (s *Service) CatalogChanged() {
-	cat := s.tools.Current()
+	cat := s.host.Current()
 	s.opts.Watches.Renew(func(name string) string {
 		if tool, ok := cat.Lookup(name); ok && tool.Watch != "" {
 			return versionOf(tool)

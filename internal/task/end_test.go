@@ -25,69 +25,50 @@ func TestEnds(t *testing.T) {
 	about := errmap.About{RequestID: []byte(`"r1"`), Idempotent: true}
 	broke := &outriggerv1.ToolResult{Status: "failure", Error: &outriggerv1.ErrorDetail{ErrorType: "ToolExecutionError", ErrorMessage: "no"}}
 	tests := []struct {
-		name    string
-		options task.Options
-		end     end
-		status  outriggerv1.TaskStatus
-		check   func(*outriggerv1.Task) bool
+		name   string
+		end    end
+		status outriggerv1.TaskStatus
+		check  func(*outriggerv1.Task) bool
 	}{
-		{"a result", task.Options{}, end{result: text("done")}, completed, func(t *outriggerv1.Task) bool {
+		{"a result", end{result: text("done")}, completed, func(t *outriggerv1.Task) bool {
 			return t.GetResult().GetExplanation() == "done"
 		}},
-		{"a failure of the tool's own", task.Options{}, end{result: broke}, completed, func(t *outriggerv1.Task) bool {
+		{"a failure of the tool's own", end{result: broke}, completed, func(t *outriggerv1.Task) bool {
 			return t.GetResult() == broke
 		}},
-		{"a JSON-RPC error", task.Options{}, end{err: errmap.New(errmap.InvalidParams, errmap.Message("no such thing"))}, failed, func(t *outriggerv1.Task) bool {
+		{"a JSON-RPC error", end{err: errmap.New(errmap.InvalidParams, errmap.Message("no such thing"))}, failed, func(t *outriggerv1.Task) bool {
 			return t.GetError().GetCode() == -32602 && t.GetError().GetMessage() == "no such thing" && t.GetStatusMessage() == "no such thing" &&
 				strings.Contains(string(t.GetError().GetDataJson()), `"requestId":"r1"`)
 		}},
-		{"an error that callers see as a result", task.Options{}, end{err: errmap.New(errmap.Timeout)}, completed, func(t *outriggerv1.Task) bool {
+		{"an error that callers see as a result", end{err: errmap.New(errmap.Timeout)}, completed, func(t *outriggerv1.Task) bool {
 			r, want := t.GetResult(), errmap.New(errmap.Timeout).MCP(errmap.Modern, errmap.About{RequestID: about.RequestID, Idempotent: true, ToolCall: true})
 			var meta map[string]json.RawMessage
 			return r.GetStatus() == "failure" && r.GetError().GetErrorType() == "TimeoutError" && r.GetContent()[0].GetText().GetText() == want.Text &&
 				json.Unmarshal(r.GetMetaJson(), &meta) == nil && string(meta[errmap.MetaKey]) == string(want.Data)
 		}},
-		{"an error and a result", task.Options{}, end{result: text("done"), err: errmap.New(errmap.InvalidParams)}, failed, func(t *outriggerv1.Task) bool {
+		{"an error and a result", end{result: text("done"), err: errmap.New(errmap.InvalidParams)}, failed, func(t *outriggerv1.Task) bool {
 			return t.GetError().GetCode() == -32602
 		}},
-		{"neither", task.Options{}, end{}, failed, func(t *outriggerv1.Task) bool {
+		{"neither", end{}, failed, func(t *outriggerv1.Task) bool {
 			return t.GetError().GetCode() == -32603 && t.GetError().GetMessage() == "Internal error"
 		}},
-		{"a panic", task.Options{}, end{do: func() { panic("secret") }}, failed, func(t *outriggerv1.Task) bool {
+		{"a panic", end{do: func() { panic("secret") }}, failed, func(t *outriggerv1.Task) bool {
 			return t.GetError().GetCode() == -32603 && !strings.Contains(t.String(), "secret")
 		}},
-		{"a panic with nil", task.Options{}, end{do: func() { panic(nil) }}, failed, func(t *outriggerv1.Task) bool { //nolint:govet // on purpose
+		{"a panic with nil", end{do: func() { panic(nil) }}, failed, func(t *outriggerv1.Task) bool { //nolint:govet // on purpose
 			return t.GetError().GetCode() == -32603
 		}},
-		{"a goroutine that is left", task.Options{}, end{do: runtime.Goexit}, failed, func(t *outriggerv1.Task) bool {
+		{"a goroutine that is left", end{do: runtime.Goexit}, failed, func(t *outriggerv1.Task) bool {
 			return t.GetError().GetCode() == -32603
 		}},
-		{"a cancelled backend", task.Options{}, end{err: errmap.New(errmap.Cancelled)}, failed, func(t *outriggerv1.Task) bool {
+		{"a cancelled backend", end{err: errmap.New(errmap.Cancelled)}, failed, func(t *outriggerv1.Task) bool {
 			return t.GetError().GetCode() != 0
-		}},
-		{"errors as the caller of the package wants them", task.Options{
-			ErrorResult: func(e *errmap.Error, a errmap.About) *outriggerv1.ToolResult { return nil },
-			ErrorObject: func(e *errmap.Error, a errmap.About) *outriggerv1.ErrorObject {
-				return &outriggerv1.ErrorObject{Code: 7, Message: string(e.Code) + " " + string(a.RequestID)}
-			},
-		}, end{err: errmap.New(errmap.Timeout)}, failed, func(t *outriggerv1.Task) bool {
-			return t.GetError().GetCode() == 7 && t.GetError().GetMessage() == `TIMEOUT "r1"`
-		}},
-		{"results as the caller of the package wants them", task.Options{
-			ErrorResult: func(*errmap.Error, errmap.About) *outriggerv1.ToolResult { return broke },
-		}, end{err: errmap.New(errmap.InvalidParams)}, completed, func(t *outriggerv1.Task) bool {
-			return t.GetResult() == broke
-		}},
-		{"a code that must not be sent", task.Options{
-			ErrorObject: func(*errmap.Error, errmap.About) *outriggerv1.ErrorObject { return nil },
-		}, end{err: errmap.New(errmap.InvalidParams)}, failed, func(t *outriggerv1.Task) bool {
-			return t.GetError().GetCode() == -32602
 		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				m := task.New(task.NewMemory(task.MemoryOptions{}), tt.options)
+				m := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
 				w := newWork()
 				spec := alice(0)
 				spec.About = about
@@ -102,7 +83,7 @@ func TestEnds(t *testing.T) {
 				if err := m.Cancel(t.Context(), "alice", id); err != nil {
 					t.Errorf("cancelled after its end: %v", err)
 				}
-				if err := m.Update(t.Context(), "alice", id, answers("a")); err != nil {
+				if err := update(m, "alice", id); err != nil {
 					t.Errorf("answered after its end: %v", err)
 				}
 				if diff := cmp.Diff(got, get(t, m, id, tt.status), protocmp.Transform()); diff != "" {
@@ -196,20 +177,18 @@ func TestCancel(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	tests := []struct {
 		name    string
-		options task.Options
 		timeout time.Duration
 		want    time.Duration
-		grace   time.Duration
 	}{
-		{"its own", task.Options{}, time.Minute, time.Minute, task.DefaultGrace},
-		{"the longest", task.Options{}, 0, task.DefaultMaxTimeout, task.DefaultGrace},
-		{"longer than the longest", task.Options{MaxTimeout: time.Hour, Grace: time.Second}, 2 * time.Hour, time.Hour, time.Second},
+		{"its own", time.Minute, time.Minute},
+		{"the longest", 0, task.MaxTimeout},
+		{"longer than the longest", 2 * task.MaxTimeout, task.MaxTimeout},
 	}
 	for _, tt := range tests {
 		for _, after := range []time.Duration{0, 1000 * time.Hour} {
 			t.Run(tt.name+" after "+after.String(), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
-					m := task.New(task.NewMemory(task.MemoryOptions{}), tt.options)
+					m := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
 					spec := alice(after)
 					spec.Timeout = tt.timeout
 					heeds, deaf := newWork(), newWork()
@@ -227,7 +206,7 @@ func TestTimeout(t *testing.T) {
 					if s := m.Stats(); s.Running != 1 {
 						t.Fatalf("stats: %+v", s)
 					}
-					sleep(tt.grace - time.Nanosecond)
+					sleep(task.Grace - time.Nanosecond)
 					if after > 0 {
 						if got := <-one; got.out.Err == nil || got.out.Err.Code != errmap.Cancelled {
 							t.Errorf("%+v, %v", got.out, got.err)
@@ -336,58 +315,39 @@ func TestATaskThatIsForgottenBeforeItsEnd(t *testing.T) {
 		m := task.New(store, task.Options{OnError: func(err error) { t.Error(err) }})
 		w := newWork()
 		id := begin(t, m, alice(0), w).GetTaskId()
-		waiting := w.ask("a")
-		wait()
 		if err := store.Delete(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 		w.report("still here")
-		if got := <-w.ask("b"); got.err == nil {
-			t.Error("it could still ask")
-		}
 		w.ends <- end{result: text("done")}
 		wait()
 		w.mustBeGone(t)
-		if got := <-waiting; !errors.Is(got.err, task.ErrEnded) {
-			t.Errorf("%v, want ErrEnded", got.err)
-		}
 		missing(t, m, "alice", id)
 	})
 }
 
 func TestStatusMessagesAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		m := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{MaxMessage: 10})
-		w := newWork()
+		m := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
+		w, room := newWork(), strings.Repeat("0", task.MaxMessage-10)
 		id := begin(t, m, alice(0), w).GetTaskId()
 		for _, tt := range []struct{ message, want string }{
 			{"0123456789", "0123456789"},
 			{"0123456789a", "0123456…"},
 			{"012345ééé", "012345…"},
 			{"a\xffb", "a\uFFFDb"},
-			{"", ""},
 		} {
-			w.report(tt.message)
+			w.report(room + tt.message)
 			wait()
-			if got := get(t, m, id, working).GetStatusMessage(); got != tt.want {
+			if got := get(t, m, id, working).GetStatusMessage(); got != room+tt.want {
 				t.Errorf("%q shows as %q, want %q", tt.message, got, tt.want)
 			}
 		}
-		w.ends <- end{err: errmap.New(errmap.InvalidParams, errmap.Message(strings.Repeat("x", 100)))}
+		w.ends <- end{err: errmap.New(errmap.InvalidParams, errmap.Message(strings.Repeat("x", 2000)))}
 		wait()
-		if got := get(t, m, id, failed); got.GetStatusMessage() != "xxxxxxx…" || len(got.GetError().GetMessage()) != 100 {
+		if got := get(t, m, id, failed); got.GetStatusMessage() != strings.Repeat("x", task.MaxMessage-3)+"…" || len(got.GetError().GetMessage()) != 2000 {
 			t.Errorf("%v", got)
 		}
-		// By default it is a sentence.
-		m = task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
-		w = newWork()
-		id = begin(t, m, alice(0), w).GetTaskId()
-		w.report(strings.Repeat("x", 100_000))
-		wait()
-		if got := len(get(t, m, id, working).GetStatusMessage()); got != task.DefaultMaxMessage {
-			t.Errorf("%d bytes are kept", got)
-		}
-		w.ends <- end{result: text("done")}
 	})
 }
 

@@ -13,10 +13,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/content"
 )
 
-// ErrorResult is the default of [Options.ErrorResult]: an error result with the text and
-// the data object of a tools/call of MCP 2026-07-28, or nil if the canonical table has a
-// JSON-RPC error.
-func ErrorResult(err *errmap.Error, about errmap.About) *outriggerv1.ToolResult {
+// errorResult is an error result with the text and the data object of a tools/call of MCP
+// 2026-07-28, or nil if the canonical table has a JSON-RPC error.
+func errorResult(err *errmap.Error, about errmap.About) *outriggerv1.ToolResult {
 	about.ToolCall = true
 	reply := err.MCP(errmap.Modern, about)
 	if reply.Form != errmap.ToolResult {
@@ -34,9 +33,8 @@ func ErrorResult(err *errmap.Error, about errmap.About) *outriggerv1.ToolResult 
 	return out
 }
 
-// ErrorObject is the default of [Options.ErrorObject]: the JSON-RPC error of MCP
-// 2026-07-28. Its code is never 0.
-func ErrorObject(err *errmap.Error, about errmap.About) *outriggerv1.ErrorObject {
+// errorObject is the JSON-RPC error of MCP 2026-07-28. Its code is never 0.
+func errorObject(err *errmap.Error, about errmap.About) *outriggerv1.ErrorObject {
 	about.ToolCall = true
 	reply := err.MCP(errmap.Modern, about)
 	out := &outriggerv1.ErrorObject{Code: int32(reply.Code), Message: reply.Message}
@@ -49,12 +47,12 @@ func ErrorObject(err *errmap.Error, about errmap.About) *outriggerv1.ErrorObject
 // Fail replaces the end of a task by an error.
 func Fail(t *outriggerv1.Task, failed *errmap.Error) {
 	about := errmap.About{ToolCall: true}
-	if result := ErrorResult(failed, about); result != nil {
+	if result := errorResult(failed, about); result != nil {
 		t.Completion = &outriggerv1.Task_Result{Result: result}
 		return
 	}
 	t.Status = outriggerv1.TaskStatus_TASK_STATUS_FAILED
-	t.Completion = &outriggerv1.Task_Error{Error: ErrorObject(failed, about)}
+	t.Completion = &outriggerv1.Task_Error{Error: errorObject(failed, about)}
 }
 
 // ending is how a task ends: with a result, with an error, or with neither, by
@@ -69,18 +67,19 @@ type ending struct {
 func cancelled() ending { return ending{message: "cancelled by the caller"} }
 
 // endingOf turns what the work returned into the end of its task.
-func (m *Manager) endingOf(about errmap.About, result *outriggerv1.ToolResult, err *errmap.Error) ending {
+func endingOf(about errmap.About, result *outriggerv1.ToolResult, err *errmap.Error) ending {
 	if err == nil {
 		return ending{result: result}
 	}
-	if result = m.opts.ErrorResult(err, about); result != nil {
+	if result = errorResult(err, about); result != nil {
 		return ending{result: result}
 	}
-	failure := m.opts.ErrorObject(err, about)
-	if failure.GetCode() == 0 {
-		failure = ErrorObject(err, about)
-	}
-	return ending{failure: failure, message: m.clip(failure.GetMessage())}
+	return failedWith(errorObject(err, about))
+}
+
+// failedWith is the end of a task with an error.
+func failedWith(failure *outriggerv1.ErrorObject) ending {
+	return ending{failure: failure, message: clip(failure.GetMessage())}
 }
 
 // apply ends the task of a record that is stamped with the present. Its lifetime
@@ -88,8 +87,7 @@ func (m *Manager) endingOf(about errmap.About, result *outriggerv1.ToolResult, e
 // counts it from the beginning.
 func (e ending) apply(r *Record) {
 	t := r.Task
-	t.InputRequests, r.Answers, r.Again = nil, nil, nil
-	t.StatusMessage = e.message
+	r.Again, t.StatusMessage = nil, e.message
 	switch {
 	case e.result != nil:
 		t.Status = outriggerv1.TaskStatus_TASK_STATUS_COMPLETED

@@ -5,12 +5,12 @@ package task
 // What the tests outside the package look at.
 
 const (
-	DefaultMaxMessage = defaultMaxMessage
-	DefaultMaxTimeout = defaultMaxTimeout
+	MaxMessage = maxMessage
+	MaxTimeout = maxTimeout
 )
 
+// What failed calls end with.
 var (
-	ErrEnded            = errEnded
-	ErrNoTask           = errNoTask
-	ErrTooManyQuestions = errTooManyQuestions
+	ErrorResult = errorResult
+	ErrorObject = errorObject
 )

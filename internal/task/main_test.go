@@ -5,7 +5,6 @@ package task_test
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,42 +22,15 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	working       = outriggerv1.TaskStatus_TASK_STATUS_WORKING
-	inputRequired = outriggerv1.TaskStatus_TASK_STATUS_INPUT_REQUIRED
-	completed     = outriggerv1.TaskStatus_TASK_STATUS_COMPLETED
-	failed        = outriggerv1.TaskStatus_TASK_STATUS_FAILED
-	cancelled     = outriggerv1.TaskStatus_TASK_STATUS_CANCELLED
+	working   = outriggerv1.TaskStatus_TASK_STATUS_WORKING
+	completed = outriggerv1.TaskStatus_TASK_STATUS_COMPLETED
+	failed    = outriggerv1.TaskStatus_TASK_STATUS_FAILED
+	cancelled = outriggerv1.TaskStatus_TASK_STATUS_CANCELLED
 )
 
 // text is a successful result.
 func text(s string) *outriggerv1.ToolResult {
 	return &outriggerv1.ToolResult{Status: "success", Explanation: s}
-}
-
-func question(s string) *outriggerv1.InputRequest {
-	return &outriggerv1.InputRequest{Request: &outriggerv1.InputRequest_Elicitation{Elicitation: &outriggerv1.Elicitation{
-		Message: s, Mode: &outriggerv1.Elicitation_Url{Url: &outriggerv1.ElicitationUrl{Url: "https://example.com/"}},
-	}}}
-}
-
-func answer(s string) *outriggerv1.InputResponse {
-	return &outriggerv1.InputResponse{Response: &outriggerv1.InputResponse_OtherJson{OtherJson: []byte(`"` + s + `"`)}}
-}
-
-func questions(keys ...string) map[string]*outriggerv1.InputRequest {
-	out := map[string]*outriggerv1.InputRequest{}
-	for _, key := range keys {
-		out[key] = question(strconv.Quote(key))
-	}
-	return out
-}
-
-func answers(keys ...string) map[string]*outriggerv1.InputResponse {
-	out := map[string]*outriggerv1.InputResponse{}
-	for _, key := range keys {
-		out[key] = answer(key + "!")
-	}
-	return out
 }
 
 // work is a Run that a test steers: it does what the test sends it, and returns
@@ -119,23 +91,6 @@ func (w *work) report(message string) {
 	w.steps <- func(_ context.Context, report func(string)) { report(message) }
 }
 
-// ask asks without waiting for the answers, which come on the channel.
-func (w *work) ask(keys ...string) <-chan asked {
-	out := make(chan asked, 1)
-	w.steps <- func(ctx context.Context, _ func(string)) {
-		go func() {
-			got, err := task.Ask(ctx, questions(keys...))
-			out <- asked{got, err}
-		}()
-	}
-	return out
-}
-
-type asked struct {
-	answers map[string]*outriggerv1.InputResponse
-	err     error
-}
-
 // begin starts work that is a task at once.
 func begin(t testing.TB, m *task.Manager, spec task.Spec, w *work) *outriggerv1.Task {
 	t.Helper()
@@ -178,13 +133,21 @@ func missing(t testing.TB, m *task.Manager, principal, id string) {
 	ctx := context.Background()
 	_, getErr := m.Get(ctx, principal, id)
 	for what, err := range map[string]error{
-		"Get": getErr, "Cancel": m.Cancel(ctx, principal, id), "Update": m.Update(ctx, principal, id, answers("a")),
+		"Get": getErr, "Cancel": m.Cancel(ctx, principal, id), "Update": update(m, principal, id),
 	} {
 		// Equal, not only in the chain: nothing may tell one from the other.
 		if err != task.ErrNotFound { //nolint:errorlint // see above
 			t.Errorf("%s(%q, %q): %v, want ErrNotFound itself", what, principal, id, err)
 		}
 	}
+}
+
+// update answers questions that a task has not asked.
+func update(m *task.Manager, principal, id string) error {
+	_, err := m.Answer(context.Background(), principal, id, &outriggerv1.UpdateTaskRequest{InputResponses: map[string]*outriggerv1.InputResponse{
+		"a": {Response: &outriggerv1.InputResponse_OtherJson{OtherJson: []byte(`"a!"`)}},
+	}})
+	return err
 }
 
 // log keeps what a hook gets.

@@ -4,11 +4,9 @@ package task
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"fmt"
-	"io"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,41 +103,10 @@ func (m *Manager) Cancel(ctx context.Context, principal, id string) error {
 	if _, err := m.find(ctx, principal, id); err != nil {
 		return err
 	}
-	_, err := m.change(ctx, id, func(r *Record) bool {
+	return m.change(ctx, id, func(r *Record) bool {
 		cancelled().apply(r)
 		return true
 	})
-	return err
-}
-
-// Update answers outstanding questions of the caller's task by their keys, all or some
-// of them. It ignores keys that are not outstanding, answers without content, and all
-// answers to a task that has ended. The manager keeps the answers until the work has
-// read them, and they must not be changed. The errors are [ErrNotFound], [ErrFull] if
-// there is no room for the answers, and those of the store.
-func (m *Manager) Update(ctx context.Context, principal, id string, responses map[string]*outriggerv1.InputResponse) error {
-	if _, err := m.find(ctx, principal, id); err != nil {
-		return err
-	}
-	_, err := m.change(ctx, id, func(r *Record) bool {
-		open, answers := maps.Clone(r.Task.GetInputRequests()), maps.Clone(r.Answers)
-		if answers == nil {
-			answers = map[string]*outriggerv1.InputResponse{}
-		}
-		taken := 0
-		for key, response := range responses {
-			if _, outstanding := open[key]; !outstanding || response.GetResponse() == nil {
-				continue
-			}
-			answers[key] = response
-			delete(open, key)
-			taken++
-		}
-		r.Answers = answers
-		setOpen(r.Task, open)
-		return taken > 0
-	})
-	return err
 }
 
 // find returns the record of a caller's task.
@@ -154,23 +121,20 @@ func (m *Manager) find(ctx context.Context, principal, id string) (Record, error
 // change applies f to the record as it is now and has the store keep it, again
 // and again until no other writer was faster. f gets a record with its own task,
 // stamped with the present, and reports whether it changed anything. A task that
-// has ended is not changed, and that it has is reported.
-func (m *Manager) change(ctx context.Context, id string, f func(*Record) bool) (ended bool, err error) {
+// has ended is not changed.
+func (m *Manager) change(ctx context.Context, id string, f func(*Record) bool) error {
 	for {
 		r, err := m.store.Get(ctx, id)
-		if err != nil {
-			return false, err
-		}
-		if isFinal(r.Task.GetStatus()) {
-			return true, nil
+		if err != nil || r.IsFinal() {
+			return err
 		}
 		r.Task = copyTask(r.Task)
 		stamp(r.Task, m.opts.Now())
 		if !f(&r) {
-			return false, nil
+			return nil
 		}
 		if err = m.store.Update(ctx, r); !errors.Is(err, ErrConflict) {
-			return false, err
+			return err
 		}
 	}
 }
@@ -206,9 +170,7 @@ func (m *Manager) admit(ctx context.Context, spec Spec) (*run, error) {
 		return nil, err
 	}
 	var random [idBytes]byte
-	if _, err := io.ReadFull(m.opts.Rand, random[:]); err != nil {
-		return nil, fmt.Errorf("task: read random bytes: %w", err)
-	}
+	_, _ = rand.Read(random[:]) // never fails
 	return m.enter(ctx, idPrefix+base64.RawURLEncoding.EncodeToString(random[:]), spec)
 }
 
@@ -288,17 +250,14 @@ func (m *Manager) Stats() Stats {
 }
 
 // clip makes a text a status message: UTF-8, and no longer than is kept.
-func (m *Manager) clip(text string) string {
+func clip(text string) string {
 	const cut = "…"
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= m.opts.MaxMessage {
+	if len(text) <= maxMessage {
 		return text
 	}
-	end := m.opts.MaxMessage - len(cut)
-	if end < 0 {
-		return ""
-	}
-	for end > 0 && !utf8.RuneStart(text[end]) {
+	end := maxMessage - len(cut)
+	for !utf8.RuneStart(text[end]) {
 		end--
 	}
 	return text[:end] + cut
@@ -319,11 +278,12 @@ func copyTask(t *outriggerv1.Task) *outriggerv1.Task {
 // Answer answers a GetTaskRequest, an UpdateTaskRequest or a CancelTaskRequest about the caller's own task. The errors are
 // [ErrNotFound] and those of the store.
 func (m *Manager) Answer(ctx context.Context, principal, id string, req proto.Message) (proto.Message, error) {
-	switch req := req.(type) {
+	switch req.(type) {
 	case *outriggerv1.GetTaskRequest:
 		return m.Get(ctx, principal, id)
 	case *outriggerv1.UpdateTaskRequest:
-		return &outriggerv1.UpdateTaskResponse{}, m.Update(ctx, principal, id, req.GetInputResponses())
+		_, err := m.find(ctx, principal, id)
+		return &outriggerv1.UpdateTaskResponse{}, err // it asks nothing, so that every answer is one too many
 	default:
 		return &outriggerv1.CancelTaskResponse{}, m.Cancel(ctx, principal, id)
 	}

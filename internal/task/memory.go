@@ -20,9 +20,10 @@ const (
 	// defaultMaxBytes allows 13 KB for each of defaults.MaxTasks results, or 32 results
 	// of the largest size that the edges accept (4 MiB).
 	defaultMaxBytes = 128 << 20
-	// DefaultMaxAge is more than any task needs under its own limits: a day of work and
-	// the seven days that limits.task_ttl allows.
-	DefaultMaxAge = 30 * 24 * time.Hour
+	// MaxAge is the maximum age of a record since its creation, whatever it says: more than any
+	// task needs under its own limits, a day of work and the seven days that
+	// limits.task_ttl allows.
+	MaxAge = 30 * 24 * time.Hour
 )
 
 const (
@@ -38,14 +39,11 @@ const (
 // package.
 type MemoryOptions struct {
 	// MaxTasks is the maximum number of records. MaxBytes is the maximum total size of
-	// their results, questions and answers. Records of up to 4 KiB always fit.
+	// their results. Records of up to 4 KiB always fit.
 	MaxTasks int
 	MaxBytes int64
 	// Share is the part of MaxTasks that one caller may have.
 	Share peer.Rule
-	// MaxAge is the maximum age of a record since its creation. It overrides a later
-	// expiry of the record.
-	MaxAge time.Duration
 	// Now is the clock. Nil means [time.Now].
 	Now func() time.Time
 }
@@ -75,7 +73,6 @@ var _ Store = (*Memory)(nil)
 func NewMemory(o MemoryOptions) *Memory {
 	defaults.Fill(&o.MaxTasks, defaults.MaxTasks)
 	defaults.Fill(&o.MaxBytes, defaultMaxBytes)
-	defaults.Fill(&o.MaxAge, DefaultMaxAge)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -108,7 +105,7 @@ func (m *Memory) Create(ctx context.Context, r Record) error {
 	if !m.opts.Share.Allows(int64(m.callers[r.Principal]), 1, int64(len(m.records)), int64(m.opts.MaxTasks)) {
 		return ErrShare
 	}
-	e := &entry{size: size, until: now.Add(m.opts.MaxAge)}
+	e := &entry{size: size, until: now.Add(MaxAge)}
 	r.Version = 1
 	e.keep(r)
 	m.records[r.ID] = e
@@ -302,11 +299,7 @@ func (e *entry) keep(r Record) {
 
 // sizeOf is what a record holds, in bytes on the wire.
 func sizeOf(r *Record) int64 {
-	size := len(r.ID) + len(r.Origin) + len(r.Principal) + len(r.Tool) + proto.Size(r.Task)
-	for key, answer := range r.Answers {
-		size += len(key) + proto.Size(answer)
-	}
-	return int64(size)
+	return int64(len(r.ID) + len(r.Origin) + len(r.Principal) + len(r.Tool) + proto.Size(r.Task))
 }
 
 // entries is a heap by expiry.

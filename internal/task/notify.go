@@ -35,8 +35,7 @@ func newTeller(hook func(string, *outriggerv1.Task), onPanic func(any, []byte)) 
 
 // tell queues a change and returns at once. A change that leaves the status as it
 // is takes the place of one that was not told yet, so that work which reports all
-// the time does not fill the queue: what is left of a task in the queue is bounded
-// by how often it can ask.
+// the time does not fill the queue.
 func (t *teller) tell(principal string, task *outriggerv1.Task) {
 	if t.hook == nil {
 		return

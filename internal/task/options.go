@@ -3,63 +3,45 @@
 package task
 
 import (
-	"crypto/rand"
-	"io"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
-// Defaults of Options.
 const (
-	// defaultPollInterval is how often a client may poll without adding load: most tasks
-	// take seconds to minutes.
-	defaultPollInterval = time.Second
-	// defaultMaxTimeout ends work that has no timeout. A day is longer than a caller
-	// waits.
-	defaultMaxTimeout = 24 * time.Hour
-	// DefaultGrace is how long work may run after its timeout, so that it can report the
-	// timeout itself.
-	DefaultGrace = 5 * time.Second
+	// pollInterval is how often a client may poll without adding load: most tasks take
+	// seconds to minutes.
+	pollInterval = time.Second
+	// maxTimeout ends work that has no timeout. A day is longer than a caller waits.
+	maxTimeout = 24 * time.Hour
+	// Grace is how long work may run after its timeout, so that it can report the timeout
+	// itself. Then the task ends without it.
+	Grace = 5 * time.Second
 	// defaultMaxRunning is twice [defaults.MaxTasks]. The other half is for calls that
 	// are not tasks yet, and work that ignores its cancellation.
 	defaultMaxRunning = 2 * defaults.MaxTasks
-	// defaultMaxQuestions is the maximum number of questions of one task: more than a
-	// person answers.
-	defaultMaxQuestions = 1024
-	// defaultMaxMessage is the maximum size of a status message in bytes: a sentence. The
-	// contract allows 64 KiB, which every poll of the task would carry.
-	defaultMaxMessage = 1024
+	// maxMessage is the maximum size of a status message in bytes: a sentence. The contract
+	// allows 64 KiB, which every poll of the task would carry.
+	maxMessage = 1024
 )
 
 // Options configure a [Manager]. Zero fields take the defaults of this package.
 type Options struct {
 	// TTL is how long a task is kept after its end.
 	TTL time.Duration
-	// PollInterval is how long a client should wait between two polls.
-	PollInterval time.Duration
-	// MaxTimeout bounds every [Spec.Timeout]. Grace is how long after its timeout the
-	// work may still return a result. Then the task ends without it.
-	MaxTimeout, Grace time.Duration
 	// MaxRunning is the maximum amount of work that runs at a time. It includes calls
 	// that are not tasks yet and work that ignores its cancellation.
 	MaxRunning int
 	// Share is the part of MaxRunning that one caller may have.
 	Share peer.Rule
-	// MaxQuestions is the maximum number of questions of one task. MaxMessage is the
-	// maximum number of bytes kept of a status message.
-	MaxQuestions, MaxMessage int
 	// MaxTakeovers is how often the work of one task is run again after a process that died:
 	// what ends every process that runs it must not end them all. MaxHandovers is how often
 	// it is run again after one that drained.
 	MaxTakeovers, MaxHandovers int
 	// Now is the clock for the times in records. Nil means [time.Now].
 	Now func() time.Time
-	// Rand is the source of ids, read by one goroutine at a time. Nil means crypto/rand.
-	Rand io.Reader
 	// OnChange is called after each change of a task, including changes by another
 	// process, with the task as [Manager.Get] returns it. Calls are sequential, in the
 	// order of the changes of a task, and without a lock. No work waits for OnChange. If
@@ -72,40 +54,21 @@ type Options struct {
 	// OnError is called if the store failed and no caller could receive the error. Nil
 	// means no callback.
 	OnError func(error)
-	// ErrorResult returns the result of a call for an error, or nil if the call would
-	// have returned a JSON-RPC error. Then ErrorObject returns that error. A nil function
-	// means the entry of the canonical table for a tools/call of MCP 2026-07-28.
-	ErrorResult func(*errmap.Error, errmap.About) *outriggerv1.ToolResult
-	ErrorObject func(*errmap.Error, errmap.About) *outriggerv1.ErrorObject
 }
 
 func (o Options) withDefaults() Options {
 	defaults.Fill(&o.TTL, defaults.TaskTTL)
-	defaults.Fill(&o.PollInterval, defaultPollInterval)
-	defaults.Fill(&o.MaxTimeout, defaultMaxTimeout)
-	defaults.Fill(&o.Grace, DefaultGrace)
 	defaults.Fill(&o.MaxRunning, defaultMaxRunning)
-	defaults.Fill(&o.MaxQuestions, defaultMaxQuestions)
-	defaults.Fill(&o.MaxMessage, defaultMaxMessage)
 	defaults.Fill(&o.MaxTakeovers, defaults.StateMaxTakeovers)
 	defaults.Fill(&o.MaxHandovers, defaults.StateMaxHandovers)
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Rand == nil {
-		o.Rand = rand.Reader
 	}
 	if o.OnPanic == nil {
 		o.OnPanic = func(any, []byte) {}
 	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
-	}
-	if o.ErrorResult == nil {
-		o.ErrorResult = ErrorResult
-	}
-	if o.ErrorObject == nil {
-		o.ErrorObject = ErrorObject
 	}
 	return o
 }

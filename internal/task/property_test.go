@@ -6,9 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,7 +35,7 @@ type step struct {
 func drawSteps() *rapid.Generator[[]step] {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
-			what: rapid.SampledFrom([]string{"report", "ask", "answer", "answer", "answer", "cancel", "end", "elapse"}).Draw(t, "what"),
+			what: rapid.SampledFrom([]string{"report", "report", "answer", "cancel", "end", "elapse"}).Draw(t, "what"),
 			n:    rapid.SliceOfN(rapid.IntRange(0, 12), 1, 6).Draw(t, "n"),
 		}
 	}), 1, 60)
@@ -55,37 +52,21 @@ type life struct {
 
 	status  outriggerv1.TaskStatus
 	message string
-	open    map[string]bool
-	asks    []*asking
-	asked   int
 	last    *outriggerv1.Task // as it was when it had ended
 	told    *log
 }
 
-// asking is an Ask that has not returned.
-type asking struct {
-	keys []string
-	left map[string]bool
-	got  <-chan asked
-}
-
-func (l *life) ended() bool { return l.status != working && l.status != inputRequired }
+func (l *life) ended() bool { return l.status != working }
 
 // finish is the end of the task, by whatever means.
 func (l *life) finish(status outriggerv1.TaskStatus) {
-	l.status, l.over, l.open = status, time.Now(), map[string]bool{}
+	l.status, l.over = status, time.Now()
 	wait()
-	for _, a := range l.asks {
-		if got := <-a.got; got.err == nil {
-			l.t.Fatalf("%q were answered by the end", a.keys)
-		}
-	}
-	l.asks = nil
 }
 
 // take does a step, where it can be done now.
 func (l *life) take(s step) {
-	going := map[string]func([]int){"report": l.report, "ask": l.ask, "end": l.end}
+	going := map[string]func([]int){"report": l.report, "end": l.end}
 	always := map[string]func([]int){"answer": l.answer, "cancel": l.cancel, "elapse": l.elapse}
 	if do := always[s.what]; do != nil {
 		do(s.n)
@@ -99,59 +80,10 @@ func (l *life) report(n []int) {
 	l.work.report(l.message)
 }
 
-func (l *life) ask(n []int) {
-	if l.asked > 10 {
-		return // enough for one life
-	}
-	a := &asking{left: map[string]bool{}}
-	for range 1 + n[0]%3 {
-		key := "k" + strconv.Itoa(l.asked)
-		l.asked++
-		a.keys = append(a.keys, key)
-		a.left[key], l.open[key] = true, true
-	}
-	a.got = l.work.ask(a.keys...)
-	l.asks = append(l.asks, a)
-	l.status = inputRequired
-}
-
-// answer answers questions that are open, were, or never will be.
-func (l *life) answer(keys []int) {
-	t := l.t
-	given := map[string]*outriggerv1.InputResponse{}
-	for _, n := range keys {
-		given["k"+strconv.Itoa(n)] = answer("k" + strconv.Itoa(n) + "!")
-	}
-	if err := l.m.Update(context.Background(), "alice", l.id, given); err != nil {
-		t.Fatalf("Update: %v", err)
-	}
-	wait()
-	if l.ended() {
-		return
-	}
-	for key := range given {
-		delete(l.open, key)
-	}
-	l.asks = slices.DeleteFunc(l.asks, func(a *asking) bool {
-		for key := range given {
-			delete(a.left, key)
-		}
-		if len(a.left) > 0 {
-			return false
-		}
-		got := <-a.got
-		if got.err != nil || len(got.answers) != len(a.keys) {
-			t.Fatalf("%q: %v, %v", a.keys, got.answers, got.err)
-		}
-		for key, response := range got.answers {
-			if string(response.GetOtherJson()) != `"`+key+`!"` {
-				t.Fatalf("%q is answered by %s", key, response.GetOtherJson())
-			}
-		}
-		return true
-	})
-	if len(l.open) == 0 {
-		l.status = working
+// answer answers what was not asked.
+func (l *life) answer([]int) {
+	if err := update(l.m, "alice", l.id); err != nil {
+		l.t.Fatalf("Update: %v", err)
 	}
 }
 
@@ -209,9 +141,6 @@ func (l *life) check() {
 	if _, err := l.m.Get(context.Background(), "bob", l.id); !errors.Is(err, task.ErrNotFound) {
 		t.Fatalf("another caller sees it: %v", err)
 	}
-	if open := slices.Sorted(maps.Keys(got.GetInputRequests())); !slices.Equal(open, slices.Sorted(maps.Keys(l.open))) {
-		t.Fatalf("open: %q, want %v", open, l.open)
-	}
 	if l.ended() {
 		if l.last == nil {
 			l.last = got
@@ -225,7 +154,7 @@ func (l *life) check() {
 	before := working
 	told := l.told.statuses()
 	for i, s := range told {
-		if before != working && before != inputRequired {
+		if before != working {
 			t.Fatalf("told of a change after the end: %v", told[:i+1])
 		}
 		before = s
@@ -238,7 +167,7 @@ func (l *life) check() {
 // begin starts another life.
 func (l *life) begin() {
 	l.told.clear()
-	*l = life{t: l.t, m: l.m, told: l.told, work: newWork(), begun: time.Now(), status: working, open: map[string]bool{}}
+	*l = life{t: l.t, m: l.m, told: l.told, work: newWork(), begun: time.Now(), status: working}
 	l.id = begin(l.t, l.m, task.Spec{Principal: "alice", Tool: "a.b", Timeout: modelTimeout, TTL: modelTTL}, l.work).GetTaskId()
 }
 

@@ -137,7 +137,7 @@ func (m *Manager) takeOver(ctx context.Context, one Unfinished, resume Resume) e
 		return nil
 	case err != nil:
 		return err
-	case isFinal(record.Task.GetStatus()) || record.Owner != one.Owner:
+	case record.IsFinal() || record.Owner != one.Owner:
 		return nil
 	}
 	if len(record.Again) > 0 && m.mayTakeOver(&record) && resume != nil {
@@ -167,7 +167,7 @@ func isHandedOver(r *Record) bool { return r.Owner == "" }
 // the task to others.
 func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Spec) error {
 	spec.Principal, spec.Tool, spec.Again = record.Principal, record.Tool, record.Again
-	spec.Timeout, spec.PollInterval, spec.TTL = record.Timeout, record.PollInterval, record.Keep
+	spec.Timeout, spec.TTL = record.Timeout, record.Keep
 	m.mu.Lock()
 	err := m.hasRoom(spec.Principal)
 	var r *run
@@ -188,8 +188,7 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 		record.Handovers++
 	}
 	record.Takeovers++
-	record.Owner, record.Answers = m.self, nil
-	setOpen(record.Task, nil)
+	record.Owner = m.self
 	record.Expires = now.Add(r.lifetime())
 	record.Task.Ttl = durationpb.New(record.Expires.Sub(record.Task.GetCreatedAt().AsTime()))
 	if err := m.store.Update(ctx, record); err != nil {
@@ -203,8 +202,7 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 	r.mu.Lock()
 	isMine := r.phase == calling // no one has cancelled it or taken it since
 	if isMine {
-		r.phase = tasked
-		close(r.settled)
+		r.phase, r.wasTask = tasked, true
 	}
 	r.mu.Unlock()
 	if !isMine {
@@ -220,7 +218,7 @@ func (m *Manager) endUnknown(ctx context.Context, record Record) error {
 	record.Task = copyTask(record.Task)
 	stamp(record.Task, m.opts.Now())
 	record.Owner = m.self
-	m.unknownEnding(record.Tool, record.Idempotent, "the replica that ran it stopped").apply(&record)
+	unknownEnding(record.Tool, record.Idempotent, "the replica that ran it stopped").apply(&record)
 	err := m.store.Update(ctx, record)
 	switch {
 	case err == nil:
@@ -233,14 +231,10 @@ func (m *Manager) endUnknown(ctx context.Context, record Record) error {
 
 // unknownEnding is the end of a task whose outcome no one knows. It is no result of the
 // tool, so the task has failed.
-func (m *Manager) unknownEnding(tool string, idempotent bool, why string) ending {
+func unknownEnding(tool string, idempotent bool, why string) ending {
 	err := errmap.New(errmap.TransportError, errmap.Tool(tool), errmap.Retryable(idempotent),
 		errmap.Message("Transport error: outcome unknown: "+why+" before this call could finish"))
-	failure := m.opts.ErrorObject(err, errmap.About{ToolCall: true, Idempotent: idempotent})
-	if failure.GetCode() == 0 {
-		failure = ErrorObject(err, errmap.About{ToolCall: true, Idempotent: idempotent})
-	}
-	return ending{failure: failure, message: m.clip(failure.GetMessage())}
+	return failedWith(errorObject(err, errmap.About{ToolCall: true, Idempotent: idempotent}))
 }
 
 // isTask reports whether the call is a task that has not ended.
@@ -267,7 +261,7 @@ func (r *run) leaveBehind() (lost bool) {
 			record.Owner = ""
 			return true
 		}
-		r.m.unknownEnding(r.spec.Tool, r.spec.About.Idempotent, "the sidecar shut down").apply(record)
+		unknownEnding(r.spec.Tool, r.spec.About.Idempotent, "the sidecar shut down").apply(record)
 		return true
 	})
 	r.cancel(ErrClosed)

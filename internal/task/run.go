@@ -51,26 +51,17 @@ type run struct {
 	release context.CancelFunc
 	overdue *time.Timer
 
-	// asking is how the work wants to become a task before its time; the answer is
-	// nil once it is one, or why it cannot be.
-	asking chan chan<- error
-	// settled is closed when it has become a task, ended when outcome is set.
-	settled, ended chan struct{}
+	// ended is closed when outcome is set.
+	ended chan struct{}
 
 	mu      sync.Mutex
 	phase   phase
+	wasTask bool
 	outcome *Outcome // not changed after ended is closed
 	message string   // what was last reported
-	// changed is closed, and another put into its place, whenever the record was
-	// updated.
-	changed chan struct{}
-	// asked are the keys of all questions so far, read those whose answers were
-	// handed to the work.
-	asked, read map[string]struct{}
 	// mayRunAgain: another process may run the work again.
 	mayRunAgain bool
-	// takeovers is how often the work was begun before, elsewhere: its questions may have
-	// been shown already.
+	// takeovers is how often the work was begun before, elsewhere.
 	takeovers int
 	// showing is set while a message waits to be shown, and shown is when one was last; only
 	// where processes share the store.
@@ -78,29 +69,19 @@ type run struct {
 	shown   time.Time
 }
 
-// runKey finds the run of a context.
-type runKey struct{}
-
 func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 	spec.About.ToolCall = true
-	if spec.Timeout <= 0 || spec.Timeout > m.opts.MaxTimeout {
-		spec.Timeout = m.opts.MaxTimeout
-	}
-	if spec.PollInterval <= 0 {
-		spec.PollInterval = m.opts.PollInterval
+	if spec.Timeout <= 0 || spec.Timeout > maxTimeout {
+		spec.Timeout = maxTimeout
 	}
 	if spec.TTL <= 0 {
 		spec.TTL = m.opts.TTL
 	}
-	r := &run{
-		m: m, id: id, spec: spec,
-		asking: make(chan chan<- error), settled: make(chan struct{}), ended: make(chan struct{}), changed: make(chan struct{}),
-		asked: map[string]struct{}{}, read: map[string]struct{}{}, mayRunAgain: len(spec.Again) > 0,
-	}
-	detached := context.WithValue(context.WithoutCancel(ctx), runKey{}, r)
-	detached, r.release = context.WithTimeout(detached, spec.Timeout)
+	r := &run{m: m, id: id, spec: spec, ended: make(chan struct{}), mayRunAgain: len(spec.Again) > 0}
+	var detached context.Context
+	detached, r.release = context.WithTimeout(context.WithoutCancel(ctx), spec.Timeout)
 	r.ctx, r.cancel = context.WithCancelCause(detached)
-	r.overdue = time.AfterFunc(spec.Timeout+m.opts.Grace, r.expire)
+	r.overdue = time.AfterFunc(spec.Timeout+Grace, r.expire)
 	return r
 }
 
@@ -114,7 +95,13 @@ func (r *run) do(work Run) {
 			r.m.opts.OnPanic(p, debug.Stack())
 			err = errmap.Wrap(errmap.InternalError, fmt.Errorf("panic: %v", p), errmap.Tool(r.spec.Tool))
 		}
-		r.end(result, err, storeAttempts)
+		was := r.conclude(result, err)
+		if r.wasTask && r.spec.Ended != nil {
+			r.spec.Ended()
+		}
+		if was == tasked {
+			r.finish(endingOf(r.spec.About, result, err), storeAttempts)
+		}
 		r.close()
 	}()
 	got, failed := work(r.ctx, r.report)
@@ -132,14 +119,14 @@ func (r *run) close() {
 		r.showing = nil
 	}
 	r.mu.Unlock()
-	r.cancel(errEnded)
+	r.cancel(nil)
 	r.release()
 	r.m.leave(r)
 }
 
 // expire ends work that goes on although its time is long over.
 func (r *run) expire() {
-	r.end(nil, errmap.New(errmap.Timeout, errmap.Tool(r.spec.Tool)), storeAttempts)
+	r.end(errmap.New(errmap.Timeout, errmap.Tool(r.spec.Tool)), storeAttempts)
 }
 
 // cut ends work that a drain does not wait for any longer, and reports whether it
@@ -149,7 +136,7 @@ func (r *run) cut() bool {
 		return r.leaveBehind()
 	}
 	again := r.spec.About.Idempotent
-	wasGoing := r.end(nil, errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(again),
+	wasGoing := r.end(errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(again),
 		errmap.Message("Tool service unavailable: the sidecar shut down before this call could finish; its outcome is unknown")), 1)
 	r.cancel(ErrClosed)
 	return wasGoing
@@ -157,8 +144,18 @@ func (r *run) cut() bool {
 
 // end is the end of the call, or of the task that it became; only the first
 // counts. It reports whether this was it.
-func (r *run) end(result *outriggerv1.ToolResult, err *errmap.Error, attempts int) bool {
+func (r *run) end(err *errmap.Error, attempts int) bool {
+	was := r.conclude(nil, err)
+	if was == tasked {
+		r.finish(endingOf(r.spec.About, nil, err), attempts)
+	}
+	return was != over
+}
+
+// conclude decides what the call has come to, and returns what it was before.
+func (r *run) conclude(result *outriggerv1.ToolResult, err *errmap.Error) phase {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	was := r.phase
 	r.phase = over
 	if was == calling {
@@ -168,11 +165,7 @@ func (r *run) end(result *outriggerv1.ToolResult, err *errmap.Error, attempts in
 		r.outcome = &Outcome{Result: result, Err: err}
 		close(r.ended)
 	}
-	r.mu.Unlock()
-	if was == tasked {
-		r.finish(r.m.endingOf(r.spec.About, result, err), attempts)
-	}
-	return was != over
+	return was
 }
 
 // abandon gives up a call whose request has ended.
@@ -202,7 +195,7 @@ func (r *run) finish(e ending, attempts int) {
 		case errors.Is(err, ErrUnavailable) && patient && time.Now().Before(until):
 			attempts++
 		case errors.Is(err, ErrFull) && attempts > 0:
-			e = r.m.endingOf(r.spec.About, nil, errmap.New(errmap.ResourceExhausted, errmap.Tool(r.spec.Tool),
+			e = endingOf(r.spec.About, nil, errmap.New(errmap.ResourceExhausted, errmap.Tool(r.spec.Tool),
 				errmap.Message("Result too large: the tool finished, but its result cannot be stored")))
 			continue
 		case attempts <= 0:
@@ -216,7 +209,7 @@ func (r *run) finish(e ending, attempts int) {
 
 // report keeps what the work says, and shows it where it is a task.
 func (r *run) report(message string) {
-	message = r.m.clip(message)
+	message = clip(message)
 	r.mu.Lock()
 	show := r.phase == tasked
 	r.message = message
@@ -263,20 +256,13 @@ func (r *run) show() {
 	}
 }
 
-// write changes the record on behalf of the work, also where its context has
-// ended.
+// write changes the record as its owner, also where the context of the work has ended.
+// Its error is [ErrTaken] where another process owns it.
 func (r *run) write(f func(*Record) bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), storeTimeout)
 	defer cancel()
-	_, err := r.change(ctx, f)
-	return err
-}
-
-// change changes the record as its owner; its error is [ErrTaken] where another process
-// owns it.
-func (r *run) change(ctx context.Context, f func(*Record) bool) (ended bool, err error) {
 	taken := false
-	ended, err = r.m.change(ctx, r.id, func(record *Record) bool {
+	err := r.m.change(ctx, r.id, func(record *Record) bool {
 		if taken = record.Owner != r.m.self; taken {
 			return false
 		}
@@ -286,27 +272,18 @@ func (r *run) change(ctx context.Context, f func(*Record) bool) (ended bool, err
 		r.taken()
 		err = ErrTaken
 	}
-	return ended, err
+	return err
 }
 
 // noticed learns that the record was updated. Who ends a task otherwise than by
 // cancelling it, ends the work's context, too.
 func (r *run) noticed(status outriggerv1.TaskStatus) {
-	r.mu.Lock()
-	close(r.changed)
-	r.changed = make(chan struct{})
 	if isFinal(status) {
+		r.mu.Lock()
 		r.phase = over
+		r.mu.Unlock()
 	}
-	r.mu.Unlock()
 	if status == outriggerv1.TaskStatus_TASK_STATUS_CANCELLED {
 		r.cancel(ErrCancelled)
 	}
-}
-
-// update is closed at the next update of the record.
-func (r *run) update() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed
 }

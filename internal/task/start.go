@@ -22,11 +22,11 @@ type Spec struct {
 	// After is how long the call may take without becoming a task. Zero makes it a task
 	// at once.
 	After time.Duration
-	// Timeout is how long the work may take from its start. Zero means
-	// [Options.MaxTimeout], which is also the maximum.
+	// Timeout is how long the work may take from its start. Zero means a day, which is also
+	// the maximum.
 	Timeout time.Duration
-	// PollInterval and TTL replace those of the options if they are positive.
-	PollInterval, TTL time.Duration
+	// TTL replaces that of the options if it is positive.
+	TTL time.Duration
 	// About is the request that an error of the work is mapped for.
 	About errmap.About
 	// Origin identifies what began the call, for telemetry: [Manager.Origin] returns it. It must not be changed.
@@ -34,14 +34,16 @@ type Spec struct {
 	// Again is what [Options.Resume] needs to run the work again in another process. Nil
 	// means that it must not be run again. It must not be changed.
 	Again []byte
+	// Began is called when the call becomes a task, before anyone can see it, and Ended once the work of a task has returned. Both may
+	// be nil. They must return quickly.
+	Began, Ended func()
 }
 
 // Run is the work of a call. If the request ends before the call became a task, the
 // context of the work ends too. After that it ends after [Spec.Timeout], with
 // [ErrCancelled], or at the end of a drain. report sets a status message for people; it
-// waits only for the store and is safe for concurrent use. Work asks questions with
-// [Ask]. It returns a result, which may be an error of the tool itself, or an error that
-// [Options.ErrorResult] and [Options.ErrorObject] present. A panic is INTERNAL_ERROR. Do
+// waits only for the store and is safe for concurrent use. It returns a result, which may be an error of the tool itself, or an error, which
+// is presented as that of a tools/call of MCP 2026-07-28. A panic is INTERNAL_ERROR. Do
 // not change a returned value afterwards.
 type Run func(ctx context.Context, report func(statusMessage string)) (*outriggerv1.ToolResult, *errmap.Error)
 
@@ -56,9 +58,9 @@ type Outcome struct {
 
 // Start runs work on a new goroutine. If the work ends within [Spec.After], its result
 // is the outcome, and there was never a task. Otherwise the call becomes a task, which
-// callers can find by the time Start returns. It becomes a task earlier if the work asks
-// a question. If the store has no room at that time, or the manager drains, the call
-// does not become a task: its work continues, and Start returns when it ends.
+// callers can find by the time Start returns. If the store has no room at that time, or
+// the manager drains, the call does not become a task: its work continues, and Start
+// returns when it ends.
 //
 // The error is [ErrFull], [ErrShare] or [ErrClosed], or that of the store if the call must
 // be a task at once. Then the work was not started. If the request ended before the call became a task,
@@ -89,21 +91,16 @@ func (r *run) await(ctx context.Context) (*Outcome, error) {
 	timer := time.NewTimer(r.spec.After)
 	defer timer.Stop()
 	for {
-		var asking chan<- error
 		select {
 		case <-r.ended:
 			return r.outcome, nil
 		case <-ctx.Done():
 			r.abandon(context.Cause(ctx))
 			return nil, context.Cause(ctx)
-		case asking = <-r.asking:
 		case <-timer.C:
 		}
 		outcome, err := r.become(ctx)
-		switch {
-		case asking != nil:
-			asking <- err
-		case err != nil && ctx.Err() == nil:
+		if err != nil && ctx.Err() == nil {
 			r.m.stayed.Add(1)
 		}
 		if outcome != nil {
@@ -127,8 +124,10 @@ func (r *run) become(ctx context.Context) (*Outcome, error) {
 	}
 	r.mu.Lock()
 	if r.phase == calling && ctx.Err() == nil {
-		r.phase = tasked
-		close(r.settled)
+		r.phase, r.wasTask = tasked, true
+		if r.spec.Began != nil {
+			r.spec.Began()
+		}
 		late := r.message != record.Task.GetStatusMessage()
 		r.spec.Again = nil // the record has it
 		r.mu.Unlock()
@@ -169,7 +168,7 @@ func (r *run) record() Record {
 	lifetime := r.lifetime()
 	return Record{
 		ID: r.id, Principal: r.spec.Principal, Tool: r.spec.Tool, Keep: r.spec.TTL, Expires: now.Add(lifetime), Origin: r.spec.Origin,
-		Owner: r.m.self, Again: r.spec.Again, Timeout: r.spec.Timeout, PollInterval: r.spec.PollInterval, Idempotent: r.spec.About.Idempotent,
+		Owner: r.m.self, Again: r.spec.Again, Timeout: r.spec.Timeout, Idempotent: r.spec.About.Idempotent,
 		Task: &outriggerv1.Task{
 			TaskId:        r.id,
 			Status:        outriggerv1.TaskStatus_TASK_STATUS_WORKING,
@@ -177,13 +176,13 @@ func (r *run) record() Record {
 			CreatedAt:     timestamppb.New(now),
 			LastUpdatedAt: timestamppb.New(now),
 			Ttl:           durationpb.New(lifetime),
-			PollInterval:  durationpb.New(r.spec.PollInterval),
+			PollInterval:  durationpb.New(pollInterval),
 		},
 	}
 }
 
 // lifetime is how long a task is remembered that begins now.
-func (r *run) lifetime() time.Duration { return r.spec.Timeout + r.m.opts.Grace + r.spec.TTL }
+func (r *run) lifetime() time.Duration { return r.spec.Timeout + Grace + r.spec.TTL }
 
 // Canonical is the canonical form of an error of a manager. ctx is that of the request.
 func Canonical(ctx context.Context, err error) *errmap.Error {

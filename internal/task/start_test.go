@@ -3,7 +3,6 @@
 package task_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -52,13 +51,13 @@ func TestAtOnce(t *testing.T) {
 		w := newWork()
 		begun := time.Now()
 		got := begin(t, m, task.Spec{
-			Principal: "alice", Tool: "a.b", Timeout: time.Minute, PollInterval: 3 * time.Second, TTL: 10 * time.Minute,
+			Principal: "alice", Tool: "a.b", Timeout: time.Minute, TTL: 10 * time.Minute,
 		}, w)
 		want := &outriggerv1.Task{
 			TaskId: got.GetTaskId(), Status: working, CreatedAt: timestamppb.New(begun), LastUpdatedAt: timestamppb.New(begun),
 			// The work, the grace and how long its result is kept.
-			Ttl:          durationpb.New(time.Minute + task.DefaultGrace + 10*time.Minute),
-			PollInterval: durationpb.New(3 * time.Second),
+			Ttl:          durationpb.New(time.Minute + task.Grace + 10*time.Minute),
+			PollInterval: durationpb.New(time.Second),
 		}
 		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 			t.Errorf("the new task (-want +got):\n%s", diff)
@@ -313,11 +312,6 @@ func TestAFullStore(t *testing.T) {
 		if s := m.Stats(); s != (task.Stats{Running: 2, Became: 1, Stayed: 1}) {
 			t.Errorf("stats: %+v", s)
 		}
-		// It cannot ask either.
-		refused := second.ask("a")
-		if got := <-refused; !errors.Is(got.err, task.ErrFull) {
-			t.Errorf("asked: %v, want ErrFull", got.err)
-		}
 		second.ends <- end{result: text("in the end")}
 		if got := <-done; got.err != nil || got.out.Result.GetExplanation() != "in the end" {
 			t.Errorf("%v, %v", got.out, got.err)
@@ -387,40 +381,18 @@ func TestStoreThatFailsAtTheStart(t *testing.T) {
 
 func TestIDs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		ids := func(m *task.Manager, n int) []string {
-			var out []string
-			for range n {
-				w := newWork()
-				out = append(out, begin(t, m, alice(0), w).GetTaskId())
-				w.ends <- end{result: text("done")}
-				wait()
-			}
-			return out
-		}
+		m := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
 		seen := map[string]bool{}
-		for _, id := range ids(task.New(task.NewMemory(task.MemoryOptions{}), task.Options{}), 100) {
+		for range 100 {
+			w := newWork()
+			id := begin(t, m, alice(0), w).GetTaskId()
+			w.ends <- end{result: text("done")}
+			wait()
 			if seen[id] {
 				t.Errorf("%s twice", id)
 			}
 			seen[id] = true
 		}
-		fixed := func() *task.Manager {
-			return task.New(task.NewMemory(task.MemoryOptions{}), task.Options{Rand: strings.NewReader(strings.Repeat("0123456789", 6))})
-		}
-		m := fixed()
-		one, other := ids(m, 1), ids(fixed(), 1)
-		if want := []string{"t_MDEyMzQ1Njc4OTAxMjM0NTY3ODk"}; !cmp.Equal(one, want) || !cmp.Equal(other, want) {
-			t.Errorf("a fixed source: %q and %q, want %q", one, other, want)
-		}
-		// An id that is there is no new one; without randomness there is none.
-		if _, err := m.Start(t.Context(), alice(0), newWork().run); !errors.Is(err, task.ErrExists) {
-			t.Errorf("%v, want ErrExists", err)
-		}
-		m = task.New(task.NewMemory(task.MemoryOptions{}), task.Options{Rand: bytes.NewReader(nil)})
-		if _, err := m.Start(t.Context(), alice(0), newWork().run); err == nil {
-			t.Error("an id without randomness")
-		}
-		wait()
 		if s := m.Stats(); s.Running != 0 {
 			t.Errorf("stats: %+v", s)
 		}
@@ -432,20 +404,15 @@ func TestOthersSeeNothing(t *testing.T) {
 		m := task.New(task.NewMemory(task.MemoryOptions{}), task.Options{})
 		w := newWork()
 		id := begin(t, m, alice(0), w).GetTaskId()
-		waiting := w.ask("a")
-		wait()
 		for _, principal := range []string{"bob", "", "alice ", "Alice"} {
 			missing(t, m, principal, id)
 		}
 		for _, other := range []string{"", "t_", id[:len(id)-1], id + "A", strings.ToUpper(id), strings.Repeat("x", 100_000)} {
 			missing(t, m, "alice", other)
 		}
-		get(t, m, id, inputRequired)
-		if err := m.Update(t.Context(), "alice", id, answers("a")); err != nil {
+		get(t, m, id, working)
+		if err := update(m, "alice", id); err != nil {
 			t.Error(err)
-		}
-		if got := <-waiting; got.err != nil {
-			t.Error(got.err)
 		}
 		w.ends <- end{result: text("done")}
 	})

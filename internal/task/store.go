@@ -33,9 +33,6 @@ type Record struct {
 	ID, Principal, Tool string
 	// Task is the task as its caller sees it.
 	Task *outriggerv1.Task
-	// Answers are the received answers that the work may not have read yet, by their
-	// keys.
-	Answers map[string]*outriggerv1.InputResponse
 	// Origin is that of the Spec; nil for none.
 	Origin []byte
 	// Keep is how long the task is kept after its end.
@@ -45,15 +42,18 @@ type Record struct {
 	// Owner is the process that runs the work, empty for none, or where processes share
 	// nothing. Again is that of the Spec, and Takeovers how often another process took the
 	// work over: Handovers of these times because the one before handed it over at the end
-	// of its drain. Timeout, PollInterval and Idempotent are those of the Spec.
-	Owner                 string
-	Again                 []byte
-	Takeovers, Handovers  int
-	Timeout, PollInterval time.Duration
-	Idempotent            bool
+	// of its drain. Timeout and Idempotent are those of the Spec.
+	Owner                string
+	Again                []byte
+	Takeovers, Handovers int
+	Timeout              time.Duration
+	Idempotent           bool
 	// Version is set by the store. It changes with each update and has no other meaning.
 	Version uint64
 }
+
+// IsFinal reports whether the task has ended, so that it does not change any more.
+func (r *Record) IsFinal() bool { return isFinal(r.Task.GetStatus()) }
 
 // Store keeps the records of tasks. Processes may share it; then it implements
 // [Replicas], too.

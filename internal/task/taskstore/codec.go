@@ -16,9 +16,9 @@ import (
 // encode is a record as it is stored, without its version.
 func encode(r *task.Record) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(&statev1.TaskRecord{
-		Id: r.ID, Principal: r.Principal, Tool: r.Tool, Task: r.Task, Answers: r.Answers, Origin: r.Origin,
+		Id: r.ID, Principal: r.Principal, Tool: r.Tool, Task: r.Task, Origin: r.Origin,
 		Keep: durationpb.New(r.Keep), Expires: timestamppb.New(r.Expires), Owner: r.Owner, Again: r.Again,
-		Timeout: durationpb.New(r.Timeout), PollInterval: durationpb.New(r.PollInterval), Takeovers: uint32(r.Takeovers),
+		Timeout: durationpb.New(r.Timeout), Takeovers: uint32(r.Takeovers),
 		Idempotent: r.Idempotent, Handovers: uint32(r.Handovers),
 	})
 }
@@ -30,9 +30,9 @@ func decode(stored []byte, revision uint64) (task.Record, error) {
 		return task.Record{}, fmt.Errorf("task store: %w", err)
 	}
 	return task.Record{
-		ID: r.GetId(), Principal: r.GetPrincipal(), Tool: r.GetTool(), Task: r.GetTask(), Answers: r.GetAnswers(), Origin: r.GetOrigin(),
+		ID: r.GetId(), Principal: r.GetPrincipal(), Tool: r.GetTool(), Task: r.GetTask(), Origin: r.GetOrigin(),
 		Keep: r.GetKeep().AsDuration(), Expires: r.GetExpires().AsTime(), Owner: r.GetOwner(), Again: r.GetAgain(),
-		Timeout: r.GetTimeout().AsDuration(), PollInterval: r.GetPollInterval().AsDuration(), Takeovers: int(r.GetTakeovers()),
+		Timeout: r.GetTimeout().AsDuration(), Takeovers: int(r.GetTakeovers()),
 		Idempotent: r.GetIdempotent(), Handovers: int(r.GetHandovers()), Version: revision,
 	}, nil
 }

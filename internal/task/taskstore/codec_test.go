@@ -29,9 +29,8 @@ func TestRecordsStayReadable(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0).UTC()
 	want := task.Record{
 		ID: "t_1", Principal: "alice", Tool: "shop.look", Origin: []byte{1}, Keep: time.Hour, Expires: at.Add(time.Hour), Owner: "replica", Again: []byte("call"),
-		Takeovers: 2, Timeout: time.Minute, PollInterval: time.Second, Idempotent: true, Version: 7,
-		Answers: map[string]*outriggerv1.InputResponse{"k": {Response: &outriggerv1.InputResponse_OtherJson{OtherJson: []byte("1")}}},
-		Task:    &outriggerv1.Task{TaskId: "t_1", Status: outriggerv1.TaskStatus_TASK_STATUS_WORKING, StatusMessage: "half", CreatedAt: timestamppb.New(at)},
+		Takeovers: 2, Timeout: time.Minute, Idempotent: true, Version: 7,
+		Task: &outriggerv1.Task{TaskId: "t_1", Status: outriggerv1.TaskStatus_TASK_STATUS_WORKING, StatusMessage: "half", CreatedAt: timestamppb.New(at)},
 	}
 	golden := filepath.Join("testdata", "record_v1.hex")
 	if *update {

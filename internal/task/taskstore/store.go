@@ -3,7 +3,6 @@
 package taskstore
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -41,8 +40,6 @@ type Options struct {
 	MaxBytes int64
 	// Share is the part of MaxTasks that one caller may have.
 	Share peer.Rule
-	// MaxAge is the maximum age of a task since its creation.
-	MaxAge time.Duration
 	// Lease is how long a replica that says nothing is taken for alive. It is in whole
 	// seconds.
 	Lease time.Duration
@@ -50,8 +47,6 @@ type Options struct {
 	Name string
 	// OnError learns what no caller can be. Nil tells no one.
 	OnError func(error)
-	// Now is the clock of records. Nil means [time.Now].
-	Now func() time.Time
 }
 
 // OptionsOf says how many tasks replicas keep, and for how long a replica that says nothing is taken for alive.
@@ -97,7 +92,7 @@ type known struct {
 // Buckets are those of a store: the records of tasks, and the leases of replicas.
 func Buckets(o Options) (tasks, owners state.BucketOptions) {
 	defaults.Fill(&o.MaxBytes, defaults.StateMaxTaskBytes)
-	return state.BucketOptions{Name: "tasks", MaxBytes: o.MaxBytes, MaxAge: cmp.Or(o.MaxAge, task.DefaultMaxAge), KeepsAll: true},
+	return state.BucketOptions{Name: "tasks", MaxBytes: o.MaxBytes, MaxAge: task.MaxAge, KeepsAll: true},
 		state.BucketOptions{Name: "owners", MaxBytes: maxOwnersBytes, MaxAge: maxOwnerAge, KeepsAll: true}
 }
 
@@ -105,20 +100,16 @@ func Buckets(o Options) (tasks, owners state.BucketOptions) {
 func New(c *state.Client, o Options) *Store {
 	defaults.Fill(&o.MaxTasks, defaults.MaxTasks)
 	defaults.Fill(&o.MaxBytes, defaults.StateMaxTaskBytes)
-	defaults.Fill(&o.MaxAge, task.DefaultMaxAge)
 	defaults.Fill(&o.Lease, defaults.StateLease)
 	if o.OnError == nil {
 		o.OnError = func(error) {}
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	var random [selfBytes]byte
 	_, _ = rand.Read(random[:]) // never fails
 	tasks, owners := Buckets(o)
 	s := &Store{
 		opts: o, self: hex.EncodeToString(random[:]), known: map[string]*known{}, callers: map[string]int{},
-		departed: make(chan struct{}), started: o.Now(),
+		departed: make(chan struct{}), started: time.Now(),
 		tasks: c.Bucket(tasks), owners: c.Bucket(owners),
 	}
 	s.lease.seen = map[string]time.Time{}
@@ -187,7 +178,7 @@ func (s *Store) Get(ctx context.Context, id string) (task.Record, error) {
 	if err != nil {
 		return task.Record{}, err
 	}
-	if !s.opts.Now().Before(r.Expires) {
+	if !time.Now().Before(r.Expires) {
 		return task.Record{}, task.ErrNotFound
 	}
 	return r, nil
@@ -248,9 +239,9 @@ func (s *Store) Stats() Stats {
 
 // bound gives a record an end in any case.
 func (s *Store) bound(r *task.Record) {
-	until := s.opts.Now().Add(s.opts.MaxAge)
+	until := time.Now().Add(task.MaxAge)
 	if created := r.Task.GetCreatedAt(); created != nil {
-		until = created.AsTime().Add(s.opts.MaxAge)
+		until = created.AsTime().Add(task.MaxAge)
 	}
 	if r.Expires.IsZero() || r.Expires.After(until) {
 		r.Expires = until
@@ -260,7 +251,7 @@ func (s *Store) bound(r *task.Record) {
 // lifetime is how long NATS keeps a record: never less than what was stored of the task before, because a server that was
 // killed may bring that back once the record is gone.
 func (s *Store) lifetime(r *task.Record) time.Duration {
-	return max(r.Expires.Sub(s.opts.Now()), min(r.Timeout+r.Keep+task.DefaultGrace, s.opts.MaxAge))
+	return max(time.Until(r.Expires), min(r.Timeout+r.Keep+task.Grace, task.MaxAge))
 }
 
 // room is the size that a record counts with.

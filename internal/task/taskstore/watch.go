@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
@@ -46,7 +45,7 @@ func (s *Store) learn(r *task.Record, size int64) []func(task.Record) {
 		return nil
 	}
 	s.keep(r, size, r.Version)
-	if r.Owner == "" && !isFinal(r) {
+	if r.Owner == "" && !r.IsFinal() {
 		s.depart()
 	}
 	// A creation is no change. One that was missed shows by what came after it.
@@ -64,7 +63,7 @@ func (s *Store) learn(r *task.Record, size int64) []func(task.Record) {
 func (s *Store) keep(r *task.Record, size int64, revision uint64) {
 	s.forget(r.ID)
 	s.known[r.ID] = &known{
-		principal: r.Principal, owner: r.Owner, isFinal: isFinal(r), size: size, expires: r.Expires, revision: revision,
+		principal: r.Principal, owner: r.Owner, isFinal: r.IsFinal(), size: size, expires: r.Expires, revision: revision,
 	}
 	s.callers[r.Principal]++
 	s.bytes += size
@@ -88,7 +87,7 @@ func (s *Store) sweep() {
 	if len(s.known) < s.opts.MaxTasks && s.bytes < s.opts.MaxBytes/2 {
 		return // it matters to no one
 	}
-	now := s.opts.Now()
+	now := time.Now()
 	for id, k := range s.known {
 		if !now.Before(k.expires) {
 			s.forget(id)
@@ -115,7 +114,7 @@ func (s *Store) reset() {
 func (s *Store) Unfinished() []task.Unfinished {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.opts.Now()
+	now := time.Now()
 	var out []task.Unfinished
 	for id, k := range s.known {
 		if !k.isFinal && k.revision > 0 && now.Before(k.expires) {
@@ -136,13 +135,4 @@ func (s *Store) Departed() <-chan struct{} {
 func (s *Store) depart() {
 	close(s.departed)
 	s.departed = make(chan struct{})
-}
-
-// isFinal reports whether a task does not change any more.
-func isFinal(r *task.Record) bool {
-	switch r.Task.GetStatus() {
-	case outriggerv1.TaskStatus_TASK_STATUS_COMPLETED, outriggerv1.TaskStatus_TASK_STATUS_FAILED, outriggerv1.TaskStatus_TASK_STATUS_CANCELLED:
-		return true
-	}
-	return false
 }
