@@ -92,7 +92,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	overlay, problems := compileOverlay(o.Overlay)
 	b := &builder{
 		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
-		comments: comments{}, problems: problems, reserved: o.Compact, declaredOnly: o.DeclaredOnly, listed: o.Listed,
+		comments: comments{}, rules: &contractRules{}, problems: problems, reserved: o.Compact, declaredOnly: o.DeclaredOnly, listed: o.Listed,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
 	messages, tools := before.sizes()
@@ -163,8 +163,7 @@ type builder struct {
 	// versions are what the services have behind their names that another version of them would clash with.
 	versions map[string]string
 	comments comments
-	rules    optionRules
-	contract contractRules
+	rules    *contractRules
 	// description is the native backend's description of itself; nil if there is none.
 	description *outriggerv1.ServerDescription
 
@@ -315,7 +314,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		b.unselected++
 		return nil, false, nil
 	}
-	if err := b.rules.check(declared); err != nil {
+	if err := b.rules.checkOptions(declared); err != nil {
 		b.problems = append(b.problems, Problem{id, "option (outrigger.v1.tool) or overlay: " + oneLine(err)})
 		return nil, false, nil
 	}
@@ -700,35 +699,66 @@ func (b *binder) again(t *Tool) error {
 	return nil
 }
 
-// contractRules checks messages of the contract by the rules that their .proto files state. Compiling a message takes
-// milliseconds, so that is left until there is something to check. The zero value is ready for use.
+// contractRules checks messages of the contract, and options, by the rules that their .proto files state. Compiling a
+// message takes milliseconds, so that is left until there is something to check. The zero value is ready for use.
 type contractRules struct {
+	mu       sync.Mutex
 	compiled map[protoreflect.FullName]*transcode.Message
 }
 
 // check finds everything that is wrong with a message; the text is on one line.
 func (r *contractRules) check(m proto.Message) error {
-	message, err := r.compile(m.ProtoReflect().Descriptor())
-	if err != nil {
+	broken, err := r.violations(m)
+	if err != nil || len(broken) == 0 {
 		return err
 	}
-	raw, err := proto.Marshal(m)
-	if err != nil {
-		return err
+	for i := range broken {
+		broken[i].Path = strings.TrimPrefix(broken[i].Path, "/")
 	}
-	err = message.CheckWire(context.Background(), raw)
-	var broken *transcode.InputError
-	if !errors.As(err, &broken) {
+	return errors.New(faultText(broken))
+}
+
+// checkOptions is check for the options of a tool. It lists all that is wrong.
+func (r *contractRules) checkOptions(o *configv1.ToolOptions) error {
+	broken, err := r.violationsOf(o)
+	if err != nil || len(broken) == 0 {
 		return err
 	}
 	var faults []string
-	for _, v := range broken.Violations {
-		faults = append(faults, strings.TrimPrefix(strings.TrimPrefix(v.Path, "/")+": "+v.Message, ": "))
+	for _, v := range broken {
+		faults = append(faults, strings.TrimPrefix(strings.TrimPrefix(v.Path, "/")+": "+shown.Clip(v.Message), ": "))
 	}
-	return errors.New(shown.ClipList(faults))
+	return errors.New(strings.Join(faults, "; "))
+}
+
+// violationsOf is violations for the options of a tool, most of which are plain.
+func (r *contractRules) violationsOf(o *configv1.ToolOptions) ([]schema.Violation, error) {
+	if arePlain(o) {
+		return nil, nil
+	}
+	return r.violations(o)
+}
+
+// violations are the rules that a message breaks, with the paths of its fields.
+func (r *contractRules) violations(m proto.Message) ([]schema.Violation, error) {
+	message, err := r.compile(m.ProtoReflect().Descriptor())
+	if err != nil {
+		return nil, err
+	}
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	err = message.CheckWire(context.Background(), raw)
+	if broken, ok := errors.AsType[*transcode.InputError](err); ok {
+		return broken.Violations, nil
+	}
+	return nil, err
 }
 
 func (r *contractRules) compile(md protoreflect.MessageDescriptor) (*transcode.Message, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if known := r.compiled[md.FullName()]; known != nil {
 		return known, nil
 	}
@@ -915,52 +945,6 @@ func override[M proto.Message](base, over M) M {
 		return true
 	})
 	return out
-}
-
-// optionRules checks tool options by the rules that options.proto states. Compiling them takes milliseconds, so that is
-// left until there is something to check.
-type optionRules struct{ message *transcode.Message }
-
-// check finds everything that is wrong with the options; the text is on one line.
-func (r *optionRules) check(o *configv1.ToolOptions) error {
-	broken, err := r.violations(o)
-	if err != nil || len(broken) == 0 {
-		return err
-	}
-	var faults []string
-	for _, v := range broken {
-		text := shown.Clip(v.Message)
-		if path := strings.TrimPrefix(v.Path, "/"); path != "" {
-			text = path + ": " + text
-		}
-		faults = append(faults, text)
-	}
-	return errors.New(strings.Join(faults, "; "))
-}
-
-// violations are the rules that the options break, with the paths of their fields.
-func (r *optionRules) violations(o *configv1.ToolOptions) ([]schema.Violation, error) {
-	if arePlain(o) {
-		return nil, nil
-	}
-	raw, err := proto.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("encode options: %w", err)
-	}
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	if r.message == nil {
-		if r.message, err = transcode.Compile(o.ProtoReflect().Descriptor(), transcode.Options{}); err != nil {
-			return nil, fmt.Errorf("compile rules: %w", err)
-		}
-	}
-	err = r.message.CheckWire(context.Background(), raw)
-	var broken *transcode.InputError
-	if errors.As(err, &broken) {
-		return broken.Violations, nil
-	}
-	return nil, err
 }
 
 // maxPlainVersionNumbers is how many numbers a plain version has.

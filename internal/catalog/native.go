@@ -54,7 +54,7 @@ func (b *builder) describeServer(load *source.Loaded) {
 	case b.description != nil:
 		b.warn(load.Source, "its description is not shown, because another native backend was named first")
 	default:
-		if err := b.contract.check(said); err != nil {
+		if err := b.rules.check(said); err != nil {
 			b.warn(load.Source, "its description is omitted: "+err.Error())
 			return
 		}
@@ -67,7 +67,7 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 	if !isMCPName(declared.GetName()) {
 		return nil, fmt.Errorf("a name has 1 to %d of the characters A-Z a-z 0-9 _ - . and this one does not", nativeNameLimit)
 	}
-	if err := b.contract.check(declared); err != nil {
+	if err := b.rules.check(declared); err != nil {
 		return nil, err
 	}
 	t := &Tool{
@@ -96,7 +96,7 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 		return nil, nil
 	}
 	// What the tool says of itself keeps the rules, so it is the overlay that does not.
-	if err := b.rules.check(options); err != nil {
+	if err := b.rules.checkOptions(options); err != nil {
 		b.problems = append(b.problems, Problem{t.id, "overlay: " + oneLine(err)})
 		return nil, nil
 	}

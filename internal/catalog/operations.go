@@ -360,7 +360,7 @@ func (b *builder) continuation(c continuation, service, prefix, alias, source st
 		fault = fmt.Sprintf("another tool has the name %s; set another one in the overlay (match: %s)", t.Name, id)
 	}
 	if fault == "" {
-		if err := b.rules.check(options); err != nil {
+		if err := b.rules.checkOptions(options); err != nil {
 			b.problems = append(b.problems, Problem{id, "overlay: " + oneLine(err)})
 			return nil
 		}

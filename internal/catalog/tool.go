@@ -750,7 +750,7 @@ func (b *builder) resource(t *Tool, overlaid *configv1.ResourceOptions) {
 	if o = override(o, overlaid); o == nil {
 		return
 	}
-	if err := b.contract.check(o); err != nil {
+	if err := b.rules.check(o); err != nil {
 		problem(err)
 		return
 	}
@@ -760,7 +760,7 @@ func (b *builder) resource(t *Tool, overlaid *configv1.ResourceOptions) {
 		return
 	}
 	// The rules of URIs in the contract are those that clients apply.
-	if err := b.contract.check(&outriggerv1.Resource{Uri: m.Sample(), Name: t.Name}); err != nil {
+	if err := b.rules.check(&outriggerv1.Resource{Uri: m.Sample(), Name: t.Name}); err != nil {
 		problem(fmt.Errorf("uri_template: %q, which it can make: %w", shown.Clip(m.Sample()), err))
 		return
 	}
