@@ -17,6 +17,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/search"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
@@ -367,4 +368,78 @@ func lettersOf(text string) string {
 type lists struct {
 	visible, all []*Tool
 	services     []Service
+}
+
+const (
+	// nearestInput bounds the part of an unknown name that is compared: twice the longest name in MCP form, so that a
+	// name with a prefix still finds its tool, while a name of a megabyte costs no more than one of 128 bytes.
+	nearestInput = 2 * mcpNameLimit
+	// nearestShare is the part of a name that may differ before it is another name altogether: one character in three.
+	nearestShare = 3
+)
+
+// Nearest returns the canonical names of at most n listed tools with names similar to the given one, nearest first, ties
+// by name. It returns none if nothing is similar. It compares both forms and ignores case. A name that matches the end of
+// a tool's name (the caller left out the service) counts as similar. The time is bounded by the number of tools,
+// whatever the name is.
+func (c *Catalog) Nearest(name string, n int) []string { return nearestOf(c.Tools(), name, n) }
+
+// nearestOf is Nearest among some tools.
+func nearestOf(tools []*Tool, name string, n int) []string {
+	if n <= 0 || name == "" {
+		return nil
+	}
+	if len(name) > nearestInput {
+		name = name[:nearestInput]
+	}
+	asked := flatName(name)
+	type candidate struct {
+		name     string
+		distance int
+	}
+	var found []candidate
+	var rows search.Distance
+	for _, t := range tools {
+		d, near := nearness(&rows, asked, strings.ReplaceAll(t.Name, ".", "_"))
+		if t.Native {
+			// Its name in MCP is no form of the canonical one.
+			if other, isNearer := nearness(&rows, asked, flatName(t.MCPName)); isNearer && (!near || other < d) {
+				d, near = other, true
+			}
+		}
+		if near {
+			found = append(found, candidate{t.Name, d})
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
+	})
+	out := make([]string, 0, min(n, len(found)))
+	for _, f := range found[:min(n, len(found))] {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+// flatName makes names comparable across forms, spellings and cases: GetFeature, get-feature and get.feature meet.
+func flatName(name string) string {
+	if strings.ContainsAny(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		name = snakeCase(name)
+	}
+	return strings.NewReplacer(".", "_", "-", "_", "/", "_", ":", "_").Replace(name)
+}
+
+// isTail reports whether the one name is the other one's last words, as get_feature is of route_guide_get_feature.
+func isTail(asked, known string) bool {
+	return strings.HasSuffix(known, "_"+asked) || strings.HasSuffix(asked, "_"+known)
+}
+
+// nearness is how far a known name is from the one that was asked for, and whether that is near.
+func nearness(rows *search.Distance, asked, known string) (int, bool) {
+	if len(known) > nearestInput {
+		known = known[:nearestInput]
+	}
+	most := max(len(asked), len(known)) / nearestShare
+	d := rows.Between(asked, known, most)
+	return d, d <= most || isTail(asked, known)
 }

@@ -4,19 +4,22 @@ package catalog
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
-	"github.com/outrigger-mcp/outrigger/internal/source/shown"
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/source/shown"
 )
 
 // Declared holds the validators of declared schemas: those that an overlay entry or a registration substitutes for
@@ -112,53 +115,6 @@ func plainSchemaError(err error) string {
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// declare puts declared schemas in the place of the derived ones, and takes a fingerprint of what is there now. The zero
-// declaration leaves a schema as it is.
-func (t *Tool) declare(input, output declaration, types *Types) error {
-	declared := Declared{types: types}
-	if t.Declared != nil {
-		declared = *t.Declared
-	}
-	if input.validator != nil {
-		declared.Input, t.HeaderParams = input.validator, input.headers
-		t.Input = schema.Fixed(&schema.Schema{Canonical: input.text, Advertised: input.text, Wrapped: t.Input.Wrapped})
-	}
-	if output.validator != nil {
-		declared.Output = output.validator
-		t.Output = schema.Fixed(&schema.Schema{Canonical: output.text, Advertised: output.text, Wrapped: t.Output.Wrapped})
-	}
-	if declared.Input == nil && declared.Output == nil {
-		return nil
-	}
-	t.Declared, t.print = &declared, newFingerprint(t.Input, t.Output)
-	return nil
-}
-
-// CheckArguments validates the JSON arguments of a call against the declared input schema. It returns nil if they are
-// valid or no schema was declared. An error means that the check itself failed; it wraps the context's if that ended.
-func (t *Tool) CheckArguments(ctx context.Context, arguments []byte) ([]schema.Violation, error) {
-	if t.Declared == nil || t.Declared.Input == nil {
-		return nil, nil
-	}
-	if t.Input.Wrapped && !isWrappedValue(arguments) {
-		arguments = wrapValue(arguments)
-	}
-	return t.Declared.Input.ValidateContext(ctx, arguments)
-}
-
-// CheckResult validates a result against the declared output schema. It returns nil if the result is valid or no schema
-// was declared. The schema describes results as callers of the tool get them. Set isBare if the result still lacks the
-// wrapper object that a message gets whose ProtoJSON is not an object. An error means that the check itself failed.
-func (t *Tool) CheckResult(ctx context.Context, result []byte, isBare bool) ([]schema.Violation, error) {
-	if t.Declared == nil || t.Declared.Output == nil {
-		return nil, nil
-	}
-	if t.OutputNotObject && isBare {
-		result = wrapValue(result)
-	}
-	return t.Declared.Output.ValidateContext(ctx, result)
-}
-
 func wrapValue(raw []byte) []byte { return append(append(OpenValue(nil), raw...), closeValue...) }
 
 // The object around a message whose ProtoJSON is none.
@@ -183,25 +139,6 @@ func isWrappedValue(raw []byte) bool {
 	return ok
 }
 
-// checkExample says why the tool would refuse an example's arguments.
-func (t *Tool) checkExample(arguments []byte) error {
-	found, err := t.CheckArguments(context.Background(), arguments)
-	if err != nil {
-		return err
-	}
-	if len(found) > 0 {
-		return errors.New(found[0].Path + ": " + found[0].Message)
-	}
-	if t.Native {
-		return nil
-	}
-	if t.TakesStream() {
-		return t.Stream.Check(arguments, defaults.MaxInputItems)
-	}
-	_, err = t.In.ToWire(nil, arguments)
-	return err
-}
-
 // noSchemaForBody is why some tools cannot have an output schema.
 const noSchemaForBody = "the RPC returns a document (google.api.HttpBody, or a stream of bytes), which an output schema cannot describe"
 
@@ -216,41 +153,6 @@ func spellings() []spelling {
 		out = append(out, spelling{protoNames: i&1 != 0, withDefaults: i&2 != 0, plainIntegers: i&4 != 0})
 	}
 	return out
-}
-
-// CheckRequest validates the request of a typed caller, in wire bytes that the transcoder has checked, against the
-// declared input schema. It accepts the request if the schema accepts any of its JSON spellings, because a JSON caller
-// could have sent that one. Otherwise the violations are those of the plain form. An error means that the check itself
-// failed.
-func (t *Tool) CheckRequest(ctx context.Context, wire []byte) ([]schema.Violation, error) {
-	if t.Declared == nil || t.Declared.Input == nil {
-		return nil, nil
-	}
-	if t.Native {
-		return nil, errors.New("a native tool takes no request but the arguments")
-	}
-	message := dynamicpb.NewMessage(t.Method.Descriptor.Input())
-	if err := (proto.UnmarshalOptions{Resolver: t.Declared.types}).Unmarshal(wire, message); err != nil {
-		return nil, fmt.Errorf("read request: %w", err)
-	}
-	var plain []schema.Violation
-	for i, s := range spellings() {
-		text, err := s.write(message, t.Declared.types)
-		if err != nil {
-			return nil, err
-		}
-		if t.Input.Wrapped {
-			text = wrapValue(text)
-		}
-		found, err := t.Declared.Input.ValidateContext(ctx, text)
-		if err != nil || len(found) == 0 {
-			return nil, err
-		}
-		if i == 0 {
-			plain = found
-		}
-	}
-	return plain, nil
 }
 
 func (s spelling) write(m *dynamicpb.Message, types *Types) ([]byte, error) {
@@ -332,4 +234,188 @@ func plainInteger(value any) any {
 		return json.Number(text)
 	}
 	return value
+}
+
+// HeaderParam is an argument that an MCP client repeats in an HTTP header (MCP 2026-07-28, Streamable HTTP, custom
+// headers). The server compares the header with the argument.
+type HeaderParam struct {
+	// Header is the part of the header's name after "Mcp-Param-": an RFC 9110 token, unique within the tool regardless
+	// of case.
+	Header string
+	// Path holds the member names that lead to the argument. Pointer is the same path as a JSON Pointer into the arguments.
+	Path    []string
+	Pointer string
+	// Type is the type that the schema gives the argument: "string", "integer" or "boolean".
+	Type string
+}
+
+// headerKeyword is what a property's schema says to have its value repeated in a header.
+const headerKeyword = "x-mcp-header"
+
+// headerParams finds the keyword in an input schema. Where it is anywhere else than MCP allows, or says anything
+// else, clients leave out the whole tool, so that is a fault.
+func headerParams(document any) ([]HeaderParam, []schema.Violation) {
+	w := &headerWalk{taken: map[string]string{}}
+	w.schema(document, "", way{})
+	return w.found, w.faults
+}
+
+// headerWalk is a walk through a schema, in the order of the names.
+type headerWalk struct {
+	found  []HeaderParam
+	faults []schema.Violation
+	// taken are the headers so far in lower case, with the places that they stand at.
+	taken map[string]string
+}
+
+// way is how a schema is reached: through properties alone, or past another keyword, the first of which is named. From
+// there on there is no place for the keyword.
+type way struct {
+	properties []string
+	isOff      bool
+	by         string
+}
+
+// off is the way past a keyword that is not "properties".
+func (w way) off(keyword string) way {
+	if w.isOff {
+		return w
+	}
+	return way{isOff: true, by: keyword}
+}
+
+// schema looks at one schema and those within it.
+func (w *headerWalk) schema(value any, at string, on way) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	for _, keyword := range shown.SortedKeys(object) {
+		value, here := object[keyword], schema.AppendPointer(at, keyword)
+		switch keyword {
+		case headerKeyword:
+			w.keyword(value, here, object["type"], on)
+		case "const", "enum", "default", "examples":
+			// These hold data, in which a name is only a name.
+		case "properties":
+			w.schemas(value, here, on)
+		case "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
+			w.schemas(value, here, on.off(keyword))
+		default:
+			w.below(value, here, on.off(keyword))
+		}
+	}
+}
+
+// schemas looks at an object whose members are schemas under names of somebody's choice.
+func (w *headerWalk) schemas(value any, at string, on way) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	for _, name := range shown.SortedKeys(object) {
+		next := on
+		if !on.isOff {
+			next.properties = slices.Concat(on.properties, []string{name})
+		}
+		w.schema(object[name], schema.AppendPointer(at, name), next)
+	}
+}
+
+// below looks at the value of a keyword that holds a schema or several, or something unknown.
+func (w *headerWalk) below(value any, at string, on way) {
+	list, ok := value.([]any)
+	if !ok {
+		w.schema(value, at, on)
+		return
+	}
+	for i, entry := range list {
+		w.below(entry, fmt.Sprintf("%s/%d", at, i), on)
+	}
+}
+
+// keyword takes one finding, or says what is wrong with it.
+func (w *headerWalk) keyword(value any, at string, kind any, on way) {
+	name, isText := value.(string)
+	folded := strings.ToLower(name)
+	fault := ""
+	switch {
+	case on.isOff:
+		fault = fmt.Sprintf("a header needs a property that is reached only through \"properties\"; this one is below %q", shown.Clip(on.by))
+	case len(on.properties) == 0:
+		fault = "a header needs a property; this is the root"
+	case !isText || !isToken(name):
+		fault = "wanted the name of a header: letters, digits and !#$%&'*+-.^_`|~, at least one of them"
+	case kind != "string" && kind != "integer" && kind != "boolean":
+		fault = `a header is made of a value of "type": "string", "integer" or "boolean"`
+	case w.taken[folded] != "":
+		fault = fmt.Sprintf("the header %q is made of %s already; case makes no difference", shown.Clip(name), shown.Clip(w.taken[folded]))
+	}
+	if fault != "" {
+		w.faults = append(w.faults, schema.Violation{Path: at, Keyword: headerKeyword, Message: fault})
+		return
+	}
+	pointer := ""
+	for _, step := range on.properties {
+		pointer = schema.AppendPointer(pointer, step)
+	}
+	w.taken[folded] = pointer
+	text, _ := kind.(string)
+	w.found = append(w.found, HeaderParam{Header: name, Path: on.properties, Pointer: pointer, Type: text})
+}
+
+// isToken reports whether the text is a token of RFC 9110, section 5.6.2.
+func isToken(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if !isUpper(c) && !isLower(c) && !isDigit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// MaxSchemaBytes returns the maximum size of a declared schema in bytes, the limit of outrigger.v1.RegisterToolRequest.
+func MaxSchemaBytes() int { return contract().schema }
+
+// bounds are those of the contract that this package keeps itself, read from its rules.
+type bounds struct {
+	schema, description int // of outrigger.v1.RegisterToolRequest
+	options             func(field protoreflect.Name) schema.FieldRules
+	examples            func(field protoreflect.Name) schema.FieldRules
+}
+
+var contract = sync.OnceValue(func() *bounds {
+	registration := rulesOf(new(outriggerv1.RegisterToolRequest))
+	return &bounds{
+		schema:      registration("input_schema_json").MaxBytes,
+		description: registration("description").MaxBytes,
+		options:     rulesOf(new(configv1.ToolOptions)),
+		examples:    rulesOf(new(outriggerv1.ToolExample)),
+	}
+})
+
+// rulesOf returns the rules of the fields of a message by their names.
+func rulesOf(m proto.Message) func(protoreflect.Name) schema.FieldRules {
+	rules := make(map[protoreflect.Name]schema.FieldRules)
+	fields := m.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		rules[fields.Get(i).Name()] = schema.ReadFieldRules(fields.Get(i))
+	}
+	return func(field protoreflect.Name) schema.FieldRules { return rules[field] }
+}
+
+// canonicalJSON is the one spelling of a JSON value: no white space, members sorted by name, strings with the fewest
+// escapes, as RFC 8785 has it. Numbers stay as they were written, because RFC 8785 would round them to doubles.
+func canonicalJSON(raw []byte) ([]byte, error) { return canonicalise(bytes.Clone(raw)) }
+
+// canonicalise is canonicalJSON in the place of its argument, or a larger one.
+func canonicalise(value jsontext.Value) ([]byte, error) {
+	err := value.Format(
+		jsontext.ReorderRawObjects(true),
+		jsontext.CanonicalizeRawInts(false),
+		jsontext.CanonicalizeRawFloats(false),
+		jsontext.PreserveRawStrings(false),
+	)
+	return value, err
 }

@@ -366,16 +366,17 @@ func (x *Index) similar(word string) []weighed {
 		return nil
 	}
 	var out []weighed
+	var rows Distance
 	letters := lettersOf(word)
 	for id, term := range x.spelled {
 		if len(word) >= minPrefix && len(term) > len(word) && strings.HasPrefix(term, word) {
 			out = append(out, weighed{term: int32(id), weight: prefixWeight})
 			continue
 		}
-		if abs(len(term)-len(word)) > most || term == "" || bits.OnesCount64(letters^x.letters[id]) > 2*most {
+		if term == "" || bits.OnesCount64(letters^x.letters[id]) > 2*most {
 			continue
 		}
-		switch distance(word, term, most) {
+		switch rows.Between(word, term, most) {
 		case 1:
 			out = append(out, weighed{term: int32(id), weight: oneTypoWeight})
 		case 2:
@@ -396,39 +397,43 @@ func (x *Index) similar(word string) []weighed {
 	return out[:min(len(out), maxSimilar)]
 }
 
-func abs(n int) int { return max(n, -n) }
+// Distance counts errors between two texts. Its zero value is ready for use, and it keeps its memory from text to text.
+type Distance struct{ before, last, next []int }
 
-// distance is the number of errors between two words: letters that are missing, extra, wrong, or exchanged with the next
-// one. It is at least most+1 if there are more than that. Words are at most maxWord bytes long.
-func distance(a, b string, most int) int {
-	if len(a) > maxWord || len(b) > maxWord {
+// Between returns the number of letters that are missing, extra, wrong, or exchanged with the next one (optimal string
+// alignment). It gives up with most+1 as soon as there are more than most.
+func (d *Distance) Between(a, b string, most int) int {
+	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1
 	}
-	var rows [3][maxWord + 1]int
-	before, last, row := &rows[0], &rows[1], &rows[2]
-	for j := range len(b) + 1 {
+	width := len(b) + 1
+	if cap(d.last) < width {
+		d.before, d.last, d.next = make([]int, width), make([]int, width), make([]int, width)
+	}
+	before, last, next := d.before[:width], d.last[:width], d.next[:width]
+	for j := range last {
 		last[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		row[0] = i
+		next[0] = i
 		least := i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
+		for j := 1; j < width; j++ {
+			wrong := last[j-1]
+			if a[i-1] != b[j-1] {
+				wrong++
 			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			next[j] = min(last[j]+1, next[j-1]+1, wrong)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
+				next[j] = min(next[j], before[j-2]+1)
 			}
-			least = min(least, row[j])
+			least = min(least, next[j])
 		}
 		if least > most {
 			return most + 1
 		}
-		before, last, row = last, row, before
+		before, last, next = last, next, before
 	}
-	return last[len(b)]
+	return min(last[width-1], most+1)
 }
 
 // maxWord is the maximum size of a word in bytes. The rest of a longer one is a word by itself.
