@@ -26,6 +26,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
+	"github.com/outrigger-mcp/outrigger/internal/source/wire"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
@@ -478,15 +479,14 @@ type Page struct {
 }
 
 // Read looks at the fields of a response.
-func (p *Paging) Read(wire []byte) Page {
+func (p *Paging) Read(response []byte) Page {
 	var page Page
-	p.each(wire, func(number protowire.Number, kind protowire.Type, _, value []byte) {
+	eachField(response, func(f wire.Field) {
 		switch {
-		case number == p.items:
+		case f.Number == p.items:
 			page.Items++ // packed numbers count as one
-		case number == p.next && kind == protowire.BytesType:
-			text, _ := protowire.ConsumeBytes(value)
-			page.Next = string(text)
+		case f.Number == p.next && f.Type == protowire.BytesType:
+			page.Next = string(f.Bytes())
 		}
 	})
 	return page
@@ -494,10 +494,10 @@ func (p *Paging) Read(wire []byte) Page {
 
 // Append appends a response to those before it: by the rules of Protobuf, the bytes of two messages one after the other are both
 // merged, so that lists grow and other fields are those of the last. The token is left out.
-func (p *Paging) Append(dst, wire []byte) []byte {
-	p.each(wire, func(number protowire.Number, _ protowire.Type, field, _ []byte) {
-		if number != p.next {
-			dst = append(dst, field...)
+func (p *Paging) Append(dst, response []byte) []byte {
+	eachField(response, func(f wire.Field) {
+		if f.Number != p.next {
+			dst = append(dst, f.All...)
 		}
 	})
 	return dst
@@ -517,7 +517,7 @@ func (p *Paging) Request(request []byte, token string) []byte {
 // HasSize reports whether a request says how many items a page may have.
 func (p *Paging) HasSize(request []byte) bool {
 	found := false
-	p.each(request, func(number protowire.Number, _ protowire.Type, _, _ []byte) { found = found || number == p.size })
+	eachField(request, func(f wire.Field) { found = found || f.Number == p.size })
 	return found
 }
 
@@ -527,20 +527,9 @@ func (p *Paging) WithSize(request []byte, n int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(out, p.size, protowire.VarintType), uint64(n))
 }
 
-// each calls fn with the fields of a message, as far as they can be read. field is all of it, value what follows the tag.
-func (p *Paging) each(wire []byte, fn func(number protowire.Number, kind protowire.Type, field, value []byte)) {
-	for len(wire) > 0 {
-		number, kind, n := protowire.ConsumeTag(wire)
-		if n < 0 {
-			return
-		}
-		size := protowire.ConsumeFieldValue(number, kind, wire[n:])
-		if size < 0 {
-			return
-		}
-		fn(number, kind, wire[:n+size], wire[n:n+size])
-		wire = wire[n+size:]
-	}
+// eachField calls fn with the fields of a message, as far as they can be read.
+func eachField(message []byte, fn func(wire.Field)) {
+	_ = wire.Each(message, func(f wire.Field) error { fn(f); return nil })
 }
 
 // Items collects the responses of a stream into the JSON that the tool's output schema describes: {"items": [...],

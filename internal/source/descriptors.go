@@ -177,23 +177,13 @@ func decodeFile(raw []byte) (*descriptorpb.FileDescriptorProto, error) {
 
 // isBufImport looks for the mark of an imported file in a buf image.
 func isBufImport(unknown []byte) bool {
-	for len(unknown) > 0 {
-		num, typ, n := protowire.ConsumeField(unknown)
-		if n < 0 {
-			return false
-		}
-		field := unknown[:n]
-		unknown = unknown[n:]
-		if num != imageExtensionField || typ != protowire.BytesType {
-			continue
-		}
-		_, _, tag := protowire.ConsumeTag(field)
-		body, _ := protowire.ConsumeBytes(field[tag:])
-		if v, ok := wire.LastVarint(body, isImportField); ok && v != 0 {
-			return true
-		}
-	}
-	return false
+	is := false
+	_ = wire.EachBytes(unknown, imageExtensionField, func(image []byte) error {
+		v, _ := wire.LastVarint(image, isImportField)
+		is = is || v != 0
+		return nil
+	})
+	return is
 }
 
 // folder is a Source that reads all descriptor sets of a folder.

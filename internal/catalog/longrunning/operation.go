@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
+	"github.com/outrigger-mcp/outrigger/internal/source/wire"
 )
 
 // Names of google.longrunning, and the number of its method option in MethodOptions.
@@ -63,42 +64,31 @@ const (
 )
 
 // Parse reads the wire bytes of an Operation. The result shares no memory with them.
-func Parse(wire []byte) (*Operation, error) {
+func Parse(raw []byte) (*Operation, error) {
 	op := &Operation{}
-	for len(wire) > 0 {
-		number, kind, n := protowire.ConsumeTag(wire)
-		if n < 0 {
-			return nil, fmt.Errorf("longrunning: read operation: %w", protowire.ParseError(n))
-		}
-		size := protowire.ConsumeFieldValue(number, kind, wire[n:])
-		if size < 0 {
-			return nil, fmt.Errorf("longrunning: read operation: %w", protowire.ParseError(size))
-		}
-		if err := op.field(number, kind, wire[n:n+size]); err != nil {
-			return nil, err
-		}
-		wire = wire[n+size:]
+	if err := wire.Each(raw, op.field); err != nil {
+		return nil, fmt.Errorf("longrunning: read operation: %w", err)
+	}
+	if !utf8.ValidString(op.Name) {
+		return nil, errors.New("longrunning: the operation's name is not UTF-8")
 	}
 	return op, nil
 }
 
 // field takes the value of one field. Parts of a message that come apart are merged, and of a oneof the last one stays, as
 // Protobuf has it.
-func (op *Operation) field(number protowire.Number, kind protowire.Type, value []byte) error {
-	if number == fieldDone && kind == protowire.VarintType {
-		done, _ := protowire.ConsumeVarint(value)
-		op.Done = done != 0
+func (op *Operation) field(f wire.Field) error {
+	if f.Number == fieldDone && f.Type == protowire.VarintType {
+		op.Done = f.Varint() != 0
 		return nil
 	}
-	if kind != protowire.BytesType {
+	if f.Type != protowire.BytesType {
 		return nil
 	}
-	body, _ := protowire.ConsumeBytes(value)
-	switch number {
+	body := f.Bytes()
+	switch f.Number {
 	case fieldName:
-		if op.Name = string(body); !utf8.ValidString(op.Name) {
-			return errors.New("longrunning: the operation's name is not UTF-8")
-		}
+		op.Name = string(body)
 	case fieldMetadata:
 		return merge(&op.Metadata, body)
 	case fieldError:
@@ -119,10 +109,7 @@ func merge[T any, M interface {
 	if *to == nil {
 		*to = new(T)
 	}
-	if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(body, *to); err != nil {
-		return fmt.Errorf("longrunning: read operation: %w", err)
-	}
-	return nil
+	return proto.UnmarshalOptions{Merge: true}.Unmarshal(body, *to)
 }
 
 // maxName is the maximum size of an operation's name, in bytes. Handles of longer names
@@ -215,26 +202,16 @@ func ParseHandle(raw []byte) (Handle, error) {
 	if len(raw) == 0 || raw[0] != handleVersion {
 		return h, errNoHandle
 	}
-	for raw = raw[1:]; len(raw) > 0; {
-		number, kind, n := protowire.ConsumeTag(raw)
-		if n < 0 {
-			return Handle{}, errNoHandle
-		}
-		size := protowire.ConsumeFieldValue(number, kind, raw[n:])
-		if size < 0 {
-			return Handle{}, errNoHandle
-		}
-		switch value := raw[n : n+size]; kind {
+	err := wire.Each(raw[1:], func(f wire.Field) error {
+		switch f.Type {
 		case protowire.BytesType:
-			text, _ := protowire.ConsumeBytes(value)
-			h.setText(number, string(text))
+			h.setText(f.Number, string(f.Bytes()))
 		case protowire.VarintType:
-			value, _ := protowire.ConsumeVarint(value)
-			h.setNumber(number, value)
+			h.setNumber(f.Number, f.Varint())
 		}
-		raw = raw[n+size:]
-	}
-	if !isText(h.Name, maxName) || !isText(h.Tool, maxTool) || !isMoment(h.Created) || h.Fields != "" && !isText(h.Fields, maxFields) {
+		return nil
+	})
+	if err != nil || !isText(h.Name, maxName) || !isText(h.Tool, maxTool) || !isMoment(h.Created) || h.Fields != "" && !isText(h.Fields, maxFields) {
 		return Handle{}, errNoHandle
 	}
 	return h, nil

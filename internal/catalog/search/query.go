@@ -3,12 +3,9 @@
 package search
 
 import (
-	"iter"
 	"math/bits"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // maxQueryBytes is the maximum size of a query. Search ignores what is behind it; callers refuse longer queries.
@@ -206,11 +203,6 @@ func (x *Index) meanings(out []concept, word string, isVerbPlace bool) []concept
 	return out
 }
 
-// isParticiple reports whether a word is a form of a verb that describes something: "a deleted table", "a running job".
-func isParticiple(word string) bool {
-	return len(word) > minStem+1 && (strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "ing")) && stem(word) != word
-}
-
 func (x *Index) known(dst []weighed, term string, weight float32) []weighed {
 	if id, ok := x.terms[term]; ok {
 		return append(dst, weighed{term: id, weight: weight})
@@ -232,107 +224,6 @@ func (x *Index) compound(word string) (first, second string, ok bool) {
 func (x *Index) knows(word string) bool {
 	_, ok := x.terms[stem(word)]
 	return ok
-}
-
-// minStem is the number of letters that a stem must have left.
-const minStem = 3
-
-// stem reduces the forms of an English word to one: "backups" to "backup", "creating" and "creation" to what "create"
-// becomes. It is light: it removes inflections and the most common derivations. A stem need not be a word.
-func stem(word string) string {
-	switch word {
-	case "used", "uses", "using", "usage":
-		return "use"
-	case "diff", "diffs", "differ", "difference", "differences":
-		return "differ"
-	}
-	if !isASCII(word) || len(word) <= minStem {
-		return word
-	}
-	switch word {
-	case "settings", "setting":
-		return "setting" // not what one sets, but what is set
-	case "status", "alias", "access", "this", "https", "redis", "kubernetes", "news":
-		return word
-	}
-	word = strings.TrimSuffix(word, "'s")
-	word = singular(word)
-	word = strings.TrimSuffix(word, "ship")
-	word = withoutPast(word)
-	word = derived(word)
-	if n := len(word); n > minStem && word[n-1] == 'e' {
-		word = word[:n-1]
-	}
-	if n := len(word); n > minStem+1 && word[n-1] == 'l' && word[n-2] == 'l' {
-		word = word[:n-1] // cancelled, cancel
-	}
-	if n := len(word); n > minStem+1 && strings.HasSuffix(word, "is") {
-		word = word[:n-1] + "z" // authorise, authorize
-	}
-	return word
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
-
-func singular(w string) string {
-	n := len(w)
-	switch {
-	case strings.HasSuffix(w, "ies") && n > minStem+1:
-		return w[:n-3] + "y"
-	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "xes"), strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "shes"):
-		return w[:n-2]
-	case strings.HasSuffix(w, "ss"), strings.HasSuffix(w, "us"), strings.HasSuffix(w, "is"):
-		return w
-	case strings.HasSuffix(w, "s") && n > minStem:
-		return w[:n-1]
-	}
-	return w
-}
-
-// withoutPast removes the endings -ing and -ed.
-func withoutPast(w string) string {
-	if base, ok := strings.CutSuffix(w, "ied"); ok && len(base) >= minStem-1 {
-		return base + "y"
-	}
-	base, ok := strings.CutSuffix(w, "ing")
-	if !ok {
-		base, ok = strings.CutSuffix(w, "ed")
-	}
-	if !ok || len(base) < minStem || !strings.ContainsAny(base, "aeiouy") {
-		return w
-	}
-	if n := len(base); n > minStem && base[n-1] == base[n-2] && !strings.ContainsRune("lsz", rune(base[n-1])) {
-		return base[:n-1] // running
-	}
-	return base
-}
-
-// derived removes the endings -ically, -ic, -ization, -ation, -ate, -ion and -ment.
-func derived(w string) string {
-	w = strings.TrimSuffix(w, "ally")
-	if base, ok := strings.CutSuffix(w, "ic"); ok && len(base) > minStem+1 {
-		return base
-	}
-	// Of short words the same is left of all forms by what follows: "creat" of create, creating and creation.
-	for _, ending := range []string{"ation", "at", "ate"} {
-		if base, ok := strings.CutSuffix(w, ending); ok && len(base) > minStem {
-			return base
-		}
-	}
-	if base, ok := strings.CutSuffix(w, "ion"); ok && len(base) > minStem && strings.ContainsRune("st", rune(base[len(base)-1])) {
-		return base
-	}
-	if base, ok := strings.CutSuffix(w, "ment"); ok && len(base) > minStem {
-		return base
-	}
-	return w
 }
 
 const (
@@ -397,94 +288,64 @@ func (x *Index) similar(word string) []weighed {
 	return out[:min(len(out), maxSimilar)]
 }
 
-// Distance counts errors between two texts. Its zero value is ready for use, and it keeps its memory from text to text.
-type Distance struct{ before, last, next []int }
+// How much the score of a tool is worth that does something else than the query wants.
+const (
+	// excludedSaid is for a tool that reads where the query wants an effect, or creates where it wants to delete, and the other
+	// way round.
+	excludedSaid = 0.4
+	// excludedUnsaid is for a tool with an effect where the query has no verb.
+	excludedUnsaid = 0.9
+	// otherEffect is for another effect, which may still be meant: to update where the query wants to add.
+	otherEffect = 0.9
+)
 
-// Between returns the number of letters that are missing, extra, wrong, or exchanged with the next one (optimal string
-// alignment). It gives up with most+1 as soon as there are more than most.
-func (d *Distance) Between(a, b string, most int) int {
-	if len(a)-len(b) > most || len(b)-len(a) > most {
-		return most + 1
-	}
-	width := len(b) + 1
-	if cap(d.last) < width {
-		d.before, d.last, d.next = make([]int, width), make([]int, width), make([]int, width)
-	}
-	before, last, next := d.before[:width], d.last[:width], d.next[:width]
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		next[0] = i
-		least := i
-		for j := 1; j < width; j++ {
-			wrong := last[j-1]
-			if a[i-1] != b[j-1] {
-				wrong++
-			}
-			next[j] = min(last[j]+1, next[j-1]+1, wrong)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				next[j] = min(next[j], before[j-2]+1)
-			}
-			least = min(least, next[j])
-		}
-		if least > most {
-			return most + 1
-		}
-		before, last, next = last, next, before
-	}
-	return min(last[width-1], most+1)
+// wish is what a query wants done.
+type wish struct {
+	intent intent
+	// isSaid is set if the query has a verb for it. One without a verb is a noun or a question, which mostly wants to read.
+	isSaid bool
 }
 
-// maxWord is the maximum size of a word in bytes. The rest of a longer one is a word by itself.
-const maxWord = 48
-
-// words returns the words of a text in lower case. They end where letters and digits end, and where camel case begins a
-// new one: "ListTables2", "list_tables2" and "list tables 2" are the same words.
-func words(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for len(text) > 0 {
-			start := strings.IndexFunc(text, isWordRune)
-			if start < 0 {
-				return
-			}
-			text = text[start:]
-			n := wordEnd(text)
-			if !yield(strings.ToLower(text[:n])) {
-				return
-			}
-			text = text[n:]
-		}
+// factor is what the score of a tool is worth for the wish.
+func (w wish) factor(tool intent) float32 {
+	isOpposite := w.intent == reads || tool == reads || w.intent == creates && tool == deletes || w.intent == deletes && tool == creates
+	switch {
+	case w.intent == 0 || tool == 0 || w.intent&tool != 0:
+		return 1
+	case !isOpposite:
+		return otherEffect
+	case w.isSaid:
+		return excludedSaid
+	default:
+		return excludedUnsaid
 	}
 }
 
-func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
-
-// wordEnd returns where the word ends that text begins with.
-func wordEnd(text string) int {
-	before, size := utf8.DecodeRuneInString(text)
-	for at := size; at < len(text); {
-		r, n := utf8.DecodeRuneInString(text[at:])
-		switch {
-		case !isWordRune(r), at+n > maxWord, unicode.IsUpper(r) && !unicode.IsUpper(before), unicode.IsDigit(r) != unicode.IsDigit(before):
-			return at
-		case unicode.IsUpper(r):
-			// The last capital of "JSONWeb" begins a word; that of "SLOs" does not.
-			next, _ := utf8.DecodeRuneInString(text[at+n:])
-			if unicode.IsLower(next) && !isPlural(text[at+n:]) {
-				return at
-			}
-		}
-		before, at = r, at+n
+// wishOf reads the first verb of a query.
+func (t *thesaurus) wishOf(query []string) wish {
+	isQuestion := len(query) > 0 && t.questions[query[0]]
+	for len(query) > 0 && t.openers[query[0]] {
+		query = query[1:]
 	}
-	return len(text)
-}
-
-// isPlural reports whether all that is left of a word is an "s".
-func isPlural(rest string) bool {
-	if !strings.HasPrefix(rest, "s") {
-		return false
+	if len(query) == 0 {
+		return wish{}
 	}
-	r, _ := utf8.DecodeRuneInString(rest[1:])
-	return !isWordRune(r)
+	first, second := query[0], ""
+	if len(query) > 1 {
+		second = query[1]
+	}
+	isPlural := strings.HasSuffix(first, "s") && stem(first) != first
+	if of := t.intents[stem(first)]; of != 0 && !isPlural && !isParticiple(first) {
+		return wish{of, true}
+	}
+	switch {
+	case isQuestion || t.determiners[first]:
+		return wish{reads, false}
+	case t.determiners[second] && !t.prepositions[first]:
+		return wish{effects, true}
+	case t.verbs[stem(first)] && !isPlural && !isParticiple(first) && second != "" && !t.after[second]:
+		return wish{} // a verb, or a noun: "schedule daily backups"
+	default:
+		return wish{reads, false}
+	}
 }

@@ -164,3 +164,33 @@ func (t *thesaurus) answer(questions, to []string) {
 		}
 	}
 }
+
+// intent is what a verb does to what it is about, as a set: some verbs may do one thing or another. A query that wants to
+// remove something is seldom answered by a tool that creates it, although both have the same noun.
+type intent uint8
+
+const (
+	reads intent = 1 << iota
+	creates
+	changes
+	deletes
+	acts // any other effect: to start, to stop, to send
+
+	effects = creates | changes | deletes | acts
+)
+
+// intentOfName is that of the verbs that a name begins with, once the nouns in front of them are passed: LeaseGrant,
+// CheckAndMutateRow.
+func (t *thesaurus) intentOfName(name string) intent {
+	var out intent
+	for word := range words(name) {
+		of := t.intents[stem(word)]
+		switch {
+		case of != 0 && !strings.HasSuffix(word, "s") && !isParticiple(word):
+			out |= of
+		case out != 0 && word != "and":
+			return out
+		}
+	}
+	return out
+}
