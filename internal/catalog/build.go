@@ -98,7 +98,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	messages, tools := before.sizes()
 	b.bind = newBinder(linked, types, o, messages, tools)
 	b.world = world{
-		hasToolOption: definesOption(linked.registry, optionsv1.E_Tool), hasResourceOption: definesOption(linked.registry, optionsv1.E_Resource),
+		hasToolOption: definesOurs(linked, optionsv1.E_Tool), hasResourceOption: definesOurs(linked, optionsv1.E_Resource),
 		rules: b.bind.digests.rules, extensions: b.bind.digests.extensions,
 	}
 	if before != nil && before.world == b.world {
@@ -121,10 +121,13 @@ func (b *builder) build(loads []*source.Loaded) (*Catalog, error) {
 	b.keepSuffixes(offers)
 	for _, s := range offers {
 		switch {
-		case s.isOperations():
-			b.operationsService(s)
+		case s.isTyped && s.service.FullName() == longrunning.OperationsService:
+			// Generated clients follow operations by these RPCs. Others do by tasks and handles, which are bound to the caller.
+			b.operations = append(b.operations, b.aside(s)...)
 		case s.isTyped:
-			b.typedService(s)
+			// The sidecar has made tools of the RPCs, as its operator wants them, and lists those itself: under other names,
+			// without some, with more than one for an RPC.
+			b.typed = append(b.typed, b.aside(s)...)
 		default:
 			b.service(s)
 		}
@@ -274,6 +277,22 @@ func (b *builder) service(of offer) {
 		}
 	}
 	b.omitTwins(before)
+}
+
+// aside makes the tools of a service for typed callers alone: nothing is to be said about them, and no later catalog takes
+// them over.
+func (b *builder) aside(of offer) []*Tool {
+	scratch := *b // what it appends is of no interest
+	scratch.before = nil
+	var out []*Tool
+	methods := of.service.Methods()
+	for i := range methods.Len() {
+		if t, err := scratch.tool(methods.Get(i), of.source); err == nil && t != nil {
+			t.isPlain = false
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // tool makes a tool of one method, or takes it over from the last catalog; nil where it is not selected, or where a problem
@@ -589,11 +608,14 @@ func onlyBytes(md protoreflect.MessageDescriptor) protowire.Number {
 	return field.Number()
 }
 
-func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) *schema.Lazy {
-	if known := b.cache(dir)[md.FullName()]; known != nil {
-		return known
+// cached is a value that is made when it is first asked for.
+func cached[K comparable, V any](cache map[K]V, key K, fresh func() V) V {
+	known, ok := cache[key]
+	if !ok {
+		known = fresh()
+		cache[key] = known
 	}
-	return b.deferred(md, dir, b.digests.of(md, byte(dir), byte(b.profile)))
+	return known
 }
 
 func (b *binder) cache(dir schema.Direction) map[protoreflect.FullName]*schema.Lazy {
@@ -603,37 +625,34 @@ func (b *binder) cache(dir schema.Direction) map[protoreflect.FullName]*schema.L
 	return b.outputs
 }
 
-// deferred is the schema of a message whose digest is known.
-func (b *binder) deferred(md protoreflect.MessageDescriptor, dir schema.Direction, digest source.Digest) *schema.Lazy {
-	cache := b.cache(dir)
-	if cache[md.FullName()] == nil {
-		cache[md.FullName()] = schema.Defer(md, dir, b.schemas, digest, b.room)
-	}
-	return cache[md.FullName()]
+func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) *schema.Lazy {
+	return cached(b.cache(dir), md.FullName(), func() *schema.Lazy {
+		return schema.Defer(md, dir, b.schemas, b.digests.of(md, byte(dir), byte(b.profile)), b.room)
+	})
+}
+
+// schemaAs is schema where the digest is known.
+func (b *binder) schemaAs(md protoreflect.MessageDescriptor, dir schema.Direction, digest source.Digest) *schema.Lazy {
+	return cached(b.cache(dir), md.FullName(), func() *schema.Lazy { return schema.Defer(md, dir, b.schemas, digest, b.room) })
 }
 
 // gathered is the schema of a stream of messages.
 func (b *binder) gathered(md protoreflect.MessageDescriptor, one *schema.Lazy) *schema.Lazy {
-	if known := b.streams[md.FullName()]; known != nil {
-		return known
-	}
-	return b.gatheredAs(md, one, b.digests.of(md, streamed, byte(b.profile)))
+	return cached(b.streams, md.FullName(), func() *schema.Lazy {
+		return gathered(one, md, b.digests.of(md, streamed, byte(b.profile)), b.room)
+	})
 }
 
-// gatheredAs is the same where the digest is known.
+// gatheredAs is gathered where the digest is known.
 func (b *binder) gatheredAs(md protoreflect.MessageDescriptor, one *schema.Lazy, digest source.Digest) *schema.Lazy {
-	if b.streams[md.FullName()] == nil {
-		b.streams[md.FullName()] = gathered(one, md, digest, b.room)
-	}
-	return b.streams[md.FullName()]
+	return cached(b.streams, md.FullName(), func() *schema.Lazy { return gathered(one, md, digest, b.room) })
 }
 
 // stream is the schema of the arguments with a stream of messages.
 func (b *binder) stream(md protoreflect.MessageDescriptor, header protoreflect.FieldDescriptor, digest source.Digest) *schema.Lazy {
-	if b.taken[digest] == nil {
-		b.taken[digest] = schema.DeferStream(md, schema.Stream{Header: header}, b.schemas, digest, b.room)
-	}
-	return b.taken[digest]
+	return cached(b.taken, digest, func() *schema.Lazy {
+		return schema.DeferStream(md, schema.Stream{Header: header}, b.schemas, digest, b.room)
+	})
 }
 
 // streamDigest is that of a stream's schema.
@@ -652,21 +671,19 @@ const streamed = 2
 const streamTaken = 3
 
 func (b *binder) message(md protoreflect.MessageDescriptor) (*transcode.Message, error) {
-	got, ok := b.messages[md.FullName()]
-	if !ok {
-		got.message, got.err = b.transcoder.Compile(md)
-		b.messages[md.FullName()] = got
-	}
-	return got.message, got.err
+	return b.compiled(md, func() (*transcode.Message, error) { return b.transcoder.Compile(md) })
 }
 
 // messageAgain is the transcoder of a message that an earlier build compiled.
 func (b *binder) messageAgain(md protoreflect.MessageDescriptor, old *transcode.Message) (*transcode.Message, error) {
-	got, ok := b.messages[md.FullName()]
-	if !ok {
-		got.message, got.err = b.transcoder.Again(old)
-		b.messages[md.FullName()] = got
-	}
+	return b.compiled(md, func() (*transcode.Message, error) { return b.transcoder.Again(old) })
+}
+
+func (b *binder) compiled(md protoreflect.MessageDescriptor, compile func() (*transcode.Message, error)) (*transcode.Message, error) {
+	got := cached(b.messages, md.FullName(), func() (out compiled) {
+		out.message, out.err = compile()
+		return out
+	})
 	return got.message, got.err
 }
 
@@ -682,7 +699,7 @@ func (b *binder) again(t *Tool) error {
 		header := t.Stream.Header()
 		t.Stream, t.Input = b.transcoder.Stream(t.In, header), b.stream(in, header, input)
 	} else {
-		t.Input = b.deferred(in, schema.Input, input)
+		t.Input = b.schemaAs(in, schema.Input, input)
 	}
 	if t.Out, err = b.messageAgain(out, t.Out); err != nil {
 		return err
@@ -693,7 +710,7 @@ func (b *binder) again(t *Tool) error {
 	case t.Streams():
 		t.Output = b.gatheredAs(out, b.schema(out, schema.Output), output)
 	default:
-		t.Output = b.deferred(out, schema.Output, output)
+		t.Output = b.schemaAs(out, schema.Output, output)
 	}
 	t.print = newFingerprint(t.Input, t.Output)
 	return nil
@@ -823,6 +840,11 @@ type Override struct {
 	Resource *configv1.ResourceOptions
 }
 
+// isForRPC reports whether an entry says what only a tool of an RPC can have.
+func (o Override) isForRPC() bool {
+	return o.InputSchema != nil || o.OutputSchema != nil || o.Resource != nil || o.Properties != nil
+}
+
 // httpRuleField is the number of google.api.http among the method options; the numbers of its verbs follow.
 const (
 	httpRuleField = 72295728
@@ -889,16 +911,15 @@ func isServiceDeprecated(md protoreflect.MethodDescriptor) bool {
 	return ok && options.GetDeprecated()
 }
 
-// definesOption reports whether the files define one of our method options under its name and number.
-func definesOption(files *protoregistry.Files, option protoreflect.ExtensionType) bool {
-	own := option.TypeDescriptor()
-	d, err := files.FindDescriptorByName(own.FullName())
-	if err != nil {
-		return false
-	}
+// definesOption reports whether the files define an option of methods under a name and a number.
+func definesOption(files *protoregistry.Files, name protoreflect.FullName, number protoreflect.FieldNumber) bool {
+	d, _ := files.FindDescriptorByName(name)
 	field, ok := d.(protoreflect.FieldDescriptor)
-	return ok && field.IsExtension() && field.Number() == own.Number() &&
-		field.ContainingMessage().FullName() == own.ContainingMessage().FullName()
+	return ok && field.IsExtension() && field.Number() == number && field.ContainingMessage().FullName() == "google.protobuf.MethodOptions"
+}
+
+func definesOurs(linked *linker, option protoreflect.ExtensionType) bool {
+	return definesOption(linked.registry, option.TypeDescriptor().FullName(), option.TypeDescriptor().Number())
 }
 
 // override is base with the members that over sets; either may be nil.
@@ -1039,15 +1060,7 @@ func (g glob) matches(service, method string, names ...string) bool {
 	if g.ofMethod {
 		subject = method
 	}
-	if matchGlob(g.pattern, subject) {
-		return true
-	}
-	for _, n := range names {
-		if matchGlob(g.pattern, n) {
-			return true
-		}
-	}
-	return false
+	return matchGlob(g.pattern, subject) || slices.ContainsFunc(names, func(n string) bool { return matchGlob(g.pattern, n) })
 }
 
 // matchGlob is path.Match for a pattern that was found well-formed.
@@ -1061,32 +1074,22 @@ func (s *Selection) takes(service, method string, names ...string) bool {
 	if s == nil {
 		return true
 	}
-	for _, g := range s.exclude {
-		if g.matches(service, method, names...) {
-			return false
-		}
-	}
-	for _, g := range s.include {
-		if g.matches(service, method, names...) {
-			return true
-		}
-	}
-	return len(s.include) == 0
+	isMatch := func(g glob) bool { return g.matches(service, method, names...) }
+	return !slices.ContainsFunc(s.exclude, isMatch) && (len(s.include) == 0 || slices.ContainsFunc(s.include, isMatch))
+}
+
+// omits reports whether an exclude glob takes a method away, whatever is included.
+func (s *Selection) omits(service, method string, names ...string) bool {
+	return s != nil && slices.ContainsFunc(s.exclude, func(g glob) bool { return g.matches(service, method, names...) })
 }
 
 // namesService reports whether an include glob names the service without a wildcard, which is how a service that is
 // left out by default comes in.
 func (s *Selection) namesService(service string) bool {
-	if s == nil {
-		return false
-	}
-	for _, g := range s.include {
+	return s != nil && slices.ContainsFunc(s.include, func(g glob) bool {
 		of, _, _ := strings.Cut(g.pattern, "/")
-		if g.isLiteral && of == service {
-			return true
-		}
-	}
-	return false
+		return g.isLiteral && of == service
+	})
 }
 
 // Skips reports whether no method of the service can become a tool, so that its descriptors need not be requested.
@@ -1106,13 +1109,10 @@ func (s *Selection) Skips(service string) bool {
 	if len(s.include) > 0 && !slices.ContainsFunc(s.include, mayMatch) {
 		return true
 	}
-	for _, g := range s.exclude {
+	return slices.ContainsFunc(s.exclude, func(g glob) bool {
 		of, method, ofMethod := strings.Cut(g.pattern, "/")
-		if matchGlob(of, service) && (!ofMethod || method == "*") {
-			return true
-		}
-	}
-	return false
+		return matchGlob(of, service) && (!ofMethod || method == "*")
+	})
 }
 
 // hasUpper reports whether there is an upper-case letter, which no tool's name has.

@@ -74,7 +74,7 @@ func startsOperation(md protoreflect.MethodDescriptor) bool {
 // taken for that option only where the descriptors define it so.
 func operationInfo(md protoreflect.MethodDescriptor, linked *linker) (map[protowire.Number]string, error) {
 	options, ok := md.Options().(*descriptorpb.MethodOptions)
-	if !ok || options == nil || !definesInfo(linked) {
+	if !ok || options == nil || !definesOption(linked.registry, longrunning.InfoOption, longrunning.InfoField) {
 		return nil, nil
 	}
 	raw, err := proto.Marshal(options)
@@ -95,15 +95,6 @@ func operationInfo(md protoreflect.MethodDescriptor, linked *linker) (map[protow
 		return nil, fmt.Errorf("read option (%s): %w", longrunning.InfoOption, err)
 	}
 	return info, nil
-}
-
-func definesInfo(linked *linker) bool {
-	d, err := linked.registry.FindDescriptorByName(longrunning.InfoOption)
-	if err != nil {
-		return false
-	}
-	field, ok := d.(protoreflect.FieldDescriptor)
-	return ok && field.IsExtension() && field.Number() == longrunning.InfoField && field.ContainingMessage().FullName() == "google.protobuf.MethodOptions"
 }
 
 // operationMessage is the message that an option of a method names; nil where it names none, or none that is known. A name is
@@ -351,7 +342,7 @@ func (b *builder) continuation(c continuation, service, prefix, alias, source st
 	case b.selection.omits(service, id, append(t.names(), name)...):
 		b.unselected++
 		return nil
-	case schemas.InputSchema != nil || schemas.OutputSchema != nil || schemas.Resource != nil || schemas.Properties != nil:
+	case schemas.isForRPC():
 		b.problems = append(b.problems, Problem{id, "overlay: the sidecar runs it, so its schemas cannot be others, and it is no source of resources"})
 		return nil
 	case !IsCanonicalName(t.Name) || len(t.Name) > b.limits.MaxNameBytes:
@@ -380,30 +371,6 @@ func (b *builder) continuation(c continuation, service, prefix, alias, source st
 		return nil
 	}
 	return t
-}
-
-// omits reports whether an exclude glob takes a method away, whatever is included.
-func (s *Selection) omits(service, method string, names ...string) bool {
-	return s != nil && slices.ContainsFunc(s.exclude, func(g glob) bool { return g.matches(service, method, names...) })
-}
-
-// isOperations reports whether the service follows operations, and makes no tools.
-func (o offer) isOperations() bool {
-	return o.isTyped && o.service.FullName() == longrunning.OperationsService
-}
-
-// operationsService keeps the RPCs of google.longrunning.Operations for typed callers: their generated clients follow operations
-// by them. Others do by tasks and handles, which are bound to the caller.
-func (b *builder) operationsService(of offer) {
-	aside := *b // what it appends is of no interest
-	aside.before = nil
-	methods := of.service.Methods()
-	for i := range methods.Len() {
-		if t, err := aside.tool(methods.Get(i), of.source); err == nil && t != nil {
-			t.isPlain = false
-			b.operations = append(b.operations, t)
-		}
-	}
 }
 
 // settleOperation settles what calls of a tool do that starts operations: they may become tasks, unless its options say

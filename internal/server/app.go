@@ -201,7 +201,7 @@ func (a *App) newLive() (*catalog.Live, error) {
 		RefreshEvery: c.GetRefreshInterval().AsDuration(),
 		OnLoad:       a.loaded,
 		OnDrift:      a.drifted,
-		TypeLimits:   catalog.TypeLimits{Max: int(a.cfg.GetLimits().GetMaxLearnedTypes())},
+		MaxTypes:     int(a.cfg.GetLimits().GetMaxLearnedTypes()),
 	}
 	if a.backend.client != nil && c.GetReflection() != "off" {
 		// Also where descriptor files say what the tools are: they seldom have all that an Any may hold.

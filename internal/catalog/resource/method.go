@@ -177,19 +177,26 @@ func (m *Method) asListing() error {
 // describe makes what clients see of it in a list.
 func (m *Method) describe() {
 	o, t := m.options, m.rpc
-	name := cmp.Or(shown.OneSpaced(o.GetName()), t.Name)
-	title := cmp.Or(shown.OneSpaced(o.GetTitle()), t.Title)
-	text := cmp.Or(shown.Clean(o.GetDescription()), t.Description)
+	t.Name = cmp.Or(shown.OneSpaced(o.GetName()), t.Name)
+	t.Title = cmp.Or(shown.OneSpaced(o.GetTitle()), t.Title)
+	t.Description = cmp.Or(shown.Clean(o.GetDescription()), t.Description)
 	if len(m.variables) == 0 {
-		m.resource = &outriggerv1.Resource{
-			Uri: m.template.text, Name: name, Title: title, Description: text, MimeType: m.usualType(),
-			Icons: t.Icons, Annotations: o.GetAnnotations(),
-		}
+		m.resource = t.resource(m.template.text, m.usualType())
+		m.resource.Annotations = o.GetAnnotations()
 		return
 	}
-	m.family = &outriggerv1.ResourceTemplate{
-		UriTemplate: m.template.text, Name: name, Title: title, Description: text, MimeType: m.usualType(),
-		Icons: t.Icons, Annotations: o.GetAnnotations(),
+	m.family = t.family(m.template.text, m.usualType())
+	m.family.Annotations = o.GetAnnotations()
+}
+
+// resource and family are entries of lists, as the RPC describes them.
+func (r RPC) resource(uri, mimeType string) *outriggerv1.Resource {
+	return &outriggerv1.Resource{Uri: uri, Name: r.Name, Title: r.Title, Description: r.Description, MimeType: mimeType, Icons: r.Icons}
+}
+
+func (r RPC) family(template, mimeType string) *outriggerv1.ResourceTemplate {
+	return &outriggerv1.ResourceTemplate{
+		UriTemplate: template, Name: r.Name, Title: r.Title, Description: r.Description, MimeType: mimeType, Icons: r.Icons,
 	}
 }
 
@@ -344,19 +351,18 @@ func responseText(md protoreflect.MessageDescriptor, path string, bytesToo bool)
 
 // isWritten says why a field is never in a response.
 func (f *field) isWritten() error {
-	for _, fd := range f.way {
-		if schema.BehaviorOf(fd).InputOnly {
-			return fmt.Errorf("%s of %s is never in a response", fd.Name(), fd.Parent().FullName())
-		}
-	}
-	return nil
+	return f.without("in a response", func(b schema.Behavior) bool { return b.InputOnly })
 }
 
 // isRead says why a field is never taken in a request.
 func (f *field) isRead() error {
+	return f.without("taken in a request", func(b schema.Behavior) bool { return b.OutputOnly })
+}
+
+func (f *field) without(where string, isMissing func(schema.Behavior) bool) error {
 	for _, fd := range f.way {
-		if schema.BehaviorOf(fd).OutputOnly {
-			return fmt.Errorf("%s of %s is never taken in a request", fd.Name(), fd.Parent().FullName())
+		if isMissing(schema.BehaviorOf(fd)) {
+			return fmt.Errorf("%s of %s is never %s", fd.Name(), fd.Parent().FullName(), where)
 		}
 	}
 	return nil
