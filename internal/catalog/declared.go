@@ -12,11 +12,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
 
-	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
@@ -69,8 +67,8 @@ func compileDeclared(raw json.RawMessage) (declaration, []schema.Violation) {
 
 // compileSchema makes any schema ready for use, whatever its root admits.
 func compileSchema(raw json.RawMessage) (declaration, []schema.Violation) {
-	if len(raw) > MaxSchemaBytes() {
-		return declaration{}, schemaFault("maxLength", fmt.Sprintf("the schema has %d bytes; the limit is %d", len(raw), MaxSchemaBytes()))
+	if len(raw) > contract().schema {
+		return declaration{}, schemaFault("maxLength", fmt.Sprintf("the schema has %d bytes; the limit is %d", len(raw), contract().schema))
 	}
 	var d declaration
 	var err error
@@ -375,35 +373,13 @@ func isToken(text string) bool {
 	return text != ""
 }
 
-// MaxSchemaBytes returns the maximum size of a declared schema in bytes, the limit of outrigger.v1.RegisterToolRequest.
-func MaxSchemaBytes() int { return contract().schema }
-
-// bounds are those of the contract that this package keeps itself, read from its rules.
-type bounds struct {
-	schema, description int // of outrigger.v1.RegisterToolRequest
-	options             func(field protoreflect.Name) schema.FieldRules
-	examples            func(field protoreflect.Name) schema.FieldRules
-}
-
-var contract = sync.OnceValue(func() *bounds {
-	registration := rulesOf(new(outriggerv1.RegisterToolRequest))
-	return &bounds{
-		schema:      registration("input_schema_json").MaxBytes,
-		description: registration("description").MaxBytes,
-		options:     rulesOf(new(configv1.ToolOptions)),
-		examples:    rulesOf(new(outriggerv1.ToolExample)),
-	}
+// contract has the bounds of outrigger.v1.RegisterToolRequest that this package keeps itself, in bytes, read from its rules.
+var contract = sync.OnceValue(func() (most struct{ schema, description int }) {
+	var registration outriggerv1.RegisterToolRequest
+	most.schema = schema.FieldRulesOf(&registration, "input_schema_json").MaxBytes
+	most.description = schema.FieldRulesOf(&registration, "description").MaxBytes
+	return most
 })
-
-// rulesOf returns the rules of the fields of a message by their names.
-func rulesOf(m proto.Message) func(protoreflect.Name) schema.FieldRules {
-	rules := make(map[protoreflect.Name]schema.FieldRules)
-	fields := m.ProtoReflect().Descriptor().Fields()
-	for i := range fields.Len() {
-		rules[fields.Get(i).Name()] = schema.ReadFieldRules(fields.Get(i))
-	}
-	return func(field protoreflect.Name) schema.FieldRules { return rules[field] }
-}
 
 // canonicalJSON is the one spelling of a JSON value: no white space, members sorted by name, strings with the fewest
 // escapes, as RFC 8785 has it. Numbers stay as they were written, because RFC 8785 would round them to doubles.

@@ -131,7 +131,7 @@ func (r Registration) prepare(rules *contractRules) (*registered, []schema.Viola
 	case len(r.Description) > contract().description: // it is not cut: the words were chosen on purpose
 		add("/description", "maxLength", fmt.Sprintf("it has %d bytes; the limit is %d", len(r.Description), contract().description))
 	}
-	broken, err := rules.violationsOf(r.options())
+	broken, err := rules.violations(r.options())
 	if err != nil {
 		return nil, nil, err
 	}
