@@ -297,17 +297,13 @@ const (
 	NoOutputSchemas
 )
 
-// parseOutputSchemas parses "all", "bounded" or "none".
+// parseOutputSchemas reads the name of one of these.
 func parseOutputSchemas(name string) (OutputSchemas, error) {
-	switch name {
-	case "all":
-		return AllOutputSchemas, nil
-	case "bounded":
-		return BoundedOutputSchemas, nil
-	case "none":
-		return NoOutputSchemas, nil
+	at := slices.Index([]string{"all", "bounded", "none"}, name)
+	if at < 0 {
+		return 0, fmt.Errorf("catalog: unknown output schemas %q; use all, bounded or none", name)
 	}
-	return 0, fmt.Errorf("catalog: unknown output schemas %q; use all, bounded or none", name)
+	return OutputSchemas(at), nil
 }
 
 // ListForm is how a list shows the schemas of its tools. The zero value shows all of them, as the tool alone is shown. It is

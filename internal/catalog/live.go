@@ -442,33 +442,22 @@ func (l *Live) fetch(ctx context.Context, name protoreflect.FullName) (*protoreg
 
 // origin is what the catalog in use was built of; the token of a load guards it.
 type origin struct {
-	by        *plan
-	revisions []*revision // of the sources of by, nil for those that cannot tell
+	by *plan
+	// revisions are what to recognise the next load of each source of by by, nil for those that cannot tell. statuses are what
+	// this one counted.
+	revisions []*source.Revision
+	statuses  []SourceStatus
 	kept      *kept
-}
-
-// revision is what to recognise the next load of a source by, and what this one counted.
-type revision struct {
-	load   *source.Revision
-	status SourceStatus
-}
-
-// of is the source's own part; nil where there is no revision.
-func (m *revision) of() *source.Revision {
-	if m == nil {
-		return nil
-	}
-	return m.load
 }
 
 // loadSources loads by a plan. It brings nothing where all sources bring what the catalog in use was built of.
 func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loaded, statuses []SourceStatus, err error) {
-	from := origin{by: by, revisions: make([]*revision, len(by.sources))}
+	from := origin{}
 	if l.built.by == by {
 		from = l.built
 	}
-	used := l.built.used()
-	loads, statuses, err = loadAll(ctx, by.sources, from.revisions, used, from.kept.linkage())
+	used := l.built.revisions
+	loads, statuses, err = from.loadAll(ctx, by.sources, used)
 	if err != nil || !slices.ContainsFunc(loads, func(load *source.Loaded) bool { return load != nil }) {
 		return nil, statuses, err
 	}
@@ -481,7 +470,7 @@ func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loade
 			loads[i] = known
 			continue
 		}
-		some, status, failed := loadAll(ctx, by.sources[i:i+1], []*revision{nil}, used, nil)
+		some, status, failed := new(origin).loadAll(ctx, by.sources[i:i+1], used)
 		loads[i], statuses[i], err = some[0], status[0], errors.Join(err, failed)
 	}
 	return loads, statuses, err
@@ -496,8 +485,7 @@ func (l *Live) build(ctx context.Context, made *origin, loads []*source.Loaded, 
 	}
 	fresh, now, err := build(loads, made.by.build, before)
 	if err != nil && before != nil {
-		used := origin{revisions: revisionsOf(loads, statuses)}
-		all, again, failed := loadAll(ctx, made.by.sources, make([]*revision, len(loads)), used.used(), nil)
+		all, again, failed := new(origin).loadAll(ctx, made.by.sources, revisionsOf(loads))
 		copy(loads, all)
 		copy(statuses, again)
 		if failed != nil {
@@ -508,24 +496,13 @@ func (l *Live) build(ctx context.Context, made *origin, loads []*source.Loaded, 
 	if errors.Is(err, ErrEmpty) {
 		err = &emptyError{cause: err, isStatic: allStatic(loads)}
 	}
-	made.kept, made.revisions = now, revisionsOf(loads, statuses)
+	made.kept, made.revisions, made.statuses = now, revisionsOf(loads), statuses
 	return fresh, err
-}
-
-// used are the revisions of the sources, for those of another plan to find their own.
-func (o *origin) used() []*source.Revision {
-	var out []*source.Revision
-	for _, r := range o.revisions {
-		if r != nil {
-			out = append(out, r.load)
-		}
-	}
-	return out
 }
 
 // loadAll loads all sources at the same time, and brings nil for those that are unchanged. Those without a revision bring
 // all, with the help of the revisions that are used. It fails if one fails: half a catalog would look like a change.
-func loadAll(ctx context.Context, sources []source.Source, revisions []*revision, used []*source.Revision, before *keptFiles) ([]*source.Loaded, []SourceStatus, error) {
+func (o *origin) loadAll(ctx context.Context, sources []source.Source, used []*source.Revision) ([]*source.Loaded, []SourceStatus, error) {
 	loads := make([]*source.Loaded, len(sources))
 	statuses := make([]SourceStatus, len(sources))
 	errs := make([]error, len(sources))
@@ -533,18 +510,19 @@ func loadAll(ctx context.Context, sources []source.Source, revisions []*revision
 	for i, s := range sources {
 		all.Go(func() {
 			start := time.Now()
-			if before := revisions[i].of(); before != nil {
-				loads[i], errs[i] = source.Load(ctx, s, before)
+			isKnown := i < len(o.revisions) && o.revisions[i] != nil
+			if isKnown {
+				loads[i], errs[i] = source.Load(ctx, s, o.revisions[i])
 			} else {
 				loads[i], errs[i] = source.Recall(ctx, s, used)
 			}
 			statuses[i] = SourceStatus{Name: s.Name(), At: start, Took: time.Since(start), Err: errs[i]}
 			switch load := loads[i]; {
-			case load == nil && errs[i] == nil && revisions[i] != nil:
-				before := revisions[i].status
+			case load == nil && errs[i] == nil && isKnown:
+				before := o.statuses[i]
 				statuses[i].Files, statuses[i].Services, statuses[i].Tools = before.Files, before.Services, before.Tools
 			case load != nil:
-				statuses[i].Files, statuses[i].Services = len(load.Files)+len(load.Same), countServices(load, before)
+				statuses[i].Files, statuses[i].Services = len(load.Files)+len(load.Same), countServices(load, o.kept.linkage())
 				if load.Native != nil {
 					statuses[i].Tools = len(load.Native.Tools)
 				}
@@ -572,12 +550,10 @@ func countServices(load *source.Loaded, before *keptFiles) int {
 }
 
 // revisionsOf are what to recognise loads by.
-func revisionsOf(loads []*source.Loaded, statuses []SourceStatus) []*revision {
-	out := make([]*revision, len(loads))
+func revisionsOf(loads []*source.Loaded) []*source.Revision {
+	out := make([]*source.Revision, len(loads))
 	for i, load := range loads {
-		if load.Revision != nil {
-			out[i] = &revision{load.Revision, statuses[i]}
-		}
+		out[i] = load.Revision
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -111,9 +112,9 @@ func IsInfrastructure(service string) bool {
 // setReader takes a descriptor set apart while it is read, so that no more than its largest file is in memory at a time.
 type setReader struct {
 	in   *bufio.Reader
-	head []byte // the beginning of the set, for errors
-	at   int64  // how much was taken
-	body []byte // of the file at hand
+	head []byte       // the beginning of the set, for errors
+	at   int64        // how much was taken
+	body bytes.Buffer // of the file at hand
 }
 
 // headBytes is as much of a set as an error looks at.
@@ -174,20 +175,13 @@ func (r *setReader) bytes() ([]byte, error) {
 	if err := r.take(n); err != nil {
 		return nil, err
 	}
-	r.body = r.body[:0]
-	const piece = 1 << 20 // a length alone makes no room for what may not come
-	for size > 0 {
-		more := int(min(size, piece))
-		start := len(r.body)
-		r.body = append(r.body, make([]byte, more)...)
-		n, err := io.ReadFull(r.in, r.body[start:])
-		r.at += int64(n)
-		if err != nil {
-			return nil, r.cut(err)
-		}
-		size -= uint64(more)
+	r.body.Reset() // and grows with what comes: a length alone makes no room
+	read, err := io.CopyN(&r.body, r.in, int64(min(size, math.MaxInt64)))
+	r.at += read
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, r.explained(io.ErrUnexpectedEOF)
 	}
-	return r.body, nil
+	return r.body.Bytes(), err
 }
 
 // skip passes over another field.
@@ -230,14 +224,6 @@ func (r *setReader) broken(n int, failed error) error {
 		return failed
 	}
 	return r.explained(protowire.ParseError(n))
-}
-
-// cut is the error for bytes that end too soon.
-func (r *setReader) cut(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return r.explained(io.ErrUnexpectedEOF)
-	}
-	return err
 }
 
 // explained explains bytes that are no descriptor set, by the usual mix-ups.
