@@ -39,13 +39,6 @@ type declaration struct {
 	headers []HeaderParam
 }
 
-// checkSchema returns the problems of a schema to be declared, without knowledge of the RPC. Paths are JSON
-// Pointers into the schema. Build and Register accept a schema that passes.
-func checkSchema(raw json.RawMessage) []schema.Violation {
-	_, faults := compileDeclared(raw)
-	return faults
-}
-
 // compileDeclared makes a declared schema ready for use. What it refuses, no caller could use: clients expect an object
 // at the root of both schemas, and arguments and results always are objects.
 func compileDeclared(raw json.RawMessage) (declaration, []schema.Violation) {

@@ -185,7 +185,6 @@ func (t *Tool) appendSeen(dst []byte) ([]byte, error) {
 // all messages and enums below it, with their comments. They are of one build.
 type schemaDigests struct {
 	linked *linker
-	mu     sync.Mutex
 	files  map[string]bool // whose units are known
 	units  map[protoreflect.FullName]*unit
 	// learned are the units below which all is known.
@@ -217,8 +216,6 @@ func newSchemaDigests(linked *linker) *schemaDigests {
 
 // of is the digest for a message and what it is derived with.
 func (d *schemaDigests) of(md protoreflect.MessageDescriptor, with ...byte) [sha256.Size]byte {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	root := top(md)
 	seen := map[protoreflect.FullName]bool{root.FullName(): true}
 	names := []protoreflect.FullName{root.FullName()}

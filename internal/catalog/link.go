@@ -275,7 +275,10 @@ func importFailed(path string, err error) error {
 	if errors.Is(err, errStale) {
 		return err
 	}
-	return &importError{path: path, cause: rootCause(err)}
+	if inner, ok := errors.AsType[*importError](err); ok {
+		err = inner.cause
+	}
+	return &importError{path: path, cause: err}
 }
 
 // importError is a file's failure to link because of an import.
@@ -291,13 +294,6 @@ func (e *importError) Error() string {
 
 // Unwrap returns the cause at the end of the chain.
 func (e *importError) Unwrap() error { return e.cause }
-
-func rootCause(err error) error {
-	if e, ok := errors.AsType[*importError](err); ok {
-		return e.cause
-	}
-	return err
-}
 
 // whyNot says why a service that a source offers is not among the linked ones.
 func (l *linker) whyNot(service string) string {
@@ -589,49 +585,35 @@ func (k *learned) find(name protoreflect.FullName) protoreflect.MessageType {
 	return nil
 }
 
-// typeVerdict says what is to be done about a type.
-type typeVerdict uint8
-
-const (
-	typeKnown   typeVerdict = iota
-	typeMissing             // it was asked for not long ago, in vain
-	typeRefused             // a limit is met
-	typeToAsk               // by who gets this verdict
-	typeAsked               // by somebody else, who can be waited for
-)
-
-// begin says what is to be done about a type.
-func (k *learned) begin(name protoreflect.FullName, most int) (typeVerdict, <-chan struct{}) {
+// begin says whether a type is known. If it is not, wait is closed once it was asked for: by the caller if isMine, else by
+// who asks for it already. There is no wait for what was asked for not long ago, in vain, and where a limit is met.
+func (k *learned) begin(name protoreflect.FullName, most int) (isKnown, isMine, isRefused bool, wait <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.find(name) != nil {
-		return typeKnown, nil
+		return true, false, false, nil
 	}
 	now := time.Now()
 	if until, ok := k.failed[name]; ok && now.Before(until) {
-		return typeMissing, nil
+		return false, false, false, nil
 	}
 	if wait, ok := k.asking[name]; ok {
-		return typeAsked, wait
+		return false, false, false, wait
 	}
 	for _, files := range k.files {
 		if mt := messageIn(files, name); mt != nil && k.count() < most {
 			k.add(name, mt)
-			return typeKnown, nil
+			return true, false, false, nil
 		}
 	}
 	if len(k.failed) >= maxFailed {
-		for name, until := range k.failed {
-			if !now.Before(until) {
-				delete(k.failed, name)
-			}
-		}
+		maps.DeleteFunc(k.failed, func(_ protoreflect.FullName, until time.Time) bool { return !now.Before(until) })
 	}
 	if k.count()+len(k.asking) >= most || len(k.failed)+len(k.asking) >= maxFailed || k.bytes >= maxLearnedBytes {
-		return typeRefused, nil
+		return false, false, true, nil
 	}
 	k.asking[name] = make(chan struct{})
-	return typeToAsk, nil
+	return false, true, false, k.asking[name]
 }
 
 func (k *learned) count() int {

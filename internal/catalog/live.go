@@ -359,23 +359,20 @@ const maxTypeName = 512
 // learn makes sure that one type is known, and reports whether it is.
 func (l *Live) learn(ctx context.Context, k *learned, name protoreflect.FullName) bool {
 	for {
-		verdict, wait := k.begin(name, l.maxTypes)
-		switch verdict {
-		case typeKnown:
-			return true
-		case typeMissing:
-			return false
-		case typeRefused:
+		isKnown, isMine, isRefused, wait := k.begin(name, l.maxTypes)
+		switch {
+		case isRefused:
 			l.learns.refused.Add(1)
 			return false
-		case typeToAsk:
+		case isMine:
 			return l.ask(ctx, k, name)
-		case typeAsked:
-			select {
-			case <-wait:
-			case <-ctx.Done():
-				return false
-			}
+		case wait == nil:
+			return isKnown
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return false
 		}
 	}
 }

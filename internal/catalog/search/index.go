@@ -128,23 +128,15 @@ func (x *Index) Len() int { return len(x.named) }
 // read counts the words of a document.
 func (x *Index) read(d *Document) read {
 	r := read{counts: map[int32]*[fields]float64{}, plurals: map[int32]bool{}}
-	x.count(&r, inName, d.Name)
-	x.count(&r, inGroup, d.Group)
-	x.count(&r, inSummary, d.Summary)
-	x.count(&r, inText, d.Text)
-	x.countAll(&r, inTypes, d.Types)
-	x.countAll(&r, inInputs, d.Inputs)
-	x.countAll(&r, inOutputs, d.Outputs)
-	x.countAll(&r, inNotes, d.Notes)
-	x.countAll(&r, inRemarks, d.Remarks)
-	x.countAll(&r, inValues, d.Values)
-	return r
-}
-
-func (x *Index) countAll(r *read, field int, texts []string) {
-	for _, text := range texts {
-		x.count(r, field, text)
+	for field, texts := range [fields][]string{
+		inName: {d.Name}, inGroup: {d.Group}, inSummary: {d.Summary}, inText: {d.Text},
+		inTypes: d.Types, inInputs: d.Inputs, inOutputs: d.Outputs, inNotes: d.Notes, inRemarks: d.Remarks, inValues: d.Values,
+	} {
+		for _, text := range texts {
+			x.count(&r, field, text)
+		}
 	}
+	return r
 }
 
 func (x *Index) count(r *read, field int, text string) {
