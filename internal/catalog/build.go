@@ -93,8 +93,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 		comments: comments{}, rules: &contractRules{}, problems: problems, reserved: o.Compact, declaredOnly: o.DeclaredOnly, listed: o.Listed,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
-	messages, tools := before.sizes()
-	b.bind = newBinder(linked, types, o, messages, tools)
+	b.bind = newBinder(linked, types, o)
 	b.world = world{
 		hasToolOption: definesOurs(linked, optionsv1.E_Tool), hasResourceOption: definesOurs(linked, optionsv1.E_Resource),
 		rules: b.bind.digests.rules, extensions: b.bind.digests.extensions,
@@ -497,8 +496,7 @@ type compiled struct {
 	err     error
 }
 
-// newBinder makes a binder for about as many messages and tools.
-func newBinder(linked *linker, types *Types, o BuildOptions, messages, tools int) *binder {
+func newBinder(linked *linker, types *Types, o BuildOptions) *binder {
 	return &binder{
 		types: types, profile: o.Profile, schemas: &schema.Options{Profile: o.Profile, Extensions: types, Needs: new(schema.Needs)},
 		transcoder: transcode.New(transcode.Options{
@@ -508,11 +506,11 @@ func newBinder(linked *linker, types *Types, o BuildOptions, messages, tools int
 		}),
 		digests:  newSchemaDigests(linked),
 		room:     schema.NewRoom(keptSchemas),
-		inputs:   make(map[protoreflect.FullName]*schema.Lazy, tools),
-		outputs:  make(map[protoreflect.FullName]*schema.Lazy, tools),
+		inputs:   map[protoreflect.FullName]*schema.Lazy{},
+		outputs:  map[protoreflect.FullName]*schema.Lazy{},
 		streams:  map[protoreflect.FullName]*schema.Lazy{},
 		taken:    map[source.Digest]*schema.Lazy{},
-		messages: make(map[protoreflect.FullName]compiled, messages),
+		messages: map[protoreflect.FullName]compiled{},
 	}
 }
 
@@ -1379,10 +1377,9 @@ type kept struct {
 
 	catalog *Catalog
 	// loads are those of the sources, by index, with all files among Same; nil where a source has to load again.
-	loads    []*source.Loaded
-	world    world
-	messages int // how many were compiled
-	claims   map[string]*claims
+	loads  []*source.Loaded
+	world  world
+	claims map[string]*claims
 }
 
 // world is what every tool depends on beside the files that its method is made of. Tools are kept while it is the same.
@@ -1399,17 +1396,9 @@ func (k *kept) linkage() *keptFiles {
 	return k.keptFiles
 }
 
-// sizes are how many messages and tools there were.
-func (k *kept) sizes() (messages, tools int) {
-	if k == nil {
-		return 0, 0
-	}
-	return k.messages, len(k.catalog.derived)
-}
-
 // keep gathers what the next build can use.
 func (b *builder) keep(c *Catalog, loads []*source.Loaded) *kept {
-	k := &kept{keptFiles: b.linked.kept(), catalog: c, world: b.world, messages: len(b.bind.messages), claims: b.claims}
+	k := &kept{keptFiles: b.linked.kept(), catalog: c, world: b.world, claims: b.claims}
 	for _, load := range loads {
 		k.loads = append(k.loads, thin(load))
 		if load.Revision != nil {

@@ -576,12 +576,10 @@ func cutRunes(line string, most int) string {
 // oneLine is the text of a joined error on one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// comments are those of the services and methods of the files that are built. They are read from the files, because the
-// descriptors would make an index of all locations of a file to find one, and keep it.
-type comments map[string]map[place]string
-
-// place is a service of a file, or a method of it.
-type place struct{ service, method int32 }
+// comments are those of the services and methods of the files that are built: by file, then by the indices of the service
+// and of the method. They are read from the files, because the descriptors would make an index of all locations of a file
+// to find one, and keep it.
+type comments map[string]map[[2]int]string
 
 const (
 	// servicesInFile and methodsInService are the numbers by which comments name them.
@@ -603,44 +601,37 @@ func (c comments) of(d protoreflect.Descriptor, linked *linker) string {
 		at := file.SourceLocations().ByDescriptor(d)
 		return chosenComment(at.LeadingComments, at.TrailingComments)
 	}
-	known, ok := c[file.Path()]
-	if !ok {
-		known = commentsOfServices(proto)
-		c[file.Path()] = known
-	}
+	known := cached(c, file.Path(), func() map[[2]int]string { return commentsOfServices(proto) })
 	if _, isMethod := d.(protoreflect.MethodDescriptor); isMethod {
-		return known[place{int32(d.Parent().Index()), int32(d.Index())}]
+		return known[[2]int{d.Parent().Index(), d.Index()}]
 	}
-	return known[place{int32(d.Index()), noMethod}]
+	return known[[2]int{d.Index(), noMethod}]
 }
 
 // commentsOfServices are the comments of a file's services and methods. The first of two at one place counts.
-func commentsOfServices(file *descriptorpb.FileDescriptorProto) map[place]string {
-	out := map[place]string{}
+func commentsOfServices(file *descriptorpb.FileDescriptorProto) map[[2]int]string {
+	out := map[[2]int]string{}
 	for _, l := range file.GetSourceCodeInfo().GetLocation() {
-		at, ok := placeOf(l.GetPath())
-		if _, isKnown := out[at]; ok && !isKnown {
+		path := l.GetPath()
+		if len(path) < 2 || path[0] != servicesInFile {
+			continue
+		}
+		at := [2]int{int(path[1]), noMethod}
+		switch {
+		case len(path) == 4 && path[2] == methodsInService:
+			at[1] = int(path[3])
+		case len(path) != 2:
+			continue
+		}
+		if _, isKnown := out[at]; !isKnown {
 			out[at] = chosenComment(l.GetLeadingComments(), l.GetTrailingComments())
 		}
 	}
 	return out
 }
 
-func placeOf(path []int32) (place, bool) {
-	switch {
-	case len(path) == 2 && path[0] == servicesInFile:
-		return place{path[1], noMethod}, true
-	case len(path) == 4 && path[0] == servicesInFile && path[2] == methodsInService:
-		return place{path[1], path[3]}, true
-	}
-	return place{}, false
-}
-
 func chosenComment(before, behind string) string {
-	if text := cleanComment(before); text != "" {
-		return text
-	}
-	return cleanComment(behind)
+	return cmp.Or(cleanComment(before), cleanComment(behind))
 }
 
 // maxInstructions bounds what services say of themselves in Instructions, in characters: a model reads all of it in every
