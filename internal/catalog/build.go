@@ -359,7 +359,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	if err := b.bind.bind(t, header); err != nil {
 		return nil, false, err
 	}
-	if err := b.operation(t); err != nil {
+	if err := b.operation(t, options.raw); err != nil {
 		return nil, false, err
 	}
 	if words := b.words(t, t.Method.Service, id, names); len(words) > 0 {
@@ -377,7 +377,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		isMarked = true // it depends on files that the method's file need not import
 		t.settleOperation()
 	}
-	b.resource(t, schemas.Resource)
+	b.resource(t, options.raw, schemas.Resource)
 	b.watch(t, declared.GetWatch())
 	return t, isMarked, nil
 }
@@ -852,6 +852,7 @@ type methodOptions struct {
 	deprecated  bool
 	// httpVerb is the field number of the verb in google.api.http, 0 where there is none.
 	httpVerb protowire.Number
+	raw      []byte // all of them
 }
 
 // readMethodOptions reads a method's options. The number of the tool option is from the range that anyone may use, so
@@ -875,6 +876,7 @@ func readMethodOptions(md protoreflect.MethodDescriptor, hasOurs bool) (methodOp
 	if err != nil {
 		return out, fmt.Errorf("read options: %w", err)
 	}
+	out.raw = raw
 	toolField := optionsv1.E_Tool.TypeDescriptor().Number()
 	err = wire.EachField(raw, func(num protowire.Number, body []byte) error {
 		switch {

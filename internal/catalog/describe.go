@@ -33,10 +33,7 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *configv1.To
 		t.Metadata.DeprecatedIn = unknownVersion
 	}
 	t.Annotations = annotate(options, declared)
-	if !b.declaredOnly {
-		t.markVerb()
-	}
-	t.markShown()
+	t.markDestructive(b.declaredOnly)
 
 	said := b.comments.of(md, b.linked)
 	title := cmp.Or(shown.OneSpaced(declared.GetTitle()), firstSentence(said), strings.TrimSuffix(shown.OneSpaced(noted.Summary), "."), humanName(string(md.Name())))
@@ -914,11 +911,13 @@ func (t *Tool) UnmarkedVerb() string {
 	return ""
 }
 
-// markVerb marks a tool that declares neither that it destroys nor that it does not, if its name, or that of its method,
-// has a verb that destroys.
-func (t *Tool) markVerb() {
-	if verb := t.UnmarkedVerb(); verb != "" {
-		yes := true
-		t.Verb, t.Annotations.Destructive = verb, &yes
+// markDestructive marks a tool as destructive that is shown so: by an option, by the overlay, by a DELETE verb, by a native
+// backend, or, unless marks are declared only, by the verb of its name. So hint and gate agree.
+func (t *Tool) markDestructive(declaredOnly bool) {
+	if verb := t.UnmarkedVerb(); verb != "" && !declaredOnly {
+		t.Verb, t.Annotations.Destructive = verb, new(true)
+	}
+	if t.Annotations.Destructive != nil && *t.Annotations.Destructive {
+		t.Metadata.Destructive = true
 	}
 }

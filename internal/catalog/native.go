@@ -214,10 +214,7 @@ func (b *builder) describeNative(t *Tool, declared *outriggerv1.Tool, o *configv
 	b.settle(t, o, service)
 	hints := declared.GetAnnotations()
 	t.Annotations = annotate(methodOptions{}, o).over(hintsOf(hints))
-	if !b.declaredOnly {
-		t.markVerb()
-	}
-	t.markShown()
+	t.markDestructive(b.declaredOnly)
 	human := humanName(strings.NewReplacer(".", "_", "-", "_").Replace(t.NativeName))
 	// Neither text is cut, because the backend chose the words.
 	t.Title = cmp.Or(shown.OneSpaced(o.GetTitle()), shown.OneSpaced(hints.GetTitle()), human)

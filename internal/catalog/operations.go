@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/longrunning"
@@ -24,9 +23,9 @@ import (
 )
 
 // operation makes a tool of one that starts operations, where its method says so.
-func (b *builder) operation(t *Tool) error {
+func (b *builder) operation(t *Tool, options []byte) error {
 	md := t.Method.Descriptor
-	info, err := operationInfo(md, b.linked)
+	info, err := operationInfo(options, b.linked)
 	if err != nil {
 		return err
 	}
@@ -72,17 +71,12 @@ func startsOperation(md protoreflect.MethodDescriptor) bool {
 
 // operationInfo reads the option operation_info of a method: its fields by their numbers, nil where it is not set. Its number is
 // taken for that option only where the descriptors define it so.
-func operationInfo(md protoreflect.MethodDescriptor, linked *linker) (map[protowire.Number]string, error) {
-	options, ok := md.Options().(*descriptorpb.MethodOptions)
-	if !ok || options == nil || !definesOption(linked.registry, longrunning.InfoOption, longrunning.InfoField) {
+func operationInfo(options []byte, linked *linker) (map[protowire.Number]string, error) {
+	if !definesOption(linked.registry, longrunning.InfoOption, longrunning.InfoField) {
 		return nil, nil
 	}
-	raw, err := proto.Marshal(options)
-	if err != nil {
-		return nil, fmt.Errorf("read options: %w", err)
-	}
 	var info map[protowire.Number]string
-	err = wire.EachBytes(raw, longrunning.InfoField, func(body []byte) error {
+	err := wire.EachBytes(options, longrunning.InfoField, func(body []byte) error {
 		if info == nil {
 			info = map[protowire.Number]string{}
 		}

@@ -266,10 +266,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	// What the RPC may destroy it destroys under every name.
 	t.Metadata.Destructive = t.Metadata.Destructive || base.Metadata.Destructive
 	t.Annotations = r.Annotations.over(base.Annotations)
-	if !c.declaredOnly {
-		t.markVerb()
-	}
-	t.markShown()
+	t.markDestructive(c.declaredOnly)
 	if t.Metadata.Destructive {
 		yes, no := true, false
 		t.Annotations.Destructive, t.Annotations.ReadOnly = &yes, &no

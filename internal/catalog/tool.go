@@ -241,14 +241,6 @@ func inOrder(a, b *Tool) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Method.Procedure, b.Method.Procedure), cmp.Compare(a.id, b.id))
 }
 
-// markShown marks what is shown as destructive, so that hint and gate agree: by an option, by the overlay, by a DELETE
-// verb, by a native backend, or by the verb of its name.
-func (t *Tool) markShown() {
-	if t.Annotations.Destructive != nil && *t.Annotations.Destructive {
-		t.Metadata.Destructive = true
-	}
-}
-
 // deprecation is the sentence that a deprecated tool's description begins with, where a cut cannot lose it.
 func deprecation(since string) string {
 	switch since {
@@ -687,14 +679,14 @@ func (t *Tool) asResource() resource.RPC {
 
 // resource makes a source of resources of a tool's method, where its option or the overlay asks for that. What is wrong
 // is a problem.
-func (b *builder) resource(t *Tool, overlaid *configv1.ResourceOptions) {
+func (b *builder) resource(t *Tool, options []byte, overlaid *configv1.ResourceOptions) {
 	problem := func(err error) {
 		b.problems = append(b.problems, Problem{t.Subject(), resourceFault + err.Error()})
 	}
 	var o *configv1.ResourceOptions
 	if b.world.hasResourceOption {
 		var err error
-		if o, err = resource.ReadOption(t.Method.Descriptor); err != nil {
+		if o, err = resource.ReadOption(options); err != nil {
 			problem(err)
 			return
 		}

@@ -23,7 +23,6 @@ import (
 	"strings"
 	"sync"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -241,18 +240,11 @@ func (m *Method) URITemplate() string {
 // Sample returns an example of a URI that matches the template.
 func (m *Method) Sample() string { return m.template.sample() }
 
-// ReadOption reads a method's resource option from the raw bytes, because descriptors built at run time hold extensions
-// as unknown fields. It returns nil if the method has no such option.
-func ReadOption(md protoreflect.MethodDescriptor) (*configv1.ResourceOptions, error) {
-	raw, err := proto.Marshal(md.Options())
-	if err != nil {
-		return nil, fmt.Errorf("read options: %w", err)
-	}
+// ReadOption reads a method's resource option from the raw bytes of its options, because descriptors built at run time hold
+// extensions as unknown fields. It returns nil if the method has no such option.
+func ReadOption(options []byte) (*configv1.ResourceOptions, error) {
 	var out *configv1.ResourceOptions
-	err = wire.EachField(raw, func(num protowire.Number, body []byte) error {
-		if num != optionsv1.E_Resource.TypeDescriptor().Number() {
-			return nil
-		}
+	err := wire.EachBytes(options, optionsv1.E_Resource.TypeDescriptor().Number(), func(body []byte) error {
 		if out == nil {
 			out = &configv1.ResourceOptions{}
 		}
