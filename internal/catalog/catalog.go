@@ -17,7 +17,6 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/search"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
@@ -394,12 +393,12 @@ func nearestOf(tools []*Tool, name string, n int) []string {
 		distance int
 	}
 	var found []candidate
-	var rows search.Distance
+	var rows editRows
 	for _, t := range tools {
-		d, near := nearness(&rows, asked, strings.ReplaceAll(t.Name, ".", "_"))
+		d, near := rows.near(asked, strings.ReplaceAll(t.Name, ".", "_"))
 		if t.Native {
 			// Its name in MCP is no form of the canonical one.
-			if other, isNearer := nearness(&rows, asked, flatName(t.MCPName)); isNearer && (!near || other < d) {
+			if other, isNearer := rows.near(asked, flatName(t.MCPName)); isNearer && (!near || other < d) {
 				d, near = other, true
 			}
 		}
@@ -430,12 +429,55 @@ func isTail(asked, known string) bool {
 	return strings.HasSuffix(known, "_"+asked) || strings.HasSuffix(asked, "_"+known)
 }
 
-// nearness is how far a known name is from the one that was asked for, and whether that is near.
-func nearness(rows *search.Distance, asked, known string) (int, bool) {
+// editRows is the working memory of distance, reused from name to name.
+type editRows struct{ before, last, next []int }
+
+// near is how far a known name is from the one that was asked for, and whether that is near.
+func (r *editRows) near(asked, known string) (int, bool) {
 	if len(known) > nearestInput {
 		known = known[:nearestInput]
 	}
 	most := max(len(asked), len(known)) / nearestShare
-	d := rows.Between(asked, known, most)
-	return d, d <= most || isTail(asked, known)
+	d, near := r.distance(asked, known, most)
+	if !near && isTail(asked, known) {
+		d, near = most+1, true
+	}
+	return d, near
+}
+
+// distance is the number of insertions, deletions, replacements and swaps of neighbours that turn a into b (optimal
+// string alignment), and whether it is at most the given bound. It gives up as soon as it cannot be.
+func (r *editRows) distance(a, b string, most int) (int, bool) {
+	if len(a)-len(b) > most || len(b)-len(a) > most {
+		return 0, false
+	}
+	width := len(b) + 1
+	if cap(r.last) < width {
+		r.before, r.last, r.next = make([]int, width), make([]int, width), make([]int, width)
+	}
+	before, last, next := r.before[:width], r.last[:width], r.next[:width]
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next[0] = i
+		least := i
+		for j := 1; j < width; j++ {
+			replaced := last[j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			best := min(last[j]+1, next[j-1]+1, replaced)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				best = min(best, before[j-2]+1)
+			}
+			next[j] = best
+			least = min(least, best)
+		}
+		if least > most {
+			return 0, false
+		}
+		before, last, next = last, next, before
+	}
+	return last[width-1], last[width-1] <= most
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -63,4 +64,41 @@ func TestNearestTimeIsBounded(t *testing.T) {
 	if took := time.Since(start); took > testkit.Limit() {
 		t.Errorf("Nearest took %v for a name of 1.5 MB", took)
 	}
+}
+
+func TestEditDistance(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "abd", 1},
+		{"kitten", "sitting", 3}, {"ca", "abc", 3},
+	} {
+		var rows editRows
+		if got, ok := rows.distance(tc.a, tc.b, 10); !ok || got != tc.want {
+			t.Errorf("distance(%q, %q) = %d, %v, want %d", tc.a, tc.b, got, ok, tc.want)
+		}
+		if _, ok := rows.distance(tc.a, tc.b, tc.want-1); ok {
+			t.Errorf("distance(%q, %q) is found within %d", tc.a, tc.b, tc.want-1)
+		}
+	}
+}
+
+// TestEditDistanceGivesUpRightly compares the bounded distance with the unbounded one.
+func TestEditDistanceGivesUpRightly(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.StringMatching(`[ab_]{0,12}`).Draw(t, "a"), rapid.StringMatching(`[ab_]{0,12}`).Draw(t, "b")
+		most := rapid.IntRange(0, 12).Draw(t, "most")
+		var rows editRows
+		full, _ := rows.distance(a, b, 100)
+		got, ok := rows.distance(a, b, most)
+		if ok != (full <= most) || ok && got != full {
+			t.Fatalf("distance(%q, %q, %d) = %d, %v; unbounded %d", a, b, most, got, ok, full)
+		}
+		if back, _ := rows.distance(b, a, 100); back != full {
+			t.Fatalf("distance is not symmetric for %q and %q: %d and %d", a, b, full, back)
+		}
+	})
 }

@@ -24,7 +24,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/source/wire"
 )
 
 // Names of google.longrunning, and the number of its method option in MethodOptions.
@@ -64,31 +63,42 @@ const (
 )
 
 // Parse reads the wire bytes of an Operation. The result shares no memory with them.
-func Parse(raw []byte) (*Operation, error) {
+func Parse(wire []byte) (*Operation, error) {
 	op := &Operation{}
-	if err := wire.Each(raw, op.field); err != nil {
-		return nil, fmt.Errorf("longrunning: read operation: %w", err)
-	}
-	if !utf8.ValidString(op.Name) {
-		return nil, errors.New("longrunning: the operation's name is not UTF-8")
+	for len(wire) > 0 {
+		number, kind, n := protowire.ConsumeTag(wire)
+		if n < 0 {
+			return nil, fmt.Errorf("longrunning: read operation: %w", protowire.ParseError(n))
+		}
+		size := protowire.ConsumeFieldValue(number, kind, wire[n:])
+		if size < 0 {
+			return nil, fmt.Errorf("longrunning: read operation: %w", protowire.ParseError(size))
+		}
+		if err := op.field(number, kind, wire[n:n+size]); err != nil {
+			return nil, err
+		}
+		wire = wire[n+size:]
 	}
 	return op, nil
 }
 
 // field takes the value of one field. Parts of a message that come apart are merged, and of a oneof the last one stays, as
 // Protobuf has it.
-func (op *Operation) field(f wire.Field) error {
-	if f.Number == fieldDone && f.Type == protowire.VarintType {
-		op.Done = f.Varint() != 0
+func (op *Operation) field(number protowire.Number, kind protowire.Type, value []byte) error {
+	if number == fieldDone && kind == protowire.VarintType {
+		done, _ := protowire.ConsumeVarint(value)
+		op.Done = done != 0
 		return nil
 	}
-	if f.Type != protowire.BytesType {
+	if kind != protowire.BytesType {
 		return nil
 	}
-	body := f.Bytes()
-	switch f.Number {
+	body, _ := protowire.ConsumeBytes(value)
+	switch number {
 	case fieldName:
-		op.Name = string(body)
+		if op.Name = string(body); !utf8.ValidString(op.Name) {
+			return errors.New("longrunning: the operation's name is not UTF-8")
+		}
 	case fieldMetadata:
 		return merge(&op.Metadata, body)
 	case fieldError:
@@ -109,7 +119,10 @@ func merge[T any, M interface {
 	if *to == nil {
 		*to = new(T)
 	}
-	return proto.UnmarshalOptions{Merge: true}.Unmarshal(body, *to)
+	if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(body, *to); err != nil {
+		return fmt.Errorf("longrunning: read operation: %w", err)
+	}
+	return nil
 }
 
 // maxName is the maximum size of an operation's name, in bytes. Handles of longer names
@@ -202,16 +215,26 @@ func ParseHandle(raw []byte) (Handle, error) {
 	if len(raw) == 0 || raw[0] != handleVersion {
 		return h, errNoHandle
 	}
-	err := wire.Each(raw[1:], func(f wire.Field) error {
-		switch f.Type {
-		case protowire.BytesType:
-			h.setText(f.Number, string(f.Bytes()))
-		case protowire.VarintType:
-			h.setNumber(f.Number, f.Varint())
+	for raw = raw[1:]; len(raw) > 0; {
+		number, kind, n := protowire.ConsumeTag(raw)
+		if n < 0 {
+			return Handle{}, errNoHandle
 		}
-		return nil
-	})
-	if err != nil || !isText(h.Name, maxName) || !isText(h.Tool, maxTool) || !isMoment(h.Created) || h.Fields != "" && !isText(h.Fields, maxFields) {
+		size := protowire.ConsumeFieldValue(number, kind, raw[n:])
+		if size < 0 {
+			return Handle{}, errNoHandle
+		}
+		switch value := raw[n : n+size]; kind {
+		case protowire.BytesType:
+			text, _ := protowire.ConsumeBytes(value)
+			h.setText(number, string(text))
+		case protowire.VarintType:
+			value, _ := protowire.ConsumeVarint(value)
+			h.setNumber(number, value)
+		}
+		raw = raw[n+size:]
+	}
+	if !isText(h.Name, maxName) || !isText(h.Tool, maxTool) || !isMoment(h.Created) || h.Fields != "" && !isText(h.Fields, maxFields) {
 		return Handle{}, errNoHandle
 	}
 	return h, nil

@@ -257,17 +257,16 @@ func (x *Index) similar(word string) []weighed {
 		return nil
 	}
 	var out []weighed
-	var rows Distance
 	letters := lettersOf(word)
 	for id, term := range x.spelled {
 		if len(word) >= minPrefix && len(term) > len(word) && strings.HasPrefix(term, word) {
 			out = append(out, weighed{term: int32(id), weight: prefixWeight})
 			continue
 		}
-		if term == "" || bits.OnesCount64(letters^x.letters[id]) > 2*most {
+		if abs(len(term)-len(word)) > most || term == "" || bits.OnesCount64(letters^x.letters[id]) > 2*most {
 			continue
 		}
-		switch rows.Between(word, term, most) {
+		switch distance(word, term, most) {
 		case 1:
 			out = append(out, weighed{term: int32(id), weight: oneTypoWeight})
 		case 2:

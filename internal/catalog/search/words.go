@@ -168,41 +168,37 @@ func isParticiple(word string) bool {
 	return len(word) > minStem+1 && (strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "ing")) && stem(word) != word
 }
 
-// Distance counts errors between two texts. Its zero value is ready for use, and it keeps its memory from text to text.
-type Distance struct{ before, last, next []int }
+func abs(n int) int { return max(n, -n) }
 
-// Between returns the number of letters that are missing, extra, wrong, or exchanged with the next one (optimal string
-// alignment). It gives up with most+1 as soon as there are more than most.
-func (d *Distance) Between(a, b string, most int) int {
-	if len(a)-len(b) > most || len(b)-len(a) > most {
+// distance is the number of errors between two words: letters that are missing, extra, wrong, or exchanged with the next
+// one. It is at least most+1 if there are more than that. Words are at most maxWord bytes long.
+func distance(a, b string, most int) int {
+	if len(a) > maxWord || len(b) > maxWord {
 		return most + 1
 	}
-	width := len(b) + 1
-	if cap(d.last) < width {
-		d.before, d.last, d.next = make([]int, width), make([]int, width), make([]int, width)
-	}
-	before, last, next := d.before[:width], d.last[:width], d.next[:width]
-	for j := range last {
+	var rows [3][maxWord + 1]int
+	before, last, row := &rows[0], &rows[1], &rows[2]
+	for j := range len(b) + 1 {
 		last[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		next[0] = i
+		row[0] = i
 		least := i
-		for j := 1; j < width; j++ {
-			wrong := last[j-1]
-			if a[i-1] != b[j-1] {
-				wrong++
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
 			}
-			next[j] = min(last[j]+1, next[j-1]+1, wrong)
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				next[j] = min(next[j], before[j-2]+1)
+				row[j] = min(row[j], before[j-2]+1)
 			}
-			least = min(least, next[j])
+			least = min(least, row[j])
 		}
 		if least > most {
 			return most + 1
 		}
-		before, last, next = last, next, before
+		before, last, row = last, row, before
 	}
-	return min(last[width-1], most+1)
+	return last[len(b)]
 }
