@@ -16,14 +16,12 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
@@ -92,13 +90,12 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	overlay, problems := compileOverlay(o.Overlay)
 	b := &builder{
 		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
-		comments: comments{}, problems: problems, reserved: o.Compact, declaredOnly: o.DeclaredOnly, listed: o.Listed,
+		comments: comments{}, rules: &contractRules{}, problems: problems, reserved: o.Compact, declaredOnly: o.DeclaredOnly, listed: o.Listed,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
 	}
-	messages, tools := before.sizes()
-	b.bind = newBinder(linked, types, o, messages, tools)
+	b.bind = newBinder(linked, types, o)
 	b.world = world{
-		hasToolOption: definesOption(linked.registry, optionsv1.E_Tool), hasResourceOption: definesOption(linked.registry, optionsv1.E_Resource),
+		hasToolOption: definesOurs(linked, optionsv1.E_Tool), hasResourceOption: definesOurs(linked, optionsv1.E_Resource),
 		rules: b.bind.digests.rules, extensions: b.bind.digests.extensions,
 	}
 	if before != nil && before.world == b.world {
@@ -121,10 +118,13 @@ func (b *builder) build(loads []*source.Loaded) (*Catalog, error) {
 	b.keepSuffixes(offers)
 	for _, s := range offers {
 		switch {
-		case s.isOperations():
-			b.operationsService(s)
+		case s.isTyped && s.service.FullName() == longrunning.OperationsService:
+			// Generated clients follow operations by these RPCs. Others do by tasks and handles, which are bound to the caller.
+			b.operations = append(b.operations, b.aside(s)...)
 		case s.isTyped:
-			b.typedService(s)
+			// The sidecar has made tools of the RPCs, as its operator wants them, and lists those itself: under other names,
+			// without some, with more than one for an RPC.
+			b.typed = append(b.typed, b.aside(s)...)
 		default:
 			b.service(s)
 		}
@@ -163,8 +163,7 @@ type builder struct {
 	// versions are what the services have behind their names that another version of them would clash with.
 	versions map[string]string
 	comments comments
-	rules    optionRules
-	contract contractRules
+	rules    *contractRules
 	// description is the native backend's description of itself; nil if there is none.
 	description *outriggerv1.ServerDescription
 
@@ -277,6 +276,22 @@ func (b *builder) service(of offer) {
 	b.omitTwins(before)
 }
 
+// aside makes the tools of a service for typed callers alone: nothing is to be said about them, and no later catalog takes
+// them over.
+func (b *builder) aside(of offer) []*Tool {
+	scratch := *b // what it appends is of no interest
+	scratch.before = nil
+	var out []*Tool
+	methods := of.service.Methods()
+	for i := range methods.Len() {
+		if t, err := scratch.tool(methods.Get(i), of.source); err == nil && t != nil {
+			t.isPlain = false
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 // tool makes a tool of one method, or takes it over from the last catalog; nil where it is not selected, or where a problem
 // was noted. An error costs the method.
 func (b *builder) tool(md protoreflect.MethodDescriptor, source string) (*Tool, error) {
@@ -315,7 +330,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		b.unselected++
 		return nil, false, nil
 	}
-	if err := b.rules.check(declared); err != nil {
+	if err := b.rules.checkOptions(declared); err != nil {
 		b.problems = append(b.problems, Problem{id, "option (outrigger.v1.tool) or overlay: " + oneLine(err)})
 		return nil, false, nil
 	}
@@ -344,7 +359,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	if err := b.bind.bind(t, header); err != nil {
 		return nil, false, err
 	}
-	if err := b.operation(t); err != nil {
+	if err := b.operation(t, options.raw); err != nil {
 		return nil, false, err
 	}
 	if words := b.words(t, t.Method.Service, id, names); len(words) > 0 {
@@ -362,7 +377,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		isMarked = true // it depends on files that the method's file need not import
 		t.settleOperation()
 	}
-	b.resource(t, schemas.Resource)
+	b.resource(t, options.raw, schemas.Resource)
 	b.watch(t, declared.GetWatch())
 	return t, isMarked, nil
 }
@@ -481,8 +496,7 @@ type compiled struct {
 	err     error
 }
 
-// newBinder makes a binder for about as many messages and tools.
-func newBinder(linked *linker, types *Types, o BuildOptions, messages, tools int) *binder {
+func newBinder(linked *linker, types *Types, o BuildOptions) *binder {
 	return &binder{
 		types: types, profile: o.Profile, schemas: &schema.Options{Profile: o.Profile, Extensions: types, Needs: new(schema.Needs)},
 		transcoder: transcode.New(transcode.Options{
@@ -492,11 +506,11 @@ func newBinder(linked *linker, types *Types, o BuildOptions, messages, tools int
 		}),
 		digests:  newSchemaDigests(linked),
 		room:     schema.NewRoom(keptSchemas),
-		inputs:   make(map[protoreflect.FullName]*schema.Lazy, tools),
-		outputs:  make(map[protoreflect.FullName]*schema.Lazy, tools),
+		inputs:   map[protoreflect.FullName]*schema.Lazy{},
+		outputs:  map[protoreflect.FullName]*schema.Lazy{},
 		streams:  map[protoreflect.FullName]*schema.Lazy{},
 		taken:    map[source.Digest]*schema.Lazy{},
-		messages: make(map[protoreflect.FullName]compiled, messages),
+		messages: map[protoreflect.FullName]compiled{},
 	}
 }
 
@@ -590,11 +604,14 @@ func onlyBytes(md protoreflect.MessageDescriptor) protowire.Number {
 	return field.Number()
 }
 
-func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) *schema.Lazy {
-	if known := b.cache(dir)[md.FullName()]; known != nil {
-		return known
+// cached is a value that is made when it is first asked for.
+func cached[K comparable, V any](cache map[K]V, key K, fresh func() V) V {
+	known, ok := cache[key]
+	if !ok {
+		known = fresh()
+		cache[key] = known
 	}
-	return b.deferred(md, dir, b.digests.of(md, byte(dir), byte(b.profile)))
+	return known
 }
 
 func (b *binder) cache(dir schema.Direction) map[protoreflect.FullName]*schema.Lazy {
@@ -604,37 +621,34 @@ func (b *binder) cache(dir schema.Direction) map[protoreflect.FullName]*schema.L
 	return b.outputs
 }
 
-// deferred is the schema of a message whose digest is known.
-func (b *binder) deferred(md protoreflect.MessageDescriptor, dir schema.Direction, digest source.Digest) *schema.Lazy {
-	cache := b.cache(dir)
-	if cache[md.FullName()] == nil {
-		cache[md.FullName()] = schema.Defer(md, dir, b.schemas, digest, b.room)
-	}
-	return cache[md.FullName()]
+func (b *binder) schema(md protoreflect.MessageDescriptor, dir schema.Direction) *schema.Lazy {
+	return cached(b.cache(dir), md.FullName(), func() *schema.Lazy {
+		return schema.Defer(md, dir, b.schemas, b.digests.of(md, byte(dir), byte(b.profile)), b.room)
+	})
+}
+
+// schemaAs is schema where the digest is known.
+func (b *binder) schemaAs(md protoreflect.MessageDescriptor, dir schema.Direction, digest source.Digest) *schema.Lazy {
+	return cached(b.cache(dir), md.FullName(), func() *schema.Lazy { return schema.Defer(md, dir, b.schemas, digest, b.room) })
 }
 
 // gathered is the schema of a stream of messages.
 func (b *binder) gathered(md protoreflect.MessageDescriptor, one *schema.Lazy) *schema.Lazy {
-	if known := b.streams[md.FullName()]; known != nil {
-		return known
-	}
-	return b.gatheredAs(md, one, b.digests.of(md, streamed, byte(b.profile)))
+	return cached(b.streams, md.FullName(), func() *schema.Lazy {
+		return gathered(one, md, b.digests.of(md, streamed, byte(b.profile)), b.room)
+	})
 }
 
-// gatheredAs is the same where the digest is known.
+// gatheredAs is gathered where the digest is known.
 func (b *binder) gatheredAs(md protoreflect.MessageDescriptor, one *schema.Lazy, digest source.Digest) *schema.Lazy {
-	if b.streams[md.FullName()] == nil {
-		b.streams[md.FullName()] = gathered(one, md, digest, b.room)
-	}
-	return b.streams[md.FullName()]
+	return cached(b.streams, md.FullName(), func() *schema.Lazy { return gathered(one, md, digest, b.room) })
 }
 
 // stream is the schema of the arguments with a stream of messages.
 func (b *binder) stream(md protoreflect.MessageDescriptor, header protoreflect.FieldDescriptor, digest source.Digest) *schema.Lazy {
-	if b.taken[digest] == nil {
-		b.taken[digest] = schema.DeferStream(md, schema.Stream{Header: header}, b.schemas, digest, b.room)
-	}
-	return b.taken[digest]
+	return cached(b.taken, digest, func() *schema.Lazy {
+		return schema.DeferStream(md, schema.Stream{Header: header}, b.schemas, digest, b.room)
+	})
 }
 
 // streamDigest is that of a stream's schema.
@@ -653,21 +667,19 @@ const streamed = 2
 const streamTaken = 3
 
 func (b *binder) message(md protoreflect.MessageDescriptor) (*transcode.Message, error) {
-	got, ok := b.messages[md.FullName()]
-	if !ok {
-		got.message, got.err = b.transcoder.Compile(md)
-		b.messages[md.FullName()] = got
-	}
-	return got.message, got.err
+	return b.compiled(md, func() (*transcode.Message, error) { return b.transcoder.Compile(md) })
 }
 
 // messageAgain is the transcoder of a message that an earlier build compiled.
 func (b *binder) messageAgain(md protoreflect.MessageDescriptor, old *transcode.Message) (*transcode.Message, error) {
-	got, ok := b.messages[md.FullName()]
-	if !ok {
-		got.message, got.err = b.transcoder.Again(old)
-		b.messages[md.FullName()] = got
-	}
+	return b.compiled(md, func() (*transcode.Message, error) { return b.transcoder.Again(old) })
+}
+
+func (b *binder) compiled(md protoreflect.MessageDescriptor, compile func() (*transcode.Message, error)) (*transcode.Message, error) {
+	got := cached(b.messages, md.FullName(), func() (out compiled) {
+		out.message, out.err = compile()
+		return out
+	})
 	return got.message, got.err
 }
 
@@ -683,7 +695,7 @@ func (b *binder) again(t *Tool) error {
 		header := t.Stream.Header()
 		t.Stream, t.Input = b.transcoder.Stream(t.In, header), b.stream(in, header, input)
 	} else {
-		t.Input = b.deferred(in, schema.Input, input)
+		t.Input = b.schemaAs(in, schema.Input, input)
 	}
 	if t.Out, err = b.messageAgain(out, t.Out); err != nil {
 		return err
@@ -694,41 +706,67 @@ func (b *binder) again(t *Tool) error {
 	case t.Streams():
 		t.Output = b.gatheredAs(out, b.schema(out, schema.Output), output)
 	default:
-		t.Output = b.deferred(out, schema.Output, output)
+		t.Output = b.schemaAs(out, schema.Output, output)
 	}
 	t.print = newFingerprint(t.Input, t.Output)
 	return nil
 }
 
-// contractRules checks messages of the contract by the rules that their .proto files state. Compiling a message takes
-// milliseconds, so that is left until there is something to check. The zero value is ready for use.
+// contractRules checks messages of the contract, and options, by the rules that their .proto files state. Compiling a
+// message takes milliseconds, so that is left until there is something to check. The zero value is ready for use.
 type contractRules struct {
+	mu       sync.Mutex
 	compiled map[protoreflect.FullName]*transcode.Message
 }
 
 // check finds everything that is wrong with a message; the text is on one line.
 func (r *contractRules) check(m proto.Message) error {
-	message, err := r.compile(m.ProtoReflect().Descriptor())
-	if err != nil {
+	broken, err := r.violations(m)
+	if err != nil || len(broken) == 0 {
 		return err
 	}
-	raw, err := proto.Marshal(m)
-	if err != nil {
-		return err
+	for i := range broken {
+		broken[i].Path = strings.TrimPrefix(broken[i].Path, "/")
 	}
-	err = message.CheckWire(context.Background(), raw)
-	var broken *transcode.InputError
-	if !errors.As(err, &broken) {
+	return errors.New(faultText(broken))
+}
+
+// checkOptions is check for the options of a tool, most of which are empty. It lists all that is wrong.
+func (r *contractRules) checkOptions(o *configv1.ToolOptions) error {
+	if proto.Size(o) == 0 {
+		return nil
+	}
+	broken, err := r.violations(o)
+	if err != nil || len(broken) == 0 {
 		return err
 	}
 	var faults []string
-	for _, v := range broken.Violations {
-		faults = append(faults, strings.TrimPrefix(strings.TrimPrefix(v.Path, "/")+": "+v.Message, ": "))
+	for _, v := range broken {
+		faults = append(faults, strings.TrimPrefix(strings.TrimPrefix(v.Path, "/")+": "+shown.Clip(v.Message), ": "))
 	}
-	return errors.New(shown.ClipList(faults))
+	return errors.New(strings.Join(faults, "; "))
+}
+
+// violations are the rules that a message breaks, with the paths of its fields.
+func (r *contractRules) violations(m proto.Message) ([]schema.Violation, error) {
+	message, err := r.compile(m.ProtoReflect().Descriptor())
+	if err != nil {
+		return nil, err
+	}
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	err = message.CheckWire(context.Background(), raw)
+	if broken, ok := errors.AsType[*transcode.InputError](err); ok {
+		return broken.Violations, nil
+	}
+	return nil, err
 }
 
 func (r *contractRules) compile(md protoreflect.MessageDescriptor) (*transcode.Message, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if known := r.compiled[md.FullName()]; known != nil {
 		return known, nil
 	}
@@ -741,36 +779,6 @@ func (r *contractRules) compile(md protoreflect.MessageDescriptor) (*transcode.M
 	}
 	r.compiled[md.FullName()] = message
 	return message, nil
-}
-
-// MaxSchemaBytes returns the maximum size of a declared schema in bytes, the limit of outrigger.v1.RegisterToolRequest.
-func MaxSchemaBytes() int { return contract().schema }
-
-// bounds are those of the contract that this package keeps itself, read from its rules.
-type bounds struct {
-	schema, description int // of outrigger.v1.RegisterToolRequest
-	options             func(field protoreflect.Name) schema.FieldRules
-	examples            func(field protoreflect.Name) schema.FieldRules
-}
-
-var contract = sync.OnceValue(func() *bounds {
-	registration := rulesOf(new(outriggerv1.RegisterToolRequest))
-	return &bounds{
-		schema:      registration("input_schema_json").MaxBytes,
-		description: registration("description").MaxBytes,
-		options:     rulesOf(new(configv1.ToolOptions)),
-		examples:    rulesOf(new(outriggerv1.ToolExample)),
-	}
-})
-
-// rulesOf returns the rules of the fields of a message by their names.
-func rulesOf(m proto.Message) func(protoreflect.Name) schema.FieldRules {
-	rules := make(map[protoreflect.Name]schema.FieldRules)
-	fields := m.ProtoReflect().Descriptor().Fields()
-	for i := range fields.Len() {
-		rules[fields.Get(i).Name()] = schema.ReadFieldRules(fields.Get(i))
-	}
-	return func(field protoreflect.Name) schema.FieldRules { return rules[field] }
 }
 
 // Limits bound what a catalog may hold. The Limits of package source bound the cost of a source. The zero value means
@@ -823,6 +831,11 @@ type Override struct {
 	Resource *configv1.ResourceOptions
 }
 
+// isForRPC reports whether an entry says what only a tool of an RPC can have.
+func (o Override) isForRPC() bool {
+	return o.InputSchema != nil || o.OutputSchema != nil || o.Resource != nil || o.Properties != nil
+}
+
 // httpRuleField is the number of google.api.http among the method options; the numbers of its verbs follow.
 const (
 	httpRuleField = 72295728
@@ -839,6 +852,7 @@ type methodOptions struct {
 	deprecated  bool
 	// httpVerb is the field number of the verb in google.api.http, 0 where there is none.
 	httpVerb protowire.Number
+	raw      []byte // all of them
 }
 
 // readMethodOptions reads a method's options. The number of the tool option is from the range that anyone may use, so
@@ -862,6 +876,7 @@ func readMethodOptions(md protoreflect.MethodDescriptor, hasOurs bool) (methodOp
 	if err != nil {
 		return out, fmt.Errorf("read options: %w", err)
 	}
+	out.raw = raw
 	toolField := optionsv1.E_Tool.TypeDescriptor().Number()
 	err = wire.EachField(raw, func(num protowire.Number, body []byte) error {
 		switch {
@@ -889,16 +904,15 @@ func isServiceDeprecated(md protoreflect.MethodDescriptor) bool {
 	return ok && options.GetDeprecated()
 }
 
-// definesOption reports whether the files define one of our method options under its name and number.
-func definesOption(files *protoregistry.Files, option protoreflect.ExtensionType) bool {
-	own := option.TypeDescriptor()
-	d, err := files.FindDescriptorByName(own.FullName())
-	if err != nil {
-		return false
-	}
+// definesOption reports whether the files define an option of methods under a name and a number.
+func definesOption(files *protoregistry.Files, name protoreflect.FullName, number protoreflect.FieldNumber) bool {
+	d, _ := files.FindDescriptorByName(name)
 	field, ok := d.(protoreflect.FieldDescriptor)
-	return ok && field.IsExtension() && field.Number() == own.Number() &&
-		field.ContainingMessage().FullName() == own.ContainingMessage().FullName()
+	return ok && field.IsExtension() && field.Number() == number && field.ContainingMessage().FullName() == "google.protobuf.MethodOptions"
+}
+
+func definesOurs(linked *linker, option protoreflect.ExtensionType) bool {
+	return definesOption(linked.registry, option.TypeDescriptor().FullName(), option.TypeDescriptor().Number())
 }
 
 // override is base with the members that over sets; either may be nil.
@@ -915,105 +929,6 @@ func override[M proto.Message](base, over M) M {
 		return true
 	})
 	return out
-}
-
-// optionRules checks tool options by the rules that options.proto states. Compiling them takes milliseconds, so that is
-// left until there is something to check.
-type optionRules struct{ message *transcode.Message }
-
-// check finds everything that is wrong with the options; the text is on one line.
-func (r *optionRules) check(o *configv1.ToolOptions) error {
-	broken, err := r.violations(o)
-	if err != nil || len(broken) == 0 {
-		return err
-	}
-	var faults []string
-	for _, v := range broken {
-		text := shown.Clip(v.Message)
-		if path := strings.TrimPrefix(v.Path, "/"); path != "" {
-			text = path + ": " + text
-		}
-		faults = append(faults, text)
-	}
-	return errors.New(strings.Join(faults, "; "))
-}
-
-// violations are the rules that the options break, with the paths of their fields.
-func (r *optionRules) violations(o *configv1.ToolOptions) ([]schema.Violation, error) {
-	if arePlain(o) {
-		return nil, nil
-	}
-	raw, err := proto.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("encode options: %w", err)
-	}
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	if r.message == nil {
-		if r.message, err = transcode.Compile(o.ProtoReflect().Descriptor(), transcode.Options{}); err != nil {
-			return nil, fmt.Errorf("compile rules: %w", err)
-		}
-	}
-	err = r.message.CheckWire(context.Background(), raw)
-	var broken *transcode.InputError
-	if errors.As(err, &broken) {
-		return broken.Violations, nil
-	}
-	return nil, err
-}
-
-// maxPlainVersionNumbers is how many numbers a plain version has.
-const maxPlainVersionNumbers = 3
-
-// arePlain reports whether options certainly keep the rules of options.proto: they say no more than most do, and each of
-// it plainly. False says nothing: the rules have to be asked, which takes fifty times as long. A property test holds it
-// to that.
-func arePlain(o *configv1.ToolOptions) bool {
-	if len(o.ProtoReflect().GetUnknown()) > 0 || o.GetDescription() != "" || o.TaskAfter != nil || o.StreamTime != nil || o.ResultBudget != nil || len(o.GetTags()) > 0 ||
-		len(o.GetIcons()) > 0 || len(o.GetErrors()) > 0 || len(o.GetScopes()) > 0 || o.GetStreamHeader() != "" || o.GetReadOnly() && o.GetDestructive() {
-		return false
-	}
-	switch o.GetTaskSupport() {
-	case "", "forbidden", "optional", "required":
-	default:
-		return false
-	}
-	rules := contract().options
-	return (o.GetName() == "" || len(o.GetName()) <= rules("name").MaxBytes && IsCanonicalName(o.GetName())) &&
-		(o.GetVersion() == "" || isPlainVersion(o.GetVersion(), rules("version").MaxBytes)) &&
-		isShort(o.GetTitle(), rules("title").MaxBytes) && isShort(o.GetModule(), rules("module").MaxBytes) &&
-		isShort(o.GetDeprecatedIn(), rules("deprecated_in").MaxBytes) &&
-		(o.Timeout == nil || isWithin(o.Timeout, rules("timeout").MaxSeconds) && (o.Timeout.Seconds > 0 || o.Timeout.Nanos > 0)) &&
-		(o.CacheTtl == nil || isWithin(o.CacheTtl, rules("cache_ttl").MaxSeconds)) &&
-		len(o.GetExamples()) <= rules("examples").MaxItems && !slices.ContainsFunc(o.GetExamples(), isNoPlainExample)
-}
-
-func isNoPlainExample(e *outriggerv1.ToolExample) bool {
-	rules := contract().examples
-	return len(e.ProtoReflect().GetUnknown()) > 0 || e.GetStatus() != "" || len(e.GetArgumentsJson()) < rules("arguments_json").MinBytes ||
-		!isShort(e.GetName(), rules("name").MaxBytes) || !isShort(e.GetDescription(), rules("description").MaxBytes) ||
-		!isShort(e.GetArgumentsJson(), rules("arguments_json").MaxBytes) || !isShort(e.GetDataJson(), rules("data_json").MaxBytes)
-}
-
-// isShort holds for texts that Protobuf can hold and that are no longer than the limit.
-func isShort(text string, maxBytes int) bool { return len(text) <= maxBytes && utf8.ValidString(text) }
-
-// isWithin holds for durations from zero to less than the limit.
-func isWithin(d *durationpb.Duration, maxSeconds int64) bool {
-	return len(d.ProtoReflect().GetUnknown()) == 0 && d.Seconds >= 0 && d.Seconds < maxSeconds && d.Nanos >= 0 && d.Nanos < 1e9
-}
-
-// isPlainVersion holds for a semantic version of nothing but its three numbers.
-func isPlainVersion(version string, maxBytes int) bool {
-	numbers := 0
-	for number := range strings.SplitSeq(version, ".") {
-		numbers++
-		if number == "" || len(number) > 1 && number[0] == '0' || strings.Trim(number, "0123456789") != "" {
-			return false
-		}
-	}
-	return numbers == maxPlainVersionNumbers && len(version) <= maxBytes
 }
 
 // Selection uses globs to decide which methods become tools. The zero value (and nil) selects every method of every
@@ -1085,15 +1000,7 @@ func (g glob) matches(service, method string, names ...string) bool {
 	if g.ofMethod {
 		subject = method
 	}
-	if matchGlob(g.pattern, subject) {
-		return true
-	}
-	for _, n := range names {
-		if matchGlob(g.pattern, n) {
-			return true
-		}
-	}
-	return false
+	return matchGlob(g.pattern, subject) || slices.ContainsFunc(names, func(n string) bool { return matchGlob(g.pattern, n) })
 }
 
 // matchGlob is path.Match for a pattern that was found well-formed.
@@ -1107,32 +1014,22 @@ func (s *Selection) takes(service, method string, names ...string) bool {
 	if s == nil {
 		return true
 	}
-	for _, g := range s.exclude {
-		if g.matches(service, method, names...) {
-			return false
-		}
-	}
-	for _, g := range s.include {
-		if g.matches(service, method, names...) {
-			return true
-		}
-	}
-	return len(s.include) == 0
+	isMatch := func(g glob) bool { return g.matches(service, method, names...) }
+	return !slices.ContainsFunc(s.exclude, isMatch) && (len(s.include) == 0 || slices.ContainsFunc(s.include, isMatch))
+}
+
+// omits reports whether an exclude glob takes a method away, whatever is included.
+func (s *Selection) omits(service, method string, names ...string) bool {
+	return s != nil && slices.ContainsFunc(s.exclude, func(g glob) bool { return g.matches(service, method, names...) })
 }
 
 // namesService reports whether an include glob names the service without a wildcard, which is how a service that is
 // left out by default comes in.
 func (s *Selection) namesService(service string) bool {
-	if s == nil {
-		return false
-	}
-	for _, g := range s.include {
+	return s != nil && slices.ContainsFunc(s.include, func(g glob) bool {
 		of, _, _ := strings.Cut(g.pattern, "/")
-		if g.isLiteral && of == service {
-			return true
-		}
-	}
-	return false
+		return g.isLiteral && of == service
+	})
 }
 
 // Skips reports whether no method of the service can become a tool, so that its descriptors need not be requested.
@@ -1152,13 +1049,10 @@ func (s *Selection) Skips(service string) bool {
 	if len(s.include) > 0 && !slices.ContainsFunc(s.include, mayMatch) {
 		return true
 	}
-	for _, g := range s.exclude {
+	return slices.ContainsFunc(s.exclude, func(g glob) bool {
 		of, method, ofMethod := strings.Cut(g.pattern, "/")
-		if matchGlob(of, service) && (!ofMethod || method == "*") {
-			return true
-		}
-	}
-	return false
+		return matchGlob(of, service) && (!ofMethod || method == "*")
+	})
 }
 
 // hasUpper reports whether there is an upper-case letter, which no tool's name has.
@@ -1485,10 +1379,9 @@ type kept struct {
 
 	catalog *Catalog
 	// loads are those of the sources, by index, with all files among Same; nil where a source has to load again.
-	loads    []*source.Loaded
-	world    world
-	messages int // how many were compiled
-	claims   map[string]*claims
+	loads  []*source.Loaded
+	world  world
+	claims map[string]*claims
 }
 
 // world is what every tool depends on beside the files that its method is made of. Tools are kept while it is the same.
@@ -1505,17 +1398,9 @@ func (k *kept) linkage() *keptFiles {
 	return k.keptFiles
 }
 
-// sizes are how many messages and tools there were.
-func (k *kept) sizes() (messages, tools int) {
-	if k == nil {
-		return 0, 0
-	}
-	return k.messages, len(k.catalog.derived)
-}
-
 // keep gathers what the next build can use.
 func (b *builder) keep(c *Catalog, loads []*source.Loaded) *kept {
-	k := &kept{keptFiles: b.linked.kept(), catalog: c, world: b.world, messages: len(b.bind.messages), claims: b.claims}
+	k := &kept{keptFiles: b.linked.kept(), catalog: c, world: b.world, claims: b.claims}
 	for _, load := range loads {
 		k.loads = append(k.loads, thin(load))
 		if load.Revision != nil {
@@ -1571,181 +1456,4 @@ func (b *builder) reuse(md protoreflect.MethodDescriptor, id, source string, nam
 	t := *old
 	t.Alias = names.alias
 	return &t, true, b.bind.again(&t)
-}
-
-// unit is a message or an enum of a file, with what is defined in it.
-type unit struct {
-	digest [sha256.Size]byte
-	refs   []protoreflect.FullName // of the units that its fields hold
-	open   bool                    // it can be extended
-}
-
-// facts are what is known of a file from its definitions alone.
-type facts struct {
-	pkg   protoreflect.FullName
-	units []namedUnit
-	// extends tells that it defines extensions, ruled that it defines rules for validation. sum is of all of it then.
-	extends, ruled bool
-	sum            [sha256.Size]byte
-	// resources are the declarations of google.api.resource, whose patterns schemas of this file and of those that import it
-	// show.
-	resources []byte
-}
-
-type namedUnit struct {
-	name string
-	*unit
-}
-
-// commentKinds are the numbers of messages and enums in a file, by which comments name them.
-const (
-	messagesInFile = 4
-	enumsInFile    = 5
-)
-
-// newFacts takes the facts of a file.
-func newFacts(file *descriptorpb.FileDescriptorProto) *facts {
-	f := &facts{
-		pkg: protoreflect.FullName(file.GetPackage()), extends: definesExtensions(file, ""), ruled: definesExtensions(file, ".buf.validate."),
-		units: make([]namedUnit, 0, len(file.GetMessageType())+len(file.GetEnumType())),
-	}
-	f.resources = resourcesOf(file.GetMessageType(), appendResources(nil, file.GetOptions()))
-	if f.extends {
-		f.sum = sha256.Sum256(marshalled(file))
-	}
-	head := marshalled(&descriptorpb.FileDescriptorProto{Syntax: file.Syntax, Edition: file.Edition, Package: file.Package, Options: file.GetOptions()}) //nolint:protogetter // pointers are wanted
-	said := commentsOf(file)
-	hash := sha256.New()
-	var size [binary.MaxVarintLen64]byte
-	var raw []byte
-	add := func(kind, at int32, name string, m proto.Message) {
-		hash.Reset()
-		raw = appendMarshalled(raw[:0], m)
-		for _, part := range [][]byte{head, raw, said[[2]int32{kind, at}]} {
-			_, _ = hash.Write(binary.AppendUvarint(size[:0], uint64(len(part))))
-			_, _ = hash.Write(part)
-		}
-		u := &unit{}
-		hash.Sum(u.digest[:0])
-		f.units = append(f.units, namedUnit{name, u})
-	}
-	for i, m := range file.GetMessageType() {
-		add(messagesInFile, int32(i), m.GetName(), m)
-	}
-	for i, e := range file.GetEnumType() {
-		add(enumsInFile, int32(i), e.GetName(), e)
-	}
-	return f
-}
-
-// definesExtensions reports whether a file extends messages whose names begin so.
-func definesExtensions(file *descriptorpb.FileDescriptorProto, prefix string) bool {
-	is := func(x *descriptorpb.FieldDescriptorProto) bool {
-		return strings.HasPrefix(x.GetExtendee(), prefix)
-	}
-	var within func(m *descriptorpb.DescriptorProto) bool
-	within = func(m *descriptorpb.DescriptorProto) bool {
-		return slices.ContainsFunc(m.GetExtension(), is) || slices.ContainsFunc(m.GetNestedType(), within)
-	}
-	return slices.ContainsFunc(file.GetExtension(), is) || slices.ContainsFunc(file.GetMessageType(), within)
-}
-
-// resourceOption is the number of google.api.resource in the options of a message, and of resource_definition in a file's.
-const resourceOption = 1053
-
-// resourcesOf appends what messages, and those within them, declare.
-func resourcesOf(messages []*descriptorpb.DescriptorProto, dst []byte) []byte {
-	for _, m := range messages {
-		dst = resourcesOf(m.GetNestedType(), appendResources(dst, m.GetOptions()))
-	}
-	return dst
-}
-
-func appendResources[M proto.Message](dst []byte, options M) []byte {
-	if !options.ProtoReflect().IsValid() {
-		return dst
-	}
-	_ = wire.EachBytes(marshalled(options), resourceOption, func(declared []byte) error {
-		dst = append(binary.AppendUvarint(dst, uint64(len(declared))), declared...)
-		return nil
-	}) // what cannot be read declares nothing
-	return dst
-}
-
-func marshalled(m proto.Message) []byte { return appendMarshalled(nil, m) }
-
-func appendMarshalled(dst []byte, m proto.Message) []byte {
-	out, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.MarshalAppend(dst, m)
-	if err != nil {
-		return dst // text that is not UTF-8 is refused earlier
-	}
-	return out
-}
-
-// learn takes from the descriptor what a unit holds, unless that is known already.
-func (u *unit) learn(md protoreflect.MessageDescriptor) {
-	if u.refs != nil {
-		return
-	}
-	u.open, u.refs = isOpen(md), []protoreflect.FullName{}
-	each(md, func(ref protoreflect.Descriptor) { u.refs = append(u.refs, ref.FullName()) })
-}
-
-// isOpen reports whether a message, or one within it, can be extended.
-func isOpen(md protoreflect.MessageDescriptor) bool {
-	if md.ExtensionRanges().Len() > 0 {
-		return true
-	}
-	for i := range md.Messages().Len() {
-		if isOpen(md.Messages().Get(i)) {
-			return true
-		}
-	}
-	return false
-}
-
-// each calls fn with the units that the fields of a message and of those within it hold.
-func each(md protoreflect.MessageDescriptor, fn func(protoreflect.Descriptor)) {
-	for i := range md.Fields().Len() {
-		fd := md.Fields().Get(i)
-		if m := fd.Message(); m != nil && !m.IsPlaceholder() {
-			fn(top(m))
-		}
-		if e := fd.Enum(); e != nil && !e.IsPlaceholder() {
-			fn(top(e))
-		}
-	}
-	for i := range md.Messages().Len() {
-		each(md.Messages().Get(i), fn)
-	}
-}
-
-// top is the definition of a file that holds another one.
-func top(d protoreflect.Descriptor) protoreflect.Descriptor {
-	for {
-		parent := d.Parent()
-		if _, isFile := parent.(protoreflect.FileDescriptor); isFile || parent == nil {
-			return d
-		}
-		d = parent
-	}
-}
-
-// commentsOf are the comments of a file's units, by their places.
-func commentsOf(file *descriptorpb.FileDescriptorProto) map[[2]int32][]byte {
-	out := map[[2]int32][]byte{}
-	for _, l := range file.GetSourceCodeInfo().GetLocation() {
-		path := l.GetPath()
-		if len(path) < 2 || path[0] != messagesInFile && path[0] != enumsInFile || l.LeadingComments == nil && l.TrailingComments == nil {
-			continue
-		}
-		at := [2]int32{path[0], path[1]}
-		text := out[at]
-		for _, n := range path[2:] {
-			text = binary.AppendVarint(text, int64(n))
-		}
-		text = append(append(text, 0), l.GetLeadingComments()...)
-		out[at] = append(append(append(text, 0), l.GetTrailingComments()...), 0)
-	}
-	return out
 }

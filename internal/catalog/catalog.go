@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -198,21 +197,6 @@ func newCatalog(tools []*Tool, byName map[string]*Tool, typed []*Tool, linked *l
 	return c, nil
 }
 
-// with is the catalog with registered tools added, which are sorted by name and collide with none that is there or with
-// each other, and warnings. One more tool costs some microseconds, whatever the number of those that are there: nothing is
-// derived, listed or compiled again.
-func (c *Catalog) with(tools []*Tool, warnings []source.Warning) *Catalog {
-	out := *c
-	out.growth, out.compact = c.growth.with(tools, c), &compacted{}
-	if len(warnings) > 0 {
-		out.warnings = slices.Concat(c.warnings, warnings)
-		slices.SortStableFunc(out.warnings, bySubject)
-	}
-	out.digests = c.digests.with(tools)
-	out.fingerprint = out.digests.sum()
-	return &out
-}
-
 func bySubject(a, b source.Warning) int {
 	return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
 }
@@ -312,17 +296,13 @@ const (
 	NoOutputSchemas
 )
 
-// parseOutputSchemas parses "all", "bounded" or "none".
+// parseOutputSchemas reads the name of one of these.
 func parseOutputSchemas(name string) (OutputSchemas, error) {
-	switch name {
-	case "all":
-		return AllOutputSchemas, nil
-	case "bounded":
-		return BoundedOutputSchemas, nil
-	case "none":
-		return NoOutputSchemas, nil
+	at := slices.Index([]string{"all", "bounded", "none"}, name)
+	if at < 0 {
+		return 0, fmt.Errorf("catalog: unknown output schemas %q; use all, bounded or none", name)
 	}
-	return 0, fmt.Errorf("catalog: unknown output schemas %q; use all, bounded or none", name)
+	return OutputSchemas(at), nil
 }
 
 // ListForm is how a list shows the schemas of its tools. The zero value shows all of them, as the tool alone is shown. It is
@@ -385,121 +365,119 @@ type lists struct {
 	services     []Service
 }
 
-// with is the lists with visible tools added, which are sorted by name and stand among those of their services too.
-func (l *lists) with(added []*Tool) *lists {
-	out := &lists{visible: insertTools(l.visible, added), all: insertTools(l.all, added), services: slices.Clone(l.services)}
-	byService := map[string][]*Tool{}
-	for _, t := range added {
-		byService[t.Method.Service] = append(byService[t.Method.Service], t)
+const (
+	// nearestInput bounds the part of an unknown name that is compared: twice the longest name in MCP form, so that a
+	// name with a prefix still finds its tool, while a name of a megabyte costs no more than one of 128 bytes.
+	nearestInput = 2 * mcpNameLimit
+	// nearestShare is the part of a name that may differ before it is another name altogether: one character in three.
+	nearestShare = 3
+)
+
+// Nearest returns the canonical names of at most n listed tools with names similar to the given one, nearest first, ties
+// by name. It returns none if nothing is similar. It compares both forms and ignores case. A name that matches the end of
+// a tool's name (the caller left out the service) counts as similar. The time is bounded by the number of tools,
+// whatever the name is.
+func (c *Catalog) Nearest(name string, n int) []string { return nearestOf(c.Tools(), name, n) }
+
+// nearestOf is Nearest among some tools.
+func nearestOf(tools []*Tool, name string, n int) []string {
+	if n <= 0 || name == "" {
+		return nil
 	}
-	for i := range out.services {
-		if s := &out.services[i]; len(byService[s.Name]) > 0 {
-			s.Tools = insertTools(s.Tools, byService[s.Name])
-		}
+	if len(name) > nearestInput {
+		name = name[:nearestInput]
 	}
-	return out
-}
-
-// insertTools is a copy of a list with others added. Both are sorted by name.
-func insertTools(sorted, added []*Tool) []*Tool {
-	out := make([]*Tool, 0, len(sorted)+len(added))
-	for _, t := range added {
-		at, _ := slices.BinarySearchFunc(sorted, t, inOrder)
-		out = append(append(out, sorted[:at]...), t)
-		sorted = sorted[at:]
+	asked := flatName(name)
+	type candidate struct {
+		name     string
+		distance int
 	}
-	return append(out, sorted...)
-}
-
-// growth is what registrations added to the derived tools of a catalog. Immutable. It is made so that one more tool
-// copies little of what is there, whatever the number of tools: a registration is to take microseconds.
-type growth struct {
-	base  *Catalog // what it was before the first registration
-	tools []*Tool  // by name
-	names names
-	// lists are those of derived and registered tools together, made when somebody first asks for one.
-	lists func() *lists
-}
-
-// with is the growth with tools added to it, which are sorted by name, in a catalog that has grown that far.
-func (g *growth) with(added []*Tool, c *Catalog) *growth {
-	if g == nil {
-		g = &growth{base: c, names: names{seed: maphash.MakeSeed()}}
-	}
-	derived, tools := g.base.own, insertTools(g.tools, added)
-	return &growth{
-		base: g.base, tools: tools, names: g.names.with(added),
-		lists: sync.OnceValue(func() *lists { return derived.with(tools) }),
-	}
-}
-
-// ungrown is the catalog without registered tools and without warnings about them.
-func (c *Catalog) ungrown() *Catalog {
-	if c.growth == nil {
-		return c
-	}
-	return c.growth.base
-}
-
-// count is how many tools there are.
-func (g *growth) count() int {
-	if g == nil {
-		return 0
-	}
-	return len(g.tools)
-}
-
-// lookup finds a tool by its canonical or its MCP name.
-func (g *growth) lookup(name string) (*Tool, bool) {
-	if g == nil {
-		return nil, false
-	}
-	return g.names.lookup(name)
-}
-
-// nameParts is how many parts names have: with the most tools that can be registered, of two names each, one part holds
-// about thirty.
-const nameParts = 64
-
-// names finds tools by name. A name that is added leaves all parts but its own as they are.
-type names struct {
-	seed  maphash.Seed
-	parts [nameParts][]namedTool // each by name
-}
-
-type namedTool struct {
-	name string
-	tool *Tool
-}
-
-func byItsName(n namedTool, name string) int { return cmp.Compare(n.name, name) }
-
-// part is the one for a name.
-func (n *names) part(name string) *[]namedTool {
-	return &n.parts[maphash.String(n.seed, name)%nameParts]
-}
-
-func (n *names) lookup(name string) (*Tool, bool) {
-	part := *n.part(name)
-	at, found := slices.BinarySearchFunc(part, name, byItsName)
-	if !found {
-		return nil, false
-	}
-	return part[at].tool, true
-}
-
-// with is the names with both forms of those of tools added.
-func (n *names) with(tools []*Tool) names {
-	out := *n
+	var found []candidate
+	var rows editRows
 	for _, t := range tools {
-		for _, name := range [...]string{t.Name, t.MCPName} {
-			part := out.part(name)
-			at, found := slices.BinarySearchFunc(*part, name, byItsName)
-			if found {
-				continue // both forms are the same
+		d, near := rows.near(asked, strings.ReplaceAll(t.Name, ".", "_"))
+		if t.Native {
+			// Its name in MCP is no form of the canonical one.
+			if other, isNearer := rows.near(asked, flatName(t.MCPName)); isNearer && (!near || other < d) {
+				d, near = other, true
 			}
-			*part = slices.Insert(slices.Clip(*part), at, namedTool{name, t})
+		}
+		if near {
+			found = append(found, candidate{t.Name, d})
 		}
 	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
+	})
+	out := make([]string, 0, min(n, len(found)))
+	for _, f := range found[:min(n, len(found))] {
+		out = append(out, f.name)
+	}
 	return out
+}
+
+// flatName makes names comparable across forms, spellings and cases: GetFeature, get-feature and get.feature meet.
+func flatName(name string) string {
+	if strings.ContainsAny(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		name = snakeCase(name)
+	}
+	return strings.NewReplacer(".", "_", "-", "_", "/", "_", ":", "_").Replace(name)
+}
+
+// isTail reports whether the one name is the other one's last words, as get_feature is of route_guide_get_feature.
+func isTail(asked, known string) bool {
+	return strings.HasSuffix(known, "_"+asked) || strings.HasSuffix(asked, "_"+known)
+}
+
+// editRows is the working memory of distance, reused from name to name.
+type editRows struct{ before, last, next []int }
+
+// near is how far a known name is from the one that was asked for, and whether that is near.
+func (r *editRows) near(asked, known string) (int, bool) {
+	if len(known) > nearestInput {
+		known = known[:nearestInput]
+	}
+	most := max(len(asked), len(known)) / nearestShare
+	d, near := r.distance(asked, known, most)
+	if !near && isTail(asked, known) {
+		d, near = most+1, true
+	}
+	return d, near
+}
+
+// distance is the number of insertions, deletions, replacements and swaps of neighbours that turn a into b (optimal
+// string alignment), and whether it is at most the given bound. It gives up as soon as it cannot be.
+func (r *editRows) distance(a, b string, most int) (int, bool) {
+	if len(a)-len(b) > most || len(b)-len(a) > most {
+		return 0, false
+	}
+	width := len(b) + 1
+	if cap(r.last) < width {
+		r.before, r.last, r.next = make([]int, width), make([]int, width), make([]int, width)
+	}
+	before, last, next := r.before[:width], r.last[:width], r.next[:width]
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		next[0] = i
+		least := i
+		for j := 1; j < width; j++ {
+			replaced := last[j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			best := min(last[j]+1, next[j-1]+1, replaced)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				best = min(best, before[j-2]+1)
+			}
+			next[j] = best
+			least = min(least, best)
+		}
+		if least > most {
+			return 0, false
+		}
+		before, last, next = last, next, before
+	}
+	return last[width-1], last[width-1] <= most
 }

@@ -79,11 +79,8 @@ func newCompactTool(kind Compact, declared *outriggerv1.Tool, shown string) (*To
 		Name: declared.GetName(), MCPName: MCPName(declared.GetName()), NativeName: declared.GetName(), Native: true, Compact: kind,
 		Method: nativeMethod("sidecar"), id: declared.GetName(),
 		Title: declared.GetTitle(), Description: declared.GetDescription(), Version: defaultVersion, TaskSupport: "forbidden",
-		Metadata: Metadata{Module: "catalog", Destructive: hints.GetDestructiveHint(), CacheTTL: defaultCacheTTL},
-		Annotations: Annotations{
-			ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, //nolint:protogetter // nil is what is not said
-			Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint, //nolint:protogetter // nil is what is not said
-		},
+		Metadata:    Metadata{Module: "catalog", Destructive: hints.GetDestructiveHint(), CacheTTL: defaultCacheTTL},
+		Annotations: hintsOf(hints),
 	}
 	if err := t.declareNative(declared, nil); err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Name, err)

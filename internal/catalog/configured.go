@@ -96,14 +96,14 @@ func CheckLock(cfg *configv1.Config, report func(path, message string)) {
 
 // Check looks at the selection of methods and at the schemas of the overlay.
 func Check(cfg *configv1.Config, report func(path, message string)) {
-	for i, glob := range cfg.GetCatalog().GetInclude() {
-		if _, err := NewSelection([]string{glob}, nil); err != nil {
-			report(fmt.Sprintf("catalog.include[%d]", i), err.Error())
-		}
-	}
-	for i, glob := range cfg.GetCatalog().GetExclude() {
-		if _, err := NewSelection(nil, []string{glob}); err != nil {
-			report(fmt.Sprintf("catalog.exclude[%d]", i), err.Error())
+	for _, list := range [...]struct {
+		name  string
+		globs []string
+	}{{"include", cfg.GetCatalog().GetInclude()}, {"exclude", cfg.GetCatalog().GetExclude()}} {
+		for i, glob := range list.globs {
+			if _, err := compileGlobs(list.name, []string{glob}); err != nil {
+				report(fmt.Sprintf("catalog.%s[%d]", list.name, i), err.Error())
+			}
 		}
 	}
 	checkSchemas(cfg, report)
@@ -126,7 +126,8 @@ func checkSchemas(cfg *configv1.Config, report func(path, message string)) {
 			case raw == nil:
 				continue
 			}
-			for _, fault := range checkSchema(raw) {
+			_, faults := compileDeclared(raw)
+			for _, fault := range faults {
 				message := fault.Message
 				if fault.Path != "" {
 					message = "at " + fault.Path + ": " + message

@@ -33,10 +33,7 @@ func (b *builder) describe(t *Tool, options methodOptions, declared *configv1.To
 		t.Metadata.DeprecatedIn = unknownVersion
 	}
 	t.Annotations = annotate(options, declared)
-	if !b.declaredOnly {
-		t.markVerb()
-	}
-	t.markShown()
+	t.markDestructive(b.declaredOnly)
 
 	said := b.comments.of(md, b.linked)
 	title := cmp.Or(shown.OneSpaced(declared.GetTitle()), firstSentence(said), strings.TrimSuffix(shown.OneSpaced(noted.Summary), "."), humanName(string(md.Name())))
@@ -204,7 +201,7 @@ func action(method, service string) string {
 		return method
 	}
 	suffix := ""
-	if len(parts) > 1 && isVerb(parts[1]) {
+	if len(parts) > 1 && isIn("verbs", parts[1]) {
 		switch strings.ToLower(parts[0]) {
 		case "batch":
 			parts, suffix = parts[1:], " in one batch"
@@ -213,7 +210,7 @@ func action(method, service string) string {
 		}
 	}
 	name := cutRunes(humanWords(parts), maxPhraseRunes)
-	if !isVerb(parts[0]) {
+	if !isIn("verbs", parts[0]) {
 		return name
 	}
 	if len(parts) == 1 {
@@ -227,9 +224,9 @@ func action(method, service string) string {
 	article := ""
 	switch head := headNoun(parts[1:]); {
 	case head == "", isPlural(head):
-	case !isCreating(parts[0]):
+	case !isIn("creating", parts[0]):
 		article = "the "
-	case !isUncountable(head):
+	case !isIn("uncountable", head):
 		article = indefinite(object) + " "
 	}
 	return verb + " " + article + object + suffix
@@ -249,9 +246,9 @@ func phrase(ident string, asName bool) string {
 	for i, w := range parts {
 		lower := strings.ToLower(w)
 		switch {
-		case isAcronym(lower):
+		case isIn("acronyms", lower):
 			parts[i] = strings.ToUpper(w)
-		case strings.HasSuffix(lower, "s") && isAcronym(strings.TrimSuffix(lower, "s")):
+		case strings.HasSuffix(lower, "s") && isIn("acronyms", strings.TrimSuffix(lower, "s")):
 			parts[i] = strings.ToUpper(w[:len(w)-1]) + "s"
 		case len(w) > 1 && strings.ToUpper(w) == w:
 		default:
@@ -264,66 +261,17 @@ func phrase(ident string, asName bool) string {
 	return cutRunes(strings.Join(parts, " "), maxPhraseRunes)
 }
 
-func isAcronym(word string) bool {
-	switch word {
-	case "id", "url", "uri", "uuid", "ip", "api", "http", "json", "sql", "ttl", "dns", "tls", "acl", "iam", "cpu", "gpu", "os", "vm":
-		return true
-	}
-	return false
-}
-
-// isVerb reports whether methods whose names begin with the word do what it says: the verbs of AIP-131 to 136 and AIP-231
-// to 235, and those that are common in public APIs.
-func isVerb(word string) bool {
-	switch strings.ToLower(word) {
-	case "get", "list", "create", "update", "delete", "undelete", "search", "purge", "import", "export", "query",
-		"abort", "accept", "acknowledge", "activate", "add", "analyze", "append", "apply", "approve", "archive", "assign", "attach",
-		"authenticate", "authorize", "backup", "begin", "bind", "block", "build", "calculate", "call", "cancel", "change", "check",
-		"clear", "clone", "close", "commit", "compact", "complete", "compute", "configure", "confirm", "connect", "convert", "copy",
-		"count", "deactivate", "decrypt", "deploy", "deregister", "describe", "detach", "diagnose", "disable", "disconnect", "download",
-		"drain", "drop", "edit", "enable", "encrypt", "enqueue", "estimate", "evaluate", "execute", "expand", "explain", "extend",
-		"fail", "fetch", "filter", "find", "finish", "flush", "force", "generate", "grant", "inspect", "insert", "install", "invoke",
-		"join", "kill", "launch", "leave", "link", "load", "lock", "login", "logout", "lookup", "make", "mark", "merge", "migrate",
-		"modify", "move", "mutate", "notify", "observe", "open", "parse", "patch", "pause", "ping", "poll", "post", "predict", "preview",
-		"process", "promote", "provision", "publish", "pull", "push", "put", "read", "rebuild", "receive", "record", "refresh", "register",
-		"reject", "release", "reload", "remove", "rename", "renew", "repair", "replace", "report", "request", "reset", "resize",
-		"resolve", "respond", "restart", "restore", "resume", "retrieve", "retry", "revoke", "rollback", "rotate", "run", "save", "scale",
-		"scan", "schedule", "select", "send", "set", "show", "sign", "signal", "simulate", "sort", "split", "start", "stop", "store",
-		"submit", "subscribe", "suspend", "swap", "sync", "tail", "terminate", "test", "transfer", "transform", "translate", "trigger",
-		"unarchive", "unassign", "unbind", "unblock", "uninstall", "unlink", "unlock", "unregister", "unsubscribe", "upgrade", "upload",
-		"upsert", "validate", "verify", "wait", "watch", "withdraw", "write":
-		return true
-	}
-	return false
-}
-
-// isCreating holds for verbs whose object is not there before.
-func isCreating(verb string) bool {
-	switch strings.ToLower(verb) {
-	case "add", "create", "generate", "insert", "make", "post", "publish", "register", "schedule", "send", "start", "submit", "open", "launch", "build":
-		return true
-	}
-	return false
-}
-
 // headNoun is the noun of an object: its last word before a preposition. Empty where the object begins with one, so that
 // it takes no article: "Get by name", "List all books".
 func headNoun(object []string) string {
-	end := slices.IndexFunc(object, func(w string) bool {
-		switch strings.ToLower(w) {
-		case "by", "to", "from", "for", "with", "without", "and", "or", "in", "into", "of", "on", "at", "as", "if", "via":
-			return true
-		}
-		return false
-	})
+	end := slices.IndexFunc(object, func(w string) bool { return isIn("prepositions", w) })
 	switch {
 	case end < 0:
 		end = len(object)
 	case end == 0:
 		return ""
 	}
-	switch strings.ToLower(object[0]) {
-	case "all", "any", "my", "is", "multi", "multiple":
+	if isIn("no article", object[0]) {
 		return ""
 	}
 	return object[end-1]
@@ -331,8 +279,7 @@ func headNoun(object []string) string {
 
 func isPlural(word string) bool {
 	lower := strings.ToLower(word)
-	switch lower {
-	case "children", "people", "data", "metadata", "media", "indices", "news":
+	if isIn("plural", lower) {
 		return true
 	}
 	if len(word) < 3 || word == strings.ToUpper(word) {
@@ -344,14 +291,6 @@ func isPlural(word string) bool {
 		}
 	}
 	return strings.HasSuffix(lower, "s")
-}
-
-func isUncountable(word string) bool {
-	switch strings.ToLower(word) {
-	case "access", "config", "feedback", "health", "history", "info", "information", "text", "traffic", "usage":
-		return true
-	}
-	return false
 }
 
 // withArticle is a noun phrase with "a" or "an", or alone where it is a plural.
@@ -483,7 +422,7 @@ func outputText(t *Tool) string {
 		}
 		return "Returns a stream of " + phrase(string(out.Name()), true) + " messages."
 	}
-	if text := wellKnownText(out.FullName()); text != "" {
+	if text := wordLists()["types"][string(out.FullName())]; text != "" {
 		return "Returns " + text + "."
 	}
 	if out.Fields().Len() == 0 {
@@ -521,42 +460,6 @@ func mainFields(out protoreflect.MessageDescriptor) []string {
 		return paging
 	}
 	return main
-}
-
-// wellKnownText is what a type of Protobuf's own is to a reader; empty for other messages.
-func wellKnownText(name protoreflect.FullName) string {
-	if name.Parent() != "google.protobuf" {
-		return ""
-	}
-	switch name.Name() {
-	case "Empty":
-		return "nothing"
-	case "Timestamp":
-		return "a timestamp"
-	case "Duration":
-		return "a duration"
-	case "FieldMask":
-		return "a field mask"
-	case "Struct":
-		return "a JSON object"
-	case "Value":
-		return "a JSON value"
-	case "ListValue":
-		return "a JSON array"
-	case "Any":
-		return "a message of any type"
-	case "StringValue":
-		return "a string"
-	case "BytesValue":
-		return "bytes"
-	case "BoolValue":
-		return "true or false"
-	case "Int32Value", "Int64Value", "UInt32Value", "UInt64Value":
-		return "an integer"
-	case "FloatValue", "DoubleValue":
-		return "a number"
-	}
-	return ""
 }
 
 // listed joins names: "a, b and c". Those above the limit are counted.
@@ -652,11 +555,7 @@ func firstSentence(text string) string {
 // isAbbreviation reports whether the text ends in a word whose full stop ends no sentence.
 func isAbbreviation(text string) bool {
 	word := text[strings.LastIndexAny(text, " (")+1:]
-	switch strings.ToLower(word) {
-	case "e.g", "i.e", "etc", "cf", "vs", "approx", "no", "resp":
-		return true
-	}
-	return false
+	return isIn("abbreviations", word)
 }
 
 // cutRunes shortens a line to the limit, at a word's end where there is one in its second half, and marks the cut.
@@ -674,12 +573,10 @@ func cutRunes(line string, most int) string {
 // oneLine is the text of a joined error on one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// comments are those of the services and methods of the files that are built. They are read from the files, because the
-// descriptors would make an index of all locations of a file to find one, and keep it.
-type comments map[string]map[place]string
-
-// place is a service of a file, or a method of it.
-type place struct{ service, method int32 }
+// comments are those of the services and methods of the files that are built: by file, then by the indices of the service
+// and of the method. They are read from the files, because the descriptors would make an index of all locations of a file
+// to find one, and keep it.
+type comments map[string]map[[2]int]string
 
 const (
 	// servicesInFile and methodsInService are the numbers by which comments name them.
@@ -701,44 +598,37 @@ func (c comments) of(d protoreflect.Descriptor, linked *linker) string {
 		at := file.SourceLocations().ByDescriptor(d)
 		return chosenComment(at.LeadingComments, at.TrailingComments)
 	}
-	known, ok := c[file.Path()]
-	if !ok {
-		known = commentsOfServices(proto)
-		c[file.Path()] = known
-	}
+	known := cached(c, file.Path(), func() map[[2]int]string { return commentsOfServices(proto) })
 	if _, isMethod := d.(protoreflect.MethodDescriptor); isMethod {
-		return known[place{int32(d.Parent().Index()), int32(d.Index())}]
+		return known[[2]int{d.Parent().Index(), d.Index()}]
 	}
-	return known[place{int32(d.Index()), noMethod}]
+	return known[[2]int{d.Index(), noMethod}]
 }
 
 // commentsOfServices are the comments of a file's services and methods. The first of two at one place counts.
-func commentsOfServices(file *descriptorpb.FileDescriptorProto) map[place]string {
-	out := map[place]string{}
+func commentsOfServices(file *descriptorpb.FileDescriptorProto) map[[2]int]string {
+	out := map[[2]int]string{}
 	for _, l := range file.GetSourceCodeInfo().GetLocation() {
-		at, ok := placeOf(l.GetPath())
-		if _, isKnown := out[at]; ok && !isKnown {
+		path := l.GetPath()
+		if len(path) < 2 || path[0] != servicesInFile {
+			continue
+		}
+		at := [2]int{int(path[1]), noMethod}
+		switch {
+		case len(path) == 4 && path[2] == methodsInService:
+			at[1] = int(path[3])
+		case len(path) != 2:
+			continue
+		}
+		if _, isKnown := out[at]; !isKnown {
 			out[at] = chosenComment(l.GetLeadingComments(), l.GetTrailingComments())
 		}
 	}
 	return out
 }
 
-func placeOf(path []int32) (place, bool) {
-	switch {
-	case len(path) == 2 && path[0] == servicesInFile:
-		return place{path[1], noMethod}, true
-	case len(path) == 4 && path[0] == servicesInFile && path[2] == methodsInService:
-		return place{path[1], path[3]}, true
-	}
-	return place{}, false
-}
-
 func chosenComment(before, behind string) string {
-	if text := cleanComment(before); text != "" {
-		return text
-	}
-	return cleanComment(behind)
+	return cmp.Or(cleanComment(before), cleanComment(behind))
 }
 
 // maxInstructions bounds what services say of themselves in Instructions, in characters: a model reads all of it in every
@@ -946,40 +836,47 @@ func (t *Tool) Summary() string {
 	return cutRunes(line, maxSummary)
 }
 
-//go:embed verbs.txt
-var verbsText string
+//go:embed words.txt
+var wordsText string
 
-// verbTable is verbs.txt: the verbs that destroy, and the words in front of a verb that are looked past.
-type verbTable struct {
-	destroy, past map[string]bool
-}
-
-var verbs = sync.OnceValue(func() verbTable {
-	t := verbTable{destroy: map[string]bool{}, past: map[string]bool{}}
-	for line := range strings.Lines(verbsText) {
+// wordLists are the sections of words.txt: their words, each with what is behind "=" in its line.
+var wordLists = sync.OnceValue(func() map[string]map[string]string {
+	section := map[string]string{}
+	lists := map[string]map[string]string{}
+	for line := range strings.Lines(wordsText) {
 		line = strings.TrimSpace(line)
-		switch past, ok := strings.CutPrefix(line, "+ "); {
+		switch name, isHead := strings.CutPrefix(line, "["); {
 		case line == "", line[0] == '#':
-		case ok:
-			t.past[past] = true
+		case isHead:
+			section = map[string]string{}
+			lists[strings.TrimSuffix(name, "]")] = section
 		default:
-			t.destroy[line] = true
+			words, text, _ := strings.Cut(line, " = ")
+			for word := range strings.FieldsSeq(words) {
+				section[word] = text
+			}
 		}
 	}
-	return t
+	return lists
 })
 
+// isIn reports whether a list of words has a word, in any case.
+func isIn(list, word string) bool {
+	_, is := wordLists()[list][strings.ToLower(word)]
+	return is
+}
+
 // IsDestroying reports whether the word, in lower case, is a verb that destroys.
-func IsDestroying(word string) bool { return verbs().destroy[word] }
+func IsDestroying(word string) bool { return isIn("destroying", word) }
 
 // DestroyingVerb returns the verb of a name if that destroys, else "". The first verb of a name says what it does:
 // DeleteImage, MemberRemove and BatchDelete destroy, ListDeleted and UpdateDeletePolicy do not.
 func DestroyingVerb(name string) string {
 	for _, word := range nameWords(name) {
 		switch {
-		case verbs().destroy[word]:
+		case IsDestroying(word):
 			return word
-		case isVerb(word) && !verbs().past[word]:
+		case isIn("verbs", word) && !isIn("carriers", word):
 			return ""
 		}
 	}
@@ -1014,11 +911,13 @@ func (t *Tool) UnmarkedVerb() string {
 	return ""
 }
 
-// markVerb marks a tool that declares neither that it destroys nor that it does not, if its name, or that of its method,
-// has a verb that destroys.
-func (t *Tool) markVerb() {
-	if verb := t.UnmarkedVerb(); verb != "" {
-		yes := true
-		t.Verb, t.Annotations.Destructive = verb, &yes
+// markDestructive marks a tool as destructive that is shown so: by an option, by the overlay, by a DELETE verb, by a native
+// backend, or, unless marks are declared only, by the verb of its name. So hint and gate agree.
+func (t *Tool) markDestructive(declaredOnly bool) {
+	if verb := t.UnmarkedVerb(); verb != "" && !declaredOnly {
+		t.Verb, t.Annotations.Destructive = verb, new(true)
+	}
+	if t.Annotations.Destructive != nil && *t.Annotations.Destructive {
+		t.Metadata.Destructive = true
 	}
 }

@@ -14,27 +14,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 )
-
-// canonicalJSON is the one spelling of a JSON value: no white space, members sorted by name, strings with the fewest
-// escapes, as RFC 8785 has it. Numbers stay as they were written, because RFC 8785 would round them to doubles.
-func canonicalJSON(raw []byte) ([]byte, error) { return canonicalise(bytes.Clone(raw)) }
-
-// canonicalise is canonicalJSON in the place of its argument, or a larger one.
-func canonicalise(value jsontext.Value) ([]byte, error) {
-	err := value.Format(
-		jsontext.ReorderRawObjects(true),
-		jsontext.CanonicalizeRawInts(false),
-		jsontext.CanonicalizeRawFloats(false),
-		jsontext.PreserveRawStrings(false),
-	)
-	return value, err
-}
 
 // toolFingerprint is the SHA-256 over both canonical schemas, 64 hex digits. An output schema may be absent.
 func toolFingerprint(input, output []byte) (string, error) {
@@ -201,7 +185,6 @@ func (t *Tool) appendSeen(dst []byte) ([]byte, error) {
 // all messages and enums below it, with their comments. They are of one build.
 type schemaDigests struct {
 	linked *linker
-	mu     sync.Mutex
 	files  map[string]bool // whose units are known
 	units  map[protoreflect.FullName]*unit
 	// learned are the units below which all is known.
@@ -233,8 +216,6 @@ func newSchemaDigests(linked *linker) *schemaDigests {
 
 // of is the digest for a message and what it is derived with.
 func (d *schemaDigests) of(md protoreflect.MessageDescriptor, with ...byte) [sha256.Size]byte {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	root := top(md)
 	seen := map[protoreflect.FullName]bool{root.FullName(): true}
 	names := []protoreflect.FullName{root.FullName()}

@@ -68,13 +68,13 @@ func TestMisplacedHeadersAreFaults(t *testing.T) {
 		"a dependency":       {`{"type":"object","dependentSchemas":{"p":{"properties":{"q":` + good + `}}}}`, "/dependentSchemas/p/properties/q/x-mcp-header", `below "dependentSchemas"`},
 		"something unknown":  {`{"type":"object","x-ui":[[{"deep":` + good + `}]]}`, "/x-ui/0/0/deep/x-mcp-header", `below "x-ui"`},
 	} {
-		found := checkSchema(json.RawMessage(tc.schema))
+		_, found := compileDeclared(json.RawMessage(tc.schema))
 		if len(found) != 1 || found[0].Path != tc.path || found[0].Keyword != headerKeyword || !strings.Contains(found[0].Message, tc.message) {
 			t.Errorf("%s: %v, want %s at %s", name, found, tc.message, tc.path)
 		}
 	}
 	for _, branch := range []string{"allOf", "anyOf"} {
-		found := checkSchema(json.RawMessage(fmt.Sprintf(`{"type":"object","%s":[{"properties":{"p":%s}}]}`, branch, good)))
+		_, found := compileDeclared(json.RawMessage(fmt.Sprintf(`{"type":"object","%s":[{"properties":{"p":%s}}]}`, branch, good)))
 		if len(found) != 1 || !strings.Contains(found[0].Message, branch) {
 			t.Errorf("%s: %v", branch, found)
 		}

@@ -69,7 +69,7 @@ func learning(t *testing.T, most int) (*catalog.Live, *finder) {
 	t.Helper()
 	f := &finder{asked: map[protoreflect.FullName]int{}, takes: time.Second}
 	live := catalog.NewLive([]source.Source{source.NewDescriptorFile("testdata/garden-protoc.binpb", source.Limits{})}, catalog.LiveOptions{
-		Types: f, TypeLimits: catalog.TypeLimits{Max: most},
+		Types: f, MaxTypes: most,
 	})
 	if err := live.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

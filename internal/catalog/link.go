@@ -4,6 +4,8 @@ package catalog
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +26,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
+	"github.com/outrigger-mcp/outrigger/internal/source/wire"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
@@ -272,7 +275,10 @@ func importFailed(path string, err error) error {
 	if errors.Is(err, errStale) {
 		return err
 	}
-	return &importError{path: path, cause: rootCause(err)}
+	if inner, ok := errors.AsType[*importError](err); ok {
+		err = inner.cause
+	}
+	return &importError{path: path, cause: err}
 }
 
 // importError is a file's failure to link because of an import.
@@ -288,13 +294,6 @@ func (e *importError) Error() string {
 
 // Unwrap returns the cause at the end of the chain.
 func (e *importError) Unwrap() error { return e.cause }
-
-func rootCause(err error) error {
-	if e, ok := errors.AsType[*importError](err); ok {
-		return e.cause
-	}
-	return err
-}
 
 // whyNot says why a service that a source offers is not among the linked ones.
 func (l *linker) whyNot(service string) string {
@@ -586,49 +585,35 @@ func (k *learned) find(name protoreflect.FullName) protoreflect.MessageType {
 	return nil
 }
 
-// typeVerdict says what is to be done about a type.
-type typeVerdict uint8
-
-const (
-	typeKnown   typeVerdict = iota
-	typeMissing             // it was asked for not long ago, in vain
-	typeRefused             // a limit is met
-	typeToAsk               // by who gets this verdict
-	typeAsked               // by somebody else, who can be waited for
-)
-
-// begin says what is to be done about a type.
-func (k *learned) begin(name protoreflect.FullName, most int) (typeVerdict, <-chan struct{}) {
+// begin says whether a type is known. If it is not, wait is closed once it was asked for: by the caller if isMine, else by
+// who asks for it already. There is no wait for what was asked for not long ago, in vain, and where a limit is met.
+func (k *learned) begin(name protoreflect.FullName, most int) (isKnown, isMine, isRefused bool, wait <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.find(name) != nil {
-		return typeKnown, nil
+		return true, false, false, nil
 	}
 	now := time.Now()
 	if until, ok := k.failed[name]; ok && now.Before(until) {
-		return typeMissing, nil
+		return false, false, false, nil
 	}
 	if wait, ok := k.asking[name]; ok {
-		return typeAsked, wait
+		return false, false, false, wait
 	}
 	for _, files := range k.files {
 		if mt := messageIn(files, name); mt != nil && k.count() < most {
 			k.add(name, mt)
-			return typeKnown, nil
+			return true, false, false, nil
 		}
 	}
 	if len(k.failed) >= maxFailed {
-		for name, until := range k.failed {
-			if !now.Before(until) {
-				delete(k.failed, name)
-			}
-		}
+		maps.DeleteFunc(k.failed, func(_ protoreflect.FullName, until time.Time) bool { return !now.Before(until) })
 	}
 	if k.count()+len(k.asking) >= most || len(k.failed)+len(k.asking) >= maxFailed || k.bytes >= maxLearnedBytes {
-		return typeRefused, nil
+		return false, false, true, nil
 	}
 	k.asking[name] = make(chan struct{})
-	return typeToAsk, nil
+	return false, true, false, k.asking[name]
 }
 
 func (k *learned) count() int {
@@ -682,3 +667,180 @@ func (k *learned) FindDescriptorByName(name protoreflect.FullName) (protoreflect
 }
 
 var _ protodesc.Resolver = (*learned)(nil)
+
+// unit is a message or an enum of a file, with what is defined in it.
+type unit struct {
+	digest [sha256.Size]byte
+	refs   []protoreflect.FullName // of the units that its fields hold
+	open   bool                    // it can be extended
+}
+
+// facts are what is known of a file from its definitions alone.
+type facts struct {
+	pkg   protoreflect.FullName
+	units []namedUnit
+	// extends tells that it defines extensions, ruled that it defines rules for validation. sum is of all of it then.
+	extends, ruled bool
+	sum            [sha256.Size]byte
+	// resources are the declarations of google.api.resource, whose patterns schemas of this file and of those that import it
+	// show.
+	resources []byte
+}
+
+type namedUnit struct {
+	name string
+	*unit
+}
+
+// commentKinds are the numbers of messages and enums in a file, by which comments name them.
+const (
+	messagesInFile = 4
+	enumsInFile    = 5
+)
+
+// newFacts takes the facts of a file.
+func newFacts(file *descriptorpb.FileDescriptorProto) *facts {
+	f := &facts{
+		pkg: protoreflect.FullName(file.GetPackage()), extends: definesExtensions(file, ""), ruled: definesExtensions(file, ".buf.validate."),
+		units: make([]namedUnit, 0, len(file.GetMessageType())+len(file.GetEnumType())),
+	}
+	f.resources = resourcesOf(file.GetMessageType(), appendResources(nil, file.GetOptions()))
+	if f.extends {
+		f.sum = sha256.Sum256(marshalled(file))
+	}
+	head := marshalled(&descriptorpb.FileDescriptorProto{Syntax: file.Syntax, Edition: file.Edition, Package: file.Package, Options: file.GetOptions()}) //nolint:protogetter // pointers are wanted
+	said := commentsOf(file)
+	hash := sha256.New()
+	var size [binary.MaxVarintLen64]byte
+	var raw []byte
+	add := func(kind, at int32, name string, m proto.Message) {
+		hash.Reset()
+		raw = appendMarshalled(raw[:0], m)
+		for _, part := range [][]byte{head, raw, said[[2]int32{kind, at}]} {
+			_, _ = hash.Write(binary.AppendUvarint(size[:0], uint64(len(part))))
+			_, _ = hash.Write(part)
+		}
+		u := &unit{}
+		hash.Sum(u.digest[:0])
+		f.units = append(f.units, namedUnit{name, u})
+	}
+	for i, m := range file.GetMessageType() {
+		add(messagesInFile, int32(i), m.GetName(), m)
+	}
+	for i, e := range file.GetEnumType() {
+		add(enumsInFile, int32(i), e.GetName(), e)
+	}
+	return f
+}
+
+// definesExtensions reports whether a file extends messages whose names begin so.
+func definesExtensions(file *descriptorpb.FileDescriptorProto, prefix string) bool {
+	is := func(x *descriptorpb.FieldDescriptorProto) bool {
+		return strings.HasPrefix(x.GetExtendee(), prefix)
+	}
+	var within func(m *descriptorpb.DescriptorProto) bool
+	within = func(m *descriptorpb.DescriptorProto) bool {
+		return slices.ContainsFunc(m.GetExtension(), is) || slices.ContainsFunc(m.GetNestedType(), within)
+	}
+	return slices.ContainsFunc(file.GetExtension(), is) || slices.ContainsFunc(file.GetMessageType(), within)
+}
+
+// resourceOption is the number of google.api.resource in the options of a message, and of resource_definition in a file's.
+const resourceOption = 1053
+
+// resourcesOf appends what messages, and those within them, declare.
+func resourcesOf(messages []*descriptorpb.DescriptorProto, dst []byte) []byte {
+	for _, m := range messages {
+		dst = resourcesOf(m.GetNestedType(), appendResources(dst, m.GetOptions()))
+	}
+	return dst
+}
+
+func appendResources[M proto.Message](dst []byte, options M) []byte {
+	if !options.ProtoReflect().IsValid() {
+		return dst
+	}
+	_ = wire.EachBytes(marshalled(options), resourceOption, func(declared []byte) error {
+		dst = append(binary.AppendUvarint(dst, uint64(len(declared))), declared...)
+		return nil
+	}) // what cannot be read declares nothing
+	return dst
+}
+
+func marshalled(m proto.Message) []byte { return appendMarshalled(nil, m) }
+
+func appendMarshalled(dst []byte, m proto.Message) []byte {
+	out, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.MarshalAppend(dst, m)
+	if err != nil {
+		return dst // text that is not UTF-8 is refused earlier
+	}
+	return out
+}
+
+// learn takes from the descriptor what a unit holds, unless that is known already.
+func (u *unit) learn(md protoreflect.MessageDescriptor) {
+	if u.refs != nil {
+		return
+	}
+	u.open, u.refs = isOpen(md), []protoreflect.FullName{}
+	each(md, func(ref protoreflect.Descriptor) { u.refs = append(u.refs, ref.FullName()) })
+}
+
+// isOpen reports whether a message, or one within it, can be extended.
+func isOpen(md protoreflect.MessageDescriptor) bool {
+	if md.ExtensionRanges().Len() > 0 {
+		return true
+	}
+	for i := range md.Messages().Len() {
+		if isOpen(md.Messages().Get(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// each calls fn with the units that the fields of a message and of those within it hold.
+func each(md protoreflect.MessageDescriptor, fn func(protoreflect.Descriptor)) {
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		if m := fd.Message(); m != nil && !m.IsPlaceholder() {
+			fn(top(m))
+		}
+		if e := fd.Enum(); e != nil && !e.IsPlaceholder() {
+			fn(top(e))
+		}
+	}
+	for i := range md.Messages().Len() {
+		each(md.Messages().Get(i), fn)
+	}
+}
+
+// top is the definition of a file that holds another one.
+func top(d protoreflect.Descriptor) protoreflect.Descriptor {
+	for {
+		parent := d.Parent()
+		if _, isFile := parent.(protoreflect.FileDescriptor); isFile || parent == nil {
+			return d
+		}
+		d = parent
+	}
+}
+
+// commentsOf are the comments of a file's units, by their places.
+func commentsOf(file *descriptorpb.FileDescriptorProto) map[[2]int32][]byte {
+	out := map[[2]int32][]byte{}
+	for _, l := range file.GetSourceCodeInfo().GetLocation() {
+		path := l.GetPath()
+		if len(path) < 2 || path[0] != messagesInFile && path[0] != enumsInFile || l.LeadingComments == nil && l.TrailingComments == nil {
+			continue
+		}
+		at := [2]int32{path[0], path[1]}
+		text := out[at]
+		for _, n := range path[2:] {
+			text = binary.AppendVarint(text, int64(n))
+		}
+		text = append(append(text, 0), l.GetLeadingComments()...)
+		out[at] = append(append(append(text, 0), l.GetTrailingComments()...), 0)
+	}
+	return out
+}

@@ -39,9 +39,11 @@ type LiveOptions struct {
 	OnDrift func(lock.Drift)
 	// Random provides jitter in [0, 1), which shortens backoff; nil means math/rand.
 	Random func() float64
-	// Types finds types that occur only in responses, within TypeLimits; nil if there is no source. See [Live.Learn].
-	Types      TypeFinder
-	TypeLimits TypeLimits
+	// Types finds types that occur only in google.protobuf.Any values of responses; nil if there is no source. See
+	// [Live.Learn]. MaxTypes is the maximum number of learned types in one catalog; values of further types stay bytes, and
+	// no server is asked if it is 0.
+	Types    TypeFinder
+	MaxTypes int
 }
 
 // Live holds the current catalog. It loads until it has one, replaces it as a whole, and keeps it when a later load
@@ -59,9 +61,9 @@ type Live struct {
 	loading chan struct{}
 	built   origin
 
-	types      TypeFinder
-	typeLimits TypeLimits
-	learns     learnCounts
+	types    TypeFinder
+	maxTypes int
+	learns   learnCounts
 
 	mu      sync.Mutex
 	state   loadState
@@ -92,7 +94,7 @@ func NewLive(sources []source.Source, o LiveOptions) *Live {
 		pause:   backoff{min: o.BackoffMin, max: max(o.BackoffMin, o.BackoffMax), random: o.Random},
 		loading: make(chan struct{}, 1),
 		settled: make(chan struct{}),
-		types:   o.Types, typeLimits: o.TypeLimits,
+		types:   o.Types, maxTypes: o.MaxTypes,
 	}
 	l.plan.Store(&plan{sources: slices.Clone(sources), build: o.Build})
 	return l
@@ -130,7 +132,7 @@ func (l *Live) Run(ctx context.Context) error {
 	for {
 		err := l.Refresh(ctx)
 		switch {
-		case isOver(ctx):
+		case ctx.Err() != nil:
 			return nil
 		case err == nil:
 			l.pause.reset()
@@ -145,14 +147,11 @@ func (l *Live) Run(ctx context.Context) error {
 		default:
 			l.sleep(ctx, l.pause.next())
 		}
-		if isOver(ctx) {
+		if ctx.Err() != nil {
 			return nil
 		}
 	}
 }
-
-// isOver reports whether the context has ended.
-func isOver(ctx context.Context) bool { return ctx.Err() != nil }
 
 // Refresh loads once. When it returns nil, the new catalog is in use, or the old one if the sources are unchanged.
 // On an error, the old catalog stays in use. Concurrent calls queue up. If the context ends first, the error is the
@@ -198,7 +197,7 @@ func (l *Live) loadOnce(ctx context.Context, next *plan) error {
 	case l.IsStale():
 		fresh, made = l.built.kept.catalog, l.built
 	default:
-		l.unchanged(statuses)
+		l.succeeded(statuses, false)
 		return nil
 	}
 	// The loads must not be used from here on: what others do when they are told includes giving memory back.
@@ -248,7 +247,7 @@ func (l *Live) use(fresh *Catalog, by *plan, statuses []SourceStatus) error {
 	l.isReduced.Store(isReduced)
 	l.plan.Store(by)
 	old := l.current.Swap(fresh)
-	l.succeeded(statuses)
+	l.succeeded(statuses, true)
 	l.tellDrift(old, fresh)
 	l.tell(old, fresh)
 	return nil
@@ -273,7 +272,7 @@ func (l *Live) OnChange(fn func(old, now *Catalog)) (stop func()) {
 // sleep waits before the next load, and says in the status when that is.
 func (l *Live) sleep(ctx context.Context, d time.Duration) {
 	l.mu.Lock()
-	l.state.nextTry = time.Now().Add(d)
+	l.state.NextTry = time.Now().Add(d)
 	l.mu.Unlock()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -311,13 +310,6 @@ type TypeFinder interface {
 	FindType(ctx context.Context, name protoreflect.FullName) ([]*descriptorpb.FileDescriptorProto, error)
 }
 
-// TypeLimits bound the types learned from google.protobuf.Any values in responses, for one catalog. The zero value
-// learns nothing.
-type TypeLimits struct {
-	// Max is the maximum number of learned types; values of further types stay bytes. 0 means that no server is asked.
-	Max int
-}
-
 // LearnStats counts the lookups of a Live.
 type LearnStats struct {
 	// Types is the number of types that the catalog in use has learned.
@@ -345,7 +337,7 @@ func (l *Live) LearnStats() LearnStats {
 // them afterwards. Concurrent callers share one request per type, and failed lookups are remembered for some time.
 // The context bounds the call. Use it for responses only: input from a caller must not cause the sidecar to ask a backend.
 func (l *Live) Learn(ctx context.Context, c *Catalog, urls []string) bool {
-	if l.types == nil || l.typeLimits.Max <= 0 {
+	if l.types == nil || l.maxTypes <= 0 {
 		return false
 	}
 	knows := false
@@ -367,23 +359,20 @@ const maxTypeName = 512
 // learn makes sure that one type is known, and reports whether it is.
 func (l *Live) learn(ctx context.Context, k *learned, name protoreflect.FullName) bool {
 	for {
-		verdict, wait := k.begin(name, l.typeLimits.Max)
-		switch verdict {
-		case typeKnown:
-			return true
-		case typeMissing:
-			return false
-		case typeRefused:
+		isKnown, isMine, isRefused, wait := k.begin(name, l.maxTypes)
+		switch {
+		case isRefused:
 			l.learns.refused.Add(1)
 			return false
-		case typeToAsk:
+		case isMine:
 			return l.ask(ctx, k, name)
-		case typeAsked:
-			select {
-			case <-wait:
-			case <-ctx.Done():
-				return false
-			}
+		case wait == nil:
+			return isKnown
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return false
 		}
 	}
 }
@@ -450,33 +439,22 @@ func (l *Live) fetch(ctx context.Context, name protoreflect.FullName) (*protoreg
 
 // origin is what the catalog in use was built of; the token of a load guards it.
 type origin struct {
-	by        *plan
-	revisions []*revision // of the sources of by, nil for those that cannot tell
+	by *plan
+	// revisions are what to recognise the next load of each source of by by, nil for those that cannot tell. statuses are what
+	// this one counted.
+	revisions []*source.Revision
+	statuses  []SourceStatus
 	kept      *kept
-}
-
-// revision is what to recognise the next load of a source by, and what this one counted.
-type revision struct {
-	load   *source.Revision
-	status SourceStatus
-}
-
-// of is the source's own part; nil where there is no revision.
-func (m *revision) of() *source.Revision {
-	if m == nil {
-		return nil
-	}
-	return m.load
 }
 
 // loadSources loads by a plan. It brings nothing where all sources bring what the catalog in use was built of.
 func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loaded, statuses []SourceStatus, err error) {
-	from := origin{by: by, revisions: make([]*revision, len(by.sources))}
+	from := origin{}
 	if l.built.by == by {
 		from = l.built
 	}
-	used := l.built.used()
-	loads, statuses, err = loadAll(ctx, by.sources, from.revisions, used, from.kept.linkage())
+	used := l.built.revisions
+	loads, statuses, err = from.loadAll(ctx, by.sources, used)
 	if err != nil || !slices.ContainsFunc(loads, func(load *source.Loaded) bool { return load != nil }) {
 		return nil, statuses, err
 	}
@@ -489,7 +467,7 @@ func (l *Live) loadSources(ctx context.Context, by *plan) (loads []*source.Loade
 			loads[i] = known
 			continue
 		}
-		some, status, failed := loadAll(ctx, by.sources[i:i+1], []*revision{nil}, used, nil)
+		some, status, failed := new(origin).loadAll(ctx, by.sources[i:i+1], used)
 		loads[i], statuses[i], err = some[0], status[0], errors.Join(err, failed)
 	}
 	return loads, statuses, err
@@ -504,7 +482,7 @@ func (l *Live) build(ctx context.Context, made *origin, loads []*source.Loaded, 
 	}
 	fresh, now, err := build(loads, made.by.build, before)
 	if err != nil && before != nil {
-		all, again, failed := loadAll(ctx, made.by.sources, make([]*revision, len(loads)), usedBy(loads), nil)
+		all, again, failed := new(origin).loadAll(ctx, made.by.sources, revisionsOf(loads))
 		copy(loads, all)
 		copy(statuses, again)
 		if failed != nil {
@@ -515,35 +493,13 @@ func (l *Live) build(ctx context.Context, made *origin, loads []*source.Loaded, 
 	if errors.Is(err, ErrEmpty) {
 		err = &emptyError{cause: err, isStatic: allStatic(loads)}
 	}
-	made.kept, made.revisions = now, revisionsOf(loads, statuses)
+	made.kept, made.revisions, made.statuses = now, revisionsOf(loads), statuses
 	return fresh, err
-}
-
-// used are the revisions of the sources, for those of another plan to find their own.
-func (o *origin) used() []*source.Revision {
-	var out []*source.Revision
-	for _, r := range o.revisions {
-		if r != nil {
-			out = append(out, r.load)
-		}
-	}
-	return out
-}
-
-// usedBy are the revisions of loads.
-func usedBy(loads []*source.Loaded) []*source.Revision {
-	var out []*source.Revision
-	for _, load := range loads {
-		if load.Revision != nil {
-			out = append(out, load.Revision)
-		}
-	}
-	return out
 }
 
 // loadAll loads all sources at the same time, and brings nil for those that are unchanged. Those without a revision bring
 // all, with the help of the revisions that are used. It fails if one fails: half a catalog would look like a change.
-func loadAll(ctx context.Context, sources []source.Source, revisions []*revision, used []*source.Revision, before *keptFiles) ([]*source.Loaded, []SourceStatus, error) {
+func (o *origin) loadAll(ctx context.Context, sources []source.Source, used []*source.Revision) ([]*source.Loaded, []SourceStatus, error) {
 	loads := make([]*source.Loaded, len(sources))
 	statuses := make([]SourceStatus, len(sources))
 	errs := make([]error, len(sources))
@@ -551,18 +507,19 @@ func loadAll(ctx context.Context, sources []source.Source, revisions []*revision
 	for i, s := range sources {
 		all.Go(func() {
 			start := time.Now()
-			if before := revisions[i].of(); before != nil {
-				loads[i], errs[i] = source.Load(ctx, s, before)
+			isKnown := i < len(o.revisions) && o.revisions[i] != nil
+			if isKnown {
+				loads[i], errs[i] = source.Load(ctx, s, o.revisions[i])
 			} else {
 				loads[i], errs[i] = source.Recall(ctx, s, used)
 			}
 			statuses[i] = SourceStatus{Name: s.Name(), At: start, Took: time.Since(start), Err: errs[i]}
 			switch load := loads[i]; {
-			case load == nil && errs[i] == nil && revisions[i] != nil:
-				before := revisions[i].status
+			case load == nil && errs[i] == nil && isKnown:
+				before := o.statuses[i]
 				statuses[i].Files, statuses[i].Services, statuses[i].Tools = before.Files, before.Services, before.Tools
 			case load != nil:
-				statuses[i].Files, statuses[i].Services = len(load.Files)+len(load.Same), countServices(load, before)
+				statuses[i].Files, statuses[i].Services = len(load.Files)+len(load.Same), countServices(load, o.kept.linkage())
 				if load.Native != nil {
 					statuses[i].Tools = len(load.Native.Tools)
 				}
@@ -590,12 +547,10 @@ func countServices(load *source.Loaded, before *keptFiles) int {
 }
 
 // revisionsOf are what to recognise loads by.
-func revisionsOf(loads []*source.Loaded, statuses []SourceStatus) []*revision {
-	out := make([]*revision, len(loads))
+func revisionsOf(loads []*source.Loaded) []*source.Revision {
+	out := make([]*source.Revision, len(loads))
 	for i, load := range loads {
-		if load.Revision != nil {
-			out[i] = &revision{load.Revision, statuses[i]}
-		}
+		out[i] = load.Revision
 	}
 	return out
 }
@@ -751,13 +706,11 @@ func (e *NotReadyError) Error() string { return "no tools yet: " + e.Why }
 // Unwrap returns the cause.
 func (e *NotReadyError) Unwrap() error { return e.Cause }
 
-// loadState is what Status is made of; Live.mu guards it.
+// loadState is what is known of the loads; Live.mu guards it.
 type loadState struct {
-	isLoading, isHopeless  bool
-	loads, failures        int
-	err                    error
-	sources                []SourceStatus
-	loaded, built, nextTry time.Time
+	Status // without Ready and Why
+
+	isLoading, isHopeless bool
 }
 
 // Status returns a snapshot of the catalog's state.
@@ -765,24 +718,22 @@ func (l *Live) Status() Status {
 	isReady := l.Current() != nil
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.state
-	return Status{
-		Ready: isReady, Why: s.why(isReady), Err: s.err, Loads: s.loads, Failures: s.failures,
-		Loaded: s.loaded, Built: s.built, NextTry: s.nextTry, Sources: s.sources,
-	}
+	out := l.state.Status
+	out.Ready, out.Why = isReady, l.state.why(isReady)
+	return out
 }
 
 // why puts the state in words.
 func (s loadState) why(isReady bool) string {
 	switch {
-	case s.err == nil && isReady:
+	case s.Err == nil && isReady:
 		return ""
-	case s.err == nil && s.isLoading:
+	case s.Err == nil && s.isLoading:
 		return "the first load is in progress"
-	case s.err == nil:
+	case s.Err == nil:
 		return "loading has not started"
 	}
-	text := oneLine(s.err)
+	text := oneLine(s.Err)
 	if isReady {
 		text = "last refresh failed; keeping the previous catalog: " + text
 	}
@@ -791,10 +742,10 @@ func (s loadState) why(isReady bool) string {
 		return text
 	case s.isLoading:
 		return text + "; retrying now"
-	case s.nextTry.IsZero():
+	case s.NextTry.IsZero():
 		return text
 	}
-	left := max(0, time.Until(s.nextTry))
+	left := max(0, time.Until(s.NextTry))
 	unit := 100 * time.Millisecond
 	if left >= time.Second {
 		unit = time.Second
@@ -806,8 +757,8 @@ func (l *Live) began() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.isLoading = true
-	l.state.loads++
-	l.state.nextTry = time.Time{}
+	l.state.Loads++
+	l.state.NextTry = time.Time{}
 }
 
 // failed notes a load that brought nothing. One that its caller gave up says nothing about the sources.
@@ -818,33 +769,20 @@ func (l *Live) failed(ctx context.Context, err error, sources []SourceStatus) {
 	if ctx.Err() != nil {
 		return
 	}
-	l.state.failures++
-	l.state.err, l.state.sources = err, sources
+	l.state.Failures++
+	l.state.Err, l.state.Sources = err, sources
 }
 
-// succeeded notes a load that replaced the catalog.
-func (l *Live) succeeded(sources []SourceStatus) {
+// succeeded notes a load that replaced the catalog, or brought what the catalog in use was built of.
+func (l *Live) succeeded(sources []SourceStatus, isBuilt bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state.isHopeless = false
-	l.brought(sources)
-	l.state.built = l.state.loaded
-	l.settle()
-}
-
-// unchanged notes a load that brought what the catalog in use was built of.
-func (l *Live) unchanged(sources []SourceStatus) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.brought(sources)
-}
-
-// brought notes that a load succeeded. The caller holds the lock.
-func (l *Live) brought(sources []SourceStatus) {
-	l.state.isLoading = false
-	l.state.failures = 0
-	l.state.err, l.state.sources = nil, sources
-	l.state.loaded = time.Now()
+	s := &l.state
+	s.isLoading, s.Failures, s.Err, s.Sources, s.Loaded = false, 0, nil, sources, time.Now()
+	if isBuilt {
+		s.isHopeless, s.Built = false, s.Loaded
+		l.settle()
+	}
 }
 
 // giveUp notes that there will be no catalog.

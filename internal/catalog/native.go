@@ -54,7 +54,7 @@ func (b *builder) describeServer(load *source.Loaded) {
 	case b.description != nil:
 		b.warn(load.Source, "its description is not shown, because another native backend was named first")
 	default:
-		if err := b.contract.check(said); err != nil {
+		if err := b.rules.check(said); err != nil {
 			b.warn(load.Source, "its description is omitted: "+err.Error())
 			return
 		}
@@ -67,7 +67,7 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 	if !isMCPName(declared.GetName()) {
 		return nil, fmt.Errorf("a name has 1 to %d of the characters A-Z a-z 0-9 _ - . and this one does not", nativeNameLimit)
 	}
-	if err := b.contract.check(declared); err != nil {
+	if err := b.rules.check(declared); err != nil {
 		return nil, err
 	}
 	t := &Tool{
@@ -96,11 +96,11 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 		return nil, nil
 	}
 	// What the tool says of itself keeps the rules, so it is the overlay that does not.
-	if err := b.rules.check(options); err != nil {
+	if err := b.rules.checkOptions(options); err != nil {
 		b.problems = append(b.problems, Problem{t.id, "overlay: " + oneLine(err)})
 		return nil, nil
 	}
-	if schemas.InputSchema != nil || schemas.OutputSchema != nil || schemas.Resource != nil || schemas.Properties != nil {
+	if schemas.isForRPC() {
 		b.problems = append(b.problems, Problem{t.id, "overlay: its backend runs it, so its schemas cannot be others, and it is no source of resources"})
 		return nil, nil
 	}
@@ -213,17 +213,8 @@ func nativeOptions(declared *outriggerv1.Tool) *configv1.ToolOptions {
 func (b *builder) describeNative(t *Tool, declared *outriggerv1.Tool, o *configv1.ToolOptions, service string) {
 	b.settle(t, o, service)
 	hints := declared.GetAnnotations()
-	if hints == nil {
-		hints = &outriggerv1.ToolAnnotations{}
-	}
-	t.Annotations = annotate(methodOptions{}, o).over(Annotations{
-		ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, //nolint:protogetter // nil is what was not said
-		Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint, //nolint:protogetter // nil is what was not said
-	})
-	if !b.declaredOnly {
-		t.markVerb()
-	}
-	t.markShown()
+	t.Annotations = annotate(methodOptions{}, o).over(hintsOf(hints))
+	t.markDestructive(b.declaredOnly)
 	human := humanName(strings.NewReplacer(".", "_", "-", "_").Replace(t.NativeName))
 	// Neither text is cut, because the backend chose the words.
 	t.Title = cmp.Or(shown.OneSpaced(o.GetTitle()), shown.OneSpaced(hints.GetTitle()), human)
@@ -234,25 +225,21 @@ func (b *builder) describeNative(t *Tool, declared *outriggerv1.Tool, o *configv
 	t.Examples = b.examples(t, o.GetExamples())
 }
 
+// hintsOf are hints as a backend declares them.
+func hintsOf(hints *outriggerv1.ToolAnnotations) Annotations {
+	if hints == nil {
+		return Annotations{}
+	}
+	return Annotations{
+		ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, //nolint:protogetter // nil is what was not said
+		Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint, //nolint:protogetter // nil is what was not said
+	}
+}
+
 // isSidecar reports whether a native backend is a sidecar itself. Only such a one serves MCP: a backend leaves that to the
 // sidecar in front of it.
 func isSidecar(n *source.Native) bool {
 	return n != nil && len(n.Description.GetProtocolVersions()) > 0
-}
-
-// typedService takes note of the RPCs of a service that a sidecar offers. It has made tools of them, as its operator wants
-// them, and lists those itself: under other names, without some, with more than one for an RPC. So they become no tools here,
-// and nothing is to be said about them.
-func (b *builder) typedService(of offer) {
-	aside := *b // what it appends is of no interest
-	aside.before = nil
-	methods := of.service.Methods()
-	for i := range methods.Len() {
-		if t, err := aside.tool(methods.Get(i), of.source); err == nil && t != nil {
-			t.isPlain = false // it becomes what the sidecar has made of it
-			b.typed = append(b.typed, t)
-		}
-	}
 }
 
 // typedTools are the RPCs behind the tools that a sidecar lists, for typed callers. Each is known to the policy as the tool

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/longrunning"
@@ -24,9 +23,9 @@ import (
 )
 
 // operation makes a tool of one that starts operations, where its method says so.
-func (b *builder) operation(t *Tool) error {
+func (b *builder) operation(t *Tool, options []byte) error {
 	md := t.Method.Descriptor
-	info, err := operationInfo(md, b.linked)
+	info, err := operationInfo(options, b.linked)
 	if err != nil {
 		return err
 	}
@@ -72,17 +71,12 @@ func startsOperation(md protoreflect.MethodDescriptor) bool {
 
 // operationInfo reads the option operation_info of a method: its fields by their numbers, nil where it is not set. Its number is
 // taken for that option only where the descriptors define it so.
-func operationInfo(md protoreflect.MethodDescriptor, linked *linker) (map[protowire.Number]string, error) {
-	options, ok := md.Options().(*descriptorpb.MethodOptions)
-	if !ok || options == nil || !definesInfo(linked) {
+func operationInfo(options []byte, linked *linker) (map[protowire.Number]string, error) {
+	if !definesOption(linked.registry, longrunning.InfoOption, longrunning.InfoField) {
 		return nil, nil
 	}
-	raw, err := proto.Marshal(options)
-	if err != nil {
-		return nil, fmt.Errorf("read options: %w", err)
-	}
 	var info map[protowire.Number]string
-	err = wire.EachBytes(raw, longrunning.InfoField, func(body []byte) error {
+	err := wire.EachBytes(options, longrunning.InfoField, func(body []byte) error {
 		if info == nil {
 			info = map[protowire.Number]string{}
 		}
@@ -95,15 +89,6 @@ func operationInfo(md protoreflect.MethodDescriptor, linked *linker) (map[protow
 		return nil, fmt.Errorf("read option (%s): %w", longrunning.InfoOption, err)
 	}
 	return info, nil
-}
-
-func definesInfo(linked *linker) bool {
-	d, err := linked.registry.FindDescriptorByName(longrunning.InfoOption)
-	if err != nil {
-		return false
-	}
-	field, ok := d.(protoreflect.FieldDescriptor)
-	return ok && field.IsExtension() && field.Number() == longrunning.InfoField && field.ContainingMessage().FullName() == "google.protobuf.MethodOptions"
 }
 
 // operationMessage is the message that an option of a method names; nil where it names none, or none that is known. A name is
@@ -351,7 +336,7 @@ func (b *builder) continuation(c continuation, service, prefix, alias, source st
 	case b.selection.omits(service, id, append(t.names(), name)...):
 		b.unselected++
 		return nil
-	case schemas.InputSchema != nil || schemas.OutputSchema != nil || schemas.Resource != nil || schemas.Properties != nil:
+	case schemas.isForRPC():
 		b.problems = append(b.problems, Problem{id, "overlay: the sidecar runs it, so its schemas cannot be others, and it is no source of resources"})
 		return nil
 	case !IsCanonicalName(t.Name) || len(t.Name) > b.limits.MaxNameBytes:
@@ -360,7 +345,7 @@ func (b *builder) continuation(c continuation, service, prefix, alias, source st
 		fault = fmt.Sprintf("another tool has the name %s; set another one in the overlay (match: %s)", t.Name, id)
 	}
 	if fault == "" {
-		if err := b.rules.check(options); err != nil {
+		if err := b.rules.checkOptions(options); err != nil {
 			b.problems = append(b.problems, Problem{id, "overlay: " + oneLine(err)})
 			return nil
 		}
@@ -380,30 +365,6 @@ func (b *builder) continuation(c continuation, service, prefix, alias, source st
 		return nil
 	}
 	return t
-}
-
-// omits reports whether an exclude glob takes a method away, whatever is included.
-func (s *Selection) omits(service, method string, names ...string) bool {
-	return s != nil && slices.ContainsFunc(s.exclude, func(g glob) bool { return g.matches(service, method, names...) })
-}
-
-// isOperations reports whether the service follows operations, and makes no tools.
-func (o offer) isOperations() bool {
-	return o.isTyped && o.service.FullName() == longrunning.OperationsService
-}
-
-// operationsService keeps the RPCs of google.longrunning.Operations for typed callers: their generated clients follow operations
-// by them. Others do by tasks and handles, which are bound to the caller.
-func (b *builder) operationsService(of offer) {
-	aside := *b // what it appends is of no interest
-	aside.before = nil
-	methods := of.service.Methods()
-	for i := range methods.Len() {
-		if t, err := aside.tool(methods.Get(i), of.source); err == nil && t != nil {
-			t.isPlain = false
-			b.operations = append(b.operations, t)
-		}
-	}
 }
 
 // settleOperation settles what calls of a tool do that starts operations: they may become tasks, unless its options say

@@ -3,11 +3,9 @@
 package catalog
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -16,15 +14,10 @@ import (
 	"time"
 
 	"github.com/Masterminds/semver/v3"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
@@ -119,7 +112,7 @@ type registered struct {
 }
 
 // prepare checks what can be told without a catalog, and compiles the schemas.
-func (r Registration) prepare(rules *optionRules) (*registered, []schema.Violation, error) {
+func (r Registration) prepare(rules *contractRules) (*registered, []schema.Violation, error) {
 	r.Name, r.Version = strings.Clone(r.Name), cmp.Or(r.Version, defaultVersion)
 	r.Title = strings.Join(strings.Fields(shown.Clean(r.Title)), " ")
 	r.Description = strings.TrimSpace(shown.Clean(r.Description))
@@ -273,10 +266,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	// What the RPC may destroy it destroys under every name.
 	t.Metadata.Destructive = t.Metadata.Destructive || base.Metadata.Destructive
 	t.Annotations = r.Annotations.over(base.Annotations)
-	if !c.declaredOnly {
-		t.markVerb()
-	}
-	t.markShown()
+	t.markDestructive(c.declaredOnly)
 	if t.Metadata.Destructive {
 		yes, no := true, false
 		t.Annotations.Destructive, t.Annotations.ReadOnly = &yes, &no
@@ -387,16 +377,105 @@ func (c *Catalog) rebind(all []*registered, limits Limits) (*Catalog, error) {
 	return c.with(tools, warnings), nil
 }
 
+// with is the catalog with registered tools added, which are sorted by name and collide with none that is there or with
+// each other, and warnings. One more tool costs some microseconds, whatever the number of those that are there: nothing is
+// derived, listed or compiled again.
+func (c *Catalog) with(tools []*Tool, warnings []source.Warning) *Catalog {
+	out := *c
+	out.growth, out.compact = c.growth.with(tools, c), &compacted{}
+	if len(warnings) > 0 {
+		out.warnings = slices.Concat(c.warnings, warnings)
+		slices.SortStableFunc(out.warnings, bySubject)
+	}
+	out.digests = c.digests.with(tools)
+	out.fingerprint = out.digests.sum()
+	return &out
+}
+
+// with is the lists with visible tools added, which are sorted by name and are among those of their services too.
+func (l *lists) with(added []*Tool) *lists {
+	out := &lists{visible: insertTools(l.visible, added, inOrder), all: insertTools(l.all, added, inOrder), services: slices.Clone(l.services)}
+	byService := map[string][]*Tool{}
+	for _, t := range added {
+		byService[t.Method.Service] = append(byService[t.Method.Service], t)
+	}
+	for i := range out.services {
+		if s := &out.services[i]; len(byService[s.Name]) > 0 {
+			s.Tools = insertTools(s.Tools, byService[s.Name], inOrder)
+		}
+	}
+	return out
+}
+
+// insertTools is a copy of a list with others added. Both are in the order.
+func insertTools(sorted, added []*Tool, order func(a, b *Tool) int) []*Tool {
+	out := make([]*Tool, 0, len(sorted)+len(added))
+	for _, t := range added {
+		at, _ := slices.BinarySearchFunc(sorted, t, order)
+		out = append(append(out, sorted[:at]...), t)
+		sorted = sorted[at:]
+	}
+	return append(out, sorted...)
+}
+
+// growth is what registrations added to the derived tools of a catalog. Immutable. One more tool copies the registered
+// tools and nothing else, whatever the number of derived ones: a registration is to take microseconds.
+type growth struct {
+	base          *Catalog // what it was before the first registration
+	byName, byMCP []*Tool
+	// lists are those of derived and registered tools together, made when somebody first asks for one.
+	lists func() *lists
+}
+
+// with is the growth with tools added to it, which are sorted by name, in a catalog that has grown that far.
+func (g *growth) with(added []*Tool, c *Catalog) *growth {
+	if g == nil {
+		g = &growth{base: c}
+	}
+	derived, tools := g.base.own, insertTools(g.byName, added, inOrder)
+	byMCP := func(a, b *Tool) int { return cmp.Compare(a.MCPName, b.MCPName) }
+	return &growth{
+		base: g.base, byName: tools, byMCP: insertTools(g.byMCP, slices.SortedFunc(slices.Values(added), byMCP), byMCP),
+		lists: sync.OnceValue(func() *lists { return derived.with(tools) }),
+	}
+}
+
+// ungrown is the catalog without registered tools and without warnings about them.
+func (c *Catalog) ungrown() *Catalog {
+	if c.growth == nil {
+		return c
+	}
+	return c.growth.base
+}
+
+// count is how many tools there are.
+func (g *growth) count() int {
+	if g == nil {
+		return 0
+	}
+	return len(g.byName)
+}
+
+// lookup finds a tool by its canonical or its MCP name.
+func (g *growth) lookup(name string) (*Tool, bool) {
+	if g == nil {
+		return nil, false
+	}
+	if at, found := slices.BinarySearchFunc(g.byName, name, func(t *Tool, name string) int { return cmp.Compare(t.Name, name) }); found {
+		return g.byName[at], true
+	}
+	if at, found := slices.BinarySearchFunc(g.byMCP, name, func(t *Tool, name string) int { return cmp.Compare(t.MCPName, name) }); found {
+		return g.byMCP[at], true
+	}
+	return nil, false
+}
+
 // registrations are the registered tools. They outlive the catalogs that have them, and are kept in memory.
 type registrations struct {
 	// mu is held while the catalog in use is replaced, and while those who watch are told.
 	mu    sync.Mutex
 	all   []*registered // by name
-	bytes int
-
-	// rulesMu guards rules, which compile when they are first needed.
-	rulesMu sync.Mutex
-	rules   optionRules
+	rules contractRules
 }
 
 // Placement is the outcome of a registration.
@@ -407,12 +486,6 @@ type Placement struct {
 	Created bool
 	// Replaced is the version that the registration replaced; empty if it replaced none.
 	Replaced string
-}
-
-// Register is like Put, but does not return the replaced version.
-func (l *Live) Register(ctx context.Context, r Registration) (tool *Tool, created bool, err error) {
-	placed, err := l.Put(ctx, r)
-	return placed.Tool, placed.Created, err
 }
 
 // Put adds a tool to the catalog in use and to every later one. Repeating a registration changes nothing. A
@@ -428,7 +501,8 @@ func (l *Live) Put(ctx context.Context, r Registration) (Placement, error) {
 // PutStored is like Put, and calls store when nothing else can refuse the registration any more. If store fails, that is
 // the error, and nothing has changed. Other registrations wait for it.
 func (l *Live) PutStored(ctx context.Context, r Registration, store func() error) (Placement, error) {
-	ready, faults, err := l.prepare(r)
+	known := &l.registered
+	ready, faults, err := r.prepare(&known.rules)
 	if err != nil {
 		return Placement{}, err
 	}
@@ -444,22 +518,60 @@ func (l *Live) PutStored(ctx context.Context, r Registration, store func() error
 	if _, err := l.Wait(ctx); err != nil {
 		return Placement{}, err
 	}
-	l.registered.mu.Lock()
-	defer l.registered.mu.Unlock()
-	at, isKnown := l.registered.find(r.Name)
-	if !isKnown {
-		return l.add(at, ready, store)
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	c, limits := l.Current(), l.plan.Load().build.Limits.withDefaults()
+	at, isKnown := known.find(r.Name)
+	placed, all := Placement{Created: !isKnown}, slices.Clone(known.all)
+	var earlier *registered
+	if isKnown {
+		earlier = all[at]
+		differ := earlier.differences(ready)
+		if t, ok := c.Lookup(r.Name); ok && t.Registered && len(differ) == 0 {
+			if err := store(); err != nil { // it may have lost what is known here
+				return Placement{}, err
+			}
+			return Placement{Tool: t}, nil
+		}
+		if len(differ) > 0 {
+			if err := ready.mayReplace(earlier, differ); err != nil {
+				return Placement{}, err
+			}
+			placed.Replaced, all[at] = earlier.Version, ready
+		}
+	} else {
+		all = slices.Insert(all, at, ready)
 	}
-	if differ := l.registered.all[at].differences(ready); len(differ) > 0 {
-		return l.replace(at, ready, differ, store)
+	if placed.Tool, err = known.fit(c, ready, earlier, limits); err != nil {
+		return Placement{}, err
 	}
-	if t, ok := l.Current().Lookup(r.Name); ok && t.Registered {
-		if err := store(); err != nil { // it may have lost what is known here
+	fresh := c.with([]*Tool{placed.Tool}, nil)
+	if placed.Replaced != "" {
+		if fresh, err = c.ungrown().rebind(all, limits); err != nil {
 			return Placement{}, err
 		}
-		return Placement{Tool: t}, nil
+		// Another registration may have become possible in the same moment and have taken a name or the last place.
+		t, ok := fresh.Lookup(r.Name)
+		if !ok || !t.Registered {
+			return Placement{}, refuse(r.Name, Conflict, schema.Violation{Path: "/name", Keyword: "conflict",
+				Message: "another registered tool took its name or the last slot in the catalog"})
+		}
+		placed.Tool = t
 	}
-	return l.add(at, ready, store)
+	if err := l.putAll(all, fresh, store); err != nil {
+		return Placement{}, err
+	}
+	return placed, nil
+}
+
+// putAll puts registrations into use with the catalog that has them, once they are stored. The caller holds the lock.
+func (l *Live) putAll(all []*registered, fresh *Catalog, store func() error) error {
+	if err := store(); err != nil {
+		return err
+	}
+	l.registered.all = all
+	l.tell(l.current.Swap(fresh), fresh)
+	return nil
 }
 
 // Registrations returns the registrations that are known, also those that are left out of the catalog in use, by their names.
@@ -473,40 +585,9 @@ func (l *Live) Registrations() []string {
 	return out
 }
 
-func (l *Live) prepare(r Registration) (*registered, []schema.Violation, error) {
-	l.registered.rulesMu.Lock()
-	defer l.registered.rulesMu.Unlock()
-	return r.prepare(&l.registered.rules)
-}
-
 // find is where the registration of a name is, or where it belongs. The caller holds the lock.
 func (k *registrations) find(name string) (at int, isKnown bool) {
 	return slices.BinarySearchFunc(k.all, name, func(r *registered, name string) int { return cmp.Compare(r.Name, name) })
-}
-
-// add puts a registration into the catalog in use, which has no registered tool of its name. The registration at that
-// place is the same one or has another name. The caller holds the lock.
-func (l *Live) add(at int, r *registered, store func() error) (Placement, error) {
-	c, limits, known := l.Current(), l.plan.Load().build.Limits.withDefaults(), &l.registered
-	var same *registered // it was left out of the catalog, and fits now
-	if at < len(known.all) && known.all[at].Name == r.Name {
-		same = known.all[at]
-	}
-	t, err := known.fit(c, r, same, limits)
-	if err != nil {
-		return Placement{}, err
-	}
-	if err := store(); err != nil {
-		return Placement{}, err
-	}
-	if same == nil {
-		known.all = slices.Insert(known.all, at, r)
-		known.bytes += r.bytes
-	}
-	fresh := c.with([]*Tool{t}, nil)
-	l.current.Store(fresh)
-	l.tell(c, fresh)
-	return Placement{Tool: t, Created: same == nil}, nil
 }
 
 // fit makes the tool of a registration for a catalog, in the place of an earlier one where that is not nil. The error
@@ -536,77 +617,52 @@ func (k *registrations) fit(c *Catalog, r, earlier *registered, limits Limits) (
 	return t, nil
 }
 
-// differenceFaults says one by one in what a registration is not the same as the one before.
-func differenceFaults(members []string) []schema.Violation {
-	var out []schema.Violation
-	for _, m := range members {
-		out = append(out, schema.Violation{Path: "/" + strings.ReplaceAll(m, ".", "/"), Keyword: "conflict",
-			Message: "the tool registered under this name differs in " + m})
+// bytes is what all registrations count for in Limits.MaxRegisteredBytes.
+func (k *registrations) bytes() int {
+	n := 0
+	for _, r := range k.all {
+		n += r.bytes
 	}
-	return out
+	return n
 }
 
 // full says which limit a registration would break, in the place of an earlier one where that is not nil.
 func (k *registrations) full(r, earlier *registered, tools int, limits Limits) string {
-	number, bytes := len(k.all), k.bytes+r.bytes
+	now := k.bytes()
+	bytes := now + r.bytes
 	if earlier != nil {
 		bytes -= earlier.bytes
 	}
 	switch {
 	case tools >= limits.MaxTools:
 		return fmt.Sprintf("the catalog has %d tools, which is the limit", tools)
-	case earlier == nil && number >= limits.MaxRegistrations:
-		return fmt.Sprintf("%d tools are registered, which is the limit", number)
-	case bytes > limits.MaxRegisteredBytes && bytes > k.bytes:
+	case earlier == nil && len(k.all) >= limits.MaxRegistrations:
+		return fmt.Sprintf("%d tools are registered, which is the limit", len(k.all))
+	case bytes > limits.MaxRegisteredBytes && bytes > now:
 		return fmt.Sprintf("the registrations would have %d bytes; the limit is %d", bytes, limits.MaxRegisteredBytes)
 	}
 	return ""
 }
 
 // refuse makes the error. The name comes from outside.
-func refuse(name string, why Refusal, faults ...schema.Violation) error {
+func refuse(name string, why Refusal, faults ...schema.Violation) *RegistrationError {
 	return &RegistrationError{Name: shown.Clip(name), Reason: why, Faults: schema.SortViolations(faults, schema.DefaultMaxViolations)}
 }
 
-// replace puts a registration in the place of the one at an index, if its version is higher. The members in which the two
-// differ are given. The caller holds the lock.
-func (l *Live) replace(at int, r *registered, differ []string, store func() error) (Placement, error) {
-	c, limits, known := l.Current(), l.plan.Load().build.Limits.withDefaults(), &l.registered
-	earlier := known.all[at]
-	higher, err := isHigher(r.Version, earlier.Version)
-	if err != nil {
-		return Placement{}, err
+// mayReplace says why a registration cannot take the place of an earlier one, from which it differs in some members: its
+// version is not higher.
+func (r *registered) mayReplace(earlier *registered, differ []string) error {
+	if higher, err := isHigher(r.Version, earlier.Version); err != nil || higher {
+		return err
 	}
-	if !higher {
-		var refused *RegistrationError
-		err := refuse(r.Name, Conflict, differenceFaults(differ)...)
-		if errors.As(err, &refused) {
-			refused.Remedy = "raise the version above " + earlier.Version + " to replace it"
-		}
-		return Placement{}, err
+	var faults []schema.Violation
+	for _, member := range differ {
+		faults = append(faults, schema.Violation{Path: "/" + strings.ReplaceAll(member, ".", "/"), Keyword: "conflict",
+			Message: "the tool registered under this name differs in " + member})
 	}
-	if _, err := known.fit(c, r, earlier, limits); err != nil {
-		return Placement{}, err
-	}
-	all := slices.Clone(known.all)
-	all[at] = r
-	fresh, err := c.ungrown().rebind(all, limits)
-	if err != nil {
-		return Placement{}, err
-	}
-	// Another registration may have become possible in the same moment and have taken a name or the last place.
-	t, ok := fresh.Lookup(r.Name)
-	if !ok || !t.Registered {
-		return Placement{}, refuse(r.Name, Conflict, schema.Violation{Path: "/name", Keyword: "conflict",
-			Message: "another registered tool took its name or the last slot in the catalog"})
-	}
-	if err := store(); err != nil {
-		return Placement{}, err
-	}
-	known.all, known.bytes = all, known.bytes-earlier.bytes+r.bytes
-	l.current.Store(fresh)
-	l.tell(c, fresh)
-	return Placement{Tool: t, Replaced: earlier.Version}, nil
+	out := refuse(r.Name, Conflict, faults...)
+	out.Remedy = "raise the version above " + earlier.Version + " to replace it"
+	return out
 }
 
 // isHigher compares two semantic versions. Build metadata does not count.
@@ -677,12 +733,9 @@ func (l *Live) UnregisterStored(ctx context.Context, name, version string, store
 	if err != nil {
 		return "", err
 	}
-	if err := store(); err != nil {
+	if err := l.putAll(all, fresh, store); err != nil {
 		return "", err
 	}
-	known.all, known.bytes = all, known.bytes-gone.bytes
-	l.current.Store(fresh)
-	l.tell(c, fresh)
 	return gone.Version, nil
 }
 
@@ -694,322 +747,7 @@ func (c *Catalog) notRegistered(name string) error {
 	}
 	out := &UnregistrationError{Name: shown.Clip(name), Reason: Unknown, Text: "no tool of this name is registered"}
 	if c.growth != nil {
-		out.Nearest = nearestOf(c.growth.tools, name, nearestRegistered)
+		out.Nearest = nearestOf(c.growth.byName, name, nearestRegistered)
 	}
 	return out
-}
-
-// Declared holds the validators of declared schemas: those that an overlay entry or a registration substitutes for
-// derived ones, and those of a native tool. A nil validator means that the schema was not declared.
-// They run in addition to the transcoder, which knows only the RPC's own messages, or alone if there is no transcoder.
-type Declared struct {
-	// Input checks the arguments before the transcoder. Output checks the result as callers get it.
-	Input, Output *schema.Validator
-	// types are what a request of a typed caller may hold.
-	types *Types
-}
-
-// declaration is one declared schema, ready for use; the zero value is none.
-type declaration struct {
-	// text is the schema as it was declared, without white space; canonical is its one spelling, to compare by.
-	text, canonical []byte
-	validator       *schema.Validator
-	// headers are the arguments that the schema wants in headers.
-	headers []HeaderParam
-}
-
-// checkSchema returns the problems of a schema to be declared, without knowledge of the RPC. Paths are JSON
-// Pointers into the schema. Build and Register accept a schema that passes.
-func checkSchema(raw json.RawMessage) []schema.Violation {
-	_, faults := compileDeclared(raw)
-	return faults
-}
-
-// compileDeclared makes a declared schema ready for use. What it refuses, no caller could use: clients expect an object
-// at the root of both schemas, and arguments and results always are objects.
-func compileDeclared(raw json.RawMessage) (declaration, []schema.Violation) {
-	d, faults := compileSchema(raw)
-	if len(faults) > 0 {
-		return declaration{}, faults
-	}
-	if root, _ := d.validator.Document().(map[string]any); root["type"] != "object" {
-		faults = append(faults, schema.Violation{Path: "/type", Keyword: "type",
-			Message: `the root is not an object schema: set "type": "object"`})
-	}
-	var misplaced []schema.Violation
-	d.headers, misplaced = headerParams(d.validator.Document())
-	if faults = append(faults, misplaced...); len(faults) > 0 {
-		return declaration{}, faults
-	}
-	return d, nil
-}
-
-// compileSchema makes any schema ready for use, whatever its root admits.
-func compileSchema(raw json.RawMessage) (declaration, []schema.Violation) {
-	if len(raw) > MaxSchemaBytes() {
-		return declaration{}, schemaFault("maxLength", fmt.Sprintf("the schema has %d bytes; the limit is %d", len(raw), MaxSchemaBytes()))
-	}
-	var d declaration
-	var err error
-	if d.validator, err = schema.Prepare(raw); err != nil {
-		return declaration{}, schemaFault("schema", "the schema does not compile: "+plainSchemaError(err))
-	}
-	var text bytes.Buffer
-	if err := json.Compact(&text, raw); err != nil {
-		return declaration{}, schemaFault("schema", err.Error())
-	}
-	d.text = text.Bytes()
-	if d.canonical, err = canonicalJSON(raw); err != nil {
-		return declaration{}, schemaFault("schema", err.Error())
-	}
-	return d, nil
-}
-
-func schemaFault(keyword, message string) []schema.Violation {
-	return []schema.Violation{{Keyword: keyword, Message: message}}
-}
-
-// plainSchemaError is a compiler's error on one line. Where it is a tree of lines, only the leaves say what to mend.
-func plainSchemaError(err error) string {
-	text := strings.TrimPrefix(err.Error(), schema.ErrInvalidSchema.Error()+": ")
-	text = strings.ReplaceAll(strings.TrimPrefix(text, "compile: "), "mem:///schema.json", "")
-	if before, _, isLoad := strings.Cut(text, ": no URLLoader registered"); isLoad {
-		text = before + ": external references are not loaded"
-	}
-	var leaves []string
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		leaf, isEntry := strings.CutPrefix(strings.TrimLeft(line, " "), "- ")
-		if isEntry && (i+1 == len(lines) || indent(lines[i+1]) <= indent(line)) {
-			leaves = append(leaves, leaf)
-		}
-	}
-	if len(leaves) == 0 {
-		return shown.Clip(text)
-	}
-	return shown.ClipList(leaves)
-}
-
-func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
-
-// declare puts declared schemas in the place of the derived ones, and takes a fingerprint of what is there now. The zero
-// declaration leaves a schema as it is.
-func (t *Tool) declare(input, output declaration, types *Types) error {
-	declared := Declared{types: types}
-	if t.Declared != nil {
-		declared = *t.Declared
-	}
-	if input.validator != nil {
-		declared.Input, t.HeaderParams = input.validator, input.headers
-		t.Input = schema.Fixed(&schema.Schema{Canonical: input.text, Advertised: input.text, Wrapped: t.Input.Wrapped})
-	}
-	if output.validator != nil {
-		declared.Output = output.validator
-		t.Output = schema.Fixed(&schema.Schema{Canonical: output.text, Advertised: output.text, Wrapped: t.Output.Wrapped})
-	}
-	if declared.Input == nil && declared.Output == nil {
-		return nil
-	}
-	t.Declared, t.print = &declared, newFingerprint(t.Input, t.Output)
-	return nil
-}
-
-// CheckArguments validates the JSON arguments of a call against the declared input schema. It returns nil if they are
-// valid or no schema was declared. An error means that the check itself failed; it wraps the context's if that ended.
-func (t *Tool) CheckArguments(ctx context.Context, arguments []byte) ([]schema.Violation, error) {
-	if t.Declared == nil || t.Declared.Input == nil {
-		return nil, nil
-	}
-	if t.Input.Wrapped && !isWrappedValue(arguments) {
-		arguments = wrapValue(arguments)
-	}
-	return t.Declared.Input.ValidateContext(ctx, arguments)
-}
-
-// CheckResult validates a result against the declared output schema. It returns nil if the result is valid or no schema
-// was declared. The schema describes results as callers of the tool get them. Set isBare if the result still lacks the
-// wrapper object that a message gets whose ProtoJSON is not an object. An error means that the check itself failed.
-func (t *Tool) CheckResult(ctx context.Context, result []byte, isBare bool) ([]schema.Violation, error) {
-	if t.Declared == nil || t.Declared.Output == nil {
-		return nil, nil
-	}
-	if t.OutputNotObject && isBare {
-		result = wrapValue(result)
-	}
-	return t.Declared.Output.ValidateContext(ctx, result)
-}
-
-func wrapValue(raw []byte) []byte { return append(append(OpenValue(nil), raw...), closeValue...) }
-
-// The object around a message whose ProtoJSON is none.
-const (
-	openValue  = `{"value":`
-	closeValue = `}`
-)
-
-// OpenValue appends the start of the wrapper object around a result whose ProtoJSON is not an object.
-func OpenValue(dst []byte) []byte { return append(dst, openValue...) }
-
-// CloseValue appends the end of the wrapper object that OpenValue starts.
-func CloseValue(dst []byte) []byte { return append(dst, closeValue...) }
-
-// isWrappedValue reports whether a document is {"value": ...}.
-func isWrappedValue(raw []byte) bool {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(raw, &members) != nil || len(members) != 1 {
-		return false
-	}
-	_, ok := members["value"]
-	return ok
-}
-
-// checkExample says why the tool would refuse an example's arguments.
-func (t *Tool) checkExample(arguments []byte) error {
-	found, err := t.CheckArguments(context.Background(), arguments)
-	if err != nil {
-		return err
-	}
-	if len(found) > 0 {
-		return errors.New(found[0].Path + ": " + found[0].Message)
-	}
-	if t.Native {
-		return nil
-	}
-	if t.TakesStream() {
-		return t.Stream.Check(arguments, defaults.MaxInputItems)
-	}
-	_, err = t.In.ToWire(nil, arguments)
-	return err
-}
-
-// noSchemaForBody is why some tools cannot have an output schema.
-const noSchemaForBody = "the RPC returns a document (google.api.HttpBody, or a stream of bytes), which an output schema cannot describe"
-
-// spelling is one of the ways in which ProtoJSON lets a message be written. A schema that people declare knows one of
-// them; a typed caller chose none.
-type spelling struct{ protoNames, withDefaults, plainIntegers bool }
-
-// spellings has the plain form first, which is what a refusal is explained with.
-func spellings() []spelling {
-	var out []spelling
-	for i := range 8 {
-		out = append(out, spelling{protoNames: i&1 != 0, withDefaults: i&2 != 0, plainIntegers: i&4 != 0})
-	}
-	return out
-}
-
-// CheckRequest validates the request of a typed caller, in wire bytes that the transcoder has checked, against the
-// declared input schema. It accepts the request if the schema accepts any of its JSON spellings, because a JSON caller
-// could have sent that one. Otherwise the violations are those of the plain form. An error means that the check itself
-// failed.
-func (t *Tool) CheckRequest(ctx context.Context, wire []byte) ([]schema.Violation, error) {
-	if t.Declared == nil || t.Declared.Input == nil {
-		return nil, nil
-	}
-	if t.Native {
-		return nil, errors.New("a native tool takes no request but the arguments")
-	}
-	message := dynamicpb.NewMessage(t.Method.Descriptor.Input())
-	if err := (proto.UnmarshalOptions{Resolver: t.Declared.types}).Unmarshal(wire, message); err != nil {
-		return nil, fmt.Errorf("read request: %w", err)
-	}
-	var plain []schema.Violation
-	for i, s := range spellings() {
-		text, err := s.write(message, t.Declared.types)
-		if err != nil {
-			return nil, err
-		}
-		if t.Input.Wrapped {
-			text = wrapValue(text)
-		}
-		found, err := t.Declared.Input.ValidateContext(ctx, text)
-		if err != nil || len(found) == 0 {
-			return nil, err
-		}
-		if i == 0 {
-			plain = found
-		}
-	}
-	return plain, nil
-}
-
-func (s spelling) write(m *dynamicpb.Message, types *Types) ([]byte, error) {
-	text, err := protojson.MarshalOptions{
-		Resolver: types, UseProtoNames: s.protoNames, EmitDefaultValues: s.withDefaults, AllowPartial: true,
-	}.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("write request as JSON: %w", err)
-	}
-	if !s.plainIntegers {
-		return text, nil
-	}
-	var value any
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(&value); err != nil {
-		return nil, fmt.Errorf("read request as JSON: %w", err)
-	}
-	return json.Marshal(plainMessage(value, m.Descriptor()))
-}
-
-// plainMessage takes the quotes off the 64-bit integers of a message, all the way down. Messages with a special JSON
-// form stay as they are.
-func plainMessage(value any, md protoreflect.MessageDescriptor) any {
-	switch md.FullName() {
-	case "google.protobuf.Int64Value", "google.protobuf.UInt64Value":
-		return plainInteger(value)
-	}
-	members, ok := value.(map[string]any)
-	if !ok || md.FullName().Parent() == "google.protobuf" {
-		return value
-	}
-	for name, member := range members {
-		fd := md.Fields().ByJSONName(name)
-		if fd == nil {
-			fd = md.Fields().ByTextName(name)
-		}
-		if fd != nil {
-			members[name] = plainField(member, fd)
-		}
-	}
-	return members
-}
-
-func plainField(value any, fd protoreflect.FieldDescriptor) any {
-	switch v := value.(type) {
-	case []any:
-		if !fd.IsList() {
-			break
-		}
-		for i, entry := range v {
-			v[i] = plainValue(entry, fd)
-		}
-		return v
-	case map[string]any:
-		if !fd.IsMap() {
-			break
-		}
-		for key, entry := range v {
-			v[key] = plainValue(entry, fd.MapValue())
-		}
-		return v
-	}
-	return plainValue(value, fd)
-}
-
-func plainValue(value any, fd protoreflect.FieldDescriptor) any {
-	switch fd.Kind() {
-	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return plainMessage(value, fd.Message())
-	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		return plainInteger(value)
-	}
-	return value
-}
-
-func plainInteger(value any) any {
-	if text, ok := value.(string); ok {
-		return json.Number(text)
-	}
-	return value
 }

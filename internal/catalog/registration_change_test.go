@@ -239,8 +239,8 @@ func TestBoundsFollowChanges(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if k := &live.registered; len(k.all) != 0 || k.bytes != 0 || live.Current().growth.count() != 0 {
-			t.Errorf("%s: %d registrations of %d bytes are left", name, len(k.all), k.bytes)
+		if k := &live.registered; len(k.all) != 0 || k.bytes() != 0 || live.Current().growth.count() != 0 {
+			t.Errorf("%s: %d registrations of %d bytes are left", name, len(k.all), k.bytes())
 		}
 	}
 }
@@ -291,7 +291,7 @@ func TestChangesRaceWithRefreshes(t *testing.T) {
 		}
 	})
 	all.Wait()
-	if k := &live.registered; len(k.all) != 0 || k.bytes != 0 {
-		t.Errorf("%d registrations of %d bytes are left", len(k.all), k.bytes)
+	if k := &live.registered; len(k.all) != 0 || k.bytes() != 0 {
+		t.Errorf("%d registrations of %d bytes are left", len(k.all), k.bytes())
 	}
 }

@@ -242,7 +242,7 @@ func TestInvalidRegistrationsNameEveryFault(t *testing.T) {
 		"a reference to elsewhere": {taking(`{"type":"object","properties":{"n":{"$ref":"http://127.0.0.1:1/x"}}}`), map[string]string{"/input_schema": "does not compile"}},
 		"a reference to a file":    {taking(`{"type":"object","properties":{"n":{"$ref":"file:///etc/passwd"}}}`), map[string]string{"/input_schema": "does not compile"}},
 		"too deep":                 {taking(deep), map[string]string{"/input_schema": "does not compile"}},
-		"too large":                {taking(`{"type":"object","title":"` + strings.Repeat("x", MaxSchemaBytes()) + `"}`), map[string]string{"/input_schema": "the limit is 4194304"}},
+		"too large":                {taking(`{"type":"object","title":"` + strings.Repeat("x", contract().schema) + `"}`), map[string]string{"/input_schema": "the limit is 4194304"}},
 		"null":                     {taking(`null`), map[string]string{"/input_schema": "does not compile"}},
 		"an array":                 {taking(`{"type":"array"}`), map[string]string{"/input_schema/type": "not an object schema"}},
 		"any value":                {taking(`true`), map[string]string{"/input_schema/type": "not an object schema"}},

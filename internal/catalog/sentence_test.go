@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -204,11 +203,11 @@ func TestOutputsInWords(t *testing.T) {
 			t.Errorf("it is %q, want %q", got, want)
 		}
 	}
-	for name, want := range map[protoreflect.FullName]string{
+	for name, want := range map[string]string{
 		"google.protobuf.Empty": "nothing", "google.protobuf.StringValue": "a string", "google.protobuf.UInt32Value": "an integer",
 		"google.protobuf.FloatValue": "a number", "google.protobuf.Struct": "a JSON object", "google.protobuf.Api": "", "a.Empty": "",
 	} {
-		if got := wellKnownText(name); got != want {
+		if got := wordLists()["types"][name]; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}

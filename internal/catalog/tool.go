@@ -5,11 +5,11 @@ package catalog
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,9 +22,11 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
+	"github.com/outrigger-mcp/outrigger/internal/source/wire"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
@@ -239,14 +241,6 @@ func inOrder(a, b *Tool) int {
 	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Method.Procedure, b.Method.Procedure), cmp.Compare(a.id, b.id))
 }
 
-// markShown marks what is shown as destructive, so that hint and gate agree: by an option, by the overlay, by a DELETE
-// verb, by a native backend, or by the verb of its name.
-func (t *Tool) markShown() {
-	if t.Annotations.Destructive != nil && *t.Annotations.Destructive {
-		t.Metadata.Destructive = true
-	}
-}
-
 // deprecation is the sentence that a deprecated tool's description begins with, where a cut cannot lose it.
 func deprecation(since string) string {
 	switch since {
@@ -289,143 +283,105 @@ func (t *Tool) IsIdempotent() bool {
 	return t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
 }
 
-// HeaderParam is an argument that an MCP client repeats in an HTTP header (MCP 2026-07-28, Streamable HTTP, custom
-// headers). The server compares the header with the argument.
-type HeaderParam struct {
-	// Header is the part of the header's name after "Mcp-Param-": an RFC 9110 token, unique within the tool regardless
-	// of case.
-	Header string
-	// Path holds the member names that lead to the argument. Pointer is the same path as a JSON Pointer into the arguments.
-	Path    []string
-	Pointer string
-	// Type is the type that the schema gives the argument: "string", "integer" or "boolean".
-	Type string
-}
-
-// headerKeyword is what a property's schema says to have its value repeated in a header.
-const headerKeyword = "x-mcp-header"
-
-// headerParams finds the keyword in an input schema. Where it is anywhere else than MCP allows, or says anything
-// else, clients leave out the whole tool, so that is a fault.
-func headerParams(document any) ([]HeaderParam, []schema.Violation) {
-	w := &headerWalk{taken: map[string]string{}}
-	w.schema(document, "", way{})
-	return w.found, w.faults
-}
-
-// headerWalk is a walk through a schema, in the order of the names.
-type headerWalk struct {
-	found  []HeaderParam
-	faults []schema.Violation
-	// taken are the headers so far in lower case, with the places that they stand at.
-	taken map[string]string
-}
-
-// way is how a schema is reached: through properties alone, or past another keyword, the first of which is named. From
-// there on there is no place for the keyword.
-type way struct {
-	properties []string
-	isOff      bool
-	by         string
-}
-
-// off is the way past a keyword that is not "properties".
-func (w way) off(keyword string) way {
-	if w.isOff {
-		return w
+// declare puts declared schemas in the place of the derived ones, and takes a fingerprint of what is there now. The zero
+// declaration leaves a schema as it is.
+func (t *Tool) declare(input, output declaration, types *Types) error {
+	declared := Declared{types: types}
+	if t.Declared != nil {
+		declared = *t.Declared
 	}
-	return way{isOff: true, by: keyword}
+	if input.validator != nil {
+		declared.Input, t.HeaderParams = input.validator, input.headers
+		t.Input = schema.Fixed(&schema.Schema{Canonical: input.text, Advertised: input.text, Wrapped: t.Input.Wrapped})
+	}
+	if output.validator != nil {
+		declared.Output = output.validator
+		t.Output = schema.Fixed(&schema.Schema{Canonical: output.text, Advertised: output.text, Wrapped: t.Output.Wrapped})
+	}
+	if declared.Input == nil && declared.Output == nil {
+		return nil
+	}
+	t.Declared, t.print = &declared, newFingerprint(t.Input, t.Output)
+	return nil
 }
 
-// schema looks at one schema and those within it.
-func (w *headerWalk) schema(value any, at string, on way) {
-	object, ok := value.(map[string]any)
-	if !ok {
-		return
+// CheckArguments validates the JSON arguments of a call against the declared input schema. It returns nil if they are
+// valid or no schema was declared. An error means that the check itself failed; it wraps the context's if that ended.
+func (t *Tool) CheckArguments(ctx context.Context, arguments []byte) ([]schema.Violation, error) {
+	if t.Declared == nil || t.Declared.Input == nil {
+		return nil, nil
 	}
-	for _, keyword := range shown.SortedKeys(object) {
-		value, here := object[keyword], schema.AppendPointer(at, keyword)
-		switch keyword {
-		case headerKeyword:
-			w.keyword(value, here, object["type"], on)
-		case "const", "enum", "default", "examples":
-			// These hold data, in which a name is only a name.
-		case "properties":
-			w.schemas(value, here, on)
-		case "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies":
-			w.schemas(value, here, on.off(keyword))
-		default:
-			w.below(value, here, on.off(keyword))
+	if t.Input.Wrapped && !isWrappedValue(arguments) {
+		arguments = wrapValue(arguments)
+	}
+	return t.Declared.Input.ValidateContext(ctx, arguments)
+}
+
+// CheckResult validates a result against the declared output schema. It returns nil if the result is valid or no schema
+// was declared. The schema describes results as callers of the tool get them. Set isBare if the result still lacks the
+// wrapper object that a message gets whose ProtoJSON is not an object. An error means that the check itself failed.
+func (t *Tool) CheckResult(ctx context.Context, result []byte, isBare bool) ([]schema.Violation, error) {
+	if t.Declared == nil || t.Declared.Output == nil {
+		return nil, nil
+	}
+	if t.OutputNotObject && isBare {
+		result = wrapValue(result)
+	}
+	return t.Declared.Output.ValidateContext(ctx, result)
+}
+
+// CheckRequest validates the request of a typed caller, in wire bytes that the transcoder has checked, against the
+// declared input schema. It accepts the request if the schema accepts any of its JSON spellings, because a JSON caller
+// could have sent that one. Otherwise the violations are those of the plain form. An error means that the check itself
+// failed.
+func (t *Tool) CheckRequest(ctx context.Context, wire []byte) ([]schema.Violation, error) {
+	if t.Declared == nil || t.Declared.Input == nil {
+		return nil, nil
+	}
+	if t.Native {
+		return nil, errors.New("a native tool takes no request but the arguments")
+	}
+	message := dynamicpb.NewMessage(t.Method.Descriptor.Input())
+	if err := (proto.UnmarshalOptions{Resolver: t.Declared.types}).Unmarshal(wire, message); err != nil {
+		return nil, fmt.Errorf("read request: %w", err)
+	}
+	var plain []schema.Violation
+	for i, s := range spellings() {
+		text, err := s.write(message, t.Declared.types)
+		if err != nil {
+			return nil, err
+		}
+		if t.Input.Wrapped {
+			text = wrapValue(text)
+		}
+		found, err := t.Declared.Input.ValidateContext(ctx, text)
+		if err != nil || len(found) == 0 {
+			return nil, err
+		}
+		if i == 0 {
+			plain = found
 		}
 	}
+	return plain, nil
 }
 
-// schemas looks at an object whose members are schemas under names of somebody's choice.
-func (w *headerWalk) schemas(value any, at string, on way) {
-	object, ok := value.(map[string]any)
-	if !ok {
-		return
+// checkExample says why the tool would refuse an example's arguments.
+func (t *Tool) checkExample(arguments []byte) error {
+	found, err := t.CheckArguments(context.Background(), arguments)
+	if err != nil {
+		return err
 	}
-	for _, name := range shown.SortedKeys(object) {
-		next := on
-		if !on.isOff {
-			next.properties = slices.Concat(on.properties, []string{name})
-		}
-		w.schema(object[name], schema.AppendPointer(at, name), next)
+	if len(found) > 0 {
+		return errors.New(found[0].Path + ": " + found[0].Message)
 	}
-}
-
-// below looks at the value of a keyword that holds a schema or several, or something unknown.
-func (w *headerWalk) below(value any, at string, on way) {
-	list, ok := value.([]any)
-	if !ok {
-		w.schema(value, at, on)
-		return
+	if t.Native {
+		return nil
 	}
-	for i, entry := range list {
-		w.below(entry, fmt.Sprintf("%s/%d", at, i), on)
+	if t.TakesStream() {
+		return t.Stream.Check(arguments, defaults.MaxInputItems)
 	}
-}
-
-// keyword takes one finding, or says what is wrong with it.
-func (w *headerWalk) keyword(value any, at string, kind any, on way) {
-	name, isText := value.(string)
-	folded := strings.ToLower(name)
-	fault := ""
-	switch {
-	case on.isOff:
-		fault = fmt.Sprintf("a header needs a property that is reached only through \"properties\"; this one is below %q", shown.Clip(on.by))
-	case len(on.properties) == 0:
-		fault = "a header needs a property; this is the root"
-	case !isText || !isToken(name):
-		fault = "wanted the name of a header: letters, digits and !#$%&'*+-.^_`|~, at least one of them"
-	case kind != "string" && kind != "integer" && kind != "boolean":
-		fault = `a header is made of a value of "type": "string", "integer" or "boolean"`
-	case w.taken[folded] != "":
-		fault = fmt.Sprintf("the header %q is made of %s already; case makes no difference", shown.Clip(name), shown.Clip(w.taken[folded]))
-	}
-	if fault != "" {
-		w.faults = append(w.faults, schema.Violation{Path: at, Keyword: headerKeyword, Message: fault})
-		return
-	}
-	pointer := ""
-	for _, step := range on.properties {
-		pointer = schema.AppendPointer(pointer, step)
-	}
-	w.taken[folded] = pointer
-	text, _ := kind.(string)
-	w.found = append(w.found, HeaderParam{Header: name, Path: on.properties, Pointer: pointer, Type: text})
-}
-
-// isToken reports whether the text is a token of RFC 9110, section 5.6.2.
-func isToken(text string) bool {
-	for i := range len(text) {
-		c := text[i]
-		if !isUpper(c) && !isLower(c) && !isDigit(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return text != ""
+	_, err = t.In.ToWire(nil, arguments)
+	return err
 }
 
 // Paging is how a method lists in pages (AIP-158). It is immutable. Nil is that of all other methods.
@@ -515,15 +471,14 @@ type Page struct {
 }
 
 // Read looks at the fields of a response.
-func (p *Paging) Read(wire []byte) Page {
+func (p *Paging) Read(response []byte) Page {
 	var page Page
-	p.each(wire, func(number protowire.Number, kind protowire.Type, _, value []byte) {
+	eachField(response, func(f wire.Field) {
 		switch {
-		case number == p.items:
+		case f.Number == p.items:
 			page.Items++ // packed numbers count as one
-		case number == p.next && kind == protowire.BytesType:
-			text, _ := protowire.ConsumeBytes(value)
-			page.Next = string(text)
+		case f.Number == p.next && f.Type == protowire.BytesType:
+			page.Next = string(f.Bytes())
 		}
 	})
 	return page
@@ -531,10 +486,10 @@ func (p *Paging) Read(wire []byte) Page {
 
 // Append appends a response to those before it: by the rules of Protobuf, the bytes of two messages one after the other are both
 // merged, so that lists grow and other fields are those of the last. The token is left out.
-func (p *Paging) Append(dst, wire []byte) []byte {
-	p.each(wire, func(number protowire.Number, _ protowire.Type, field, _ []byte) {
-		if number != p.next {
-			dst = append(dst, field...)
+func (p *Paging) Append(dst, response []byte) []byte {
+	eachField(response, func(f wire.Field) {
+		if f.Number != p.next {
+			dst = append(dst, f.All...)
 		}
 	})
 	return dst
@@ -554,7 +509,7 @@ func (p *Paging) Request(request []byte, token string) []byte {
 // HasSize reports whether a request says how many items a page may have.
 func (p *Paging) HasSize(request []byte) bool {
 	found := false
-	p.each(request, func(number protowire.Number, _ protowire.Type, _, _ []byte) { found = found || number == p.size })
+	eachField(request, func(f wire.Field) { found = found || f.Number == p.size })
 	return found
 }
 
@@ -564,20 +519,9 @@ func (p *Paging) WithSize(request []byte, n int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(out, p.size, protowire.VarintType), uint64(n))
 }
 
-// each calls fn with the fields of a message, as far as they can be read. field is all of it, value what follows the tag.
-func (p *Paging) each(wire []byte, fn func(number protowire.Number, kind protowire.Type, field, value []byte)) {
-	for len(wire) > 0 {
-		number, kind, n := protowire.ConsumeTag(wire)
-		if n < 0 {
-			return
-		}
-		size := protowire.ConsumeFieldValue(number, kind, wire[n:])
-		if size < 0 {
-			return
-		}
-		fn(number, kind, wire[:n+size], wire[n:n+size])
-		wire = wire[n+size:]
-	}
+// eachField calls fn with the fields of a message, as far as they can be read.
+func eachField(message []byte, fn func(wire.Field)) {
+	_ = wire.Each(message, func(f wire.Field) error { fn(f); return nil })
 }
 
 // Items collects the responses of a stream into the JSON that the tool's output schema describes: {"items": [...],
@@ -735,14 +679,14 @@ func (t *Tool) asResource() resource.RPC {
 
 // resource makes a source of resources of a tool's method, where its option or the overlay asks for that. What is wrong
 // is a problem.
-func (b *builder) resource(t *Tool, overlaid *configv1.ResourceOptions) {
+func (b *builder) resource(t *Tool, options []byte, overlaid *configv1.ResourceOptions) {
 	problem := func(err error) {
 		b.problems = append(b.problems, Problem{t.Subject(), resourceFault + err.Error()})
 	}
 	var o *configv1.ResourceOptions
 	if b.world.hasResourceOption {
 		var err error
-		if o, err = resource.ReadOption(t.Method.Descriptor); err != nil {
+		if o, err = resource.ReadOption(options); err != nil {
 			problem(err)
 			return
 		}
@@ -750,7 +694,7 @@ func (b *builder) resource(t *Tool, overlaid *configv1.ResourceOptions) {
 	if o = override(o, overlaid); o == nil {
 		return
 	}
-	if err := b.contract.check(o); err != nil {
+	if err := b.rules.check(o); err != nil {
 		problem(err)
 		return
 	}
@@ -760,7 +704,7 @@ func (b *builder) resource(t *Tool, overlaid *configv1.ResourceOptions) {
 		return
 	}
 	// The rules of URIs in the contract are those that clients apply.
-	if err := b.contract.check(&outriggerv1.Resource{Uri: m.Sample(), Name: t.Name}); err != nil {
+	if err := b.rules.check(&outriggerv1.Resource{Uri: m.Sample(), Name: t.Name}); err != nil {
 		problem(fmt.Errorf("uri_template: %q, which it can make: %w", shown.Clip(m.Sample()), err))
 		return
 	}

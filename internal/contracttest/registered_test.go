@@ -17,7 +17,7 @@ import (
 func TestARegisteredToolIsCheckedByItsOwnSchema(t *testing.T) {
 	t.Parallel()
 	rig := mcptest.Start(t, mcptest.Options{})
-	_, _, err := rig.Live.Register(t.Context(), catalog.Registration{
+	_, err := rig.Live.Put(t.Context(), catalog.Registration{
 		Name: "greet.echo", Description: "Return a short greeting.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"nonce":{"type":"string","maxLength":3}},"required":["nonce"],"additionalProperties":false}`),
 		Binding:     catalog.Binding{Service: "outrigger.demo.v1.Lab", Method: "Echo"},

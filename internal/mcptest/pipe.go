@@ -163,7 +163,7 @@ func Register(t testing.TB, tools *Tools, n Named) {
 	if n.IsHarmless {
 		r.Annotations.Destructive = new(bool)
 	}
-	if _, _, err := tools.Register(context.Background(), r); err != nil {
+	if _, err := tools.Put(context.Background(), r); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -180,7 +180,7 @@ func (a *App) newLive() (*catalog.Live, error) {
 		OnLoad:       a.backend.Loaded,
 		OnDrift:      a.says.Drifted,
 		Types:        a.backend.Types(),
-		TypeLimits:   catalog.TypeLimits{Max: int(a.cfg.GetLimits().GetMaxLearnedTypes())},
+		MaxTypes:     int(a.cfg.GetLimits().GetMaxLearnedTypes()),
 	}, a.opts.Adjust.Catalog)), nil
 }
 

@@ -19,9 +19,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
 const (

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -78,9 +77,8 @@ func (d *descriptorFile) LoadUnless(ctx context.Context, before *Revision) (*Loa
 		}
 		out, err := readSet(d.Name(), in, d.limits, known)
 		_ = in.Close()
-		var broken *errBroken
 		switch {
-		case errors.As(err, &broken):
+		case isBroken(err):
 			return nil, fail("decode", err)
 		case err != nil:
 			return nil, fail("read file", err)
@@ -145,7 +143,7 @@ func readSet(source string, from io.Reader, l Limits, known *knownSet) (*Loaded,
 				out.Warnings = append(out.Warnings, Warning{source, fmt.Sprintf("file %d of the set omitted: it has no name", index)})
 				continue
 			}
-			note = setFile{name: file.GetName(), imports: file.GetDependency(), isImport: isBufImport(file.ProtoReflect().GetUnknown())}
+			note = setFile{outline: outlineOf(file), isImport: isBufImport(file.ProtoReflect().GetUnknown())}
 			out.Files = append(out.Files, file)
 		}
 		if note.isImport {
@@ -177,23 +175,13 @@ func decodeFile(raw []byte) (*descriptorpb.FileDescriptorProto, error) {
 
 // isBufImport looks for the mark of an imported file in a buf image.
 func isBufImport(unknown []byte) bool {
-	for len(unknown) > 0 {
-		num, typ, n := protowire.ConsumeField(unknown)
-		if n < 0 {
-			return false
-		}
-		field := unknown[:n]
-		unknown = unknown[n:]
-		if num != imageExtensionField || typ != protowire.BytesType {
-			continue
-		}
-		_, _, tag := protowire.ConsumeTag(field)
-		body, _ := protowire.ConsumeBytes(field[tag:])
-		if v, ok := wire.LastVarint(body, isImportField); ok && v != 0 {
-			return true
-		}
-	}
-	return false
+	is := false
+	_ = wire.EachBytes(unknown, imageExtensionField, func(image []byte) error {
+		v, _ := wire.LastVarint(image, isImportField)
+		is = is || v != 0
+		return nil
+	})
+	return is
 }
 
 // folder is a Source that reads all descriptor sets of a folder.
@@ -299,7 +287,7 @@ func (f *folder) look() (found, error) {
 			return found{}, err
 		}
 		if left -= n; left < 0 {
-			return found{}, fmt.Errorf("its files have more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", f.limits.MaxBytes)
+			return found{}, tooLarge("its files have", f.limits.MaxBytes)
 		}
 		sum.texts(name)
 		sum.add(digest[:])
@@ -675,45 +663,12 @@ func outlineOf(f *descriptorpb.FileDescriptorProto) outline {
 	return out
 }
 
-// Field numbers of FileDescriptorProto and ServiceDescriptorProto.
-const (
-	fileName       = 1
-	filePackage    = 2
-	fileDependency = 3
-	fileService    = 6
-	serviceOwnName = 1
-)
-
-// readOutline reads the outline of a file from its bytes. They are known to be a file.
-func readOutline(raw []byte) (out outline, err error) {
-	pkg := ""
-	err = wire.EachField(raw, func(num protowire.Number, value []byte) error {
-		switch num {
-		case fileName:
-			out.name = string(value)
-		case filePackage:
-			pkg = string(value)
-		case fileDependency:
-			out.imports = append(out.imports, string(value))
-		case fileService:
-			name := ""
-			err := wire.EachBytes(value, serviceOwnName, func(b []byte) error { name = string(b); return nil })
-			out.services = append(out.services, name)
-			return err
-		}
-		return nil
-	})
-	for i, s := range out.services {
-		out.services[i] = string(protoreflect.FullName(pkg).Append(protoreflect.Name(s)))
-	}
-	return out, err
-}
-
 // Field numbers by which the path of a comment names what it is about: those of FileDescriptorProto, DescriptorProto,
 // EnumDescriptorProto and ServiceDescriptorProto.
 const (
 	fileMessages     = 4
 	fileEnums        = 5
+	fileService      = 6
 	fileExtensions   = 7
 	messageFields    = 2
 	messageMessages  = 3
@@ -835,16 +790,8 @@ func below(path []int32, field int32, index int) []int32 {
 	return append(slices.Clip(path), field, int32(index))
 }
 
-// boundedFile reads a file, unpacked if it is gzipped, up to a number of bytes of either.
-type boundedFile struct {
-	file *os.File // nil for what is in memory
-	from io.Reader
-	most int64
-	left int64
-}
-
-// openBounded opens a file to read no more than most bytes of it.
-func openBounded(path string, most int) (*boundedFile, error) {
+// openBounded opens a file, unpacked if it is gzipped, to read no more than most bytes of it.
+func openBounded(path string, most int) (io.ReadCloser, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file") // to open a pipe waits for a writer
 	}
@@ -852,50 +799,37 @@ func openBounded(path string, most int) (*boundedFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &boundedFile{file: f, most: int64(most), left: int64(most)}
-	if err := b.check(); err != nil {
+	info, err := f.Stat()
+	var in io.Reader
+	if err == nil {
+		in, err = unpacked(f, info.Size(), most)
+	}
+	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
-	return b, nil
+	return struct {
+		io.Reader
+		io.Closer
+	}{in, f}, nil
 }
 
-// boundBytes is openBounded for what is in memory.
-func boundBytes(body []byte, most int) (*boundedFile, error) {
-	b := &boundedFile{most: int64(most), left: int64(most)}
-	if len(body) > most {
-		return nil, b.tooLarge()
+// unpacked reads what has a size, unpacked if it is gzipped, up to a number of bytes of either.
+func unpacked(from io.Reader, size int64, most int) (io.Reader, error) {
+	out := &limited{left: int64(most), tooLarge: tooLarge("it has", most)}
+	if size > int64(most) {
+		return nil, out.tooLarge
 	}
-	return b, b.unpack(bytes.NewReader(body))
-}
-
-// check looks at what the file is.
-func (b *boundedFile) check() error {
-	info, err := b.file.Stat()
-	switch {
-	case err != nil:
-		return err
-	case info.IsDir():
-		return errors.New("it is a directory; use the file that `buf build -o` or `protoc -o` wrote")
-	case info.Size() > b.most:
-		return b.tooLarge()
-	}
-	return b.unpack(b.file)
-}
-
-// unpack looks at the beginning of the content for what it is.
-func (b *boundedFile) unpack(from io.Reader) error {
 	in := bufio.NewReader(from)
-	b.from = in
-	if head, _ := in.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
-		return nil
+	out.from = in
+	if head, _ := in.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		content, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("gzip: %w", err)
+		}
+		out.from = packed{content}
 	}
-	unpacked, err := gzip.NewReader(in)
-	if err != nil {
-		return fmt.Errorf("gzip: %w", err)
-	}
-	b.from = packed{unpacked}
-	return nil
+	return out, nil
 }
 
 // packed marks an error as one of the packing.
@@ -914,25 +848,22 @@ type unreadable struct{ cause error }
 
 func (u *unreadable) Error() string { return u.cause.Error() }
 
-// Read implements io.Reader. It fails if the file exceeds its limit.
-func (b *boundedFile) Read(into []byte) (int, error) {
-	if int64(len(into)) > b.left+1 {
-		into = into[:b.left+1]
-	}
-	n, err := b.from.Read(into)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, b.tooLarge()
+// limited fails once it has read more than what is left.
+type limited struct {
+	from     io.Reader
+	left     int64
+	tooLarge error
+}
+
+func (l *limited) Read(into []byte) (int, error) {
+	n, err := l.from.Read(into)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, l.tooLarge
 	}
 	return n, err
 }
 
-func (b *boundedFile) tooLarge() error {
-	return fmt.Errorf("it has more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", b.most)
-}
-
-func (b *boundedFile) Close() error {
-	if b.file == nil {
-		return nil
-	}
-	return b.file.Close()
+// tooLarge is the error for descriptors of more than most bytes.
+func tooLarge(what string, most int) error {
+	return fmt.Errorf("%s more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", what, most)
 }

@@ -167,16 +167,15 @@ func (r *resource) check(body []byte) error {
 
 // readBounded reads a body of at most this many bytes. The size is what was announced, or negative.
 func readBounded(from io.Reader, size int64, most int) ([]byte, error) {
-	tooLarge := fmt.Errorf("it has more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", most)
 	if size > int64(most) {
-		return nil, tooLarge
+		return nil, tooLarge("it has", most)
 	}
 	body, err := io.ReadAll(io.LimitReader(from, int64(most)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read the response: %w", err)
 	case len(body) > most:
-		return nil, tooLarge
+		return nil, tooLarge("it has", most)
 	}
 	return body, nil
 }
@@ -280,7 +279,7 @@ func (a *artifact) pull(ctx context.Context, from *remote.Repository, most int) 
 	left := int64(most)
 	for _, l := range layers {
 		if left -= l.Size; l.Size < 0 || left < 0 {
-			return nil, fmt.Errorf("its layers have more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", most)
+			return nil, tooLarge("its layers have", most)
 		}
 	}
 	out := &Fetched{Ignored: ignored, Tag: a.pin.String()}

@@ -5,7 +5,6 @@ package source
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -39,8 +38,7 @@ func (n *nativeSource) Load(ctx context.Context) (*Loaded, error) { return n.Loa
 
 // LoadUnless implements Conditional.
 func (n *nativeSource) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
-	limit := Limits{}.withDefaults().LoadTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no complete response within %v: %w", limit, context.DeadlineExceeded))
+	ctx, cancel := Limits{}.withDefaults().load(ctx)
 	defer cancel()
 	native, err := n.load(ctx)
 	if cause := whyEnded(ctx, err); err != nil && cause != nil {
@@ -75,8 +73,15 @@ func (n *Native) revision() (*Revision, error) {
 	for _, t := range n.Tools {
 		messages = append(messages, t)
 	}
-	sum, err := sumOf(messages...)
-	return &Revision{Digest: sum}, err
+	s := newSummer()
+	for _, m := range messages {
+		raw, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		s.add(raw)
+	}
+	return &Revision{Digest: s.sum()}, nil
 }
 
 // listed is a source that is asked only where reflection lists its service.
@@ -99,10 +104,7 @@ func (l *listed) Load(ctx context.Context) (*Loaded, error) { return l.LoadUnles
 func (l *listed) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
 	// Where the question fails, the backend says more: what it does not offer must not look like what it has ceased to offer.
 	if is, err := l.by.Lists(ctx, l.service); is || err != nil {
-		if before != nil {
-			return Load(ctx, l.Source, before)
-		}
-		return l.Source.Load(ctx)
+		return Load(ctx, l.Source, before)
 	}
 	now := &Revision{}
 	if before.Is(now.Digest) {

@@ -116,8 +116,7 @@ func (r *serverReflection) Load(ctx context.Context) (*Loaded, error) { return r
 
 // LoadUnless implements Conditional. It always requests everything.
 func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*Loaded, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.limits.LoadTimeout,
-		fmt.Errorf("no complete response within %v: %w", r.limits.LoadTimeout, context.DeadlineExceeded))
+	ctx, cancel := r.limits.load(ctx)
 	defer cancel()
 	endpoint, err := r.dial(ctx)
 	if err != nil {
@@ -127,15 +126,7 @@ func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*L
 	w.selection, w.before, w.known = r.selection, before, knownFiles(before)
 	out, err := w.run()
 	cause := whyEnded(ctx, err)
-	// Some servers serve no other call while a reflection stream is open, so it ends here. How it ends cannot take back
-	// what was received, and after a failure there is nothing to wait for.
-	wait := closeWait
-	if err != nil {
-		wait = 0
-	}
-	stop := time.AfterFunc(wait, cancel)
-	w.stream.end()
-	stop.Stop()
+	w.stream.end(cancel, err)
 	var failed *Error
 	if cause != nil && errors.As(err, &failed) {
 		failed.Cause = cause
@@ -148,8 +139,7 @@ func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*L
 
 // Lists implements Reflection.
 func (r *serverReflection) Lists(ctx context.Context, service string) (bool, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, r.limits.LoadTimeout,
-		fmt.Errorf("no complete response within %v: %w", r.limits.LoadTimeout, context.DeadlineExceeded))
+	ctx, cancel := r.limits.load(ctx)
 	defer cancel()
 	endpoint, err := r.dial(ctx)
 	if err != nil {
@@ -160,13 +150,7 @@ func (r *serverReflection) Lists(ctx context.Context, service string) (bool, err
 	if cause := whyEnded(ctx, err); cause != nil && err != nil {
 		err = cause
 	}
-	wait := closeWait
-	if err != nil {
-		wait = 0
-	}
-	stop := time.AfterFunc(wait, cancel)
-	defer stop.Stop()
-	stream.end()
+	stream.end(cancel, err)
 	switch {
 	case connect.CodeOf(err) == connect.CodeUnimplemented:
 		return false, nil
@@ -195,12 +179,7 @@ func (r *serverReflection) FindType(ctx context.Context, name protoreflect.FullN
 	if err == nil {
 		err = w.complete()
 	}
-	if err != nil {
-		cancel() // there is nothing to wait for
-	} else {
-		defer time.AfterFunc(closeWait, cancel).Stop()
-	}
-	w.stream.end()
+	w.stream.end(cancel, err)
 	if err != nil {
 		return nil, err
 	}
@@ -413,8 +392,14 @@ func (s *reflectionStream) makeReady() {
 	}
 }
 
-// end half-closes the stream and waits for the server to do the same; callers bound the context.
-func (s *reflectionStream) end() {
+// end half-closes the stream and waits for the server to do the same: some serve no other call while it is open. How it ends
+// cannot take back what was received, and after a failure there is nothing to wait for. cancel ends its context.
+func (s *reflectionStream) end(cancel func(), err error) {
+	wait := closeWait
+	if err != nil {
+		wait = 0
+	}
+	defer time.AfterFunc(wait, cancel).Stop()
 	_ = s.stream.CloseRequest()
 	_, _ = s.stream.Receive()
 	_ = s.stream.CloseResponse()

@@ -3,6 +3,7 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -181,7 +182,10 @@ func (f *Fetched) digest() Digest {
 func (f *Fetched) sets(l Limits) []set {
 	out := make([]set, 0, len(f.Sets))
 	for _, s := range f.Sets {
-		out = append(out, set{shown.Clip(s.Name), func() (io.ReadCloser, error) { return boundBytes(s.Body, l.MaxBytes) }})
+		out = append(out, set{shown.Clip(s.Name), func() (io.ReadCloser, error) {
+			in, err := unpacked(bytes.NewReader(s.Body), int64(len(s.Body)), l.MaxBytes)
+			return io.NopCloser(in), err
+		}})
 	}
 	return out
 }

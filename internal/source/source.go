@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -111,9 +112,9 @@ func IsInfrastructure(service string) bool {
 // setReader takes a descriptor set apart while it is read, so that no more than its largest file is in memory at a time.
 type setReader struct {
 	in   *bufio.Reader
-	head []byte // the beginning of the set, for errors
-	at   int64  // how much was taken
-	body []byte // of the file at hand
+	head []byte       // the beginning of the set, for errors
+	at   int64        // how much was taken
+	body bytes.Buffer // of the file at hand
 }
 
 // headBytes is as much of a set as an error looks at.
@@ -174,20 +175,13 @@ func (r *setReader) bytes() ([]byte, error) {
 	if err := r.take(n); err != nil {
 		return nil, err
 	}
-	r.body = r.body[:0]
-	const piece = 1 << 20 // a length alone makes no room for what may not come
-	for size > 0 {
-		more := int(min(size, piece))
-		start := len(r.body)
-		r.body = append(r.body, make([]byte, more)...)
-		n, err := io.ReadFull(r.in, r.body[start:])
-		r.at += int64(n)
-		if err != nil {
-			return nil, r.cut(err)
-		}
-		size -= uint64(more)
+	r.body.Reset() // and grows with what comes: a length alone makes no room
+	read, err := io.CopyN(&r.body, r.in, int64(min(size, math.MaxInt64)))
+	r.at += read
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, r.explained(io.ErrUnexpectedEOF)
 	}
-	return r.body, nil
+	return r.body.Bytes(), err
 }
 
 // skip passes over another field.
@@ -232,14 +226,6 @@ func (r *setReader) broken(n int, failed error) error {
 	return r.explained(protowire.ParseError(n))
 }
 
-// cut is the error for bytes that end too soon.
-func (r *setReader) cut(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return r.explained(io.ErrUnexpectedEOF)
-	}
-	return err
-}
-
 // explained explains bytes that are no descriptor set, by the usual mix-ups.
 func (r *setReader) explained(err error) error {
 	switch {
@@ -281,12 +267,13 @@ func readSets(ctx context.Context, source string, sets []set, l Limits) (*Loaded
 	if len(sets) > maxSets {
 		return nil, &errBroken{fmt.Errorf("it has more than %d descriptor sets; put several into one with `buf build -o`", maxSets)}
 	}
-	c, left := &combined{files: map[string]*combinedFile{}}, int64(l.MaxBytes)
+	c := &combined{files: map[string]*combinedFile{}}
+	all := &limited{left: int64(l.MaxBytes), tooLarge: fmt.Errorf("the descriptor sets have more than %d bytes together, the limit for one source (limits.max_descriptor_bytes)", l.MaxBytes)}
 	for _, s := range sets {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		loaded, err := s.read(&left, l)
+		loaded, err := s.read(all, l)
 		if err != nil {
 			return nil, err
 		}
@@ -308,14 +295,15 @@ func readSets(ctx context.Context, source string, sets []set, l Limits) (*Loaded
 	return out, nil
 }
 
-// read reads the set. It takes its size from what is left.
-func (s set) read(left *int64, l Limits) (*Loaded, error) {
+// read reads the set. It takes its size from what all sets may have.
+func (s set) read(all *limited, l Limits) (*Loaded, error) {
 	in, err := s.open()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	defer func() { _ = in.Close() }()
-	loaded, err := readSet(s.name, &sharing{from: in, left: left, most: l.MaxBytes}, l, nil)
+	all.from = in
+	loaded, err := readSet(s.name, all, l, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
@@ -351,25 +339,10 @@ func (c *combined) add(set string, loaded *Loaded) error {
 	return nil
 }
 
-// sharing reads one of several inputs that share a limit.
-type sharing struct {
-	from io.Reader
-	left *int64
-	most int
-}
-
-func (s *sharing) Read(into []byte) (int, error) {
-	n, err := s.from.Read(into)
-	if *s.left -= int64(n); *s.left < 0 {
-		return 0, fmt.Errorf("the descriptor sets have more than %d bytes together, the limit for one source (limits.max_descriptor_bytes)", s.most)
-	}
-	return n, err
-}
-
 // isBroken reports whether an error is about the content.
 func isBroken(err error) bool {
-	var broken *errBroken
-	return errors.As(err, &broken)
+	_, is := errors.AsType[*errBroken](err)
+	return is
 }
 
 // setSuffixes are the names that descriptor sets have, gzipped or not.
@@ -410,6 +383,11 @@ func (l Limits) withDefaults() Limits {
 	defaults.Fill(&l.LoadTimeout, defaults.CatalogWait)
 	defaults.Fill(&l.FetchTimeout, defaults.CatalogFetchTimeout)
 	return l
+}
+
+// load bounds one load of a source that talks to a peer.
+func (l Limits) load(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, l.LoadTimeout, fmt.Errorf("no complete response within %v: %w", l.LoadTimeout, context.DeadlineExceeded))
 }
 
 // SameFile compares two files without their comments, and without what only the tool that wrote them knows.
@@ -502,19 +480,6 @@ func (s summer) texts(parts ...string) {
 
 func (s summer) sum() Digest { return Digest(s.hash.Sum(nil)) }
 
-// sumOf is the digest of messages as they are.
-func sumOf(messages ...proto.Message) (Digest, error) {
-	s := newSummer()
-	for _, m := range messages {
-		raw, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(m)
-		if err != nil {
-			return Digest{}, err
-		}
-		s.add(raw)
-	}
-	return s.sum(), nil
-}
-
 // Differences names what descriptors say otherwise than a server's reflection, one line each, in the order of ours: methods,
 // fields and enum values that only ours have, and those of another type, number or direction. What ours lack is no
 // difference: callers cannot use it. Services that the server does not describe are not compared.
@@ -545,8 +510,8 @@ type setMemory map[Digest]setFile
 
 // setFile is what has to be known of a file that is not decoded.
 type setFile struct {
-	name     string
-	imports  []string
+	outline
+
 	isImport bool // it is there only to be imported
 	// open are the messages that can be extended, where the source asks for extensions.
 	open []string

@@ -240,7 +240,7 @@ func (w *reflectionWalk) revision(services []string) *Revision {
 		f := w.files[name]
 		s.texts(name)
 		s.add(f.sum[:])
-		memory[f.sum] = setFile{name: name, imports: f.imports, open: f.open}
+		memory[f.sum] = setFile{outline: f.outline, open: f.open}
 	}
 	for _, warning := range w.warnings {
 		s.texts(warning.Subject, warning.Text)
@@ -256,8 +256,11 @@ func (w *reflectionWalk) revision(services []string) *Revision {
 func (w *reflectionWalk) services() ([]string, error) {
 	const step = "list services"
 	listed, err := w.stream.services()
+	if connect.CodeOf(err) == connect.CodeUnimplemented {
+		err = fmt.Errorf("the server has no reflection, neither v1 nor v1alpha; register it there, or set --descriptors: %w", err)
+	}
 	if err != nil {
-		return nil, w.fail(step, explainReflection(err))
+		return nil, w.fail(step, err)
 	}
 	if len(listed) > w.limits.MaxServices {
 		return nil, w.fail(step, fmt.Errorf("the server lists %d services, more than the limit of %d", len(listed), w.limits.MaxServices))
@@ -415,26 +418,18 @@ func (w *reflectionWalk) addBuiltin(own *descriptorpb.FileDescriptorProto) {
 // read makes a file of the server's bytes. What could be decoded before is not decoded again.
 func (w *reflectionWalk) read(raw []byte) (*reflectedFile, error) {
 	f := &reflectedFile{raw: raw, sum: sha256.Sum256(raw)}
-	var err error
-	if known, ok := w.remembered(f.sum); ok {
-		f.open = known.open
-		f.outline, err = readOutline(raw)
-		return f, err
+	if w.before != nil {
+		memory, _ := w.before.Memory.(setMemory)
+		if known, ok := memory[f.sum]; ok {
+			f.outline, f.open = known.outline, known.open
+			return f, nil
+		}
 	}
-	if err = f.decode(); err == nil {
+	err := f.decode()
+	if err == nil {
 		f.outline, f.open = outlineOf(f.file), openMessages(f.file)
 	}
 	return f, err
-}
-
-// remembered is what is known of a file of these bytes, where it could be decoded by the load before.
-func (w *reflectionWalk) remembered(sum Digest) (setFile, bool) {
-	if w.before == nil {
-		return setFile{}, false
-	}
-	memory, _ := w.before.Memory.(setMemory)
-	f, ok := memory[sum]
-	return f, ok
 }
 
 // limitError is a limit that the server's files exceed.
@@ -471,7 +466,7 @@ func (w *reflectionWalk) keep(got [][]byte) (sent []string, err error) {
 			return nil, &limitError{fmt.Sprintf("the server sent more than %d files, the limit for one source", w.limits.MaxFiles)}
 		}
 		if w.bytes > w.limits.MaxBytes {
-			return nil, &limitError{fmt.Sprintf("the server sent more than %d bytes, the limit for one source (limits.max_descriptor_bytes)", w.limits.MaxBytes)}
+			return nil, &limitError{tooLarge("the server sent", w.limits.MaxBytes).Error()}
 		}
 	}
 	return sent, nil
@@ -487,14 +482,6 @@ func filesInWords(names []string) string {
 
 func (w *reflectionWalk) fail(step string, cause error) error {
 	return &Error{Source: w.source, Step: step, Cause: cause}
-}
-
-// explainReflection says in an operator's words what the frequent failure means.
-func explainReflection(err error) error {
-	if connect.CodeOf(err) == connect.CodeUnimplemented {
-		return fmt.Errorf("the server has no reflection, neither v1 nor v1alpha; register it there, or set --descriptors: %w", err)
-	}
-	return err
 }
 
 // ErrUndescribed means that a server lists services and describes none of them completely.

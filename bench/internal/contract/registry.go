@@ -110,12 +110,12 @@ func catalogs(ctx context.Context) ([]Row, error) {
 
 // register registers the tool of a number.
 func register(ctx context.Context, live *catalog.Live, n int) error {
-	_, created, err := live.Register(ctx, catalog.Registration{
+	placed, err := live.Put(ctx, catalog.Registration{
 		Name: fmt.Sprintf("bench.registered_%d", n), Description: "Get a thing by another name.",
 		InputSchema: fmt.Appendf(nil, `{"type":"object","properties":{"field_0":{"type":"string","maxLength":%d}},"additionalProperties":false}`, n+1),
 		Binding:     catalog.Binding{Service: "bench.v1.Area7", Method: "GetThing3"},
 	})
-	if err == nil && !created {
+	if err == nil && !placed.Created {
 		err = errors.New("it was there before")
 	}
 	if err != nil {

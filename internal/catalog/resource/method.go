@@ -23,7 +23,6 @@ import (
 	"strings"
 	"sync"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -177,19 +176,26 @@ func (m *Method) asListing() error {
 // describe makes what clients see of it in a list.
 func (m *Method) describe() {
 	o, t := m.options, m.rpc
-	name := cmp.Or(shown.OneSpaced(o.GetName()), t.Name)
-	title := cmp.Or(shown.OneSpaced(o.GetTitle()), t.Title)
-	text := cmp.Or(shown.Clean(o.GetDescription()), t.Description)
+	t.Name = cmp.Or(shown.OneSpaced(o.GetName()), t.Name)
+	t.Title = cmp.Or(shown.OneSpaced(o.GetTitle()), t.Title)
+	t.Description = cmp.Or(shown.Clean(o.GetDescription()), t.Description)
 	if len(m.variables) == 0 {
-		m.resource = &outriggerv1.Resource{
-			Uri: m.template.text, Name: name, Title: title, Description: text, MimeType: m.usualType(),
-			Icons: t.Icons, Annotations: o.GetAnnotations(),
-		}
+		m.resource = t.resource(m.template.text, m.usualType())
+		m.resource.Annotations = o.GetAnnotations()
 		return
 	}
-	m.family = &outriggerv1.ResourceTemplate{
-		UriTemplate: m.template.text, Name: name, Title: title, Description: text, MimeType: m.usualType(),
-		Icons: t.Icons, Annotations: o.GetAnnotations(),
+	m.family = t.family(m.template.text, m.usualType())
+	m.family.Annotations = o.GetAnnotations()
+}
+
+// resource and family are entries of lists, as the RPC describes them.
+func (r RPC) resource(uri, mimeType string) *outriggerv1.Resource {
+	return &outriggerv1.Resource{Uri: uri, Name: r.Name, Title: r.Title, Description: r.Description, MimeType: mimeType, Icons: r.Icons}
+}
+
+func (r RPC) family(template, mimeType string) *outriggerv1.ResourceTemplate {
+	return &outriggerv1.ResourceTemplate{
+		UriTemplate: template, Name: r.Name, Title: r.Title, Description: r.Description, MimeType: mimeType, Icons: r.Icons,
 	}
 }
 
@@ -234,18 +240,11 @@ func (m *Method) URITemplate() string {
 // Sample returns an example of a URI that matches the template.
 func (m *Method) Sample() string { return m.template.sample() }
 
-// ReadOption reads a method's resource option from the raw bytes, because descriptors built at run time hold extensions
-// as unknown fields. It returns nil if the method has no such option.
-func ReadOption(md protoreflect.MethodDescriptor) (*configv1.ResourceOptions, error) {
-	raw, err := proto.Marshal(md.Options())
-	if err != nil {
-		return nil, fmt.Errorf("read options: %w", err)
-	}
+// ReadOption reads a method's resource option from the raw bytes of its options, because descriptors built at run time hold
+// extensions as unknown fields. It returns nil if the method has no such option.
+func ReadOption(options []byte) (*configv1.ResourceOptions, error) {
 	var out *configv1.ResourceOptions
-	err = wire.EachField(raw, func(num protowire.Number, body []byte) error {
-		if num != optionsv1.E_Resource.TypeDescriptor().Number() {
-			return nil
-		}
+	err := wire.EachBytes(options, optionsv1.E_Resource.TypeDescriptor().Number(), func(body []byte) error {
 		if out == nil {
 			out = &configv1.ResourceOptions{}
 		}
@@ -344,19 +343,18 @@ func responseText(md protoreflect.MessageDescriptor, path string, bytesToo bool)
 
 // isWritten says why a field is never in a response.
 func (f *field) isWritten() error {
-	for _, fd := range f.way {
-		if schema.BehaviorOf(fd).InputOnly {
-			return fmt.Errorf("%s of %s is never in a response", fd.Name(), fd.Parent().FullName())
-		}
-	}
-	return nil
+	return f.without("in a response", func(b schema.Behavior) bool { return b.InputOnly })
 }
 
 // isRead says why a field is never taken in a request.
 func (f *field) isRead() error {
+	return f.without("taken in a request", func(b schema.Behavior) bool { return b.OutputOnly })
+}
+
+func (f *field) without(where string, isMissing func(schema.Behavior) bool) error {
 	for _, fd := range f.way {
-		if schema.BehaviorOf(fd).OutputOnly {
-			return fmt.Errorf("%s of %s is never taken in a request", fd.Name(), fd.Parent().FullName())
+		if isMissing(schema.BehaviorOf(fd)) {
+			return fmt.Errorf("%s of %s is never %s", fd.Name(), fd.Parent().FullName(), where)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ package resource
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -258,34 +259,11 @@ func isEscape(text string) bool {
 // percentDecoded is the text behind a percent-encoded one. False means that an encoding is broken, or that what comes
 // out is no UTF-8.
 func percentDecoded(text string) (string, bool) {
-	if strings.IndexByte(text, '%') < 0 {
-		return text, utf8.ValidString(text)
-	}
-	out := make([]byte, 0, len(text))
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			out = append(out, text[i])
-			continue
-		}
-		if !isEscape(text[i:]) {
-			return "", false
-		}
-		out = append(out, byte(jsontext.HexValue(text[i+1])<<4|jsontext.HexValue(text[i+2])))
-		i += 2
-	}
-	return string(out), utf8.Valid(out)
+	out, err := url.PathUnescape(text)
+	return out, err == nil && utf8.ValidString(out)
 }
 
 // percentEncoded is the text with all but unreserved characters percent-encoded.
 func percentEncoded(text string) string {
-	const digits = "0123456789ABCDEF"
-	out := make([]byte, 0, len(text))
-	for i := range len(text) {
-		if c := text[i]; isUnreserved(c) {
-			out = append(out, c)
-		} else {
-			out = append(out, '%', digits[c>>4], digits[c&0xF])
-		}
-	}
-	return string(out)
+	return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") // a plus of the text is %2B
 }

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
@@ -42,14 +41,10 @@ func NewWatch(rpc RPC, accepts func(arguments []byte) error) (*Method, error) {
 		m.variables = queryVariables(md.Input())
 	}
 	if accepts([]byte(jsontext.EmptyObject)) == nil {
-		m.resource = &outriggerv1.Resource{
-			Uri: m.template.text, Name: rpc.Name, Title: rpc.Title, Description: rpc.Description, MimeType: mimeJSON, Icons: rpc.Icons,
-		}
+		m.resource = rpc.resource(m.template.text, mimeJSON)
 	}
 	if len(m.variables) > 0 {
-		m.family = &outriggerv1.ResourceTemplate{
-			UriTemplate: m.URITemplate(), Name: rpc.Name, Title: rpc.Title, Description: rpc.Description, MimeType: mimeJSON, Icons: rpc.Icons,
-		}
+		m.family = rpc.family(m.URITemplate(), mimeJSON)
 	}
 	if m.resource == nil && m.family == nil {
 		return nil, errors.New("its request is invalid when it is empty, and it has no field that could be a query parameter (a single string, number, bool or enum)")

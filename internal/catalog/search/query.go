@@ -3,97 +3,13 @@
 package search
 
 import (
-	"iter"
 	"math/bits"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // maxQueryBytes is the maximum size of a query. Search ignores what is behind it; callers refuse longer queries.
 const maxQueryBytes = 1024
-
-// thesaurus is what is known about words apart from the documents.
-type thesaurus struct {
-	stops map[string]bool
-	// alike are the stems that a stem represents besides itself.
-	alike   map[string][]synonym
-	phrases []phrase
-	// verbs are the stems of verbs, and intents what they do.
-	verbs   map[string]bool
-	intents map[string]intent
-	// questions are the words that questions begin with, and answers the stems of what they ask for.
-	questions map[string]bool
-	answers   map[string][]string
-	// What else the place of a word is read from.
-	determiners, openers, prepositions, after map[string]bool
-}
-
-// synonym is a stem that another one represents.
-type synonym struct {
-	stem            string
-	isVerb, isLoose bool
-}
-
-type phrase struct{ from, to []string }
-
-func newThesaurus() *thesaurus {
-	t := &thesaurus{
-		stops: stopWords(), alike: map[string][]synonym{}, verbs: map[string]bool{}, intents: map[string]intent{}, answers: map[string][]string{},
-		questions: set(questions), determiners: set(determiners), openers: set(openers), prepositions: set(prepositions), after: set(after),
-	}
-	t.learn(verbSynonyms(), synonym{isVerb: true})
-	t.learn(nounSynonyms(), synonym{})
-	t.learn(looseVerbSynonyms(), synonym{isVerb: true, isLoose: true})
-	t.learn(looseNounSynonyms(), synonym{isLoose: true})
-	for of, verbs := range intents() {
-		for verb := range strings.FieldsSeq(verbs) {
-			t.intents[stem(verb)] |= of
-		}
-	}
-	for question, answer := range answers() {
-		for word := range strings.FieldsSeq(answer) {
-			t.answers[question] = append(t.answers[question], stem(word))
-		}
-	}
-	for from, to := range phrases() {
-		t.phrases = append(t.phrases, phrase{strings.Fields(from), strings.Fields(to)})
-	}
-	slices.SortFunc(t.phrases, func(a, b phrase) int { return slices.Compare(a.from, b.from) })
-	return t
-}
-
-// learn makes synonyms of the words of each group. What is known as close is not loose as well.
-func (t *thesaurus) learn(groups []string, kind synonym) {
-	for _, group := range groups {
-		var stems []string
-		for word := range strings.FieldsSeq(group) {
-			if s := stem(word); !slices.Contains(stems, s) {
-				stems = append(stems, s)
-			}
-		}
-		for _, s := range stems {
-			if kind.isVerb {
-				t.verbs[s] = true
-			}
-			for _, other := range stems {
-				isKnown := func(known synonym) bool { return known.stem == other && known.isVerb == kind.isVerb }
-				if other != s && !slices.ContainsFunc(t.alike[s], isKnown) {
-					t.alike[s] = append(t.alike[s], synonym{other, kind.isVerb, kind.isLoose})
-				}
-			}
-		}
-	}
-}
-
-func set(words string) map[string]bool {
-	out := map[string]bool{}
-	for word := range strings.FieldsSeq(words) {
-		out[word] = true
-	}
-	return out
-}
 
 // concept is what one word of a query may mean: the terms, of which the best one counts in each document.
 type concept struct {
@@ -203,7 +119,7 @@ func (x *Index) implied(out []concept, first string) []concept {
 		}
 	}
 	add("list", list)
-	for _, verb := range readingVerbs() {
+	for _, verb := range x.words.reading {
 		add(verb, one)
 	}
 	if len(c.terms) == 0 {
@@ -287,11 +203,6 @@ func (x *Index) meanings(out []concept, word string, isVerbPlace bool) []concept
 	return out
 }
 
-// isParticiple reports whether a word is a form of a verb that describes something: "a deleted table", "a running job".
-func isParticiple(word string) bool {
-	return len(word) > minStem+1 && (strings.HasSuffix(word, "ed") || strings.HasSuffix(word, "ing")) && stem(word) != word
-}
-
 func (x *Index) known(dst []weighed, term string, weight float32) []weighed {
 	if id, ok := x.terms[term]; ok {
 		return append(dst, weighed{term: id, weight: weight})
@@ -313,408 +224,6 @@ func (x *Index) compound(word string) (first, second string, ok bool) {
 func (x *Index) knows(word string) bool {
 	_, ok := x.terms[stem(word)]
 	return ok
-}
-
-// looseVerbSynonyms and looseNounSynonyms are groups of words that are near to one another, but seldom mean the same. They help a
-// query that has none of the words of a tool, and count little beside one that has.
-func looseVerbSynonyms() []string {
-	return []string{
-		"start boot launch spawn run up",
-		"stop shutdown halt down",
-		"pause suspend freeze hold",
-		"resume unpause thaw unfreeze continue",
-		"stat inspect info details",
-		"checkpoint save snapshot dump",
-		"apply unpack",
-		"transfer copy send",
-		"differ compare delta",
-		"cleanup clean gc garbage collect prune reclaim",
-		"move mv",
-		"read cat print",
-		"find grep",
-		"create mkdir touch",
-		"download wget curl",
-		"pull download fetch transfer",
-		"kill signal",
-		"upload transfer",
-		"attach connect join",
-		"list ls ps",
-		"wait exit finish",
-		"keep retain protect lease",
-		"change differ",
-		"query ask select sql",
-		"start open",
-		"respond report complete done finish",
-		"get tell know obtain load print return read",
-		"monitor check uptime",
-		"kill terminate force destroy",
-		"abort cancel terminate interrupt",
-		"finish complete succeed close report",
-		"report respond record reply answer",
-		"wait poll block until",
-		"scan read iterate walk traverse",
-		"approve grant allow permit authorize",
-		"rights permission",
-		"reopen unarchive restore undelete",
-		"relocate move transfer",
-		"retry restart reset again rerun redo repeat",
-		"restrict limit authorized constrain narrow",
-		"replay reset seek rewind",
-		"swap compare txn",
-		"reclaim defragment compact shrink",
-		"expose publish share",
-		"lock freeze protect",
-		"kick trigger start fire",
-		"wake signal resume",
-		"inform signal notify tell",
-		"migrate import move copy",
-		"fork clone copy branch",
-		"hide mask exclude restrict",
-		"bump update increase set extend",
-		"attempt try execution",
-		"persist save store write",
-		"retire archive delete deprecate",
-		"demote downgrade",
-		"drain empty move stop",
-		"fix correct repair update",
-		"connect link join attach",
-		"estimate sample approximate",
-		"flush clear write",
-		"ship export send forward",
-		"sync replicate copy",
-		"override force replace",
-		"decommission retire delete remove dissolve destroy",
-		"offboard delete remove revoke",
-		"onboard create add register grant",
-		"bootstrap create initialize start",
-		"reject fail deny negative",
-		"failover switch update",
-		"deliver send signal publish push",
-		"ingest write import load",
-		"peek query read inspect",
-		"wait poll result outcome",
-		"detect check find",
-		"prolong extend update modify",
-		"strip revoke remove",
-		"kick remove revoke delete",
-		"record write create log",
-		"attach bind set add update",
-		"autoscale scale autoscaling resize",
-		"archive copy export delete",
-		"analyze analyse query inspect explain",
-		"suspend pause stop",
-		"rename update change",
-		"verify confirm validate check test",
-		"grant revoke assign write",
-		"give set add grant",
-		"clean purge delete clear compact",
-		"cut trim truncate drop",
-		"undo revert rollback reset restore",
-		"go back reset rollback restore seek",
-		"pin set fix",
-		"hand move transfer",
-		"sign authenticate login",
-		"refresh renew update extend",
-		"free release revoke defragment",
-		"merge combine update",
-		"quiesce drain stop pause",
-		"answer respond reply",
-		"capture snapshot record stream",
-		"schedule create plan",
-		"caught wait check consistency",
-		"preaggregate aggregate precompute materialize",
-		"redeliver modify ack retry",
-		"nack modify reject negative",
-		"wind cancel stop shutdown",
-		"quit cancel stop terminate",
-		"interrupt cancel pause",
-		"revive restore undelete resume",
-		"subscribe create watch",
-		"sign login authenticate",
-		"log write",
-		"explore list browse sample",
-		"introspect describe inspect",
-		"impersonate authenticate",
-		"ask query request",
-		"call invoke execute start",
-		"dispatch start send signal",
-		"throttle limit rate",
-		"repoint update move",
-		"tidy delete prune compact",
-		"shorten update reduce",
-		"reduce update decrease limit",
-		"provision create",
-		"decide check evaluate",
-		"authorize authorise check permission",
-		"visible read access",
-		"belong member",
-		"own owner has",
-		"unblock resume enable",
-		"isolate restrict separate",
-		"mark update set label",
-		"fetch poll pull take",
-		"take poll claim receive",
-		"hand transfer move",
-	}
-}
-
-func looseNounSynonyms() []string {
-	return []string{
-		"step activity task job",
-		"tenant namespace store workspace environment domain account",
-		"cron nightly hourly weekly monthly calendar timer interval automatically schedule recurring",
-		"session lease",
-		"format schema layout structure shape definition proto model",
-		"consumer subscription subscriber receiver reader listener",
-		"producer publisher sender",
-		"bulk mass batch dozens hundreds thousands lots group multi together",
-		"alert notification notify alarm incident",
-		"email sms slack phone pager channel",
-		"resource object file document folder item thing",
-		"expectation expected outcome assertion case",
-		"site probe ping uptime website availability",
-		"target goal objective",
-		"counter gauge metric statistic stats",
-		"build version deployment release revision",
-		"vm machine node instance server",
-		"cell row record entry value",
-		"accessible access reachable permitted",
-		"colleague employee teammate people user principal",
-		"rbac acl iam policy role permission access",
-		"rights permission privilege access",
-		"progress operation status",
-		"feed stream changes",
-		"attempt execution retry",
-		"storage bucket space disk",
-		"column field property attribute family",
-		"app application service",
-		"cause reason explain why",
-		"outcome result response",
-		"trail history audit log",
-		"rollup aggregate summary",
-		"quorum majority member",
-		"learner member",
-		"datacenter region location cluster",
-		"replica replication copy cluster",
-		"identity user authenticate",
-		"password secret credentials",
-		"condition compare if only unless",
-		"delay later schedule",
-		"queue topic backlog",
-		"duration timeout deadline ttl period",
-		"size count length usage",
-		"code token",
-		"endpoint address target url",
-		"hierarchy tree",
-		"team group members",
-		"clause rule condition",
-		"permission access tuple relationship grant role rights",
-		"owner ownership viewer editor admin role relation",
-		"everyone anybody somebody people user",
-		"test unit assertion expectation",
-		"definition model schema ddl",
-		"changelog history changes audit trail log",
-		"cdc capture change stream feed",
-		"cold warm startup early",
-		"optimistic locking conditional txn transaction compare",
-		"directory folder prefix range",
-		"ephemeral temporary lease",
-		"stay alive keepalive heartbeat keep",
-		"voter voting member learner promote",
-		"divergence consistency hash checksum",
-		"plane control master",
-		"worker node machine pool",
-		"gcs storage bucket",
-		"ddl schema statement",
-		"text sms code verification",
-		"retention expire ttl keep days period",
-		"input signal event payload message",
-		"percentage percent ramp ramping traffic weight",
-		"cache sticky",
-		"function activity task code",
-		"remote external nexus cross",
-		"field attribute column search",
-		"release version build deployment",
-		"metadata label tag annotation commit",
-		"flight running open active ongoing live current",
-		"monday daily night nightly hourly month crontab cron recurring timer schedule",
-		"thousand hundred mass bulk many batch",
-		"failure error exception panic crash failed",
-		"idle unused stale",
-		"backfill missed past",
-		"avro protobuf proto schema",
-		"reliability slo objective uptime",
-		"budget objective slo",
-		"quiet mute silence snooze",
-		"mail email oncall notification channel",
-		"line entry row",
-		"cpu memory usage series metric",
-		"token credential secret authenticate",
-		"point snapshot time",
-		"finished done closed completed ended",
-		"pending open waiting",
-		"latest newest current last recent reverse",
-		"title name display",
-		"dependency reachability used",
-		"healthy status health ping",
-		"bytes size storage",
-		"hot popular load busy",
-		"split shard partition",
-		"inherited inherit expand tree",
-		"direct stored explicit read",
-		"catalog list index",
-		"topic channel stream queue",
-		"parallel partition batch",
-		"cron schedule",
-		"secret key encryption",
-		"quorum cluster members",
-		"observer learner",
-		"credential auth password",
-		"virtual logical view",
-		"hour hours day days week time",
-		"snapshot image copy",
-		"expiry expiration ttl lifetime valid",
-		"value values key data",
-		"content contents data row",
-		"point series data",
-		"capability feature support descriptor",
-		"master control plane",
-		"outdated stale old",
-		"broken repair auto management",
-		"address ip endpoint",
-		"certificate auth tls",
-		"pool group",
-		"saga workflow",
-		"instance run execution",
-		"variables state query",
-		"lineage history",
-		"compensation cancel",
-		"authorization authz permission auth",
-		"login session token",
-		"lifetime ttl duration",
-		"membership member group",
-		"relative relation relationship",
-		"inheritance relation expand parent",
-		"requests calls operations",
-		"dead failed",
-		"collaborator viewer user",
-		"allowed permitted access",
-		"denied refuse permission",
-		"secret password",
-		"shape schema type",
-		"type types definitions schema",
-		"tests assertions",
-		"compat compatibility version",
-		"sets compatibility",
-		"commit metadata",
-		"cluster clusters",
-		"namespace namespaces",
-		"process execution run instance",
-		"cpu memory metric use stats",
-		"upload ingest",
-		"layer differ",
-	}
-}
-
-// minStem is the number of letters that a stem must have left.
-const minStem = 3
-
-// stem reduces the forms of an English word to one: "backups" to "backup", "creating" and "creation" to what "create"
-// becomes. It is light: it removes inflections and the most common derivations. A stem need not be a word.
-func stem(word string) string {
-	switch word {
-	case "used", "uses", "using", "usage":
-		return "use"
-	case "diff", "diffs", "differ", "difference", "differences":
-		return "differ"
-	}
-	if !isASCII(word) || len(word) <= minStem {
-		return word
-	}
-	switch word {
-	case "settings", "setting":
-		return "setting" // not what one sets, but what is set
-	case "status", "alias", "access", "this", "https", "redis", "kubernetes", "news":
-		return word
-	}
-	word = strings.TrimSuffix(word, "'s")
-	word = singular(word)
-	word = strings.TrimSuffix(word, "ship")
-	word = withoutPast(word)
-	word = derived(word)
-	if n := len(word); n > minStem && word[n-1] == 'e' {
-		word = word[:n-1]
-	}
-	if n := len(word); n > minStem+1 && word[n-1] == 'l' && word[n-2] == 'l' {
-		word = word[:n-1] // cancelled, cancel
-	}
-	if n := len(word); n > minStem+1 && strings.HasSuffix(word, "is") {
-		word = word[:n-1] + "z" // authorise, authorize
-	}
-	return word
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
-
-func singular(w string) string {
-	n := len(w)
-	switch {
-	case strings.HasSuffix(w, "ies") && n > minStem+1:
-		return w[:n-3] + "y"
-	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "xes"), strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "shes"):
-		return w[:n-2]
-	case strings.HasSuffix(w, "ss"), strings.HasSuffix(w, "us"), strings.HasSuffix(w, "is"):
-		return w
-	case strings.HasSuffix(w, "s") && n > minStem:
-		return w[:n-1]
-	}
-	return w
-}
-
-// withoutPast removes the endings -ing and -ed.
-func withoutPast(w string) string {
-	if base, ok := strings.CutSuffix(w, "ied"); ok && len(base) >= minStem-1 {
-		return base + "y"
-	}
-	base, ok := strings.CutSuffix(w, "ing")
-	if !ok {
-		base, ok = strings.CutSuffix(w, "ed")
-	}
-	if !ok || len(base) < minStem || !strings.ContainsAny(base, "aeiouy") {
-		return w
-	}
-	if n := len(base); n > minStem && base[n-1] == base[n-2] && !strings.ContainsRune("lsz", rune(base[n-1])) {
-		return base[:n-1] // running
-	}
-	return base
-}
-
-// derived removes the endings -ically, -ic, -ization, -ation, -ate, -ion and -ment.
-func derived(w string) string {
-	w = strings.TrimSuffix(w, "ally")
-	if base, ok := strings.CutSuffix(w, "ic"); ok && len(base) > minStem+1 {
-		return base
-	}
-	// Of short words the same is left of all forms by what follows: "creat" of create, creating and creation.
-	for _, ending := range []string{"ation", "at", "ate"} {
-		if base, ok := strings.CutSuffix(w, ending); ok && len(base) > minStem {
-			return base
-		}
-	}
-	if base, ok := strings.CutSuffix(w, "ion"); ok && len(base) > minStem && strings.ContainsRune("st", rune(base[len(base)-1])) {
-		return base
-	}
-	if base, ok := strings.CutSuffix(w, "ment"); ok && len(base) > minStem {
-		return base
-	}
-	return w
 }
 
 const (
@@ -778,90 +287,64 @@ func (x *Index) similar(word string) []weighed {
 	return out[:min(len(out), maxSimilar)]
 }
 
-func abs(n int) int { return max(n, -n) }
+// How much the score of a tool is worth that does something else than the query wants.
+const (
+	// excludedSaid is for a tool that reads where the query wants an effect, or creates where it wants to delete, and the other
+	// way round.
+	excludedSaid = 0.4
+	// excludedUnsaid is for a tool with an effect where the query has no verb.
+	excludedUnsaid = 0.9
+	// otherEffect is for another effect, which may still be meant: to update where the query wants to add.
+	otherEffect = 0.9
+)
 
-// distance is the number of errors between two words: letters that are missing, extra, wrong, or exchanged with the next
-// one. It is at least most+1 if there are more than that. Words are at most maxWord bytes long.
-func distance(a, b string, most int) int {
-	if len(a) > maxWord || len(b) > maxWord {
-		return most + 1
-	}
-	var rows [3][maxWord + 1]int
-	before, last, row := &rows[0], &rows[1], &rows[2]
-	for j := range len(b) + 1 {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		least := i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-			least = min(least, row[j])
-		}
-		if least > most {
-			return most + 1
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
+// wish is what a query wants done.
+type wish struct {
+	intent intent
+	// isSaid is set if the query has a verb for it. One without a verb is a noun or a question, which mostly wants to read.
+	isSaid bool
 }
 
-// maxWord is the maximum size of a word in bytes. The rest of a longer one is a word by itself.
-const maxWord = 48
-
-// words returns the words of a text in lower case. They end where letters and digits end, and where camel case begins a
-// new one: "ListTables2", "list_tables2" and "list tables 2" are the same words.
-func words(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for len(text) > 0 {
-			start := strings.IndexFunc(text, isWordRune)
-			if start < 0 {
-				return
-			}
-			text = text[start:]
-			n := wordEnd(text)
-			if !yield(strings.ToLower(text[:n])) {
-				return
-			}
-			text = text[n:]
-		}
+// factor is what the score of a tool is worth for the wish.
+func (w wish) factor(tool intent) float32 {
+	isOpposite := w.intent == reads || tool == reads || w.intent == creates && tool == deletes || w.intent == deletes && tool == creates
+	switch {
+	case w.intent == 0 || tool == 0 || w.intent&tool != 0:
+		return 1
+	case !isOpposite:
+		return otherEffect
+	case w.isSaid:
+		return excludedSaid
+	default:
+		return excludedUnsaid
 	}
 }
 
-func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
-
-// wordEnd returns where the word ends that text begins with.
-func wordEnd(text string) int {
-	before, size := utf8.DecodeRuneInString(text)
-	for at := size; at < len(text); {
-		r, n := utf8.DecodeRuneInString(text[at:])
-		switch {
-		case !isWordRune(r), at+n > maxWord, unicode.IsUpper(r) && !unicode.IsUpper(before), unicode.IsDigit(r) != unicode.IsDigit(before):
-			return at
-		case unicode.IsUpper(r):
-			// The last capital of "JSONWeb" begins a word; that of "SLOs" does not.
-			next, _ := utf8.DecodeRuneInString(text[at+n:])
-			if unicode.IsLower(next) && !isPlural(text[at+n:]) {
-				return at
-			}
-		}
-		before, at = r, at+n
+// wishOf reads the first verb of a query.
+func (t *thesaurus) wishOf(query []string) wish {
+	isQuestion := len(query) > 0 && t.questions[query[0]]
+	for len(query) > 0 && t.openers[query[0]] {
+		query = query[1:]
 	}
-	return len(text)
-}
-
-// isPlural reports whether all that is left of a word is an "s".
-func isPlural(rest string) bool {
-	if !strings.HasPrefix(rest, "s") {
-		return false
+	if len(query) == 0 {
+		return wish{}
 	}
-	r, _ := utf8.DecodeRuneInString(rest[1:])
-	return !isWordRune(r)
+	first, second := query[0], ""
+	if len(query) > 1 {
+		second = query[1]
+	}
+	isPlural := strings.HasSuffix(first, "s") && stem(first) != first
+	if of := t.intents[stem(first)]; of != 0 && !isPlural && !isParticiple(first) {
+		return wish{of, true}
+	}
+	switch {
+	case isQuestion || t.determiners[first]:
+		return wish{reads, false}
+	case t.determiners[second] && !t.prepositions[first]:
+		return wish{effects, true}
+	case t.verbs[stem(first)] && !isPlural && !isParticiple(first) && second != "" && !t.after[second]:
+		return wish{} // a verb, or a noun: "schedule daily backups"
+	default:
+		return wish{reads, false}
+	}
 }

@@ -280,7 +280,7 @@ func TestOversizeRegistrationsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := openStation(t, mcptest.Options{})
 	for size, want := range map[int]connect.Code{
-		3 << 20: 0, catalog.MaxSchemaBytes() + 1: connect.CodeInvalidArgument, defaults.MaxMessageBytes: connect.CodeResourceExhausted,
+		3 << 20: 0, 4<<20 + 1: connect.CodeInvalidArgument, defaults.MaxMessageBytes: connect.CodeResourceExhausted,
 	} {
 		raw := `{"type":"object","title":"` + strings.Repeat("x", size-28) + `"}`
 		_, err := s.register(t, echoTool(func(r *outriggerv1.RegisterToolRequest) {

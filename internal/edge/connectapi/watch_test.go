@@ -133,7 +133,7 @@ func TestARegistrationIsAChange(t *testing.T) {
 	nextStep(t, tools)
 	changes := subscribe(t, client, toChanges(&outriggerv1.ChangeFilter{ToolsListChanged: true}))
 	heard(t, changes)
-	if _, _, err := s.live.Register(t.Context(), catalog.Registration{
+	if _, err := s.live.Put(t.Context(), catalog.Registration{
 		Name: "shelf.fetch", Description: "Takes something.", InputSchema: []byte(`{"type":"object"}`),
 		Binding: catalog.Binding{Service: "shop.v1.Shelf", Method: "Take"},
 	}); err != nil {

@@ -133,7 +133,7 @@ func TestAnotherNameOfAFieldDoesNotGetAroundItsHeader(t *testing.T) {
 		"desk.open":   `{"type":"object","properties":{"vehicleId":{"type":"string","x-mcp-header":"Vehicle"}}}`,
 		"desk.closed": `{"type":"object","properties":{"vehicle_id":{"type":"string","x-mcp-header":"Vehicle"}},"additionalProperties":false}`,
 	} {
-		if _, _, err := rig.Live.Register(t.Context(), catalog.Registration{
+		if _, err := rig.Live.Put(t.Context(), catalog.Registration{
 			Name: name, Description: "Look at a vehicle.", InputSchema: json.RawMessage(schema),
 			Binding: catalog.Binding{Service: "outrigger.demo.v1.Fleet", Method: "GetVehicle"},
 		}); err != nil {

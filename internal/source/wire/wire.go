@@ -5,27 +5,59 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// EachField calls fn for every length-delimited field of a message and skips the others.
-func EachField(body []byte, fn func(protowire.Number, []byte) error) error {
+// Field is one field of a message.
+type Field struct {
+	Number protowire.Number
+	Type   protowire.Type
+	// All is the field as it is written. Value is that without the tag.
+	All, Value []byte
+}
+
+// Bytes returns the content of a length-delimited field, and nil for others.
+func (f Field) Bytes() []byte {
+	if f.Type != protowire.BytesType {
+		return nil
+	}
+	content, _ := protowire.ConsumeBytes(f.Value)
+	return content
+}
+
+// Varint returns the value of a varint field, and 0 for others.
+func (f Field) Varint() uint64 {
+	if f.Type != protowire.VarintType {
+		return 0
+	}
+	v, _ := protowire.ConsumeVarint(f.Value)
+	return v
+}
+
+// Each calls fn for every field of a message, until fn fails or the bytes cannot be read.
+func Each(body []byte, fn func(Field) error) error {
 	for len(body) > 0 {
-		num, typ, n := protowire.ConsumeTag(body)
-		if n < 0 {
-			return protowire.ParseError(n)
+		num, typ, tag := protowire.ConsumeTag(body)
+		if tag < 0 {
+			return protowire.ParseError(tag)
 		}
-		body = body[n:]
-		size := protowire.ConsumeFieldValue(num, typ, body)
+		size := protowire.ConsumeFieldValue(num, typ, body[tag:])
 		if size < 0 {
 			return protowire.ParseError(size)
 		}
-		if typ == protowire.BytesType {
-			value, _ := protowire.ConsumeBytes(body)
-			if err := fn(num, value); err != nil {
-				return err
-			}
+		if err := fn(Field{num, typ, body[:tag+size], body[tag : tag+size]}); err != nil {
+			return err
 		}
-		body = body[size:]
+		body = body[tag+size:]
 	}
 	return nil
+}
+
+// EachField calls fn for every length-delimited field of a message and skips the others.
+func EachField(body []byte, fn func(protowire.Number, []byte) error) error {
+	return Each(body, func(f Field) error {
+		if f.Type != protowire.BytesType {
+			return nil
+		}
+		return fn(f.Number, f.Bytes())
+	})
 }
 
 // EachBytes calls fn for every value of one length-delimited field.
@@ -38,52 +70,35 @@ func EachBytes(body []byte, want protowire.Number, fn func([]byte) error) error 
 	})
 }
 
-// LastVarint returns the last value of a varint field in the wire bytes of a message.
+// LastVarint returns the last value of a varint field in the wire bytes of a message, as far as they can be read.
 func LastVarint(body []byte, want protowire.Number) (value uint64, found bool) {
-	for len(body) > 0 {
-		num, typ, n := protowire.ConsumeTag(body)
-		if n < 0 {
-			return value, found
+	_ = Each(body, func(f Field) error {
+		if f.Number == want && f.Type == protowire.VarintType {
+			value, found = f.Varint(), true
 		}
-		body = body[n:]
-		size := protowire.ConsumeFieldValue(num, typ, body)
-		if size < 0 {
-			return value, found
-		}
-		if num == want && typ == protowire.VarintType {
-			value, _ = protowire.ConsumeVarint(body)
-			found = true
-		}
-		body = body[size:]
-	}
+		return nil
+	})
 	return value, found
 }
 
 // Varints returns the values of a repeated varint field, packed or not.
-func Varints(body []byte, want protowire.Number) ([]uint64, error) {
-	var out []uint64
-	for len(body) > 0 {
-		num, typ, n := protowire.ConsumeTag(body)
-		if n < 0 {
-			return nil, protowire.ParseError(n)
+func Varints(body []byte, want protowire.Number) (out []uint64, err error) {
+	err = Each(body, func(f Field) error {
+		values := f.Bytes()
+		if f.Type == protowire.VarintType {
+			values = f.Value
 		}
-		body = body[n:]
-		size := protowire.ConsumeFieldValue(num, typ, body)
-		if size < 0 {
-			return nil, protowire.ParseError(size)
-		}
-		values := body[:size]
-		if typ == protowire.BytesType {
-			values, _ = protowire.ConsumeBytes(body)
-		}
-		for isWanted := num == want && (typ == protowire.VarintType || typ == protowire.BytesType); isWanted && len(values) > 0; {
+		for f.Number == want && len(values) > 0 {
 			v, n := protowire.ConsumeVarint(values)
 			if n < 0 {
-				return nil, protowire.ParseError(n)
+				return protowire.ParseError(n)
 			}
 			out, values = append(out, v), values[n:]
 		}
-		body = body[size:]
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return out, nil
 }
