@@ -20,7 +20,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // text writes the schema of a string. Lengths count code points, in protovalidate as in JSON Schema.
@@ -271,16 +277,16 @@ func registerFormats(c *jsonschema.Compiler) {
 		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
 	}
 	ours := map[string]func(any) bool{
-		formatInt32:     func(v any) bool { return isInteger(v, 32, true) },
-		formatInt64:     func(v any) bool { return isInteger(v, 64, true) },
-		formatUint32:    func(v any) bool { return isInteger(v, 32, false) },
-		formatUint64:    func(v any) bool { return isInteger(v, 64, false) },
+		formatInt32:     isInteger(32, true, &wrapperspb.Int32Value{}),
+		formatInt64:     isInteger(64, true, &wrapperspb.Int64Value{}),
+		formatUint32:    isInteger(32, false, &wrapperspb.UInt32Value{}),
+		formatUint64:    isInteger(64, false, &wrapperspb.UInt64Value{}),
 		formatFloat:     func(v any) bool { return isFloat(v, 32) },
 		formatDouble:    func(v any) bool { return isFloat(v, 64) },
 		formatByte:      onStrings(isBase64),
 		formatDateTime:  onStrings(isTimestamp),
-		formatDuration:  onStrings(isDuration),
-		formatFieldMask: onStrings(isFieldMask),
+		formatDuration:  onStrings(func(s string) bool { return reads(jsontext.AppendString(nil, s), &durationpb.Duration{}) }),
+		formatFieldMask: onStrings(func(s string) bool { return reads(jsontext.AppendString(nil, s), &fieldmaskpb.FieldMask{}) }),
 	}
 	for name, holds := range ours {
 		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(v any) error {
@@ -300,94 +306,50 @@ func onStrings(f func(string) bool) func(any) bool {
 	}
 }
 
+// reads reports whether ProtoJSON reads a JSON value as the type of a message.
+func reads(raw []byte, as proto.Message) bool {
+	return protojson.Unmarshal(raw, as.ProtoReflect().New().Interface()) == nil
+}
+
 // isInteger holds for numbers of the type, for the same written as a JSON number in a string, and for the forms that
 // a map key may have (a plus sign, leading zeros); the pattern beside the format tells these apart.
-func isInteger(v any, bits int, signed bool) bool {
-	var s string
+func isInteger(bits int, signed bool, wrapper proto.Message) func(any) bool {
+	return func(v any) bool {
+		s, ok := numberText(v)
+		var err error
+		if signed {
+			_, err = strconv.ParseInt(s, 10, bits)
+		} else {
+			_, err = strconv.ParseUint(s, 10, bits)
+		}
+		return !ok || err == nil || isNumber(s) && reads([]byte(s), wrapper)
+	}
+}
+
+// numberText is a number, or a string that may be one; ok is false for other values.
+func numberText(v any) (s string, ok bool) {
 	switch v := v.(type) {
 	case json.Number:
-		s = v.String()
+		return v.String(), true
 	case string:
-		s = v
-		if isParsedInteger(s, bits, signed) {
-			return true
-		}
-	default:
-		return true
+		return v, true
 	}
-	digits, ok := plainInteger(s)
-	return ok && isParsedInteger(digits, bits, signed)
+	return "", false
 }
 
-func isParsedInteger(s string, bits int, signed bool) bool {
-	var err error
-	if signed {
-		_, err = strconv.ParseInt(s, 10, bits)
-	} else {
-		_, err = strconv.ParseUint(s, 10, bits)
-	}
-	return err == nil
-}
-
-// plainInteger writes a JSON number of integer value without fraction and exponent. It gives up where that would take
-// more than the 20 digits of the largest uint64.
-func plainInteger(s string) (string, bool) {
-	const maxDigits = 20
-	sign := ""
-	if strings.HasPrefix(s, "-") {
-		sign, s = "-", s[1:]
-	}
-	mantissa, exponent := s, ""
-	if i := strings.IndexAny(s, "eE"); i >= 0 {
-		mantissa, exponent = s[:i], s[i+1:]
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	fraction = strings.TrimRight(fraction, "0")
-	if whole == "0" {
-		whole = ""
-	}
-	if whole == "" && fraction == "" {
-		return "0", true
-	}
-	shift := 0
-	if exponent != "" {
-		e, err := strconv.ParseInt(exponent, 10, 32)
-		if err != nil {
-			return "", false
-		}
-		shift = int(e)
-	}
-	if shift >= 0 {
-		if len(fraction) > shift || len(whole)+shift > maxDigits {
-			return "", false
-		}
-		return sign + whole + fraction + strings.Repeat("0", shift-len(fraction)), true
-	}
-	keep := len(whole) + shift
-	if fraction != "" || keep < 0 || strings.Trim(whole[keep:], "0") != "" {
-		return "", false
-	}
-	return sign + whole[:keep], true
+// isNumber reports whether a text is a JSON number, with nothing around it.
+func isNumber(s string) bool {
+	return s != "" && strings.IndexByte("-0123456789", s[0]) >= 0 && strings.TrimSpace(s) == s && json.Valid([]byte(s))
 }
 
 func isFloat(v any, bits int) bool {
-	var s string
-	switch v := v.(type) {
-	case json.Number:
-		s = v.String()
-	case string:
-		if v == "NaN" || v == "Infinity" || v == "-Infinity" {
-			return true
-		}
-		if !json.Valid([]byte(v)) || strings.TrimLeft(v, "-0123456789") == v || strings.TrimSpace(v) != v {
-			return false
-		}
-		s = v
-	default:
+	s, ok := numberText(v)
+	if !ok || s == "NaN" || s == "Infinity" || s == "-Infinity" {
 		return true
 	}
 	_, err := strconv.ParseFloat(s, bits)
-	return err == nil
+	_, isText := v.(string)
+	return err == nil && (!isText || isNumber(s))
 }
 
 // isBase64 takes both alphabets, with or without padding, as ProtoJSON does.
@@ -418,53 +380,6 @@ func isTimestamp(s string) bool {
 	}
 	dot, zone := strings.LastIndexByte(s, '.'), strings.LastIndexAny(s, "Z-+")
 	return dot < 0 || zone < dot || zone-dot <= maxNanosDigits+1
-}
-
-// maxDurationSeconds is the range of google.protobuf.Duration, about ten thousand years.
-const maxDurationSeconds = 315_576_000_000
-
-func isDuration(s string) bool {
-	body, ok := strings.CutSuffix(s, "s")
-	if !ok || body == "" {
-		return false
-	}
-	if body[0] == '-' || body[0] == '+' {
-		body = body[1:]
-	}
-	whole, fraction, dotted := strings.Cut(body, ".")
-	if whole == "" && !dotted || len(fraction) > maxNanosDigits || len(whole) > 1 && whole[0] == '0' {
-		return false
-	}
-	if strings.Trim(whole, "0123456789") != "" || strings.Trim(fraction, "0123456789") != "" {
-		return false
-	}
-	seconds, ok := new(big.Int).SetString("0"+whole[:min(len(whole), 20)], 10)
-	return ok && seconds.Cmp(big.NewInt(maxDurationSeconds)) <= 0
-}
-
-func isFieldMask(s string) bool {
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return true
-	}
-	for path := range strings.SplitSeq(s, ",") {
-		if strings.Contains(path, "_") {
-			return false
-		}
-		var snake bytes.Buffer
-		for i := range len(path) {
-			c := path[i]
-			if 'A' <= c && c <= 'Z' {
-				snake.WriteByte('_')
-				c += 'a' - 'A'
-			}
-			snake.WriteByte(c)
-		}
-		if !protoreflect.FullName(snake.String()).IsValid() {
-			return false
-		}
-	}
-	return true
 }
 
 // celText is what CEL rules say to a reader: their message, or else the expression.
