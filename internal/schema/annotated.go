@@ -335,20 +335,24 @@ type Behavior struct {
 // not the annotation's generated code is linked in. An option that cannot be read is ignored.
 func BehaviorOf(fd protoreflect.FieldDescriptor) Behavior {
 	var b Behavior
-	eachOption(fd, fieldBehaviorNumber, func(typ protowire.Type, raw []byte) {
-		for len(raw) > 0 {
-			v, n := protowire.ConsumeVarint(raw)
-			if n < 0 {
-				return
-			}
-			raw = raw[n:]
-			switch v {
-			case behaviorRequired:
-				b.Required = true
-			case behaviorOutputOnly:
-				b.OutputOnly = true
-			case behaviorInputOnly:
-				b.InputOnly = true
+	note := func(v uint64) {
+		b.Required = b.Required || v == behaviorRequired
+		b.OutputOnly = b.OutputOnly || v == behaviorOutputOnly
+		b.InputOnly = b.InputOnly || v == behaviorInputOnly
+	}
+	eachAnnotation(fd, func(it item) {
+		switch {
+		case it.number != fieldBehaviorNumber:
+		case it.typ == protowire.VarintType:
+			note(it.bits)
+		default: // packed
+			for rest := it.bytes; len(rest) > 0; {
+				v, n := protowire.ConsumeVarint(rest)
+				if n < 0 {
+					return
+				}
+				note(v)
+				rest = rest[n:]
 			}
 		}
 	})
@@ -360,36 +364,6 @@ func (b Behavior) Hides(dir Direction) bool {
 	return dir == Input && b.OutputOnly || dir == Output && b.InputOnly
 }
 
-// eachOption visits the occurrences of one option. Varints arrive as their raw bytes, the rest without its length.
-func eachOption(d protoreflect.Descriptor, number protowire.Number, visit func(protowire.Type, []byte)) {
-	if !hasOptions(d) {
-		return
-	}
-	raw, err := proto.MarshalOptions{AllowPartial: true}.Marshal(d.Options())
-	if err != nil {
-		return
-	}
-	for len(raw) > 0 {
-		num, typ, n := protowire.ConsumeTag(raw)
-		if n < 0 {
-			return
-		}
-		raw = raw[n:]
-		size := protowire.ConsumeFieldValue(num, typ, raw)
-		if size < 0 {
-			return
-		}
-		if num == number {
-			value := raw[:size]
-			if typ == protowire.BytesType {
-				value, _ = protowire.ConsumeBytes(value)
-			}
-			visit(typ, value)
-		}
-		raw = raw[size:]
-	}
-}
-
 // hasOptions reports whether a descriptor has options at all. Most have none.
 func hasOptions(d protoreflect.Descriptor) bool {
 	options := d.Options()
@@ -399,12 +373,9 @@ func hasOptions(d protoreflect.Descriptor) bool {
 // readRules merges the occurrences of protovalidate's option into rules and says whether there was one.
 func readRules(d protoreflect.Descriptor, rules proto.Message) bool {
 	found := false
-	eachOption(d, validateNumber, func(typ protowire.Type, raw []byte) {
-		if typ != protowire.BytesType {
-			return
-		}
-		if (proto.UnmarshalOptions{Merge: true, AllowPartial: true}).Unmarshal(raw, rules) == nil {
-			found = true
+	eachAnnotation(d, func(it item) {
+		if it.number == validateNumber && it.typ == protowire.BytesType {
+			found = (proto.UnmarshalOptions{Merge: true, AllowPartial: true}).Unmarshal(it.bytes, rules) == nil || found
 		}
 	})
 	return found
@@ -438,7 +409,7 @@ func isOneofRequired(od protoreflect.OneofDescriptor) bool {
 // cannot be read counts, so that protovalidate gets to report it.
 func HasRules(d protoreflect.Descriptor) bool {
 	found := false
-	eachOption(d, validateNumber, func(protowire.Type, []byte) { found = true })
+	eachAnnotation(d, func(it item) { found = found || it.number == validateNumber })
 	return found
 }
 

@@ -45,52 +45,20 @@ type keywords struct {
 	unknown []string
 }
 
-// Field numbers of grpc.gateway.protoc_gen_openapiv2.options.JSONSchema.
-const (
-	keyTitle         = 5
-	keyDescription   = 6
-	keyDefault       = 7
-	keyReadOnly      = 8
-	keyExample       = 9
-	keyMultipleOf    = 10
-	keyMaximum       = 11
-	keyOpenMaximum   = 12
-	keyMinimum       = 13
-	keyOpenMinimum   = 14
-	keyMaxLength     = 15
-	keyMinLength     = 16
-	keyPattern       = 17
-	keyMaxItems      = 20
-	keyMinItems      = 21
-	keyUnique        = 22
-	keyMaxProperties = 24
-	keyMinProperties = 25
-	keyRequired      = 26
-	keyFormat        = 36
-	keyEnum          = 46
-)
+// fields are the keywords that a field of an annotation says, by its number in protoc-gen-openapiv2's JSONSchema and in
+// gnostic's Schema; 0 for one that is not there, or has another type.
+func (k *keywords) fields() []keyword {
+	return []keyword{
+		{5, 9, &k.title}, {6, 34, &k.description}, {7, 0, &k.defaultValue}, {8, 3, &k.readOnly}, {9, 0, &k.examples}, {10, 10, &k.multipleOf},
+		{11, 11, &k.maximum}, {12, 12, &k.openMaximum}, {13, 13, &k.minimum}, {14, 14, &k.openMinimum},
+		{15, 15, &k.maxLength}, {16, 16, &k.minLength}, {17, 17, &k.pattern}, {20, 18, &k.maxItems}, {21, 19, &k.minItems}, {22, 20, &k.unique},
+		{24, 21, &k.maxProperties}, {25, 22, &k.minProperties}, {26, 23, &k.required}, {36, 35, &k.format}, {46, 0, &k.enum},
+	}
+}
 
-// openAPINumberOf is the number in JSONSchema of a field of gnostic.openapi.v3.Schema that has the same type; 0 for none.
-func openAPINumberOf(gnostic protowire.Number) protowire.Number {
-	switch {
-	case gnostic >= keyMultipleOf && gnostic <= keyPattern:
-		return gnostic
-	case gnostic >= 18 && gnostic <= 20: // max_items, min_items, unique_items
-		return gnostic + (keyMaxItems - 18)
-	case gnostic >= 21 && gnostic <= 23: // max_properties, min_properties, required
-		return gnostic + (keyMaxProperties - 21)
-	}
-	switch gnostic {
-	case 3:
-		return keyReadOnly
-	case 9:
-		return keyTitle
-	case 34:
-		return keyDescription
-	case 35:
-		return keyFormat
-	}
-	return 0
+type keyword struct {
+	openAPI, gnostic protowire.Number
+	to               any // see item.store
 }
 
 // Field numbers of gnostic.openapi.v3.Schema whose types differ from those of JSONSchema.
@@ -101,11 +69,20 @@ const (
 )
 
 // readOpenAPI adds what a JSONSchema says.
-func (k *keywords) readOpenAPI(body []byte) bool { return each(body, k.take) }
+func (k *keywords) readOpenAPI(body []byte) bool {
+	to := fields{}
+	for _, f := range k.fields() {
+		to[f.openAPI] = f.to
+	}
+	return to.read(body)
+}
 
 // readGnostic adds what a gnostic Schema says.
 func (k *keywords) readGnostic(body []byte) bool {
-	ok := true
+	ok, to := true, fields{}
+	for _, f := range k.fields() {
+		to[f.gnostic] = f.to
+	}
 	isRead := each(body, func(it item) {
 		switch it.number {
 		case gnosticExample:
@@ -115,9 +92,7 @@ func (k *keywords) readGnostic(body []byte) bool {
 		case gnosticDefault:
 			ok = each(it.bytes, k.takeDefault) && ok
 		default:
-			if it.number = openAPINumberOf(it.number); it.number != 0 {
-				k.take(it)
-			}
+			it.store(to[it.number])
 		}
 	})
 	return isRead && ok
@@ -134,78 +109,6 @@ func (k *keywords) takeDefault(it item) {
 	case it.number == 3 && it.typ == protowire.BytesType:
 		raw, _ := json.Marshal(it.text()) //nolint:errchkjson // a string
 		k.defaultValue = string(raw)
-	}
-}
-
-// take adds one field of a JSONSchema. One of another type than it should have is not there.
-func (k *keywords) take(it item) {
-	switch it.typ {
-	case protowire.BytesType:
-		k.takeText(it.number, it.text())
-	case protowire.VarintType:
-		k.takeNumber(it)
-	case protowire.Fixed64Type:
-		k.takeBound(it)
-	case protowire.Fixed32Type, protowire.StartGroupType, protowire.EndGroupType:
-	}
-}
-
-func (k *keywords) takeText(number protowire.Number, text string) {
-	switch number {
-	case keyTitle:
-		k.title = text
-	case keyDescription:
-		k.description = text
-	case keyDefault:
-		k.defaultValue = text
-	case keyExample:
-		k.examples = append(k.examples, text)
-	case keyPattern:
-		k.pattern = text
-	case keyRequired:
-		k.required = append(k.required, text)
-	case keyFormat:
-		k.format = text
-	case keyEnum:
-		k.enum = append(k.enum, text)
-	}
-}
-
-func (k *keywords) takeNumber(it item) {
-	n := it.bits
-	switch it.number {
-	case keyReadOnly:
-		k.readOnly = it.isSet()
-	case keyOpenMaximum:
-		k.openMaximum = it.isSet()
-	case keyOpenMinimum:
-		k.openMinimum = it.isSet()
-	case keyUnique:
-		k.unique = it.isSet()
-	case keyMaxLength:
-		k.maxLength = &n
-	case keyMinLength:
-		k.minLength = &n
-	case keyMaxItems:
-		k.maxItems = &n
-	case keyMinItems:
-		k.minItems = &n
-	case keyMaxProperties:
-		k.maxProperties = &n
-	case keyMinProperties:
-		k.minProperties = &n
-	}
-}
-
-func (k *keywords) takeBound(it item) {
-	v := it.double()
-	switch it.number {
-	case keyMultipleOf:
-		k.multipleOf = &v
-	case keyMaximum:
-		k.maximum = &v
-	case keyMinimum:
-		k.minimum = &v
 	}
 }
 
@@ -395,15 +298,7 @@ func isJSON(mediaType string) bool {
 
 // pair is an entry of a map, or a named value of gnostic: both have the name in field 1 and the value in field 2.
 func pair(body []byte) (name string, value []byte, ok bool) {
-	ok = each(body, func(it item) {
-		switch {
-		case it.typ != protowire.BytesType:
-		case it.number == 1:
-			name = it.text()
-		case it.number == 2:
-			value = it.bytes
-		}
-	})
+	ok = fields{1: &name, 2: &value}.read(body)
 	return name, value, ok
 }
 
