@@ -390,15 +390,10 @@ func AnnotationsOfMethod(md protoreflect.MethodDescriptor) (MethodAnnotations, [
 		switch it.number {
 		case openAPINumber:
 			fields{2: &out.Summary, 3: &out.Description, 11: &out.Deprecated}.read(it.bytes)
-			ok := eachPart(it.bytes, func(part item) bool {
-				return part.number != openAPIResponses || ofOpenAPI.takeOpenAPI(part.bytes)
-			})
-			bad.unless(ok, "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_operation")
+			bad.unless(eachWithin(it.bytes, ofOpenAPI.takeOpenAPI, openAPIResponses), "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_operation")
 		case gnosticNumber:
 			fields{2: &gnostic.Summary, 3: &gnostic.Description, 10: &gnostic.Deprecated}.read(it.bytes)
-			ok := eachPart(it.bytes, func(part item) bool {
-				return part.number != gnosticResponses || ofGnostic.takeGnostic(part.bytes, &from)
-			})
+			ok := eachWithin(it.bytes, func(body []byte) bool { return ofGnostic.takeGnostic(body, &from) }, gnosticResponses)
 			bad.unless(ok, "gnostic.openapi.v3.operation")
 		case signatureNumber:
 			out.Signatures = append(out.Signatures, signature(it.text()))

@@ -313,6 +313,14 @@ func eachPart(body []byte, visit func(item) bool) bool {
 	return isRead && ok
 }
 
+// eachWithin visits the messages to which a path of field numbers leads. It reports whether all can be read.
+func eachWithin(body []byte, visit func([]byte) bool, path ...protowire.Number) bool {
+	if len(path) == 0 {
+		return visit(body)
+	}
+	return eachPart(body, func(it item) bool { return it.number != path[0] || eachWithin(it.bytes, visit, path[1:]...) })
+}
+
 // takeOpenAPI adds an entry of the responses of protoc-gen-openapiv2: the examples of the response, then those of its schema.
 func (r *responses) takeOpenAPI(entry []byte) bool {
 	status, body, ok := pair(entry)
@@ -349,59 +357,38 @@ func (k *keywords) readOpenAPISchema(body []byte) bool {
 	})
 }
 
-// takeGnostic adds the responses of gnostic. from reads their examples one after another.
+// takeGnostic adds the responses of gnostic. from reads their examples one after another. What is not on the paths is the
+// default, or a reference to a response or an example elsewhere.
 func (r *responses) takeGnostic(body []byte, from *keywords) bool {
-	return eachPart(body, func(it item) bool {
-		if it.number != 2 { // 1 is the default
-			return true
-		}
-		status, either, ok := pair(it.bytes)
+	return eachWithin(body, func(entry []byte) bool {
+		status, either, ok := pair(entry)
 		from.examples = nil
-		ok = eachPart(either, func(it item) bool {
-			if it.number != 1 { // 2 is a reference to a response elsewhere
-				return true
-			}
-			return eachPart(it.bytes, func(it item) bool {
-				return it.number != 3 || from.takeContent(it.bytes)
-			})
-		}) && ok
+		ok = eachWithin(either, from.takeContent, 1, 3) && ok
 		*r = append(*r, response{status: status, examples: from.examples})
 		return ok
-	})
+	}, 2)
 }
 
 // takeContent adds the examples of gnostic's MediaTypes.
 func (k *keywords) takeContent(body []byte) bool {
-	return eachPart(body, func(it item) bool {
-		name, mediaType, ok := pair(it.bytes)
-		if it.number != 1 || !isJSON(name) {
+	readExample := func(body []byte) bool { return k.readAny(body, &k.examples) }
+	return eachWithin(body, func(entry []byte) bool {
+		name, mediaType, ok := pair(entry)
+		if !ok || !isJSON(name) {
 			return ok
 		}
-		return ok && eachPart(mediaType, func(it item) bool {
+		return eachPart(mediaType, func(it item) bool {
 			switch it.number {
 			case 1:
-				return eachPart(it.bytes, func(it item) bool { return it.number != 1 || k.readGnostic(it.bytes) })
+				return eachWithin(it.bytes, k.readGnostic, 1)
 			case 2:
-				return k.readAny(it.bytes, &k.examples)
-			case 3:
-				return k.takeNamedExamples(it.bytes)
+				return readExample(it.bytes)
+			case 3: // by name
+				return eachWithin(it.bytes, readExample, 1, 2, 1, 3)
 			}
 			return true
 		})
-	})
-}
-
-// takeNamedExamples adds the examples of gnostic's ExamplesOrReferences.
-func (k *keywords) takeNamedExamples(body []byte) bool {
-	return eachPart(body, func(it item) bool {
-		_, either, ok := pair(it.bytes)
-		return ok && eachPart(either, func(it item) bool {
-			if it.number != 1 { // 2 is a reference
-				return true
-			}
-			return eachPart(it.bytes, func(it item) bool { return it.number != 3 || k.readAny(it.bytes, &k.examples) })
-		})
-	})
+	}, 1)
 }
 
 // Bounds of a value in an annotation. No use of it shows more than 1 KiB.
