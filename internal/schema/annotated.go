@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -270,7 +271,7 @@ func exampleText(examples []any) string {
 // input, they are checked against all of the schema, which is complete. The messages below it have none: a model has to know
 // what to send in each place, but one answer shows what answers look like.
 func (d *deriver) showResults(doc *object, md protoreflect.MessageDescriptor) {
-	if !d.shown || d.dir != Output || d.stream != nil || d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict || isWrapped(md, Output) {
+	if !d.shown || d.dir != Output || d.stream != nil || d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict || IsWrapped(md, Output) {
 		return
 	}
 	texts := slices.Concat(d.opts.Examples, d.annotatedMessage(md).Examples)
@@ -611,14 +612,14 @@ func normalExample(fd protoreflect.FieldDescriptor, text string) (json.RawMessag
 			continue
 		}
 		if !m.Has(fd) {
-			return compact(form) // the zero value, which ProtoJSON leaves out
+			return jsontext.Compact(nil, []byte(form)), true // the zero value, which ProtoJSON leaves out
 		}
 		var members map[string]json.RawMessage
 		if raw, err := writeExample(m); err != nil || json.Unmarshal(raw, &members) != nil {
 			return nil, false
 		}
 		for _, value := range members {
-			return compact(string(value))
+			return jsontext.Compact(nil, value), true
 		}
 	}
 	return nil, false
@@ -637,7 +638,7 @@ func normalMessage(md protoreflect.MessageDescriptor, text string, dir Direction
 	if err != nil {
 		return nil, false
 	}
-	return compact(string(raw))
+	return jsontext.Compact(nil, raw), true // protojson adds spaces at random
 }
 
 func readExample(md protoreflect.MessageDescriptor, text string, dir Direction) (protoreflect.Message, bool) {
@@ -676,15 +677,6 @@ func withoutHidden(m protoreflect.Message, dir Direction) {
 		}
 		return true
 	})
-}
-
-// compact is JSON without space between its tokens, which protojson adds at random.
-func compact(text string) (json.RawMessage, bool) {
-	var out bytes.Buffer
-	if json.Compact(&out, []byte(text)) != nil {
-		return nil, false
-	}
-	return out.Bytes(), true
 }
 
 // A model reads advertised schemas with every request, so that they say nothing twice: not in a keyword and in words, and

@@ -3,7 +3,6 @@
 package schema
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"math"
@@ -13,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -431,11 +431,7 @@ func (k *keywords) messageText(url string, value []byte) (string, bool) {
 		return "", false
 	}
 	raw, err := protojson.MarshalOptions{AllowPartial: true}.Marshal(m)
-	var out bytes.Buffer
-	if err != nil || json.Compact(&out, raw) != nil { // protojson adds spaces at random
-		return "", false
-	}
-	return out.String(), true
+	return string(jsontext.Compact(nil, raw)), err == nil // protojson adds spaces at random
 }
 
 // wellKnown is an empty message of Protobuf's own types that hold a value; nil for others.

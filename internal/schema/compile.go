@@ -453,10 +453,7 @@ func NewBudget(ctx context.Context) *Budget { return &Budget{ctx: ctx, left: max
 func (b *Budget) Err() error { return b.err }
 
 // Spend takes steps from the budget. It returns false if the check has to end.
-func (b *Budget) Spend(steps int) bool { return b.spend(steps) }
-
-// spend takes steps from the budget. It returns false if the check has to end.
-func (b *Budget) spend(steps int) bool {
+func (b *Budget) Spend(steps int) bool {
 	if b.err != nil {
 		return false
 	}
@@ -513,7 +510,7 @@ func (p *Pattern) MatchWithin(b *Budget, text string) bool {
 	if len(text) > longText {
 		return p.MatchReader(&pieces{budget: b, rest: text, size: p.size}) && b.err == nil
 	}
-	matches := b.spend(1+len(text)/bytesPerStep) && p.MatchString(text)
+	matches := b.Spend(1+len(text)/bytesPerStep) && p.MatchString(text)
 	return matches && (len(text)*p.size <= longMatch || b.look())
 }
 
@@ -535,7 +532,7 @@ func (p *pieces) ReadRune() (r rune, size int, err error) {
 	if p.read += size; p.read*p.size >= workBetweenLooks*bytesPerStep {
 		steps := p.read * p.size / bytesPerStep
 		p.read = 0
-		if !p.budget.spend(steps) {
+		if !p.budget.Spend(steps) {
 			p.rest = ""
 			return 0, 0, io.EOF
 		}

@@ -41,7 +41,7 @@ func derive(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts O
 		return nil, fmt.Errorf("schema: message %s is not in the descriptor set", md.FullName())
 	}
 	opts = opts.withDefaults()
-	out := &Schema{Wrapped: of == nil && isWrapped(md, dir)}
+	out := &Schema{Wrapped: of == nil && IsWrapped(md, dir)}
 	scratch := make([]byte, 0, usualBytes)
 	if part&PartCanonical != 0 {
 		d := newDeriver(md, dir, opts, dir == Input)
@@ -240,7 +240,7 @@ func (d *deriver) rootRef() string {
 }
 
 func (d *deriver) rootSchema(md protoreflect.MessageDescriptor) *object {
-	if isWellKnown(md) {
+	if IsWellKnown(md) {
 		doc := d.wellKnown(md, nil, nil, false)
 		if !doc.has("description") {
 			d.describe(doc, comment(md))
@@ -314,7 +314,7 @@ func (d *deriver) place(md protoreflect.MessageDescriptor, at string, depth int,
 		d.open(name, "is left open to keep the schema within its size limit")
 		return d.openObject(nullable)
 	}
-	if name == d.root.FullName() && !isWellKnown(d.root) {
+	if name == d.root.FullName() && !IsWellKnown(d.root) {
 		return orNull(newObject("$ref", d.rootRef()), nullable)
 	}
 	if d.graph.recursive[name] || depth >= d.opts.MaxDepth || d.share && d.graph.uses[name] > 1 && !d.inline[name] {
@@ -366,10 +366,6 @@ func allowNull(doc *object) {
 func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth int) *object {
 	d.count++
 	doc := newObject("type", "object")
-	rules := (*messageText)(nil)
-	if !d.opts.WithoutRules {
-		rules = d.messageRuleText(md)
-	}
 	properties, together, clauses := &object{}, &object{}, []any(nil)
 	said := d.annotatedMessage(md)
 	var required []string
@@ -396,7 +392,7 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		}
 	}
 	oneofs, text := d.oneofs(md)
-	d.describe(doc, messageWords(md, said), d.deprecation(md), text, rules.String())
+	d.describe(doc, messageWords(md, said), d.deprecation(md), text, d.messageRuleText(md))
 	if isDeprecated(md) {
 		doc.set("deprecated", true)
 	}
@@ -676,7 +672,7 @@ func (d *deriver) single(fd protoreflect.FieldDescriptor, v value, at string, de
 	switch fd.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		md := fd.Message()
-		if isWellKnown(md) {
+		if IsWellKnown(md) {
 			return d.shareValue(md.FullName(), v, d.wellKnown(md, fd, v.rules, v.nullable))
 		}
 		return d.place(md, at, depth, v.nullable)
@@ -778,10 +774,7 @@ func (d *deriver) fieldsOf(md protoreflect.MessageDescriptor) []protoreflect.Fie
 }
 
 // TakesNull reports whether JSON null is a value of a field, and not its absence.
-func TakesNull(fd protoreflect.FieldDescriptor) bool { return takesNull(fd) }
-
-// takesNull holds for the two types for which a JSON null is a value and not the absence of one.
-func takesNull(fd protoreflect.FieldDescriptor) bool {
+func TakesNull(fd protoreflect.FieldDescriptor) bool {
 	if md := fd.Message(); md != nil {
 		return md.FullName() == "google.protobuf.Value"
 	}
@@ -1029,14 +1022,14 @@ func (d *deriver) wantsOne(od protoreflect.OneofDescriptor) bool {
 
 func (d *deriver) isSet(fd protoreflect.FieldDescriptor, name string) *object {
 	o := newObject("required", []string{name})
-	if d.all && !takesNull(fd) {
+	if d.all && !TakesNull(fd) {
 		o.set("properties", newObject(name, newObject("not", newObject("type", "null"))))
 	}
 	return o
 }
 
 func (d *deriver) isUnset(fd protoreflect.FieldDescriptor) any {
-	if d.all && !takesNull(fd) {
+	if d.all && !TakesNull(fd) {
 		return newObject("type", "null")
 	}
 	return false
@@ -1050,7 +1043,7 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 	if ed.FullName() == "google.protobuf.NullValue" {
 		return d.nullValue()
 	}
-	r := d.enumRules(v)
+	r := enumRulesOf(v)
 	zero := v.rules != nil && ignoresZero(v.rules) && (d.all || d.dir == Output)
 	var names, first []any
 	var numbers []any
@@ -1077,7 +1070,7 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 	doc := &object{}
 	switch {
 	case d.all:
-		byNumber := newObject("enum", orNothing(numbers))
+		byNumber := newObject("enum", numbers)
 		if open {
 			byNumber = newObject("type", "integer", "minimum", json.Number(strconv.Itoa(math.MinInt32)), "maximum", json.Number(strconv.Itoa(math.MaxInt32)))
 			if len(r.refused) > 0 {
@@ -1086,27 +1079,20 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 		} else if r.allowed != nil && !ed.IsClosed() {
 			byNumber = newObject("enum", r.allowedLiterals(zero))
 		}
-		branches := []any{newObject("enum", orNothing(names)), byNumber}
+		branches := []any{newObject("enum", names), byNumber}
 		if v.nullable {
 			branches = append(branches, newObject("type", "null"))
 		}
 		doc.set("anyOf", branches)
 	case d.dir == Output && !r.defined && r.allowed == nil:
-		doc.set("anyOf", []any{newObject("type", "string", "enum", orNothing(names)), newObject("type", "integer")})
+		doc.set("anyOf", []any{newObject("type", "string", "enum", names), newObject("type", "integer")})
 	case d.dir == Output && r.allowed != nil && !ed.IsClosed():
 		doc.set("enum", append(slices.Clone(names), r.allowedLiterals(zero)...))
 	default:
-		doc.set("type", "string").set("enum", orNothing(first))
+		doc.set("type", "string").set("enum", first)
 	}
 	d.describe(doc, strings.TrimPrefix(d.enumWords(ed)+"\n"+d.valueComments(shown), "\n"))
 	return doc
-}
-
-func orNothing(values []any) []any {
-	if values == nil {
-		return []any{}
-	}
-	return values
 }
 
 // enumRules is what rules leave of an enum's numbers.
@@ -1116,7 +1102,7 @@ type enumRules struct {
 	defined bool
 }
 
-func (d *deriver) enumRules(v value) enumRules {
+func enumRulesOf(v value) enumRules {
 	rules := v.rules.GetEnum()
 	r := enumRules{refused: rules.GetNotIn(), defined: rules.GetDefinedOnly()}
 	if len(rules.GetIn()) > 0 {
@@ -1186,8 +1172,8 @@ func isUnspecified(ev protoreflect.EnumValueDescriptor) bool {
 	return ev.Number() == 0 && strings.HasSuffix(string(ev.Name()), "_UNSPECIFIED")
 }
 
-// isWellKnown holds for the types that ProtoJSON writes in a form of their own.
-func isWellKnown(md protoreflect.MessageDescriptor) bool {
+// IsWellKnown reports whether ProtoJSON has a special form for a message, so that its fields are not members.
+func IsWellKnown(md protoreflect.MessageDescriptor) bool {
 	if md.ParentFile() == nil || md.FullName().Parent() != "google.protobuf" {
 		return false
 	}
@@ -1214,10 +1200,8 @@ func isWrapper(md protoreflect.MessageDescriptor) bool {
 
 // IsWrapped reports whether a message at the root of an input or output is wrapped in an object {"value": ...}, because
 // its ProtoJSON form need not be one. As input, a google.protobuf.Value is not wrapped: an object is a Value already.
-func IsWrapped(md protoreflect.MessageDescriptor, dir Direction) bool { return isWrapped(md, dir) }
-
-func isWrapped(md protoreflect.MessageDescriptor, dir Direction) bool {
-	if !isWellKnown(md) {
+func IsWrapped(md protoreflect.MessageDescriptor, dir Direction) bool {
+	if !IsWellKnown(md) {
 		return false
 	}
 	switch md.Name() {
@@ -1354,6 +1338,3 @@ func (d *deriver) fieldMask(str any) *object {
 	d.describe(doc, d.inBrief("Field paths, such as displayName,address.city.", "Comma-separated field paths in lowerCamelCase, such as displayName,address.city."))
 	return doc
 }
-
-// IsWellKnown reports whether ProtoJSON has a special form for a message, so that its fields are not members.
-func IsWellKnown(md protoreflect.MessageDescriptor) bool { return isWellKnown(md) }

@@ -213,7 +213,7 @@ func oneOrMany(types []string) any {
 
 // keys writes the schema of a map's member names. ProtoJSON reads an integer key as Go's strconv does, plus sign and
 // leading zeros included; the canonical schema follows.
-func (d *deriver) keys(fd protoreflect.FieldDescriptor, rules *fieldRulesMessage) *object {
+func (d *deriver) keys(fd protoreflect.FieldDescriptor, rules *validate.FieldRules) *object {
 	switch kind := fd.Kind(); kind {
 	case protoreflect.StringKind:
 		doc := d.text(value{rules: rules})
@@ -503,8 +503,6 @@ func group(parts []string) string {
 	return "(" + strings.Join(parts, "|") + ")"
 }
 
-type fieldRulesMessage = validate.FieldRules
-
 // numberRules is what protovalidate's rules say of a number, whatever its kind.
 type numberRules struct {
 	lo, hi         *big.Rat // nil: none
@@ -517,7 +515,7 @@ type numberRules struct {
 
 // numberRulesOf reads the rules of a kind: all twelve messages use the same names for the same things. Rules of another
 // kind than the field's are a fault that protovalidate reports; they say nothing here.
-func numberRulesOf(kind protoreflect.Kind, rules *fieldRulesMessage) numberRules {
+func numberRulesOf(kind protoreflect.Kind, rules *validate.FieldRules) numberRules {
 	var r numberRules
 	if rules == nil {
 		return r
@@ -584,25 +582,16 @@ func appendRat(list []*big.Rat, v protoreflect.Value) []*big.Rat {
 }
 
 func (r numberRules) holds(x *big.Rat) bool {
-	for _, y := range r.refused {
-		if x.Cmp(y) == 0 {
-			return false
-		}
+	isX := func(y *big.Rat) bool { return x.Cmp(y) == 0 }
+	if slices.ContainsFunc(r.refused, isX) {
+		return false
 	}
 	above := r.lo == nil || x.Cmp(r.lo) > 0 || !r.loOpen && x.Cmp(r.lo) == 0
 	below := r.hi == nil || x.Cmp(r.hi) < 0 || !r.hiOpen && x.Cmp(r.hi) == 0
 	if r.outside && !above && !below || !r.outside && (!above || !below) {
 		return false
 	}
-	if r.allowed == nil {
-		return true
-	}
-	for _, y := range r.allowed {
-		if x.Cmp(y) == 0 {
-			return true
-		}
-	}
-	return false
+	return r.allowed == nil || slices.ContainsFunc(r.allowed, isX)
 }
 
 // admitted are the allowed values that the other rules admit as well.

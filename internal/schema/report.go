@@ -33,7 +33,7 @@ type reporter struct {
 // value, oneOf for a oneof, not for a second name) are never reported by their name alone: a caller knows fields, and not how
 // the schema is built.
 func (r *reporter) flatten(e *jsonschema.ValidationError) []Violation {
-	if !r.budget.spend(workPerFault) {
+	if !r.budget.Spend(workPerFault) {
 		return nil // what was found so far has to do
 	}
 	switch k := e.ErrorKind.(type) {
@@ -498,6 +498,11 @@ func AppendPointer(pointer, token string) string {
 	return pointer + "/" + token
 }
 
+// UnescapeToken returns the name that a reference token of a JSON Pointer stands for.
+func UnescapeToken(token string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+}
+
 // SortViolations sorts violations by path, keyword and message, drops duplicates and keeps at most limit of them. Numbers
 // in paths compare as numbers, so that /items/2 comes before /items/10. A limit of zero or less keeps all. It modifies
 // the given slice.
@@ -677,7 +682,7 @@ func (e *pathError) Error() string {
 // input that is wrapped, the only path is "value". Extensions have no path. The error is a *pathError.
 func InputField(md protoreflect.MessageDescriptor, path string) (protoreflect.FullName, error) {
 	d := &deriver{dir: Input, needs: new(Needs)}
-	if isWrapped(md, Input) {
+	if IsWrapped(md, Input) {
 		if path != wrappedMember {
 			return "", &pathError{Message: md.FullName(), Name: path, Known: []string{wrappedMember}}
 		}
@@ -686,7 +691,7 @@ func InputField(md protoreflect.MessageDescriptor, path string) (protoreflect.Fu
 	names := strings.Split(path, ".")
 	for i, name := range names {
 		var fields []protoreflect.FieldDescriptor
-		if !isWellKnown(md) {
+		if !IsWellKnown(md) {
 			fields = d.fieldsOf(md)
 		}
 		at := slices.IndexFunc(fields, func(fd protoreflect.FieldDescriptor) bool { return slices.Contains(Names(fd), name) })

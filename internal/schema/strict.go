@@ -97,9 +97,9 @@ func (s *strict) document(md protoreflect.MessageDescriptor) *object {
 
 func (s *strict) root(md protoreflect.MessageDescriptor) *object {
 	switch {
-	case isWrapped(md, Input):
+	case IsWrapped(md, Input):
 		return closed(newObject(wrappedMember, s.single(md, nil, value{}, nil)), []string{wrappedMember})
-	case isWellKnown(md):
+	case IsWellKnown(md):
 		if md.Name() != "Empty" {
 			s.d.note("%s as the whole input accepts any object, which this profile cannot express: it is shown without members", md.FullName())
 		}
@@ -128,7 +128,7 @@ func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.
 			d.note("field %s omitted: not all providers accept its JSON name %s", fd.FullName(), quote(name))
 			continue
 		}
-		if od := fd.ContainingOneof(); od != nil && takesNull(fd) {
+		if od := fd.ContainingOneof(); od != nil && TakesNull(fd) {
 			// It would have to be there, and any value, null too, would choose it.
 			d.note("field %s omitted: null is a valid value for it, so nothing could express that it is not the chosen field of %s", fd.FullName(), od.Name())
 			continue
@@ -138,12 +138,8 @@ func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.
 		s.properties++
 	}
 	doc := closed(properties, required)
-	var rules *messageText
-	if !d.opts.WithoutRules {
-		rules = d.messageRuleText(md)
-	}
 	_, oneofs := d.oneofs(md)
-	d.describe(doc, messageWords(md, said), deprecation(md), oneofs, rules.String())
+	d.describe(doc, messageWords(md, said), deprecation(md), oneofs, d.messageRuleText(md))
 	return doc
 }
 
@@ -166,7 +162,7 @@ func (s *strict) property(f field, path []protoreflect.FullName) *object {
 	}
 	own, _ := doc.get("description").(string)
 	d.describe(doc, f.words(), deprecation(fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
-	if f.must || takesNull(fd) && !fd.IsList() {
+	if f.must || TakesNull(fd) && !fd.IsList() {
 		return doc // null is a value already, or not enough
 	}
 	return maybe(doc)
@@ -209,7 +205,7 @@ func (s *strict) mapping(f field) *object {
 	if names := d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())); names.size() > 0 {
 		doc.set("propertyNames", names)
 	}
-	if md := values.Message(); md != nil && !isWellKnown(md) && !md.IsPlaceholder() {
+	if md := values.Message(); md != nil && !IsWellKnown(md) && !md.IsPlaceholder() {
 		doc.set("additionalProperties", d.shallow(md))
 	} else {
 		doc.set("additionalProperties", d.single(values, value{rules: elementRules(rules.GetValues())}, "#", 0))
@@ -235,28 +231,18 @@ func (s *strict) single(md protoreflect.MessageDescriptor, fd protoreflect.Field
 	switch {
 	case md == nil:
 		return s.plain(d.single(fd, v, "#", 0))
-	case isWellKnown(md):
+	case IsWellKnown(md):
 		return s.wellKnown(md, fd, v)
 	case md.IsPlaceholder():
 		return s.quoted(newObject("type", "object"), "A JSON object")
 	case len(d.fieldsOf(md)) == 0:
 		// Gemini refuses an object without properties below the root.
 		return newObject("type", "string", "enum", []any{"{}"}, "description", "It has no members: use the text {}.")
-	case len(path) > s.levels || within(path, md) >= strictRepeats || s.depth+2 > strictDepth: // it may hold lists
+	case len(path) > s.levels || count(path, md.FullName()) >= strictRepeats || s.depth+2 > strictDepth: // it may hold lists
 		return s.quoted(d.shallow(md), "A JSON object of the message "+string(md.Name()))
 	default:
 		return s.message(md, path)
 	}
-}
-
-func within(path []protoreflect.FullName, md protoreflect.MessageDescriptor) int {
-	n := 0
-	for _, name := range path {
-		if name == md.FullName() {
-			n++
-		}
-	}
-	return n
 }
 
 func (s *strict) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.FieldDescriptor, v value) *object {
@@ -296,7 +282,7 @@ func (d *deriver) shallow(md protoreflect.MessageDescriptor) *object {
 			kind = "array"
 		case fd.Message() == nil:
 			kind, _ = d.single(fd, value{}, "#", 0).get("type").(string)
-		case isWellKnown(fd.Message()):
+		case IsWellKnown(fd.Message()):
 			kind, _ = d.wellKnown(fd.Message(), fd, nil, false).get("type").(string)
 		}
 		if kind != "" {
@@ -575,10 +561,11 @@ func described(doc, ref *object) *object {
 	return doc
 }
 
-func count(path []string, ref string) int {
+// count is how often one thing is on a path.
+func count[T comparable](path []T, one T) int {
 	n := 0
-	for _, one := range path {
-		if one == ref {
+	for _, step := range path {
+		if step == one {
 			n++
 		}
 	}

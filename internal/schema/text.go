@@ -3,7 +3,6 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -398,25 +397,15 @@ func celText(rules []*validate.Rule, expressions []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// messageText is what the rules of a message say to a reader.
-type messageText struct{ lines []string }
-
-// String is empty for none.
-func (t *messageText) String() string {
-	if t == nil {
+// messageRuleText is what the rules of a message say to a reader.
+func (d *deriver) messageRuleText(md protoreflect.MessageDescriptor) string {
+	if d.opts.WithoutRules {
 		return ""
 	}
-	return strings.Join(t.lines, "\n")
-}
-
-func (d *deriver) messageRuleText(md protoreflect.MessageDescriptor) *messageText {
 	rules := messageRules(md)
-	if rules == nil {
-		return nil
-	}
-	t := &messageText{}
+	var lines []string
 	if text := celText(rules.GetCel(), rules.GetCelExpression()); text != "" {
-		t.lines = append(t.lines, text)
+		lines = append(lines, text)
 	}
 	for _, group := range rules.GetOneof() {
 		word := "At most one of %s may be set."
@@ -430,9 +419,9 @@ func (d *deriver) messageRuleText(md protoreflect.MessageDescriptor) *messageTex
 			}
 			names = append(names, name)
 		}
-		t.lines = append(t.lines, fmt.Sprintf(word, strings.Join(names, ", ")))
+		lines = append(lines, fmt.Sprintf(word, strings.Join(names, ", ")))
 	}
-	return t
+	return strings.Join(lines, "\n")
 }
 
 // otherRules words the rules of a type for which the schema has no keyword, all of them but those named. A model that reads
@@ -478,11 +467,7 @@ func ruleScalar(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	if err != nil {
 		return v.String()
 	}
-	var compact bytes.Buffer
-	if json.Compact(&compact, raw) != nil {
-		return v.String()
-	}
-	return strings.Trim(compact.String(), `"`)
+	return strings.Trim(string(jsontext.Compact(nil, raw)), `"`) // protojson adds spaces at random
 }
 
 // zeroHolds says whether the zero value of a field without presence satisfies its rules. Where it does not, leaving the
@@ -502,14 +487,7 @@ func zeroHolds(fd protoreflect.FieldDescriptor, rules *validate.FieldRules) bool
 	case protoreflect.BytesKind:
 		return emptyBytesHold(rules.GetBytes())
 	case protoreflect.EnumKind:
-		r := enumRules{allowed: rules.GetEnum().GetIn(), refused: rules.GetEnum().GetNotIn()}
-		if rules.GetEnum().HasConst() {
-			r.allowed = []int32{rules.GetEnum().GetConst()}
-		}
-		if len(r.allowed) == 0 {
-			r.allowed = nil
-		}
-		return r.admits(0)
+		return enumRulesOf(value{rules: rules}).admits(0)
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return true
 	default:
@@ -528,10 +506,8 @@ func emptyTextHolds(rules *validate.StringRules) bool {
 	if values := allowedStrings(rules); values != nil && !slices.Contains(values, "") {
 		return false
 	}
-	if p := rules.GetPattern(); p != "" {
-		if re, err := regexp.Compile(p); err == nil && !re.MatchString("") {
-			return false
-		}
+	if !takesEmpty(rules.GetPattern()) {
+		return false
 	}
 	format, note := textFormat(rules)
 	return format == "" && note == "" || format == "uri-reference"
@@ -555,16 +531,17 @@ func emptyBytesHold(rules *validate.BytesRules) bool {
 	for _, b := range rules.GetNotIn() {
 		holds = holds && len(b) > 0
 	}
-	if p := rules.GetPattern(); p != "" {
-		if re, err := regexp.Compile(p); err == nil && !re.MatchString("") {
-			return false
-		}
-	}
-	return holds
+	return holds && takesEmpty(rules.GetPattern())
+}
+
+// takesEmpty reports whether a pattern matches the empty text; one that is no pattern refuses nothing.
+func takesEmpty(pattern string) bool {
+	re, err := regexp.Compile(pattern)
+	return err != nil || re.MatchString("")
 }
 
 func (r *reporter) found(location []string) string {
-	switch v := lookUp(r.doc, location, false).(type) {
+	switch v := lookUp(r.doc, location).(type) {
 	case nil:
 		return "null"
 	case bool:
@@ -653,7 +630,7 @@ func (r *reporter) choice(values []any, location []string) string {
 	if slices.Contains(values, nil) {
 		text = "null or " + text
 	}
-	if s, ok := lookUp(r.doc, location, false).(string); ok {
+	if s, ok := lookUp(r.doc, location).(string); ok {
 		if near := nearestValue(s, names); near != "" {
 			text += " (did you mean " + quote(near) + "?)"
 		}

@@ -61,8 +61,7 @@ func resolve(root []byte, ref string) (node []byte, found bool) {
 	}
 	node = root
 	for token := range strings.SplitSeq(pointer[1:], "/") {
-		name := strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-		if node, found = jsontext.Lookup(node, name); !found {
+		if node, found = jsontext.Lookup(node, UnescapeToken(token)); !found {
 			return nil, false
 		}
 	}
