@@ -380,9 +380,9 @@ type level struct {
 // beside what it is in.
 func pathsAt(of schema.View, whole []byte, cut *Cut) [][]string {
 	levels := []level{{value: whole, of: of}}
-	for token := range pointer(cut.Path) {
+	for _, token := range strings.Split(cut.Path, "/")[1:] {
 		at := levels[len(levels)-1]
-		next, ok := at.member(token)
+		next, ok := at.member(schema.UnescapeToken(token))
 		if !ok {
 			return nil
 		}
@@ -398,20 +398,6 @@ func pathsAt(of schema.View, whole []byte, cut *Cut) [][]string {
 		}
 	}
 	return out
-}
-
-// pointer yields the names in a JSON Pointer.
-func pointer(text string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		if text == "" {
-			return
-		}
-		for token := range strings.SplitSeq(text[1:], "/") {
-			if !yield(strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")) {
-				return
-			}
-		}
-	}
 }
 
 // member is the level that a name in a JSON Pointer leads to. A mask goes through lists by itself, and through maps with "*".
