@@ -345,7 +345,7 @@ func ReductionExample(of schema.View, whole []byte, cuts []Cut) string {
 				return best
 			}
 			tried = append(tried, text)
-			mask, faults := newMask(text, of)
+			mask, faults := newMask(text, of, "")
 			if len(faults) > 0 || mask == nil {
 				continue
 			}
@@ -594,15 +594,12 @@ func StreamTime(text string) (time.Duration, bool) {
 
 // Mask reads Fields for results of a schema. The error is INVALID_PARAMS and names each path that is wrong.
 func (w *Wanted) Mask(of schema.View) (*Mask, *errmap.Error) {
-	return w.checked(newMask(w.Fields, of))
+	return w.MaskUnder("", of)
 }
 
 // MaskUnder is Mask for a document that is one member of the result: each path begins with the name of that member.
 func (w *Wanted) MaskUnder(member string, of schema.View) (*Mask, *errmap.Error) {
-	return w.checked(newMaskUnder(member, w.Fields, of))
-}
-
-func (w *Wanted) checked(mask *Mask, faults []string) (*Mask, *errmap.Error) {
+	mask, faults := newMask(w.Fields, of, member)
 	if len(faults) > 0 {
 		return nil, w.RefuseFields(faults...)
 	}
