@@ -37,10 +37,8 @@ func (d *deriver) annotatedField(fd protoreflect.FieldDescriptor) FieldAnnotatio
 	if !d.shown || !hasOptions(fd) {
 		return FieldAnnotations{}
 	}
-	said, problems := AnnotationsOfField(fd)
-	for _, p := range problems {
-		d.note("field %s: %s", fd.FullName(), p)
-	}
+	said, bad := AnnotationsOfField(fd)
+	d.noteAll("field", fd, bad)
 	return said
 }
 
@@ -49,11 +47,16 @@ func (d *deriver) annotatedMessage(md protoreflect.MessageDescriptor) MessageAnn
 	if !d.shown || !hasOptions(md) {
 		return MessageAnnotations{}
 	}
-	said, problems := AnnotationsOfMessage(md)
-	for _, p := range problems {
-		d.note("message %s: %s", md.FullName(), p)
-	}
+	said, bad := AnnotationsOfMessage(md)
+	d.noteAll("message", md, bad)
 	return said
+}
+
+// noteAll notes what is wrong with the annotations of a descriptor.
+func (d *deriver) noteAll(kind string, of protoreflect.Descriptor, bad []string) {
+	for _, p := range bad {
+		d.note("%s %s: %s", kind, of.FullName(), p)
+	}
 }
 
 // enumWords are the description or the title that an annotation of an enum has.
@@ -61,10 +64,8 @@ func (d *deriver) enumWords(ed protoreflect.EnumDescriptor) string {
 	if !d.shown || !hasOptions(ed) {
 		return ""
 	}
-	said, problems := annotationsOfEnum(ed)
-	for _, p := range problems {
-		d.note("enum %s: %s", ed.FullName(), p)
-	}
+	said, bad := annotationsOfEnum(ed)
+	d.noteAll("enum", ed, bad)
 	return cmp.Or(strings.TrimSpace(said.Description), strings.TrimSpace(said.Title))
 }
 
@@ -279,7 +280,7 @@ func (d *deriver) showResults(doc *object, md protoreflect.MessageDescriptor) {
 		return
 	}
 	subject := "message " + string(md.FullName())
-	examples := d.someExamples(doc, texts, subject, maxResultExamples, d.takesWhole, func(text string) (json.RawMessage, bool) {
+	examples := d.examples(doc, texts, subject, maxResultExamples, d.takesWhole, func(text string) (json.RawMessage, bool) {
 		return normalMessage(md, text, Output)
 	})
 	if len(examples) == 0 {
@@ -298,7 +299,7 @@ func (d *deriver) messageExamples(doc *object, md protoreflect.MessageDescriptor
 	if !d.guides() || d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict {
 		return nil
 	}
-	return d.examples(doc, of.Examples, "message "+string(md.FullName()), func(text string) (json.RawMessage, bool) {
+	return d.examples(doc, of.Examples, "message "+string(md.FullName()), maxExamples, d.takes, func(text string) (json.RawMessage, bool) {
 		return normalMessage(md, text, Input)
 	})
 }
@@ -309,7 +310,7 @@ func (d *deriver) fieldExamples(doc *object, f field) []any {
 	if d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict && f.fd.Message() != nil {
 		return nil
 	}
-	return d.examples(doc, f.said.Examples, "field "+string(f.fd.FullName()), func(text string) (json.RawMessage, bool) {
+	return d.examples(doc, f.said.Examples, "field "+string(f.fd.FullName()), maxExamples, d.takes, func(text string) (json.RawMessage, bool) {
 		return normalExample(f.fd, text)
 	})
 }
@@ -541,14 +542,9 @@ const (
 	maxCheckedBytes   = 256 << 10 // of a schema that examples are checked against
 )
 
-// examples are those that the schema accepts, in the form that it shows. A wrong one would teach a model to fail, so it is
-// left out with a note.
-func (d *deriver) examples(doc *object, texts []string, subject string, normal func(string) (json.RawMessage, bool)) []any {
-	return d.someExamples(doc, texts, subject, maxExamples, d.takes, normal)
-}
-
-// someExamples are up to most of the examples that takes accepts for the schema.
-func (d *deriver) someExamples(
+// examples are up to most of those that takes accepts for the schema, in the form that it shows. A wrong one would teach a
+// model to fail, so it is left out with a note.
+func (d *deriver) examples(
 	doc *object, texts []string, subject string, most int, takes func(*object, json.RawMessage) bool, normal func(string) (json.RawMessage, bool),
 ) []any {
 	var out []any

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -496,21 +497,25 @@ func (k *keywords) textRules() *validate.StringRules {
 	return nil
 }
 
-// setNumber sets the bounds of a numeric kind, and reports whether there are any.
+// maxExact is up to where a double holds every integer. Bounds beyond it would say another number than was meant.
+const maxExact = 1 << 53
+
+// setNumber sets the bounds of a numeric kind, and reports whether there are any. One that the kind cannot hold is none.
 func (k *keywords) setNumber(kind protoreflect.Kind, out *validate.FieldRules) bool {
-	field := out.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(strings.ToLower(kind.String())))
-	if field == nil || field.Message() == nil {
-		return false
-	}
-	numbers := out.ProtoReflect().NewField(field).Message()
 	found := false
-	set := func(name protoreflect.Name, bound *float64, round func(float64) float64) {
-		rule := numbers.Descriptor().Fields().ByName(name)
-		if bound == nil || rule == nil {
+	set := func(name string, bound *float64, round func(float64) float64) {
+		if bound == nil {
 			return
 		}
-		if v, ok := numberOf(rule.Kind(), *bound, round); ok {
-			numbers.Set(rule, v)
+		v := *bound
+		if kind != protoreflect.DoubleKind && kind != protoreflect.FloatKind {
+			if v = round(v) + 0; math.Abs(v) > maxExact { // 0, or a rounded bound would be -0
+				return
+			}
+		}
+		rule := &validate.FieldRules{}
+		if protojson.Unmarshal(fmt.Appendf(nil, `{%q:{%q:%v}}`, kind, name, v), rule) == nil {
+			proto.Merge(out, rule)
 			found = true
 		}
 	}
@@ -525,41 +530,5 @@ func (k *keywords) setNumber(kind protoreflect.Kind, out *validate.FieldRules) b
 	} else {
 		set("lte", k.maximum, math.Floor)
 	}
-	if found {
-		out.ProtoReflect().Set(field, protoreflect.ValueOfMessage(numbers))
-	}
 	return found
-}
-
-// maxExact is up to where a double holds every integer. Bounds beyond it would say another number than was meant.
-const maxExact = 1 << 53
-
-// numberOf is a bound as a value of the kind; false where the kind cannot hold it.
-func numberOf(kind protoreflect.Kind, v float64, round func(float64) float64) (protoreflect.Value, bool) {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return protoreflect.Value{}, false
-	}
-	switch kind {
-	case protoreflect.DoubleKind:
-		return protoreflect.ValueOfFloat64(v), true
-	case protoreflect.FloatKind:
-		return protoreflect.ValueOfFloat32(float32(v)), math.Abs(v) <= math.MaxFloat32
-	default:
-	}
-	if v = round(v); math.Abs(v) > maxExact {
-		return protoreflect.Value{}, false
-	}
-	n := int64(v)
-	switch kind {
-	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		return protoreflect.ValueOfInt32(int32(n)), n >= math.MinInt32 && n <= math.MaxInt32
-	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		return protoreflect.ValueOfInt64(n), true
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		return protoreflect.ValueOfUint32(uint32(n)), n >= 0 && n <= math.MaxUint32
-	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		return protoreflect.ValueOfUint64(uint64(n)), n >= 0
-	default:
-		return protoreflect.Value{}, false
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -212,37 +211,16 @@ func readPGV(body []byte) (*validate.FieldRules, bool) {
 		return nil, false
 	}
 	rules := &validate.FieldRules{}
-	if (proto.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true}).Unmarshal(raw, rules) != nil || !annotationIsText(rules.ProtoReflect()) {
+	if (proto.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true}).Unmarshal(raw, rules) != nil {
+		return nil, false
+	}
+	if _, err := protojson.Marshal(rules); err != nil { // texts that are not UTF-8, which proto2 admits
 		return nil, false
 	}
 	if proto.Size(rules) == 0 {
 		return nil, true
 	}
 	return rules, true
-}
-
-// annotationIsText reports whether all strings of a message are UTF-8, which proto2 does not ask for.
-func annotationIsText(m protoreflect.Message) bool {
-	ok := true
-	check := func(fd protoreflect.FieldDescriptor, v protoreflect.Value) {
-		switch {
-		case fd.Message() != nil:
-			ok = ok && annotationIsText(v.Message())
-		case fd.Kind() == protoreflect.StringKind:
-			ok = ok && utf8.ValidString(v.String())
-		}
-	}
-	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if !fd.IsList() {
-			check(fd, v)
-			return ok
-		}
-		for i := range v.List().Len() {
-			check(fd, v.List().Get(i))
-		}
-		return ok
-	})
-	return ok
 }
 
 // isUnchecked reports whether protoc-gen-validate makes no checks for a message.

@@ -787,10 +787,9 @@ func isPlainKeyword(keyword string, value any) bool {
 		list, ok := value.([]any)
 		return ok && len(list) > 0 && isListOf(value, isPlainSchema)
 	case "required":
-		return isListOf(value, isText) && isEachOnce(value)
+		return isListOf(value, is[string]) && isEachOnce(value)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
-		_, ok := value.(json.Number)
-		return ok
+		return is[json.Number](value)
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
 		return isCount(value)
 	case "pattern":
@@ -801,13 +800,11 @@ func isPlainKeyword(keyword string, value any) bool {
 		compiled, err := compileECMA(text)
 		return err == nil && compiled.size <= maxPlainPattern
 	case "title", "description", "$comment", "format":
-		return isText(value)
+		return is[string](value)
 	case "uniqueItems", "deprecated", "readOnly", "writeOnly":
-		_, ok := value.(bool)
-		return ok
+		return is[bool](value)
 	case "enum", "examples":
-		_, ok := value.([]any)
-		return ok
+		return is[[]any](value)
 	case "const", "default":
 		return true
 	}
@@ -816,7 +813,7 @@ func isPlainKeyword(keyword string, value any) bool {
 }
 
 func isPlainType(value any) bool {
-	if isText(value) {
+	if is[string](value) {
 		return isTypeName(value)
 	}
 	list, ok := value.([]any)
@@ -831,8 +828,8 @@ func isTypeName(value any) bool {
 	return false
 }
 
-func isText(value any) bool {
-	_, ok := value.(string)
+func is[T any](value any) bool {
+	_, ok := value.(T)
 	return ok
 }
 

@@ -101,8 +101,7 @@ func (d *deriver) describeWrapped(doc *object, md protoreflect.MessageDescriptor
 		return
 	}
 	if value, ok := properties.get(wrappedMember).(*object); ok {
-		own, _ := value.get("description").(string)
-		d.describe(value, text, own)
+		d.describe(value, text, value.words())
 	}
 }
 
@@ -562,8 +561,7 @@ func (d *deriver) property(f field, at string, depth int) *object {
 	default:
 		doc = d.single(f.fd, value{rules: f.rules, nullable: nullable, nonZero: f.nonZero}, at, depth)
 	}
-	own, _ := doc.get("description").(string)
-	d.describe(doc, f.words(), d.deprecation(f.fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
+	d.describe(doc, f.words(), d.deprecation(f.fd), doc.words(), celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
 	if isDeprecated(f.fd) {
 		doc.set("deprecated", true)
 	}
@@ -841,6 +839,12 @@ func (o *object) has(name string) bool {
 
 func (o *object) remove(name string) {
 	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.name == name })
+}
+
+// words are the description of a schema.
+func (o *object) words() string {
+	text, _ := o.get("description").(string)
+	return text
 }
 
 func (o *object) size() int { return len(o.members) }
@@ -1256,8 +1260,7 @@ func (d *deriver) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.F
 		}
 	}
 	if md.Name() != "Any" {
-		own, _ := doc.get("description").(string)
-		d.describe(doc, own, otherRules(rules))
+		d.describe(doc, doc.words(), otherRules(rules))
 	}
 	return doc
 }

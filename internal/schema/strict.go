@@ -160,8 +160,7 @@ func (s *strict) property(f field, path []protoreflect.FullName) *object {
 	default:
 		doc = s.single(fd.Message(), fd, value{rules: f.rules, nonZero: f.nonZero}, path)
 	}
-	own, _ := doc.get("description").(string)
-	d.describe(doc, f.words(), deprecation(fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
+	d.describe(doc, f.words(), deprecation(fd), doc.words(), celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
 	if f.must || TakesNull(fd) && !fd.IsList() {
 		return doc // null is a value already, or not enough
 	}
@@ -297,7 +296,7 @@ func (s *strict) quoted(content *object, what string) *object {
 	doc := newObject("type", "string")
 	text := what + ", written as a string."
 	if content != nil {
-		own, _ := content.get("description").(string)
+		own := content.words()
 		content.remove("description")
 		if raw := string(appendJSON(nil, content)); len(raw) <= maxQuotedSchema && !strings.Contains(raw, `"$ref"`) {
 			text += " Its JSON Schema: " + raw
@@ -318,8 +317,7 @@ func (s *strict) plain(doc *object) *object {
 		s.values += len(values)
 		told = append(told, "enum")
 	}
-	own, _ := doc.get("description").(string)
-	s.d.describe(out, own, inWords(doc, told...))
+	s.d.describe(out, doc.words(), inWords(doc, told...))
 	return out
 }
 

@@ -247,7 +247,7 @@ func (d *deriver) streamDocument(md protoreflect.MessageDescriptor) *object {
 
 // headerText adds to the description of the header what makes it one.
 func (d *deriver) headerText(doc *object) *object {
-	if own, _ := doc.get("description").(string); own != "" {
+	if own := doc.words(); own != "" {
 		doc.remove("description")
 		d.describe(doc, own, headerText)
 	} else {
