@@ -33,10 +33,7 @@ func ReadCapabilities(raw []byte) (*outriggerv1.ClientCapabilities, error) {
 	var r reader
 	c := new(outriggerv1.ClientCapabilities)
 	r.message(r.whole(raw), c)
-	if r.err != nil {
-		return nil, r.err
-	}
-	return c, nil
+	return outcome(&r, c)
 }
 
 // ReadImplementation reads an Implementation object, such as clientInfo.
@@ -44,10 +41,7 @@ func ReadImplementation(raw []byte) (*outriggerv1.Implementation, error) {
 	var r reader
 	i := new(outriggerv1.Implementation)
 	r.message(r.whole(raw), i)
-	if r.err != nil {
-		return nil, r.err
-	}
-	return i, nil
+	return outcome(&r, i)
 }
 
 // MetaHolder is a message with MCP's _meta in its two forms. Most messages of

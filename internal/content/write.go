@@ -623,10 +623,7 @@ func ReadInputResponses(raw []byte) (map[string]*outriggerv1.InputResponse, erro
 		}
 		break
 	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	return out, nil
+	return outcome(&r, out)
 }
 
 // ReadInputResponse reads one answer of a client by its shape, since nothing names the

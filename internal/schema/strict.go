@@ -325,10 +325,16 @@ func areStrings(values []any) bool {
 	return !slices.ContainsFunc(values, func(v any) bool { _, ok := v.(string); return !ok })
 }
 
+// sentences say what a keyword with one number says.
+var sentences = map[string]string{ //nolint:gochecknoglobals // a table that is never changed
+	"minLength": "Length: at least %v.", "maxLength": "Length: at most %v.", "minItems": "Items: at least %v.",
+	"maxItems": "Items: at most %v.", "minimum": "At least %v.", "maximum": "At most %v.",
+}
+
 // inWords says what keywords say, but for those that need no saying or stand in the schema.
 func inWords(doc *object, but ...string) string {
-	var sentences []string
-	say := func(format string, args ...any) { sentences = append(sentences, fmt.Sprintf(format, args...)) }
+	var said []string
+	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
 	rest := &object{}
 	for _, m := range doc.members {
 		if slices.Contains(but, m.name) {
@@ -341,33 +347,25 @@ func inWords(doc *object, but ...string) string {
 				say("%s", text)
 			}
 		case "contentEncoding": // the description says it
-		case "minLength":
-			say("Length: at least %v.", m.value)
-		case "maxLength":
-			say("Length: at most %v.", m.value)
-		case "minItems":
-			say("Items: at least %v.", m.value)
-		case "maxItems":
-			say("Items: at most %v.", m.value)
 		case "uniqueItems":
 			say("No item twice.")
-		case "minimum":
-			say("At least %v.", m.value)
-		case "maximum":
-			say("At most %v.", m.value)
 		case "pattern":
 			// The format says what the pattern of a 64-bit integer does. One that is narrower comes with a sentence.
 			if format := doc.get("format"); format != formatInt64 && format != formatUint64 {
 				say("Must match %v.", m.value)
 			}
 		default:
-			rest.set(m.name, m.value)
+			if sentence := sentences[m.name]; sentence != "" {
+				say(sentence, m.value)
+			} else {
+				rest.set(m.name, m.value)
+			}
 		}
 	}
 	if rest.size() > 0 {
 		say("Must also match the JSON Schema %s.", appendJSON(nil, rest))
 	}
-	return strings.Join(sentences, " ")
+	return strings.Join(said, " ")
 }
 
 // formatInWords is a sentence for a format that nothing else says: neither the type, nor the range, nor the description.

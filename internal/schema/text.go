@@ -151,31 +151,22 @@ func stringForms(values []string, null bool) []any {
 // textFormat names the JSON Schema format that comes closest to a rule about well-known text. A format is a hint:
 // protovalidate decides. What has no format becomes a sentence.
 func textFormat(rules *validate.StringRules) (format, note string) {
-	switch {
-	case rules.GetEmail():
-		return "email", ""
-	case rules.GetHostname():
-		return "hostname", ""
-	case rules.GetIpv4():
-		return "ipv4", ""
-	case rules.GetIpv6():
-		return "ipv6", ""
-	case rules.GetUri():
-		return "uri", ""
-	case rules.GetUriRef():
-		return "uri-reference", ""
-	case rules.GetUuid():
-		return "uuid", ""
-	}
 	if rules == nil {
 		return "", ""
 	}
 	m := rules.ProtoReflect()
 	set := m.WhichOneof(m.Descriptor().Oneofs().ByName("well_known"))
-	if set == nil || set.Kind().String() == "bool" && !m.Get(set).Bool() {
+	if set == nil || set.Kind() == protoreflect.BoolKind && !m.Get(set).Bool() {
 		return "", ""
 	}
-	return "", fmt.Sprintf("Must be a valid %s.", strings.ReplaceAll(string(set.Name()), "_", " "))
+	switch name := string(set.Name()); name {
+	case "email", "hostname", "ipv4", "ipv6", "uri", "uuid":
+		return name, ""
+	case "uri_ref":
+		return "uri-reference", ""
+	default:
+		return "", fmt.Sprintf("Must be a valid %s.", strings.ReplaceAll(name, "_", " "))
+	}
 }
 
 // notPortable are the parts of RE2's syntax that ECMA 262, which JSON Schema names, does not have or reads otherwise.
