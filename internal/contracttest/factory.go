@@ -65,7 +65,7 @@ func NewError(request jsonrpc.Message, code int64, message string, data json.Raw
 		return jsonrpc.Message{}, envelopeFault("/error/code", "Give the error a code that is not zero.")
 	case request.Kind == jsonrpc.KindRequest || request.Kind == jsonrpc.KindInvalid:
 	case request.Fault == nil:
-		return jsonrpc.Message{}, envelopeFault("", "A "+request.Kind.String()+" is never answered.")
+		return jsonrpc.Message{}, envelopeFault("", "Notifications and responses are never answered.")
 	case request.Kind == jsonrpc.KindSuccess || request.Kind == jsonrpc.KindError:
 		id = jsonrpc.ID{}
 	}

@@ -402,7 +402,8 @@ func messageRules(md protoreflect.MessageDescriptor) *validate.MessageRules {
 	return rules
 }
 
-func isOneofRequired(od protoreflect.OneofDescriptor) bool {
+// OneofRequired reports whether one of the alternatives must be set.
+func OneofRequired(od protoreflect.OneofDescriptor) bool {
 	rules := &validate.OneofRules{}
 	return readRules(od, rules) && rules.GetRequired()
 }

@@ -1021,7 +1021,7 @@ func saysOneOf(comment string, fields ...string) bool {
 
 // wantsOne reports whether one of the fields has to be set, by protovalidate's rules or by those that callers are only shown.
 func (d *deriver) wantsOne(od protoreflect.OneofDescriptor) bool {
-	return !d.opts.WithoutRules && (isOneofRequired(od) || d.guides() && isOneofRequiredByAnnotation(od))
+	return !d.opts.WithoutRules && (OneofRequired(od) || d.guides() && isOneofRequiredByAnnotation(od))
 }
 
 func (d *deriver) isSet(fd protoreflect.FieldDescriptor, name string) *object {

@@ -247,12 +247,9 @@ func (d *deriver) streamDocument(md protoreflect.MessageDescriptor) *object {
 
 // headerText adds to the description of the header what makes it one.
 func (d *deriver) headerText(doc *object) *object {
-	if own := doc.words(); own != "" {
-		doc.remove("description")
-		d.describe(doc, own, headerText)
-	} else {
-		d.describe(doc, headerText)
-	}
+	own := doc.words()
+	doc.remove("description") // so that the new one is last
+	d.describe(doc, own, headerText)
 	return doc
 }
 
