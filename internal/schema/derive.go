@@ -307,11 +307,11 @@ func (d *deriver) place(md protoreflect.MessageDescriptor, at string, depth int,
 	name := md.FullName()
 	if md.IsPlaceholder() {
 		d.open(name, "is not in the descriptor set")
-		return d.openObject(nullable)
+		return newObject("type", typeOrNull(nullable, "object"))
 	}
 	if d.graph.distance[name] > d.cut {
 		d.open(name, "is left open to keep the schema within its size limit")
-		return d.openObject(nullable)
+		return newObject("type", typeOrNull(nullable, "object"))
 	}
 	if name == d.root.FullName() && !IsWellKnown(d.root) {
 		return orNull(newObject("$ref", d.rootRef()), nullable)
@@ -335,13 +335,6 @@ func (d *deriver) open(name protoreflect.FullName, why string) {
 		d.opened[name] = true
 		d.note("message %s %s", name, why)
 	}
-}
-
-func (d *deriver) openObject(nullable bool) *object {
-	if nullable {
-		return newObject("type", []string{"object", "null"})
-	}
-	return newObject("type", "object")
 }
 
 func orNull(o *object, nullable bool) *object {
@@ -568,17 +561,21 @@ func (d *deriver) property(f field, at string, depth int) *object {
 	return doc
 }
 
-func typeOrNull(name string, nullable bool) any {
+// typeOrNull is the value of "type".
+func typeOrNull(nullable bool, names ...string) any {
 	if nullable {
-		return []string{name, "null"}
+		return slices.Concat(names, []string{"null"})
 	}
-	return name
+	if len(names) == 1 {
+		return names[0]
+	}
+	return slices.Clone(names) // so that the list of a single name stays on the stack
 }
 
 func (d *deriver) array(f field, at string, depth int, nullable bool) *object {
 	d.count++
 	rules := f.rules.GetRepeated()
-	doc := newObject("type", typeOrNull("array", nullable))
+	doc := newObject("type", typeOrNull(nullable, "array"))
 	items := d.single(f.fd, value{rules: elementRules(rules.GetItems())}, d.pointerTo(at, "items"), depth)
 	doc.set("items", items)
 	d.finishMany(doc, listLimits(f), newObject("maxItems", 0), "minItems", f.rules)
@@ -593,9 +590,7 @@ func (d *deriver) finishMany(doc, limits, zero *object, least string, rules *val
 		return
 	}
 	limits.remove(least)
-	for _, m := range limits.members {
-		doc.set(m.name, m.value)
-	}
+	doc.setAll(limits)
 }
 
 // listLimits is what rules say of a list as a whole.
@@ -618,7 +613,7 @@ func listLimits(f field) *object {
 func (d *deriver) mapping(f field, at string, depth int, nullable bool) *object {
 	d.count++
 	rules := f.rules.GetMap()
-	doc := newObject("type", typeOrNull("object", nullable))
+	doc := newObject("type", typeOrNull(nullable, "object"))
 	if names := d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())); names.size() > 0 {
 		doc.set("propertyNames", names)
 	}
@@ -659,9 +654,7 @@ func (d *deriver) finish(doc, limits, zero *object, rules *validate.FieldRules) 
 		doc.set("anyOf", []any{zero, limits})
 		return
 	}
-	for _, m := range limits.members {
-		doc.set(m.name, m.value)
-	}
+	doc.setAll(limits)
 }
 
 // single writes the schema of one value.
@@ -697,7 +690,7 @@ func (d *deriver) scalar(kind protoreflect.Kind, v value) *object {
 }
 
 func (d *deriver) boolean(v value) *object {
-	doc := newObject("type", typeOrNull("boolean", v.nullable))
+	doc := newObject("type", typeOrNull(v.nullable, "boolean"))
 	if v.isFree() {
 		return doc
 	}
@@ -806,11 +799,9 @@ func newObject(pairs ...any) *object {
 
 // set adds a member, or replaces the value of the one that has the name already.
 func (o *object) set(name string, value any) *object {
-	for i := range o.members {
-		if o.members[i].name == name {
-			o.members[i].value = value
-			return o
-		}
+	if i := o.index(name); i >= 0 {
+		o.members[i].value = value
+		return o
 	}
 	if o.members == nil {
 		o.members = o.few[:0]
@@ -819,23 +810,25 @@ func (o *object) set(name string, value any) *object {
 	return o
 }
 
+// setAll sets all members of another object.
+func (o *object) setAll(from *object) {
+	for _, m := range from.members {
+		o.set(m.name, m.value)
+	}
+}
+
+func (o *object) index(name string) int {
+	return slices.IndexFunc(o.members, func(m member) bool { return m.name == name })
+}
+
 func (o *object) get(name string) any {
-	for i := range o.members {
-		if o.members[i].name == name {
-			return o.members[i].value
-		}
+	if i := o.index(name); i >= 0 {
+		return o.members[i].value
 	}
 	return nil
 }
 
-func (o *object) has(name string) bool {
-	for i := range o.members {
-		if o.members[i].name == name {
-			return true
-		}
-	}
-	return false
-}
+func (o *object) has(name string) bool { return o.index(name) >= 0 }
 
 func (o *object) remove(name string) {
 	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.name == name })
@@ -1076,7 +1069,7 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 	case d.all:
 		byNumber := newObject("enum", numbers)
 		if open {
-			byNumber = newObject("type", "integer", "minimum", json.Number(strconv.Itoa(math.MinInt32)), "maximum", json.Number(strconv.Itoa(math.MaxInt32)))
+			byNumber = anyInt32()
 			if len(r.refused) > 0 {
 				byNumber.set("not", newObject("enum", r.refusedLiterals()))
 			}
@@ -1167,8 +1160,12 @@ func (d *deriver) nullValue() *object {
 	}
 	return newObject("anyOf", []any{
 		newObject("enum", []any{nil, "NULL_VALUE"}),
-		newObject("type", "integer", "minimum", json.Number(strconv.Itoa(math.MinInt32)), "maximum", json.Number(strconv.Itoa(math.MaxInt32))),
+		anyInt32(),
 	})
+}
+
+func anyInt32() *object {
+	return newObject("type", "integer", "minimum", json.Number(strconv.Itoa(math.MinInt32)), "maximum", json.Number(strconv.Itoa(math.MaxInt32)))
 }
 
 // isUnspecified recognises the zero value that represents nothing having been said.
@@ -1236,7 +1233,7 @@ func (d *deriver) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.F
 		return d.scalar(md.Fields().ByName("value").Kind(), value{rules: rules, nullable: nullable})
 	}
 	var doc *object
-	str, obj := typeOrNull("string", nullable), typeOrNull("object", nullable)
+	str, obj := typeOrNull(nullable, "string"), typeOrNull(nullable, "object")
 	switch md.Name() {
 	case "Timestamp":
 		doc = d.timestamp(str)
@@ -1247,7 +1244,7 @@ func (d *deriver) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.F
 	case "Struct":
 		doc = newObject("type", obj)
 	case "ListValue":
-		doc = newObject("type", typeOrNull("array", nullable), "items", &object{})
+		doc = newObject("type", typeOrNull(nullable, "array"), "items", &object{})
 	case "Empty":
 		doc = newObject("type", obj, "properties", &object{}, "additionalProperties", false)
 	case "Any":

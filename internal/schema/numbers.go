@@ -72,17 +72,14 @@ func (d *deriver) integerMayBe(t integerType) (number, text bool) {
 // anyInteger is the schema of any integer of a type.
 func (d *deriver) anyInteger(t integerType, nullable bool) *object {
 	asNumber, asString := d.integerMayBe(t)
-	types := make([]string, 0, 3)
+	var types []string
 	if asNumber {
 		types = append(types, "integer")
 	}
 	if asString {
 		types = append(types, "string")
 	}
-	if nullable {
-		types = append(types, "null")
-	}
-	doc := newObject("type", oneOrMany(types))
+	doc := newObject("type", typeOrNull(nullable, types...))
 	if asNumber {
 		d.setRange(doc, t, t.lo(), t.hi())
 	}
@@ -204,13 +201,6 @@ func integerLiteral(x *big.Int) json.Number { return json.Number(x.String()) }
 
 func number(n uint64) json.Number { return json.Number(strconv.FormatUint(n, 10)) }
 
-func oneOrMany(types []string) any {
-	if len(types) == 1 {
-		return types[0]
-	}
-	return types
-}
-
 // keys writes the schema of a map's member names. ProtoJSON reads an integer key as Go's strconv does, plus sign and
 // leading zeros included; the canonical schema follows.
 func (d *deriver) keys(fd protoreflect.FieldDescriptor, rules *validate.FieldRules) *object {
@@ -281,11 +271,7 @@ func (d *deriver) float(kind protoreflect.Kind, v value) *object {
 	}
 	names := r.names()
 	if d.all {
-		types := []string{"number", "string"}
-		if v.nullable {
-			types = append(types, "null")
-		}
-		doc := newObject("type", types, "pattern", "^("+names+numberPattern+")$", "format", format)
+		doc := newObject("type", typeOrNull(v.nullable, "number", "string"), "pattern", "^("+names+numberPattern+")$", "format", format)
 		d.finish(doc, limits, newObject("enum", []any{json.Number("0"), "0", nil}), v.rules)
 		return doc
 	}
@@ -548,8 +534,7 @@ func numberRulesOf(kind protoreflect.Kind, rules *validate.FieldRules) numberRul
 		return true
 	})
 	if r.lo != nil && r.hi != nil {
-		c := r.hi.Cmp(r.lo)
-		r.outside = c < 0
+		r.outside = r.hi.Cmp(r.lo) < 0
 	}
 	return r
 }

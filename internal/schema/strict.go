@@ -175,9 +175,7 @@ func (s *strict) mapField(f field, path []protoreflect.FullName) *object {
 	d, values, rules := s.d, f.fd.MapValue(), f.rules.GetMap()
 	s.depth += 2 // the list and the entry
 	key := newObject("type", "string")
-	for _, m := range d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())).members {
-		key.set(m.name, m.value)
-	}
+	key.setAll(d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())))
 	one := newObject(EntryKey, s.plain(key), EntryValue, s.single(values.Message(), values, value{rules: elementRules(rules.GetValues())}, path))
 	s.depth -= 2
 	s.properties += one.size()
@@ -443,9 +441,7 @@ func typeFirst(doc *object) *object {
 		return doc
 	}
 	out := newObject("type", kind)
-	for _, m := range doc.members {
-		out.set(m.name, m.value)
-	}
+	out.setAll(doc)
 	return out
 }
 

@@ -30,7 +30,7 @@ import (
 
 // text writes the schema of a string. Lengths count code points, in protovalidate as in JSON Schema.
 func (d *deriver) text(v value) *object {
-	doc := newObject("type", typeOrNull("string", v.nullable))
+	doc := newObject("type", typeOrNull(v.nullable, "string"))
 	rules := v.rules.GetString()
 	if rules == nil && !v.nonZero {
 		return doc
@@ -184,7 +184,7 @@ func isPortable(pattern string) bool {
 // bytes writes the schema of bytes: base64. The limits of rules are scaled, which is exact to within two bytes: a
 // length in base64 does not tell them apart.
 func (d *deriver) bytes(v value) *object {
-	doc := newObject("type", typeOrNull("string", v.nullable))
+	doc := newObject("type", typeOrNull(v.nullable, "string"))
 	if !d.isBrief() { // else the words say it, which models do not overlook
 		doc.set("contentEncoding", "base64")
 	}
