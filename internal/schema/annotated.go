@@ -366,12 +366,6 @@ func (b Behavior) Hides(dir Direction) bool {
 	return dir == Input && b.OutputOnly || dir == Output && b.InputOnly
 }
 
-// hasOptions reports whether a descriptor has options at all. Most have none.
-func hasOptions(d protoreflect.Descriptor) bool {
-	options := d.Options()
-	return options != nil && options.ProtoReflect().IsValid()
-}
-
 // readRules merges the occurrences of protovalidate's option into rules and says whether there was one.
 func readRules(d protoreflect.Descriptor, rules proto.Message) bool {
 	found := false

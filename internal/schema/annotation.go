@@ -112,6 +112,12 @@ type fields map[protowire.Number]any
 // read stores the fields of a message up to the first that cannot be read. It reports whether there was none.
 func (f fields) read(body []byte) bool { return each(body, func(it item) { it.store(f[it.number]) }) }
 
+// hasOptions reports whether a descriptor has options at all. Most have none.
+func hasOptions(d protoreflect.Descriptor) bool {
+	options := d.Options()
+	return options != nil && options.ProtoReflect().IsValid()
+}
+
 // eachAnnotation visits the options of a descriptor. Options of linked-in files are typed; their bytes are the same.
 func eachAnnotation(d protoreflect.Descriptor, visit func(item)) {
 	if !hasOptions(d) {

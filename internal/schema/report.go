@@ -498,7 +498,7 @@ func AppendPointer(pointer, token string) string {
 	return pointer + "/" + token
 }
 
-// UnescapeToken returns the name that a reference token of a JSON Pointer stands for.
+// UnescapeToken returns the name in one reference token of a JSON Pointer.
 func UnescapeToken(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 }
