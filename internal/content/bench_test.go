@@ -94,7 +94,7 @@ func BenchmarkAppendTools(b *testing.B) {
 			benchWriter(b, func(dst []byte) ([]byte, error) {
 				for _, t := range tools {
 					var err error
-					if dst, err = appendTool(dst, t, nil, rev); err != nil {
+					if dst, err = appendTool(dst, t, rev); err != nil {
 						return nil, err
 					}
 				}

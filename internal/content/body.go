@@ -22,51 +22,46 @@ const (
 // HTTPBody reads the two fields that matter; extensions have no place in a
 // content block.
 func HTTPBody(wire []byte) (mediaType string, data []byte, ok bool) {
-	for len(wire) > 0 {
-		number, kind, n := protowire.ConsumeTag(wire)
-		if n < 0 {
-			return "", nil, false
+	var kind []byte
+	ok = readBytes(wire, func(number protowire.Number, value []byte) {
+		switch number {
+		case httpBodyContentType:
+			kind = value
+		case httpBodyData:
+			data = value
 		}
-		wire = wire[n:]
-		if kind == protowire.BytesType && (number == httpBodyContentType || number == httpBodyData) {
-			value, n := protowire.ConsumeBytes(wire)
-			if n < 0 {
-				return "", nil, false
-			}
-			if number == httpBodyContentType {
-				mediaType = string(value)
-			} else {
-				data = value
-			}
-			wire = wire[n:]
-			continue
-		}
-		if n = protowire.ConsumeFieldValue(number, kind, wire); n < 0 {
-			return "", nil, false
-		}
-		wire = wire[n:]
-	}
-	return mediaType, data, utf8.ValidString(mediaType)
+	})
+	return string(kind), data, ok && utf8.Valid(kind)
 }
 
 // BytesField reads the field of a message that has only that one, of type bytes.
 func BytesField(wire []byte, number protowire.Number) (data []byte, ok bool) {
+	ok = readBytes(wire, func(field protowire.Number, value []byte) {
+		if field == number {
+			data = value
+		}
+	})
+	return data, ok
+}
+
+// readBytes calls visit with each field that holds bytes. It reports whether the message can be read.
+func readBytes(wire []byte, visit func(number protowire.Number, value []byte)) bool {
 	for len(wire) > 0 {
-		field, kind, n := protowire.ConsumeTag(wire)
+		number, kind, n := protowire.ConsumeTag(wire)
 		if n < 0 {
-			return nil, false
+			return false
 		}
 		wire = wire[n:]
-		if field == number && kind == protowire.BytesType {
-			if data, n = protowire.ConsumeBytes(wire); n < 0 {
-				return nil, false
-			}
-		} else if n = protowire.ConsumeFieldValue(field, kind, wire); n < 0 {
-			return nil, false
+		if n = protowire.ConsumeFieldValue(number, kind, wire); n < 0 {
+			return false
+		}
+		if kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(wire)
+			visit(number, value)
 		}
 		wire = wire[n:]
 	}
-	return data, true
+	return true
 }
 
 // defaultMediaType is that of bytes about which nothing is known (RFC 9110,

@@ -7,10 +7,8 @@
 //
 // # Messages
 //
-// It writes messages of outrigger.v1 as MCP's JSON and reads MCP's
-// JSON into them. It sits between the bridge, which makes the decisions, and a
-// backend that implements the tool API. It is pure translation: no I/O, no policy,
-// no state.
+// Their translation sits between the bridge, which makes the decisions, and a backend that
+// implements the tool API: no I/O, no policy, no state.
 //
 // # Plans
 //

@@ -2,6 +2,8 @@
 
 package content
 
+import "github.com/outrigger-mcp/outrigger/internal/schema"
+
 // What the tests outside the package look at.
 
 const (
@@ -15,6 +17,7 @@ const (
 
 var (
 	JoinPath     = joinPath
-	NewMask      = newMask
-	NewMaskUnder = newMaskUnder
+	NewMaskUnder = newMask
 )
+
+func NewMask(text string, of schema.View) (*Mask, []string) { return newMask(text, of, "") }

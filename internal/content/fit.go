@@ -345,7 +345,7 @@ func ReductionExample(of schema.View, whole []byte, cuts []Cut) string {
 				return best
 			}
 			tried = append(tried, text)
-			mask, faults := newMask(text, of)
+			mask, faults := newMask(text, of, "")
 			if len(faults) > 0 || mask == nil {
 				continue
 			}
@@ -380,9 +380,9 @@ type level struct {
 // beside what it is in.
 func pathsAt(of schema.View, whole []byte, cut *Cut) [][]string {
 	levels := []level{{value: whole, of: of}}
-	for token := range pointer(cut.Path) {
+	for _, token := range strings.Split(cut.Path, "/")[1:] {
 		at := levels[len(levels)-1]
-		next, ok := at.member(token)
+		next, ok := at.member(schema.UnescapeToken(token))
 		if !ok {
 			return nil
 		}
@@ -398,20 +398,6 @@ func pathsAt(of schema.View, whole []byte, cut *Cut) [][]string {
 		}
 	}
 	return out
-}
-
-// pointer yields the names in a JSON Pointer.
-func pointer(text string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		if text == "" {
-			return
-		}
-		for token := range strings.SplitSeq(text[1:], "/") {
-			if !yield(strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")) {
-				return
-			}
-		}
-	}
 }
 
 // member is the level that a name in a JSON Pointer leads to. A mask goes through lists by itself, and through maps with "*".
@@ -608,15 +594,12 @@ func StreamTime(text string) (time.Duration, bool) {
 
 // Mask reads Fields for results of a schema. The error is INVALID_PARAMS and names each path that is wrong.
 func (w *Wanted) Mask(of schema.View) (*Mask, *errmap.Error) {
-	return w.checked(newMask(w.Fields, of))
+	return w.MaskUnder("", of)
 }
 
 // MaskUnder is Mask for a document that is one member of the result: each path begins with the name of that member.
 func (w *Wanted) MaskUnder(member string, of schema.View) (*Mask, *errmap.Error) {
-	return w.checked(newMaskUnder(member, w.Fields, of))
-}
-
-func (w *Wanted) checked(mask *Mask, faults []string) (*Mask, *errmap.Error) {
+	mask, faults := newMask(w.Fields, of, member)
 	if len(faults) > 0 {
 		return nil, w.RefuseFields(faults...)
 	}

@@ -4,6 +4,7 @@ package content
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -51,41 +52,35 @@ func fuzzReader[T proto.Message](f *testing.F, from func([]byte) (T, error), the
 }
 
 func FuzzReadCapabilities(f *testing.F) {
-	fuzzReader(f, ReadCapabilities, func(t *testing.T, _ []byte, c *outriggerv1.ClientCapabilities) {
-		out, err := appendCapabilities(nil, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkCompact(t, out)
-		again, err := ReadCapabilities(out)
-		if err != nil || !proto.Equal(compactExtensions(t, c), again) {
-			t.Fatalf("%v became %s and %v (%v)", c, out, again, err)
-		}
-	}, `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{"listChanged":true}}`,
+	fuzzReader(f, ReadCapabilities, nil, `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{"listChanged":true}}`,
 		`{"extensions":{"io.modelcontextprotocol/tasks":{}, "a":[1]},"experimental":{"b":{}}}`)
 }
 
 func FuzzReadImplementation(f *testing.F) {
-	fuzzReader(f, ReadImplementation, func(t *testing.T, _ []byte, i *outriggerv1.Implementation) {
-		out, err := appendImplementation(nil, i)
-		if i.GetVersion() == "" {
-			return // which MCP does not forbid to clients
-		}
-		again, err2 := ReadImplementation(out)
-		if err != nil || err2 != nil || !proto.Equal(i, again) {
-			t.Fatalf("%v became %s and %v (%v, %v)", i, out, again, err, err2)
-		}
-	}, `{"name":"a","version":"1","title":"t","description":"d","websiteUrl":"https://a@[::1]:80/%20?q#f","icons":[{"src":"data:,","sizes":["1x1","any"],"theme":"light"}]}`)
+	fuzzReader(f, ReadImplementation, nil,
+		`{"name":"a","version":"1","title":"t","description":"d","websiteUrl":"https://a@[::1]:80/%20?q#f","icons":[{"src":"data:,","sizes":["1x1","any"],"theme":"light"}]}`)
 }
 
 func FuzzReadProgressToken(f *testing.F) {
 	fuzzReader(f, ReadProgressToken, func(t *testing.T, raw []byte, id *outriggerv1.Id) {
-		out, err := appendID(nil, id)
-		again, err2 := ReadProgressToken(out)
-		if err != nil || err2 != nil || !proto.Equal(id, again) || !sameToken(raw, out) {
-			t.Fatalf("%s became %v, %s and %v (%v, %v)", raw, id, out, again, err, err2)
+		out := tokenOf(id)
+		again, err := ReadProgressToken(out)
+		if err != nil || !proto.Equal(id, again) || !sameToken(raw, out) {
+			t.Fatalf("%s became %v, %s and %v (%v)", raw, id, out, again, err)
 		}
 	}, `"a\u0000"`, `-0`, `9223372036854775808`, `-9223372036854775809`, `1e2`, strings.Repeat("1", 1024))
+}
+
+// tokenOf is the JSON of a token.
+func tokenOf(id *outriggerv1.Id) []byte {
+	switch kind := id.GetKind().(type) {
+	case *outriggerv1.Id_Text:
+		return jsontext.AppendString(nil, kind.Text)
+	case *outriggerv1.Id_Integer:
+		return strconv.AppendInt(nil, kind.Integer, 10)
+	default:
+		return []byte(id.GetBigInteger())
+	}
 }
 
 // sameToken compares tokens by what the package jsonrpc makes of them as ids.

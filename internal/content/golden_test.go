@@ -328,7 +328,7 @@ func toolGoldens() []written {
 	c := written{
 		around: `{"resultType":"complete","ttlMs":0,"cacheScope":"public","tools":[%s]}`, definition: "ListToolsResult",
 		write: writes(anew[outriggerv1.Tool], func(dst []byte, t *outriggerv1.Tool, rev Revision) ([]byte, error) {
-			return appendTool(dst, t, nil, rev)
+			return appendTool(dst, t, rev)
 		}),
 	}
 	var out []written
@@ -338,18 +338,18 @@ func toolGoldens() []written {
 			name: "shop.find" mcp_name: "shop_find" title: "Find" description: "Finds." icons { src: "https://example.com/i.png" }
 			input_schema_json: '{"$schema":"https://json-schema.org/draft/2020-12/schema", "type": "object", "properties":{"any":true,"none":false,"id":{"type":"string","x-mcp-header":"Id"}}, "$defs":{"t":true}}'
 			output_schema { fields { key: "type" value { string_value: "object" } } fields { key: "minProperties" value { number_value: 1 } } }
-			annotations { title: "Finder" read_only_hint: true destructive_hint: false idempotent_hint: true open_world_hint: false }
-			meta_json: '{"ui": {"resourceUri":"ui://find"}}'`},
+			annotations { title: "Finder" read_only_hint: true destructive_hint: false idempotent_hint: true open_world_hint: false }`},
 		{"output of any kind", `name: "a" input_schema_json: '{"type":"object"}' output_schema_json: '{"type":"array","items":{"$ref":"#/$defs/n"},"$defs":{"n":{"type":"integer"}}}' annotations {}`},
 	} {
 		c.name, c.text = one.name, one.text
 		out = append(out, every(c, Rev20260728, Rev20251125, Rev20250326)...)
 	}
-	owned := c
-	owned.name = "owned _meta"
-	owned.text = `name: "a" input_schema_json: '{"type":"object"}' meta_json: '{"dev.outrigger/tool":1,"x":2}'`
-	owned.write = writes(anew[outriggerv1.Tool], func(dst []byte, t *outriggerv1.Tool, rev Revision) ([]byte, error) {
-		return appendTool(dst, t, []byte(`"dev.outrigger/tool":{"name":"a"}`), rev)
-	})
-	return append(out, owned)
+	return out
+}
+
+// appendTool appends a tool, as a question for sampling shows it.
+func appendTool(dst []byte, t *outriggerv1.Tool, rev Revision) ([]byte, error) {
+	w := newWriter(dst, rev)
+	w.object(t)
+	return w.done()
 }

@@ -120,38 +120,7 @@ func eventGoldens() []written {
 }
 
 func clientGoldens() []written {
-	capabilities := written{
-		definition: "ClientCapabilities",
-		write: writes(anew[outriggerv1.ClientCapabilities], func(dst []byte, c *outriggerv1.ClientCapabilities, _ Revision) ([]byte, error) {
-			return appendCapabilities(dst, c)
-		}),
-	}
 	var out []written
-	for _, c := range []struct{ name, text string }{
-		{"no capability", ``},
-		{"least", `elicitation {} sampling {} roots {}`},
-		{"most", `elicitation { form: true url: true } sampling { tools: true context: true } roots { list_changed: true } extensions_json: '{"io.modelcontextprotocol/ui": {"a":[]}}' experimental_json: '{"x": {}}'`},
-		{"tasks", `tasks: true`},
-		{"tasks beside others", `tasks: true extensions { fields { key: "a" value { struct_value {} } } }`},
-		{"tasks among others", `tasks: true extensions_json: '{"io.modelcontextprotocol/tasks":{"a":1}}'`},
-		{"tasks beside none", `tasks: true extensions_json: '{ }'`},
-	} {
-		capabilities.name, capabilities.text = c.name, c.text
-		out = append(out, every(capabilities, Rev20260728, Rev20251125)...)
-	}
-	implementation := written{
-		definition: "Implementation",
-		write: writes(anew[outriggerv1.Implementation], func(dst []byte, i *outriggerv1.Implementation, _ Revision) ([]byte, error) {
-			return appendImplementation(dst, i)
-		}),
-	}
-	for _, c := range []struct{ name, text string }{
-		{"least implementation", `name: "a" version: "1"`},
-		{"most implementation", `name: "a" version: "1" title: "A" description: "An a." website_url: "https://example.com/" icons { src: "https://example.com/a.svg" sizes: "any" }`},
-	} {
-		implementation.name, implementation.text = c.name, c.text
-		out = append(out, every(implementation, Rev20260728, Rev20251125, rev20250618)...)
-	}
 	icons := written{
 		definition: "Icons",
 		write: writes(anew[outriggerv1.Implementation], func(dst []byte, i *outriggerv1.Implementation, _ Revision) ([]byte, error) {

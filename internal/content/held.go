@@ -3,6 +3,7 @@
 package content
 
 import (
+	"container/list"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -59,10 +60,9 @@ type Store struct {
 	mu       sync.Mutex
 	used     int64
 	byCaller map[string]int64
-	byID     map[DocumentID]*entry
-	// oldest and newest are the ends of the list of entries, which is in the order of
-	// their expiry, because all live equally long.
-	oldest, newest *entry
+	byID     map[DocumentID]*list.Element
+	// entries are in the order of their expiry, because all live equally long.
+	entries list.List
 	// timer forgets the oldest entry when it expires. Nil while nothing is held.
 	timer *time.Timer
 	stats StoreStats
@@ -70,11 +70,10 @@ type Store struct {
 
 // entry is a document in the Store.
 type entry struct {
-	id           DocumentID
-	caller       string
-	document     Document
-	until        time.Time
-	older, newer *entry
+	id       DocumentID
+	caller   string
+	document Document
+	until    time.Time
 }
 
 // overhead is what an entry takes beside its document: the entry, its place in two maps
@@ -83,7 +82,7 @@ const overhead = 512
 
 // NewStore returns an empty Store.
 func NewStore(o StoreOptions) *Store {
-	s := &Store{total: o.MaxBytes, ttl: o.TTL, rule: o.Share, rand: o.Rand, byCaller: map[string]int64{}, byID: map[DocumentID]*entry{}}
+	s := &Store{total: o.MaxBytes, ttl: o.TTL, rule: o.Share, rand: o.Rand, byCaller: map[string]int64{}, byID: map[DocumentID]*list.Element{}}
 	defaults.Fill(&s.total, defaults.MaxHeldBytes)
 	defaults.Fill(&s.ttl, defaults.HeldTTL)
 	if s.rand == nil {
@@ -124,20 +123,14 @@ func (s *Store) put(caller string, d Document, reserved int64) (DocumentID, time
 		s.stats.Refused++
 		return id, time.Time{}, verdict, nil
 	}
-	e := &entry{id: id, caller: caller, document: d, until: now.Add(s.ttl), older: s.newest}
-	if s.newest == nil {
-		s.oldest = e
-	} else {
-		s.newest.newer = e
-	}
-	s.newest = e
-	s.byID[id] = e
+	until := now.Add(s.ttl)
+	s.byID[id] = s.entries.PushBack(&entry{id: id, caller: caller, document: d, until: until})
 	s.count(caller, size)
 	s.stats.Put++
 	if s.timer == nil {
 		s.timer = time.AfterFunc(s.ttl, s.expire)
 	}
-	return id, e.until, peer.Granted, nil
+	return id, until, peer.Granted, nil
 }
 
 // Get returns a document, and false if there is none of the id: it has expired, made way
@@ -146,12 +139,12 @@ func (s *Store) Get(id DocumentID) (Document, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(time.Now())
-	e := s.byID[id]
-	if e == nil {
+	at := s.byID[id]
+	if at == nil {
 		s.stats.Missed++
 		return Document{}, false
 	}
-	return e.document, true
+	return entryAt(at).document, true
 }
 
 // Close forgets all documents. Nil has none.
@@ -161,8 +154,8 @@ func (s *Store) Close() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.oldest != nil {
-		s.drop(s.oldest)
+	for s.entries.Len() > 0 {
+		s.drop(s.entries.Front())
 	}
 	s.arm(time.Now())
 }
@@ -238,8 +231,8 @@ func (s *Store) makeRoom(caller string, size int64) peer.Verdict {
 		return peer.Granted
 	}
 	var own int64 // which can make way; what is reserved cannot
-	for e := s.oldest; e != nil; e = e.newer {
-		if e.caller == caller {
+	for at := s.entries.Front(); at != nil; at = at.Next() {
+		if e := entryAt(at); e.caller == caller {
 			own += e.document.size()
 		}
 	}
@@ -249,21 +242,21 @@ func (s *Store) makeRoom(caller string, size int64) peer.Verdict {
 	case !s.rule.Allows(s.byCaller[caller]-own, size, s.used-own, s.total):
 		return peer.Over
 	}
-	for e := s.oldest; e != nil && !s.rule.Allows(s.byCaller[caller], size, s.used, s.total); {
-		next := e.newer
-		if e.caller == caller {
-			s.drop(e)
+	for at := s.entries.Front(); at != nil && !s.rule.Allows(s.byCaller[caller], size, s.used, s.total); {
+		next := at.Next()
+		if entryAt(at).caller == caller {
+			s.drop(at)
 			s.stats.Displaced++
 		}
-		e = next
+		at = next
 	}
 	return peer.Granted
 }
 
 // forget drops what has expired.
 func (s *Store) forget(now time.Time) {
-	for s.oldest != nil && !now.Before(s.oldest.until) {
-		s.drop(s.oldest)
+	for at := s.entries.Front(); at != nil && !now.Before(entryAt(at).until); at = s.entries.Front() {
+		s.drop(at)
 	}
 }
 
@@ -283,26 +276,20 @@ func (s *Store) arm(now time.Time) {
 		s.timer.Stop()
 		s.timer = nil
 	}
-	if s.oldest != nil {
-		s.timer = time.AfterFunc(s.oldest.until.Sub(now), s.expire)
+	if oldest := s.entries.Front(); oldest != nil {
+		s.timer = time.AfterFunc(entryAt(oldest).until.Sub(now), s.expire)
 	}
 }
 
 // drop takes an entry out of the Store. Readers may still have its document.
-func (s *Store) drop(e *entry) {
+func (s *Store) drop(at *list.Element) {
+	e := entryAt(at)
+	s.entries.Remove(at)
 	delete(s.byID, e.id)
 	s.count(e.caller, -e.document.size())
-	if e.older == nil {
-		s.oldest = e.newer
-	} else {
-		e.older.newer = e.newer
-	}
-	if e.newer == nil {
-		s.newest = e.older
-	} else {
-		e.newer.older = e.older
-	}
 }
+
+func entryAt(at *list.Element) *entry { return at.Value.(*entry) }
 
 // DocumentWriter gathers a document that comes in parts. What it holds counts as held from the
 // first byte on. A DocumentWriter must be released; it is not safe for concurrent use.

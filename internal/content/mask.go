@@ -45,18 +45,9 @@ type node struct {
 
 // newMask reads a mask for the documents of a schema. Faults are sentences that say what is wrong, and what to write instead; with any
 // of them there is no mask. Members that the schema requires are selected too, so that what the mask leaves is valid. An empty
-// text is the mask that selects all, which is nil.
-func newMask(text string, of schema.View) (mask *Mask, faults []string) {
-	return readMask(text, of, "")
-}
-
-// newMaskUnder is [newMask] for documents that the reader gets as a member of a larger one: each path begins with the name of that member.
-func newMaskUnder(member, text string, of schema.View) (mask *Mask, faults []string) {
-	return readMask(text, of, member)
-}
-
-// readMask is [newMask] where member is empty, and else [newMaskUnder].
-func readMask(text string, of schema.View, member string) (mask *Mask, faults []string) {
+// text is the mask that selects all, which is nil. member is empty, or the member of a larger document that the reader gets
+// such a document as: then each path begins with its name.
+func newMask(text string, of schema.View, member string) (mask *Mask, faults []string) {
 	if len(text) > MaxBytes {
 		return nil, []string{fmt.Sprintf("the mask has %d bytes; at most %d are read", len(text), MaxBytes)}
 	}

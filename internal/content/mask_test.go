@@ -115,7 +115,7 @@ func TestUnderAMember(t *testing.T) {
 		{"response.itms", "", `the result has no field "response.itms"; did you mean "response.items"?`},
 		{"response.items.id.x", "", `"response.items.id" has no fields`},
 	} {
-		mask, faults := content.NewMaskUnder("response", tc.mask, schema.ViewOf([]byte(shop)))
+		mask, faults := content.NewMaskUnder(tc.mask, schema.ViewOf([]byte(shop)), "response")
 		if got := strings.Join(faults, "\n"); !strings.HasPrefix(got, tc.says) || (got == "") != (tc.says == "") {
 			t.Errorf("%s: got %q, want %q", tc.mask, got, tc.says)
 		}

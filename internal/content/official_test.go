@@ -13,7 +13,6 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
@@ -168,15 +167,3 @@ func memberAt(raw []byte, names ...string) []byte {
 }
 
 func typeName(v any) string { return fmt.Sprintf("%T", v) }
-
-// compactExtensions returns capabilities whose free-form maps are compact.
-func compactExtensions(t *testing.T, c *outriggerv1.ClientCapabilities) *outriggerv1.ClientCapabilities {
-	t.Helper()
-	if text := c.GetExtensionsJson(); text != nil {
-		c.ExtensionsForm = &outriggerv1.ClientCapabilities_ExtensionsJson{ExtensionsJson: jsontext.Compact(nil, text)}
-	}
-	if text := c.GetExperimentalJson(); text != nil {
-		c.ExperimentalForm = &outriggerv1.ClientCapabilities_ExperimentalJson{ExperimentalJson: jsontext.Compact(nil, text)}
-	}
-	return c
-}

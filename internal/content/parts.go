@@ -5,10 +5,11 @@ package content
 import (
 	"maps"
 	"net/netip"
+	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -17,50 +18,12 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // tasksExtension is MCP's identifier of the tasks extension, which
-// ClientCapabilities also has as its own field.
+// ClientCapabilities has as its own field.
 const tasksExtension = "io.modelcontextprotocol/tasks"
-
-// appendCapabilities appends a ClientCapabilities object, as used in a client's
-// declaration and in requiredCapabilities.
-func appendCapabilities(dst []byte, c *outriggerv1.ClientCapabilities) ([]byte, error) {
-	w := newWriter(dst, Rev20260728)
-	w.object(c)
-	return w.done()
-}
-
-// extensions appends the extensions, and the one of tasks where only its own field
-// says so.
-func (w *writer) extensions(m *member, v reflect.Value, hasTasks bool) {
-	if !w.payload(m, v) {
-		if hasTasks {
-			w.named(m)
-			w.raw(`{"` + tasksExtension + `":{}}`)
-		}
-		return
-	}
-	if w.err != nil || !hasTasks {
-		return
-	}
-	_, raw, message := m.forms(v)
-	written, _ := FreeForm(raw, message)
-	if _, ok := jsontext.Lookup(written, tasksExtension); !ok {
-		w.dst = w.dst[:len(w.dst)-1] // the brace
-		w.member(tasksExtension)
-		w.raw("{}}")
-	}
-}
-
-// appendImplementation appends an Implementation object: clientInfo or serverInfo.
-func appendImplementation(dst []byte, i *outriggerv1.Implementation) ([]byte, error) {
-	w := newWriter(dst, Rev20260728)
-	w.object(i)
-	return w.done()
-}
 
 // ReadCapabilities reads a ClientCapabilities object. An elicitation that names no
 // mode means forms; one that names only the URL mode does not. Extensions and
@@ -70,10 +33,7 @@ func ReadCapabilities(raw []byte) (*outriggerv1.ClientCapabilities, error) {
 	var r reader
 	c := new(outriggerv1.ClientCapabilities)
 	r.message(r.whole(raw), c)
-	if r.err != nil {
-		return nil, r.err
-	}
-	return c, nil
+	return outcome(&r, c)
 }
 
 // ReadImplementation reads an Implementation object, such as clientInfo.
@@ -81,10 +41,7 @@ func ReadImplementation(raw []byte) (*outriggerv1.Implementation, error) {
 	var r reader
 	i := new(outriggerv1.Implementation)
 	r.message(r.whole(raw), i)
-	if r.err != nil {
-		return nil, r.err
-	}
-	return i, nil
+	return outcome(&r, i)
 }
 
 // MetaHolder is a message with MCP's _meta in its two forms. Most messages of
@@ -491,53 +448,6 @@ func ReadProgressToken(raw []byte) (*outriggerv1.Id, error) {
 	return nil, r.err
 }
 
-// appendID appends a request id or a progress token with its JSON type.
-func appendID(dst []byte, id *outriggerv1.Id) ([]byte, error) {
-	w := newWriter(dst, Rev20260728)
-	switch kind := id.GetKind().(type) {
-	case *outriggerv1.Id_Text:
-		w.quote(kind.Text)
-	case *outriggerv1.Id_Integer:
-		w.dst = strconv.AppendInt(w.dst, kind.Integer, 10)
-	case *outriggerv1.Id_BigInteger:
-		digits := []byte(kind.BigInteger)
-		if !jsontext.IsInteger(digits) || jsonrpc.Check(digits, jsonrpc.Limits{}) != nil {
-			w.failIn("big_integer", "Give decimal digits without leading zeros, behind a minus sign where it is negative.")
-		}
-		w.raw(kind.BigInteger)
-	default:
-		w.fail("Set its value.")
-	}
-	return w.done()
-}
-
-// appendTool appends a tool of a backend as an entry of tools/list, under its MCP name.
-// The owned members go into its _meta as in AppendMeta; they may be empty.
-func appendTool(dst []byte, t *outriggerv1.Tool, owned []byte, rev Revision) ([]byte, error) {
-	w := newWriter(dst, rev)
-	w.tool(t, owned)
-	return w.done()
-}
-
-// tool appends a tool, whose _meta has owned members, too.
-func (w *writer) tool(t *outriggerv1.Tool, owned []byte) {
-	p := planOf(t)
-	w.raw("{")
-	for _, m := range p.members {
-		if m.name != "_meta" {
-			w.write(m, p.at(reflect.ValueOf(t)))
-		}
-	}
-	if meta := w.meta(t); len(meta) > 0 || len(owned) > 0 {
-		w.member("_meta")
-		merged, err := AppendMeta(w.dst, t, owned)
-		if err == nil { // otherwise meta has kept it, with its path
-			w.dst = merged
-		}
-	}
-	w.raw("}")
-}
-
 // toolSchema appends the schema of the arguments, whose root must be an object's, or
 // that of the data, where the tool has one that the revision understands.
 func (w *writer) toolSchema(m *member, v reflect.Value) {
@@ -600,175 +510,49 @@ func AppendLegacySchema(dst, schema []byte) []byte {
 	return w.dst
 }
 
-// isURI reports whether s is an absolute URI by the grammar of RFC 3986, section 3,
-// as far as the contract's validation accepts it: an IPv6 address is written without
-// dots, and neither has a zone nor belongs to a later version.
+// What parts of a URI consist of (RFC 3986, sections 2 and 3).
+const (
+	uriEscape = `%[0-9A-Fa-f]{2}`
+	uriChars  = `A-Za-z0-9\-._~!$&'()*+,;=`
+	inHost    = `(?:[` + uriChars + `]|` + uriEscape + `)*`
+	inUser    = `(?:[` + uriChars + `:]|` + uriEscape + `)*`
+	inSegment = `(?:[` + uriChars + `:@]|` + uriEscape + `)`
+	inPath    = `(?:[` + uriChars + `:@/]|` + uriEscape + `)*`
+	inQuery   = `(?:[` + uriChars + `:@/?]|` + uriEscape + `)*`
+)
+
+// uriGrammar has two groups: the host that is an IPv6 address, and the one that is a name.
+var uriGrammar = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.\-]*:` +
+	`(?://(?:` + inUser + `@)?(?:\[([0-9A-Fa-f:]+)\]|(` + inHost + `))(?::[0-9]*)?(?:/` + inPath + `)?|/?(?:` + inSegment + inPath + `)?)` +
+	`(?:\?` + inQuery + `)?(?:#` + inQuery + `)?$`)
+
+// isURI reports whether s is an absolute URI by the grammar of RFC 3986, section 3, as far as the contract's validation
+// accepts it: an IPv6 address is written without dots, and neither has a zone nor belongs to a later version.
 func isURI(s string) bool {
-	scheme, rest, ok := strings.Cut(s, ":")
-	if !ok || !isScheme(scheme) {
+	parts := uriGrammar.FindStringSubmatch(s)
+	if parts == nil {
 		return false
 	}
-	rest, fragment, _ := strings.Cut(rest, "#")
-	path, query, _ := strings.Cut(rest, "?")
-	if behind, ok := strings.CutPrefix(path, "//"); ok {
-		end := strings.IndexByte(behind, '/')
-		if end < 0 {
-			end = len(behind)
-		}
-		if !isAuthority(behind[:end]) {
-			return false
-		}
-		path = behind[end:]
+	if parts[1] != "" {
+		_, err := netip.ParseAddr(parts[1])
+		return err == nil
 	}
-	return consistsOf(path, ":@/") && consistsOf(query, ":@/?") && consistsOf(fragment, ":@/?")
+	name, _ := url.PathUnescape(parts[2])
+	return utf8.ValidString(name) // section 3.2.2
 }
 
-func isScheme(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !isLetter(c) && (i == 0 || !isDigit(c) && c != '+' && c != '-' && c != '.') {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// isAuthority checks [userinfo "@"] host [":" port] (section 3.2).
-func isAuthority(s string) bool {
-	if user, host, ok := strings.Cut(s, "@"); ok {
-		if !consistsOf(user, ":") {
-			return false
-		}
-		s = host
-	}
-	if literal, ok := strings.CutPrefix(s, "["); ok {
-		address, port, ok := strings.Cut(literal, "]")
-		ip, err := netip.ParseAddr(address)
-		return ok && err == nil && ip.Is6() && !strings.ContainsAny(address, "%.") && (port == "" || port[0] == ':' && isDigits(port[1:]))
-	}
-	host, port, _ := strings.Cut(s, ":")
-	return consistsOf(host, "") && isDigits(port) && isTextHost(host)
-}
-
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// isTextHost reports whether a registered name is UTF-8 behind its escapes
-// (section 3.2.2).
-func isTextHost(host string) bool {
-	if !strings.Contains(host, "%") {
-		return true
-	}
-	decoded := make([]byte, 0, len(host))
-	for i := 0; i < len(host); i++ {
-		if host[i] == '%' {
-			decoded = append(decoded, byte(jsontext.HexValue(host[i+1])<<4|jsontext.HexValue(host[i+2])))
-			i += 2
-			continue
-		}
-		decoded = append(decoded, host[i])
-	}
-	return utf8.Valid(decoded)
-}
-
-// consistsOf reports whether s holds only unreserved characters, escapes,
-// sub-delimiters (section 2) and the extra ones.
-func consistsOf(s, extra string) bool {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		switch {
-		case isLetter(c), isDigit(c), strings.IndexByte("-._~!$&'()*+,;=", c) >= 0, strings.IndexByte(extra, c) >= 0:
-		case c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
-			i += 2
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func isHex(c byte) bool { return jsontext.HexValue(c) >= 0 }
-
-// isTemplate reports whether s is a URI template by the grammar of RFC 6570,
-// section 2: literals, and expressions of names in braces.
-func isTemplate(s string) bool {
-	for {
-		literal, rest, more := strings.Cut(s, "{")
-		if !isLiteral(literal) {
-			return false
-		}
-		if !more {
-			return true
-		}
-		expression, after, closed := strings.Cut(rest, "}")
-		if !closed || !isExpression(expression) {
-			return false
-		}
-		s = after
-	}
-}
-
-// isLiteral refuses what no URI could hold as it is (section 2.1). Letters
+// What a URI template consists of (RFC 6570, sections 2.1 to 2.4): literals, and expressions of variables in braces. Letters
 // beyond ASCII are encoded when the template is filled in.
-func isLiteral(s string) bool {
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c <= ' ', c == 0x7F, strings.IndexByte("\"'<>\\^`|}", c) >= 0:
-			return false
-		case c == '%' && (i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2])):
-			return false
-		}
-	}
-	return true
-}
+const (
+	inLiteral = `[^\x00-\x20\x7F"'%<>\\^\x60{|}]|` + uriEscape
+	variable  = `(?:[A-Za-z0-9_]|` + uriEscape + `)+`
+	spec      = variable + `(?:\.` + variable + `)*(?::[1-9][0-9]{0,3}|\*)?`
+)
 
-// isExpression checks [operator] name ["," name ...], where a name may have a
-// modifier (sections 2.2 to 2.4).
-func isExpression(s string) bool {
-	if s != "" && strings.IndexByte("+#./;?&", s[0]) >= 0 {
-		s = s[1:]
-	}
-	for name := range strings.SplitSeq(s, ",") {
-		if plain, ok := strings.CutSuffix(name, "*"); ok {
-			name = plain
-		} else if before, length, ok := strings.Cut(name, ":"); ok {
-			if length == "" || length[0] == '0' || len(length) > 4 || !isDigits(length) {
-				return false
-			}
-			name = before
-		}
-		for part := range strings.SplitSeq(name, ".") {
-			if !isVariable(part) {
-				return false
-			}
-		}
-	}
-	return true
-}
+var templateGrammar = regexp.MustCompile(`^(?:` + inLiteral + `|\{[+#./;?&]?` + spec + `(?:,` + spec + `)*\})*$`)
 
-// isVariable checks a name between dots (section 2.3).
-func isVariable(s string) bool {
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case isLetter(c), isDigit(c), c == '_':
-		case c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
-			i += 2
-		default:
-			return false
-		}
-	}
-	return s != ""
-}
+// isTemplate reports whether s is a URI template.
+func isTemplate(s string) bool { return templateGrammar.MatchString(s) }
 
 // Revision is a revision of MCP. The methods in this file cover all differences between
 // revisions that this package knows.

@@ -3,6 +3,7 @@
 package content
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"reflect"
@@ -304,6 +305,15 @@ type reader struct {
 	late error
 }
 
+// outcome returns what was read, or the fault.
+func outcome[T any](r *reader, got T) (T, error) {
+	if r.err = cmp.Or(r.err, r.late); r.err != nil {
+		var none T
+		return none, r.err
+	}
+	return got, nil
+}
+
 // whole returns an object that is the value itself.
 func (r *reader) whole(raw []byte) []byte {
 	raw = jsontext.Trim(raw)
@@ -428,13 +438,7 @@ func ReadChangeFilter(raw []byte) (*outriggerv1.ChangeFilter, error) {
 	}
 	f := new(outriggerv1.ChangeFilter)
 	r.message(r.whole(raw), f)
-	if r.err == nil {
-		r.err = r.late
-	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	return f, nil
+	return outcome(&r, f)
 }
 
 // AppendChangeFilter appends a filter in the form that subscriptions/listen accepts and
@@ -459,10 +463,7 @@ func ReadCompleteRequest(params []byte) (*outriggerv1.CompleteRequest, error) {
 		r.read(p.field("filled_arguments"), context, into)
 		r.leave()
 	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	return out, nil
+	return outcome(&r, out)
 }
 
 // reference reads where the user is.
@@ -486,11 +487,7 @@ func ReadPromptArguments(raw []byte) (map[string]string, error) {
 		return nil, nil
 	}
 	var r reader
-	arguments := r.pairs(&compiled().arguments, r.whole(raw))
-	if r.err != nil {
-		return nil, r.err
-	}
-	return arguments, nil
+	return outcome(&r, r.pairs(&compiled().arguments, r.whole(raw)))
 }
 
 // missing returns the capabilities that a client must declare to be asked a question,

@@ -150,8 +150,8 @@ func TestReadProgressToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := appendID(nil, id); err != nil || string(got) != raw {
-			t.Errorf("%s became %s, %v", raw, got, err)
+		if got := tokenOf(id); string(got) != raw {
+			t.Errorf("%s became %s", raw, got)
 		}
 	}
 }
@@ -237,18 +237,13 @@ func TestLogLevels(t *testing.T) {
 	t.Parallel()
 	for i, name := range []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"} {
 		level, ok := ReadLogLevel(name)
-		if !ok || level != outriggerv1.LogLevel(i+1) || logLevelName(level) != name {
+		if !ok || level != outriggerv1.LogLevel(i+1) {
 			t.Errorf("%s is %v, %v", name, level, ok)
 		}
 	}
 	for _, name := range []string{"", "DEBUG", "warn", "trace", "debug "} {
 		if level, ok := ReadLogLevel(name); ok || level != 0 {
 			t.Errorf("%q is the level %v", name, level)
-		}
-	}
-	for _, level := range []outriggerv1.LogLevel{-1, 0, 9, 1000} {
-		if name := logLevelName(level); name != "" {
-			t.Errorf("the level %d is called %q", level, name)
 		}
 	}
 	if len(planOf(new(outriggerv1.LogMessage)).field("level").enum) != len(outriggerv1.LogLevel_name) {

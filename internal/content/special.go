@@ -47,9 +47,6 @@ func (w *writer) special(m *member, message, v reflect.Value) {
 	case kindConversation:
 		s, _ := reflect.TypeAssert[*outriggerv1.Sampling](message.Addr())
 		w.conversation(m, s.GetMessages())
-	case kindExtensions:
-		c, _ := reflect.TypeAssert[*outriggerv1.ClientCapabilities](message.Addr())
-		w.extensions(m, v, c.GetTasks())
 	default: // what only clients send
 	}
 }
@@ -109,7 +106,7 @@ func exceptions() map[string]exception {
 		"Tool.input_schema_form":             {kind: kindInputSchema},
 		"Tool.output_schema_form":            {kind: kindOutputSchema},
 		"ResourceTemplate.uri_template":      {kind: kindTemplate},
-		"Implementation.version":             {always: true, lacks: noValue},
+		"Implementation.version":             {always: true},
 		"CompleteResponse.values":            {always: true},
 		"CompletionArgument.value":           {always: true},
 		"CompleteRequest.prompt":             {name: "name"},
@@ -497,7 +494,7 @@ func (c compiler) exception(d protoreflect.Descriptor) exception {
 	e := c.known[name]
 	delete(c.known, name)
 	if e.name == "" {
-		e.name = camelCase(string(d.Name()))
+		e.name = lowerCamel(string(d.Name()))
 	}
 	return e
 }
@@ -586,7 +583,7 @@ func (c compiler) oneof(od protoreflect.OneofDescriptor) *member {
 
 // payload makes a oneof the member of a payload.
 func (c compiler) payload(m *member, field string, od protoreflect.OneofDescriptor) *member {
-	if m.name = camelCase(field); field == "meta" {
+	if m.name = lowerCamel(field); field == "meta" {
 		m.name = "_meta"
 	}
 	m.field, m.key = field, `,"`+m.name+`":`
@@ -649,15 +646,6 @@ func enumWords(ed protoreflect.EnumDescriptor) []string {
 		out[i] = strings.ToLower(strings.TrimPrefix(string(ed.Values().ByNumber(protoreflect.EnumNumber(i)).Name()), prefix))
 	}
 	return out
-}
-
-// camelCase is MCP's way to write a name.
-func camelCase(name string) string {
-	parts := strings.Split(name, "_")
-	for i := 1; i < len(parts); i++ {
-		parts[i] = strings.ToUpper(parts[i][:1]) + parts[i][1:]
-	}
-	return strings.Join(parts, "")
 }
 
 // InvalidError means that a message cannot be written, or a value cannot be read.
@@ -756,18 +744,14 @@ func (t *trail) failBelow(pointer, format string, args ...any) {
 func (t *trail) path() string {
 	var b strings.Builder
 	for _, s := range t.segments[:min(t.depth, maxTrail)] {
-		step := strconv.Itoa(s.index)
+		step := "/" + strconv.Itoa(s.index)
 		if s.index < 0 {
-			step = pointerEscaper().Replace(s.name)
+			step = schema.AppendPointer("", s.name)
 		}
-		if b.Len()+1+len(step) > maxPathBytes {
+		if b.Len()+len(step) > maxPathBytes {
 			break
 		}
-		b.WriteByte('/')
 		b.WriteString(step)
 	}
 	return b.String()
 }
-
-// pointerEscaper escapes a segment of a JSON Pointer (RFC 6901, section 3).
-func pointerEscaper() *strings.Replacer { return strings.NewReplacer("~", "~0", "/", "~1") }

@@ -83,11 +83,6 @@ func (w *writer) write(m *member, message reflect.Value) {
 			w.named(m)
 			w.raw(boolText(v.Bool()))
 		}
-	case kindYes:
-		if v.Bool() {
-			w.named(m)
-			w.raw("{}")
-		}
 	case kindInteger, kindNumber, kindWord:
 		w.scalar(m, v)
 	case kindBinary:
@@ -98,7 +93,7 @@ func (w *writer) write(m *member, message reflect.Value) {
 		w.elements(m, v)
 	case kindBlocks:
 		w.blocks(m, v)
-	case kindObject, kindElicitationCap:
+	case kindObject:
 		if v.IsNil() && !m.Required {
 			return
 		}
@@ -628,10 +623,7 @@ func ReadInputResponses(raw []byte) (map[string]*outriggerv1.InputResponse, erro
 		}
 		break
 	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	return out, nil
+	return outcome(&r, out)
 }
 
 // ReadInputResponse reads one answer of a client by its shape, since nothing names the
@@ -823,14 +815,4 @@ func ReadLogLevel(name string) (outriggerv1.LogLevel, bool) {
 		return outriggerv1.LogLevel_LOG_LEVEL_UNSPECIFIED, false
 	}
 	return outriggerv1.LogLevel(i), true
-}
-
-// logLevelName returns the MCP name of a level; empty for a level that is unset or
-// unknown.
-func logLevelName(l outriggerv1.LogLevel) string {
-	names := planOf(new(outriggerv1.LogMessage)).field("level").enum
-	if l < 0 || int(l) >= len(names) {
-		return ""
-	}
-	return names[l]
 }

@@ -5,6 +5,9 @@
 // jsonrpc.Parse checks their envelope and the transcoder their arguments, which is many times faster; tests of this package
 // compare the parser with the schemas.
 //
+// The factories (NewRequest, NewNotification, NewSuccess, NewError) make messages that every reader accepts, and a Generator
+// makes ids that never repeat: the contract asks for both, and no call of a sidecar needs either.
+//
 // The schemas of messages are files under testdata/schemas, compiled on first use. Those of a tool come from its catalog.
 //
 // Everything is safe for concurrent use.

@@ -20,20 +20,20 @@ func TestFactoriesPassTheEnvelope(t *testing.T) {
 	t.Parallel()
 	anyID := contracttest.New(nil, contracttest.Options{Envelope: jsonrpc.ProfileCanonicalAnyID})
 	uuids := contracttest.New(nil, contracttest.Options{Envelope: jsonrpc.ProfileCanonicalUUID})
-	random := jsonrpc.NewGenerator(jsonrpc.GeneratorOptions{})
-	fixed := jsonrpc.NewGenerator(jsonrpc.GeneratorOptions{Deterministic: true})
+	random := contracttest.NewGenerator(contracttest.GeneratorOptions{})
+	fixed := contracttest.NewGenerator(contracttest.GeneratorOptions{Deterministic: true})
 	rapid.Check(t, func(t *rapid.T) {
 		method := rapid.String().Draw(t, "method")
 		params := drawObject(t, "params")
 		entity := rapid.String().Draw(t, "entity type")
 
-		request, err := jsonrpc.NewRequest(random.NewID(entity), method, params)
+		request, err := contracttest.NewRequest(random.NewID(entity), method, params)
 		checkMade(t, anyID, request, err, method != "", jsonrpc.KindRequest)
-		numbered, err := jsonrpc.NewRequest(jsonrpc.IntID(rapid.Int64().Draw(t, "id")), method, params)
+		numbered, err := contracttest.NewRequest(jsonrpc.IntID(rapid.Int64().Draw(t, "id")), method, params)
 		checkMade(t, anyID, numbered, err, method != "", jsonrpc.KindRequest)
 		repeatable, err := fixed.NewRequest(method, params)
 		checkMade(t, uuids, repeatable, err, method != "", jsonrpc.KindRequest)
-		notification, err := jsonrpc.NewNotification(method, params)
+		notification, err := contracttest.NewNotification(method, params)
 		checkMade(t, anyID, notification, err, method != "", jsonrpc.KindNotification)
 		if method == "" {
 			return
@@ -43,10 +43,10 @@ func TestFactoriesPassTheEnvelope(t *testing.T) {
 		}
 
 		for _, asked := range []jsonrpc.Message{request, numbered, repeatable} {
-			success, err := jsonrpc.NewSuccess(asked, drawValue(t, "result"))
+			success, err := contracttest.NewSuccess(asked, drawValue(t, "result"))
 			checkMade(t, anyID, success, err, true, jsonrpc.KindSuccess)
 			code := rapid.Int64().Draw(t, "code")
-			failure, err := jsonrpc.NewError(asked, code, rapid.String().Draw(t, "message"), drawValue(t, "data"))
+			failure, err := contracttest.NewError(asked, code, rapid.String().Draw(t, "message"), drawValue(t, "data"))
 			checkMade(t, anyID, failure, err, code != 0, jsonrpc.KindError)
 			if success.ID != asked.ID || (code != 0 && failure.ID != asked.ID) {
 				t.Fatalf("request %s was answered as %s and %s", asked.ID, success.ID, failure.ID)
@@ -64,10 +64,7 @@ func checkMade(t *rapid.T, r *contracttest.SchemaRegistry, m jsonrpc.Message, er
 	if err != nil {
 		return
 	}
-	raw, err := m.AppendTo(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := contracttest.AppendTo(nil, m)
 	read, err := r.ValidateMessageEnvelope(raw)
 	if err != nil || read.Kind != kind || read.ID != m.ID {
 		t.Fatalf("%s was read as %+v: %v", raw, read, err)

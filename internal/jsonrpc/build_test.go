@@ -31,9 +31,6 @@ func TestBuild(t *testing.T) {
 		{"error, omitted id", AppendError(nil, ID{}, true, -32700, "no", nil), `{"jsonrpc":"2.0","error":{"code":-32700,"message":"no"}}`},
 		{"error, data", AppendError(nil, IntID(0), true, 1, "", []byte(` { "a" : null } `)), `{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"","data":{"a":null}}}`},
 		{"error, hostile message", AppendError(nil, IntID(0), true, 1, "a\"\\\n\r\t\x00\x1f\x7f</é\u2028\xff\"", nil), `{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"a\"\\\n\r\t\u0000\u001f` + "\x7f</é\u2028\ufffd" + `\""}}`},
-		{"notification", appendNotification(nil, "a/b", []byte(`{ }`)), `{"jsonrpc":"2.0","method":"a/b","params":{}}`},
-		{"notification, no params", appendNotification(nil, "a\"b", nil), `{"jsonrpc":"2.0","method":"a\"b"}`},
-		{"request", appendRequest(nil, StringID("x"), "m", nil), `{"jsonrpc":"2.0","id":"x","method":"m","params":{}}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

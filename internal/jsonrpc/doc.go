@@ -46,10 +46,8 @@
 // # Making messages
 //
 // The Append functions write envelopes around payloads that the bridge generated
-// itself. The factories (NewRequest, NewNotification, NewSuccess, NewError) are for
-// all other code: they check their arguments and return only what Parse accepts. A
-// Generator generates ids that never repeat.
+// itself.
 //
-// Every function is safe for concurrent use. Except for a Generator, no value of
-// this package changes after it was returned.
+// Every function is safe for concurrent use. No value of this package changes after it
+// was returned.
 package jsonrpc

@@ -343,22 +343,6 @@ const (
 	KindError
 )
 
-// String returns a name for logs.
-func (k Kind) String() string {
-	switch k {
-	case KindRequest:
-		return "request"
-	case KindNotification:
-		return "notification"
-	case KindSuccess:
-		return "success response"
-	case KindError:
-		return "error response"
-	default:
-		return "invalid"
-	}
-}
-
 // Profile is the set of rules that a dialect adds to JSON-RPC 2.0.
 type Profile uint8
 
@@ -579,20 +563,6 @@ const (
 	// FaultTooLarge means more bytes than Limits.MaxBytes. Nothing was read.
 	FaultTooLarge
 )
-
-// String returns a name for logs.
-func (c FaultCode) String() string {
-	switch c {
-	case FaultParse:
-		return "parse"
-	case FaultEnvelope:
-		return "envelope"
-	case FaultTooLarge:
-		return "too large"
-	default:
-		return "none"
-	}
-}
 
 // Fault describes what is wrong with an input. It is an error.
 type Fault struct {

@@ -4,12 +4,15 @@ package jsonrpc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 var seeds = []string{
@@ -54,11 +57,13 @@ func checkMessage(t *testing.T, raw []byte, syntax *Fault, m Message) {
 		return
 	}
 	var back []byte
+	method := jsontext.AppendString(nil, m.Method)
+	params := jsontext.Compact(nil, []byte(cmp.Or(string(m.Params), "{}")))
 	switch m.Kind {
 	case KindRequest:
-		back = appendRequest(nil, m.ID, m.Method, m.Params)
+		back = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%s,"params":%s}`, m.ID, method, params)
 	case KindNotification:
-		back = appendNotification(nil, m.Method, m.Params)
+		back = fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%s,"params":%s}`, method, params)
 	case KindSuccess:
 		back = AppendResult(nil, m.ID, m.Result)
 	case KindError:

@@ -133,10 +133,6 @@ func TestIDValues(t *testing.T) {
 	if _, ok := zero.Int64(); ok || !zero.IsZero() || zero.IsString() || zero.Raw() != nil || zero.Key() != "" || zero.String() != "" {
 		t.Error("the zero ID is not absent")
 	}
-	got, err := json.Marshal(map[string]any{"a": zero, "b": StringID("x"), "c": IntID(7)})
-	if want := `{"a":null,"b":"x","c":7}`; err != nil || string(got) != want {
-		t.Errorf("MarshalJSON: %s, %v, want %s", got, err, want)
-	}
 }
 
 // TestIDIsACopy: buffers of an edge are reused while calls are in flight.
@@ -147,5 +143,25 @@ func TestIDIsACopy(t *testing.T) {
 	clear(raw)
 	if m.ID.String() != `"abc"` || m.ID.Key() != "s:abc" || m.Method != "ping" {
 		t.Errorf("id %q, key %q, method %q", m.ID, m.ID.Key(), m.Method)
+	}
+}
+
+// TestUUIDProfile admits UUIDs only, for all kinds.
+func TestUUIDProfile(t *testing.T) {
+	t.Parallel()
+	const id = "01980f6e-7c1a-7b3e-9a51-0c6d0f6f1d2e"
+	for raw, good := range map[string]bool{
+		`"` + id + `"`: true, `"` + strings.ToUpper(id) + `"`: true, `"\u0030` + id[1:] + `"`: true,
+		`"1"`: false, `1`: false, `"call_` + id + `"`: false, `"` + id + `0"`: false, `"` + strings.Replace(id, "-", "0", 1) + `"`: false, `"` + strings.Replace(id, "e", "g", 1) + `"`: false, `"` + id[:35] + `-"`: false,
+	} {
+		for _, rest := range []string{`"method":"m","params":{}`, `"result":1`, `"error":{"code":1,"message":""}`} {
+			m := Parse([]byte(`{"jsonrpc":"2.0","id":`+raw+`,`+rest+`}`), ProfileCanonicalUUID, Limits{})
+			if (m.Fault == nil) != good || m.ID.String() != raw {
+				t.Errorf("id %s beside %s: %v", raw, rest, m.Fault)
+			}
+		}
+	}
+	if m := Parse([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}`), ProfileCanonicalUUID, Limits{}); m.Fault != nil {
+		t.Errorf("null id of an error: %v", m.Fault)
 	}
 }

@@ -218,7 +218,7 @@ func TestEnvelopes(t *testing.T) {
 			var got [3]string
 			for i, p := range []Profile{ProfileCanonical, ProfileCanonicalAnyID, ProfileMCP} {
 				m := Parse([]byte(test.raw), p, Limits{})
-				got[i] = m.Kind.String()
+				got[i] = [...]string{"invalid", "request", "notification", "success response", "error response"}[m.Kind]
 				if m.Fault != nil {
 					if m.Fault.Code != FaultEnvelope {
 						t.Fatalf("Fault = %v, want an envelope fault", m.Fault)

@@ -546,14 +546,6 @@ type Error struct {
 	Path string
 }
 
-// Error returns the reason, with the path if there is one.
-func (e *Error) Error() string {
-	if e.Path == "" {
-		return e.Reason
-	}
-	return e.Path + ": " + e.Reason
-}
-
 // maxPathBytes bounds a pointer: names come from the sender and go into replies
 // and logs.
 const maxPathBytes = 256

@@ -65,7 +65,7 @@ func TestSampleMessagesAreRead(t *testing.T) {
 		envelope := jsonrpc.Read(sample.Body, jsonrpc.Limits{})
 		m := envelope.As(jsonrpc.ProfileMCP)
 		if m.Fault != nil || m.Kind != kind || m.Method != want.Method {
-			t.Errorf("%s: a %s %q with fault %v; want a %s %q", name, m.Kind, m.Method, m.Fault, kind, want.Method)
+			t.Errorf("%s: kind %d %q with fault %v; want kind %d %q", name, m.Kind, m.Method, m.Fault, kind, want.Method)
 			continue
 		}
 		if m.ID.IsZero() != (want.ID == nil) || !m.ID.IsZero() && string(m.ID.Raw()) != string(want.ID) {

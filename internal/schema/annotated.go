@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -36,10 +37,8 @@ func (d *deriver) annotatedField(fd protoreflect.FieldDescriptor) FieldAnnotatio
 	if !d.shown || !hasOptions(fd) {
 		return FieldAnnotations{}
 	}
-	said, problems := AnnotationsOfField(fd)
-	for _, p := range problems {
-		d.note("field %s: %s", fd.FullName(), p)
-	}
+	said, bad := AnnotationsOfField(fd)
+	d.noteAll("field", fd, bad)
 	return said
 }
 
@@ -48,11 +47,16 @@ func (d *deriver) annotatedMessage(md protoreflect.MessageDescriptor) MessageAnn
 	if !d.shown || !hasOptions(md) {
 		return MessageAnnotations{}
 	}
-	said, problems := AnnotationsOfMessage(md)
-	for _, p := range problems {
-		d.note("message %s: %s", md.FullName(), p)
-	}
+	said, bad := AnnotationsOfMessage(md)
+	d.noteAll("message", md, bad)
 	return said
+}
+
+// noteAll notes what is wrong with the annotations of a descriptor.
+func (d *deriver) noteAll(kind string, of protoreflect.Descriptor, bad []string) {
+	for _, p := range bad {
+		d.note("%s %s: %s", kind, of.FullName(), p)
+	}
 }
 
 // enumWords are the description or the title that an annotation of an enum has.
@@ -60,10 +64,8 @@ func (d *deriver) enumWords(ed protoreflect.EnumDescriptor) string {
 	if !d.shown || !hasOptions(ed) {
 		return ""
 	}
-	said, problems := annotationsOfEnum(ed)
-	for _, p := range problems {
-		d.note("enum %s: %s", ed.FullName(), p)
-	}
+	said, bad := annotationsOfEnum(ed)
+	d.noteAll("enum", ed, bad)
 	return cmp.Or(strings.TrimSpace(said.Description), strings.TrimSpace(said.Title))
 }
 
@@ -270,7 +272,7 @@ func exampleText(examples []any) string {
 // input, they are checked against all of the schema, which is complete. The messages below it have none: a model has to know
 // what to send in each place, but one answer shows what answers look like.
 func (d *deriver) showResults(doc *object, md protoreflect.MessageDescriptor) {
-	if !d.shown || d.dir != Output || d.stream != nil || d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict || isWrapped(md, Output) {
+	if !d.shown || d.dir != Output || d.stream != nil || d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict || IsWrapped(md, Output) {
 		return
 	}
 	texts := slices.Concat(d.opts.Examples, d.annotatedMessage(md).Examples)
@@ -278,7 +280,7 @@ func (d *deriver) showResults(doc *object, md protoreflect.MessageDescriptor) {
 		return
 	}
 	subject := "message " + string(md.FullName())
-	examples := d.someExamples(doc, texts, subject, maxResultExamples, d.takesWhole, func(text string) (json.RawMessage, bool) {
+	examples := d.examples(doc, texts, subject, maxResultExamples, d.takesWhole, func(text string) (json.RawMessage, bool) {
 		return normalMessage(md, text, Output)
 	})
 	if len(examples) == 0 {
@@ -297,7 +299,7 @@ func (d *deriver) messageExamples(doc *object, md protoreflect.MessageDescriptor
 	if !d.guides() || d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict {
 		return nil
 	}
-	return d.examples(doc, of.Examples, "message "+string(md.FullName()), func(text string) (json.RawMessage, bool) {
+	return d.examples(doc, of.Examples, "message "+string(md.FullName()), maxExamples, d.takes, func(text string) (json.RawMessage, bool) {
 		return normalMessage(md, text, Input)
 	})
 }
@@ -308,7 +310,7 @@ func (d *deriver) fieldExamples(doc *object, f field) []any {
 	if d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict && f.fd.Message() != nil {
 		return nil
 	}
-	return d.examples(doc, f.said.Examples, "field "+string(f.fd.FullName()), func(text string) (json.RawMessage, bool) {
+	return d.examples(doc, f.said.Examples, "field "+string(f.fd.FullName()), maxExamples, d.takes, func(text string) (json.RawMessage, bool) {
 		return normalExample(f.fd, text)
 	})
 }
@@ -335,20 +337,24 @@ type Behavior struct {
 // not the annotation's generated code is linked in. An option that cannot be read is ignored.
 func BehaviorOf(fd protoreflect.FieldDescriptor) Behavior {
 	var b Behavior
-	eachOption(fd, fieldBehaviorNumber, func(typ protowire.Type, raw []byte) {
-		for len(raw) > 0 {
-			v, n := protowire.ConsumeVarint(raw)
-			if n < 0 {
-				return
-			}
-			raw = raw[n:]
-			switch v {
-			case behaviorRequired:
-				b.Required = true
-			case behaviorOutputOnly:
-				b.OutputOnly = true
-			case behaviorInputOnly:
-				b.InputOnly = true
+	note := func(v uint64) {
+		b.Required = b.Required || v == behaviorRequired
+		b.OutputOnly = b.OutputOnly || v == behaviorOutputOnly
+		b.InputOnly = b.InputOnly || v == behaviorInputOnly
+	}
+	eachAnnotation(fd, func(it item) {
+		switch {
+		case it.number != fieldBehaviorNumber:
+		case it.typ == protowire.VarintType:
+			note(it.bits)
+		default: // packed
+			for rest := it.bytes; len(rest) > 0; {
+				v, n := protowire.ConsumeVarint(rest)
+				if n < 0 {
+					return
+				}
+				note(v)
+				rest = rest[n:]
 			}
 		}
 	})
@@ -360,51 +366,12 @@ func (b Behavior) Hides(dir Direction) bool {
 	return dir == Input && b.OutputOnly || dir == Output && b.InputOnly
 }
 
-// eachOption visits the occurrences of one option. Varints arrive as their raw bytes, the rest without its length.
-func eachOption(d protoreflect.Descriptor, number protowire.Number, visit func(protowire.Type, []byte)) {
-	if !hasOptions(d) {
-		return
-	}
-	raw, err := proto.MarshalOptions{AllowPartial: true}.Marshal(d.Options())
-	if err != nil {
-		return
-	}
-	for len(raw) > 0 {
-		num, typ, n := protowire.ConsumeTag(raw)
-		if n < 0 {
-			return
-		}
-		raw = raw[n:]
-		size := protowire.ConsumeFieldValue(num, typ, raw)
-		if size < 0 {
-			return
-		}
-		if num == number {
-			value := raw[:size]
-			if typ == protowire.BytesType {
-				value, _ = protowire.ConsumeBytes(value)
-			}
-			visit(typ, value)
-		}
-		raw = raw[size:]
-	}
-}
-
-// hasOptions reports whether a descriptor has options at all. Most have none.
-func hasOptions(d protoreflect.Descriptor) bool {
-	options := d.Options()
-	return options != nil && options.ProtoReflect().IsValid()
-}
-
 // readRules merges the occurrences of protovalidate's option into rules and says whether there was one.
 func readRules(d protoreflect.Descriptor, rules proto.Message) bool {
 	found := false
-	eachOption(d, validateNumber, func(typ protowire.Type, raw []byte) {
-		if typ != protowire.BytesType {
-			return
-		}
-		if (proto.UnmarshalOptions{Merge: true, AllowPartial: true}).Unmarshal(raw, rules) == nil {
-			found = true
+	eachAnnotation(d, func(it item) {
+		if it.number == validateNumber && it.typ == protowire.BytesType {
+			found = (proto.UnmarshalOptions{Merge: true, AllowPartial: true}).Unmarshal(it.bytes, rules) == nil || found
 		}
 	})
 	return found
@@ -429,7 +396,8 @@ func messageRules(md protoreflect.MessageDescriptor) *validate.MessageRules {
 	return rules
 }
 
-func isOneofRequired(od protoreflect.OneofDescriptor) bool {
+// OneofRequired reports whether one of the alternatives must be set.
+func OneofRequired(od protoreflect.OneofDescriptor) bool {
 	rules := &validate.OneofRules{}
 	return readRules(od, rules) && rules.GetRequired()
 }
@@ -438,7 +406,7 @@ func isOneofRequired(od protoreflect.OneofDescriptor) bool {
 // cannot be read counts, so that protovalidate gets to report it.
 func HasRules(d protoreflect.Descriptor) bool {
 	found := false
-	eachOption(d, validateNumber, func(protowire.Type, []byte) { found = true })
+	eachAnnotation(d, func(it item) { found = found || it.number == validateNumber })
 	return found
 }
 
@@ -569,14 +537,9 @@ const (
 	maxCheckedBytes   = 256 << 10 // of a schema that examples are checked against
 )
 
-// examples are those that the schema accepts, in the form that it shows. A wrong one would teach a model to fail, so it is
-// left out with a note.
-func (d *deriver) examples(doc *object, texts []string, subject string, normal func(string) (json.RawMessage, bool)) []any {
-	return d.someExamples(doc, texts, subject, maxExamples, d.takes, normal)
-}
-
-// someExamples are up to most of the examples that takes accepts for the schema.
-func (d *deriver) someExamples(
+// examples are up to most of those that takes accepts for the schema, in the form that it shows. A wrong one would teach a
+// model to fail, so it is left out with a note.
+func (d *deriver) examples(
 	doc *object, texts []string, subject string, most int, takes func(*object, json.RawMessage) bool, normal func(string) (json.RawMessage, bool),
 ) []any {
 	var out []any
@@ -640,14 +603,14 @@ func normalExample(fd protoreflect.FieldDescriptor, text string) (json.RawMessag
 			continue
 		}
 		if !m.Has(fd) {
-			return compact(form) // the zero value, which ProtoJSON leaves out
+			return jsontext.Compact(nil, []byte(form)), true // the zero value, which ProtoJSON leaves out
 		}
 		var members map[string]json.RawMessage
 		if raw, err := writeExample(m); err != nil || json.Unmarshal(raw, &members) != nil {
 			return nil, false
 		}
 		for _, value := range members {
-			return compact(string(value))
+			return jsontext.Compact(nil, value), true
 		}
 	}
 	return nil, false
@@ -666,7 +629,7 @@ func normalMessage(md protoreflect.MessageDescriptor, text string, dir Direction
 	if err != nil {
 		return nil, false
 	}
-	return compact(string(raw))
+	return jsontext.Compact(nil, raw), true // protojson adds spaces at random
 }
 
 func readExample(md protoreflect.MessageDescriptor, text string, dir Direction) (protoreflect.Message, bool) {
@@ -705,15 +668,6 @@ func withoutHidden(m protoreflect.Message, dir Direction) {
 		}
 		return true
 	})
-}
-
-// compact is JSON without space between its tokens, which protojson adds at random.
-func compact(text string) (json.RawMessage, bool) {
-	var out bytes.Buffer
-	if json.Compact(&out, []byte(text)) != nil {
-		return nil, false
-	}
-	return out.Bytes(), true
 }
 
 // A model reads advertised schemas with every request, so that they say nothing twice: not in a keyword and in words, and

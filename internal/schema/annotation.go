@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -75,13 +76,54 @@ func each(body []byte, visit func(item)) bool {
 	return true
 }
 
+// store puts a field's value where it goes, or adds it to a list. A value of another type than that wants is not there.
+func (i item) store(to any) {
+	switch to := to.(type) {
+	case *string:
+		if i.typ == protowire.BytesType {
+			*to = i.text()
+		}
+	case *[]string:
+		if i.typ == protowire.BytesType {
+			*to = append(*to, i.text())
+		}
+	case *[]byte:
+		if i.typ == protowire.BytesType {
+			*to = i.bytes
+		}
+	case *bool:
+		if i.typ == protowire.VarintType {
+			*to = i.bits != 0
+		}
+	case **uint64:
+		if i.typ == protowire.VarintType {
+			*to = new(i.bits)
+		}
+	case **float64:
+		if i.typ == protowire.Fixed64Type {
+			*to = new(i.double())
+		}
+	}
+}
+
+// fields says where the fields of a message go, by their numbers. See item.store.
+type fields map[protowire.Number]any
+
+// read stores the fields of a message up to the first that cannot be read. It reports whether there was none.
+func (f fields) read(body []byte) bool { return each(body, func(it item) { it.store(f[it.number]) }) }
+
+// hasOptions reports whether a descriptor has options at all. Most have none.
+func hasOptions(d protoreflect.Descriptor) bool {
+	options := d.Options()
+	return options != nil && options.ProtoReflect().IsValid()
+}
+
 // eachAnnotation visits the options of a descriptor. Options of linked-in files are typed; their bytes are the same.
 func eachAnnotation(d protoreflect.Descriptor, visit func(item)) {
-	options := d.Options()
-	if options == nil || !options.ProtoReflect().IsValid() {
+	if !hasOptions(d) {
 		return
 	}
-	raw, err := proto.MarshalOptions{AllowPartial: true}.Marshal(options)
+	raw, err := proto.MarshalOptions{AllowPartial: true}.Marshal(d.Options())
 	if err != nil {
 		return
 	}
@@ -138,7 +180,7 @@ func AnnotationsOfField(fd protoreflect.FieldDescriptor) (FieldAnnotations, []st
 	var bad problems
 	openAPI, gnostic := keywords{}, keywords{of: fd.Message()}
 	var pgv []byte
-	format := ""
+	var format *uint64
 	eachAnnotation(fd, func(it item) {
 		if it.typ != protowire.BytesType {
 			return
@@ -151,14 +193,16 @@ func AnnotationsOfField(fd protoreflect.FieldDescriptor) (FieldAnnotations, []st
 		case pgvNumber:
 			pgv = append(pgv, it.bytes...) // an option that is set in parts arrives in parts
 		case referenceNumber:
-			bad.unless(each(it.bytes, out.takeReference), "google.api.resource_reference")
+			bad.unless(fields{1: &out.Resource, 2: &out.ChildResource}.read(it.bytes), "google.api.resource_reference")
 		case infoNumber:
-			bad.unless(each(it.bytes, func(info item) { format = cmp.Or(formatOf(info), format) }), "google.api.field_info")
+			bad.unless(fields{1: &format}.read(it.bytes), "google.api.field_info")
 		}
 	})
 	bad.foreign(gnostic.unknown, "gnostic.openapi.v3.property")
 	out.join(fd, &openAPI, &gnostic)
-	out.Format = cmp.Or(format, out.Format)
+	if format != nil && *format < uint64(len(infoFormats)) {
+		out.Format = cmp.Or(infoFormats[*format], out.Format)
+	}
 	if len(pgv) > 0 && !isUnchecked(fd.ContainingMessage()) {
 		rules, ok := readPGV(pgv)
 		bad.unless(ok, "validate.rules")
@@ -190,42 +234,11 @@ func (f *FieldAnnotations) join(fd protoreflect.FieldDescriptor, openAPI, gnosti
 	}
 }
 
-// takeReference takes a field of google.api.ResourceReference.
-func (f *FieldAnnotations) takeReference(it item) {
-	switch it.number {
-	case 1:
-		f.Resource = it.text()
-	case 2:
-		f.ChildResource = it.text()
-	}
-}
+// infoFormats are the values of google.api.FieldInfo.Format, in OpenAPI's words.
+var infoFormats = [...]string{"", "uuid", "ipv4", "ipv6", formatIP} //nolint:gochecknoglobals // a list that is never changed
 
-// formatOf is the format of google.api.FieldInfo; empty for one that is not known.
-func formatOf(info item) string {
-	if info.number != 1 || info.typ != protowire.VarintType {
-		return ""
-	}
-	switch info.bits {
-	case 1:
-		return "uuid"
-	case 2:
-		return "ipv4"
-	case 3:
-		return "ipv6"
-	case 4:
-		return formatIP
-	}
-	return ""
-}
-
-// Field numbers of grpc.gateway.protoc_gen_openapiv2.options.Swagger and gnostic.openapi.v3.Document, which are the same, and
-// of the Info that both have.
-const (
-	documentInfo    = 2
-	infoTitle       = 1
-	infoDescription = 2 // of protoc-gen-openapiv2 and gnostic alike
-	infoVersion     = 6
-)
+// documentInfo is the Info in protoc-gen-openapiv2's Swagger and in gnostic's Document.
+const documentInfo = 2
 
 // FileAnnotations is what the OpenAPI annotations of a file say of its API.
 type FileAnnotations struct{ Title, Description, Version string }
@@ -254,23 +267,11 @@ func FileDescription(fd protoreflect.FileDescriptor) string {
 	return cmp.Or(said.Description, said.Title)
 }
 
-func infoOf(document []byte) FileAnnotations {
-	var out FileAnnotations
+func infoOf(document []byte) (out FileAnnotations) {
 	each(document, func(part item) {
-		if part.number != documentInfo || part.typ != protowire.BytesType {
-			return
+		if part.number == documentInfo {
+			fields{1: &out.Title, 2: &out.Description, 6: &out.Version}.read(part.bytes)
 		}
-		each(part.bytes, func(it item) {
-			switch {
-			case it.typ != protowire.BytesType:
-			case it.number == infoTitle:
-				out.Title = it.text()
-			case it.number == infoDescription:
-				out.Description = it.text()
-			case it.number == infoVersion:
-				out.Version = it.text()
-			}
-		})
 	})
 	return out
 }
@@ -326,19 +327,7 @@ func AnnotationsOfMessage(md protoreflect.MessageDescriptor) (MessageAnnotations
 // readResource reads a google.api.ResourceDescriptor; nil where it has no type.
 func readResource(body []byte) (*ResourceAnnotation, bool) {
 	out := &ResourceAnnotation{NameField: "name"}
-	ok := each(body, func(it item) {
-		if it.typ != protowire.BytesType {
-			return
-		}
-		switch it.number {
-		case 1:
-			out.Type = it.text()
-		case 2:
-			out.Patterns = append(out.Patterns, it.text())
-		case 3:
-			out.NameField = cmp.Or(it.text(), out.NameField)
-		}
-	})
+	ok := fields{1: &out.Type, 2: &out.Patterns, 3: &out.NameField}.read(body)
 	if out.Type == "" {
 		return nil, ok
 	}
@@ -394,18 +383,6 @@ type MethodAnnotations struct {
 	Deprecated bool
 }
 
-// Field numbers that the operations of both OpenAPI annotations have.
-const (
-	operationSummary     = 2
-	operationDescription = 3
-)
-
-// The fields of them that say that the operation is deprecated.
-const (
-	openAPIDeprecated = 11
-	gnosticDeprecated = 10
-)
-
 // AnnotationsOfMethod reads the annotations of a method. Problems are for the operator. Where both OpenAPI annotations are there, that
 // of protoc-gen-openapiv2 counts.
 func AnnotationsOfMethod(md protoreflect.MethodDescriptor) (MethodAnnotations, []string) {
@@ -419,49 +396,23 @@ func AnnotationsOfMethod(md protoreflect.MethodDescriptor) (MethodAnnotations, [
 		}
 		switch it.number {
 		case openAPINumber:
-			ok := eachPart(it.bytes, func(part item) bool {
-				out.take(part)
-				return part.number != openAPIResponses || ofOpenAPI.takeOpenAPI(part.bytes)
-			})
-			bad.unless(ok, "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_operation")
-			out.Deprecated = out.Deprecated || says(it.bytes, openAPIDeprecated)
+			fields{2: &out.Summary, 3: &out.Description, 11: &out.Deprecated}.read(it.bytes)
+			bad.unless(eachWithin(it.bytes, ofOpenAPI.takeOpenAPI, openAPIResponses), "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_operation")
 		case gnosticNumber:
-			ok := eachPart(it.bytes, func(part item) bool {
-				gnostic.take(part)
-				return part.number != gnosticResponses || ofGnostic.takeGnostic(part.bytes, &from)
-			})
+			fields{2: &gnostic.Summary, 3: &gnostic.Description, 10: &gnostic.Deprecated}.read(it.bytes)
+			ok := eachWithin(it.bytes, func(body []byte) bool { return ofGnostic.takeGnostic(body, &from) }, gnosticResponses)
 			bad.unless(ok, "gnostic.openapi.v3.operation")
-			out.Deprecated = out.Deprecated || says(it.bytes, gnosticDeprecated)
 		case signatureNumber:
 			out.Signatures = append(out.Signatures, signature(it.text()))
 		}
 	})
 	bad.foreign(from.unknown, "gnostic.openapi.v3.operation")
+	out.Deprecated = out.Deprecated || gnostic.Deprecated
 	out.Responses = slices.Concat(ofOpenAPI.texts(), ofGnostic.texts())
 	if out.Summary == "" && out.Description == "" {
 		out.Summary, out.Description = gnostic.Summary, gnostic.Description
 	}
 	return out, bad
-}
-
-// says reports whether a flag of a message is set; the last of several counts.
-func says(body []byte, flag protowire.Number) (is bool) {
-	each(body, func(it item) {
-		if it.number == flag {
-			is = it.isSet()
-		}
-	})
-	return is
-}
-
-// take takes a field that holds bytes.
-func (m *MethodAnnotations) take(it item) {
-	switch it.number {
-	case operationSummary:
-		m.Summary = it.text()
-	case operationDescription:
-		m.Description = it.text()
-	}
 }
 
 func signature(text string) []string {
@@ -478,14 +429,9 @@ func signature(text string) []string {
 func ServiceDescription(sd protoreflect.ServiceDescriptor) string {
 	out := ""
 	eachAnnotation(sd, func(it item) {
-		if it.number != openAPINumber || it.typ != protowire.BytesType {
-			return
+		if it.number == openAPINumber {
+			fields{2: &out}.read(it.bytes)
 		}
-		each(it.bytes, func(tag item) {
-			if tag.number == 2 && tag.typ == protowire.BytesType {
-				out = tag.text()
-			}
-		})
 	})
 	return out
 }
@@ -496,12 +442,6 @@ type enumAnnotations struct {
 	Title, Description string
 }
 
-// Field numbers of grpc.gateway.protoc_gen_openapiv2.options.EnumSchema.
-const (
-	enumDescription = 1
-	enumTitle       = 3
-)
-
 // annotationsOfEnum reads the annotations of an enum. Problems are for the operator.
 func annotationsOfEnum(ed protoreflect.EnumDescriptor) (enumAnnotations, []string) {
 	var out enumAnnotations
@@ -510,19 +450,9 @@ func annotationsOfEnum(ed protoreflect.EnumDescriptor) (enumAnnotations, []strin
 		if it.number != openAPINumber || it.typ != protowire.BytesType {
 			return
 		}
-		bad.unless(each(it.bytes, out.take), "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_enum")
+		bad.unless(fields{1: &out.Description, 3: &out.Title}.read(it.bytes), "grpc.gateway.protoc_gen_openapiv2.options.openapiv2_enum")
 	})
 	return out, bad
-}
-
-func (e *enumAnnotations) take(it item) {
-	switch {
-	case it.typ != protowire.BytesType:
-	case it.number == enumDescription:
-		e.Description = it.text()
-	case it.number == enumTitle:
-		e.Title = it.text()
-	}
 }
 
 // rules are the keywords in the terms of protovalidate; nil for none. OpenAPI's keywords hold for values that are there, so
@@ -573,21 +503,25 @@ func (k *keywords) textRules() *validate.StringRules {
 	return nil
 }
 
-// setNumber sets the bounds of a numeric kind, and reports whether there are any.
+// maxExact is up to where a double holds every integer. Bounds beyond it would say another number than was meant.
+const maxExact = 1 << 53
+
+// setNumber sets the bounds of a numeric kind, and reports whether there are any. One that the kind cannot hold is none.
 func (k *keywords) setNumber(kind protoreflect.Kind, out *validate.FieldRules) bool {
-	field := out.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(strings.ToLower(kind.String())))
-	if field == nil || field.Message() == nil {
-		return false
-	}
-	numbers := out.ProtoReflect().NewField(field).Message()
 	found := false
-	set := func(name protoreflect.Name, bound *float64, round func(float64) float64) {
-		rule := numbers.Descriptor().Fields().ByName(name)
-		if bound == nil || rule == nil {
+	set := func(name string, bound *float64, round func(float64) float64) {
+		if bound == nil {
 			return
 		}
-		if v, ok := numberOf(rule.Kind(), *bound, round); ok {
-			numbers.Set(rule, v)
+		v := *bound
+		if kind != protoreflect.DoubleKind && kind != protoreflect.FloatKind {
+			if v = round(v) + 0; math.Abs(v) > maxExact { // 0, or a rounded bound would be -0
+				return
+			}
+		}
+		rule := &validate.FieldRules{}
+		if protojson.Unmarshal(fmt.Appendf(nil, `{%q:{%q:%v}}`, kind, name, v), rule) == nil {
+			proto.Merge(out, rule)
 			found = true
 		}
 	}
@@ -602,41 +536,5 @@ func (k *keywords) setNumber(kind protoreflect.Kind, out *validate.FieldRules) b
 	} else {
 		set("lte", k.maximum, math.Floor)
 	}
-	if found {
-		out.ProtoReflect().Set(field, protoreflect.ValueOfMessage(numbers))
-	}
 	return found
-}
-
-// maxExact is up to where a double holds every integer. Bounds beyond it would say another number than was meant.
-const maxExact = 1 << 53
-
-// numberOf is a bound as a value of the kind; false where the kind cannot hold it.
-func numberOf(kind protoreflect.Kind, v float64, round func(float64) float64) (protoreflect.Value, bool) {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return protoreflect.Value{}, false
-	}
-	switch kind {
-	case protoreflect.DoubleKind:
-		return protoreflect.ValueOfFloat64(v), true
-	case protoreflect.FloatKind:
-		return protoreflect.ValueOfFloat32(float32(v)), math.Abs(v) <= math.MaxFloat32
-	default:
-	}
-	if v = round(v); math.Abs(v) > maxExact {
-		return protoreflect.Value{}, false
-	}
-	n := int64(v)
-	switch kind {
-	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
-		return protoreflect.ValueOfInt32(int32(n)), n >= math.MinInt32 && n <= math.MaxInt32
-	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
-		return protoreflect.ValueOfInt64(n), true
-	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
-		return protoreflect.ValueOfUint32(uint32(n)), n >= 0 && n <= math.MaxUint32
-	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		return protoreflect.ValueOfUint64(uint64(n)), n >= 0
-	default:
-		return protoreflect.Value{}, false
-	}
 }

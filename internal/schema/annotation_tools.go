@@ -3,16 +3,15 @@
 package schema
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -45,52 +44,20 @@ type keywords struct {
 	unknown []string
 }
 
-// Field numbers of grpc.gateway.protoc_gen_openapiv2.options.JSONSchema.
-const (
-	keyTitle         = 5
-	keyDescription   = 6
-	keyDefault       = 7
-	keyReadOnly      = 8
-	keyExample       = 9
-	keyMultipleOf    = 10
-	keyMaximum       = 11
-	keyOpenMaximum   = 12
-	keyMinimum       = 13
-	keyOpenMinimum   = 14
-	keyMaxLength     = 15
-	keyMinLength     = 16
-	keyPattern       = 17
-	keyMaxItems      = 20
-	keyMinItems      = 21
-	keyUnique        = 22
-	keyMaxProperties = 24
-	keyMinProperties = 25
-	keyRequired      = 26
-	keyFormat        = 36
-	keyEnum          = 46
-)
+// fields are the keywords that a field of an annotation says, by its number in protoc-gen-openapiv2's JSONSchema and in
+// gnostic's Schema; 0 for one that is not there, or has another type.
+func (k *keywords) fields() []keyword {
+	return []keyword{
+		{5, 9, &k.title}, {6, 34, &k.description}, {7, 0, &k.defaultValue}, {8, 3, &k.readOnly}, {9, 0, &k.examples}, {10, 10, &k.multipleOf},
+		{11, 11, &k.maximum}, {12, 12, &k.openMaximum}, {13, 13, &k.minimum}, {14, 14, &k.openMinimum},
+		{15, 15, &k.maxLength}, {16, 16, &k.minLength}, {17, 17, &k.pattern}, {20, 18, &k.maxItems}, {21, 19, &k.minItems}, {22, 20, &k.unique},
+		{24, 21, &k.maxProperties}, {25, 22, &k.minProperties}, {26, 23, &k.required}, {36, 35, &k.format}, {46, 0, &k.enum},
+	}
+}
 
-// openAPINumberOf is the number in JSONSchema of a field of gnostic.openapi.v3.Schema that has the same type; 0 for none.
-func openAPINumberOf(gnostic protowire.Number) protowire.Number {
-	switch {
-	case gnostic >= keyMultipleOf && gnostic <= keyPattern:
-		return gnostic
-	case gnostic >= 18 && gnostic <= 20: // max_items, min_items, unique_items
-		return gnostic + (keyMaxItems - 18)
-	case gnostic >= 21 && gnostic <= 23: // max_properties, min_properties, required
-		return gnostic + (keyMaxProperties - 21)
-	}
-	switch gnostic {
-	case 3:
-		return keyReadOnly
-	case 9:
-		return keyTitle
-	case 34:
-		return keyDescription
-	case 35:
-		return keyFormat
-	}
-	return 0
+type keyword struct {
+	openAPI, gnostic protowire.Number
+	to               any // see item.store
 }
 
 // Field numbers of gnostic.openapi.v3.Schema whose types differ from those of JSONSchema.
@@ -101,11 +68,20 @@ const (
 )
 
 // readOpenAPI adds what a JSONSchema says.
-func (k *keywords) readOpenAPI(body []byte) bool { return each(body, k.take) }
+func (k *keywords) readOpenAPI(body []byte) bool {
+	to := fields{}
+	for _, f := range k.fields() {
+		to[f.openAPI] = f.to
+	}
+	return to.read(body)
+}
 
 // readGnostic adds what a gnostic Schema says.
 func (k *keywords) readGnostic(body []byte) bool {
-	ok := true
+	ok, to := true, fields{}
+	for _, f := range k.fields() {
+		to[f.gnostic] = f.to
+	}
 	isRead := each(body, func(it item) {
 		switch it.number {
 		case gnosticExample:
@@ -115,9 +91,7 @@ func (k *keywords) readGnostic(body []byte) bool {
 		case gnosticDefault:
 			ok = each(it.bytes, k.takeDefault) && ok
 		default:
-			if it.number = openAPINumberOf(it.number); it.number != 0 {
-				k.take(it)
-			}
+			it.store(to[it.number])
 		}
 	})
 	return isRead && ok
@@ -134,78 +108,6 @@ func (k *keywords) takeDefault(it item) {
 	case it.number == 3 && it.typ == protowire.BytesType:
 		raw, _ := json.Marshal(it.text()) //nolint:errchkjson // a string
 		k.defaultValue = string(raw)
-	}
-}
-
-// take adds one field of a JSONSchema. One of another type than it should have is not there.
-func (k *keywords) take(it item) {
-	switch it.typ {
-	case protowire.BytesType:
-		k.takeText(it.number, it.text())
-	case protowire.VarintType:
-		k.takeNumber(it)
-	case protowire.Fixed64Type:
-		k.takeBound(it)
-	case protowire.Fixed32Type, protowire.StartGroupType, protowire.EndGroupType:
-	}
-}
-
-func (k *keywords) takeText(number protowire.Number, text string) {
-	switch number {
-	case keyTitle:
-		k.title = text
-	case keyDescription:
-		k.description = text
-	case keyDefault:
-		k.defaultValue = text
-	case keyExample:
-		k.examples = append(k.examples, text)
-	case keyPattern:
-		k.pattern = text
-	case keyRequired:
-		k.required = append(k.required, text)
-	case keyFormat:
-		k.format = text
-	case keyEnum:
-		k.enum = append(k.enum, text)
-	}
-}
-
-func (k *keywords) takeNumber(it item) {
-	n := it.bits
-	switch it.number {
-	case keyReadOnly:
-		k.readOnly = it.isSet()
-	case keyOpenMaximum:
-		k.openMaximum = it.isSet()
-	case keyOpenMinimum:
-		k.openMinimum = it.isSet()
-	case keyUnique:
-		k.unique = it.isSet()
-	case keyMaxLength:
-		k.maxLength = &n
-	case keyMinLength:
-		k.minLength = &n
-	case keyMaxItems:
-		k.maxItems = &n
-	case keyMinItems:
-		k.minItems = &n
-	case keyMaxProperties:
-		k.maxProperties = &n
-	case keyMinProperties:
-		k.minProperties = &n
-	}
-}
-
-func (k *keywords) takeBound(it item) {
-	v := it.double()
-	switch it.number {
-	case keyMultipleOf:
-		k.multipleOf = &v
-	case keyMaximum:
-		k.maximum = &v
-	case keyMinimum:
-		k.minimum = &v
 	}
 }
 
@@ -309,37 +211,16 @@ func readPGV(body []byte) (*validate.FieldRules, bool) {
 		return nil, false
 	}
 	rules := &validate.FieldRules{}
-	if (proto.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true}).Unmarshal(raw, rules) != nil || !annotationIsText(rules.ProtoReflect()) {
+	if (proto.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true}).Unmarshal(raw, rules) != nil {
+		return nil, false
+	}
+	if _, err := protojson.Marshal(rules); err != nil { // texts that are not UTF-8, which proto2 admits
 		return nil, false
 	}
 	if proto.Size(rules) == 0 {
 		return nil, true
 	}
 	return rules, true
-}
-
-// annotationIsText reports whether all strings of a message are UTF-8, which proto2 does not ask for.
-func annotationIsText(m protoreflect.Message) bool {
-	ok := true
-	check := func(fd protoreflect.FieldDescriptor, v protoreflect.Value) {
-		switch {
-		case fd.Message() != nil:
-			ok = ok && annotationIsText(v.Message())
-		case fd.Kind() == protoreflect.StringKind:
-			ok = ok && utf8.ValidString(v.String())
-		}
-	}
-	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		if !fd.IsList() {
-			check(fd, v)
-			return ok
-		}
-		for i := range v.List().Len() {
-			check(fd, v.List().Get(i))
-		}
-		return ok
-	})
-	return ok
 }
 
 // isUnchecked reports whether protoc-gen-validate makes no checks for a message.
@@ -395,15 +276,7 @@ func isJSON(mediaType string) bool {
 
 // pair is an entry of a map, or a named value of gnostic: both have the name in field 1 and the value in field 2.
 func pair(body []byte) (name string, value []byte, ok bool) {
-	ok = each(body, func(it item) {
-		switch {
-		case it.typ != protowire.BytesType:
-		case it.number == 1:
-			name = it.text()
-		case it.number == 2:
-			value = it.bytes
-		}
-	})
+	ok = fields{1: &name, 2: &value}.read(body)
 	return name, value, ok
 }
 
@@ -416,6 +289,14 @@ func eachPart(body []byte, visit func(item) bool) bool {
 		}
 	})
 	return isRead && ok
+}
+
+// eachWithin visits the messages to which a path of field numbers leads. It reports whether all can be read.
+func eachWithin(body []byte, visit func([]byte) bool, path ...protowire.Number) bool {
+	if len(path) == 0 {
+		return visit(body)
+	}
+	return eachPart(body, func(it item) bool { return it.number != path[0] || eachWithin(it.bytes, visit, path[1:]...) })
 }
 
 // takeOpenAPI adds an entry of the responses of protoc-gen-openapiv2: the examples of the response, then those of its schema.
@@ -454,59 +335,38 @@ func (k *keywords) readOpenAPISchema(body []byte) bool {
 	})
 }
 
-// takeGnostic adds the responses of gnostic. from reads their examples one after another.
+// takeGnostic adds the responses of gnostic. from reads their examples one after another. What is not on the paths is the
+// default, or a reference to a response or an example elsewhere.
 func (r *responses) takeGnostic(body []byte, from *keywords) bool {
-	return eachPart(body, func(it item) bool {
-		if it.number != 2 { // 1 is the default
-			return true
-		}
-		status, either, ok := pair(it.bytes)
+	return eachWithin(body, func(entry []byte) bool {
+		status, either, ok := pair(entry)
 		from.examples = nil
-		ok = eachPart(either, func(it item) bool {
-			if it.number != 1 { // 2 is a reference to a response elsewhere
-				return true
-			}
-			return eachPart(it.bytes, func(it item) bool {
-				return it.number != 3 || from.takeContent(it.bytes)
-			})
-		}) && ok
+		ok = eachWithin(either, from.takeContent, 1, 3) && ok
 		*r = append(*r, response{status: status, examples: from.examples})
 		return ok
-	})
+	}, 2)
 }
 
 // takeContent adds the examples of gnostic's MediaTypes.
 func (k *keywords) takeContent(body []byte) bool {
-	return eachPart(body, func(it item) bool {
-		name, mediaType, ok := pair(it.bytes)
-		if it.number != 1 || !isJSON(name) {
+	readExample := func(body []byte) bool { return k.readAny(body, &k.examples) }
+	return eachWithin(body, func(entry []byte) bool {
+		name, mediaType, ok := pair(entry)
+		if !ok || !isJSON(name) {
 			return ok
 		}
-		return ok && eachPart(mediaType, func(it item) bool {
+		return eachPart(mediaType, func(it item) bool {
 			switch it.number {
 			case 1:
-				return eachPart(it.bytes, func(it item) bool { return it.number != 1 || k.readGnostic(it.bytes) })
+				return eachWithin(it.bytes, k.readGnostic, 1)
 			case 2:
-				return k.readAny(it.bytes, &k.examples)
-			case 3:
-				return k.takeNamedExamples(it.bytes)
+				return readExample(it.bytes)
+			case 3: // by name
+				return eachWithin(it.bytes, readExample, 1, 2, 1, 3)
 			}
 			return true
 		})
-	})
-}
-
-// takeNamedExamples adds the examples of gnostic's ExamplesOrReferences.
-func (k *keywords) takeNamedExamples(body []byte) bool {
-	return eachPart(body, func(it item) bool {
-		_, either, ok := pair(it.bytes)
-		return ok && eachPart(either, func(it item) bool {
-			if it.number != 1 { // 2 is a reference
-				return true
-			}
-			return eachPart(it.bytes, func(it item) bool { return it.number != 3 || k.readAny(it.bytes, &k.examples) })
-		})
-	})
+	}, 1)
 }
 
 // Bounds of a value in an annotation. No use of it shows more than 1 KiB.
@@ -549,11 +409,7 @@ func (k *keywords) messageText(url string, value []byte) (string, bool) {
 		return "", false
 	}
 	raw, err := protojson.MarshalOptions{AllowPartial: true}.Marshal(m)
-	var out bytes.Buffer
-	if err != nil || json.Compact(&out, raw) != nil { // protojson adds spaces at random
-		return "", false
-	}
-	return out.String(), true
+	return string(jsontext.Compact(nil, raw)), err == nil // protojson adds spaces at random
 }
 
 // wellKnown is an empty message of Protobuf's own types that hold a value; nil for others.

@@ -453,10 +453,7 @@ func NewBudget(ctx context.Context) *Budget { return &Budget{ctx: ctx, left: max
 func (b *Budget) Err() error { return b.err }
 
 // Spend takes steps from the budget. It returns false if the check has to end.
-func (b *Budget) Spend(steps int) bool { return b.spend(steps) }
-
-// spend takes steps from the budget. It returns false if the check has to end.
-func (b *Budget) spend(steps int) bool {
+func (b *Budget) Spend(steps int) bool {
 	if b.err != nil {
 		return false
 	}
@@ -513,7 +510,7 @@ func (p *Pattern) MatchWithin(b *Budget, text string) bool {
 	if len(text) > longText {
 		return p.MatchReader(&pieces{budget: b, rest: text, size: p.size}) && b.err == nil
 	}
-	matches := b.spend(1+len(text)/bytesPerStep) && p.MatchString(text)
+	matches := b.Spend(1+len(text)/bytesPerStep) && p.MatchString(text)
 	return matches && (len(text)*p.size <= longMatch || b.look())
 }
 
@@ -535,7 +532,7 @@ func (p *pieces) ReadRune() (r rune, size int, err error) {
 	if p.read += size; p.read*p.size >= workBetweenLooks*bytesPerStep {
 		steps := p.read * p.size / bytesPerStep
 		p.read = 0
-		if !p.budget.spend(steps) {
+		if !p.budget.Spend(steps) {
 			p.rest = ""
 			return 0, 0, io.EOF
 		}
@@ -790,10 +787,9 @@ func isPlainKeyword(keyword string, value any) bool {
 		list, ok := value.([]any)
 		return ok && len(list) > 0 && isListOf(value, isPlainSchema)
 	case "required":
-		return isListOf(value, isText) && isEachOnce(value)
+		return isListOf(value, is[string]) && isEachOnce(value)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum":
-		_, ok := value.(json.Number)
-		return ok
+		return is[json.Number](value)
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties":
 		return isCount(value)
 	case "pattern":
@@ -804,13 +800,11 @@ func isPlainKeyword(keyword string, value any) bool {
 		compiled, err := compileECMA(text)
 		return err == nil && compiled.size <= maxPlainPattern
 	case "title", "description", "$comment", "format":
-		return isText(value)
+		return is[string](value)
 	case "uniqueItems", "deprecated", "readOnly", "writeOnly":
-		_, ok := value.(bool)
-		return ok
+		return is[bool](value)
 	case "enum", "examples":
-		_, ok := value.([]any)
-		return ok
+		return is[[]any](value)
 	case "const", "default":
 		return true
 	}
@@ -819,7 +813,7 @@ func isPlainKeyword(keyword string, value any) bool {
 }
 
 func isPlainType(value any) bool {
-	if isText(value) {
+	if is[string](value) {
 		return isTypeName(value)
 	}
 	list, ok := value.([]any)
@@ -834,8 +828,8 @@ func isTypeName(value any) bool {
 	return false
 }
 
-func isText(value any) bool {
-	_, ok := value.(string)
+func is[T any](value any) bool {
+	_, ok := value.(T)
 	return ok
 }
 

@@ -41,7 +41,7 @@ func derive(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts O
 		return nil, fmt.Errorf("schema: message %s is not in the descriptor set", md.FullName())
 	}
 	opts = opts.withDefaults()
-	out := &Schema{Wrapped: of == nil && isWrapped(md, dir)}
+	out := &Schema{Wrapped: of == nil && IsWrapped(md, dir)}
 	scratch := make([]byte, 0, usualBytes)
 	if part&PartCanonical != 0 {
 		d := newDeriver(md, dir, opts, dir == Input)
@@ -101,8 +101,7 @@ func (d *deriver) describeWrapped(doc *object, md protoreflect.MessageDescriptor
 		return
 	}
 	if value, ok := properties.get(wrappedMember).(*object); ok {
-		own, _ := value.get("description").(string)
-		d.describe(value, text, own)
+		d.describe(value, text, value.words())
 	}
 }
 
@@ -240,7 +239,7 @@ func (d *deriver) rootRef() string {
 }
 
 func (d *deriver) rootSchema(md protoreflect.MessageDescriptor) *object {
-	if isWellKnown(md) {
+	if IsWellKnown(md) {
 		doc := d.wellKnown(md, nil, nil, false)
 		if !doc.has("description") {
 			d.describe(doc, comment(md))
@@ -308,13 +307,13 @@ func (d *deriver) place(md protoreflect.MessageDescriptor, at string, depth int,
 	name := md.FullName()
 	if md.IsPlaceholder() {
 		d.open(name, "is not in the descriptor set")
-		return d.openObject(nullable)
+		return newObject("type", typeOrNull(nullable, "object"))
 	}
 	if d.graph.distance[name] > d.cut {
 		d.open(name, "is left open to keep the schema within its size limit")
-		return d.openObject(nullable)
+		return newObject("type", typeOrNull(nullable, "object"))
 	}
-	if name == d.root.FullName() && !isWellKnown(d.root) {
+	if name == d.root.FullName() && !IsWellKnown(d.root) {
 		return orNull(newObject("$ref", d.rootRef()), nullable)
 	}
 	if d.graph.recursive[name] || depth >= d.opts.MaxDepth || d.share && d.graph.uses[name] > 1 && !d.inline[name] {
@@ -338,13 +337,6 @@ func (d *deriver) open(name protoreflect.FullName, why string) {
 	}
 }
 
-func (d *deriver) openObject(nullable bool) *object {
-	if nullable {
-		return newObject("type", []string{"object", "null"})
-	}
-	return newObject("type", "object")
-}
-
 func orNull(o *object, nullable bool) *object {
 	if !nullable {
 		return o
@@ -366,10 +358,6 @@ func allowNull(doc *object) {
 func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth int) *object {
 	d.count++
 	doc := newObject("type", "object")
-	rules := (*messageText)(nil)
-	if !d.opts.WithoutRules {
-		rules = d.messageRuleText(md)
-	}
 	properties, together, clauses := &object{}, &object{}, []any(nil)
 	said := d.annotatedMessage(md)
 	var required []string
@@ -396,7 +384,7 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		}
 	}
 	oneofs, text := d.oneofs(md)
-	d.describe(doc, messageWords(md, said), d.deprecation(md), text, rules.String())
+	d.describe(doc, messageWords(md, said), d.deprecation(md), text, d.messageRuleText(md))
 	if isDeprecated(md) {
 		doc.set("deprecated", true)
 	}
@@ -566,25 +554,28 @@ func (d *deriver) property(f field, at string, depth int) *object {
 	default:
 		doc = d.single(f.fd, value{rules: f.rules, nullable: nullable, nonZero: f.nonZero}, at, depth)
 	}
-	own, _ := doc.get("description").(string)
-	d.describe(doc, f.words(), d.deprecation(f.fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
+	d.describe(doc, f.words(), d.deprecation(f.fd), doc.words(), celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
 	if isDeprecated(f.fd) {
 		doc.set("deprecated", true)
 	}
 	return doc
 }
 
-func typeOrNull(name string, nullable bool) any {
+// typeOrNull is the value of "type".
+func typeOrNull(nullable bool, names ...string) any {
 	if nullable {
-		return []string{name, "null"}
+		return slices.Concat(names, []string{"null"})
 	}
-	return name
+	if len(names) == 1 {
+		return names[0]
+	}
+	return slices.Clone(names) // so that the list of a single name stays on the stack
 }
 
 func (d *deriver) array(f field, at string, depth int, nullable bool) *object {
 	d.count++
 	rules := f.rules.GetRepeated()
-	doc := newObject("type", typeOrNull("array", nullable))
+	doc := newObject("type", typeOrNull(nullable, "array"))
 	items := d.single(f.fd, value{rules: elementRules(rules.GetItems())}, d.pointerTo(at, "items"), depth)
 	doc.set("items", items)
 	d.finishMany(doc, listLimits(f), newObject("maxItems", 0), "minItems", f.rules)
@@ -599,9 +590,7 @@ func (d *deriver) finishMany(doc, limits, zero *object, least string, rules *val
 		return
 	}
 	limits.remove(least)
-	for _, m := range limits.members {
-		doc.set(m.name, m.value)
-	}
+	doc.setAll(limits)
 }
 
 // listLimits is what rules say of a list as a whole.
@@ -624,7 +613,7 @@ func listLimits(f field) *object {
 func (d *deriver) mapping(f field, at string, depth int, nullable bool) *object {
 	d.count++
 	rules := f.rules.GetMap()
-	doc := newObject("type", typeOrNull("object", nullable))
+	doc := newObject("type", typeOrNull(nullable, "object"))
 	if names := d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())); names.size() > 0 {
 		doc.set("propertyNames", names)
 	}
@@ -665,9 +654,7 @@ func (d *deriver) finish(doc, limits, zero *object, rules *validate.FieldRules) 
 		doc.set("anyOf", []any{zero, limits})
 		return
 	}
-	for _, m := range limits.members {
-		doc.set(m.name, m.value)
-	}
+	doc.setAll(limits)
 }
 
 // single writes the schema of one value.
@@ -676,7 +663,7 @@ func (d *deriver) single(fd protoreflect.FieldDescriptor, v value, at string, de
 	switch fd.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		md := fd.Message()
-		if isWellKnown(md) {
+		if IsWellKnown(md) {
 			return d.shareValue(md.FullName(), v, d.wellKnown(md, fd, v.rules, v.nullable))
 		}
 		return d.place(md, at, depth, v.nullable)
@@ -703,7 +690,7 @@ func (d *deriver) scalar(kind protoreflect.Kind, v value) *object {
 }
 
 func (d *deriver) boolean(v value) *object {
-	doc := newObject("type", typeOrNull("boolean", v.nullable))
+	doc := newObject("type", typeOrNull(v.nullable, "boolean"))
 	if v.isFree() {
 		return doc
 	}
@@ -778,10 +765,7 @@ func (d *deriver) fieldsOf(md protoreflect.MessageDescriptor) []protoreflect.Fie
 }
 
 // TakesNull reports whether JSON null is a value of a field, and not its absence.
-func TakesNull(fd protoreflect.FieldDescriptor) bool { return takesNull(fd) }
-
-// takesNull holds for the two types for which a JSON null is a value and not the absence of one.
-func takesNull(fd protoreflect.FieldDescriptor) bool {
+func TakesNull(fd protoreflect.FieldDescriptor) bool {
 	if md := fd.Message(); md != nil {
 		return md.FullName() == "google.protobuf.Value"
 	}
@@ -815,11 +799,9 @@ func newObject(pairs ...any) *object {
 
 // set adds a member, or replaces the value of the one that has the name already.
 func (o *object) set(name string, value any) *object {
-	for i := range o.members {
-		if o.members[i].name == name {
-			o.members[i].value = value
-			return o
-		}
+	if i := o.index(name); i >= 0 {
+		o.members[i].value = value
+		return o
 	}
 	if o.members == nil {
 		o.members = o.few[:0]
@@ -828,26 +810,34 @@ func (o *object) set(name string, value any) *object {
 	return o
 }
 
+// setAll sets all members of another object.
+func (o *object) setAll(from *object) {
+	for _, m := range from.members {
+		o.set(m.name, m.value)
+	}
+}
+
+func (o *object) index(name string) int {
+	return slices.IndexFunc(o.members, func(m member) bool { return m.name == name })
+}
+
 func (o *object) get(name string) any {
-	for i := range o.members {
-		if o.members[i].name == name {
-			return o.members[i].value
-		}
+	if i := o.index(name); i >= 0 {
+		return o.members[i].value
 	}
 	return nil
 }
 
-func (o *object) has(name string) bool {
-	for i := range o.members {
-		if o.members[i].name == name {
-			return true
-		}
-	}
-	return false
-}
+func (o *object) has(name string) bool { return o.index(name) >= 0 }
 
 func (o *object) remove(name string) {
 	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.name == name })
+}
+
+// words are the description of a schema.
+func (o *object) words() string {
+	text, _ := o.get("description").(string)
+	return text
 }
 
 func (o *object) size() int { return len(o.members) }
@@ -1024,19 +1014,19 @@ func saysOneOf(comment string, fields ...string) bool {
 
 // wantsOne reports whether one of the fields has to be set, by protovalidate's rules or by those that callers are only shown.
 func (d *deriver) wantsOne(od protoreflect.OneofDescriptor) bool {
-	return !d.opts.WithoutRules && (isOneofRequired(od) || d.guides() && isOneofRequiredByAnnotation(od))
+	return !d.opts.WithoutRules && (OneofRequired(od) || d.guides() && isOneofRequiredByAnnotation(od))
 }
 
 func (d *deriver) isSet(fd protoreflect.FieldDescriptor, name string) *object {
 	o := newObject("required", []string{name})
-	if d.all && !takesNull(fd) {
+	if d.all && !TakesNull(fd) {
 		o.set("properties", newObject(name, newObject("not", newObject("type", "null"))))
 	}
 	return o
 }
 
 func (d *deriver) isUnset(fd protoreflect.FieldDescriptor) any {
-	if d.all && !takesNull(fd) {
+	if d.all && !TakesNull(fd) {
 		return newObject("type", "null")
 	}
 	return false
@@ -1050,7 +1040,7 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 	if ed.FullName() == "google.protobuf.NullValue" {
 		return d.nullValue()
 	}
-	r := d.enumRules(v)
+	r := enumRulesOf(v)
 	zero := v.rules != nil && ignoresZero(v.rules) && (d.all || d.dir == Output)
 	var names, first []any
 	var numbers []any
@@ -1077,36 +1067,29 @@ func (d *deriver) enum(ed protoreflect.EnumDescriptor, v value) *object {
 	doc := &object{}
 	switch {
 	case d.all:
-		byNumber := newObject("enum", orNothing(numbers))
+		byNumber := newObject("enum", numbers)
 		if open {
-			byNumber = newObject("type", "integer", "minimum", json.Number(strconv.Itoa(math.MinInt32)), "maximum", json.Number(strconv.Itoa(math.MaxInt32)))
+			byNumber = anyInt32()
 			if len(r.refused) > 0 {
 				byNumber.set("not", newObject("enum", r.refusedLiterals()))
 			}
 		} else if r.allowed != nil && !ed.IsClosed() {
 			byNumber = newObject("enum", r.allowedLiterals(zero))
 		}
-		branches := []any{newObject("enum", orNothing(names)), byNumber}
+		branches := []any{newObject("enum", names), byNumber}
 		if v.nullable {
 			branches = append(branches, newObject("type", "null"))
 		}
 		doc.set("anyOf", branches)
 	case d.dir == Output && !r.defined && r.allowed == nil:
-		doc.set("anyOf", []any{newObject("type", "string", "enum", orNothing(names)), newObject("type", "integer")})
+		doc.set("anyOf", []any{newObject("type", "string", "enum", names), newObject("type", "integer")})
 	case d.dir == Output && r.allowed != nil && !ed.IsClosed():
 		doc.set("enum", append(slices.Clone(names), r.allowedLiterals(zero)...))
 	default:
-		doc.set("type", "string").set("enum", orNothing(first))
+		doc.set("type", "string").set("enum", first)
 	}
 	d.describe(doc, strings.TrimPrefix(d.enumWords(ed)+"\n"+d.valueComments(shown), "\n"))
 	return doc
-}
-
-func orNothing(values []any) []any {
-	if values == nil {
-		return []any{}
-	}
-	return values
 }
 
 // enumRules is what rules leave of an enum's numbers.
@@ -1116,7 +1099,7 @@ type enumRules struct {
 	defined bool
 }
 
-func (d *deriver) enumRules(v value) enumRules {
+func enumRulesOf(v value) enumRules {
 	rules := v.rules.GetEnum()
 	r := enumRules{refused: rules.GetNotIn(), defined: rules.GetDefinedOnly()}
 	if len(rules.GetIn()) > 0 {
@@ -1177,8 +1160,12 @@ func (d *deriver) nullValue() *object {
 	}
 	return newObject("anyOf", []any{
 		newObject("enum", []any{nil, "NULL_VALUE"}),
-		newObject("type", "integer", "minimum", json.Number(strconv.Itoa(math.MinInt32)), "maximum", json.Number(strconv.Itoa(math.MaxInt32))),
+		anyInt32(),
 	})
+}
+
+func anyInt32() *object {
+	return newObject("type", "integer", "minimum", json.Number(strconv.Itoa(math.MinInt32)), "maximum", json.Number(strconv.Itoa(math.MaxInt32)))
 }
 
 // isUnspecified recognises the zero value that represents nothing having been said.
@@ -1186,8 +1173,8 @@ func isUnspecified(ev protoreflect.EnumValueDescriptor) bool {
 	return ev.Number() == 0 && strings.HasSuffix(string(ev.Name()), "_UNSPECIFIED")
 }
 
-// isWellKnown holds for the types that ProtoJSON writes in a form of their own.
-func isWellKnown(md protoreflect.MessageDescriptor) bool {
+// IsWellKnown reports whether ProtoJSON has a special form for a message, so that its fields are not members.
+func IsWellKnown(md protoreflect.MessageDescriptor) bool {
 	if md.ParentFile() == nil || md.FullName().Parent() != "google.protobuf" {
 		return false
 	}
@@ -1214,10 +1201,8 @@ func isWrapper(md protoreflect.MessageDescriptor) bool {
 
 // IsWrapped reports whether a message at the root of an input or output is wrapped in an object {"value": ...}, because
 // its ProtoJSON form need not be one. As input, a google.protobuf.Value is not wrapped: an object is a Value already.
-func IsWrapped(md protoreflect.MessageDescriptor, dir Direction) bool { return isWrapped(md, dir) }
-
-func isWrapped(md protoreflect.MessageDescriptor, dir Direction) bool {
-	if !isWellKnown(md) {
+func IsWrapped(md protoreflect.MessageDescriptor, dir Direction) bool {
+	if !IsWellKnown(md) {
 		return false
 	}
 	switch md.Name() {
@@ -1248,7 +1233,7 @@ func (d *deriver) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.F
 		return d.scalar(md.Fields().ByName("value").Kind(), value{rules: rules, nullable: nullable})
 	}
 	var doc *object
-	str, obj := typeOrNull("string", nullable), typeOrNull("object", nullable)
+	str, obj := typeOrNull(nullable, "string"), typeOrNull(nullable, "object")
 	switch md.Name() {
 	case "Timestamp":
 		doc = d.timestamp(str)
@@ -1259,7 +1244,7 @@ func (d *deriver) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.F
 	case "Struct":
 		doc = newObject("type", obj)
 	case "ListValue":
-		doc = newObject("type", typeOrNull("array", nullable), "items", &object{})
+		doc = newObject("type", typeOrNull(nullable, "array"), "items", &object{})
 	case "Empty":
 		doc = newObject("type", obj, "properties", &object{}, "additionalProperties", false)
 	case "Any":
@@ -1272,8 +1257,7 @@ func (d *deriver) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.F
 		}
 	}
 	if md.Name() != "Any" {
-		own, _ := doc.get("description").(string)
-		d.describe(doc, own, otherRules(rules))
+		d.describe(doc, doc.words(), otherRules(rules))
 	}
 	return doc
 }
@@ -1354,6 +1338,3 @@ func (d *deriver) fieldMask(str any) *object {
 	d.describe(doc, d.inBrief("Field paths, such as displayName,address.city.", "Comma-separated field paths in lowerCamelCase, such as displayName,address.city."))
 	return doc
 }
-
-// IsWellKnown reports whether ProtoJSON has a special form for a message, so that its fields are not members.
-func IsWellKnown(md protoreflect.MessageDescriptor) bool { return isWellKnown(md) }

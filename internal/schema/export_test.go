@@ -15,7 +15,4 @@ var (
 
 var AnnotationsOfEnum = annotationsOfEnum
 
-type (
-	EnumAnnotations = enumAnnotations
-	PathError       = pathError
-)
+type EnumAnnotations = enumAnnotations

@@ -52,12 +52,6 @@ func ReadFieldRules(fd protoreflect.FieldDescriptor) FieldRules {
 	return read(r)
 }
 
-// OneofRequired reports whether one of the alternatives must be set.
-func OneofRequired(od protoreflect.OneofDescriptor) bool {
-	r, _ := proto.GetExtension(od.Options(), validate.E_Oneof).(*validate.OneofRules)
-	return r.GetRequired()
-}
-
 // read relies on getters of nil that say nothing.
 func read(r *validate.FieldRules) FieldRules {
 	var out FieldRules

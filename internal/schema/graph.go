@@ -78,7 +78,7 @@ func (d *deriver) newGraph(root protoreflect.MessageDescriptor) *graph {
 
 // below lists the messages that the fields of a message hold, well-known types aside.
 func (d *deriver) below(md protoreflect.MessageDescriptor) []protoreflect.MessageDescriptor {
-	if isWellKnown(md) {
+	if IsWellKnown(md) {
 		return nil
 	}
 	var out []protoreflect.MessageDescriptor
@@ -86,7 +86,7 @@ func (d *deriver) below(md protoreflect.MessageDescriptor) []protoreflect.Messag
 		if fd.IsMap() {
 			fd = fd.MapValue()
 		}
-		if m := fd.Message(); m != nil && !isWellKnown(m) {
+		if m := fd.Message(); m != nil && !IsWellKnown(m) {
 			out = append(out, m)
 		}
 	}
@@ -124,8 +124,8 @@ func (w *refWalk) follow(target string) bool {
 	}
 	w.open[target] = true
 	defer func() { w.open[target], w.done[target] = false, true }()
-	value, ok := at(w.root, target)
-	return ok && w.within(value, target == "#")
+	pointer, isLocal := strings.CutPrefix(target, "#")
+	return isLocal && w.within(at(w.root, pointer), target == "#")
 }
 
 // within looks for references below a value. Definitions count where something refers to them.
@@ -149,30 +149,6 @@ func (w *refWalk) within(value any, isRoot bool) bool {
 		return slices.ContainsFunc(v, func(child any) bool { return w.within(child, false) })
 	}
 	return false
-}
-
-// at is what a JSON Pointer in a fragment leads to.
-func at(root any, fragment string) (any, bool) {
-	pointer, isLocal := strings.CutPrefix(fragment, "#")
-	if !isLocal {
-		return nil, false
-	}
-	for _, token := range strings.Split(pointer, "/")[1:] {
-		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-		switch v := root.(type) {
-		case map[string]any:
-			root = v[token]
-		case []any:
-			i, err := strconv.Atoi(token)
-			if err != nil || i < 0 || i >= len(v) {
-				return nil, false
-			}
-			root = v[i]
-		default:
-			return nil, false
-		}
-	}
-	return root, root != nil
 }
 
 // deriveShared writes Schema.Shared: the smaller one of the advertised schema and of one that shares messages.
@@ -309,13 +285,9 @@ func (d *deriver) defName(md protoreflect.MessageDescriptor) string {
 // Lazy is a schema that is derived on first use. Catalogs hold thousands, of which callers see few. It is safe
 // for concurrent use. Nil and the zero value mean that there is no schema.
 type Lazy struct {
-	// One of three says what the schema is: a text, a function, or a message in one direction.
+	// Either says what the schema is.
 	text   *Schema
 	derive func(Part) *Schema
-	md     protoreflect.MessageDescriptor
-	opts   *Options
-	dir    Direction
-	stream *Stream // what the message is an item of; nil for none
 	// Wrapped is Schema.Wrapped.
 	Wrapped bool
 	digest  [sha256.Size]byte
@@ -346,12 +318,22 @@ func Fixed(s *Schema) *Lazy {
 // Defer returns a Lazy that calls Derive for a message on first use. It keeps the result if there is room. The digest must
 // cover everything that the result depends on. The options are shared and must not change.
 func Defer(md protoreflect.MessageDescriptor, dir Direction, opts *Options, digest [sha256.Size]byte, room *Room) *Lazy {
-	return &Lazy{md: md, dir: dir, opts: opts, Wrapped: isWrapped(md, dir), digest: digest, room: room}
+	return deferred(md, dir, nil, opts, digest, room)
 }
 
 // DeferStream returns a Lazy for the arguments of a tool that takes a stream of messages, as Defer does for others.
 func DeferStream(md protoreflect.MessageDescriptor, of Stream, opts *Options, digest [sha256.Size]byte, room *Room) *Lazy {
-	return &Lazy{md: md, dir: Input, stream: &of, opts: opts, digest: digest, room: room}
+	return deferred(md, Input, &of, opts, digest, room)
+}
+
+func deferred(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts *Options, digest [sha256.Size]byte, room *Room) *Lazy {
+	return DeferAs(func(p Part) *Schema {
+		s, err := derive(md, dir, of, *opts, p)
+		if err != nil {
+			return &Schema{} // a placeholder, which the caller has looked for
+		}
+		return s
+	}, of == nil && IsWrapped(md, dir), digest, room)
 }
 
 // DeferAs returns a Lazy that calls derive, which must always return the same schema.
@@ -361,7 +343,7 @@ func DeferAs(derive func(Part) *Schema, wrapped bool, digest [sha256.Size]byte, 
 
 // IsSet reports whether there is a schema.
 func (l *Lazy) IsSet() bool {
-	return l != nil && (l.isDerived() || l.text != nil && len(l.text.Advertised) > 0)
+	return l != nil && (l.derive != nil || l.text != nil && len(l.text.Advertised) > 0)
 }
 
 // Digest identifies both forms: equal digests mean equal schemas.
@@ -379,7 +361,7 @@ func (l *Lazy) Advertised() json.RawMessage {
 		return *kept
 	}
 	text := l.part(PartAdvertised).Advertised
-	if l.isDerived() && l.room.take(len(text)) && !l.kept.CompareAndSwap(nil, &text) {
+	if l.derive != nil && l.room.take(len(text)) && !l.kept.CompareAndSwap(nil, &text) {
 		l.room.give(len(text))
 	}
 	return text
@@ -399,22 +381,15 @@ func (l *Lazy) Shared() json.RawMessage {
 // Warnings returns Schema.Warnings.
 func (l *Lazy) Warnings() []string { return l.part(partBoth).Warnings }
 
-func (l *Lazy) isDerived() bool { return l.derive != nil || l.md != nil }
-
 func (l *Lazy) part(p Part) *Schema {
 	switch {
-	case l == nil:
+	case l == nil || l.text == nil && l.derive == nil:
 		return &Schema{}
 	case l.text != nil:
 		return l.text
-	case l.derive != nil:
+	default:
 		return l.derive(p)
-	case l.md != nil:
-		if s, err := derive(l.md, l.dir, l.stream, *l.opts, p); err == nil {
-			return s
-		}
 	}
-	return &Schema{} // nothing, or a placeholder, which the caller has looked for
 }
 
 // Room is a shared memory budget for the text of cached schemas. It is safe for concurrent use; nil has no room.
@@ -447,14 +422,21 @@ func (r *reporter) schemaAt(location string) any {
 	if err != nil {
 		return nil
 	}
-	return lookUp(r.source, strings.Split(pointer, "/")[1:], true)
+	return at(r.source, pointer)
 }
 
-func lookUp(doc any, tokens []string, escaped bool) any {
+// at is what a JSON Pointer leads to, or nil.
+func at(doc any, pointer string) any {
+	tokens := strings.Split(pointer, "/")[1:]
+	for i := range tokens {
+		tokens[i] = UnescapeToken(tokens[i])
+	}
+	return lookUp(doc, tokens)
+}
+
+// lookUp is what names of members and places of elements lead to, or nil.
+func lookUp(doc any, tokens []string) any {
 	for _, t := range tokens {
-		if escaped {
-			t = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
-		}
 		switch d := doc.(type) {
 		case map[string]any:
 			doc = d[t]
@@ -481,7 +463,7 @@ func (r *reporter) holders(e *jsonschema.ValidationError, name string) [][]strin
 	property := ""
 	if n := len(steps); n >= 3 && steps[n-1] == "propertyNames" && steps[n-3] == "properties" {
 		if text, err := url.PathUnescape(steps[n-2]); err == nil {
-			property = strings.ReplaceAll(strings.ReplaceAll(text, "~1", "/"), "~0", "~")
+			property = UnescapeToken(text)
 		}
 	}
 	var out [][]string
@@ -489,11 +471,11 @@ func (r *reporter) holders(e *jsonschema.ValidationError, name string) [][]strin
 		if property != "" && (len(way) == 0 || foldName(way[len(way)-1]) != foldName(property)) {
 			continue
 		}
-		object, _ := lookUp(r.doc, way, false).(map[string]any)
+		object, _ := lookUp(r.doc, way).(map[string]any)
 		if _, has := object[name]; has {
 			out = append(out, way)
 		}
-		if len(out) == DefaultMaxViolations || !r.budget.spend(1) {
+		if len(out) == DefaultMaxViolations || !r.budget.Spend(1) {
 			break
 		}
 	}

@@ -72,17 +72,14 @@ func (d *deriver) integerMayBe(t integerType) (number, text bool) {
 // anyInteger is the schema of any integer of a type.
 func (d *deriver) anyInteger(t integerType, nullable bool) *object {
 	asNumber, asString := d.integerMayBe(t)
-	types := make([]string, 0, 3)
+	var types []string
 	if asNumber {
 		types = append(types, "integer")
 	}
 	if asString {
 		types = append(types, "string")
 	}
-	if nullable {
-		types = append(types, "null")
-	}
-	doc := newObject("type", oneOrMany(types))
+	doc := newObject("type", typeOrNull(nullable, types...))
 	if asNumber {
 		d.setRange(doc, t, t.lo(), t.hi())
 	}
@@ -204,16 +201,9 @@ func integerLiteral(x *big.Int) json.Number { return json.Number(x.String()) }
 
 func number(n uint64) json.Number { return json.Number(strconv.FormatUint(n, 10)) }
 
-func oneOrMany(types []string) any {
-	if len(types) == 1 {
-		return types[0]
-	}
-	return types
-}
-
 // keys writes the schema of a map's member names. ProtoJSON reads an integer key as Go's strconv does, plus sign and
 // leading zeros included; the canonical schema follows.
-func (d *deriver) keys(fd protoreflect.FieldDescriptor, rules *fieldRulesMessage) *object {
+func (d *deriver) keys(fd protoreflect.FieldDescriptor, rules *validate.FieldRules) *object {
 	switch kind := fd.Kind(); kind {
 	case protoreflect.StringKind:
 		doc := d.text(value{rules: rules})
@@ -281,11 +271,7 @@ func (d *deriver) float(kind protoreflect.Kind, v value) *object {
 	}
 	names := r.names()
 	if d.all {
-		types := []string{"number", "string"}
-		if v.nullable {
-			types = append(types, "null")
-		}
-		doc := newObject("type", types, "pattern", "^("+names+numberPattern+")$", "format", format)
+		doc := newObject("type", typeOrNull(v.nullable, "number", "string"), "pattern", "^("+names+numberPattern+")$", "format", format)
 		d.finish(doc, limits, newObject("enum", []any{json.Number("0"), "0", nil}), v.rules)
 		return doc
 	}
@@ -503,8 +489,6 @@ func group(parts []string) string {
 	return "(" + strings.Join(parts, "|") + ")"
 }
 
-type fieldRulesMessage = validate.FieldRules
-
 // numberRules is what protovalidate's rules say of a number, whatever its kind.
 type numberRules struct {
 	lo, hi         *big.Rat // nil: none
@@ -517,7 +501,7 @@ type numberRules struct {
 
 // numberRulesOf reads the rules of a kind: all twelve messages use the same names for the same things. Rules of another
 // kind than the field's are a fault that protovalidate reports; they say nothing here.
-func numberRulesOf(kind protoreflect.Kind, rules *fieldRulesMessage) numberRules {
+func numberRulesOf(kind protoreflect.Kind, rules *validate.FieldRules) numberRules {
 	var r numberRules
 	if rules == nil {
 		return r
@@ -550,8 +534,7 @@ func numberRulesOf(kind protoreflect.Kind, rules *fieldRulesMessage) numberRules
 		return true
 	})
 	if r.lo != nil && r.hi != nil {
-		c := r.hi.Cmp(r.lo)
-		r.outside = c < 0
+		r.outside = r.hi.Cmp(r.lo) < 0
 	}
 	return r
 }
@@ -584,25 +567,16 @@ func appendRat(list []*big.Rat, v protoreflect.Value) []*big.Rat {
 }
 
 func (r numberRules) holds(x *big.Rat) bool {
-	for _, y := range r.refused {
-		if x.Cmp(y) == 0 {
-			return false
-		}
+	isX := func(y *big.Rat) bool { return x.Cmp(y) == 0 }
+	if slices.ContainsFunc(r.refused, isX) {
+		return false
 	}
 	above := r.lo == nil || x.Cmp(r.lo) > 0 || !r.loOpen && x.Cmp(r.lo) == 0
 	below := r.hi == nil || x.Cmp(r.hi) < 0 || !r.hiOpen && x.Cmp(r.hi) == 0
 	if r.outside && !above && !below || !r.outside && (!above || !below) {
 		return false
 	}
-	if r.allowed == nil {
-		return true
-	}
-	for _, y := range r.allowed {
-		if x.Cmp(y) == 0 {
-			return true
-		}
-	}
-	return false
+	return r.allowed == nil || slices.ContainsFunc(r.allowed, isX)
 }
 
 // admitted are the allowed values that the other rules admit as well.

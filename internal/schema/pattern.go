@@ -457,7 +457,7 @@ func (m *machine) run(ctx context.Context, work int, value any) (err error) {
 }
 
 func (m *machine) spend(steps int) {
-	if !m.budget.spend(steps) {
+	if !m.budget.Spend(steps) {
 		panic(m.budget.err) //nolint:forbidigo // there is no other way out of the library; run recovers
 	}
 }

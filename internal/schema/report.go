@@ -33,7 +33,7 @@ type reporter struct {
 // value, oneOf for a oneof, not for a second name) are never reported by their name alone: a caller knows fields, and not how
 // the schema is built.
 func (r *reporter) flatten(e *jsonschema.ValidationError) []Violation {
-	if !r.budget.spend(workPerFault) {
+	if !r.budget.Spend(workPerFault) {
 		return nil // what was found so far has to do
 	}
 	switch k := e.ErrorKind.(type) {
@@ -498,6 +498,11 @@ func AppendPointer(pointer, token string) string {
 	return pointer + "/" + token
 }
 
+// UnescapeToken returns the name in one reference token of a JSON Pointer.
+func UnescapeToken(token string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+}
+
 // SortViolations sorts violations by path, keyword and message, drops duplicates and keeps at most limit of them. Numbers
 // in paths compare as numbers, so that /items/2 comes before /items/10. A limit of zero or less keeps all. It modifies
 // the given slice.
@@ -650,48 +655,40 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// pathError is the error of InputField.
-type pathError struct {
-	// Message is the one that lacks Name, or whose field has no members, and Name the part of the path that leads nowhere.
-	Message protoreflect.FullName
-	Name    string
-	// Known are the names that the message has in an input, in its order; empty if it has none.
-	Known []string
-}
-
-// Error says what is missing, and what there is: at most 20 names.
-func (e *pathError) Error() string {
-	if len(e.Known) == 0 {
-		return fmt.Sprintf("there is no %s: %s has no members to describe", quote(e.Name), e.Message)
+// noField is the error of a path: of is the message that lacks name, or whose field has no members. known are the names that
+// the message has in an input, in its order, of which the error shows 20; empty if it has none.
+func noField(of protoreflect.FullName, name string, known []string) error {
+	if len(known) == 0 {
+		return fmt.Errorf("there is no %s: %s has no members to describe", quote(name), of)
 	}
 	const most = 20
-	known, more := e.Known, ""
+	more := ""
 	if len(known) > most {
 		known, more = known[:most], fmt.Sprintf(" and %d more", len(known)-most)
 	}
-	return fmt.Sprintf("%s has no %s; it has %s%s", e.Message, quote(e.Name), strings.Join(known, ", "), more)
+	return fmt.Errorf("%s has no %s; it has %s%s", of, quote(name), strings.Join(known, ", "), more)
 }
 
 // InputField returns the full name of the field that a path leads to in the input of a message, for Options.Words: names of
 // fields, in JSON or as in the .proto file, with dots between them, through lists and maps to the messages in them. Of an
-// input that is wrapped, the only path is "value". Extensions have no path. The error is a *pathError.
+// input that is wrapped, the only path is "value". Extensions have no path.
 func InputField(md protoreflect.MessageDescriptor, path string) (protoreflect.FullName, error) {
 	d := &deriver{dir: Input, needs: new(Needs)}
-	if isWrapped(md, Input) {
+	if IsWrapped(md, Input) {
 		if path != wrappedMember {
-			return "", &pathError{Message: md.FullName(), Name: path, Known: []string{wrappedMember}}
+			return "", noField(md.FullName(), path, []string{wrappedMember})
 		}
 		return wrappedName(md), nil
 	}
 	names := strings.Split(path, ".")
 	for i, name := range names {
 		var fields []protoreflect.FieldDescriptor
-		if !isWellKnown(md) {
+		if !IsWellKnown(md) {
 			fields = d.fieldsOf(md)
 		}
 		at := slices.IndexFunc(fields, func(fd protoreflect.FieldDescriptor) bool { return slices.Contains(Names(fd), name) })
 		if at < 0 {
-			return "", &pathError{Message: md.FullName(), Name: name, Known: firstNames(fields)}
+			return "", noField(md.FullName(), name, firstNames(fields))
 		}
 		fd := fields[at]
 		if i == len(names)-1 {
@@ -702,11 +699,11 @@ func InputField(md protoreflect.MessageDescriptor, path string) (protoreflect.Fu
 			of = fd.MapValue()
 		}
 		if of.Message() == nil {
-			return "", &pathError{Message: fd.FullName(), Name: names[i+1]}
+			return "", noField(fd.FullName(), names[i+1], nil)
 		}
 		md = of.Message()
 	}
-	return "", &pathError{Message: md.FullName()} // a path has at least one name
+	return "", noField(md.FullName(), "", nil) // a path has at least one name
 }
 
 func firstNames(fields []protoreflect.FieldDescriptor) []string {

@@ -97,9 +97,9 @@ func (s *strict) document(md protoreflect.MessageDescriptor) *object {
 
 func (s *strict) root(md protoreflect.MessageDescriptor) *object {
 	switch {
-	case isWrapped(md, Input):
+	case IsWrapped(md, Input):
 		return closed(newObject(wrappedMember, s.single(md, nil, value{}, nil)), []string{wrappedMember})
-	case isWellKnown(md):
+	case IsWellKnown(md):
 		if md.Name() != "Empty" {
 			s.d.note("%s as the whole input accepts any object, which this profile cannot express: it is shown without members", md.FullName())
 		}
@@ -128,7 +128,7 @@ func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.
 			d.note("field %s omitted: not all providers accept its JSON name %s", fd.FullName(), quote(name))
 			continue
 		}
-		if od := fd.ContainingOneof(); od != nil && takesNull(fd) {
+		if od := fd.ContainingOneof(); od != nil && TakesNull(fd) {
 			// It would have to be there, and any value, null too, would choose it.
 			d.note("field %s omitted: null is a valid value for it, so nothing could express that it is not the chosen field of %s", fd.FullName(), od.Name())
 			continue
@@ -138,12 +138,8 @@ func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.
 		s.properties++
 	}
 	doc := closed(properties, required)
-	var rules *messageText
-	if !d.opts.WithoutRules {
-		rules = d.messageRuleText(md)
-	}
 	_, oneofs := d.oneofs(md)
-	d.describe(doc, messageWords(md, said), deprecation(md), oneofs, rules.String())
+	d.describe(doc, messageWords(md, said), deprecation(md), oneofs, d.messageRuleText(md))
 	return doc
 }
 
@@ -164,9 +160,8 @@ func (s *strict) property(f field, path []protoreflect.FullName) *object {
 	default:
 		doc = s.single(fd.Message(), fd, value{rules: f.rules, nonZero: f.nonZero}, path)
 	}
-	own, _ := doc.get("description").(string)
-	d.describe(doc, f.words(), deprecation(fd), own, celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
-	if f.must || takesNull(fd) && !fd.IsList() {
+	d.describe(doc, f.words(), deprecation(fd), doc.words(), celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
+	if f.must || TakesNull(fd) && !fd.IsList() {
 		return doc // null is a value already, or not enough
 	}
 	return maybe(doc)
@@ -180,9 +175,7 @@ func (s *strict) mapField(f field, path []protoreflect.FullName) *object {
 	d, values, rules := s.d, f.fd.MapValue(), f.rules.GetMap()
 	s.depth += 2 // the list and the entry
 	key := newObject("type", "string")
-	for _, m := range d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())).members {
-		key.set(m.name, m.value)
-	}
+	key.setAll(d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())))
 	one := newObject(EntryKey, s.plain(key), EntryValue, s.single(values.Message(), values, value{rules: elementRules(rules.GetValues())}, path))
 	s.depth -= 2
 	s.properties += one.size()
@@ -209,7 +202,7 @@ func (s *strict) mapping(f field) *object {
 	if names := d.keys(f.fd.MapKey(), elementRules(rules.GetKeys())); names.size() > 0 {
 		doc.set("propertyNames", names)
 	}
-	if md := values.Message(); md != nil && !isWellKnown(md) && !md.IsPlaceholder() {
+	if md := values.Message(); md != nil && !IsWellKnown(md) && !md.IsPlaceholder() {
 		doc.set("additionalProperties", d.shallow(md))
 	} else {
 		doc.set("additionalProperties", d.single(values, value{rules: elementRules(rules.GetValues())}, "#", 0))
@@ -235,28 +228,18 @@ func (s *strict) single(md protoreflect.MessageDescriptor, fd protoreflect.Field
 	switch {
 	case md == nil:
 		return s.plain(d.single(fd, v, "#", 0))
-	case isWellKnown(md):
+	case IsWellKnown(md):
 		return s.wellKnown(md, fd, v)
 	case md.IsPlaceholder():
 		return s.quoted(newObject("type", "object"), "A JSON object")
 	case len(d.fieldsOf(md)) == 0:
 		// Gemini refuses an object without properties below the root.
 		return newObject("type", "string", "enum", []any{"{}"}, "description", "It has no members: use the text {}.")
-	case len(path) > s.levels || within(path, md) >= strictRepeats || s.depth+2 > strictDepth: // it may hold lists
+	case len(path) > s.levels || count(path, md.FullName()) >= strictRepeats || s.depth+2 > strictDepth: // it may hold lists
 		return s.quoted(d.shallow(md), "A JSON object of the message "+string(md.Name()))
 	default:
 		return s.message(md, path)
 	}
-}
-
-func within(path []protoreflect.FullName, md protoreflect.MessageDescriptor) int {
-	n := 0
-	for _, name := range path {
-		if name == md.FullName() {
-			n++
-		}
-	}
-	return n
 }
 
 func (s *strict) wellKnown(md protoreflect.MessageDescriptor, fd protoreflect.FieldDescriptor, v value) *object {
@@ -296,7 +279,7 @@ func (d *deriver) shallow(md protoreflect.MessageDescriptor) *object {
 			kind = "array"
 		case fd.Message() == nil:
 			kind, _ = d.single(fd, value{}, "#", 0).get("type").(string)
-		case isWellKnown(fd.Message()):
+		case IsWellKnown(fd.Message()):
 			kind, _ = d.wellKnown(fd.Message(), fd, nil, false).get("type").(string)
 		}
 		if kind != "" {
@@ -311,7 +294,7 @@ func (s *strict) quoted(content *object, what string) *object {
 	doc := newObject("type", "string")
 	text := what + ", written as a string."
 	if content != nil {
-		own, _ := content.get("description").(string)
+		own := content.words()
 		content.remove("description")
 		if raw := string(appendJSON(nil, content)); len(raw) <= maxQuotedSchema && !strings.Contains(raw, `"$ref"`) {
 			text += " Its JSON Schema: " + raw
@@ -332,8 +315,7 @@ func (s *strict) plain(doc *object) *object {
 		s.values += len(values)
 		told = append(told, "enum")
 	}
-	own, _ := doc.get("description").(string)
-	s.d.describe(out, own, inWords(doc, told...))
+	s.d.describe(out, doc.words(), inWords(doc, told...))
 	return out
 }
 
@@ -341,10 +323,16 @@ func areStrings(values []any) bool {
 	return !slices.ContainsFunc(values, func(v any) bool { _, ok := v.(string); return !ok })
 }
 
+// sentences say what a keyword with one number says.
+var sentences = map[string]string{ //nolint:gochecknoglobals // a table that is never changed
+	"minLength": "Length: at least %v.", "maxLength": "Length: at most %v.", "minItems": "Items: at least %v.",
+	"maxItems": "Items: at most %v.", "minimum": "At least %v.", "maximum": "At most %v.",
+}
+
 // inWords says what keywords say, but for those that need no saying or stand in the schema.
 func inWords(doc *object, but ...string) string {
-	var sentences []string
-	say := func(format string, args ...any) { sentences = append(sentences, fmt.Sprintf(format, args...)) }
+	var said []string
+	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
 	rest := &object{}
 	for _, m := range doc.members {
 		if slices.Contains(but, m.name) {
@@ -357,33 +345,25 @@ func inWords(doc *object, but ...string) string {
 				say("%s", text)
 			}
 		case "contentEncoding": // the description says it
-		case "minLength":
-			say("Length: at least %v.", m.value)
-		case "maxLength":
-			say("Length: at most %v.", m.value)
-		case "minItems":
-			say("Items: at least %v.", m.value)
-		case "maxItems":
-			say("Items: at most %v.", m.value)
 		case "uniqueItems":
 			say("No item twice.")
-		case "minimum":
-			say("At least %v.", m.value)
-		case "maximum":
-			say("At most %v.", m.value)
 		case "pattern":
 			// The format says what the pattern of a 64-bit integer does. One that is narrower comes with a sentence.
 			if format := doc.get("format"); format != formatInt64 && format != formatUint64 {
 				say("Must match %v.", m.value)
 			}
 		default:
-			rest.set(m.name, m.value)
+			if sentence := sentences[m.name]; sentence != "" {
+				say(sentence, m.value)
+			} else {
+				rest.set(m.name, m.value)
+			}
 		}
 	}
 	if rest.size() > 0 {
 		say("Must also match the JSON Schema %s.", appendJSON(nil, rest))
 	}
-	return strings.Join(sentences, " ")
+	return strings.Join(said, " ")
 }
 
 // formatInWords is a sentence for a format that nothing else says: neither the type, nor the range, nor the description.
@@ -461,9 +441,7 @@ func typeFirst(doc *object) *object {
 		return doc
 	}
 	out := newObject("type", kind)
-	for _, m := range doc.members {
-		out.set(m.name, m.value)
-	}
+	out.setAll(doc)
 	return out
 }
 
@@ -575,10 +553,11 @@ func described(doc, ref *object) *object {
 	return doc
 }
 
-func count(path []string, ref string) int {
+// count is how often one thing is on a path.
+func count[T comparable](path []T, one T) int {
 	n := 0
-	for _, one := range path {
-		if one == ref {
+	for _, step := range path {
+		if step == one {
 			n++
 		}
 	}

@@ -3,7 +3,6 @@
 package schema
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -20,12 +19,18 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // text writes the schema of a string. Lengths count code points, in protovalidate as in JSON Schema.
 func (d *deriver) text(v value) *object {
-	doc := newObject("type", typeOrNull("string", v.nullable))
+	doc := newObject("type", typeOrNull(v.nullable, "string"))
 	rules := v.rules.GetString()
 	if rules == nil && !v.nonZero {
 		return doc
@@ -146,31 +151,22 @@ func stringForms(values []string, null bool) []any {
 // textFormat names the JSON Schema format that comes closest to a rule about well-known text. A format is a hint:
 // protovalidate decides. What has no format becomes a sentence.
 func textFormat(rules *validate.StringRules) (format, note string) {
-	switch {
-	case rules.GetEmail():
-		return "email", ""
-	case rules.GetHostname():
-		return "hostname", ""
-	case rules.GetIpv4():
-		return "ipv4", ""
-	case rules.GetIpv6():
-		return "ipv6", ""
-	case rules.GetUri():
-		return "uri", ""
-	case rules.GetUriRef():
-		return "uri-reference", ""
-	case rules.GetUuid():
-		return "uuid", ""
-	}
 	if rules == nil {
 		return "", ""
 	}
 	m := rules.ProtoReflect()
 	set := m.WhichOneof(m.Descriptor().Oneofs().ByName("well_known"))
-	if set == nil || set.Kind().String() == "bool" && !m.Get(set).Bool() {
+	if set == nil || set.Kind() == protoreflect.BoolKind && !m.Get(set).Bool() {
 		return "", ""
 	}
-	return "", fmt.Sprintf("Must be a valid %s.", strings.ReplaceAll(string(set.Name()), "_", " "))
+	switch name := string(set.Name()); name {
+	case "email", "hostname", "ipv4", "ipv6", "uri", "uuid":
+		return name, ""
+	case "uri_ref":
+		return "uri-reference", ""
+	default:
+		return "", fmt.Sprintf("Must be a valid %s.", strings.ReplaceAll(name, "_", " "))
+	}
 }
 
 // notPortable are the parts of RE2's syntax that ECMA 262, which JSON Schema names, does not have or reads otherwise.
@@ -188,7 +184,7 @@ func isPortable(pattern string) bool {
 // bytes writes the schema of bytes: base64. The limits of rules are scaled, which is exact to within two bytes: a
 // length in base64 does not tell them apart.
 func (d *deriver) bytes(v value) *object {
-	doc := newObject("type", typeOrNull("string", v.nullable))
+	doc := newObject("type", typeOrNull(v.nullable, "string"))
 	if !d.isBrief() { // else the words say it, which models do not overlook
 		doc.set("contentEncoding", "base64")
 	}
@@ -271,16 +267,16 @@ func registerFormats(c *jsonschema.Compiler) {
 		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
 	}
 	ours := map[string]func(any) bool{
-		formatInt32:     func(v any) bool { return isInteger(v, 32, true) },
-		formatInt64:     func(v any) bool { return isInteger(v, 64, true) },
-		formatUint32:    func(v any) bool { return isInteger(v, 32, false) },
-		formatUint64:    func(v any) bool { return isInteger(v, 64, false) },
+		formatInt32:     isInteger(32, true, &wrapperspb.Int32Value{}),
+		formatInt64:     isInteger(64, true, &wrapperspb.Int64Value{}),
+		formatUint32:    isInteger(32, false, &wrapperspb.UInt32Value{}),
+		formatUint64:    isInteger(64, false, &wrapperspb.UInt64Value{}),
 		formatFloat:     func(v any) bool { return isFloat(v, 32) },
 		formatDouble:    func(v any) bool { return isFloat(v, 64) },
 		formatByte:      onStrings(isBase64),
 		formatDateTime:  onStrings(isTimestamp),
-		formatDuration:  onStrings(isDuration),
-		formatFieldMask: onStrings(isFieldMask),
+		formatDuration:  onStrings(func(s string) bool { return reads(jsontext.AppendString(nil, s), &durationpb.Duration{}) }),
+		formatFieldMask: onStrings(func(s string) bool { return reads(jsontext.AppendString(nil, s), &fieldmaskpb.FieldMask{}) }),
 	}
 	for name, holds := range ours {
 		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(v any) error {
@@ -300,94 +296,50 @@ func onStrings(f func(string) bool) func(any) bool {
 	}
 }
 
+// reads reports whether ProtoJSON reads a JSON value as the type of a message.
+func reads(raw []byte, as proto.Message) bool {
+	return protojson.Unmarshal(raw, as.ProtoReflect().New().Interface()) == nil
+}
+
 // isInteger holds for numbers of the type, for the same written as a JSON number in a string, and for the forms that
 // a map key may have (a plus sign, leading zeros); the pattern beside the format tells these apart.
-func isInteger(v any, bits int, signed bool) bool {
-	var s string
+func isInteger(bits int, signed bool, wrapper proto.Message) func(any) bool {
+	return func(v any) bool {
+		s, ok := numberText(v)
+		var err error
+		if signed {
+			_, err = strconv.ParseInt(s, 10, bits)
+		} else {
+			_, err = strconv.ParseUint(s, 10, bits)
+		}
+		return !ok || err == nil || isNumber(s) && reads([]byte(s), wrapper)
+	}
+}
+
+// numberText is a number, or a string that may be one; ok is false for other values.
+func numberText(v any) (s string, ok bool) {
 	switch v := v.(type) {
 	case json.Number:
-		s = v.String()
+		return v.String(), true
 	case string:
-		s = v
-		if isParsedInteger(s, bits, signed) {
-			return true
-		}
-	default:
-		return true
+		return v, true
 	}
-	digits, ok := plainInteger(s)
-	return ok && isParsedInteger(digits, bits, signed)
+	return "", false
 }
 
-func isParsedInteger(s string, bits int, signed bool) bool {
-	var err error
-	if signed {
-		_, err = strconv.ParseInt(s, 10, bits)
-	} else {
-		_, err = strconv.ParseUint(s, 10, bits)
-	}
-	return err == nil
-}
-
-// plainInteger writes a JSON number of integer value without fraction and exponent. It gives up where that would take
-// more than the 20 digits of the largest uint64.
-func plainInteger(s string) (string, bool) {
-	const maxDigits = 20
-	sign := ""
-	if strings.HasPrefix(s, "-") {
-		sign, s = "-", s[1:]
-	}
-	mantissa, exponent := s, ""
-	if i := strings.IndexAny(s, "eE"); i >= 0 {
-		mantissa, exponent = s[:i], s[i+1:]
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	fraction = strings.TrimRight(fraction, "0")
-	if whole == "0" {
-		whole = ""
-	}
-	if whole == "" && fraction == "" {
-		return "0", true
-	}
-	shift := 0
-	if exponent != "" {
-		e, err := strconv.ParseInt(exponent, 10, 32)
-		if err != nil {
-			return "", false
-		}
-		shift = int(e)
-	}
-	if shift >= 0 {
-		if len(fraction) > shift || len(whole)+shift > maxDigits {
-			return "", false
-		}
-		return sign + whole + fraction + strings.Repeat("0", shift-len(fraction)), true
-	}
-	keep := len(whole) + shift
-	if fraction != "" || keep < 0 || strings.Trim(whole[keep:], "0") != "" {
-		return "", false
-	}
-	return sign + whole[:keep], true
+// isNumber reports whether a text is a JSON number, with nothing around it.
+func isNumber(s string) bool {
+	return s != "" && strings.IndexByte("-0123456789", s[0]) >= 0 && strings.TrimSpace(s) == s && json.Valid([]byte(s))
 }
 
 func isFloat(v any, bits int) bool {
-	var s string
-	switch v := v.(type) {
-	case json.Number:
-		s = v.String()
-	case string:
-		if v == "NaN" || v == "Infinity" || v == "-Infinity" {
-			return true
-		}
-		if !json.Valid([]byte(v)) || strings.TrimLeft(v, "-0123456789") == v || strings.TrimSpace(v) != v {
-			return false
-		}
-		s = v
-	default:
+	s, ok := numberText(v)
+	if !ok || s == "NaN" || s == "Infinity" || s == "-Infinity" {
 		return true
 	}
 	_, err := strconv.ParseFloat(s, bits)
-	return err == nil
+	_, isText := v.(string)
+	return err == nil && (!isText || isNumber(s))
 }
 
 // isBase64 takes both alphabets, with or without padding, as ProtoJSON does.
@@ -420,53 +372,6 @@ func isTimestamp(s string) bool {
 	return dot < 0 || zone < dot || zone-dot <= maxNanosDigits+1
 }
 
-// maxDurationSeconds is the range of google.protobuf.Duration, about ten thousand years.
-const maxDurationSeconds = 315_576_000_000
-
-func isDuration(s string) bool {
-	body, ok := strings.CutSuffix(s, "s")
-	if !ok || body == "" {
-		return false
-	}
-	if body[0] == '-' || body[0] == '+' {
-		body = body[1:]
-	}
-	whole, fraction, dotted := strings.Cut(body, ".")
-	if whole == "" && !dotted || len(fraction) > maxNanosDigits || len(whole) > 1 && whole[0] == '0' {
-		return false
-	}
-	if strings.Trim(whole, "0123456789") != "" || strings.Trim(fraction, "0123456789") != "" {
-		return false
-	}
-	seconds, ok := new(big.Int).SetString("0"+whole[:min(len(whole), 20)], 10)
-	return ok && seconds.Cmp(big.NewInt(maxDurationSeconds)) <= 0
-}
-
-func isFieldMask(s string) bool {
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return true
-	}
-	for path := range strings.SplitSeq(s, ",") {
-		if strings.Contains(path, "_") {
-			return false
-		}
-		var snake bytes.Buffer
-		for i := range len(path) {
-			c := path[i]
-			if 'A' <= c && c <= 'Z' {
-				snake.WriteByte('_')
-				c += 'a' - 'A'
-			}
-			snake.WriteByte(c)
-		}
-		if !protoreflect.FullName(snake.String()).IsValid() {
-			return false
-		}
-	}
-	return true
-}
-
 // celText is what CEL rules say to a reader: their message, or else the expression.
 func celText(rules []*validate.Rule, expressions []string) string {
 	var lines []string
@@ -483,25 +388,15 @@ func celText(rules []*validate.Rule, expressions []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// messageText is what the rules of a message say to a reader.
-type messageText struct{ lines []string }
-
-// String is empty for none.
-func (t *messageText) String() string {
-	if t == nil {
+// messageRuleText is what the rules of a message say to a reader.
+func (d *deriver) messageRuleText(md protoreflect.MessageDescriptor) string {
+	if d.opts.WithoutRules {
 		return ""
 	}
-	return strings.Join(t.lines, "\n")
-}
-
-func (d *deriver) messageRuleText(md protoreflect.MessageDescriptor) *messageText {
 	rules := messageRules(md)
-	if rules == nil {
-		return nil
-	}
-	t := &messageText{}
+	var lines []string
 	if text := celText(rules.GetCel(), rules.GetCelExpression()); text != "" {
-		t.lines = append(t.lines, text)
+		lines = append(lines, text)
 	}
 	for _, group := range rules.GetOneof() {
 		word := "At most one of %s may be set."
@@ -515,9 +410,9 @@ func (d *deriver) messageRuleText(md protoreflect.MessageDescriptor) *messageTex
 			}
 			names = append(names, name)
 		}
-		t.lines = append(t.lines, fmt.Sprintf(word, strings.Join(names, ", ")))
+		lines = append(lines, fmt.Sprintf(word, strings.Join(names, ", ")))
 	}
-	return t
+	return strings.Join(lines, "\n")
 }
 
 // otherRules words the rules of a type for which the schema has no keyword, all of them but those named. A model that reads
@@ -563,11 +458,7 @@ func ruleScalar(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	if err != nil {
 		return v.String()
 	}
-	var compact bytes.Buffer
-	if json.Compact(&compact, raw) != nil {
-		return v.String()
-	}
-	return strings.Trim(compact.String(), `"`)
+	return strings.Trim(string(jsontext.Compact(nil, raw)), `"`) // protojson adds spaces at random
 }
 
 // zeroHolds says whether the zero value of a field without presence satisfies its rules. Where it does not, leaving the
@@ -587,14 +478,7 @@ func zeroHolds(fd protoreflect.FieldDescriptor, rules *validate.FieldRules) bool
 	case protoreflect.BytesKind:
 		return emptyBytesHold(rules.GetBytes())
 	case protoreflect.EnumKind:
-		r := enumRules{allowed: rules.GetEnum().GetIn(), refused: rules.GetEnum().GetNotIn()}
-		if rules.GetEnum().HasConst() {
-			r.allowed = []int32{rules.GetEnum().GetConst()}
-		}
-		if len(r.allowed) == 0 {
-			r.allowed = nil
-		}
-		return r.admits(0)
+		return enumRulesOf(value{rules: rules}).admits(0)
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return true
 	default:
@@ -613,10 +497,8 @@ func emptyTextHolds(rules *validate.StringRules) bool {
 	if values := allowedStrings(rules); values != nil && !slices.Contains(values, "") {
 		return false
 	}
-	if p := rules.GetPattern(); p != "" {
-		if re, err := regexp.Compile(p); err == nil && !re.MatchString("") {
-			return false
-		}
+	if !takesEmpty(rules.GetPattern()) {
+		return false
 	}
 	format, note := textFormat(rules)
 	return format == "" && note == "" || format == "uri-reference"
@@ -640,16 +522,17 @@ func emptyBytesHold(rules *validate.BytesRules) bool {
 	for _, b := range rules.GetNotIn() {
 		holds = holds && len(b) > 0
 	}
-	if p := rules.GetPattern(); p != "" {
-		if re, err := regexp.Compile(p); err == nil && !re.MatchString("") {
-			return false
-		}
-	}
-	return holds
+	return holds && takesEmpty(rules.GetPattern())
+}
+
+// takesEmpty reports whether a pattern matches the empty text; one that is no pattern refuses nothing.
+func takesEmpty(pattern string) bool {
+	re, err := regexp.Compile(pattern)
+	return err != nil || re.MatchString("")
 }
 
 func (r *reporter) found(location []string) string {
-	switch v := lookUp(r.doc, location, false).(type) {
+	switch v := lookUp(r.doc, location).(type) {
 	case nil:
 		return "null"
 	case bool:
@@ -738,7 +621,7 @@ func (r *reporter) choice(values []any, location []string) string {
 	if slices.Contains(values, nil) {
 		text = "null or " + text
 	}
-	if s, ok := lookUp(r.doc, location, false).(string); ok {
+	if s, ok := lookUp(r.doc, location).(string); ok {
 		if near := nearestValue(s, names); near != "" {
 			text += " (did you mean " + quote(near) + "?)"
 		}

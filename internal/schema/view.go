@@ -61,8 +61,7 @@ func resolve(root []byte, ref string) (node []byte, found bool) {
 	}
 	node = root
 	for token := range strings.SplitSeq(pointer[1:], "/") {
-		name := strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-		if node, found = jsontext.Lookup(node, name); !found {
+		if node, found = jsontext.Lookup(node, UnescapeToken(token)); !found {
 			return nil, false
 		}
 	}
@@ -248,12 +247,9 @@ func (d *deriver) streamDocument(md protoreflect.MessageDescriptor) *object {
 
 // headerText adds to the description of the header what makes it one.
 func (d *deriver) headerText(doc *object) *object {
-	if own, _ := doc.get("description").(string); own != "" {
-		doc.remove("description")
-		d.describe(doc, own, headerText)
-	} else {
-		d.describe(doc, headerText)
-	}
+	own := doc.words()
+	doc.remove("description") // so that the new one is last
+	d.describe(doc, own, headerText)
 	return doc
 }
 

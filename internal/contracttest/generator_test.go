@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package jsonrpc
+package contracttest_test
 
 import (
 	"bytes"
@@ -15,10 +15,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/outrigger-mcp/outrigger/internal/contracttest"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 )
 
 // textOf is the decoded value of a string id.
-func textOf(t testing.TB, id ID) string {
+func textOf(t testing.TB, id jsonrpc.ID) string {
 	t.Helper()
 	text, ok := id.Text()
 	if !ok {
@@ -31,7 +33,7 @@ func textOf(t testing.TB, id ID) string {
 func TestNewID(t *testing.T) {
 	t.Parallel()
 	before := time.Now().UnixMilli()
-	text := textOf(t, NewGenerator(GeneratorOptions{}).NewID(""))
+	text := textOf(t, contracttest.NewGenerator(contracttest.GeneratorOptions{}).NewID(""))
 	after := time.Now().UnixMilli()
 	id, err := uuid.Parse(text)
 	if err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 || id.String() != text {
@@ -45,7 +47,7 @@ func TestNewID(t *testing.T) {
 // TestNewIDOfType puts the entity type in front, whatever it is.
 func TestNewIDOfType(t *testing.T) {
 	t.Parallel()
-	g := NewGenerator(GeneratorOptions{})
+	g := contracttest.NewGenerator(contracttest.GeneratorOptions{})
 	tests := []struct{ name, entity, prefix string }{
 		{"none", "", ""},
 		{"usual", "call", "call_"},
@@ -63,7 +65,7 @@ func TestNewIDOfType(t *testing.T) {
 			if _, err := uuid.Parse(rest); err != nil || prefix != test.prefix {
 				t.Errorf("id %s: %v", id, err)
 			}
-			if back, err := ParseID(id.Raw()); err != nil || back != id {
+			if back, err := jsonrpc.ParseID(id.Raw()); err != nil || back != id {
 				t.Errorf("id %s came back as %s: %v", id, back, err)
 			}
 		})
@@ -75,7 +77,7 @@ func TestInjectedSource(t *testing.T) {
 	t.Parallel()
 	draw := func() []string {
 		clock, random := time.UnixMilli(0x0190_0000_0001).Add(500*time.Microsecond), uint64(0)
-		g := NewGenerator(GeneratorOptions{
+		g := contracttest.NewGenerator(contracttest.GeneratorOptions{
 			Now:    func() time.Time { return clock },
 			Random: func() uint64 { random--; return random },
 		})
@@ -102,7 +104,7 @@ func TestInjectedSource(t *testing.T) {
 // TestClockBeforeItsEpoch must not reach into the version.
 func TestClockBeforeItsEpoch(t *testing.T) {
 	t.Parallel()
-	g := NewGenerator(GeneratorOptions{Now: func() time.Time { return time.Unix(-1, 999) }})
+	g := contracttest.NewGenerator(contracttest.GeneratorOptions{Now: func() time.Time { return time.Unix(-1, 999) }})
 	if id, err := uuid.Parse(textOf(t, g.NewID(""))); err != nil || id.Version() != 7 {
 		t.Errorf("%s: %v", id, err)
 	}
@@ -112,24 +114,17 @@ func TestClockBeforeItsEpoch(t *testing.T) {
 func TestDeterministic(t *testing.T) {
 	t.Parallel()
 	for range 2 {
-		g := NewGenerator(GeneratorOptions{Deterministic: true})
+		g := contracttest.NewGenerator(contracttest.GeneratorOptions{Deterministic: true})
 		got := []string{textOf(t, g.NewID("")), textOf(t, g.NewID("call")), textOf(t, g.NewID(""))}
 		want := []string{"00000000-0000-7000-8000-000000000001", "00000000-0000-7000-8000-000000000002", "00000000-0000-7000-8000-000000000003"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 		request, err := g.NewRequest("m", nil)
-		if err != nil || Parse(must(request.AppendTo(nil)), ProfileCanonicalUUID, Limits{}).Fault != nil {
+		if err != nil || jsonrpc.Parse(contracttest.AppendTo(nil, request), jsonrpc.ProfileCanonicalUUID, jsonrpc.Limits{}).Fault != nil {
 			t.Errorf("the profile for deterministic ids refuses %s: %v", request.ID, err)
 		}
 	}
-}
-
-func must(raw []byte, err error) []byte {
-	if err != nil {
-		return []byte(err.Error())
-	}
-	return raw
 }
 
 // TestUniqueWithoutTimeAndRandom draws from 8 goroutines while the clock is stopped
@@ -138,7 +133,7 @@ func TestUniqueWithoutTimeAndRandom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, deterministic := range []bool{false, true} {
-			g := NewGenerator(GeneratorOptions{Deterministic: deterministic, Random: func() uint64 { return 7 }})
+			g := contracttest.NewGenerator(contracttest.GeneratorOptions{Deterministic: deterministic, Random: func() uint64 { return 7 }})
 			if n := repetitions(draw(g, 8, 20_000)); n != 0 {
 				t.Errorf("deterministic %v: %d ids were made twice", deterministic, n)
 			}
@@ -149,7 +144,7 @@ func TestUniqueWithoutTimeAndRandom(t *testing.T) {
 // TestUnique draws as a sidecar does.
 func TestUnique(t *testing.T) {
 	t.Parallel()
-	if n := repetitions(draw(NewGenerator(GeneratorOptions{}), 8, 20_000)); n != 0 {
+	if n := repetitions(draw(contracttest.NewGenerator(contracttest.GeneratorOptions{}), 8, 20_000)); n != 0 {
 		t.Errorf("%d ids were made twice", n)
 	}
 }
@@ -157,7 +152,7 @@ func TestUnique(t *testing.T) {
 // TestSortByAge: a later id of one generator is greater.
 func TestSortByAge(t *testing.T) {
 	t.Parallel()
-	g := NewGenerator(GeneratorOptions{})
+	g := contracttest.NewGenerator(contracttest.GeneratorOptions{})
 	last := ""
 	for range 10_000 {
 		next := textOf(t, g.NewID("call"))
@@ -169,7 +164,7 @@ func TestSortByAge(t *testing.T) {
 }
 
 // draw makes ids in several goroutines and returns their bytes.
-func draw(g *Generator, goroutines, each int) [][16]byte {
+func draw(g *contracttest.Generator, goroutines, each int) [][16]byte {
 	out := make([][16]byte, goroutines*each)
 	var all sync.WaitGroup
 	for i := range goroutines {
@@ -206,7 +201,7 @@ func repetitions(ids [][16]byte) int {
 func BenchmarkNewID(b *testing.B) {
 	for _, entity := range []string{"", "call"} {
 		b.Run("type="+entity, func(b *testing.B) {
-			g := NewGenerator(GeneratorOptions{})
+			g := contracttest.NewGenerator(contracttest.GeneratorOptions{})
 			b.ReportAllocs()
 			for b.Loop() {
 				g.NewID(entity)
@@ -216,7 +211,7 @@ func BenchmarkNewID(b *testing.B) {
 }
 
 func BenchmarkNewRequest(b *testing.B) {
-	g := NewGenerator(GeneratorOptions{})
+	g := contracttest.NewGenerator(contracttest.GeneratorOptions{})
 	params := []byte(`{"name":"fleet.get_vehicle","arguments":{"id":"7"}}`)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -230,7 +225,7 @@ func BenchmarkNewRequest(b *testing.B) {
 // from 8 goroutines, and none twice.
 func BenchmarkTenMillionIDs(b *testing.B) {
 	for b.Loop() {
-		ids := draw(NewGenerator(GeneratorOptions{}), 8, 10_000_000/8)
+		ids := draw(contracttest.NewGenerator(contracttest.GeneratorOptions{}), 8, 10_000_000/8)
 		b.StopTimer()
 		if n := repetitions(ids); n != 0 {
 			b.Fatalf("%d ids were made twice", n)

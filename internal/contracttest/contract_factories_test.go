@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package jsonrpc
+package contracttest_test
 
 import (
 	"strings"
@@ -10,14 +10,16 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/outrigger-mcp/outrigger/internal/contracttest"
+	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
 // TestContractOfTheFactories has the sentences about what makes messages.
 func TestContractOfTheFactories(t *testing.T) {
 	t.Parallel()
-	g := NewGenerator(GeneratorOptions{})
-	request := func(t testing.TB) Message {
+	g := contracttest.NewGenerator(contracttest.GeneratorOptions{})
+	request := func(t testing.TB) jsonrpc.Message {
 		t.Helper()
 		m, err := g.NewRequest("m", nil)
 		if err != nil {
@@ -25,21 +27,17 @@ func TestContractOfTheFactories(t *testing.T) {
 		}
 		return m
 	}
-	bytesOf := func(t testing.TB, m Message, err error) string {
+	bytesOf := func(t testing.TB, m jsonrpc.Message, err error) string {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, err := m.AppendTo(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(raw)
+		return string(contracttest.AppendTo(nil, m))
 	}
 
 	t.Run("a request has a fresh unique id, a UUIDv7", func(t *testing.T) {
 		t.Parallel()
-		seen := map[ID]bool{}
+		seen := map[jsonrpc.ID]bool{}
 		for range 1000 {
 			m := request(t)
 			id, err := uuid.Parse(textOf(t, m.ID))
@@ -61,8 +59,8 @@ func TestContractOfTheFactories(t *testing.T) {
 
 	t.Run("the generator can be injected", func(t *testing.T) {
 		t.Parallel()
-		fixed := func() *Generator {
-			return NewGenerator(GeneratorOptions{Now: func() time.Time { return time.UnixMilli(1) }, Random: func() uint64 { return 2 }})
+		fixed := func() *contracttest.Generator {
+			return contracttest.NewGenerator(contracttest.GeneratorOptions{Now: func() time.Time { return time.UnixMilli(1) }, Random: func() uint64 { return 2 }})
 		}
 		one, err := fixed().NewRequest("m", nil)
 		if err != nil {
@@ -77,9 +75,9 @@ func TestContractOfTheFactories(t *testing.T) {
 	t.Run("jsonrpc is stamped on every message", func(t *testing.T) {
 		t.Parallel()
 		asked := request(t)
-		notification, err := NewNotification("m", nil)
-		success, errSuccess := NewSuccess(asked, nil)
-		failure, errFailure := NewError(asked, 1, "", nil)
+		notification, err := contracttest.NewNotification("m", nil)
+		success, errSuccess := contracttest.NewSuccess(asked, nil)
+		failure, errFailure := contracttest.NewError(asked, 1, "", nil)
 		for _, raw := range []string{
 			bytesOf(t, asked, nil), bytesOf(t, notification, err), bytesOf(t, success, errSuccess), bytesOf(t, failure, errFailure),
 		} {
@@ -99,7 +97,7 @@ func TestContractOfTheFactories(t *testing.T) {
 
 	t.Run("a deterministic id is a bare UUID, whatever the entity type", func(t *testing.T) {
 		t.Parallel()
-		fixed := NewGenerator(GeneratorOptions{Deterministic: true})
+		fixed := contracttest.NewGenerator(contracttest.GeneratorOptions{Deterministic: true})
 		for _, entity := range []string{"", "call", "a_b"} {
 			text := textOf(t, fixed.NewID(entity))
 			if id, err := uuid.Parse(text); err != nil || id.String() != text {
@@ -111,7 +109,7 @@ func TestContractOfTheFactories(t *testing.T) {
 	t.Run("a notification never has an id", func(t *testing.T) {
 		t.Parallel()
 		for _, params := range []string{`{}`, `{"id":"1"}`} {
-			m, err := NewNotification("m", []byte(params))
+			m, err := contracttest.NewNotification("m", []byte(params))
 			raw := bytesOf(t, m, err)
 			if _, ok := jsontext.Lookup([]byte(raw), "id"); ok || !m.ID.IsZero() {
 				t.Errorf("%s", raw)
@@ -130,7 +128,7 @@ func TestContractOfTheFactories(t *testing.T) {
 			if data != "" {
 				payload = []byte(data)
 			}
-			m, err := NewError(asked, -32001, "no", payload)
+			m, err := contracttest.NewError(asked, -32001, "no", payload)
 			raw := bytesOf(t, m, err)
 			if got, _ := jsontext.Lookup([]byte(raw), "error"); string(got) != want {
 				t.Errorf("%s, want %s", raw, want)
@@ -141,24 +139,21 @@ func TestContractOfTheFactories(t *testing.T) {
 	t.Run("a response has its request's id with its JSON type", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {
-			id := StringID(rapid.String().Draw(t, "text"))
+			id := jsonrpc.StringID(rapid.String().Draw(t, "text"))
 			if rapid.Bool().Draw(t, "number") {
-				id = IntID(rapid.Int64().Draw(t, "id"))
+				id = jsonrpc.IntID(rapid.Int64().Draw(t, "id"))
 			}
-			asked, err := NewRequest(id, "m", nil)
+			asked, err := contracttest.NewRequest(id, "m", nil)
 			if err != nil {
 				return // too long to be an id
 			}
-			success, errSuccess := NewSuccess(asked, nil)
-			failure, errFailure := NewError(asked, 1, "", nil)
+			success, errSuccess := contracttest.NewSuccess(asked, nil)
+			failure, errFailure := contracttest.NewError(asked, 1, "", nil)
 			if errSuccess != nil || errFailure != nil {
 				t.Fatal(errSuccess, errFailure)
 			}
-			for _, m := range []Message{success, failure} {
-				raw, err := m.AppendTo(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+			for _, m := range []jsonrpc.Message{success, failure} {
+				raw := contracttest.AppendTo(nil, m)
 				if got, _ := jsontext.Lookup(raw, "id"); string(got) != string(asked.ID.Raw()) {
 					t.Fatalf("request %s is answered as %s", asked.ID, got)
 				}
@@ -169,7 +164,7 @@ func TestContractOfTheFactories(t *testing.T) {
 	t.Run("no id is generated twice across 8 goroutines", func(t *testing.T) {
 		t.Parallel()
 		// BenchmarkTenMillionIDs draws as many as the contract names.
-		if n := repetitions(draw(NewGenerator(GeneratorOptions{}), 8, 50_000)); n != 0 {
+		if n := repetitions(draw(contracttest.NewGenerator(contracttest.GeneratorOptions{}), 8, 50_000)); n != 0 {
 			t.Errorf("%d ids were made twice", n)
 		}
 	})
