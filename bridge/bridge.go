@@ -517,7 +517,7 @@ func (f *Flight) Run() *Response {
 	if rules := f.bridge.parts.rulebook; rules.rules != nil {
 		rules.decided(resp)
 	}
-	resp = settle(f.call, resp)
+	resp = finishFlight(f.call, resp)
 	resp.Err = resp.Err.Redacted() // once, for whatever shows it
 	f.ended(resp)
 	return resp
@@ -555,10 +555,10 @@ func (f *Flight) Abort(cause error) {
 	}
 }
 
-// settle takes the request out of the table before anything is written. A
+// finishFlight takes the request out of the table before anything is written. A
 // cancellation that came first leaves nothing to write; a call that the end of
 // a drain cut off is answered as what it is, not as the caller's own doing.
-func settle(flight *correlate.Call, resp *Response) *Response {
+func finishFlight(flight *correlate.Call, resp *Response) *Response {
 	cause := flight.Ended()
 	if !flight.Finish() {
 		return &Response{Tool: resp.Tool, Silent: true, Err: errmap.New(errmap.Cancelled), Decision: resp.Decision}

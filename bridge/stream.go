@@ -79,7 +79,7 @@ func (s *streamer) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 	} else {
 		risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
 		call = func(ctx context.Context) (*Answer, *errmap.Error) {
-			return s.sender.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.take)
+			return s.sender.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.addAnswer)
 		}
 	}
 	ctx = c.req.calling(ctx, &risk)
@@ -171,8 +171,8 @@ type gathering struct {
 	failed *errmap.Error
 }
 
-// take adds one answer, or ends the stream with its own error.
-func (g *gathering) take(message []byte) error {
+// addAnswer adds one answer, or ends the stream with its own error.
+func (g *gathering) addAnswer(message []byte) error {
 	if g.call.tool.IsDocument() {
 		return g.takePart(message)
 	}
@@ -376,7 +376,7 @@ func (x *itemCall) receive(stream BackendStream) (*Answer, *errmap.Error) {
 			answer.Body = slices.Clone(message)
 			return answer, nil
 		}
-		if err := x.gathering.take(message); err != nil {
+		if err := x.gathering.addAnswer(message); err != nil {
 			return metadataOfStream(stream, nil), errmap.Wrap(errmap.Cancelled, err)
 		}
 	}

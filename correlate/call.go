@@ -51,11 +51,11 @@ func newCall(ctx context.Context, t *Table, o Origin, id jsonrpc.ID, opts []Call
 	for _, opt := range opts {
 		opt(&options)
 	}
-	return &Call{table: t, origin: o, id: id, work: work{parent: ctx, deadline: options.end()}}
+	return &Call{table: t, origin: o, id: id, work: work{parent: ctx, deadline: options.earliest()}}
 }
 
-// end is the earlier of timeout and deadline, the zero time for neither.
-func (o callOptions) end() time.Time {
+// earliest is the earlier of timeout and deadline, the zero time for neither.
+func (o callOptions) earliest() time.Time {
 	if o.timeout <= 0 {
 		return o.deadline
 	}
@@ -66,8 +66,8 @@ func (o callOptions) end() time.Time {
 	return at
 }
 
-// end ends the context and stops its timer. The first cause stays.
-func (c *Call) end(cause error) { c.work.end(cause) }
+// endContext ends the context and stops its timer. The first cause stays.
+func (c *Call) endContext(cause error) { c.work.endContext(cause) }
 
 // Own keeps what the call belongs to, for [Table.Owners]. All owners of a table have one type.
 func (c *Call) Own(owner any) { c.owner.Store(owner) }
@@ -88,7 +88,7 @@ func (c *Call) Ended() error { return c.work.ended() }
 
 // Abort ends the context, for a caller that has gone away while the work runs. The
 // call stays registered until Finish. The first cause stays.
-func (c *Call) Abort(cause error) { c.end(cause) }
+func (c *Call) Abort(cause error) { c.endContext(cause) }
 
 // ID returns the id that the call was registered with.
 func (c *Call) ID() jsonrpc.ID { return c.id }
@@ -103,7 +103,7 @@ func (c *Call) Origin() Origin { return c.origin }
 func (c *Call) Finish() bool {
 	first, won := c.table.shard(c.origin).finish(c)
 	if first {
-		c.end(nil)
+		c.endContext(nil)
 		c.table.release()
 	}
 	return won
@@ -145,8 +145,8 @@ func (w *work) context() context.Context {
 	return w.ctx
 }
 
-// end ends the context, also one that is asked for later. The first cause stays.
-func (w *work) end(cause error) {
+// endContext ends the context, also one that is asked for later. The first cause stays.
+func (w *work) endContext(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {

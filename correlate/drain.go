@@ -42,7 +42,7 @@ func (t *Table) markDrained() {
 func (t *Table) cut() (count int, unfinished []Unfinished) {
 	for i := range t.shards {
 		for _, c := range t.shards[i].all() {
-			c.end(ErrDrainCut)
+			c.endContext(ErrDrainCut)
 			count++
 			if len(unfinished) < maxUnfinished {
 				unfinished = append(unfinished, Unfinished{Name: clipped(c.name), ID: clipped(c.id.String())})

@@ -88,7 +88,7 @@ func (t *Table) RegisterNamed(ctx context.Context, o Origin, id jsonrpc.ID, name
 	c := newCall(ctx, t, o, id, opts)
 	c.name = name
 	if !t.shard(o).add(c) {
-		c.end(nil)
+		c.endContext(nil)
 		t.release()
 		return nil, ErrDuplicateID
 	}
@@ -102,11 +102,11 @@ func (t *Table) Cancel(o Origin, id jsonrpc.ID, reason string) bool {
 	if id.IsZero() {
 		return false
 	}
-	c := t.shard(o).take(key{o, id.Key()})
+	c := t.shard(o).remove(key{o, id.Key()})
 	if c == nil {
 		return false
 	}
-	c.end(newCancelError(reason))
+	c.endContext(newCancelError(reason))
 	return true
 }
 
@@ -117,7 +117,7 @@ func (t *Table) Cancel(o Origin, id jsonrpc.ID, reason string) bool {
 func (t *Table) CloseOrigin(o Origin) int {
 	calls := t.shard(o).takeOrigin(o)
 	for _, c := range calls {
-		c.end(ErrOriginClosed)
+		c.endContext(ErrOriginClosed)
 	}
 	return len(calls)
 }
@@ -191,8 +191,8 @@ func (s *shard) finish(c *Call) (first, won bool) {
 	return first, won
 }
 
-// take drops and returns the call with this key, or nil.
-func (s *shard) take(k key) *Call {
+// remove drops and returns the call with this key, or nil.
+func (s *shard) remove(k key) *Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.byID[k]

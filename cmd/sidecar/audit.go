@@ -95,7 +95,7 @@ func (env environment) readTrails(paths []string, filter *trail.Filter, asJSON b
 			}
 		}
 	}
-	if err := out.end(); err != nil {
+	if err := out.printOpen(); err != nil {
 		return &exitError{code: exitRefused, text: err.Error()}
 	}
 	return nil
@@ -112,7 +112,7 @@ func (env environment) readTrail(path string, filter *trail.Filter, out *auditPr
 		in = f
 	}
 	faults := 0
-	err := trail.ReadAudit(in, func(l *trail.AuditLine) error { return out.take(l, filter) }, func(f trail.Fault) {
+	err := trail.ReadAudit(in, func(l *trail.AuditLine) error { return out.printLine(l, filter) }, func(f trail.Fault) {
 		if faults++; faults <= maxShownFaults || f.IsPartial {
 			fmt.Fprintf(env.stderr, "warning: %s: %v\n", path, f)
 		}

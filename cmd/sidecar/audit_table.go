@@ -40,8 +40,8 @@ func newAuditPrinter(out io.Writer, asJSON bool) *auditPrinter {
 	return &auditPrinter{out: bufio.NewWriter(out), asJSON: asJSON, begun: map[string]unfinished{}}
 }
 
-// take prints a line that the filter chooses.
-func (p *auditPrinter) take(l *trail.AuditLine, filter *trail.Filter) error {
+// printLine prints a line that the filter chooses.
+func (p *auditPrinter) printLine(l *trail.AuditLine, filter *trail.Filter) error {
 	if l.Phase == trail.PhaseEnd {
 		delete(p.begun, l.ID)
 	}
@@ -74,8 +74,8 @@ func (p *auditPrinter) print(row string) error {
 	return err
 }
 
-// end prints the invocations that have not ended.
-func (p *auditPrinter) end() error {
+// printOpen prints the invocations that have not ended.
+func (p *auditPrinter) printOpen() error {
 	left := make([]unfinished, 0, len(p.begun))
 	for _, one := range p.begun {
 		left = append(left, one)

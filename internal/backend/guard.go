@@ -112,11 +112,11 @@ func onceGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, n int, run
 	defer func() { g.leave(tp, p, c.Key, said) }()
 	if c.Claim != nil {
 		deadline, _ := ctx.Deadline()
-		c.Claim.begin(g, deadline, n)
+		c.Claim.beginAttempt(g, deadline, n)
 	}
 	out, err = run(ctx)
 	said = c.outcome(err)
-	if c.Claim.end() && said == failedOnTheWay {
+	if c.Claim.wasGivenUp() && said == failedOnTheWay {
 		said = unclear // it was given up for another connection, which reached the backend
 	}
 	if said == ranOut && g.opts.Clock.Since(mark) > 0 {
@@ -176,7 +176,7 @@ func (g *Guard) again(ctx context.Context, c GuardedCall, err *errmap.Error, n i
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= g.opts.pause(n) {
 		return false
 	}
-	if c.Claim.end() {
+	if c.Claim.wasGivenUp() {
 		return true // and it is paid for
 	}
 	if !g.budget.spend() {
@@ -314,8 +314,8 @@ func (c *Claim) Claim() bool {
 	return true
 }
 
-// begin readies the claim for attempt n, counted from 1.
-func (c *Claim) begin(g *Guard, deadline time.Time, n int) {
+// beginAttempt readies the claim for attempt n, counted from 1.
+func (c *Claim) beginAttempt(g *Guard, deadline time.Time, n int) {
 	if c == nil {
 		return
 	}
@@ -324,8 +324,8 @@ func (c *Claim) begin(g *Guard, deadline time.Time, n int) {
 	c.left.Store(int32(g.opts.MaxAttempts - n))
 }
 
-// end reports whether the attempt was given up by claim.
-func (c *Claim) end() bool {
+// wasGivenUp reports whether the attempt was given up by claim.
+func (c *Claim) wasGivenUp() bool {
 	if c == nil {
 		return false
 	}

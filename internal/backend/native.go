@@ -113,7 +113,7 @@ func (c *NativeClient) check(procedure string, body []byte, out proto.Message) e
 	var rules *protovalidate.ValidationError
 	switch {
 	case err == nil:
-		settle(out)
+		makeRepresentable(out)
 		return nil
 	case errors.As(err, &rules):
 		return broken(procedure, rules.Violations)
@@ -184,7 +184,7 @@ func (s *toolStream) run(ctx context.Context, call *outriggerv1.ToolCall, header
 	}
 	ctx, s.cut = context.WithCancel(ctx)
 	defer s.cut()
-	answer, err := s.client.backend.Stream(ctx, procedure, body, header, s.take)
+	answer, err := s.client.backend.Stream(ctx, procedure, body, header, s.addEvent)
 	if s.grace != nil {
 		s.grace.Stop()
 	}
@@ -200,8 +200,8 @@ func (s *toolStream) run(ctx context.Context, call *outriggerv1.ToolCall, header
 	}
 }
 
-// take takes one event of the stream.
-func (s *toolStream) take(message []byte) error {
+// addEvent takes one event of the stream.
+func (s *toolStream) addEvent(message []byte) error {
 	if s.outcome != nil {
 		return errOver
 	}
@@ -411,9 +411,9 @@ func pointer(path *validate.FieldPath) string {
 	return b.String()
 }
 
-// settle brings the values of an answer that JSON has no form for into the nearest one, so that they cost nothing else of it. The
+// makeRepresentable brings the values of an answer that JSON has no form for into the nearest one, so that they cost nothing else of it. The
 // explanation of a tool's result names the first of them.
-func settle(answer proto.Message) {
+func makeRepresentable(answer proto.Message) {
 	var result *outriggerv1.ToolResult
 	switch a := answer.(type) {
 	case *outriggerv1.ToolOutcome:

@@ -24,7 +24,7 @@ func TestSettle(t *testing.T) {
 		}})},
 		Error: &outriggerv1.ErrorDetail{ErrorDetailsForm: &outriggerv1.ErrorDetail_ErrorDetails{ErrorDetails: structpb.NewNumberValue(math.NaN())}},
 	}
-	settle(&outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: m}})
+	makeRepresentable(&outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: m}})
 	if got, want := m.GetExplanation(), "/data/a~1b/1 is a value that JSON does not have, shown as a word. /data/a~1b/2 is a value that JSON "+
 		"does not have, shown as a word. /error/error_details is a value that JSON does not have, shown as a word."; got != want {
 		t.Errorf("got %s, want %s", got, want)

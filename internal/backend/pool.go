@@ -212,7 +212,7 @@ func newH2Pool(dial establish, o Options) *h2Pool {
 // is no connection that could be used and the peer refuses, or there is none at
 // all.
 func (p *h2Pool) acquire(ctx context.Context) (*h2Conn, error) {
-	if c, _, err := p.take(false); c != nil || err != nil {
+	if c, _, err := p.findOrDial(false); c != nil || err != nil {
 		return c, err
 	}
 	turn, woken := newTurn(), false
@@ -221,7 +221,7 @@ func (p *h2Pool) acquire(ctx context.Context) (*h2Conn, error) {
 		// Before the look, so that nothing is missed after it. A call that comes later may
 		// have taken what this one was woken for: it keeps its place then.
 		p.queue.join(turn, woken)
-		c, d, err := p.take(mayDial)
+		c, d, err := p.findOrDial(mayDial)
 		if c != nil || err != nil {
 			return c, err
 		}
@@ -248,9 +248,9 @@ func (p *h2Pool) acquire(ctx context.Context) (*h2Conn, error) {
 	}
 }
 
-// take finds a connection with room. Where there is none, it returns the dial
+// findOrDial finds a connection with room. Where there is none, it returns the dial
 // under way, and begins one where it may and there is room for a connection.
-func (p *h2Pool) take(mayDial bool) (*h2Conn, *dialing, error) {
+func (p *h2Pool) findOrDial(mayDial bool) (*h2Conn, *dialing, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

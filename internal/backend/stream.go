@@ -212,7 +212,7 @@ func (s *Stream) send(message []byte) error {
 
 // CloseSend tells the service that no message follows. It returns at once, and may be
 // called twice.
-func (s *Stream) CloseSend() { s.body.end() }
+func (s *Stream) CloseSend() { s.body.endMessages() }
 
 // canonical gives what failed its canonical code.
 func (s *Stream) canonical(err error) error {
@@ -236,7 +236,7 @@ func (s *Stream) receive() ([]byte, error) {
 		return nil, s.over
 	}
 	if err := s.next(); err != nil {
-		s.end(err)
+		s.endWith(err)
 		return nil, s.over
 	}
 	if s.kind&connect.StreamTypeServer == 0 {
@@ -272,14 +272,14 @@ func (s *Stream) only() ([]byte, error) {
 	s.message = nil
 	switch err := s.next(); {
 	case err == nil:
-		s.end(errMoreThanOne)
+		s.endWith(errMoreThanOne)
 		return nil, s.over
 	case !errors.Is(err, io.EOF):
-		s.end(err)
+		s.endWith(err)
 		return nil, s.over
 	}
 	s.message = message
-	s.end(io.EOF)
+	s.endWith(io.EOF)
 	return message, nil
 }
 
@@ -288,8 +288,8 @@ var (
 	errNoMessage   = errors.New("the response has no message")
 )
 
-// end keeps why the stream has ended, and ends it.
-func (s *Stream) end(err error) {
+// endWith keeps why the stream has ended, and ends it.
+func (s *Stream) endWith(err error) {
 	single := s.kind&connect.StreamTypeServer == 0
 	switch {
 	case errors.Is(err, errMoreThanOne), single && errors.Is(err, io.EOF) && s.message == nil:
@@ -488,8 +488,8 @@ func (b *sendBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// end says that no message follows.
-func (b *sendBody) end() {
+// endMessages says that no message follows.
+func (b *sendBody) endMessages() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended = true

@@ -28,7 +28,7 @@ import (
 func (b *builder) describe(t *Tool, options methodOptions, declared *configv1.ToolOptions, noted schema.MethodAnnotations) {
 	id := t.Subject()
 	md := t.Method.Descriptor
-	b.settle(t, declared, t.Method.Service)
+	b.applyDeclared(t, declared, t.Method.Service)
 	if (options.deprecated || noted.Deprecated) && t.Metadata.DeprecatedIn == "" {
 		t.Metadata.DeprecatedIn = unknownVersion
 	}
@@ -64,8 +64,8 @@ func (b *builder) noted(t *Tool) schema.MethodAnnotations {
 	return said
 }
 
-// settle fills in what is declared and needs no words; what says nothing gets its default.
-func (b *builder) settle(t *Tool, declared *configv1.ToolOptions, module string) {
+// applyDeclared fills in what is declared and needs no words; what says nothing gets its default.
+func (b *builder) applyDeclared(t *Tool, declared *configv1.ToolOptions, module string) {
 	t.Version = cmp.Or(declared.GetVersion(), defaultVersion)
 	t.Timeout = declared.GetTimeout().AsDuration()
 	t.Tags, t.Icons, t.Scopes = declared.GetTags(), declared.GetIcons(), declared.GetScopes()

@@ -585,9 +585,9 @@ func (k *learned) find(name protoreflect.FullName) protoreflect.MessageType {
 	return nil
 }
 
-// begin says whether a type is known. If it is not, wait is closed once it was asked for: by the caller if isMine, else by
+// decide says whether a type is known. If it is not, wait is closed once it was asked for: by the caller if isMine, else by
 // who asks for it already. There is no wait for what was asked for not long ago, in vain, and where a limit is met.
-func (k *learned) begin(name protoreflect.FullName, most int) (isKnown, isMine, isRefused bool, wait <-chan struct{}) {
+func (k *learned) decide(name protoreflect.FullName, most int) (isKnown, isMine, isRefused bool, wait <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.find(name) != nil {

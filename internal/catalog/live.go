@@ -359,7 +359,7 @@ const maxTypeName = 512
 // learn makes sure that one type is known, and reports whether it is.
 func (l *Live) learn(ctx context.Context, k *learned, name protoreflect.FullName) bool {
 	for {
-		isKnown, isMine, isRefused, wait := k.begin(name, l.maxTypes)
+		isKnown, isMine, isRefused, wait := k.decide(name, l.maxTypes)
 		switch {
 		case isRefused:
 			l.learns.refused.Add(1)
@@ -781,7 +781,7 @@ func (l *Live) succeeded(sources []SourceStatus, isBuilt bool) {
 	s.isLoading, s.Failures, s.Err, s.Sources, s.Loaded = false, 0, nil, sources, time.Now()
 	if isBuilt {
 		s.isHopeless, s.Built = false, s.Loaded
-		l.settle()
+		l.wakeWaiters()
 	}
 }
 
@@ -790,11 +790,11 @@ func (l *Live) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state.isHopeless = true
-	l.settle()
+	l.wakeWaiters()
 }
 
-// settle lets those who wait go on. The caller holds the lock.
-func (l *Live) settle() {
+// wakeWaiters lets those who wait go on. The caller holds the lock.
+func (l *Live) wakeWaiters() {
 	if !l.isDone {
 		l.isDone = true
 		close(l.settled)

@@ -211,7 +211,7 @@ func nativeOptions(declared *outriggerv1.Tool) *configv1.ToolOptions {
 
 // describeNative fills in all of a native tool that is for reading.
 func (b *builder) describeNative(t *Tool, declared *outriggerv1.Tool, o *configv1.ToolOptions, service string) {
-	b.settle(t, o, service)
+	b.applyDeclared(t, o, service)
 	hints := declared.GetAnnotations()
 	t.Annotations = annotate(methodOptions{}, o).over(hintsOf(hints))
 	t.markDestructive(b.declaredOnly)

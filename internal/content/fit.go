@@ -90,7 +90,7 @@ func (r *Reduction) CutText(text *outriggerv1.TextContent, most int) {
 	r.Kept, r.Of = strings.Count(text.GetText(), "\n"), strings.Count(strings.TrimSuffix(whole, "\n"), "\n")+1
 }
 
-func (r *Reduction) end() string { return r.Until.UTC().Format(time.RFC3339) }
+func (r *Reduction) untilText() string { return r.Until.UTC().Format(time.RFC3339) }
 
 // maxPlacesShown is how many places a text names.
 const maxPlacesShown = 4
@@ -153,14 +153,14 @@ func (r *Reduction) wholeText() string {
 	if r.URI == "" {
 		return ""
 	}
-	return fmt.Sprintf(" The whole can be read until %s with resources/read from %s, or in parts, with ?offset=0&length=%d added to that URI.", r.end(), r.URI, r.Budget)
+	return fmt.Sprintf(" The whole can be read until %s with resources/read from %s, or in parts, with ?offset=0&length=%d added to that URI.", r.untilText(), r.URI, r.Budget)
 }
 
 // leftOut is Text for a block that cannot be cut.
 func (r *Reduction) leftOut(what string) string {
 	text := fmt.Sprintf("%s was left out here: %s, %d bytes, too large for this result's budget of %d bytes.", what, r.Media, r.Size, r.Budget)
 	if r.URI != "" {
-		text += fmt.Sprintf(" It can be read until %s with resources/read from %s.", r.end(), r.URI)
+		text += fmt.Sprintf(" It can be read until %s with resources/read from %s.", r.untilText(), r.URI)
 	}
 	if r.IsCallers {
 		return text + " The call set this budget in _meta " + budgetKey + "; it may set a larger one."
@@ -247,7 +247,7 @@ func (r *Reduction) until() string {
 	if r.URI == "" {
 		return ""
 	}
-	return r.end()
+	return r.untilText()
 }
 
 // Link is the content that links to the whole; nil where it cannot be read.
@@ -258,7 +258,7 @@ func (r *Reduction) Link(tool string) []*outriggerv1.ContentBlock {
 	size := int64(r.Size)
 	return []*outriggerv1.ContentBlock{{Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
 		Uri: r.URI, Name: tool + " result", MimeType: r.MediaType(), Size: &size,
-		Description: fmt.Sprintf("The whole: %d bytes, until %s", size, r.end()),
+		Description: fmt.Sprintf("The whole: %d bytes, until %s", size, r.untilText()),
 	}}}}
 }
 

@@ -188,8 +188,8 @@ func (h *Handler) HandleMessage(ctx context.Context, in *Inbound) Reply {
 	return *h.BeginMessage(ctx, in)()
 }
 
-// begin is TakeMessage without the run record.
-func (h *Handler) begin(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
+// beginUnrecorded is TakeMessage without the run record.
+func (h *Handler) beginUnrecorded(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
 	defer func() {
 		if p := recover(); p != nil {
 			reply, run = ready(h.refuse(in, h.runner.Panicked(p, bridge.RequestID(in.Message.ID))))

@@ -202,7 +202,7 @@ func (in *inbox) wake() {
 // next is [bridge.Request].Items.
 func (in *inbox) next(ctx context.Context) ([]byte, error) {
 	for {
-		if item, err := in.take(); item != nil || err != nil {
+		if item, err := in.buffered(); item != nil || err != nil {
 			return item, err
 		}
 		select {
@@ -213,8 +213,8 @@ func (in *inbox) next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// take is the next item, nil for none yet.
-func (in *inbox) take() ([]byte, error) {
+// buffered is the next item, nil for none yet.
+func (in *inbox) buffered() ([]byte, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {

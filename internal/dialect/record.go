@@ -36,7 +36,7 @@ func (h *Handler) BeginMessage(ctx context.Context, in *Inbound) func() *Reply {
 func (h *Handler) TakeMessage(ctx context.Context, in *Inbound) (reply *Reply, run func() *Reply) {
 	in.span = h.startSpan(in)
 	entry := h.recorded(in)
-	reply, run = h.begin(ctx, in)
+	reply, run = h.beginUnrecorded(ctx, in)
 	switch {
 	case entry == nil && in.span == nil:
 		return reply, run

@@ -197,7 +197,7 @@ func (c *ClientConn) fail(err error) {
 	c.failed = true
 	c.retire(err)
 	for _, s := range c.streams {
-		c.end(s, err)
+		c.endStream(s, err)
 	}
 	c.waiting = streamList{}
 	c.told.Do(func() { close(c.ready) })
@@ -323,7 +323,7 @@ func (r *reader) goAway(f frame, payload []byte) error {
 	c.retire(ErrGoAway)
 	for id, s := range c.streams {
 		if id > last {
-			c.end(s, ErrGoAway)
+			c.endStream(s, ErrGoAway)
 		}
 	}
 	if len(c.streams) == 0 {
@@ -644,7 +644,7 @@ func (c *ClientConn) Do(ctx context.Context, req *Request, into *Answer) error {
 	*into = Answer{}
 	s := &clientStream{req: req, done: make(chan struct{}, 1), credit: clientStreamWindow}
 	s.reading.limit = req.MaxAnswer
-	if err := c.begin(s); err != nil {
+	if err := c.enqueue(s); err != nil {
 		return &Failure{Cause: err}
 	}
 	select {
@@ -661,8 +661,8 @@ func (c *ClientConn) Do(ctx context.Context, req *Request, into *Answer) error {
 	return nil
 }
 
-// begin puts a stream among those that are to be sent.
-func (c *ClientConn) begin(s *clientStream) error {
+// enqueue puts a stream among those that are to be sent.
+func (c *ClientConn) enqueue(s *clientStream) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -713,9 +713,9 @@ func (c *ClientConn) remove(s *clientStream) {
 	}
 }
 
-// end ends a stream for its caller, with an error where it ended badly. Only the
+// endStream ends a stream for its caller, with an error where it ended badly. Only the
 // reader may end one well.
-func (c *ClientConn) end(s *clientStream, err error) {
+func (c *ClientConn) endStream(s *clientStream, err error) {
 	if s.over {
 		return
 	}
@@ -734,7 +734,7 @@ func (c *ClientConn) cut(s *clientStream, err error, code http2.ErrCode) {
 		c.out = appendReset(c.out, s.id, code)
 		c.startWriting()
 	}
-	c.end(s, err)
+	c.endStream(s, err)
 }
 
 // failure is the Failure of a stream that has ended. It takes the lock.
@@ -814,8 +814,8 @@ type messageReader struct {
 // cut reports whether the body ended within a message.
 func (m *messageReader) cut() bool { return m.inside || m.have > 0 }
 
-// take takes in a piece of the body.
-func (m *messageReader) take(p []byte) error {
+// addPiece takes in a piece of the body.
+func (m *messageReader) addPiece(p []byte) error {
 	for len(p) > 0 {
 		if !m.inside {
 			n := copy(m.prefix[m.have:], p)
@@ -1449,7 +1449,7 @@ func (r *reader) body(s *clientStream, n int) error {
 		if s == nil {
 			continue
 		}
-		if err := s.reading.take(piece); err != nil {
+		if err := s.reading.addPiece(piece); err != nil {
 			r.cut(s, err, http2.ErrCodeCancel)
 			s = nil
 		}
@@ -1473,7 +1473,7 @@ func (r *reader) complete(s *clientStream, isWhole bool) {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	if isWhole && s.ended {
-		r.c.end(s, nil)
+		r.c.endStream(s, nil)
 		return
 	}
 	r.c.cut(s, nil, http2.ErrCodeCancel)
@@ -1608,7 +1608,7 @@ func (r *reader) reset(f frame, payload []byte) error {
 	if err != nil || s == nil {
 		return err
 	}
-	r.c.end(s, &ResetError{Code: http2.ErrCode(binary.BigEndian.Uint32(payload))})
+	r.c.endStream(s, &ResetError{Code: http2.ErrCode(binary.BigEndian.Uint32(payload))})
 	return nil
 }
 

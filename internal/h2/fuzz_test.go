@@ -68,7 +68,7 @@ func FuzzMessageReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, step uint8) {
 		const limit = 100
 		whole := messageReader{limit: limit}
-		want := whole.take(body)
+		want := whole.addPiece(body)
 		pieces := messageReader{limit: limit}
 		var err error
 		for rest := body; len(rest) > 0 && err == nil; {
@@ -78,7 +78,7 @@ func FuzzMessageReader(f *testing.F) {
 				rest = rest[len(room):]
 				continue
 			}
-			err = pieces.take(rest[:n])
+			err = pieces.addPiece(rest[:n])
 			rest = rest[n:]
 		}
 		if !errors.Is(err, want) || whole.count != pieces.count || whole.cut() != pieces.cut() || !bytes.Equal(whole.kept, pieces.kept) {

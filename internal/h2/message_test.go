@@ -25,7 +25,7 @@ func TestTheRoomForAnAnswerFollowsWhatHasCome(t *testing.T) {
 				at += min(n, len(room))
 				continue
 			}
-			if err := m.take(sent[at : at+n]); err != nil {
+			if err := m.addPiece(sent[at : at+n]); err != nil {
 				t.Fatal(err)
 			}
 			at += n

@@ -181,7 +181,7 @@ func (c *ServerConn) fail() {
 	}
 	c.failed = true
 	for _, s := range c.streams {
-		c.end(s, errGone)
+		c.endStream(s, errGone)
 	}
 	c.cancel()
 	for ; c.idle > 0; c.idle-- {
@@ -201,9 +201,9 @@ func (c *ServerConn) Close() {
 	c.fail()
 }
 
-// settle notes whether the connection is idle: no stream is open, and nothing waits to
+// noteIdle notes whether the connection is idle: no stream is open, and nothing waits to
 // be written.
-func (c *ServerConn) settle() {
+func (c *ServerConn) noteIdle() {
 	isActive := len(c.streams) > 0 || len(c.out) > 0 || c.writing
 	switch {
 	case c.failed:
@@ -433,7 +433,7 @@ func (c *ServerConn) farewell(cause error) {
 	}
 	c.mu.Lock()
 	for _, s := range c.streams {
-		c.end(s, cause)
+		c.endStream(s, cause)
 	}
 	if !c.failed {
 		c.ending = true
@@ -567,7 +567,7 @@ func (c *ServerConn) next() *serverStream {
 // run answers one request.
 func (c *ServerConn) run(s *serverStream) {
 	w := &s.res
-	w.begin(s)
+	w.reset(s)
 	handled := false
 	defer func() {
 		if !handled {
@@ -637,8 +637,8 @@ type serverStream struct {
 	res    response
 }
 
-// end takes a stream out of the connection, with an error where it ended badly.
-func (c *ServerConn) end(s *serverStream, err error) {
+// endStream takes a stream out of the connection, with an error where it ended badly.
+func (c *ServerConn) endStream(s *serverStream, err error) {
 	delete(c.streams, s.id)
 	if s.linger != nil {
 		s.linger.Stop()
@@ -674,7 +674,7 @@ func (c *ServerConn) cutOff(s *serverStream, err error, code http2.ErrCode) {
 	if s.over {
 		return
 	}
-	c.end(s, err)
+	c.endStream(s, err)
 	c.out = appendReset(c.out, s.id, code)
 	c.startWriting()
 }
@@ -756,7 +756,7 @@ func (c *ServerConn) headers(f *http2.MetaHeadersFrame) error {
 		return err
 	}
 	c.streams[s.id] = s
-	c.settle()
+	c.noteIdle()
 	if s.halfClosed {
 		return c.start(s)
 	}
@@ -1077,8 +1077,8 @@ func (c *ServerConn) endBody(s *serverStream) error {
 	}
 	s.halfClosed = true
 	if s.over { // it was answered before
-		c.end(s, nil)
-		c.settle()
+		c.endStream(s, nil)
+		c.noteIdle()
 		return nil
 	}
 	s.reading.wake()
@@ -1102,7 +1102,7 @@ func (s *serverStream) addTrailers() {
 // extended: that bounds it.
 func (c *ServerConn) answered(s *serverStream) {
 	if s.halfClosed {
-		c.end(s, nil)
+		c.endStream(s, nil)
 		return
 	}
 	c.release(s, nil)
@@ -1110,7 +1110,7 @@ func (c *ServerConn) answered(s *serverStream) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.streams[s.id] == s {
-			c.end(s, nil)
+			c.endStream(s, nil)
 			c.out = appendReset(c.out, s.id, http2.ErrCodeNo)
 			c.startWriting()
 		}
@@ -1133,7 +1133,7 @@ func (c *ServerConn) readLoop() error {
 		c.in.allow(most)
 		frame, err := c.framer.ReadFrame()
 		if err == nil {
-			err = c.take(frame)
+			err = c.handleFrame(frame)
 		}
 		var wrong http2.StreamError
 		if errors.As(err, &wrong) {
@@ -1153,13 +1153,13 @@ func (c *ServerConn) refuse(wrong http2.StreamError) error {
 		c.lastID = max(c.lastID, wrong.StreamID)
 	}
 	if s := c.streams[wrong.StreamID]; s != nil {
-		c.end(s, wrong)
+		c.endStream(s, wrong)
 	}
 	return c.owe(appendReset(nil, wrong.StreamID, wrong.Code))
 }
 
-// take acts on a frame.
-func (c *ServerConn) take(frame http2.Frame) error {
+// handleFrame acts on a frame.
+func (c *ServerConn) handleFrame(frame http2.Frame) error {
 	if !c.settled {
 		if f, ok := frame.(*http2.SettingsFrame); !ok || f.IsAck() {
 			return http2.ConnectionError(http2.ErrCodeProtocol)
@@ -1285,8 +1285,8 @@ func (c *ServerConn) reset(f *http2.RSTStreamFrame) error {
 		return http2.ConnectionError(http2.ErrCodeProtocol)
 	}
 	if s := c.streams[f.StreamID]; s != nil {
-		c.end(s, http2.StreamError{StreamID: s.id, Code: f.ErrCode})
-		c.settle()
+		c.endStream(s, http2.StreamError{StreamID: s.id, Code: f.ErrCode})
+		c.noteIdle()
 	}
 	return nil
 }
@@ -1385,7 +1385,7 @@ func (c *ServerConn) writeOnce() bool {
 	defer c.mu.Unlock()
 	if len(c.out) == 0 || c.failed {
 		c.writing = false
-		c.settle()
+		c.noteIdle()
 		return false
 	}
 	batch := c.out
@@ -1697,7 +1697,7 @@ type response struct {
 	buf     []byte
 }
 
-func (w *response) begin(s *serverStream) {
+func (w *response) reset(s *serverStream) {
 	w.s, w.header, w.length, w.isHead = s, http.Header{}, -1, s.req.Method == http.MethodHead
 	w.fields = w.inline[:0]
 }

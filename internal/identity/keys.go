@@ -98,7 +98,7 @@ func (k *issuerKeys) look(ctx context.Context) (began time.Time, err error) {
 			defer k.mu.Unlock()
 			return k.began, k.verdict()
 		}
-		running = k.begin()
+		running = k.startFetch()
 	}
 	k.mu.Unlock()
 	select {
@@ -119,20 +119,20 @@ func (k *issuerKeys) verdict() error {
 	return &unavailableError{Retry: max(time.Second, time.Until(k.began.Add(k.interval))), Cause: k.failed}
 }
 
-// begin starts a fetch. It does not depend on the request that caused it. The caller holds mu.
-func (k *issuerKeys) begin() chan struct{} {
+// startFetch starts a fetch. It does not depend on the request that caused it. The caller holds mu.
+func (k *issuerKeys) startFetch() chan struct{} {
 	done := make(chan struct{})
 	k.running, k.began = done, time.Now()
 	go func() {
 		set, err := k.fetch(k.life, k.set.Load())
-		k.end(set, err)
+		k.endFetch(set, err)
 		close(done)
 	}()
 	return done
 }
 
-// end takes what a fetch has brought. After an error the last good set stays.
-func (k *issuerKeys) end(set *keySet, err error) {
+// endFetch takes what a fetch has brought. After an error the last good set stays.
+func (k *issuerKeys) endFetch(set *keySet, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.running, k.failed = nil, err
@@ -149,7 +149,7 @@ func (k *issuerKeys) refresh() error {
 	k.mu.Lock()
 	running := k.running
 	if running == nil {
-		running = k.begin()
+		running = k.startFetch()
 	}
 	k.mu.Unlock()
 	<-running

@@ -97,7 +97,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // authenticate returns the request with its caller's identity, or nil if it was
 // rejected.
 func (d *Middleware) authenticate(w http.ResponseWriter, r *http.Request) *http.Request {
-	shown, why := d.take(r)
+	shown, why := d.removeCredentials(r)
 	if d.opts.Who == nil {
 		return r
 	}
@@ -141,10 +141,10 @@ func (d *Middleware) unread(why Reason, shown Credentials) *Refusal {
 	return d.words.Refuse(why, shown)
 }
 
-// take removes the caller's credentials and its copy of the subject header from
+// removeCredentials removes the caller's credentials and its copy of the subject header from
 // the request, and returns the credentials, or why they cannot be read. It changes the
 // header in place: it belongs to this request, and no handler has read it yet.
-func (d *Middleware) take(r *http.Request) (shown Credentials, why Reason) {
+func (d *Middleware) removeCredentials(r *http.Request) (shown Credentials, why Reason) {
 	shown.Method, shown.Path = r.Method, r.URL.EscapedPath()
 	if d.opts.Names != nil {
 		shown.URIs = d.opts.Names(r.TLS)

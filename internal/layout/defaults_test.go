@@ -39,7 +39,7 @@ func ownDefaults() map[string][]string {
 		"internal/session": {"defaultIdle", "DefaultMaxClient", "defaultMaxStreams", "defaultMaxEvents", "defaultMaxBytes",
 			"defaultMaxKept", "defaultKeep", "defaultAskTimeout", "defaultMaxWatchedBytes"},
 		"internal/telemetry": {"DefaultMaxTools"},
-		"internal/task": {"defaultMaxBytes"},
+		"internal/task":      {"defaultMaxBytes"},
 	}
 }
 

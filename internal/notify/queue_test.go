@@ -25,7 +25,7 @@ func (n note) weight() (items, bytes int) {
 func taken(q *queue[note]) []string {
 	var out []string
 	for {
-		n, ok := q.take()
+		n, ok := q.pop()
 		if !ok {
 			return out
 		}
@@ -113,7 +113,7 @@ func TestMergingFindsItsPlace(t *testing.T) {
 		}
 		want = append(want, about+"+")
 		for q.len() > 30 {
-			n, _ := q.take()
+			n, _ := q.pop()
 			if n.about+n.text != want[0] {
 				t.Fatalf("took %s, want %s", n, want[0])
 			}

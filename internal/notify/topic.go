@@ -323,7 +323,7 @@ func (h *hub[T]) Close() {
 	defer h.mu.Unlock()
 	h.isClosed = true
 	for s := range h.members {
-		s.end(false)
+		s.refuseMore(false)
 		h.remove(s)
 	}
 }
@@ -362,7 +362,7 @@ func (s *subscription[T]) Ready() <-chan struct{} { return s.ready }
 func (s *subscription[T]) Poll() (T, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	it, ok := s.pending.take()
+	it, ok := s.pending.pop()
 	s.signal()
 	switch {
 	case ok || s.over == 0:
@@ -392,12 +392,12 @@ func (s *subscription[T]) Next(ctx context.Context) (T, error) {
 
 // Close discards the pending items. It may be called again, and by other goroutines than the reader.
 func (s *subscription[T]) Close() {
-	s.end(true)
+	s.refuseMore(true)
 	s.hub.forget(s)
 }
 
-// end lets nothing more in. What is pending may be discarded, in one step with it: a publisher comes before or behind both.
-func (s *subscription[T]) end(discard bool) {
+// refuseMore lets nothing more in. What is pending may be discarded, in one step with it: a publisher comes before or behind both.
+func (s *subscription[T]) refuseMore(discard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if discard {
@@ -556,8 +556,8 @@ func (q *queue[T]) find(about key) (int, bool) {
 	return 0, false
 }
 
-// take removes and returns the oldest item, or returns false if there is none.
-func (q *queue[T]) take() (T, bool) {
+// pop removes and returns the oldest item, or returns false if there is none.
+func (q *queue[T]) pop() (T, bool) {
 	var none T
 	if q.len() == 0 {
 		return none, false

@@ -231,7 +231,7 @@ func (e *Watches) admit(caller string) error {
 		}
 		switch {
 		case idle != nil:
-			idle.end()
+			idle.endForGood()
 		case isFull:
 			e.stats.Full++
 			return ErrWatchesFull
@@ -264,7 +264,7 @@ func (e *Watches) Close() {
 			s.err = errmap.Wrap(errmap.Unavailable, ErrClosed, errmap.Message("Tool service unavailable: the sidecar is shutting down; try another replica"))
 			s.wake()
 		}
-		s.end()
+		s.endForGood()
 	}
 	e.mu.Unlock()
 	e.stop()
@@ -329,13 +329,13 @@ type stream struct {
 // run opens the stream again and again.
 func (s *stream) run() {
 	for isFirst := true; ; isFirst = false {
-		ctx, open := s.begin(isFirst)
+		ctx, open := s.chooseCaller(isFirst)
 		if open == nil {
 			return
 		}
 		start := time.Now()
 		holds := time.AfterFunc(settled, s.holds)
-		err := open(ctx, s.take)
+		err := open(ctx, s.keepNew)
 		holds.Stop()
 		pause, isOver := s.over(err, time.Since(start))
 		if isOver {
@@ -354,8 +354,8 @@ func (s *stream) run() {
 	}
 }
 
-// begin chooses in whose name the stream is opened; nil after its end.
-func (s *stream) begin(isFirst bool) (context.Context, func(context.Context, func([]byte)) *errmap.Error) {
+// chooseCaller chooses in whose name the stream is opened; nil after its end.
+func (s *stream) chooseCaller(isFirst bool) (context.Context, func(context.Context, func([]byte)) *errmap.Error) {
 	e := s.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -376,8 +376,8 @@ func (s *stream) begin(isFirst bool) (context.Context, func(context.Context, fun
 	return ctx, open
 }
 
-// take keeps a message, if it is another one.
-func (s *stream) take(message []byte) {
+// keepNew keeps a message, if it is another one.
+func (s *stream) keepNew(message []byte) {
 	e := s.engine
 	e.update(func() []*Listener {
 		if s.isEnded || s.reopens {
@@ -449,7 +449,7 @@ func (s *stream) over(err *errmap.Error, took time.Duration) (pause time.Duratio
 		pause = s.pause(err != nil && !err.CanRetry(true))
 		if isReported = len(s.listeners) > 0; !isReported {
 			isOver = true
-			s.end()
+			s.endForGood()
 		}
 		return told
 	})
@@ -522,7 +522,7 @@ func (s *stream) settleIdle() {
 	}
 	left := time.Until(s.lingerUntil)
 	if left <= 0 || s.attempt == nil {
-		s.end()
+		s.endForGood()
 		return
 	}
 	if s.linger != nil {
@@ -535,8 +535,8 @@ func (s *stream) settleIdle() {
 	})
 }
 
-// end ends the stream for good.
-func (s *stream) end() {
+// endForGood ends the stream for good.
+func (s *stream) endForGood() {
 	if s.isEnded {
 		return
 	}

@@ -134,7 +134,7 @@ type listening struct {
 // close ends what the stream follows.
 func (l *listening) close() {
 	for _, f := range l.watches {
-		f.end()
+		f.stop()
 	}
 	l.sub.Close()
 }

@@ -179,8 +179,8 @@ func (f *following) start() *errmap.Error {
 	return nil
 }
 
-// end ends it. It may be called again, and without a start.
-func (f *following) end() {
+// stop ends it. It may be called again, and without a start.
+func (f *following) stop() {
 	if f.listener != nil {
 		f.unwatch()
 		f.listener.Close()
@@ -198,7 +198,7 @@ func (s *Service) FollowWatch(ctx context.Context, req *bridge.Request, uri stri
 	if err = join(f.scope); err == nil {
 		err = f.start()
 	}
-	return f.end, true, err
+	return f.stop, true, err
 }
 
 // CatalogChanged opens streams of watches again whose tools have changed. Call it when there is a new catalog.

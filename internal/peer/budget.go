@@ -211,8 +211,8 @@ func (b *Budget) Stats() BudgetStats {
 	return BudgetStats{Bytes: b.bytes, Callers: len(b.callers), Stuck: b.stuck, Shed: b.shed, Full: b.full, Over: b.over, OverTool: b.overTool}
 }
 
-// begin counts a response that is being written, and watches its progress.
-func (b *Budget) begin(w *wait) {
+// watch counts a response that is being written, and watches its progress.
+func (b *Budget) watch(w *wait) {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,17 +225,17 @@ func (b *Budget) begin(w *wait) {
 	}
 }
 
-// move notes that a part of an answer was written. All of it counts until the end,
+// noteProgress notes that a part of an answer was written. All of it counts until the end,
 // because its buffer is kept for as long.
-func (b *Budget) move(w *wait) {
+func (b *Budget) noteProgress(w *wait) {
 	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w.moved = now
 }
 
-// finish uncounts a response.
-func (b *Budget) finish(w *wait) {
+// unwatch uncounts a response.
+func (b *Budget) unwatch(w *wait) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.waiting, w)

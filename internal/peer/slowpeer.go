@@ -54,7 +54,7 @@ type conn struct {
 func (c *conn) Write(p []byte) (int, error) {
 	written, still, waiting := 0, 0, -1
 	for {
-		if !c.begin() {
+		if !c.beginRound() {
 			return written, os.ErrDeadlineExceeded
 		}
 		n, err := c.Conn.Write(p[written:])
@@ -82,8 +82,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 }
 
-// begin starts a round unless one is on. It reports false once a write has been given up.
-func (c *conn) begin() bool {
+// beginRound starts a round unless one is on. It reports false once a write has been given up.
+func (c *conn) beginRound() bool {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,10 +134,10 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 
 // Read implements [net.Conn].
 func (c *conn) Read(p []byte) (int, error) {
-	if err := c.reads.begin(); err != nil {
+	if err := c.reads.beginRead(); err != nil {
 		return 0, err
 	}
-	defer c.reads.end()
+	defer c.reads.endRead()
 	return c.Conn.Read(p)
 }
 
@@ -258,8 +258,8 @@ type readPace struct {
 	reading int
 }
 
-// begin applies the deadline for a read that begins. The error is that of a deadline that has passed.
-func (r *readPace) begin() error {
+// beginRead applies the deadline for a read that begins. The error is that of a deadline that has passed.
+func (r *readPace) beginRead() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.wanted.IsZero() && !r.wanted.After(longPast) {
@@ -273,8 +273,8 @@ func (r *readPace) begin() error {
 // longPast is later than the deadlines with which a read is ended, and earlier than the others.
 var longPast = time.Unix(1<<20, 0)
 
-// end notes that a read has ended.
-func (r *readPace) end() {
+// endRead notes that a read has ended.
+func (r *readPace) endRead() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reading--
@@ -421,8 +421,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	if w.isHTTP2 {
 		piece = pieceHTTP2
 	}
-	one := w.begin(len(p))
-	defer b.finish(one)
+	one := w.beginWrite(len(p))
+	defer b.unwatch(one)
 	written := 0
 	for {
 		n, err := w.ResponseWriter.Write(p[written:min(len(p), written+piece)])
@@ -430,7 +430,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 		if err != nil || written == len(p) {
 			return written, err
 		}
-		b.move(one)
+		b.noteProgress(one)
 	}
 }
 
@@ -441,20 +441,20 @@ func (w *Writer) FlushError() error {
 		w.kept = 0
 		return control.Flush() // its connection has the timeout
 	}
-	one := w.begin(w.kept)
+	one := w.beginWrite(w.kept)
 	w.kept, w.isLong = 0, false
-	defer w.handler.budget.finish(one)
+	defer w.handler.budget.unwatch(one)
 	return control.Flush()
 }
 
-// begin has the Budget watch a write of some bytes.
-func (w *Writer) begin(bytes int) *wait {
+// beginWrite has the Budget watch a write of some bytes.
+func (w *Writer) beginWrite(bytes int) *wait {
 	if w.wait == nil {
-		w.wait = &wait{end: w.end}
+		w.wait = &wait{end: w.breakOff}
 	}
 	one := w.wait
 	one.caller, one.tool, one.bytes, one.timed = w.name(), w.tool, int64(bytes), w.isHTTP2
-	w.handler.budget.begin(one)
+	w.handler.budget.watch(one)
 	return one
 }
 
@@ -467,7 +467,7 @@ func (w *Writer) Flush() { _ = w.FlushError() }
 // deadlines.
 func (w *Writer) SetWriteDeadline(t time.Time) error {
 	if !t.IsZero() && !time.Now().Before(t) {
-		w.end()
+		w.breakOff()
 	}
 	return nil
 }
@@ -475,8 +475,8 @@ func (w *Writer) SetWriteDeadline(t time.Time) error {
 // Unwrap returns the underlying writer, for [http.ResponseController].
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// end breaks off what is being written.
-func (w *Writer) end() {
+// breakOff breaks off what is being written.
+func (w *Writer) breakOff() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.left {
@@ -608,10 +608,10 @@ func WithTimeout(parent context.Context, timeout time.Duration) (context.Context
 	c.timer = time.AfterFunc(step, func() { c.step(step) })
 	c.mu.Unlock()
 	// After the timer, which end stops: the parent may be over already.
-	stop := context.AfterFunc(parent, func() { c.end(parent.Err()) })
+	stop := context.AfterFunc(parent, func() { c.endContext(parent.Err()) })
 	return c, func() {
 		stop()
-		c.end(context.Canceled)
+		c.endContext(context.Canceled)
 	}
 }
 
@@ -636,12 +636,12 @@ func (c *patient) step(step time.Duration) {
 	}
 	c.mu.Unlock()
 	if isOver {
-		c.end(context.DeadlineExceeded)
+		c.endContext(context.DeadlineExceeded)
 	}
 }
 
-// end ends the context; only the first error counts.
-func (c *patient) end(err error) {
+// endContext ends the context; only the first error counts.
+func (c *patient) endContext(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {

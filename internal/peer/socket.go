@@ -110,7 +110,7 @@ func (s *Sockets) Close() {
 	s.Leave()
 	var ending sync.WaitGroup
 	for _, one := range s.all {
-		ending.Go(func() { s.end(ctx, one) })
+		ending.Go(func() { s.closeSocket(ctx, one) })
 	}
 	ending.Wait()
 	s.group.Wait()
@@ -201,8 +201,8 @@ func (c *watched) Close() error {
 	return c.Conn.Close()
 }
 
-// begin notes that a request has reached a handler.
-func (c *watched) begin(r *http.Request) {
+// noteRequest notes that a request has reached a handler.
+func (c *watched) noteRequest(r *http.Request) {
 	c.before.Store(math.MaxInt64)
 	if r.Body == nil || r.Body == http.NoBody {
 		c.before.Store(c.read.Load())
@@ -415,9 +415,9 @@ func (o *Socket) shutdown(ctx context.Context) {
 	})
 }
 
-// end closes a listener and ends its server. Connections with a request in flight
+// closeSocket closes a listener and ends its server. Connections with a request in flight
 // get until ctx ends, idle ones no time at all.
-func (s *Sockets) end(ctx context.Context, one *Socket) {
+func (s *Sockets) closeSocket(ctx context.Context, one *Socket) {
 	one.stopAccepting(ctx)
 	s.await(ctx, func(of *Socket, c *watched) bool { return of == one && !c.isQuiet() && !c.mayEnd() })
 	one.shutdown(ctx)
@@ -503,7 +503,7 @@ type arrival struct {
 // ServeHTTP implements [http.Handler].
 func (h *arrival) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(*watched); ok && c != nil {
-		c.begin(r)
+		c.noteRequest(r)
 		limits, _ := c.Conn.(*Conn) // nil without a gate
 		defer limits.End()
 		if limits.Begin() || h.book.leaving.Load() {

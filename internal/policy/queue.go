@@ -344,7 +344,7 @@ func (s *Slots) expire() {
 		switch {
 		case age < s.opts.Wait && age < s.allowed(w.flow.tool, now):
 			continue
-		case age < s.opts.Wait && !s.queue.pace.take(now):
+		case age < s.opts.Wait && !s.queue.pace.mayReject(now):
 			at = nil
 			continue
 		}
@@ -417,8 +417,8 @@ const (
 	paceBurst = 0.02
 )
 
-// take reports whether one more call may be rejected now.
-func (p *rejectionPace) take(now time.Time) bool {
+// mayReject reports whether one more call may be rejected now.
+func (p *rejectionPace) mayReject(now time.Time) bool {
 	p.tokens = min(p.tokens+now.Sub(p.at).Seconds()*p.rate, p.rate*paceBurst)
 	p.at = now
 	if p.tokens < 1 {
@@ -480,15 +480,15 @@ func (s *Slots) Contention() Contention {
 	now, tools, callers := s.now(), map[string]*Holder{}, map[string]*Holder{}
 	for _, f := range s.flows {
 		if f.running+len(f.waiting) > 0 {
-			add(tools, f.key.tool, f, now).Limit = f.tool.limit.now(s.opts.Most)
-			add(callers, f.key.caller, f, now)
+			holderOf(tools, f.key.tool, f, now).Limit = f.tool.limit.now(s.opts.Most)
+			holderOf(callers, f.key.caller, f, now)
 		}
 	}
 	return Contention{Tools: first(tools), Callers: first(callers)}
 }
 
-// add counts a flow for one of its two names.
-func add(to map[string]*Holder, name string, f *flow, now time.Time) *Holder {
+// holderOf counts a flow for one of its two names.
+func holderOf(to map[string]*Holder, name string, f *flow, now time.Time) *Holder {
 	h := to[name]
 	if h == nil {
 		h = &Holder{Name: name}

@@ -149,7 +149,7 @@ func (l *Limiter) Check(caller, tool string) *errmap.Error {
 		return nil
 	}
 	callers := l.callers.Load()
-	if wait, ok := callers.take(caller); !ok {
+	if wait, ok := callers.takeToken(caller); !ok {
 		l.refused.add(tool)
 		l.ofCallers.Add(1)
 		return limited("this caller's limit is "+callers.text, wait)
@@ -158,7 +158,7 @@ func (l *Limiter) Check(caller, tool string) *errmap.Error {
 		return nil
 	}
 	tools := l.tools.Load()
-	if wait, ok := tools.take(tool); !ok {
+	if wait, ok := tools.takeToken(tool); !ok {
 		l.refused.add(tool)
 		l.ofTools.Add(1)
 		return limited(tool+" may be called "+tools.text+", by all callers together", wait)
@@ -206,9 +206,9 @@ func (b *buckets) holdsTo() Rate {
 	return b.rate
 }
 
-// take takes a token of a bucket, or says how long it will be until there is
+// takeToken takes a token of a bucket, or says how long it will be until there is
 // one.
-func (b *buckets) take(name string) (wait time.Duration, ok bool) {
+func (b *buckets) takeToken(name string) (wait time.Duration, ok bool) {
 	if b == nil {
 		return 0, true
 	}

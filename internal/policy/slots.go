@@ -184,7 +184,7 @@ func (s *Slots) acquire(ctx context.Context, caller, tool string, isQueued bool)
 		return Place{}, nil
 	}
 	now := s.now()
-	f, w, err := s.begin(now, caller, tool, isQueued)
+	f, w, err := s.runOrQueue(now, caller, tool, isQueued)
 	switch {
 	case err != nil:
 		return Place{}, err
@@ -222,8 +222,8 @@ func (s *Slots) Reject(caller, tool string) *errmap.Error {
 	return s.rejectFull(f)
 }
 
-// begin lets a call run, or queues it; then the waiter is not nil. isQueued: the bounds of the queue are for it.
-func (s *Slots) begin(now time.Time, caller, tool string, isQueued bool) (*flow, *waiter, *errmap.Error) {
+// runOrQueue lets a call run, or queues it; then the waiter is not nil. isQueued: the bounds of the queue are for it.
+func (s *Slots) runOrQueue(now time.Time, caller, tool string, isQueued bool) (*flow, *waiter, *errmap.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.flow(caller, tool)
@@ -769,8 +769,8 @@ func (p *pause) isStale(mean time.Duration) bool {
 	return float64(mean) > stale*float64(p.mean) || float64(p.mean) > stale*float64(mean)
 }
 
-// begin starts the pause before the next trial. A failure of long ago does not lengthen it.
-func (p *pause) begin(now time.Time, mean time.Duration) {
+// start starts the pause before the next trial. A failure of long ago does not lengthen it.
+func (p *pause) start(now time.Time, mean time.Duration) {
 	p.mean = mean
 	if now.Sub(p.until) > longestPause {
 		p.length = 0
@@ -896,17 +896,17 @@ func (c *concurrency) judge(now time.Time, mean time.Duration, rate float64) (is
 	case !t.isUp: // the calls that were taken away did work
 		c.limit = t.limit
 		c.raise(time.Duration(float64(t.mean) / tolerance))
-		c.down.begin(now, t.mean)
+		c.down.start(now, t.mean)
 		return true
 	case rate < useful*t.rate: // and these did not
 		c.limit = t.limit
-		c.up.begin(now, t.mean)
+		c.up.start(now, t.mean)
 		return true
 	}
 	// The part of the step that became throughput is the part of the latency in which no call waits for another.
 	gain := (rate/t.rate - 1) / (float64(c.limit)/float64(t.limit) - 1)
 	c.raise(time.Duration(float64(mean) * min(gain, 1)))
-	c.down.begin(now, t.mean)
+	c.down.start(now, t.mean)
 	return false
 }
 

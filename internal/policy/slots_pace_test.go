@@ -30,7 +30,7 @@ func TestThePaceOfRejections(t *testing.T) {
 					p.looked(now, row.late(ms/1000))
 				}
 				for range 3 {
-					if p.take(now) && ms >= 9_000 {
+					if p.mayReject(now) && ms >= 9_000 {
 						rejected++
 					}
 				}

@@ -157,7 +157,7 @@ func (t Turn) End() {
 	}
 	if len(*queue) > 0 {
 		*busy++
-		s.turns.begin(queue, t.kind)
+		s.turns.giveTurn(queue, t.kind)
 	}
 }
 
@@ -169,14 +169,14 @@ func (u *turns) nextLarge() {
 	c := u.callers[0]
 	u.callers = u.callers[1:]
 	u.large++
-	u.begin(&c.large, LargeTurn)
+	u.giveTurn(&c.large, LargeTurn)
 	if len(c.large) > 0 {
 		u.callers = append(u.callers, c)
 	}
 }
 
-// begin lets the first of a queue have its turn.
-func (u *turns) begin(queue *[]*turnWaiter, kind TurnKind) {
+// giveTurn lets the first of a queue have its turn.
+func (u *turns) giveTurn(queue *[]*turnWaiter, kind TurnKind) {
 	w := (*queue)[0]
 	(*queue)[0] = nil
 	*queue = (*queue)[1:]

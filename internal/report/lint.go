@@ -88,7 +88,7 @@ func Lint(tools []*LintTool, o LintOptions) (*LintReport, error) {
 	if len(o.Behind) > 0 {
 		applyFacts(r, []lintClient{{}}, o.Behind, given, o, func(f lintFact) bool { return f.Rule != "list-tokens" && f.Rule != "tool-tokens" })
 	}
-	r.settle(o.MaxFindings)
+	r.summarize(o.MaxFindings)
 	return r, nil
 }
 
@@ -337,8 +337,8 @@ func (c *Counts) add(l Level) {
 	}
 }
 
-// settle sorts and counts the findings, and cuts them to the limit.
-func (r *LintReport) settle(most int) {
+// summarize sorts and counts the findings, and cuts them to the limit.
+func (r *LintReport) summarize(most int) {
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Rule, b.Rule),
 			cmp.Compare(a.Client, b.Client), cmp.Compare(a.Path, b.Path))

@@ -361,7 +361,7 @@ func (l *Lazy) Advertised() json.RawMessage {
 		return *kept
 	}
 	text := l.part(PartAdvertised).Advertised
-	if l.derive != nil && l.room.take(len(text)) && !l.kept.CompareAndSwap(nil, &text) {
+	if l.derive != nil && l.room.reserve(len(text)) && !l.kept.CompareAndSwap(nil, &text) {
 		l.room.give(len(text))
 	}
 	return text
@@ -402,7 +402,7 @@ func NewRoom(bytes int64) *Room {
 	return r
 }
 
-func (r *Room) take(n int) bool {
+func (r *Room) reserve(n int) bool {
 	if r == nil {
 		return false
 	}

@@ -74,7 +74,7 @@ func (m *Manager) Open(principal string, client *outriggerv1.RequestContext, ori
 	if s.id, err = m.random(s); err != nil {
 		return nil, err
 	}
-	return m.begin(s)
+	return m.adopt(s)
 }
 
 // OpenSealed is Open for a session that any process with the same keys serves, by its id. lists are those of which the client
@@ -91,7 +91,7 @@ func (m *Manager) OpenSealed(principal string, client *outriggerv1.RequestContex
 	if err := s.seal(client); err != nil {
 		return nil, err
 	}
-	return m.begin(s)
+	return m.adopt(s)
 }
 
 func (m *Manager) newSession(principal string) *Session {
@@ -101,8 +101,8 @@ func (m *Manager) newSession(principal string) *Session {
 	}
 }
 
-// begin takes a session in that was opened here, and follows what its client learns of.
-func (m *Manager) begin(s *Session) (*Session, error) {
+// adopt takes a session in that was opened here, and follows what its client learns of.
+func (m *Manager) adopt(s *Session) (*Session, error) {
 	s.isNew, s.key = true, keyOf(s.id)
 	// Room first: the session that goes has a place in the feed, too.
 	if _, err := m.admit(s); err != nil {
@@ -152,7 +152,7 @@ func (m *Manager) admit(s *Session) (*Session, error) {
 		if gone.isHome() && gone.hasLearned() {
 			m.ended.add(gone.key) // its client has to know that this is gone
 		}
-		m.end(gone, true)
+		m.endSession(gone, true)
 	}
 	return s, nil
 }
@@ -257,7 +257,7 @@ func (m *Manager) held(k key, principal string) (*Session, error) {
 	}
 	m.mu.Unlock()
 	if isIdle {
-		m.end(s, false)
+		m.endSession(s, false)
 	}
 	return nil, ErrUnknown
 }
@@ -265,7 +265,7 @@ func (m *Manager) held(k key, principal string) (*Session, error) {
 // use starts a use; m.mu is held.
 func (m *Manager) use(s *Session) *Session {
 	if s.uses++; s.place != nil {
-		m.take(s)
+		m.removeUnused(s)
 	}
 	return s
 }
@@ -317,7 +317,7 @@ func (m *Manager) End(ctx context.Context, s *Session) error {
 	if !m.forget(s) {
 		return ErrUnknown
 	}
-	m.end(s, false)
+	m.endSession(s, false)
 	return nil
 }
 
@@ -330,7 +330,7 @@ func (m *Manager) left(k key) {
 	if s == nil || !m.forget(s) {
 		return
 	}
-	m.end(s, false)
+	m.endSession(s, false)
 	if m.opts.Cut != nil {
 		m.opts.Cut(s.origin)
 	}
@@ -347,8 +347,8 @@ func (m *Manager) forget(s *Session) bool {
 	return true
 }
 
-// end ends what this process has of a session that was taken out of memory. The end is reported where the session was opened.
-func (m *Manager) end(s *Session, isEvicted bool) {
+// endSession ends what this process has of a session that was taken out of memory. The end is reported where the session was opened.
+func (m *Manager) endSession(s *Session, isEvicted bool) {
 	s.close()
 	if s.isNew && m.opts.Ended != nil {
 		m.opts.Ended(Ended{Version: s.context.GetProtocolVersion(), Principal: s.principal, Evicted: isEvicted, Took: time.Since(s.opened)})
@@ -370,7 +370,7 @@ func (m *Manager) Close() {
 	}
 	m.mu.Unlock()
 	for _, s := range all {
-		m.end(s, false)
+		m.endSession(s, false)
 	}
 }
 
@@ -402,7 +402,7 @@ func (m *Manager) Stats() Stats {
 func (m *Manager) drop(s *Session) {
 	delete(m.byKey, s.key)
 	if s.place != nil {
-		m.take(s)
+		m.removeUnused(s)
 	}
 	h := m.callers[s.principal]
 	if h.sessions--; h.sessions == 0 {
@@ -413,8 +413,8 @@ func (m *Manager) drop(s *Session) {
 	}
 }
 
-// take takes a session from those that are unused; m.mu is held.
-func (m *Manager) take(s *Session) {
+// removeUnused takes a session from those that are unused; m.mu is held.
+func (m *Manager) removeUnused(s *Session) {
 	m.unused.Remove(s.place)
 	m.callers[s.principal].unused.Remove(s.own)
 	s.place, s.own = nil, nil
@@ -462,6 +462,6 @@ func (m *Manager) expire() {
 		s.sleep()
 	}
 	for _, s := range gone {
-		m.end(s, false)
+		m.endSession(s, false)
 	}
 }

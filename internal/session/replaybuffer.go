@@ -99,8 +99,8 @@ func (b *replayBuffer) schedule() {
 	b.timer.Reset(wait)
 }
 
-// take takes the stream that is to go; choose runs with b.mu held.
-func (b *replayBuffer) take(choose func() *Stream) *Stream {
+// removeStream takes the stream that is to go; choose runs with b.mu held.
+func (b *replayBuffer) removeStream(choose func() *Stream) *Stream {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	st := choose()
@@ -155,7 +155,7 @@ func (b *replayBuffer) ofFullest() *Stream {
 
 // forget takes streams from their sessions, those that choose says. No lock is held meanwhile.
 func (b *replayBuffer) forget(choose func() *Stream) {
-	for st := b.take(choose); st != nil; st = b.take(choose) {
+	for st := b.removeStream(choose); st != nil; st = b.removeStream(choose) {
 		st.session.forgetStream(st)
 	}
 }

@@ -179,8 +179,8 @@ func (st *Stream) hasEnded() bool {
 	return st.ended
 }
 
-// end is the number of the event that comes next; st.mu is held.
-func (st *Stream) end() uint64 { return st.first + uint64(len(st.events)) }
+// nextNumber is the number of the event that comes next; st.mu is held.
+func (st *Stream) nextNumber() uint64 { return st.first + uint64(len(st.events)) }
 
 // id is that of the event at a position; st.mu is held.
 func (st *Stream) id(event uint64) string {
@@ -306,7 +306,7 @@ func (st *Stream) Read() *Reader {
 func (st *Stream) Greet() *Reader {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.unread >= st.end() && !st.ended {
+	if st.unread >= st.nextNumber() && !st.ended {
 		st.add(nil)
 	}
 	return st.read(max(st.unread, st.first))
@@ -337,7 +337,7 @@ func (s *Session) Resume(eventID string) (*Reader, error) {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if seen == 0 || seen >= st.end() || seen+1 < st.first {
+	if seen == 0 || seen >= st.nextNumber() || seen+1 < st.first {
 		return nil, ErrLost
 	}
 	st.paused = false // the client has come back, as it was asked to
@@ -385,7 +385,7 @@ func (r *Reader) Poll() (Event, bool, error) {
 		return Event{}, false, errTaken
 	case r.next < st.first:
 		return Event{}, false, ErrLost
-	case r.next < st.end():
+	case r.next < st.nextNumber():
 		e := Event{ID: st.id(r.next), Message: st.events[r.next-st.first]}
 		r.next++
 		r.holds = true

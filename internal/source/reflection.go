@@ -126,7 +126,7 @@ func (r *serverReflection) LoadUnless(ctx context.Context, before *Revision) (*L
 	w.selection, w.before, w.known = r.selection, before, knownFiles(before)
 	out, err := w.run()
 	cause := whyEnded(ctx, err)
-	w.stream.end(cancel, err)
+	w.stream.halfClose(cancel, err)
 	var failed *Error
 	if cause != nil && errors.As(err, &failed) {
 		failed.Cause = cause
@@ -150,7 +150,7 @@ func (r *serverReflection) Lists(ctx context.Context, service string) (bool, err
 	if cause := whyEnded(ctx, err); cause != nil && err != nil {
 		err = cause
 	}
-	stream.end(cancel, err)
+	stream.halfClose(cancel, err)
 	switch {
 	case connect.CodeOf(err) == connect.CodeUnimplemented:
 		return false, nil
@@ -179,7 +179,7 @@ func (r *serverReflection) FindType(ctx context.Context, name protoreflect.FullN
 	if err == nil {
 		err = w.complete()
 	}
-	w.stream.end(cancel, err)
+	w.stream.halfClose(cancel, err)
 	if err != nil {
 		return nil, err
 	}
@@ -392,9 +392,9 @@ func (s *reflectionStream) makeReady() {
 	}
 }
 
-// end half-closes the stream and waits for the server to do the same: some serve no other call while it is open. How it ends
+// halfClose half-closes the stream and waits for the server to do the same: some serve no other call while it is open. How it ends
 // cannot take back what was received, and after a failure there is nothing to wait for. cancel ends its context.
-func (s *reflectionStream) end(cancel func(), err error) {
+func (s *reflectionStream) halfClose(cancel func(), err error) {
 	wait := closeWait
 	if err != nil {
 		wait = 0

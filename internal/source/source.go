@@ -162,7 +162,7 @@ func (r *setReader) tag() (protowire.Number, protowire.Type, error) {
 	if n < 0 {
 		return 0, 0, r.broken(n, failed)
 	}
-	return num, typ, r.take(n)
+	return num, typ, r.discard(n)
 }
 
 // bytes takes a length and as many bytes.
@@ -172,7 +172,7 @@ func (r *setReader) bytes() ([]byte, error) {
 	if n < 0 {
 		return nil, r.broken(n, failed)
 	}
-	if err := r.take(n); err != nil {
+	if err := r.discard(n); err != nil {
 		return nil, err
 	}
 	r.body.Reset() // and grows with what comes: a length alone makes no room
@@ -209,10 +209,10 @@ func (r *setReader) skip(num protowire.Number, typ protowire.Type) error {
 	if n < 0 {
 		return r.broken(n, failed)
 	}
-	return r.take(n)
+	return r.discard(n)
 }
 
-func (r *setReader) take(n int) error {
+func (r *setReader) discard(n int) error {
 	_, err := r.in.Discard(n)
 	r.at += int64(n)
 	return err

@@ -76,7 +76,7 @@ func (n *Channel) Tell(ctx context.Context, data []byte) error {
 func (n *Channel) Ask(ctx context.Context, replica string, data []byte) ([]byte, error) {
 	start := time.Now()
 	out, err := n.ask(ctx, replica, data)
-	n.counts.end(opTell, time.Since(start), err)
+	n.counts.countEnd(opTell, time.Since(start), err)
 	return out, err
 }
 
@@ -158,7 +158,7 @@ func (n *Channel) receive(m *nats.Msg, replica string, answer func([]byte) []byt
 	n.counts.out.Add(uint64(len(m.Data)))
 	n.counts.observed.Add(1)
 	if err != nil { // of a replica with another key, whose request ends without an answer
-		n.counts.end(opTell, 0, err)
+		n.counts.countEnd(opTell, 0, err)
 		return
 	}
 	said := answer(data)

@@ -294,7 +294,7 @@ func (c *Client) do(ctx context.Context, n *counts, op Op, f func(context.Contex
 	} else {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, errNotHere)
 	}
-	n.end(op, time.Since(start), err)
+	n.countEnd(op, time.Since(start), err)
 	if errors.Is(err, ErrUnavailable) {
 		c.failing(err)
 	}

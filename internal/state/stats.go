@@ -75,7 +75,7 @@ type counts struct {
 	size, most atomic.Int64
 }
 
-func (c *counts) end(op Op, took time.Duration, err error) {
+func (c *counts) countEnd(op Op, took time.Duration, err error) {
 	c.ended[op][outcomeOf(err)].Add(1)
 	c.durations(op).Add(took, telemetry.Trace{})
 }

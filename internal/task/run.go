@@ -126,7 +126,7 @@ func (r *run) close() {
 
 // expire ends work that goes on although its time is long over.
 func (r *run) expire() {
-	r.end(errmap.New(errmap.Timeout, errmap.Tool(r.spec.Tool)), storeAttempts)
+	r.endOnce(errmap.New(errmap.Timeout, errmap.Tool(r.spec.Tool)), storeAttempts)
 }
 
 // cut ends work that a drain does not wait for any longer, and reports whether it
@@ -136,15 +136,15 @@ func (r *run) cut() bool {
 		return r.leaveBehind()
 	}
 	again := r.spec.About.Idempotent
-	wasGoing := r.end(errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(again),
+	wasGoing := r.endOnce(errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(again),
 		errmap.Message("Tool service unavailable: the sidecar shut down before this call could finish; its outcome is unknown")), 1)
 	r.cancel(ErrClosed)
 	return wasGoing
 }
 
-// end is the end of the call, or of the task that it became; only the first
+// endOnce is the end of the call, or of the task that it became; only the first
 // counts. It reports whether this was it.
-func (r *run) end(err *errmap.Error, attempts int) bool {
+func (r *run) endOnce(err *errmap.Error, attempts int) bool {
 	was := r.conclude(nil, err)
 	if was == tasked {
 		r.finish(endingOf(r.spec.About, nil, err), attempts)

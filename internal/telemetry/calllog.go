@@ -81,7 +81,7 @@ func (l *CallLog) Admits(now time.Time, failed bool) bool {
 	if mode == logNoCalls || mode == logFailedCalls && !failed {
 		return false
 	}
-	if of.take(now.Unix(), l.most.Load()) {
+	if of.spend(now.Unix(), l.most.Load()) {
 		return true
 	}
 	l.skipped.Add(1)
@@ -100,7 +100,7 @@ func (l *CallLog) AdmitsRefusal(now time.Time) bool {
 	if CallLogMode(l.mode.Load()) == logNoCalls {
 		return false
 	}
-	if l.refused.take(now.Unix(), min(l.most.Load(), refusalsPerSecond)) {
+	if l.refused.spend(now.Unix(), min(l.most.Load(), refusalsPerSecond)) {
 		return true
 	}
 	l.skipped.Add(1)
@@ -111,7 +111,7 @@ func (l *CallLog) AdmitsRefusal(now time.Time) bool {
 // go uncounted, which is cheaper than a lock for all.
 type budget struct{ second, used atomic.Int64 }
 
-func (b *budget) take(second, most int64) bool {
+func (b *budget) spend(second, most int64) bool {
 	if was := b.second.Load(); was != second && b.second.CompareAndSwap(was, second) {
 		b.used.Store(0)
 	}

@@ -89,7 +89,7 @@ type handler struct {
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own := &writer{ResponseWriter: w, request: HTTPRequest{Context: r.Context(), opts: &h.opts, start: time.Now(), http: r}}
-	defer own.end()
+	defer own.endSpan()
 	r = r.WithContext(&own.request)
 	if r.Body != nil && r.Body != http.NoBody {
 		own.body = timedBody{ReadCloser: r.Body, request: &own.request}
@@ -146,15 +146,15 @@ func (w *writer) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flus
 // Unwrap is for [http.ResponseController].
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// end ends the span of the request. What writes without a status has sent 200. After a panic the server sends no status: it
+// endSpan ends the span of the request. What writes without a status has sent 200. After a panic the server sends no status: it
 // closes the connection, or resets the stream.
-func (w *writer) end() {
+func (w *writer) endSpan() {
 	if !w.returned {
 		w.request.Refused(panicked())
 	} else if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	w.request.end(w.status)
+	w.request.endSpan(w.status)
 }
 
 // HTTPRequest is one HTTP request, for the spans of what comes in it. It is its context, too. Nil does nothing. Its methods may be
@@ -300,8 +300,8 @@ func (r *HTTPRequest) LogFields() []zap.Field {
 	return []zap.Field{zap.Stringer(logkey.TraceID, of.TraceID()), zap.Stringer(logkey.SpanID, of.SpanID())}
 }
 
-// end ends the span of the request as such, which starts now at the latest. status is 0 where none was sent.
-func (r *HTTPRequest) end(status int) {
+// endSpan ends the span of the request as such, which starts now at the latest. status is 0 where none was sent.
+func (r *HTTPRequest) endSpan(status int) {
 	r.mu.Lock()
 	span, outcome := r.own(), r.outcome
 	r.mu.Unlock()

@@ -32,8 +32,8 @@ func (s *Sampling) samples(parent Context, id trace.TraceID) bool {
 	return binary.BigEndian.Uint64(id[8:])>>1 < uint64(s.Ratio*(1<<63))
 }
 
-// begin reports whether a span is recorded. It gives ids to one that is not.
-func (s *Sampling) begin(n *node, below *origin) bool {
+// decide reports whether a span is recorded. It gives ids to one that is not.
+func (s *Sampling) decide(n *node, below *origin) bool {
 	id := below.ids.TraceID()
 	isRoot := !id.IsValid()
 	if isRoot {

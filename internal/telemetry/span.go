@@ -126,7 +126,7 @@ func (s *Span) RunOn(name string, attributes ...Attribute) *Span {
 		return nil
 	}
 	out := &Span{tracer: s.tracer, method: name}
-	s.tracer.begin(&out.node, s.origin, start{name: name, kind: trace.SpanKindInternal, links: []Context{s.ids}}, attributes)
+	s.tracer.startNode(&out.node, s.origin, start{name: name, kind: trace.SpanKindInternal, links: []Context{s.ids}}, attributes)
 	return out
 }
 
@@ -145,7 +145,7 @@ func (s *Span) End(o Outcome) {
 	if s == nil {
 		return
 	}
-	s.end(&o, time.Time{})
+	s.endSpan(&o, time.Time{})
 }
 
 // StepReadBody is the step of reading the body of a request.
@@ -167,8 +167,8 @@ func (s *Span) past(name string, at, end time.Time, attributes []Attribute) {
 		return
 	}
 	var child node
-	s.tracer.begin(&child, s.origin, start{name: name, kind: trace.SpanKindInternal, at: at}, attributes)
-	child.end(&Outcome{}, end)
+	s.tracer.startNode(&child, s.origin, start{name: name, kind: trace.SpanKindInternal, at: at}, attributes)
+	child.endSpan(&Outcome{}, end)
 }
 
 // Opened adds the event that the caller of a stream has been told that it is open. The span itself ends with the stream.
@@ -185,7 +185,7 @@ func (t *Tracer) StartIn(ctx context.Context, method string, attributes ...Attri
 	}
 	parent := trace.SpanContextFromContext(ctx)
 	out := &Span{tracer: t, method: method}
-	t.begin(&out.node, origin{parent, trace.ContextWithSpanContext(context.Background(), parent)},
+	t.startNode(&out.node, origin{parent, trace.ContextWithSpanContext(context.Background(), parent)},
 		start{name: method, kind: trace.SpanKindServer}, attributes)
 	return out
 }
@@ -219,9 +219,9 @@ type node struct {
 	of trace.Span
 }
 
-// begin starts a span.
-func (t *Tracer) begin(n *node, below origin, s start, attributes []Attribute) {
-	if t.opts.Sampling != nil && !t.opts.Sampling.begin(n, &below) {
+// startNode starts a span.
+func (t *Tracer) startNode(n *node, below origin, s start, attributes []Attribute) {
+	if t.opts.Sampling != nil && !t.opts.Sampling.decide(n, &below) {
 		return
 	}
 	opts := make([]trace.SpanStartOption, 0, 4)
@@ -289,8 +289,8 @@ func (n *node) event(name string, at time.Time, attributes []Attribute) {
 	n.of.AddEvent(valid(name), opts...)
 }
 
-// end ends a span; a zero time is now. A second end has no effect.
-func (n *node) end(o *Outcome, at time.Time) {
+// endSpan ends a span; a zero time is now. A second end has no effect.
+func (n *node) endSpan(o *Outcome, at time.Time) {
 	if n.of == nil {
 		return
 	}
@@ -384,7 +384,7 @@ func (c *Calls) Attempt(rpc string, attributes ...Attribute) *Attempt {
 	if !c.of.recorded {
 		attributes = nil
 	}
-	a.tracer.begin(&a.node, c.of.origin, start{name: rpc, kind: trace.SpanKindClient}, attributes)
+	a.tracer.startNode(&a.node, c.of.origin, start{name: rpc, kind: trace.SpanKindClient}, attributes)
 	return a
 }
 
@@ -469,5 +469,5 @@ func (a *Attempt) End(o Outcome) {
 	if a == nil {
 		return
 	}
-	a.end(&o, time.Time{})
+	a.endSpan(&o, time.Time{})
 }

@@ -112,7 +112,7 @@ func (t *Tracer) Start(a Arrival, attributes ...Attribute) *Span {
 	}
 	parent, links := t.origin(&a)
 	out := &Span{tracer: t, method: a.Method}
-	t.begin(&out.node, parent, start{name: a.Method, kind: trace.SpanKindServer, at: a.Start, links: links}, attributes)
+	t.startNode(&out.node, parent, start{name: a.Method, kind: trace.SpanKindServer, at: a.Start, links: links}, attributes)
 	return out
 }
 

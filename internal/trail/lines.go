@@ -303,19 +303,19 @@ func (l *loop) run() {
 		select {
 		case <-l.w.wake:
 			if !l.await(gather) {
-				l.end()
+				l.lastAttempt()
 				return
 			}
 			if !l.insist(gather) {
-				l.end()
+				l.lastAttempt()
 				return
 			}
 			l.syncLater(sync)
 		case <-sync.C:
-			l.settle(l.sync())
+			l.tellOutcome(l.sync())
 			l.syncLater(sync)
 		case <-l.w.stop:
-			l.end()
+			l.lastAttempt()
 			return
 		}
 	}
@@ -366,12 +366,12 @@ func (l *loop) insist(gather *time.Timer) bool {
 // drain writes and, where that is wanted, syncs what is queued. After an error the rest
 // waits for the next attempt.
 func (l *loop) drain() error {
-	for l.take() {
+	for l.fetch() {
 		err := l.writeAll()
 		if err == nil && (l.w.opts.Sync == SyncAlways || l.taken.durable != nil) {
 			err = l.sync()
 		}
-		l.settle(err)
+		l.tellOutcome(err)
 		if err != nil && l.sent < len(l.taken.lines) {
 			return err
 		}
@@ -380,8 +380,8 @@ func (l *loop) drain() error {
 	return nil
 }
 
-// take fetches what has gathered; false where there is nothing.
-func (l *loop) take() bool {
+// fetch fetches what has gathered; false where there is nothing.
+func (l *loop) fetch() bool {
 	if len(l.taken.lines) > 0 {
 		return true
 	}
@@ -465,9 +465,9 @@ func (l *loop) count(change func(*LineStats)) {
 	change(&l.w.stats)
 }
 
-// settle tells those who wait, and the log, how a write or a sync went. No one waits for
+// tellOutcome tells those who wait, and the log, how a write or a sync went. No one waits for
 // the attempts after the first one.
-func (l *loop) settle(err error) {
+func (l *loop) tellOutcome(err error) {
 	w := l.w
 	w.mu.Lock()
 	before, wasStalled := w.failure, w.stalled
@@ -504,12 +504,12 @@ func (l *loop) report(step string, err error) {
 	l.w.opts.Log.Warn("file maintenance failed", zap.String(logkey.FilePath, l.w.opts.Path), zap.String("step", step), logkey.Error(err))
 }
 
-// end is the last attempt. What cannot be written now is lost.
-func (l *loop) end() {
+// lastAttempt is the last attempt. What cannot be written now is lost.
+func (l *loop) lastAttempt() {
 	err := l.drain()
 	if err == nil {
 		err = l.sync()
-		l.settle(err)
+		l.tellOutcome(err)
 	}
 	l.disk.close()
 	lost := l.discard()

@@ -232,10 +232,10 @@ func (r *Run) finish(e *Entry) {
 	}
 	if r.isFull(e) {
 		r.stats.Dropped++
-		w.end(e, false)
+		w.endEntry(e, false)
 		r.recycle(e.buf)
 	} else {
-		w.end(e, true)
+		w.endEntry(e, true)
 	}
 	for w.held > r.opts.MaxPending || w.heldBytes > r.opts.MaxPendingBytes/2 {
 		w.skip()

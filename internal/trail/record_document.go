@@ -99,7 +99,7 @@ func (d *Document) Drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if d.entry.place != placeGone {
-		r.reorder.end(d.entry, false)
+		r.reorder.endEntry(d.entry, false)
 		r.recycle(d.entry.buf)
 		signal(r.wake)
 	}

@@ -60,7 +60,7 @@ func (w *writer) loop() {
 		case <-w.run.wake:
 		case <-hold.C:
 		case <-w.run.stop:
-			w.end()
+			w.lastAttempt()
 			return
 		}
 		timer.Reset(gather)
@@ -68,7 +68,7 @@ func (w *writer) loop() {
 		case <-timer.C:
 		case <-w.run.full:
 		case <-w.run.stop:
-			w.end()
+			w.lastAttempt()
 			return
 		}
 		if left := w.run.overdue(); left > 0 {
@@ -80,7 +80,7 @@ func (w *writer) loop() {
 			select {
 			case <-timer.C:
 			case <-w.run.stop:
-				w.end()
+				w.lastAttempt()
 				return
 			}
 		}
@@ -88,8 +88,8 @@ func (w *writer) loop() {
 	}
 }
 
-// end is the last attempt. What cannot be written now is lost.
-func (w *writer) end() {
+// lastAttempt is the last attempt. What cannot be written now is lost.
+func (w *writer) lastAttempt() {
 	err := w.drain()
 	switch {
 	case err != nil:
@@ -128,7 +128,7 @@ func (w *writer) drain() error {
 		}
 		n, err := w.log.write(w.chunk[w.sent:])
 		w.sent += n
-		w.settle()
+		w.countWritten()
 		if err != nil {
 			w.failed("write", err)
 			return err
@@ -159,7 +159,7 @@ func (w *writer) reopen() error {
 func (w *writer) refill() bool {
 	if w.batch == nil {
 		w.run.mu.Lock()
-		w.batch = w.run.reorder.take()
+		w.batch = w.run.reorder.drain()
 		w.run.mu.Unlock()
 	}
 	return w.batch != nil
@@ -185,8 +185,8 @@ func (w *writer) fill() {
 	}
 }
 
-// settle counts the lines that have got into the file.
-func (w *writer) settle() {
+// countWritten counts the lines that have got into the file.
+func (w *writer) countWritten() {
 	end := bytes.LastIndexByte(w.chunk[:w.sent], '\n') + 1
 	if end <= w.settled {
 		return
@@ -650,9 +650,9 @@ func (w *reorderBuffer) unlink(e *Entry) {
 	e.prev, e.next = nil, nil
 }
 
-// end takes an open entry that has ended out of the count, and out of where
+// endEntry takes an open entry that has ended out of the count, and out of where
 // it would stand in the way if it is not kept.
-func (w *reorderBuffer) end(e *Entry, keep bool) {
+func (w *reorderBuffer) endEntry(e *Entry, keep bool) {
 	w.open--
 	switch {
 	case e.place == placeLate:
@@ -708,8 +708,8 @@ func (w *reorderBuffer) push(e *Entry) {
 	w.queuedBytes += e.size()
 }
 
-// take empties ready.
-func (w *reorderBuffer) take() *Entry {
+// drain empties ready.
+func (w *reorderBuffer) drain() *Entry {
 	e := w.ready
 	w.ready, w.readyLast = nil, nil
 	return e
@@ -722,12 +722,12 @@ func (w *reorderBuffer) closeAll() (unfinished, late int) {
 	unfinished, late = w.open, len(w.late)
 	for _, e := range slices.SortedFunc(maps.Keys(w.late), func(a, b *Entry) int { return cmp.Compare(a.seq, b.seq) }) {
 		e.unfinished = true
-		w.end(e, true)
+		w.endEntry(e, true)
 	}
 	for e := w.first; e != nil; e = w.first {
 		if e.place == placeOpen {
 			e.unfinished = true
-			w.end(e, true)
+			w.endEntry(e, true)
 		} else {
 			w.advance()
 		}

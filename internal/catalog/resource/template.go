@@ -49,7 +49,7 @@ func parseTemplate(text string) (*template, error) {
 	}
 	t := &template{text: text, segments: []segment{{}}}
 	for rest := text; rest != ""; {
-		n, err := t.take(rest)
+		n, err := t.parseNext(rest)
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +81,8 @@ func isScheme(text string) bool {
 	return text != ""
 }
 
-// take reads what the rest of a template begins with, and says how long that was.
-func (t *template) take(rest string) (int, error) {
+// parseNext reads what the rest of a template begins with, and says how long that was.
+func (t *template) parseNext(rest string) (int, error) {
 	last := &t.segments[len(t.segments)-1]
 	c := rest[0]
 	switch {

@@ -95,13 +95,13 @@ func (x *exchange) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		x.take(ctx, envelope)
+		x.accept(ctx, envelope)
 	}
 }
 
-// take registers one message and answers it, on its own goroutine where
+// accept registers one message and answers it, on its own goroutine where
 // there is something to run.
-func (x *exchange) take(ctx context.Context, envelope *outriggerv1.Envelope) {
+func (x *exchange) accept(ctx context.Context, envelope *outriggerv1.Envelope) {
 	failed := refusalOf(envelope)
 	msg := messageFrom(envelope, x.service.opts.Limits)
 	if failed != nil {

@@ -358,13 +358,13 @@ type trailing struct {
 
 // WriteHeader implements [http.ResponseWriter].
 func (w *trailing) WriteHeader(status int) {
-	w.begin()
+	w.beginHead()
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements [http.ResponseWriter].
 func (w *trailing) Write(p []byte) (int, error) {
-	w.begin()
+	w.beginHead()
 	return w.ResponseWriter.Write(p)
 }
 
@@ -374,14 +374,14 @@ func (w *trailing) Flush() {
 	if w.begun && w.isOne {
 		return
 	}
-	w.begin()
+	w.beginHead()
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
 // Unwrap is for [http.ResponseController].
 func (w *trailing) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *trailing) begin() {
+func (w *trailing) beginHead() {
 	h := w.Header()
 	if late, ok := h[lateChallenge]; ok {
 		delete(h, lateChallenge)

@@ -60,7 +60,7 @@ func (i interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 		}
 		of.span = i.begun(ctx, conn)
 		err := next(ctx, conn)
-		of.span.end(err)
+		of.span.endSpan(err)
 		return err
 	}
 }

@@ -34,7 +34,7 @@ func (of *streamOfCalls) opened() {
 	}
 }
 
-func (of *streamOfCalls) end(err error) {
+func (of *streamOfCalls) endSpan(err error) {
 	if of.called != nil && of.called.Err == nil && err == nil {
 		bridge.EndSpan(of.span, of.called, errmap.ConnectRPC, errmap.About{})
 		return

@@ -83,8 +83,8 @@ type encoder interface {
 	Flush() error
 }
 
-// take returns an encoder, or nil if too many are in use.
-func (c *Compressor) take(e coding, to io.Writer) encoder {
+// acquire returns an encoder, or nil if too many are in use.
+func (c *Compressor) acquire(e coding, to io.Writer) encoder {
 	select {
 	case c.slots <- struct{}{}:
 	default:
@@ -161,7 +161,7 @@ func (w *writer) compress() {
 	if w.encoding == noCoding || w.isHead {
 		return
 	}
-	if w.encoder = w.compressor.take(w.encoding, w.ResponseWriter); w.encoder != nil {
+	if w.encoder = w.compressor.acquire(w.encoding, w.ResponseWriter); w.encoder != nil {
 		header.Del("Content-Length")
 		header.Set("Content-Encoding", w.encoding.String())
 	}
@@ -325,7 +325,7 @@ func (c *Compressor) WrapPages(next http.Handler) http.Handler {
 		out := &page{writer: c.writer(w, r)}
 		defer out.release()
 		next.ServeHTTP(out, r)
-		out.end()
+		out.endResponse()
 	})
 }
 
@@ -390,8 +390,8 @@ func (p *page) FlushError() error {
 // Flush implements [http.Flusher], which handlers of RPCs ask for. What cannot flush writes at once.
 func (p *page) Flush() { _ = p.FlushError() }
 
-// end ends a response that its handler has written to the end. A caller that has gone away is not an error.
-func (p *page) end() {
+// endResponse ends a response that its handler has written to the end. A caller that has gone away is not an error.
+func (p *page) endResponse() {
 	if p.status != 0 {
 		p.Header().Set("Content-Length", strconv.Itoa(len(p.held)))
 		_ = p.send()

@@ -174,9 +174,9 @@ func (s *stream) written(err error) error {
 	return err
 }
 
-// end writes the reply and closes the stream. Where nothing was streamed, plain
+// writeReply writes the reply and closes the stream. Where nothing was streamed, plain
 // JSON will do, and refusals keep their status.
-func (s *stream) end(reply *dialect.Reply, asEvent bool) {
+func (s *stream) writeReply(reply *dialect.Reply, asEvent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.out == nil {

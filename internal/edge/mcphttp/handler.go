@@ -136,12 +136,12 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, form, *e
 // serve answers a modern request. A connection that goes away cancels it, and
 // does not cancel a legacy one: in this the eras are opposites.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) {
-	s, run := h.begin(w, r, in, answer)
-	s.end(run(), answer.asEvent)
+	s, run := h.register(w, r, in, answer)
+	s.writeReply(run(), answer.asEvent)
 }
 
-// begin makes the stream of a request and registers it.
-func (h *Handler) begin(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) (*stream, func() *dialect.Reply) {
+// register makes the stream of a request and registers it.
+func (h *Handler) register(w http.ResponseWriter, r *http.Request, in *dialect.Inbound, answer form) (*stream, func() *dialect.Reply) {
 	s := &stream{w: w, opts: &h.opts, gone: in.Abort}
 	if answer.mayStream {
 		in.Send = s.send

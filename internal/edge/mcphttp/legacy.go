@@ -109,7 +109,7 @@ func (h *Handler) open(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 	if answer.mayStream {
 		in.Send = s.send
 	}
-	s.end(h.rpc.BeginMessage(context.WithoutCancel(r.Context()), in)(), answer.asEvent)
+	s.writeReply(h.rpc.BeginMessage(context.WithoutCancel(r.Context()), in)(), answer.asEvent)
 }
 
 // sessionReply is the way of one request's messages to its client. They go to a
@@ -125,8 +125,8 @@ type sessionReply struct {
 	replied chan dialect.Reply
 }
 
-// begin returns the stream, which it begins.
-func (p *sessionReply) begin() *session.Stream {
+// openStream returns the stream, which it begins.
+func (p *sessionReply) openStream() *session.Stream {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stream == nil {
@@ -137,8 +137,8 @@ func (p *sessionReply) begin() *session.Stream {
 	return p.stream
 }
 
-// end hands over the reply.
-func (p *sessionReply) end(reply dialect.Reply) {
+// handOver hands over the reply.
+func (p *sessionReply) handOver(reply dialect.Reply) {
 	p.mu.Lock()
 	stream := p.stream
 	p.mu.Unlock()
@@ -160,22 +160,22 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, in *dialect.Inbou
 	s := in.Session
 	p := &sessionReply{session: s, in: in, began: make(chan struct{}), replied: make(chan dialect.Reply, 1)}
 	if answer.mayStream {
-		in.Send = func(message []byte) error { return p.begin().Send(message) }
+		in.Send = func(message []byte) error { return p.openStream().Send(message) }
 		if resumes(s) {
-			in.Quiet = func() { p.begin().Pause() }
+			in.Quiet = func() { p.openStream().Pause() }
 		}
 	}
 	run := h.rpc.BeginMessage(context.WithoutCancel(r.Context()), in)
 	h.endWith(s)
 	go func() {
 		defer s.Release()
-		p.end(*run())
+		p.handOver(*run())
 	}()
 	select {
 	case reply := <-p.replied:
 		answer.write(w, reply)
 	case <-p.began:
-		h.pump(w, r, &reading{session: s, reader: p.begin().Read()})
+		h.pump(w, r, &reading{session: s, reader: p.openStream().Read()})
 	case <-r.Context().Done():
 	}
 }

@@ -161,8 +161,8 @@ func (h *Handler) pump(w http.ResponseWriter, r *http.Request, from *reading) {
 		gone: r.Context().Done(), revoked: revoked,
 	}
 	p.out.resumes = resumes(from.session)
-	defer p.end()
-	if p.begin() == nil {
+	defer p.close()
+	if p.greet() == nil {
 		p.run()
 	}
 }
@@ -183,7 +183,7 @@ type pumping struct {
 	gone, revoked <-chan struct{}
 }
 
-func (p *pumping) begin() error {
+func (p *pumping) greet() error {
 	err := p.out.write(nil) // so that a client knows at once that there is a stream
 	if p.gap && err == nil {
 		err = p.out.comment("gap: the event of Last-Event-ID is at another replica; what came after it is lost, and everything may have changed")
@@ -195,7 +195,7 @@ func (p *pumping) begin() error {
 	return err
 }
 
-func (p *pumping) end() {
+func (p *pumping) close() {
 	p.out.close()
 	p.reader.Close()
 }

@@ -56,7 +56,7 @@ func (s *session) takeEntry(msg *jsonrpc.Message, at time.Time, size int, delive
 			Path: "/params/_meta", Keyword: "batch", Message: "the protocol version of this message has no batches; send it alone",
 		}))
 	}
-	s.begin(&arrival{in: in, size: size, failed: err, deliver: deliver})
+	s.answerOrQueue(&arrival{in: in, size: size, failed: err, deliver: deliver})
 }
 
 // batch gathers the replies to one batch. Each entry is queued and run like a message by itself.

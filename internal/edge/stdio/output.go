@@ -125,8 +125,8 @@ func (o *output) writeAll(pieces [][]byte) error {
 	return nil
 }
 
-// settle returns when writing has ended, and says what went wrong.
-func (o *output) settle() error {
+// awaitWritten returns when writing has ended, and says what went wrong.
+func (o *output) awaitWritten() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.writing {

@@ -61,7 +61,7 @@ func TestLinesThatWaitAreWrittenTogether(t *testing.T) {
 		}
 		close(g.open)
 		first.Wait()
-		if err := o.settle(); err != nil {
+		if err := o.awaitWritten(); err != nil {
 			t.Error(err)
 		}
 		want := []string{"first\n", "a\nbc\n", large, "d\ne\n"}
@@ -103,7 +103,7 @@ func TestWhatWaitsToBeWrittenIsBounded(t *testing.T) {
 		}
 		close(g.open)
 		writers.Wait()
-		if err := o.settle(); err != nil {
+		if err := o.awaitWritten(); err != nil {
 			t.Error(err)
 		}
 		if text := bytes.Join(g.writes, nil); len(text) != lines*each || bytes.Count(text, []byte("\n")) != lines {
@@ -126,7 +126,7 @@ func TestAFailedOutputTakesNothingMore(t *testing.T) {
 		synctest.Wait()
 		g.open <- full
 		writers.Wait()
-		if err := o.line([]byte("more\n")); !errors.Is(err, full) || !errors.Is(o.settle(), full) {
+		if err := o.line([]byte("more\n")); !errors.Is(err, full) || !errors.Is(o.awaitWritten(), full) {
 			t.Errorf("after a failure: %v", err)
 		}
 		if failures != 1 || len(g.writes) != 1 {
@@ -150,7 +150,7 @@ func TestLinesOfManyWritersAreWhole(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := o.settle(); err != nil {
+	if err := o.awaitWritten(); err != nil {
 		t.Fatal(err)
 	}
 	var next [writers]int

@@ -82,16 +82,16 @@ func (s *session) wait(ctx context.Context, ended <-chan error) error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		return s.end(ctx, ended, time.Now())
+		return s.awaitReplies(ctx, ended, time.Now())
 	case <-s.ending:
 	}
-	return s.end(ctx, ended, time.Time{})
+	return s.awaitReplies(ctx, ended, time.Time{})
 }
 
-// end waits for the end of what was read, until the grace period is over and its
+// awaitReplies waits for the end of what was read, until the grace period is over and its
 // replies have been flushed. The period began at a fixed time, or, where that is
 // zero, begins anew with each request that begins.
-func (s *session) end(ctx context.Context, ended <-chan error, fixed time.Time) error {
+func (s *session) awaitReplies(ctx context.Context, ended <-chan error, fixed time.Time) error {
 	since, told := time.Now(), ctx.Done()
 	if !fixed.IsZero() {
 		since, told = fixed, nil
@@ -103,7 +103,7 @@ func (s *session) end(ctx context.Context, ended <-chan error, fixed time.Time) 
 		case err := <-ended:
 			return err
 		case <-told: // a process that is to end does so in time, whatever waits
-			return s.end(ctx, ended, time.Now())
+			return s.awaitReplies(ctx, ended, time.Now())
 		case <-timer.C:
 		}
 		if begun := s.queue.lastBegun(); begun.After(since) {

@@ -139,15 +139,15 @@ func (s *session) loop(done <-chan struct{}, lines <-chan line) error {
 				}
 				return fmt.Errorf("read standard input: %w", l.err)
 			}
-			s.take(l)
+			s.register(l)
 		}
 	}
 }
 
-// take registers one message in reading order. A request goes into the queue;
+// register registers one message in reading order. A request goes into the queue;
 // everything else, and a ping, is answered at once, because a call that runs may
 // wait for it.
-func (s *session) take(l line) {
+func (s *session) register(l line) {
 	in := s.inbound(s.fallback())
 	in.Start = l.at
 	if l.tooLong {
@@ -179,7 +179,7 @@ func (s *session) take(l line) {
 		in.Opened = s.open
 	}
 	in.Send = s.send
-	s.begin(&arrival{
+	s.answerOrQueue(&arrival{
 		in: in, size: len(l.text), failed: err, atOnce: msg.Method == methodPing,
 		deliver: func(reply *dialect.Reply) { s.write(*reply) },
 	})
@@ -197,8 +197,8 @@ type arrival struct {
 	deliver func(*dialect.Reply)
 }
 
-// begin answers a message, or puts the request into the queue.
-func (s *session) begin(a *arrival) {
+// answerOrQueue answers a message, or puts the request into the queue.
+func (s *session) answerOrQueue(a *arrival) {
 	msg := a.in.Message
 	isRequest := msg.Kind == jsonrpc.KindRequest && msg.Fault == nil
 	if isRequest && a.failed == nil && s.closing {
@@ -287,7 +287,7 @@ func (s *session) send(message []byte) error { return s.out.line(append(message,
 // writeError is what ended the output, once it has ended. A peer that closes its
 // end has ended the conversation, which is no error.
 func (s *session) writeError() error {
-	err := s.out.settle()
+	err := s.out.awaitWritten()
 	if peerGone(err) {
 		return nil
 	}

@@ -75,7 +75,7 @@ func (r *Timer) Begin() {
 	defer r.mu.Unlock()
 	if r.timer == nil && !r.over {
 		r.begun = time.Now()
-		r.timer = time.AfterFunc(r.timeLeft(), r.end)
+		r.timer = time.AfterFunc(r.timeLeft(), r.expire)
 	}
 }
 
@@ -91,7 +91,7 @@ func (r *Timer) Disarm() {
 	}
 }
 
-func (r *Timer) end() {
+func (r *Timer) expire() {
 	r.mu.Lock()
 	say, after, over := r.say, time.Since(r.begun), r.over
 	r.mu.Unlock()

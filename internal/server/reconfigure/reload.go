@@ -157,7 +157,7 @@ func (r *Reloader) configuration(ctx context.Context) reload.Outcome {
 	for _, w := range cfg.Warnings {
 		r.opts.Log.Warn("configuration warning", zap.Stringer("warning", w))
 	}
-	return r.settle(next, now, later)
+	return r.recordOutcome(next, now, later)
 }
 
 // split parts the fields that differ into those that change now and those that
@@ -291,8 +291,8 @@ func (r *Reloader) reloadLock(ctx context.Context) reload.Outcome {
 	return reload.Applied
 }
 
-// settle remembers what is in use now, and says what has changed and what waits.
-func (r *Reloader) settle(next *configv1.Config, now, later []string) reload.Outcome {
+// recordOutcome remembers what is in use now, and says what has changed and what waits.
+func (r *Reloader) recordOutcome(next *configv1.Config, now, later []string) reload.Outcome {
 	r.mu.Lock()
 	before := r.waiting
 	r.running, r.waiting, r.said = next, later, ""

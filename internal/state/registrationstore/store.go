@@ -191,7 +191,7 @@ func (s *Store) Run(ctx context.Context) {
 		case <-s.pending:
 		case <-timer.C:
 		}
-		s.settle(ctx)
+		s.applyPending(ctx)
 		timer.Reset(retry)
 	}
 }
@@ -247,8 +247,8 @@ func (s *Store) wake() {
 	}
 }
 
-// settle applies what the catalog does not have yet, in the order in which it was stored.
-func (s *Store) settle(ctx context.Context) {
+// applyPending applies what the catalog does not have yet, in the order in which it was stored.
+func (s *Store) applyPending(ctx context.Context) {
 	type one struct {
 		key string
 		*kept

@@ -75,14 +75,14 @@ func (l *lane) export(ctx context.Context, items, queued int, size int64, send f
 	defer cancel()
 	defer context.AfterFunc(l.end, cancel)()
 	err := send(ctx)
-	if l.settle(queued, size) {
+	if l.releaseRoom(queued, size) {
 		l.count(items, err)
 	}
 }
 
-// settle gives the room of an export back before its outcome is counted. It reports whether that is to be counted: after the end,
+// releaseRoom gives the room of an export back before its outcome is counted. It reports whether that is to be counted: after the end,
 // close has counted it.
-func (l *lane) settle(queued int, size int64) bool {
+func (l *lane) releaseRoom(queued int, size int64) bool {
 	l.settling.Lock()
 	defer l.settling.Unlock()
 	if l.closed.Load() {
