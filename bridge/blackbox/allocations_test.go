@@ -24,7 +24,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	demov1 "github.com/outrigger-mcp/outrigger/gen/outrigger/demo/v1"
-	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
@@ -75,7 +74,7 @@ func speaks(t *testing.T, r *mcptest.Rig, line, want string) func() {
 	theirs, toUs := io.Pipe()
 	fromUs, ours := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- stdio.Serve(t.Context(), r.Bridge, theirs, ours, stdio.Options{}) }()
+	go func() { ended <- r.Stdio(t.Context(), theirs, ours) }()
 	t.Cleanup(func() {
 		_ = toUs.Close()
 		go func() { _, _ = io.Copy(io.Discard, fromUs) }()

@@ -9,7 +9,7 @@
 // file: a table of methods, each with a function that reads params and one that
 // writes a result.
 //
-// A request takes these steps (handler.go). The first step that rejects it writes
+// A request takes these steps (message.go). The first step that rejects it writes
 // the reply:
 //
 //  1. admit: what every request of the era must have, such as its revision.
