@@ -60,32 +60,19 @@ func commandRatios(ctx context.Context, args []string, stdout, stderr io.Writer)
 		now := map[string]float64{}
 		// A busy machine makes ratios larger, never smaller for long, so that what is above the record is measured again.
 		for attempt := range attempts {
-			measured, err := e2e.Measure(ctx, opts, s.say)
-			if err != nil {
+			var measured *report.EndToEnd
+			if measured, err = e2e.Measure(ctx, opts, s.say); err != nil {
 				return err
 			}
-			above = nil
-			for _, size := range measured.Sizes {
-				ratio := ratioOf(size.Figures["sidecar"], size.Figures["other"])
-				if before, ok := now[size.Name]; ok {
-					ratio = min(ratio, before)
-				}
-				now[size.Name] = ratio
-				line := fmt.Sprintf("%s calls take %.2f of the CPU time of %.8s", size.Name, ratio, reference)
-				if was, ok := recorded[size.Name]; ok {
-					line += fmt.Sprintf(" (on record: %.2f)", was)
-					if ratio > was*(1+ratioNoise) {
-						above = append(above, line)
-					}
-				}
-				if _, err := fmt.Fprintln(stdout, line); err != nil {
-					return err
-				}
-			}
-			if len(above) == 0 || attempt == attempts-1 {
+			if above, err = compared(measured, recorded, now, stdout); err != nil || len(above) == 0 {
 				break
 			}
-			s.say("more than on record; measuring again")
+			if attempt < attempts-1 {
+				s.say("more than on record; measuring again")
+			}
+		}
+		if err != nil {
+			return err
 		}
 		if isDone, err := record.write(now); isDone || err != nil {
 			return err
@@ -95,6 +82,29 @@ func commandRatios(ctx context.Context, args []string, stdout, stderr io.Writer)
 		}
 		return nil
 	})
+}
+
+// compared keeps the smallest ratio of each size in now, prints it, and returns the lines of those that are above the ones on record.
+func compared(measured *report.EndToEnd, recorded, now map[string]float64, stdout io.Writer) (above []string, err error) {
+	for _, size := range measured.Sizes {
+		ratio := ratioOf(size.Figures["sidecar"], size.Figures["other"])
+		if before, ok := now[size.Name]; ok {
+			ratio = min(ratio, before)
+		}
+		now[size.Name] = ratio
+		line := fmt.Sprintf("%s calls take %.2f of the CPU time of %.8s", size.Name, ratio, reference)
+		was, isOnRecord := recorded[size.Name]
+		if isOnRecord {
+			line += fmt.Sprintf(" (on record: %.2f)", was)
+		}
+		if isOnRecord && ratio > was*(1+ratioNoise) {
+			above = append(above, line)
+		}
+		if _, err = fmt.Fprintln(stdout, line); err != nil {
+			return nil, err
+		}
+	}
+	return above, nil
 }
 
 // ratioOf is the ratio of the least CPU times of two subjects: what else a machine does only adds to them.

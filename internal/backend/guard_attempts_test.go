@@ -52,7 +52,7 @@ func TestACallIsToldOfItsAttempts(t *testing.T) {
 func pairs(all []telemetry.Attribute) []string {
 	out := []string{}
 	for _, a := range all {
-		out = append(out, fmt.Sprintf("{%s %s}", a.Key, a.Value.Emit()))
+		out = append(out, fmt.Sprintf("{%s %s}", a.Key, a.Value.String()))
 	}
 	return out
 }

@@ -129,11 +129,10 @@ func (l *Live) Wait(ctx context.Context) (*Catalog, error) {
 // sources that do not change), so that the process can exit at startup. Once there is a catalog, failures only appear
 // in Status. Call it once.
 func (l *Live) Run(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		err := l.Refresh(ctx)
 		switch {
-		case ctx.Err() != nil:
-			return nil
+		case ctx.Err() != nil: // whatever came of it
 		case err == nil:
 			l.pause.reset()
 			if l.every <= 0 {
@@ -147,10 +146,8 @@ func (l *Live) Run(ctx context.Context) error {
 		default:
 			l.sleep(ctx, l.pause.next())
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
 	}
+	return nil
 }
 
 // Refresh loads once. When it returns nil, the new catalog is in use, or the old one if the sources are unchanged.

@@ -327,9 +327,7 @@ func completionGoldens() []written {
 func toolGoldens() []written {
 	c := written{
 		around: `{"resultType":"complete","ttlMs":0,"cacheScope":"public","tools":[%s]}`, definition: "ListToolsResult",
-		write: writes(anew[outriggerv1.Tool], func(dst []byte, t *outriggerv1.Tool, rev Revision) ([]byte, error) {
-			return appendTool(dst, t, rev)
-		}),
+		write: writes(anew[outriggerv1.Tool], appendTool),
 	}
 	var out []written
 	for _, one := range []struct{ name, text string }{
