@@ -44,6 +44,10 @@ type exchanger struct {
 //
 // It has a place among the long-lived streams and takes no slot of calls: those are for what ends soon.
 func (e *exchanger) exchange(ctx context.Context, c *toolCall) *errmap.Error {
+	if m := c.tool.Method; !m.ClientStreaming && !m.ServerStreaming {
+		return errmap.New(errmap.Unavailable, errmap.RetryAfter(time.Second),
+			errmap.Message("Tool service unavailable: the method takes one message now, and no stream; try again"))
+	}
 	if err := e.admission.room(ctx, c); err != nil {
 		return err
 	}

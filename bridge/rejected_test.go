@@ -138,6 +138,20 @@ func codeOf(resp *bridge.Response) errmap.Code {
 	return resp.Err.Code
 }
 
+// noStream is a caller's stream that is never touched.
+type noStream struct{ bridge.Exchange }
+
+// TestAStreamOfAUnaryMethodIsRefused: the catalog has changed between the choice of a handler and the call.
+func TestAStreamOfAUnaryMethodIsRefused(t *testing.T) {
+	t.Parallel()
+	b := bridge.New(mcptest.Memory(t), mcptest.Upstream(mcptest.Echo), correlate.New(correlate.Options{}), bridge.Options{})
+	req := toolCall(b, "", "")
+	req.Procedure, req.Arguments, req.Exchange = "/outrigger.demo.v1.Lab/Echo", bridge.Payload{Encoding: bridge.EncodingProtobuf}, noStream{}
+	if resp := b.Handle(t.Context(), req); codeOf(resp) != errmap.Unavailable || resp.Err.RetryAfter == 0 {
+		t.Errorf("got %v", resp.Err)
+	}
+}
+
 func TestNoBackendIsUnavailable(t *testing.T) {
 	t.Parallel()
 	if _, err := (bridge.NoBackend{}).Call(t.Context(), nil, nil, nil); err.Code != errmap.Unavailable || !strings.Contains(err.Message, "--backend") {

@@ -226,6 +226,7 @@ func (b *breaker) leave(p permit, key string, o guardOutcome) {
 			b.trip(now, false)
 		}
 	case o == answered:
+		b.trying--
 		b.pass()
 	default:
 		b.trip(now, o == ranOut || o == unclear && b.hung.Load())

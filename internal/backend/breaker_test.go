@@ -291,6 +291,35 @@ func TestOneProbeAtATime(t *testing.T) {
 	})
 }
 
+// TestAnAnsweredProbeMakesRoomForTheNext: with two probes at a time, one that is slow keeps the breaker from closing no longer than
+// the other ones need.
+func TestAnAnsweredProbeMakesRoomForTheNext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := once(backend.GuardOptions{MinCalls: 1, OpenFor: time.Second, Probes: 2})
+		call(g, backend.GuardedCall{}, errmap.Unavailable)
+		time.Sleep(time.Second)
+		release := make(chan struct{})
+		go func() {
+			_, _ = backend.DoGuarded(t.Context(), g, backend.GuardedCall{}, func(context.Context) (int, *errmap.Error) {
+				<-release
+				return 0, nil
+			})
+		}()
+		synctest.Wait()
+		for n := range 2 {
+			if got, _, sent := call(g, backend.GuardedCall{}, ""); got != "" || !sent {
+				t.Errorf("probe %d beside a slow one: %s, sent %v", n+1, got, sent)
+			}
+		}
+		if g.Stats().Breaker != backend.BreakerClosed {
+			t.Errorf("after two answers: %v", g.Stats().Breaker)
+		}
+		close(release)
+		synctest.Wait()
+	})
+}
+
 // TestABreakerThatOpensEndsRepetitions: the caller learns what happened, not
 // that the next attempt was held.
 func TestABreakerThatOpensEndsRepetitions(t *testing.T) {

@@ -326,8 +326,9 @@ func AnnotationsOfMessage(md protoreflect.MessageDescriptor) (MessageAnnotations
 
 // readResource reads a google.api.ResourceDescriptor; nil where it has no type.
 func readResource(body []byte) (*ResourceAnnotation, bool) {
-	out := &ResourceAnnotation{NameField: "name"}
+	out := &ResourceAnnotation{}
 	ok := fields{1: &out.Type, 2: &out.Patterns, 3: &out.NameField}.read(body)
+	out.NameField = cmp.Or(out.NameField, "name")
 	if out.Type == "" {
 		return nil, ok
 	}

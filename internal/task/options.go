@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// pollInterval is how often a client may poll without adding load: most tasks take
+	// PollInterval is how often a client may poll without adding load: most tasks take
 	// seconds to minutes.
-	pollInterval = time.Second
+	PollInterval = time.Second
 	// maxTimeout ends work that has no timeout. A day is longer than a caller waits.
 	maxTimeout = 24 * time.Hour
 	// Grace is how long work may run after its timeout, so that it can report the timeout

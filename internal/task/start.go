@@ -176,7 +176,7 @@ func (r *run) record() Record {
 			CreatedAt:     timestamppb.New(now),
 			LastUpdatedAt: timestamppb.New(now),
 			Ttl:           durationpb.New(lifetime),
-			PollInterval:  durationpb.New(pollInterval),
+			PollInterval:  durationpb.New(PollInterval),
 		},
 	}
 }

@@ -332,8 +332,9 @@ func watchTLS(group, side string, client *backend.Client, watcher *reload.Watche
 		return
 	}
 	watcher.Add(group, reload.Certificates(log, side, client.ReloadTLS), client.TLSFiles()...)
-	// They were read before they were watched.
-	reload.Certificates(log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel)), side, client.ReloadTLS)(context.Background())
+	if err := client.ReloadTLS(); err != nil { // they were read before they were watched
+		log.Error("certificate reload failed; keeping the last good certificates", zap.String("side", side), logkey.Error(err))
+	}
 }
 
 // closeTimeout bounds how long the demo service may take to end: its calls have

@@ -18,7 +18,7 @@ func encode(r *task.Record) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(&statev1.TaskRecord{
 		Id: r.ID, Principal: r.Principal, Tool: r.Tool, Task: r.Task, Origin: r.Origin,
 		Keep: durationpb.New(r.Keep), Expires: timestamppb.New(r.Expires), Owner: r.Owner, Again: r.Again,
-		Timeout: durationpb.New(r.Timeout), Takeovers: uint32(r.Takeovers),
+		Timeout: durationpb.New(r.Timeout), PollInterval: durationpb.New(task.PollInterval), Takeovers: uint32(r.Takeovers),
 		Idempotent: r.Idempotent, Handovers: uint32(r.Handovers),
 	})
 }
