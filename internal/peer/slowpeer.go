@@ -311,8 +311,7 @@ const LeastCounted = 2 << 10
 const (
 	// pieceHTTP2 is one frame of HTTP/2 by default (RFC 9113, section 4.2).
 	pieceHTTP2 = 16 << 10
-	// pieceHTTP1 is larger: its connection sees progress by itself, and each piece is a system call, which costs as much
-	// as writing the JSON of 8 KB.
+	// pieceHTTP1 is larger: its connection sees progress by itself, and each piece is a system call of about 5 µs.
 	pieceHTTP1 = 64 << 10
 )
 
