@@ -72,7 +72,7 @@ test: build $(SUM) ## Run the tests of every package, and an eighth of conforman
 RECORD ?=
 .PHONY: test-times
 test-times:
-	@cd bench && go run . testtimes -record ../.ci/times.json $(RECORD) $(foreach part,main conformance,$(CURDIR)/$(TIMES)/$(part).json)
+	@cd bench && go run . testtimes -record ../.ci/times.json -parallel $(ATONCE) $(RECORD) $(foreach part,main conformance,$(CURDIR)/$(TIMES)/$(part).json)
 
 PACKAGES ?= ./...
 

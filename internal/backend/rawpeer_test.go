@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"net/http"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -83,16 +84,10 @@ func answerGRPC(fr *http2.Framer, stream uint32, message []byte, status string) 
 		sendHeaders(fr, stream, true, "grpc-status", status)
 }
 
-// drain reads until the request (HTTP/1.1, small) is complete.
+// drain reads a request (HTTP/1.1) with its body, as far as it comes.
 func drain(nc net.Conn) {
-	buf := make([]byte, 4096)
-	var seen []byte
-	for {
-		n, err := nc.Read(buf)
-		seen = append(seen, buf[:n]...)
-		if err != nil || bytes.Contains(seen, []byte("\r\n\r\n")) {
-			return
-		}
+	if request, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
+		_, _ = io.Copy(io.Discard, request.Body)
 	}
 }
 

@@ -105,25 +105,33 @@ func (t *Times) Machine(recorded Times) float64 {
 	return max(1, ratios[len(ratios)/2])
 }
 
-// Doubled returns a line for each package and test that took more than [Factor] times what is on record, on a machine as fast as
-// this one, and more than that of the [Floor]; sorted. There are none where too few packages ran to tell how fast the machine is,
-// or where it is more than [Busy] times slower: which of many tests the others then hold up is chance.
-func (t *Times) Doubled(recorded Times) []string {
+// Slow is a package or test that took more than [Factor] times its time on record, in seconds.
+type Slow struct {
+	Name    string
+	Is, Was float64
+	// Alone is what it may take at most when nothing else runs: [Busy] times what is on record, which was measured beside all others.
+	Alone float64
+}
+
+// Doubled returns the packages and tests that took more than [Factor] times what is on record, on a machine as fast as this one, and
+// more than that of the [Floor]; sorted by name. There are none where too few packages ran to tell how fast the machine is, or where
+// it is more than [Busy] times slower. Which of many tests the others hold up is chance, so each is to be measured again, alone.
+func (t *Times) Doubled(recorded Times) []Slow {
 	machine := t.Machine(recorded)
 	if machine == 0 || machine > Busy {
 		return nil
 	}
-	var out []string
+	var out []Slow
 	compare := func(now, was map[string]float64) {
 		for name, is := range now {
 			if before, ok := was[name]; ok && is > Factor*machine*max(before, Floor) {
-				out = append(out, fmt.Sprintf("%s took %.0f s, %.0f s on record", name, is, before))
+				out = append(out, Slow{Name: name, Is: is, Was: before, Alone: Busy * max(before, Floor)})
 			}
 		}
 	}
 	compare(t.Packages, recorded.Packages)
 	compare(t.Tests, recorded.Tests)
-	slices.Sort(out)
+	slices.SortFunc(out, func(a, b Slow) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -54,15 +54,15 @@ func TestDoubled(t *testing.T) {
 		name               string
 		machine, odd, test float64
 		short              float64
-		want               []string
+		want               []Slow
 	}{
 		{name: "as on record", machine: 1, odd: 10, test: 8, short: 1},
 		{name: "a slow machine", machine: 3, odd: 45, test: 40, short: 9},
 		{name: "a fast machine", machine: 0.5, odd: 19, test: 8, short: 1},
-		{name: "one has doubled", machine: 1, odd: 21, test: 17, short: 9, want: []string{"odd took 21 s, 10 s on record", "odd.TestIt took 17 s, 8 s on record"}},
-		{name: "one has doubled on a slow machine", machine: 1.4, odd: 29, test: 8, short: 1, want: []string{"odd took 29 s, 10 s on record"}},
+		{name: "one has doubled", machine: 1, odd: 21, test: 17, short: 9, want: []Slow{{"odd", 21, 10, 15}, {"odd.TestIt", 17, 8, 12}}},
+		{name: "one has doubled on a slow machine", machine: 1.4, odd: 29, test: 8, short: 1, want: []Slow{{"odd", 29, 10, 15}}},
 		{name: "one has doubled on a busy machine", machine: 2, odd: 41, test: 8, short: 1},
-		{name: "beyond the floor", machine: 1, odd: 10, test: 8, short: 11, want: []string{"short took 11 s, 1 s on record"}},
+		{name: "beyond the floor", machine: 1, odd: 10, test: 8, short: 11, want: []Slow{{"short", 11, 1, 7.5}}},
 	} {
 		now := Times{Packages: map[string]float64{"odd": row.odd, "short": row.short, "new": 100}, Tests: map[string]float64{"odd.TestIt": row.test}}
 		for i := range 9 {
@@ -74,6 +74,6 @@ func TestDoubled(t *testing.T) {
 	}
 	few := Times{Packages: map[string]float64{"odd": 100, "p0": 10}}
 	if got := few.Doubled(recorded); got != nil {
-		t.Errorf("with all others in the cache: %q", got)
+		t.Errorf("with all others in the cache: %v", got)
 	}
 }
