@@ -28,7 +28,7 @@ func TestEndsAreCountedByCodeAndEdge(t *testing.T) {
 		{Edge: telemetry.EdgeMCP, Took: 300 * time.Microsecond, Upstream: 260 * time.Microsecond},
 		{Edge: telemetry.EdgeMCP, Took: time.Minute, Upstream: time.Second},
 		{Edge: telemetry.EdgeStdio, Code: errmap.Timeout, Took: 30 * time.Second, Upstream: 30*time.Second + 1},
-		{Edge: telemetry.Edge(200), Code: "NO_SUCH_CODE", Took: 250 * time.Microsecond},
+		{Edge: telemetry.EdgeOther, Code: "NO_SUCH_CODE", Took: 250 * time.Microsecond},
 	} {
 		s := counts.Tool("shop.get")
 		s.Begin()
@@ -169,6 +169,7 @@ func TestEdges(t *testing.T) {
 	}{
 		{"http", "/mcp", false, "mcp"},
 		{"http", "/sse", false, "mcp"},
+		{"http", "/messages/of-a-client", false, "mcp"},
 		{"http", "/rpc", false, "rpc"},
 		{"stdio", "stdio", false, "stdio"},
 		{"connect", "/outrigger.v1.ToolService/CallTool", false, "connect"},
@@ -454,7 +455,10 @@ func TestNilCountsNoMCP(t *testing.T) {
 
 func TestTransports(t *testing.T) {
 	t.Parallel()
-	for e := range telemetry.EdgeOther + 1 {
+	for _, e := range []telemetry.Edge{
+		telemetry.EdgeMCP, telemetry.EdgeRPC, telemetry.EdgeStdio, telemetry.EdgeConnect, telemetry.EdgeGRPC, telemetry.EdgeGRPCWeb, telemetry.EdgeTyped,
+		telemetry.EdgeAdmin, telemetry.EdgeOther,
+	} {
 		want := map[telemetry.Edge]string{telemetry.EdgeStdio: "pipe", telemetry.EdgeAdmin: "", telemetry.EdgeOther: ""}
 		name, ok := want[e]
 		if !ok {
@@ -475,7 +479,7 @@ func TestLabelsAreTexts(t *testing.T) {
 	counts := telemetry.NewStats(0)
 	tool := counts.Tool("shop.\xff")
 	tool.Begin()
-	tool.End(telemetry.End{})
+	tool.End(telemetry.End{Edge: telemetry.EdgeMCP})
 	counts.EndMCP(telemetry.MCPRequest{Tool: tool, Method: "\xff", Version: "\xfe", Status: "\xff"})
 	counts.EndSession(telemetry.Session{Version: "\xff", ErrorType: "\xff"})
 	got := shown(t, counts)
