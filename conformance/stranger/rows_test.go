@@ -48,7 +48,9 @@ func (f *Front) withQueries(next http.Handler) http.Handler {
 	most := int(f.opts.Config.GetLimits().GetMaxQueryBytes())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.URL.RawQuery) > most {
-			f.table.refuse(w, r, errmap.Because(errmap.InvalidEnvelope, fmt.Sprintf("the query has more than %d bytes", most)))
+			f.table.refuse(w, r, errmap.New(errmap.InvalidEnvelope, errmap.WithViolations(errmap.Violation{
+				Path: "/query", Keyword: "maxLength", Message: fmt.Sprintf("the query has more than %d bytes", most),
+			})))
 			return
 		}
 		next.ServeHTTP(w, r)
