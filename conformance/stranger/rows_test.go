@@ -196,7 +196,7 @@ func write(w http.ResponseWriter, err *errmap.Error) {
 		}},
 		shown: func(t *testing.T, _ *tree, binary string) {
 			s := demo(t, binary)
-			status, text := post(t, s.URL("/plain?tool=lab.echo"), `{"text":"over plain HTTP"}`)
+			status, text := post(t, s.URL("/plain?tool=lab.echo"), `{"nonce":"over plain HTTP"}`)
 			if says(t, "the result", text, "over plain HTTP"); status != http.StatusOK {
 				t.Errorf("a call: %d", status)
 			}
@@ -208,7 +208,7 @@ func write(w http.ResponseWriter, err *errmap.Error) {
 			if says(t, "the answer to a foreign page", text, "ORIGIN_FORBIDDEN"); status != http.StatusForbidden {
 				t.Errorf("a foreign page: %d", status)
 			}
-			says(t, "/metrics", metrics(t, s), `outrigger_calls_total{code="OK",edge="plain",tool="lab.echo"} 1`)
+			says(t, "/metrics", metrics(t, s, "outrigger_calls_total"), `outrigger_calls_total{code="OK",edge="plain",tool="lab.echo"} 1`)
 		},
 	}
 }
@@ -283,10 +283,10 @@ func counter() row {
 			call := func(tool string) {
 				post(t, s.URL("/rpc"), jsonrpc("tools/call", map[string]any{"name": tool, "arguments": map[string]any{}}))
 			}
-			says(t, "/metrics", metrics(t, s), "# TYPE outrigger_calls_unasked_total counter\noutrigger_calls_unasked_total 0\n")
+			says(t, "/metrics", metrics(t, s, "outrigger_calls_unasked_total"), "# TYPE outrigger_calls_unasked_total counter\noutrigger_calls_unasked_total 0\n")
 			call("lab.echo")
 			call("lab.nothing")
-			says(t, "/metrics after a call of the backend and one of no tool", metrics(t, s), "\noutrigger_calls_unasked_total 1\n")
+			says(t, "/metrics after a call of the backend and one of no tool", metrics(t, s, "outrigger_calls_unasked_total"), "\noutrigger_calls_unasked_total 1\n")
 		},
 	}
 }
@@ -323,7 +323,7 @@ func code() row {
 			if status != http.StatusTooEarly {
 				t.Errorf("status %d", status)
 			}
-			says(t, "/metrics", metrics(t, s), `code="TOO_EARLY"`)
+			says(t, "/metrics", metrics(t, s, "outrigger_requests_total"), `code="TOO_EARLY"`)
 		},
 	}
 }

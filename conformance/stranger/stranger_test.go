@@ -142,20 +142,26 @@ func says(t *testing.T, what, text string, parts ...string) {
 	}
 }
 
-// metrics is the page of a sidecar.
-func metrics(t *testing.T, s *sidecar.Server) string {
+// metrics are the lines about a metric on the page of a sidecar.
+func metrics(t *testing.T, s *sidecar.Server, name string) string {
 	t.Helper()
 	status, page := s.Probe(t, "/metrics")
 	if status != http.StatusOK {
 		t.Fatalf("/metrics: %d %s", status, page)
 	}
-	return page
+	var lines strings.Builder
+	for line := range strings.Lines(page) {
+		if strings.Contains(line, name) {
+			lines.WriteString(line)
+		}
+	}
+	return lines.String()
 }
 
 // output is what a command of the sidecar prints, and whether it succeeds.
 func output(t *testing.T, binary string, args ...string) (text string, ok bool) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput() //nolint:gosec // built here
+	out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
 	return string(out), err == nil
 }
 
