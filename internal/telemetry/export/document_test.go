@@ -42,7 +42,7 @@ func TestThePageNamesEveryMetric(t *testing.T) {
 	}
 	if *update {
 		page = []byte(withRows(string(page), families))
-		if err := os.WriteFile(file, page, 0o644); err != nil { //nolint:gosec // a page of the repository
+		if err := os.WriteFile(file, page, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
