@@ -21,10 +21,10 @@ func setting() row {
 	return row{
 		name: "setting", page: "a setting",
 		edits: []edit{{
-			file: "proto/outrigger/config/v1/limits.proto", anchor: "message Limits {", text: `  // Maximum length of the query of a URL, in bytes; requests with longer ones are INVALID_ENVELOPE. Range: 16 to 65536.
+			file: "proto/outrigger/config/v1/limits.proto", anchor: "message Limits {", text: `  // Maximum length of the query of a URL, in bytes; requests with longer ones are INVALID_ENVELOPE. Range: 16 to 16777216.
   optional int32 max_query_bytes = 900 [
     json_name = "max_query_bytes",
-    (default) = "2048",
+    (default) = "1048576",
     (flag) = {
       name: "max-query-bytes"
       group: HELP_GROUP_LIMITS
@@ -32,7 +32,7 @@ func setting() row {
     },
     (buf.validate.field).int32 = {
       gte: 16
-      lte: 65536
+      lte: 16777216
     }
   ];
 `,
@@ -61,7 +61,7 @@ func (f *Front) withQueries(next http.Handler) http.Handler {
 		generate: [][]string{{"make", "-o", ".tmp/bin/buf", "generate"}}, // buf is there: make stranger-test asks for it
 		shown: func(t *testing.T, c *tree, binary string) {
 			help, _ := output(t, binary, "serve", "--help-all")
-			says(t, "--help-all", help, "--max-query-bytes", "maximum length of the query of a URL (default 2048)")
+			says(t, "--help-all", help, "--max-query-bytes", "maximum length of the query of a URL (default 1048576)")
 			says(t, "docs/configuration.md", document(t, c, "docs/configuration.md"), "`--max-query-bytes`")
 			if text, ok := output(t, binary, "serve", "--demo", "--max-query-bytes", "3"); ok || !strings.Contains(text, "16") {
 				t.Errorf("a value below its bound is accepted: %s", text)
