@@ -107,7 +107,7 @@ func writeGetTool(h *Handler, call *exchange) ([]byte, *errmap.Error) {
 			file: "internal/dialect/mcp_write.go", anchor: `"github.com/outrigger-mcp/outrigger/internal/content"`, text: `	"github.com/outrigger-mcp/outrigger/internal/catalog"
 `,
 		}, {
-			file: "internal/dialect/era.go", anchor: "maps.Copy(methods, map[string]*method{", text: `		"tools/get": {op: bridge.OpGet, read: readGetTool, write: writeGetTool},
+			file: "internal/dialect/era_mcp.go", anchor: "maps.Copy(methods, map[string]*method{", text: `		"tools/get": {op: bridge.OpGet, read: readGetTool, write: writeGetTool},
 `,
 		}},
 		shown: func(t *testing.T, _ *tree, binary string) {

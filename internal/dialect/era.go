@@ -3,8 +3,6 @@
 package dialect
 
 import (
-	"maps"
-
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
@@ -22,8 +20,6 @@ type era struct {
 	// matchHeaders checks headers against the params, before anything is read
 	// from them.
 	matchHeaders func(in *Inbound, op bridge.Op) *errmap.Error
-	// unknownMethod is the error for a method that the era does not have.
-	unknownMethod func(name string) *errmap.Error
 	// mirrors is set where HTTP headers have to repeat arguments that a tool
 	// marks.
 	mirrors bool
@@ -38,22 +34,6 @@ type method struct {
 	read func(call *exchange) *errmap.Error
 	// write renders the result member of the reply, compact.
 	write func(h *Handler, call *exchange) ([]byte, *errmap.Error)
-}
-
-// withMCP adds the methods that every era of MCP has to those of one era.
-func withMCP(methods map[string]*method) map[string]*method {
-	maps.Copy(methods, map[string]*method{
-		"resources/list":           {op: bridge.OpListResources, read: readListResources, write: writeResources},
-		"resources/templates/list": {op: bridge.OpListTemplates, read: readListTemplates, write: writeTemplates},
-		"resources/read":           {op: bridge.OpReadResource, read: readReadResource, write: writeContents},
-		"resources/directory/read": {op: bridge.OpReadDirectory, read: readReadDirectory, write: writeDirectory},
-		"skills/list":              {op: bridge.OpListSkills, read: readListSkills, write: writeSkills},
-		"skills/get":               {op: bridge.OpGetSkill, read: readGetSkill, write: writeSkill},
-		"prompts/list":             {op: bridge.OpListPrompts, read: readListPrompts, write: writePrompts},
-		"prompts/get":              {op: bridge.OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
-		"completion/complete":      {op: bridge.OpComplete, read: readComplete, write: writeCompletion},
-	})
-	return methods
 }
 
 // op is the operation of a method, OpInvalid for one that the era does not have.
@@ -97,11 +77,6 @@ func (h *Handler) era(d Dialect) *era {
 	default:
 		return h.canonical
 	}
-}
-
-// methodNotFound is the unknownMethod of every era.
-func methodNotFound(name string) *errmap.Error {
-	return errmap.Because(errmap.MethodNotFound, errmap.Quote(name))
 }
 
 // admitAll is for eras that ask nothing of a request as such.

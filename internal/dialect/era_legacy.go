@@ -31,10 +31,9 @@ func newLegacy() *era {
 			"resources/unsubscribe": {op: bridge.OpServer, read: readWatch, write: writeUnwatch},
 			"logging/setLevel":      {op: bridge.OpServer, read: readSetLevel, write: writeSetLevel},
 		}),
-		admit:         admitLegacy,
-		matchHeaders:  ignoreHeaders,
-		unknownMethod: methodNotFound,
-		fail:          failLegacy,
+		admit:        admitLegacy,
+		matchHeaders: ignoreHeaders,
+		fail:         failLegacy,
 	}
 }
 

@@ -22,11 +22,10 @@ func newModern() *era {
 			"tasks/update":         {op: bridge.OpUpdateTask, read: readUpdateTask, write: writeAcknowledged},
 			"tasks/cancel":         {op: bridge.OpCancelTask, read: readCancelTask, write: writeAcknowledged},
 		}),
-		mirrors:       true,
-		admit:         admitModern,
-		matchHeaders:  matchModernName,
-		unknownMethod: methodNotFound,
-		fail:          failModern,
+		mirrors:      true,
+		admit:        admitModern,
+		matchHeaders: matchModernName,
+		fail:         failModern,
 	}
 }
 
