@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package stranger_test
+package stranger
 
 import (
 	"encoding/base64"
