@@ -316,6 +316,12 @@ telemetry-test: $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Compare spans
 	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
 	cd conformance/telemetry && go test -count 1 -timeout 60m . -args -node $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node -clients $(CURDIR)/$(RIG_CLIENTS) $(TELEMETRYFLAGS)
 
+STRANGER ?= all
+
+.PHONY: stranger-test
+stranger-test: $(BUF) ## Add a setting, an MCP method, an edge, a descriptor source, a counter and an error code to a copy of the tree, and count the files; STRANGER=setting is one of them
+	cd conformance && STRANGER=$(STRANGER) go test -count 1 -timeout 20m -v -run TestStranger ./stranger
+
 # Etcd has its own module, so that nothing else depends on it. Most of the time its streams wait for their end, so more run at once than
 # there are CPUs.
 .PHONY: etcd-test

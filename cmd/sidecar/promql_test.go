@@ -144,12 +144,10 @@ func isValue(label, value string) bool {
 		_, err := errmap.Lookup(errmap.Code(value))
 		return err == nil || value == telemetry.OK
 	case "edge":
-		for e := range telemetry.EdgeOther + 1 {
-			if e.String() == value {
-				return true
-			}
-		}
-		return false
+		return slices.Contains([]telemetry.Edge{
+			telemetry.EdgeMCP, telemetry.EdgeRPC, telemetry.EdgeStdio, telemetry.EdgeConnect, telemetry.EdgeGRPC, telemetry.EdgeGRPCWeb, telemetry.EdgeTyped,
+			telemetry.EdgeAdmin, telemetry.EdgeOther,
+		}, telemetry.Edge(value))
 	case "limit":
 		return slices.Contains(limitNames(), value)
 	}

@@ -20,8 +20,6 @@ type era struct {
 	// matchHeaders checks headers against the params, before anything is read
 	// from them.
 	matchHeaders func(in *Inbound, op bridge.Op) *errmap.Error
-	// unknownMethod is the error for a method that the era does not have.
-	unknownMethod func(name string) *errmap.Error
 	// mirrors is set where HTTP headers have to repeat arguments that a tool
 	// marks.
 	mirrors bool
@@ -79,11 +77,6 @@ func (h *Handler) era(d Dialect) *era {
 	default:
 		return h.canonical
 	}
-}
-
-// methodNotFound is the unknownMethod of every era.
-func methodNotFound(name string) *errmap.Error {
-	return errmap.Because(errmap.MethodNotFound, errmap.Quote(name))
 }
 
 // admitAll is for eras that ask nothing of a request as such.

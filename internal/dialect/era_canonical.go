@@ -27,10 +27,9 @@ func newCanonical() *era {
 			"server/describe": {op: bridge.OpServer, read: readNothing, write: writeDescription},
 			"ping":            {op: bridge.OpPing, read: readNothing, write: writeEmpty},
 		},
-		admit:         admitAll,
-		matchHeaders:  ignoreHeaders,
-		unknownMethod: methodNotFound,
-		fail:          failCanonical,
+		admit:        admitAll,
+		matchHeaders: ignoreHeaders,
+		fail:         failCanonical,
 	}
 }
 

@@ -22,28 +22,18 @@ import (
 // served all that needs none.
 func newLegacy() *era {
 	return &era{
-		methods: map[string]*method{
-			methodInitialize:           {op: bridge.OpOpen, read: readInitialize, write: writeInitialize},
-			"ping":                     {op: bridge.OpPing, read: readAnything, write: writeEmpty},
-			"tools/list":               {op: bridge.OpList, read: readPage, write: writeLegacyList},
-			methodToolsCall:            {op: bridge.OpCall, read: readMCPCall, write: writeLegacyResult},
-			"resources/list":           {op: bridge.OpListResources, read: readListResources, write: writeResources},
-			"resources/templates/list": {op: bridge.OpListTemplates, read: readListTemplates, write: writeTemplates},
-			"resources/read":           {op: bridge.OpReadResource, read: readReadResource, write: writeContents},
-			"resources/subscribe":      {op: bridge.OpServer, read: readSubscribe, write: writeWatch},
-			"resources/unsubscribe":    {op: bridge.OpServer, read: readWatch, write: writeUnwatch},
-			"resources/directory/read": {op: bridge.OpReadDirectory, read: readReadDirectory, write: writeDirectory},
-			"skills/list":              {op: bridge.OpListSkills, read: readListSkills, write: writeSkills},
-			"skills/get":               {op: bridge.OpGetSkill, read: readGetSkill, write: writeSkill},
-			"prompts/list":             {op: bridge.OpListPrompts, read: readListPrompts, write: writePrompts},
-			"prompts/get":              {op: bridge.OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
-			"completion/complete":      {op: bridge.OpComplete, read: readComplete, write: writeCompletion},
-			"logging/setLevel":         {op: bridge.OpServer, read: readSetLevel, write: writeSetLevel},
-		},
-		admit:         admitLegacy,
-		matchHeaders:  ignoreHeaders,
-		unknownMethod: methodNotFound,
-		fail:          failLegacy,
+		methods: withMCP(map[string]*method{
+			methodInitialize:        {op: bridge.OpOpen, read: readInitialize, write: writeInitialize},
+			"ping":                  {op: bridge.OpPing, read: readAnything, write: writeEmpty},
+			"tools/list":            {op: bridge.OpList, read: readPage, write: writeLegacyList},
+			methodToolsCall:         {op: bridge.OpCall, read: readMCPCall, write: writeLegacyResult},
+			"resources/subscribe":   {op: bridge.OpServer, read: readSubscribe, write: writeWatch},
+			"resources/unsubscribe": {op: bridge.OpServer, read: readWatch, write: writeUnwatch},
+			"logging/setLevel":      {op: bridge.OpServer, read: readSetLevel, write: writeSetLevel},
+		}),
+		admit:        admitLegacy,
+		matchHeaders: ignoreHeaders,
+		fail:         failLegacy,
 	}
 }
 

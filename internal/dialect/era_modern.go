@@ -13,29 +13,19 @@ import (
 // protocol revision and capabilities, and on HTTP the headers repeat them.
 func newModern() *era {
 	return &era{
-		methods: map[string]*method{
-			"server/discover":          {op: bridge.OpList, read: readAnything, write: writeDiscover},
-			"tools/list":               {op: bridge.OpList, read: readPage, write: writeModernList},
-			methodToolsCall:            {op: bridge.OpCall, read: readMCPCall, write: writeModernResult},
-			"resources/list":           {op: bridge.OpListResources, read: readListResources, write: writeResources},
-			"resources/templates/list": {op: bridge.OpListTemplates, read: readListTemplates, write: writeTemplates},
-			"resources/read":           {op: bridge.OpReadResource, read: readReadResource, write: writeContents},
-			"resources/directory/read": {op: bridge.OpReadDirectory, read: readReadDirectory, write: writeDirectory},
-			"skills/list":              {op: bridge.OpListSkills, read: readListSkills, write: writeSkills},
-			"skills/get":               {op: bridge.OpGetSkill, read: readGetSkill, write: writeSkill},
-			"prompts/list":             {op: bridge.OpListPrompts, read: readListPrompts, write: writePrompts},
-			"prompts/get":              {op: bridge.OpGetPrompt, read: readGetPrompt, write: writePromptMessages},
-			"completion/complete":      {op: bridge.OpComplete, read: readComplete, write: writeCompletion},
-			"subscriptions/listen":     {op: bridge.OpListen, read: readListen, write: writeListen},
-			"tasks/get":                {op: bridge.OpGetTask, read: readGetTask, write: writeTask},
-			"tasks/update":             {op: bridge.OpUpdateTask, read: readUpdateTask, write: writeAcknowledged},
-			"tasks/cancel":             {op: bridge.OpCancelTask, read: readCancelTask, write: writeAcknowledged},
-		},
-		mirrors:       true,
-		admit:         admitModern,
-		matchHeaders:  matchModernName,
-		unknownMethod: methodNotFound,
-		fail:          failModern,
+		methods: withMCP(map[string]*method{
+			"server/discover":      {op: bridge.OpList, read: readAnything, write: writeDiscover},
+			"tools/list":           {op: bridge.OpList, read: readPage, write: writeModernList},
+			methodToolsCall:        {op: bridge.OpCall, read: readMCPCall, write: writeModernResult},
+			"subscriptions/listen": {op: bridge.OpListen, read: readListen, write: writeListen},
+			"tasks/get":            {op: bridge.OpGetTask, read: readGetTask, write: writeTask},
+			"tasks/update":         {op: bridge.OpUpdateTask, read: readUpdateTask, write: writeAcknowledged},
+			"tasks/cancel":         {op: bridge.OpCancelTask, read: readCancelTask, write: writeAcknowledged},
+		}),
+		mirrors:      true,
+		admit:        admitModern,
+		matchHeaders: matchModernName,
+		fail:         failModern,
 	}
 }
 

@@ -77,17 +77,16 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 	}
 	method, ok := era.methods[in.Message.Method]
 	if !ok {
-		return ready(h.refuse(in, era.unknownMethod(in.Message.Method)))
+		return ready(h.refuse(in, errmap.Because(errmap.MethodNotFound, errmap.Quote(in.Message.Method))))
 	}
 	call := &exchange{in: in, era: era, method: method, handler: h, req: &bridge.Request{
 		Op: method.op, Origin: in.Origin, ID: in.Message.ID,
 		Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route, Era: in.era(), Paced: in.Paced,
 		Method: in.Message.Method, Revision: in.statedRevision(), Span: in.span,
 		PageSize: math.MaxInt, Pointer: pointer,
-		Protocol: in.protocol(),
+		Protocol: in.protocol(), Header: WithTraceContext(in.Header, in.meta()),
 	}}
 	call.req.Envelope = call
-	call.req.Header = WithTraceContext(in.Header, in.meta())
 	if err := era.matchHeaders(in, method.op); err != nil {
 		return ready(h.refuseCall(call, err))
 	}

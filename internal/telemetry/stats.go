@@ -5,6 +5,7 @@ package telemetry
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -79,7 +80,7 @@ func NewStats(maxTools int, operations ...string) *Stats {
 		t.operations = append(t.operations, newEnds(func(edge, code string) prometheus.Counter { return requests.WithLabelValues(name, code, edge) }))
 	}
 	t.http = newEnds(func(edge, code string) prometheus.Counter { return http.WithLabelValues(edge, code) })
-	t.overhead = newCache(func(e Edge, _ int) Edge { return min(e, EdgeOther) }, func(e Edge) *shown { return overhead(e.String()) })
+	t.overhead = newCache(func(e Edge, _ int) Edge { return e }, func(e Edge) *shown { return overhead(string(e)) })
 	t.addMCP(maxTools)
 	return t
 }
@@ -209,8 +210,8 @@ func newEnds(counter func(edge, code string) prometheus.Counter) *Ends {
 		if e.code != "" && !slices.Contains(errmap.Codes(), e.code) {
 			e.code = errmap.InternalError // as it is answered
 		}
-		return ending{min(e.edge, EdgeOther), e.code}
-	}, func(e ending) prometheus.Counter { return counter(e.edge.String(), cmp.Or(string(e.code), OK)) })}
+		return e
+	}, func(e ending) prometheus.Counter { return counter(string(e.edge), cmp.Or(string(e.code), OK)) })}
 }
 
 // Count counts the end of a request, with its canonical code, or none for success.
@@ -268,45 +269,38 @@ func (s *Series) End(e End) {
 	}
 }
 
-// Edge is the interface through which a request arrived.
-type Edge uint8
+// Edge is the name of the interface through which a request arrived, for logs and metrics.
+type Edge string
 
 // The edges. EdgeTyped is the typed pass-through in any protocol. The three before it
 // are the tool API. EdgeAdmin is the listeners for operators and for probes. EdgeOther
 // is everything else, such as a command that makes one call.
 const (
-	EdgeMCP Edge = iota
-	EdgeRPC
-	EdgeStdio
-	EdgeConnect
-	EdgeGRPC
-	EdgeGRPCWeb
-	EdgeTyped
-	EdgeAdmin
-	EdgeOther
-	edges int = iota
+	EdgeMCP     Edge = "mcp"
+	EdgeRPC     Edge = "rpc"
+	EdgeStdio   Edge = "stdio"
+	EdgeConnect Edge = "connect"
+	EdgeGRPC    Edge = "grpc"
+	EdgeGRPCWeb Edge = "grpcweb"
+	EdgeTyped   Edge = "typed"
+	EdgeAdmin   Edge = "admin"
+	EdgeOther   Edge = "other"
 )
 
-// EdgeOf returns the edge of a request from its transport and route. isTyped marks
-// requests of the typed pass-through.
+// EdgeOf returns the edge of a request from its transport and route. The name of an edge over HTTP is its path, except that
+// the paths of servers of MCP 2024-11-05 are those of EdgeMCP too. isTyped marks requests of the typed pass-through.
 func EdgeOf(transport, route string, isTyped bool) Edge {
 	if isTyped {
 		return EdgeTyped
 	}
 	switch transport {
 	case "http":
-		if route == "/rpc" {
-			return EdgeRPC
+		if route == "/sse" || strings.HasPrefix(route, "/message") {
+			return EdgeMCP
 		}
-		return EdgeMCP
-	case "stdio":
-		return EdgeStdio
-	case "connect":
-		return EdgeConnect
-	case "grpc":
-		return EdgeGRPC
-	case "grpcweb":
-		return EdgeGRPCWeb
+		return Edge(strings.TrimPrefix(route, "/"))
+	case "stdio", "connect", "grpc", "grpcweb":
+		return Edge(transport)
 	}
 	return EdgeOther
 }
@@ -317,16 +311,19 @@ func (e Edge) Transport() string {
 	switch e {
 	case EdgeStdio:
 		return "pipe"
-	case EdgeMCP, EdgeRPC, EdgeConnect, EdgeGRPC, EdgeGRPCWeb, EdgeTyped:
-		return "tcp"
+	case EdgeAdmin, EdgeOther:
+		return ""
 	}
-	return ""
+	return "tcp"
+}
+
+// IsRPC reports whether the callers of an edge speak Connect, gRPC or gRPC-Web.
+func (e Edge) IsRPC() bool {
+	return e == EdgeConnect || e == EdgeGRPC || e == EdgeGRPCWeb || e == EdgeTyped
 }
 
 // IsJSONRPC reports whether messages of the edge are JSON-RPC, in MCP or in the canonical dialect.
-func (e Edge) IsJSONRPC() bool { return e == EdgeMCP || e == EdgeRPC || e == EdgeStdio }
+func (e Edge) IsJSONRPC() bool { return e.Transport() != "" && !e.IsRPC() }
 
-// String returns the name of the edge, for logs and metrics.
-func (e Edge) String() string {
-	return [edges]string{"mcp", "rpc", "stdio", "connect", "grpc", "grpcweb", "typed", "admin", "other"}[min(e, EdgeOther)]
-}
+// String returns the name of the edge.
+func (e Edge) String() string { return string(e) }

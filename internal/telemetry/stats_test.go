@@ -28,7 +28,7 @@ func TestEndsAreCountedByCodeAndEdge(t *testing.T) {
 		{Edge: telemetry.EdgeMCP, Took: 300 * time.Microsecond, Upstream: 260 * time.Microsecond},
 		{Edge: telemetry.EdgeMCP, Took: time.Minute, Upstream: time.Second},
 		{Edge: telemetry.EdgeStdio, Code: errmap.Timeout, Took: 30 * time.Second, Upstream: 30*time.Second + 1},
-		{Edge: telemetry.Edge(200), Code: "NO_SUCH_CODE", Took: 250 * time.Microsecond},
+		{Edge: telemetry.EdgeOther, Code: "NO_SUCH_CODE", Took: 250 * time.Microsecond},
 	} {
 		s := counts.Tool("shop.get")
 		s.Begin()
@@ -40,7 +40,8 @@ func TestEndsAreCountedByCodeAndEdge(t *testing.T) {
 	counts.Operation(2).Count(telemetry.EdgeRPC, "")
 	counts.Operation(-1).Count(telemetry.EdgeRPC, "")
 
-	got := shown(t, counts)
+	got := shown(t, counts, "outrigger_calls_total", "outrigger_requests_total", "outrigger_calls_in_flight", "outrigger_call_duration_seconds",
+		"outrigger_call_overhead_seconds")
 	for series, want := range map[string]float64{
 		`outrigger_calls_total{code="OK",edge="mcp",tool="shop.get"}`:               2,
 		`outrigger_calls_total{code="TIMEOUT",edge="stdio",tool="shop.get"}`:        1,
@@ -72,8 +73,9 @@ func TestEndsAreCountedByCodeAndEdge(t *testing.T) {
 	}
 }
 
-// shown are the series of a Stats, by name and labels.
-func shown(t *testing.T, counts *telemetry.Stats) map[string]*dto.Metric {
+// shown are the series of a Stats, by name and labels: of some metrics, or of all. A counter without labels that has counted nothing
+// is left out, so that a test is about those that it knows.
+func shown(t *testing.T, counts *telemetry.Stats, metrics ...string) map[string]*dto.Metric {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(counts); err != nil {
@@ -85,7 +87,13 @@ func shown(t *testing.T, counts *telemetry.Stats) map[string]*dto.Metric {
 	}
 	out := map[string]*dto.Metric{}
 	for _, family := range families {
+		if len(metrics) > 0 && !slices.Contains(metrics, family.GetName()) {
+			continue
+		}
 		for _, m := range family.GetMetric() {
+			if len(m.GetLabel()) == 0 && m.GetCounter() != nil && m.GetCounter().GetValue() == 0 {
+				continue
+			}
 			var labels []string
 			for _, l := range m.GetLabel() {
 				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
@@ -169,6 +177,7 @@ func TestEdges(t *testing.T) {
 	}{
 		{"http", "/mcp", false, "mcp"},
 		{"http", "/sse", false, "mcp"},
+		{"http", "/messages/of-a-client", false, "mcp"},
 		{"http", "/rpc", false, "rpc"},
 		{"stdio", "stdio", false, "stdio"},
 		{"connect", "/outrigger.v1.ToolService/CallTool", false, "connect"},
@@ -454,7 +463,10 @@ func TestNilCountsNoMCP(t *testing.T) {
 
 func TestTransports(t *testing.T) {
 	t.Parallel()
-	for e := range telemetry.EdgeOther + 1 {
+	for _, e := range []telemetry.Edge{
+		telemetry.EdgeMCP, telemetry.EdgeRPC, telemetry.EdgeStdio, telemetry.EdgeConnect, telemetry.EdgeGRPC, telemetry.EdgeGRPCWeb, telemetry.EdgeTyped,
+		telemetry.EdgeAdmin, telemetry.EdgeOther,
+	} {
 		want := map[telemetry.Edge]string{telemetry.EdgeStdio: "pipe", telemetry.EdgeAdmin: "", telemetry.EdgeOther: ""}
 		name, ok := want[e]
 		if !ok {
@@ -475,10 +487,11 @@ func TestLabelsAreTexts(t *testing.T) {
 	counts := telemetry.NewStats(0)
 	tool := counts.Tool("shop.\xff")
 	tool.Begin()
-	tool.End(telemetry.End{})
+	tool.End(telemetry.End{Edge: telemetry.EdgeMCP})
 	counts.EndMCP(telemetry.MCPRequest{Tool: tool, Method: "\xff", Version: "\xfe", Status: "\xff"})
 	counts.EndSession(telemetry.Session{Version: "\xff", ErrorType: "\xff"})
-	got := shown(t, counts)
+	got := shown(t, counts, "outrigger_calls_total", "outrigger_calls_in_flight", "outrigger_call_duration_seconds", "mcp_server_operation_duration_seconds",
+		"mcp_server_session_duration_seconds")
 	if _, ok := got["outrigger_calls_total{code=\"OK\",edge=\"mcp\",tool=\"shop.\uFFFD\"}"]; !ok || len(got) != 5 {
 		t.Errorf("series %v", slices.Sorted(maps.Keys(got)))
 	}
