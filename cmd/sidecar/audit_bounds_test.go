@@ -59,7 +59,9 @@ func (s *limited) sample(t *testing.T, name string) int {
 // awaitWritten waits until the trail is written again.
 func (s *limited) awaitWritten(t *testing.T) {
 	t.Helper()
-	testkit.Until(t, "the trail is written again", func() bool { return s.sample(t, "outrigger_audit_failing") == 0 })
+	testkit.Until(t, "the trail is written again", func() bool {
+		return s.sample(t, "outrigger_audit_failing") == 0 && s.sample(t, "outrigger_audit_queued_bytes") == 0
+	})
 }
 
 // The process is not ready while a required trail cannot be written, and ready again when it
