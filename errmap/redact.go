@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -27,25 +28,30 @@ const (
 	urlSchemes = `[A-Za-z][A-Za-z0-9+.\-]{1,31}://`
 )
 
-// The patterns of a secret. RE2 takes time linear in the text, whatever the text. They are compiled once and not assigned to.
+// The patterns of a secret. RE2 takes time linear in the text, whatever the text. They are not assigned to.
 var (
-	pemBlock = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]{1,64}-----.*?(?:-----END [A-Z0-9 ]{1,64}-----|$)`)
-	jwt      = regexp.MustCompile(`\beyJ[A-Za-z0-9_\-]{4,}\.[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*){0,3}`)
+	pemBlock = pattern(`(?s)-----BEGIN [A-Z0-9 ]{1,64}-----.*?(?:-----END [A-Z0-9 ]{1,64}-----|$)`)
+	jwt      = pattern(`\beyJ[A-Za-z0-9_\-]{4,}\.[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*){0,3}`)
 	// Key ids with a prefix of their own: AWS, GitHub, Slack, Google, Stripe and the sk- family.
-	knownKey = regexp.MustCompile(`\b(?:(?:AKIA|ASIA|AGPA|AIDA|AIPA|ANPA|ANVA|AROA|ABIA|ACCA)[A-Z0-9]{12,}` +
+	knownKey = pattern(`\b(?:(?:AKIA|ASIA|AGPA|AIDA|AIPA|ANPA|ANVA|AROA|ABIA|ACCA)[A-Z0-9]{12,}` +
 		`|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|xox[a-z]-[A-Za-z0-9\-]{8,}` +
 		`|AIza[A-Za-z0-9_\-]{30,}|[rs]k[-_][A-Za-z0-9_\-]{16,})`)
-	scheme = regexp.MustCompile(`(?i)\b(bearer|basic|negotiate)([ \t]+)([A-Za-z0-9._~+/\-]+=*)`)
+	scheme = pattern(`(?i)\b(bearer|basic|negotiate)([ \t]+)([A-Za-z0-9._~+/\-]+=*)`)
 	// Everything between :// and the last @ before the path. The second form is for a password with a slash in it; it
 	// wants a character in the password's first part that a port cannot have.
-	urlUser  = regexp.MustCompile(`(` + urlSchemes + `)[^\s/?#"'<>]*@`)
-	urlSlash = regexp.MustCompile(`(` + urlSchemes + `)[^\s/:@"'<>]*:[0-9]*[^\s/@0-9"'<>][^\s@"'<>]*@`)
-	secret   = regexp.MustCompile(`(?i)([\w.\-]*(?:` + secretNames + `)[\w.\-]*\\*["']?)([ \t]*(?:=>|[=:])[ \t]*)` + secretValue)
+	urlUser  = pattern(`(` + urlSchemes + `)[^\s/?#"'<>]*@`)
+	urlSlash = pattern(`(` + urlSchemes + `)[^\s/:@"'<>]*:[0-9]*[^\s/@0-9"'<>][^\s@"'<>]*@`)
+	secret   = pattern(`(?i)([\w.\-]*(?:` + secretNames + `)[\w.\-]*\\*["']?)([ \t]*(?:=>|[=:])[ \t]*)` + secretValue)
 	// A command line's --password VALUE. A dash within a word begins no flag: "no Mcp-Session-Id was sent" is prose.
-	flagged = regexp.MustCompile(`(?i)((?:^|[^\w\-])--?[\w\-]*(?:` + secretNames + `)[\w\-]*[ \t]+)([^\s=:\-][^\s]*)`)
+	flagged = pattern(`(?i)((?:^|[^\w\-])--?[\w\-]*(?:` + secretNames + `)[\w\-]*[ \t]+)([^\s=:\-][^\s]*)`)
 	// Authorization and cookies hold several words: to the end of the line.
-	header = regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(\\*["']?[ \t]*[=:][ \t]*)([^\n]+)`)
+	header = pattern(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(\\*["']?[ \t]*[=:][ \t]*)([^\n]+)`)
 )
+
+// pattern is a pattern that is compiled when it is first needed.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 const secretNames = `passw(?:or)?d|passphrase|\bpwd|secret|token|api[_\- ]?key|access[_\-]?key|private[_\-]?key|` +
 	`signing[_\-]?key|encryption[_\-]?key|account[_\-]?key|credentials?\b|authorization|session[_\-]?id|signature`
@@ -147,36 +153,36 @@ func redactSecrets(s string) string {
 		s = strings.TrimSpace(strings.TrimRight(s[:at], " \t\n") + " " + traceGone)
 	}
 	if has.all(hasPEM) {
-		s = pemBlock.ReplaceAllString(s, redacted)
+		s = pemBlock().ReplaceAllString(s, redacted)
 	}
 	if has.all(hasHeader | hasPair) {
-		s = header.ReplaceAllStringFunc(s, redactHeader)
+		s = header().ReplaceAllStringFunc(s, redactHeader)
 	}
 	if has.all(hasScheme | hasBlank) {
-		s = scheme.ReplaceAllStringFunc(s, redactScheme)
+		s = scheme().ReplaceAllStringFunc(s, redactScheme)
 	}
 	if has.all(hasURL | hasAt) {
-		s = urlUser.ReplaceAllString(s, "${1}"+redacted+"@")
-		s = urlSlash.ReplaceAllString(s, "${1}"+redacted+"@")
+		s = urlUser().ReplaceAllString(s, "${1}"+redacted+"@")
+		s = urlSlash().ReplaceAllString(s, "${1}"+redacted+"@")
 	}
 	if has.all(hasJWT) {
-		s = jwt.ReplaceAllString(s, redacted)
+		s = jwt().ReplaceAllString(s, redacted)
 	}
 	if has.all(hasKey) {
-		s = knownKey.ReplaceAllString(s, redacted)
+		s = knownKey().ReplaceAllString(s, redacted)
 	}
 	if has.all(hasSecret | hasPair) {
 		s = redactPairs(s)
 	}
 	if has.all(hasSecret | hasDash) {
-		s = flagged.ReplaceAllStringFunc(s, redactFlag)
+		s = flagged().ReplaceAllStringFunc(s, redactFlag)
 	}
 	return s
 }
 
 // redactScheme takes the credentials after Bearer, Basic or Negotiate, unless they are a word of a sentence about them.
 func redactScheme(match string) string {
-	m := scheme.FindStringSubmatch(match)
+	m := scheme().FindStringSubmatch(match)
 	if m == nil || isProse(m[3]) && !isBasic(m[1], m[3]) {
 		return match
 	}
@@ -206,7 +212,7 @@ func isProse(word string) bool {
 
 // redactHeader takes what follows a header's name, unless it is a sentence about the header.
 func redactHeader(match string) string {
-	m := header.FindStringSubmatch(match)
+	m := header().FindStringSubmatch(match)
 	if m == nil || strings.Contains(m[2], ":") && readsOn(m[3]) {
 		return match
 	}
@@ -217,7 +223,7 @@ func redactHeader(match string) string {
 func redactPairs(s string) string {
 	var b strings.Builder
 	last := 0
-	for _, at := range secret.FindAllStringSubmatchIndex(s, -1) {
+	for _, at := range secret().FindAllStringSubmatchIndex(s, -1) {
 		value := s[at[6]:at[7]]
 		sep := strings.TrimSpace(s[at[4]:at[5]])
 		if strings.HasPrefix(value, redacted) || sep == ":" && readsOn(s[at[6]:]) {
@@ -252,7 +258,7 @@ func readsOn(text string) bool {
 
 // redactFlag takes the argument of a command line's flag.
 func redactFlag(match string) string {
-	m := flagged.FindStringSubmatch(match)
+	m := flagged().FindStringSubmatch(match)
 	if m == nil || strings.HasPrefix(m[2], redacted) {
 		return match
 	}
@@ -439,11 +445,11 @@ const traceGone = "[stack trace removed]"
 // no search.
 type tracePattern struct {
 	needs features
-	re    *regexp.Regexp
+	re    func() *regexp.Regexp
 }
 
 // tracePatterns are those of Go, Java, .NET, Python, Node, Rust, Ruby and C++. They want a file and a line, so that a
-// sentence with "at" in it stays. Compiled once, not assigned to.
+// sentence with "at" in it stays. Not assigned to.
 var tracePatterns = [...]tracePattern{
 	{hasGoroutine, traceRegexp(`goroutine [0-9]+ \[[^\]\n]*\]:`)},
 	{hasGoLine | hasHex, traceRegexp(`[^\s:]+\.go:[0-9]+ \+0x[0-9a-f]+`)},
@@ -458,10 +464,8 @@ var tracePatterns = [...]tracePattern{
 	{hasStack | hasPair, traceRegexp(`(?i)(?:stack ?trace(?: follows)?|stack backtrace|call stack|backtrace):`)},
 }
 
-// traceRegexp compiles a pattern that starts a line or follows a space.
-func traceRegexp(pattern string) *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|[\n \t])(?:` + pattern + `)`)
-}
+// traceRegexp is a pattern that starts a line or follows a space.
+func traceRegexp(text string) func() *regexp.Regexp { return pattern(`(?:^|[\n \t])(?:` + text + `)`) }
 
 // traceStart returns where the first stack trace of a text starts, -1 where it has none.
 func traceStart(s string, has features) int {
@@ -470,7 +474,7 @@ func traceStart(s string, has features) int {
 		if !has.all(p.needs) {
 			continue
 		}
-		if at := p.re.FindStringIndex(s); at != nil && (start < 0 || at[0] < start) {
+		if at := p.re().FindStringIndex(s); at != nil && (start < 0 || at[0] < start) {
 			start = at[0]
 		}
 	}

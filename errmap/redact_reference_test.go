@@ -40,15 +40,15 @@ func allPatterns(s string) string {
 	if at := traceStart(s, hasAll); at >= 0 {
 		s = strings.TrimSpace(strings.TrimRight(s[:at], " \t\n") + " " + traceGone)
 	}
-	s = pemBlock.ReplaceAllString(s, redacted)
-	s = header.ReplaceAllStringFunc(s, redactHeader)
-	s = scheme.ReplaceAllStringFunc(s, redactScheme)
-	s = urlUser.ReplaceAllString(s, "${1}"+redacted+"@")
-	s = urlSlash.ReplaceAllString(s, "${1}"+redacted+"@")
-	s = jwt.ReplaceAllString(s, redacted)
-	s = knownKey.ReplaceAllString(s, redacted)
+	s = pemBlock().ReplaceAllString(s, redacted)
+	s = header().ReplaceAllStringFunc(s, redactHeader)
+	s = scheme().ReplaceAllStringFunc(s, redactScheme)
+	s = urlUser().ReplaceAllString(s, "${1}"+redacted+"@")
+	s = urlSlash().ReplaceAllString(s, "${1}"+redacted+"@")
+	s = jwt().ReplaceAllString(s, redacted)
+	s = knownKey().ReplaceAllString(s, redacted)
 	s = redactPairs(s)
-	return flagged.ReplaceAllStringFunc(s, redactFlag)
+	return flagged().ReplaceAllStringFunc(s, redactFlag)
 }
 
 // secretSamples has at least one match of every alternative of every pattern.

@@ -105,6 +105,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 	if err != nil {
 		return nil, nil, err
 	}
+	b.bind.transcoder.Forget()
 	return c, b.keep(c, loads), nil
 }
 
@@ -672,7 +673,7 @@ func (b *binder) message(md protoreflect.MessageDescriptor) (*transcode.Message,
 
 // messageAgain is the transcoder of a message that an earlier build compiled.
 func (b *binder) messageAgain(md protoreflect.MessageDescriptor, old *transcode.Message) (*transcode.Message, error) {
-	return b.compiled(md, func() (*transcode.Message, error) { return b.transcoder.Again(old) })
+	return b.compiled(md, func() (*transcode.Message, error) { return b.transcoder.Again(old), nil })
 }
 
 func (b *binder) compiled(md protoreflect.MessageDescriptor, compile func() (*transcode.Message, error)) (*transcode.Message, error) {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"buf.build/go/protovalidate"
@@ -129,7 +130,7 @@ func meantURL(v *protovalidate.Violation) string {
 	if strings.HasPrefix(value, "/") {
 		return "; did you mean unix://" + value + "?"
 	}
-	if !hostPort.MatchString(value) {
+	if !hostPort().MatchString(value) {
 		return ""
 	}
 	return "; did you mean http://" + value + "?"
@@ -137,7 +138,9 @@ func meantURL(v *protovalidate.Violation) string {
 
 // hostPort is what a person types who leaves the scheme out: a host or a
 // bracketed IPv6 address, and perhaps a port.
-var hostPort = regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)?(:[0-9]{1,5})?/?$`)
+var hostPort = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)?(:[0-9]{1,5})?/?$`)
+})
 
 // byFlag names the flag that sets a field; empty where none does.
 func byFlag(path string) string {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
@@ -166,7 +167,9 @@ func (d *draft) readEnvironment(vars map[string]string) {
 
 // serviceLink matches the variables that Kubernetes makes for a Service that is
 // itself named outrigger.
-var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_|$)|$)`)
+var serviceLink = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT(_[0-9]+_(TCP|UDP|SCTP)(_|$)|$)`)
+})
 
 // warnOfUnknown names variables that are probably misspelt. They are no faults,
 // because others may have put them there.
@@ -177,7 +180,7 @@ func (d *draft) warnOfUnknown(vars map[string]string) {
 	}
 	names := slices.Sorted(maps.Keys(known))
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		if known[name] || serviceLink.MatchString(name) {
+		if known[name] || serviceLink().MatchString(name) {
 			continue
 		}
 		message := "unknown variable"

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -124,14 +125,14 @@ func (w *walker) shown(text string) string {
 // only a short lower-case word is shown: it is a misspelt key, not a token in
 // the wrong place.
 func (w *walker) shownKey(text string) string {
-	if keyLike.MatchString(text) {
+	if keyLike().MatchString(text) {
 		return text
 	}
 	return w.shown(text)
 }
 
 // keyLike has no digits and no upper case, which tokens and digests have.
-var keyLike = regexp.MustCompile(`^[a-z_]{1,20}$`)
+var keyLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z_]{1,20}$`) })
 
 func fieldNames(fields protoreflect.FieldDescriptors) iter.Seq[string] {
 	return func(yield func(string) bool) {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -522,14 +523,16 @@ const (
 )
 
 // uriGrammar has two groups: the host that is an IPv6 address, and the one that is a name.
-var uriGrammar = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.\-]*:` +
-	`(?://(?:` + inUser + `@)?(?:\[([0-9A-Fa-f:]+)\]|(` + inHost + `))(?::[0-9]*)?(?:/` + inPath + `)?|/?(?:` + inSegment + inPath + `)?)` +
-	`(?:\?` + inQuery + `)?(?:#` + inQuery + `)?$`)
+var uriGrammar = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.\-]*:` +
+		`(?://(?:` + inUser + `@)?(?:\[([0-9A-Fa-f:]+)\]|(` + inHost + `))(?::[0-9]*)?(?:/` + inPath + `)?|/?(?:` + inSegment + inPath + `)?)` +
+		`(?:\?` + inQuery + `)?(?:#` + inQuery + `)?$`)
+})
 
 // isURI reports whether s is an absolute URI by the grammar of RFC 3986, section 3, as far as the contract's validation
 // accepts it: an IPv6 address is written without dots, and neither has a zone nor belongs to a later version.
 func isURI(s string) bool {
-	parts := uriGrammar.FindStringSubmatch(s)
+	parts := uriGrammar().FindStringSubmatch(s)
 	if parts == nil {
 		return false
 	}
@@ -549,10 +552,12 @@ const (
 	spec      = variable + `(?:\.` + variable + `)*(?::[1-9][0-9]{0,3}|\*)?`
 )
 
-var templateGrammar = regexp.MustCompile(`^(?:` + inLiteral + `|\{[+#./;?&]?` + spec + `(?:,` + spec + `)*\})*$`)
+var templateGrammar = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:` + inLiteral + `|\{[+#./;?&]?` + spec + `(?:,` + spec + `)*\})*$`)
+})
 
 // isTemplate reports whether s is a URI template.
-func isTemplate(s string) bool { return templateGrammar.MatchString(s) }
+func isTemplate(s string) bool { return templateGrammar().MatchString(s) }
 
 // Revision is a revision of MCP. The methods in this file cover all differences between
 // revisions that this package knows.

@@ -101,7 +101,7 @@ func thirdParties() map[string][]string {
 		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/backend", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
 		"github.com/go-jose/go-jose/v4":            {"internal/identity/behalf", "internal/identity", "internal/oauthtest"},
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
-		"github.com/envoyproxy":                    {"internal/policy", "internal/ratetest"},
+		"github.com/envoyproxy":                    {},
 		"cel.dev/cel-go":                           {"internal/policy", "internal/schema"},
 		"github.com/prometheus":                    {"internal/telemetry"},
 		"github.com/nats-io":                       {"internal/state"},

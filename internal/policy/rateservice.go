@@ -15,13 +15,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	ratelimitv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/ratelimit/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
@@ -151,7 +150,7 @@ func (s *RateService) Check(ctx context.Context, caller, tool string, isPart boo
 	default:
 		return s.failed(p, took, err)
 	}
-	if answer.GetOverallCode() == ratelimitv3.RateLimitResponse_OVER_LIMIT {
+	if answer.GetOverallCode() == ratelimitv1.RateLimitResponse_OVER_LIMIT {
 		s.counts.outcomes[outcomeOverLimit].Add(1)
 		return overLimit(answer, d)
 	}
@@ -174,7 +173,7 @@ func (s *RateService) failed(p permit, took time.Duration, err error) *errmap.Er
 }
 
 // ask sends one question.
-func (s *RateService) ask(ctx context.Context, d []descriptor) (*ratelimitv3.RateLimitResponse, error) {
+func (s *RateService) ask(ctx context.Context, d []descriptor) (*ratelimitv1.RateLimitResponse, error) {
 	in, err := proto.Marshal(s.request(d))
 	if err != nil {
 		return nil, fmt.Errorf("encode the question: %w", err)
@@ -183,12 +182,12 @@ func (s *RateService) ask(ctx context.Context, d []descriptor) (*ratelimitv3.Rat
 	if err != nil {
 		return nil, described(err)
 	}
-	answer := new(ratelimitv3.RateLimitResponse)
+	answer := new(ratelimitv1.RateLimitResponse)
 	if err := proto.Unmarshal(got.Body, answer); err != nil {
 		return nil, fmt.Errorf("decode the answer: %w", err)
 	}
 	switch code := answer.GetOverallCode(); code {
-	case ratelimitv3.RateLimitResponse_OK, ratelimitv3.RateLimitResponse_OVER_LIMIT:
+	case ratelimitv1.RateLimitResponse_OK, ratelimitv1.RateLimitResponse_OVER_LIMIT:
 		return answer, nil
 	default:
 		return nil, fmt.Errorf("the answer has the code %v", code)
@@ -271,11 +270,11 @@ const unknownWait = time.Second
 
 // overLimit is RATE_LIMITED for an answer to the question about d. If several limits are
 // exceeded, the request has to wait for the one that is reset last.
-func overLimit(a *ratelimitv3.RateLimitResponse, d []descriptor) *errmap.Error {
+func overLimit(a *ratelimitv1.RateLimitResponse, d []descriptor) *errmap.Error {
 	var wait time.Duration
 	text := "a limit that replicas share"
 	for i, status := range a.GetStatuses() {
-		if status.GetCode() != ratelimitv3.RateLimitResponse_OVER_LIMIT {
+		if status.GetCode() != ratelimitv1.RateLimitResponse_OVER_LIMIT {
 			continue
 		}
 		until := unknownWait
@@ -297,8 +296,8 @@ func overLimit(a *ratelimitv3.RateLimitResponse, d []descriptor) *errmap.Error {
 }
 
 // limitText is a limit in words, or empty if the service does not name it.
-func limitText(l *ratelimitv3.RateLimitResponse_RateLimit) string {
-	if l == nil || l.GetUnit() == ratelimitv3.RateLimitResponse_RateLimit_UNKNOWN {
+func limitText(l *ratelimitv1.RateLimitResponse_RateLimit) string {
+	if l == nil || l.GetUnit() == ratelimitv1.RateLimitResponse_RateLimit_UNKNOWN {
 		return ""
 	}
 	return fmt.Sprintf(" is %d per %s", l.GetRequestsPerUnit(), strings.ToLower(l.GetUnit().String()))
@@ -435,16 +434,16 @@ func tenantOf(who *identity.Identity, claim string) string {
 }
 
 // request is the question about descriptors.
-func (s *RateService) request(all []descriptor) *ratelimitv3.RateLimitRequest {
-	r := &ratelimitv3.RateLimitRequest{
-		Domain: s.config.GetDomain(), HitsAddend: 1, Descriptors: make([]*commonv3.RateLimitDescriptor, len(all)),
+func (s *RateService) request(all []descriptor) *ratelimitv1.RateLimitRequest {
+	r := &ratelimitv1.RateLimitRequest{
+		Domain: s.config.GetDomain(), HitsAddend: 1, Descriptors: make([]*ratelimitv1.RateLimitDescriptor, len(all)),
 	}
 	for i, d := range all {
-		entries := make([]*commonv3.RateLimitDescriptor_Entry, len(d.entries))
+		entries := make([]*ratelimitv1.RateLimitDescriptor_Entry, len(d.entries))
 		for j, e := range d.entries {
-			entries[j] = &commonv3.RateLimitDescriptor_Entry{Key: e.key, Value: e.value}
+			entries[j] = &ratelimitv1.RateLimitDescriptor_Entry{Key: e.key, Value: e.value}
 		}
-		r.Descriptors[i] = &commonv3.RateLimitDescriptor{Entries: entries}
+		r.Descriptors[i] = &ratelimitv1.RateLimitDescriptor{Entries: entries}
 	}
 	return r
 }

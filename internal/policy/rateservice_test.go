@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	ratelimitv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/ratelimit/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
@@ -54,19 +54,19 @@ func dial(t *testing.T, url string) *backend.Client {
 }
 
 // fixed answers the same to everything.
-func fixed(r *ratelimitv3.RateLimitResponse) ratetest.Answer {
-	return func(context.Context, *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+func fixed(r *ratelimitv1.RateLimitResponse) ratetest.Answer {
+	return func(context.Context, *ratelimitv1.RateLimitRequest) (*ratelimitv1.RateLimitResponse, error) {
 		return r, nil
 	}
 }
 
-const over = ratelimitv3.RateLimitResponse_OVER_LIMIT
+const over = ratelimitv1.RateLimitResponse_OVER_LIMIT
 
 // descriptorStatus is the status of one descriptor, with a limit of 5 per hour.
-func descriptorStatus(code ratelimitv3.RateLimitResponse_Code, reset *durationpb.Duration) *ratelimitv3.RateLimitResponse_DescriptorStatus {
-	return &ratelimitv3.RateLimitResponse_DescriptorStatus{
+func descriptorStatus(code ratelimitv1.RateLimitResponse_Code, reset *durationpb.Duration) *ratelimitv1.RateLimitResponse_DescriptorStatus {
+	return &ratelimitv1.RateLimitResponse_DescriptorStatus{
 		Code: code, DurationUntilReset: reset,
-		CurrentLimit: &ratelimitv3.RateLimitResponse_RateLimit{RequestsPerUnit: 5, Unit: ratelimitv3.RateLimitResponse_RateLimit_HOUR},
+		CurrentLimit: &ratelimitv1.RateLimitResponse_RateLimit{RequestsPerUnit: 5, Unit: ratelimitv1.RateLimitResponse_RateLimit_HOUR},
 	}
 }
 
@@ -91,30 +91,30 @@ func TestOutcomes(t *testing.T) {
 		},
 		{
 			name:   "over a limit",
-			answer: fixed(&ratelimitv3.RateLimitResponse{OverallCode: over, Statuses: []*ratelimitv3.RateLimitResponse_DescriptorStatus{descriptorStatus(over, durationpb.New(7*time.Second))}}),
+			answer: fixed(&ratelimitv1.RateLimitResponse{OverallCode: over, Statuses: []*ratelimitv1.RateLimitResponse_DescriptorStatus{descriptorStatus(over, durationpb.New(7*time.Second))}}),
 			code:   errmap.RateLimited, wait: 7 * time.Second, text: "Rate limit exceeded: the shared limit of this caller is 5 per hour",
 			count: func(s policy.RateServiceStats) uint64 { return s.OverLimit },
 		},
 		{
 			name: "over two limits: the one that is reset last counts",
-			answer: fixed(&ratelimitv3.RateLimitResponse{OverallCode: over, Statuses: []*ratelimitv3.RateLimitResponse_DescriptorStatus{
-				descriptorStatus(over, durationpb.New(time.Second)), descriptorStatus(ratelimitv3.RateLimitResponse_OK, durationpb.New(time.Hour)), descriptorStatus(over, durationpb.New(9*time.Second)),
+			answer: fixed(&ratelimitv1.RateLimitResponse{OverallCode: over, Statuses: []*ratelimitv1.RateLimitResponse_DescriptorStatus{
+				descriptorStatus(over, durationpb.New(time.Second)), descriptorStatus(ratelimitv1.RateLimitResponse_OK, durationpb.New(time.Hour)), descriptorStatus(over, durationpb.New(9*time.Second)),
 			}}),
 			code: errmap.RateLimited, wait: 9 * time.Second, text: "Rate limit exceeded: the shared limit of shop.get for this caller is 5 per hour",
 			count: func(s policy.RateServiceStats) uint64 { return s.OverLimit },
 		},
 		{
-			name: "over a limit without a time", answer: fixed(&ratelimitv3.RateLimitResponse{OverallCode: over, Statuses: []*ratelimitv3.RateLimitResponse_DescriptorStatus{{}, {Code: over}}}),
+			name: "over a limit without a time", answer: fixed(&ratelimitv1.RateLimitResponse{OverallCode: over, Statuses: []*ratelimitv1.RateLimitResponse_DescriptorStatus{{}, {Code: over}}}),
 			code: errmap.RateLimited, wait: time.Second, text: "Rate limit exceeded: the shared limit of shop.get",
 			count: func(s policy.RateServiceStats) uint64 { return s.OverLimit },
 		},
 		{
-			name: "over a limit that is not named", answer: fixed(&ratelimitv3.RateLimitResponse{OverallCode: over}),
+			name: "over a limit that is not named", answer: fixed(&ratelimitv1.RateLimitResponse{OverallCode: over}),
 			code: errmap.RateLimited, wait: time.Second, text: "Rate limit exceeded: a limit that replicas share",
 			count: func(s policy.RateServiceStats) uint64 { return s.OverLimit },
 		},
 		{
-			name: "more statuses than questions", answer: fixed(&ratelimitv3.RateLimitResponse{OverallCode: over, Statuses: []*ratelimitv3.RateLimitResponse_DescriptorStatus{{}, {}, {}, descriptorStatus(over, durationpb.New(0))}}),
+			name: "more statuses than questions", answer: fixed(&ratelimitv1.RateLimitResponse{OverallCode: over, Statuses: []*ratelimitv1.RateLimitResponse_DescriptorStatus{{}, {}, {}, descriptorStatus(over, durationpb.New(0))}}),
 			code: errmap.RateLimited, wait: time.Millisecond, text: "Rate limit exceeded: a limit that replicas share",
 			count: func(s policy.RateServiceStats) uint64 { return s.OverLimit },
 		},
@@ -123,7 +123,7 @@ func TestOutcomes(t *testing.T) {
 			count: func(s policy.RateServiceStats) uint64 { return s.Errors },
 		},
 		{
-			name: "no decision", answer: fixed(&ratelimitv3.RateLimitResponse{}), fails: true,
+			name: "no decision", answer: fixed(&ratelimitv1.RateLimitResponse{}), fails: true,
 			count: func(s policy.RateServiceStats) uint64 { return s.Errors },
 		},
 		{

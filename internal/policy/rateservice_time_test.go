@@ -14,12 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	ratelimitv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/ratelimit/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
@@ -49,7 +49,7 @@ func (p *bubblePeer) Call(ctx context.Context, _ string, _ []byte, _ http.Header
 	if p.broken.Load() {
 		return nil, errors.New("broken")
 	}
-	body, err := proto.Marshal(&ratelimitv3.RateLimitResponse{OverallCode: ratelimitv3.RateLimitResponse_OK})
+	body, err := proto.Marshal(&ratelimitv1.RateLimitResponse{OverallCode: ratelimitv1.RateLimitResponse_OK})
 	return &backend.Answer{Body: body}, err
 }
 

@@ -11,22 +11,19 @@ import (
 	"testing"
 	"time"
 
-	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	ratelimitv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/ratelimit/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // Answer decides about one question.
-type Answer func(context.Context, *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error)
+type Answer func(context.Context, *ratelimitv1.RateLimitRequest) (*ratelimitv1.RateLimitResponse, error)
 
 // Server is a rate limit service. Until a test says otherwise, nothing is over a limit.
 type Server struct {
-	ratelimitv3.UnimplementedRateLimitServiceServer
-
 	addr, scheme string
 	options      []grpc.ServerOption
 
@@ -34,7 +31,7 @@ type Server struct {
 	server *grpc.Server
 	served sync.WaitGroup
 	answer Answer
-	asked  []*ratelimitv3.RateLimitRequest
+	asked  []*ratelimitv1.RateLimitRequest
 }
 
 // Start starts a server, which stops at the end of the test.
@@ -65,7 +62,7 @@ func (s *Server) Restart(tb testing.TB) {
 		tb.Fatal(err)
 	}
 	server := grpc.NewServer(s.options...)
-	ratelimitv3.RegisterRateLimitServiceServer(server, s)
+	server.RegisterService(&service, s)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.server = server
@@ -94,8 +91,23 @@ func (s *Server) Answer(by Answer) {
 	s.answer = by
 }
 
-// ShouldRateLimit implements the service.
-func (s *Server) ShouldRateLimit(ctx context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+// service is Envoy's, whose messages ratelimitv1 has.
+var service = grpc.ServiceDesc{
+	ServiceName: "envoy.service.ratelimit.v3.RateLimitService",
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{{
+		MethodName: "ShouldRateLimit",
+		Handler: func(s any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			r := new(ratelimitv1.RateLimitRequest)
+			if err := read(r); err != nil {
+				return nil, err
+			}
+			return s.(*Server).shouldRateLimit(ctx, r)
+		},
+	}},
+}
+
+func (s *Server) shouldRateLimit(ctx context.Context, r *ratelimitv1.RateLimitRequest) (*ratelimitv1.RateLimitResponse, error) {
 	s.mu.Lock()
 	if !isProbe(r) {
 		s.asked = append(s.asked, r)
@@ -106,13 +118,13 @@ func (s *Server) ShouldRateLimit(ctx context.Context, r *ratelimitv3.RateLimitRe
 }
 
 // isProbe reports whether a question is about no request.
-func isProbe(r *ratelimitv3.RateLimitRequest) bool {
+func isProbe(r *ratelimitv1.RateLimitRequest) bool {
 	d := r.GetDescriptors()
 	return len(d) == 1 && d[0].GetEntries()[0].GetKey() == "probe"
 }
 
 // Asked returns the questions so far, without probes, and forgets them.
-func (s *Server) Asked() []*ratelimitv3.RateLimitRequest {
+func (s *Server) Asked() []*ratelimitv1.RateLimitRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.asked
@@ -121,7 +133,7 @@ func (s *Server) Asked() []*ratelimitv3.RateLimitRequest {
 }
 
 // Text is a descriptor as text, such as "caller=a tool=b".
-func Text(d *commonv3.RateLimitDescriptor) string {
+func Text(d *ratelimitv1.RateLimitDescriptor) string {
 	parts := make([]string, 0, len(d.GetEntries()))
 	for _, e := range d.GetEntries() {
 		parts = append(parts, e.GetKey()+"="+e.GetValue())
@@ -131,10 +143,10 @@ func Text(d *commonv3.RateLimitDescriptor) string {
 
 // OK answers that nothing is over a limit.
 func OK() Answer {
-	return func(_ context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
-		out := &ratelimitv3.RateLimitResponse{OverallCode: ratelimitv3.RateLimitResponse_OK}
+	return func(_ context.Context, r *ratelimitv1.RateLimitRequest) (*ratelimitv1.RateLimitResponse, error) {
+		out := &ratelimitv1.RateLimitResponse{OverallCode: ratelimitv1.RateLimitResponse_OK}
 		for range r.GetDescriptors() {
-			out.Statuses = append(out.Statuses, &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: ratelimitv3.RateLimitResponse_OK})
+			out.Statuses = append(out.Statuses, &ratelimitv1.RateLimitResponse_DescriptorStatus{Code: ratelimitv1.RateLimitResponse_OK})
 		}
 		return out, nil
 	}
@@ -145,17 +157,17 @@ func OK() Answer {
 func Counting(key string, most uint32, reset time.Duration) Answer {
 	var mu sync.Mutex
 	counts := map[string]uint32{}
-	return func(_ context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	return func(_ context.Context, r *ratelimitv1.RateLimitRequest) (*ratelimitv1.RateLimitResponse, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		out := &ratelimitv3.RateLimitResponse{OverallCode: ratelimitv3.RateLimitResponse_OK}
+		out := &ratelimitv1.RateLimitResponse{OverallCode: ratelimitv1.RateLimitResponse_OK}
 		for _, d := range r.GetDescriptors() {
-			status := &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: ratelimitv3.RateLimitResponse_OK}
+			status := &ratelimitv1.RateLimitResponse_DescriptorStatus{Code: ratelimitv1.RateLimitResponse_OK}
 			if last := d.GetEntries()[len(d.GetEntries())-1]; last.GetKey() == key {
-				status.CurrentLimit = &ratelimitv3.RateLimitResponse_RateLimit{RequestsPerUnit: most, Unit: ratelimitv3.RateLimitResponse_RateLimit_MINUTE}
+				status.CurrentLimit = &ratelimitv1.RateLimitResponse_RateLimit{RequestsPerUnit: most, Unit: ratelimitv1.RateLimitResponse_RateLimit_MINUTE}
 				status.DurationUntilReset = durationpb.New(reset)
 				if counts[Text(d)] += r.GetHitsAddend(); counts[Text(d)] > most {
-					status.Code, out.OverallCode = ratelimitv3.RateLimitResponse_OVER_LIMIT, ratelimitv3.RateLimitResponse_OVER_LIMIT
+					status.Code, out.OverallCode = ratelimitv1.RateLimitResponse_OVER_LIMIT, ratelimitv1.RateLimitResponse_OVER_LIMIT
 				}
 			}
 			out.Statuses = append(out.Statuses, status)
@@ -166,7 +178,7 @@ func Counting(key string, most uint32, reset time.Duration) Answer {
 
 // Hanging never answers.
 func Hanging() Answer {
-	return func(ctx context.Context, _ *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	return func(ctx context.Context, _ *ratelimitv1.RateLimitRequest) (*ratelimitv1.RateLimitResponse, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -174,7 +186,7 @@ func Hanging() Answer {
 
 // Failing answers with an error.
 func Failing(err error) Answer {
-	return func(context.Context, *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	return func(context.Context, *ratelimitv1.RateLimitRequest) (*ratelimitv1.RateLimitResponse, error) {
 		return nil, err
 	}
 }

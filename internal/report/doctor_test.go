@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
-	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	ratelimitv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/ratelimit/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/ratetest"
@@ -228,7 +228,7 @@ func TestEveryStep(t *testing.T) {
 			name: "a slow rate limit service", backend: func(t *testing.T) string { return serve(t, demoService(t)) },
 			configure: func(t *testing.T, c *configv1.Config) {
 				peer := ratetest.Start(t)
-				peer.Answer(func(ctx context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+				peer.Answer(func(ctx context.Context, r *ratelimitv1.RateLimitRequest) (*ratelimitv1.RateLimitResponse, error) {
 					time.Sleep(2 * time.Millisecond)
 					return ratetest.OK()(ctx, r)
 				})

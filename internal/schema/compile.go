@@ -22,6 +22,7 @@ import (
 	pvcel "buf.build/go/protovalidate/cel"
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -626,17 +627,33 @@ func (n *Needs) ask(key needKey, evaluate func() bool) bool {
 	return breaks
 }
 
-// needEnv is the environment of protovalidate's rules, without "this".
+// needEnv is the environment of protovalidate's rules, without "this" and without types of messages: the library would keep
+// those of all files in the program.
 var needEnv = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(cel.Lib(pvcel.NewLibrary()), cel.EnableMacroCallTracking())
+	return cel.NewEnv(cel.CustomTypeProvider(noFiles{types.NewEmptyRegistry()}), cel.Lib(pvcel.NewLibrary()), cel.EnableMacroCallTracking())
 })
 
-func fieldBreaks(fd protoreflect.FieldDescriptor, expression string) bool {
+// noFiles is a registry that ignores files.
+type noFiles struct{ *types.Registry }
+
+// RegisterDescriptor does nothing.
+func (noFiles) RegisterDescriptor(protoreflect.FileDescriptor) error { return nil }
+
+// needEnvWith is needEnv with the well-known types and what the options add.
+func needEnvWith(options ...cel.EnvOption) (*cel.Env, error) {
 	base, err := needEnv()
 	if err != nil {
-		return false
+		return nil, err
 	}
-	env, err := base.Extend(append(pvcel.RequiredEnvOptions(fd), cel.Variable("this", pvcel.ProtoFieldToType(fd, false, false)))...)
+	known, err := types.NewRegistry()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // likewise
+	}
+	return base.Extend(append([]cel.EnvOption{cel.CustomTypeProvider(known), cel.CustomTypeAdapter(known)}, options...)...)
+}
+
+func fieldBreaks(fd protoreflect.FieldDescriptor, expression string) bool {
+	env, err := needEnvWith(append(pvcel.RequiredEnvOptions(fd), cel.Variable("this", pvcel.ProtoFieldToType(fd, false, false)))...)
 	if err != nil {
 		return false
 	}
@@ -648,12 +665,8 @@ func fieldBreaks(fd protoreflect.FieldDescriptor, expression string) bool {
 }
 
 func messageBreaks(fd protoreflect.FieldDescriptor, expression string) bool {
-	base, err := needEnv()
-	if err != nil {
-		return false
-	}
 	empty := dynamicpb.NewMessage(fd.ContainingMessage())
-	env, err := base.Extend(cel.Types(empty), cel.Variable("this", cel.ObjectType(string(fd.ContainingMessage().FullName()))))
+	env, err := needEnvWith(cel.Types(empty), cel.Variable("this", cel.ObjectType(string(fd.ContainingMessage().FullName()))))
 	if err != nil {
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
@@ -994,7 +995,9 @@ func (d *deriver) oneofs(md protoreflect.MessageDescriptor) (conditions []any, t
 }
 
 // oneOfWords are the ways in which comments say that fields exclude each other.
-var oneOfWords = regexp.MustCompile(`(?i)\b(one of|only one|exactly one|either|mutually exclusive)\b`)
+var oneOfWords = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(one of|only one|exactly one|either|mutually exclusive)\b`)
+})
 
 // needsSentence reports whether nothing else in the schema says in words that the fields of a oneof exclude each other.
 func (d *deriver) needsSentence(od protoreflect.OneofDescriptor, fields []string) bool {
@@ -1009,7 +1012,7 @@ func saysOneOf(comment string, fields ...string) bool {
 			return false
 		}
 	}
-	return oneOfWords.MatchString(comment)
+	return oneOfWords().MatchString(comment)
 }
 
 // wantsOne reports whether one of the fields has to be set, by protovalidate's rules or by those that callers are only shown.

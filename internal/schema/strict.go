@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -26,7 +27,7 @@ const (
 )
 
 // strictName is how a property may be called; Anthropic refuses the tool otherwise.
-var strictName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+var strictName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`) })
 
 // strict writes the advertised schema of an input for ProfileStrict. It uses these keywords and no others: type (one name,
 // never a list), properties, required (all of them), additionalProperties (false), items, enum (of strings), anyOf (of a
@@ -124,7 +125,7 @@ func (s *strict) message(md protoreflect.MessageDescriptor, path []protoreflect.
 			break // strict gives up, so the rest need not be right
 		}
 		name := Names(fd)[0]
-		if !strictName.MatchString(name) {
+		if !strictName().MatchString(name) {
 			d.note("field %s omitted: not all providers accept its JSON name %s", fd.FullName(), quote(name))
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -170,11 +171,11 @@ func textFormat(rules *validate.StringRules) (format, note string) {
 }
 
 // notPortable are the parts of RE2's syntax that ECMA 262, which JSON Schema names, does not have or reads otherwise.
-var notPortable = regexp.MustCompile(`\(\?[a-zA-Z-]|\\[AzQECpP]|\\x\{|\[\[:|\[:|[*+?}]\+`)
+var notPortable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\(\?[a-zA-Z-]|\\[AzQECpP]|\\x\{|\[\[:|\[:|[*+?}]\+`) })
 
 // isPortable says whether a pattern means the same in RE2 and in ECMA 262. The test is on the careful side.
 func isPortable(pattern string) bool {
-	if notPortable.MatchString(pattern) || !utf8.ValidString(pattern) {
+	if notPortable().MatchString(pattern) || !utf8.ValidString(pattern) {
 		return false
 	}
 	_, err := regexp.Compile(pattern)

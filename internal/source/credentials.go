@@ -210,12 +210,10 @@ const (
 	noneFound = "credentials not found in native keychain"
 )
 
-var helperNames = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
-
 // runHelper asks a program (docker-credential-NAME get) for the credentials of a registry, within the time of the fetch. Errors have
 // nothing of what it wrote, which may be secret.
 func runHelper(ctx context.Context, name, server string) (auth.Credential, error) {
-	if !helperNames.MatchString(name) {
+	if !regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`).MatchString(name) {
 		return auth.EmptyCredential, errors.New("credentials: the name of a helper program in credsStore or credHelpers is not valid")
 	}
 	program := "docker-credential-" + name

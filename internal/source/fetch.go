@@ -19,6 +19,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -370,10 +371,10 @@ func explain(err error) error {
 // unsigned is an error without the queries of URLs in its text.
 type unsigned struct{ cause error }
 
-func (u *unsigned) Error() string { return queries.ReplaceAllString(u.cause.Error(), "") }
+func (u *unsigned) Error() string { return queries().ReplaceAllString(u.cause.Error(), "") }
 func (u *unsigned) Unwrap() error { return u.cause }
 
-var queries = regexp.MustCompile(`\?[^"\s]*`)
+var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\?[^"\s]*`) })
 
 // FetchOptions are how to reach servers. The zero value has the defaults. Files are read at each fetch, so that new certificates and
 // rotated credentials are used without a restart.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -57,7 +58,9 @@ type Entry struct {
 }
 
 // keyPattern is that of keys: tokens of a subject, of what base64url needs.
-var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_=-]{1,128}(\.[A-Za-z0-9_=-]{1,128}){0,3}$`)
+var keyPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_=-]{1,128}(\.[A-Za-z0-9_=-]{1,128}){0,3}$`)
+})
 
 const (
 	headerOperation = "KV-Operation"
@@ -300,7 +303,7 @@ func (h *home) purge(ctx context.Context, l *link, subject string, remember time
 
 // checked runs an operation on a key.
 func (b *Bucket) checked(ctx context.Context, key string, op Op, f func(context.Context, *link, jetstream.Stream) error) error {
-	if !keyPattern.MatchString(key) {
+	if !keyPattern().MatchString(key) {
 		return fmt.Errorf("state: %q is no key", key)
 	}
 	return b.do(ctx, op, f)

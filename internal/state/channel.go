@@ -81,7 +81,7 @@ func (n *Channel) Ask(ctx context.Context, replica string, data []byte) ([]byte,
 }
 
 func (n *Channel) ask(ctx context.Context, replica string, data []byte) ([]byte, error) {
-	if !keyPattern.MatchString(replica) {
+	if !keyPattern().MatchString(replica) {
 		return nil, ErrNotFound
 	}
 	l, _ := n.client.now()

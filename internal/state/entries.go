@@ -116,7 +116,7 @@ func (i *Inspector) Get(ctx context.Context, kind, key string) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	if !keyPattern.MatchString(key) {
+	if !keyPattern().MatchString(key) {
 		return Item{}, fmt.Errorf("%w: %q cannot be a key", ErrNotFound, key)
 	}
 	_, s, err := i.info(ctx, k)
@@ -158,7 +158,7 @@ func (i *Inspector) Remove(ctx context.Context, kind, key string, revision uint6
 	if k.isLog {
 		return errLog
 	}
-	if revision == 0 || !keyPattern.MatchString(key) {
+	if revision == 0 || !keyPattern().MatchString(key) {
 		return fmt.Errorf("state: no key %q of revision %d", key, revision)
 	}
 	item, err := i.Get(ctx, kind, key)

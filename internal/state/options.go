@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -67,7 +68,7 @@ const (
 
 // namePattern is that of deployments, buckets and streams. A dot would end a token of a
 // subject, and an underscore the name of the deployment.
-var namePattern = regexp.MustCompile(`^[A-Za-z0-9-]{1,32}$`)
+var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9-]{1,32}$`) })
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Name == "" {
@@ -83,7 +84,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("state: no URL")
 	case o.Sealer == nil:
 		return o, errors.New("state: no sealer")
-	case !namePattern.MatchString(o.Name):
+	case !namePattern().MatchString(o.Name):
 		return o, fmt.Errorf("state: the name %q has other characters than letters, digits and dashes, or more than 32", o.Name)
 	}
 	return o, nil

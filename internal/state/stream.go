@@ -109,7 +109,7 @@ func (s *Stream) Bounds(ctx context.Context) (Bounds, error) {
 // Append appends a message and returns its sequence. The errors are [ErrFull], [ErrTooLarge], [ErrUnavailable] and the cause of
 // ctx.
 func (s *Stream) Append(ctx context.Context, subject string, data []byte) (uint64, error) {
-	if !keyPattern.MatchString(subject) {
+	if !keyPattern().MatchString(subject) {
 		return 0, fmt.Errorf("state: %q is no subject", subject)
 	}
 	var sequence uint64

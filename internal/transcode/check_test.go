@@ -95,6 +95,23 @@ func TestCompiledRulesServeContracts(t *testing.T) {
 	}
 }
 
+// A transcoder that has forgotten its rules says the same of a document.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	transcoder := transcode.New(transcode.Options{})
+	message, err := transcoder.Compile(shape(t, shapes(t), "shapes.v1.Inner"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := []byte(`{"code":"toolong"}`)
+	_, before := message.ToWire(nil, doc)
+	transcoder.Forget()
+	_, after := message.ToWire(nil, doc)
+	if before == nil || after == nil || before.Error() != after.Error() {
+		t.Errorf("%v, then %v", before, after)
+	}
+}
+
 // Each document keeps the rules, and the check sees it without help where no CEL or format is involved.
 func TestCompiledRulesSuffice(t *testing.T) {
 	t.Parallel()

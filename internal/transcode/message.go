@@ -26,7 +26,7 @@ var errNoDescriptor = errors.New("transcode: no message descriptor")
 // has been compiled for them. It is safe for concurrent use.
 type Transcoder struct {
 	shared *shared
-	rules  func() (*ruleBook, error)
+	rules  *ruleBook
 }
 
 // shared is what all messages of a transcoder have.
@@ -42,9 +42,14 @@ type shared struct {
 func New(opts Options) *Transcoder {
 	return &Transcoder{
 		shared: &shared{opts: opts, planner: &planner{extensions: opts.extensions()}, bounds: opts.bounds().WithDefaults()},
-		rules:  sync.OnceValues(func() (*ruleBook, error) { return newRuleBook(opts) }),
+		rules:  newRuleBook(opts),
 	}
 }
+
+// Forget lets go of the validator and of the rules that it compiled, thousands of objects for the garbage collector. Plans
+// judge most documents without it: the first one that they cannot judge makes another, in a few milliseconds. A catalog is
+// complete then.
+func (t *Transcoder) Forget() { t.rules.forget() }
 
 // Compile is New followed by Transcoder.Compile, for a single message.
 func Compile(md protoreflect.MessageDescriptor, opts Options) (*Message, error) {
@@ -77,9 +82,9 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 	if md.IsPlaceholder() {
 		return nil, fmt.Errorf("%w: %s is not in the descriptor set", errNoDescriptor, md.FullName())
 	}
-	m, err := t.message(md, traitsOf(md, t.shared.opts.extensions()))
-	if err != nil || m.rules == nil {
-		return m, err
+	m := t.message(md, traitsOf(md, t.shared.opts.extensions()))
+	if m.rules == nil {
+		return m, nil
 	}
 	if err := m.rules.prepare(md); err != nil {
 		return nil, &ruleError{Message: string(md.FullName()), Err: err}
@@ -90,21 +95,16 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 // Again returns what Compile would return for a message that another transcoder has compiled, without analyzing it again.
 // All definitions that the message uses, their extensions and the predefined rules must be the same. Its rules are
 // compiled on the first document.
-func (t *Transcoder) Again(m *Message) (*Message, error) { return t.message(m.md, m.traits) }
+func (t *Transcoder) Again(m *Message) *Message { return t.message(m.md, m.traits) }
 
-func (t *Transcoder) message(md protoreflect.MessageDescriptor, known traits) (*Message, error) {
+func (t *Transcoder) message(md protoreflect.MessageDescriptor, known traits) *Message {
 	m := &Message{
 		shared: t.shared, md: md, resolver: t.shared.opts.resolver(md), traits: known, wrapped: schema.IsWrapped(md, schema.Input),
 	}
-	if !known.hasRules {
-		return m, nil
+	if known.hasRules {
+		m.rules = t.rules
 	}
-	rules, err := t.rules()
-	if err != nil {
-		return nil, &ruleError{Message: string(md.FullName()), Err: err}
-	}
-	m.rules = rules
-	return m, nil
+	return m
 }
 
 // prepared is the plan of the message.

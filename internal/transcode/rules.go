@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
@@ -33,28 +34,48 @@ const (
 // ruleBook is protovalidate's validator, which compiles the rules of each message once and keeps them. It is safe for
 // concurrent use.
 type ruleBook struct {
-	validator protovalidate.Validator
-	texts     sync.Map // see textRules
+	opts      Options
+	validator atomic.Pointer[func() (protovalidate.Validator, error)] // made when it is first needed
+	texts     sync.Map                                                // see textRules
 }
 
-func newRuleBook(opts Options) (*ruleBook, error) {
+func newRuleBook(opts Options) *ruleBook {
+	r := &ruleBook{opts: opts}
+	r.forget()
+	return r
+}
+
+// forget lets go of the validator.
+func (r *ruleBook) forget() {
+	fresh := sync.OnceValues(r.newValidator)
+	r.validator.Store(&fresh)
+}
+
+func (r *ruleBook) newValidator() (protovalidate.Validator, error) {
 	// Predefined rules are extensions of the rule messages: those that the catalog knows take part, and an unknown
 	// one is an error when the message is compiled, not a rule that silently does nothing.
 	var options []protovalidate.ValidatorOption
-	if opts.Resolver != nil {
-		options = append(options, protovalidate.WithExtensionTypeResolver(opts.Resolver))
+	if r.opts.Resolver != nil {
+		options = append(options, protovalidate.WithExtensionTypeResolver(r.opts.Resolver))
 	}
 	v, err := protovalidate.New(options...)
 	if err != nil {
 		return nil, fmt.Errorf("new validator: %w", err)
 	}
-	return &ruleBook{validator: v}, nil
+	return v, nil
 }
+
+// made is the validator.
+func (r *ruleBook) made() (protovalidate.Validator, error) { return (*r.validator.Load())() }
 
 // prepare compiles the rules of a message and of all below it, by checking an empty one.
 func (r *ruleBook) prepare(md protoreflect.MessageDescriptor) error {
+	validator, err := r.made()
+	if err != nil {
+		return err
+	}
 	var broken *protovalidate.CompilationError
-	if err := r.validator.Validate(dynamicpb.NewMessage(md)); errors.As(err, &broken) {
+	if err := validator.Validate(dynamicpb.NewMessage(md)); errors.As(err, &broken) {
 		return err
 	}
 	return nil
@@ -73,7 +94,10 @@ func (m *Message) checkRules(ctx context.Context, msg *dynamicpb.Message, n int,
 	if len(m.traits.hidden) > 0 {
 		options = append(options, protovalidate.WithFilter(filter{m.traits.hidden, u}))
 	}
-	err := m.rules.validator.Validate(msg, options...)
+	validator, err := m.rules.made()
+	if err == nil {
+		err = validator.Validate(msg, options...)
+	}
 	if err == nil {
 		return nil
 	}
