@@ -39,20 +39,6 @@ func CredentialsOf(b *configv1.Backend) CredentialOptions {
 	}
 }
 
-// GuardOptionsOf returns the options of what wraps the calls of the backend, without
-// its callbacks.
-func GuardOptionsOf(c *configv1.Resilience) GuardOptions {
-	retry, breaker := c.GetRetry(), c.GetBreaker()
-	return GuardOptions{
-		MaxAttempts: int(retry.GetMaxAttempts()),
-		Backoff:     retry.GetBackoff().AsDuration(), MaxBackoff: retry.GetMaxBackoff().AsDuration(),
-		BudgetPercent: int(retry.GetBudgetPercent()), BudgetBurst: int(retry.GetBudgetBurst()),
-		NoBreaker:      breaker.GetMode() == "off",
-		FailurePercent: int(breaker.GetFailurePercent()), MinCalls: int(breaker.GetMinCalls()),
-		Window: breaker.GetWindow().AsDuration(), OpenFor: breaker.GetOpenFor().AsDuration(), Probes: int(breaker.GetProbes()),
-	}
-}
-
 // Check looks at what is forwarded to the backend and from it, and at what the sidecar shows it.
 func Check(cfg *configv1.Config, report func(path, message string)) {
 	checkMetadata(cfg, report)

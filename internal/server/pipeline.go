@@ -119,7 +119,7 @@ func (a *App) openPipeline() error {
 	if a.opts.Adjust.Backend != nil {
 		caller, nativeCaller = a.opts.Adjust.Backend(caller, nativeCaller)
 	}
-	a.limiter = policy.NewLimiter(policy.LimitOptions{Caller: policy.RateOf(limits.GetCallerRate()), Tool: policy.RateOf(limits.GetToolRate())})
+	a.limiter = policy.NewLimiter(limits)
 	if !a.opts.Once { // the caller is the operator
 		if a.rates, err = upstream.OpenRates(a.cfg, a.opts.Version, a.log.Named("rates")); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (a *App) openPipeline() error {
 		a.scopes = policy.NewAuthorizer(oauth)
 		authorizers = append(authorizers, a.scopes)
 	}
-	a.slots = policy.SlotsOf(limits, a.backend.Clock)
+	a.slots = policy.NewSlots(limits, policy.SlotOptions{Clock: a.backend.Clock})
 	run := a.openRecord()
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{

@@ -137,7 +137,7 @@ func Open(o Options) (*State, error) {
 func (s *State) connect(with *keys.Keys, local *notify.Bus) error {
 	o, c := s.opts, s.opts.Config.GetState()
 	s.sealer = state.NewSealer(o.Config.GetLimits(), with)
-	client, err := state.Open(state.OptionsOf(c, s.sealer, o.Log.Named("state")))
+	client, err := state.Open(state.Options{Config: c, Sealer: s.sealer, Log: o.Log.Named("state")})
 	if err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}

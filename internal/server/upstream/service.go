@@ -99,9 +99,9 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 		}
 		o.Life.Set(needAnswer, false, "not asked yet")
 		s.Clock = peer.NewClock()
-		retries := backend.GuardOptionsOf(cfg.GetResilience())
-		retries.OnState, retries.OnTool, retries.OnDoubt, retries.Clock = s.breakerChanged, s.toolBreakerChanged, s.look, s.Clock
-		s.Guard = backend.NewGuard(retries)
+		s.Guard = backend.NewGuard(cfg.GetResilience(), backend.GuardOptions{
+			OnState: s.breakerChanged, OnTool: s.toolBreakerChanged, OnDoubt: s.look, Clock: s.Clock,
+		})
 		if asksNative(cfg.GetCatalog()) {
 			s.native = backend.NewNative(s.client)
 		}
