@@ -3,7 +3,6 @@
 package policy_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -84,7 +83,9 @@ func TestReservedSlotsAreForTheirClass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				row.opts = cmp.Or(row.opts, &configv1.Limits{})
+				if row.opts == nil {
+					row.opts = &configv1.Limits{}
+				}
 				row.opts.MaxConcurrentCalls, row.opts.MaxQueueWait = new(int32(10)), durationpb.New(time.Second)
 				s := policy.FixedSlots(row.opts)
 				stop, all := make(chan struct{}), &sync.WaitGroup{}
@@ -156,7 +157,9 @@ func TestWeights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				row.opts = cmp.Or(row.opts, &configv1.Limits{})
+				if row.opts == nil {
+					row.opts = &configv1.Limits{}
+				}
 				row.opts.MaxConcurrentCalls, row.opts.MaxQueueWait = new(int32(20)), durationpb.New(time.Minute)
 				s := policy.FixedSlots(row.opts)
 				ctx, stop := context.WithCancel(t.Context())

@@ -94,7 +94,7 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 		if err != nil {
 			return s, fmt.Errorf("--backend: %w", err)
 		}
-		if s.client, err = backend.New(target.Speaking(protocolNamed(b.GetProtocol())), backend.OptionsOf(b, o.Version, o.Dial)); err != nil {
+		if s.client, err = backend.New(target.Speaking(protocolNamed(b.GetProtocol())), backend.Options{Config: b, UserAgent: "outrigger/" + o.Version, Dial: o.Dial}); err != nil {
 			return s, fmt.Errorf("backend: %w", err)
 		}
 		o.Life.Set(needAnswer, false, "not asked yet")
