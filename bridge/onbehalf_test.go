@@ -56,7 +56,7 @@ func TestAttemptsShareTheirCredentials(t *testing.T) {
 	})
 	s := &speaker{}
 	b := bridge.New(mcptest.Memory(t), upstream, correlate.New(correlate.Options{}), bridge.Options{
-		OnBehalf: s, Guard: backend.NewGuard(configtest.Filled(&configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(3)), Backoff: durationpb.New(time.Millisecond)}}), backend.GuardOptions{}),
+		OnBehalf: s, Guard: backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(3)), Backoff: durationpb.New(time.Millisecond)}}), backend.GuardOptions{}),
 	})
 	if resp := b.Handle(t.Context(), toolCall(b, "lab.echo", `{}`)); resp.Err != nil {
 		t.Fatal(resp.Err)
@@ -74,7 +74,7 @@ func TestNoCredentialsNoCall(t *testing.T) {
 		t.Error("the backend is called")
 		return nil, errmap.New(errmap.InternalError)
 	})
-	guard := backend.NewGuard(configtest.Filled(&configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), FailurePercent: new(int32(1))}}), backend.GuardOptions{})
+	guard := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), FailurePercent: new(int32(1))}}), backend.GuardOptions{})
 	b := bridge.New(mcptest.Memory(t), upstream, correlate.New(correlate.Options{}), bridge.Options{
 		OnBehalf: &speaker{err: errmap.New(errmap.Unavailable, errmap.RetryAfter(7*time.Second))}, Guard: guard,
 	})

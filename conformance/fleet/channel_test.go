@@ -20,7 +20,7 @@ func TestAMessageBetweenReplicas(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	sealer := newSealer(t)
-	a, b, other := open(t, state.Options{Config: configtest.Filled(&configv1.State{Url: n.URL()}), Sealer: sealer}), open(t, state.Options{Config: configtest.Filled(&configv1.State{Url: n.URL()}), Sealer: sealer}), open(t, state.Options{Config: configtest.Filled(&configv1.State{Url: n.URL()})})
+	a, b, other := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()}), Sealer: sealer}), open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()}), Sealer: sealer}), open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	for _, c := range []*state.Client{a, b, other} {
 		healthy(t, c)
 	}

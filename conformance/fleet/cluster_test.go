@@ -69,7 +69,7 @@ func TestAServerOfThreeIsLost(t *testing.T) {
 	for _, n := range cluster {
 		urls = append(urls, n.URL())
 	}
-	c := open(t, state.Options{Config: configtest.Filled(&configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(3))})})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(3))})})
 	b := c.Bucket(things())
 	healthy(t, c)
 	revision, err := b.Create(t.Context(), "k", []byte("one"), time.Hour)

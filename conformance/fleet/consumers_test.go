@@ -29,7 +29,7 @@ func consumersOf(t *testing.T, n *natsServer, stream string) int {
 func TestReadersLeaveNoConsumers(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{Config: configtest.Filled(&configv1.State{Url: n.URL()})})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	events := c.Stream(state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour})
 	things := c.Bucket(things())
 	healthy(t, c)

@@ -53,7 +53,7 @@ func TestMemoryOfATask(t *testing.T) {
 	local := (heapBytes() - start) / n
 	stores := make([]*taskstore.Store, 2)
 	for i := range stores {
-		c := open(t, state.Options{Config: configtest.Filled(&configv1.State{Url: nats.URL()}), Sealer: sealer})
+		c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: nats.URL()}), Sealer: sealer})
 		stores[i] = openTasks(t, c, taskstore.Options{MaxTasks: 2 * n})
 		healthy(t, c)
 		if i > 0 {

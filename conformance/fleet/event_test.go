@@ -32,7 +32,7 @@ func events() state.StreamOptions {
 // busAt is a replica's bus.
 func busAt(t *testing.T, n *natsServer, sealer *keys.Sealer, o state.StreamOptions) (*notify.SharedBus, *state.Client) {
 	t.Helper()
-	c := open(t, state.Options{Config: configtest.Filled(&configv1.State{Url: n.URL(), OperationTimeout: durationpb.New(time.Second)}), Sealer: sealer})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), OperationTimeout: durationpb.New(time.Second)}), Sealer: sealer})
 	bus := notify.NewSharedBus(c.Stream(o), notify.NewBus(notify.BusOptions{}))
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -64,7 +64,7 @@ func TestARemovalComparesRevisions(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	sealer := newSealer(t)
-	o := state.Options{Config: configtest.Filled(&configv1.State{Url: n.URL()}), Sealer: sealer}
+	o := state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()}), Sealer: sealer}
 	c := open(t, o)
 	b := c.Bucket(things())
 	healthy(t, c)

@@ -71,7 +71,7 @@ func TestVerifyFinds(t *testing.T) {
 	stores := func(bytes int) func(*testing.T, *natsServer) {
 		return func(t *testing.T, n *natsServer) {
 			t.Helper()
-			c := open(t, state.Options{Config: configtest.Filled(&configv1.State{Url: n.URL()})})
+			c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 			b := c.Bucket(things())
 			healthy(t, c)
 			for stored := 0; stored < bytes; stored += 100 << 10 {
@@ -142,7 +142,7 @@ func TestVerifyFinds(t *testing.T) {
 			if len(n.options.Users) > 0 {
 				url = strings.Replace(url, "nats://", "nats://sidecar:sidecar@", 1)
 			}
-			text, ok := findings(t, inspect(t, state.Options{Config: configtest.Filled(&configv1.State{Url: url, OperationTimeout: durationpb.New(time.Second)})}))
+			text, ok := findings(t, inspect(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: url, OperationTimeout: durationpb.New(time.Second)})}))
 			for _, want := range test.want {
 				if !strings.Contains(text, want) {
 					t.Errorf("no finding %q", want)
@@ -167,7 +167,7 @@ func TestVerifyOfACluster(t *testing.T) {
 		urls = append(urls, n.URL())
 	}
 	sealer := newSealer(t)
-	o := state.Options{Config: configtest.Filled(&configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(3)), OperationTimeout: durationpb.New(5 * time.Second)}), Sealer: sealer}
+	o := state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(3)), OperationTimeout: durationpb.New(5 * time.Second)}), Sealer: sealer}
 	c := open(t, o)
 	b := c.Bucket(things())
 	healthy(t, c)

@@ -65,6 +65,9 @@ type circuit struct {
 	recent         window
 }
 
+// openFor is how long an open circuit lets no call through.
+func (c *circuit) openFor() time.Duration { return c.settings.GetOpenFor().AsDuration() }
+
 // permit is the permission to make one call.
 type permit struct {
 	circuit *circuit // nil where it admitted the call without a look at it
@@ -109,7 +112,7 @@ func (c *circuit) pass() {
 
 // open keeps calls away for a while.
 func (c *circuit) open(now time.Time) {
-	c.until = now.Add(c.settings.GetOpenFor().AsDuration())
+	c.until = now.Add(c.openFor())
 	c.change(BreakerOpen)
 }
 

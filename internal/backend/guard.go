@@ -335,7 +335,7 @@ func (g *Guard) Seek(ctx context.Context, opened <-chan struct{}, ask func(conte
 			g.confirm(ctx, ask)
 		}
 		for pause := firstSeek; g.breaker.now() != BreakerClosed; pause = min(time.Duration(float64(pause)*seekFactor), longestSeek) {
-			if !sleep(ctx, min(jittered(pause), g.breaker.settings.GetOpenFor().AsDuration())) {
+			if !sleep(ctx, min(jittered(pause), g.breaker.openFor())) {
 				return
 			}
 			g.seek(ctx, ask)

@@ -23,7 +23,7 @@ import (
 // TestACallIsToldOfItsAttempts reads the spans of three attempts that fail, and of a call that the breaker holds.
 func TestACallIsToldOfItsAttempts(t *testing.T) {
 	t.Parallel()
-	g := backend.NewGuard(configtest.Filled(&configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(3)), Backoff: durationpb.New(time.Millisecond)}, Breaker: &configv1.Breaker{MinCalls: new(int32(3)), FailurePercent: new(int32(1)), OpenFor: durationpb.New(time.Hour)}}), backend.GuardOptions{})
+	g := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(3)), Backoff: durationpb.New(time.Millisecond)}, Breaker: &configv1.Breaker{MinCalls: new(int32(3)), FailurePercent: new(int32(1)), OpenFor: durationpb.New(time.Hour)}}), backend.GuardOptions{})
 	for _, want := range [][]string{
 		{"try []", "try [{outrigger.retry.attempt 1}]", "try [{outrigger.retry.attempt 2}]", "call []"},
 		{"call [], outrigger.breaker_open [{outrigger.retry.attempt 0}]"},

@@ -17,7 +17,7 @@ import (
 func BenchmarkDo(b *testing.B) {
 	clock := peer.NewClock()
 	defer clock.Stop()
-	for name, g := range map[string]*backend.Guard{"none": nil, "guard": backend.NewGuard(configtest.Filled((*configv1.Resilience)(nil)), backend.GuardOptions{Clock: clock})} {
+	for name, g := range map[string]*backend.Guard{"none": nil, "guard": backend.NewGuard(configtest.Filled(b, (*configv1.Resilience)(nil)), backend.GuardOptions{Clock: clock})} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			ctx := context.Background()

@@ -49,7 +49,7 @@ func seeking(t *testing.T, c *configv1.Resilience, test func(t *testing.T, s *so
 		opened, began := make(chan struct{}, 1), time.Now()
 		s := &sought{}
 		c.Breaker.MinCalls = new(int32(1))
-		s.Guard = once(c, backend.GuardOptions{OnState: func(_, to backend.BreakerState) {
+		s.Guard = once(t, c, backend.GuardOptions{OnState: func(_, to backend.BreakerState) {
 			if to == backend.BreakerOpen {
 				select {
 				case opened <- struct{}{}:
@@ -174,7 +174,7 @@ func TestSeekTakesNoAnswerFromBefore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		opened := make(chan struct{}, 1)
-		g := once(&configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), OpenFor: durationpb.New(300 * time.Millisecond)}}, backend.GuardOptions{})
+		g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), OpenFor: durationpb.New(300 * time.Millisecond)}}, backend.GuardOptions{})
 		call(g, backend.GuardedCall{}, errmap.Unavailable)
 		opened <- struct{}{}
 		ctx, stop := context.WithCancel(t.Context())
@@ -201,5 +201,5 @@ func TestSeekTakesNoAnswerFromBefore(t *testing.T) {
 	})
 	var none *backend.Guard
 	none.Seek(t.Context(), nil, nil)
-	backend.NewGuard(configtest.Filled(&configv1.Resilience{Breaker: &configv1.Breaker{Mode: new("off")}}), backend.GuardOptions{}).Seek(t.Context(), nil, nil)
+	backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Breaker: &configv1.Breaker{Mode: new("off")}}), backend.GuardOptions{}).Seek(t.Context(), nil, nil)
 }

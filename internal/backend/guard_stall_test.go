@@ -45,7 +45,7 @@ func TestTimeoutsOfAProcessThatStoodStillDoNotCount(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clock := peer.NewClock()
 				defer clock.Stop()
-				g := backend.NewGuard(configtest.Filled(&configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(1))}, Breaker: &configv1.Breaker{MinCalls: new(int32(2)), Window: durationpb.New(time.Minute), OpenFor: durationpb.New(time.Minute)}}), backend.GuardOptions{Clock: clock})
+				g := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(1))}, Breaker: &configv1.Breaker{MinCalls: new(int32(2)), Window: durationpb.New(time.Minute), OpenFor: durationpb.New(time.Minute)}}), backend.GuardOptions{Clock: clock})
 				if tc.stopped {
 					clock.Stop()
 				}

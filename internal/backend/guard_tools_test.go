@@ -24,7 +24,7 @@ func TestOneSlowToolIsHeldBackAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var changes []string
-		g := once(&configv1.Resilience{
+		g := once(t, &configv1.Resilience{
 			Breaker: &configv1.Breaker{OpenFor: durationpb.New(2 * time.Second)},
 		}, backend.GuardOptions{OnTool: func(key string, from, to backend.BreakerState) {
 			changes = append(changes, fmt.Sprintf("%s: %v to %v", key, from, to))
@@ -90,7 +90,7 @@ func TestABlackHoleShowsOnlyTimeouts(t *testing.T) {
 		{"two tools, and a caller who left", 2, func(g *backend.Guard) { call(g, backend.GuardedCall{Key: "a.quick"}, errmap.Cancelled) }, backend.BreakerOpen},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := once(nil, backend.GuardOptions{})
+			g := once(t, nil, backend.GuardOptions{})
 			call(g, backend.GuardedCall{Key: "a.long_ago"}, "")
 			time.Sleep(11 * time.Second)
 			for i := range 30 {
@@ -117,7 +117,7 @@ func TestADoubtIsSettledByTheHealthCheck(t *testing.T) {
 				default:
 				}
 			}
-			g := once(nil, backend.GuardOptions{OnDoubt: told, OnState: func(_, to backend.BreakerState) {
+			g := once(t, nil, backend.GuardOptions{OnDoubt: told, OnState: func(_, to backend.BreakerState) {
 				if to == backend.BreakerOpen {
 					told()
 				}
@@ -155,7 +155,7 @@ func TestADoubtIsSettledByTheHealthCheck(t *testing.T) {
 func TestEntriesOfToolsGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := once(&configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1))}}, backend.GuardOptions{})
+		g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1))}}, backend.GuardOptions{})
 		call(g, backend.GuardedCall{Key: "a.gone"}, errmap.Timeout)
 		call(g, backend.GuardedCall{Key: "a.kept"}, errmap.Timeout)
 		g.KeepTools(func(key string) bool { return key == "a.kept" })
@@ -186,7 +186,7 @@ func TestEntriesOfToolsGo(t *testing.T) {
 func TestAToolsProbeIsNotLostBehindTheBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := once(&configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(2)), OpenFor: durationpb.New(2 * time.Second)}}, backend.GuardOptions{})
+		g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(2)), OpenFor: durationpb.New(2 * time.Second)}}, backend.GuardOptions{})
 		slow, other := backend.GuardedCall{Key: "a.slow"}, backend.GuardedCall{Key: "a.other"}
 		for range 2 {
 			call(g, slow, errmap.Timeout)

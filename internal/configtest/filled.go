@@ -4,6 +4,8 @@
 package configtest
 
 import (
+	"testing"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protopath"
 	"google.golang.org/protobuf/reflect/protorange"
@@ -13,20 +15,24 @@ import (
 )
 
 // Filled returns the part of a configuration that m is, with the defaults of what m leaves out.
-func Filled[M proto.Message](m M) M {
-	filled := proto.CloneOf(m)
+func Filled[M proto.Message](t testing.TB, m M) M {
+	t.Helper()
+	filled, isPart := m, false
 	_ = protorange.Range(config.Defaults(config.Serve).ProtoReflect(), func(at protopath.Values) error {
 		part, isMessage := at.Index(-1).Value.Interface().(protoreflect.Message)
 		if !isMessage {
 			return nil
 		}
 		if found, is := part.Interface().(M); is {
-			filled = proto.CloneOf(found)
+			filled, isPart = proto.CloneOf(found), true
 			overlay(filled.ProtoReflect(), proto.CloneOf(m).ProtoReflect())
 			return protorange.Terminate
 		}
 		return nil
 	})
+	if !isPart {
+		t.Fatalf("%s is no part of a configuration", m.ProtoReflect().Descriptor().FullName())
+	}
 	return filled
 }
 

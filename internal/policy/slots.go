@@ -110,7 +110,7 @@ const maxIdle = 4096
 func NewSlots(limits *configv1.Limits, o SlotOptions) *Slots {
 	s := &Slots{
 		most: int(limits.GetMaxConcurrentCalls()), queued: int(limits.GetMaxQueuedCalls()), wait: limits.GetMaxQueueWait().AsDuration(),
-		share: peer.Percent(int(limits.GetCallerSharePercent())), toolShare: peer.Percent(int(limits.GetToolSharePercent())),
+		share: CallerShare(limits), toolShare: peer.Percent(int(limits.GetToolSharePercent())),
 		clock: o.Clock, tools: map[string]*toolSlots{}, callers: map[string]*callerSlots{}, flows: map[flowKey]*flow{},
 		ready: map[*toolSlots]struct{}{}, groups: map[[2]*class]*group{},
 	}
@@ -125,6 +125,11 @@ func NewSlots(limits *configv1.Limits, o SlotOptions) *Slots {
 		s.callerClasses = append(s.callerClasses, s.newClass(c, c.GetCallers()))
 	}
 	return s
+}
+
+// CallerShare is how much of what is limited one caller may use while others are active.
+func CallerShare(limits *configv1.Limits) peer.Rule {
+	return peer.Percent(int(limits.GetCallerSharePercent()))
 }
 
 // Place is an acquired slot. The zero value is none.

@@ -108,13 +108,13 @@ func (a *App) openPipeline() error {
 	a.sessions = a.newSessions(flights)
 	if !a.opts.Once {
 		a.held = content.NewStore(content.StoreOptions{
-			MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: peer.Percent(int(limits.GetCallerSharePercent())),
+			MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: policy.CallerShare(limits),
 		})
 	}
 	a.watches = notify.NewWatches(notify.WatchOptions{
-		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: peer.Percent(int(limits.GetCallerSharePercent())), Ended: a.watchEnded,
+		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: policy.CallerShare(limits), Ended: a.watchEnded,
 	})
-	a.streams = peer.NewLedger(int64(limits.GetMaxStreams()), peer.Percent(int(limits.GetCallerSharePercent())))
+	a.streams = peer.NewLedger(int64(limits.GetMaxStreams()), policy.CallerShare(limits))
 	caller, nativeCaller := a.backend.Callers()
 	if a.opts.Adjust.Backend != nil {
 		caller, nativeCaller = a.opts.Adjust.Backend(caller, nativeCaller)
@@ -250,7 +250,7 @@ func (a *App) newSessions(flights *correlate.Table) *session.Manager {
 	limits := a.cfg.GetLimits()
 	return session.New(adjusted(session.Options{
 		Max: int(limits.GetMaxSessions()), Age: limits.GetMaxSessionAge().AsDuration(), Sealer: a.shared.Sealer, Feed: a.feed,
-		Origin: flights.NewOrigin, Share: peer.Percent(int(limits.GetCallerSharePercent())), Ended: a.sessionEnded,
+		Origin: flights.NewOrigin, Share: policy.CallerShare(limits), Ended: a.sessionEnded,
 		Replicas: a.shared.Sessions, Cancel: flights.Cancel, Cut: flights.CloseOrigin,
 	}, a.opts.Adjust.Sessions))
 }

@@ -85,14 +85,14 @@ func (c *Client) Bucket(o BucketOptions) *Bucket {
 		MaxMsgSize:        int32(o.MaxValueBytes),
 		MaxAge:            o.MaxAge,
 		Storage:           c.storage(),
-		Replicas:          int(c.config.GetReplicas()),
+		Replicas:          c.replicas,
 		AllowRollup:       true,
 		DenyDelete:        true,
 		// A follower may not have heard of a write yet: only the leader answers.
 		AllowDirect:            false,
 		AllowMsgTTL:            true,
 		SubjectDeleteMarkerTTL: markerTTL,
-		Metadata:               map[string]string{"outrigger.deployment": c.config.GetName()},
+		Metadata:               map[string]string{"outrigger.deployment": c.name},
 	}}
 	if b.config.MaxMsgSize == 0 {
 		b.config.MaxMsgSize = -1

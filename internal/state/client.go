@@ -21,9 +21,11 @@ import (
 // Client is a deployment's place in NATS. Make one with [Open], declare what is needed
 // with [Client.Bucket] and [Client.Stream], and run [Client.Run].
 type Client struct {
-	opts    Options
-	config  *configv1.State
-	timeout time.Duration // of one operation
+	opts      Options
+	config    *configv1.State
+	url, name string
+	replicas  int
+	timeout   time.Duration // of one operation
 	// id is that of this client among all of the deployment.
 	id string
 	// looking wakes Run.

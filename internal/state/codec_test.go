@@ -80,7 +80,7 @@ func TestStoredBytesStayReadable(t *testing.T) {
 // refused by a stream of another shape. Update the golden file only for members that change nothing.
 func TestPlacesKeepTheirShape(t *testing.T) {
 	t.Parallel()
-	c := newClient(Options{Config: configtest.Filled(&configv1.State{Url: "nats://127.0.0.1:4222"}), Sealer: fixedSealer(t)})
+	c := newClient(Options{Config: configtest.Filled(t, &configv1.State{Url: "nats://127.0.0.1:4222"}), Sealer: fixedSealer(t)})
 	got, err := json.MarshalIndent(map[string]any{
 		"a bucket": c.Bucket(BucketOptions{Name: "tasks", MaxBytes: 1 << 20, MaxAge: time.Hour, KeepsAll: true}).config,
 		"tokens":   c.Once(OnceOptions{Name: "consents", MaxBytes: 1 << 20, MaxAge: time.Hour}).bucket.config,
@@ -122,10 +122,10 @@ func TestOptions(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{"no file", Options{Config: configtest.Filled(&configv1.State{Url: "nats://127.0.0.1:1", CredentialsFile: "/none"}), Sealer: sealer}, "no such file"},
-		{"no credentials", Options{Config: configtest.Filled(&configv1.State{Url: "nats://127.0.0.1:1", CredentialsFile: file("hidden")}), Sealer: sealer}, "nsc generate creds"},
-		{"no seed", Options{Config: configtest.Filled(&configv1.State{Url: "nats://127.0.0.1:1", NkeyFile: file("hidden")}), Sealer: sealer}, "begins with SU"},
-		{"a huge file", Options{Config: configtest.Filled(&configv1.State{Url: "nats://127.0.0.1:1", NkeyFile: file(strings.Repeat("hidden", 20000))}), Sealer: sealer}, "has more than"},
+		{"no file", Options{Config: configtest.Filled(t, &configv1.State{Url: "nats://127.0.0.1:1", CredentialsFile: "/none"}), Sealer: sealer}, "no such file"},
+		{"no credentials", Options{Config: configtest.Filled(t, &configv1.State{Url: "nats://127.0.0.1:1", CredentialsFile: file("hidden")}), Sealer: sealer}, "nsc generate creds"},
+		{"no seed", Options{Config: configtest.Filled(t, &configv1.State{Url: "nats://127.0.0.1:1", NkeyFile: file("hidden")}), Sealer: sealer}, "begins with SU"},
+		{"a huge file", Options{Config: configtest.Filled(t, &configv1.State{Url: "nats://127.0.0.1:1", NkeyFile: file(strings.Repeat("hidden", 20000))}), Sealer: sealer}, "has more than"},
 	} {
 		c, err := Open(tc.options)
 		if err == nil {

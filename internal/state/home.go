@@ -49,7 +49,7 @@ type found struct {
 }
 
 // prefix begins the name of everything of the deployment.
-func (c *Client) prefix() string { return "outrigger_" + c.config.GetName() + "_" }
+func (c *Client) prefix() string { return "outrigger_" + c.name + "_" }
 
 func (h *home) stats() Stats { return h.counts.snapshot(h.kind) }
 

@@ -31,7 +31,7 @@ type inspected struct {
 // Inspect connects to one of the servers, or fails. [Inspector.Close] closes the connection.
 func Inspect(o Options) (*Inspector, error) {
 	c, err := newClient(o), error(nil)
-	if c.link, err = c.dialOnce(c.config.GetUrl()); err != nil {
+	if c.link, err = c.dialOnce(c.url); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return &Inspector{client: c}, nil

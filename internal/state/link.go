@@ -37,7 +37,7 @@ func (c *Client) dial() (*link, error) {
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.lost(l, err) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.lost(l, err) }),
 	)
-	if err := l.connect(c.config.GetUrl(), c.timeout, options); err != nil {
+	if err := l.connect(c.url, c.timeout, options); err != nil {
 		return nil, err
 	}
 	return l, nil

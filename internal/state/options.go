@@ -60,7 +60,7 @@ func newClient(o Options) *Client {
 		o.Log = zap.NewNop()
 	}
 	return &Client{
-		opts: o, config: o.Config, timeout: o.Config.GetOperationTimeout().AsDuration(),
+		opts: o, config: o.Config, url: o.Config.GetUrl(), name: o.Config.GetName(), replicas: int(o.Config.GetReplicas()), timeout: o.Config.GetOperationTimeout().AsDuration(),
 		looking: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }
@@ -87,7 +87,7 @@ func (c *Client) Files() []string {
 // connecting are the options of a connection, by the files as they are now.
 func (c *Client) connecting() ([]nats.Option, error) {
 	out := []nats.Option{
-		nats.Name("outrigger " + c.config.GetName()), nats.Timeout(c.timeout),
+		nats.Name("outrigger " + c.name), nats.Timeout(c.timeout),
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(func(attempts int) time.Duration {
 			return min(reconnectMin<<min(attempts, 10), reconnectMax)

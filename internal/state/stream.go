@@ -51,9 +51,9 @@ func (c *Client) Stream(o StreamOptions) *Stream {
 		// No one learns that something was stored which made way for it.
 		Discard:  jetstream.DiscardNew,
 		MaxBytes: o.MaxBytes, MaxMsgsPerSubject: -1, MaxAge: o.MaxAge, MaxMsgSize: -1,
-		Storage: c.storage(), Replicas: int(c.config.GetReplicas()),
+		Storage: c.storage(), Replicas: c.replicas,
 		DenyDelete: true, AllowDirect: false, AllowMsgTTL: true,
-		Metadata: map[string]string{"outrigger.deployment": c.config.GetName()},
+		Metadata: map[string]string{"outrigger.deployment": c.name},
 	}}
 	if o.DropOldest {
 		s.config.Discard = jetstream.DiscardOld

@@ -96,7 +96,7 @@ func (v *verification) add(level Level, fix, format string, args ...any) {
 
 // servers asks each server on its own: those of the configuration, and those that they know of.
 func (v *verification) servers(ctx context.Context) {
-	configured := strings.Split(v.client.config.GetUrl(), ",")
+	configured := strings.Split(v.client.url, ",")
 	known := v.client.link.nc.DiscoveredServers()
 	seen := map[string]bool{}
 	for n, address := range slices.Concat(configured, known) {

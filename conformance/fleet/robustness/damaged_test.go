@@ -58,7 +58,7 @@ func damage(t *testing.T, how func(block []byte) []byte) *damaged {
 	for _, n := range d.all {
 		urls = append(urls, "nats://"+n.client)
 	}
-	d.opts = state.Options{Config: configtest.Filled(&configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(servers)), OperationTimeout: durationpb.New(5 * time.Second)}), Sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()})}
+	d.opts = state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(servers)), OperationTimeout: durationpb.New(5 * time.Second)}), Sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()})}
 	c := open(t, d.opts.Sealer, d.all...)
 	d.things = c.Bucket(damagedThings())
 	testkit.Until(t, "the state is available", func() bool { return c.Health().OK })

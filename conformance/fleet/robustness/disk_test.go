@@ -31,7 +31,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	for _, s := range cluster.all {
 		urls = append(urls, "nats://"+s.client)
 	}
-	c, err := state.Open(state.Options{Config: configtest.Filled(&configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(servers))}), Sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()})})
+	c, err := state.Open(state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(servers))}), Sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()})})
 	if err != nil {
 		t.Fatal(err)
 	}

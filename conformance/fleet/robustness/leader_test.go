@@ -23,7 +23,7 @@ func open(t *testing.T, sealer *keys.Sealer, all ...*natsServer) *state.Client {
 	for _, s := range all {
 		urls = append(urls, "nats://"+s.client)
 	}
-	c, err := state.Open(state.Options{Config: configtest.Filled(&configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(servers))}), Sealer: sealer})
+	c, err := state.Open(state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(servers))}), Sealer: sealer})
 	if err != nil {
 		t.Fatal(err)
 	}

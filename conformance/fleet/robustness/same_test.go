@@ -397,7 +397,7 @@ func (p *player) connect() {
 
 func (p *player) openState(urls string) *stateClient {
 	p.t.Helper()
-	c, err := state.Open(state.Options{Config: configtest.Filled(&configv1.State{Url: urls, Replicas: new(int32(servers))}), Sealer: p.sealer, Dialer: p.dialer()})
+	c, err := state.Open(state.Options{Config: configtest.Filled(p.t, &configv1.State{Url: urls, Replicas: new(int32(servers))}), Sealer: p.sealer, Dialer: p.dialer()})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/configtest"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/source"
@@ -73,7 +73,9 @@ func (r *replica) begin() {
 	w := r.w
 	var err error
 	r.client, err = state.Open(state.Options{
-		Config: configtest.Filled(&configv1.State{Url: w.cluster.URL(), Name: new("sim"), Replicas: new(int32(servers))}),
+		Config: &configv1.State{
+			Url: w.cluster.URL(), Name: new("sim"), Replicas: new(int32(servers)), OperationTimeout: durationpb.New(defaults.StateOperationTimeout),
+		},
 		Sealer: w.sealer,
 		Dialer: dialer{r},
 	})

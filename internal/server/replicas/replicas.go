@@ -19,7 +19,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
-	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
@@ -111,7 +110,7 @@ func Open(o Options) (*State, error) {
 		},
 	})
 	s.Bus = local
-	share := peer.Percent(int(limits.GetCallerSharePercent()))
+	share := policy.CallerShare(limits)
 	var store task.Store
 	if c.GetUrl() == "" || o.Once {
 		store = task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks()), Share: share})

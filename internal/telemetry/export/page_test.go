@@ -202,7 +202,7 @@ func everything(t *testing.T) export.Sources {
 		Begun:    func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Rules: engine, Gate: gate, Limiter: limiter, Slots: slots, Record: run,
 		Watches: func() notify.WatchStats { return notify.WatchStats{Running: 3, Listeners: 4, Bytes: 5, Restarts: 6} },
-		Guard:   heldBack(), Life: lifecycle.New(nil, "catalog"),
+		Guard:   heldBack(t), Life: lifecycle.New(nil, "catalog"),
 		Limits: []export.Limit{
 			{Name: "max_in_flight", Used: func() float64 { return 3 }, Most: func() float64 { return 16384 }, Refused: func() uint64 { return 2 }},
 			{Name: "read_header_timeout", Refused: func() uint64 { return 1 }},
@@ -400,8 +400,9 @@ func TestScrapesAreBounded(t *testing.T) {
 }
 
 // heldBack is a guard with one tool that keeps running out of time.
-func heldBack() *backend.Guard {
-	g := backend.NewGuard(configtest.Filled(&configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), OpenFor: durationpb.New(time.Hour)}}), backend.GuardOptions{})
+func heldBack(t testing.TB) *backend.Guard {
+	t.Helper()
+	g := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), OpenFor: durationpb.New(time.Hour)}}), backend.GuardOptions{})
 	_, _ = backend.DoGuarded(context.Background(), g, backend.GuardedCall{Key: "shop.slow"}, func(context.Context) (int, *errmap.Error) {
 		return 0, errmap.New(errmap.Timeout)
 	})

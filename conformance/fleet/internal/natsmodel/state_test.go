@@ -51,7 +51,7 @@ func (d *deployment) open(servers ...int) *state.Client {
 		log = zaptest.NewLogger(d.t)
 	}
 	c, err := state.Open(state.Options{
-		Config: configtest.Filled(&configv1.State{Url: d.model.URL(servers...), Replicas: new(int32(d.model.Servers()))}),
+		Config: configtest.Filled(d.t, &configv1.State{Url: d.model.URL(servers...), Replicas: new(int32(d.model.Servers()))}),
 		Sealer: d.sealer,
 		Dialer: d.driver,
 		Log:    log,
