@@ -49,12 +49,12 @@ func checkCredentials(cfg *configv1.Config, report func(path, message string)) {
 		return // there is no backend, or it is the demo on loopback, or the URL is refused by itself
 	}
 	for _, one := range CredentialParts(b) {
-		if err := CheckCredentials(one.Of, target); err != nil {
+		if _, err := readCredentials(one.Of, target); err != nil {
 			report(one.Path, err.Error())
 			return
 		}
 	}
-	switch err := CheckCredentials(b, target); {
+	switch _, err := readCredentials(b, target); {
 	case errors.Is(err, ErrPlaintextCredentials):
 		report("backend.url", err.Error())
 	case err != nil:

@@ -34,13 +34,6 @@ const (
 var ErrPlaintextCredentials = errors.New("credentials would cross the network without TLS: " +
 	"use https:// or grpcs://, or allow that with --insecure-backend-credentials, if a mesh encrypts the connection")
 
-// CheckCredentials reads the files and returns an error if the credentials are not valid for a
-// backend at target.
-func CheckCredentials(b *configv1.Backend, target Target) error {
-	_, err := readCredentials(b, target)
-	return err
-}
-
 // SetsHeader reports whether the credentials have a header. What cannot be read has none.
 func SetsHeader(b *configv1.Backend, name string) bool {
 	set, err := readCredentials(b, Target{tls: true})

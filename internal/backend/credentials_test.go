@@ -324,7 +324,7 @@ func TestWhatIsNoCredentialFile(t *testing.T) {
 			Metadata:    &configv1.Metadata{Static: map[string]string{"authorization": testToken}},
 		}, "authorization is given twice"},
 	} {
-		err := CheckCredentials(tt.o, target)
+		err := checkAt(tt.o, target)
 		if err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(tt.want)) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
@@ -337,8 +337,13 @@ func TestWhatIsNoCredentialFile(t *testing.T) {
 		"windows":           header("\xef\xbb\xbfx-a: b\r\nx-c: d: e\r\n"),
 		"a token with ends": token(testToken + "\r\n"),
 	} {
-		if err := CheckCredentials(o, target); err != nil {
+		if err := checkAt(o, target); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func checkAt(b *configv1.Backend, target Target) error {
+	_, err := readCredentials(b, target)
+	return err
 }

@@ -33,8 +33,8 @@ type Rate struct {
 	Burst int
 }
 
-// RateOf is a rate of the configuration.
-func RateOf(r *configv1.Rate) Rate {
+// rateOf is a rate of the configuration.
+func rateOf(r *configv1.Rate) Rate {
 	return Rate{PerSecond: r.GetPerSecond(), Burst: int(r.GetBurst())}
 }
 
@@ -79,7 +79,7 @@ func (l *Limiter) SetRates(limits *configv1.Limits) {
 		now  *atomic.Pointer[buckets]
 		to   Rate
 		most int
-	}{{&l.callers, RateOf(limits.GetCallerRate()), defaultMaxCallers}, {&l.tools, RateOf(limits.GetToolRate()), defaults.MaxTools}} {
+	}{{&l.callers, rateOf(limits.GetCallerRate()), defaultMaxCallers}, {&l.tools, rateOf(limits.GetToolRate()), defaults.MaxTools}} {
 		if one.now.Load().holdsTo() != one.to {
 			one.now.Store(newBuckets(one.to, one.most))
 		}

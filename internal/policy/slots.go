@@ -3,7 +3,6 @@
 package policy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -117,7 +116,9 @@ func NewSlots(limits *configv1.Limits, o SlotOptions) *Slots {
 	defaults.Fill(&s.most, defaults.MaxConcurrentCalls)
 	defaults.Fill(&s.queued, defaults.MaxQueuedCalls)
 	defaults.Fill(&s.wait, defaults.MaxQueueWait)
-	s.turns.most = cmp.Or(o.Turns, max(1, runtime.GOMAXPROCS(0)/2)) // half of the processors are for others
+	if s.turns.most = o.Turns; o.Turns == 0 {
+		s.turns.most = max(1, runtime.GOMAXPROCS(0)/2) // half of the processors are for others
+	}
 	for _, c := range limits.GetToolClasses() {
 		s.toolClasses = append(s.toolClasses, s.newClass(c, c.GetTools()))
 	}
