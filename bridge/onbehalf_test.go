@@ -15,12 +15,15 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/operationtest"
 	"github.com/outrigger-mcp/outrigger/internal/source"
@@ -53,7 +56,7 @@ func TestAttemptsShareTheirCredentials(t *testing.T) {
 	})
 	s := &speaker{}
 	b := bridge.New(mcptest.Memory(t), upstream, correlate.New(correlate.Options{}), bridge.Options{
-		OnBehalf: s, Guard: backend.NewGuard(backend.GuardOptions{MaxAttempts: 3, Backoff: time.Millisecond}),
+		OnBehalf: s, Guard: backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(3)), Backoff: durationpb.New(time.Millisecond)}}), backend.GuardOptions{}),
 	})
 	if resp := b.Handle(t.Context(), toolCall(b, "lab.echo", `{}`)); resp.Err != nil {
 		t.Fatal(resp.Err)
@@ -71,7 +74,7 @@ func TestNoCredentialsNoCall(t *testing.T) {
 		t.Error("the backend is called")
 		return nil, errmap.New(errmap.InternalError)
 	})
-	guard := backend.NewGuard(backend.GuardOptions{MinCalls: 1, FailurePercent: 1})
+	guard := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), FailurePercent: new(int32(1))}}), backend.GuardOptions{})
 	b := bridge.New(mcptest.Memory(t), upstream, correlate.New(correlate.Options{}), bridge.Options{
 		OnBehalf: &speaker{err: errmap.New(errmap.Unavailable, errmap.RetryAfter(7*time.Second))}, Guard: guard,
 	})

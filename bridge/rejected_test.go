@@ -14,11 +14,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // watchedParent counts the contexts that were made of it.
@@ -50,12 +52,12 @@ func TestACallThatIsTurnedAwayHasNoContext(t *testing.T) {
 		<-leave
 		return &bridge.Answer{Body: wire}, nil
 	})
-	slots := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 1, Wait: time.Minute})
+	slots := policy.NewSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(1)), MaxQueuedCalls: new(int32(1)), MaxQueueWait: durationpb.New(time.Minute)}, policy.SlotOptions{})
 	for name, tt := range map[string]struct {
 		opts bridge.Options
 		want errmap.Code
 	}{
-		"rate": {bridge.Options{Limiter: policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 0.001, Burst: 1}})}, errmap.RateLimited},
+		"rate": {bridge.Options{Limiter: policy.NewLimiter(&configv1.Limits{CallerRate: &configv1.Rate{PerSecond: 0.001, Burst: new(int32(1))}})}, errmap.RateLimited},
 		"full": {bridge.Options{Slots: slots}, errmap.Unavailable},
 	} {
 		b := bridge.New(mcptest.Memory(t), slow, correlate.New(correlate.Options{}), tt.opts)

@@ -68,7 +68,7 @@ func TestLargeMessagesTakeTurns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				slots := policy.NewSlots(policy.SlotOptions{Turns: 1})
+				slots := policy.NewSlots(nil, policy.SlotOptions{Turns: 1})
 				b := bridge.New(live, echoesAfter(backend), correlate.New(correlate.Options{}), bridge.Options{Slots: slots})
 				for _, caller := range []string{"a", "b"} { // both are active
 					if resp := b.Handle(t.Context(), largeEcho(t, caller, small, false)); resp.Err != nil {
@@ -108,7 +108,7 @@ func TestAnswersTakeTurns(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
-		slots := policy.NewSlots(policy.SlotOptions{Turns: 1})
+		slots := policy.NewSlots(nil, policy.SlotOptions{Turns: 1})
 		b := bridge.New(live, echoesAfter(time.Second), correlate.New(correlate.Options{}), bridge.Options{Slots: slots})
 		for _, caller := range []string{"a", "b"} {
 			if resp := b.Handle(t.Context(), largeEcho(t, caller, 100, false)); resp.Err != nil {
@@ -144,7 +144,7 @@ func TestWaitingForATurnCounts(t *testing.T) {
 	t.Parallel()
 	live := mcptest.Memory(t)
 	synctest.Test(t, func(t *testing.T) {
-		slots := policy.NewSlots(policy.SlotOptions{Turns: 1})
+		slots := policy.NewSlots(nil, policy.SlotOptions{Turns: 1})
 		b := bridge.New(live, mcptest.Upstream(func(ctx context.Context, _ *catalog.Method, _ []byte, _ http.Header) (*bridge.Answer, *errmap.Error) {
 			<-ctx.Done()
 			return nil, errmap.Wrap(errmap.Timeout, ctx.Err())

@@ -120,7 +120,7 @@ func (env environment) parseCatalog(ctx context.Context, ref string, bounds sour
 
 // describedTools are the tools of what serve takes as --descriptors.
 func (env environment) describedTools(ctx context.Context, ref string, bounds source.Limits, servers *configv1.Catalog) ([]report.Tool, error) {
-	from, err := source.FromReference(ref, bounds, source.FetchOptionsOf(servers))
+	from, err := source.FromReference(ref, bounds, source.FetchOptions{Config: servers})
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
@@ -302,7 +303,7 @@ func TestAStoreBehindARegistry(t *testing.T) {
 	if _, err := g.source(ref, options, source.Limits{}).Load(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "signature") {
 		t.Errorf("without the CA: error %v", err)
 	}
-	options.CAFile = ca.File
+	options.Config = &configv1.Catalog{FetchCaFile: ca.File}
 	if _, err := g.source(ref, options, source.Limits{}).Load(t.Context()); err != nil {
 		t.Errorf("error %v", err)
 	}

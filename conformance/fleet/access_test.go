@@ -21,9 +21,12 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/session"
 	"github.com/outrigger-mcp/outrigger/internal/state"
@@ -45,7 +48,7 @@ func TestMayNotCreate(t *testing.T) {
 			}},
 		}
 	})
-	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Timeout: 300 * time.Millisecond})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), OperationTimeout: durationpb.New(300 * time.Millisecond)})})
 	b := c.Bucket(things())
 	const command = "nats stream add KV_outrigger_default_things --subjects='$KV.outrigger_default_things.>'"
 	testkit.Until(t, "the command is shown", func() bool { return strings.Contains(c.Health().Why, command) })
@@ -77,7 +80,7 @@ func TestLeastPermissions(t *testing.T) {
 		}}}
 	})
 	core, lines := observer.New(zapcore.WarnLevel)
-	c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Log: zap.New(core)})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1)}), Log: zap.New(core)})
 	s := openTasks(t, c, taskstore.Options{})
 	shared := &session.Replicas{Self: s.Self(), Gone: s.Gone, Channel: c.Channel(session.ChannelName), Ended: c.Bucket(session.EndedBucket())}
 	healthy(t, c)
@@ -117,7 +120,7 @@ func TestMessagesThatMayNotPass(t *testing.T) {
 			n := startNATS(t, func(o *server.Options) {
 				o.Users = []*server.User{{Username: "sidecar", Password: "sidecar", Permissions: denied}}
 			})
-			c := open(t, state.Options{URL: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), Timeout: 300 * time.Millisecond})
+			c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Replace(n.URL(), "nats://", "nats://sidecar:sidecar@", 1), OperationTimeout: durationpb.New(300 * time.Millisecond)})})
 			c.Channel("replicas")
 			testkit.Until(t, "it says what to allow", func() bool {
 				h := c.Health()
@@ -199,7 +202,7 @@ func TestNkeyChanges(t *testing.T) {
 		}
 	}
 	write(seeds[0])
-	c := open(t, state.Options{URL: n.URL(), NkeyFile: file})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), NkeyFile: file})})
 	b := c.Bucket(things())
 	healthy(t, c)
 	write("no seed")
@@ -229,7 +232,7 @@ func TestNkeyChanges(t *testing.T) {
 func TestStream(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL()})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	s := c.Stream(state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour})
 	healthy(t, c)
 	for i, text := range []string{"one", "two", "three"} {
@@ -267,15 +270,15 @@ func TestTLS(t *testing.T) {
 		}
 	})
 	url := strings.Replace(n.URL(), "nats://", "tls://", 1)
-	c := open(t, state.Options{URL: url, TLS: &keys.ClientOptions{CAFile: authority.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: url, Tls: &configv1.StateTls{CaFile: authority.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})})
 	b := c.Bucket(things())
 	healthy(t, c)
 	if _, err := b.Create(t.Context(), "k", nil, time.Hour); err != nil {
 		t.Error(err)
 	}
-	bad := open(t, state.Options{URL: url, TLS: &keys.ClientOptions{CAFile: stranger.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
+	bad := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: url, Tls: &configv1.StateTls{CaFile: stranger.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})})
 	testkit.Until(t, "the other authority is refused", func() bool { return strings.Contains(bad.Health().Why, "unknown authority") })
-	if _, err := state.Open(state.Options{URL: url, Sealer: newSealer(t), TLS: &keys.ClientOptions{CAFile: "/none"}}); err == nil {
+	if _, err := state.Open(state.Options{Config: configtest.Filled(t, &configv1.State{Url: url, Tls: &configv1.StateTls{CaFile: "/none"}}), Sealer: newSealer(t)}); err == nil {
 		t.Error("a file that does not exist was accepted")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -18,7 +20,7 @@ func TestAMessageBetweenReplicas(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	sealer := newSealer(t)
-	a, b, other := open(t, state.Options{URL: n.URL(), Sealer: sealer}), open(t, state.Options{URL: n.URL(), Sealer: sealer}), open(t, state.Options{URL: n.URL()})
+	a, b, other := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()}), Sealer: sealer}), open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()}), Sealer: sealer}), open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	for _, c := range []*state.Client{a, b, other} {
 		healthy(t, c)
 	}

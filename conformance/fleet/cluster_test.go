@@ -14,6 +14,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -67,7 +69,7 @@ func TestAServerOfThreeIsLost(t *testing.T) {
 	for _, n := range cluster {
 		urls = append(urls, n.URL())
 	}
-	c := open(t, state.Options{URL: strings.Join(urls, ","), Replicas: 3})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(3))})})
 	b := c.Bucket(things())
 	healthy(t, c)
 	revision, err := b.Create(t.Context(), "k", []byte("one"), time.Hour)

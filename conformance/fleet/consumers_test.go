@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -27,7 +29,7 @@ func consumersOf(t *testing.T, n *natsServer, stream string) int {
 func TestReadersLeaveNoConsumers(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL()})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	events := c.Stream(state.StreamOptions{Name: "events", MaxBytes: 1 << 20, MaxAge: time.Hour})
 	things := c.Bucket(things())
 	healthy(t, c)

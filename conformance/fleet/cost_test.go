@@ -10,7 +10,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
@@ -51,7 +53,7 @@ func TestMemoryOfATask(t *testing.T) {
 	local := (heapBytes() - start) / n
 	stores := make([]*taskstore.Store, 2)
 	for i := range stores {
-		c := open(t, state.Options{URL: nats.URL(), Sealer: sealer})
+		c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: nats.URL()}), Sealer: sealer})
 		stores[i] = openTasks(t, c, taskstore.Options{MaxTasks: 2 * n})
 		healthy(t, c)
 		if i > 0 {

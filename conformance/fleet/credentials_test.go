@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -64,7 +66,7 @@ func TestPasswordChanges(t *testing.T) {
 		o.Users = []*server.User{{Username: "sidecar", Password: "the first password"}}
 	})
 	file := filepath.Join(t.TempDir(), "password")
-	o := state.Options{URL: n.URL(), Username: "sidecar", PasswordFile: file}
+	o := state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), Username: "sidecar", PasswordFile: file})}
 	rotates(t, n, o, file, "the first password\n", "the first password", func(c *server.ConnInfo) bool { return c.AuthorizedUser == "sidecar" })
 	if err := os.WriteFile(file, []byte("wrong"), 0o600); err != nil {
 		t.Fatal(err)
@@ -84,7 +86,7 @@ func TestTokenChanges(t *testing.T) {
 	if err := os.WriteFile(file, []byte("the first token"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := open(t, state.Options{URL: n.URL(), TokenFile: file})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), TokenFile: file})})
 	b := c.Bucket(things())
 	healthy(t, c)
 	if _, err := b.Create(t.Context(), "k", []byte("one"), time.Hour); err != nil {
@@ -165,14 +167,14 @@ func TestCredentialsChange(t *testing.T) {
 	first, _ := credentials()
 	second, user := credentials()
 	file := filepath.Join(t.TempDir(), "sidecar.creds")
-	rotates(t, n, state.Options{URL: n.URL(), CredentialsFile: file}, file, first, second, func(c *server.ConnInfo) bool { return c.AuthorizedUser == user || c.NameTag == user })
+	rotates(t, n, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), CredentialsFile: file})}, file, first, second, func(c *server.ConnInfo) bool { return c.AuthorizedUser == user || c.NameTag == user })
 	stranger, _ := pair(t, nkeys.CreateAccount)
 	accountKey = stranger
 	forged, _ := credentials()
 	if err := os.WriteFile(file, []byte(forged), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if i, err := state.Inspect(state.Options{URL: n.URL(), CredentialsFile: file, Sealer: newSealer(t)}); err == nil {
+	if i, err := state.Inspect(state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), CredentialsFile: file}), Sealer: newSealer(t)}); err == nil {
 		i.Close()
 		t.Error("a user of another account was let in")
 	}
@@ -182,7 +184,7 @@ func TestCredentialsChange(t *testing.T) {
 func TestStorageInMemory(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL(), InMemory: true})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), Storage: new("memory")})})
 	b := c.Bucket(things())
 	healthy(t, c)
 	revision, err := b.Create(t.Context(), "k", []byte("one"), time.Hour)

@@ -14,7 +14,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
@@ -74,7 +76,7 @@ func TestAKilledServerRemembers(t *testing.T) {
 
 	n := startNATS(t, nil)
 	sealer := newSealer(t)
-	c := open(t, state.Options{URL: n.URL(), Sealer: sealer})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()}), Sealer: sealer})
 	aged, ageless := c.Bucket(things()), c.Bucket(state.BucketOptions{Name: "ageless", MaxBytes: 1 << 20})
 	tasks := openTasks(t, c, taskstore.Options{})
 	healthy(t, c)
@@ -121,7 +123,7 @@ func TestAKilledServerRemembers(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			i := inspect(t, state.Options{URL: n.URL(), Sealer: sealer})
+			i := inspect(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()}), Sealer: sealer})
 			i.Bucket(state.BucketOptions{Name: "ageless", MaxBytes: 1 << 20})
 			return i.Remove(t.Context(), "ageless", "by-hand", e.Revision)
 		}},
@@ -154,7 +156,7 @@ func TestAKilledServerRemembers(t *testing.T) {
 func TestNothingRestoresWhatWasDeleted(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL()})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	b := c.Bucket(things())
 	healthy(t, c)
 	ctx := t.Context()

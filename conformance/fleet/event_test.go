@@ -14,7 +14,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
@@ -29,7 +32,7 @@ func events() state.StreamOptions {
 // busAt is a replica's bus.
 func busAt(t *testing.T, n *natsServer, sealer *keys.Sealer, o state.StreamOptions) (*notify.SharedBus, *state.Client) {
 	t.Helper()
-	c := open(t, state.Options{URL: n.URL(), Sealer: sealer, Timeout: time.Second})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), OperationTimeout: durationpb.New(time.Second)}), Sealer: sealer})
 	bus := notify.NewSharedBus(c.Stream(o), notify.NewBus(notify.BusOptions{}))
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

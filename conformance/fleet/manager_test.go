@@ -15,7 +15,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
@@ -58,7 +60,7 @@ func startReplica(t *testing.T, n *natsServer, sealer *keys.Sealer, name string)
 	r := &replica{}
 	var url string
 	r.wire, url = newWire(t, n.URL())
-	r.client = open(t, state.Options{URL: url, Sealer: sealer})
+	r.client = open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: url}), Sealer: sealer})
 	r.store = taskstore.New(r.client, taskstore.Options{Lease: lease, Name: name})
 	r.Manager = task.New(r.store, task.Options{OnChange: func(_ string, now *outriggerv1.Task) {
 		r.mu.Lock()

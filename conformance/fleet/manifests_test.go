@@ -13,8 +13,11 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/rig"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -75,7 +78,7 @@ func TestNATSOfTheManifests(t *testing.T) {
 	if err := os.WriteFile(file, seed, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := state.Options{URL: strings.Join(urls, ","), NkeyFile: file, Replicas: 3, Sealer: newSealer(t), Timeout: 5 * time.Second}
+	o := state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), NkeyFile: file, Replicas: new(int32(3)), OperationTimeout: durationpb.New(5 * time.Second)}), Sealer: newSealer(t)}
 	c := open(t, o)
 	b := c.Bucket(things())
 	healthy(t, c)
@@ -86,7 +89,7 @@ func TestNATSOfTheManifests(t *testing.T) {
 		text, ok := findings(t, inspect(t, o))
 		return ok && !strings.Contains(text, "warn: ")
 	})
-	if _, err := state.Inspect(state.Options{URL: urls[0], Sealer: newSealer(t)}); err == nil {
+	if _, err := state.Inspect(state.Options{Config: configtest.Filled(t, &configv1.State{Url: urls[0]}), Sealer: newSealer(t)}); err == nil {
 		t.Error("a client without the NKey was let in")
 	}
 }

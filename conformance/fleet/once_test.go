@@ -11,9 +11,12 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 func consents() state.OnceOptions {
@@ -29,7 +32,7 @@ func TestATokenIsUsedOnce(t *testing.T) {
 	sealer := newSealer(t)
 	shared := make([]keys.SingleUse, 3)
 	for i := range shared {
-		c := open(t, state.Options{URL: n.URL(), Sealer: sealer})
+		c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()}), Sealer: sealer})
 		shared[i] = c.Once(consents())
 		healthy(t, c)
 	}
@@ -83,7 +86,7 @@ func TestATokenIsUsedOnce(t *testing.T) {
 func TestATokenWithoutAStore(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL(), Timeout: 500 * time.Millisecond})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), OperationTimeout: durationpb.New(500 * time.Millisecond)})})
 	once := c.Once(consents())
 	healthy(t, c)
 	later := time.Now().Add(time.Hour)
@@ -110,7 +113,7 @@ func TestATokenWithoutAStore(t *testing.T) {
 func TestFullOfTokens(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL()})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	o := consents()
 	o.MaxBytes = 4 << 10
 	once := c.Once(o)
@@ -134,10 +137,10 @@ func TestABucketThatForgetsIsRefused(t *testing.T) {
 	n := startNATS(t, nil)
 	short := consents()
 	short.MaxAge = time.Minute
-	first := open(t, state.Options{URL: n.URL()})
+	first := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	first.Once(short)
 	healthy(t, first)
-	c := open(t, state.Options{URL: n.URL()})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	once := c.Once(consents())
 	testkit.Until(t, "it says why", func() bool { return strings.Contains(c.Health().Why, "deletes values after 1m0s") })
 	if fresh, err := once.Spend(t.Context(), "a", time.Now().Add(time.Hour)); fresh || !errors.Is(err, state.ErrUnavailable) {

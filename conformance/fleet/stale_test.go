@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -84,7 +87,7 @@ func threeCopies(t *testing.T) ([]*natsServer, *state.Client) {
 	for _, n := range all {
 		urls = append(urls, n.URL())
 	}
-	return all, open(t, state.Options{URL: strings.Join(urls, ","), Replicas: 3, Timeout: 5 * time.Second})
+	return all, open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(3)), OperationTimeout: durationpb.New(5 * time.Second)})})
 }
 
 // TestAFormerLeaderKnowsNothing: a server that led before, and has not heard of its successor, answers before the leader does that a

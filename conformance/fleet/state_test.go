@@ -14,7 +14,10 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -27,7 +30,7 @@ func things() state.BucketOptions {
 func TestBucket(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL()})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	b := c.Bucket(things())
 	healthy(t, c)
 	ctx := t.Context()
@@ -90,7 +93,7 @@ func renewed(t *testing.T, b *state.Bucket, life time.Duration) (isLate bool, er
 func TestLifetimes(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL()})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	b := c.Bucket(things())
 	healthy(t, c)
 	var mu sync.Mutex
@@ -132,7 +135,7 @@ func TestLifetimes(t *testing.T) {
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL()})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	b := c.Bucket(things())
 	healthy(t, c)
 	if _, err := b.Create(t.Context(), "k", []byte("a secret result"), time.Hour); err != nil {
@@ -162,7 +165,7 @@ func TestSealed(t *testing.T) {
 	if _, err := b.Get(t.Context(), "newer"); !errors.Is(err, state.ErrUnreadable) || !strings.Contains(err.Error(), "unknown to this release") {
 		t.Errorf("a value of a newer format: %v", err)
 	}
-	other := open(t, state.Options{URL: n.URL()}).Bucket(things())
+	other := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})}).Bucket(things())
 	testkit.Until(t, "the other replica finds the bucket", func() bool {
 		_, err = other.Get(t.Context(), "k")
 		return !errors.Is(err, state.ErrUnavailable)
@@ -176,7 +179,7 @@ func TestSealed(t *testing.T) {
 func TestFull(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL()})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	small := things()
 	small.MaxBytes, small.MaxValueBytes = 64<<10, 8<<10
 	b := c.Bucket(small)
@@ -206,7 +209,7 @@ func TestAway(t *testing.T) {
 	n.stop()
 	core, lines := observer.New(zapcore.InfoLevel)
 	const timeout = 20 * time.Second // which what is refused at once does not use up
-	c := open(t, state.Options{URL: n.URL(), Log: zap.New(core), Timeout: timeout})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), OperationTimeout: durationpb.New(timeout)}), Log: zap.New(core)})
 	b := c.Bucket(things())
 	var mu sync.Mutex
 	seen, resets := map[string]string{}, 0
@@ -310,7 +313,7 @@ func TestReadyMade(t *testing.T) {
 			if _, err := js.CreateStream(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
-			c := open(t, state.Options{URL: n.URL(), Name: deployment})
+			c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), Name: new(deployment)})})
 			b := c.Bucket(things())
 			if tc.want == "" {
 				healthy(t, c)

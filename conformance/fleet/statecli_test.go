@@ -21,7 +21,9 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -143,7 +145,7 @@ func (f *fleet) fill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := open(t, state.Options{URL: f.nats.URL(), Sealer: keys.NewSealer(keys.SealerOptions{Keys: ring})})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: f.nats.URL()}), Sealer: keys.NewSealer(keys.SealerOptions{Keys: ring})})
 	once := c.Once(state.OnceOptions{Name: "consents", MaxBytes: 32 << 20, MaxAge: 30 * 24 * time.Hour})
 	healthy(t, c)
 	if fresh, err := once.Spend(t.Context(), "a consent", time.Now().Add(time.Hour)); err != nil || !fresh {

@@ -9,6 +9,8 @@ import (
 
 	"connectrpc.com/connect"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -62,7 +64,7 @@ func TestARemovalComparesRevisions(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	sealer := newSealer(t)
-	o := state.Options{URL: n.URL(), Sealer: sealer}
+	o := state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()}), Sealer: sealer}
 	c := open(t, o)
 	b := c.Bucket(things())
 	healthy(t, c)

@@ -11,7 +11,10 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -68,7 +71,7 @@ func TestVerifyFinds(t *testing.T) {
 	stores := func(bytes int) func(*testing.T, *natsServer) {
 		return func(t *testing.T, n *natsServer) {
 			t.Helper()
-			c := open(t, state.Options{URL: n.URL()})
+			c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 			b := c.Bucket(things())
 			healthy(t, c)
 			for stored := 0; stored < bytes; stored += 100 << 10 {
@@ -139,7 +142,7 @@ func TestVerifyFinds(t *testing.T) {
 			if len(n.options.Users) > 0 {
 				url = strings.Replace(url, "nats://", "nats://sidecar:sidecar@", 1)
 			}
-			text, ok := findings(t, inspect(t, state.Options{URL: url, Timeout: time.Second}))
+			text, ok := findings(t, inspect(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: url, OperationTimeout: durationpb.New(time.Second)})}))
 			for _, want := range test.want {
 				if !strings.Contains(text, want) {
 					t.Errorf("no finding %q", want)
@@ -164,7 +167,7 @@ func TestVerifyOfACluster(t *testing.T) {
 		urls = append(urls, n.URL())
 	}
 	sealer := newSealer(t)
-	o := state.Options{URL: strings.Join(urls, ","), Replicas: 3, Sealer: sealer, Timeout: 5 * time.Second}
+	o := state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(3)), OperationTimeout: durationpb.New(5 * time.Second)}), Sealer: sealer}
 	c := open(t, o)
 	b := c.Bucket(things())
 	healthy(t, c)

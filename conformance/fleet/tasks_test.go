@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/task"
@@ -45,7 +47,7 @@ func TestTasksKeepTheContract(t *testing.T) {
 	tasktest.Contract(t, tasktest.Kit{
 		New: func(t *testing.T, maxTasks int, rule peer.Rule) task.Store {
 			t.Helper()
-			c := open(t, state.Options{URL: n.URL(), Name: fmt.Sprintf("d%d", deployments.Add(1))})
+			c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL(), Name: new(fmt.Sprintf("d%d", deployments.Add(1)))})})
 			s := openTasks(t, c, taskstore.Options{MaxTasks: maxTasks, Share: rule})
 			healthy(t, c)
 			testkit.Until(t, "it has a lease", func() bool { return s.Stats().Owners == 1 })
@@ -61,7 +63,7 @@ func TestTasksKeepTheContract(t *testing.T) {
 // TestWritesAreFast measures what a task writes, beside as many plain writes of that size: a machine that is busy is so for both.
 func TestWritesAreFast(t *testing.T) {
 	n := startNATS(t, nil)
-	c := open(t, state.Options{URL: n.URL()})
+	c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 	s := openTasks(t, c, taskstore.Options{})
 	plain := c.Bucket(things())
 	healthy(t, c)
@@ -108,7 +110,7 @@ func TestALeaseMayGrow(t *testing.T) {
 	t.Parallel()
 	n := startNATS(t, nil)
 	for _, lease := range []time.Duration{2 * time.Second, 10 * time.Minute} {
-		c := open(t, state.Options{URL: n.URL()})
+		c := open(t, state.Options{Config: configtest.Filled(t, &configv1.State{Url: n.URL()})})
 		openTasks(t, c, taskstore.Options{Lease: lease})
 		healthy(t, c)
 		bucket, err := n.admin().Stream(t.Context(), "KV_outrigger_default_owners")

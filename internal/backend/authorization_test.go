@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
@@ -43,7 +44,7 @@ func TestAuthorizationOfCalls(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := backend.New(target, backend.Options{Credentials: backend.CredentialOptions{Headers: map[string]string{"authorization": own, "x-tenant": "shop"}}})
+			c, err := backend.New(target, backend.Options{Config: &configv1.Backend{Metadata: &configv1.Metadata{Static: map[string]string{"authorization": own, "x-tenant": "shop"}}}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
 // BreakerState is the state of a circuit breaker.
@@ -52,9 +53,9 @@ func heldBack(which string, wait time.Duration) *errmap.Error {
 
 // circuit is the state of one breaker. Its owner's lock guards it; state and round may be read without it.
 type circuit struct {
-	opts    *GuardOptions
-	changed func(from, to BreakerState) // runs within the call that caused the change
-	state   atomic.Int32
+	settings *configv1.Breaker
+	changed  func(from, to BreakerState) // runs within the call that caused the change
+	state    atomic.Int32
 	// round counts changes of the state. An outcome counts only in the round in
 	// which its call began: what was sent while the backend was there says nothing
 	// about whether it is back.
@@ -63,6 +64,9 @@ type circuit struct {
 	trying, passed int       // probes under way, and answered
 	recent         window
 }
+
+// openFor is how long an open circuit lets no call through.
+func (c *circuit) openFor() time.Duration { return c.settings.GetOpenFor().AsDuration() }
 
 // permit is the permission to make one call.
 type permit struct {
@@ -84,7 +88,7 @@ func (c *circuit) admit(now time.Time) (permit, time.Duration) {
 	}
 	p := permit{circuit: c, round: c.round.Load(), probe: c.now() == BreakerHalfOpen}
 	if p.probe {
-		if c.trying >= c.opts.Probes {
+		if c.trying >= int(c.settings.GetProbes()) {
 			return permit{}, heldHint
 		}
 		c.trying++
@@ -96,19 +100,19 @@ func (c *circuit) admit(now time.Time) (permit, time.Duration) {
 // the backend is there, even where it completes the least number of calls.
 func (c *circuit) failsTooOften(now time.Time, failed bool) bool {
 	all, failures := c.recent.count(now, failed)
-	return failed && all >= c.opts.MinCalls && failures*100 >= c.opts.FailurePercent*all
+	return failed && all >= int(c.settings.GetMinCalls()) && failures*100 >= int(c.settings.GetFailurePercent())*all
 }
 
 // pass counts an answer to a probe.
 func (c *circuit) pass() {
-	if c.passed++; c.passed >= c.opts.Probes {
+	if c.passed++; c.passed >= int(c.settings.GetProbes()) {
 		c.change(BreakerClosed)
 	}
 }
 
 // open keeps calls away for a while.
 func (c *circuit) open(now time.Time) {
-	c.until = now.Add(c.opts.OpenFor)
+	c.until = now.Add(c.openFor())
 	c.change(BreakerOpen)
 }
 
@@ -123,6 +127,7 @@ func (c *circuit) change(to BreakerState) {
 type breaker struct {
 	mu sync.Mutex // orders what is counted while there are failures
 	circuit
+	opts *GuardOptions
 
 	silent       blackhole
 	opened, held atomic.Uint64
@@ -135,8 +140,8 @@ type breaker struct {
 	hung atomic.Bool
 }
 
-func newBreaker(o *GuardOptions) *breaker {
-	b := &breaker{circuit: circuit{opts: o}}
+func newBreaker(settings *configv1.Breaker, o *GuardOptions) *breaker {
+	b := &breaker{circuit: circuit{settings: settings}, opts: o}
 	b.changed = b.tell
 	b.forget()
 	return b
@@ -144,7 +149,7 @@ func newBreaker(o *GuardOptions) *breaker {
 
 // forget begins anew.
 func (b *breaker) forget() {
-	b.recent, b.silent = newWindow(b.opts.Window), blackhole{late: newWindow(b.opts.Window)}
+	b.recent, b.silent = newWindow(b.settings.GetWindow().AsDuration()), blackhole{late: newWindow(b.settings.GetWindow().AsDuration())}
 	b.lastFailure.Store(0)
 }
 
@@ -215,7 +220,7 @@ func (b *breaker) leave(p permit, key string, o guardOutcome) {
 	now := time.Now()
 	switch {
 	case !p.probe && o == ranOut:
-		if b.silent.timedOut(now, key, b.opts) && now.UnixNano()-b.answered.Load() > int64(b.opts.Window) {
+		if b.silent.timedOut(now, key, b.settings) && now.UnixNano()-b.answered.Load() > int64(b.settings.GetWindow().AsDuration()) {
 			b.trip(now, true)
 		}
 	case !p.probe:
@@ -255,7 +260,7 @@ func (b *breaker) failedLately() bool {
 	if last == 0 {
 		return false
 	}
-	if time.Now().UnixNano()-last <= int64(b.opts.Window) {
+	if time.Now().UnixNano()-last <= int64(b.settings.GetWindow().AsDuration()) {
 		return true
 	}
 	b.lastFailure.CompareAndSwap(last, 0)
@@ -294,8 +299,9 @@ const (
 // tool has an entry from its first timeout until a window has passed without one:
 // where all tools answer in time, there is none, and calls pay for one look at that.
 type toolBreakers struct {
-	opts    *GuardOptions
-	entries atomic.Int32
+	settings *configv1.Breaker
+	opts     *GuardOptions
+	entries  atomic.Int32
 	// opened and held are counts of all tools.
 	opened, held atomic.Uint64
 
@@ -382,7 +388,7 @@ func (t *toolBreakers) add(key string, now time.Time) *toolState {
 	if t.of == nil {
 		t.of = map[string]*toolState{}
 	}
-	s := &toolState{last: now, circuit: circuit{opts: t.opts, recent: newWindow(t.opts.Window)}}
+	s := &toolState{last: now, circuit: circuit{settings: t.settings, recent: newWindow(t.settings.GetWindow().AsDuration())}}
 	s.changed = func(from, to BreakerState) {
 		if to == BreakerClosed {
 			delete(t.of, key)
@@ -404,9 +410,9 @@ func (t *toolBreakers) sweep(now time.Time) {
 	if now.Before(t.sweeps) {
 		return
 	}
-	t.sweeps = now.Add(t.opts.Window)
+	t.sweeps = now.Add(t.settings.GetWindow().AsDuration())
 	for _, s := range t.of {
-		if s.trying == 0 && now.Sub(s.last) > t.opts.Window && now.Sub(s.until) > t.opts.Window {
+		if s.trying == 0 && now.Sub(s.last) > t.settings.GetWindow().AsDuration() && now.Sub(s.until) > t.settings.GetWindow().AsDuration() {
 			s.change(BreakerClosed)
 		}
 	}
@@ -541,7 +547,7 @@ type blackhole struct {
 }
 
 // timedOut counts a timeout and reports whether there are enough of them.
-func (h *blackhole) timedOut(now time.Time, key string, o *GuardOptions) bool {
+func (h *blackhole) timedOut(now time.Time, key string, settings *configv1.Breaker) bool {
 	_, late := h.late.count(now, true)
 	at := 0
 	switch {
@@ -551,5 +557,5 @@ func (h *blackhole) timedOut(now time.Time, key string, o *GuardOptions) bool {
 	}
 	h.tools[at].key, h.tools[at].at = key, now
 	other := h.tools[1-at].at
-	return late >= o.MinCalls && !other.IsZero() && now.Sub(other) <= o.Window
+	return late >= int(settings.GetMinCalls()) && !other.IsZero() && now.Sub(other) <= settings.GetWindow().AsDuration()
 }

@@ -10,9 +10,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 )
 
 // call makes one call that ends with a code, "" for an answer, and returns the
@@ -32,16 +35,20 @@ func call(g *backend.Guard, c backend.GuardedCall, code errmap.Code) (got errmap
 }
 
 // once is a Guard that repeats nothing.
-func once(o backend.GuardOptions) *backend.Guard {
-	o.MaxAttempts = 1
-	return backend.NewGuard(o)
+func once(t testing.TB, c *configv1.Resilience, o backend.GuardOptions) *backend.Guard {
+	t.Helper()
+	c = configtest.Filled(t, c)
+	c.Retry.MaxAttempts = new(int32(1))
+	return backend.NewGuard(c, o)
 }
 
 func TestTheBreakerOpensProbesAndCloses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var changes []string
-		g := once(backend.GuardOptions{MinCalls: 4, OpenFor: 2 * time.Second, Probes: 2, OnState: func(from, to backend.BreakerState) {
+		g := once(t, &configv1.Resilience{
+			Breaker: &configv1.Breaker{MinCalls: new(int32(4)), OpenFor: durationpb.New(2 * time.Second), Probes: new(int32(2))},
+		}, backend.GuardOptions{OnState: func(from, to backend.BreakerState) {
 			changes = append(changes, fmt.Sprintf("%v to %v", from, to))
 		}})
 		plain := backend.GuardedCall{}
@@ -99,14 +106,14 @@ func TestWhatTripsTheBreaker(t *testing.T) {
 		errmap.InternalError:       false,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := once(backend.GuardOptions{})
+			g := once(t, nil, backend.GuardOptions{})
 			for range 100 {
 				call(g, backend.GuardedCall{}, code)
 			}
 			if got := g.Stats().Breaker == backend.BreakerOpen; got != trips {
 				t.Errorf("%q: open %v, want %v", code, got, trips)
 			}
-			off := once(backend.GuardOptions{NoBreaker: true})
+			off := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{Mode: new("off")}}, backend.GuardOptions{})
 			for range 100 {
 				if _, _, sent := call(off, backend.GuardedCall{}, code); !sent {
 					t.Fatalf("%q: held where there is no breaker", code)
@@ -115,7 +122,7 @@ func TestWhatTripsTheBreaker(t *testing.T) {
 		})
 	}
 	// A caller with too short a deadline affects only itself.
-	g := once(backend.GuardOptions{})
+	g := once(t, nil, backend.GuardOptions{})
 	for range 100 {
 		call(g, backend.GuardedCall{Hurried: true}, errmap.Timeout)
 	}
@@ -127,7 +134,7 @@ func TestWhatTripsTheBreaker(t *testing.T) {
 func TestTheBreakerCountsAShareOverAWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		half := once(backend.GuardOptions{FailurePercent: 50, MinCalls: 20})
+		half := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{FailurePercent: new(int32(50)), MinCalls: new(int32(20))}}, backend.GuardOptions{})
 		for i := range 200 {
 			code := errmap.Code("")
 			if i%5 < 2 {
@@ -139,7 +146,7 @@ func TestTheBreakerCountsAShareOverAWindow(t *testing.T) {
 			t.Error("40 % opened it")
 		}
 		// What succeeded before the first failure does not hide what fails now.
-		busy := once(backend.GuardOptions{FailurePercent: 50, MinCalls: 20})
+		busy := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{FailurePercent: new(int32(50)), MinCalls: new(int32(20))}}, backend.GuardOptions{})
 		for range 1000 {
 			call(busy, backend.GuardedCall{}, "")
 		}
@@ -149,7 +156,7 @@ func TestTheBreakerCountsAShareOverAWindow(t *testing.T) {
 		if busy.Stats().Breaker != backend.BreakerOpen {
 			t.Error("calls from before the failures kept it closed")
 		}
-		slow := once(backend.GuardOptions{MinCalls: 20, Window: 10 * time.Second})
+		slow := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(20)), Window: durationpb.New(10 * time.Second)}}, backend.GuardOptions{})
 		for range 100 { // one failure a second: ten within the window
 			call(slow, backend.GuardedCall{}, errmap.Unavailable)
 			time.Sleep(time.Second)
@@ -167,7 +174,7 @@ func TestASuccessNeverOpensTheBreaker(t *testing.T) {
 	t.Parallel()
 	for failures := 1; failures < 99; failures++ {
 		synctest.Test(t, func(t *testing.T) {
-			g := once(backend.GuardOptions{FailurePercent: 1 + failures*98/99, MinCalls: failures + 1 + failures%20})
+			g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{FailurePercent: new(int32(1 + failures*98/99)), MinCalls: new(int32(failures + 1 + failures%20))}}, backend.GuardOptions{})
 			for range failures {
 				call(g, backend.GuardedCall{}, errmap.Unavailable)
 			}
@@ -198,7 +205,7 @@ func TestASuccessNeverOpensTheBreaker(t *testing.T) {
 func TestASuccessDoesNotOpenTheBreakerWhenOldOnesAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := once(backend.GuardOptions{FailurePercent: 50, MinCalls: 20, Window: 10 * time.Second})
+		g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{FailurePercent: new(int32(50)), MinCalls: new(int32(20)), Window: durationpb.New(10 * time.Second)}}, backend.GuardOptions{})
 		call(g, backend.GuardedCall{}, errmap.Unavailable)
 		for range 29 {
 			call(g, backend.GuardedCall{}, "")
@@ -225,7 +232,7 @@ func TestASuccessDoesNotOpenTheBreakerWhenOldOnesAreForgotten(t *testing.T) {
 func TestAProbeThatBringsNoAnswerGivesItsPlaceBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := once(backend.GuardOptions{MinCalls: 1, OpenFor: time.Second})
+		g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), OpenFor: durationpb.New(time.Second)}}, backend.GuardOptions{})
 		call(g, backend.GuardedCall{}, errmap.Unavailable)
 		for name, probe := range map[string]func(){
 			"cancelled": func() { call(g, backend.GuardedCall{}, errmap.Cancelled) },
@@ -253,7 +260,7 @@ func TestAProbeThatBringsNoAnswerGivesItsPlaceBack(t *testing.T) {
 func TestOneProbeAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := once(backend.GuardOptions{MinCalls: 1, OpenFor: time.Second})
+		g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), OpenFor: durationpb.New(time.Second)}}, backend.GuardOptions{})
 		release, old := make(chan struct{}), make(chan struct{})
 		go func() {
 			_, _ = backend.DoGuarded(t.Context(), g, backend.GuardedCall{}, func(context.Context) (int, *errmap.Error) {
@@ -296,7 +303,7 @@ func TestOneProbeAtATime(t *testing.T) {
 func TestAnAnsweredProbeMakesRoomForTheNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := once(backend.GuardOptions{MinCalls: 1, OpenFor: time.Second, Probes: 2})
+		g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), OpenFor: durationpb.New(time.Second), Probes: new(int32(2))}}, backend.GuardOptions{})
 		call(g, backend.GuardedCall{}, errmap.Unavailable)
 		time.Sleep(time.Second)
 		release := make(chan struct{})
@@ -325,7 +332,7 @@ func TestAnAnsweredProbeMakesRoomForTheNext(t *testing.T) {
 func TestABreakerThatOpensEndsRepetitions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := backend.NewGuard(backend.GuardOptions{MinCalls: 1, OpenFor: time.Minute})
+		g := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), OpenFor: durationpb.New(time.Minute)}}), backend.GuardOptions{})
 		got, wait, _ := call(g, backend.GuardedCall{Repeatable: true}, errmap.TransportError)
 		if got != errmap.TransportError || wait != 0 || g.Stats().Held != 1 {
 			t.Errorf("%s, %v, %+v", got, wait, g.Stats())

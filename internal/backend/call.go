@@ -129,15 +129,15 @@ func (c *Client) fail(ctx context.Context, l *link, err error, f *facts) *Error 
 
 // tooLarge says that an answer was over its limit, and which setting that is: callers cannot change it, and pass it on.
 func (c *Client) tooLarge() string {
-	return fmt.Sprintf("the backend's response exceeds %d bytes (backend.max_receive_bytes)", c.opts.MaxResponseBytes)
+	return fmt.Sprintf("the backend's response exceeds %d bytes (backend.max_receive_bytes)", c.opts.maxReceive)
 }
 
 // check refuses what must not be sent, and returns the metadata that is to go
 // with it, nil for none.
 func (m *method) check(in []byte, md http.Header) (http.Header, error) {
 	o := &m.client.opts
-	if len(in) > o.MaxRequestBytes {
-		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes; the limit is %d (backend.max_send_bytes)", len(in), o.MaxRequestBytes), nil)
+	if len(in) > o.maxSend {
+		return nil, newError(KindRequestTooLarge, fmt.Sprintf("the request has %d bytes; the limit is %d (backend.max_send_bytes)", len(in), o.maxSend), nil)
 	}
 	if len(md) == 0 {
 		return nil, nil
@@ -210,7 +210,7 @@ func (m *method) boundTo(bound *atomic.Pointer[binding], l *link, p *pool) *conn
 // is compressed and yet larger than its content is over the limit.
 func (c *Client) bodyLimit() int64 {
 	const prefix = 5
-	return int64(c.opts.MaxResponseBytes) + int64(c.opts.MaxHeaderBytes) + 2*prefix
+	return int64(c.opts.maxReceive) + int64(c.opts.MaxHeaderBytes) + 2*prefix
 }
 
 // checkProcedure refuses what is no procedure.

@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/source"
@@ -82,24 +84,25 @@ func New(target Target, o Options) (*Client, error) {
 	if c.opts.Dial == nil {
 		c.opts.Dial = new(net.Dialer).DialContext
 	}
-	switch {
+	switch tls := o.Config.GetTls(); {
 	case target.tls:
 		host, _, _ := net.SplitHostPort(target.host) // ParseTarget joined them
-		o.TLS.ServerName = cmp.Or(o.TLS.ServerName, host)
-		files, err := keys.NewClient(o.TLS)
+		files, err := keys.NewClient(keys.ClientOptions{
+			CAFile: tls.GetCaFile(), CertFile: tls.GetCertFile(), KeyFile: tls.GetKeyFile(),
+			ServerName: cmp.Or(tls.GetServerName(), host), ServerURIs: tls.GetServerUris(),
+		})
 		if err != nil {
 			return nil, fmt.Errorf("backend %s: %w", target, err)
 		}
 		c.files, c.tls = files, files.Config()
 		c.watchRequests()
-	case cmp.Or(o.TLS.CAFile, o.TLS.CertFile, o.TLS.KeyFile, o.TLS.ServerName) != "" || len(o.TLS.ServerURIs) > 0:
+	case proto.Size(tls) > 0:
 		return nil, fmt.Errorf("backend %s: %w", target, ErrTLSUnused)
 	}
-	credentials, err := newCredentials(o.Credentials, target)
-	if err != nil {
+	var err error
+	if c.credentials, err = newCredentials(o.Config, target); err != nil {
 		return nil, fmt.Errorf("backend %s: %w", target, err)
 	}
-	c.credentials, c.opts.Credentials = credentials, CredentialOptions{} // kept in one place
 	c.conns.lost = make(chan struct{}, 1)
 	c.h1, c.h2, c.wires = newPools(target, c.opts, c.tls, &c.conns)
 	c.scheme, _, _ = strings.Cut(target.baseURL(), ":")
@@ -187,9 +190,9 @@ func (c *Client) Streams(ctx context.Context) (source.Endpoint, error) {
 
 func (c *Client) clientOptions(p Protocol) []connect.ClientOption {
 	opts := []connect.ClientOption{
-		withGzip(c.opts.MaxResponseBytes),
-		connect.WithReadMaxBytes(c.opts.MaxResponseBytes),
-		connect.WithSendMaxBytes(c.opts.MaxRequestBytes),
+		withGzip(c.opts.maxReceive),
+		connect.WithReadMaxBytes(c.opts.maxReceive),
+		connect.WithSendMaxBytes(c.opts.maxSend),
 	}
 	switch p {
 	case ProtocolGRPC:
@@ -260,35 +263,22 @@ const (
 	defaultMaxMethods = 10_000
 )
 
-// TLSOptions are the trusted CAs and the identity of the client. The zero value trusts the system's roots
-// and sends no certificate. ServerName replaces the target's host. The files are read when the client is made, and again by
-// [Client.ReloadTLS].
-type TLSOptions = keys.ClientOptions
-
 // Options configure a Client. The zero value is ready to use. A value that is not
 // positive means the default of the same name.
 type Options struct {
-	// TLS applies to targets with TLS. Options for any other target are an error.
-	TLS TLSOptions
+	// Config has the TLS files, which [Client.ReloadTLS] reads again, and the credentials. Those of TLS for a target without it are
+	// an error. Its values that are not positive mean the defaults.
+	Config *configv1.Backend
 
-	// Credentials are sent with every request.
-	Credentials CredentialOptions
-
-	// MaxRequestBytes bounds an encoded request, MaxResponseBytes an encoded response
-	// after decompression.
-	MaxRequestBytes  int
-	MaxResponseBytes int
 	MaxHeaderBytes   int
 	MaxMetadataBytes int
 	MaxConns         int
 	MaxHTTP2Conns    int
 	MaxMethods       int
 
-	DialTimeout    time.Duration
 	IdleTimeout    time.Duration
 	PingTimeout    time.Duration
 	QuietAfter     time.Duration
-	ProbeTimeout   time.Duration
 	AttemptTimeout time.Duration
 
 	// Gzip asks the backend to compress its responses. It is off by default, because next
@@ -302,21 +292,27 @@ type Options struct {
 
 	// UserAgent replaces the User-Agent of the RPC library.
 	UserAgent string
+
+	// maxSend bounds an encoded request, maxReceive an encoded response after decompression.
+	maxSend, maxReceive       int
+	dialTimeout, probeTimeout time.Duration
 }
 
 func (o Options) withDefaults() Options {
-	defaults.Fill(&o.MaxRequestBytes, defaults.BackendMaxSendBytes)
-	defaults.Fill(&o.MaxResponseBytes, defaults.BackendMaxReceiveBytes)
+	o.maxSend, o.maxReceive = int(o.Config.GetMaxSendBytes()), int(o.Config.GetMaxReceiveBytes())
+	o.dialTimeout, o.probeTimeout = o.Config.GetConnectTimeout().AsDuration(), o.Config.GetProbeTimeout().AsDuration()
+	defaults.Fill(&o.maxSend, defaults.BackendMaxSendBytes)
+	defaults.Fill(&o.maxReceive, defaults.BackendMaxReceiveBytes)
 	defaults.Fill(&o.MaxHeaderBytes, defaultMaxHeaderBytes)
 	defaults.Fill(&o.MaxMetadataBytes, defaultMaxMetadataBytes)
 	defaults.Fill(&o.MaxConns, defaultMaxConns)
 	defaults.Fill(&o.MaxHTTP2Conns, defaultMaxHTTP2Conns)
 	defaults.Fill(&o.MaxMethods, defaultMaxMethods)
-	defaults.Fill(&o.DialTimeout, defaults.BackendConnectTimeout)
+	defaults.Fill(&o.dialTimeout, defaults.BackendConnectTimeout)
 	defaults.Fill(&o.IdleTimeout, defaultIdleTimeout)
 	defaults.Fill(&o.PingTimeout, defaultPingTimeout)
 	defaults.Fill(&o.QuietAfter, defaultQuietAfter)
-	defaults.Fill(&o.ProbeTimeout, defaults.BackendProbeTimeout)
+	defaults.Fill(&o.probeTimeout, defaults.BackendProbeTimeout)
 	defaults.Fill(&o.AttemptTimeout, defaultAttemptTimeout)
 	return o
 }

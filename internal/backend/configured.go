@@ -3,55 +3,11 @@
 package backend
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
-
-// OptionsOf returns the options of the client of the tool service. A nil dial uses the
-// network.
-func OptionsOf(b *configv1.Backend, version string, dial func(ctx context.Context, network, address string) (net.Conn, error)) Options {
-	return Options{
-		TLS: TLSOptions{
-			CAFile: b.GetTls().GetCaFile(), CertFile: b.GetTls().GetCertFile(),
-			KeyFile: b.GetTls().GetKeyFile(), ServerName: b.GetTls().GetServerName(),
-			ServerURIs: b.GetTls().GetServerUris(),
-		},
-		Credentials:      CredentialsOf(b),
-		MaxRequestBytes:  int(b.GetMaxSendBytes()),
-		MaxResponseBytes: int(b.GetMaxReceiveBytes()),
-		DialTimeout:      b.GetConnectTimeout().AsDuration(),
-		ProbeTimeout:     b.GetProbeTimeout().AsDuration(),
-		UserAgent:        "outrigger/" + version,
-		Dial:             dial,
-	}
-}
-
-// CredentialsOf are what the sidecar shows the backend.
-func CredentialsOf(b *configv1.Backend) CredentialOptions {
-	return CredentialOptions{
-		Headers: b.GetMetadata().GetStatic(), HeaderFile: b.GetMetadata().GetStaticFile(),
-		TokenFile: b.GetCredentials().GetTokenFile(), Scheme: b.GetCredentials().GetScheme(),
-		AllowPlaintext: b.GetCredentials().GetAllowPlaintext(),
-	}
-}
-
-// GuardOptionsOf returns the options of what wraps the calls of the backend, without
-// its callbacks.
-func GuardOptionsOf(c *configv1.Resilience) GuardOptions {
-	retry, breaker := c.GetRetry(), c.GetBreaker()
-	return GuardOptions{
-		MaxAttempts: int(retry.GetMaxAttempts()),
-		Backoff:     retry.GetBackoff().AsDuration(), MaxBackoff: retry.GetMaxBackoff().AsDuration(),
-		BudgetPercent: int(retry.GetBudgetPercent()), BudgetBurst: int(retry.GetBudgetBurst()),
-		NoBreaker:      breaker.GetMode() == "off",
-		FailurePercent: int(breaker.GetFailurePercent()), MinCalls: int(breaker.GetMinCalls()),
-		Window: breaker.GetWindow().AsDuration(), OpenFor: breaker.GetOpenFor().AsDuration(), Probes: int(breaker.GetProbes()),
-	}
-}
 
 // Check looks at what is forwarded to the backend and from it, and at what the sidecar shows it.
 func Check(cfg *configv1.Config, report func(path, message string)) {
@@ -92,22 +48,13 @@ func checkCredentials(cfg *configv1.Config, report func(path, message string)) {
 	if err != nil {
 		return // there is no backend, or it is the demo on loopback, or the URL is refused by itself
 	}
-	all := CredentialsOf(b)
-	for _, one := range [...]struct {
-		path    string
-		options CredentialOptions
-	}{
-		{"backend.metadata.static", CredentialOptions{Headers: all.Headers}},
-		{"backend.metadata.static_file", CredentialOptions{HeaderFile: all.HeaderFile}},
-		{"backend.credentials.token_file", CredentialOptions{TokenFile: all.TokenFile, Scheme: all.Scheme}},
-	} {
-		one.options.AllowPlaintext = true
-		if err := one.options.Check(target); err != nil {
-			report(one.path, err.Error())
+	for _, one := range CredentialParts(b) {
+		if _, err := readCredentials(one.Of, target); err != nil {
+			report(one.Path, err.Error())
 			return
 		}
 	}
-	switch err := all.Check(target); {
+	switch _, err := readCredentials(b, target); {
 	case errors.Is(err, ErrPlaintextCredentials):
 		report("backend.url", err.Error())
 	case err != nil:

@@ -101,10 +101,12 @@ func TestCancellationDuringTheWrite(t *testing.T) {
 			t.Parallel()
 			p, started, over := waiting(t)
 			returned := make(chan struct{})
-			c := newClient(t, p.as(scheme), Options{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				nc, err := new(net.Dialer).DialContext(ctx, network, addr)
-				return &slowEnds{Conn: nc, until: returned}, err
-			}})
+			c := newClient(t, p.as(scheme), Options{
+				Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+					return &slowEnds{Conn: nc, until: returned}, err
+				},
+			})
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				<-started

@@ -17,29 +17,11 @@ import (
 	"sync/atomic"
 
 	"connectrpc.com/connect"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"google.golang.org/protobuf/types/known/anypb"
 )
-
-// CredentialOptions are the headers that the client adds to every request: calls,
-// probes, health checks and reflection. The values are secrets. No error, log line or
-// String method of this package shows them. Errors from the backend that contain them
-// are masked.
-type CredentialOptions struct {
-	// Headers are fixed headers by name.
-	Headers map[string]string
-	// HeaderFile is a file with more headers, one "name: value" per line. Empty lines and
-	// lines that begin with "#" are ignored.
-	HeaderFile string
-	// TokenFile is a file with a token. The client sends it as "authorization: Scheme
-	// TOKEN".
-	TokenFile string
-	// Scheme is the scheme of the token. "" means Bearer.
-	Scheme string
-	// AllowPlaintext permits secrets on a connection without TLS to a host other than
-	// loopback.
-	AllowPlaintext bool
-}
 
 // Bounds of the credentials. gRPC peers are advised to accept 8 KiB of metadata;
 // a JWT with many claims takes more, and common servers accept 16 KiB.
@@ -48,56 +30,59 @@ const (
 	maxCredentialHeaders = 64
 )
 
-// defaultTokenScheme is the default scheme of a token.
-const defaultTokenScheme = "Bearer"
-
 // ErrPlaintextCredentials reports credentials that would cross a network unencrypted.
 var ErrPlaintextCredentials = errors.New("credentials would cross the network without TLS: " +
 	"use https:// or grpcs://, or allow that with --insecure-backend-credentials, if a mesh encrypts the connection")
 
-// String returns a mask, so that formatted output never contains the values.
-func (o CredentialOptions) String() string { return masked }
-
-// GoString returns a mask for %#v.
-func (o CredentialOptions) GoString() string { return masked }
-
-// Check reads the files and returns an error if the credentials are not valid for a
-// backend at target.
-func (o CredentialOptions) Check(target Target) error {
-	_, err := o.read(target)
-	return err
-}
-
-// Sets reports whether the credentials have a header. What cannot be read has none.
-func (o CredentialOptions) Sets(name string) bool {
-	o.AllowPlaintext = true
-	set, err := o.read(Target{})
+// SetsHeader reports whether the credentials have a header. What cannot be read has none.
+func SetsHeader(b *configv1.Backend, name string) bool {
+	set, err := readCredentials(b, Target{tls: true})
 	return err == nil && set.header.Get(name) != ""
 }
 
-// files are the files to watch.
-func (o CredentialOptions) files() []string {
-	return slices.DeleteFunc([]string{o.HeaderFile, o.TokenFile}, func(f string) bool { return f == "" })
+// credentialFiles are the files to watch.
+func credentialFiles(b *configv1.Backend) []string {
+	return slices.DeleteFunc([]string{b.GetMetadata().GetStaticFile(), b.GetCredentials().GetTokenFile()}, func(f string) bool { return f == "" })
 }
 
-// read makes the headers of one state of the files.
-func (o CredentialOptions) read(target Target) (*credentialSet, error) {
+// readCredentials makes the headers of one state of the files: the fixed ones, those of the file with more of them, and the
+// token. They are secrets. No error, log line or String method of this package shows them, and errors from the backend that
+// contain them are masked.
+func readCredentials(b *configv1.Backend, target Target) (*credentialSet, error) {
 	set := &credentialSet{header: http.Header{}}
-	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
-		if err := set.add(name, o.Headers[name]); err != nil {
+	fixed, token := b.GetMetadata().GetStatic(), b.GetCredentials()
+	for _, name := range slices.Sorted(maps.Keys(fixed)) {
+		if err := set.add(name, fixed[name]); err != nil {
 			return nil, err
 		}
 	}
-	if err := set.addHeaderFile(o.HeaderFile); err != nil {
+	if err := set.addHeaderFile(b.GetMetadata().GetStaticFile()); err != nil {
 		return nil, fmt.Errorf("header file: %w", err)
 	}
-	if err := set.addTokenFile(o.TokenFile, cmp.Or(o.Scheme, defaultTokenScheme)); err != nil {
+	if err := set.addTokenFile(token.GetTokenFile(), cmp.Or(token.GetScheme(), defaults.BackendCredentialsScheme)); err != nil {
 		return nil, fmt.Errorf("token file: %w", err)
 	}
-	if !o.AllowPlaintext && !target.IsPrivate() && set.hasSecret() {
+	if !token.GetAllowPlaintext() && !target.IsPrivate() && set.hasSecret() {
 		return nil, ErrPlaintextCredentials
 	}
 	return set, nil
+}
+
+// CredentialPart is one of the settings that make the credentials, as if it were the only one, and to be sent anywhere.
+type CredentialPart struct {
+	Path string
+	Of   *configv1.Backend
+}
+
+// CredentialParts are the credentials of a configuration one by one.
+func CredentialParts(b *configv1.Backend) []CredentialPart {
+	m, c := b.GetMetadata(), &configv1.BackendCredentials{AllowPlaintext: true}
+	token := &configv1.BackendCredentials{TokenFile: b.GetCredentials().GetTokenFile(), Scheme: new(b.GetCredentials().GetScheme()), AllowPlaintext: true}
+	return []CredentialPart{
+		{"backend.metadata.static", &configv1.Backend{Metadata: &configv1.Metadata{Static: m.GetStatic()}, Credentials: c}},
+		{"backend.metadata.static_file", &configv1.Backend{Metadata: &configv1.Metadata{StaticFile: m.GetStaticFile()}, Credentials: c}},
+		{"backend.credentials.token_file", &configv1.Backend{Credentials: token}},
+	}
 }
 
 // IsPrivate reports whether what is sent is private to the target: by TLS, or on this machine.
@@ -118,22 +103,22 @@ func (t Target) IsPrivate() bool {
 
 // credentials has the set in use, which a reload replaces. Nil has none.
 type credentials struct {
-	opts    CredentialOptions
+	config  *configv1.Backend
 	target  Target
 	reload  sync.Mutex
 	current atomic.Pointer[credentialSet]
 }
 
 // newCredentials reads the files. It returns nil where there are no credentials.
-func newCredentials(o CredentialOptions, target Target) (*credentials, error) {
-	if len(o.Headers) == 0 && len(o.files()) == 0 {
+func newCredentials(b *configv1.Backend, target Target) (*credentials, error) {
+	if len(b.GetMetadata().GetStatic()) == 0 && len(credentialFiles(b)) == 0 {
 		return nil, nil //nolint:nilnil // nil is valid, and holds none
 	}
-	set, err := o.read(target)
+	set, err := readCredentials(b, target)
 	if err != nil {
 		return nil, err
 	}
-	c := &credentials{opts: o, target: target}
+	c := &credentials{config: b, target: target}
 	c.current.Store(set)
 	return c, nil
 }
@@ -151,7 +136,7 @@ func (c *Client) CredentialFiles() []string {
 	if c.credentials == nil {
 		return nil
 	}
-	return c.credentials.opts.files()
+	return credentialFiles(c.credentials.config)
 }
 
 // HasCredentials reports whether requests carry the sidecar's credentials.
@@ -165,7 +150,7 @@ func (c *Client) ReloadCredentials() (changed bool, err error) {
 	}
 	c.credentials.reload.Lock()
 	defer c.credentials.reload.Unlock()
-	set, err := c.credentials.opts.read(c.credentials.target)
+	set, err := readCredentials(c.credentials.config, c.credentials.target)
 	if err != nil {
 		return false, err
 	}

@@ -17,6 +17,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -116,9 +117,12 @@ func TestCredentialsGoWithEveryRequest(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			g := serveGuarded(t, tt.protocols, tt.wrap)
-			c := newClient(t, g.as(tt.scheme), Options{Credentials: CredentialOptions{
-				Headers: map[string]string{"x-tenant": "shop"}, TokenFile: writeFile(t, testToken+"\n"),
-			}})
+			c := newClient(t, g.as(tt.scheme), Options{
+				Config: &configv1.Backend{
+					Metadata:    &configv1.Metadata{Static: map[string]string{"x-tenant": "shop"}},
+					Credentials: &configv1.BackendCredentials{TokenFile: writeFile(t, testToken+"\n")},
+				},
+			})
 			ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 			defer cancel()
 			if err := c.Probe(ctx, echoProcedure); err != nil {
@@ -167,9 +171,12 @@ func TestATokenIsReadAgain(t *testing.T) {
 	t.Parallel()
 	g := serveGuarded(t, clearProtocols(true, true), func(h http.Handler) http.Handler { return h })
 	path := writeFile(t, testToken)
-	c := newClient(t, g.as("grpc"), Options{Credentials: CredentialOptions{
-		HeaderFile: writeFile(t, "# ours\n\nX-Tenant: shop\n"), TokenFile: path,
-	}})
+	c := newClient(t, g.as("grpc"), Options{
+		Config: &configv1.Backend{
+			Metadata:    &configv1.Metadata{StaticFile: writeFile(t, "# ours\n\nX-Tenant: shop\n")},
+			Credentials: &configv1.BackendCredentials{TokenFile: path},
+		},
+	})
 	call := func() error {
 		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 		return err
@@ -208,7 +215,7 @@ func TestABackendThatRepeatsTheCredentialIsMasked(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
 			g := serveGuarded(t, clearProtocols(true, true), func(h http.Handler) http.Handler { return h })
-			o := Options{Credentials: CredentialOptions{Headers: map[string]string{"x-tenant": "shop"}, TokenFile: writeFile(t, testToken)}}
+			o := Options{Config: &configv1.Backend{Metadata: &configv1.Metadata{Static: map[string]string{"x-tenant": "shop"}}, Credentials: &configv1.BackendCredentials{TokenFile: writeFile(t, testToken)}}}
 			c, idle := newClient(t, g.as(scheme), o), newClient(t, g.as(scheme), o)
 			_, err := c.Call(t.Context(), failProcedure, nil, nil)
 			e := failure(t, err)
@@ -223,7 +230,7 @@ func TestABackendThatRepeatsTheCredentialIsMasked(t *testing.T) {
 				t.Errorf("masked: %v", got)
 			}
 			// One without goroutines: formatting reads every field.
-			if text := fmt.Sprintf("%v %+v %#v", idle, idle, CredentialOptions{Headers: map[string]string{"authorization": testToken}}); strings.Contains(text, testToken) {
+			if text := fmt.Sprintf("%v %+v %#v", idle, idle, idle); strings.Contains(text, testToken) {
 				t.Errorf("formatted: %s", text)
 			}
 		})
@@ -233,10 +240,10 @@ func TestABackendThatRepeatsTheCredentialIsMasked(t *testing.T) {
 // TestCredentialsInTheClear are refused where others could read them.
 func TestCredentialsInTheClear(t *testing.T) {
 	t.Parallel()
-	token := CredentialOptions{TokenFile: writeFile(t, testToken)}
+	token := &configv1.Backend{Credentials: &configv1.BackendCredentials{TokenFile: writeFile(t, testToken)}}
 	for _, tt := range []struct {
 		target string
-		o      CredentialOptions
+		o      *configv1.Backend
 		want   error
 	}{
 		{"http://127.0.0.1:1", token, nil},
@@ -249,18 +256,18 @@ func TestCredentialsInTheClear(t *testing.T) {
 		{"grpc://spicedb:50051", token, ErrPlaintextCredentials},
 		{"grpc://127.0.0.1.example.org:50051", token, ErrPlaintextCredentials},
 		{"connect+http://[2001:db8::1]:1", token, ErrPlaintextCredentials},
-		{"grpc://spicedb:50051", CredentialOptions{TokenFile: token.TokenFile, AllowPlaintext: true}, nil},
-		{"grpc://spicedb:50051", CredentialOptions{Headers: map[string]string{"x-tenant": "shop"}}, nil},
-		{"grpc://spicedb:50051", CredentialOptions{Headers: map[string]string{"x-api-key": "a"}}, ErrPlaintextCredentials},
-		{"grpc://spicedb:50051", CredentialOptions{Headers: map[string]string{"x-custom": "0123456789abcdef0123"}}, ErrPlaintextCredentials},
+		{"grpc://spicedb:50051", &configv1.Backend{Credentials: &configv1.BackendCredentials{TokenFile: token.Credentials.TokenFile, AllowPlaintext: true}}, nil},
+		{"grpc://spicedb:50051", &configv1.Backend{Metadata: &configv1.Metadata{Static: map[string]string{"x-tenant": "shop"}}}, nil},
+		{"grpc://spicedb:50051", &configv1.Backend{Metadata: &configv1.Metadata{Static: map[string]string{"x-api-key": "a"}}}, ErrPlaintextCredentials},
+		{"grpc://spicedb:50051", &configv1.Backend{Metadata: &configv1.Metadata{Static: map[string]string{"x-custom": "0123456789abcdef0123"}}}, ErrPlaintextCredentials},
 	} {
 		target, err := ParseTarget(tt.target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := New(target, Options{Credentials: tt.o})
+		c, err := New(target, Options{Config: tt.o})
 		if !errors.Is(err, tt.want) {
-			t.Errorf("%s with %v: %v, want %v", tt.target, tt.o.Headers, err, tt.want)
+			t.Errorf("%s with %v: %v, want %v", tt.target, tt.o.GetMetadata().GetStatic(), err, tt.want)
 		}
 		if c != nil {
 			_ = c.Close()
@@ -275,19 +282,23 @@ func TestWhatIsNoCredentialFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	header := func(text string) CredentialOptions { return CredentialOptions{HeaderFile: writeFile(t, text)} }
-	token := func(text string) CredentialOptions { return CredentialOptions{TokenFile: writeFile(t, text)} }
+	header := func(text string) *configv1.Backend {
+		return &configv1.Backend{Metadata: &configv1.Metadata{StaticFile: writeFile(t, text)}}
+	}
+	token := func(text string) *configv1.Backend {
+		return &configv1.Backend{Credentials: &configv1.BackendCredentials{TokenFile: writeFile(t, text)}}
+	}
 	long := strings.Repeat("a", maxCredentialBytes)
 	var many strings.Builder
 	for i := range maxCredentialHeaders + 1 {
 		fmt.Fprintf(&many, "x-%d: %s\n", i, testToken)
 	}
 	for name, tt := range map[string]struct {
-		o    CredentialOptions
+		o    *configv1.Backend
 		want string
 	}{
-		"no file":               {CredentialOptions{TokenFile: "/nonexistent/token"}, "no such file"},
-		"a folder":              {CredentialOptions{HeaderFile: t.TempDir()}, "not a regular file"},
+		"no file":               {&configv1.Backend{Credentials: &configv1.BackendCredentials{TokenFile: "/nonexistent/token"}}, "no such file"},
+		"a folder":              {&configv1.Backend{Metadata: &configv1.Metadata{StaticFile: t.TempDir()}}, "not a regular file"},
 		"an empty token":        {token("\n"), "the file is empty"},
 		"two tokens":            {token(testToken + "\n" + testToken), "more than one line"},
 		"a token with a scheme": {token("Bearer " + testToken), "to set the scheme, use backend.credentials.scheme"},
@@ -308,11 +319,12 @@ func TestWhatIsNoCredentialFile(t *testing.T) {
 		"a control character":   {header("x-a: " + testToken + "\x01"), "not printable ASCII"},
 		"binary that is none":   {header("x-a-bin: " + testToken), "is not base64"},
 		"many":                  {header(many.String()), "more than 64 headers"},
-		"authorization twice": {CredentialOptions{
-			TokenFile: writeFile(t, testToken), Headers: map[string]string{"authorization": testToken},
+		"authorization twice": {&configv1.Backend{
+			Credentials: &configv1.BackendCredentials{TokenFile: writeFile(t, testToken)},
+			Metadata:    &configv1.Metadata{Static: map[string]string{"authorization": testToken}},
 		}, "authorization is given twice"},
 	} {
-		err := tt.o.Check(target)
+		err := checkAt(tt.o, target)
 		if err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(tt.want)) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
@@ -320,13 +332,18 @@ func TestWhatIsNoCredentialFile(t *testing.T) {
 			t.Errorf("%s: shown: %v", name, err)
 		}
 	}
-	for name, o := range map[string]CredentialOptions{
+	for name, o := range map[string]*configv1.Backend{
 		"base64":            header("x-a-bin: aGVsbG8=\nx-b-bin: aGVsbG8"),
 		"windows":           header("\xef\xbb\xbfx-a: b\r\nx-c: d: e\r\n"),
 		"a token with ends": token(testToken + "\r\n"),
 	} {
-		if err := o.Check(target); err != nil {
+		if err := checkAt(o, target); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func checkAt(b *configv1.Backend, target Target) error {
+	_, err := readCredentials(b, target)
+	return err
 }

@@ -58,7 +58,7 @@ func (c *Client) wireRequest(ctx context.Context, procedure string, in []byte, h
 	}
 	return h2.Request{
 		Scheme: c.scheme, Authority: c.target.host, Path: c.target.prefix + procedure, UserAgent: c.userAgent(),
-		Timeout: timeout, AcceptGzip: c.opts.Gzip, Metadata: c.withCredentials(ctx, header), Message: in, MaxAnswer: c.opts.MaxResponseBytes,
+		Timeout: timeout, AcceptGzip: c.opts.Gzip, Metadata: c.withCredentials(ctx, header), Message: in, MaxAnswer: c.opts.maxReceive,
 		Again: againOf(ctx),
 	}
 }
@@ -185,13 +185,13 @@ func (c *Client) inflated(a *h2.Answer) ([]byte, *Error) {
 	case len(a.Message) == 0:
 		return a.Message, nil
 	}
-	reader := boundedgzip.New(c.opts.MaxResponseBytes)
+	reader := boundedgzip.New(c.opts.maxReceive)
 	if err := reader.Reset(bytes.NewReader(a.Message)); err != nil {
 		return nil, garbage("not gzip: %w", err)
 	}
 	body, err := io.ReadAll(reader)
 	switch {
-	case errors.Is(err, boundedgzip.ErrOverLimit), len(body) > c.opts.MaxResponseBytes:
+	case errors.Is(err, boundedgzip.ErrOverLimit), len(body) > c.opts.maxReceive:
 		e := newError(KindTooLarge, c.tooLarge(), err)
 		e.Sent = true
 		return nil, e
@@ -220,7 +220,7 @@ type frameLimits struct {
 }
 
 func (c *Client) frameLimits() frameLimits {
-	return frameLimits{message: int64(c.opts.MaxResponseBytes), end: int64(c.opts.MaxHeaderBytes)}
+	return frameLimits{message: int64(c.opts.maxReceive), end: int64(c.opts.MaxHeaderBytes)}
 }
 
 // framedBody is the body of a stream. It follows the frames, which have the same

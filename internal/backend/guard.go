@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // Guard has the retries and breakers of one backend. Make one with [NewGuard].
 type Guard struct {
+	retry   *configv1.Retry
 	opts    GuardOptions
 	breaker *breaker      // nil where there is none
 	tools   *toolBreakers // likewise
@@ -26,12 +27,12 @@ type Guard struct {
 	repeated, overBudget atomic.Uint64
 }
 
-// NewGuard returns a Guard with a closed breaker and a full budget.
-func NewGuard(o GuardOptions) *Guard {
-	g := &Guard{opts: o.withDefaults()}
-	g.budget = newBudget(g.opts.BudgetPercent, g.opts.BudgetBurst)
-	if !o.NoBreaker {
-		g.breaker, g.tools = newBreaker(&g.opts), &toolBreakers{opts: &g.opts}
+// NewGuard returns a Guard with a closed breaker and a full budget. c is complete, as the configuration has it.
+func NewGuard(c *configv1.Resilience, o GuardOptions) *Guard {
+	g := &Guard{retry: c.GetRetry(), opts: o}
+	g.budget = newBudget(int(g.retry.GetBudgetPercent()), int(g.retry.GetBudgetBurst()))
+	if breaker := c.GetBreaker(); breaker.GetMode() != "off" {
+		g.breaker, g.tools = newBreaker(breaker, &g.opts), &toolBreakers{settings: breaker, opts: &g.opts}
 	}
 	return g
 }
@@ -74,7 +75,7 @@ func DoGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func(con
 
 // repeatGuarded makes the further attempts of a call whose first one failed.
 func repeatGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func(context.Context) (T, *errmap.Error), out T, err *errmap.Error) (T, *errmap.Error) {
-	for n := 2; sleep(ctx, jittered(g.opts.backoff(n-1))); n++ {
+	for n := 2; sleep(ctx, jittered(g.backoff(n-1))); n++ {
 		g.repeated.Add(1)
 		now, failed := onceGuarded(ctx, g, c, n, run)
 		switch {
@@ -164,7 +165,7 @@ func (c GuardedCall) outcome(err *errmap.Error) guardOutcome {
 // again reports whether a call that has failed n times is sent once more, and
 // pays for it.
 func (g *Guard) again(ctx context.Context, c GuardedCall, err *errmap.Error, n int) bool {
-	if !c.Repeatable || n >= g.opts.MaxAttempts || ctx.Err() != nil {
+	if !c.Repeatable || n >= int(g.retry.GetMaxAttempts()) || ctx.Err() != nil {
 		return false
 	}
 	if err.Code != errmap.Unavailable && err.Code != errmap.TransportError || errors.Is(err, errHeld) {
@@ -173,7 +174,7 @@ func (g *Guard) again(ctx context.Context, c GuardedCall, err *errmap.Error, n i
 	if c.Answered != nil && c.Answered() {
 		return false
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= g.opts.pause(n) {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= g.pause(n) {
 		return false
 	}
 	if c.Claim.wasGivenUp() {
@@ -227,25 +228,8 @@ const (
 	jitter = 0.25
 )
 
-// GuardOptions configure a Guard. Zero fields have the defaults of this package.
+// GuardOptions are what a Guard has of its process. The zero value is enough.
 type GuardOptions struct {
-	// MaxAttempts is the maximum number of attempts for a retryable call; 1 disables retries.
-	MaxAttempts int
-	// Backoff is the pause before the first retry, MaxBackoff the longest pause.
-	Backoff, MaxBackoff time.Duration
-	// BudgetPercent is the number of retries per 100 calls, BudgetBurst the number that
-	// can be saved up.
-	BudgetPercent, BudgetBurst int
-
-	// NoBreaker disables the circuit breaker.
-	NoBreaker bool
-	// FailurePercent of at least MinCalls within Window opens the breaker.
-	FailurePercent, MinCalls int
-	Window                   time.Duration
-	// OpenFor is the time that the breaker stays open, Probes the number of calls that
-	// must then succeed.
-	OpenFor time.Duration
-	Probes  int
 	// OnState is called on every change of the breaker's state, by the call that caused
 	// it: it must return at once. It may be nil.
 	OnState func(from, to BreakerState)
@@ -259,34 +243,18 @@ type GuardOptions struct {
 	Clock *peer.Clock
 }
 
-func (o GuardOptions) withDefaults() GuardOptions {
-	defaults.Fill(&o.MaxAttempts, defaults.RetryMaxAttempts)
-	defaults.Fill(&o.Backoff, defaults.RetryBackoff)
-	defaults.Fill(&o.MaxBackoff, defaults.RetryMaxBackoff)
-	o.MaxBackoff = max(o.MaxBackoff, o.Backoff)
-	defaults.Fill(&o.BudgetPercent, defaults.RetryBudgetPercent)
-	defaults.Fill(&o.BudgetBurst, defaults.RetryBudgetBurst)
-	defaults.Fill(&o.FailurePercent, defaults.BreakerFailurePercent)
-	o.FailurePercent = min(o.FailurePercent, 100)
-	defaults.Fill(&o.MinCalls, defaults.BreakerMinCalls)
-	defaults.Fill(&o.Window, defaults.BreakerWindow)
-	defaults.Fill(&o.OpenFor, defaults.BreakerOpenFor)
-	defaults.Fill(&o.Probes, defaults.BreakerProbes)
-	return o
-}
-
 // backoff is the nth pause, counted from 1, before it is jittered.
-func (o *GuardOptions) backoff(n int) time.Duration {
-	pause := o.Backoff
+func (g *Guard) backoff(n int) time.Duration {
+	pause := g.retry.GetBackoff().AsDuration()
 	for range n - 1 {
-		pause = min(pause*backoffFactor, o.MaxBackoff)
+		pause = max(pause, min(pause*backoffFactor, g.retry.GetMaxBackoff().AsDuration()))
 	}
 	return pause
 }
 
 // pause is the longest that the nth pause may be.
-func (o *GuardOptions) pause(n int) time.Duration {
-	return o.backoff(n) + time.Duration(float64(o.backoff(n))*jitter)
+func (g *Guard) pause(n int) time.Duration {
+	return g.backoff(n) + time.Duration(float64(g.backoff(n))*jitter)
 }
 
 // Claim lets a running attempt be abandoned in favor of a retry. Code that finds during
@@ -319,9 +287,9 @@ func (c *Claim) beginAttempt(g *Guard, deadline time.Time, n int) {
 	if c == nil {
 		return
 	}
-	c.guard, c.deadline, c.paused = g, deadline, g.opts.pause(n)
+	c.guard, c.deadline, c.paused = g, deadline, g.pause(n)
 	c.taken.Store(false)
-	c.left.Store(int32(g.opts.MaxAttempts - n))
+	c.left.Store(g.retry.GetMaxAttempts() - int32(n))
 }
 
 // wasGivenUp reports whether the attempt was given up by claim.
@@ -367,7 +335,7 @@ func (g *Guard) Seek(ctx context.Context, opened <-chan struct{}, ask func(conte
 			g.confirm(ctx, ask)
 		}
 		for pause := firstSeek; g.breaker.now() != BreakerClosed; pause = min(time.Duration(float64(pause)*seekFactor), longestSeek) {
-			if !sleep(ctx, min(jittered(pause), g.opts.OpenFor)) {
+			if !sleep(ctx, min(jittered(pause), g.breaker.openFor())) {
 				return
 			}
 			g.seek(ctx, ask)

@@ -11,16 +11,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 // TestACallIsToldOfItsAttempts reads the spans of three attempts that fail, and of a call that the breaker holds.
 func TestACallIsToldOfItsAttempts(t *testing.T) {
 	t.Parallel()
-	g := backend.NewGuard(backend.GuardOptions{MaxAttempts: 3, Backoff: time.Millisecond, MinCalls: 3, FailurePercent: 1, OpenFor: time.Hour})
+	g := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(3)), Backoff: durationpb.New(time.Millisecond)}, Breaker: &configv1.Breaker{MinCalls: new(int32(3)), FailurePercent: new(int32(1)), OpenFor: durationpb.New(time.Hour)}}), backend.GuardOptions{})
 	for _, want := range [][]string{
 		{"try []", "try [{outrigger.retry.attempt 1}]", "try [{outrigger.retry.attempt 2}]", "call []"},
 		{"call [], outrigger.breaker_open [{outrigger.retry.attempt 0}]"},

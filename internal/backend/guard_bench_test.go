@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
@@ -15,7 +17,7 @@ import (
 func BenchmarkDo(b *testing.B) {
 	clock := peer.NewClock()
 	defer clock.Stop()
-	for name, g := range map[string]*backend.Guard{"none": nil, "guard": backend.NewGuard(backend.GuardOptions{Clock: clock})} {
+	for name, g := range map[string]*backend.Guard{"none": nil, "guard": backend.NewGuard(configtest.Filled(b, (*configv1.Resilience)(nil)), backend.GuardOptions{Clock: clock})} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			ctx := context.Background()

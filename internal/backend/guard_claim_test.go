@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 )
 
 // TestAClaimIsOneRepetition: an attempt that is given up by claim is made again, is
@@ -18,7 +20,7 @@ import (
 func TestAClaimIsOneRepetition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := backend.NewGuard(backend.GuardOptions{MinCalls: 1, BudgetBurst: 1, BudgetPercent: 1})
+		g := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1))}, Retry: &configv1.Retry{BudgetBurst: new(int32(1)), BudgetPercent: new(int32(1))}}), backend.GuardOptions{})
 		give := func(claims *int) func(backend.GuardedCall) *errmap.Error {
 			return func(c backend.GuardedCall) *errmap.Error {
 				_, err := backend.DoGuarded(t.Context(), g, c, func(context.Context) (int, *errmap.Error) {
@@ -47,7 +49,7 @@ func TestAClaimIsOneRepetition(t *testing.T) {
 		if s := g.Stats(); granted != 1 || s.Repeated != 1 || s.Opened != 0 {
 			t.Errorf("%d granted, %+v", granted, s)
 		}
-		last := backend.NewGuard(backend.GuardOptions{MaxAttempts: 1})
+		last := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(1))}}), backend.GuardOptions{})
 		claim := new(backend.Claim)
 		_, _ = backend.DoGuarded(t.Context(), last, backend.GuardedCall{Repeatable: true, Claim: claim}, func(context.Context) (int, *errmap.Error) {
 			if claim.Claim() {
@@ -60,7 +62,7 @@ func TestAClaimIsOneRepetition(t *testing.T) {
 		}
 		hurry, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		again := backend.NewGuard(backend.GuardOptions{})
+		again := backend.NewGuard(configtest.Filled(t, (*configv1.Resilience)(nil)), backend.GuardOptions{})
 		_, _ = backend.DoGuarded(hurry, again, backend.GuardedCall{Repeatable: true, Claim: claim}, func(context.Context) (int, *errmap.Error) {
 			if claim.Claim() {
 				t.Error("there is no time for another attempt")

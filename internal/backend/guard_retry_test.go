@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // script is a backend that fails with one code after another, and then answers
@@ -45,7 +48,7 @@ func TestWhatIsRepeated(t *testing.T) {
 		name  string
 		codes []errmap.Code
 		call  backend.GuardedCall
-		opts  backend.GuardOptions
+		opts  *configv1.Resilience
 		// attempts there are; code is of the last.
 		attempts int
 		code     errmap.Code
@@ -55,8 +58,8 @@ func TestWhatIsRepeated(t *testing.T) {
 		{name: "broke off once", codes: []errmap.Code{broken}, call: again, attempts: 2},
 		{name: "twice", codes: []errmap.Code{broken, down}, call: again, attempts: 3},
 		{name: "as often as there are attempts", codes: []errmap.Code{down, down, broken}, call: again, attempts: 3, code: broken},
-		{name: "one attempt", codes: []errmap.Code{down}, call: again, opts: backend.GuardOptions{MaxAttempts: 1}, attempts: 1, code: down},
-		{name: "five attempts", codes: []errmap.Code{down, down, down, down}, call: again, opts: backend.GuardOptions{MaxAttempts: 5}, attempts: 5},
+		{name: "one attempt", codes: []errmap.Code{down}, call: again, opts: &configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(1))}}, attempts: 1, code: down},
+		{name: "five attempts", codes: []errmap.Code{down, down, down, down}, call: again, opts: &configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(5))}}, attempts: 5},
 		{name: "does harm", codes: []errmap.Code{down}, attempts: 1, code: down},
 		{name: "an answer has begun", codes: []errmap.Code{broken}, call: backend.GuardedCall{Repeatable: true, Answered: func() bool { return true }}, attempts: 1, code: broken},
 		{name: "no answer has begun", codes: []errmap.Code{broken}, call: backend.GuardedCall{Repeatable: true, Answered: func() bool { return false }}, attempts: 2},
@@ -71,7 +74,7 @@ func TestWhatIsRepeated(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{codes: tc.codes}
-				g := backend.NewGuard(tc.opts)
+				g := backend.NewGuard(configtest.Filled(t, tc.opts), backend.GuardOptions{})
 				got, err := backend.DoGuarded(t.Context(), g, tc.call, s.run)
 				if len(s.at) != tc.attempts || g.Stats().Repeated != uint64(tc.attempts-1) {
 					t.Errorf("%d attempts, %+v; want %d", len(s.at), g.Stats(), tc.attempts)
@@ -109,7 +112,7 @@ func TestAnUnknownOutcomeStaysUnknown(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{codes: tc.codes}
-				got, err := backend.DoGuarded(t.Context(), backend.NewGuard(backend.GuardOptions{}), backend.GuardedCall{Repeatable: true}, s.run)
+				got, err := backend.DoGuarded(t.Context(), backend.NewGuard(configtest.Filled(t, (*configv1.Resilience)(nil)), backend.GuardOptions{}), backend.GuardedCall{Repeatable: true}, s.run)
 				if err == nil || err.Code != tc.code || got != -tc.of || len(s.at) != len(tc.codes) {
 					t.Errorf("attempt %d, %v after %d attempts; want attempt %d, %s after %d", -got, err, len(s.at), tc.of, tc.code, len(tc.codes))
 				}
@@ -126,7 +129,7 @@ func TestPausesGrowAndVary(t *testing.T) {
 		var first time.Duration
 		for range rounds {
 			s := &script{codes: []errmap.Code{errmap.Unavailable, errmap.Unavailable, errmap.Unavailable, errmap.Unavailable}}
-			g := backend.NewGuard(backend.GuardOptions{MaxAttempts: 5, Backoff: 100 * time.Millisecond, MaxBackoff: 300 * time.Millisecond, NoBreaker: true})
+			g := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(5)), Backoff: durationpb.New(100 * time.Millisecond), MaxBackoff: durationpb.New(300 * time.Millisecond)}, Breaker: &configv1.Breaker{Mode: new("off")}}), backend.GuardOptions{})
 			if _, err := backend.DoGuarded(t.Context(), g, backend.GuardedCall{Repeatable: true}, s.run); err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +157,7 @@ func TestTheDeadlineLeavesRoomOrThereIsNoRepetition(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), room)
 			s := &script{codes: []errmap.Code{errmap.Unavailable, errmap.Unavailable}}
 			start := time.Now()
-			_, err := backend.DoGuarded(ctx, backend.NewGuard(backend.GuardOptions{}), backend.GuardedCall{Repeatable: true}, s.run)
+			_, err := backend.DoGuarded(ctx, backend.NewGuard(configtest.Filled(t, (*configv1.Resilience)(nil)), backend.GuardOptions{}), backend.GuardedCall{Repeatable: true}, s.run)
 			if len(s.at) != attempts || (err == nil) != (attempts == 3) {
 				t.Errorf("%v: %d attempts, %v; want %d", room, len(s.at), err, attempts)
 			}
@@ -173,7 +176,7 @@ func TestACallerThatLeavesEndsThePause(t *testing.T) {
 		time.AfterFunc(10*time.Millisecond, cancel)
 		s := &script{codes: []errmap.Code{errmap.Unavailable}}
 		start := time.Now()
-		_, err := backend.DoGuarded(ctx, backend.NewGuard(backend.GuardOptions{Backoff: time.Second}), backend.GuardedCall{Repeatable: true}, s.run)
+		_, err := backend.DoGuarded(ctx, backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Retry: &configv1.Retry{Backoff: durationpb.New(time.Second)}}), backend.GuardOptions{}), backend.GuardedCall{Repeatable: true}, s.run)
 		if len(s.at) != 1 || err == nil || err.Code != errmap.Unavailable || time.Since(start) != 10*time.Millisecond {
 			t.Errorf("%d attempts, %v after %v", len(s.at), err, time.Since(start))
 		}
@@ -186,7 +189,7 @@ func TestTheBudgetBoundsRepetitions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const calls, percent, burst = 1000, 20, 10
-		g := backend.NewGuard(backend.GuardOptions{BudgetPercent: percent, BudgetBurst: burst, NoBreaker: true})
+		g := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Retry: &configv1.Retry{BudgetPercent: new(int32(percent)), BudgetBurst: new(int32(burst))}, Breaker: &configv1.Breaker{Mode: new("off")}}), backend.GuardOptions{})
 		sent := 0
 		for range calls {
 			_, _ = backend.DoGuarded(t.Context(), g, backend.GuardedCall{Repeatable: true}, func(context.Context) (int, *errmap.Error) {

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // sought is a Guard whose backend is asked by Seek. away is what it says, "" that
@@ -40,21 +43,20 @@ func (s *sought) times() []time.Duration {
 
 // seeking runs a test with a Guard that opens at the first failure, and no real
 // clock.
-func seeking(t *testing.T, o backend.GuardOptions, test func(t *testing.T, s *sought)) {
+func seeking(t *testing.T, c *configv1.Resilience, test func(t *testing.T, s *sought)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		opened, began := make(chan struct{}, 1), time.Now()
 		s := &sought{}
-		o.MinCalls = 1
-		o.OnState = func(_, to backend.BreakerState) {
+		c.Breaker.MinCalls = new(int32(1))
+		s.Guard = once(t, c, backend.GuardOptions{OnState: func(_, to backend.BreakerState) {
 			if to == backend.BreakerOpen {
 				select {
 				case opened <- struct{}{}:
 				default:
 				}
 			}
-		}
-		s.Guard = once(o)
+		}})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -80,7 +82,7 @@ func seeking(t *testing.T, o backend.GuardOptions, test func(t *testing.T, s *so
 func TestSeekFindsABackendSoon(t *testing.T) {
 	t.Parallel()
 	for _, probes := range []int{1, 3} {
-		seeking(t, backend.GuardOptions{OpenFor: time.Minute, Probes: probes}, func(t *testing.T, s *sought) {
+		seeking(t, &configv1.Resilience{Breaker: &configv1.Breaker{OpenFor: durationpb.New(time.Minute), Probes: new(int32(probes))}}, func(t *testing.T, s *sought) {
 			time.Sleep(time.Hour) // a backend that answers is not probed
 			if len(s.times()) > 0 {
 				t.Errorf("asked at %v", s.times())
@@ -120,7 +122,7 @@ func TestSeekFindsABackendSoon(t *testing.T) {
 // that is back.
 func TestSeekDoesNotWaitForASlowProbe(t *testing.T) {
 	t.Parallel()
-	seeking(t, backend.GuardOptions{OpenFor: 2 * time.Second}, func(t *testing.T, s *sought) {
+	seeking(t, &configv1.Resilience{Breaker: &configv1.Breaker{OpenFor: durationpb.New(2 * time.Second)}}, func(t *testing.T, s *sought) {
 		s.says(errmap.Unavailable)
 		call(s.Guard, backend.GuardedCall{}, errmap.Unavailable)
 		time.Sleep(2 * time.Second)
@@ -152,7 +154,7 @@ func TestSeekDoesNotWaitForASlowProbe(t *testing.T) {
 // OpenFor, and then asked in a caller's place.
 func TestSeekLeavesABackendThatHangsAlone(t *testing.T) {
 	t.Parallel()
-	seeking(t, backend.GuardOptions{OpenFor: 5 * time.Second}, func(t *testing.T, s *sought) {
+	seeking(t, &configv1.Resilience{Breaker: &configv1.Breaker{OpenFor: durationpb.New(5 * time.Second)}}, func(t *testing.T, s *sought) {
 		for _, tool := range []string{"a.b", "a.c"} {
 			call(s.Guard, backend.GuardedCall{Key: tool}, errmap.Timeout)
 		}
@@ -172,7 +174,7 @@ func TestSeekTakesNoAnswerFromBefore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		opened := make(chan struct{}, 1)
-		g := once(backend.GuardOptions{MinCalls: 1, OpenFor: 300 * time.Millisecond})
+		g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), OpenFor: durationpb.New(300 * time.Millisecond)}}, backend.GuardOptions{})
 		call(g, backend.GuardedCall{}, errmap.Unavailable)
 		opened <- struct{}{}
 		ctx, stop := context.WithCancel(t.Context())
@@ -199,5 +201,5 @@ func TestSeekTakesNoAnswerFromBefore(t *testing.T) {
 	})
 	var none *backend.Guard
 	none.Seek(t.Context(), nil, nil)
-	backend.NewGuard(backend.GuardOptions{NoBreaker: true}).Seek(t.Context(), nil, nil)
+	backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Breaker: &configv1.Breaker{Mode: new("off")}}), backend.GuardOptions{}).Seek(t.Context(), nil, nil)
 }

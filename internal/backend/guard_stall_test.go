@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // TestTimeoutsOfAProcessThatStoodStillDoNotCount makes calls that all run out of
@@ -42,7 +45,7 @@ func TestTimeoutsOfAProcessThatStoodStillDoNotCount(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clock := peer.NewClock()
 				defer clock.Stop()
-				g := backend.NewGuard(backend.GuardOptions{MaxAttempts: 1, MinCalls: 2, Window: time.Minute, OpenFor: time.Minute, Clock: clock})
+				g := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Retry: &configv1.Retry{MaxAttempts: new(int32(1))}, Breaker: &configv1.Breaker{MinCalls: new(int32(2)), Window: durationpb.New(time.Minute), OpenFor: durationpb.New(time.Minute)}}), backend.GuardOptions{Clock: clock})
 				if tc.stopped {
 					clock.Stop()
 				}

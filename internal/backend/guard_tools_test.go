@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 )
 
@@ -22,7 +24,9 @@ func TestOneSlowToolIsHeldBackAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var changes []string
-		g := once(backend.GuardOptions{OpenFor: 2 * time.Second, OnTool: func(key string, from, to backend.BreakerState) {
+		g := once(t, &configv1.Resilience{
+			Breaker: &configv1.Breaker{OpenFor: durationpb.New(2 * time.Second)},
+		}, backend.GuardOptions{OnTool: func(key string, from, to backend.BreakerState) {
 			changes = append(changes, fmt.Sprintf("%s: %v to %v", key, from, to))
 		}})
 		slow, quick := backend.GuardedCall{Key: "shop.slow"}, backend.GuardedCall{Key: "shop.quick"}
@@ -86,7 +90,7 @@ func TestABlackHoleShowsOnlyTimeouts(t *testing.T) {
 		{"two tools, and a caller who left", 2, func(g *backend.Guard) { call(g, backend.GuardedCall{Key: "a.quick"}, errmap.Cancelled) }, backend.BreakerOpen},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := once(backend.GuardOptions{})
+			g := once(t, nil, backend.GuardOptions{})
 			call(g, backend.GuardedCall{Key: "a.long_ago"}, "")
 			time.Sleep(11 * time.Second)
 			for i := range 30 {
@@ -113,7 +117,7 @@ func TestADoubtIsSettledByTheHealthCheck(t *testing.T) {
 				default:
 				}
 			}
-			g := once(backend.GuardOptions{OnDoubt: told, OnState: func(_, to backend.BreakerState) {
+			g := once(t, nil, backend.GuardOptions{OnDoubt: told, OnState: func(_, to backend.BreakerState) {
 				if to == backend.BreakerOpen {
 					told()
 				}
@@ -151,7 +155,7 @@ func TestADoubtIsSettledByTheHealthCheck(t *testing.T) {
 func TestEntriesOfToolsGo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := once(backend.GuardOptions{MinCalls: 1})
+		g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1))}}, backend.GuardOptions{})
 		call(g, backend.GuardedCall{Key: "a.gone"}, errmap.Timeout)
 		call(g, backend.GuardedCall{Key: "a.kept"}, errmap.Timeout)
 		g.KeepTools(func(key string) bool { return key == "a.kept" })
@@ -182,7 +186,7 @@ func TestEntriesOfToolsGo(t *testing.T) {
 func TestAToolsProbeIsNotLostBehindTheBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := once(backend.GuardOptions{MinCalls: 2, OpenFor: 2 * time.Second})
+		g := once(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(2)), OpenFor: durationpb.New(2 * time.Second)}}, backend.GuardOptions{})
 		slow, other := backend.GuardedCall{Key: "a.slow"}, backend.GuardedCall{Key: "a.other"}
 		for range 2 {
 			call(g, slow, errmap.Timeout)

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // roomy is a connection that has as much room as its pool thinks.
@@ -39,7 +42,7 @@ func TestAnUnusedConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		only := closable{closed: make(chan struct{})}
-		p := newH2Pool(only.establish, Options{MaxHTTP2Conns: 1, IdleTimeout: time.Minute, DialTimeout: time.Minute})
+		p := newH2Pool(only.establish, Options{Config: &configv1.Backend{ConnectTimeout: durationpb.New(time.Minute)}, MaxHTTP2Conns: 1, IdleTimeout: time.Minute})
 		defer p.close()
 		for range 2 {
 			c, err := p.acquire(t.Context())

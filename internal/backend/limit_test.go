@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -47,7 +49,7 @@ func TestAnswerLimit(t *testing.T) {
 		}{"plain": {plain, false}, "gzip": {gzipped, true}} {
 			t.Run(scheme+" "+name, func(t *testing.T) {
 				t.Parallel()
-				c := newClient(t, tc.peer.as(scheme), Options{MaxResponseBytes: limit, MaxHeaderBytes: 4096, Gzip: tc.gzip})
+				c := newClient(t, tc.peer.as(scheme), Options{Config: &configv1.Backend{MaxReceiveBytes: new(int64(limit))}, MaxHeaderBytes: 4096, Gzip: tc.gzip})
 				for size, want := range map[int]bool{0: true, limit - 1: true, limit: true, limit + 1: false, 10 * limit: false, 5_000_000: false} {
 					got, err := c.Call(t.Context(), echoProcedure, []byte(strconv.Itoa(size)), nil)
 					switch {
@@ -82,7 +84,7 @@ func TestEndlessAnswer(t *testing.T) {
 					_, err = w.Write(chunk)
 				}
 			}), clearProtocols(true, true))
-			c := newClient(t, p.as(scheme), Options{MaxResponseBytes: 1 << 20})
+			c := newClient(t, p.as(scheme), Options{Config: &configv1.Backend{MaxReceiveBytes: new(int64(1 << 20))}})
 			ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 			defer cancel()
 			_, err := c.Call(ctx, echoProcedure, nil, nil)
@@ -119,7 +121,7 @@ func TestBomb(t *testing.T) {
 		_, _ = w.Write(append(frame, bomb.Bytes()...))
 	}), clearProtocols(true, true))
 	for _, scheme := range allSchemes() {
-		c := newClient(t, p.as(scheme), Options{MaxResponseBytes: 1 << 20})
+		c := newClient(t, p.as(scheme), Options{Config: &configv1.Backend{MaxReceiveBytes: new(int64(1 << 20))}})
 		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 		if e := failure(t, err); e.Kind != KindTooLarge || !e.Sent || e.Message != "the backend's response exceeds 1048576 bytes (backend.max_receive_bytes)" {
 			t.Errorf("%s: got %v", scheme, err)
@@ -154,7 +156,7 @@ func TestRequestLimit(t *testing.T) {
 	t.Parallel()
 	p := servePeer(t, echoMux(), clearProtocols(true, true))
 	for _, scheme := range append(allSchemes(), "http") {
-		c := newClient(t, p.as(scheme), Options{MaxRequestBytes: 1000})
+		c := newClient(t, p.as(scheme), Options{Config: &configv1.Backend{MaxSendBytes: new(int64(1000))}})
 		if _, err := c.Call(t.Context(), echoProcedure, make([]byte, 1000), nil); err != nil {
 			t.Errorf("%s: at the limit: %v", scheme, err)
 		}
@@ -183,9 +185,9 @@ func TestHeaderLimit(t *testing.T) {
 
 func TestDefaultsFillOnlyWhatIsUnset(t *testing.T) {
 	t.Parallel()
-	got := Options{MaxRequestBytes: 7, DialTimeout: -1}.withDefaults()
-	if got.MaxRequestBytes != 7 || got.DialTimeout != defaults.BackendConnectTimeout || got.MaxResponseBytes != defaults.BackendMaxReceiveBytes ||
-		got.MaxConns != defaultMaxConns || got.ProbeTimeout != defaults.BackendProbeTimeout || got.AttemptTimeout != defaultAttemptTimeout {
+	got := Options{Config: &configv1.Backend{MaxSendBytes: new(int64(7)), ConnectTimeout: durationpb.New(-1)}}.withDefaults()
+	if got.maxSend != 7 || got.dialTimeout != defaults.BackendConnectTimeout || got.maxReceive != defaults.BackendMaxReceiveBytes ||
+		got.MaxConns != defaultMaxConns || got.probeTimeout != defaults.BackendProbeTimeout || got.AttemptTimeout != defaultAttemptTimeout {
 		t.Errorf("got %+v", got)
 	}
 }

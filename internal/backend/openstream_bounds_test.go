@@ -15,7 +15,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/outrigger-mcp/outrigger/internal/keys"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -68,7 +68,7 @@ func TestBoundsOfStreams(t *testing.T) {
 	for name, target := range streamTargets(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newClient(t, target, Options{MaxRequestBytes: 200, MaxResponseBytes: 100})
+			c := newClient(t, target, Options{Config: &configv1.Backend{MaxSendBytes: new(int64(200)), MaxReceiveBytes: new(int64(100))}})
 			s, err := c.OpenStream(t.Context(), chatProcedure, connect.StreamTypeBidi, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -110,17 +110,17 @@ func TestStreamsThatCannotBegin(t *testing.T) {
 	encrypted := a.serve(t, connectStreams(), "localhost", true, false, false)
 	for _, tc := range []struct {
 		name, target string
-		tls          keys.ClientOptions
+		tls          *configv1.BackendTls
 		want         Kind
 	}{
 		{name: "refused", target: "grpc://" + testkit.Dead(t), want: KindUnreachable},
 		{name: "HTTP/1.1 only", target: old.as("connect+http"), want: KindUnsupported},
 		{name: "HTTP/1.1 only, gRPC-Web", target: old.as("grpcweb+http"), want: KindUnsupported},
-		{name: "HTTP/1.1 only, TLS", target: encrypted.as("connect+https"), tls: keys.ClientOptions{CAFile: a.caFile}, want: KindUnsupported},
+		{name: "HTTP/1.1 only, TLS", target: encrypted.as("connect+https"), tls: &configv1.BackendTls{CaFile: a.caFile}, want: KindUnsupported},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := newClient(t, tc.target, Options{TLS: tc.tls})
+			c := newClient(t, tc.target, Options{Config: &configv1.Backend{Tls: tc.tls}})
 			s, err := c.OpenStream(t.Context(), chatProcedure, connect.StreamTypeBidi, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -60,7 +60,7 @@ func newPools(t Target, o Options, tlsConfig *tls.Config, conns *connSet) (h1, h
 		return c, nil
 	}
 	h1.h1.TLSClientConfig = tlsConfig.Clone()
-	h1.h1.TLSHandshakeTimeout = o.DialTimeout
+	h1.h1.TLSHandshakeTimeout = o.dialTimeout
 	h1.h1.IdleConnTimeout = o.IdleTimeout
 	h1.h1.MaxConnsPerHost = o.MaxConns
 	h1.h1.MaxIdleConnsPerHost = o.MaxConns // fewer would close and reopen connections under load
@@ -103,7 +103,7 @@ func baseTransport(o Options, p *http.Protocols) *http.Transport {
 func dialer(t Target, o Options, tlsConfig *tls.Config, conns *connSet) func(context.Context) (*conn, error) {
 	network, addr := t.address()
 	return func(ctx context.Context) (*conn, error) {
-		ctx, cancel := peer.WithTimeout(ctx, o.DialTimeout)
+		ctx, cancel := peer.WithTimeout(ctx, o.dialTimeout)
 		defer cancel()
 		nc, err := o.Dial(ctx, network, addr)
 		if err != nil {
@@ -202,7 +202,7 @@ type dialing struct {
 }
 
 func newH2Pool(dial establish, o Options) *h2Pool {
-	p := &h2Pool{dial: dial, most: o.MaxHTTP2Conns, timeout: o.DialTimeout, idle: o.IdleTimeout}
+	p := &h2Pool{dial: dial, most: o.MaxHTTP2Conns, timeout: o.dialTimeout, idle: o.IdleTimeout}
 	p.base, p.stop = context.WithCancel(context.Background())
 	return p
 }

@@ -14,7 +14,9 @@ import (
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpcreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -46,7 +48,7 @@ func TestParallelCalls(t *testing.T) {
 			o := Options{MaxConns: tc.limit}
 			if tc.tls {
 				p = a.serve(t, healthMux(), "localhost", true, true, false)
-				o.TLS.CAFile = a.caFile
+				o.Config = &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}
 			} else {
 				p = servePeer(t, healthMux(), clearProtocols(true, true))
 			}
@@ -141,7 +143,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			reached <- struct{}{}
 			<-r.Context().Done()
 		}), clearProtocols(true, true))
-		c := newClient(t, p.url, Options{ProbeTimeout: time.Minute, AttemptTimeout: time.Minute})
+		c := newClient(t, p.url, Options{Config: &configv1.Backend{ProbeTimeout: durationpb.New(time.Minute)}, AttemptTimeout: time.Minute})
 		probe := make(chan error, 1)
 		go func() { probe <- c.Probe(t.Context()) }()
 		<-reached

@@ -166,7 +166,7 @@ func (c *Client) join(hints []string) (*search, error) {
 	s := &search{hints: hints, done: make(chan struct{})}
 	c.search = s
 	c.probes.Go(func() {
-		ctx, cancel := context.WithTimeout(c.base, c.opts.ProbeTimeout)
+		ctx, cancel := context.WithTimeout(c.base, c.opts.probeTimeout)
 		defer cancel()
 		l, err := c.look(ctx, hints)
 		c.mu.Lock()

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -218,7 +220,7 @@ func TestAStoppedPeerLosesNothing(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				road, book := grpcGo(t)
-				c := newClient(t, "grpc://backend", Options{Dial: road.Dial, MaxHTTP2Conns: most, DialTimeout: 700 * time.Millisecond})
+				c := newClient(t, "grpc://backend", Options{Config: &configv1.Backend{ConnectTimeout: durationpb.New(700 * time.Millisecond)}, Dial: road.Dial, MaxHTTP2Conns: most})
 				if got := <-start(t.Context(), c, "before"); got.err != nil {
 					t.Fatal(got.err)
 				}

@@ -204,7 +204,7 @@ func (m *method) open(ctx context.Context, a *telemetry.Attempt, kind connect.St
 func (s *Stream) Send(message []byte) error { return s.canonical(s.send(message)) }
 
 func (s *Stream) send(message []byte) error {
-	if limit := s.method.client.opts.MaxRequestBytes; len(message) > limit {
+	if limit := s.method.client.opts.maxSend; len(message) > limit {
 		return newError(KindRequestTooLarge, fmt.Sprintf("the message has %d bytes; the limit is %d (backend.max_send_bytes)", len(message), limit), nil)
 	}
 	return s.body.send(message)

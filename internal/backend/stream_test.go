@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
 const countProcedure = "/test.v1.Echo/Count"
@@ -108,7 +110,7 @@ func TestStreamOverEveryProtocol(t *testing.T) {
 			t.Parallel()
 			var o Options
 			if tc.tls {
-				o.TLS.CAFile = a.caFile
+				o.Config = &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}
 			}
 			c := newClient(t, tc.target, o)
 			for _, n := range []int{many, 1, 2} {
@@ -318,7 +320,7 @@ func TestStreamsReuseConnections(t *testing.T) {
 func TestStreamRefusals(t *testing.T) {
 	t.Parallel()
 	p := serveStream(t, count)
-	c := newClient(t, p.as("grpc"), Options{MaxRequestBytes: 10})
+	c := newClient(t, p.as("grpc"), Options{Config: &configv1.Backend{MaxSendBytes: new(int64(10))}})
 	never := func([]byte) error { t.Error("a message came"); return nil }
 	for name, tc := range map[string]struct {
 		procedure string

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -279,7 +280,7 @@ func TestStreamMessageLimit(t *testing.T) {
 		}{"plain": {plain, false}, "gzip": {gzipped, true}} {
 			t.Run(scheme+" "+name, func(t *testing.T) {
 				t.Parallel()
-				c := newClient(t, tc.peer.as(scheme), Options{MaxResponseBytes: limit, MaxHeaderBytes: 4096, Gzip: tc.gzip})
+				c := newClient(t, tc.peer.as(scheme), Options{Config: &configv1.Backend{MaxReceiveBytes: new(int64(limit))}, MaxHeaderBytes: 4096, Gzip: tc.gzip})
 				for _, in := range []string{"at", "over", "far over"} {
 					n := 0
 					_, err := c.Stream(t.Context(), countProcedure, []byte(in), nil, func([]byte) error { n++; return nil })
@@ -336,7 +337,7 @@ func TestStreamBombs(t *testing.T) {
 						_, err = w.Write(chunk)
 					}
 				}), clearProtocols(true, true))
-				c := newClient(t, p.as(scheme), Options{MaxResponseBytes: 1 << 20, MaxHeaderBytes: 1 << 16})
+				c := newClient(t, p.as(scheme), Options{Config: &configv1.Backend{MaxReceiveBytes: new(int64(1 << 20))}, MaxHeaderBytes: 1 << 16})
 				ctx, cancel := context.WithTimeout(t.Context(), testkit.Limit())
 				defer cancel()
 				var got [][]byte

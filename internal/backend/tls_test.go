@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outrigger-mcp/outrigger/internal/keys"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
@@ -141,7 +141,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := newClient(t, tc.target, Options{TLS: keys.ClientOptions{CAFile: a.caFile}})
+			c := newClient(t, tc.target, Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}})
 			got, err := c.Call(t.Context(), echoProcedure, []byte("secret"), nil)
 			if err != nil || string(got.Body) != "secret" || c.Protocol() != tc.want {
 				t.Fatalf("got %v, %v over %v", got, err, c.Protocol())
@@ -162,22 +162,22 @@ func TestTLSRefusals(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		peer *remote
-		tls  keys.ClientOptions
+		tls  *configv1.BackendTls
 		ok   bool
 	}{
-		{name: "trusted", peer: p, tls: keys.ClientOptions{CAFile: a.caFile}, ok: true},
-		{name: "unknown CA", peer: p, tls: keys.ClientOptions{CAFile: stranger.caFile}},
+		{name: "trusted", peer: p, tls: &configv1.BackendTls{CaFile: a.caFile}, ok: true},
+		{name: "unknown CA", peer: p, tls: &configv1.BackendTls{CaFile: stranger.caFile}},
 		{name: "system roots", peer: p},
-		{name: "wrong name", peer: named, tls: keys.ClientOptions{CAFile: a.caFile}},
-		{name: "name given", peer: named, tls: keys.ClientOptions{CAFile: a.caFile, ServerName: "shop.example"}, ok: true},
-		{name: "client certificate", peer: mutual, tls: keys.ClientOptions{CAFile: a.caFile, CertFile: certFile, KeyFile: keyFile}, ok: true},
-		{name: "client certificate missing", peer: mutual, tls: keys.ClientOptions{CAFile: a.caFile}},
-		{name: "client certificate of another CA", peer: mutual, tls: keys.ClientOptions{CAFile: a.caFile, CertFile: strangeCert, KeyFile: strangeKey}},
+		{name: "wrong name", peer: named, tls: &configv1.BackendTls{CaFile: a.caFile}},
+		{name: "name given", peer: named, tls: &configv1.BackendTls{CaFile: a.caFile, ServerName: "shop.example"}, ok: true},
+		{name: "client certificate", peer: mutual, tls: &configv1.BackendTls{CaFile: a.caFile, CertFile: certFile, KeyFile: keyFile}, ok: true},
+		{name: "client certificate missing", peer: mutual, tls: &configv1.BackendTls{CaFile: a.caFile}},
+		{name: "client certificate of another CA", peer: mutual, tls: &configv1.BackendTls{CaFile: a.caFile, CertFile: strangeCert, KeyFile: strangeKey}},
 	} {
 		for _, scheme := range []string{"grpcs", "connect+https", "https"} {
 			t.Run(tc.name+" "+scheme, func(t *testing.T) {
 				t.Parallel()
-				c := newClient(t, tc.peer.as(scheme), Options{TLS: tc.tls})
+				c := newClient(t, tc.peer.as(scheme), Options{Config: &configv1.Backend{Tls: tc.tls}})
 				_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 				if tc.ok {
 					if err != nil {
@@ -193,7 +193,7 @@ func TestTLSRefusals(t *testing.T) {
 	}
 	t.Run("no HTTP/2 for gRPC", func(t *testing.T) {
 		t.Parallel()
-		c := newClient(t, old.as("grpcs"), Options{TLS: keys.ClientOptions{CAFile: a.caFile}})
+		c := newClient(t, old.as("grpcs"), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}})
 		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 		if e := failure(t, err); e.Kind != KindUnreachable || e.Sent {
 			t.Errorf("got %v", err)
@@ -203,7 +203,7 @@ func TestTLSRefusals(t *testing.T) {
 		t.Parallel()
 		p := a.serve(t, healthMux(), "localhost", true, false, true)
 		for range 20 { // the alert and the failed write race
-			c := newClient(t, p.as("connect+https"), Options{TLS: keys.ClientOptions{CAFile: a.caFile}})
+			c := newClient(t, p.as("connect+https"), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}})
 			_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 			if e := failure(t, err); e.Kind != KindUnreachable || e.Sent {
 				t.Errorf("got %v, sent %v", err, e.Sent)
@@ -236,19 +236,19 @@ func TestTLSOptions(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		target string
-		tls    keys.ClientOptions
+		tls    *configv1.BackendTls
 		want   error // nil: any
 	}{
-		"plain target":        {"grpc://h:1", keys.ClientOptions{CAFile: a.caFile}, ErrTLSUnused},
-		"socket":              {"unix:///s", keys.ClientOptions{ServerName: "x"}, ErrTLSUnused},
-		"no such CA file":     {"grpcs://h:1", keys.ClientOptions{CAFile: a.dir + "/none"}, os.ErrNotExist},
-		"key as CA file":      {"grpcs://h:1", keys.ClientOptions{CAFile: keyFile}, nil},
-		"certificate alone":   {"grpcs://h:1", keys.ClientOptions{CertFile: certFile}, nil},
-		"key alone":           {"grpcs://h:1", keys.ClientOptions{KeyFile: keyFile}, nil},
-		"certificate as key":  {"grpcs://h:1", keys.ClientOptions{CertFile: certFile, KeyFile: certFile}, nil},
-		"no such certificate": {"grpcs://h:1", keys.ClientOptions{CertFile: "none", KeyFile: keyFile}, os.ErrNotExist},
+		"plain target":        {"grpc://h:1", &configv1.BackendTls{CaFile: a.caFile}, ErrTLSUnused},
+		"socket":              {"unix:///s", &configv1.BackendTls{ServerName: "x"}, ErrTLSUnused},
+		"no such CA file":     {"grpcs://h:1", &configv1.BackendTls{CaFile: a.dir + "/none"}, os.ErrNotExist},
+		"key as CA file":      {"grpcs://h:1", &configv1.BackendTls{CaFile: keyFile}, nil},
+		"certificate alone":   {"grpcs://h:1", &configv1.BackendTls{CertFile: certFile}, nil},
+		"key alone":           {"grpcs://h:1", &configv1.BackendTls{KeyFile: keyFile}, nil},
+		"certificate as key":  {"grpcs://h:1", &configv1.BackendTls{CertFile: certFile, KeyFile: certFile}, nil},
+		"no such certificate": {"grpcs://h:1", &configv1.BackendTls{CertFile: "none", KeyFile: keyFile}, os.ErrNotExist},
 	} {
-		_, err := New(target(tc.target), Options{TLS: tc.tls})
+		_, err := New(target(tc.target), Options{Config: &configv1.Backend{Tls: tc.tls}})
 		if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -272,7 +272,7 @@ func TestTLSByURI(t *testing.T) {
 		uris []string
 		ok   bool
 	}{"its name": {[]string{shop}, true}, "a pattern": {[]string{"spiffe://example.org/*"}, true}, "another": {[]string{shop + "/x"}, false}, "its host": {nil, false}} {
-		c := newClient(t, p.as("grpcs"), Options{TLS: keys.ClientOptions{CAFile: ca.File, ServerURIs: tc.uris}})
+		c := newClient(t, p.as("grpcs"), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: ca.File, ServerUris: tc.uris}}})
 		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 		if (err == nil) != tc.ok {
 			t.Errorf("%s: %v", name, err)
@@ -285,7 +285,7 @@ func TestTLSByURI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(target, Options{TLS: keys.ClientOptions{ServerURIs: []string{shop}}}); !errors.Is(err, ErrTLSUnused) {
+	if _, err := New(target, Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{ServerUris: []string{shop}}}}); !errors.Is(err, ErrTLSUnused) {
 		t.Errorf("URI names for a plain backend: %v", err)
 	}
 }
@@ -300,7 +300,7 @@ func TestTLSIsReadAgain(t *testing.T) {
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: next.Pool,
 		Certificates: []tls.Certificate{ca.Issue(t, tlstest.Leaf{Hosts: []string{"127.0.0.1", "localhost"}}).Certificate(t)},
 	})
-	c := newClient(t, p.as("grpcs"), Options{TLS: keys.ClientOptions{CAFile: ca.File, CertFile: own.CertFile, KeyFile: own.KeyFile}})
+	c := newClient(t, p.as("grpcs"), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: ca.File, CertFile: own.CertFile, KeyFile: own.KeyFile}}})
 	if _, err := c.Call(t.Context(), echoProcedure, nil, nil); err == nil {
 		t.Fatal("a certificate of the wrong authority will do")
 	}
@@ -363,7 +363,7 @@ func TestAClientCertificateThatWasAskedFor(t *testing.T) {
 						ClientAuth: tc.asks, NextProtos: []string{"h2", "http/1.1"},
 					}).HandshakeContext(t.Context())
 				})
-				c := newClient(t, p.as(scheme), Options{TLS: keys.ClientOptions{CAFile: a.caFile}})
+				c := newClient(t, p.as(scheme), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}})
 				err := c.Ping(t.Context())
 				if got := c.Examine(t.Context(), FaultOf(err)); got != tc.want {
 					t.Errorf("got %q, want %q: %v", got, tc.want, err)

@@ -12,11 +12,13 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -25,21 +27,64 @@ import (
 // that is declared there.
 func largestCycles(t *testing.T) map[string]int {
 	t.Helper()
-	built := listPackages(t)
-	set := token.NewFileSet()
-	imports := exportData(set, built)
 	largest := map[string]int{}
-	for path, pkg := range built {
-		dir, isOwn := strings.CutPrefix(path, module)
-		if !isOwn || strings.HasPrefix(dir, "gen/") || pkg.Module == nil || !pkg.Module.Main {
-			continue
-		}
-		needs := fileUses(t, pkg, set, imports)
+	for _, pkg := range typed(t) {
+		needs := fileUses(pkg)
 		for file := range needs {
-			largest[dir] = max(largest[dir], len(cycleOf(file, needs)))
+			largest[pkg.dir] = max(largest[pkg.dir], len(cycleOf(file, needs)))
 		}
 	}
 	return largest
+}
+
+// typedPackage is a package of the main module, without its tests.
+type typedPackage struct {
+	dir   string // in the repository
+	files map[string]*ast.File
+	set   *token.FileSet
+	info  *types.Info
+	types *types.Package
+}
+
+// typedOnce has the packages of the main module once for all tests, because it takes seconds to check them.
+var typedOnce struct {
+	sync.Once
+	packages []typedPackage
+}
+
+// typed are the packages of the main module with the types of their names, and all of one importer. Generated ones are not.
+func typed(t *testing.T) []typedPackage {
+	t.Helper()
+	typedOnce.Do(func() {
+		built, set := listPackages(t), token.NewFileSet()
+		imports := exportData(set, built)
+		for path, pkg := range built {
+			dir, isOwn := strings.CutPrefix(path, module)
+			if isOwn && !strings.HasPrefix(dir, "gen/") && pkg.Module != nil && pkg.Module.Main {
+				typedOnce.packages = append(typedOnce.packages, check(t, dir, pkg, set, imports))
+			}
+		}
+	})
+	return typedOnce.packages
+}
+
+// check finds the types of the names of one package.
+func check(t *testing.T, dir string, pkg builtPackage, set *token.FileSet, imports types.Importer) typedPackage {
+	t.Helper()
+	out := typedPackage{dir: dir, files: map[string]*ast.File{}, set: set, info: &types.Info{Uses: map[*ast.Ident]types.Object{}}}
+	for _, name := range pkg.GoFiles {
+		file, err := parser.ParseFile(set, filepath.Join(pkg.Dir, name), nil, parser.SkipObjectResolution|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.files[name] = file
+	}
+	config := types.Config{Importer: imports}
+	var err error
+	if out.types, err = config.Check(pkg.ImportPath, set, slices.Collect(maps.Values(out.files)), out.info); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // exportData imports packages as the compiler left them, and keeps what it has read.
@@ -81,27 +126,16 @@ func listPackages(t *testing.T) map[string]builtPackage {
 }
 
 // fileUses says of every file of a package which others it needs.
-func fileUses(t *testing.T, pkg builtPackage, set *token.FileSet, imports types.Importer) map[string][]string {
-	t.Helper()
-	files, needs := []*ast.File{}, map[string][]string{}
-	for _, name := range pkg.GoFiles {
-		file, err := parser.ParseFile(set, filepath.Join(pkg.Dir, name), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files, needs[name] = append(files, file), nil
+func fileUses(pkg typedPackage) map[string][]string {
+	needs := map[string][]string{}
+	for name := range pkg.files {
+		needs[name] = nil
 	}
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	config := types.Config{Importer: imports}
-	own, err := config.Check(pkg.ImportPath, set, files, info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ident, object := range info.Uses {
-		if object.Pkg() != own || !object.Pos().IsValid() {
+	for ident, object := range pkg.info.Uses {
+		if object.Pkg() != pkg.types || !object.Pos().IsValid() {
 			continue
 		}
-		from, to := filepath.Base(set.Position(ident.Pos()).Filename), filepath.Base(set.Position(object.Pos()).Filename)
+		from, to := filepath.Base(pkg.set.Position(ident.Pos()).Filename), filepath.Base(pkg.set.Position(object.Pos()).Filename)
 		if from != to && !slices.Contains(needs[from], to) {
 			needs[from] = append(needs[from], to)
 		}

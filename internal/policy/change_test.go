@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
@@ -40,8 +41,8 @@ func TestRulesOfAGateCanChange(t *testing.T) {
 
 func TestRatesOfALimiterCanChange(t *testing.T) {
 	t.Parallel()
-	slow := policy.Rate{PerSecond: 1e-9, Burst: 1}
-	l := policy.NewLimiter(policy.LimitOptions{})
+	slow := &configv1.Rate{PerSecond: 1e-9, Burst: new(int32(1))}
+	l := policy.NewLimiter(&configv1.Limits{})
 	passes := func(why string, want ...bool) {
 		t.Helper()
 		for i, w := range want {
@@ -51,15 +52,15 @@ func TestRatesOfALimiterCanChange(t *testing.T) {
 		}
 	}
 	passes("without a rate", true, true, true)
-	l.SetRates(slow, policy.Rate{})
+	l.SetRates(&configv1.Limits{CallerRate: slow})
 	passes("each caller", true, false)
-	l.SetRates(slow, slow)
+	l.SetRates(&configv1.Limits{CallerRate: slow, ToolRate: slow})
 	passes("a rate that stays keeps its buckets", false)
-	l.SetRates(policy.Rate{}, slow)
+	l.SetRates(&configv1.Limits{ToolRate: slow})
 	passes("each tool", true, false)
-	l.SetRates(policy.Rate{}, policy.Rate{PerSecond: 1e-9, Burst: 2})
+	l.SetRates(&configv1.Limits{ToolRate: &configv1.Rate{PerSecond: 1e-9, Burst: new(int32(2))}})
 	passes("another burst", true, true, false)
-	l.SetRates(policy.Rate{}, policy.Rate{})
+	l.SetRates(nil)
 	passes("no rate again", true, true)
 	if refused := l.Refused(); len(refused) != 1 || refused[0].Count != 4 {
 		t.Errorf("the counts outlive the rates: %+v", refused)
@@ -70,7 +71,7 @@ func TestRatesOfALimiterCanChange(t *testing.T) {
 func TestChangesWhileCallsAreChecked(t *testing.T) {
 	t.Parallel()
 	tool := &catalog.Tool{Name: "shop.drop", Metadata: catalog.Metadata{Destructive: true}}
-	g, l := policy.NewGate(policy.Untrusted), policy.NewLimiter(policy.LimitOptions{})
+	g, l := policy.NewGate(policy.Untrusted), policy.NewLimiter(&configv1.Limits{})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -84,7 +85,7 @@ func TestChangesWhileCallsAreChecked(t *testing.T) {
 		if err := g.Rule(policy.Scope(n%2), []string{"10.1.2.3"}); err != nil {
 			t.Error(err)
 		}
-		l.SetRates(policy.Rate{PerSecond: float64(n)}, policy.Rate{PerSecond: float64(n % 3)})
+		l.SetRates(&configv1.Limits{CallerRate: &configv1.Rate{PerSecond: float64(n)}, ToolRate: &configv1.Rate{PerSecond: float64(n % 3)}})
 	}
 	all.Wait()
 }

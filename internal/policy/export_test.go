@@ -5,6 +5,9 @@ package policy
 import (
 	"fmt"
 	"slices"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 )
 
 // BucketCounts says how many buckets a limiter remembers.
@@ -22,7 +25,7 @@ func IsOwed(s *Slots, caller, tool string) bool {
 			for _, g := range c.groups {
 				running += g.running
 			}
-			if running < c.Reserved {
+			if running < c.reserved {
 				return true
 			}
 		}
@@ -39,19 +42,31 @@ func CheckReserved(s *Slots) error {
 		charged := 0
 		for _, g := range c.groups {
 			charged += g.charged[g.side(c)]
-			if g.loose() < 0 || c.charged < c.Reserved && g.loose() > 0 && len(s.callerClasses) == 0 {
-				return fmt.Errorf("class %s: %d of %d running calls are charged, %d in a group of %d", c.Name, c.charged, c.Reserved, g.charged, g.running)
+			if g.loose() < 0 || c.charged < c.reserved && g.loose() > 0 && len(s.callerClasses) == 0 {
+				return fmt.Errorf("class %s: %d of %d running calls are charged, %d in a group of %d", c.name, c.charged, c.reserved, g.charged, g.running)
 			}
 		}
-		if charged != c.charged || charged > c.Reserved {
-			return fmt.Errorf("class %s: %d calls are charged, %d are counted, of %d", c.Name, charged, c.charged, c.Reserved)
+		if charged != c.charged || charged > c.reserved {
+			return fmt.Errorf("class %s: %d calls are charged, %d are counted, of %d", c.name, charged, c.charged, c.reserved)
 		}
-		reserve += c.Reserved - charged
+		reserve += c.reserved - charged
 	}
-	if reserve != s.reserve || s.running+reserve > s.opts.Most {
-		return fmt.Errorf("%d running, %d reserved (counted %d), of %d", s.running, reserve, s.reserve, s.opts.Most)
+	if reserve != s.reserve || s.running+reserve > s.most {
+		return fmt.Errorf("%d running, %d reserved (counted %d), of %d", s.running, reserve, s.reserve, s.most)
 	}
 	return nil
+}
+
+// FixedSlots are Slots without the adaptive limit: the concurrency of each tool is the maximum, whatever its latency.
+func FixedSlots(limits *configv1.Limits, clock ...*peer.Clock) *Slots {
+	s := NewSlots(limits, SlotOptions{Clock: append(clock, nil)[0]})
+	s.fixed = true
+	return s
+}
+
+// LimitBuckets makes a limiter remember fewer callers, none of them yet.
+func LimitBuckets(l *Limiter, callers int) {
+	l.callers.Store(newBuckets(l.callers.Load().rate, callers))
 }
 
 const (

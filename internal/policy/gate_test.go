@@ -177,14 +177,15 @@ func TestTheGateOfAConfiguration(t *testing.T) {
 
 func TestTheRatesOfAConfiguration(t *testing.T) {
 	t.Parallel()
-	none := policy.NewLimiter(policy.LimitOptions{Caller: policy.RateOf(nil), Tool: policy.RateOf(nil)})
+	none := policy.NewLimiter(&configv1.Limits{CallerRate: nil, ToolRate: nil})
 	for range 10_000 {
 		if err := none.Check("a", "shop.look"); err != nil {
 			t.Fatalf("without a rate: %v", err)
 		}
 	}
-	l := policy.NewLimiter(policy.LimitOptions{
-		Caller: policy.RateOf(&configv1.Rate{PerSecond: 0.001, Burst: new(int32(2))}), Tool: policy.RateOf(&configv1.Rate{PerSecond: 0.001}),
+	l := policy.NewLimiter(&configv1.Limits{
+		CallerRate: &configv1.Rate{PerSecond: 0.001, Burst: new(int32(2))},
+		ToolRate:   &configv1.Rate{PerSecond: 0.001},
 	})
 	for i, passes := range []bool{true, true, false} {
 		if got := l.Check("a", "") == nil; got != passes {

@@ -120,12 +120,12 @@ func (s *Slots) flow(caller, tool string) *flow {
 	c, t := s.callers[caller], s.tools[tool]
 	if c == nil {
 		in := classOf(caller, s.callerClasses)
-		c = &callerSlots{class: in, weight: in.weight(), rule: in.rule(s.opts.Share)}
+		c = &callerSlots{class: in, weight: in.weight(), rule: in.rule(s.share)}
 		s.callers[caller] = c
 	}
 	if t == nil {
 		in := classOf(tool, s.toolClasses)
-		t = &toolSlots{name: tool, class: in, weight: in.weight(), rule: in.rule(s.opts.ToolShare)}
+		t = &toolSlots{name: tool, class: in, weight: in.weight(), rule: in.rule(s.toolShare)}
 		s.tools[tool] = t
 	}
 	f := &flow{key: key, caller: c, tool: t, group: s.group(t.class, c.class)}
@@ -240,7 +240,7 @@ func (s *Slots) await(ctx context.Context, w *waiter) *errmap.Error {
 
 // next gives free slots to waiting calls; s.mu is held.
 func (s *Slots) next(now time.Time) {
-	for len(s.ready) > 0 && s.running < s.opts.Most {
+	for len(s.ready) > 0 && s.running < s.most {
 		f := s.pick(now)
 		if f == nil {
 			return
@@ -287,10 +287,10 @@ func (s *Slots) first(t *toolSlots, now time.Time) *flow {
 
 // hasRoom reports whether some caller of a tool may get a slot, where the first in its queue does not.
 func (s *Slots) hasRoom(t *toolSlots, now time.Time) bool {
-	if !s.opts.Fixed && t.running >= t.limit.now(s.opts.Most) {
+	if !s.fixed && t.running >= t.limit.now(s.most) {
 		return false
 	}
-	return s.used() < s.opts.Most && s.toolMayRun(t, now) || s.owesCallers()
+	return s.used() < s.most && s.toolMayRun(t, now) || s.owesCallers()
 }
 
 // watch sees to it that the oldest call is looked at when its time may be up; s.mu is held.
@@ -313,10 +313,10 @@ func (s *Slots) watch(now time.Time) {
 
 // allowed is how long a call of a tool may wait now.
 func (s *Slots) allowed(t *toolSlots, now time.Time) time.Duration {
-	if t.demand.isHigh() && t.waiting > t.running && !t.standing.IsZero() && now.Sub(t.standing) >= s.opts.Wait/standingPart {
-		return s.opts.Wait / shortPart
+	if t.demand.isHigh() && t.waiting > t.running && !t.standing.IsZero() && now.Sub(t.standing) >= s.wait/standingPart {
+		return s.wait / shortPart
 	}
-	return s.opts.Wait
+	return s.wait
 }
 
 // lookEvery is how soon the queue is looked at again where calls could not be rejected yet.
@@ -337,18 +337,18 @@ func (s *Slots) expire() {
 		w, _ := at.Value.(*waiter)
 		at = at.Next()
 		age := now.Sub(w.since)
-		w.flow.tool.demand.roll(now, s.opts.Wait)
-		if age < s.opts.Wait/shortPart {
+		w.flow.tool.demand.roll(now, s.wait)
+		if age < s.wait/shortPart {
 			break // and so are those behind it
 		}
 		switch {
-		case age < s.opts.Wait && age < s.allowed(w.flow.tool, now):
+		case age < s.wait && age < s.allowed(w.flow.tool, now):
 			continue
-		case age < s.opts.Wait && !s.queue.pace.mayReject(now):
+		case age < s.wait && !s.queue.pace.mayReject(now):
 			at = nil
 			continue
 		}
-		w.flow.tool.demand.isLate = w.flow.tool.demand.isLate || age >= s.opts.Wait
+		w.flow.tool.demand.isLate = w.flow.tool.demand.isLate || age >= s.wait
 		s.dequeue(w, w.place(), s.inVain(w, age, now))
 	}
 	if front := s.queue.byAge.Front(); front != nil {
@@ -363,18 +363,18 @@ func (s *Slots) rest(front *list.Element, now time.Time) time.Duration {
 	w, _ := front.Value.(*waiter)
 	rest := w.since.Add(s.allowed(w.flow.tool, now)).Sub(now)
 	if w.flow.tool.demand.isProbe {
-		rest = min(rest, s.opts.Wait/probePart/probeLooks) // the pause may be over sooner than the time of the oldest call
+		rest = min(rest, s.wait/probePart/probeLooks) // the pause may be over sooner than the time of the oldest call
 	}
-	return max(min(rest, s.opts.Wait/shortPart), min(lookEvery, s.opts.Wait/shortPart), time.Millisecond)
+	return max(min(rest, s.wait/shortPart), min(lookEvery, s.wait/shortPart), time.Millisecond)
 }
 
 // inVain is the error of a call whose time in the queue is over; s.mu is held.
 func (s *Slots) inVain(w *waiter, age time.Duration, now time.Time) *errmap.Error {
 	t := w.flow.tool
 	switch {
-	case s.used() < s.opts.Most && s.isOverShare(w.flow, now):
+	case s.used() < s.most && s.isOverShare(w.flow, now):
 		return s.limited(w.flow)
-	case s.used() < s.opts.Most:
+	case s.used() < s.most:
 		s.count(w.flow, queueWait)
 		return s.reject(fmt.Sprintf("%d calls of this tool are running and %d are queued; this one did not start within %v (--queue-wait)", t.running, t.waiting, age.Round(time.Millisecond)))
 	case s.reserve > 0:
@@ -480,7 +480,7 @@ func (s *Slots) Contention() Contention {
 	now, tools, callers := s.now(), map[string]*Holder{}, map[string]*Holder{}
 	for _, f := range s.flows {
 		if f.running+len(f.waiting) > 0 {
-			holderOf(tools, f.key.tool, f, now).Limit = f.tool.limit.now(s.opts.Most)
+			holderOf(tools, f.key.tool, f, now).Limit = f.tool.limit.now(s.most)
 			holderOf(callers, f.key.caller, f, now)
 		}
 	}

@@ -33,8 +33,8 @@ type Rate struct {
 	Burst int
 }
 
-// RateOf is a rate of the configuration.
-func RateOf(r *configv1.Rate) Rate {
+// rateOf is a rate of the configuration.
+func rateOf(r *configv1.Rate) Rate {
 	return Rate{PerSecond: r.GetPerSecond(), Burst: int(r.GetBurst())}
 }
 
@@ -54,64 +54,41 @@ func (r Rate) String() string {
 	return fmt.Sprintf("%s per second, in bursts of %d", strconv.FormatFloat(r.PerSecond, 'g', -1, 64), r.burst())
 }
 
-// LimitOptions configure a Limiter. Zero fields have the defaults of this
-// package; a zero rate is no limit.
-type LimitOptions struct {
-	// Caller is the rate of each caller's requests, Tool that of the calls of
-	// each tool by all callers together.
-	Caller, Tool Rate
-	// MaxCallers and MaxTools limit the number of buckets. The least recently used
-	// bucket is evicted first. A caller without a bucket is accepted, never
-	// rejected.
-	MaxCallers, MaxTools int
-	// MaxCounted is the number of tools that Refused counts separately; zero is
-	// defaultMaxCounted.
-	MaxCounted int
-	// Now is the clock; nil is time.Now.
-	Now func() time.Time
-}
-
 // Limiter enforces the rate limits of callers and tools. It is safe for
 // concurrent use. A nil Limiter limits nothing.
 type Limiter struct {
-	options        LimitOptions
 	callers, tools atomic.Pointer[buckets]
 	refused        refusals
 	// ofCallers and ofTools are how often either rate was exceeded.
 	ofCallers, ofTools atomic.Uint64
 }
 
-// NewLimiter returns a Limiter whose buckets are all full.
-func NewLimiter(o LimitOptions) *Limiter {
-	defaults.Fill(&o.MaxCallers, defaultMaxCallers)
-	defaults.Fill(&o.MaxTools, defaults.MaxTools)
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	l := &Limiter{options: o, refused: refusals{most: max(0, o.MaxCounted)}}
-	l.callers.Store(newBuckets(o.Caller, o.MaxCallers, o.Now))
-	l.tools.Store(newBuckets(o.Tool, o.MaxTools, o.Now))
+// NewLimiter returns a Limiter whose buckets are all full. The number of buckets is limited: the least recently used one is
+// evicted first, and a caller without a bucket is accepted, never rejected.
+func NewLimiter(limits *configv1.Limits) *Limiter {
+	l := new(Limiter)
+	l.SetRates(limits)
 	return l
 }
 
 // SetRates changes the rates. The buckets of a changed rate become full; those of
 // an unchanged rate stay as they are. A call is checked by the old or by the new
 // rates.
-func (l *Limiter) SetRates(caller, tool Rate) {
+func (l *Limiter) SetRates(limits *configv1.Limits) {
 	for _, one := range []struct {
 		now  *atomic.Pointer[buckets]
 		to   Rate
 		most int
-	}{{&l.callers, caller, l.options.MaxCallers}, {&l.tools, tool, l.options.MaxTools}} {
+	}{{&l.callers, rateOf(limits.GetCallerRate()), defaultMaxCallers}, {&l.tools, rateOf(limits.GetToolRate()), defaults.MaxTools}} {
 		if one.now.Load().holdsTo() != one.to {
-			one.now.Store(newBuckets(one.to, one.most, l.options.Now))
+			one.now.Store(newBuckets(one.to, one.most))
 		}
 	}
 }
 
 // Refused returns how often Check has rejected calls of each tool, sorted by
 // tool, for either rate. Requests that call no tool come first, with an empty
-// name. Beyond MaxCounted tools, the rest is counted together as otherTools. A
+// name. Beyond defaultMaxCounted tools, the rest is counted together as otherTools. A
 // nil Limiter has none.
 func (l *Limiter) Refused() []Refusals {
 	if l == nil {
@@ -178,7 +155,6 @@ type buckets struct {
 	// text is the rate for callers that exceed it, made once.
 	text string
 	most int
-	now  func() time.Time
 
 	mu     sync.Mutex
 	byName map[string]*list.Element
@@ -191,11 +167,11 @@ type bucket struct {
 	tokens *rate.Limiter
 }
 
-func newBuckets(r Rate, most int, now func() time.Time) *buckets {
+func newBuckets(r Rate, most int) *buckets {
 	if !r.limits() {
 		return nil
 	}
-	return &buckets{rate: r, text: r.String(), most: most, now: now, byName: map[string]*list.Element{}, recent: list.New()}
+	return &buckets{rate: r, text: r.String(), most: most, byName: map[string]*list.Element{}, recent: list.New()}
 }
 
 // holdsTo is the rate of the buckets.
@@ -214,7 +190,7 @@ func (b *buckets) takeToken(name string) (wait time.Duration, ok bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.now()
+	now := time.Now()
 	tokens := b.find(name)
 	// A reservation that is given back would cost others theirs where several
 	// are made at once, so nothing is reserved: the wait is read off the bucket.

@@ -81,9 +81,11 @@ func RateServiceClient(r *configv1.RateService, version string) (*backend.Client
 	}
 	tls := r.GetTls()
 	return backend.New(target, backend.Options{
-		TLS:           backend.TLSOptions{CAFile: tls.GetCaFile(), CertFile: tls.GetCertFile(), KeyFile: tls.GetKeyFile(), ServerName: tls.GetServerName()},
-		MaxHTTP2Conns: 1, IdleTimeout: rateServiceIdle, MaxRequestBytes: rateServiceBytes, MaxResponseBytes: rateServiceBytes,
-		UserAgent: "outrigger/" + version,
+		Config: &configv1.Backend{
+			Tls:          &configv1.BackendTls{CaFile: tls.GetCaFile(), CertFile: tls.GetCertFile(), KeyFile: tls.GetKeyFile(), ServerName: tls.GetServerName()},
+			MaxSendBytes: new(int64(rateServiceBytes)), MaxReceiveBytes: new(int64(rateServiceBytes)),
+		},
+		MaxHTTP2Conns: 1, IdleTimeout: rateServiceIdle, UserAgent: "outrigger/" + version,
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
@@ -49,7 +50,7 @@ func TestALimiterCountsWhatItRefuses(t *testing.T) {
 	if none.Refused() != nil {
 		t.Error("a limiter that is none has refused something")
 	}
-	l := policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 1e-9, Burst: 3}, Tool: policy.Rate{PerSecond: 1e-9, Burst: 1}})
+	l := policy.NewLimiter(&configv1.Limits{CallerRate: &configv1.Rate{PerSecond: 1e-9, Burst: new(int32(3))}, ToolRate: &configv1.Rate{PerSecond: 1e-9, Burst: new(int32(1))}})
 	for _, call := range [][2]string{
 		{"a", "shop.get"}, {"a", "shop.get"}, // the tool's rate
 		{"a", ""}, {"a", ""}, {"a", "shop.list"}, // the caller's rate, from the second on
@@ -68,9 +69,8 @@ func TestRefusalsAreCountedOfABoundedNumberOfTools(t *testing.T) {
 	t.Parallel()
 	gate, small := policy.NewGate(policy.Untrusted), policy.NewGate(policy.Untrusted)
 	small.CountTools(2)
-	slow := policy.Rate{PerSecond: 1e-9, Burst: 1}
-	limiter := policy.NewLimiter(policy.LimitOptions{Tool: slow})
-	tiny := policy.NewLimiter(policy.LimitOptions{Tool: slow, MaxCounted: 3})
+	slow := &configv1.Rate{PerSecond: 1e-9, Burst: new(int32(1))}
+	limiter := policy.NewLimiter(&configv1.Limits{ToolRate: slow})
 	const tools = policy.DefaultMaxCounted + 10
 	var all sync.WaitGroup
 	for n := range tools {
@@ -80,7 +80,6 @@ func TestRefusalsAreCountedOfABoundedNumberOfTools(t *testing.T) {
 				gate.Check(marked(name), "a")
 				small.Check(marked(name), "a")
 				limiter.Check("a", name)
-				tiny.Check("a", name)
 			}
 		})
 	}
@@ -94,7 +93,6 @@ func TestRefusalsAreCountedOfABoundedNumberOfTools(t *testing.T) {
 		{"gate", gate.Refused(), policy.DefaultMaxCounted, 2 * tools},
 		{"gate with another bound", small.Refused(), 2, 2 * tools},
 		{"limiter", limiter.Refused(), policy.DefaultMaxCounted, tools},
-		{"limiter with another bound", tiny.Refused(), 3, tools},
 	} {
 		sum, other := uint64(0), uint64(0)
 		for _, r := range tt.got {
@@ -112,7 +110,7 @@ func TestRefusalsAreCountedOfABoundedNumberOfTools(t *testing.T) {
 // TestExceeded tells the two rates apart.
 func TestExceeded(t *testing.T) {
 	t.Parallel()
-	l := policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 1e-9, Burst: 3}, Tool: policy.Rate{PerSecond: 1e-9, Burst: 1}})
+	l := policy.NewLimiter(&configv1.Limits{CallerRate: &configv1.Rate{PerSecond: 1e-9, Burst: new(int32(3))}, ToolRate: &configv1.Rate{PerSecond: 1e-9, Burst: new(int32(1))}})
 	for range 5 {
 		l.Check("a", "shop.get")
 	}

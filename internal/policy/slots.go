@@ -3,7 +3,6 @@
 package policy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -22,19 +21,8 @@ import (
 // leastHint keeps callers that were rejected from asking again at once.
 const leastHint = 100 * time.Millisecond
 
-// SlotOptions configure Slots. Zero fields have the defaults of the settings.
+// SlotOptions are what Slots have of their process. The zero value is enough.
 type SlotOptions struct {
-	// Most is the maximum number of concurrent calls, Queued that of queued ones, and Wait the maximum time in the queue.
-	Most, Queued int
-	Wait         time.Duration
-	// Share limits how much of Most, and of Queued, one caller may use, and ToolShare how much of both one tool may use,
-	// while others are active.
-	Share, ToolShare peer.Rule
-	// ToolClasses and CallerClasses have weights and reserved slots. A tool or caller belongs to the first class that it
-	// matches. All reserved slots together must be fewer than Most.
-	ToolClasses, CallerClasses []Class
-	// Fixed disables the adaptive limit: the concurrency of each tool is Most, whatever its latency.
-	Fixed bool
 	// Turns is how many answers of one tool to one caller, and how many large messages, are translated at once while others
 	// are active. Zero is half of the processors.
 	Turns int
@@ -54,7 +42,14 @@ type SlotOptions struct {
 // A call of a class with an unused reserved slot runs at once, within the concurrency limit of its tool; shares do not apply
 // to it.
 type Slots struct {
-	opts SlotOptions
+	// most is the maximum number of concurrent calls, queued that of queued ones, and wait the maximum time in the queue.
+	most, queued int
+	wait         time.Duration
+	// share and toolShare are how much of most, and of queued, one caller and one tool may use while others are active.
+	share, toolShare peer.Rule
+	// fixed disables the adaptive limit in tests: the concurrency of each tool is most, whatever its latency.
+	fixed bool
+	clock *peer.Clock
 
 	mu      sync.Mutex
 	running int
@@ -110,45 +105,32 @@ type callerSlots struct {
 // costs nothing, and a tool keeps what is known of its latency.
 const maxIdle = 4096
 
-// NewSlots returns Slots without calls.
-func NewSlots(o SlotOptions) *Slots {
-	defaults.Fill(&o.Most, defaults.MaxConcurrentCalls)
-	defaults.Fill(&o.Queued, defaults.MaxQueuedCalls)
-	defaults.Fill(&o.Wait, defaults.MaxQueueWait)
+// NewSlots returns Slots without calls. What limits leave out has its default, except shares and classes.
+func NewSlots(limits *configv1.Limits, o SlotOptions) *Slots {
 	s := &Slots{
-		opts: o, tools: map[string]*toolSlots{}, callers: map[string]*callerSlots{}, flows: map[flowKey]*flow{},
+		most: int(limits.GetMaxConcurrentCalls()), queued: int(limits.GetMaxQueuedCalls()), wait: limits.GetMaxQueueWait().AsDuration(),
+		share: CallerShare(limits), toolShare: peer.Percent(int(limits.GetToolSharePercent())),
+		clock: o.Clock, tools: map[string]*toolSlots{}, callers: map[string]*callerSlots{}, flows: map[flowKey]*flow{},
 		ready: map[*toolSlots]struct{}{}, groups: map[[2]*class]*group{},
 	}
-	var ofTools, ofCallers int
-	s.turns.most = cmp.Or(o.Turns, defaultTurns())
-	s.toolClasses, ofTools = newClasses(o.ToolClasses)
-	s.callerClasses, ofCallers = newClasses(o.CallerClasses)
-	s.reserve = ofTools + ofCallers
+	defaults.Fill(&s.most, defaults.MaxConcurrentCalls)
+	defaults.Fill(&s.queued, defaults.MaxQueuedCalls)
+	defaults.Fill(&s.wait, defaults.MaxQueueWait)
+	if s.turns.most = o.Turns; o.Turns == 0 {
+		s.turns.most = max(1, runtime.GOMAXPROCS(0)/2) // half of the processors are for others
+	}
+	for _, c := range limits.GetToolClasses() {
+		s.toolClasses = append(s.toolClasses, s.newClass(c, c.GetTools()))
+	}
+	for _, c := range limits.GetCallerClasses() {
+		s.callerClasses = append(s.callerClasses, s.newClass(c, c.GetCallers()))
+	}
 	return s
 }
 
-// SlotsOf returns the slots that a configuration describes. clock may be nil.
-func SlotsOf(limits *configv1.Limits, clock *peer.Clock) *Slots {
-	return NewSlots(SlotOptions{
-		Most: int(limits.GetMaxConcurrentCalls()), Queued: int(limits.GetMaxQueuedCalls()), Wait: limits.GetMaxQueueWait().AsDuration(),
-		Share: peer.Percent(int(limits.GetCallerSharePercent())), ToolShare: peer.Percent(int(limits.GetToolSharePercent())),
-		ToolClasses: toolClasses(limits), CallerClasses: callerClasses(limits),
-		Clock: clock,
-	})
-}
-
-func toolClasses(limits *configv1.Limits) (out []Class) {
-	for _, c := range limits.GetToolClasses() {
-		out = append(out, Class{Name: c.GetName(), Match: c.GetTools(), Weight: int(c.GetWeight()), Reserved: int(c.GetReservedCalls())})
-	}
-	return out
-}
-
-func callerClasses(limits *configv1.Limits) (out []Class) {
-	for _, c := range limits.GetCallerClasses() {
-		out = append(out, Class{Name: c.GetName(), Match: c.GetCallers(), Weight: int(c.GetWeight()), Reserved: int(c.GetReservedCalls())})
-	}
-	return out
+// CallerShare is how much of what is limited one caller may use while others are active.
+func CallerShare(limits *configv1.Limits) peer.Rule {
+	return peer.Percent(int(limits.GetCallerSharePercent()))
 }
 
 // Place is an acquired slot. The zero value is none.
@@ -177,7 +159,7 @@ func (s *Slots) Wait(ctx context.Context, caller, tool string) (Place, *errmap.E
 }
 
 // now is the time, without the time in which the process was stalled.
-func (s *Slots) now() time.Time { return time.Now().Add(-s.opts.Clock.Since(0)) }
+func (s *Slots) now() time.Time { return time.Now().Add(-s.clock.Since(0)) }
 
 func (s *Slots) acquire(ctx context.Context, caller, tool string, isQueued bool) (Place, *errmap.Error) {
 	if s == nil {
@@ -207,7 +189,7 @@ func (s *Slots) Reject(caller, tool string) *errmap.Error {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.queue.bounded < s.opts.Queued {
+	if s.queue.bounded < s.queued {
 		return nil
 	}
 	f := s.flow(caller, tool)
@@ -216,7 +198,7 @@ func (s *Slots) Reject(caller, tool string) *errmap.Error {
 	if len(f.waiting) == 0 && s.mayRun(f, now) {
 		return nil
 	}
-	f.tool.demand.roll(now, s.opts.Wait)
+	f.tool.demand.roll(now, s.wait)
 	f.tool.demand.asked++
 	f.tool.limit.met()
 	return s.rejectFull(f)
@@ -227,7 +209,7 @@ func (s *Slots) runOrQueue(now time.Time, caller, tool string, isQueued bool) (*
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.flow(caller, tool)
-	f.tool.demand.roll(now, s.opts.Wait)
+	f.tool.demand.roll(now, s.wait)
 	f.tool.demand.asked++
 	s.recentCallers.Seen(caller, now)
 	s.recentTools.Seen(tool, now)
@@ -250,11 +232,11 @@ func (s *Slots) runOrQueue(now time.Time, caller, tool string, isQueued bool) (*
 // mayRun reports whether one more call of a flow may run; s.mu is held.
 func (s *Slots) mayRun(f *flow, now time.Time) bool {
 	switch {
-	case s.running >= s.opts.Most, !s.opts.Fixed && f.tool.running >= f.tool.limit.now(s.opts.Most):
+	case s.running >= s.most, !s.fixed && f.tool.running >= f.tool.limit.now(s.most):
 		return false
 	case f.group.isOwed():
 		return true
-	case s.used() >= s.opts.Most || s.isOverShare(f, now):
+	case s.used() >= s.most || s.isOverShare(f, now):
 		return false
 	}
 	return s.toolMayRun(f.tool, now)
@@ -280,12 +262,12 @@ func (s *Slots) toolMayRun(t *toolSlots, now time.Time) bool {
 
 // allows reports whether a share of the slots allows one more.
 func (s *Slots) allows(rule peer.Rule, held int) bool {
-	return rule.Allows(int64(held), 1, int64(s.used()), int64(s.opts.Most))
+	return rule.Allows(int64(held), 1, int64(s.used()), int64(s.most))
 }
 
 // mayQueue holds a call to the bounds of the queue; s.mu is held.
 func (s *Slots) mayQueue(f *flow, now time.Time) *errmap.Error {
-	used, most := int64(s.queue.bounded), int64(s.opts.Queued)
+	used, most := int64(s.queue.bounded), int64(s.queued)
 	switch {
 	case used >= most:
 		return s.rejectFull(f)
@@ -323,8 +305,8 @@ func (p *Place) Release(measured bool) {
 	defer s.mu.Unlock()
 	f := p.flow
 	s.stop(f)
-	if measured && !s.opts.Fixed {
-		f.tool.limit.ended(now, now.Sub(p.begun), f.tool.running, s.opts.Most)
+	if measured && !s.fixed {
+		f.tool.limit.ended(now, now.Sub(p.begun), f.tool.running, s.most)
 	}
 	s.next(now)
 }
@@ -347,7 +329,7 @@ func (s *Slots) Full() *errmap.Error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.queue.bounded < s.opts.Queued {
+	if s.queue.bounded < s.queued {
 		return nil
 	}
 	return s.rejectFull(nil)
@@ -355,7 +337,7 @@ func (s *Slots) Full() *errmap.Error {
 
 func (s *Slots) rejectFull(f *flow) *errmap.Error {
 	s.count(f, queueFull)
-	return s.reject(fmt.Sprintf("%d calls are running and %d are queued (--max-calls, --max-queued)", s.running, s.opts.Queued))
+	return s.reject(fmt.Sprintf("%d calls are running and %d are queued (--max-calls, --max-queued)", s.running, s.queued))
 }
 
 // limited rejects a call of a caller that has its share.
@@ -370,7 +352,7 @@ func (s *Slots) reject(reason string) *errmap.Error {
 }
 
 // hint is when to try again.
-func (s *Slots) hint() time.Duration { return max(s.opts.Wait, leastHint) }
+func (s *Slots) hint() time.Duration { return max(s.wait, leastHint) }
 
 // SlotStats are the statistics of Slots.
 type SlotStats struct {
@@ -389,60 +371,52 @@ func (s *Slots) Stats() SlotStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return SlotStats{
-		Running: s.running, Waiting: s.queue.waiting, Most: s.opts.Most, Queued: s.opts.Queued,
+		Running: s.running, Waiting: s.queue.waiting, Most: s.most, Queued: s.queued,
 		Full: s.rejected[queueFull], Expired: s.rejected[queueWait], Over: s.rejected[callerShare], OverTool: s.rejected[ToolShare],
 	}
 }
 
-// Class is a set of tools or of callers that Slots treat in their own way.
-type Class struct {
-	// Name is the class in metrics.
-	Name string
-	// Match are patterns (package glob) of the names of its tools or callers.
-	Match []string
-	// Weight is the part of each of its tools or callers beside those of weight 1, when a slot becomes free and in shares.
-	// Zero is 1.
-	Weight int
-	// Reserved is the number of slots that only calls of the class may use. All of its tools or callers share them.
-	Reserved int
-}
-
-// class is a Class in use. charged is the number of running calls that use one of its reserved slots.
+// class is a set of tools or of callers that Slots treat in their own way: those whose names match.
 type class struct {
-	Class
-
-	charged int
+	name  string
+	match []string
+	// weighs is the part of each of its tools or callers beside those of weight 1, when a slot becomes free and in shares.
+	weighs int
+	// reserved is the number of slots that only calls of the class may use. All of its tools or callers share them. charged is
+	// how many of them running calls use.
+	reserved, charged int
 	// groups are all that belong to it.
 	groups []*group
 }
 
+// newClass returns a class without calls, whose slots are reserved from now on.
+func (s *Slots) newClass(c interface {
+	GetName() string
+	GetWeight() int32
+	GetReservedCalls() int32
+}, match []string) *class {
+	s.reserve += int(c.GetReservedCalls())
+	return &class{name: c.GetName(), match: match, weighs: max(1, int(c.GetWeight())), reserved: int(c.GetReservedCalls())}
+}
+
 // isOwed reports whether a reserved slot of the class is unused.
-func (c *class) isOwed() bool { return c != nil && c.charged < c.Reserved }
+func (c *class) isOwed() bool { return c != nil && c.charged < c.reserved }
 
 // weight is that of each tool or caller of the class; nil is for those without a class.
 func (c *class) weight() int {
 	if c == nil {
 		return 1
 	}
-	return max(c.Weight, 1)
+	return c.weighs
 }
 
 // rule is the share of each tool or caller of the class.
 func (c *class) rule(usual peer.Rule) peer.Rule { return usual.Weighted(c.weight()) }
 
-// newClasses returns classes without calls, and the sum of their reserved slots.
-func newClasses(of []Class) (classes []*class, reserved int) {
-	for _, c := range of {
-		classes = append(classes, &class{Class: c})
-		reserved += c.Reserved
-	}
-	return classes, reserved
-}
-
 // classOf finds the first class that a name belongs to; nil for none.
 func classOf(name string, classes []*class) *class {
 	for _, c := range classes {
-		if glob.MatchAny(c.Match, name) {
+		if glob.MatchAny(c.match, name) {
 			return c
 		}
 	}
@@ -702,7 +676,7 @@ func (s *Slots) Classes() (tools, callers []ClassStats) {
 func classStats(classes []*class) []ClassStats {
 	out := make([]ClassStats, len(classes))
 	for i, c := range classes {
-		out[i] = ClassStats{Name: c.Name, Reserved: c.Reserved}
+		out[i] = ClassStats{Name: c.name, Reserved: c.reserved}
 		for _, g := range c.groups {
 			out[i].Running += g.running
 			out[i].Waiting += g.waiting

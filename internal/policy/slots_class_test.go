@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/peer"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
@@ -40,38 +41,41 @@ func TestReservedSlotsAreForTheirClass(t *testing.T) {
 	t.Parallel()
 	const flood = 20
 	for name, row := range map[string]struct {
-		opts policy.SlotOptions
+		opts *configv1.Limits
 		// running is how many calls of the flood run; then the calls of mine do without waiting.
 		running int
 		mine    [][2]string
 	}{
 		"none": {running: 10},
 		"a tool": {
-			opts: policy.SlotOptions{ToolClasses: []policy.Class{{Name: "pay", Match: []string{"pay.*"}, Reserved: 3}}}, running: 7,
+			opts: &configv1.Limits{ToolClasses: []*configv1.ToolClass{{Name: "pay", Tools: []string{"pay.*"}, ReservedCalls: new(int32(3))}}}, running: 7,
 			mine: [][2]string{{"busy", "pay.a"}, {"c", "pay.b"}, {"c", "pay.a"}},
 		},
 		"a caller": {
-			opts: policy.SlotOptions{CallerClasses: []policy.Class{{Name: "plan", Match: []string{"planner"}, Reserved: 2}}}, running: 8,
+			opts: &configv1.Limits{CallerClasses: []*configv1.CallerClass{{Name: "plan", Callers: []string{"planner"}, ReservedCalls: new(int32(2))}}}, running: 8,
 			mine: [][2]string{{"planner", "busy.tool"}, {"planner", "pay.a"}},
 		},
 		"both": {
-			opts: policy.SlotOptions{
-				ToolClasses:   []policy.Class{{Name: "pay", Match: []string{"pay.*"}, Reserved: 1}},
-				CallerClasses: []policy.Class{{Name: "plan", Match: []string{"planner"}, Reserved: 1}},
+			opts: &configv1.Limits{
+				ToolClasses:   []*configv1.ToolClass{{Name: "pay", Tools: []string{"pay.*"}, ReservedCalls: new(int32(1))}},
+				CallerClasses: []*configv1.CallerClass{{Name: "plan", Callers: []string{"planner"}, ReservedCalls: new(int32(1))}},
 			}, running: 8,
 			mine: [][2]string{{"planner", "pay.a"}, {"planner", "busy.tool"}},
 		},
 		"the first class that matches": {
-			opts: policy.SlotOptions{ToolClasses: []policy.Class{
-				{Name: "free", Match: []string{"pay.free"}}, {Name: "pay", Match: []string{"pay.*", "pay.free"}, Reserved: 3},
-				{Name: "none", Match: []string{"none"}, Reserved: 1},
-			}}, running: 6,
+			opts: &configv1.Limits{
+				ToolClasses: []*configv1.ToolClass{
+					{Name: "free", Tools: []string{"pay.free"}}, {Name: "pay", Tools: []string{"pay.*", "pay.free"}, ReservedCalls: new(int32(3))},
+					{Name: "none", Tools: []string{"none"}, ReservedCalls: new(int32(1))},
+				},
+			}, running: 6,
 			mine: [][2]string{{"c", "pay.a"}, {"c", "pay.b"}, {"c", "pay.c"}},
 		},
 		"shares do not apply to them": {
-			opts: policy.SlotOptions{
-				ToolClasses: []policy.Class{{Name: "pay", Match: []string{"pay.*"}, Reserved: 8}},
-				Share:       peer.Percent(50), ToolShare: peer.Percent(50),
+			opts: &configv1.Limits{
+				ToolClasses:        []*configv1.ToolClass{{Name: "pay", Tools: []string{"pay.*"}, ReservedCalls: new(int32(8))}},
+				CallerSharePercent: new(int32(50)),
+				ToolSharePercent:   new(int32(50)),
 			}, running: 2,
 			mine: [][2]string{{"busy", "pay.a"}, {"busy", "pay.a"}, {"busy", "pay.a"}, {"busy", "pay.a"}, {"busy", "pay.a"}, {"busy", "pay.a"}, {"c", "pay.a"}, {"c", "pay.a"}},
 		},
@@ -79,8 +83,11 @@ func TestReservedSlotsAreForTheirClass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				row.opts.Most, row.opts.Fixed, row.opts.Wait = 10, true, time.Second
-				s := policy.NewSlots(row.opts)
+				if row.opts == nil {
+					row.opts = &configv1.Limits{}
+				}
+				row.opts.MaxConcurrentCalls, row.opts.MaxQueueWait = new(int32(10)), durationpb.New(time.Second)
+				s := policy.FixedSlots(row.opts)
 				stop, all := make(chan struct{}), &sync.WaitGroup{}
 				calls(t, s, all, stop, flood, "busy", "busy.tool")
 				if got := s.Stats(); got.Running != row.running || got.Waiting != flood-row.running {
@@ -111,9 +118,10 @@ func TestReservedSlotsAreForTheirClass(t *testing.T) {
 func TestAClassThatRunsMoreKeepsNoMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{
-			Most: 10, Fixed: true, ToolClasses: []policy.Class{{Name: "pay", Match: []string{"pay.*"}, Reserved: 2}},
-			CallerClasses: []policy.Class{{Name: "people", Match: []string{"a", "b"}}},
+		s := policy.FixedSlots(&configv1.Limits{
+			MaxConcurrentCalls: new(int32(10)),
+			ToolClasses:        []*configv1.ToolClass{{Name: "pay", Tools: []string{"pay.*"}, ReservedCalls: new(int32(2))}},
+			CallerClasses:      []*configv1.CallerClass{{Name: "people", Callers: []string{"a", "b"}}},
 		})
 		first := []*policy.Place{take(t, s, "a", "pay.a"), take(t, s, "b", "pay.b")}
 		for _, tool := range []string{"pay.c", "pay.d"} {
@@ -134,22 +142,26 @@ func TestAClassThatRunsMoreKeepsNoMore(t *testing.T) {
 // TestWeights: slots that become free, and shares, are divided by weight.
 func TestWeights(t *testing.T) {
 	t.Parallel()
-	heavy := []policy.Class{{Name: "heavy", Match: []string{"heavy"}, Weight: 4}}
+	tools := []*configv1.ToolClass{{Name: "heavy", Tools: []string{"heavy"}, Weight: new(int32(4))}}
+	callers := []*configv1.CallerClass{{Name: "heavy", Callers: []string{"heavy"}, Weight: new(int32(4))}}
 	for name, row := range map[string]struct {
-		opts policy.SlotOptions
+		opts *configv1.Limits
 		ask  func(name string) (caller, tool string)
 		most int
 	}{
-		"tools":             {policy.SlotOptions{ToolClasses: heavy}, func(n string) (string, string) { return "c", n }, 20},
-		"tools, in shares":  {policy.SlotOptions{ToolClasses: heavy, ToolShare: peer.Percent(80)}, func(n string) (string, string) { return "c", n }, 16},
-		"callers":           {policy.SlotOptions{CallerClasses: heavy}, func(n string) (string, string) { return n, "t" }, 20},
-		"callers in shares": {policy.SlotOptions{CallerClasses: heavy, Share: peer.Percent(80)}, func(n string) (string, string) { return n, "t" }, 16},
+		"tools":             {&configv1.Limits{ToolClasses: tools}, func(n string) (string, string) { return "c", n }, 20},
+		"tools, in shares":  {&configv1.Limits{ToolClasses: tools, ToolSharePercent: new(int32(80))}, func(n string) (string, string) { return "c", n }, 16},
+		"callers":           {&configv1.Limits{CallerClasses: callers}, func(n string) (string, string) { return n, "t" }, 20},
+		"callers in shares": {&configv1.Limits{CallerClasses: callers, CallerSharePercent: new(int32(80))}, func(n string) (string, string) { return n, "t" }, 16},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				row.opts.Most, row.opts.Fixed, row.opts.Wait = 20, true, time.Minute
-				s := policy.NewSlots(row.opts)
+				if row.opts == nil {
+					row.opts = &configv1.Limits{}
+				}
+				row.opts.MaxConcurrentCalls, row.opts.MaxQueueWait = new(int32(20)), durationpb.New(time.Minute)
+				s := policy.FixedSlots(row.opts)
 				ctx, stop := context.WithCancel(t.Context())
 				var all sync.WaitGroup
 				for i := range 100 {
@@ -197,7 +209,7 @@ func TestAToolLeavesRoomInTheQueue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 10, Wait: time.Second, Fixed: true, ToolShare: peer.Percent(80)})
+				s := policy.FixedSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(1)), MaxQueuedCalls: new(int32(10)), MaxQueueWait: durationpb.New(time.Second), ToolSharePercent: new(int32(80))})
 				if row.others {
 					take(t, s, "c", "other").Release(true)
 				}
@@ -228,9 +240,12 @@ func TestAToolLeavesRoomInTheQueue(t *testing.T) {
 func TestWhatIsRejectedIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{
-			Most: 3, Queued: 1, Wait: time.Second, Fixed: true, ToolClasses: []policy.Class{{Name: "slow", Match: []string{"slow"}, Reserved: 1}},
-			CallerClasses: []policy.Class{{Name: "people", Match: []string{"10.*"}}},
+		s := policy.FixedSlots(&configv1.Limits{
+			MaxConcurrentCalls: new(int32(3)),
+			MaxQueuedCalls:     new(int32(1)),
+			MaxQueueWait:       durationpb.New(time.Second),
+			ToolClasses:        []*configv1.ToolClass{{Name: "slow", Tools: []string{"slow"}, ReservedCalls: new(int32(1))}},
+			CallerClasses:      []*configv1.CallerClass{{Name: "people", Callers: []string{"10.*"}}},
 		})
 		stop, all := make(chan struct{}), &sync.WaitGroup{}
 		calls(t, s, all, stop, 2, "10.0.0.1", "fast")
@@ -267,15 +282,19 @@ func TestReservationsHoldUnderAnyLoad(t *testing.T) {
 	for seed := range uint64(12) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
-			opts := policy.SlotOptions{
-				Most: 8, Queued: 40, Wait: 50 * time.Millisecond, Share: peer.Percent(80), ToolShare: peer.Percent(80), Fixed: true,
-				ToolClasses: []policy.Class{{Name: "t0", Match: []string{"t0"}, Reserved: random.IntN(3), Weight: random.IntN(5)}, {Name: "t1", Match: []string{"t1", "t2"}, Reserved: random.IntN(3)}},
-				CallerClasses: []policy.Class{
-					{Name: "c0", Match: []string{"c0", "c1"}, Reserved: random.IntN(3), Weight: random.IntN(5)},
-					{Name: "c2", Match: []string{"c2"}, Reserved: random.IntN(2)},
+			opts := &configv1.Limits{
+				MaxConcurrentCalls: new(int32(8)),
+				MaxQueuedCalls:     new(int32(40)),
+				MaxQueueWait:       durationpb.New(50 * time.Millisecond),
+				CallerSharePercent: new(int32(80)),
+				ToolSharePercent:   new(int32(80)),
+				ToolClasses:        []*configv1.ToolClass{{Name: "t0", Tools: []string{"t0"}, ReservedCalls: new(int32(random.IntN(3))), Weight: new(int32(random.IntN(5)))}, {Name: "t1", Tools: []string{"t1", "t2"}, ReservedCalls: new(int32(random.IntN(3)))}},
+				CallerClasses: []*configv1.CallerClass{
+					{Name: "c0", Callers: []string{"c0", "c1"}, ReservedCalls: new(int32(random.IntN(3))), Weight: new(int32(random.IntN(5)))},
+					{Name: "c2", Callers: []string{"c2"}, ReservedCalls: new(int32(random.IntN(2)))},
 				},
 			}
-			s := policy.NewSlots(opts)
+			s := policy.FixedSlots(opts)
 			var all sync.WaitGroup
 			for range 800 {
 				caller, tool := fmt.Sprint("c", random.IntN(6)), fmt.Sprint("t", random.IntN(5))

@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // loops call a tool, one call after the other in each.
@@ -50,7 +52,7 @@ func TestRejectedCallersThatComeBackAreServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := policy.NewSlots(policy.SlotOptions{Most: 4, Wait: 2 * time.Second, Fixed: true})
+		s := policy.FixedSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(4)), MaxQueueWait: durationpb.New(2 * time.Second)})
 		flood := &loops{slots: s, each: 10 * time.Millisecond}
 		for range 2000 { // 1,000 calls/s, where 400 fit
 			flood.group.Go(func() { flood.call(ctx, "c", "t") })
@@ -87,7 +89,7 @@ func TestABackendIsOfferedTooMuch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := policy.NewSlots(policy.SlotOptions{})
+				s := policy.NewSlots(nil, policy.SlotOptions{})
 				b := &fakeBackend{workers: make(chan struct{}, 8), each: func() time.Duration { return 10 * time.Millisecond }}
 				var mu sync.Mutex
 				var took []time.Duration

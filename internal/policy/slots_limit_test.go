@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // fakeBackend answers as many calls at a time as it has workers; the others wait within it.
@@ -62,7 +64,7 @@ func TestConcurrencyFollowsTheTool(t *testing.T) {
 					defer mu.Unlock()
 					return row.each()
 				}}
-				s := policy.NewSlots(policy.SlotOptions{Wait: time.Minute})
+				s := policy.NewSlots(&configv1.Limits{MaxQueueWait: durationpb.New(time.Minute)}, policy.SlotOptions{})
 				var ended atomic.Int64
 				stop := make(chan struct{})
 				var all sync.WaitGroup
@@ -218,7 +220,7 @@ func TestConcurrencyIsTriedUpwards(t *testing.T) {
 // ended in each second.
 func saturate(t *testing.T, callers int, length time.Duration, call func()) []float64 {
 	t.Helper()
-	s := policy.NewSlots(policy.SlotOptions{Wait: time.Minute})
+	s := policy.NewSlots(&configv1.Limits{MaxQueueWait: durationpb.New(time.Minute)}, policy.SlotOptions{})
 	var mu sync.Mutex
 	start, perSecond := time.Now(), make([]float64, int(length/time.Second)+1)
 	var all sync.WaitGroup

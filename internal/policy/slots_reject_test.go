@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // TestRejectIsWhatAcquireWouldSay: the same error and the same count while the queue is full, and nothing before.
 func TestRejectIsWhatAcquireWouldSay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 1, Wait: time.Minute})
+		s := policy.NewSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(1)), MaxQueuedCalls: new(int32(1)), MaxQueueWait: durationpb.New(time.Minute)}, policy.SlotOptions{})
 		silent := func(when string) {
 			if err := s.Reject("c", "t"); err != nil || s.Stats().Full != 0 {
 				t.Errorf("%s: %v, %+v", when, err, s.Stats())

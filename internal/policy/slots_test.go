@@ -3,6 +3,7 @@
 package policy_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -13,8 +14,10 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // take acquires a place that has to be free.
@@ -30,7 +33,7 @@ func take(t *testing.T, s *policy.Slots, caller, tool string) *policy.Place {
 func TestSlotsRunWaitAndReject(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{Most: 2, Queued: 1, Wait: 500 * time.Millisecond})
+		s := policy.NewSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(2)), MaxQueuedCalls: new(int32(1)), MaxQueueWait: durationpb.New(500 * time.Millisecond)}, policy.SlotOptions{})
 		first, second := take(t, s, "c", "t"), take(t, s, "c", "t")
 		waited := make(chan policy.Place, 1)
 		go func() {
@@ -103,7 +106,7 @@ func TestTheQueueIsFair(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, o := policy.NewSlots(policy.SlotOptions{Most: len(row.held)}), new(order)
+				s, o := policy.NewSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(len(row.held)))}, policy.SlotOptions{}), new(order)
 				var held []*policy.Place
 				for _, who := range row.held {
 					var caller, tool string
@@ -133,7 +136,7 @@ func TestTheQueueIsFair(t *testing.T) {
 func TestACallerThatLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{Most: 1})
+		s := policy.NewSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(1))}, policy.SlotOptions{})
 		take(t, s, "c", "t")
 		gone, leave := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Millisecond, leave)
@@ -168,18 +171,19 @@ func TestNoSlotsBoundNothing(t *testing.T) {
 func TestAShareBindsWhileOthersAreAbout(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		opts        policy.SlotOptions
+		opts        *configv1.Limits
 		busy, other [2]string
 		code        errmap.Code
 	}{
-		"a caller": {policy.SlotOptions{Share: peer.Percent(80)}, [2]string{"busy", "t"}, [2]string{"other", "t"}, errmap.RateLimited},
-		"a tool":   {policy.SlotOptions{ToolShare: peer.Percent(80)}, [2]string{"c", "slow"}, [2]string{"c", "fast"}, errmap.Unavailable},
+		"a caller": {&configv1.Limits{CallerSharePercent: new(int32(80))}, [2]string{"busy", "t"}, [2]string{"other", "t"}, errmap.RateLimited},
+		"a tool":   {&configv1.Limits{ToolSharePercent: new(int32(80))}, [2]string{"c", "slow"}, [2]string{"c", "fast"}, errmap.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				row.opts.Most, row.opts.Wait, row.opts.Fixed = 10, time.Second, true
-				s := policy.NewSlots(row.opts)
+				row.opts = cmp.Or(row.opts, &configv1.Limits{})
+				row.opts.MaxConcurrentCalls, row.opts.MaxQueueWait = new(int32(10)), durationpb.New(time.Second)
+				s := policy.FixedSlots(row.opts)
 				var held []*policy.Place
 				for range 10 {
 					held = append(held, take(t, s, row.busy[0], row.busy[1]))
@@ -205,7 +209,7 @@ func TestAShareBindsWhileOthersAreAbout(t *testing.T) {
 func TestTheQueueIsShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 10, Wait: time.Second, Share: peer.Percent(80)})
+		s := policy.NewSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(1)), MaxQueuedCalls: new(int32(10)), MaxQueueWait: durationpb.New(time.Second), CallerSharePercent: new(int32(80))}, policy.SlotOptions{})
 		held := take(t, s, "busy", "t")
 		rejected := make(chan *errmap.Error, 12)
 		for range 12 {
@@ -255,7 +259,7 @@ func TestAStandingQueueIsCutShort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: 2 * time.Second, Fixed: true})
+				s := policy.FixedSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(1)), MaxQueueWait: durationpb.New(2 * time.Second)})
 				var all sync.WaitGroup
 				var mu sync.Mutex
 				served := 0
@@ -296,7 +300,7 @@ func TestAStandingQueueIsCutShort(t *testing.T) {
 func TestCallersThatWaitForAnswersAreServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: 2 * time.Second, Fixed: true})
+		s := policy.FixedSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(1)), MaxQueueWait: durationpb.New(2 * time.Second)})
 		var all sync.WaitGroup
 		for range 150 {
 			all.Go(func() {
@@ -321,7 +325,7 @@ func TestTimeInWhichTheProcessStoodStillIsNoWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		clock := peer.NewClock()
-		s := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: time.Second, Fixed: true, Clock: clock})
+		s := policy.FixedSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(1)), MaxQueueWait: durationpb.New(time.Second)}, clock)
 		held := take(t, s, "c", "t")
 		clock.Stop()
 		var waiting sync.WaitGroup
@@ -342,7 +346,7 @@ func TestTimeInWhichTheProcessStoodStillIsNoWaiting(t *testing.T) {
 func TestRejectionsArePaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{Most: 1, Wait: 2 * time.Second, Fixed: true})
+		s := policy.FixedSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(1)), MaxQueueWait: durationpb.New(2 * time.Second)})
 		held := take(t, s, "c", "t")
 		ctx, stop := context.WithCancel(t.Context())
 		for range 10_000 {
@@ -369,7 +373,7 @@ func TestRejectionsArePaced(t *testing.T) {
 func TestWaitIsOutsideTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{Most: 1, Queued: 1})
+		s := policy.NewSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(1)), MaxQueuedCalls: new(int32(1))}, policy.SlotOptions{})
 		held := take(t, s, "c", "t")
 		done := make(chan *errmap.Error, 3)
 		for range 3 {
@@ -399,7 +403,7 @@ func TestNothingIsLostAmongManyCallers(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			s := policy.NewSlots(policy.SlotOptions{Most: 5, Queued: 50, Wait: 50 * time.Millisecond, Share: peer.Percent(80), ToolShare: peer.Percent(80)})
+			s := policy.NewSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(5)), MaxQueuedCalls: new(int32(50)), MaxQueueWait: durationpb.New(50 * time.Millisecond), CallerSharePercent: new(int32(80)), ToolSharePercent: new(int32(80))}, policy.SlotOptions{})
 			var all sync.WaitGroup
 			for range 500 {
 				caller, tool := fmt.Sprint("c", random.IntN(7)), fmt.Sprint("t", random.IntN(3))
@@ -428,7 +432,7 @@ func TestNothingIsLostAmongManyCallers(t *testing.T) {
 }
 
 func BenchmarkSlots(b *testing.B) {
-	s := policy.NewSlots(policy.SlotOptions{})
+	s := policy.NewSlots(nil, policy.SlotOptions{})
 	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -4,7 +4,6 @@ package policy
 
 import (
 	"context"
-	"runtime"
 	"slices"
 )
 
@@ -53,9 +52,6 @@ type Turn struct {
 	flow  *flow
 	kind  TurnKind
 }
-
-// defaultTurns leaves half of the processors to others.
-func defaultTurns() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // TurnForRequest waits until arguments of n bytes may be translated. Small ones need not wait. Without a turn, because
 // nothing else is called or ctx has ended, the zero Turn is returned. The turn must be ended, and the holder must not wait for

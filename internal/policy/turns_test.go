@@ -77,7 +77,7 @@ func TestTurnsOfAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := &desk{slots: policy.NewSlots(policy.SlotOptions{Turns: 2})}
+				d := &desk{slots: policy.NewSlots(nil, policy.SlotOptions{Turns: 2})}
 				seen(t, d.slots, append(test.others, [2]string{"a", "slow"})...)
 				start := time.Now()
 				for range many {
@@ -100,7 +100,7 @@ func TestAnAnswerBesideAThousand(t *testing.T) {
 	t.Parallel()
 	for _, other := range [][2]string{{"a", "fast"}, {"b", "slow"}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := policy.NewSlots(policy.SlotOptions{Turns: 1})
+			s := policy.NewSlots(nil, policy.SlotOptions{Turns: 1})
 			seen(t, s, other, [2]string{"a", "slow"})
 			d := &desk{slots: s}
 			for range 1000 {
@@ -126,7 +126,7 @@ func TestAnAnswerBesideAThousand(t *testing.T) {
 func TestLargeMessagesAreFairBetweenCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := policy.NewSlots(policy.SlotOptions{Turns: 1})
+		s := policy.NewSlots(nil, policy.SlotOptions{Turns: 1})
 		seen(t, s, [2]string{"a", "slow"}, [2]string{"b", "slow"})
 		d := &desk{slots: s}
 		for i := range 6 {
@@ -149,7 +149,7 @@ func TestAWaitForATurnEndsWithItsCall(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{10, policy.LargeMessage} {
 		synctest.Test(t, func(t *testing.T) {
-			s := policy.NewSlots(policy.SlotOptions{Turns: 1})
+			s := policy.NewSlots(nil, policy.SlotOptions{Turns: 1})
 			seen(t, s, [2]string{"a", "slow"}, [2]string{"b", "slow"})
 			first := s.TurnForAnswer(t.Context(), "a", "slow", n)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -181,7 +181,7 @@ func TestAWaitForATurnEndsWithItsCall(t *testing.T) {
 // Calls end and begin turns in any order, and none is lost.
 func TestNoTurnIsLost(t *testing.T) {
 	t.Parallel()
-	s := policy.NewSlots(policy.SlotOptions{Turns: 1})
+	s := policy.NewSlots(nil, policy.SlotOptions{Turns: 1})
 	seen(t, s, [2]string{"a", "slow"}, [2]string{"b", "fast"})
 	var wait sync.WaitGroup
 	for i := range 64 {
@@ -223,7 +223,7 @@ func TestNoSlotsNoTurns(t *testing.T) {
 func BenchmarkTurn(b *testing.B) {
 	for name, others := range map[string]bool{"alone": false, "shared": true} {
 		b.Run(name, func(b *testing.B) {
-			s := policy.NewSlots(policy.SlotOptions{})
+			s := policy.NewSlots(nil, policy.SlotOptions{})
 			ctx := context.Background()
 			if others {
 				if p, err := s.Acquire(ctx, "other", "t"); err == nil {

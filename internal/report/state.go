@@ -127,7 +127,7 @@ func OpenState(cfg *configv1.Config) (*state.Inspector, error) {
 	if err != nil {
 		return nil, &StateKeyError{err}
 	}
-	i, err := state.Inspect(state.OptionsOf(cfg.GetState(), state.NewSealer(cfg.GetLimits(), keys), nil))
+	i, err := state.Inspect(state.Options{Config: cfg.GetState(), Sealer: state.NewSealer(cfg.GetLimits(), keys)})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the caller says what it means
 	}

@@ -108,18 +108,18 @@ func (a *App) openPipeline() error {
 	a.sessions = a.newSessions(flights)
 	if !a.opts.Once {
 		a.held = content.NewStore(content.StoreOptions{
-			MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: peer.Percent(int(limits.GetCallerSharePercent())),
+			MaxBytes: limits.GetMaxHeldBytes(), TTL: limits.GetHeldTtl().AsDuration(), Share: policy.CallerShare(limits),
 		})
 	}
 	a.watches = notify.NewWatches(notify.WatchOptions{
-		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: peer.Percent(int(limits.GetCallerSharePercent())), Ended: a.watchEnded,
+		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: policy.CallerShare(limits), Ended: a.watchEnded,
 	})
-	a.streams = peer.NewLedger(int64(limits.GetMaxStreams()), peer.Percent(int(limits.GetCallerSharePercent())))
+	a.streams = peer.NewLedger(int64(limits.GetMaxStreams()), policy.CallerShare(limits))
 	caller, nativeCaller := a.backend.Callers()
 	if a.opts.Adjust.Backend != nil {
 		caller, nativeCaller = a.opts.Adjust.Backend(caller, nativeCaller)
 	}
-	a.limiter = policy.NewLimiter(policy.LimitOptions{Caller: policy.RateOf(limits.GetCallerRate()), Tool: policy.RateOf(limits.GetToolRate())})
+	a.limiter = policy.NewLimiter(limits)
 	if !a.opts.Once { // the caller is the operator
 		if a.rates, err = upstream.OpenRates(a.cfg, a.opts.Version, a.log.Named("rates")); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (a *App) openPipeline() error {
 		a.scopes = policy.NewAuthorizer(oauth)
 		authorizers = append(authorizers, a.scopes)
 	}
-	a.slots = policy.SlotsOf(limits, a.backend.Clock)
+	a.slots = policy.NewSlots(limits, policy.SlotOptions{Clock: a.backend.Clock})
 	run := a.openRecord()
 	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
 		Server: bridge.ServerInfo{
@@ -250,7 +250,7 @@ func (a *App) newSessions(flights *correlate.Table) *session.Manager {
 	limits := a.cfg.GetLimits()
 	return session.New(adjusted(session.Options{
 		Max: int(limits.GetMaxSessions()), Age: limits.GetMaxSessionAge().AsDuration(), Sealer: a.shared.Sealer, Feed: a.feed,
-		Origin: flights.NewOrigin, Share: peer.Percent(int(limits.GetCallerSharePercent())), Ended: a.sessionEnded,
+		Origin: flights.NewOrigin, Share: policy.CallerShare(limits), Ended: a.sessionEnded,
 		Replicas: a.shared.Sessions, Cancel: flights.Cancel, Cut: flights.CloseOrigin,
 	}, a.opts.Adjust.Sessions))
 }

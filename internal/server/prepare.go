@@ -77,13 +77,7 @@ func (a *App) Operators() http.Handler { return a.front.Pages(a.probes.Handler()
 
 // Stdio serves standard input until it ends or ctx does.
 func (a *App) Stdio(ctx context.Context, mode stdio.Mode, in io.Reader, out io.Writer) error {
-	limits := a.cfg.GetLimits()
-	return stdio.Serve(ctx, a.rpc, in, out, stdio.Options{
-		Mode: mode, Limits: front.JSONLimits(a.cfg), AnyID: a.cfg.GetCanonicalIds() == "any", UUIDs: a.cfg.GetDeterministic(),
-		Grace: limits.GetDrainGrace().AsDuration(), MaxBatch: int(limits.GetMaxBatchEntries()),
-		MaxConcurrent: int(limits.GetMaxPipelinedRequests()),
-		MaxQueueBytes: int(limits.GetMaxStdioQueueBytes()), QueueBytes: &a.stdioQueue,
-	})
+	return stdio.Serve(ctx, a.rpc, in, out, front.StdioOptions(a.cfg, mode, &a.stdioQueue))
 }
 
 // describe is what /describe of the admin listener answers.

@@ -31,11 +31,6 @@ func FromReference(ref string, bounds Limits, o FetchOptions) (Source, error) {
 // AddsComments reports whether descriptors only add comments to what the backend reflects.
 func AddsComments(c *configv1.Catalog) bool { return c.GetDescriptorsUse() == "comments" }
 
-// FetchOptionsOf are how the servers of a configuration are reached.
-func FetchOptionsOf(c *configv1.Catalog) FetchOptions {
-	return FetchOptions{CAFile: c.GetFetchCaFile(), CredentialsFile: c.GetFetchCredentialsFile(), RunsHelpers: c.GetFetchDockerHelpers()}
-}
-
 // FetchTime is how long the descriptors on servers may take at most: one after another, as where they add comments.
 func FetchTime(c *configv1.Catalog) time.Duration {
 	var all time.Duration
@@ -122,7 +117,7 @@ func Check(cfg *configv1.Config, report func(path, message string)) {
 			report(fmt.Sprintf("catalog.descriptors[%d]", i), wrong)
 		}
 	}
-	servers := FetchOptionsOf(cfg.GetCatalog())
+	servers := FetchOptions{Config: cfg.GetCatalog()}
 	if err := servers.CheckCAFile(); err != nil {
 		report("catalog.fetch_ca_file", err.Error())
 	}

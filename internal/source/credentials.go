@@ -38,10 +38,11 @@ type hostCredentials map[string]string
 
 // hostCredentials reads the file, as it is now.
 func (o FetchOptions) hostCredentials() (hostCredentials, error) {
-	if o.CredentialsFile == "" {
+	path := o.Config.GetFetchCredentialsFile()
+	if path == "" {
 		return nil, nil
 	}
-	raw, err := keys.ReadFile(o.CredentialsFile, maxCredentialsBytes)
+	raw, err := keys.ReadFile(path, maxCredentialsBytes)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
@@ -52,7 +53,7 @@ func (o FetchOptions) hostCredentials() (hostCredentials, error) {
 			continue
 		}
 		if err := out.add(line); err != nil {
-			return nil, fmt.Errorf("credentials: %s:%d: %w", o.CredentialsFile, number, err)
+			return nil, fmt.Errorf("credentials: %s:%d: %w", path, number, err)
 		}
 	}
 	return out, nil
@@ -141,7 +142,7 @@ func (o FetchOptions) credentials() (auth.CredentialFunc, error) {
 		return nil, fmt.Errorf("credentials: %s cannot be read as Docker's config.json", path)
 	}
 	var programs helpers
-	if o.RunsHelpers {
+	if o.Config.GetFetchDockerHelpers() {
 		if json.Unmarshal(raw, &programs) != nil {
 			return nil, fmt.Errorf("credentials: credsStore or credHelpers of %s cannot be read", path)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
@@ -49,7 +50,7 @@ func TestAPrivateCA(t *testing.T) {
 	answer := plain(setOf(t, "a.proto"))
 	old, fresh := signed(t, first, answer), signed(t, second, answer)
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	options := source.FetchOptions{CAFile: file}
+	options := source.FetchOptions{Config: &configv1.Catalog{FetchCaFile: file}}
 	fromOld, fromNew := remote(t, old.URL+"/api.binpb", options), remote(t, fresh.URL+"/api.binpb", options)
 	load := func(from source.Source, want string) {
 		t.Helper()
@@ -98,7 +99,7 @@ func TestCredentialsOfServers(t *testing.T) {
 	s := serve(t, answer)
 	host := strings.TrimPrefix(s.URL, "https://")
 	options := s.options()
-	options.CredentialsFile = filepath.Join(t.TempDir(), "credentials")
+	options.Config = &configv1.Catalog{FetchCredentialsFile: filepath.Join(t.TempDir(), "credentials")}
 	from := remote(t, s.URL+"/api.binpb", options)
 	for _, tc := range []struct{ file, wants, fails string }{
 		{host + " bearer one", "Bearer one", ""},
@@ -119,7 +120,7 @@ func TestCredentialsOfServers(t *testing.T) {
 		{"h.example bearer s3cret\nH.example:443 bearer s3cret", "", ":2: the host has credentials on an earlier line"},
 		{strings.Repeat("#", 64<<10+1), "", "has more than 65536 bytes"},
 	} {
-		put(t, options.CredentialsFile, tc.file)
+		put(t, options.Config.FetchCredentialsFile, tc.file)
 		wants = tc.wants
 		_, err := from.Load(t.Context())
 		if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
@@ -132,13 +133,13 @@ func TestCredentialsOfServers(t *testing.T) {
 			t.Errorf("%.80q: checked with the error %v", tc.file, checked)
 		}
 	}
-	if err := os.Remove(options.CredentialsFile); err != nil {
+	if err := os.Remove(options.Config.FetchCredentialsFile); err != nil {
 		t.Fatal(err)
 	}
 	if err := options.CheckCredentialsFile(); err == nil {
 		t.Error("a file that is missing passes")
 	}
-	options.CredentialsFile = t.TempDir()
+	options.Config.FetchCredentialsFile = t.TempDir()
 	if err := options.CheckCredentialsFile(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a folder: error %v", err)
 	}
@@ -147,16 +148,16 @@ func TestCredentialsOfServers(t *testing.T) {
 // TestTooManyCredentials: the bound of the servers in a file.
 func TestTooManyCredentials(t *testing.T) {
 	t.Parallel()
-	options := source.FetchOptions{CredentialsFile: filepath.Join(t.TempDir(), "credentials")}
+	options := source.FetchOptions{Config: &configv1.Catalog{FetchCredentialsFile: filepath.Join(t.TempDir(), "credentials")}}
 	var text strings.Builder
 	for i := range 256 {
 		text.WriteString("h" + strings.Repeat("x", i/26) + string(rune('a'+i%26)) + ".example bearer t\n")
 	}
-	put(t, options.CredentialsFile, text.String())
+	put(t, options.Config.FetchCredentialsFile, text.String())
 	if err := options.CheckCredentialsFile(); err != nil {
 		t.Errorf("256: error %v", err)
 	}
-	put(t, options.CredentialsFile, text.String()+"one.more.example bearer t\n")
+	put(t, options.Config.FetchCredentialsFile, text.String()+"one.more.example bearer t\n")
 	if err := options.CheckCredentialsFile(); err == nil || !strings.Contains(err.Error(), ":257: more than 256 hosts") {
 		t.Errorf("257: error %v", err)
 	}
@@ -190,8 +191,8 @@ func TestRedirectsCarryNoCredentials(t *testing.T) {
 			_, _ = w.Write(setOf(t, "a.proto"))
 		}
 	})
-	options := source.FetchOptions{CAFile: ca.File, CredentialsFile: filepath.Join(t.TempDir(), "credentials")}
-	put(t, options.CredentialsFile, strings.TrimPrefix(home.URL, "https://")+" bearer mine\n"+strings.TrimPrefix(other.URL, "https://")+" bearer theirs\n")
+	options := source.FetchOptions{Config: &configv1.Catalog{FetchCaFile: ca.File, FetchCredentialsFile: filepath.Join(t.TempDir(), "credentials")}}
+	put(t, options.Config.FetchCredentialsFile, strings.TrimPrefix(home.URL, "https://")+" bearer mine\n"+strings.TrimPrefix(other.URL, "https://")+" bearer theirs\n")
 	for path, want := range map[string][2]int{"/within": {2, 0}, "/away": {1, 1}, "/around": {2, 1}} {
 		atHome, atOther = nil, nil
 		if _, err := remote(t, home.URL+path+"?signature", options).Load(t.Context()); err != nil {

@@ -30,6 +30,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
@@ -379,26 +380,21 @@ var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 // FetchOptions are how to reach servers. The zero value has the defaults. Files are read at each fetch, so that new certificates and
 // rotated credentials are used without a restart.
 type FetchOptions struct {
-	// CAs sign the certificates of servers. Nil means those of CAFile.
+	// Config has the files with CAs and credentials, and whether programs for credentials are run.
+	Config *configv1.Catalog
+	// CAs sign the certificates of servers. Nil means those of the configuration.
 	CAs *x509.CertPool
-	// CAFile has CAs in PEM, which replace those of the system. Empty means those of the system.
-	CAFile string
-	// CredentialsFile has the credentials of servers for https://, a line for each: HOST bearer TOKEN, or HOST basic
-	// USER:PASSWORD. Empty means none.
-	CredentialsFile string
 	// DockerConfig is the file with the credentials of registries. Empty means config.json in $DOCKER_CONFIG, or in ~/.docker.
 	DockerConfig string
-	// RunsHelpers has the programs run that DockerConfig names for credentials (credsStore, credHelpers).
-	RunsHelpers bool
 }
 
-// CheckCAFile returns why CAFile cannot be used, nil if it can.
+// CheckCAFile returns why the file with CAs cannot be used, nil if it can.
 func (o FetchOptions) CheckCAFile() error {
 	_, err := o.tls()
 	return err
 }
 
-// CheckCredentialsFile returns why CredentialsFile cannot be used, nil if it can. The error has nothing of its secrets.
+// CheckCredentialsFile returns why the file with credentials cannot be used, nil if it can. The error has nothing of its secrets.
 func (o FetchOptions) CheckCredentialsFile() error {
 	_, err := o.hostCredentials()
 	return err
@@ -430,7 +426,7 @@ func (o FetchOptions) client() (*http.Client, func(), error) {
 
 // tls is how certificates of servers are checked.
 func (o FetchOptions) tls() (*tls.Config, error) {
-	config, err := keys.ReadClient(keys.ClientOptions{CAFile: o.CAFile})
+	config, err := keys.ReadClient(keys.ClientOptions{CAFile: o.Config.GetFetchCaFile()})
 	if err != nil {
 		return nil, err
 	}

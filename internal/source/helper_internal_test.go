@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"oras.land/oras-go/v2/registry/remote/auth"
+
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 )
 
 // program puts a helper program on the path.
@@ -65,7 +67,7 @@ esac
 		"long.example": "writes more than 65536 bytes", "fails.example": "docker-credential-one: exit status 3",
 		"c.example": "docker-credential-missing: ", "d.example": "is not valid",
 	} {
-		got, err := credentialsFor(t, FetchOptions{RunsHelpers: true}, config, host)
+		got, err := credentialsFor(t, FetchOptions{Config: &configv1.Catalog{FetchDockerHelpers: true}}, config, host)
 		if text, fails := want.(string); fails {
 			if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%s: error %v, want %q", host, err, text)
@@ -79,7 +81,7 @@ esac
 	if got, err := credentialsFor(t, FetchOptions{}, config, "a.example"); err != nil || got != auth.EmptyCredential {
 		t.Errorf("a helper was run without being allowed: error %v", err)
 	}
-	if _, err := credentialsFor(t, FetchOptions{RunsHelpers: true}, `{"credHelpers":"secret"}`, "a.example"); err == nil || strings.Contains(err.Error(), "secret\"") {
+	if _, err := credentialsFor(t, FetchOptions{Config: &configv1.Catalog{FetchDockerHelpers: true}}, `{"credHelpers":"secret"}`, "a.example"); err == nil || strings.Contains(err.Error(), "secret\"") {
 		t.Errorf("helpers that are no object: error %v", err)
 	}
 }

@@ -87,15 +87,15 @@ func (c *Client) Bucket(o BucketOptions) *Bucket {
 		MaxBytes:          o.MaxBytes,
 		MaxMsgSize:        int32(o.MaxValueBytes),
 		MaxAge:            o.MaxAge,
-		Storage:           c.opts.storage(),
-		Replicas:          c.opts.Replicas,
+		Storage:           c.storage(),
+		Replicas:          c.replicas,
 		AllowRollup:       true,
 		DenyDelete:        true,
 		// A follower may not have heard of a write yet: only the leader answers.
 		AllowDirect:            false,
 		AllowMsgTTL:            true,
 		SubjectDeleteMarkerTTL: markerTTL,
-		Metadata:               map[string]string{"outrigger.deployment": c.opts.Name},
+		Metadata:               map[string]string{"outrigger.deployment": c.name},
 	}}
 	if b.config.MaxMsgSize == 0 {
 		b.config.MaxMsgSize = -1

@@ -41,7 +41,7 @@ func (c *Client) Channel(kind string) *Channel {
 
 // ensure sends a message to no one else, which has to come back.
 func (n *Channel) ensure(ctx context.Context, l *link) error {
-	ctx, cancel := context.WithTimeout(ctx, n.client.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, n.client.timeout)
 	defer cancel()
 	subject := n.prefix + "probe-" + rand.Text()
 	s, err := l.nc.SubscribeSync(subject)
@@ -92,7 +92,7 @@ func (n *Channel) ask(ctx context.Context, replica string, data []byte) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	within, cancel := context.WithTimeout(ctx, n.client.opts.Timeout)
+	within, cancel := context.WithTimeout(ctx, n.client.timeout)
 	defer cancel()
 	m, err := l.nc.RequestWithContext(within, n.prefix+replica, stored)
 	switch {

@@ -14,13 +14,18 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // Client is a deployment's place in NATS. Make one with [Open], declare what is needed
 // with [Client.Bucket] and [Client.Stream], and run [Client.Run].
 type Client struct {
-	opts Options
+	opts      Options
+	config    *configv1.State
+	url, name string
+	replicas  int
+	timeout   time.Duration // of one operation
 	// id is that of this client among all of the deployment.
 	id string
 	// looking wakes Run.
@@ -59,14 +64,8 @@ type Health struct {
 // Open returns a client. Wrong options are errors; a server that cannot be reached is
 // not. [Client.Close] closes it.
 func Open(o Options) (*Client, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	c := &Client{
-		opts: o, id: rand.Text(), looking: make(chan struct{}, 1), changed: make(chan struct{}),
-		health: Health{Why: notYet, Since: time.Now()},
-	}
+	c := newClient(o)
+	c.id, c.health = rand.Text(), Health{Why: notYet, Since: time.Now()}
 	l, err := c.dial()
 	if err != nil {
 		return nil, err
@@ -88,9 +87,6 @@ func (c *Client) Close() {
 	c.mu.Unlock()
 	l.nc.Close()
 }
-
-// Files returns the files that are read; [Client.Reload] reads them again.
-func (c *Client) Files() []string { return c.opts.Files() }
 
 // Reload connects again by the files as they are now, and then leaves the old
 // connection. If they cannot be used, nothing changes.
@@ -288,7 +284,7 @@ func (c *Client) do(ctx context.Context, n *counts, op Op, f func(context.Contex
 	l, _ := c.now()
 	var err error
 	if l.nc.IsConnected() {
-		within, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+		within, cancel := context.WithTimeout(ctx, c.timeout)
 		err = classify(ctx, f(within, l))
 		cancel()
 	} else {

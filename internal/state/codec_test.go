@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
@@ -78,11 +80,7 @@ func TestStoredBytesStayReadable(t *testing.T) {
 // refused by a stream of another shape. Update the golden file only for members that change nothing.
 func TestPlacesKeepTheirShape(t *testing.T) {
 	t.Parallel()
-	o, err := Options{URL: "nats://127.0.0.1:4222", Sealer: fixedSealer(t)}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Client{opts: o}
+	c := newClient(Options{Config: configtest.Filled(t, &configv1.State{Url: "nats://127.0.0.1:4222"}), Sealer: fixedSealer(t)})
 	got, err := json.MarshalIndent(map[string]any{
 		"a bucket": c.Bucket(BucketOptions{Name: "tasks", MaxBytes: 1 << 20, MaxAge: time.Hour, KeepsAll: true}).config,
 		"tokens":   c.Once(OnceOptions{Name: "consents", MaxBytes: 1 << 20, MaxAge: time.Hour}).bucket.config,
@@ -124,13 +122,10 @@ func TestOptions(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{"no URL", Options{Sealer: sealer}, "no URL"},
-		{"no sealer", Options{URL: "nats://127.0.0.1:1"}, "no sealer"},
-		{"a name with a dot", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, Name: "a.b"}, "letters, digits and dashes"},
-		{"no file", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, CredentialsFile: "/none"}, "no such file"},
-		{"no credentials", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, CredentialsFile: file("hidden")}, "nsc generate creds"},
-		{"no seed", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, NkeyFile: file("hidden")}, "begins with SU"},
-		{"a huge file", Options{URL: "nats://127.0.0.1:1", Sealer: sealer, NkeyFile: file(strings.Repeat("hidden", 20000))}, "has more than"},
+		{"no file", Options{Config: configtest.Filled(t, &configv1.State{Url: "nats://127.0.0.1:1", CredentialsFile: "/none"}), Sealer: sealer}, "no such file"},
+		{"no credentials", Options{Config: configtest.Filled(t, &configv1.State{Url: "nats://127.0.0.1:1", CredentialsFile: file("hidden")}), Sealer: sealer}, "nsc generate creds"},
+		{"no seed", Options{Config: configtest.Filled(t, &configv1.State{Url: "nats://127.0.0.1:1", NkeyFile: file("hidden")}), Sealer: sealer}, "begins with SU"},
+		{"a huge file", Options{Config: configtest.Filled(t, &configv1.State{Url: "nats://127.0.0.1:1", NkeyFile: file(strings.Repeat("hidden", 20000))}), Sealer: sealer}, "has more than"},
 	} {
 		c, err := Open(tc.options)
 		if err == nil {

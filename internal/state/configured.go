@@ -5,25 +5,9 @@ package state
 import (
 	"time"
 
-	"go.uber.org/zap"
-
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
-
-// OptionsOf says where replicas keep what they share.
-func OptionsOf(c *configv1.State, sealer *keys.Sealer, log *zap.Logger) Options {
-	o := Options{
-		URL: c.GetUrl(), Name: c.GetName(), CredentialsFile: c.GetCredentialsFile(), NkeyFile: c.GetNkeyFile(),
-		Username: c.GetUsername(), PasswordFile: c.GetPasswordFile(), TokenFile: c.GetTokenFile(),
-		Replicas: int(c.GetReplicas()), InMemory: c.GetStorage() == "memory", Timeout: c.GetOperationTimeout().AsDuration(),
-		Sealer: sealer, Log: log,
-	}
-	if t := c.GetTls(); t != nil {
-		o.TLS = &keys.ClientOptions{CAFile: t.GetCaFile(), CertFile: t.GetCertFile(), KeyFile: t.GetKeyFile()}
-	}
-	return o
-}
 
 // maxStateTTL is the longest state.ttl that the configuration takes.
 const maxStateTTL = 30 * 24 * time.Hour

@@ -45,7 +45,7 @@ func (i *Inspector) Scan(ctx context.Context, kind string, f func(Item) bool) (l
 	if k.isLog {
 		config.DeliverPolicy = jetstream.DeliverAllPolicy
 	}
-	consumer, messages, err := consume(ctx, i.client.opts.Timeout, s, scanAhead, config)
+	consumer, messages, err := consume(ctx, i.client.timeout, s, scanAhead, config)
 	if err != nil {
 		return 0, i.refused(ctx, err)
 	}
@@ -55,7 +55,7 @@ func (i *Inspector) Scan(ctx context.Context, kind string, f func(Item) bool) (l
 		return 0, nil
 	}
 	for {
-		next, stop := context.WithTimeout(ctx, i.client.opts.Timeout)
+		next, stop := context.WithTimeout(ctx, i.client.timeout)
 		m, err := messages.Next(jetstream.NextContext(next))
 		stop()
 		if err != nil {
@@ -123,7 +123,7 @@ func (i *Inspector) Get(ctx context.Context, kind, key string) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, i.client.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, i.client.timeout)
 	defer cancel()
 	var m *jetstream.RawStreamMsg
 	if k.isLog {
@@ -176,7 +176,7 @@ func (i *Inspector) Remove(ctx context.Context, kind, key string, revision uint6
 	if !item.Expires.IsZero() {
 		remember = time.Until(item.Expires) + time.Second
 	}
-	within, cancel := context.WithTimeout(ctx, i.client.opts.Timeout)
+	within, cancel := context.WithTimeout(ctx, i.client.timeout)
 	defer cancel()
 	isEmpty := func() (bool, error) { return true, nil } // it was there a moment ago
 	if err := k.purgeIf(within, i.client.link, s, k.prefix+key, remember, revision, isEmpty); err != nil {

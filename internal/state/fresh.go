@@ -118,7 +118,7 @@ func (b *Bucket) confirm(ctx context.Context, l *link) {
 		return
 	}
 	// Others may wait for it, too.
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.client.opts.Timeout)
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.client.timeout)
 	defer cancel()
 	on, began := l.connection(), time.Now()
 	// Reads go on where there is no room for a write, as well as they can.
@@ -149,7 +149,7 @@ func (b *Bucket) exists(ctx context.Context, l *link, s jetstream.Stream, key st
 		return false, nil
 	}
 	least, err := b.fresh.behind(ctx, func() (uint64, error) {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.client.opts.Timeout)
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.client.timeout)
 		defer cancel()
 		sequence, err := b.pulse(within, l)
 		return sequence, classify(within, err)

@@ -49,7 +49,7 @@ type found struct {
 }
 
 // prefix begins the name of everything of the deployment.
-func (c *Client) prefix() string { return "outrigger_" + c.opts.Name + "_" }
+func (c *Client) prefix() string { return "outrigger_" + c.name + "_" }
 
 func (h *home) stats() Stats { return h.counts.snapshot(h.kind) }
 
@@ -117,7 +117,7 @@ func (h *home) ensure(ctx context.Context, l *link) error {
 
 // find returns the stream as it is now, and makes it where there is none.
 func (h *home) find(ctx context.Context, l *link) (jetstream.Stream, error) {
-	within, cancel := context.WithTimeout(ctx, h.client.opts.Timeout)
+	within, cancel := context.WithTimeout(ctx, h.client.timeout)
 	defer cancel()
 	s, err := l.js.Stream(within, h.config.Name)
 	switch {
@@ -133,7 +133,7 @@ func (h *home) find(ctx context.Context, l *link) (jetstream.Stream, error) {
 	if !h.mayMake(time.Now()) {
 		return nil, errDeleted
 	}
-	making, stop := context.WithTimeout(ctx, h.client.opts.Timeout)
+	making, stop := context.WithTimeout(ctx, h.client.timeout)
 	defer stop()
 	s, err = l.js.CreateStream(making, h.config)
 	switch {

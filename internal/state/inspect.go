@@ -30,12 +30,8 @@ type inspected struct {
 
 // Inspect connects to one of the servers, or fails. [Inspector.Close] closes the connection.
 func Inspect(o Options) (*Inspector, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	c := &Client{opts: o, looking: make(chan struct{}, 1), changed: make(chan struct{})}
-	if c.link, err = c.dialOnce(o.URL); err != nil {
+	c, err := newClient(o), error(nil)
+	if c.link, err = c.dialOnce(c.url); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return &Inspector{client: c}, nil
@@ -131,7 +127,7 @@ func (i *Inspector) find(kind string) (inspected, error) {
 // info asks for a stream.
 func (i *Inspector) info(ctx context.Context, k inspected) (StreamInfo, jetstream.Stream, error) {
 	l := i.client.link
-	ctx, cancel := context.WithTimeout(ctx, i.client.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, i.client.timeout)
 	defer cancel()
 	l.forgive()
 	asked := time.Now()

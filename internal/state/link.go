@@ -26,7 +26,7 @@ type link struct {
 
 // dial opens a link. It needs no server: the link connects when there is one.
 func (c *Client) dial() (*link, error) {
-	options, err := c.opts.connecting()
+	options, err := c.connecting()
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (c *Client) dial() (*link, error) {
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.lost(l, err) }),
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.lost(l, err) }),
 	)
-	if err := l.connect(c.opts.URL, c.opts.Timeout, options); err != nil {
+	if err := l.connect(c.url, c.timeout, options); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -45,13 +45,13 @@ func (c *Client) dial() (*link, error) {
 
 // dialOnce opens a link to one of the servers of url now, or fails.
 func (c *Client) dialOnce(url string) (*link, error) {
-	options, err := c.opts.connecting()
+	options, err := c.connecting()
 	if err != nil {
 		return nil, err
 	}
 	l := &link{denied: map[string]bool{}}
 	options = append(options, nats.RetryOnFailedConnect(false), nats.NoReconnect())
-	if err := l.connect(url, c.opts.Timeout, options); err != nil {
+	if err := l.connect(url, c.timeout, options); err != nil {
 		return nil, err
 	}
 	return l, nil

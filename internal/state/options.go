@@ -3,9 +3,9 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,29 +14,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
-// Options configure a [Client]. URL and Sealer are required; other zero fields take the
-// defaults.
+// Options configure a [Client]. Config and Sealer are required.
 type Options struct {
-	// URL names NATS servers, separated by commas.
-	URL string
-	// Name is that of the deployment: buckets and streams are named outrigger_<name>_….
-	Name string
-	// CredentialsFile, NkeyFile, Username with PasswordFile, or TokenFile say who the sidecar is.
-	CredentialsFile, NkeyFile         string
-	Username, PasswordFile, TokenFile string
-	// TLS has the CAs and the certificate towards NATS; nil means TLS only where the URL or
-	// the server asks for it, with the system's CAs.
-	TLS *keys.ClientOptions
-	// Replicas is the number of servers that keep a copy.
-	Replicas int
-	// InMemory keeps everything in the memory of the servers.
-	InMemory bool
-	// Timeout bounds one operation.
-	Timeout time.Duration
+	// Config is complete, and has a URL.
+	Config *configv1.State
 	// Sealer seals what is stored. Its maximum payload is that of a value.
 	Sealer *keys.Sealer
 	// Dialer opens the connections; nil is TCP. A simulation has a network without sockets.
@@ -66,64 +51,44 @@ const (
 	maxFileBytes = 64 << 10
 )
 
-// namePattern is that of deployments, buckets and streams. A dot would end a token of a
+// namePattern is that of buckets and streams. A dot would end a token of a
 // subject, and an underscore the name of the deployment.
 var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9-]{1,32}$`) })
 
-func (o Options) withDefaults() (Options, error) {
-	if o.Name == "" {
-		o.Name = "default"
-	}
-	defaults.Fill(&o.Replicas, defaults.StateReplicas)
-	defaults.Fill(&o.Timeout, defaults.StateOperationTimeout)
+// newClient returns a client that is not connected.
+func newClient(o Options) *Client {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	switch {
-	case o.URL == "":
-		return o, errors.New("state: no URL")
-	case o.Sealer == nil:
-		return o, errors.New("state: no sealer")
-	case !namePattern().MatchString(o.Name):
-		return o, fmt.Errorf("state: the name %q has other characters than letters, digits and dashes, or more than 32", o.Name)
+	return &Client{
+		opts: o, config: o.Config, url: o.Config.GetUrl(), name: o.Config.GetName(), replicas: int(o.Config.GetReplicas()), timeout: o.Config.GetOperationTimeout().AsDuration(),
+		looking: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
-	return o, nil
 }
 
-func (o Options) storage() jetstream.StorageType {
-	if o.InMemory {
+func (c *Client) storage() jetstream.StorageType {
+	if c.config.GetStorage() == "memory" {
 		return jetstream.MemoryStorage
 	}
 	return jetstream.FileStorage
 }
 
 // secrets are the files that say who the sidecar is; empty where there is none.
-func (o Options) secrets() []string {
-	return []string{o.CredentialsFile, o.NkeyFile, o.PasswordFile, o.TokenFile}
+func (c *Client) secrets() []string {
+	return []string{c.config.GetCredentialsFile(), c.config.GetNkeyFile(), c.config.GetPasswordFile(), c.config.GetTokenFile()}
 }
 
-// Files returns the files that are read, for who watches them.
-func (o Options) Files() []string {
-	var out []string
-	for _, path := range o.secrets() {
-		if path != "" {
-			out = append(out, path)
-		}
-	}
-	if o.TLS != nil {
-		for _, path := range []string{o.TLS.CAFile, o.TLS.CertFile, o.TLS.KeyFile} {
-			if path != "" {
-				out = append(out, path)
-			}
-		}
-	}
-	return out
+// Files returns the files that are read; [Client.Reload] reads them again.
+func (c *Client) Files() []string {
+	tls := c.config.GetTls()
+	all := append(c.secrets(), tls.GetCaFile(), tls.GetCertFile(), tls.GetKeyFile())
+	return slices.DeleteFunc(all, func(path string) bool { return path == "" })
 }
 
 // connecting are the options of a connection, by the files as they are now.
-func (o Options) connecting() ([]nats.Option, error) {
+func (c *Client) connecting() ([]nats.Option, error) {
 	out := []nats.Option{
-		nats.Name("outrigger " + o.Name), nats.Timeout(o.Timeout),
+		nats.Name("outrigger " + c.name), nats.Timeout(c.timeout),
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(func(attempts int) time.Duration {
 			return min(reconnectMin<<min(attempts, 10), reconnectMax)
@@ -132,10 +97,10 @@ func (o Options) connecting() ([]nats.Option, error) {
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPings),
 	}
-	if o.Dialer != nil {
-		out = append(out, nats.SetCustomDialer(o.Dialer))
+	if c.opts.Dialer != nil {
+		out = append(out, nats.SetCustomDialer(c.opts.Dialer))
 	}
-	for _, path := range o.secrets() {
+	for _, path := range c.secrets() {
 		if path == "" {
 			continue
 		}
@@ -143,39 +108,39 @@ func (o Options) connecting() ([]nats.Option, error) {
 			return nil, fmt.Errorf("state credentials: %w", err)
 		}
 	}
-	if o.CredentialsFile != "" {
-		text, err := keys.ReadFile(o.CredentialsFile, maxFileBytes)
+	if path := c.config.GetCredentialsFile(); path != "" {
+		text, err := keys.ReadFile(path, maxFileBytes)
 		if err != nil {
 			return nil, fmt.Errorf("state credentials: %w", err)
 		}
 		if err := checkCredentials(text); err != nil {
-			return nil, fmt.Errorf("state.credentials_file %s: %w", o.CredentialsFile, err)
+			return nil, fmt.Errorf("state.credentials_file %s: %w", path, err)
 		}
 		out = append(out, nats.UserCredentialBytes(text))
 	}
-	if o.NkeyFile != "" {
-		key, err := nats.NkeyOptionFromSeed(o.NkeyFile)
+	if path := c.config.GetNkeyFile(); path != "" {
+		key, err := nats.NkeyOptionFromSeed(path)
 		if err != nil {
-			return nil, fmt.Errorf("state.nkey_file %s: it has no NKey seed of a user, which begins with SU", o.NkeyFile)
+			return nil, fmt.Errorf("state.nkey_file %s: it has no NKey seed of a user, which begins with SU", path)
 		}
 		out = append(out, key)
 	}
-	if o.PasswordFile != "" {
-		password, err := readSecret("state.password_file", o.PasswordFile)
+	if path := c.config.GetPasswordFile(); path != "" {
+		password, err := readSecret("state.password_file", path)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, nats.UserInfo(o.Username, password))
+		out = append(out, nats.UserInfo(c.config.GetUsername(), password))
 	}
-	if o.TokenFile != "" {
-		token, err := readSecret("state.token_file", o.TokenFile)
+	if path := c.config.GetTokenFile(); path != "" {
+		token, err := readSecret("state.token_file", path)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, nats.Token(token))
 	}
-	if o.TLS != nil {
-		config, err := keys.ReadClient(*o.TLS)
+	if tls := c.config.GetTls(); tls != nil {
+		config, err := keys.ReadClient(keys.ClientOptions{CAFile: tls.GetCaFile(), CertFile: tls.GetCertFile(), KeyFile: tls.GetKeyFile()})
 		if err != nil {
 			return nil, fmt.Errorf("state.tls: %w", err)
 		}

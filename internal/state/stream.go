@@ -51,9 +51,9 @@ func (c *Client) Stream(o StreamOptions) *Stream {
 		// No one learns that something was stored which made way for it.
 		Discard:  jetstream.DiscardNew,
 		MaxBytes: o.MaxBytes, MaxMsgsPerSubject: -1, MaxAge: o.MaxAge, MaxMsgSize: -1,
-		Storage: c.opts.storage(), Replicas: c.opts.Replicas,
+		Storage: c.storage(), Replicas: c.replicas,
 		DenyDelete: true, AllowDirect: false, AllowMsgTTL: true,
-		Metadata: map[string]string{"outrigger.deployment": c.opts.Name},
+		Metadata: map[string]string{"outrigger.deployment": c.name},
 	}}
 	if o.DropOldest {
 		s.config.Discard = jetstream.DiscardOld
@@ -142,7 +142,7 @@ func (s *Stream) Read(ctx context.Context, subject string, from uint64, f func(M
 	}
 	reading, stop := untilChanged(ctx, changed)
 	defer stop()
-	consumer, messages, err := consume(reading, s.client.opts.Timeout, at.stream, watchAhead, jetstream.OrderedConsumerConfig{
+	consumer, messages, err := consume(reading, s.client.timeout, at.stream, watchAhead, jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{s.prefix + subject}, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: next,
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ func (v *verification) add(level Level, fix, format string, args ...any) {
 
 // servers asks each server on its own: those of the configuration, and those that they know of.
 func (v *verification) servers(ctx context.Context) {
-	configured := strings.Split(v.client.opts.URL, ",")
+	configured := strings.Split(v.client.url, ",")
 	known := v.client.link.nc.DiscoveredServers()
 	seen := map[string]bool{}
 	for n, address := range slices.Concat(configured, known) {
@@ -165,7 +165,7 @@ func isRecent(version string) bool {
 
 // account looks at the room of the account, which it may not be allowed to.
 func (v *verification) account(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, v.client.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, v.client.timeout)
 	defer cancel()
 	l := v.client.link
 	l.forgive()
@@ -260,7 +260,7 @@ func (v *verification) room(info *StreamInfo, dropsOldest bool) bool {
 
 // permissions tries what a replica does: a write that is refused because it expects a sequence that no message has.
 func (v *verification) permissions(ctx context.Context, k inspected) {
-	ctx, cancel := context.WithTimeout(ctx, v.client.opts.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, v.client.timeout)
 	defer cancel()
 	l := v.client.link
 	l.forgive()

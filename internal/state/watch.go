@@ -76,7 +76,7 @@ func (b *Bucket) follow(ctx context.Context, at *found, changed <-chan struct{},
 	if c.last > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, c.last+1
 	}
-	consumer, messages, err := consume(ctx, b.client.opts.Timeout, at.stream, watchAhead, config)
+	consumer, messages, err := consume(ctx, b.client.timeout, at.stream, watchAhead, config)
 	if err != nil {
 		b.broken(ctx, err)
 		return

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 )
 
@@ -84,17 +85,17 @@ func (s *schema) call(m *dynamicpb.Message) (*dynamicpb.Message, error) {
 // client is a client of the server that the request names.
 func (r request) client(dir string) (*backend.Client, error) {
 	scheme := map[protoreflect.EnumNumber]string{protocolConnect: "connect+http", protocolGRPC: "grpc", protocolGRPCWeb: "grpcweb+http"}[r.get("protocol").Enum()]
-	o := backend.Options{MaxResponseBytes: int(r.get("message_receive_limit").Uint())}
+	o := backend.Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{}, MaxReceiveBytes: new(int64(r.get("message_receive_limit").Uint()))}}
 	if cert := r.get("server_tls_cert").Bytes(); len(cert) > 0 {
 		scheme += "s"
-		o.TLS.CAFile = filepath.Join(dir, "ca.pem")
-		if err := os.WriteFile(o.TLS.CAFile, cert, 0o600); err != nil {
+		o.Config.Tls.CaFile = filepath.Join(dir, "ca.pem")
+		if err := os.WriteFile(o.Config.Tls.CaFile, cert, 0o600); err != nil {
 			return nil, err
 		}
 	}
 	if r.has("client_tls_creds") {
 		creds := r.get("client_tls_creds").Message()
-		for field, file := range map[protoreflect.Name]*string{"cert": &o.TLS.CertFile, "key": &o.TLS.KeyFile} {
+		for field, file := range map[protoreflect.Name]*string{"cert": &o.Config.Tls.CertFile, "key": &o.Config.Tls.KeyFile} {
 			*file = filepath.Join(dir, string(field)+".pem")
 			if err := os.WriteFile(*file, creds.Get(r.field(creds, field)).Bytes(), 0o600); err != nil {
 				return nil, err

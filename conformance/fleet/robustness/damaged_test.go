@@ -17,7 +17,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -55,7 +58,7 @@ func damage(t *testing.T, how func(block []byte) []byte) *damaged {
 	for _, n := range d.all {
 		urls = append(urls, "nats://"+n.client)
 	}
-	d.opts = state.Options{URL: strings.Join(urls, ","), Replicas: servers, Sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()}), Timeout: 5 * time.Second}
+	d.opts = state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(servers)), OperationTimeout: durationpb.New(5 * time.Second)}), Sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()})}
 	c := open(t, d.opts.Sealer, d.all...)
 	d.things = c.Bucket(damagedThings())
 	testkit.Until(t, "the state is available", func() bool { return c.Health().OK })

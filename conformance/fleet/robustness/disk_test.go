@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -29,7 +31,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	for _, s := range cluster.all {
 		urls = append(urls, "nats://"+s.client)
 	}
-	c, err := state.Open(state.Options{URL: strings.Join(urls, ","), Replicas: servers, Sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()})})
+	c, err := state.Open(state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(servers))}), Sealer: keys.NewSealer(keys.SealerOptions{Keys: keys.RandomKeys()})})
 	if err != nil {
 		t.Fatal(err)
 	}

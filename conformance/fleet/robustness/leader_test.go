@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -21,7 +23,7 @@ func open(t *testing.T, sealer *keys.Sealer, all ...*natsServer) *state.Client {
 	for _, s := range all {
 		urls = append(urls, "nats://"+s.client)
 	}
-	c, err := state.Open(state.Options{URL: strings.Join(urls, ","), Replicas: servers, Sealer: sealer})
+	c, err := state.Open(state.Options{Config: configtest.Filled(t, &configv1.State{Url: strings.Join(urls, ","), Replicas: new(int32(servers))}), Sealer: sealer})
 	if err != nil {
 		t.Fatal(err)
 	}

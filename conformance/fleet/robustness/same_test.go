@@ -20,6 +20,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/natsmodel"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -395,7 +397,7 @@ func (p *player) connect() {
 
 func (p *player) openState(urls string) *stateClient {
 	p.t.Helper()
-	c, err := state.Open(state.Options{URL: urls, Replicas: servers, Sealer: p.sealer, Dialer: p.dialer()})
+	c, err := state.Open(state.Options{Config: configtest.Filled(p.t, &configv1.State{Url: urls, Replicas: new(int32(servers))}), Sealer: p.sealer, Dialer: p.dialer()})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -14,8 +14,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/models"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/source"
@@ -23,6 +25,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state/registrationstore"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 const (
@@ -70,7 +73,11 @@ func (r *replica) begin() {
 	w := r.w
 	var err error
 	r.client, err = state.Open(state.Options{
-		URL: w.cluster.URL(), Name: "sim", Replicas: servers, Sealer: w.sealer, Dialer: dialer{r},
+		Config: &configv1.State{
+			Url: w.cluster.URL(), Name: new("sim"), Replicas: new(int32(servers)), OperationTimeout: durationpb.New(defaults.StateOperationTimeout),
+		},
+		Sealer: w.sealer,
+		Dialer: dialer{r},
 	})
 	if err != nil {
 		w.violate(propertyWorks, "open: %v", err)
@@ -82,7 +89,7 @@ func (r *replica) begin() {
 		w.violate(propertyWorks, "panic: %v\n%s", value, stack)
 	}})
 	r.table = correlate.New(correlate.Options{})
-	r.slots = policy.NewSlots(policy.SlotOptions{Most: mostCalls, Queued: queuedCalls, Wait: queueWait})
+	r.slots = policy.NewSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(mostCalls)), MaxQueuedCalls: new(int32(queuedCalls)), MaxQueueWait: durationpb.New(queueWait)}, policy.SlotOptions{})
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	r.bus = notify.NewSharedBus(r.client.Stream(state.StreamOptions{Name: "events", MaxBytes: 4 << 20, MaxAge: time.Hour, DropOldest: true}), notify.NewBus(notify.BusOptions{}))

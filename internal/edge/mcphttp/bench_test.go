@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
@@ -26,7 +27,7 @@ func benchOutcomes() map[string]bridge.Options {
 	return map[string]bridge.Options{
 		"result":     {},
 		"tool error": {},
-		"rate limit": {Limiter: policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 1, Burst: 1}})},
+		"rate limit": {Limiter: policy.NewLimiter(&configv1.Limits{CallerRate: &configv1.Rate{PerSecond: 1, Burst: new(int32(1))}})},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
@@ -176,7 +177,7 @@ func TestNoLimitShedsTheBacklog(t *testing.T) {
 		"max_in_flight 1": {inFlight: 1},
 		"max_in_flight 7": {inFlight: 7},
 		"max_concurrent_calls, max_queued_calls and max_queue_wait": {bridge: func() bridge.Options {
-			return bridge.Options{Slots: policy.NewSlots(policy.SlotOptions{Most: 2, Queued: 1, Wait: time.Millisecond})}
+			return bridge.Options{Slots: policy.NewSlots(&configv1.Limits{MaxConcurrentCalls: new(int32(2)), MaxQueuedCalls: new(int32(1)), MaxQueueWait: durationpb.New(time.Millisecond)}, policy.SlotOptions{})}
 		}},
 		"max_memory_bytes, for a while": {bridge: func() bridge.Options {
 			start := time.Now()

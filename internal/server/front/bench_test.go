@@ -17,6 +17,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
@@ -40,7 +41,7 @@ func callOf(host string) []byte {
 func BenchmarkCall(b *testing.B) {
 	b.Run("result", func(b *testing.B) { benchmarkCall(b, bridge.Options{}, `"structuredContent"`) })
 	b.Run("rejected", func(b *testing.B) {
-		limiter := policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 0.001, Burst: 1}})
+		limiter := policy.NewLimiter(&configv1.Limits{CallerRate: &configv1.Rate{PerSecond: 0.001, Burst: new(int32(1))}})
 		benchmarkCall(b, bridge.Options{Limiter: limiter}, `"isError":true`)
 	})
 	b.Run("empty 503", func(b *testing.B) {

@@ -14,6 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/httpcompress"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
+	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
@@ -25,6 +26,16 @@ import (
 func JSONLimits(cfg *configv1.Config) jsonrpc.Limits {
 	l := cfg.GetLimits()
 	return jsonrpc.Limits{MaxBytes: int(l.GetMaxMessageBytes()), MaxDepth: int(l.GetMaxJsonDepth()), MaxIDBytes: int(l.GetMaxIdBytes())}
+}
+
+// StdioOptions configure the edge on standard input, which counts its queue at queued.
+func StdioOptions(c *configv1.Config, mode stdio.Mode, queued *atomic.Int64) stdio.Options {
+	limits := c.GetLimits()
+	return stdio.Options{
+		Mode: mode, Limits: JSONLimits(c), AnyID: c.GetCanonicalIds() == "any", UUIDs: c.GetDeterministic(),
+		Grace: limits.GetDrainGrace().AsDuration(), MaxBatch: int(limits.GetMaxBatchEntries()),
+		MaxConcurrent: int(limits.GetMaxPipelinedRequests()), MaxQueueBytes: int(limits.GetMaxStdioQueueBytes()), QueueBytes: queued,
+	}
 }
 
 // openEdges registers every dialect and protocol. This is the one place that says

@@ -20,6 +20,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
@@ -103,7 +104,7 @@ type Slow struct {
 func (s *Slow) Open(limits *configv1.Limits, m *Memory) {
 	s.most = cmp.Or(limits.GetMaxBufferedBytes(), m.Stats().Limit/bufferedPart, peer.DefaultMaxBytes)
 	s.budget = peer.NewBudget(peer.BudgetOptions{
-		Timeout: limits.GetWriteTimeout().AsDuration(), MaxBytes: s.most, Share: peer.Percent(int(limits.GetCallerSharePercent())), ToolShare: peer.Percent(int(limits.GetToolSharePercent())),
+		Timeout: limits.GetWriteTimeout().AsDuration(), MaxBytes: s.most, Share: policy.CallerShare(limits), ToolShare: peer.Percent(int(limits.GetToolSharePercent())),
 		IsTight: m.isTight,
 	})
 }

@@ -213,7 +213,7 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 			o.Changed(trail.Change{Kind: "trust", Who: trail.OfFile(), Before: from.String(), After: trust.String()})
 		}
 	}
-	o.Limiter.SetRates(policy.RateOf(next.GetLimits().GetCallerRate()), policy.RateOf(next.GetLimits().GetToolRate()))
+	o.Limiter.SetRates(next.GetLimits())
 	o.Level.SetLevel(level)
 	o.Calls.Set(calls, int(next.GetLog().GetMaxCallsPerSecond()))
 	o.Watcher.Every(next.GetReloadInterval().AsDuration())

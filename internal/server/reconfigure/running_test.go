@@ -139,7 +139,7 @@ func prepare(t *testing.T, text string) *running {
 	if r.gate, err = policy.GateOf(cfg.Config); err != nil {
 		t.Fatal(err)
 	}
-	r.limiter = policy.NewLimiter(policy.LimitOptions{Caller: policy.RateOf(cfg.GetLimits().GetCallerRate()), Tool: policy.RateOf(cfg.GetLimits().GetToolRate())})
+	r.limiter = policy.NewLimiter(cfg.GetLimits())
 	mode, err := telemetry.ParseCallLogMode(cfg.GetLog().GetCalls())
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/connectapi"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
-	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
@@ -111,7 +110,7 @@ func Open(o Options) (*State, error) {
 		},
 	})
 	s.Bus = local
-	share := peer.Percent(int(limits.GetCallerSharePercent()))
+	share := policy.CallerShare(limits)
 	var store task.Store
 	if c.GetUrl() == "" || o.Once {
 		store = task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks()), Share: share})
@@ -137,7 +136,7 @@ func Open(o Options) (*State, error) {
 func (s *State) connect(with *keys.Keys, local *notify.Bus) error {
 	o, c := s.opts, s.opts.Config.GetState()
 	s.sealer = state.NewSealer(o.Config.GetLimits(), with)
-	client, err := state.Open(state.OptionsOf(c, s.sealer, o.Log.Named("state")))
+	client, err := state.Open(state.Options{Config: c, Sealer: s.sealer, Log: o.Log.Named("state")})
 	if err != nil {
 		return fmt.Errorf("--state: %w", err)
 	}

@@ -135,14 +135,9 @@ func CheckIdentity(cfg *configv1.Config, report func(path, message string)) {
 // while the sidecar runs; the credentials of the caller win over it then.
 func checkOneAuthorization(b *configv1.Backend, report func(path, message string)) {
 	const twice = "calls have the caller's credentials in the authorization header (backend.identity); remove one of the two"
-	all := backend.CredentialsOf(b)
-	for path, one := range map[string]backend.CredentialOptions{
-		"backend.credentials.token_file": {TokenFile: all.TokenFile, Scheme: all.Scheme},
-		"backend.metadata.static":        {Headers: all.Headers},
-		"backend.metadata.static_file":   {HeaderFile: all.HeaderFile},
-	} {
-		if one.Sets("Authorization") {
-			report(path, twice)
+	for _, one := range backend.CredentialParts(b) {
+		if backend.SetsHeader(one.Of, "Authorization") {
+			report(one.Path, twice)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 	bounds := source.Limits{MaxBytes: int(cfg.GetLimits().GetMaxDescriptorBytes()), FetchTimeout: c.GetFetchTimeout().AsDuration()}
 	var described []source.Source
 	for _, ref := range c.GetDescriptors() {
-		one, err := source.FromReference(ref, bounds, source.FetchOptionsOf(c))
+		one, err := source.FromReference(ref, bounds, source.FetchOptions{Config: c})
 		if err != nil {
 			return nil, catalog.BuildOptions{}, fmt.Errorf("catalog.descriptors: %w", err)
 		}

@@ -94,14 +94,14 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 		if err != nil {
 			return s, fmt.Errorf("--backend: %w", err)
 		}
-		if s.client, err = backend.New(target.Speaking(protocolNamed(b.GetProtocol())), backend.OptionsOf(b, o.Version, o.Dial)); err != nil {
+		if s.client, err = backend.New(target.Speaking(protocolNamed(b.GetProtocol())), backend.Options{Config: b, UserAgent: "outrigger/" + o.Version, Dial: o.Dial}); err != nil {
 			return s, fmt.Errorf("backend: %w", err)
 		}
 		o.Life.Set(needAnswer, false, "not asked yet")
 		s.Clock = peer.NewClock()
-		retries := backend.GuardOptionsOf(cfg.GetResilience())
-		retries.OnState, retries.OnTool, retries.OnDoubt, retries.Clock = s.breakerChanged, s.toolBreakerChanged, s.look, s.Clock
-		s.Guard = backend.NewGuard(retries)
+		s.Guard = backend.NewGuard(cfg.GetResilience(), backend.GuardOptions{
+			OnState: s.breakerChanged, OnTool: s.toolBreakerChanged, OnDoubt: s.look, Clock: s.Clock,
+		})
 		if asksNative(cfg.GetCatalog()) {
 			s.native = backend.NewNative(s.client)
 		}

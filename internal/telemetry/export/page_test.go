@@ -15,11 +15,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -100,10 +103,13 @@ func everything(t *testing.T) export.Sources {
 	gate.Check(destructive, "a")
 	gate.Check(destructive, "b")
 	gate.Set(policy.Trusted)
-	slots := policy.NewSlots(policy.SlotOptions{
-		Most: 1, Queued: 1, Wait: time.Minute, ToolClasses: []policy.Class{{Name: "slow", Match: []string{"t"}}},
-		CallerClasses: []policy.Class{{Name: "people", Match: []string{"c"}}},
-	})
+	slots := policy.NewSlots(&configv1.Limits{
+		MaxConcurrentCalls: new(int32(1)),
+		MaxQueuedCalls:     new(int32(1)),
+		MaxQueueWait:       durationpb.New(time.Minute),
+		ToolClasses:        []*configv1.ToolClass{{Name: "slow", Tools: []string{"t"}}},
+		CallerClasses:      []*configv1.CallerClass{{Name: "people", Callers: []string{"c"}}},
+	}, policy.SlotOptions{})
 	_, _ = slots.Acquire(t.Context(), "c", "t")
 	waiting, cancel := context.WithCancel(t.Context())
 	var queued sync.WaitGroup
@@ -113,7 +119,7 @@ func everything(t *testing.T) export.Sources {
 		runtime.Gosched()
 	}
 	_, _ = slots.Acquire(t.Context(), "c", "t")
-	limiter := policy.NewLimiter(policy.LimitOptions{Caller: policy.Rate{PerSecond: 1e-9, Burst: 1}})
+	limiter := policy.NewLimiter(&configv1.Limits{CallerRate: &configv1.Rate{PerSecond: 1e-9, Burst: new(int32(1))}})
 	for _, tool := range []string{"shop.get", "shop.get", ""} {
 		limiter.Check("a", tool)
 	}
@@ -196,7 +202,7 @@ func everything(t *testing.T) export.Sources {
 		Begun:    func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Rules: engine, Gate: gate, Limiter: limiter, Slots: slots, Record: run,
 		Watches: func() notify.WatchStats { return notify.WatchStats{Running: 3, Listeners: 4, Bytes: 5, Restarts: 6} },
-		Guard:   heldBack(), Life: lifecycle.New(nil, "catalog"),
+		Guard:   heldBack(t), Life: lifecycle.New(nil, "catalog"),
 		Limits: []export.Limit{
 			{Name: "max_in_flight", Used: func() float64 { return 3 }, Most: func() float64 { return 16384 }, Refused: func() uint64 { return 2 }},
 			{Name: "read_header_timeout", Refused: func() uint64 { return 1 }},
@@ -394,8 +400,9 @@ func TestScrapesAreBounded(t *testing.T) {
 }
 
 // heldBack is a guard with one tool that keeps running out of time.
-func heldBack() *backend.Guard {
-	g := backend.NewGuard(backend.GuardOptions{MinCalls: 1, OpenFor: time.Hour})
+func heldBack(t testing.TB) *backend.Guard {
+	t.Helper()
+	g := backend.NewGuard(configtest.Filled(t, &configv1.Resilience{Breaker: &configv1.Breaker{MinCalls: new(int32(1)), OpenFor: durationpb.New(time.Hour)}}), backend.GuardOptions{})
 	_, _ = backend.DoGuarded(context.Background(), g, backend.GuardedCall{Key: "shop.slow"}, func(context.Context) (int, *errmap.Error) {
 		return 0, errmap.New(errmap.Timeout)
 	})

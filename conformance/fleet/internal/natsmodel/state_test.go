@@ -16,6 +16,8 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/outrigger-mcp/outrigger/conformance/fleet/internal/natsmodel"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -49,7 +51,10 @@ func (d *deployment) open(servers ...int) *state.Client {
 		log = zaptest.NewLogger(d.t)
 	}
 	c, err := state.Open(state.Options{
-		URL: d.model.URL(servers...), Replicas: d.model.Servers(), Sealer: d.sealer, Dialer: d.driver, Log: log,
+		Config: configtest.Filled(d.t, &configv1.State{Url: d.model.URL(servers...), Replicas: new(int32(d.model.Servers()))}),
+		Sealer: d.sealer,
+		Dialer: d.driver,
+		Log:    log,
 	})
 	if err != nil {
 		d.t.Fatal(err)
