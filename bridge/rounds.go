@@ -3,9 +3,7 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"strings"
@@ -242,30 +240,10 @@ func decodeState(plain []byte) (state, bool) {
 	return s, true
 }
 
-// requestDigest ties a state to a request: its operation, what it names, and
-// its arguments, whatever way they are written.
+// requestDigest ties a state to a request: its operation, what it names, and its arguments, which a client may write in another
+// order when it repeats them.
 func requestDigest(operation Op, name string, arguments []byte) [32]byte {
-	return keys.Digest(keys.Label(operation.String()), []byte(name), sortedJSON(arguments))
-}
-
-// sortedJSON writes JSON with sorted members and without white space; numbers
-// keep their digits. A client may write the same arguments in another order
-// when it repeats them. Text that is no JSON stays as it is.
-func sortedJSON(text []byte) []byte {
-	if len(text) == 0 {
-		return emptyObject
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	var value any
-	if decoder.Decode(&value) != nil {
-		return text
-	}
-	sorted, err := json.Marshal(value)
-	if err != nil {
-		return text
-	}
-	return sorted
+	return keys.Digest(keys.Label(operation.String()), []byte(name), content.SortedJSON(arguments))
 }
 
 // emptyObject represents arguments that were not sent.

@@ -33,19 +33,16 @@ const (
 	tooLarge = "This result has %d bytes, more than its budget of %d. Nothing was left out, because the tool's output schema requires what is there."
 )
 
-// TooLarge is what is said about a result that cannot be cut to its budget.
-func TooLarge(size, budget int) string { return fmt.Sprintf(tooLarge, size, budget) }
-
-// ReductionKind is what was cut.
-type ReductionKind uint8
+// reductionKind is what was cut.
+type reductionKind uint8
 
 // The kinds. All but the first are blocks of content: lines of a text are left out, and others as a whole.
 const (
-	kindData ReductionKind = iota
-	KindText
-	KindImage
-	KindAudio
-	KindResource
+	kindData reductionKind = iota
+	blockText
+	blockImage
+	blockAudio
+	blockResource
 )
 
 // Reduction is what there is to say about a result that was cut, or about a block of its content.
@@ -57,8 +54,8 @@ type Reduction struct {
 	// URI is where the whole can be read until a time; empty where it cannot.
 	URI   string
 	Until time.Time
-	// ReductionKind is what was cut.
-	Kind ReductionKind
+	// Kind is what was cut.
+	Kind reductionKind
 	// Path is the JSON Pointer of a block of content in the result, and Media its media type.
 	Path, Media string
 	// Kept and Of count the lines of a text: those that are left, and those that there were.
@@ -69,7 +66,7 @@ type Reduction struct {
 	Through bool
 	// IsFetched is set for a result that is fetched as the call wanted it: it is too late to choose its fields.
 	IsFetched bool
-	// ReductionExample is a field mask that this result may have, from [ReductionExample]; empty for none.
+	// Example is a field mask that this result may have, from [reductionExample]; empty for none.
 	Example string
 	// PageSize and NextPage are the names of the fields of a method that lists in pages; empty for others.
 	PageSize, NextPage string
@@ -83,8 +80,8 @@ func (r *Reduction) MediaType() string {
 	return r.Media
 }
 
-// CutText leaves out the lines of a text that do not fit into so many bytes.
-func (r *Reduction) CutText(text *outriggerv1.TextContent, most int) {
+// cutText leaves out the lines of a text that do not fit into so many bytes.
+func (r *Reduction) cutText(text *outriggerv1.TextContent, most int) {
 	whole := text.GetText()
 	text.Text = whole[:strings.LastIndexByte(whole[:most], '\n')+1]
 	r.Kept, r.Of = strings.Count(text.GetText(), "\n"), strings.Count(strings.TrimSuffix(whole, "\n"), "\n")+1
@@ -100,11 +97,11 @@ func (r *Reduction) Text() string {
 	switch r.Kind {
 	case kindData:
 		return r.dataText()
-	case KindText:
+	case blockText:
 		return fmt.Sprintf("This result was cut to its budget of %d bytes; the whole has %d. Left out: all but the first %d of %d lines in %s/text.", r.Budget, r.Size, r.Kept, r.Of, r.Path) + r.wholeText()
-	case KindImage:
+	case blockImage:
 		return r.leftOut("An image")
-	case KindAudio:
+	case blockAudio:
 		return r.leftOut("Audio")
 	default:
 		return r.leftOut("An embedded resource")
@@ -176,8 +173,8 @@ func placeName(pointer string) string {
 	return pointer
 }
 
-// SetMeta adds the member to the _meta of a result whose data were cut, or blocks of its content; data is nil for none.
-func SetMeta(result *outriggerv1.ToolResult, data *Reduction, content []Reduction) error {
+// setMeta adds the member to the _meta of a result whose data were cut, or blocks of its content; data is nil for none.
+func setMeta(result *outriggerv1.ToolResult, data *Reduction, content []Reduction) error {
 	member, err := reductionMember(data, content)
 	if err != nil {
 		return err
@@ -230,7 +227,7 @@ func reductionMember(data *Reduction, content []Reduction) ([]byte, error) {
 			about.Bytes += block.Size
 		}
 		at := wantedPlace{Path: block.Path, Bytes: block.Size, URI: block.URI, Until: block.until()}
-		if block.Kind == KindText {
+		if block.Kind == blockText {
 			at.Kept, at.Of = &block.Kept, &block.Of
 		}
 		about.Content = append(about.Content, at)
@@ -262,9 +259,9 @@ func (r *Reduction) Link(tool string) []*outriggerv1.ContentBlock {
 	}}}}
 }
 
-// Shares divides a budget among things of so many bytes: each has what it needs up to an equal share, and what one does not need is for
+// shares divides a budget among things of so many bytes: each has what it needs up to an equal share, and what one does not need is for
 // the larger ones.
-func Shares(sizes []int, budget int) []int {
+func shares(sizes []int, budget int) []int {
 	bySize := make([]int, len(sizes))
 	for i := range bySize {
 		bySize[i] = i
@@ -278,8 +275,8 @@ func Shares(sizes []int, budget int) []int {
 	return out
 }
 
-// TextBlock is content that is a text.
-func TextBlock(text string) *outriggerv1.ContentBlock {
+// textBlock is content that is a text.
+func textBlock(text string) *outriggerv1.ContentBlock {
 	return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}}
 }
 
@@ -296,12 +293,12 @@ func SetData(result *outriggerv1.ToolResult, data []byte, isSame func(text strin
 		return
 	}
 	if len(result.GetContent()) == 0 {
-		result.Content = []*outriggerv1.ContentBlock{TextBlock(string(data))}
+		result.Content = []*outriggerv1.ContentBlock{textBlock(string(data))}
 		if text := result.GetExplanation(); text != "" {
-			result.Content = append(result.Content, TextBlock(text))
+			result.Content = append(result.Content, textBlock(text))
 		}
 	}
-	result.Content = append(append(result.Content, TextBlock(note)), link...)
+	result.Content = append(append(result.Content, textBlock(note)), link...)
 	result.Explanation = strings.TrimSpace(result.GetExplanation() + " " + note)
 }
 
@@ -321,10 +318,10 @@ const (
 	longValue  = 256
 )
 
-// ReductionExample returns a field mask with one path of a document that was cut, as an example for its reader: if possible the path of a name or
+// reductionExample returns a field mask with one path of a document that was cut, as an example for its reader: if possible the path of a name or
 // an id within a list or map that was cut. The schema has the path, and the document is smaller with it, if possible by a fifth. The
 // mask is empty if there is no such path.
-func ReductionExample(of schema.View, whole []byte, cuts []Cut) string {
+func reductionExample(of schema.View, whole []byte, cuts []Cut) string {
 	bySize := slices.Clone(cuts)
 	slices.SortStableFunc(bySize, func(a, b Cut) int {
 		return cmp.Or(
