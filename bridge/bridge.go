@@ -198,7 +198,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		lines: &lines{log: opts.Log, callLog: opts.CallLog},
 	}
 	b.endListens = sync.OnceFunc(func() { close(b.draining) })
-	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, &payloads{}
+	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, &trail.Payloads{}
 	held := func(caller string, ttl time.Duration) keys.Binding {
 		return keys.Binding{Purpose: "held-result", Principal: caller, TTL: ttl}
 	}
@@ -473,12 +473,16 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		b.parts.compacts.readThrough(req)
 	}
 	meter := &f.end.meter
+	if most := b.recorded(req); most >= 0 {
+		meter.input = newInput(req, most)
+	}
+	if req.Op == OpCall {
+		meter.document = b.opts.Documents.BeginCall(b.documents.payloads, req.ID.Raw(), meter.input)
+	}
 	if b.opts.Audit.IsOn() {
 		f.end.who = identity.FromContext(ctx)
-		meter.invoked = b.parts.auditor.invoked(req, f.end.who)
+		meter.invoked = b.parts.auditor.invoked(req, f.end.who, meter.input)
 	}
-	meter.document = b.documents.newDocument(req)
-	meter.traced = tracedInput(req)
 	req.meter = meter // from here on req does not change
 	id := req.ID
 	if req.Op == OpOpen {
@@ -493,6 +497,24 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		f.err = registerError(err)
 	}
 	return f
+}
+
+// recorded is how many bytes of arguments are kept of a request for what records them; negative where nothing does.
+func (b *Bridge) recorded(req *Request) int {
+	most := -1
+	if n, ok := b.opts.Audit.HasPayloads(); ok && req.Op.isAudited() {
+		most = n
+	}
+	if req.Op != OpCall {
+		return most
+	}
+	if n, ok := req.Span.Payloads(); ok {
+		most = max(most, n)
+	}
+	if b.opts.Documents != nil {
+		most = max(most, b.opts.Documents.MaxPayloadBytes())
+	}
+	return most
 }
 
 // IsRefused reports whether the request was not registered, for example because its id

@@ -442,10 +442,9 @@ type meter struct {
 	upstream time.Duration
 	// invoked is what the audit trail says of the request; nil where it says nothing.
 	invoked *invocation
-	// document is that of a call, where payloads are recorded.
-	document *callDocument
-	// traced are the arguments of a call whose span takes them; nil for others.
-	traced *input
+	// input is what came as arguments, where something records it, and document that of a call, where those are recorded.
+	input    *trail.Input
+	document *trail.CallDocument
 }
 
 // invocation is what the audit trail says of a request while it runs. It is written by the
@@ -459,29 +458,9 @@ type invocation struct {
 	reached bool
 	// consented: the user agreed to the call.
 	consented bool
-	// input is what came as arguments, where payloads are recorded.
-	input input
-}
-
-// input is what came as the arguments of a request, kept for the audit trail: the request
-// forgets its own once the backend is called.
-type input struct {
-	bytes    []byte
-	encoding Encoding
-	size     int
-	// tool, once it is known, says what is secret.
-	tool *catalog.Tool
-	// isAdded: the line has the arguments.
-	isAdded bool
-}
-
-// callDocument is the document {tool, input, output} of a call while it runs. A nil one is
-// not recorded. It is written by the goroutine that runs the request.
-type callDocument struct {
-	document *trail.Document
-	id       []byte
-	tool     *catalog.Tool
-	input    input
+	// input is what came as arguments, where payloads are recorded, until the line has it. The tool says what is secret in it.
+	input *trail.Input
+	tool  *catalog.Tool
 }
 
 // waited adds the time since start to what was spent waiting for others.

@@ -360,7 +360,7 @@ type taskLine struct {
 	via       *tasks
 	event     trail.Event
 	isAudited bool
-	document  *callDocument
+	document  *trail.CallDocument
 	start     time.Time
 	// call is the span of the call, span that of the task; nil before it is one.
 	call, span *telemetry.Span
@@ -414,14 +414,14 @@ func (l *taskLine) who() *statev1.TaskCaller {
 // began notes that the call becomes a task.
 func (l *taskLine) began() {
 	l.span = l.call.RunOn(telemetry.TaskSpan)
-	l.document.isTask()
+	l.document.IsTask()
 }
 
 // ended writes the line, and ends the span, of a call that has run on as a task.
 func (l *taskLine) ended() {
 	code := outcomeCode(l.response)
 	EndSpan(l.span, l.response, errmap.ModernMCP, errmap.About{ToolCall: true})
-	l.via.documents.taskEnded(l.document, l.response, code)
+	l.via.documents.end(l.document.Again(), l.response, code)
 	if !l.isAudited {
 		return
 	}
