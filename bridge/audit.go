@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
@@ -43,10 +44,10 @@ func (o Op) isAudited() bool {
 
 // auditor writes the audit trail.
 type auditor struct {
-	directory  *directory
-	gatekeeper *gatekeeper
-	payloads   *trail.Payloads
+	directory *directory
+	payloads  *trail.Payloads
 
+	gate  *policy.Gate
 	trail *trail.Audit
 	noted *zap.Logger
 }
@@ -64,7 +65,7 @@ func (a *auditor) newInvocation(req *Request, who *identity.Identity, in *trail.
 	inv := &invocation{event: trail.Event{
 		ID: a.trail.NewID(), Caller: auditCaller(who, req.Peer, req.Caller), Route: req.Route, Era: req.Era,
 		Edge:      telemetry.EdgeOf(req.Transport, req.Route, req.Procedure != "").String(),
-		Operation: req.audited(), Target: req.target(), Trust: a.gatekeeper.trustOf(who, req.Caller).String(),
+		Operation: req.audited(), Target: req.target(), Trust: a.gate.TrustOf(who, req.Caller).String(),
 		RequestID: req.ID.Raw(), TraceID: req.TraceID(),
 		BytesIn: req.size(),
 	}}
@@ -117,7 +118,7 @@ func (i *invocation) found(tool *catalog.Tool) {
 		return
 	}
 	i.event.Tool, i.event.Version, i.event.Fingerprint = tool.Name, tool.Version, tool.Fingerprint()
-	i.event.Destructive = tool.Metadata.Destructive || tool.Annotations.Destructive != nil && *tool.Annotations.Destructive
+	i.event.Destructive = policy.Verbs.Holds(tool)
 	i.tool = tool
 	if i.event.Operation == OpCall.String() { // a read that runs an RPC keeps its URI
 		i.event.Target = ""

@@ -231,7 +231,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		},
 	}
 	b.parts = p
-	p.auditor = &auditor{directory: p.directory, gatekeeper: p.gatekeeper, payloads: payloads, trail: opts.Audit, noted: b.noted}
+	p.auditor = &auditor{directory: p.directory, payloads: payloads, gate: opts.Gate, trail: opts.Audit, noted: b.noted}
 	b.documents = &documents{payloads: payloads, trail: opts.Documents}
 	p.rpcs = &rpcs{
 		sender:   p.sender,
@@ -373,7 +373,7 @@ func (b *Bridge) ListedFor(ctx context.Context, form compact.List) *catalog.Cata
 // and calls fresh to make it. The value lives as long as the caller's view of the
 // catalog; catalogs that are not views share one value.
 func (b *Bridge) Rendered(cat *catalog.Catalog, fresh func() any) any {
-	return b.parts.directory.render(cat, fresh)
+	return b.parts.directory.views.Rendered(cat, fresh)
 }
 
 // MayRun returns nil if the caller in ctx may run an operation, else PERMISSION_DENIED.
@@ -476,7 +476,7 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	if most := b.recorded(req); most >= 0 {
 		meter.input = newInput(req, most)
 	}
-	if req.Op == OpCall {
+	if b.opts.Documents != nil && req.Op == OpCall {
 		meter.document = b.opts.Documents.BeginCall(b.documents.payloads, req.ID.Raw(), meter.input)
 	}
 	if b.opts.Audit.IsOn() {

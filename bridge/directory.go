@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -143,8 +142,7 @@ type directory struct {
 	authorizers []Authorizer
 	compact     compact.Options
 	isCompact   bool // the tools of a compact catalog are offered
-	views       views
-	rendered    any // what an edge keeps of the catalog, see render
+	views       catalog.Views
 }
 
 // loaded is the same without waiting: nil before the first load.
@@ -154,24 +152,6 @@ func (d *directory) loaded(ctx context.Context) *catalog.Catalog {
 		return nil
 	}
 	return d.view(ctx, cat)
-}
-
-// maxViews bounds the views that are kept: as many as a callers file may have
-// entries. One more empties the cache, and views are made anew.
-const maxViews = 1000
-
-// views keeps what callers see of the newest catalog who may not call all tools,
-// each with its rendered lists.
-type views struct {
-	mu      sync.Mutex
-	of      *catalog.Catalog
-	byScope map[string]*view
-	byView  map[*catalog.Catalog]*view
-}
-
-type view struct {
-	catalog  *catalog.Catalog
-	rendered any
 }
 
 // view is a catalog as the caller behind ctx sees it. Views are kept by what may
@@ -203,38 +183,7 @@ func (d *directory) viewOf(ctx context.Context, cat *catalog.Catalog, scope stri
 		return cat
 	}
 	may := func(t *catalog.Tool) bool { return d.mayList(ctx, t) == nil }
-	v := &d.views
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if cat != v.of {
-		if cat != d.catalogs.Current() {
-			return cat.Only(may)
-		}
-		v.of, v.byScope = cat, nil
-	}
-	if v.byScope == nil || len(v.byScope) >= maxViews {
-		v.byScope, v.byView = map[string]*view{}, map[*catalog.Catalog]*view{}
-	}
-	made := v.byScope[scope]
-	if made == nil {
-		made = &view{catalog: cat.Only(may)}
-		v.byScope[scope], v.byView[made.catalog] = made, made
-	}
-	return made.catalog
-}
-
-// render keeps what fresh makes of a catalog as long as the view of it; see [Bridge.Rendered].
-func (d *directory) render(cat *catalog.Catalog, fresh func() any) any {
-	d.views.mu.Lock()
-	defer d.views.mu.Unlock()
-	kept := &d.rendered
-	if made := d.views.byView[cat]; made != nil {
-		kept = &made.rendered
-	}
-	if *kept == nil {
-		*kept = fresh()
-	}
-	return *kept
+	return d.views.Only(cat, d.catalogs.Current, scope, may)
 }
 
 // find finds the tool that a request names, among those that its caller may
@@ -286,13 +235,6 @@ func UntilRevoked(ctx context.Context) (context.Context, func()) {
 func revoked() *errmap.Error {
 	return errmap.Wrap(errmap.Unauthenticated, identity.ErrRevoked,
 		errmap.Message("Authentication required: the token expired, or permissions changed; retry"))
-}
-
-// isView reports whether a catalog is what some callers see of another.
-func (d *directory) isView(cat *catalog.Catalog) bool {
-	d.views.mu.Lock()
-	defer d.views.mu.Unlock()
-	return d.views.byView[cat] != nil
 }
 
 // CallerStdio is the [Request.Caller] of everything that arrives on standard input.

@@ -63,11 +63,7 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 // callNative has a native backend run a tool, and repeats that where it may be
 // and nothing has happened yet.
 func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, *errmap.Error) {
-	header, risk, events := n.sender.sentHeader(c.req.Header), n.sender.risk(c), c.events(ctx)
-	ctx, err := n.sender.onBehalf(ctx, c.req)
-	if err != nil {
-		return nil, err
-	}
+	header, risk, events := n.sender.metadata.OfCall(c.req.Header), n.sender.risk(c), c.events(ctx)
 	if events != nil {
 		began, pass := false, events
 		events = func(e *outriggerv1.ToolEvent) {
@@ -76,8 +72,7 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 		}
 		risk.Answered = func() bool { return began }
 	}
-	ctx = c.req.calling(ctx, &risk)
-	return backend.DoGuarded(ctx, n.sender.guard, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
+	return guarded(ctx, n.sender, c.req, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
 		var outcome *outriggerv1.ToolOutcome
 		var err *errmap.Error
 		outcome, c.answer, err = n.sender.native.CallTool(ctx, call, header, events)
@@ -258,11 +253,7 @@ func (s *sender) askNative(ctx context.Context, req *Request, in proto.Message) 
 		risk.Repeatable = false
 	}
 	header := s.metadata.Inbound(req.Header)
-	if ctx, err = s.onBehalf(ctx, req); err != nil {
-		return nil, nil, err
-	}
-	ctx = req.calling(ctx, &risk)
-	out, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
+	out, err = guarded(ctx, s, req, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
 		out, answer, err = s.native.Ask(ctx, in, header)
 		return out, err
 	})

@@ -470,16 +470,6 @@ func (r *Request) waited(start time.Time) {
 	}
 }
 
-// calling returns the context of a call of the backend in which each attempt is a span.
-func (r *Request) calling(ctx context.Context, call *backend.GuardedCall) context.Context {
-	if r.Span == nil {
-		return ctx
-	}
-	ctx, calls := r.Span.Calls(ctx)
-	call.Attempts = calls
-	return ctx
-}
-
 // invocation is what the trail says of a request, nil where it says nothing.
 func (r *Request) invocation() *invocation {
 	if r.meter == nil {

@@ -57,7 +57,7 @@ func (s *streamer) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 			defer g.document.Release()
 		}
 	}
-	header, risk := s.sender.sentHeader(c.req.Header), s.sender.risk(c)
+	header, risk := s.sender.metadata.OfCall(c.req.Header), s.sender.risk(c)
 	ctx, err := s.sender.onBehalf(ctx, c.req)
 	if err != nil {
 		return err
@@ -82,8 +82,7 @@ func (s *streamer) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 			return s.sender.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.addAnswer)
 		}
 	}
-	ctx = c.req.calling(ctx, &risk)
-	c.answer, err = backend.DoGuarded(ctx, s.sender.guard, risk, call)
+	c.answer, err = guarded(ctx, s.sender, c.req, risk, call)
 	s.sender.keepMetadata(c)
 	isOver, isRefused := err != nil && err.Code == errmap.Cancelled, false
 	if isOver && errors.Is(context.Cause(ctx), errItem) {
