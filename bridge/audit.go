@@ -52,14 +52,6 @@ type auditor struct {
 	noted *zap.Logger
 }
 
-// invoked begins the line of a request; nil for operations that leave none.
-func (a *auditor) invoked(req *Request, who *identity.Identity, in *trail.Input) *invocation {
-	if !req.Op.isAudited() {
-		return nil
-	}
-	return a.newInvocation(req, who, in)
-}
-
 // newInvocation begins a line. in are the arguments, if they have been kept.
 func (a *auditor) newInvocation(req *Request, who *identity.Identity, in *trail.Input) *invocation {
 	inv := &invocation{event: trail.Event{

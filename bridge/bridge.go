@@ -174,11 +174,11 @@ type Bridge struct {
 	panics    *panics
 	lines     *lines
 	observers []observer
+	records   bool // something may record requests
 
-	opts     Options
-	catalogs Catalogs
-	flights  *correlate.Table
-	offers   Offers // what is offered besides calls
+	opts    Options
+	flights *correlate.Table
+	offers  Offers // what is offered besides calls
 	// noted is the log for lines that many requests can cause; it drops what is over its
 	// bound.
 	noted      *zap.Logger
@@ -193,7 +193,7 @@ type Bridge struct {
 func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Options) *Bridge {
 	opts.fill()
 	b := &Bridge{
-		opts: opts, catalogs: catalogs, flights: flights, noted: loglimit.New(opts.Log),
+		opts: opts, flights: flights, noted: loglimit.New(opts.Log),
 		draining: make(chan struct{}), buffers: &bytepool.Pool{}, panics: &panics{log: opts.Log},
 		lines: &lines{log: opts.Log, callLog: opts.CallLog},
 	}
@@ -251,6 +251,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		admission: p.admission, auditor: p.auditor, encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, panics: b.panics,
 		streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
 	}
+	b.records = opts.Audit.IsOn() || opts.Documents != nil || opts.Tracer.IsOn()
 	b.observers = []observer{p.counter}
 	if opts.Audit.IsOn() {
 		b.observers = append(b.observers, p.auditor)
@@ -302,7 +303,7 @@ func (b *Bridge) Version() string { return b.opts.Version }
 // with a configured name. Instructions are those of [Bridge.Instructions], which depend on what the caller may see.
 func (b *Bridge) Server() ServerInfo {
 	out, said := b.opts.Server, catalog.About{}
-	if cat := b.catalogs.Current(); cat != nil {
+	if cat := b.parts.directory.catalogs.Current(); cat != nil {
 		said = cat.About()
 	}
 	if out.Name == "" {
@@ -334,7 +335,7 @@ func (b *Bridge) Begun() uint64 { return b.begun.Load() }
 func (b *Bridge) Reduced() uint64 { return b.parts.decoder.reduced.Load() }
 
 // Catalogs returns the source of the tools that was given to New.
-func (b *Bridge) Catalogs() Catalogs { return b.catalogs }
+func (b *Bridge) Catalogs() Catalogs { return b.parts.directory.catalogs }
 
 // BoundedLog returns the log for lines that callers can cause at will. It drops lines
 // above a rate.
@@ -473,15 +474,9 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		b.parts.compacts.readThrough(req)
 	}
 	meter := &f.end.meter
-	if most := b.recorded(req); most >= 0 {
-		meter.input = newInput(req, most)
-	}
-	if b.opts.Documents != nil && req.Op == OpCall {
-		meter.document = b.opts.Documents.BeginCall(b.documents.payloads, req.ID.Raw(), meter.input)
-	}
-	if b.opts.Audit.IsOn() {
+	if b.records {
 		f.end.who = identity.FromContext(ctx)
-		meter.invoked = b.parts.auditor.invoked(req, f.end.who, meter.input)
+		b.record(req, meter, f.end.who)
 	}
 	req.meter = meter // from here on req does not change
 	id := req.ID
@@ -497,6 +492,19 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		f.err = registerError(err)
 	}
 	return f
+}
+
+// record begins what is recorded of a request.
+func (b *Bridge) record(req *Request, m *meter, who *identity.Identity) {
+	if most := b.recorded(req); most >= 0 {
+		m.input = newInput(req, most)
+	}
+	if b.opts.Documents != nil && req.Op == OpCall {
+		m.document = b.opts.Documents.BeginCall(b.documents.payloads, req.ID.Raw(), m.input)
+	}
+	if b.opts.Audit.IsOn() && req.Op.isAudited() {
+		m.invoked = b.parts.auditor.newInvocation(req, who, m.input)
+	}
 }
 
 // recorded is how many bytes of arguments are kept of a request for what records them; negative where nothing does.

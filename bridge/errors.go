@@ -96,12 +96,12 @@ const (
 )
 
 func namesNothing(err *errmap.Error) bool {
-	return err.Code == errmap.InvalidParams && len(err.Violations) == 1 &&
+	return err != nil && err.Code == errmap.InvalidParams && len(err.Violations) == 1 &&
 		slices.Contains([]string{keywordTask, keywordPrompt, keywordReference, keywordSkill, keywordDirectory}, err.Violations[0].Keyword)
 }
 
 func isMissing(err *errmap.Error) bool {
-	return err.Code == errmap.ToolExecutionFailed && err.BackendCode == "not_found"
+	return err != nil && err.Code == errmap.ToolExecutionFailed && err.BackendCode == "not_found"
 }
 
 // retryAfter is the hint that goes with UNAVAILABLE where nothing better is known:

@@ -294,10 +294,7 @@ func (r *Request) At(field string) string {
 
 // name is what a request is called where people read of it.
 func (r *Request) name() string {
-	if r.Tool != "" {
-		return r.Tool
-	}
-	return r.Procedure
+	return cmp.Or(r.Tool, r.Procedure)
 }
 
 // Response is the outcome of one request. Which fields are set depends on the
@@ -588,10 +585,10 @@ func (r *Response) size() int {
 // task, a prompt, a reference, a skill or a directory that does not exist. Its code is
 // INVALID_PARAMS, because MCP has no code for that; an edge whose protocol has
 // one (not_found in Connect) can use it.
-func (r *Response) NamesNothing() bool { return r.Err != nil && namesNothing(r.Err) }
+func (r *Response) NamesNothing() bool { return namesNothing(r.Err) }
 
 // IsMissing reports whether the error of the response means that the backend said that there is no such thing.
-func (r *Response) IsMissing() bool { return r.Err != nil && isMissing(r.Err) }
+func (r *Response) IsMissing() bool { return isMissing(r.Err) }
 
 // TraceID returns the id of the request's trace: that of its span, or without tracing the one that its caller sent; "" for
 // none.
@@ -735,10 +732,7 @@ func (c *toolCall) document(code errmap.Code) protoreflect.MessageDescriptor {
 
 // shownName is the tool's name as the caller wrote it.
 func (c *toolCall) shownName() string {
-	if c.req.Tool != "" {
-		return c.req.Tool
-	}
-	return c.tool.Name
+	return cmp.Or(c.req.Tool, c.tool.Name)
 }
 
 // response is what has become of the call.

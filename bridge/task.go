@@ -317,7 +317,7 @@ func (t *tasks) nativeTask(ctx context.Context, req *Request, cat *catalog.Catal
 		ask = &outriggerv1.CancelTaskRequest{TaskId: ref.ID, Context: req.Context}
 	}
 	resp := t.natives.ask(ctx, req, ask)
-	if resp.Err != nil && (isMissing(resp.Err) || namesNothing(resp.Err)) {
+	if resp.IsMissing() || resp.NamesNothing() {
 		resp.Err = unknownTask(req)
 	}
 	if found, ok := resp.Message.(*outriggerv1.Task); ok {
