@@ -175,15 +175,15 @@ func (g *gatekeeper) canAsk(c *toolCall) bool {
 	return c.req.Context.GetCapabilities().GetElicitation().GetForm()
 }
 
-// Rules are an [Authorizer] that also decides about calls by their arguments.
+// Rules are a [policy.Authority] that also decides about calls by their arguments.
 type Rules interface {
-	Authorizer
+	policy.Authority
 	// MayCall decides about a call. arguments are valid: the bytes of the request, or JSON
 	// for a native tool; they must not be kept. rule and effect ("allow" or "deny") are those
 	// that decided, and empty if none did. The error is PERMISSION_DENIED.
 	MayCall(who *identity.Identity, tool *catalog.Tool, arguments []byte) (rule, effect string, err *errmap.Error)
 	// ReadsArguments reports whether a decision about calls of the tool takes their
-	// arguments. If not, the [Authorizer] has said all.
+	// arguments. If not, the [policy.Authority] has said all.
 	ReadsArguments(tool *catalog.Tool) bool
 	// Count is called once for each call that a rule decided, when it has ended.
 	Count(rule, effect string)

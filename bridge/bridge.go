@@ -93,7 +93,7 @@ type Options struct {
 	// credentials.
 	OnBehalf OnBehalf
 	// Authorizers restrict what callers may do, beyond the grants of their identities.
-	Authorizers []Authorizer
+	Authorizers policy.Authorities
 	// Rules, if set, are one more Authorizer, which also decides about calls by their arguments.
 	Rules Rules
 	// Gate blocks destructive tools for untrusted callers; nil trusts no caller.
@@ -213,7 +213,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	}
 	p := &parts{
 		directory: &directory{
-			catalogs: catalogs, catalogWait: opts.CatalogWait, authorizers: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),
+			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),
 		},
 		counter:    &counter{stats: opts.Stats},
 		gatekeeper: &gatekeeper{policy: opts.Gate, rules: opts.Rules, canConfirm: opts.Confirm},
@@ -388,7 +388,7 @@ func (b *Bridge) MayRun(ctx context.Context, op Op) *errmap.Error {
 func (b *Bridge) MayUseAll(ctx context.Context) bool { return b.parts.directory.mayUseAll(ctx) }
 
 // NotForAll returns PERMISSION_DENIED for what only callers of every tool may do, with a
-// text that says what that is. An Authorizer with a method MayUseAll says what the caller
+// text that says what that is. An [policy.Authorizer] says what the caller
 // lacks.
 func (b *Bridge) NotForAll(ctx context.Context, text string) *errmap.Error {
 	return b.parts.directory.notForAll(ctx, text)

@@ -181,7 +181,7 @@ func (f *finished) fields() []zap.Field {
 		fields = append(fields, zap.String(logkey.Tool, req.toolName(resp.Tool)), zap.String(logkey.CanonicalTool, resp.Tool.Name))
 	}
 	on := req.Protocol
-	if isRPC(edge) {
+	if edge.IsRPC() {
 		on = errmap.ConnectRPC
 	}
 	outcome := resp.SpanOutcome(on, errmap.About{ToolCall: req.Op == OpCall})
@@ -200,21 +200,12 @@ func (f *finished) fields() []zap.Field {
 func appendOrigin(fields []zap.Field, edge telemetry.Edge, route string) []zap.Field {
 	fields = append(fields, zap.Stringer(logkey.Edge, edge))
 	switch {
-	case isRPC(edge):
+	case edge.IsRPC():
 		return append(fields, zap.String(logkey.RPCMethod, strings.TrimPrefix(route, "/")))
 	case edge == telemetry.EdgeMCP, edge == telemetry.EdgeRPC:
 		return append(fields, zap.String(logkey.HTTPRoute, route))
 	}
 	return fields
-}
-
-// isRPC reports whether the callers of an edge speak Connect, gRPC or gRPC-Web.
-func isRPC(edge telemetry.Edge) bool {
-	switch edge {
-	case telemetry.EdgeConnect, telemetry.EdgeGRPC, telemetry.EdgeGRPCWeb, telemetry.EdgeTyped:
-		return true
-	}
-	return false
 }
 
 // appendText appends a field that has a value.

@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // Host is what a bridge does for its [Offers]: it shows them the tools, asks the native backend, and runs tools within requests
@@ -72,7 +73,7 @@ func (h *Host) MayUse(ctx context.Context, tool *catalog.Tool) *errmap.Error {
 
 // NotPermitted is PERMISSION_DENIED for what a caller may not use.
 func (h *Host) NotPermitted(who *identity.Identity, what string) *errmap.Error {
-	return notPermitted(who, what)
+	return policy.NotPermitted(who, what)
 }
 
 // Draining is closed when streams of changes are to end.

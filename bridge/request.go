@@ -366,7 +366,7 @@ func (r *Response) Take() (result []byte, pooled bool) {
 // resource, else nil.
 func (r *Response) MayRead(uri string) *errmap.Error {
 	if !r.who.MayRead(uri) {
-		return notPermitted(r.who, "this resource")
+		return policy.NotPermitted(r.who, "this resource")
 	}
 	return nil
 }

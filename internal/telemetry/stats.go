@@ -326,6 +326,9 @@ func (e Edge) Transport() string {
 // IsJSONRPC reports whether messages of the edge are JSON-RPC, in MCP or in the canonical dialect.
 func (e Edge) IsJSONRPC() bool { return e == EdgeMCP || e == EdgeRPC || e == EdgeStdio }
 
+// IsRPC reports whether the callers of the edge speak Connect, gRPC or gRPC-Web.
+func (e Edge) IsRPC() bool { return e >= EdgeConnect && e <= EdgeTyped }
+
 // String returns the name of the edge, for logs and metrics.
 func (e Edge) String() string {
 	return [edges]string{"mcp", "rpc", "stdio", "connect", "grpc", "grpcweb", "typed", "admin", "other"}[min(e, EdgeOther)]
