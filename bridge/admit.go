@@ -136,7 +136,7 @@ func (g *gatekeeper) gate(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.tool.Compact != catalog.NotCompact {
 		return nil // the tool that it finds or calls is what matters
 	}
-	blocked := g.blocked(ctx, c.tool, c.req.Caller)
+	blocked := g.policy.CheckFor(c.tool, identity.FromContext(ctx), c.req.Caller)
 	mayAsk := g.canConfirm
 	if blocked == nil {
 		blocked, mayAsk = g.unconfirmed(c), true
@@ -146,19 +146,6 @@ func (g *gatekeeper) gate(ctx context.Context, c *toolCall) *errmap.Error {
 		return nil
 	}
 	return blocked
-}
-
-// blocked asks the gate whether a caller may run a tool. What is said of this
-// caller in particular goes before what is said of all.
-func (g *gatekeeper) blocked(ctx context.Context, tool *catalog.Tool, caller string) *errmap.Error {
-	switch identity.FromContext(ctx).Trust() {
-	case identity.Trusted:
-		return g.policy.CheckAs(tool, policy.Trusted)
-	case identity.Untrusted:
-		return g.policy.CheckAs(tool, policy.Untrusted)
-	case identity.Unsaid:
-	}
-	return g.policy.Check(tool, caller)
 }
 
 // unconfirmed refuses a destructive tool that is called by way of a compact catalog, unless the user consents: a host that
@@ -188,30 +175,15 @@ func (g *gatekeeper) canAsk(c *toolCall) bool {
 	return c.req.Context.GetCapabilities().GetElicitation().GetForm()
 }
 
-// trustOf is the permission of a caller to run destructive tools.
-func (g *gatekeeper) trustOf(who *identity.Identity, caller string) policy.Trust {
-	switch who.Trust() {
-	case identity.Trusted:
-		return policy.Trusted
-	case identity.Untrusted:
-		return policy.Untrusted
-	case identity.Unsaid:
-	}
-	if g.policy.Trusts(caller) {
-		return policy.Trusted
-	}
-	return policy.Untrusted
-}
-
-// Rules are an [Authorizer] that also decides about calls by their arguments.
+// Rules are a [policy.Authority] that also decides about calls by their arguments.
 type Rules interface {
-	Authorizer
+	policy.Authority
 	// MayCall decides about a call. arguments are valid: the bytes of the request, or JSON
 	// for a native tool; they must not be kept. rule and effect ("allow" or "deny") are those
 	// that decided, and empty if none did. The error is PERMISSION_DENIED.
 	MayCall(who *identity.Identity, tool *catalog.Tool, arguments []byte) (rule, effect string, err *errmap.Error)
 	// ReadsArguments reports whether a decision about calls of the tool takes their
-	// arguments. If not, the [Authorizer] has said all.
+	// arguments. If not, the [policy.Authority] has said all.
 	ReadsArguments(tool *catalog.Tool) bool
 	// Count is called once for each call that a rule decided, when it has ended.
 	Count(rule, effect string)

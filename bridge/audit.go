@@ -3,6 +3,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
@@ -42,32 +44,27 @@ func (o Op) isAudited() bool {
 
 // auditor writes the audit trail.
 type auditor struct {
-	directory  *directory
-	gatekeeper *gatekeeper
-	payloads   *payloads
+	directory *directory
+	payloads  *trail.Payloads
 
+	gate  *policy.Gate
 	trail *trail.Audit
 	noted *zap.Logger
 }
 
-// invoked begins the line of a request; nil for operations that leave none.
-func (a *auditor) invoked(req *Request, who *identity.Identity) *invocation {
-	if !req.Op.isAudited() {
-		return nil
-	}
-	return a.newInvocation(req, who)
-}
-
-func (a *auditor) newInvocation(req *Request, who *identity.Identity) *invocation {
+// newInvocation begins a line. in are the arguments, if they have been kept.
+func (a *auditor) newInvocation(req *Request, who *identity.Identity, in *trail.Input) *invocation {
 	inv := &invocation{event: trail.Event{
 		ID: a.trail.NewID(), Caller: auditCaller(who, req.Peer, req.Caller), Route: req.Route, Era: req.Era,
 		Edge:      telemetry.EdgeOf(req.Transport, req.Route, req.Procedure != "").String(),
-		Operation: req.audited(), Target: req.target(), Trust: a.gatekeeper.trustOf(who, req.Caller).String(),
+		Operation: req.audited(), Target: req.target(), Trust: a.gate.TrustOf(who, req.Caller).String(),
 		RequestID: req.ID.Raw(), TraceID: req.TraceID(),
 		BytesIn: req.size(),
 	}}
 	if most, ok := a.trail.HasPayloads(); ok {
-		inv.input = newInput(req, inv.event.BytesIn, most)
+		if inv.input = in; in == nil {
+			inv.input = newInput(req, most)
+		}
 	}
 	return inv
 }
@@ -101,7 +98,7 @@ func (r *Request) target() string {
 	case interface{ GetTaskId() string }:
 		return m.GetTaskId()
 	}
-	return orElse(r.name(), targetOf(r.Message))
+	return cmp.Or(r.name(), targetOf(r.Message))
 }
 
 // found notes the tool of an invocation. The name that the caller wrote is of no interest
@@ -113,8 +110,8 @@ func (i *invocation) found(tool *catalog.Tool) {
 		return
 	}
 	i.event.Tool, i.event.Version, i.event.Fingerprint = tool.Name, tool.Version, tool.Fingerprint()
-	i.event.Destructive = tool.Metadata.Destructive || tool.Annotations.Destructive != nil && *tool.Annotations.Destructive
-	i.input.tool = tool
+	i.event.Destructive = policy.Verbs.Holds(tool)
+	i.tool = tool
 	if i.event.Operation == OpCall.String() { // a read that runs an RPC keeps its URI
 		i.event.Target = ""
 	}
@@ -148,7 +145,7 @@ func (a *auditor) recordBegin(ctx context.Context, req *Request, inv *invocation
 		inv.event.Decision, inv.event.Rule = trail.Consented, ruleGate
 	}
 	if a.trail.HasBegins() {
-		a.payloads.addArguments(inv)
+		a.addArguments(inv)
 	}
 	begun := inv.event
 	inv.mu.Unlock()
@@ -176,7 +173,7 @@ func (a *auditor) ended(f *finished) {
 		if f.code != errmap.PermissionDenied {
 			return
 		}
-		inv = a.newInvocation(f.req, f.who)
+		inv = a.newInvocation(f.req, f.who, nil)
 	}
 	inv.found(f.resp.Tool)
 	inv.mu.Lock()
@@ -188,9 +185,18 @@ func (a *auditor) ended(f *finished) {
 	e := &inv.event
 	e.Edge, e.Duration = f.edge.String(), f.took
 	e.Decision, e.Rule = inv.decision(f.req, f.resp, f.code)
-	a.payloads.addArguments(inv)
+	a.addArguments(inv)
 	a.addOutcome(e, f.resp, f.code)
 	a.trail.End(e)
+}
+
+// addArguments adds the arguments to the line, once.
+func (a *auditor) addArguments(inv *invocation) {
+	if inv.input == nil || inv.input.Size == 0 {
+		return
+	}
+	most, _ := a.trail.HasPayloads()
+	inv.event.Arguments, inv.input = a.payloads.Arguments(inv.tool, inv.input, most), nil
 }
 
 // addOutcome adds what the caller got.
@@ -211,7 +217,7 @@ func (a *auditor) addOutcome(e *trail.Event, resp *Response, code errmap.Code) {
 		e.Outcome = "task"
 	}
 	if most, ok := a.trail.HasPayloads(); ok {
-		e.Result = a.payloads.outputOf(resp, resp.size(), most)
+		e.Result = resp.payload(a.payloads, most)
 	}
 }
 
@@ -220,24 +226,17 @@ func (i *invocation) decision(req *Request, resp *Response, code errmap.Code) (t
 	rule := resp.Decision.Rule
 	switch {
 	case code == errmap.DestructiveBlocked:
-		return trail.Denied, orElse(rule, ruleGate)
+		return trail.Denied, cmp.Or(rule, ruleGate)
 	case code == errmap.PermissionDenied:
-		return trail.Denied, orElse(rule, ruleGrants)
+		return trail.Denied, cmp.Or(rule, ruleGrants)
 	case resp.asksConsent():
-		return trail.Asked, orElse(rule, ruleGate)
+		return trail.Asked, cmp.Or(rule, ruleGate)
 	case i.consented:
-		return trail.Consented, orElse(rule, ruleGate)
+		return trail.Consented, cmp.Or(rule, ruleGate)
 	case i.reached, req.Op == OpCall && resp.Tool != nil, resp.Err == nil:
 		return trail.Allowed, rule
 	}
 	return "", rule
-}
-
-func orElse(text, fallback string) string {
-	if text == "" {
-		return fallback
-	}
-	return text
 }
 
 // asksConsent reports whether a response is the sidecar's own question.
@@ -254,7 +253,7 @@ func (a *auditor) refused(ctx context.Context, req *Request, operation string, e
 	if !a.trail.IsOn() || err.Code == errmap.Unauthenticated {
 		return
 	}
-	inv := a.newInvocation(req, identity.FromContext(ctx))
+	inv := a.newInvocation(req, identity.FromContext(ctx), nil)
 	if cat := a.directory.loaded(ctx); cat != nil && req.Op == OpCall && req.name() != "" {
 		if tool, unknown := lookup(cat, req); unknown == nil {
 			inv.found(tool)
@@ -269,11 +268,11 @@ func (a *auditor) denied(ctx context.Context, req *Request, operation string, er
 	if !a.trail.IsOn() || err.Code != errmap.PermissionDenied {
 		return
 	}
-	inv := a.newInvocation(req, identity.FromContext(ctx))
+	inv := a.newInvocation(req, identity.FromContext(ctx), nil)
 	e := &inv.event
 	e.Operation, e.Decision, e.Rule = operation, trail.Denied, ruleGrants
 	e.Code, e.Outcome = string(err.Code), "error"
-	a.payloads.addArguments(inv)
+	a.addArguments(inv)
 	a.trail.End(e)
 }
 
@@ -282,7 +281,7 @@ func (a *auditor) recordSubscription(ctx context.Context, req *Request, tool *ca
 	if !a.trail.IsOn() {
 		return nil
 	}
-	inv := a.newInvocation(req, identity.FromContext(ctx))
+	inv := a.newInvocation(req, identity.FromContext(ctx), nil)
 	inv.found(tool)
 	inv.event.Operation, inv.event.Target = OpListen.String(), uri
 	if err := a.recordBegin(ctx, req, inv); err != nil {

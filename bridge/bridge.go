@@ -93,7 +93,7 @@ type Options struct {
 	// credentials.
 	OnBehalf OnBehalf
 	// Authorizers restrict what callers may do, beyond the grants of their identities.
-	Authorizers []Authorizer
+	Authorizers policy.Authorities
 	// Rules, if set, are one more Authorizer, which also decides about calls by their arguments.
 	Rules Rules
 	// Gate blocks destructive tools for untrusted callers; nil trusts no caller.
@@ -174,11 +174,11 @@ type Bridge struct {
 	panics    *panics
 	lines     *lines
 	observers []observer
+	records   bool // something may record requests
 
-	opts     Options
-	catalogs Catalogs
-	flights  *correlate.Table
-	offers   Offers // what is offered besides calls
+	opts    Options
+	flights *correlate.Table
+	offers  Offers // what is offered besides calls
 	// noted is the log for lines that many requests can cause; it drops what is over its
 	// bound.
 	noted      *zap.Logger
@@ -193,12 +193,12 @@ type Bridge struct {
 func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Options) *Bridge {
 	opts.fill()
 	b := &Bridge{
-		opts: opts, catalogs: catalogs, flights: flights, noted: loglimit.New(opts.Log),
+		opts: opts, flights: flights, noted: loglimit.New(opts.Log),
 		draining: make(chan struct{}), buffers: &bytepool.Pool{}, panics: &panics{log: opts.Log},
 		lines: &lines{log: opts.Log, callLog: opts.CallLog},
 	}
 	b.endListens = sync.OnceFunc(func() { close(b.draining) })
-	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, &payloads{}
+	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, &trail.Payloads{}
 	held := func(caller string, ttl time.Duration) keys.Binding {
 		return keys.Binding{Purpose: "held-result", Principal: caller, TTL: ttl}
 	}
@@ -213,7 +213,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	}
 	p := &parts{
 		directory: &directory{
-			catalogs: catalogs, catalogWait: opts.CatalogWait, authorizers: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),
+			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),
 		},
 		counter:    &counter{stats: opts.Stats},
 		gatekeeper: &gatekeeper{policy: opts.Gate, rules: opts.Rules, canConfirm: opts.Confirm},
@@ -231,7 +231,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		},
 	}
 	b.parts = p
-	p.auditor = &auditor{directory: p.directory, gatekeeper: p.gatekeeper, payloads: payloads, trail: opts.Audit, noted: b.noted}
+	p.auditor = &auditor{directory: p.directory, payloads: payloads, gate: opts.Gate, trail: opts.Audit, noted: b.noted}
 	b.documents = &documents{payloads: payloads, trail: opts.Documents}
 	p.rpcs = &rpcs{
 		sender:   p.sender,
@@ -251,6 +251,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		admission: p.admission, auditor: p.auditor, encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, panics: b.panics,
 		streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
 	}
+	b.records = opts.Audit.IsOn() || opts.Documents != nil || opts.Tracer.IsOn()
 	b.observers = []observer{p.counter}
 	if opts.Audit.IsOn() {
 		b.observers = append(b.observers, p.auditor)
@@ -302,7 +303,7 @@ func (b *Bridge) Version() string { return b.opts.Version }
 // with a configured name. Instructions are those of [Bridge.Instructions], which depend on what the caller may see.
 func (b *Bridge) Server() ServerInfo {
 	out, said := b.opts.Server, catalog.About{}
-	if cat := b.catalogs.Current(); cat != nil {
+	if cat := b.parts.directory.catalogs.Current(); cat != nil {
 		said = cat.About()
 	}
 	if out.Name == "" {
@@ -334,7 +335,7 @@ func (b *Bridge) Begun() uint64 { return b.begun.Load() }
 func (b *Bridge) Reduced() uint64 { return b.parts.decoder.reduced.Load() }
 
 // Catalogs returns the source of the tools that was given to New.
-func (b *Bridge) Catalogs() Catalogs { return b.catalogs }
+func (b *Bridge) Catalogs() Catalogs { return b.parts.directory.catalogs }
 
 // BoundedLog returns the log for lines that callers can cause at will. It drops lines
 // above a rate.
@@ -373,7 +374,7 @@ func (b *Bridge) ListedFor(ctx context.Context, form compact.List) *catalog.Cata
 // and calls fresh to make it. The value lives as long as the caller's view of the
 // catalog; catalogs that are not views share one value.
 func (b *Bridge) Rendered(cat *catalog.Catalog, fresh func() any) any {
-	return b.parts.directory.render(cat, fresh)
+	return b.parts.directory.views.Rendered(cat, fresh)
 }
 
 // MayRun returns nil if the caller in ctx may run an operation, else PERMISSION_DENIED.
@@ -387,7 +388,7 @@ func (b *Bridge) MayRun(ctx context.Context, op Op) *errmap.Error {
 func (b *Bridge) MayUseAll(ctx context.Context) bool { return b.parts.directory.mayUseAll(ctx) }
 
 // NotForAll returns PERMISSION_DENIED for what only callers of every tool may do, with a
-// text that says what that is. An Authorizer with a method MayUseAll says what the caller
+// text that says what that is. An [policy.Authorizer] says what the caller
 // lacks.
 func (b *Bridge) NotForAll(ctx context.Context, text string) *errmap.Error {
 	return b.parts.directory.notForAll(ctx, text)
@@ -473,12 +474,10 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		b.parts.compacts.readThrough(req)
 	}
 	meter := &f.end.meter
-	if b.opts.Audit.IsOn() {
+	if b.records {
 		f.end.who = identity.FromContext(ctx)
-		meter.invoked = b.parts.auditor.invoked(req, f.end.who)
+		b.record(req, meter, f.end.who)
 	}
-	meter.document = b.documents.newDocument(req)
-	meter.traced = tracedInput(req)
 	req.meter = meter // from here on req does not change
 	id := req.ID
 	if req.Op == OpOpen {
@@ -493,6 +492,37 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		f.err = registerError(err)
 	}
 	return f
+}
+
+// record begins what is recorded of a request.
+func (b *Bridge) record(req *Request, m *meter, who *identity.Identity) {
+	if most := b.recorded(req); most >= 0 {
+		m.input = newInput(req, most)
+	}
+	if b.opts.Documents != nil && req.Op == OpCall {
+		m.document = b.opts.Documents.BeginCall(b.documents.payloads, req.ID.Raw(), m.input)
+	}
+	if b.opts.Audit.IsOn() && req.Op.isAudited() {
+		m.invoked = b.parts.auditor.newInvocation(req, who, m.input)
+	}
+}
+
+// recorded is how many bytes of arguments are kept of a request for what records them; negative where nothing does.
+func (b *Bridge) recorded(req *Request) int {
+	most := -1
+	if n, ok := b.opts.Audit.HasPayloads(); ok && req.Op.isAudited() {
+		most = n
+	}
+	if req.Op != OpCall {
+		return most
+	}
+	if n, ok := req.Span.Payloads(); ok {
+		most = max(most, n)
+	}
+	if b.opts.Documents != nil {
+		most = max(most, b.opts.Documents.MaxPayloadBytes())
+	}
+	return most
 }
 
 // IsRefused reports whether the request was not registered, for example because its id

@@ -5,7 +5,6 @@ package bridge
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -19,7 +18,7 @@ type compacts struct {
 	directory *directory
 	encoder   *encoder
 	limit     *resultLimit
-	index     toolIndex
+	index     compact.Newest
 }
 
 // invokeCompact answers a search and a description.
@@ -61,7 +60,7 @@ func (x *compacts) searched(ctx context.Context, c *toolCall) ([]byte, *errmap.E
 		}
 	}
 	query, limit := compact.Query(c.arguments())
-	return compact.AppendFound(nil, x.index.of(all).Search(query, limit, visible), c.req.toolName), nil
+	return compact.AppendFound(nil, x.index.Of(all).Search(query, limit, visible), c.req.toolName), nil
 }
 
 // described is the description of a tool, which takes the permission to describe it.
@@ -79,23 +78,6 @@ func (x *compacts) described(ctx context.Context, c *toolCall) ([]byte, *errmap.
 		return nil, errmap.Wrap(errmap.InternalError, failed)
 	}
 	return data, nil
-}
-
-// toolIndex is the index of the newest catalog, made when a caller first searches it. All callers share it.
-type toolIndex struct {
-	mu      sync.Mutex
-	catalog *catalog.Catalog
-	words   *compact.Index
-}
-
-// of is the index of a catalog. Callers that come while it is made wait for it.
-func (x *toolIndex) of(cat *catalog.Catalog) *compact.Index {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.catalog != cat {
-		x.words, x.catalog = compact.NewIndex(cat), cat
-	}
-	return x.words
 }
 
 // readThrough makes the call of another tool of what calls it by way of a compact catalog. From here on it is a call like

@@ -3,7 +3,6 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -153,20 +152,16 @@ func (d *decoder) reduce(ctx context.Context, c *toolCall) *errmap.Error {
 	if budget := d.budget(c); budget == 0 || len(r.Bytes) <= budget {
 		return nil
 	}
-	cut, about := d.cutToBudget(ctx, c, r.Bytes)
-	if about == nil {
-		c.explain(content.TooLarge(len(r.Bytes), d.budget(c)))
-		return nil
+	result, explanation, err := d.fitter(ctx, c).Result(r.Bytes, c.resp.Explanation)
+	if result != nil {
+		c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
+		c.resp.Release(d.buffers)
+		c.resp.Result = Payload{}
 	}
-	result := &outriggerv1.ToolResult{Status: content.StatusPartial, Explanation: c.resp.Explanation}
-	if err := content.SetMeta(result, about, nil); err != nil {
-		return errmap.Unwritable(err)
+	if err == nil {
+		c.resp.Explanation = explanation
 	}
-	content.SetData(result, cut, nil, about.Text(), about.Link(c.tool.Name))
-	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
-	c.resp.Release(d.buffers)
-	c.resp.Result, c.resp.Explanation = Payload{}, result.GetExplanation()
-	return nil
+	return err
 }
 
 // poolable is a buffer that may go back to the pool; nil for one that is not of it.
@@ -177,34 +172,32 @@ func poolable(buffer []byte, pooled bool) []byte {
 	return nil
 }
 
-// cutToBudget cuts data to the budget of a call, and holds the whole. It returns no reduction where the output schema of the tool does not let enough go.
-func (d *decoder) cutToBudget(ctx context.Context, c *toolCall, whole []byte) ([]byte, *content.Reduction) {
-	budget := d.budget(c)
-	cut, report, ok := content.AppendCut(nil, whole, budget, resultView(c.tool))
-	if ok && c.tool.Streams() {
-		cut = catalog.MarkTruncated(cut)
+// reduceNative reduces the result of a native tool.
+func (d *decoder) reduceNative(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
+	if c.fit.mask == nil && c.fit.noted == "" && d.budget(c) == 0 {
+		return nil
 	}
-	if !ok || !keepsTo(ctx, c, cut) {
-		return nil, nil
-	}
-	d.reduced.Add(1)
-	about := &content.Reduction{Size: len(whole), Budget: budget, Report: report, IsFetched: c.fit.isFetch, Through: c.req.Through != ""}
-	if !c.fit.isFetch {
-		about.Example = content.ReductionExample(resultView(c.tool), whole, report.Cuts)
-	}
-	if c.fit.under != "" {
-		for i := range report.Cuts {
-			report.Cuts[i].Path = "/" + c.fit.under + report.Cuts[i].Path
-		}
-		if about.Example != "" {
-			about.Example = c.fit.under + "." + about.Example
-		}
+	return d.fitter(ctx, c).Native(result)
+}
+
+// fitter fits the result of a call to what its caller wants.
+func (d *decoder) fitter(ctx context.Context, c *toolCall) *content.Fitter {
+	f := &content.Fitter{
+		Tool: c.tool.Name, Of: resultView(c.tool), Mask: c.fit.mask, Noted: c.fit.noted, Budget: d.budget(c), Under: c.fit.under,
+		About: content.Reduction{IsFetched: c.fit.isFetch, Through: c.req.Through != "", IsCallers: d.budget(c) != d.toolBudget(c.tool)},
+		Keeps: func(data []byte) bool { return keepsTo(ctx, c, data) },
+		Hold: func(about *content.Reduction, whole []byte) {
+			d.reduced.Add(1)
+			d.holdWhole(c, about, whole)
+		},
 	}
 	if p := c.tool.Paging; p != nil {
-		about.PageSize, about.NextPage = p.Size, p.Next
+		f.About.PageSize, f.About.NextPage = p.Size, p.Next
 	}
-	d.holdWhole(c, about, bytes.Clone(whole))
-	return cut, about
+	if c.tool.Streams() {
+		f.Mark = catalog.MarkTruncated
+	}
+	return f
 }
 
 // holdWhole holds the whole of what was cut for its caller, if there is room and somebody can read it.

@@ -5,8 +5,6 @@ package bridge
 import (
 	"context"
 	"errors"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -15,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
@@ -140,11 +139,10 @@ func CallerOf(ctx context.Context, address string) string {
 type directory struct {
 	catalogs    Catalogs
 	catalogWait time.Duration
-	authorizers []Authorizer
+	authorities policy.Authorities
 	compact     compact.Options
 	isCompact   bool // the tools of a compact catalog are offered
-	views       views
-	rendered    any // what an edge keeps of the catalog, see render
+	views       catalog.Views
 }
 
 // loaded is the same without waiting: nil before the first load.
@@ -156,30 +154,12 @@ func (d *directory) loaded(ctx context.Context) *catalog.Catalog {
 	return d.view(ctx, cat)
 }
 
-// maxViews bounds the views that are kept: as many as a callers file may have
-// entries. One more empties the cache, and views are made anew.
-const maxViews = 1000
-
-// views keeps what callers see of the newest catalog who may not call all tools,
-// each with its rendered lists.
-type views struct {
-	mu      sync.Mutex
-	of      *catalog.Catalog
-	byScope map[string]*view
-	byView  map[*catalog.Catalog]*view
-}
-
-type view struct {
-	catalog  *catalog.Catalog
-	rendered any
-}
-
 // view is a catalog as the caller behind ctx sees it. Views are kept by what may
 // be listed, so that equal callers share one; one of a catalog that is not the
 // newest any more is made for its request alone.
 func (d *directory) view(ctx context.Context, cat *catalog.Catalog) *catalog.Catalog {
 	scope := d.scope(ctx, cat)
-	if len(d.authorizers) == 0 {
+	if len(d.authorities) == 0 {
 		return d.viewOf(ctx, cat, scope)
 	}
 	for range maxScopeChanges {
@@ -203,38 +183,7 @@ func (d *directory) viewOf(ctx context.Context, cat *catalog.Catalog, scope stri
 		return cat
 	}
 	may := func(t *catalog.Tool) bool { return d.mayList(ctx, t) == nil }
-	v := &d.views
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if cat != v.of {
-		if cat != d.catalogs.Current() {
-			return cat.Only(may)
-		}
-		v.of, v.byScope = cat, nil
-	}
-	if v.byScope == nil || len(v.byScope) >= maxViews {
-		v.byScope, v.byView = map[string]*view{}, map[*catalog.Catalog]*view{}
-	}
-	made := v.byScope[scope]
-	if made == nil {
-		made = &view{catalog: cat.Only(may)}
-		v.byScope[scope], v.byView[made.catalog] = made, made
-	}
-	return made.catalog
-}
-
-// render keeps what fresh makes of a catalog as long as the view of it; see [Bridge.Rendered].
-func (d *directory) render(cat *catalog.Catalog, fresh func() any) any {
-	d.views.mu.Lock()
-	defer d.views.mu.Unlock()
-	kept := &d.rendered
-	if made := d.views.byView[cat]; made != nil {
-		kept = &made.rendered
-	}
-	if *kept == nil {
-		*kept = fresh()
-	}
-	return *kept
+	return d.views.Only(cat, d.catalogs.Current, scope, may)
 }
 
 // find finds the tool that a request names, among those that its caller may
@@ -246,7 +195,7 @@ func (d *directory) find(ctx context.Context, cat *catalog.Catalog, req *Request
 		return findCompact(cat, req)
 	}
 	tool, failed := lookup(cat, req)
-	if d.mayUseAll(ctx) || failed == nil && len(d.authorizers) == 0 {
+	if d.mayUseAll(ctx) || failed == nil && len(d.authorities) == 0 {
 		return tool, failed
 	}
 	if failed != nil {
@@ -288,63 +237,22 @@ func revoked() *errmap.Error {
 		errmap.Message("Authentication required: the token expired, or permissions changed; retry"))
 }
 
-// isView reports whether a catalog is what some callers see of another.
-func (d *directory) isView(cat *catalog.Catalog) bool {
-	d.views.mu.Lock()
-	defer d.views.mu.Unlock()
-	return d.views.byView[cat] != nil
-}
-
 // CallerStdio is the [Request.Caller] of everything that arrives on standard input.
 const CallerStdio = "stdio"
 
-// Authorizer restricts what callers may do, beyond the grants of their identity. A nil
-// identity is a caller without authentication. Implementations are safe for concurrent
-// use; their decisions may change at run time together with their keys.
-type Authorizer interface {
-	// Key identifies the tools of a catalog that a caller may list and call: callers with an
-	// equal key may list and call the same ones. "" means that this Authorizer restricts no
-	// tool for the caller. The catalog is nil before the first one is loaded.
-	Key(who *identity.Identity, cat *catalog.Catalog) string
-	// MayList returns nil if a tool is shown to the caller, else PERMISSION_DENIED. A tool
-	// that the caller may call must be shown.
-	MayList(who *identity.Identity, tool *catalog.Tool) *errmap.Error
-	// MayUse returns nil if the caller may call a tool, else PERMISSION_DENIED.
-	MayUse(who *identity.Identity, tool *catalog.Tool) *errmap.Error
-	// MayRun returns nil if the caller may run an operation, by its name in [Operations].
-	// It is asked about each operation but calls of tools and pings. The tool is the one that
-	// the operation describes, or runs to read a resource; nil if there is none. It need not
-	// be one that the caller may use, of which MayList and MayUse are asked besides.
-	MayRun(who *identity.Identity, operation string, tool *catalog.Tool) *errmap.Error
-}
-
 // mayList returns nil if the caller in ctx is shown a tool, else why not.
 func (d *directory) mayList(ctx context.Context, tool *catalog.Tool) *errmap.Error {
-	return d.authorized(ctx, tool, Authorizer.MayList)
+	return d.authorities.MayList(identity.FromContext(ctx), tool)
 }
 
 // mayUse returns nil if the caller in ctx may call a tool, else why not.
 func (d *directory) mayUse(ctx context.Context, tool *catalog.Tool) *errmap.Error {
-	return d.authorized(ctx, tool, Authorizer.MayUse)
-}
-
-// authorized asks for the grant of a tool, and then all authorizers the same.
-func (d *directory) authorized(ctx context.Context, tool *catalog.Tool, may func(Authorizer, *identity.Identity, *catalog.Tool) *errmap.Error) *errmap.Error {
-	who := identity.FromContext(ctx)
-	if !who.MayCall(tool.Name) && (tool.Alias == "" || !who.MayCall(tool.Alias)) {
-		return notPermitted(who, "tool "+tool.Name)
-	}
-	for _, a := range d.authorizers {
-		if err := may(a, who, tool); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.authorities.MayUse(identity.FromContext(ctx), tool)
 }
 
 // mayRun returns nil if the caller in ctx may run the operation of a request.
 func (d *directory) mayRun(ctx context.Context, req *Request) *errmap.Error {
-	if req.Op.isFree() || len(d.authorizers) == 0 {
+	if req.Op.isFree() || len(d.authorities) == 0 {
 		return nil
 	}
 	defer req.Span.Step(telemetry.StepAuthorize, req.Span.Now())
@@ -356,12 +264,7 @@ func (d *directory) mayRun(ctx context.Context, req *Request) *errmap.Error {
 
 // permits returns nil if the caller in ctx may run an operation, else PERMISSION_DENIED.
 func (d *directory) permits(ctx context.Context, op Op, tool *catalog.Tool) *errmap.Error {
-	for _, a := range d.authorizers {
-		if err := a.MayRun(identity.FromContext(ctx), op.permission().String(), tool); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.authorities.MayRun(identity.FromContext(ctx), op.permission().String(), tool)
 }
 
 // permission is the operation whose permission an operation needs: skills are resources, so that who may not list resources
@@ -401,25 +304,7 @@ func (d *directory) subject(req *Request) *catalog.Tool {
 // scope identifies the tools of a catalog that the caller in ctx may list and call; "" is
 // all tools.
 func (d *directory) scope(ctx context.Context, cat *catalog.Catalog) string {
-	who := identity.FromContext(ctx)
-	scope := who.Scope()
-	if len(d.authorizers) == 0 {
-		return scope
-	}
-	var keys []string
-	for i, a := range d.authorizers {
-		if key := a.Key(who, cat); key != "" {
-			if keys == nil {
-				keys = make([]string, 1+len(d.authorizers))
-				keys[0] = scope
-			}
-			keys[1+i] = key
-		}
-	}
-	if keys == nil {
-		return scope // which has no zero byte
-	}
-	return strings.Join(keys, "\x00")
+	return d.authorities.Scope(identity.FromContext(ctx), cat)
 }
 
 // mayUseAll reports whether the caller in ctx may use every tool.
@@ -429,19 +314,7 @@ func (d *directory) mayUseAll(ctx context.Context) bool {
 
 // notForAll is PERMISSION_DENIED for what only callers of every tool may do; see [Bridge.NotForAll].
 func (d *directory) notForAll(ctx context.Context, text string) *errmap.Error {
-	challenge := identity.NotPermitted("")
-	for _, a := range d.authorizers {
-		asked, ok := a.(interface {
-			MayUseAll(who *identity.Identity, cat *catalog.Catalog) *errmap.Error
-		})
-		if !ok {
-			continue
-		}
-		if err := asked.MayUseAll(identity.FromContext(ctx), d.catalogs.Current()); err != nil {
-			challenge = err.Challenge
-		}
-	}
-	return errmap.New(errmap.PermissionDenied, errmap.Challenge(challenge), errmap.Message(text))
+	return d.authorities.NotForAll(identity.FromContext(ctx), d.catalogs.Current(), text)
 }
 
 // listedAs is the catalog as it is listed in a form.

@@ -65,28 +65,41 @@ func (e *encoder) encode(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.tool.Native {
 		return declaredInput(ctx, c.tool, c.arguments())
 	}
-	var err error
-	switch c.req.Arguments.Encoding {
-	case EncodingProtobuf:
-		c.wire = c.req.Arguments.Bytes
-		if err = c.tool.In.CheckWire(ctx, c.wire); err == nil {
-			return declaredMessage(ctx, c.tool, c.wire)
-		}
-	default:
+	in := c.req.Arguments
+	if in.Encoding == EncodingJSON {
 		if c.tool.TakesStream() {
 			return e.encodeStream(ctx, c)
 		}
-		arguments := c.arguments()
-		if failed := declaredInput(ctx, c.tool, arguments); failed != nil {
-			return failed
+		in.Bytes = c.arguments()
+	}
+	var failed *errmap.Error
+	c.wire, c.pooled, failed = e.message(ctx, c.tool, in)
+	return failed
+}
+
+// message is the wire form of one message, checked. What a tool that takes a stream declares is the schema of all arguments,
+// {"items": [...]}, and not of one message.
+func (e *encoder) message(ctx context.Context, t *catalog.Tool, in Payload) (wire []byte, pooled bool, failed *errmap.Error) {
+	if in.Encoding == EncodingProtobuf {
+		if err := t.In.CheckWire(ctx, in.Bytes); err != nil {
+			return nil, false, inputError(t, err)
 		}
-		c.wire, err = c.tool.In.ToWireWith(ctx, e.buffers, nil, arguments)
-		c.pooled = err == nil
+		if !t.TakesStream() {
+			failed = declaredMessage(ctx, t, in.Bytes)
+		}
+		return in.Bytes, false, failed
 	}
-	if err == nil {
-		return nil
+	if !t.TakesStream() {
+		failed = declaredInput(ctx, t, in.Bytes)
 	}
-	return inputError(c.tool, err)
+	if failed != nil {
+		return nil, false, failed
+	}
+	wire, err := t.In.ToWireWith(ctx, e.buffers, nil, in.Bytes)
+	if err != nil {
+		return nil, false, inputError(t, err)
+	}
+	return wire, true, nil
 }
 
 // declaredInput asks a tool's declared input schema about JSON arguments,
@@ -296,27 +309,8 @@ func (e *encoder) checkedMessage(ctx context.Context, c *toolCall, in Payload) (
 	if len(in.Bytes) >= policy.LargeMessage {
 		defer e.slots.TurnForRequest(ctx, c.req.Caller, c.tool.Name, len(in.Bytes)).End()
 	}
-	if in.Encoding == EncodingProtobuf {
-		if err := c.tool.In.CheckWire(ctx, in.Bytes); err != nil {
-			return nil, false, inputError(c.tool, err)
-		}
-		if c.tool.TakesStream() {
-			return in.Bytes, false, nil // a declared schema is of all arguments, {"items": [...]}
-		}
-		return in.Bytes, false, declaredMessage(ctx, c.tool, in.Bytes)
+	if in.Encoding == EncodingJSON && len(in.Bytes) == 0 {
+		in.Bytes = emptyObject
 	}
-	document := in.Bytes
-	if len(document) == 0 {
-		document = emptyObject
-	}
-	if !c.tool.TakesStream() {
-		if failed := declaredInput(ctx, c.tool, document); failed != nil {
-			return nil, false, failed
-		}
-	}
-	wire, err := c.tool.In.ToWireWith(ctx, e.buffers, nil, document)
-	if err != nil {
-		return nil, false, inputError(c.tool, err)
-	}
-	return wire, true, nil
+	return e.message(ctx, c.tool, in)
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
@@ -96,26 +95,17 @@ const (
 )
 
 func namesNothing(err *errmap.Error) bool {
-	return err.Code == errmap.InvalidParams && len(err.Violations) == 1 &&
+	return err != nil && err.Code == errmap.InvalidParams && len(err.Violations) == 1 &&
 		slices.Contains([]string{keywordTask, keywordPrompt, keywordReference, keywordSkill, keywordDirectory}, err.Violations[0].Keyword)
 }
 
 func isMissing(err *errmap.Error) bool {
-	return err.Code == errmap.ToolExecutionFailed && err.BackendCode == "not_found"
+	return err != nil && err.Code == errmap.ToolExecutionFailed && err.BackendCode == "not_found"
 }
 
 // retryAfter is the hint that goes with UNAVAILABLE where nothing better is known:
 // about one backoff step of the catalog's loader.
 const retryAfter = time.Second
-
-// notPermitted is PERMISSION_DENIED for what a caller may not use. It says what
-// an operator can change, and nothing that an agent could. With the challenge it is
-// the answer to the request, also where a tool was called: it is about who asks,
-// and no other call of theirs would end otherwise.
-func notPermitted(who *identity.Identity, what string) *errmap.Error {
-	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted("")), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
-		"; an operator can allow it in the callers file (--tokens)"))
-}
 
 // asError is the canonical form of an error of either side; what has none means that the
 // caller has gone.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 )
 
 // openingTime is how long the circuit breaker waits for the response of a stream to
@@ -181,30 +180,13 @@ func (x *exchange) next(ctx context.Context) (wire []byte, pooled bool, err erro
 	return wire, pooled, nil
 }
 
-// open calls the backend and has the sender run. The circuit breaker hears of how the
-// response begins, and not of its end, which may be days away.
+// open calls the backend and has the sender run.
 func (x *exchange) open(ctx context.Context) *errmap.Error {
-	via, c := x.via, x.call
-	header := via.sender.sentHeader(c.req.Header)
-	ctx, err := via.sender.onBehalf(ctx, c.req)
-	if err != nil {
-		return err
-	}
-	risk := backend.GuardedCall{Key: c.tool.Name, Hurried: true}
-	ctx = c.req.calling(ctx, &risk)
-	_, err = backend.DoGuarded(ctx, via.sender.guard, risk, func(ctx context.Context) (struct{}, *errmap.Error) {
-		stream, err := via.sender.upstream.Open(ctx, c.tool.Method, header)
-		if err != nil {
-			return struct{}{}, err
-		}
+	return x.via.sender.open(ctx, x.call, x.via.sender.metadata.OfCall(x.call.req.Header), func(ctx context.Context, stream BackendStream) *errmap.Error {
 		x.stream = stream
 		x.sending.Go(func() { x.send(ctx) })
-		return struct{}{}, begun(ctx, stream)
-	})
-	if err != nil && errors.Is(err, errSilent) {
 		return nil
-	}
-	return err
+	})
 }
 
 // errSilent tells the circuit breaker that nothing is known yet.

@@ -5,9 +5,7 @@ package bridge
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -17,7 +15,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 )
 
@@ -66,11 +63,7 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 // callNative has a native backend run a tool, and repeats that where it may be
 // and nothing has happened yet.
 func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, *errmap.Error) {
-	header, risk, events := n.sender.sentHeader(c.req.Header), n.sender.risk(c), c.events(ctx)
-	ctx, err := n.sender.onBehalf(ctx, c.req)
-	if err != nil {
-		return nil, err
-	}
+	header, risk, events := n.sender.metadata.OfCall(c.req.Header), n.sender.risk(c), c.events(ctx)
 	if events != nil {
 		began, pass := false, events
 		events = func(e *outriggerv1.ToolEvent) {
@@ -79,8 +72,7 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 		}
 		risk.Answered = func() bool { return began }
 	}
-	ctx = c.req.calling(ctx, &risk)
-	return backend.DoGuarded(ctx, n.sender.guard, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
+	return guarded(ctx, n.sender, c.req, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
 		var outcome *outriggerv1.ToolOutcome
 		var err *errmap.Error
 		outcome, c.answer, err = n.sender.native.CallTool(ctx, call, header, events)
@@ -102,7 +94,7 @@ func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outri
 		if err := declaredData(ctx, c.tool, o.Result); err != nil {
 			return err
 		}
-		if err := n.reduceNative(ctx, c, o.Result); err != nil {
+		if err := n.decoder.reduceNative(ctx, c, o.Result); err != nil {
 			return err
 		}
 	case *outriggerv1.ToolOutcome_InputRequired:
@@ -124,116 +116,6 @@ func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outri
 	}
 	c.resp.Outcome = outcome
 	return nil
-}
-
-// reduceNative reduces the result of a native tool: its data to the fields that its caller chose, then data and content to its budget.
-func (n *natives) reduceNative(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult) *errmap.Error {
-	budget := n.decoder.budget(c)
-	if c.fit.mask == nil && budget == 0 && c.fit.noted == "" || result.GetStatus() == content.StatusFailure {
-		return nil
-	}
-	given, err := content.FreeForm(result.GetDataJson(), result.GetData())
-	if err != nil {
-		return errmap.Unwritable(err)
-	}
-	if jsontext.IsNull(given) {
-		given = nil
-	}
-	isData := func(string) bool { return false }
-	if len(given) > 0 {
-		var sorted []byte
-		isData = func(text string) bool {
-			if sorted == nil {
-				sorted = sortedJSON(given)
-			}
-			return json.Valid([]byte(text)) && bytes.Equal(sortedJSON([]byte(text)), sorted)
-		}
-	}
-	blocks := n.fitContent(c, result, budget, isData)
-	var about *content.Reduction
-	if len(given) > 0 {
-		about = n.fitData(ctx, c, result, given, budget, isData)
-	}
-	if about == nil && len(blocks) == 0 {
-		return nil
-	}
-	result.Status = content.StatusPartial
-	if err := content.SetMeta(result, about, blocks); err != nil {
-		return errmap.Unwritable(err)
-	}
-	return nil
-}
-
-// fitData reduces the data of a native tool's result. It returns nothing where they are not cut.
-func (n *natives) fitData(ctx context.Context, c *toolCall, result *outriggerv1.ToolResult, given []byte, budget int, isData func(string) bool) *content.Reduction {
-	whole := jsontext.Compact(nil, given)
-	data, note := whole, c.fit.noted
-	var about *content.Reduction
-	var link []*outriggerv1.ContentBlock
-	if c.fit.mask != nil {
-		if chosen := c.fit.mask.Append(nil, whole); keepsTo(ctx, c, chosen) {
-			data = chosen
-		} else {
-			note = strings.TrimSpace(note + " " + content.AllFields)
-		}
-	}
-	if budget > 0 && len(data) > budget {
-		var cut []byte
-		if cut, about = n.decoder.cutToBudget(ctx, c, data); about == nil {
-			note = strings.TrimSpace(note + " " + content.TooLarge(len(data), budget))
-		} else {
-			data, note, link = cut, strings.TrimSpace(note+" "+about.Text()), about.Link(c.tool.Name)
-		}
-	}
-	if note != "" || !bytes.Equal(data, whole) {
-		content.SetData(result, data, isData, note, link)
-	}
-	return about
-}
-
-// fitContent fits the content of a native tool's result that is not its data, so that all blocks together have at most so many bytes:
-// texts are cut at ends of lines, and what else is too large is left out. The whole of each is held, and linked behind it.
-func (n *natives) fitContent(c *toolCall, result *outriggerv1.ToolResult, budget int, isData func(string) bool) []content.Reduction {
-	if budget == 0 {
-		return nil
-	}
-	all := result.GetContent()
-	parts, sizes, size := make([]content.Sized, len(all)), make([]int, len(all)), 0
-	for i, block := range all {
-		parts[i] = content.SizedOf(block)
-		sizes[i] = parts[i].Size
-		size += sizes[i]
-	}
-	if size <= budget {
-		return nil
-	}
-	for i, block := range all {
-		if text := block.GetText(); text != nil && isData(text.GetText()) {
-			sizes[i] = 0
-		}
-	}
-	shares := content.Shares(sizes, budget)
-	var blocks []*outriggerv1.ContentBlock
-	var cuts []content.Reduction
-	for i, block := range all {
-		if sizes[i] <= shares[i] {
-			blocks = append(blocks, block)
-			continue
-		}
-		p := &parts[i]
-		whole := p.Whole()
-		about := content.Reduction{Size: len(whole), Budget: budget, Media: p.MediaType, Kind: p.Kind, IsCallers: budget != n.decoder.toolBudget(c.tool), Path: fmt.Sprintf("/content/%d", len(blocks))}
-		n.decoder.reduced.Add(1)
-		n.decoder.holdWhole(c, &about, whole)
-		if text := block.GetText(); text != nil {
-			about.CutText(text, shares[i])
-			blocks = append(blocks, block)
-		}
-		blocks = append(append(blocks, content.TextBlock(about.Text())), about.Link(c.tool.Name)...)
-		cuts = append(cuts, about)
-	}
-	result.Content = blocks
-	return cuts
 }
 
 // settleInput lets questions through that the caller's client can answer.
@@ -291,7 +173,7 @@ func (n *natives) settleTaskOf(ctx context.Context, c *toolCall, t *outriggerv1.
 	}
 	failed := declaredData(ctx, c.tool, t.GetResult())
 	if failed == nil {
-		failed = n.reduceNative(ctx, c, t.GetResult())
+		failed = n.decoder.reduceNative(ctx, c, t.GetResult())
 	}
 	if failed != nil {
 		failed.Tool = c.tool.Name
@@ -371,11 +253,7 @@ func (s *sender) askNative(ctx context.Context, req *Request, in proto.Message) 
 		risk.Repeatable = false
 	}
 	header := s.metadata.Inbound(req.Header)
-	if ctx, err = s.onBehalf(ctx, req); err != nil {
-		return nil, nil, err
-	}
-	ctx = req.calling(ctx, &risk)
-	out, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
+	out, err = guarded(ctx, s, req, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
 		out, answer, err = s.native.Ask(ctx, in, header)
 		return out, err
 	})

@@ -15,13 +15,11 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
-	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
@@ -34,7 +32,7 @@ func (n *counter) found(c *toolCall) {
 	if m := c.req.meter; m != nil && m.tool == nil {
 		m.tool = n.stats.Tool(c.tool.Name)
 		m.tool.Begin()
-		m.document.found(c.tool)
+		m.document.Found(c.tool)
 		c.req.traceTool(c.tool)
 	}
 }
@@ -372,186 +370,76 @@ func appendTrace(fields []zap.Field, span *telemetry.Span, h http.Header) []zap.
 }
 
 // spans adds what was sent and answered to the spans of calls. Edges end the spans.
-type spans struct{ payloads *payloads }
+type spans struct{ payloads *trail.Payloads }
 
 // ended implements [observer]: it adds the arguments and the result of a call to its span, where it takes them. A question and a task are no
 // results: what they seal is for the caller alone.
 func (s *spans) ended(f *finished) {
-	in, resp := f.meter.traced, f.resp
-	if in == nil {
+	span := f.req.Span
+	most, ok := span.Payloads()
+	if !ok || f.meter.input == nil {
 		return
 	}
-	span, tool := f.req.Span, resp.Tool
-	arguments := s.payloads.argumentsOf(in, tool)
+	arguments := s.payloads.Arguments(f.resp.Tool, f.meter.input, most)
 	span.Payload(telemetry.ToolArguments, arguments.JSON, arguments.Size, arguments.Secret)
-	if f.code == "" && !resp.Silent && resp.inputRequired() == nil && resp.Outcome.GetTask() == nil {
-		most, _ := span.Payloads()
-		result := s.payloads.outputOf(resp, resp.size(), most)
+	if f.resp.isResult(f.code) {
+		result := f.resp.payload(s.payloads, most)
 		span.Payload(telemetry.ToolResult, result.JSON, result.Size, result.Secret)
 	}
 }
 
-// tracedInput keeps the arguments of a request whose span takes them; nil for others.
-func tracedInput(req *Request) *input {
-	most, ok := req.Span.Payloads()
-	if !ok || req.Op != OpCall {
-		return nil
-	}
-	in := newInput(req, req.size(), most)
-	return &in
-}
-
 // newInput keeps arguments that are not too large to be recorded.
-func newInput(req *Request, size, most int) input {
-	in := input{encoding: req.Arguments.Encoding, size: size}
+func newInput(req *Request, most int) *trail.Input {
+	in := &trail.Input{IsProtobuf: req.Arguments.Encoding == EncodingProtobuf, Size: req.size()}
 	switch {
-	case size > most:
+	case in.Size > most:
 	case req.Message != nil:
-		in.bytes = messageJSON(req.Message)
-		in.size = len(in.bytes)
+		in.Bytes = messageJSON(req.Message)
+		in.Size = len(in.Bytes)
 	default:
-		in.bytes = slices.Clone(req.Arguments.Bytes)
+		in.Bytes = slices.Clone(req.Arguments.Bytes)
 	}
 	return in
 }
 
-// payloads shows arguments and results as JSON without what is secret in them.
-type payloads struct{ secrets redact.Messages }
-
-// addArguments adds the arguments to the line, as JSON.
-func (p *payloads) addArguments(inv *invocation) {
-	in := &inv.input
-	if in.isAdded || in.size == 0 {
-		return
-	}
-	in.isAdded = true
-	inv.event.Arguments = p.argumentsOf(in, in.tool)
+// isResult reports whether a response is a result, and no error, question or task.
+func (r *Response) isResult(code errmap.Code) bool {
+	return code == "" && !r.Silent && r.inputRequired() == nil && r.Outcome.GetTask() == nil
 }
 
-// argumentsOf is what came as arguments of a tool, as JSON. The tool may be nil.
-func (p *payloads) argumentsOf(in *input, tool *catalog.Tool) trail.Payload {
-	text := in.bytes
-	if in.encoding == EncodingProtobuf && in.bytes != nil {
-		text = tool.ArgumentsJSON(in.bytes)
-	}
-	out := trail.Payload{JSON: text, Size: in.size, Secret: p.secretInput(tool)}
-	if text != nil {
-		out.Size = len(text)
-	}
-	return out
-}
-
-// secretInput and secretOutput are what is secret in the messages of a tool. Those of a
-// native tool have no type.
-func (p *payloads) secretInput(t *catalog.Tool) *redact.Message {
-	if t == nil || t.Native {
-		return nil
-	}
-	in := p.secrets.Of(t.Method.Descriptor.Input())
-	if !t.TakesStream() {
-		return in
-	}
-	header := ""
-	if fd := t.Stream.Header(); fd != nil {
-		header = string(fd.Name())
-	}
-	return redact.Arguments(in, header)
-}
-
-func (p *payloads) secretOutput(t *catalog.Tool) *redact.Message {
-	if t == nil || t.Native {
-		return nil
-	}
-	out := p.secrets.Of(t.Method.Descriptor.Output())
-	if t.Streams() {
-		return redact.Items(out)
-	}
-	return out
-}
-
-// outputOf is the result of a response as JSON. Nothing is made of one that is too large.
-func (p *payloads) outputOf(resp *Response, size, most int) trail.Payload {
-	out := trail.Payload{Size: size}
-	if size > most || resp.Err != nil {
-		return out
-	}
+// payload is the result of a response. Nothing is made of more than most bytes.
+func (r *Response) payload(p *trail.Payloads, most int) trail.Payload {
+	size := r.size()
 	switch {
-	case resp.Outcome != nil:
-		out.JSON = outcomeJSON(resp)
-	case resp.Message != nil:
-		out.JSON = messageJSON(resp.Message)
-	case resp.Result.Encoding == EncodingProtobuf:
-		out.JSON = resp.Tool.ResultJSON(resp.Result.Bytes)
-	default:
-		out.JSON = resp.Result.Bytes
+	case size > most, r.Err != nil:
+		return trail.Payload{Size: size}
+	case r.Outcome == nil && r.Message != nil:
+		return p.Result(r.Tool, messageJSON(r.Message))
+	case r.Outcome == nil && r.Result.Encoding == EncodingProtobuf:
+		return p.Result(r.Tool, r.Tool.ResultJSON(r.Result.Bytes))
 	}
-	out.Size, out.Secret = len(out.JSON), p.secretOutput(resp.Tool)
-	return out
+	return p.Result(r.Tool, r.JSON())
 }
 
 // documents records the document {tool, input, output} of each call.
 type documents struct {
-	payloads *payloads
+	payloads *trail.Payloads
 	trail    *trail.Documents
 }
 
-// newDocument begins the document of a request that calls a tool.
-func (w *documents) newDocument(req *Request) *callDocument {
-	if w.trail == nil || req.Op != OpCall {
-		return nil
-	}
-	d := &callDocument{id: req.ID.Raw(), document: w.trail.Begin(req.ID.Raw())}
-	d.input = newInput(req, req.size(), w.trail.MaxPayloadBytes())
-	return d
-}
-
-// found notes the tool, which a response does not have after a panic.
-func (d *callDocument) found(tool *catalog.Tool) {
-	if d != nil {
-		d.tool = tool
-	}
-}
-
-// isTask leaves the document to the end of the task, which may come after any number of
-// other calls.
-func (d *callDocument) isTask() {
-	if d != nil {
-		d.document.Drop()
-		d.document = nil
-	}
-}
-
 // ended implements [observer].
-func (w *documents) ended(f *finished) { w.endDocument(f.meter.document, f.resp, f.code) }
+func (w *documents) ended(f *finished) { w.end(f.meter.document, f.resp, f.code) }
 
-// taskEnded writes the document of a call that has run on as a task.
-func (w *documents) taskEnded(d *callDocument, resp *Response, code errmap.Code) {
-	if d != nil {
-		own := *d // the request has its own end
-		own.document = w.trail.Begin(d.id)
-		w.endDocument(&own, resp, code)
-	}
-}
-
-// endDocument writes the document of a call that has ended. A request that named no tool that
-// exists has none.
-func (w *documents) endDocument(d *callDocument, resp *Response, code errmap.Code) {
-	if d == nil || d.document == nil {
+// end writes the document of a call that has ended; nil is none.
+func (w *documents) end(d *trail.CallDocument, resp *Response, code errmap.Code) {
+	if d == nil {
 		return
 	}
-	if resp.Tool != nil {
-		d.tool = resp.Tool
+	d.Found(resp.Tool)
+	var result trail.Payload
+	isResult := resp.isResult(code)
+	if isResult {
+		result = resp.payload(w.payloads, w.trail.MaxPayloadBytes())
 	}
-	if d.tool == nil {
-		d.document.Drop()
-		return
-	}
-	call := trail.Call{
-		Tool: d.tool.Name, IsFailed: code != "" || resp.Silent || resp.inputRequired() != nil || resp.Outcome.GetTask() != nil,
-		Input: w.payloads.argumentsOf(&d.input, d.tool),
-	}
-	if !call.IsFailed {
-		call.Output = w.payloads.outputOf(resp, resp.size(), w.trail.MaxPayloadBytes())
-	}
-	d.document.End(&call)
+	d.End(result, !isResult)
 }

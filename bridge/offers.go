@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,12 +17,12 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 )
 
 // Host is what a bridge does for its [Offers]: it shows them the tools, asks the native backend, and runs tools within requests
@@ -59,7 +58,7 @@ func (h *Host) Listed(ctx context.Context, form compact.List) (*catalog.Catalog,
 func (h *Host) Current() *catalog.Catalog { return h.parts.directory.catalogs.Current() }
 
 // IsView reports whether a catalog is what some callers see of another.
-func (h *Host) IsView(cat *catalog.Catalog) bool { return h.parts.directory.isView(cat) }
+func (h *Host) IsView(cat *catalog.Catalog) bool { return h.parts.directory.views.Has(cat) }
 
 // HasTasks reports whether calls of a catalog's tools may go on as tasks.
 func (h *Host) HasTasks(cat *catalog.Catalog) bool { return h.parts.tasks.areOffered(cat) }
@@ -74,7 +73,7 @@ func (h *Host) MayUse(ctx context.Context, tool *catalog.Tool) *errmap.Error {
 
 // NotPermitted is PERMISSION_DENIED for what a caller may not use.
 func (h *Host) NotPermitted(who *identity.Identity, what string) *errmap.Error {
-	return notPermitted(who, what)
+	return policy.NotPermitted(who, what)
 }
 
 // Draining is closed when streams of changes are to end.
@@ -225,15 +224,21 @@ func (h *Host) Stream(ctx context.Context, req *Request, tool *catalog.Tool, arg
 			return err
 		}
 	}
-	ctx, err := h.parts.sender.onBehalf(ctx, c.req)
+	var stream BackendStream
+	err := h.parts.sender.open(ctx, c, req.Header, func(_ context.Context, opened BackendStream) *errmap.Error {
+		stream = opened
+		defer stream.CloseSend()
+		if err := stream.Send(c.wire); err != nil && !errors.Is(err, io.EOF) {
+			return asError(err)
+		}
+		return nil
+	})
+	if stream != nil {
+		defer stream.Close()
+	}
 	if err != nil {
-		return err
+		return h.parts.decoder.explained(ctx, c, err)
 	}
-	stream, err := h.open(ctx, c, req.Header)
-	if stream == nil || err != nil {
-		return err
-	}
-	defer stream.Close()
 	for {
 		message, err := stream.Receive()
 		if errors.Is(err, io.EOF) {
@@ -244,28 +249,6 @@ func (h *Host) Stream(ctx context.Context, req *Request, tool *catalog.Tool, arg
 		}
 		each(message)
 	}
-}
-
-// open calls the backend for a stream of messages. The circuit breaker hears of how the response begins, and not of its end.
-func (h *Host) open(ctx context.Context, c *toolCall, header http.Header) (BackendStream, *errmap.Error) {
-	var stream BackendStream
-	_, err := backend.DoGuarded(ctx, h.parts.sender.guard, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (_ struct{}, err *errmap.Error) {
-		if stream, err = h.parts.sender.upstream.Open(ctx, c.tool.Method, header); err != nil {
-			return struct{}{}, err
-		}
-		if failed := stream.Send(c.wire); failed != nil && !errors.Is(failed, io.EOF) {
-			return struct{}{}, asError(failed)
-		}
-		stream.CloseSend()
-		return struct{}{}, begun(ctx, stream)
-	})
-	switch {
-	case err == nil, errors.Is(err, errSilent):
-		return stream, nil
-	case stream != nil:
-		stream.Close()
-	}
-	return nil, h.parts.decoder.explained(ctx, c, err)
 }
 
 // FollowTasks finds the tasks of a caller whose changes it wants to hear of. Ids that are unknown are left out. shown has, by

@@ -294,10 +294,7 @@ func (r *Request) At(field string) string {
 
 // name is what a request is called where people read of it.
 func (r *Request) name() string {
-	if r.Tool != "" {
-		return r.Tool
-	}
-	return r.Procedure
+	return cmp.Or(r.Tool, r.Procedure)
 }
 
 // Response is the outcome of one request. Which fields are set depends on the
@@ -369,7 +366,7 @@ func (r *Response) Take() (result []byte, pooled bool) {
 // resource, else nil.
 func (r *Response) MayRead(uri string) *errmap.Error {
 	if !r.who.MayRead(uri) {
-		return notPermitted(r.who, "this resource")
+		return policy.NotPermitted(r.who, "this resource")
 	}
 	return nil
 }
@@ -442,10 +439,9 @@ type meter struct {
 	upstream time.Duration
 	// invoked is what the audit trail says of the request; nil where it says nothing.
 	invoked *invocation
-	// document is that of a call, where payloads are recorded.
-	document *callDocument
-	// traced are the arguments of a call whose span takes them; nil for others.
-	traced *input
+	// input is what came as arguments, where something records it, and document that of a call, where those are recorded.
+	input    *trail.Input
+	document *trail.CallDocument
 }
 
 // invocation is what the audit trail says of a request while it runs. It is written by the
@@ -459,29 +455,9 @@ type invocation struct {
 	reached bool
 	// consented: the user agreed to the call.
 	consented bool
-	// input is what came as arguments, where payloads are recorded.
-	input input
-}
-
-// input is what came as the arguments of a request, kept for the audit trail: the request
-// forgets its own once the backend is called.
-type input struct {
-	bytes    []byte
-	encoding Encoding
-	size     int
-	// tool, once it is known, says what is secret.
-	tool *catalog.Tool
-	// isAdded: the line has the arguments.
-	isAdded bool
-}
-
-// callDocument is the document {tool, input, output} of a call while it runs. A nil one is
-// not recorded. It is written by the goroutine that runs the request.
-type callDocument struct {
-	document *trail.Document
-	id       []byte
-	tool     *catalog.Tool
-	input    input
+	// input is what came as arguments, where payloads are recorded, until the line has it. The tool says what is secret in it.
+	input *trail.Input
+	tool  *catalog.Tool
 }
 
 // waited adds the time since start to what was spent waiting for others.
@@ -489,16 +465,6 @@ func (r *Request) waited(start time.Time) {
 	if r.meter != nil {
 		r.meter.upstream += time.Since(start)
 	}
-}
-
-// calling returns the context of a call of the backend in which each attempt is a span.
-func (r *Request) calling(ctx context.Context, call *backend.GuardedCall) context.Context {
-	if r.Span == nil {
-		return ctx
-	}
-	ctx, calls := r.Span.Calls(ctx)
-	call.Attempts = calls
-	return ctx
 }
 
 // invocation is what the trail says of a request, nil where it says nothing.
@@ -619,10 +585,10 @@ func (r *Response) size() int {
 // task, a prompt, a reference, a skill or a directory that does not exist. Its code is
 // INVALID_PARAMS, because MCP has no code for that; an edge whose protocol has
 // one (not_found in Connect) can use it.
-func (r *Response) NamesNothing() bool { return r.Err != nil && namesNothing(r.Err) }
+func (r *Response) NamesNothing() bool { return namesNothing(r.Err) }
 
 // IsMissing reports whether the error of the response means that the backend said that there is no such thing.
-func (r *Response) IsMissing() bool { return r.Err != nil && isMissing(r.Err) }
+func (r *Response) IsMissing() bool { return isMissing(r.Err) }
 
 // TraceID returns the id of the request's trace: that of its span, or without tracing the one that its caller sent; "" for
 // none.
@@ -766,10 +732,7 @@ func (c *toolCall) document(code errmap.Code) protoreflect.MessageDescriptor {
 
 // shownName is the tool's name as the caller wrote it.
 func (c *toolCall) shownName() string {
-	if c.req.Tool != "" {
-		return c.req.Tool
-	}
-	return c.tool.Name
+	return cmp.Or(c.req.Tool, c.tool.Name)
 }
 
 // response is what has become of the call.

@@ -3,21 +3,15 @@
 package bridge
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/content"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
-	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
@@ -99,33 +93,6 @@ func (r *rounds) sealInput(req *Request, digest [32]byte, confirmed bool, in *ou
 // backend's questions come in other rounds, so that it cannot collide.
 const confirmKey = "outrigger_confirm"
 
-// confirmField is what the form of that question asked for in earlier versions. An
-// answer may still have it while replicas are replaced. Now accepting is the
-// consent, and there is nothing to fill in.
-const confirmField = "confirm"
-
-// consents reports whether an answer is a yes. Content that the form did not ask
-// for, and that is no earlier version's yes, cannot be read, and is no consent.
-func consents(answer *outriggerv1.ElicitationResult) bool {
-	if answer.GetAction() != outriggerv1.ElicitationAction_ELICITATION_ACTION_ACCEPT {
-		return false
-	}
-	content, err := content.FreeForm(answer.GetContentJson(), answer.GetContent())
-	if err != nil {
-		return false
-	}
-	if yes, ok := jsontext.Lookup(content, confirmField); ok {
-		return string(yes) == "true"
-	}
-	for range jsontext.Members(content) {
-		return false
-	}
-	return len(content) == 0 || compact.IsObject(content)
-}
-
-// maxShownArguments bounds how much of the arguments the question repeats.
-const maxShownArguments = 2048
-
 // confirm asks the user before a destructive tool runs for a caller that is not
 // trusted. The answer comes with a repetition of the call, which carries the
 // sealed state of the first: a question that was not asked cannot be answered,
@@ -143,7 +110,7 @@ func (r *rounds) confirm(_ context.Context, c *toolCall) *errmap.Error {
 	if answer == nil {
 		return r.askUser(c)
 	}
-	if !consents(answer) {
+	if !content.Consents(answer) {
 		return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name),
 			errmap.Message("Destructive tool blocked: "+c.tool.Name+" was not run, because the user did not consent"),
 			errmap.Advice("The user was asked and said no. Do not call it again unless the user wants it."))
@@ -163,30 +130,11 @@ func (r *rounds) askUser(c *toolCall) *errmap.Error {
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_InputRequired{
 		InputRequired: &outriggerv1.InputRequired{
-			RequestState: sealed,
-			InputRequests: map[string]*outriggerv1.InputRequest{confirmKey: {
-				Request: &outriggerv1.InputRequest_Elicitation{Elicitation: &outriggerv1.Elicitation{
-					Message: confirmMessage(c),
-					Mode: &outriggerv1.Elicitation_Form{Form: &outriggerv1.ElicitationForm{
-						RequestedSchemaForm: &outriggerv1.ElicitationForm_RequestedSchemaJson{RequestedSchemaJson: schema.ConsentForm()},
-					}},
-				}},
-			}},
+			RequestState:  sealed,
+			InputRequests: map[string]*outriggerv1.InputRequest{confirmKey: content.AskConsent(c.tool.Name, c.tool.Title, c.arguments())},
 		},
 	}}
 	return nil
-}
-
-// confirmMessage tells the user what would run. The arguments are shown as they
-// are, because they are what the consent is for.
-func confirmMessage(c *toolCall) string {
-	arguments := c.arguments()
-	text := string(jsontext.Compact(nil, arguments))
-	if len(text) > maxShownArguments {
-		text = strings.ToValidUTF8(text[:maxShownArguments], "") + " ..."
-	}
-	return "The tool " + c.tool.Name + " (" + c.tool.Title + ") is marked destructive: its changes may be irreversible. " +
-		"Run it with " + text + "?"
 }
 
 // purposeState is the purpose of a sealed state: what was sealed for another is none.
@@ -242,31 +190,11 @@ func decodeState(plain []byte) (state, bool) {
 	return s, true
 }
 
-// requestDigest ties a state to a request: its operation, what it names, and
-// its arguments, whatever way they are written.
+// requestDigest ties a state to a request: its operation, what it names, and its arguments, which a client may write in another
+// order when it repeats them.
 func requestDigest(operation Op, name string, arguments []byte) [32]byte {
-	return keys.Digest(keys.Label(operation.String()), []byte(name), sortedJSON(arguments))
-}
-
-// sortedJSON writes JSON with sorted members and without white space; numbers
-// keep their digits. A client may write the same arguments in another order
-// when it repeats them. Text that is no JSON stays as it is.
-func sortedJSON(text []byte) []byte {
-	if len(text) == 0 {
-		return emptyObject
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	var value any
-	if decoder.Decode(&value) != nil {
-		return text
-	}
-	sorted, err := json.Marshal(value)
-	if err != nil {
-		return text
-	}
-	return sorted
+	return keys.Digest(keys.Label(operation.String()), []byte(name), content.SortedJSON(arguments))
 }
 
 // emptyObject represents arguments that were not sent.
-var emptyObject = []byte(jsontext.EmptyObject)
+var emptyObject = content.SortedJSON(nil)

@@ -75,11 +75,7 @@ func (s *sender) risk(c *toolCall) backend.GuardedCall {
 
 // callRPC makes a unary call of the backend, and repeats it where that may be.
 func (s *sender) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
-	header, risk := s.sentHeader(c.req.Header), s.risk(c)
-	ctx, err := s.onBehalf(ctx, c.req)
-	if err != nil {
-		return err
-	}
+	header, risk := s.metadata.OfCall(c.req.Header), s.risk(c)
 	if risk.Repeatable && s.guard != nil {
 		risk.Claim = &c.claim
 		ctx = backend.Repeatable(ctx, &c.claim)
@@ -88,25 +84,41 @@ func (s *sender) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 		// The default is the sidecar's. Typed callers and their service agree on deadlines.
 		ctx = backend.PrivateDeadline(ctx)
 	}
-	ctx = c.req.calling(ctx, &risk)
-	c.answer, err = backend.DoGuarded(ctx, s.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+	var err *errmap.Error
+	c.answer, err = guarded(ctx, s, c.req, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return s.upstream.Call(ctx, c.tool.Method, c.wire, header)
 	})
 	return err
 }
 
-// sentHeader is what of a caller's headers goes to the backend with a call.
-func (s *sender) sentHeader(h http.Header) http.Header {
-	out := s.metadata.Inbound(h)
-	key := backend.IdempotencyKey(h)
-	if key == "" {
-		return out
+// guarded calls the backend for a request: in the name of its caller, behind the guard, and with a span for each attempt.
+func guarded[T any](ctx context.Context, s *sender, req *Request, risk backend.GuardedCall, call func(ctx context.Context) (T, *errmap.Error)) (out T, err *errmap.Error) {
+	if ctx, err = s.onBehalf(ctx, req); err != nil {
+		return out, err
 	}
-	if out == nil {
-		out = make(http.Header, 1)
+	if req.Span != nil {
+		ctx, risk.Attempts = req.Span.Calls(ctx)
 	}
-	out[backend.IdempotencyHeader] = []string{key}
-	return out
+	return backend.DoGuarded(ctx, s.guard, risk, call)
+}
+
+// open opens an RPC that streams, and has begin begin it. The circuit breaker hears of how the response begins, and not of its end,
+// which may be days away.
+func (s *sender) open(ctx context.Context, c *toolCall, header http.Header, begin func(ctx context.Context, stream BackendStream) *errmap.Error) *errmap.Error {
+	_, err := guarded(ctx, s, c.req, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (none struct{}, err *errmap.Error) {
+		stream, err := s.upstream.Open(ctx, c.tool.Method, header)
+		if err == nil {
+			err = begin(ctx, stream)
+		}
+		if err == nil {
+			err = begun(ctx, stream)
+		}
+		return none, err
+	})
+	if err != nil && errors.Is(err, errSilent) {
+		return nil
+	}
+	return err
 }
 
 // NoBackend is an Upstream for a sidecar that only shows tools: all calls are UNAVAILABLE.
@@ -228,22 +240,5 @@ func (s *sender) onBehalf(ctx context.Context, req *Request) (context.Context, *
 	return backend.WithAuthorization(ctx, value), nil
 }
 
-// BackendStatus returns the status of a failed call as the backend sent it (code, message and details, with nothing added or
-// taken away), and nil if the call failed otherwise. The metadata of the error is that of the response.
-func (r *Response) BackendStatus() *connect.Error {
-	var failed *backend.Error
-	if r.Err == nil || r.Err.Code == errmap.Timeout || !errors.As(r.Err, &failed) || failed.Kind != backend.KindStatus {
-		return nil
-	}
-	code := failed.Code
-	if failed.PeerStatus != 0 {
-		code = connect.Code(failed.PeerStatus)
-	}
-	out := connect.NewError(code, errors.New(failed.Message))
-	for _, d := range failed.Details {
-		if detail, err := connect.NewErrorDetail(d); err == nil {
-			out.AddDetail(detail)
-		}
-	}
-	return out
-}
+// BackendStatus returns the status of a failed call as the backend sent it; see [backend.StatusOf].
+func (r *Response) BackendStatus() *connect.Error { return backend.StatusOf(r.Err) }

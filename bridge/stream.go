@@ -57,7 +57,7 @@ func (s *streamer) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 			defer g.document.Release()
 		}
 	}
-	header, risk := s.sender.sentHeader(c.req.Header), s.sender.risk(c)
+	header, risk := s.sender.metadata.OfCall(c.req.Header), s.sender.risk(c)
 	ctx, err := s.sender.onBehalf(ctx, c.req)
 	if err != nil {
 		return err
@@ -82,8 +82,7 @@ func (s *streamer) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 			return s.sender.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.addAnswer)
 		}
 	}
-	ctx = c.req.calling(ctx, &risk)
-	c.answer, err = backend.DoGuarded(ctx, s.sender.guard, risk, call)
+	c.answer, err = guarded(ctx, s.sender, c.req, risk, call)
 	s.sender.keepMetadata(c)
 	isOver, isRefused := err != nil && err.Code == errmap.Cancelled, false
 	if isOver && errors.Is(context.Cause(ctx), errItem) {
@@ -489,7 +488,11 @@ func (g *pager) invokePages(ctx context.Context, c *toolCall) *errmap.Error {
 			break
 		}
 		page := p.Read(one.answer.Body)
-		if size += g.pageSizeOf(ctx, one); n > 1 && g.decoder.limit.most > 0 && size > g.decoder.limit.most {
+		had, ok := g.sizeOf(ctx, one, nil)
+		if !ok {
+			had = len(one.answer.Body) // which the whole answer will be refused for
+		}
+		if size += had; n > 1 && g.decoder.limit.most > 0 && size > g.decoder.limit.most {
 			why = "there are more bytes than fit into one result (--max-result-bytes)"
 			g.decoder.limit.stats.Over(errmap.LimitResultBytes)
 			break
@@ -537,16 +540,6 @@ func (g *pager) endOfPages(ctx context.Context, c *toolCall, n int, isSame bool,
 	return ""
 }
 
-// pageSizeOf is how many bytes a page has as JSON.
-func (g *pager) pageSizeOf(ctx context.Context, one *toolCall) int {
-	text, _, err := g.decoder.translate(ctx, one, nil, one.answer.Body)
-	if err != nil {
-		return len(one.answer.Body) // which the whole answer will be refused for
-	}
-	defer g.sender.buffers.Put(text)
-	return len(text)
-}
-
 // pageMargin is the part of a budget that a smaller page aims at, in percent: its items may be larger than those of the first.
 const pageMargin = 90
 
@@ -559,7 +552,7 @@ func (g *pager) fitPage(ctx context.Context, c *toolCall) {
 		return
 	}
 	first := p.Read(c.answer.Body)
-	size, ok := g.wantedSize(ctx, c)
+	size, ok := g.sizeOf(ctx, c, c.fit.mask)
 	if !ok || size <= budget || first.Items <= 1 {
 		return
 	}
@@ -578,17 +571,18 @@ func (g *pager) fitPage(ctx context.Context, c *toolCall) {
 	c.note(fmt.Sprintf("The page was made smaller to fit into %d bytes: %s was set to %d, where the service returned %d.", budget, p.Size, n, first.Items))
 }
 
-// wantedSize is how many bytes the fields that the caller wants have as JSON. It reports false for an answer that cannot be read.
-func (g *pager) wantedSize(ctx context.Context, c *toolCall) (int, bool) {
+// sizeOf is how many bytes the fields of an answer have as JSON that a mask selects; nil is all. It reports false for an answer that
+// cannot be read.
+func (g *pager) sizeOf(ctx context.Context, c *toolCall, mask *content.Mask) (int, bool) {
 	text, _, err := g.decoder.translate(ctx, c, nil, c.answer.Body)
 	if err != nil {
 		return 0, false
 	}
 	defer g.sender.buffers.Put(text)
-	if c.fit.mask == nil {
+	if mask == nil {
 		return len(text), true
 	}
-	chosen := c.fit.mask.Append(g.sender.buffers.Get(len(text)), text)
+	chosen := mask.Append(g.sender.buffers.Get(len(text)), text)
 	defer g.sender.buffers.Put(chosen)
 	return len(chosen), true
 }

@@ -21,9 +21,7 @@ import (
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/catalog/longrunning"
 	"github.com/outrigger-mcp/outrigger/internal/content"
-	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
@@ -129,7 +127,7 @@ func ofPrepared(call *statev1.TaskCall, tool *catalog.Tool, cat *catalog.Catalog
 
 // background is the rest of a call as the work of a task. The line is written when it ends.
 func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, after time.Duration) task.Run {
-	own := ofPrepared(call, c.tool, c.catalog, t.sender.sentHeader(c.req.Header).Clone())
+	own := ofPrepared(call, c.tool, c.catalog, t.sender.metadata.OfCall(c.req.Header).Clone())
 	own.fit.mask, own.req.Tool, own.req.Through, own.req.Span = c.fit.mask, c.req.Tool, c.req.Through, c.req.Span
 	return t.runTask(own, line, after)
 }
@@ -178,7 +176,7 @@ func (t *tasks) again(ctx context.Context, c *toolCall, call *statev1.TaskCall) 
 	if !t.manager.IsShared() || !c.tool.IsIdempotent() || t.sender.credentials != nil || backend.HasAuthorization(ctx) {
 		return nil
 	}
-	for name, values := range t.sender.sentHeader(c.req.Header) {
+	for name, values := range t.sender.metadata.OfCall(c.req.Header) {
 		name = strings.ToLower(name)
 		if backend.LooksSecret(name) {
 			return nil
@@ -293,7 +291,7 @@ func (t *tasks) answerFrom(ctx context.Context, req *Request, cat *catalog.Catal
 	case !ok:
 		return &Response{Err: unknownTask(req)}
 	case ref.Operation != nil:
-		resp = t.operations.answer(ctx, req, cat, *ref.Operation)
+		resp = t.operations.answer(ctx, req, cat, ref)
 	case ref.Native != nil:
 		resp = t.nativeTask(ctx, req, cat, ref)
 	case t.manager == nil:
@@ -319,7 +317,7 @@ func (t *tasks) nativeTask(ctx context.Context, req *Request, cat *catalog.Catal
 		ask = &outriggerv1.CancelTaskRequest{TaskId: ref.ID, Context: req.Context}
 	}
 	resp := t.natives.ask(ctx, req, ask)
-	if resp.Err != nil && (isMissing(resp.Err) || namesNothing(resp.Err)) {
+	if resp.IsMissing() || resp.NamesNothing() {
 		resp.Err = unknownTask(req)
 	}
 	if found, ok := resp.Message.(*outriggerv1.Task); ok {
@@ -360,7 +358,7 @@ type taskLine struct {
 	via       *tasks
 	event     trail.Event
 	isAudited bool
-	document  *callDocument
+	document  *trail.CallDocument
 	start     time.Time
 	// call is the span of the call, span that of the task; nil before it is one.
 	call, span *telemetry.Span
@@ -414,14 +412,14 @@ func (l *taskLine) who() *statev1.TaskCaller {
 // began notes that the call becomes a task.
 func (l *taskLine) began() {
 	l.span = l.call.RunOn(telemetry.TaskSpan)
-	l.document.isTask()
+	l.document.IsTask()
 }
 
 // ended writes the line, and ends the span, of a call that has run on as a task.
 func (l *taskLine) ended() {
 	code := outcomeCode(l.response)
 	EndSpan(l.span, l.response, errmap.ModernMCP, errmap.About{ToolCall: true})
-	l.via.documents.taskEnded(l.document, l.response, code)
+	l.via.documents.end(l.document.Again(), l.response, code)
 	if !l.isAudited {
 		return
 	}
@@ -444,9 +442,9 @@ type operations struct {
 }
 
 // operation is an operation on whose behalf a call of its tool goes to the backend.
-func (o *operations) operation(ctx context.Context, c *toolCall, h longrunning.Handle, token string) *task.Operation {
+func (o *operations) operation(ctx context.Context, c *toolCall, ref task.Ref, token string) *task.Operation {
 	return &task.Operation{
-		Pipeline: pipeline{o, c}, Tool: c.tool, Shown: c.req.toolName, Events: c.events(ctx), Handle: h, Token: token,
+		Pipeline: pipeline{o, c}, Tool: c.tool, Shown: c.req.toolName, Events: c.events(ctx), Handle: *ref.Operation, Token: token,
 		Draining: o.draining, MaxResult: o.decoder.limit.most,
 	}
 }
@@ -470,11 +468,11 @@ func (o *operations) invokeOperation(ctx context.Context, c *toolCall) *errmap.E
 	if failed = o.sender.once(ctx, c); failed != nil {
 		return failed
 	}
-	h := longrunning.Handle{Tool: c.tool.Name, Created: now.Truncate(time.Millisecond), Budget: c.req.Wanted.Budget, ForModel: c.req.Wanted.ForModel}
-	if c.fit.mask != nil {
-		h.Fields = c.req.Wanted.Fields
+	wanted := c.req.Wanted
+	if c.fit.mask == nil {
+		wanted.Fields = ""
 	}
-	op, body := o.operation(ctx, c, h, ""), c.answer.Body
+	op, body := o.operation(ctx, c, task.Begun(c.tool.Name, now, wanted), ""), c.answer.Body
 	c.answer = nil
 	if c.resp.Outcome, failed = op.Begin(ctx, body, o.sealer, c.req.Caller, until, isTask); failed != nil || c.resp.Outcome != nil {
 		return failed
@@ -505,8 +503,8 @@ func (o *operations) finishChecked(ctx context.Context, c *toolCall, op *task.Op
 
 // operationTool is the tool that started an operation, which the caller must still be allowed to use. Nil without an error: the
 // tool is not there any more, or starts no operations.
-func (o *operations) operationTool(ctx context.Context, cat *catalog.Catalog, h longrunning.Handle) (*catalog.Tool, *errmap.Error) {
-	tool, failed := o.directory.find(ctx, cat, &Request{Op: OpCall, Tool: h.Tool})
+func (o *operations) operationTool(ctx context.Context, cat *catalog.Catalog, ref task.Ref) (*catalog.Tool, *errmap.Error) {
+	tool, failed := o.directory.find(ctx, cat, &Request{Op: OpCall, Tool: ref.Operation.Tool})
 	switch {
 	case failed != nil && failed.Code == errmap.ToolNotFound:
 		return nil, nil //nolint:nilnil // said above
@@ -520,15 +518,15 @@ func (o *operations) operationTool(ctx context.Context, cat *catalog.Catalog, h 
 
 // fetching is a request that may fetch the result of an operation: for every caller that fetches it, the result is as the call wanted it
 // that began the operation. A budget of the request itself can only lower that.
-func fetching(req *Request, tool *catalog.Tool, cat *catalog.Catalog, h longrunning.Handle) *toolCall {
-	first := content.Wanted{Fields: h.Fields, Budget: h.Budget, ForModel: h.ForModel}
-	return fetched(req, tool, cat, first.FetchedBy(req.Wanted), h.IsMaskLost)
+func fetching(req *Request, tool *catalog.Tool, cat *catalog.Catalog, ref task.Ref) *toolCall {
+	first := ref.Wanted()
+	return fetched(req, tool, cat, first.FetchedBy(req.Wanted), ref.Operation.IsMaskLost)
 }
 
 // answer answers what is asked about a task that is an operation of the backend. Any replica can, because the id says
 // which one.
-func (o *operations) answer(ctx context.Context, req *Request, cat *catalog.Catalog, h longrunning.Handle) *Response {
-	tool, failed := o.operationTool(ctx, cat, h)
+func (o *operations) answer(ctx context.Context, req *Request, cat *catalog.Catalog, ref task.Ref) *Response {
+	tool, failed := o.operationTool(ctx, cat, ref)
 	if failed != nil {
 		return &Response{Err: failed}
 	}
@@ -541,7 +539,7 @@ func (o *operations) answer(ctx context.Context, req *Request, cat *catalog.Cata
 	if failed = o.auditor.recordAsk(ctx, req); failed != nil {
 		return &Response{Err: failed}
 	}
-	message, failed := o.operation(ctx, fetching(req, tool, cat, h), h, "").Answer(ctx, req.Message, req.Timeout)
+	message, failed := o.operation(ctx, fetching(req, tool, cat, ref), ref, "").Answer(ctx, req.Message, req.Timeout)
 	switch {
 	case failed == nil:
 		return &Response{Message: message}
@@ -571,16 +569,11 @@ func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout
 		most = min(most, timeout)
 	}
 	header := o.of.sender.metadata.Inbound(req.Header)
-	ctx, failed := o.of.sender.onBehalf(ctx, req)
-	if failed != nil {
-		return nil, failed
-	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	// A question that was let wait says nothing about the backend where its time is over.
 	risk := backend.GuardedCall{Key: m.Procedure, Repeatable: true, Hurried: timeout > 0 || req.Timeout > 0}
-	ctx = req.calling(ctx, &risk)
-	answer, failed := backend.DoGuarded(ctx, o.of.sender.guard, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+	answer, failed := guarded(ctx, o.of.sender, req, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
 		return o.of.sender.upstream.Call(ctx, m, in, header)
 	})
 	if failed != nil {
@@ -622,7 +615,7 @@ func (o pipeline) Result(ctx context.Context, op *task.Operation) (*outriggerv1.
 func (o *operations) anyJSON(ctx context.Context, c *toolCall, held *anypb.Any) ([]byte, *errmap.Error) {
 	cat := o.decoder.typesOf(c)
 	if held == nil || cat == nil {
-		return []byte(jsontext.EmptyObject), nil
+		return emptyObject, nil
 	}
 	o.decoder.learnAll(ctx, c, cat, held)
 	body, noted, err := cat.Types().AppendJSONNoting(nil, held)
@@ -638,13 +631,11 @@ func (o *operations) anyJSON(ctx context.Context, c *toolCall, held *anypb.Any) 
 // continueOperation runs a tool of the sidecar's own that goes on with an operation. The caller must be allowed to use the tool
 // that started it too.
 func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap.Error {
-	raw, _ := jsontext.Lookup(c.arguments(), catalog.HandleArgument)
-	token, _ := jsontext.Text(raw)
-	ref, ok := task.OpenRef(o.sealer, c.req.Caller, token)
-	if !ok || ref.Operation == nil {
+	ref, token, ok := task.OpenArguments(o.sealer, c.req.Caller, c.arguments())
+	if !ok {
 		return unknownHandle(c.tool)
 	}
-	tool, failed := o.operationTool(ctx, c.catalog, *ref.Operation)
+	tool, failed := o.operationTool(ctx, c.catalog, ref)
 	if failed != nil {
 		return failed
 	}
@@ -655,13 +646,13 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 	defer cancel()
 	now := time.Now()
 	defer c.req.waited(now)
-	of := fetching(c.req, tool, c.catalog, *ref.Operation)
-	of.fit.isFetch, of.fit.under = false, longrunning.ResponseMember
+	of := fetching(c.req, tool, c.catalog, ref)
+	of.fit.isFetch, of.fit.under = false, task.ResponseMember
 	of.deadline, _ = ctx.Deadline()
 	if failed = of.chooseFields(&c.req.Wanted); failed != nil {
 		return failed
 	}
-	op := o.operation(ctx, of, *ref.Operation, token)
+	op := o.operation(ctx, of, ref, token)
 	if c.tool.Continues == catalog.CancelOperation {
 		c.resp.Outcome, failed = op.Cancel(ctx, c.req.Timeout)
 		return failed
@@ -672,23 +663,10 @@ func (o *operations) continueOperation(ctx context.Context, c *toolCall) *errmap
 	if failed = o.finishChecked(ctx, of, op); failed != nil {
 		return failed
 	}
-	result := doneResult(of)
+	result := task.Done(of.resp.Outcome.GetResult(), of.resp.Result.Bytes, of.resp.Explanation)
 	if failed = o.decoder.limit.check(len(result.GetDataJson())); failed != nil {
 		return failed
 	}
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_Result{Result: result}}
 	return nil
-}
-
-// doneResult is the result of the tool that fetches an operation's result: data that say that it is done, and have the response.
-func doneResult(of *toolCall) *outriggerv1.ToolResult {
-	if cut := of.resp.Outcome.GetResult(); cut != nil {
-		before := string(cut.GetDataJson())
-		content.SetData(cut, longrunning.AppendDone(nil, cut.GetDataJson()), func(text string) bool { return text == before }, "", nil)
-		return cut
-	}
-	return &outriggerv1.ToolResult{
-		Status: content.StatusSuccess, Explanation: of.resp.Explanation,
-		DataForm: &outriggerv1.ToolResult_DataJson{DataJson: longrunning.AppendDone(nil, of.resp.Result.Bytes)},
-	}
 }

@@ -1013,3 +1013,23 @@ func handshakeRefused(err error) bool {
 	}
 	return false
 }
+
+// StatusOf returns the status of a failed call as the backend sent it (code, message and details, with nothing added or
+// taken away), and nil if the call failed otherwise. It has no metadata.
+func StatusOf(err *errmap.Error) *connect.Error {
+	var failed *Error
+	if err == nil || err.Code == errmap.Timeout || !errors.As(err, &failed) || failed.Kind != KindStatus {
+		return nil
+	}
+	code := failed.Code
+	if failed.PeerStatus != 0 {
+		code = connect.Code(failed.PeerStatus)
+	}
+	out := connect.NewError(code, errors.New(failed.Message))
+	for _, d := range failed.Details {
+		if detail, err := connect.NewErrorDetail(d); err == nil {
+			out.AddDetail(detail)
+		}
+	}
+	return out
+}

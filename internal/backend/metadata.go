@@ -100,6 +100,18 @@ func neverCrosses(name string) bool {
 // Inbound returns those of a caller's headers that are forwarded to the backend.
 func (r MetadataRules) Inbound(h http.Header) http.Header { return r.baggage.filter(r.in.admitted(h)) }
 
+// OfCall is Inbound for a call of a tool, whose idempotency key is forwarded too.
+func (r MetadataRules) OfCall(h http.Header) http.Header {
+	out := r.Inbound(h)
+	if key := IdempotencyKey(h); key != "" {
+		if out == nil {
+			out = make(http.Header, 1)
+		}
+		out[IdempotencyHeader] = []string{key}
+	}
+	return out
+}
+
 // Outbound returns that part of the backend's metadata that is forwarded to the caller.
 func (r MetadataRules) Outbound(h http.Header) http.Header { return r.out.admitted(h) }
 

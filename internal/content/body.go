@@ -109,54 +109,54 @@ func isText(kind, charset string) bool {
 	return false
 }
 
-// Sized is a block of content as a budget sees it.
-type Sized struct {
-	Kind ReductionKind
-	// Size is how many bytes it has in JSON, apart from escapes.
-	Size      int
-	MediaType string
+// sizedBlock is a block of content as a budget sees it.
+type sizedBlock struct {
+	kind reductionKind
+	// size is how many bytes it has in JSON, apart from escapes.
+	size      int
+	mediaType string
 	// text or data is what it holds.
 	text string
 	data []byte
 }
 
-// Whole is a copy of a text, or the data themselves.
-func (p *Sized) Whole() []byte {
+// whole is a copy of a text, or the data themselves.
+func (p *sizedBlock) whole() []byte {
 	if p.data == nil {
 		return []byte(p.text)
 	}
 	return p.data
 }
 
-// SizedOf is what a block holds; nothing for a link.
-func SizedOf(block *outriggerv1.ContentBlock) Sized {
+// sizedOf is what a block holds; nothing for a link.
+func sizedOf(block *outriggerv1.ContentBlock) sizedBlock {
 	switch held := block.GetBlock().(type) {
 	case *outriggerv1.ContentBlock_Text:
-		return textPart(KindText, "text/plain; charset=utf-8", held.Text.GetText())
+		return textPart(blockText, "text/plain; charset=utf-8", held.Text.GetText())
 	case *outriggerv1.ContentBlock_Image:
-		return bytesPart(KindImage, held.Image.GetMimeType(), held.Image.GetData())
+		return bytesPart(blockImage, held.Image.GetMimeType(), held.Image.GetData())
 	case *outriggerv1.ContentBlock_Audio:
-		return bytesPart(KindAudio, held.Audio.GetMimeType(), held.Audio.GetData())
+		return bytesPart(blockAudio, held.Audio.GetMimeType(), held.Audio.GetData())
 	case *outriggerv1.ContentBlock_Resource:
 		contents := held.Resource.GetContents()
 		if _, isText := contents.GetData().(*outriggerv1.ResourceContents_Text); isText {
-			return textPart(KindResource, contents.GetMimeType(), contents.GetText())
+			return textPart(blockResource, contents.GetMimeType(), contents.GetText())
 		}
-		return bytesPart(KindResource, contents.GetMimeType(), contents.GetBlob())
+		return bytesPart(blockResource, contents.GetMimeType(), contents.GetBlob())
 	}
-	return Sized{}
+	return sizedBlock{}
 }
 
-func textPart(kind ReductionKind, mediaType, text string) Sized {
+func textPart(kind reductionKind, mediaType, text string) sizedBlock {
 	if mediaType == "" {
 		mediaType = "text/plain; charset=utf-8"
 	}
-	return Sized{Kind: kind, Size: len(text), MediaType: mediaType, text: text}
+	return sizedBlock{kind: kind, size: len(text), mediaType: mediaType, text: text}
 }
 
-func bytesPart(kind ReductionKind, mediaType string, data []byte) Sized {
+func bytesPart(kind reductionKind, mediaType string, data []byte) sizedBlock {
 	if mediaType == "" {
 		mediaType = "application/octet-stream"
 	}
-	return Sized{Kind: kind, Size: base64.StdEncoding.EncodedLen(len(data)), MediaType: mediaType, data: data}
+	return sizedBlock{kind: kind, size: base64.StdEncoding.EncodedLen(len(data)), mediaType: mediaType, data: data}
 }

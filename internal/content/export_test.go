@@ -2,11 +2,19 @@
 
 package content
 
-import "github.com/outrigger-mcp/outrigger/internal/schema"
+import (
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+)
 
 // What the tests outside the package look at.
 
 const (
+	BlockAudio    = blockAudio
+	BlockImage    = blockImage
+	BlockResource = blockResource
+	BlockText     = blockText
+
 	FieldsKey  = fieldsKey
 	MaxCuts    = maxCuts
 	MaxDepth   = maxMaskDepth
@@ -16,8 +24,16 @@ const (
 )
 
 var (
-	JoinPath     = joinPath
-	NewMaskUnder = newMask
+	JoinPath         = joinPath
+	NewMaskUnder     = newMask
+	ReductionExample = reductionExample
+	SetMeta          = setMeta
+	Shares           = shares
+	TextBlock        = textBlock
 )
 
 func NewMask(text string, of schema.View) (*Mask, []string) { return newMask(text, of, "") }
+
+type ReductionKind = reductionKind
+
+func (r *Reduction) CutText(text *outriggerv1.TextContent, most int) { r.cutText(text, most) }

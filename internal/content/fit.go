@@ -3,6 +3,7 @@
 package content
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -33,19 +34,16 @@ const (
 	tooLarge = "This result has %d bytes, more than its budget of %d. Nothing was left out, because the tool's output schema requires what is there."
 )
 
-// TooLarge is what is said about a result that cannot be cut to its budget.
-func TooLarge(size, budget int) string { return fmt.Sprintf(tooLarge, size, budget) }
-
-// ReductionKind is what was cut.
-type ReductionKind uint8
+// reductionKind is what was cut.
+type reductionKind uint8
 
 // The kinds. All but the first are blocks of content: lines of a text are left out, and others as a whole.
 const (
-	kindData ReductionKind = iota
-	KindText
-	KindImage
-	KindAudio
-	KindResource
+	kindData reductionKind = iota
+	blockText
+	blockImage
+	blockAudio
+	blockResource
 )
 
 // Reduction is what there is to say about a result that was cut, or about a block of its content.
@@ -57,8 +55,8 @@ type Reduction struct {
 	// URI is where the whole can be read until a time; empty where it cannot.
 	URI   string
 	Until time.Time
-	// ReductionKind is what was cut.
-	Kind ReductionKind
+	// Kind is what was cut.
+	Kind reductionKind
 	// Path is the JSON Pointer of a block of content in the result, and Media its media type.
 	Path, Media string
 	// Kept and Of count the lines of a text: those that are left, and those that there were.
@@ -69,7 +67,7 @@ type Reduction struct {
 	Through bool
 	// IsFetched is set for a result that is fetched as the call wanted it: it is too late to choose its fields.
 	IsFetched bool
-	// ReductionExample is a field mask that this result may have, from [ReductionExample]; empty for none.
+	// Example is a field mask that this result may have, from [reductionExample]; empty for none.
 	Example string
 	// PageSize and NextPage are the names of the fields of a method that lists in pages; empty for others.
 	PageSize, NextPage string
@@ -83,8 +81,8 @@ func (r *Reduction) MediaType() string {
 	return r.Media
 }
 
-// CutText leaves out the lines of a text that do not fit into so many bytes.
-func (r *Reduction) CutText(text *outriggerv1.TextContent, most int) {
+// cutText leaves out the lines of a text that do not fit into so many bytes.
+func (r *Reduction) cutText(text *outriggerv1.TextContent, most int) {
 	whole := text.GetText()
 	text.Text = whole[:strings.LastIndexByte(whole[:most], '\n')+1]
 	r.Kept, r.Of = strings.Count(text.GetText(), "\n"), strings.Count(strings.TrimSuffix(whole, "\n"), "\n")+1
@@ -100,11 +98,11 @@ func (r *Reduction) Text() string {
 	switch r.Kind {
 	case kindData:
 		return r.dataText()
-	case KindText:
+	case blockText:
 		return fmt.Sprintf("This result was cut to its budget of %d bytes; the whole has %d. Left out: all but the first %d of %d lines in %s/text.", r.Budget, r.Size, r.Kept, r.Of, r.Path) + r.wholeText()
-	case KindImage:
+	case blockImage:
 		return r.leftOut("An image")
-	case KindAudio:
+	case blockAudio:
 		return r.leftOut("Audio")
 	default:
 		return r.leftOut("An embedded resource")
@@ -176,8 +174,8 @@ func placeName(pointer string) string {
 	return pointer
 }
 
-// SetMeta adds the member to the _meta of a result whose data were cut, or blocks of its content; data is nil for none.
-func SetMeta(result *outriggerv1.ToolResult, data *Reduction, content []Reduction) error {
+// setMeta adds the member to the _meta of a result whose data were cut, or blocks of its content; data is nil for none.
+func setMeta(result *outriggerv1.ToolResult, data *Reduction, content []Reduction) error {
 	member, err := reductionMember(data, content)
 	if err != nil {
 		return err
@@ -230,7 +228,7 @@ func reductionMember(data *Reduction, content []Reduction) ([]byte, error) {
 			about.Bytes += block.Size
 		}
 		at := wantedPlace{Path: block.Path, Bytes: block.Size, URI: block.URI, Until: block.until()}
-		if block.Kind == KindText {
+		if block.Kind == blockText {
 			at.Kept, at.Of = &block.Kept, &block.Of
 		}
 		about.Content = append(about.Content, at)
@@ -262,9 +260,9 @@ func (r *Reduction) Link(tool string) []*outriggerv1.ContentBlock {
 	}}}}
 }
 
-// Shares divides a budget among things of so many bytes: each has what it needs up to an equal share, and what one does not need is for
+// shares divides a budget among things of so many bytes: each has what it needs up to an equal share, and what one does not need is for
 // the larger ones.
-func Shares(sizes []int, budget int) []int {
+func shares(sizes []int, budget int) []int {
 	bySize := make([]int, len(sizes))
 	for i := range bySize {
 		bySize[i] = i
@@ -278,8 +276,8 @@ func Shares(sizes []int, budget int) []int {
 	return out
 }
 
-// TextBlock is content that is a text.
-func TextBlock(text string) *outriggerv1.ContentBlock {
+// textBlock is content that is a text.
+func textBlock(text string) *outriggerv1.ContentBlock {
 	return &outriggerv1.ContentBlock{Block: &outriggerv1.ContentBlock_Text{Text: &outriggerv1.TextContent{Text: text}}}
 }
 
@@ -296,12 +294,12 @@ func SetData(result *outriggerv1.ToolResult, data []byte, isSame func(text strin
 		return
 	}
 	if len(result.GetContent()) == 0 {
-		result.Content = []*outriggerv1.ContentBlock{TextBlock(string(data))}
+		result.Content = []*outriggerv1.ContentBlock{textBlock(string(data))}
 		if text := result.GetExplanation(); text != "" {
-			result.Content = append(result.Content, TextBlock(text))
+			result.Content = append(result.Content, textBlock(text))
 		}
 	}
-	result.Content = append(append(result.Content, TextBlock(note)), link...)
+	result.Content = append(append(result.Content, textBlock(note)), link...)
 	result.Explanation = strings.TrimSpace(result.GetExplanation() + " " + note)
 }
 
@@ -321,10 +319,10 @@ const (
 	longValue  = 256
 )
 
-// ReductionExample returns a field mask with one path of a document that was cut, as an example for its reader: if possible the path of a name or
+// reductionExample returns a field mask with one path of a document that was cut, as an example for its reader: if possible the path of a name or
 // an id within a list or map that was cut. The schema has the path, and the document is smaller with it, if possible by a fifth. The
 // mask is empty if there is no such path.
-func ReductionExample(of schema.View, whole []byte, cuts []Cut) string {
+func reductionExample(of schema.View, whole []byte, cuts []Cut) string {
 	bySize := slices.Clone(cuts)
 	slices.SortStableFunc(bySize, func(a, b Cut) int {
 		return cmp.Or(
@@ -646,4 +644,198 @@ func (w *Wanted) FetchedBy(other Wanted) Wanted {
 		out.Budget = other.Budget
 	}
 	return out
+}
+
+// Fitter fits the result of one call to what its caller wants: its data to the fields that the caller chose, then data and content
+// to a budget.
+type Fitter struct {
+	// Tool is the name of the tool, and Of what its output schema says about its results.
+	Tool string
+	Of   schema.View
+	// Mask selects the fields that are wanted; nil for all. Noted is what there is to say about the result besides.
+	Mask  *Mask
+	Noted string
+	// Budget is the maximum size in bytes; zero for none.
+	Budget int
+	// About is what every reduction of this result says.
+	About Reduction
+	// Under names the member of the answer that the data are; empty where they are the whole answer.
+	Under string
+	// Mark marks data of a stream that were cut; nil for other data.
+	Mark func(cut []byte) []byte
+	// Keeps reports whether data keep to the output schema that the tool declares.
+	Keeps func(data []byte) bool
+	// Hold holds the whole of what is cut, if there is room and a reader. It is called once for each reduction.
+	Hold func(about *Reduction, whole []byte)
+}
+
+// Cut cuts data to the budget. It returns no reduction where the output schema of the tool does not let enough go.
+func (f *Fitter) Cut(whole []byte) ([]byte, *Reduction) {
+	cut, report, ok := AppendCut(nil, whole, f.Budget, f.Of)
+	if ok && f.Mark != nil {
+		cut = f.Mark(cut)
+	}
+	if !ok || !f.Keeps(cut) {
+		return nil, nil
+	}
+	about := f.About
+	about.Size, about.Budget, about.Report = len(whole), f.Budget, report
+	if !about.IsFetched {
+		about.Example = reductionExample(f.Of, whole, report.Cuts)
+	}
+	if f.Under != "" {
+		for i := range report.Cuts {
+			report.Cuts[i].Path = "/" + f.Under + report.Cuts[i].Path
+		}
+		if about.Example != "" {
+			about.Example = f.Under + "." + about.Example
+		}
+	}
+	f.Hold(&about, bytes.Clone(whole))
+	return cut, &about
+}
+
+// Result cuts the data of a call to the budget and returns them as a result, with what is said about them. If nothing can be left
+// out, there is no result, and the explanation says so.
+func (f *Fitter) Result(data []byte, explanation string) (result *outriggerv1.ToolResult, explained string, failed *errmap.Error) {
+	cut, about := f.Cut(data)
+	if about == nil {
+		return nil, strings.TrimSpace(explanation + " " + fmt.Sprintf(tooLarge, len(data), f.Budget)), nil
+	}
+	result = &outriggerv1.ToolResult{Status: StatusPartial, Explanation: explanation}
+	if err := setMeta(result, about, nil); err != nil {
+		return nil, "", errmap.Unwritable(err)
+	}
+	SetData(result, cut, nil, about.Text(), about.Link(f.Tool))
+	return result, result.GetExplanation(), nil
+}
+
+// Native reduces the result of a native tool, which may have data, content or both.
+func (f *Fitter) Native(result *outriggerv1.ToolResult) *errmap.Error {
+	if result.GetStatus() == StatusFailure {
+		return nil
+	}
+	given, err := FreeForm(result.GetDataJson(), result.GetData())
+	if err != nil {
+		return errmap.Unwritable(err)
+	}
+	if jsontext.IsNull(given) {
+		given = nil
+	}
+	isData := func(string) bool { return false }
+	if len(given) > 0 {
+		var sorted []byte
+		isData = func(text string) bool {
+			if sorted == nil {
+				sorted = SortedJSON(given)
+			}
+			return json.Valid([]byte(text)) && bytes.Equal(SortedJSON([]byte(text)), sorted)
+		}
+	}
+	blocks := f.content(result, isData)
+	var about *Reduction
+	if len(given) > 0 {
+		about = f.data(result, given, isData)
+	}
+	if about == nil && len(blocks) == 0 {
+		return nil
+	}
+	result.Status = StatusPartial
+	if err := setMeta(result, about, blocks); err != nil {
+		return errmap.Unwritable(err)
+	}
+	return nil
+}
+
+// data reduces the data of a result. It returns nothing where they are not cut.
+func (f *Fitter) data(result *outriggerv1.ToolResult, given []byte, isData func(string) bool) (about *Reduction) {
+	whole := jsontext.Compact(nil, given)
+	data, note := whole, f.Noted
+	var link []*outriggerv1.ContentBlock
+	add := func(text string) { note = strings.TrimSpace(note + " " + text) }
+	if f.Mask != nil {
+		if chosen := f.Mask.Append(nil, whole); f.Keeps(chosen) {
+			data = chosen
+		} else {
+			add(AllFields)
+		}
+	}
+	if f.Budget > 0 && len(data) > f.Budget {
+		var cut []byte
+		if cut, about = f.Cut(data); about == nil {
+			add(fmt.Sprintf(tooLarge, len(data), f.Budget))
+		} else {
+			data, link = cut, about.Link(f.Tool)
+			add(about.Text())
+		}
+	}
+	if note != "" || !bytes.Equal(data, whole) {
+		SetData(result, data, isData, note, link)
+	}
+	return about
+}
+
+// content fits the content of a result that is not its data, so that all blocks together have at most the budget: texts are cut at
+// ends of lines, and what else is too large is left out. The whole of each is held, and linked behind it.
+func (f *Fitter) content(result *outriggerv1.ToolResult, isData func(string) bool) []Reduction {
+	if f.Budget == 0 {
+		return nil
+	}
+	all := result.GetContent()
+	parts, sizes, size := make([]sizedBlock, len(all)), make([]int, len(all)), 0
+	for i, block := range all {
+		parts[i] = sizedOf(block)
+		sizes[i] = parts[i].size
+		size += sizes[i]
+	}
+	if size <= f.Budget {
+		return nil
+	}
+	for i, block := range all {
+		if text := block.GetText(); text != nil && isData(text.GetText()) {
+			sizes[i] = 0
+		}
+	}
+	most := shares(sizes, f.Budget)
+	var blocks []*outriggerv1.ContentBlock
+	var cuts []Reduction
+	for i, block := range all {
+		if sizes[i] <= most[i] {
+			blocks = append(blocks, block)
+			continue
+		}
+		p := &parts[i]
+		whole := p.whole()
+		about := Reduction{
+			Size: len(whole), Budget: f.Budget, Media: p.mediaType, Kind: p.kind, IsCallers: f.About.IsCallers, Path: fmt.Sprintf("/content/%d", len(blocks)),
+		}
+		f.Hold(&about, whole)
+		if text := block.GetText(); text != nil {
+			about.cutText(text, most[i])
+			blocks = append(blocks, block)
+		}
+		blocks = append(append(blocks, textBlock(about.Text())), about.Link(f.Tool)...)
+		cuts = append(cuts, about)
+	}
+	result.Content = blocks
+	return cuts
+}
+
+// SortedJSON writes JSON with sorted members and without white space; numbers keep their digits. Text that is no JSON stays as it
+// is, and no text is the empty object.
+func SortedJSON(text []byte) []byte {
+	if len(text) == 0 {
+		return []byte(jsontext.EmptyObject)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil {
+		return text
+	}
+	sorted, err := json.Marshal(value)
+	if err != nil {
+		return text
+	}
+	return sorted
 }

@@ -178,9 +178,9 @@ func TestShares(t *testing.T) {
 func TestWhatIsSaidAboutContent(t *testing.T) {
 	t.Parallel()
 	text := &outriggerv1.TextContent{Text: "one\ntwo\nthree"}
-	lines := content.Reduction{Size: 13, Budget: 9, Kind: content.KindText, Media: "text/plain", Path: "/content/0"}
+	lines := content.Reduction{Size: 13, Budget: 9, Kind: content.BlockText, Media: "text/plain", Path: "/content/0"}
 	lines.CutText(text, 9)
-	image := content.Reduction{Size: 5000, Budget: 9, Kind: content.KindImage, Media: "image/png", Path: "/content/2", URI: "outrigger://results/x", Until: time.Unix(0, 0)}
+	image := content.Reduction{Size: 5000, Budget: 9, Kind: content.BlockImage, Media: "image/png", Path: "/content/2", URI: "outrigger://results/x", Until: time.Unix(0, 0)}
 	if text.GetText() != "one\ntwo\n" || !strings.Contains(lines.Text(), "all but the first 2 of 3 lines in /content/0/text.") || lines.MediaType() != "text/plain" {
 		t.Errorf("got %q, %s", text.GetText(), lines.Text())
 	}
@@ -191,7 +191,7 @@ func TestWhatIsSaidAboutContent(t *testing.T) {
 	if said := image.Text(); !strings.HasSuffix(said, "The call set this budget in _meta dev.outrigger/result-budget; it may set a larger one.") {
 		t.Errorf("got %s", said)
 	}
-	for kind, want := range map[content.ReductionKind]string{content.KindAudio: "Audio was", content.KindResource: "An embedded resource was"} {
+	for kind, want := range map[content.ReductionKind]string{content.BlockAudio: "Audio was", content.BlockResource: "An embedded resource was"} {
 		if said := (&content.Reduction{Kind: kind}).Text(); !strings.HasPrefix(said, want) {
 			t.Errorf("got %s", said)
 		}

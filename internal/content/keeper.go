@@ -107,7 +107,7 @@ func (k *Keeper) Result(caller string, d Document, parts *DocumentWriter, missin
 	text := fmt.Sprintf("The result is too large to be shown here (%d bytes of %s). Read it with resources/read from %s, or a part of it with ?offset=0&length=%d added to that URI. "+
 		"It can be read until %s.", size, d.MediaType, uri, part, end)
 	what := fmt.Sprintf("%d bytes of %s, until %s", size, d.MediaType, end)
-	result.Content = []*outriggerv1.ContentBlock{TextBlock(text), {Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
+	result.Content = []*outriggerv1.ContentBlock{textBlock(text), {Block: &outriggerv1.ContentBlock_ResourceLink{ResourceLink: &outriggerv1.ResourceLink{
 		Uri: uri, Name: d.Tool + " result", Description: what, MimeType: d.MediaType, Size: &size,
 	}}}}
 	return result, nil

@@ -26,7 +26,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 )
 
-// Engine decides by the set of rules in use. It is an authorizer of the bridge. Make one
+// Engine decides by the set of rules in use. It is an [Authority]. Make one
 // with [NewEngine].
 type Engine struct {
 	current atomic.Pointer[state]
@@ -836,4 +836,102 @@ func toolObject() *object {
 		"read_only":   field(types.BoolType, func(t *tool) ref.Val { return t.readOnly }),
 		"tags":        field(types.NewListType(types.StringType), func(t *tool) ref.Val { return t.tags }),
 	}}
+}
+
+// Authority restricts what callers may do, beyond the grants of their identity. A nil
+// identity is a caller without authentication. Implementations are safe for concurrent
+// use; their decisions may change at run time together with their keys.
+type Authority interface {
+	// Key identifies the tools of a catalog that a caller may list and call: callers with an
+	// equal key may list and call the same ones. "" means that it restricts no
+	// tool for the caller. The catalog is nil before the first one is loaded.
+	Key(who *identity.Identity, cat *catalog.Catalog) string
+	// MayList returns nil if a tool is shown to the caller, else PERMISSION_DENIED. A tool
+	// that the caller may call must be shown.
+	MayList(who *identity.Identity, tool *catalog.Tool) *errmap.Error
+	// MayUse returns nil if the caller may call a tool, else PERMISSION_DENIED.
+	MayUse(who *identity.Identity, tool *catalog.Tool) *errmap.Error
+	// MayRun returns nil if the caller may run an operation, by the name that logs have for it.
+	// It is asked about each operation but calls of tools and pings. The tool is the one that
+	// the operation describes, or runs to read a resource; nil if there is none. It need not
+	// be one that the caller may use, of which MayList and MayUse are asked besides.
+	MayRun(who *identity.Identity, operation string, tool *catalog.Tool) *errmap.Error
+}
+
+// Authorities are the grants of callers' identities together with all that restricts callers beyond them.
+type Authorities []Authority
+
+// MayList returns nil if all show a tool to the caller, else why not.
+func (all Authorities) MayList(who *identity.Identity, tool *catalog.Tool) *errmap.Error {
+	return all.ask(who, tool, Authority.MayList)
+}
+
+// MayUse returns nil if all let the caller call a tool, else why not.
+func (all Authorities) MayUse(who *identity.Identity, tool *catalog.Tool) *errmap.Error {
+	return all.ask(who, tool, Authority.MayUse)
+}
+
+// ask asks for the grant of a tool, and then all authorities the same.
+func (all Authorities) ask(who *identity.Identity, tool *catalog.Tool, may func(Authority, *identity.Identity, *catalog.Tool) *errmap.Error) *errmap.Error {
+	if !who.MayCall(tool.Name) && (tool.Alias == "" || !who.MayCall(tool.Alias)) {
+		return NotPermitted(who, "tool "+tool.Name)
+	}
+	for _, a := range all {
+		if err := may(a, who, tool); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MayRun returns nil if the caller may run an operation, else PERMISSION_DENIED.
+func (all Authorities) MayRun(who *identity.Identity, operation string, tool *catalog.Tool) *errmap.Error {
+	for _, a := range all {
+		if err := a.MayRun(who, operation, tool); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Scope identifies the tools of a catalog that the caller may list and call; "" is all tools.
+func (all Authorities) Scope(who *identity.Identity, cat *catalog.Catalog) string {
+	scope := who.Scope()
+	var keys []string
+	for i, a := range all {
+		if key := a.Key(who, cat); key != "" {
+			if keys == nil {
+				keys = make([]string, 1+len(all))
+				keys[0] = scope
+			}
+			keys[1+i] = key
+		}
+	}
+	if keys == nil {
+		return scope // which has no zero byte
+	}
+	return strings.Join(keys, "\x00")
+}
+
+// NotForAll returns PERMISSION_DENIED for what only callers of every tool may do, with a text that says what that is. An [Authorizer]
+// says what the caller lacks.
+func (all Authorities) NotForAll(who *identity.Identity, cat *catalog.Catalog, text string) *errmap.Error {
+	challenge := identity.NotPermitted("")
+	for _, a := range all {
+		if scopes, ok := a.(*Authorizer); ok {
+			if err := scopes.MayUseAll(who, cat); err != nil {
+				challenge = err.Challenge
+			}
+		}
+	}
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(challenge), errmap.Message(text))
+}
+
+// NotPermitted returns PERMISSION_DENIED for what a caller may not use. It says what
+// an operator can change, and nothing that an agent could. With the challenge it is
+// the answer to the request, also where a tool was called: it is about who asks,
+// and no other call of theirs would end otherwise.
+func NotPermitted(who *identity.Identity, what string) *errmap.Error {
+	return errmap.New(errmap.PermissionDenied, errmap.Challenge(identity.NotPermitted("")), errmap.Message("Permission denied: caller "+who.Name()+" may not use "+what+
+		"; an operator can allow it in the callers file (--tokens)"))
 }

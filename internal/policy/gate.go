@@ -10,6 +10,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 )
 
 // Trust defines whether callers may run tools that are marked destructive.
@@ -152,10 +153,13 @@ func (g *Gate) Check(tool *catalog.Tool, caller string) *errmap.Error {
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(rules.scope.reason(tool)))
 }
 
-// CheckAs is Check for a caller with its own trust state: the gate's state and its
-// list of callers are ignored.
-func (g *Gate) CheckAs(tool *catalog.Tool, said Trust) *errmap.Error {
-	if said == Trusted || !g.current().scope.Holds(tool) {
+// CheckFor is Check for a caller with an identity. Where that says whether it is trusted, the gate's state and its list of callers are
+// ignored.
+func (g *Gate) CheckFor(tool *catalog.Tool, who *identity.Identity, caller string) *errmap.Error {
+	if who.Trust() == identity.Unsaid {
+		return g.Check(tool, caller)
+	}
+	if who.Trust() == identity.Trusted || !g.current().scope.Holds(tool) {
 		return nil
 	}
 	g.refused.add(tool.Name)
@@ -163,9 +167,13 @@ func (g *Gate) CheckAs(tool *catalog.Tool, said Trust) *errmap.Error {
 		"Destructive tool blocked: "+tool.Name+" is blocked for this caller; an operator can trust it in the callers file (--tokens)"))
 }
 
-// Trusts reports whether a caller may run destructive tools.
-func (g *Gate) Trusts(caller string) bool {
-	return g.Trust() == Trusted || g.current().callers.include(caller)
+// TrustOf returns the permission of a caller to run destructive tools.
+func (g *Gate) TrustOf(who *identity.Identity, caller string) Trust {
+	said := who.Trust()
+	if said == identity.Trusted || said == identity.Unsaid && (g.Trust() == Trusted || g.current().callers.include(caller)) {
+		return Trusted
+	}
+	return Untrusted
 }
 
 // Holds reports whether a gate of this scope treats the tool as destructive.

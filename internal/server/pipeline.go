@@ -130,7 +130,7 @@ func (a *App) openPipeline() error {
 		return fmt.Errorf("--log-calls: %w", err)
 	}
 	a.calls = telemetry.NewCallLog(logged, int(a.cfg.GetLog().GetMaxCallsPerSecond()))
-	var authorizers []bridge.Authorizer
+	var authorizers policy.Authorities
 	if oauth := a.cfg.GetAccess().GetOauth(); identity.HasOAuth(oauth) {
 		a.scopes = policy.NewAuthorizer(oauth)
 		authorizers = append(authorizers, a.scopes)

@@ -4,10 +4,8 @@ package state
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,10 +48,6 @@ const (
 	// maxFileBytes bounds a file with credentials.
 	maxFileBytes = 64 << 10
 )
-
-// namePattern is that of buckets and streams. A dot would end a token of a
-// subject, and an underscore the name of the deployment.
-var namePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9-]{1,32}$`) })
 
 // newClient returns a client that is not connected.
 func newClient(o Options) *Client {

@@ -376,3 +376,17 @@ func (o *Operation) task(ctx context.Context) *outriggerv1.Task {
 	t.Completion = &outriggerv1.Task_Result{Result: result}
 	return t
 }
+
+// ResponseMember is the member of the data of [Done] that has the response.
+const ResponseMember = longrunning.ResponseMember
+
+// Done returns the result of the tool that fetches an operation's result: data that say that it is done, and have the response. cut
+// is the response as a result that was cut; nil if it is whole, as JSON.
+func Done(cut *outriggerv1.ToolResult, whole []byte, explanation string) *outriggerv1.ToolResult {
+	if cut != nil {
+		before := string(cut.GetDataJson())
+		content.SetData(cut, longrunning.AppendDone(nil, cut.GetDataJson()), func(text string) bool { return text == before }, "", nil)
+		return cut
+	}
+	return content.Outcome(content.StatusSuccess, longrunning.AppendDone(nil, whole), explanation).GetResult()
+}

@@ -12,8 +12,10 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/longrunning"
 	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 )
 
@@ -70,6 +72,26 @@ func OpenRef(s *keys.Sealer, caller, id string) (Ref, bool) {
 	}
 	own, of := parseNative(plain)
 	return Ref{ID: own, Native: &of}, true
+}
+
+// OpenArguments is OpenRef for the handle of an operation in the arguments of a call, which is returned too.
+func OpenArguments(s *keys.Sealer, caller string, arguments []byte) (ref Ref, token string, ok bool) {
+	raw, _ := jsontext.Lookup(arguments, catalog.HandleArgument)
+	token, _ = jsontext.Text(raw)
+	ref, ok = OpenRef(s, caller, token)
+	return ref, token, ok && ref.Operation != nil
+}
+
+// Begun returns the operation that a call of a tool begins. It has no name yet.
+func Begun(tool string, now time.Time, wanted content.Wanted) Ref {
+	return Ref{Operation: &longrunning.Handle{
+		Tool: tool, Created: now.Truncate(time.Millisecond), Fields: wanted.Fields, Budget: wanted.Budget, ForModel: wanted.ForModel,
+	}}
+}
+
+// Wanted is how much of its result the call wanted that began an operation.
+func (r Ref) Wanted() content.Wanted {
+	return content.Wanted{Fields: r.Operation.Fields, Budget: r.Operation.Budget, ForModel: r.Operation.ForModel}
 }
 
 // SealNative replaces the id of a native backend's task by a sealed one.

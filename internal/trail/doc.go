@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trail writes what happened as JSON lines: run records ([Run]) and the audit trail ([Audit]). It knows no dialects and no
-// tools, and parses no envelope. A nil *Run, *Entry or *Audit writes nothing, and all methods are safe for concurrent use.
+// Package trail writes what happened as JSON lines: run records ([Run]) and the audit trail ([Audit]). It knows no dialects and
+// parses no envelope; of tools it knows what is secret in their messages. A nil *Run, *Entry or *Audit writes nothing, and all methods are safe for concurrent use.
 //
 // A Run has one line for each envelope at a JSON-RPC edge, in arrival order, in a directory for each run of the process:
 // DIR/mcp_server/envelope_validation/<UTC start>-<run id>/events.jsonl, and events.1.jsonl and so on once a file has reached its

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -241,6 +242,23 @@ func NewIndex(cat *catalog.Catalog) *Index {
 		docs[i] = document(t)
 	}
 	return &Index{tools: tools, words: search.New(docs)}
+}
+
+// Newest is the index of the newest catalog, made when it is first asked for. All callers share it. The zero value is ready.
+type Newest struct {
+	mu      sync.Mutex
+	catalog *catalog.Catalog
+	index   *Index
+}
+
+// Of returns the index of a catalog. Callers that come while it is made wait for it.
+func (n *Newest) Of(cat *catalog.Catalog) *Index {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.catalog != cat {
+		n.index, n.catalog = NewIndex(cat), cat
+	}
+	return n.index
 }
 
 // Search returns the tools that match a query best, the best one first, at most limit of them. visible says which tools
