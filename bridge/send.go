@@ -102,7 +102,7 @@ func guarded[T any](ctx context.Context, s *sender, req *Request, risk backend.G
 	return backend.DoGuarded(ctx, s.guard, risk, call)
 }
 
-// open opens an RPC that streams, and has begin begin it. The circuit breaker hears of how the response begins, and not of its end,
+// open opens an RPC that streams, and calls begin to start it. The circuit breaker hears of how the response begins, and not of its end,
 // which may be days away.
 func (s *sender) open(ctx context.Context, c *toolCall, header http.Header, begin func(ctx context.Context, stream BackendStream) *errmap.Error) *errmap.Error {
 	_, err := guarded(ctx, s, c.req, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (none struct{}, err *errmap.Error) {

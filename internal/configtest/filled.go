@@ -15,8 +15,8 @@ import (
 )
 
 // Filled returns the part of a configuration that m is, with the defaults of what m leaves out.
-func Filled[M proto.Message](t testing.TB, m M) M {
-	t.Helper()
+func Filled[M proto.Message](tb testing.TB, m M) M {
+	tb.Helper()
 	filled, isPart := m, false
 	_ = protorange.Range(config.Defaults(config.Serve).ProtoReflect(), func(at protopath.Values) error {
 		part, isMessage := at.Index(-1).Value.Interface().(protoreflect.Message)
@@ -31,7 +31,7 @@ func Filled[M proto.Message](t testing.TB, m M) M {
 		return nil
 	})
 	if !isPart {
-		t.Fatalf("%s is no part of a configuration", m.ProtoReflect().Descriptor().FullName())
+		tb.Fatalf("%s is no part of a configuration", m.ProtoReflect().Descriptor().FullName())
 	}
 	return filled
 }
