@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -89,8 +90,12 @@ func again(ctx context.Context, parallel int, name string) (float64, error) {
 	if test != "" {
 		args = append(args, "-run", "^"+test+"$")
 	}
-	command := exec.CommandContext(ctx, "go", append(args, "./"+inModule)...)
-	command.Dir = dir
+	binary, err := filepath.Abs("../bin/sidecar")
+	if err != nil {
+		return 0, err
+	}
+	command := exec.CommandContext(ctx, "go", append(args, "./"+inModule)...) //nolint:gosec // a name of the run's own tests
+	command.Dir, command.Env = dir, append(os.Environ(), "OUTRIGGER_TEST_BINARY="+binary)
 	var events bytes.Buffer
 	command.Stdout, command.Stderr = &events, os.Stderr
 	if err := command.Run(); err != nil {
