@@ -87,6 +87,7 @@ func TestFaults(t *testing.T) {
 		{"byKey.`a`b", "followed by"},
 		{"items`a`", "followed by"},
 		{strings.Repeat("a", content.MaxBytes+1), "bytes; at most"},
+		{strings.Repeat("items,", content.MaxPaths-1) + "items", ""},
 		{strings.Repeat("items,", content.MaxPaths) + "items", "more than 256 paths"},
 		{strings.Repeat("free.", content.MaxDepth) + "x", "more than 32 names"},
 	} {
