@@ -388,7 +388,7 @@ func (b *Bridge) MayRun(ctx context.Context, op Op) *errmap.Error {
 func (b *Bridge) MayUseAll(ctx context.Context) bool { return b.parts.directory.mayUseAll(ctx) }
 
 // NotForAll returns PERMISSION_DENIED for what only callers of every tool may do, with a
-// text that says what that is. An [policy.Authorizer] says what the caller
+// text that says what that is. A [policy.Authorizer] says what the caller
 // lacks.
 func (b *Bridge) NotForAll(ctx context.Context, text string) *errmap.Error {
 	return b.parts.directory.notForAll(ctx, text)

@@ -377,7 +377,7 @@ type spans struct{ payloads *trail.Payloads }
 func (s *spans) ended(f *finished) {
 	span := f.req.Span
 	most, ok := span.Payloads()
-	if !ok || f.meter.input == nil {
+	if !ok || f.meter.input == nil || f.req.Op != OpCall {
 		return
 	}
 	arguments := s.payloads.Arguments(f.resp.Tool, f.meter.input, most)

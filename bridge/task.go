@@ -569,6 +569,11 @@ func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout
 		most = min(most, timeout)
 	}
 	header := o.of.sender.metadata.Inbound(req.Header)
+	// First, so that an exchange of tokens takes none of the question's time.
+	ctx, failed := o.of.sender.onBehalf(ctx, req)
+	if failed != nil {
+		return nil, failed
+	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	// A question that was let wait says nothing about the backend where its time is over.

@@ -214,6 +214,18 @@ func TestPayloadsInSpansAreRedacted(t *testing.T) {
 	}
 }
 
+// What the audit trail keeps of other operations is not in their spans: payloads there are those of tools.
+func TestPayloadsOfOtherOperationsAreInNoSpan(t *testing.T) {
+	t.Parallel()
+	_, configure := audited(t, func(a *configv1.Audit) { a.Payloads = true })
+	recorded, options := traced(mcptest.Options{Native: mcptest.Desk(), Configure: configure}, time.Hour)
+	ann := modernClient{t: t, bridge: mcptest.Start(t, options), caller: "ann"}
+	ann.send("prompts/get", `"name":"greet","arguments":{"name":"hunter2"}`)
+	if tree := recorded.tree(); strings.Contains(tree, "hunter2") || !strings.Contains(tree, "prompts/get") {
+		t.Errorf("got\n%s", tree)
+	}
+}
+
 // Every line of a request has the ids of its span.
 func TestLinesHaveTheIdsOfTheSpan(t *testing.T) {
 	t.Parallel()

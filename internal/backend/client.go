@@ -298,6 +298,12 @@ type Options struct {
 	dialTimeout, probeTimeout time.Duration
 }
 
+// String returns a mask, so that formatted output never contains values of headers.
+func (o Options) String() string { return masked }
+
+// GoString returns a mask for %#v.
+func (o Options) GoString() string { return masked }
+
 func (o Options) withDefaults() Options {
 	o.maxSend, o.maxReceive = int(o.Config.GetMaxSendBytes()), int(o.Config.GetMaxReceiveBytes())
 	o.dialTimeout, o.probeTimeout = o.Config.GetConnectTimeout().AsDuration(), o.Config.GetProbeTimeout().AsDuration()

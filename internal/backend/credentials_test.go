@@ -230,7 +230,8 @@ func TestABackendThatRepeatsTheCredentialIsMasked(t *testing.T) {
 				t.Errorf("masked: %v", got)
 			}
 			// One without goroutines: formatting reads every field.
-			if text := fmt.Sprintf("%v %+v %#v", idle, idle, idle); strings.Contains(text, testToken) {
+			o.Config.Metadata.Static["authorization"] = testToken
+			if text := fmt.Sprintf("%v %+v %#v %v %#v", idle, idle, idle, o, o); strings.Contains(text, testToken) {
 				t.Errorf("formatted: %s", text)
 			}
 		})

@@ -295,7 +295,7 @@ func EdgeOf(transport, route string, isTyped bool) Edge {
 	}
 	switch transport {
 	case "http":
-		if route == "/sse" || strings.HasPrefix(route, "/message") {
+		if route == "" || route == "/sse" || strings.HasPrefix(route, "/message") {
 			return EdgeMCP
 		}
 		return Edge(strings.TrimPrefix(route, "/"))

@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 )
 
 func payload(text string) Payload { return Payload{JSON: []byte(text)} }
@@ -60,6 +63,27 @@ func TestDocuments(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The document of a call that has become a task is that of the task alone: the request, which ends beside it, touches nothing of it.
+func TestTheDocumentOfATask(t *testing.T) {
+	t.Parallel()
+	r := recordBegin(t, RecordOptions{Deterministic: true, Payloads: true, MaxPayloadBytes: 40})
+	tool := &catalog.Tool{Name: "t", Native: true}
+	d := r.Documents().BeginCall(&Payloads{}, []byte("1"), &Input{Bytes: []byte(`{"a":1}`), Size: 7})
+	d.IsTask()
+	var task sync.WaitGroup
+	task.Go(func() {
+		own := d.Again()
+		own.Found(tool)
+		own.End(payload(`{"b":2}`), false)
+	})
+	d.Found(tool)
+	d.End(payload(`{}`), false)
+	task.Wait()
+	if got := documentLines(t, r); len(got) != 1 || !strings.Contains(got[0], `"tool":"t","input":{"a":1},"output":{"b":2}`) {
+		t.Errorf("got %q", got)
 	}
 }
 

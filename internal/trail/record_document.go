@@ -204,15 +204,17 @@ func (d *Documents) BeginCall(p *Payloads, requestID []byte, in *Input) *CallDoc
 
 // Found notes the tool, if there is one. A response does not have it after a panic.
 func (d *CallDocument) Found(tool *catalog.Tool) {
-	if d != nil && tool != nil {
+	if d != nil && d.document != nil && tool != nil {
 		d.tool = tool
 	}
 }
 
-// IsTask leaves the document to the end of the task, which may come after any number of other calls: see [CallDocument.Again].
+// IsTask leaves the document to the end of the task, which may come after any number of other calls: see [CallDocument.Again]. From now on
+// the end of the request does not touch it.
 func (d *CallDocument) IsTask() {
 	if d != nil {
 		d.document.Drop()
+		d.document = nil
 	}
 }
 
@@ -228,6 +230,9 @@ func (d *CallDocument) Again() *CallDocument {
 
 // End writes the document. That of a call that named no tool is dropped. isFailed: there is no result.
 func (d *CallDocument) End(result Payload, isFailed bool) {
+	if d.document == nil {
+		return
+	}
 	if d.tool == nil {
 		d.document.Drop()
 		return
