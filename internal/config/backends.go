@@ -135,6 +135,9 @@ func (d *draft) checkBackends(c *configv1.Config) {
 		if b.GetName() == "" {
 			d.judge(fmt.Sprintf("backends[%d].name", i), "must be set: probes, metrics and logs name the backend by it")
 		}
+		if b.GetPolicy() != nil && b.GetPolicy().MaxCost != nil {
+			d.judge(fmt.Sprintf("backends[%d].policy.max_cost", i), "is one for all rules: set access.policy.max_cost")
+		}
 		if b.GetUrl() == "" {
 			d.judge(fmt.Sprintf("backends[%d].url", i), "must be set, such as http://127.0.0.1:50051")
 		}

@@ -38,7 +38,7 @@ func TestEveryBindingHasItsField(t *testing.T) {
 			continue
 		}
 		fd, ok := config.FieldAt(md, b.Path)
-		if !ok || config.HasFields(fd) || fd.IsMap() && fd.MapValue().Kind() != protoreflect.StringKind {
+		if isMapping := fd != nil && fd.IsMap() && fd.MapValue().Kind() == protoreflect.StringKind; !ok || config.HasFields(fd) && !isMapping {
 			t.Errorf("--%s: no single value at %q", b.Flag, b.Path)
 			continue
 		}

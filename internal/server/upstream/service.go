@@ -34,6 +34,7 @@ import (
 const (
 	needBackend = "backend"
 	needAnswer  = "backend connection"
+	needTools   = "backend tools" // of one of several; the catalog is that of all
 )
 
 // Options are what a [Service] has of its process.
@@ -112,6 +113,9 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 			return s, fmt.Errorf("backend: %w", err)
 		}
 		o.life.Set(needAnswer, false, "not asked yet")
+		if o.name != "" {
+			o.life.Set(needTools, false, "not loaded yet")
+		}
 		if s.Clock = o.clock; s.Clock == nil {
 			s.Clock = peer.NewClock()
 		}
@@ -186,6 +190,11 @@ func (s *Service) Run(ctx context.Context) {
 
 // Loaded takes the outcome of a load of the catalog. A first one that can never succeed is for [Service.Fatal].
 func (s *Service) Loaded(err error) {
+	if hasTools := s.live.Current() != nil; s.opts.name != "" && hasTools {
+		s.opts.life.Set(needTools, true, "tools loaded")
+	} else if s.opts.name != "" {
+		s.opts.life.Set(needTools, false, "no tools: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
 	if err == nil || s.live.Current() != nil || !catalog.IsPermanent(err) || s.opts.name != "" {
 		s.reach.note(fromCatalog, err)
 	}
@@ -306,7 +315,7 @@ func (s *Service) Checks() (checks []admin.Check) {
 	stats := s.Guard.Stats()
 	answer, isAnswering := "", true
 	for _, need := range s.opts.life.Status().Needs {
-		if need.Name == needAnswer && !need.OK {
+		if (need.Name == needAnswer || need.Name == needTools) && !need.OK {
 			answer, isAnswering = need.Why+"; ", false
 		}
 	}
