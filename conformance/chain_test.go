@@ -4,11 +4,15 @@ package conformance
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/outrigger-mcp/outrigger/conformance/peer"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestSidecarsInARow: a sidecar whose backend is another sidecar offers what that one does. The list of the inner one is
@@ -32,6 +36,11 @@ func TestSidecarsInARow(t *testing.T) {
 	alone := serve(t, "--backend", backend, "--skills", dir)
 	inner := serve(t, "--backend", backend, "--skills", dir, "--catalog-mode", "compact")
 	outer := serve(t, "--backend", inner.URL(""))
+	front := serve(t, "--config", manyFile(t, []string{
+		fmt.Sprintf("name: lab, url: %q, prefix: lab", peer.GRPC(t).URL), fmt.Sprintf("name: inner, url: %q", inner.URL("")),
+		fmt.Sprintf("name: away, url: %q", "grpc://"+testkit.Reserved(t)),
+	}))
+	testkit.Until(t, "the front has the tools of both", func() bool { return slices.Contains(toolsOf(t, front), "lab.lab.echo") && len(toolsOf(t, front)) > 10 })
 	for _, tc := range []struct{ method, name, params string }{
 		{"tools/list", "", `{}`},
 		{"prompts/list", "", `{}`},
@@ -46,6 +55,13 @@ func TestSidecarsInARow(t *testing.T) {
 		want, got := modernBody(t, alone.URL("/mcp"), tc.method, tc.name, tc.params), modernBody(t, outer.URL("/mcp"), tc.method, tc.name, tc.params)
 		if a, b := essence(t, want), essence(t, got); !cmp.Equal(a, b) {
 			t.Errorf("%s %s through two sidecars (-one +two):\n%s", tc.method, tc.name, cmp.Diff(a, b))
+		}
+		if tc.method == "tools/list" {
+			continue // it has the other backend's tools too
+		}
+		fronted := modernBody(t, front.URL("/mcp"), tc.method, tc.name, tc.params)
+		if a, b := essence(t, want), essence(t, fronted); !cmp.Equal(a, b) {
+			t.Errorf("%s %s through a front with three backends (-one +front):\n%s", tc.method, tc.name, cmp.Diff(a, b))
 		}
 	}
 	var compact struct {

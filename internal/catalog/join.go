@@ -12,10 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/resource"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/source/shown"
@@ -217,7 +219,7 @@ func joined(parts []*Catalog, before *Catalog, maxTools int) (*Catalog, error) {
 	slices.SortStableFunc(out.own.services, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
 	out.warnings = slices.Concat(out.warnings, jointWarnings(parts))
 	slices.SortStableFunc(out.warnings, bySubject)
-	out.resources = out.jointResources(parts)
+	out.resources, out.description = out.jointResources(parts), jointDescription(parts)
 	out.digests = digests{}.with(out.own.visible)
 	out.fingerprint = out.digests.sum()
 	return out, nil
@@ -340,6 +342,31 @@ func (c *Catalog) jointResources(parts []*Catalog) *resource.Set {
 		}
 	}
 	return set
+}
+
+// jointDescription says what native backends offer together, without a name; nil if none is native.
+func jointDescription(parts []*Catalog) *outriggerv1.ServerDescription {
+	out := &outriggerv1.ServerDescription{Capabilities: &outriggerv1.ServerCapabilities{}}
+	isNative := false
+	for _, c := range parts {
+		d := c.description
+		if d == nil {
+			continue
+		}
+		isNative = true
+		has, all := d.GetCapabilities(), out.Capabilities
+		// Of two switches, one that is on wins.
+		proto.Merge(all, &outriggerv1.ServerCapabilities{Resources: has.GetResources(), Prompts: has.GetPrompts(), Skills: has.GetSkills()})
+		all.Completions = all.GetCompletions() || has.GetCompletions()
+		all.Logging = all.GetLogging() || has.GetLogging()
+		all.Tasks = all.GetTasks() || has.GetTasks()
+		out.ResourcesCount += d.GetResourcesCount()
+		out.PromptsCount += d.GetPromptsCount()
+	}
+	if !isNative {
+		return nil
+	}
+	return out
 }
 
 // Of returns the catalog of the backend that has a tool: the one that its types are in. It is c itself where there is one backend.

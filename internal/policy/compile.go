@@ -61,7 +61,9 @@ func (r *compiled) matches(t *catalog.Tool) bool {
 }
 
 // isOf reports whether a tool is of the rule's backend.
-func (r *compiled) isOf(t *catalog.Tool) bool { return r.Backend == "" || r.Backend == t.Method.Backend }
+func (r *compiled) isOf(t *catalog.Tool) bool {
+	return r.Backend == "" || r.Backend == t.Method.Backend
+}
 
 // ruleName is what a name may be; config/v1.PolicyRule says the same.
 var ruleName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)

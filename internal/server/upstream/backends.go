@@ -168,7 +168,7 @@ func (b *Backends) Start() {
 // Callers returns what makes the calls of each backend, by its name; the only one has none. wrap may change them.
 func (b *Backends) Callers(wrap func(bridge.Upstream, bridge.Native) (bridge.Upstream, bridge.Native)) (map[string]bridge.Backend, error) {
 	out := make(map[string]bridge.Backend, len(b.all))
-	for _, s := range b.all {
+	for i, s := range b.all {
 		upstream, native := s.Callers()
 		if wrap != nil {
 			upstream, native = wrap(upstream, native)
@@ -176,6 +176,13 @@ func (b *Backends) Callers(wrap func(bridge.Upstream, bridge.Native) (bridge.Ups
 		metadata, err := Metadata(s.opts.Config)
 		if err != nil {
 			return nil, inBackend(s.opts.name, err)
+		}
+		if i == 0 && b.isMany() { // for what is asked of no tool
+			shared, err := Metadata(b.opts.Config)
+			if err != nil {
+				return nil, err
+			}
+			out[""] = bridge.Backend{Upstream: bridge.NoBackend{}, Native: natives{b.all}, Metadata: shared}
 		}
 		out[s.opts.name] = bridge.Backend{Upstream: upstream, Native: native, Guard: s.Guard, Metadata: metadata, OnBehalf: s.behalf.source()}
 	}
