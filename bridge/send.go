@@ -85,10 +85,10 @@ func newSender(upstream Upstream, opts *Options, deadlines *deadlines, buffers *
 
 // at is the backend of a name; the empty one is the only one.
 func (s *sender) at(name string) *Backend {
-	if one := s.named[name]; one != nil {
-		return one
+	if name == "" {
+		return &s.only
 	}
-	return &s.only
+	return s.named[name]
 }
 
 // of is the backend of a call's tool.

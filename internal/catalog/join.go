@@ -371,10 +371,18 @@ func jointDescription(parts []*Catalog) *outriggerv1.ServerDescription {
 
 // Of returns the catalog of the backend that has a tool: the one that its types are in. It is c itself where there is one backend.
 func (c *Catalog) Of(t *Tool) *Catalog {
-	if c == nil || t == nil || c.parts[t.Method.Backend] == nil {
+	if c == nil || t == nil {
 		return c
 	}
-	return c.parts[t.Method.Backend]
+	return c.OfBackend(t.Method.Backend)
+}
+
+// OfBackend returns the catalog of one of several backends. It is c itself where there is one backend.
+func (c *Catalog) OfBackend(name string) *Catalog {
+	if part := c.parts[name]; part != nil {
+		return part
+	}
+	return c
 }
 
 // unionFiles finds descriptors in the first of several files that has them.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ type Sidecar interface {
 	Config() *configv1.Config
 	Live() *catalog.Live
 	Load(ctx context.Context) (*catalog.Catalog, error)
-	Diagnoser() upstream.Diagnoser
+	Diagnosers() []upstream.Diagnoser
 }
 
 // Examine diagnoses a sidecar that is not serving, and passes each finding to show as
@@ -37,7 +38,7 @@ type Sidecar interface {
 //
 // exports is what telemetry the sidecar would export; nil for none.
 func Examine(ctx context.Context, app Sidecar, exports *export.Settings, show func(Diagnosis)) Diagnoses {
-	d := &doctor{app: app, exports: exports, client: app.Diagnoser().Client, cfg: app.Config(), show: show, found: Diagnoses{OK: true}}
+	d := &doctor{app: app, exports: exports, cfg: app.Config(), show: show, found: Diagnoses{OK: true}}
 	d.examine(ctx)
 	d.rates(ctx)
 	d.telemetry(ctx)
@@ -48,7 +49,6 @@ func Examine(ctx context.Context, app Sidecar, exports *export.Settings, show fu
 type doctor struct {
 	app     Sidecar
 	exports *export.Settings
-	client  *backend.Client
 	cfg     *configv1.Config
 	show    func(Diagnosis)
 	found   Diagnoses
@@ -56,26 +56,36 @@ type doctor struct {
 
 func (d *doctor) examine(ctx context.Context) {
 	d.ok("configuration valid")
-	if d.client == nil {
+	all := d.app.Diagnosers()
+	if all[0].Client == nil {
 		d.fail("set --backend", "no backend configured, only descriptors")
 		return
 	}
-	if upstream.MakesTools(d.cfg.GetCatalog()) {
+	if slices.ContainsFunc(all, upstream.Diagnoser.MakesTools) {
 		_, _ = d.app.Load(ctx) // a probe may ask the methods of the descriptors; the steps below say what is wrong with them
 	}
-	answers := d.connection(ctx)
-	if !answers && !upstream.MakesTools(d.cfg.GetCatalog()) {
+	answers, isAway := map[string]bool{}, true
+	for _, one := range all {
+		answers[one.Name] = d.connection(ctx, one)
+		isAway = isAway && !answers[one.Name] && !one.MakesTools()
+	}
+	if isAway {
 		d.warn("tools not checked: they come from reflection, and the backend does not answer")
 		return
 	}
 	start := time.Now()
 	cat, err := d.app.Load(ctx)
-	if err != nil {
-		d.catalogFailure(ctx, err)
+	for _, one := range all {
+		if failed := one.Failed(err); failed != nil && (answers[one.Name] || one.MakesTools()) {
+			d.catalogFailure(ctx, one, failed)
+		}
+	}
+	if cat == nil {
 		return
 	}
 	for _, source := range d.app.Live().Status().Sources {
 		switch {
+		case source.Err != nil: // said above
 		case source.Tools > 0:
 			d.ok("%s: %d tools", source.Name, source.Tools)
 		case source.Files == 0:
@@ -87,8 +97,11 @@ func (d *doctor) examine(ctx context.Context) {
 	for _, w := range cat.Warnings() {
 		d.warn("%s", w)
 	}
-	if answers && upstream.MakesTools(d.cfg.GetCatalog()) {
-		for _, text := range d.app.Diagnoser().Offered(ctx, cat) {
+	for _, one := range all {
+		if !answers[one.Name] || !one.MakesTools() {
+			continue
+		}
+		for _, text := range one.Offered(ctx, cat.OfBackend(one.Name)) {
 			d.fail(upstream.FixOffered, "%s", text)
 		}
 	}
@@ -141,7 +154,7 @@ func (d *doctor) rules(cat *catalog.Catalog) {
 }
 
 // catalogFailure tells the ways apart in which a catalog cannot be had.
-func (d *doctor) catalogFailure(ctx context.Context, err error) {
+func (d *doctor) catalogFailure(ctx context.Context, of upstream.Diagnoser, err error) {
 	var build *catalog.BuildError
 	switch {
 	case errors.As(err, &build):
@@ -153,7 +166,10 @@ func (d *doctor) catalogFailure(ctx context.Context, err error) {
 				"the %s name %q belongs to %s", c.Form, c.Name, strings.Join(c.Methods, " and "))
 		}
 	default:
-		diagnosed := d.app.Diagnoser().Diagnose(ctx, err)
+		diagnosed := of.Diagnose(ctx, err)
+		if of.Name != "" {
+			diagnosed.What = "backend " + of.Name + ": " + diagnosed.What
+		}
 		if diagnosed.Cause == upstream.CauseOther {
 			diagnosed.Fix = "" // it would lead here
 		}
@@ -161,21 +177,21 @@ func (d *doctor) catalogFailure(ctx context.Context, err error) {
 	}
 }
 
-// connection tells whether the backend answers, and accepts the sidecar.
-func (d *doctor) connection(ctx context.Context) bool {
-	target := d.client.Target()
-	err := d.client.Check(ctx)
+// connection tells whether a backend answers, and accepts the sidecar.
+func (d *doctor) connection(ctx context.Context, of upstream.Diagnoser) bool {
+	target := strings.TrimPrefix(of.Name+" "+of.Client.Target().String(), " ")
+	err := of.Client.Check(ctx)
 	fault := backend.FaultOf(err)
 	var own *backend.Error
 	answered := err == nil || errors.As(err, &own) && own.Kind == backend.KindStatus
 	if answered && fault != backend.FaultCredentials && fault != backend.FaultForbidden {
-		d.ok("backend %s answers over %s", target, d.client.Protocol())
+		d.ok("backend %s answers over %s", target, of.Client.Protocol())
 		return true
 	}
-	diagnosed := d.app.Diagnoser().Diagnose(ctx, err)
+	diagnosed := of.Diagnose(ctx, err)
 	if answered {
 		// Its health check alone may be guarded; what matters is what comes next.
-		d.warn("backend %s answers over %s, but rejects the health check: %s (%s)", target, d.client.Protocol(), diagnosed.What, diagnosed.Fix)
+		d.warn("backend %s answers over %s, but rejects the health check: %s (%s)", target, of.Client.Protocol(), diagnosed.What, diagnosed.Fix)
 		return true
 	}
 	d.broken(diagnosed, fmt.Sprintf("backend %s: %s", target, diagnosed.What), err)

@@ -201,8 +201,8 @@ func (a *App) Dialects() *dialect.Handler { return a.rpc }
 // Live returns the catalog.
 func (a *App) Live() *catalog.Live { return a.live }
 
-// Diagnoser returns the diagnosis of the backend.
-func (a *App) Diagnoser() upstream.Diagnoser { return a.backend.Diagnoser() }
+// Diagnosers return the diagnosis of each backend; of the only one where there are not several.
+func (a *App) Diagnosers() []upstream.Diagnoser { return a.backend.Diagnosers() }
 
 // Close stops everything that [New] started. Close the listeners first.
 func (a *App) Close(ctx context.Context) error {

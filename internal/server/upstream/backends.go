@@ -226,8 +226,14 @@ func (b *Backends) Changed(old, now *catalog.Catalog) {
 // Fatal logs why the first catalog can never be loaded, and what to do.
 func (b *Backends) Fatal(ctx context.Context, err error) { b.all[0].Fatal(ctx, err) }
 
-// Diagnoser returns the diagnosis of the only backend, or of the first.
-func (b *Backends) Diagnoser() Diagnoser { return b.all[0].Diagnoser() }
+// Diagnosers return the diagnosis of each backend.
+func (b *Backends) Diagnosers() []Diagnoser {
+	out := make([]Diagnoser, 0, len(b.all))
+	for _, s := range b.all {
+		out = append(out, s.Diagnoser())
+	}
+	return out
+}
 
 // Diagnose finds out why a load of the catalog failed: that of the only backend, or of the first that failed.
 func (b *Backends) Diagnose(ctx context.Context, err error) Diagnosis {
@@ -241,7 +247,7 @@ func (b *Backends) Diagnose(ctx context.Context, err error) Diagnosis {
 			return d
 		}
 	}
-	return b.Diagnoser().Diagnose(ctx, err)
+	return b.all[0].Diagnoser().Diagnose(ctx, err)
 }
 
 // Checks say how the backends are doing, for /readyz.

@@ -42,9 +42,24 @@ const fixDescriptors = "pass its descriptors: `buf build -o api.binpb` in its re
 
 // Diagnoser finds out why a backend cannot be used.
 type Diagnoser struct {
+	// Name is that of one of several backends; empty for the only one.
+	Name string
 	// Client is nil where there is no backend.
 	Client *backend.Client
 	Config *configv1.Backend
+
+	service *Service
+}
+
+// MakesTools reports whether the backend's tools are made of descriptors, in place of reflection.
+func (a Diagnoser) MakesTools() bool { return MakesTools(a.service.opts.Config.GetCatalog()) }
+
+// Failed returns why the backend has no tools after a load of the catalog of all that ended with err; nil where it has.
+func (a Diagnoser) Failed(err error) error {
+	if a.Name == "" {
+		return err
+	}
+	return a.service.live.Status().Err
 }
 
 // Diagnose finds out why the backend cannot be used. It may ask the port what it

@@ -134,7 +134,7 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 
 // Diagnoser returns the diagnosis of the backend.
 func (s *Service) Diagnoser() Diagnoser {
-	return Diagnoser{Client: s.client, Config: s.opts.Config.GetBackend()}
+	return Diagnoser{Name: s.opts.name, Client: s.client, Config: s.opts.Config.GetBackend(), service: s}
 }
 
 // Plan returns where tools come from and how they are made, by a configuration that may be newer than that of the start.
