@@ -268,6 +268,18 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	return b
 }
 
+// newSender returns a sender for the backends of the options.
+func newSender(upstream Upstream, opts *Options, deadlines *deadlines, buffers *bytepool.Pool) *sender {
+	s := &sender{
+		deadlines: deadlines, buffers: buffers, named: make(map[string]*Backend, len(opts.Backends)),
+		only: Backend{Upstream: upstream, Native: opts.Native, Guard: opts.Guard, Metadata: opts.Metadata, OnBehalf: opts.OnBehalf},
+	}
+	for name, one := range opts.Backends {
+		s.named[name] = &one
+	}
+	return s
+}
+
 // fill gives zero fields their defaults.
 func (o *Options) fill() {
 	defaults.Fill(&o.Timeout, defaults.Timeout)

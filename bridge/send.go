@@ -71,18 +71,6 @@ type sender struct {
 	named map[string]*Backend
 }
 
-// newSender returns a sender for the backends of the options.
-func newSender(upstream Upstream, opts *Options, deadlines *deadlines, buffers *bytepool.Pool) *sender {
-	s := &sender{
-		deadlines: deadlines, buffers: buffers, named: make(map[string]*Backend, len(opts.Backends)),
-		only: Backend{Upstream: upstream, Native: opts.Native, Guard: opts.Guard, Metadata: opts.Metadata, OnBehalf: opts.OnBehalf},
-	}
-	for name, one := range opts.Backends {
-		s.named[name] = &one
-	}
-	return s
-}
-
 // at is the backend of a name; the empty one is the only one.
 func (s *sender) at(name string) *Backend {
 	if name == "" {

@@ -6,13 +6,16 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"unicode"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
@@ -260,6 +263,263 @@ func (c *Catalog) Only(may func(t *Tool) bool) *Catalog {
 	out.digests = digests{}.with(out.own.visible)
 	out.fingerprint = out.digests.sum()
 	return &out
+}
+
+// joined is the catalog of several parts. before is the one in use, whose names stay with their backends; nil for none.
+func joined(parts []*Catalog, before *Catalog, maxTools int) (*Catalog, error) {
+	first := parts[0]
+	out := &Catalog{
+		own: &lists{}, byName: map[string]*Tool{}, derived: map[string]*Tool{}, parts: make(map[string]*Catalog, len(parts)), compact: &compacted{},
+		types: first.types, reserved: first.reserved, declaredOnly: first.declaredOnly, listed: first.listed, isStrict: first.isStrict,
+	}
+	var files unionFiles
+	paths := map[string]bool{}
+	for _, c := range parts {
+		out.parts[c.backend] = c
+		files = append(files, c.files)
+		for _, path := range c.paths {
+			paths[path] = true
+		}
+	}
+	out.files, out.paths = files, shown.SortedKeys(paths)
+	var held []*Tool
+	isHeld := map[*Tool]bool{}
+	for _, c := range parts {
+		for _, t := range c.own.visible {
+			if before == nil {
+				break
+			}
+			if known, ok := before.Lookup(t.Name); ok && !known.Registered && known.Name == t.Name && known.Method.Backend == c.backend {
+				held, isHeld[t] = append(held, t), true
+			}
+		}
+	}
+	for _, t := range held {
+		out.claim(t)
+	}
+	for _, c := range parts {
+		for _, t := range c.own.visible {
+			if !isHeld[t] {
+				out.claim(t)
+			}
+		}
+	}
+	kept := out.claimAliases()
+	for _, c := range parts {
+		for _, t := range c.own.all {
+			if t.Hidden {
+				kept[t] = t
+			}
+		}
+		out.adopt(c, kept)
+	}
+	if n := len(out.own.visible); n > maxTools {
+		return nil, &BuildError{Problems: []Problem{{"catalog", fmt.Sprintf("the backends have %d tools together; the limit is %d (limits.max_tools); use --include and --exclude", n, maxTools)}}}
+	}
+	slices.SortFunc(out.own.visible, inOrder)
+	slices.SortFunc(out.own.all, inOrder)
+	slices.SortStableFunc(out.own.services, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
+	out.warnings = slices.Concat(out.warnings, jointWarnings(parts))
+	slices.SortStableFunc(out.warnings, bySubject)
+	out.resources, out.description = out.jointResources(parts), jointDescription(parts)
+	out.digests = digests{}.with(out.own.visible)
+	out.fingerprint = out.digests.sum()
+	return out, nil
+}
+
+// claim takes the names of a tool, unless another one has them.
+func (c *Catalog) claim(t *Tool) {
+	for _, name := range [...]string{t.Name, t.MCPName} {
+		if other := c.byName[name]; other != nil {
+			c.warnings = append(c.warnings, source.Warning{Subject: t.Subject(), Text: collision(name, other, t)})
+			return
+		}
+	}
+	c.byName[t.Name], c.byName[t.MCPName] = t, t
+	c.own.visible = append(c.own.visible, t)
+}
+
+// claimAliases lets tools be found by their aliases, as addAliases does. Those of parts are in use, so that one without its alias is
+// another one. It returns the tools of parts by what they are here.
+func (c *Catalog) claimAliases() (kept map[*Tool]*Tool) {
+	kept = make(map[*Tool]*Tool, len(c.own.visible))
+	for i, t := range c.own.visible {
+		own := t
+		if t.Alias != "" {
+			copied := *t
+			own = &copied
+		}
+		kept[t], c.own.visible[i], c.byName[t.Name], c.byName[t.MCPName] = own, own, own, own
+	}
+	addAliases(c.byName, c.own.visible)
+	return kept
+}
+
+// collision says whose name it is, and what to set.
+func collision(name string, first, later *Tool) string {
+	return fmt.Sprintf("tool omitted: the name %q belongs to %s of the backend %s, and would also be that of %s of the backend %s; "+
+		"set `prefix: %s` on the backend %s", name, first.Subject(), first.Method.Backend, later.Subject(), later.Method.Backend,
+		nativeService(later.Method.Backend), later.Method.Backend)
+}
+
+// adopt takes the procedures and services of a part.
+func (c *Catalog) adopt(part *Catalog, kept map[*Tool]*Tool) {
+	for _, t := range part.own.all {
+		if own := kept[t]; own != nil {
+			c.own.all = append(c.own.all, own)
+		}
+	}
+	for procedure, t := range part.derived {
+		if c.derived[procedure] == nil {
+			c.derived[procedure] = t
+			if own := kept[t]; own != nil {
+				c.derived[procedure] = own
+			}
+		}
+	}
+	for _, s := range part.own.services {
+		var tools []*Tool
+		for _, t := range s.Tools {
+			if own := kept[t]; own != nil {
+				tools = append(tools, own)
+			} else if t.isTyped && c.derived[t.Method.Procedure] == t {
+				tools = append(tools, t)
+			}
+		}
+		if len(tools) == 0 {
+			continue
+		}
+		at := slices.IndexFunc(c.own.services, func(other Service) bool { return other.Name == s.Name })
+		if at < 0 {
+			s.Tools = tools
+			c.own.services = append(c.own.services, s)
+			continue
+		}
+		c.warnings = append(c.warnings, source.Warning{Subject: s.Name, Text: fmt.Sprintf("the backends %s and %s have the service: "+
+			"its tools differ by their prefix, but typed callers reach the first one only", c.own.services[at].Tools[0].Method.Backend, part.backend)})
+		c.own.services[at].Tools = slices.Concat(c.own.services[at].Tools, tools)
+	}
+}
+
+// jointWarnings are those of the parts. What an entry of the overlay, which all parts share, lacks in one it has in another.
+func jointWarnings(parts []*Catalog) []source.Warning {
+	seen := map[source.Warning]int{}
+	for _, c := range parts {
+		for _, w := range c.warnings {
+			seen[w]++
+		}
+	}
+	var out []source.Warning
+	for w, n := range seen {
+		if w.Text != overlayUnused || n == len(parts) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// jointResources are those of the parts whose RPCs are found here. Of two that could both read a URI, the later one is left out.
+func (c *Catalog) jointResources(parts []*Catalog) *resource.Set {
+	var all []*resource.Method
+	set, _ := resource.NewSet(nil)
+	for _, part := range parts {
+		var own []*resource.Method
+		for _, m := range part.resources.All() {
+			if t := c.derived[m.Procedure()]; t != nil && t.Method.Backend == part.backend {
+				own = append(own, m)
+			}
+		}
+		if more, ambiguous := resource.NewSet(slices.Concat(all, own)); len(ambiguous) == 0 {
+			set, all = more, slices.Concat(all, own)
+			continue
+		}
+		for _, m := range own {
+			more, ambiguous := resource.NewSet(append(slices.Clone(all), m))
+			if len(ambiguous) == 0 {
+				set, all = more, append(all, m)
+				continue
+			}
+			c.warnings = append(c.warnings, source.Warning{Subject: m.Procedure()[1:], Text: fmt.Sprintf(
+				"resource omitted: URIs of it could be those of %s of an earlier backend; set another URI in the overlay", ambiguous[0].One.Procedure()[1:])})
+		}
+	}
+	return set
+}
+
+// jointDescription says what native backends offer together, without a name; nil if none is native.
+func jointDescription(parts []*Catalog) *outriggerv1.ServerDescription {
+	out := &outriggerv1.ServerDescription{Capabilities: &outriggerv1.ServerCapabilities{}}
+	isNative := false
+	for _, c := range parts {
+		d := c.description
+		if d == nil {
+			continue
+		}
+		isNative = true
+		has, all := d.GetCapabilities(), out.Capabilities
+		// Of two switches, one that is on wins.
+		proto.Merge(all, &outriggerv1.ServerCapabilities{Resources: has.GetResources(), Prompts: has.GetPrompts(), Skills: has.GetSkills()})
+		all.Completions = all.GetCompletions() || has.GetCompletions()
+		all.Logging = all.GetLogging() || has.GetLogging()
+		all.Tasks = all.GetTasks() || has.GetTasks()
+		out.ResourcesCount += d.GetResourcesCount()
+		out.PromptsCount += d.GetPromptsCount()
+	}
+	if !isNative {
+		return nil
+	}
+	return out
+}
+
+// Of returns the catalog of the backend that has a tool: the one that its types are in. It is c itself where there is one backend.
+func (c *Catalog) Of(t *Tool) *Catalog {
+	if c == nil || t == nil {
+		return c
+	}
+	return c.OfBackend(t.Method.Backend)
+}
+
+// OfBackend returns the catalog of one of several backends. It is c itself where there is one backend.
+func (c *Catalog) OfBackend(name string) *Catalog {
+	if part := c.parts[name]; part != nil {
+		return part
+	}
+	return c
+}
+
+// unionFiles finds descriptors in the first of several files that has them.
+type unionFiles []protodesc.Resolver
+
+// FindFileByPath implements protodesc.Resolver.
+func (u unionFiles) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
+	for _, files := range u {
+		if fd, err := files.FindFileByPath(path); err == nil {
+			return fd, nil
+		}
+	}
+	return nil, protoregistry.NotFound
+}
+
+// FindDescriptorByName implements protodesc.Resolver.
+func (u unionFiles) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	for _, files := range u {
+		if d, err := files.FindDescriptorByName(name); err == nil {
+			return d, nil
+		}
+	}
+	return nil, protoregistry.NotFound
+}
+
+// Learned returns a resolver for the descriptors of types that answers named, which are not among the catalog's files.
+func (c *Catalog) Learned() protodesc.Resolver {
+	if c.parts == nil {
+		return c.types.learned
+	}
+	var out unionFiles
+	for _, name := range slices.Sorted(maps.Keys(c.parts)) {
+		out = append(out, c.parts[name].types.learned)
+	}
+	return out
 }
 
 func keep(tools []*Tool, may func(t *Tool) bool) []*Tool {

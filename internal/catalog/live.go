@@ -869,3 +869,143 @@ func (c *Catalog) overHTTP1() (*Catalog, error) {
 	slices.SortStableFunc(out.warnings, bySubject)
 	return out, nil
 }
+
+// Part is one of several backends whose catalogs a [Live] shows as one.
+type Part struct {
+	// Name is the name of the backend, which its catalogs have as BuildOptions.Backend.
+	Name string
+	Live *Live
+}
+
+const (
+	// joinSettle is how long the first catalog waits for further parts after one has tools: the backends of one machine start
+	// together, and each change makes clients list again.
+	joinSettle = time.Second
+	// joinGap is the shortest time between two joins: parts that change together become one change.
+	joinGap = 100 * time.Millisecond
+)
+
+// NewJoint makes a Live that shows the catalogs of parts as one. Parts load and fail by themselves: one that is away keeps its last
+// good tools, and takes nothing from the others. Of two tools of one name, that of the earlier part is shown, except that a name never
+// changes its backend while that has the tool. Options of the build but for the lock are those of the parts.
+func NewJoint(parts []Part, o LiveOptions) *Live {
+	l := NewLive(nil, o)
+	l.parts, l.stirred = slices.Clone(parts), make(chan struct{}, 1)
+	return l
+}
+
+// runParts is Run of a Live that has parts. It returns an error if no part can ever have a catalog.
+func (l *Live) runParts(ctx context.Context) error {
+	ended := make(chan error, len(l.parts))
+	for _, part := range l.parts {
+		defer part.Live.OnChange(func(_, _ *Catalog) { l.stir() })()
+		go func() { ended <- part.Live.Run(ctx) }()
+	}
+	left, hopeless := len(l.parts), []error(nil)
+	finish := func(err error) {
+		if left--; err != nil {
+			hopeless = append(hopeless, err)
+			l.stir()
+		}
+	}
+	defer func() {
+		for left > 0 {
+			finish(<-ended)
+		}
+	}()
+	var settle <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			finish(err)
+			if len(hopeless) == len(l.parts) {
+				l.failed(ctx, errors.Join(hopeless...), nil)
+				l.giveUp()
+				return errors.Join(hopeless...)
+			}
+			continue
+		case <-settle:
+		case <-l.stirred:
+			if l.Current() == nil && !l.areSettled() {
+				if settle == nil {
+					settle = time.After(joinSettle)
+				}
+				continue
+			}
+		}
+		settle = nil
+		if err := l.join(ctx); err != nil && ctx.Err() == nil {
+			l.failed(ctx, err, nil)
+		}
+		l.sleep(ctx, joinGap)
+	}
+}
+
+// stir has parts joined again, soon.
+func (l *Live) stir() {
+	select {
+	case l.stirred <- struct{}{}:
+	default:
+	}
+}
+
+// areSettled reports whether each part has had tools, or has failed.
+func (l *Live) areSettled() bool {
+	return !slices.ContainsFunc(l.parts, func(p Part) bool {
+		s := p.Live.Status()
+		return !s.Ready && s.Err == nil
+	})
+}
+
+// refreshParts loads all parts at once, and joins what there is. Parts that fail are an error, after the others are in use.
+func (l *Live) refreshParts(ctx context.Context) error {
+	errs := make([]error, len(l.parts))
+	var all sync.WaitGroup
+	for i, p := range l.parts {
+		all.Go(func() {
+			if err := p.Live.Refresh(ctx); err != nil {
+				errs[i] = fmt.Errorf("backend %s: %w", p.Name, err)
+			}
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if slices.ContainsFunc(l.parts, func(p Part) bool { return p.Live.Current() != nil }) {
+		errs = append(errs, l.join(ctx))
+	}
+	err := errors.Join(errs...)
+	if l.onLoad != nil {
+		l.onLoad(err)
+	}
+	return err
+}
+
+// join puts the catalogs of the parts into use that have one.
+func (l *Live) join(ctx context.Context) error {
+	select {
+	case l.loading <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-l.loading }()
+	by := l.plan.Load()
+	l.began()
+	var parts []*Catalog
+	for _, p := range l.parts {
+		if c := p.Live.Current(); c != nil {
+			parts = append(parts, c)
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Errorf("%w: no backend has any yet", ErrEmpty)
+	}
+	joint, err := joined(parts, l.Current(), by.build.Limits.withDefaults().MaxTools)
+	if err != nil {
+		return err
+	}
+	return l.use(joint, by, nil)
+}

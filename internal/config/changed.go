@@ -62,8 +62,12 @@ func (c *changed) compare(m, byDefault protoreflect.Message) {
 				return true
 			})
 		case fd.IsList():
+			var entry protoreflect.Message
+			if byDefault != nil && fd.Name() == "backends" { // each has the defaults of the only one
+				entry = byDefault.Get(byDefault.Descriptor().Fields().ByName("backend")).Message()
+			}
 			for i := range m.Get(fd).List().Len() {
-				c.compare(m.Get(fd).List().Get(i).Message(), entryDefaults(fd))
+				c.compare(m.Get(fd).List().Get(i).Message(), entry)
 			}
 		case byDefault != nil && byDefault.Has(fd):
 			c.compare(m.Get(fd).Message(), byDefault.Get(fd).Message())

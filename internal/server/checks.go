@@ -6,16 +6,13 @@ import (
 	"fmt"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/offer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/front"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
-	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
@@ -26,10 +23,10 @@ type check = func(cfg *configv1.Config, report func(path, message string))
 // each part of the sidecar checks its own settings. once is for a command that calls once: it accepts no callers.
 func Checks(once bool) []check {
 	checks := []check{
-		checkValidate, config.EachBackend(backend.Check), policy.CheckCallers, catalog.Check, config.EachBackend(source.Check), checkStateKey, upstream.CheckRules, policy.CheckRateService,
+		checkValidate, upstream.CheckBackends(once), policy.CheckCallers, catalog.Check, checkStateKey, upstream.CheckRules, policy.CheckRateService,
 	}
 	if !once {
-		checks = append(checks, offer.CheckSkills, identity.CheckResource, config.EachBackend(upstream.CheckSubjectHeader), front.Check, config.EachBackend(upstream.CheckIdentity))
+		checks = append(checks, offer.CheckSkills, identity.CheckResource, front.Check)
 	}
 	return checks
 }

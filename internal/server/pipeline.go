@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,10 +13,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
-	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
@@ -165,7 +162,7 @@ func (a *App) openPipeline() error {
 		Log:          a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
 	})
 	a.offers = offer.New(a.bridge, offer.Options{
-		Feed: a.feed, Watches: a.watches, Skills: a.skills, PageSize: int(limits.GetMaxPageEntries()), ForwardsHeaders: a.forwardsHeaders(),
+		Feed: a.feed, Watches: a.watches, Skills: a.skills, PageSize: int(limits.GetMaxPageEntries()), ForwardsHeaders: a.backend.ForwardsHeaders(),
 	})
 	a.rpc = dialect.New(a.bridge, dialect.Options{
 		Offers: a.offers, Sessions: a.sessions, Notify: a.notify,
@@ -173,11 +170,6 @@ func (a *App) openPipeline() error {
 		Listed: a.says.Lists.Listed,
 	})
 	return nil
-}
-
-// forwardsHeaders reports whether a backend gets headers of callers.
-func (a *App) forwardsHeaders() bool {
-	return slices.ContainsFunc(config.Backends(a.cfg), func(c *configv1.Config) bool { return len(c.GetBackend().GetMetadata().GetInbound()) > 0 })
 }
 
 // watchEnded says why a stream behind a watch is opened again. Whether the backend can be used is said elsewhere, once.

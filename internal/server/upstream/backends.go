@@ -3,10 +3,10 @@
 package upstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -18,15 +18,18 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/source"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
 // Backends are the backends of a sidecar: the only one, or several whose tools are offered as one catalog. Each has a client, a
-// circuit breaker, loads and a diagnosis of its own, so that one which is away takes nothing from the others. Make them with
+// circuit breaker, loads and a diagnosis, so that one which is away takes nothing from the others. Make them with
 // [OpenBackends], and their catalog with [Backends.NewLive].
 type Backends struct {
 	// Clock knows when this process stood still; nil without a backend.
@@ -54,14 +57,17 @@ func OpenBackends(ctx context.Context, o Options) (*Backends, error) {
 			name := cfg.GetBackend().GetName()
 			own.name, own.life = name, ready.of(name)
 			own.Log, own.Noted = o.Log.With(zap.String("backend_name", name)), o.Noted.With(zap.String("backend_name", name))
-			own.maxCalls = cmp.Or(int(cfg.GetBackend().GetLimits().GetMaxConcurrentCalls()), max(1, int(cfg.GetLimits().GetMaxConcurrentCalls())/sharedCalls))
+			own.maxCalls = int(cfg.GetBackend().GetLimits().GetMaxConcurrentCalls())
+			if own.maxCalls == 0 {
+				own.maxCalls = max(1, int(cfg.GetLimits().GetMaxConcurrentCalls())/sharedCalls)
+			}
 		} else {
 			own.life = o.Life
 		}
 		if i > 0 {
 			own.clock = b.Clock
 		}
-		service, err := Open(ctx, own)
+		service, err := open(ctx, own)
 		b.all = append(b.all, service)
 		b.Clock = service.Clock
 		if err != nil {
@@ -173,12 +179,12 @@ func (b *Backends) Callers(wrap func(bridge.Upstream, bridge.Native) (bridge.Ups
 		if wrap != nil {
 			upstream, native = wrap(upstream, native)
 		}
-		metadata, err := Metadata(s.opts.Config)
+		metadata, err := metadataOf(s.opts.Config)
 		if err != nil {
 			return nil, inBackend(s.opts.name, err)
 		}
 		if i == 0 && b.isMany() { // for what is asked of no tool
-			shared, err := Metadata(b.opts.Config)
+			shared, err := metadataOf(b.opts.Config)
 			if err != nil {
 				return nil, err
 			}
@@ -187,6 +193,24 @@ func (b *Backends) Callers(wrap func(bridge.Upstream, bridge.Native) (bridge.Ups
 		out[s.opts.name] = bridge.Backend{Upstream: upstream, Native: native, Guard: s.Guard, Metadata: metadata, OnBehalf: s.behalf.source()}
 	}
 	return out, nil
+}
+
+// CheckBackends returns the check of the settings of each backend, before a port opens. once is for a command that calls once: it
+// accepts no callers.
+func CheckBackends(once bool) config.Check {
+	return config.EachBackend(func(cfg *configv1.Config, report func(path, message string)) {
+		backend.Check(cfg, report)
+		source.Check(cfg, report)
+		if !once {
+			checkSubjectHeader(cfg, report)
+			checkIdentity(cfg, report)
+		}
+	})
+}
+
+// ForwardsHeaders reports whether a backend gets headers of callers.
+func (b *Backends) ForwardsHeaders() bool {
+	return slices.ContainsFunc(b.all, func(s *Service) bool { return len(s.opts.Config.GetBackend().GetMetadata().GetInbound()) > 0 })
 }
 
 // Guards are what protects the calls of each backend, by its name; the only one has none, and there are none without a backend.
@@ -289,6 +313,53 @@ func (b *Backends) Close(ctx context.Context) error {
 		errs = append(errs, s.Close(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// Keep returns what keeps a caller's token for an exchange; nil where no backend is called with one.
+func (b *Backends) Keep() func(context.Context, string) context.Context {
+	for _, s := range b.all {
+		if s.behalf.keep != nil {
+			return s.behalf.keep
+		}
+	}
+	return nil
+}
+
+// Keys serves the keys of signed tokens, which all backends share; nil where none is called with one.
+func (b *Backends) Keys() http.Handler {
+	for _, s := range b.all {
+		if s.behalf.keys != nil {
+			return s.behalf.keys
+		}
+	}
+	return nil
+}
+
+// Identity counts what was made in the name of callers, for all backends together; nil in the modes that make nothing.
+func (b *Backends) Identity() func() export.Identity {
+	var makers []tokenMaker
+	for _, s := range b.all {
+		if s.behalf.maker != nil {
+			makers = append(makers, s.behalf.maker)
+		}
+	}
+	if makers == nil {
+		return nil
+	}
+	return func() export.Identity {
+		var sum behalf.Stats
+		for _, m := range makers {
+			sum = sum.With(m.Stats())
+		}
+		return export.Identity(sum)
+	}
+}
+
+// WatchIdentity has the client secrets and signing keys read again when they change.
+func (b *Backends) WatchIdentity(watcher *reload.Watcher, log *zap.Logger) {
+	for _, s := range b.all {
+		s.behalf.watch(watcher, s.group(s.behalf.group), log)
+	}
 }
 
 // needBackends is what several backends are together, as probes name it.

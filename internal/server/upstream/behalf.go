@@ -15,7 +15,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/identity/behalf"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
 // behalfOf is in whose name a backend is called. It is empty where the caller's name
@@ -78,53 +77,6 @@ func (b behalfOf) stop() {
 	}
 }
 
-// Keep returns what keeps a caller's token for an exchange; nil where no backend is called with one.
-func (b *Backends) Keep() func(context.Context, string) context.Context {
-	for _, s := range b.all {
-		if s.behalf.keep != nil {
-			return s.behalf.keep
-		}
-	}
-	return nil
-}
-
-// Keys serves the keys of signed tokens, which all backends share; nil where none is called with one.
-func (b *Backends) Keys() http.Handler {
-	for _, s := range b.all {
-		if s.behalf.keys != nil {
-			return s.behalf.keys
-		}
-	}
-	return nil
-}
-
-// Identity counts what was made in the name of callers, for all backends together; nil in the modes that make nothing.
-func (b *Backends) Identity() func() export.Identity {
-	var makers []tokenMaker
-	for _, s := range b.all {
-		if s.behalf.maker != nil {
-			makers = append(makers, s.behalf.maker)
-		}
-	}
-	if makers == nil {
-		return nil
-	}
-	return func() export.Identity {
-		var sum behalf.Stats
-		for _, m := range makers {
-			sum = sum.With(m.Stats())
-		}
-		return export.Identity(sum)
-	}
-}
-
-// WatchIdentity has the client secrets and signing keys read again when they change.
-func (b *Backends) WatchIdentity(watcher *reload.Watcher, log *zap.Logger) {
-	for _, s := range b.all {
-		s.behalf.watch(watcher, s.group(s.behalf.group), log)
-	}
-}
-
 // watch has the client secret or the signing keys read again when they change. What cannot be read leaves the last good one in
 // use. The log shows nothing of it.
 func (b behalfOf) watch(watcher *reload.Watcher, group string, log *zap.Logger) {
@@ -142,9 +94,9 @@ func (b behalfOf) watch(watcher *reload.Watcher, group string, log *zap.Logger) 
 	reread(context.Background()) // they were read before they were watched
 }
 
-// CheckIdentity makes what speaks for callers before a port opens, so that its errors are
+// checkIdentity makes what speaks for callers before a port opens, so that its errors are
 // reported together with all others. What is missing is reported by the rules of its message.
-func CheckIdentity(cfg *configv1.Config, report func(path, message string)) {
+func checkIdentity(cfg *configv1.Config, report func(path, message string)) {
 	i := cfg.GetBackend().GetIdentity()
 	switch url := i.GetExchange().GetTokenUrl(); {
 	case i.GetMode() == "exchange" && url != "":

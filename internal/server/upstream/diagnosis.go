@@ -48,18 +48,19 @@ type Diagnoser struct {
 	Client *backend.Client
 	Config *configv1.Backend
 
-	service *Service
+	sources *configv1.Catalog
+	live    *catalog.Live
 }
 
 // MakesTools reports whether the backend's tools are made of descriptors, in place of reflection.
-func (a Diagnoser) MakesTools() bool { return MakesTools(a.service.opts.Config.GetCatalog()) }
+func (a Diagnoser) MakesTools() bool { return makesTools(a.sources) }
 
 // Failed returns why the backend has no tools after a load of the catalog of all that ended with err; nil where it has.
 func (a Diagnoser) Failed(err error) error {
 	if a.Name == "" {
 		return err
 	}
-	return a.service.live.Status().Err
+	return a.live.Status().Err
 }
 
 // Diagnose finds out why the backend cannot be used. It may ask the port what it

@@ -120,7 +120,7 @@ func (l *link) Run(ctx context.Context) {
 // said about the one before is not said again.
 func (l *link) compare(ctx context.Context) {
 	now := l.live.Current()
-	if !MakesTools(l.opts.Config.GetCatalog()) || now == l.compared {
+	if !makesTools(l.opts.Config.GetCatalog()) || now == l.compared {
 		return // the catalog comes from the backend itself, or was compared
 	}
 	asking, cancel := context.WithTimeout(ctx, linkCompare)

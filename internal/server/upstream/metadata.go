@@ -32,8 +32,8 @@ func SubjectHeader(cfg *configv1.Config) string {
 	return ""
 }
 
-// CheckSubjectHeader looks at the name of the header that names the caller.
-func CheckSubjectHeader(cfg *configv1.Config, report func(path, message string)) {
+// checkSubjectHeader looks at the name of the header that names the caller.
+func checkSubjectHeader(cfg *configv1.Config, report func(path, message string)) {
 	if subject := SubjectHeader(cfg); subject != "" {
 		if _, err := backend.NewMetadataRules([]string{subject}, nil); err != nil {
 			report("access.subject_header", err.Error())
@@ -50,8 +50,8 @@ func inboundMetadata(cfg *configv1.Config) []string {
 	return names
 }
 
-// Metadata returns which headers pass between callers and the backend.
-func Metadata(cfg *configv1.Config) (backend.MetadataRules, error) {
+// metadataOf returns which headers pass between callers and the backend.
+func metadataOf(cfg *configv1.Config) (backend.MetadataRules, error) {
 	rules, err := backend.NewMetadataRules(inboundMetadata(cfg), cfg.GetBackend().GetMetadata().GetOutbound())
 	if err != nil {
 		return backend.MetadataRules{}, err

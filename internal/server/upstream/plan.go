@@ -15,8 +15,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
-// MakesTools reports whether tools are made of descriptors, in place of reflection.
-func MakesTools(c *configv1.Catalog) bool {
+// makesTools reports whether tools are made of descriptors, in place of reflection.
+func makesTools(c *configv1.Catalog) bool {
 	return len(c.GetDescriptors()) > 0 && !source.AddsComments(c)
 }
 
@@ -24,7 +24,7 @@ func MakesTools(c *configv1.Catalog) bool {
 // is used, because the backend must then be available anyway, or if it is enabled
 // explicitly.
 func asksNative(c *configv1.Catalog) bool {
-	return c.GetNative() == "on" || !MakesTools(c) && c.GetNative() != "off"
+	return c.GetNative() == "on" || !makesTools(c) && c.GetNative() != "off"
 }
 
 // Origins are the sources of tools other than files.
@@ -92,7 +92,7 @@ func Plan(cfg *configv1.Config, from Origins) ([]source.Source, catalog.BuildOpt
 // described is the catalog of the descriptor files of a configuration alone; nil if there are none, if some
 // have to be fetched first, or if they cannot be used, which is reported elsewhere.
 func described(cfg *configv1.Config) *catalog.Catalog {
-	if !MakesTools(cfg.GetCatalog()) || slices.ContainsFunc(cfg.GetCatalog().GetDescriptors(), source.IsRemote) {
+	if !makesTools(cfg.GetCatalog()) || slices.ContainsFunc(cfg.GetCatalog().GetDescriptors(), source.IsRemote) {
 		return nil
 	}
 	sources, build, err := Plan(cfg, Origins{})

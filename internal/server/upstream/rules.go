@@ -30,7 +30,7 @@ func Rules(cfg *configv1.Config) (*policy.Set, error) {
 	return set, errors.Join(faults...)
 }
 
-// haveRules reports whether one of several backends has rules of its own.
+// haveRules reports whether one of several backends has its own rules.
 func haveRules(cfg *configv1.Config) bool {
 	return slices.ContainsFunc(cfg.GetBackends(), func(b *configv1.Backend) bool { return len(b.GetPolicy().GetRules()) > 0 })
 }

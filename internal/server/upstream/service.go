@@ -67,7 +67,7 @@ type life interface {
 	Status() lifecycle.Status
 }
 
-// Service is what a sidecar has of its backend. Make one with [Open], and give it the catalog with [Service.Serve].
+// Service is what a sidecar has of its backend. They are made by [OpenBackends]. Give it the catalog with [Service.Serve].
 type Service struct {
 	// Guard wraps the backend's calls, Clock knows when this process stood still; both are nil without a backend.
 	Guard *backend.Guard
@@ -88,10 +88,10 @@ type Service struct {
 	seek chan struct{}
 }
 
-// Open starts the demo service where it is asked for, and makes the
+// open starts the demo service where it is asked for, and makes the
 // client of whatever the backend is. [Service.Close] ends what it has started, also after an
 // error.
-func Open(ctx context.Context, o Options) (*Service, error) {
+func open(ctx context.Context, o Options) (*Service, error) {
 	s := &Service{opts: o, seek: make(chan struct{}, 1)}
 	cfg, b := o.Config, o.Config.GetBackend()
 	url := b.GetUrl()
@@ -134,7 +134,7 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 
 // Diagnoser returns the diagnosis of the backend.
 func (s *Service) Diagnoser() Diagnoser {
-	return Diagnoser{Name: s.opts.name, Client: s.client, Config: s.opts.Config.GetBackend(), service: s}
+	return Diagnoser{Name: s.opts.name, Client: s.client, Config: s.opts.Config.GetBackend(), sources: s.opts.Config.GetCatalog(), live: s.live}
 }
 
 // Plan returns where tools come from and how they are made, by a configuration that may be newer than that of the start.
@@ -205,7 +205,7 @@ func (s *Service) Fatal(ctx context.Context, err error) { s.reach.fatal(ctx, err
 
 // Changed takes another catalog, the first one in place of nil, and forgets what is known of tools that it no longer has.
 func (s *Service) Changed(old, now *catalog.Catalog) {
-	if old == nil && s.client != nil && (s.opts.Dial != nil || len(s.opts.Sources) == 0 && !MakesTools(s.opts.Config.GetCatalog())) {
+	if old == nil && s.client != nil && (s.opts.Dial != nil || len(s.opts.Sources) == 0 && !makesTools(s.opts.Config.GetCatalog())) {
 		s.answered(nil) // it is in this process, or the tools come from it
 	}
 	s.Guard.KeepTools(func(key string) bool {
