@@ -42,10 +42,7 @@ func (c contents) add(under string, files extras) {
 
 // writeTar writes a compressed tar with nothing of the machine: sorted names, one time, one owner.
 func (c contents) writeTar(out io.Writer, at time.Time) error {
-	compressor, err := gzip.NewWriterLevel(out, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
+	compressor := gzip.NewWriter(out)
 	w := tar.NewWriter(compressor)
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		e := c[name]

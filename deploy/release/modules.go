@@ -34,6 +34,14 @@ func modules(ctx context.Context, o Options, work string) error {
 	}
 	options := module.Version{Path: o.Names.Options, Version: "v" + o.Version}
 	folder := strings.TrimPrefix(o.Names.Options, o.Names.Module+"/")
+	// As Go does it of the repository: a module below a folder has the licence of the root.
+	licence, err := os.ReadFile(filepath.Join(tree, "LICENSE")) //nolint:gosec // of the tree that was unpacked
+	if err != nil {
+		return fmt.Errorf("modules: %w", err)
+	}
+	if err := writeFile(filepath.Join(tree, folder, "LICENSE"), licence); err != nil {
+		return err
+	}
 	archive, err := o.writeModule(options, filepath.Join(tree, folder))
 	if err != nil {
 		return fmt.Errorf("modules: %w", err)
