@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -461,5 +462,57 @@ func pageFromNpx(t *testing.T, o Options) {
 	}
 	if len(blocks) < 3 || compared < 2 {
 		t.Errorf("ran %d commands and compared %d, the page has more: is a fence misspelt?", len(blocks), compared)
+	}
+}
+
+// TestSkill reads the skill for agents with the sidecar's own reader, as a client gets it over MCP, and runs its commands beside
+// a service, with the binary of the release.
+func TestSkill(t *testing.T) {
+	o := built(t)
+	base := o.fileName(o.Platforms[0])
+	bin := filepath.Join(unpacked(t, filepath.Join(o.Out, base+".tar.gz")), base)
+	skills := filepath.Join(o.Root, "docs", "agents")
+	reader := command(t, filepath.Join(bin, program), "stdio", "--demo", "--skills", skills, "--log-level", "error")
+	reader.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
+		`{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"skill://install-outrigger/SKILL.md"}}` + "\n")
+	// Answers come in any order.
+	conversation := strings.Split(strings.TrimSpace(run(t, reader)), "\n")
+	slices.SortFunc(conversation, func(a, b string) int { return btoi(strings.Contains(a, `"id":2`)) - btoi(strings.Contains(b, `"id":2`)) })
+	var answer struct {
+		Result struct{ Contents []struct{ Text string } }
+	}
+	if err := json.Unmarshal([]byte(conversation[len(conversation)-1]), &answer); err != nil || len(answer.Result.Contents) != 1 {
+		t.Fatalf("%v\n%s", err, conversation)
+	}
+
+	service := filepath.Join(t.TempDir(), "toolservice")
+	build := command(t, "go", "build", "-o", service, "./cmd/toolservice")
+	build.Dir = filepath.Join(o.Root, "deploy")
+	run(t, build)
+	backend, main, admin := freeAddress(t), freeAddress(t), freeAddress(t)
+	served(t, command(t, service, "-listen", backend), "listening")
+	folder := t.TempDir()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(answer.Result.Contents[0].Text, -1)
+	addresses := strings.NewReplacer("127.0.0.1:50051", backend, "127.0.0.1:8080", main, "127.0.0.1:9901", admin)
+	before, last := "", ""
+	for _, block := range blocks {
+		text := addresses.Replace(block[1])
+		if strings.HasPrefix(text, "export ") {
+			before += text
+			continue
+		}
+		cmd := command(t, "bash", "-ec", before+text)
+		cmd.Dir = folder
+		if strings.Contains(text, " serve ") {
+			served(t, cmd, `"msg":"ready"`)
+			continue
+		}
+		last = run(t, cmd)
+		t.Logf("%s\n%s", text, last)
+	}
+	if len(blocks) < 7 || !strings.Contains(last, `"status":"success"`) || !strings.Contains(last, `"customer":"Clinic"`) {
+		t.Errorf("%d commands, the last printed %s", len(blocks), last)
 	}
 }
