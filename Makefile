@@ -146,8 +146,10 @@ print-modules:
 	@echo $(MODULES)
 
 .PHONY: breaking
-breaking: $(BUF) ## Report breaking changes of the Protobuf contract (advisory until the first tag)
-	$(BUF) breaking --against '.git#branch=main' || echo "breaking changes: advisory until the first tag"
+breaking: $(BUF) ## Refuse breaking changes of the Protobuf contract since the last release (before the first tag vX.Y.Z: report those since main)
+	@tag=$$(git tag --list 'v[0-9]*' --sort=-v:refname | grep -v -m 1 -e -); \
+	if [ -n "$$tag" ]; then $(BUF) breaking --against ".git#tag=$$tag" || { echo "this breaks clients of $$tag: docs/releases.md says how to change it"; exit 1; }; \
+	else $(BUF) breaking --against '.git#branch=main' || echo "breaking changes: advisory until the first tag"; fi
 
 .PHONY: generate
 generate: $(BUF) ## Regenerate code, descriptor sets and documents
@@ -510,6 +512,12 @@ publish: ## Publish the release VERSION that make release built, with the owner'
 	$(RELEASE) publish $(RELEASE_FLAGS)
 	cd dist/release && gh release create v$(VERSION) --verify-tag --title $(VERSION) --notes-file ../../CHANGELOG.md $$(find . -maxdepth 1 -type f) sbom/* homebrew/*
 
+.PHONY: release-record
+release-record: build ## Keep what the release VERSION leaves behind in testdata/releases/VERSION, so that later binaries are tested against it; before its tag
+	cd conformance/fleet && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -count 1 -run 'TestUpgrade$$' . -args -record $(VERSION)
+	go test -count 1 ./internal/server -run TestSealedValuesStayReadable -args -update
+	gzip -9n <conformance/testdata/wire.txt >testdata/releases/$(VERSION)/wire.txt.gz
+
 $(RELEASE_REGISTRY)/installed: deploy/release/testdata/registry/package.json deploy/release/testdata/registry/package-lock.json
 	$(npm_ci)
 
@@ -518,8 +526,8 @@ RELEASE_PLATFORMS ?=
 RELEASEFLAGS ?= -v
 
 .PHONY: release-test
-release-test: $(RELEASE_REGISTRY)/installed ## Build a release for this machine twice, and install and use each package, from local registries
-	cd deploy/release && go test -count 1 -timeout 30m $(RELEASEFLAGS) . -args -npm-registry $(CURDIR)/$(RELEASE_REGISTRY) $(if $(RELEASE_PLATFORMS),-platforms $(RELEASE_PLATFORMS))
+release-test: $(BUF) $(RELEASE_REGISTRY)/installed ## Build a release for this machine twice, and install and use each package, from local registries
+	cd deploy/release && go test -count 1 -timeout 30m $(RELEASEFLAGS) . -args -buf $(CURDIR)/$(BUF) -npm-registry $(CURDIR)/$(RELEASE_REGISTRY) $(if $(RELEASE_PLATFORMS),-platforms $(RELEASE_PLATFORMS))
 
 .PHONY: k8s-check
 k8s-check: ## Compare the rendered manifests to their goldens, and build the images twice

@@ -35,6 +35,7 @@ const (
 var (
 	platforms = flag.String("platforms", "linux/"+runtime.GOARCH, "what TestTwice builds for; all takes minutes")
 	npm       = flag.String("npm-registry", "", "folder in which npm ci has installed testdata/registry; `make release-test` does it")
+	buf       = flag.String("buf", "", "the program buf; `make release-test` installs it")
 	out       string
 	// theRelease is built once for all tests, for this machine.
 	theRelease = sync.OnceValues(func() (Options, error) {

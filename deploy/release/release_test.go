@@ -316,3 +316,52 @@ func TestDirtyTree(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBreakingIsARule changes the contract in a clone. Before the first tag of a release that is reported, and then refused.
+func TestBreakingIsARule(t *testing.T) {
+	if *buf == "" {
+		t.Skip("`make release-test` installs buf, and runs this")
+	}
+	clone := filepath.Join(t.TempDir(), "clone")
+	run(t, command(t, "git", "clone", "-q", "--shared", "../..", clone))
+	run(t, command(t, "git", "-C", clone, "branch", "-f", "main"))
+	for _, tag := range strings.Fields(run(t, command(t, "git", "-C", clone, "tag"))) {
+		run(t, command(t, "git", "-C", clone, "tag", "-d", tag))
+	}
+	// That of this tree, with its changes.
+	run(t, command(t, "cp", filepath.Join("..", "..", "Makefile"), clone))
+	contract := filepath.Join(clone, "proto", "outrigger", "v1", "task.proto")
+	text, err := os.ReadFile(contract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	breaking := func() (string, error) {
+		out, err := command(t, "make", "--no-print-directory", "-C", clone, "-o", *buf, "BUF="+*buf, "breaking").CombinedOutput()
+		return string(out), err
+	}
+	broken := regexp.MustCompile(`(?m)^  string task_id = \d+`).ReplaceAll(text, []byte("  bytes task_id = 77"))
+	if bytes.Equal(broken, text) {
+		t.Fatal("the contract has no field to break")
+	}
+	for _, step := range []struct {
+		name, tag string
+		contract  []byte
+		fails     bool
+		says      string
+	}{
+		{"before the first tag", "", broken, false, "advisory until the first tag"},
+		{"a candidate", "v0.1.0-rc.1", broken, false, "advisory until the first tag"},
+		{"after it, a change", "v0.1.0", broken, true, "this breaks clients of v0.1.0"},
+		{"after it, no change", "", text, false, ""},
+	} {
+		if step.tag != "" {
+			run(t, command(t, "git", "-C", clone, "tag", step.tag))
+		}
+		if err := os.WriteFile(contract, step.contract, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := breaking(); (err != nil) != step.fails || !strings.Contains(out, step.says) {
+			t.Errorf("%s: %v\n%s", step.name, err, out)
+		}
+	}
+}
