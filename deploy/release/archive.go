@@ -62,7 +62,7 @@ func (c contents) writeZip(out io.Writer, at time.Time) error {
 	w := zip.NewWriter(out)
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		header := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: at}
-		header.SetMode(fs.FileMode(c[name].mode())) //nolint:gosec // one of two modes
+		header.SetMode(fs.FileMode(c[name].mode()))
 		file, err := w.CreateHeader(header)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func chart(o Options) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		content, err := os.ReadFile(filepath.Join(root, path)) //nolint:gosec // a file of the repository
+		content, err := os.ReadFile(filepath.Join(root, path))
 		all[o.Names.Package+"/"+path] = entry{content: content}
 		return err
 	})

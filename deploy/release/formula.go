@@ -27,7 +27,7 @@ func formula(o Options, _ binaries) error {
 	archives := map[string]map[string]string{}
 	for _, platform := range o.Platforms {
 		name := o.fileName(platform) + ".tar.gz"
-		content, err := os.ReadFile(filepath.Join(o.Out, name)) //nolint:gosec // written a moment ago
+		content, err := os.ReadFile(filepath.Join(o.Out, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // Windows
 		}

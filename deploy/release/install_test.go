@@ -98,7 +98,7 @@ func debRow(t *testing.T, o Options, row string) {
 	wantCommand(t, row, "apt install ./"+base)
 	root := t.TempDir()
 	for _, folder := range []string{"var/lib/dpkg/info", "var/lib/dpkg/updates"} {
-		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil { //nolint:gosec // a root folder
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -478,7 +478,9 @@ func TestSkill(t *testing.T) {
 		`{"jsonrpc":"2.0","id":2,"method":"resources/read","params":{"uri":"skill://install-outrigger/SKILL.md"}}` + "\n")
 	// Answers come in any order.
 	conversation := strings.Split(strings.TrimSpace(run(t, reader)), "\n")
-	slices.SortFunc(conversation, func(a, b string) int { return btoi(strings.Contains(a, `"id":2`)) - btoi(strings.Contains(b, `"id":2`)) })
+	slices.SortFunc(conversation, func(a, b string) int {
+		return btoi(strings.Contains(a, `"id":2`)) - btoi(strings.Contains(b, `"id":2`))
+	})
 	var answer struct {
 		Result struct{ Contents []struct{ Text string } }
 	}

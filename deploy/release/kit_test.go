@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(folder)
 		// Containers run as another user and reach their root through it.
-		if err := os.Chmod(folder, 0o755); err != nil { //nolint:gosec // see above
+		if err := os.Chmod(folder, 0o755); err != nil {
 			panic(err)
 		}
 		out = folder
@@ -111,7 +111,7 @@ func command(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	return exec.CommandContext(ctx, name, args...) //nolint:gosec // a test's own command
+	return exec.CommandContext(ctx, name, args...)
 }
 
 // confined is a command that sees nothing but a folder.
@@ -194,7 +194,7 @@ func demo(t *testing.T, cmd *exec.Cmd, flags ...string) string {
 func callTool(t *testing.T, address string) {
 	t.Helper()
 	const request = `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"tool_name":"lab.echo","arguments":{"unsigned":18446744073709551615}}}`
-	got, err := http.Post("http://"+address+"/rpc", "application/json", strings.NewReader(request)) //nolint:gosec // on loopback
+	got, err := http.Post("http://"+address+"/rpc", "application/json", strings.NewReader(request))
 	if err != nil {
 		t.Fatal(err)
 	}

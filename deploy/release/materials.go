@@ -52,7 +52,7 @@ func spdxOf(o Options, platform, binary string) (*spdx.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := os.ReadFile(binary) //nolint:gosec // a binary that was built a moment ago
+	content, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func modules(ctx context.Context, o Options, work string) error {
 	options := module.Version{Path: o.Names.Options, Version: "v" + o.Version}
 	folder := strings.TrimPrefix(o.Names.Options, o.Names.Module+"/")
 	// As Go does it of the repository: a module below a folder has the licence of the root.
-	licence, err := os.ReadFile(filepath.Join(tree, "LICENSE")) //nolint:gosec // of the tree that was unpacked
+	licence, err := os.ReadFile(filepath.Join(tree, "LICENSE"))
 	if err != nil {
 		return fmt.Errorf("modules: %w", err)
 	}
@@ -54,7 +54,7 @@ func modules(ctx context.Context, o Options, work string) error {
 	}
 	// What `release tag` commits.
 	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join(tree, name)) //nolint:gosec // written a moment ago
+		content, err := os.ReadFile(filepath.Join(tree, name))
 		if err != nil {
 			return fmt.Errorf("modules: %w", err)
 		}
@@ -94,7 +94,7 @@ func (o Options) unpack(ctx context.Context, folder string) error {
 		if left -= int64(len(content)); left < 0 {
 			return fmt.Errorf("git archive: more than %d bytes", int64(largestSource))
 		}
-		if err := writeFile(filepath.Join(folder, header.Name), content); err != nil {
+		if err := writeFile(filepath.Join(folder, header.Name), content); err != nil { //nolint:gosec // names are local, see above
 			return err
 		}
 	}
@@ -112,13 +112,13 @@ func (o Options) writeModule(m module.Version, folder string) (string, error) {
 		return "", fmt.Errorf("%s: %w", m, err)
 	}
 	info, err := json.Marshal(struct {
-		Version string
-		Time    time.Time
+		Version string    `json:"Version"`
+		Time    time.Time `json:"Time"`
 	}{m.Version, o.Time})
 	if err != nil {
 		return "", err
 	}
-	goMod, err := os.ReadFile(filepath.Join(folder, "go.mod")) //nolint:gosec // of the tree that was unpacked
+	goMod, err := os.ReadFile(filepath.Join(folder, "go.mod"))
 	if err != nil {
 		return "", err
 	}
@@ -130,7 +130,7 @@ func (o Options) writeModule(m module.Version, folder string) (string, error) {
 // releasedModule changes go.mod and go.sum in the tree: the annotations are required in their release, and not replaced.
 func releasedModule(tree, optionsFolder string, options module.Version, archive string) error {
 	path := filepath.Join(tree, "go.mod")
-	content, err := os.ReadFile(path) //nolint:gosec // of the tree that was unpacked
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func releasedModule(tree, optionsFolder string, options module.Version, archive 
 	if err != nil {
 		return err
 	}
-	sums, err := os.ReadFile(filepath.Join(tree, "go.sum")) //nolint:gosec // of the tree that was unpacked
+	sums, err := os.ReadFile(filepath.Join(tree, "go.sum"))
 	if err != nil {
 		return err
 	}

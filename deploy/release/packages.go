@@ -28,7 +28,7 @@ func systemPackages(o Options, b binaries) error {
 	if err != nil {
 		return fmt.Errorf("packages: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }()
 	for name, content := range b.documents {
 		if err := writeFile(filepath.Join(work, name), content); err != nil {
 			return err

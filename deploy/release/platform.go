@@ -68,7 +68,7 @@ func compile(ctx context.Context, o Options, work string) (image.Program, error)
 	return p, nil
 }
 
-// documents makes what stands beside the binary: licence, README, manual pages and completion.
+// documents makes what goes beside the binary: licence, README, manual pages and completion.
 // A second binary for this machine writes them, because only it has the generator of manual pages.
 func documents(ctx context.Context, o Options, work string) (extras, error) {
 	out := extras{}
@@ -94,7 +94,7 @@ func documents(ctx context.Context, o Options, work string) (extras, error) {
 		return nil, errors.Join(errors.New("documents: there are no manual pages"), err)
 	}
 	for _, file := range files {
-		content, err := os.ReadFile(file) //nolint:gosec // written a moment ago
+		content, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("documents: %w", err)
 		}

@@ -117,7 +117,7 @@ func newSigner(path string) (dsse.Signer, []byte, error) {
 		content = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	} else {
 		var err error
-		if content, err = os.ReadFile(path); err != nil { //nolint:gosec // the file that the caller names
+		if content, err = os.ReadFile(path); err != nil {
 			return nil, nil, fmt.Errorf("key: %w", err)
 		}
 	}

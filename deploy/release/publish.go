@@ -86,7 +86,7 @@ func (p Publication) pushImage(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	index, err := openImage(o.imageArchive(), folder)
 	if err != nil {
 		return fmt.Errorf("image: %w", err)
@@ -104,11 +104,11 @@ func (p Publication) pushImage(ctx context.Context, o Options) error {
 
 // openImage unpacks an OCI archive into a folder and returns the one index in it.
 func openImage(archive, folder string) (v1.ImageIndex, error) {
-	file, err := os.Open(archive) //nolint:gosec // the release's own file
+	file, err := os.Open(archive)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	for r := tar.NewReader(file); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -124,7 +124,7 @@ func openImage(archive, folder string) (v1.ImageIndex, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := writeFile(filepath.Join(folder, header.Name), content); err != nil {
+		if err := writeFile(filepath.Join(folder, header.Name), content); err != nil { //nolint:gosec // names are local, see above
 			return nil, err
 		}
 	}
@@ -157,7 +157,7 @@ func Tag(ctx context.Context, o Options) error {
 		return fmt.Errorf("tag: the release in %s was not built from the present commit %s; build it again", o.Out, o.Commit)
 	}
 	index := filepath.Join(o.Out, ".index")
-	defer os.Remove(index)
+	defer func() { _ = os.Remove(index) }()
 	git := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(ctx, "git", args...) //nolint:gosec // git, with arguments of this package
 		cmd.Dir = o.Root
@@ -206,7 +206,7 @@ func Tag(ctx context.Context, o Options) error {
 
 // readStatement returns the statement in an envelope.
 func readStatement(path string) ([]byte, error) {
-	content, err := os.ReadFile(path) //nolint:gosec // the release's own file
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
