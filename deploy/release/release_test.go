@@ -325,7 +325,7 @@ func TestBreakingIsARule(t *testing.T) {
 	clone := filepath.Join(t.TempDir(), "clone")
 	run(t, command(t, "git", "clone", "-q", "--shared", "../..", clone))
 	run(t, command(t, "git", "-C", clone, "branch", "-f", "main"))
-	for _, tag := range strings.FieldsSeq(run(t, command(t, "git", "-C", clone, "tag"))) {
+	for tag := range strings.FieldsSeq(run(t, command(t, "git", "-C", clone, "tag"))) {
 		run(t, command(t, "git", "-C", clone, "tag", "-d", tag))
 	}
 	// That of this tree, with its changes.
