@@ -527,7 +527,7 @@ RELEASEFLAGS ?= -v
 
 .PHONY: release-test
 release-test: $(BUF) $(RELEASE_REGISTRY)/installed ## Build a release for this machine twice, and install and use each package, from local registries
-	cd deploy/release && go test -count 1 -timeout 30m $(RELEASEFLAGS) . -args -buf $(CURDIR)/$(BUF) -npm-registry $(CURDIR)/$(RELEASE_REGISTRY) $(if $(RELEASE_PLATFORMS),-platforms $(RELEASE_PLATFORMS))
+	cd deploy/release && go test -count 1 -timeout 30m $(RELEASEFLAGS) ./cmd/... && go test -count 1 -timeout 30m $(RELEASEFLAGS) . -args -buf $(CURDIR)/$(BUF) -npm-registry $(CURDIR)/$(RELEASE_REGISTRY) $(if $(RELEASE_PLATFORMS),-platforms $(RELEASE_PLATFORMS))
 
 .PHONY: k8s-check
 k8s-check: ## Compare the rendered manifests to their goldens, and build the images twice

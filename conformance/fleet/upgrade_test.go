@@ -34,7 +34,7 @@ const releases = "../../testdata/releases"
 
 var record = flag.String("record", "", "version whose files TestUpgrade writes, with the binary of this tree")
 
-// recorded is the configuration of a release: what operators usually have in it. DIR is the folder of its files.
+// recordedConfig is the configuration of a release: what operators usually have in it. DIR is the folder of its files.
 const recordedConfig = `catalog:
   descriptors: [DIR/shop.binpb]
   lock_file: DIR/catalog.lock.json
@@ -152,7 +152,7 @@ type storedMessage struct {
 // storedStream is a stream of a deployment, with all that is in it.
 type storedStream struct {
 	Config   jetstream.StreamConfig `json:"config"`
-	Messages []storedMessage              `json:"messages"`
+	Messages []storedMessage        `json:"messages"`
 }
 
 // export returns all streams of a server.
@@ -289,7 +289,7 @@ func (u *upgrade) state(t *testing.T, s *member) {
 	}
 }
 
-// calls calls a tool, one that was registered in the release, and one that the release's policy denies.
+// calls uses a tool, one that was registered in the release, and one that the release's policy denies.
 func (u *upgrade) calls(t *testing.T, s *member) {
 	t.Helper()
 	if out, err := s.call(t, "shop.ping", "a"); err != nil || !strings.Contains(out.String(), "result of Ping a") {

@@ -8,6 +8,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"flag"
 	"fmt"
 	"io"
@@ -63,8 +67,24 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		out = folder
+		if err := makeKey(filepath.Join(folder, "key.pem")); err != nil {
+			panic(err)
+		}
 		return m.Run()
 	}())
+}
+
+// makeKey writes a private key, so that two releases have one.
+func makeKey(path string) error {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
 // testOptions are those of a release of the present tree, changes and all.
@@ -84,7 +104,7 @@ func testOptions(folder, list string) (Options, error) {
 		}
 	}
 	return Options{
-		Names: names, Root: root, Out: folder, Version: version, Dirty: true, Platforms: all, Key: filepath.Join("testdata", "throwaway.pem"),
+		Names: names, Root: root, Out: folder, Version: version, Dirty: true, Platforms: all, Key: filepath.Join(out, "key.pem"),
 	}, nil
 }
 

@@ -365,3 +365,30 @@ func TestBreakingIsARule(t *testing.T) {
 		}
 	}
 }
+
+// TestChart packs a chart where the repository has one.
+func TestChart(t *testing.T) {
+	o, err := testOptions(t.TempDir(), "linux/amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Root = t.TempDir()
+	if err := chart(o); err != nil {
+		t.Fatal(err)
+	}
+	if made := digests(t, o.Out); len(made) != 0 {
+		t.Errorf("without a chart there is %v", made)
+	}
+	for _, file := range []string{"Chart.yaml", "templates/a.yaml"} {
+		if err := writeFile(filepath.Join(o.Root, "deploy", "helm", "outrigger", file), []byte(file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := chart(o); err != nil {
+		t.Fatal(err)
+	}
+	folder := unpacked(t, filepath.Join(o.Out, "charts", "outrigger-0.1.0.tgz"))
+	if got, err := os.ReadFile(filepath.Join(folder, "outrigger", "templates", "a.yaml")); err != nil || string(got) != "templates/a.yaml" {
+		t.Errorf("%s (%v)", got, err)
+	}
+}

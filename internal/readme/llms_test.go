@@ -44,7 +44,7 @@ To install it beside a service, follow [install-outrigger](agents/install-outrig
 		"- [Contract](../proto/outrigger/v1/): the Protobuf files of the tool API.\n")
 	path := filepath.Join(root(), "docs", "llms.txt")
 	if *update {
-		if err := os.WriteFile(path, []byte(want.String()), 0o644); err != nil { //nolint:gosec // a document
+		if err := os.WriteFile(path, []byte(want.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
