@@ -105,6 +105,9 @@ type Options struct {
 	Confirm bool
 	// Native is the backend, if it implements the tool API itself, else nil. A catalog with a description needs it.
 	Native Native
+	// Backends are several backends by their names, which the methods of their tools have. The one that New is given, Native, Guard,
+	// Metadata and OnBehalf are for tools without such a name, and for what is asked of no tool.
+	Backends map[string]Backend
 	// Sealer seals the state that callers send back. Nil makes one with a random key, whose tokens no other replica can
 	// open.
 	Sealer *keys.Sealer
@@ -222,9 +225,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		encoder:    &encoder{deadlines: deadlines, slots: opts.Slots, buffers: b.buffers, maxInputItems: opts.MaxInputItems, repairArguments: opts.RepairArguments},
 		rulebook:   &rulebook{rules: opts.Rules},
 		rounds:     &rounds{sealer: opts.Sealer, spent: opts.SingleUse},
-		sender: &sender{
-			deadlines: deadlines, upstream: upstream, native: opts.Native, guard: opts.Guard, metadata: opts.Metadata, credentials: opts.OnBehalf, buffers: b.buffers,
-		},
+		sender:     newSender(upstream, &opts, deadlines, b.buffers),
 		decoder: &decoder{
 			keeper: keeper, limit: limit, catalogs: catalogs, slots: opts.Slots, buffers: b.buffers, resultBudget: opts.ResultBudget,
 			canRead: func(cat *catalog.Catalog) bool { return b.offers != nil && b.offers.HasResources(cat) },

@@ -348,12 +348,12 @@ func (d *decoder) learnAll(ctx context.Context, c *toolCall, cat *catalog.Catalo
 	}
 }
 
-// typesOf is the catalog whose types a call's answers are read with.
+// typesOf is the catalog whose types a call's answers are read with: that of the tool's backend.
 func (d *decoder) typesOf(c *toolCall) *catalog.Catalog {
 	if c.catalog == nil {
 		c.catalog = d.catalogs.Current()
 	}
-	return c.catalog
+	return c.catalog.Of(c.tool)
 }
 
 // explained gives an error of the backend the types that its details are read

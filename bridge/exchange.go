@@ -182,7 +182,7 @@ func (x *exchange) next(ctx context.Context) (wire []byte, pooled bool, err erro
 
 // open calls the backend and has the sender run.
 func (x *exchange) open(ctx context.Context) *errmap.Error {
-	return x.via.sender.open(ctx, x.call, x.via.sender.metadata.OfCall(x.call.req.Header), func(ctx context.Context, stream BackendStream) *errmap.Error {
+	return x.via.sender.open(ctx, x.call, x.via.sender.of(x.call).Metadata.OfCall(x.call.req.Header), func(ctx context.Context, stream BackendStream) *errmap.Error {
 		x.stream = stream
 		x.sending.Go(func() { x.send(ctx) })
 		return nil
@@ -236,7 +236,7 @@ func (x *exchange) refuse(ctx context.Context, err *errmap.Error) {
 func (x *exchange) pass(ctx context.Context) *errmap.Error {
 	if header, ok := x.stream.Header(); ok {
 		x.told = true
-		if err := x.caller.Begin(x.via.sender.metadata.Outbound(header)); err != nil {
+		if err := x.caller.Begin(x.via.sender.of(x.call).Metadata.Outbound(header)); err != nil {
 			return errmap.Wrap(errmap.Cancelled, err)
 		}
 	}
@@ -296,10 +296,10 @@ func (x *exchange) finish() {
 	x.stream.Close()
 	x.caller.Stop()
 	x.sending.Wait()
-	x.call.resp.Trailer = x.via.sender.trailer(x.call.req, x.stream.Trailer())
+	x.call.resp.Trailer = x.via.sender.of(x.call).trailer(x.call.req, x.stream.Trailer())
 	if !x.told {
 		header, _ := x.stream.Header()
-		x.call.resp.Header = x.via.sender.metadata.Outbound(header)
+		x.call.resp.Header = x.via.sender.of(x.call).Metadata.Outbound(header)
 	}
 	x.call.worked = true
 }

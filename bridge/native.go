@@ -63,7 +63,8 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 // callNative has a native backend run a tool, and repeats that where it may be
 // and nothing has happened yet.
 func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, *errmap.Error) {
-	header, risk, events := n.sender.metadata.OfCall(c.req.Header), n.sender.risk(c), c.events(ctx)
+	at := n.sender.of(c)
+	header, risk, events := at.Metadata.OfCall(c.req.Header), n.sender.risk(c), c.events(ctx)
 	if events != nil {
 		began, pass := false, events
 		events = func(e *outriggerv1.ToolEvent) {
@@ -72,10 +73,10 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 		}
 		risk.Answered = func() bool { return began }
 	}
-	return guarded(ctx, n.sender, c.req, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
+	return guarded(ctx, at, c.req, risk, func(ctx context.Context) (*outriggerv1.ToolOutcome, *errmap.Error) {
 		var outcome *outriggerv1.ToolOutcome
 		var err *errmap.Error
-		outcome, c.answer, err = n.sender.native.CallTool(ctx, call, header, events)
+		outcome, c.answer, err = at.Native.CallTool(ctx, call, header, events)
 		return outcome, err
 	})
 }
@@ -144,7 +145,7 @@ func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
 			out.Wanted.Fields = c.req.Wanted.Fields
 		}
 	}
-	if out.IsReduced || c.tool.HasOutput() {
+	if out.IsReduced || c.tool.HasOutput() || c.tool.Method.Backend != "" {
 		out.Digest = task.ToolDigest(c.tool.Name)
 	}
 	return out
@@ -154,16 +155,26 @@ func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
 // reduces it as that call wanted it. An invalid result fails the task, like a task of the sidecar itself. If the tool is gone, nothing
 // is done.
 func (n *natives) settleTask(req *Request, cat *catalog.Catalog, of *task.NativeResult, t *outriggerv1.Task) {
-	if len(of.Digest) == 0 || t.GetResult() == nil {
+	if t.GetResult() == nil {
 		return
+	}
+	if tool := nativeTool(cat, of); tool != nil {
+		c := fetched(req, tool, cat, of.Wanted, of.IsMaskLost)
+		n.settleTaskOf(context.Background(), c, t) // a reader who leaves fails no task
+	}
+}
+
+// nativeTool is the tool of a task; nil where the id of the task says none, or it is gone.
+func nativeTool(cat *catalog.Catalog, of *task.NativeResult) *catalog.Tool {
+	if len(of.Digest) == 0 {
+		return nil
 	}
 	for _, tool := range cat.All() {
 		if tool.Native && bytes.Equal(task.ToolDigest(tool.Name), of.Digest) {
-			c := fetched(req, tool, cat, of.Wanted, of.IsMaskLost)
-			n.settleTaskOf(context.Background(), c, t) // a reader who leaves fails no task
-			return
+			return tool
 		}
 	}
+	return nil
 }
 
 // settleTaskOf is settleTask where the tool is known.
@@ -184,6 +195,12 @@ func (n *natives) settleTaskOf(ctx context.Context, c *toolCall, t *outriggerv1.
 // ask puts one question to the native backend, under the shorter of the
 // caller's deadline and the default.
 func (n *natives) ask(ctx context.Context, req *Request, in proto.Message) *Response {
+	return n.askAt(ctx, req, "", in)
+}
+
+// askAt is ask for one of several backends, by its name.
+func (n *natives) askAt(ctx context.Context, req *Request, name string, in proto.Message) *Response {
+	at := n.sender.at(name)
 	timeout := n.sender.deadlines.most
 	if req.Timeout > 0 {
 		timeout = min(timeout, req.Timeout)
@@ -193,7 +210,7 @@ func (n *natives) ask(ctx context.Context, req *Request, in proto.Message) *Resp
 	if err := n.auditor.recordAsk(ctx, req); err != nil {
 		return &Response{Err: err}
 	}
-	message, answer, err := n.sender.askNative(ctx, req, in)
+	message, answer, err := n.sender.askNative(ctx, at, req, in)
 	resp := &Response{Err: err}
 	if err == nil {
 		resp.Message = message
@@ -201,8 +218,8 @@ func (n *natives) ask(ctx context.Context, req *Request, in proto.Message) *Resp
 		locate(req, err)
 	}
 	if answer != nil {
-		resp.Header = n.sender.metadata.Outbound(answer.Header)
-		resp.Trailer = n.sender.metadata.Outbound(answer.Trailer)
+		resp.Header = at.Metadata.Outbound(answer.Header)
+		resp.Trailer = at.Metadata.Outbound(answer.Trailer)
 	}
 	if err == nil {
 		if err := n.decoder.limit.check(proto.Size(message)); err != nil {
@@ -246,15 +263,15 @@ func locate(req *Request, err *errmap.Error) {
 
 // askNative puts a question to a native backend. Those that change nothing there
 // are repeated.
-func (s *sender) askNative(ctx context.Context, req *Request, in proto.Message) (out proto.Message, answer *Answer, err *errmap.Error) {
+func (s *sender) askNative(ctx context.Context, at *Backend, req *Request, in proto.Message) (out proto.Message, answer *Answer, err *errmap.Error) {
 	risk := backend.GuardedCall{Key: questionKey + string(in.ProtoReflect().Descriptor().Name()), Repeatable: true, Hurried: req.Timeout > 0 && req.Timeout < s.deadlines.most}
 	switch in.(type) {
 	case *outriggerv1.UpdateTaskRequest, *outriggerv1.CancelTaskRequest:
 		risk.Repeatable = false
 	}
-	header := s.metadata.Inbound(req.Header)
-	out, err = guarded(ctx, s, req, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
-		out, answer, err = s.native.Ask(ctx, in, header)
+	header := at.Metadata.Inbound(req.Header)
+	out, err = guarded(ctx, at, req, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
+		out, answer, err = at.Native.Ask(ctx, in, header)
 		return out, err
 	})
 	return out, answer, err

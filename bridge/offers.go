@@ -192,13 +192,14 @@ func (h *Host) Subscribe(ctx context.Context, req *Request, tool *catalog.Tool, 
 
 // Detach returns what of a request a stream keeps that outlives it: a request with its caller, a context with the values of the
 // caller's, and a key that is equal for callers whom the backend cannot tell apart.
-func (h *Host) Detach(ctx context.Context, req *Request) (own *Request, values context.Context, key string) {
+func (h *Host) Detach(ctx context.Context, req *Request, tool *catalog.Tool) (own *Request, values context.Context, key string) {
 	who := identity.FromContext(ctx)
-	own, values = &Request{Caller: req.Caller, Header: h.parts.sender.metadata.Inbound(req.Header).Clone()}, identity.NewContext(context.Background(), who)
+	at := h.parts.sender.at(tool.Method.Backend)
+	own, values = &Request{Caller: req.Caller, Header: at.Metadata.Inbound(req.Header).Clone()}, identity.NewContext(context.Background(), who)
 	for _, name := range [...]string{"Traceparent", "Tracestate"} {
 		own.Header.Del(name) // a stream belongs to no single request
 	}
-	isNamed := h.parts.sender.credentials != nil
+	isNamed := at.OnBehalf != nil
 	if !isNamed && len(own.Header) == 0 {
 		return own, values, ""
 	}

@@ -52,17 +52,47 @@ type Native interface {
 	Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error)
 }
 
-// sender calls the backend, in the name of the caller and behind the guard.
+// Backend is what the bridge has of one of several backends. Its fields are those of [Options] of the same names.
+type Backend struct {
+	Upstream Upstream
+	Native   Native
+	Guard    *backend.Guard
+	Metadata backend.MetadataRules
+	OnBehalf OnBehalf
+}
+
+// sender calls the backends, in the name of the caller and behind their guards.
 type sender struct {
 	deadlines *deadlines
+	buffers   *bytepool.Pool
 
-	upstream    Upstream
-	native      Native
-	guard       *backend.Guard
-	metadata    backend.MetadataRules
-	credentials OnBehalf
-	buffers     *bytepool.Pool
+	// only is the one backend, and what is asked of none by name; named are several, by the names that methods have.
+	only  Backend
+	named map[string]*Backend
 }
+
+// newSender returns a sender for the backends of the options.
+func newSender(upstream Upstream, opts *Options, deadlines *deadlines, buffers *bytepool.Pool) *sender {
+	s := &sender{
+		deadlines: deadlines, buffers: buffers, named: make(map[string]*Backend, len(opts.Backends)),
+		only: Backend{Upstream: upstream, Native: opts.Native, Guard: opts.Guard, Metadata: opts.Metadata, OnBehalf: opts.OnBehalf},
+	}
+	for name, one := range opts.Backends {
+		s.named[name] = &one
+	}
+	return s
+}
+
+// at is the backend of a name; the empty one is the only one.
+func (s *sender) at(name string) *Backend {
+	if one := s.named[name]; one != nil {
+		return one
+	}
+	return &s.only
+}
+
+// of is the backend of a call's tool.
+func (s *sender) of(c *toolCall) *Backend { return s.at(c.tool.Method.Backend) }
 
 // risk is what the guard of the backend has to know of a call.
 func (s *sender) risk(c *toolCall) backend.GuardedCall {
@@ -75,8 +105,9 @@ func (s *sender) risk(c *toolCall) backend.GuardedCall {
 
 // callRPC makes a unary call of the backend, and repeats it where that may be.
 func (s *sender) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
-	header, risk := s.metadata.OfCall(c.req.Header), s.risk(c)
-	if risk.Repeatable && s.guard != nil {
+	at := s.of(c)
+	header, risk := at.Metadata.OfCall(c.req.Header), s.risk(c)
+	if risk.Repeatable && at.Guard != nil {
 		risk.Claim = &c.claim
 		ctx = backend.Repeatable(ctx, &c.claim)
 	}
@@ -85,28 +116,29 @@ func (s *sender) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 		ctx = backend.PrivateDeadline(ctx)
 	}
 	var err *errmap.Error
-	c.answer, err = guarded(ctx, s, c.req, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return s.upstream.Call(ctx, c.tool.Method, c.wire, header)
+	c.answer, err = guarded(ctx, at, c.req, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return at.Upstream.Call(ctx, c.tool.Method, c.wire, header)
 	})
 	return err
 }
 
-// guarded calls the backend for a request: in the name of its caller, behind the guard, and with a span for each attempt.
-func guarded[T any](ctx context.Context, s *sender, req *Request, risk backend.GuardedCall, call func(ctx context.Context) (T, *errmap.Error)) (out T, err *errmap.Error) {
-	if ctx, err = s.onBehalf(ctx, req); err != nil {
+// guarded calls a backend for a request: in the name of its caller, behind the guard, and with a span for each attempt.
+func guarded[T any](ctx context.Context, at *Backend, req *Request, risk backend.GuardedCall, call func(ctx context.Context) (T, *errmap.Error)) (out T, err *errmap.Error) {
+	if ctx, err = at.onBehalf(ctx, req); err != nil {
 		return out, err
 	}
 	if req.Span != nil {
 		ctx, risk.Attempts = req.Span.Calls(ctx)
 	}
-	return backend.DoGuarded(ctx, s.guard, risk, call)
+	return backend.DoGuarded(ctx, at.Guard, risk, call)
 }
 
 // open opens an RPC that streams, and calls begin to start it. The circuit breaker hears of how the response begins, and not of its end,
 // which may be days away.
 func (s *sender) open(ctx context.Context, c *toolCall, header http.Header, begin func(ctx context.Context, stream BackendStream) *errmap.Error) *errmap.Error {
-	_, err := guarded(ctx, s, c.req, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (none struct{}, err *errmap.Error) {
-		stream, err := s.upstream.Open(ctx, c.tool.Method, header)
+	at := s.of(c)
+	_, err := guarded(ctx, at, c.req, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (none struct{}, err *errmap.Error) {
+		stream, err := at.Upstream.Open(ctx, c.tool.Method, header)
 		if err == nil {
 			err = begin(ctx, stream)
 		}
@@ -204,17 +236,18 @@ func (s *sender) within(ctx context.Context, c *toolCall, invoke step) *errmap.E
 // keepMetadata keeps what of the backend's metadata the caller may see.
 func (s *sender) keepMetadata(c *toolCall) {
 	if c.answer != nil {
-		c.resp.Header = s.metadata.Outbound(c.answer.Header)
-		c.resp.Trailer = s.trailer(c.req, c.answer.Trailer)
+		at := s.of(c)
+		c.resp.Header = at.Metadata.Outbound(c.answer.Header)
+		c.resp.Trailer = at.trailer(c.req, c.answer.Trailer)
 	}
 }
 
 // trailer is what of the backend's trailer the caller may see.
-func (s *sender) trailer(req *Request, trailer http.Header) http.Header {
+func (b *Backend) trailer(req *Request, trailer http.Header) http.Header {
 	if req.Procedure != "" {
-		return s.metadata.Trailer(trailer)
+		return b.Metadata.Trailer(trailer)
 	}
-	return s.metadata.Outbound(trailer)
+	return b.Metadata.Outbound(trailer)
 }
 
 // OnBehalf makes the credentials with which the backend is called in the name of a
@@ -228,12 +261,12 @@ type OnBehalf interface {
 // onBehalf returns a context in which the backend is called in the name of the caller.
 // Attempts of a call share it, and so does a call that runs on as a task, because the
 // caller's own token ends with its request.
-func (s *sender) onBehalf(ctx context.Context, req *Request) (context.Context, *errmap.Error) {
-	if s.credentials == nil || backend.HasAuthorization(ctx) {
+func (b *Backend) onBehalf(ctx context.Context, req *Request) (context.Context, *errmap.Error) {
+	if b.OnBehalf == nil || backend.HasAuthorization(ctx) {
 		return ctx, nil
 	}
 	defer req.Span.Step(telemetry.StepCredentials, req.Span.Now())
-	value, err := s.credentials.Authorization(ctx)
+	value, err := b.OnBehalf.Authorization(ctx)
 	if err != nil {
 		return ctx, err
 	}

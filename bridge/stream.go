@@ -57,8 +57,9 @@ func (s *streamer) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 			defer g.document.Release()
 		}
 	}
-	header, risk := s.sender.metadata.OfCall(c.req.Header), s.sender.risk(c)
-	ctx, err := s.sender.onBehalf(ctx, c.req)
+	at := s.sender.of(c)
+	header, risk := at.Metadata.OfCall(c.req.Header), s.sender.risk(c)
+	ctx, err := at.onBehalf(ctx, c.req)
 	if err != nil {
 		return err
 	}
@@ -79,10 +80,10 @@ func (s *streamer) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 	} else {
 		risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
 		call = func(ctx context.Context) (*Answer, *errmap.Error) {
-			return s.sender.upstream.Stream(ctx, c.tool.Method, c.wire, header, g.addAnswer)
+			return at.Upstream.Stream(ctx, c.tool.Method, c.wire, header, g.addAnswer)
 		}
 	}
-	c.answer, err = guarded(ctx, s.sender, c.req, risk, call)
+	c.answer, err = guarded(ctx, at, c.req, risk, call)
 	s.sender.keepMetadata(c)
 	isOver, isRefused := err != nil && err.Code == errmap.Cancelled, false
 	if isOver && errors.Is(context.Cause(ctx), errItem) {
@@ -254,7 +255,7 @@ type itemCall struct {
 
 // run opens the stream, and sends and receives until the backend has ended it or it is reset.
 func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errmap.Error) {
-	stream, err := x.via.sender.upstream.Open(ctx, x.call.tool.Method, header)
+	stream, err := x.via.sender.of(x.call).Upstream.Open(ctx, x.call.tool.Method, header)
 	if err != nil {
 		return nil, err
 	}

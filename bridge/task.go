@@ -69,7 +69,7 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 		return t.rpcs.invoke(ctx, c)
 	}
 	defer c.req.waited(time.Now())
-	if ctx, failed = t.sender.onBehalf(ctx, c.req); failed != nil {
+	if ctx, failed = t.sender.of(c).onBehalf(ctx, c.req); failed != nil {
 		return failed
 	}
 	line := t.taskLine(c)
@@ -127,7 +127,7 @@ func ofPrepared(call *statev1.TaskCall, tool *catalog.Tool, cat *catalog.Catalog
 
 // background is the rest of a call as the work of a task. The line is written when it ends.
 func (t *tasks) background(c *toolCall, call *statev1.TaskCall, line *taskLine, after time.Duration) task.Run {
-	own := ofPrepared(call, c.tool, c.catalog, t.sender.metadata.OfCall(c.req.Header).Clone())
+	own := ofPrepared(call, c.tool, c.catalog, t.sender.of(c).Metadata.OfCall(c.req.Header).Clone())
 	own.fit.mask, own.req.Tool, own.req.Through, own.req.Span = c.fit.mask, c.req.Tool, c.req.Through, c.req.Span
 	return t.runTask(own, line, after)
 }
@@ -173,10 +173,10 @@ const maxAgain = 512 << 10
 // no one may: the tool is not idempotent, the call has credentials that end with it, or it
 // is too large to be kept.
 func (t *tasks) again(ctx context.Context, c *toolCall, call *statev1.TaskCall) []byte {
-	if !t.manager.IsShared() || !c.tool.IsIdempotent() || t.sender.credentials != nil || backend.HasAuthorization(ctx) {
+	if !t.manager.IsShared() || !c.tool.IsIdempotent() || t.sender.of(c).OnBehalf != nil || backend.HasAuthorization(ctx) {
 		return nil
 	}
-	for name, values := range t.sender.metadata.OfCall(c.req.Header) {
+	for name, values := range t.sender.of(c).Metadata.OfCall(c.req.Header) {
 		name = strings.ToLower(name)
 		if backend.LooksSecret(name) {
 			return nil
@@ -316,7 +316,11 @@ func (t *tasks) nativeTask(ctx context.Context, req *Request, cat *catalog.Catal
 	default:
 		ask = &outriggerv1.CancelTaskRequest{TaskId: ref.ID, Context: req.Context}
 	}
-	resp := t.natives.ask(ctx, req, ask)
+	at := ""
+	if tool := nativeTool(cat, ref.Native); tool != nil {
+		at = tool.Method.Backend
+	}
+	resp := t.natives.askAt(ctx, req, at, ask)
 	if resp.IsMissing() || resp.NamesNothing() {
 		resp.Err = unknownTask(req)
 	}
@@ -564,13 +568,13 @@ type pipeline struct {
 
 // Ask implements [task.Pipeline]. All that is asked may be repeated.
 func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout time.Duration) ([]byte, *errmap.Error) {
-	req, most := o.call.req, o.of.sender.deadlines.allowed(o.call)
+	req, at, most := o.call.req, o.of.sender.of(o.call), o.of.sender.deadlines.allowed(o.call)
 	if timeout > 0 {
 		most = min(most, timeout)
 	}
-	header := o.of.sender.metadata.Inbound(req.Header)
+	header := at.Metadata.Inbound(req.Header)
 	// First, so that an exchange of tokens takes none of the question's time.
-	ctx, failed := o.of.sender.onBehalf(ctx, req)
+	ctx, failed := at.onBehalf(ctx, req)
 	if failed != nil {
 		return nil, failed
 	}
@@ -578,8 +582,8 @@ func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout
 	defer cancel()
 	// A question that was let wait says nothing about the backend where its time is over.
 	risk := backend.GuardedCall{Key: m.Procedure, Repeatable: true, Hurried: timeout > 0 || req.Timeout > 0}
-	answer, failed := guarded(ctx, o.of.sender, req, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return o.of.sender.upstream.Call(ctx, m, in, header)
+	answer, failed := guarded(ctx, at, req, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
+		return at.Upstream.Call(ctx, m, in, header)
 	})
 	if failed != nil {
 		return nil, failed

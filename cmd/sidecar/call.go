@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -41,7 +40,13 @@ Exit codes: 0 success, 1 the tool failed, 2 invalid usage or configuration,
 	}
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return env.withCatalog(cmd, func(a *server.App, _ *catalog.Catalog) error {
+		return env.withApp(cmd, func(ctx context.Context, a *server.App) error {
+			// Of several backends, one that is away takes nothing from the tools of the others.
+			if cat, err := a.Load(ctx); cat == nil {
+				return notLoaded(err)
+			} else if err != nil {
+				fmt.Fprintln(env.stderr, "warning: "+err.Error())
+			}
 			arguments, err := env.callArguments(args[1:], front.JSONLimits(a.Config()))
 			if err != nil {
 				return err

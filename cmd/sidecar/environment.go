@@ -158,7 +158,12 @@ func (env environment) withCatalog(cmd *cobra.Command, fn func(*server.App, *cat
 func (environment) loaded(ctx context.Context, a *server.App, fn func(*server.App, *catalog.Catalog) error) error {
 	cat, err := a.Load(ctx)
 	if err != nil {
-		return &exitError{code: exitRefused, text: fmt.Sprintf("%v\nrun `sidecar doctor` with the same flags for details", err)}
+		return notLoaded(err)
 	}
 	return fn(a, cat)
+}
+
+// notLoaded is the error for a catalog that cannot be had.
+func notLoaded(err error) error {
+	return &exitError{code: exitRefused, text: fmt.Sprintf("%v\nrun `sidecar doctor` with the same flags for details", err)}
 }

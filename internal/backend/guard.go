@@ -24,7 +24,8 @@ type Guard struct {
 	doubted atomic.Bool
 	budget  *retryBudget
 
-	repeated, overBudget atomic.Uint64
+	repeated, overBudget, full atomic.Uint64
+	running                    atomic.Int64
 }
 
 // NewGuard returns a Guard with a closed breaker and a full budget. c is complete, as the configuration has it.
@@ -64,6 +65,15 @@ type GuardedCall struct {
 func DoGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func(context.Context) (T, *errmap.Error)) (T, *errmap.Error) {
 	if g == nil {
 		return run(ctx)
+	}
+	if g.opts.MaxCalls > 0 {
+		defer g.running.Add(-1)
+		if n := g.running.Add(1); n > int64(g.opts.MaxCalls) {
+			g.full.Add(1)
+			var none T
+			return none, errmap.New(errmap.Unavailable, errmap.RetryAfter(g.retry.GetMaxBackoff().AsDuration()), errmap.Messagef(
+				"Tool service unavailable: %d calls of its backend are running (backends[].limits.max_concurrent_calls)", g.opts.MaxCalls))
+		}
 	}
 	g.budget.earn()
 	out, err := onceGuarded(ctx, g, c, 1, run)
@@ -197,6 +207,10 @@ type GuardStats struct {
 	// Repeated is the number of retries, OverBudget the number of retries that the budget
 	// did not allow.
 	Repeated, OverBudget uint64
+	// Running is the number of calls under way, Full the number of those that found GuardOptions.MaxCalls others; both are zero without
+	// that bound.
+	Running int64
+	Full    uint64
 	// Tools are the first 256 tools with an open breaker, MoreTools is the number of
 	// others. ToolsOpened is the number of times that such a breaker opened, ToolsHeld the
 	// number of calls that they rejected.
@@ -210,7 +224,7 @@ func (g *Guard) Stats() GuardStats {
 	if g == nil {
 		return GuardStats{}
 	}
-	s := GuardStats{Repeated: g.repeated.Load(), OverBudget: g.overBudget.Load()}
+	s := GuardStats{Repeated: g.repeated.Load(), OverBudget: g.overBudget.Load(), Running: g.running.Load(), Full: g.full.Load()}
 	if g.breaker != nil {
 		s.Breaker = g.breaker.now()
 		s.Opened, s.Held = g.breaker.opened.Load(), g.breaker.held.Load()
@@ -241,6 +255,8 @@ type GuardOptions struct {
 	// Clock detects stalls of this process: timeouts during a stall do not count. Nil
 	// detects none.
 	Clock *peer.Clock
+	// MaxCalls is how many calls may be under way; further ones are UNAVAILABLE at once. 0 bounds none.
+	MaxCalls int
 }
 
 // backoff is the nth pause, counted from 1, before it is jittered.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -44,6 +45,13 @@ type BuildOptions struct {
 	Selection *Selection
 	// Overlay overrides options. Where several entries match a method, the later one wins, member by member.
 	Overlay []Override
+	// Backend is the name of the backend that the tools are of, Prefix what their names begin with, where several backends are shown
+	// as one; both are empty otherwise.
+	Backend, Prefix string
+	// Timeout is that of tools without one of their own; 0 is the sidecar's.
+	Timeout time.Duration
+	// Services are other names of services, by their full names, for the names of their tools: shop2 for shop.v2.Shop.
+	Services map[string]string
 	// Profile is the kind of client that advertised schemas are written for.
 	Profile schema.Profile
 	// Lock lists the tools that were reviewed; nil for none. [Live] compares each catalog with it. Build does not.
@@ -92,6 +100,7 @@ func build(loads []*source.Loaded, o BuildOptions, before *kept) (*Catalog, *kep
 		linked: linked, types: types, overlay: overlay, overlayIndex: newOverlayIndex(overlay), selection: o.Selection, limits: o.Limits.withDefaults(),
 		comments: comments{}, rules: &contractRules{}, problems: problems, reserved: o.Compact, declaredOnly: o.DeclaredOnly, listed: o.Listed,
 		warnings: slices.Concat(merged.warnings, linked.warnings, warnings),
+		backend:  o.Backend, prefix: o.Prefix, renamed: o.Services, timeout: o.Timeout,
 	}
 	b.bind = newBinder(linked, types, o)
 	b.world = world{
@@ -153,6 +162,10 @@ type builder struct {
 	before *kept
 	// reserved keeps the names of a compact catalog.
 	reserved bool
+	// backend, prefix and renamed are BuildOptions.Backend, Prefix and Services.
+	backend, prefix string
+	renamed         map[string]string
+	timeout         time.Duration
 	// declaredOnly is BuildOptions.DeclaredOnly.
 	declaredOnly bool
 	listed       ListForm
@@ -327,6 +340,9 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	}
 	declared, schemas, isMarked := b.overlaid(string(md.Parent().FullName()), id, names, options.tool)
 	name := cmp.Or(declared.GetName(), derived.name)
+	if declared.GetName() == options.tool.GetName() && declared.GetName() != "" {
+		name = b.prefixed(name) // the overlay names a tool in full
+	}
 	if !b.selection.takes(string(md.Parent().FullName()), id, append(derived.forms(), name, MCPName(name))...) {
 		b.unselected++
 		return nil, false, nil
@@ -383,12 +399,15 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	return t, isMarked, nil
 }
 
+// overlayUnused is the warning about an entry of the overlay for no method.
+const overlayUnused = "it matches no method"
+
 // finish checks the tools together and freezes them.
 func (b *builder) finish() (*Catalog, error) {
 	b.tellMissing()
 	for _, e := range b.overlay {
 		if !e.wasUsed {
-			b.warn("overlay entry "+e.Match, "it matches no method")
+			b.warn("overlay entry "+e.Match, overlayUnused)
 		}
 	}
 	resources := b.readable()
@@ -398,6 +417,14 @@ func (b *builder) finish() (*Catalog, error) {
 		return nil, b.fault(collisions, b.problems...)
 	}
 	visible := 0
+	for _, t := range slices.Concat(b.tools, b.typed, b.operations) {
+		if t.Method.Backend != b.backend { // that of a tool which is kept is in use
+			t.Method.Backend = b.backend
+		}
+		if t.Timeout == 0 {
+			t.Timeout = b.timeout
+		}
+	}
 	for _, t := range b.tools {
 		if !t.Hidden {
 			visible++
@@ -415,6 +442,7 @@ func (b *builder) finish() (*Catalog, error) {
 		return nil, err
 	}
 	c.description, c.resources, c.reserved, c.declaredOnly, c.listed = b.description, resources, b.reserved, b.declaredOnly, b.listed
+	c.backend = b.backend
 	b.tell(c.own.services)
 	c.isStrict = b.bind.profile == schema.ProfileStrict
 	return c, nil

@@ -43,6 +43,10 @@ type Catalog struct {
 	declaredOnly bool // BuildOptions.DeclaredOnly
 	listed       ListForm
 	isStrict     bool // the profile of its schemas
+
+	// backend is BuildOptions.Backend. parts are the catalogs that this one shows together, by their backends; nil for one alone.
+	backend string
+	parts   map[string]*Catalog
 }
 
 // compacted is the compact form of a catalog, made when it is first asked for.

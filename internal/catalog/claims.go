@@ -36,7 +36,7 @@ func (b *builder) derivedNames(md protoreflect.MethodDescriptor) derivedNames {
 		out = derivedNames{long, short}
 	}
 	if b.versions[string(md.Parent().FullName())] != "" {
-		out.alias = CanonicalName(md) // as it would be without the other versions
+		out.alias = b.prefixed(CanonicalName(md)) // as it would be without the other versions
 	}
 	if _, isTaken := b.plain[MCPName(out.alias)]; isTaken || out.name == out.alias {
 		out.alias = ""
@@ -49,11 +49,23 @@ func (b *builder) canonicalNames(md protoreflect.MethodDescriptor) (short, long 
 	if known := b.claims[string(md.Parent().FullName())]; known != nil {
 		return known.names[md.Index()].short, known.names[md.Index()].long
 	}
+	if other := b.renamed[string(md.Parent().FullName())]; other != "" {
+		name := b.prefixed(other + "." + snakeCase(string(md.Name())))
+		return name, name
+	}
 	short, long = canonicalNames(string(md.Parent().Name()), string(md.Name()))
 	if version := b.versions[string(md.Parent().FullName())]; version != "" {
-		return withVersion(short, version), withVersion(long, version)
+		short, long = withVersion(short, version), withVersion(long, version)
 	}
-	return short, long
+	return b.prefixed(short), b.prefixed(long)
+}
+
+// prefixed is a canonical name of a tool of the backend.
+func (b *builder) prefixed(name string) string {
+	if b.prefix == "" || name == "" {
+		return name
+	}
+	return b.prefix + "." + name
 }
 
 // claim is a method's wish for its short name.
@@ -217,7 +229,7 @@ func editionOf(of protoreflect.ServiceDescriptor) (family string, e edition) {
 func (b *builder) tellVersions(offers []offer) {
 	families := map[string][]edition{}
 	for _, of := range offers {
-		if !of.isTyped {
+		if !of.isTyped && b.renamed[string(of.service.FullName())] == "" {
 			family, e := editionOf(of.service)
 			families[family] = append(families[family], e)
 		}

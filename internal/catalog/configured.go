@@ -35,7 +35,9 @@ func BuildOptionsOf(cfg *configv1.Config, selection *Selection) (BuildOptions, e
 	if err != nil {
 		return BuildOptions{}, err
 	}
+	b := cfg.GetBackend()
 	return BuildOptions{
+		Backend: b.GetName(), Prefix: b.GetPrefix(), Timeout: b.GetLimits().GetTimeout().AsDuration(), Services: cfg.GetServices(),
 		Listed: ListForm{Outputs: outputs, SharedRefs: c.GetSchemaRefs() == "shared"}, DeclaredOnly: cfg.GetGate() == "marked",
 		Selection: selection, Overlay: overrides, Profile: profile,
 		Lock: reviewed, RefuseDrift: RefusesDrift(c), Compact: c.GetMode() != "full",

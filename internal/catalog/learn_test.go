@@ -105,7 +105,7 @@ func TestATypeIsAskedForOnce(t *testing.T) {
 		if mt, err := c.Types().FindMessageByURL(thing); err != nil || mt.Descriptor().FullName() != "far.v1.Thing" {
 			t.Errorf("%v %v", mt, err)
 		}
-		if fd, err := c.Types().Learned().FindFileByPath("far.v1.Thing.proto"); err != nil || fd.Package() != "far.v1" {
+		if fd, err := c.Learned().FindFileByPath("far.v1.Thing.proto"); err != nil || fd.Package() != "far.v1" {
 			t.Errorf("%v %v", fd, err)
 		}
 		if got := live.LearnStats(); got != (catalog.LearnStats{Types: 2, Found: 1}) {

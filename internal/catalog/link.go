@@ -499,9 +499,6 @@ func (t *Types) AppendJSONNoting(dst []byte, a *anypb.Any) (out []byte, noted tr
 	return m.ToJSONNoting(context.Background(), nil, dst, wire)
 }
 
-// Learned returns a resolver for the descriptors of learned types, which are not among the catalog's files.
-func (t *Types) Learned() protodesc.Resolver { return t.learned }
-
 // RangeExtensionsByMessage calls f for every extension of the message until f returns false, in no particular order.
 func (t *Types) RangeExtensionsByMessage(message protoreflect.FullName, f func(protoreflect.ExtensionType) bool) {
 	t.extensions.RangeExtensionsByMessage(message, f)

@@ -44,6 +44,9 @@ type LiveOptions struct {
 	// no server is asked if it is 0.
 	Types    TypeFinder
 	MaxTypes int
+	// Persists has Run try again also where the first load failed permanently, and Reconfigure keep what it was given where a source
+	// is away: for one of several backends.
+	Persists bool
 }
 
 // Live holds the current catalog. It loads until it has one, replaces it as a whole, and keeps it when a later load
@@ -63,7 +66,12 @@ type Live struct {
 
 	types    TypeFinder
 	maxTypes int
+	persists bool
 	learns   learnCounts
+
+	// parts are the backends whose catalogs are shown as one; nil for one alone. stirred is sent to when one has changed.
+	parts   []Part
+	stirred chan struct{}
 
 	mu      sync.Mutex
 	state   loadState
@@ -94,7 +102,7 @@ func NewLive(sources []source.Source, o LiveOptions) *Live {
 		pause:   backoff{min: o.BackoffMin, max: max(o.BackoffMin, o.BackoffMax), random: o.Random},
 		loading: make(chan struct{}, 1),
 		settled: make(chan struct{}),
-		types:   o.Types, maxTypes: o.MaxTypes,
+		types:   o.Types, maxTypes: o.MaxTypes, persists: o.Persists,
 	}
 	l.plan.Store(&plan{sources: slices.Clone(sources), build: o.Build})
 	return l
@@ -129,6 +137,9 @@ func (l *Live) Wait(ctx context.Context) (*Catalog, error) {
 // sources that do not change), so that the process can exit at startup. Once there is a catalog, failures only appear
 // in Status. Call it once.
 func (l *Live) Run(ctx context.Context) error {
+	if l.parts != nil {
+		return l.runParts(ctx)
+	}
 	for ctx.Err() == nil {
 		err := l.Refresh(ctx)
 		switch {
@@ -140,7 +151,7 @@ func (l *Live) Run(ctx context.Context) error {
 				return nil
 			}
 			l.sleep(ctx, l.every)
-		case l.Current() == nil && IsPermanent(err):
+		case l.Current() == nil && IsPermanent(err) && !l.persists:
 			l.giveUp()
 			return err
 		default:
@@ -153,13 +164,30 @@ func (l *Live) Run(ctx context.Context) error {
 // Refresh loads once. When it returns nil, the new catalog is in use, or the old one if the sources are unchanged.
 // On an error, the old catalog stays in use. Concurrent calls queue up. If the context ends first, the error is the
 // context's.
-func (l *Live) Refresh(ctx context.Context) error { return l.load(ctx, nil) }
+//
+// Of several parts, those that fail keep their tools, and are an error, after the others are in use.
+func (l *Live) Refresh(ctx context.Context) error {
+	if l.parts != nil {
+		return l.refreshParts(ctx)
+	}
+	return l.load(ctx, nil)
+}
 
 // Reconfigure loads once from the given sources with the given options. On success, the new catalog is in use when it
 // returns, and later loads use the same sources and options. On an error, the catalog, the sources and the options stay
 // as they were, and the status does not show the error.
 func (l *Live) Reconfigure(ctx context.Context, sources []source.Source, build BuildOptions) error {
-	return l.load(ctx, &plan{sources: slices.Clone(sources), build: build})
+	next := &plan{sources: slices.Clone(sources), build: build}
+	if l.parts != nil {
+		l.plan.Store(next)
+		return l.join(ctx)
+	}
+	err := l.load(ctx, next)
+	if err != nil && l.persists && !IsPermanent(err) && ctx.Err() == nil {
+		l.plan.Store(next) // for the time when it is back
+		return nil
+	}
+	return err
 }
 
 // load loads once by a plan that is used from then on where it works, or by the one in use.
@@ -322,6 +350,13 @@ type learnCounts struct{ found, failed, refused atomic.Uint64 }
 // LearnStats returns the counts since the start.
 func (l *Live) LearnStats() LearnStats {
 	out := LearnStats{Found: l.learns.found.Load(), Failed: l.learns.failed.Load(), Refused: l.learns.refused.Load()}
+	for _, p := range l.parts {
+		one := p.Live.LearnStats()
+		out.Types, out.Found, out.Failed, out.Refused = out.Types+one.Types, out.Found+one.Found, out.Failed+one.Failed, out.Refused+one.Refused
+	}
+	if l.parts != nil {
+		return out
+	}
 	if c := l.Current(); c != nil {
 		if types := c.types.learned.types.Load(); types != nil {
 			out.Types = len(*types)
@@ -334,6 +369,11 @@ func (l *Live) LearnStats() LearnStats {
 // them afterwards. Concurrent callers share one request per type, and failed lookups are remembered for some time.
 // The context bounds the call. Use it for responses only: input from a caller must not cause the sidecar to ask a backend.
 func (l *Live) Learn(ctx context.Context, c *Catalog, urls []string) bool {
+	for _, p := range l.parts {
+		if p.Name == c.backend {
+			return p.Live.Learn(ctx, c, urls)
+		}
+	}
 	if l.types == nil || l.maxTypes <= 0 {
 		return false
 	}
@@ -717,6 +757,9 @@ func (l *Live) Status() Status {
 	defer l.mu.Unlock()
 	out := l.state.Status
 	out.Ready, out.Why = isReady, l.state.why(isReady)
+	for _, p := range l.parts {
+		out.Sources = append(out.Sources, p.Live.Status().Sources...)
+	}
 	return out
 }
 
@@ -801,7 +844,7 @@ func (l *Live) wakeWaiters() {
 // IsStale reports whether a load would change the catalog for what became known about the backend since the last one: see
 // BuildOptions.LacksHTTP2.
 func (l *Live) IsStale() bool {
-	return l.Current() != nil && l.plan.Load().build.lacksHTTP2() != l.isReduced.Load()
+	return l.parts == nil && l.Current() != nil && l.plan.Load().build.lacksHTTP2() != l.isReduced.Load()
 }
 
 func (o BuildOptions) lacksHTTP2() bool { return o.LacksHTTP2 != nil && o.LacksHTTP2() }

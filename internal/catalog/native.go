@@ -87,6 +87,13 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 			names = append(names, t.Alias, MCPName(t.Alias))
 		}
 	}
+	if b.prefix != "" {
+		t.Name, t.Alias, t.MCPName = b.prefixed(t.Name), b.prefixed(t.Alias), strings.ReplaceAll(b.prefix, ".", "_")+"_"+t.MCPName
+		if len(t.MCPName) > mcpNameLimit {
+			t.MCPName = MCPName(t.MCPName)
+		}
+		names = append(names, t.names()...)
+	}
 	options, schemas, _ := b.overlaid(service, t.id, names, nativeOptions(declared))
 	if options.GetName() != "" {
 		t.Name, t.Alias = options.GetName(), ""

@@ -274,7 +274,7 @@ func (r *registered) bind(c *Catalog, limits Limits) (*Tool, []schema.Violation,
 	t.Title = cutRunes(cmp.Or(r.Title, firstSentence(r.Description), base.Title), limits.MaxTitleRunes)
 	t.Undescribed = false
 	t.Description = deprecation(t.Metadata.DeprecatedIn) + r.Description
-	if err := t.declare(r.input, r.output, c.types); err != nil {
+	if err := t.declare(r.input, r.output, c.Of(base).types); err != nil {
 		return nil, nil, err
 	}
 	var faults []schema.Violation

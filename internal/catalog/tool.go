@@ -179,7 +179,9 @@ type Method struct {
 	// Service is the full name of the service.
 	Service string
 	// Source is the name of the source that offers the service.
-	Source                           string
+	Source string
+	// Backend is the name of the backend that has the service, where there are several; else empty.
+	Backend                          string
 	Descriptor                       protoreflect.MethodDescriptor
 	ClientStreaming, ServerStreaming bool
 	Idempotency                      Idempotency

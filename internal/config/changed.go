@@ -63,7 +63,7 @@ func (c *changed) compare(m, byDefault protoreflect.Message) {
 			})
 		case fd.IsList():
 			for i := range m.Get(fd).List().Len() {
-				c.compare(m.Get(fd).List().Get(i).Message(), nil)
+				c.compare(m.Get(fd).List().Get(i).Message(), entryDefaults(fd))
 			}
 		case byDefault != nil && byDefault.Has(fd):
 			c.compare(m.Get(fd).Message(), byDefault.Get(fd).Message())

@@ -82,6 +82,8 @@ func subject(rule, path string) string {
 		return "backend.url"
 	case "config.tools.unique":
 		return "tools"
+	case "config.backends.unique":
+		return "backends"
 	default:
 		return path
 	}
@@ -107,7 +109,7 @@ func (d *draft) wording(v *protovalidate.Violation, path string) string {
 	if shown := shownValue(v, path); shown != "" && !d.secret && !isSecret(path) {
 		message += ", is " + shown
 	}
-	switch path {
+	switch ofOnly(path) {
 	case "backend.url":
 		message += meantURL(v)
 	case "state.url":
@@ -173,7 +175,7 @@ func words(v protoreflect.Value, otherwise string) string {
 // shownValue renders the value that broke a rule. A URL may hold a password and
 // is not shown.
 func shownValue(v *protovalidate.Violation, path string) string {
-	if !v.FieldValue.IsValid() || path == "backend.url" || path == "state.url" {
+	if !v.FieldValue.IsValid() || ofOnly(path) == "backend.url" || path == "state.url" {
 		return ""
 	}
 	switch value := v.FieldValue.Interface().(type) {
@@ -195,10 +197,11 @@ func (d *draft) checkSense(kind Kind) {
 	c := d.config
 	// Descriptors alone are enough to look at tools, not to call them.
 	described := kind == Once && len(c.GetCatalog().GetDescriptors()) > 0 && c.GetCatalog().GetDescriptorsUse() != "comments"
-	if kind != State && !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && !described {
+	if kind != State && !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && len(c.GetBackends()) == 0 && !described {
 		d.judge("backend.url", "no backend: set its URL with --backend (such as --backend http://127.0.0.1:50051), "+
 			"or try the example service with --demo")
 	}
+	d.checkBackends(c)
 	d.checkDescriptors(c.GetCatalog())
 	d.checkClasses(c.GetLimits())
 	if kind&longLived != 0 {

@@ -180,6 +180,14 @@ func setDefaults(m protoreflect.Message, special protoreflect.ExtensionType) (ha
 	return has
 }
 
+// entryDefaults are the defaults of an entry of a list: those of the one backend for each of several. Other entries have none.
+func entryDefaults(fd protoreflect.FieldDescriptor) protoreflect.Message {
+	if fd.Name() != "backends" {
+		return nil
+	}
+	return Defaults(Once).GetBackend().ProtoReflect()
+}
+
 // MayChange reports whether a change of the field at a path takes effect while the sidecar
 // runs. All other fields take effect at the next start: they determine what was built at
 // startup (listeners, connections, buffers and tables of a fixed size), or callers have

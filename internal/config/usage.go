@@ -232,7 +232,7 @@ func flagTexts(flags *pflag.FlagSet, name string) []string {
 }
 
 // setText sets a field from the text of a flag or variable. Lists are separated
-// by commas.
+// by commas, and entries of a mapping are written KEY=VALUE.
 func (d *draft) setText(path string, texts []string, at origin) {
 	// What a weaker source got wrong is reported already, and no reason to keep
 	// silent about this value.
@@ -249,6 +249,10 @@ func (d *draft) setText(path string, texts []string, at origin) {
 		m, name = m.Mutable(fieldOf(m, head)).Message(), rest
 	}
 	fd := fieldOf(m, name)
+	if fd.IsMap() {
+		d.setEntries(m, fd, path, texts, at)
+		return
+	}
 	if !fd.IsList() {
 		if v, ok := d.scalar(fd, path, texts[len(texts)-1], at); ok {
 			m.Set(fd, v)
@@ -264,6 +268,24 @@ func (d *draft) setText(path string, texts []string, at origin) {
 		}
 		if v, ok := d.scalar(fd, path, text, at); ok {
 			list.Append(v)
+		}
+	}
+}
+
+// setEntries sets a mapping of texts.
+func (d *draft) setEntries(m protoreflect.Message, fd protoreflect.FieldDescriptor, path string, texts []string, at origin) {
+	m.Clear(fd)
+	entries := m.Mutable(fd).Map()
+	for text := range strings.SplitSeq(strings.Join(texts, ","), ",") {
+		key, value, ok := strings.Cut(strings.TrimSpace(text), "=")
+		switch k := protoreflect.ValueOfString(key).MapKey(); {
+		case key == "" && !ok:
+		case !ok || key == "":
+			d.fault(at, path, "must be entries KEY=VALUE separated by commas, has %s", quote(text))
+		case entries.Has(k):
+			d.fault(at, path, "has %s twice", quote(key))
+		default:
+			entries.Set(k, protoreflect.ValueOfString(value))
 		}
 	}
 }
@@ -302,7 +324,7 @@ func RegisterFlags(flags *pflag.FlagSet, kind Kind) {
 		v := &rawValue{placeholder: b.value}
 		if b.path != "" {
 			fd, _ := fieldAt(defaults.Descriptor(), b.path)
-			v.isList = fd.IsList()
+			v.isList = fd.IsList() || fd.IsMap()
 			v.text = defaultText(defaults, b.path)
 		}
 		f := flags.VarPF(v, b.flag, "", b.help)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -174,7 +175,11 @@ func (w *walker) list(n *yaml.Node, m protoreflect.Message, fd protoreflect.Fiel
 		w.origins[at] = w.origin(item)
 		if isMessage(fd) {
 			// Also a faulty item takes its place, so that later checks count as the reader does.
-			w.message(item, list.AppendMutable().Message(), at, depth+1)
+			one := list.AppendMutable().Message()
+			if defaults := entryDefaults(fd); defaults != nil {
+				proto.Merge(one.Interface(), defaults.Interface())
+			}
+			w.message(item, one, at, depth+1)
 			continue
 		}
 		v, ok := w.value(item, fd, at, depth+1)
@@ -305,6 +310,7 @@ const secretPath = "backend.metadata.static"
 
 // isSecret reports whether the value at a path must not be repeated.
 func isSecret(path string) bool {
+	path = ofOnly(path)
 	return isWithin(path, secretPath) && !isWithin(path, secretPath+"_file")
 }
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
@@ -244,4 +246,52 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestEachBackendIsLikeTheOnlyOne: it has the defaults of the only one, its own sources, and shares all else.
+func TestEachBackendIsLikeTheOnlyOne(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "many.yaml")
+	if err := os.WriteFile(name, []byte(`
+backends:
+- {name: a, url: "grpc://127.0.0.1:1", probe_timeout: 3s, descriptors: [a.binpb], reflection: "on", metadata: {static: {x-key: "hunter2"}}}
+- {name: b, url: "grpc://127.0.0.1:2", prefix: b, native: "off"}
+services: {shop.v2.Shop: shop2}
+timeout: 7s
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(config.Serve, nil, []string{"OUTRIGGER_CONFIG=" + name}, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := config.Backends(cfg.Config)
+	if len(parts) != 2 || cfg.GetServices()["shop.v2.Shop"] != "shop2" {
+		t.Fatalf("%d backends, services %v", len(parts), cfg.GetServices())
+	}
+	a, b, only := parts[0], parts[1], config.Defaults(config.Serve)
+	if got := a.GetBackend().GetProbeTimeout().AsDuration(); got != 3*time.Second {
+		t.Errorf("its own setting is %v", got)
+	}
+	if !proto.Equal(b.GetBackend().GetConnectTimeout(), only.GetBackend().GetConnectTimeout()) || !slices.Equal(b.GetBackend().GetMetadata().GetInbound(), only.GetBackend().GetMetadata().GetInbound()) ||
+		b.GetBackend().GetIdentity().GetMode() != only.GetBackend().GetIdentity().GetMode() {
+		t.Errorf("the defaults of the only backend are not those of one of several: %v", b.GetBackend())
+	}
+	if !slices.Equal(a.GetCatalog().GetDescriptors(), []string{"a.binpb"}) || a.GetCatalog().GetReflection() != "on" || a.GetCatalog().GetNative() != "auto" ||
+		len(b.GetCatalog().GetDescriptors()) != 0 || b.GetCatalog().GetReflection() != "auto" || b.GetCatalog().GetNative() != "off" {
+		t.Errorf("sources: %v, %v", a.GetCatalog(), b.GetCatalog())
+	}
+	if a.GetTimeout() != cfg.GetTimeout() || a.GetLimits() != cfg.GetLimits() || a.GetCatalog().GetMaxBackoff() != cfg.GetCatalog().GetMaxBackoff() {
+		t.Error("what all have in common is copied")
+	}
+	var found []string
+	config.EachBackend(func(c *configv1.Config, report func(path, message string)) {
+		report("backend.url", c.GetBackend().GetName())
+		report("catalog.descriptors[0]", "missing")
+		report("catalog.fetch_ca_file", "missing")
+	})(cfg.Config, func(path, message string) { found = append(found, path+": "+message) })
+	want := []string{"backends[0].url: a", "backends[0].descriptors[0]: missing", "catalog.fetch_ca_file: missing", "backends[1].url: b", "backends[1].descriptors[0]: missing"}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("paths (-want +got):\n%s", diff)
+	}
 }

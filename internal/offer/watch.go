@@ -32,7 +32,7 @@ func watchArguments(req *bridge.Request, method *resource.Method, uri string) ([
 
 // watchSpec describes the stream of a watch for a caller.
 func (s *Service) watchSpec(ctx context.Context, req *bridge.Request, tool *catalog.Tool, wire []byte, uri string) notify.Watch {
-	own, values, key := s.host.Detach(ctx, req)
+	own, values, key := s.host.Detach(ctx, req, tool)
 	return notify.Watch{
 		Key: tool.Name + "\x00" + key + string(wire), Tool: tool.Name, Version: versionOf(tool), Caller: own.Caller,
 		Open: func(ctx context.Context, each func(message []byte)) *errmap.Error {

@@ -53,12 +53,15 @@ type compiled struct {
 // an RPC: what is said of the RPC's own tool is said of it too.
 func (r *compiled) matches(t *catalog.Tool) bool {
 	for ; t != nil; t = t.Base {
-		if glob.MatchAny(r.Tools, t.Name) || t.Alias != "" && glob.MatchAny(r.Tools, t.Alias) {
+		if r.isOf(t) && (glob.MatchAny(r.Tools, t.Name) || t.Alias != "" && glob.MatchAny(r.Tools, t.Alias)) {
 			return true
 		}
 	}
 	return false
 }
+
+// isOf reports whether a tool is of the rule's backend.
+func (r *compiled) isOf(t *catalog.Tool) bool { return r.Backend == "" || r.Backend == t.Method.Backend }
 
 // ruleName is what a name may be; config/v1.PolicyRule says the same.
 var ruleName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)

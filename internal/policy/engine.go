@@ -468,7 +468,7 @@ func (s *Set) names(t *catalog.Tool) bool {
 		return false
 	}
 	return slices.ContainsFunc(s.rules, func(r *compiled) bool {
-		return r.Effect == Allow && (slices.Contains(r.Tools, t.Name) || t.Alias != "" && slices.Contains(r.Tools, t.Alias))
+		return r.Effect == Allow && r.isOf(t) && (slices.Contains(r.Tools, t.Name) || t.Alias != "" && slices.Contains(r.Tools, t.Alias))
 	})
 }
 
@@ -758,6 +758,8 @@ type Rule struct {
 	// Tools are globs over canonical tool names.
 	Tools  []string
 	Effect Effect
+	// Backend is the name of one of several backends, whose tools alone the rule is about; empty for those of all.
+	Backend string
 	// When is the condition, an expression in CEL of type bool.
 	When string
 }

@@ -84,7 +84,7 @@ type App struct {
 	noted *zap.Logger
 
 	pipeline
-	backend *upstream.Service
+	backend *upstream.Backends
 	live    *catalog.Live
 	// life knows what the process is doing.
 	life *lifecycle.Machine
@@ -142,7 +142,7 @@ func (a *App) open(ctx context.Context) error {
 		tell = a.opts.Narrator.Backend
 	}
 	var err error
-	a.backend, err = upstream.Open(ctx, upstream.Options{
+	a.backend, err = upstream.OpenBackends(ctx, upstream.Options{
 		Config: a.cfg, Version: a.opts.Version, Dial: a.opts.Dial, Sources: a.opts.Sources, Life: a.life, Log: a.log, Noted: a.noted, Tell: tell,
 	})
 	if err != nil {
@@ -168,20 +168,10 @@ func (a *App) newLive() (*catalog.Live, error) {
 	if a.opts.Adjust.Live != nil {
 		return a.opts.Adjust.Live, nil
 	}
-	c := a.cfg.GetCatalog()
-	sources, build, err := a.backend.Plan(a.cfg)
-	if err != nil {
-		return nil, err
-	}
-	return catalog.NewLive(sources, adjusted(catalog.LiveOptions{
-		Build:        build,
-		BackoffMax:   c.GetMaxBackoff().AsDuration(),
-		RefreshEvery: c.GetRefreshInterval().AsDuration(),
-		OnLoad:       a.backend.Loaded,
-		OnDrift:      a.says.Drifted,
-		Types:        a.backend.Types(),
-		MaxTypes:     int(a.cfg.GetLimits().GetMaxLearnedTypes()),
-	}, a.opts.Adjust.Catalog)), nil
+	return a.backend.NewLive(func(o catalog.LiveOptions) catalog.LiveOptions {
+		o.OnDrift = a.says.Drifted
+		return adjusted(o, a.opts.Adjust.Catalog)
+	})
 }
 
 // milestones is the log for what happens once in a life of the process. At a
@@ -217,7 +207,6 @@ func (a *App) Diagnoser() upstream.Diagnoser { return a.backend.Diagnoser() }
 // Close stops everything that [New] started. Close the listeners first.
 func (a *App) Close(ctx context.Context) error {
 	a.closeTelemetry()
-	a.behalf.Close()
 	closed := a.backend.Close(ctx)
 	a.shared.Close()
 	return errors.Join(a.record.Close(), a.trail.Close(), a.rates.Close(), closed)
@@ -229,11 +218,11 @@ func (a *App) Reload(again reconfigure.Reread, level zap.AtomicLevel, hears bool
 	a.reloader = reconfigure.New(reconfigure.Options{
 		Config: a.cfg, Again: again, Hears: hears, Level: level, Log: a.log, Watcher: a.watcher,
 		Changed: a.trail.Change,
-		Live:    a.live, Plan: a.backend.Plan, Gate: a.gate, Limiter: a.limiter, Calls: a.calls, Rules: a.newRules,
+		Live:    a.live, Rebuild: a.backend.Rebuild, Gate: a.gate, Limiter: a.limiter, Calls: a.calls, Rules: a.newRules,
 		Refresh: func(why string) { a.backend.Refresher.Begin(why) },
 	})
 	a.shared.WatchKeys(a.watcher)
-	a.behalf.Watch(a.watcher, a.log)
+	a.backend.WatchIdentity(a.watcher, a.log)
 	a.shared.WatchConnection(a.watcher)
 	a.backend.WatchCredentials(a.watcher)
 	a.rates.WatchTLS(a.watcher, a.log)

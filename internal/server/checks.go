@@ -8,6 +8,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/offer"
@@ -25,10 +26,10 @@ type check = func(cfg *configv1.Config, report func(path, message string))
 // each part of the sidecar checks its own settings. once is for a command that calls once: it accepts no callers.
 func Checks(once bool) []check {
 	checks := []check{
-		checkValidate, backend.Check, policy.CheckCallers, catalog.Check, source.Check, checkStateKey, upstream.CheckRules, policy.CheckRateService,
+		checkValidate, config.EachBackend(backend.Check), policy.CheckCallers, catalog.Check, config.EachBackend(source.Check), checkStateKey, upstream.CheckRules, policy.CheckRateService,
 	}
 	if !once {
-		checks = append(checks, offer.CheckSkills, identity.CheckResource, upstream.CheckSubjectHeader, front.Check, upstream.CheckIdentity)
+		checks = append(checks, offer.CheckSkills, identity.CheckResource, config.EachBackend(upstream.CheckSubjectHeader), front.Check, config.EachBackend(upstream.CheckIdentity))
 	}
 	return checks
 }

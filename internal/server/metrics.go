@@ -25,7 +25,7 @@ func (a *App) newMetrics() (*export.Page, error) {
 		Traffic:  a.stats, CallsSkipped: a.calls.Skipped, Reloads: a.reloadMetrics(),
 		Authentication: a.front.Authentication(),
 		Telemetry:      a.telemetryStats(),
-		Identity:       a.behalf.Metrics(),
+		Identity:       a.backend.Identity(),
 		Shared:         a.shared.Metrics(),
 		Events:         a.shared.Bus,
 		Rules:          a.rules,
@@ -35,7 +35,7 @@ func (a *App) newMetrics() (*export.Page, error) {
 		Lists:          a.says.Lists,
 		Slots:          a.slots,
 		Watches:        a.watches.Stats,
-		Guard:          a.backend.Guard, Life: a.life, Limits: a.limitMetrics(),
+		Guard:          a.backend.Guards(), Life: a.life, Limits: a.limitMetrics(),
 		Record: a.record, RecordUnavailable: a.recordUnavailable, Audit: a.trail,
 	})
 }

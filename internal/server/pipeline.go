@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,8 +14,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
+	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
@@ -56,8 +59,6 @@ type pipeline struct {
 	skills *offer.Skills
 	// watches run the streams behind watches.
 	watches *notify.Watches
-	// behalf makes the credentials of calls in the name of their callers.
-	behalf upstream.Behalf
 	// streams are the long-lived streams of every edge.
 	streams *peer.Ledger
 	// calls says which calls leave a line in the log, stats counts how they end.
@@ -80,18 +81,11 @@ func (a *App) openPipeline() error {
 	if err := a.openRules(); err != nil {
 		return err
 	}
-	metadata, err := upstream.Metadata(a.cfg)
-	if err != nil {
-		return err
-	}
 	a.opts.Tracer = a.opts.Tracer.Redacting(trail.RedactNames(a.cfg.GetRecord()))
 	a.shared, err = replicas.Open(replicas.Options{
 		Config: a.cfg, Once: a.opts.Once, Live: a.live, Gate: gate, Trail: a.trail, Publish: a.publish, Log: a.log, Noted: a.noted, Seal: a.opts.Adjust.Seal,
 	})
 	if err != nil {
-		return err
-	}
-	if a.behalf, err = upstream.OpenBehalf(a.cfg, a.log.Named("identity")); err != nil {
 		return err
 	}
 	if err := a.openSkills(); err != nil {
@@ -115,10 +109,11 @@ func (a *App) openPipeline() error {
 		Max: int(limits.GetMaxWatches()), MaxBytes: int(limits.GetMaxWatchBytes()), Share: policy.CallerShare(limits), Ended: a.watchEnded,
 	})
 	a.streams = peer.NewLedger(int64(limits.GetMaxStreams()), policy.CallerShare(limits))
-	caller, nativeCaller := a.backend.Callers()
-	if a.opts.Adjust.Backend != nil {
-		caller, nativeCaller = a.opts.Adjust.Backend(caller, nativeCaller)
+	backends, err := a.backend.Callers(a.opts.Adjust.Backend)
+	if err != nil {
+		return err
 	}
+	only := backends[""]
 	a.limiter = policy.NewLimiter(limits)
 	if !a.opts.Once { // the caller is the operator
 		if a.rates, err = upstream.OpenRates(a.cfg, a.opts.Version, a.log.Named("rates")); err != nil {
@@ -137,7 +132,7 @@ func (a *App) openPipeline() error {
 	}
 	a.slots = policy.NewSlots(limits, policy.SlotOptions{Clock: a.backend.Clock})
 	run := a.openRecord()
-	a.bridge = bridge.New(a.live, caller, flights, bridge.Options{
+	a.bridge = bridge.New(a.live, only.Upstream, flights, bridge.Options{
 		Server: bridge.ServerInfo{
 			Name: a.cfg.GetServer().GetName(), Title: a.cfg.GetServer().GetTitle(),
 			Version: a.cfg.GetServer().GetVersion(), Instructions: a.cfg.GetServer().GetInstructions(),
@@ -151,25 +146,26 @@ func (a *App) openPipeline() error {
 		SingleUse:   a.shared.SingleUse,
 		Authorizers: authorizers,
 		Gate:        gate,
-		OnBehalf:    a.behalf.Source(),
+		OnBehalf:    only.OnBehalf,
+		Backends:    backends,
 		Rules:       a.rules,
 		Confirm:     a.cfg.GetDestructive() == "confirm",
 		Compact:     compact.OptionsOf(a.cfg.GetCatalog()),
 
 		RepairArguments: a.cfg.GetRepairArguments(),
-		Native:          nativeCaller, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
+		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
 		TaskAfter:     a.cfg.GetTaskAfter().AsDuration(),
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
-		Limiter: a.limiter, Shared: a.rates.Check(), Slots: a.slots, Guard: a.backend.Guard, Shed: a.memory.Shed, Short: a.memory.Short,
+		Limiter: a.limiter, Shared: a.rates.Check(), Slots: a.slots, Guard: only.Guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
 		ResultBudget: int(limits.GetResultBudget()),
-		Metadata:     metadata,
+		Metadata:     only.Metadata,
 		Log:          a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
 	})
 	a.offers = offer.New(a.bridge, offer.Options{
-		Feed: a.feed, Watches: a.watches, Skills: a.skills, PageSize: int(limits.GetMaxPageEntries()), ForwardsHeaders: len(a.cfg.GetBackend().GetMetadata().GetInbound()) > 0,
+		Feed: a.feed, Watches: a.watches, Skills: a.skills, PageSize: int(limits.GetMaxPageEntries()), ForwardsHeaders: a.forwardsHeaders(),
 	})
 	a.rpc = dialect.New(a.bridge, dialect.Options{
 		Offers: a.offers, Sessions: a.sessions, Notify: a.notify,
@@ -177,6 +173,11 @@ func (a *App) openPipeline() error {
 		Listed: a.says.Lists.Listed,
 	})
 	return nil
+}
+
+// forwardsHeaders reports whether a backend gets headers of callers.
+func (a *App) forwardsHeaders() bool {
+	return slices.ContainsFunc(config.Backends(a.cfg), func(c *configv1.Config) bool { return len(c.GetBackend().GetMetadata().GetInbound()) > 0 })
 }
 
 // watchEnded says why a stream behind a watch is opened again. Whether the backend can be used is said elsewhere, once.

@@ -20,7 +20,7 @@ func (a *App) Prepare(drain func()) error {
 	a.front, err = front.New(front.Options{
 		Config: a.cfg, Log: a.log, Milestones: a.milestones(), Watcher: a.watcher, Tracer: a.opts.Tracer, Stats: a.stats,
 		Bridge: a.bridge, RPC: a.rpc, Events: a.shared.Bus, Catalog: a.live.Current,
-		Authenticator: a.opts.Authenticator, Keep: a.behalf.Keep, Scopes: a.scopes,
+		Authenticator: a.opts.Authenticator, Keep: a.backend.Keep(), Scopes: a.scopes,
 		Memory: &a.memory, Slow: &a.slow, Full: a.slots.Full,
 	})
 	if err != nil {
@@ -43,7 +43,7 @@ func (a *App) Prepare(drain func()) error {
 		Describe: a.describe,
 		Metrics:  a.metrics.Handler(),
 		Refresh:  a.operatorRefresh,
-		Keys:     a.behalf.Keys,
+		Keys:     a.backend.Keys(),
 		Handlers: a.front.Registration(a.shared.Registrar, func() *admin.Admin { return a.probes }, a.trail.Change),
 
 		Operators: a.front.Operators(),
@@ -94,7 +94,7 @@ func (a *App) operatorRefresh(ctx context.Context, who string) (out admin.Refres
 	defer func() { a.auditRefresh(who, out) }()
 	run, err := a.backend.Refresher.Now(ctx, "POST /refresh")
 	if err != nil {
-		d := a.backend.Diagnoser().Diagnose(ctx, err)
+		d := a.backend.Diagnose(ctx, err)
 		return admin.Refreshed{Error: err.Error(), Cause: d.Cause, Fix: d.Fix}
 	}
 	now := a.live.Current()

@@ -42,7 +42,7 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	})
 	defer forget()
 	a.auditStart()
-	a.backend.Refresher.Start()
+	a.backend.Start()
 	go func() { loaded <- a.live.Run(loading) }()
 	var housekeeping sync.WaitGroup
 	if !a.opts.Embedded {

@@ -41,6 +41,9 @@ func (r *Set) Templates() []*Method { return r.templates }
 // Listings returns the methods that list resources, sorted by template.
 func (r *Set) Listings() []*Method { return r.listings }
 
+// All returns all methods. A watch may be there twice.
+func (r *Set) All() []*Method { return slices.Concat(r.fixed, r.templates, r.listings) }
+
 // HasWatches reports whether there is a watch.
 func (r *Set) HasWatches() bool { return len(r.watches) > 0 }
 
@@ -131,7 +134,7 @@ func (r *Set) addWatch(m *Method) {
 
 // Only returns the subset of methods that keep accepts. A subset of an unambiguous set is never ambiguous.
 func (r *Set) Only(keep func(m *Method) bool) *Set {
-	methods := slices.DeleteFunc(slices.Concat(r.fixed, r.templates, r.listings), func(m *Method) bool { return !keep(m) })
+	methods := slices.DeleteFunc(r.All(), func(m *Method) bool { return !keep(m) })
 	out, _ := NewSet(methods)
 	return out
 }

@@ -168,5 +168,5 @@ func found[T any](d descriptors, in func(protodesc.Resolver) (T, error)) (T, err
 	if err == nil || cat == nil {
 		return out, err
 	}
-	return in(cat.Types().Learned())
+	return in(cat.Learned())
 }

@@ -325,6 +325,15 @@ type Stats struct {
 	Seconds float64
 }
 
+// With returns the sums of two snapshots.
+func (s Stats) With(o Stats) Stats {
+	return Stats{
+		Issued: s.Issued + o.Issued, Rejected: s.Rejected + o.Rejected, Unavailable: s.Unavailable + o.Unavailable, Spared: s.Spared + o.Spared,
+		Signed: s.Signed + o.Signed, CacheHits: s.CacheHits + o.CacheHits, Cached: s.Cached + o.Cached, MaxCached: s.MaxCached + o.MaxCached,
+		Missing: s.Missing + o.Missing, Seconds: s.Seconds + o.Seconds,
+	}
+}
+
 type exchangeCounts struct {
 	issued, rejected, unavailable, spared, hits, none atomic.Uint64
 	nanos                                             atomic.Int64

@@ -21,6 +21,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/catalog/lock"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
@@ -51,8 +52,8 @@ type Options struct {
 	Log     *zap.Logger
 	Watcher *reload.Watcher
 	Live    *catalog.Live
-	// Plan has the sources of tools and the build options.
-	Plan    func(*configv1.Config) ([]source.Source, catalog.BuildOptions, error)
+	// Rebuild makes the catalog anew by another configuration, or fails and changes nothing.
+	Rebuild func(ctx context.Context, running, next *configv1.Config) error
 	Gate    *policy.Gate
 	Limiter *policy.Limiter
 	Calls   *telemetry.CallLog
@@ -88,7 +89,7 @@ type Reloader struct {
 func New(o Options) *Reloader {
 	r := &Reloader{opts: o, running: o.Config}
 	r.described.Store(o.Config)
-	r.descriptors = o.Watcher.AddTree("descriptors", r.reloadDescriptors, func() []string { return source.DescriptorFiles(r.described.Load().GetCatalog()) }).Slow()
+	r.descriptors = o.Watcher.AddTree("descriptors", r.reloadDescriptors, func() []string { return descriptorFiles(r.described.Load()) }).Slow()
 	r.lock = o.Watcher.Add("catalog_lock", r.reloadLock, lockFiles(o.Config)...).Slow()
 	return r
 }
@@ -238,15 +239,11 @@ func (r *Reloader) rules(next *configv1.Config, now []string) (use func(), err e
 // applyCatalog makes a catalog of the new settings, and uses it where it can be
 // made.
 func (r *Reloader) applyCatalog(ctx context.Context, running, next *configv1.Config) error {
-	sources, build, err := r.opts.Plan(next)
-	if err != nil {
-		return err
-	}
 	r.watchDescriptors(next)
 	r.lock.Watch(lockFiles(next)...)
 	ctx, cancel := within(ctx, next)
 	defer cancel()
-	if err := r.opts.Live.Reconfigure(ctx, sources, build); err != nil {
+	if err := r.opts.Rebuild(ctx, running, next); err != nil {
 		r.watchDescriptors(running)
 		r.lock.Watch(lockFiles(running)...)
 		return err
@@ -257,7 +254,16 @@ func (r *Reloader) applyCatalog(ctx context.Context, running, next *configv1.Con
 // watchDescriptors watches the descriptor files that a configuration names.
 func (r *Reloader) watchDescriptors(cfg *configv1.Config) {
 	r.described.Store(cfg)
-	r.descriptors.Watch(source.DescriptorFiles(cfg.GetCatalog())...)
+	r.descriptors.Watch(descriptorFiles(cfg)...)
+}
+
+// descriptorFiles are the descriptor files of all backends.
+func descriptorFiles(cfg *configv1.Config) (out []string) {
+	for _, one := range config.Backends(cfg) {
+		out = append(out, source.DescriptorFiles(one.GetCatalog())...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // lockFiles are the files of the catalog lock: one, or none.
@@ -275,19 +281,19 @@ func (r *Reloader) reloadLock(ctx context.Context) reload.Outcome {
 	if len(lockFiles(running)) == 0 {
 		return reload.Unchanged
 	}
-	sources, build, err := r.opts.Plan(running)
+	reviewed, err := lock.Read(running.GetCatalog().GetLockFile())
 	if err != nil {
 		r.sayOnce("catalog lock rejected; keeping the last good one", err)
 		return reload.Refused
 	}
 	ctx, cancel := within(ctx, running)
 	defer cancel()
-	if err := r.opts.Live.Reconfigure(ctx, sources, build); err != nil {
+	if err := r.opts.Rebuild(ctx, running, running); err != nil {
 		r.sayOnce("catalog lock not usable yet; keeping the last good one and retrying", err)
 		return reload.Deferred
 	}
 	r.clear()
-	r.opts.Log.Info("catalog lock reloaded", zap.Int("tools", build.Lock.Len()))
+	r.opts.Log.Info("catalog lock reloaded", zap.Int("tools", reviewed.Len()))
 	return reload.Applied
 }
 
@@ -324,7 +330,7 @@ func (r *Reloader) recordOutcome(next *configv1.Config, now, later []string) rel
 // reloadDescriptors loads the catalog again after a descriptor file changed.
 func (r *Reloader) reloadDescriptors(ctx context.Context) reload.Outcome {
 	running := r.current()
-	if len(running.GetCatalog().GetDescriptors()) == 0 {
+	if !slices.ContainsFunc(config.Backends(running), func(c *configv1.Config) bool { return len(c.GetCatalog().GetDescriptors()) > 0 }) {
 		return reload.Unchanged // reflection has its own interval
 	}
 	ctx, cancel := within(ctx, running)

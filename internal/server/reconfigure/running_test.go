@@ -147,9 +147,18 @@ func prepare(t *testing.T, text string) *running {
 	calls := telemetry.NewCallLog(mode, int(cfg.GetLog().GetMaxCallsPerSecond()))
 	r.options = reconfigure.Options{
 		Config: cfg.Config, Again: reconfigure.Reread{File: r.file, Load: r.load}, Level: r.level, Log: zap.New(core), Watcher: r.watcher,
-		Live: r.live, Plan: r.plan, Gate: r.gate, Limiter: r.limiter, Calls: calls, Refresh: func(string) {},
+		Live: r.live, Rebuild: r.rebuild, Gate: r.gate, Limiter: r.limiter, Calls: calls, Refresh: func(string) {},
 	}
 	return r
+}
+
+// rebuild makes the catalog anew.
+func (r *running) rebuild(ctx context.Context, _, next *configv1.Config) error {
+	sources, build, err := r.plan(next)
+	if err != nil {
+		return err
+	}
+	return r.live.Reconfigure(ctx, sources, build)
 }
 
 // watch has the files watched until the bubble ends.

@@ -18,12 +18,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
 
-// Behalf is in whose name the backend is called. It is empty where the caller's name
+// behalfOf is in whose name a backend is called. It is empty where the caller's name
 // is in a header, or nowhere.
-type Behalf struct {
-	// Keep keeps the caller's token for the exchange, and Keys serves the keys of signed tokens; each is nil in the other modes.
-	Keep func(context.Context, string) context.Context
-	Keys http.Handler
+type behalfOf struct {
+	// keep keeps the caller's token for the exchange, and keys serves the keys of signed tokens; each is nil in the other modes.
+	keep func(context.Context, string) context.Context
+	keys http.Handler
 
 	maker tokenMaker
 	// group has the files of the maker's secret for the watcher, what names it in the log.
@@ -39,8 +39,8 @@ type tokenMaker interface {
 	Reload() (changed bool, err error)
 }
 
-// OpenBehalf makes what speaks for callers.
-func OpenBehalf(cfg *configv1.Config, log *zap.Logger) (Behalf, error) {
+// openBehalf makes what speaks for callers.
+func openBehalf(cfg *configv1.Config, log *zap.Logger) (behalfOf, error) {
 	i := cfg.GetBackend().GetIdentity()
 	switch i.GetMode() {
 	case "exchange":
@@ -50,45 +50,84 @@ func OpenBehalf(cfg *configv1.Config, log *zap.Logger) (Behalf, error) {
 		}
 		x, err := behalf.NewExchanger(i, challenge, log)
 		if err != nil {
-			return Behalf{}, fmt.Errorf("backend.identity: %w", err)
+			return behalfOf{}, fmt.Errorf("backend.identity: %w", err)
 		}
-		return Behalf{maker: x, group: "exchange_secret", what: "client secret", Keep: behalf.WithToken, close: x.Close}, nil
+		return behalfOf{maker: x, group: "exchange_secret", what: "client secret", keep: behalf.WithToken, close: x.Close}, nil
 	case "signed":
 		s, err := behalf.NewSigner(i)
 		if err != nil {
-			return Behalf{}, fmt.Errorf("backend.identity: %w", err)
+			return behalfOf{}, fmt.Errorf("backend.identity: %w", err)
 		}
-		return Behalf{maker: s, group: "signing_keys", what: "signing keys", Keys: s}, nil
+		return behalfOf{maker: s, group: "signing_keys", what: "signing keys", keys: s}, nil
 	}
-	return Behalf{}, nil
+	return behalfOf{}, nil
 }
 
-// Source returns what the pipeline asks, nil where it asks nothing.
-func (b Behalf) Source() bridge.OnBehalf {
+// source returns what the pipeline asks, nil where it asks nothing.
+func (b behalfOf) source() bridge.OnBehalf {
 	if b.maker == nil {
 		return nil
 	}
 	return b.maker
 }
 
-// Metrics counts what was made; nil in the modes that make nothing.
-func (b Behalf) Metrics() func() export.Identity {
-	if b.maker == nil {
-		return nil
-	}
-	return func() export.Identity { return export.Identity(b.maker.Stats()) }
-}
-
-// Close ends what was made.
-func (b Behalf) Close() {
+// stop ends what was made.
+func (b behalfOf) stop() {
 	if b.close != nil {
 		b.close()
 	}
 }
 
-// Watch has the client secret or the signing keys read again when they change. What cannot be read leaves the last good one in
+// Keep returns what keeps a caller's token for an exchange; nil where no backend is called with one.
+func (b *Backends) Keep() func(context.Context, string) context.Context {
+	for _, s := range b.all {
+		if s.behalf.keep != nil {
+			return s.behalf.keep
+		}
+	}
+	return nil
+}
+
+// Keys serves the keys of signed tokens, which all backends share; nil where none is called with one.
+func (b *Backends) Keys() http.Handler {
+	for _, s := range b.all {
+		if s.behalf.keys != nil {
+			return s.behalf.keys
+		}
+	}
+	return nil
+}
+
+// Identity counts what was made in the name of callers, for all backends together; nil in the modes that make nothing.
+func (b *Backends) Identity() func() export.Identity {
+	var makers []tokenMaker
+	for _, s := range b.all {
+		if s.behalf.maker != nil {
+			makers = append(makers, s.behalf.maker)
+		}
+	}
+	if makers == nil {
+		return nil
+	}
+	return func() export.Identity {
+		var sum behalf.Stats
+		for _, m := range makers {
+			sum = sum.With(m.Stats())
+		}
+		return export.Identity(sum)
+	}
+}
+
+// WatchIdentity has the client secrets and signing keys read again when they change.
+func (b *Backends) WatchIdentity(watcher *reload.Watcher, log *zap.Logger) {
+	for _, s := range b.all {
+		s.behalf.watch(watcher, s.group(s.behalf.group), log)
+	}
+}
+
+// watch has the client secret or the signing keys read again when they change. What cannot be read leaves the last good one in
 // use. The log shows nothing of it.
-func (b Behalf) Watch(watcher *reload.Watcher, log *zap.Logger) {
+func (b behalfOf) watch(watcher *reload.Watcher, group string, log *zap.Logger) {
 	if b.maker == nil || len(b.maker.Files()) == 0 {
 		return
 	}
@@ -99,7 +138,7 @@ func (b Behalf) Watch(watcher *reload.Watcher, log *zap.Logger) {
 		}
 		return nil, err
 	})
-	watcher.Add(b.group, reread, b.maker.Files()...)
+	watcher.Add(group, reread, b.maker.Files()...)
 	reread(context.Background()) // they were read before they were watched
 }
 

@@ -5,6 +5,7 @@ package upstream
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -19,14 +20,27 @@ func Rules(cfg *configv1.Config) (*policy.Set, error) {
 	if path := a.GetPolicyFile(); path != "" {
 		return fileRules(cfg, path)
 	}
-	if a.GetPolicy() == nil {
+	if a.GetPolicy() == nil && !haveRules(cfg) {
 		return nil, nil
 	}
 	var faults []error
 	set := compileRules(cfg, a.GetPolicy(), func(path, message string) {
-		faults = append(faults, fmt.Errorf("access.policy.%s: %s", path, message))
+		faults = append(faults, fmt.Errorf("%s: %s", inPolicy(path), message))
 	})
 	return set, errors.Join(faults...)
+}
+
+// haveRules reports whether one of several backends has rules of its own.
+func haveRules(cfg *configv1.Config) bool {
+	return slices.ContainsFunc(cfg.GetBackends(), func(b *configv1.Backend) bool { return len(b.GetPolicy().GetRules()) > 0 })
+}
+
+// inPolicy is the path in the configuration of what [compileRules] reports.
+func inPolicy(path string) string {
+	if strings.HasPrefix(path, "backends[") {
+		return path
+	}
+	return "access.policy." + path
 }
 
 // fileRules reads the policy file.
@@ -41,9 +55,14 @@ func fileRules(cfg *configv1.Config, path string) (*policy.Set, error) {
 // compileRules compiles the rules of a policy, and reports what is wrong with them by
 // the paths of their fields.
 func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, message string)) *policy.Set {
-	list := make([]policy.Rule, 0, len(p.GetRules()))
+	list, at := make([]policy.Rule, 0, len(p.GetRules())), make([]string, 0, len(p.GetRules()))
 	for _, r := range p.GetRules() {
-		list = append(list, policy.Rule{Name: r.GetName(), Tools: r.GetTools(), Effect: policy.Effect(r.GetEffect()), When: r.GetWhen()})
+		list, at = append(list, ruleOf(r, "")), append(at, fmt.Sprintf("rules[%d]", len(at)))
+	}
+	for i, b := range cfg.GetBackends() {
+		for j, r := range b.GetPolicy().GetRules() {
+			list, at = append(list, ruleOf(r, b.GetName())), append(at, fmt.Sprintf("backends[%d].policy.rules[%d]", i, j))
+		}
 	}
 	set, faults := policy.Compile(list, policy.Limits{MaxCost: p.GetMaxCost()})
 	if len(faults) == 0 {
@@ -52,11 +71,16 @@ func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, me
 	for _, f := range firstOfRule(faults) {
 		path := "rules"
 		if f.Index >= 0 {
-			path = fmt.Sprintf("rules[%d].%s", f.Index, f.Field)
+			path = at[f.Index] + "." + f.Field
 		}
 		report(path, f.String())
 	}
 	return set
+}
+
+// ruleOf is a rule about the tools of one of several backends, or of all.
+func ruleOf(r *configv1.PolicyRule, backend string) policy.Rule {
+	return policy.Rule{Name: r.GetName(), Tools: r.GetTools(), Effect: policy.Effect(r.GetEffect()), When: r.GetWhen(), Backend: backend}
 }
 
 // firstOfRule returns one fault for each field of each rule, with the number of others:
@@ -93,7 +117,7 @@ func CheckRules(cfg *configv1.Config, report func(path, message string)) {
 		}
 		return
 	}
-	if p := a.GetPolicy(); p != nil {
-		compileRules(cfg, p, func(path, message string) { report("access.policy."+path, message) })
+	if p := a.GetPolicy(); p != nil || haveRules(cfg) {
+		compileRules(cfg, p, func(path, message string) { report(inPolicy(path), message) })
 	}
 }

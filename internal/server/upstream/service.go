@@ -34,6 +34,7 @@ import (
 const (
 	needBackend = "backend"
 	needAnswer  = "backend connection"
+	needTools   = "backend tools" // of one of several; the catalog is that of all
 )
 
 // Options are what a [Service] has of its process.
@@ -51,6 +52,19 @@ type Options struct {
 	Log, Noted *zap.Logger
 	// Tell, if set, shows a person whether the backend can be used, in place of the log.
 	Tell func(text string)
+
+	// What follows is set for one of several backends: its name, how many calls it may have at once, and the clock of the process.
+	// life is where it says how it is doing, Life for the only one.
+	name     string
+	maxCalls int
+	clock    *peer.Clock
+	life     life
+}
+
+// life is where a backend says how it is doing.
+type life interface {
+	Set(need string, ok bool, why string)
+	Status() lifecycle.Status
 }
 
 // Service is what a sidecar has of its backend. Make one with [Open], and give it the catalog with [Service.Serve].
@@ -69,6 +83,7 @@ type Service struct {
 	live   *catalog.Live
 	reach  *reach
 	follow *follower
+	behalf behalfOf
 	// seek wakes the probe for an unreachable backend.
 	seek chan struct{}
 }
@@ -97,17 +112,24 @@ func Open(ctx context.Context, o Options) (*Service, error) {
 		if s.client, err = backend.New(target.Speaking(protocolNamed(b.GetProtocol())), backend.Options{Config: b, UserAgent: "outrigger/" + o.Version, Dial: o.Dial}); err != nil {
 			return s, fmt.Errorf("backend: %w", err)
 		}
-		o.Life.Set(needAnswer, false, "not asked yet")
-		s.Clock = peer.NewClock()
+		o.life.Set(needAnswer, false, "not asked yet")
+		if o.name != "" {
+			o.life.Set(needTools, false, "not loaded yet")
+		}
+		if s.Clock = o.clock; s.Clock == nil {
+			s.Clock = peer.NewClock()
+		}
 		s.Guard = backend.NewGuard(cfg.GetResilience(), backend.GuardOptions{
-			OnState: s.breakerChanged, OnTool: s.toolBreakerChanged, OnDoubt: s.look, Clock: s.Clock,
+			OnState: s.breakerChanged, OnTool: s.toolBreakerChanged, OnDoubt: s.look, Clock: s.Clock, MaxCalls: o.maxCalls,
 		})
 		if asksNative(cfg.GetCatalog()) {
 			s.native = backend.NewNative(s.client)
 		}
 	}
 	s.reach = newReach(s.Diagnoser(), o.Log, o.Tell)
-	return s, nil
+	var err error
+	s.behalf, err = openBehalf(cfg, o.Log.Named("identity"))
+	return s, err
 }
 
 // Diagnoser returns the diagnosis of the backend.
@@ -168,7 +190,12 @@ func (s *Service) Run(ctx context.Context) {
 
 // Loaded takes the outcome of a load of the catalog. A first one that can never succeed is for [Service.Fatal].
 func (s *Service) Loaded(err error) {
-	if err == nil || s.live.Current() != nil || !catalog.IsPermanent(err) {
+	if hasTools := s.live.Current() != nil; s.opts.name != "" && hasTools {
+		s.opts.life.Set(needTools, true, "tools loaded")
+	} else if s.opts.name != "" {
+		s.opts.life.Set(needTools, false, "no tools: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	if err == nil || s.live.Current() != nil || !catalog.IsPermanent(err) || s.opts.name != "" {
 		s.reach.note(fromCatalog, err)
 	}
 }
@@ -203,10 +230,10 @@ func protocolNamed(name string) backend.Protocol {
 // answered takes whether the backend answers the sidecar's own questions. The log has the cause and its fix.
 func (s *Service) answered(err error) {
 	if err == nil {
-		s.opts.Life.Set(needAnswer, true, "the backend answers")
+		s.opts.life.Set(needAnswer, true, "the backend answers")
 		return
 	}
-	s.opts.Life.Set(needAnswer, false, "the backend does not answer: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	s.opts.life.Set(needAnswer, false, "the backend does not answer: "+strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // maxDescribed bounds the procedures that a probe asks.
@@ -249,10 +276,10 @@ func (s *Service) breakerChanged(from, to backend.BreakerState) {
 	s.opts.Log.Debug("circuit breaker", zap.Stringer("from", from), zap.Stringer("to", to))
 	switch to {
 	case backend.BreakerOpen:
-		s.opts.Life.Set(needBackend, false, "circuit breaker open: too many calls failed or timed out; probing")
+		s.opts.life.Set(needBackend, false, "circuit breaker open: too many calls failed or timed out; probing")
 		s.look()
 	case backend.BreakerClosed:
-		s.opts.Life.Set(needBackend, true, "circuit breaker closed")
+		s.opts.life.Set(needBackend, true, "circuit breaker closed")
 	case backend.BreakerHalfOpen:
 	}
 }
@@ -271,6 +298,12 @@ func (s *Service) toolBreakerChanged(tool string, from, to backend.BreakerState)
 	}
 }
 
+// label is a name with that of the backend behind it, for one of several.
+func (s *Service) label(of string) string { return strings.TrimSuffix(of+" "+s.opts.name, " ") }
+
+// group is label for names of groups of files.
+func (s *Service) group(of string) string { return strings.TrimSuffix(of+"_"+s.opts.name, "_") }
+
 // maxHeldShown bounds the tools that /readyz?verbose names.
 const maxHeldShown = 10
 
@@ -281,13 +314,13 @@ func (s *Service) Checks() (checks []admin.Check) {
 	}
 	stats := s.Guard.Stats()
 	answer, isAnswering := "", true
-	for _, need := range s.opts.Life.Status().Needs {
-		if need.Name == needAnswer && !need.OK {
+	for _, need := range s.opts.life.Status().Needs {
+		if (need.Name == needAnswer || need.Name == needTools) && !need.OK {
 			answer, isAnswering = need.Why+"; ", false
 		}
 	}
 	checks = append(checks, admin.Check{
-		Name: "backend", OK: isAnswering && stats.Breaker == backend.BreakerClosed,
+		Name: s.label("backend"), Info: s.opts.name != "", OK: isAnswering && stats.Breaker == backend.BreakerClosed,
 		Detail: answer + fmt.Sprintf("circuit breaker %v, opened %d times; %d calls rejected, %d retried", stats.Breaker, stats.Opened, stats.Held, stats.Repeated),
 	})
 	for i, held := range stats.Tools {
@@ -301,7 +334,7 @@ func (s *Service) Checks() (checks []admin.Check) {
 
 // WatchTLS has the certificates for the backend read again when they change.
 func (s *Service) WatchTLS(watcher *reload.Watcher) {
-	watchTLS("backend_tls", "backend", s.client, watcher, s.opts.Log)
+	watchTLS(s.group("backend_tls"), s.label("backend"), s.client, watcher, s.opts.Log)
 }
 
 // WatchCredentials has the files of the backend's credentials read again when they
@@ -321,7 +354,7 @@ func (s *Service) WatchCredentials(watcher *reload.Watcher) {
 		s.Refresher.Begin("credentials") // they may be what a backend waits for that refused the old ones
 		return nil, nil
 	})
-	watcher.Add("backend_credentials", reread, s.client.CredentialFiles()...)
+	watcher.Add(s.group("backend_credentials"), reread, s.client.CredentialFiles()...)
 	reread(context.Background()) // they were read before they were watched
 }
 
@@ -348,6 +381,7 @@ func (s *Service) Close(ctx context.Context) error {
 	if s.Refresher != nil {
 		s.Refresher.close()
 	}
+	s.behalf.stop()
 	s.Clock.Stop()
 	if s.client != nil {
 		errs = append(errs, s.client.Close())

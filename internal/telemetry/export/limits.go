@@ -165,11 +165,11 @@ func newRateService(snapshot func() policy.RateServiceStats) prometheus.Collecto
 		histograms("rate_service_duration_seconds", "Duration of requests to the rate limit service.", func(s stats, put func(telemetry.Histogram, ...string)) { put(s.Took) }))
 }
 
-// ofGuard shows what protects the calls of the backend. It counts tools beyond the limit together
+// ofGuard shows what protects the calls of a backend, whose name is a label where there are several. It counts tools beyond the limit together
 // as "other". No tool has this name, because tool names contain a dot.
-func ofGuard(guard *backend.Guard) prometheus.Collector {
+func ofGuard(name string, guard *backend.Guard) prometheus.Collector {
 	type stats = backend.GuardStats
-	return newGroup(guard.Stats,
+	all := []metric[stats]{
 		counter("breaker_opened_total", "Times that the backend's circuit breaker opened.", func(s stats) uint64 { return s.Opened }),
 		counter("breaker_held_total", "Calls answered UNAVAILABLE because the backend's circuit breaker was open.", func(s stats) uint64 { return s.Held }),
 		counter("retries_total", "Retries of calls.", func(s stats) uint64 { return s.Repeated }),
@@ -185,7 +185,15 @@ func ofGuard(guard *backend.Guard) prometheus.Collector {
 			}
 		}, "tool", "state"),
 		states("breaker_state", "1 for the current state of the backend's circuit breaker.", backend.BreakerStates(), func(s stats) backend.BreakerState { return s.Breaker }),
+	}
+	if name == "" {
+		return newGroup(guard.Stats, all...)
+	}
+	all = append(all,
+		gauge("backend_calls_running", "Calls of the backend that are running; only with several backends.", func(s stats) float64 { return float64(s.Running) }),
+		counter("backend_calls_full_total", "Calls answered UNAVAILABLE because too many of the backend's calls were running; only with several backends.", func(s stats) uint64 { return s.Full }),
 	)
+	return prometheus.WrapCollectorWith(prometheus.Labels{"backend": name}, newGroup(guard.Stats, all...))
 }
 
 // ofLife shows what the process is doing.

@@ -57,8 +57,8 @@ type Sources struct {
 	RecordUnavailable bool
 	// Watches count the streams behind watches.
 	Watches func() notify.WatchStats
-	// Guard protects the calls of the backend. Life is the state of the process.
-	Guard *backend.Guard
+	// Guard protects the calls of each backend, by its name; the only one has none. Life is the state of the process.
+	Guard map[string]*backend.Guard
 	Life  *lifecycle.Machine
 	// Limits are the limits of the process. Each has a different name.
 	Limits []Limit
@@ -190,9 +190,12 @@ func (s Sources) collectors() []prometheus.Collector {
 	if len(s.Limits) > 0 {
 		all = append(all, newLimits(s.Limits))
 	}
+	for name, guard := range s.Guard {
+		all = append(all, ofGuard(name, guard))
+	}
 	return append(all,
 		given(s.Catalog, ofCatalog), given(s.Catalog, newDrift), given(s.Lists, newLists), given(s.Gate, ofTrust), given(s.Slots, newContention), given(s.Slots, newClasses),
-		given(s.Reloads, newReloads), given(s.Authentication, newAuthentication), given(s.Authentication, newOAuth), given(s.Rules, newRules), given(s.Guard, ofGuard), given(s.Life, ofLife))
+		given(s.Reloads, newReloads), given(s.Authentication, newAuthentication), given(s.Authentication, newOAuth), given(s.Rules, newRules), given(s.Life, ofLife))
 }
 
 // given is the collector of a source, or nil without the source.

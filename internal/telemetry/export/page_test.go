@@ -202,7 +202,7 @@ func everything(t *testing.T) export.Sources {
 		Begun:    func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Rules: engine, Gate: gate, Limiter: limiter, Slots: slots, Record: run,
 		Watches: func() notify.WatchStats { return notify.WatchStats{Running: 3, Listeners: 4, Bytes: 5, Restarts: 6} },
-		Guard:   heldBack(t), Life: lifecycle.New(nil, "catalog"),
+		Guard:   map[string]*backend.Guard{"": heldBack(t)}, Life: lifecycle.New(nil, "catalog"),
 		Limits: []export.Limit{
 			{Name: "max_in_flight", Used: func() float64 { return 3 }, Most: func() float64 { return 16384 }, Refused: func() uint64 { return 2 }},
 			{Name: "read_header_timeout", Refused: func() uint64 { return 1 }},

@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Backend is the service behind the sidecar.
+// Backend is the service behind the sidecar, or one of several.
 type Backend struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Backend URL: `http://host:port` (gRPC over h2c, Connect or gRPC-Web, detected by probing), `https://`, `grpc://`,
@@ -50,7 +50,24 @@ type Backend struct {
 	// The sidecar's own credentials for the backend.
 	Credentials *BackendCredentials `protobuf:"bytes,9,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	// In whose name the backend is called (docs/on-behalf-of.md).
-	Identity      *BackendIdentity `protobuf:"bytes,10,opt,name=identity,proto3" json:"identity,omitempty"`
+	Identity *BackendIdentity `protobuf:"bytes,10,opt,name=identity,proto3" json:"identity,omitempty"`
+	// Name of one of `backends`, in logs, metrics and probes. Required there, and only there. At most 32 characters.
+	Name string `protobuf:"bytes,11,opt,name=name,proto3" json:"name,omitempty"`
+	// What the names of all tools of the backend begin with: "shop" makes shop.orders.get_order of orders.get_order. A name that an
+	// entry of `tools` sets is complete without it. Default: none.
+	Prefix string `protobuf:"bytes,12,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// Sources of the tools of one of `backends`, as `catalog.descriptors` has them. Default: none. At most 256.
+	Descriptors []string `protobuf:"bytes,13,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
+	// Server reflection on one of `backends`: "auto" (unless `descriptors` are given), "on" or "off".
+	Reflection string `protobuf:"bytes,14,opt,name=reflection,proto3" json:"reflection,omitempty"`
+	// Tools that one of `backends` itself offers through `outrigger.v1.ToolService`, as `catalog.native` has it: "auto", "on" or
+	// "off".
+	Native string `protobuf:"bytes,15,opt,name=native,proto3" json:"native,omitempty"`
+	// Rules about calls of the tools of one of `backends`, in addition to `access.policy`. Their globs are over the full names of the
+	// tools. Default: none.
+	Policy *Policy `protobuf:"bytes,16,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Limits on the calls of one of `backends`. Default: those of all calls.
+	Limits        *BackendLimits `protobuf:"bytes,17,opt,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -155,6 +172,111 @@ func (x *Backend) GetIdentity() *BackendIdentity {
 	return nil
 }
 
+func (x *Backend) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Backend) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+func (x *Backend) GetDescriptors() []string {
+	if x != nil {
+		return x.Descriptors
+	}
+	return nil
+}
+
+func (x *Backend) GetReflection() string {
+	if x != nil {
+		return x.Reflection
+	}
+	return ""
+}
+
+func (x *Backend) GetNative() string {
+	if x != nil {
+		return x.Native
+	}
+	return ""
+}
+
+func (x *Backend) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *Backend) GetLimits() *BackendLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// BackendLimits are limits on the calls of one of several backends.
+type BackendLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Maximum number of concurrent calls of the backend's tools. Further calls are UNAVAILABLE at once, so that a slow backend does not
+	// take the slots of all others. Default: half of `limits.max_concurrent_calls`. Range: 1 to 1000000.
+	MaxConcurrentCalls int32 `protobuf:"varint,1,opt,name=max_concurrent_calls,proto3" json:"max_concurrent_calls,omitempty"`
+	// Maximum duration of a call of the backend's tools, where the tool has no timeout. Default: `timeout`. Range: above 0 to 24 h.
+	Timeout       *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackendLimits) Reset() {
+	*x = BackendLimits{}
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackendLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackendLimits) ProtoMessage() {}
+
+func (x *BackendLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackendLimits.ProtoReflect.Descriptor instead.
+func (*BackendLimits) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *BackendLimits) GetMaxConcurrentCalls() int32 {
+	if x != nil {
+		return x.MaxConcurrentCalls
+	}
+	return 0
+}
+
+func (x *BackendLimits) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
 // BackendCredentials authenticate the sidecar to the backend. They are sent with every request: calls, probes, health checks
 // and reflection. Their values are never shown, and a caller's header of the same name does not replace them.
 type BackendCredentials struct {
@@ -172,7 +294,7 @@ type BackendCredentials struct {
 
 func (x *BackendCredentials) Reset() {
 	*x = BackendCredentials{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -184,7 +306,7 @@ func (x *BackendCredentials) String() string {
 func (*BackendCredentials) ProtoMessage() {}
 
 func (x *BackendCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -197,7 +319,7 @@ func (x *BackendCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendCredentials.ProtoReflect.Descriptor instead.
 func (*BackendCredentials) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BackendCredentials) GetTokenFile() string {
@@ -241,7 +363,7 @@ type BackendTls struct {
 
 func (x *BackendTls) Reset() {
 	*x = BackendTls{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -253,7 +375,7 @@ func (x *BackendTls) String() string {
 func (*BackendTls) ProtoMessage() {}
 
 func (x *BackendTls) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -266,7 +388,7 @@ func (x *BackendTls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendTls.ProtoReflect.Descriptor instead.
 func (*BackendTls) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BackendTls) GetCaFile() string {
@@ -323,7 +445,7 @@ type Metadata struct {
 
 func (x *Metadata) Reset() {
 	*x = Metadata{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -335,7 +457,7 @@ func (x *Metadata) String() string {
 func (*Metadata) ProtoMessage() {}
 
 func (x *Metadata) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -348,7 +470,7 @@ func (x *Metadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metadata.ProtoReflect.Descriptor instead.
 func (*Metadata) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Metadata) GetInbound() []string {
@@ -383,8 +505,7 @@ var File_outrigger_config_v1_backend_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\x1a!outrigger/config/v1/setting.proto\"\xe4\n" +
-	"\n" +
+	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\x1a outrigger/config/v1/policy.proto\x1a!outrigger/config/v1/setting.proto\"\x86\x0f\n" +
 	"\aBackend\x12\xa5\x04\n" +
 	"\x03url\x18\x01 \x01(\tB\x92\x04\xbaH\xce\x02\xba\x01\xc2\x02\n" +
 	"\x12backend.url.scheme\x12\xa5\x01must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix, grpc+unix, connect+unix, grpcweb+unix\x1a\x83\x01this.matches('^((http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|((grpc|connect|grpcweb)\\\\+)?unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 \xe2\xe2\x18\xbb\x01\n" +
@@ -403,10 +524,23 @@ const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\bmetadata\x18\b \x01(\v2\x1d.outrigger.config.v1.MetadataR\bmetadata\x12I\n" +
 	"\vcredentials\x18\t \x01(\v2'.outrigger.config.v1.BackendCredentialsR\vcredentials\x12@\n" +
 	"\bidentity\x18\n" +
-	" \x01(\v2$.outrigger.config.v1.BackendIdentityR\bidentityB\v\n" +
+	" \x01(\v2$.outrigger.config.v1.BackendIdentityR\bidentity\x12C\n" +
+	"\x04name\x18\v \x01(\tB/\xbaH,\xd8\x01\x01r'2%^[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?$R\x04name\x12>\n" +
+	"\x06prefix\x18\f \x01(\tB&\xbaH#\xd8\x01\x01r\x1e2\x1c^[a-z0-9_]+([.][a-z0-9_]+)*$R\x06prefix\x126\n" +
+	"\vdescriptors\x18\r \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\x02\x18\x01\"\ar\x05\x10\x01(\x80 R\vdescriptors\x127\n" +
+	"\n" +
+	"reflection\x18\x0e \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04autoR\x02onR\x03offR\n" +
+	"reflection\x12/\n" +
+	"\x06native\x18\x0f \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04autoR\x02onR\x03offR\x06native\x123\n" +
+	"\x06policy\x18\x10 \x01(\v2\x1b.outrigger.config.v1.PolicyR\x06policy\x12:\n" +
+	"\x06limits\x18\x11 \x01(\v2\".outrigger.config.v1.BackendLimitsR\x06limits:\x87\x01\xbaH\x83\x01\x1a\x80\x01\n" +
+	"\x13backend.prefix.size\x12Oprefix: at most 32 bytes, so that names of tools stay below what clients accept\x1a\x18this.prefix.size() <= 32B\v\n" +
 	"\t_protocolB\x11\n" +
 	"\x0f_max_send_bytesB\x14\n" +
-	"\x12_max_receive_bytes\"\xaf\x03\n" +
+	"\x12_max_receive_bytes\"\x98\x01\n" +
+	"\rBackendLimits\x12B\n" +
+	"\x14max_concurrent_calls\x18\x01 \x01(\x05B\x0e\xbaH\v\xd8\x01\x01\x1a\x06\x18\xc0\x84=(\x01R\x14max_concurrent_calls\x12C\n" +
+	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\atimeout\"\xaf\x03\n" +
 	"\x12BackendCredentials\x12\xae\x01\n" +
 	"\n" +
 	"token_file\x18\x01 \x01(\tB\x8d\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\x80\x01\n" +
@@ -459,29 +593,34 @@ func file_outrigger_config_v1_backend_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_backend_proto_rawDescData
 }
 
-var file_outrigger_config_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_outrigger_config_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_outrigger_config_v1_backend_proto_goTypes = []any{
 	(*Backend)(nil),             // 0: outrigger.config.v1.Backend
-	(*BackendCredentials)(nil),  // 1: outrigger.config.v1.BackendCredentials
-	(*BackendTls)(nil),          // 2: outrigger.config.v1.BackendTls
-	(*Metadata)(nil),            // 3: outrigger.config.v1.Metadata
-	nil,                         // 4: outrigger.config.v1.Metadata.StaticEntry
-	(*durationpb.Duration)(nil), // 5: google.protobuf.Duration
-	(*BackendIdentity)(nil),     // 6: outrigger.config.v1.BackendIdentity
+	(*BackendLimits)(nil),       // 1: outrigger.config.v1.BackendLimits
+	(*BackendCredentials)(nil),  // 2: outrigger.config.v1.BackendCredentials
+	(*BackendTls)(nil),          // 3: outrigger.config.v1.BackendTls
+	(*Metadata)(nil),            // 4: outrigger.config.v1.Metadata
+	nil,                         // 5: outrigger.config.v1.Metadata.StaticEntry
+	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
+	(*BackendIdentity)(nil),     // 7: outrigger.config.v1.BackendIdentity
+	(*Policy)(nil),              // 8: outrigger.config.v1.Policy
 }
 var file_outrigger_config_v1_backend_proto_depIdxs = []int32{
-	2, // 0: outrigger.config.v1.Backend.tls:type_name -> outrigger.config.v1.BackendTls
-	5, // 1: outrigger.config.v1.Backend.connect_timeout:type_name -> google.protobuf.Duration
-	5, // 2: outrigger.config.v1.Backend.probe_timeout:type_name -> google.protobuf.Duration
-	3, // 3: outrigger.config.v1.Backend.metadata:type_name -> outrigger.config.v1.Metadata
-	1, // 4: outrigger.config.v1.Backend.credentials:type_name -> outrigger.config.v1.BackendCredentials
-	6, // 5: outrigger.config.v1.Backend.identity:type_name -> outrigger.config.v1.BackendIdentity
-	4, // 6: outrigger.config.v1.Metadata.static:type_name -> outrigger.config.v1.Metadata.StaticEntry
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	3,  // 0: outrigger.config.v1.Backend.tls:type_name -> outrigger.config.v1.BackendTls
+	6,  // 1: outrigger.config.v1.Backend.connect_timeout:type_name -> google.protobuf.Duration
+	6,  // 2: outrigger.config.v1.Backend.probe_timeout:type_name -> google.protobuf.Duration
+	4,  // 3: outrigger.config.v1.Backend.metadata:type_name -> outrigger.config.v1.Metadata
+	2,  // 4: outrigger.config.v1.Backend.credentials:type_name -> outrigger.config.v1.BackendCredentials
+	7,  // 5: outrigger.config.v1.Backend.identity:type_name -> outrigger.config.v1.BackendIdentity
+	8,  // 6: outrigger.config.v1.Backend.policy:type_name -> outrigger.config.v1.Policy
+	1,  // 7: outrigger.config.v1.Backend.limits:type_name -> outrigger.config.v1.BackendLimits
+	6,  // 8: outrigger.config.v1.BackendLimits.timeout:type_name -> google.protobuf.Duration
+	5,  // 9: outrigger.config.v1.Metadata.static:type_name -> outrigger.config.v1.Metadata.StaticEntry
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_backend_proto_init() }
@@ -490,16 +629,17 @@ func file_outrigger_config_v1_backend_proto_init() {
 		return
 	}
 	file_outrigger_config_v1_identity_proto_init()
+	file_outrigger_config_v1_policy_proto_init()
 	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_backend_proto_msgTypes[0].OneofWrappers = []any{}
-	file_outrigger_config_v1_backend_proto_msgTypes[1].OneofWrappers = []any{}
+	file_outrigger_config_v1_backend_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_backend_proto_rawDesc), len(file_outrigger_config_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

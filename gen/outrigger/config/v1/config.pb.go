@@ -101,7 +101,15 @@ type Config struct {
 	// OpenTelemetry.
 	Telemetry *Telemetry `protobuf:"bytes,27,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
 	// Rates that replicas share.
-	RateService   *RateService `protobuf:"bytes,29,opt,name=rate_service,proto3" json:"rate_service,omitempty"`
+	RateService *RateService `protobuf:"bytes,29,opt,name=rate_service,proto3" json:"rate_service,omitempty"`
+	// Several backends, each with a `name`, in place of `backend` (docs/many-backends.md). Of two tools with the same name, that of the
+	// earlier backend is offered. At most 200.
+	Backends []*Backend `protobuf:"bytes,30,rep,name=backends,proto3" json:"backends,omitempty"`
+	// Which of `backends` must be usable for the sidecar to be ready: "any", "all", or names.
+	ReadyBackends []string `protobuf:"bytes,31,rep,name=ready_backends,proto3" json:"ready_backends,omitempty"`
+	// Names of services in the names of their tools, by full names: `shop.v2.Shop: shop2` makes shop2.get_order of its method GetOrder.
+	// Default: none. At most 1,000.
+	Services      map[string]string `protobuf:"bytes,32,rep,name=services,proto3" json:"services,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,11 +347,32 @@ func (x *Config) GetRateService() *RateService {
 	return nil
 }
 
+func (x *Config) GetBackends() []*Backend {
+	if x != nil {
+		return x.Backends
+	}
+	return nil
+}
+
+func (x *Config) GetReadyBackends() []string {
+	if x != nil {
+		return x.ReadyBackends
+	}
+	return nil
+}
+
+func (x *Config) GetServices() map[string]string {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
 var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xe3\x1f\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xc1$\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12f\n" +
 	"\x04demo\x18\x02 \x01(\bBR\xe2\xe2\x18N\n" +
@@ -396,8 +425,16 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\x0freload-interval \tRvinterval at which the file, descriptor sets, keys, certificates and tokens are checked for changes; 0s: only on SIGHUP\xe8\xe2\x18\x01R\x0freload_interval\x120\n" +
 	"\x05audit\x18\x1a \x01(\v2\x1a.outrigger.config.v1.AuditR\x05audit\x12<\n" +
 	"\ttelemetry\x18\x1b \x01(\v2\x1e.outrigger.config.v1.TelemetryR\ttelemetry\x12D\n" +
-	"\frate_service\x18\x1d \x01(\v2 .outrigger.config.v1.RateServiceR\frate_service:\xfb\x01\xbaH\xf7\x01\x1a\x8c\x01\n" +
-	"\x13config.demo.backend\x129demo brings its own backend, so backend.url must be empty\x1a:!this.demo || !has(this.backend) || this.backend.url == ''\x1af\n" +
+	"\frate_service\x18\x1d \x01(\v2 .outrigger.config.v1.RateServiceR\frate_service\x12C\n" +
+	"\bbackends\x18\x1e \x03(\v2\x1c.outrigger.config.v1.BackendB\t\xbaH\x06\x92\x01\x03\x10\xc8\x01R\bbackends\x12B\n" +
+	"\x0eready_backends\x18\x1f \x03(\tB\x1a\xbaH\x10\x92\x01\r\x10\xc8\x01\x18\x01\"\x06r\x04\x10\x01( \xd2\xe2\x18\x03anyR\x0eready_backends\x12\xb3\x02\n" +
+	"\bservices\x18  \x03(\v2).outrigger.config.v1.Config.ServicesEntryB\xeb\x01\xbaHg\x9a\x01d\x10\xe8\a\";r9(\x80\x0424^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$*\"r (@2\x1c^[a-z0-9_]+([.][a-z0-9_]+)*$\xe2\xe2\x18y\n" +
+	"\bservices\x1a\x05NAMES \x03*\aexclude8\x01RYnames of services in the names of their tools, by full names. Example: shop.v2.Shop=shop2\xe8\xe2\x18\x01R\bservices\x1a;\n" +
+	"\rServicesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xdd\x02\xbaH\xd9\x02\x1a\x8c\x01\n" +
+	"\x13config.demo.backend\x129demo brings its own backend, so backend.url must be empty\x1a:!this.demo || !has(this.backend) || this.backend.url == ''\x1a`\n" +
+	"\x16config.backends.unique\x12\x1ftwo backends have the same name\x1a%this.backends.map(b, b.name).unique()\x1af\n" +
 	"\x13config.tools.unique\x12)two entries of tools name the same method\x1a$this.tools.map(t, t.method).unique()B\b\n" +
 	"\x06_trustB\x0e\n" +
 	"\f_destructiveB\v\n" +
@@ -421,48 +458,51 @@ func file_outrigger_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_config_proto_rawDescData
 }
 
-var file_outrigger_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_outrigger_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_outrigger_config_v1_config_proto_goTypes = []any{
 	(*Config)(nil),              // 0: outrigger.config.v1.Config
-	(*Backend)(nil),             // 1: outrigger.config.v1.Backend
-	(*Catalog)(nil),             // 2: outrigger.config.v1.Catalog
-	(*ToolOverlay)(nil),         // 3: outrigger.config.v1.ToolOverlay
-	(*Listeners)(nil),           // 4: outrigger.config.v1.Listeners
-	(*Server)(nil),              // 5: outrigger.config.v1.Server
-	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
-	(*Limits)(nil),              // 7: outrigger.config.v1.Limits
-	(*Record)(nil),              // 8: outrigger.config.v1.Record
-	(*Log)(nil),                 // 9: outrigger.config.v1.Log
-	(*State)(nil),               // 10: outrigger.config.v1.State
-	(*Access)(nil),              // 11: outrigger.config.v1.Access
-	(*Resilience)(nil),          // 12: outrigger.config.v1.Resilience
-	(*Audit)(nil),               // 13: outrigger.config.v1.Audit
-	(*Telemetry)(nil),           // 14: outrigger.config.v1.Telemetry
-	(*RateService)(nil),         // 15: outrigger.config.v1.RateService
+	nil,                         // 1: outrigger.config.v1.Config.ServicesEntry
+	(*Backend)(nil),             // 2: outrigger.config.v1.Backend
+	(*Catalog)(nil),             // 3: outrigger.config.v1.Catalog
+	(*ToolOverlay)(nil),         // 4: outrigger.config.v1.ToolOverlay
+	(*Listeners)(nil),           // 5: outrigger.config.v1.Listeners
+	(*Server)(nil),              // 6: outrigger.config.v1.Server
+	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
+	(*Limits)(nil),              // 8: outrigger.config.v1.Limits
+	(*Record)(nil),              // 9: outrigger.config.v1.Record
+	(*Log)(nil),                 // 10: outrigger.config.v1.Log
+	(*State)(nil),               // 11: outrigger.config.v1.State
+	(*Access)(nil),              // 12: outrigger.config.v1.Access
+	(*Resilience)(nil),          // 13: outrigger.config.v1.Resilience
+	(*Audit)(nil),               // 14: outrigger.config.v1.Audit
+	(*Telemetry)(nil),           // 15: outrigger.config.v1.Telemetry
+	(*RateService)(nil),         // 16: outrigger.config.v1.RateService
 }
 var file_outrigger_config_v1_config_proto_depIdxs = []int32{
-	1,  // 0: outrigger.config.v1.Config.backend:type_name -> outrigger.config.v1.Backend
-	2,  // 1: outrigger.config.v1.Config.catalog:type_name -> outrigger.config.v1.Catalog
-	3,  // 2: outrigger.config.v1.Config.tools:type_name -> outrigger.config.v1.ToolOverlay
-	4,  // 3: outrigger.config.v1.Config.listeners:type_name -> outrigger.config.v1.Listeners
-	5,  // 4: outrigger.config.v1.Config.server:type_name -> outrigger.config.v1.Server
-	6,  // 5: outrigger.config.v1.Config.timeout:type_name -> google.protobuf.Duration
-	7,  // 6: outrigger.config.v1.Config.limits:type_name -> outrigger.config.v1.Limits
-	8,  // 7: outrigger.config.v1.Config.record:type_name -> outrigger.config.v1.Record
-	9,  // 8: outrigger.config.v1.Config.log:type_name -> outrigger.config.v1.Log
-	10, // 9: outrigger.config.v1.Config.state:type_name -> outrigger.config.v1.State
-	6,  // 10: outrigger.config.v1.Config.task_after:type_name -> google.protobuf.Duration
-	11, // 11: outrigger.config.v1.Config.access:type_name -> outrigger.config.v1.Access
-	12, // 12: outrigger.config.v1.Config.resilience:type_name -> outrigger.config.v1.Resilience
-	6,  // 13: outrigger.config.v1.Config.reload_interval:type_name -> google.protobuf.Duration
-	13, // 14: outrigger.config.v1.Config.audit:type_name -> outrigger.config.v1.Audit
-	14, // 15: outrigger.config.v1.Config.telemetry:type_name -> outrigger.config.v1.Telemetry
-	15, // 16: outrigger.config.v1.Config.rate_service:type_name -> outrigger.config.v1.RateService
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	2,  // 0: outrigger.config.v1.Config.backend:type_name -> outrigger.config.v1.Backend
+	3,  // 1: outrigger.config.v1.Config.catalog:type_name -> outrigger.config.v1.Catalog
+	4,  // 2: outrigger.config.v1.Config.tools:type_name -> outrigger.config.v1.ToolOverlay
+	5,  // 3: outrigger.config.v1.Config.listeners:type_name -> outrigger.config.v1.Listeners
+	6,  // 4: outrigger.config.v1.Config.server:type_name -> outrigger.config.v1.Server
+	7,  // 5: outrigger.config.v1.Config.timeout:type_name -> google.protobuf.Duration
+	8,  // 6: outrigger.config.v1.Config.limits:type_name -> outrigger.config.v1.Limits
+	9,  // 7: outrigger.config.v1.Config.record:type_name -> outrigger.config.v1.Record
+	10, // 8: outrigger.config.v1.Config.log:type_name -> outrigger.config.v1.Log
+	11, // 9: outrigger.config.v1.Config.state:type_name -> outrigger.config.v1.State
+	7,  // 10: outrigger.config.v1.Config.task_after:type_name -> google.protobuf.Duration
+	12, // 11: outrigger.config.v1.Config.access:type_name -> outrigger.config.v1.Access
+	13, // 12: outrigger.config.v1.Config.resilience:type_name -> outrigger.config.v1.Resilience
+	7,  // 13: outrigger.config.v1.Config.reload_interval:type_name -> google.protobuf.Duration
+	14, // 14: outrigger.config.v1.Config.audit:type_name -> outrigger.config.v1.Audit
+	15, // 15: outrigger.config.v1.Config.telemetry:type_name -> outrigger.config.v1.Telemetry
+	16, // 16: outrigger.config.v1.Config.rate_service:type_name -> outrigger.config.v1.RateService
+	2,  // 17: outrigger.config.v1.Config.backends:type_name -> outrigger.config.v1.Backend
+	1,  // 18: outrigger.config.v1.Config.services:type_name -> outrigger.config.v1.Config.ServicesEntry
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_config_proto_init() }
@@ -491,7 +531,7 @@ func file_outrigger_config_v1_config_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_config_proto_rawDesc), len(file_outrigger_config_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/bridge"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
+)
+
+// Backends are the backends of a sidecar: the only one, or several whose tools are offered as one catalog. Each has a client, a
+// circuit breaker, loads and a diagnosis of its own, so that one which is away takes nothing from the others. Make them with
+// [OpenBackends], and their catalog with [Backends.NewLive].
+type Backends struct {
+	// Clock knows when this process stood still; nil without a backend.
+	Clock *peer.Clock
+	// Refresher loads the catalog of all on demand.
+	Refresher *Refresher
+
+	all  []*Service
+	opts Options
+	live *catalog.Live
+}
+
+// OpenBackends makes the clients of all backends. [Backends.Close] ends what it has started, also after an error.
+func OpenBackends(ctx context.Context, o Options) (*Backends, error) {
+	b := &Backends{opts: o}
+	parts := config.Backends(o.Config)
+	if b.isMany() && len(o.Sources) > 0 {
+		return b, errors.New("backends: sources of a program need one backend; leave them out, or set backend")
+	}
+	ready := &readiness{life: o.Life, wanted: o.Config.GetReadyBackends()}
+	for i, cfg := range parts {
+		own := o
+		own.Config = cfg
+		if b.isMany() {
+			name := cfg.GetBackend().GetName()
+			own.name, own.life = name, ready.of(name)
+			own.Log, own.Noted = o.Log.With(zap.String("backend_name", name)), o.Noted.With(zap.String("backend_name", name))
+			own.maxCalls = cmp.Or(int(cfg.GetBackend().GetLimits().GetMaxConcurrentCalls()), max(1, int(cfg.GetLimits().GetMaxConcurrentCalls())/sharedCalls))
+		} else {
+			own.life = o.Life
+		}
+		if i > 0 {
+			own.clock = b.Clock
+		}
+		service, err := Open(ctx, own)
+		b.all = append(b.all, service)
+		b.Clock = service.Clock
+		if err != nil {
+			return b, inBackend(own.name, err)
+		}
+	}
+	return b, nil
+}
+
+// sharedCalls is the part of the concurrent calls that one of several backends may take: half of them are left for the others.
+const sharedCalls = 2
+
+// inBackend is an error with the backend that it is about; the only one has no name.
+func inBackend(name string, err error) error {
+	if name == "" {
+		return err
+	}
+	return fmt.Errorf("backend %s: %w", name, err)
+}
+
+func (b *Backends) isMany() bool { return len(b.opts.Config.GetBackends()) > 0 }
+
+// NewLive makes the catalog of all backends. adjusted may change its options.
+func (b *Backends) NewLive(adjusted func(catalog.LiveOptions) catalog.LiveOptions) (*catalog.Live, error) {
+	parts := make([]catalog.Part, 0, len(b.all))
+	for _, s := range b.all {
+		cfg := s.opts.Config
+		sources, build, err := s.Plan(cfg)
+		if err != nil {
+			return nil, inBackend(s.opts.name, err)
+		}
+		o := catalog.LiveOptions{
+			Build: build, BackoffMax: cfg.GetCatalog().GetMaxBackoff().AsDuration(), RefreshEvery: cfg.GetCatalog().GetRefreshInterval().AsDuration(),
+			OnLoad: s.Loaded, Types: s.Types(), MaxTypes: int(cfg.GetLimits().GetMaxLearnedTypes()),
+		}
+		if !b.isMany() {
+			return catalog.NewLive(sources, adjusted(o)), nil
+		}
+		o.Build.Lock, o.Persists = nil, true
+		live := catalog.NewLive(sources, o)
+		live.OnChange(s.Changed)
+		s.Serve(live)
+		parts = append(parts, catalog.Part{Name: s.opts.name, Live: live})
+	}
+	joint, err := catalog.BuildOptionsOf(b.opts.Config, nil)
+	if err != nil {
+		return nil, err
+	}
+	return catalog.NewJoint(parts, adjusted(catalog.LiveOptions{Build: joint})), nil
+}
+
+// Serve gives the backends the catalog of all their tools, once and before all that follows.
+func (b *Backends) Serve(live *catalog.Live) {
+	b.live, b.Refresher = live, newRefresher(live, b.opts.Log)
+	if !b.isMany() {
+		b.all[0].Serve(live)
+		b.all[0].Refresher = b.Refresher
+	}
+}
+
+// Rebuild makes the catalog anew by a configuration that may be newer than that of the start. On an error all is as before.
+func (b *Backends) Rebuild(ctx context.Context, running, next *configv1.Config) error {
+	err := b.rebuild(ctx, next)
+	if err != nil && b.isMany() {
+		_ = b.rebuild(context.WithoutCancel(ctx), running) // it was in use, so that it can be made
+	}
+	return err
+}
+
+func (b *Backends) rebuild(ctx context.Context, cfg *configv1.Config) error {
+	for i, one := range config.Backends(cfg) {
+		s := b.all[i]
+		sources, build, err := s.Plan(one)
+		if err != nil {
+			return inBackend(s.opts.name, err)
+		}
+		if b.isMany() {
+			build.Lock = nil
+		}
+		if err := s.live.Reconfigure(ctx, sources, build); err != nil {
+			return inBackend(s.opts.name, err)
+		}
+	}
+	if !b.isMany() {
+		return nil
+	}
+	joint, err := catalog.BuildOptionsOf(cfg, nil)
+	if err != nil {
+		return err
+	}
+	return b.live.Reconfigure(ctx, nil, joint)
+}
+
+// Start lets loads on demand begin: everybody who has to hear of the first catalog listens. It is called once.
+func (b *Backends) Start() {
+	b.Refresher.Start()
+	for _, s := range b.all {
+		if s.Refresher != b.Refresher {
+			s.Refresher.Start()
+		}
+	}
+}
+
+// Callers returns what makes the calls of each backend, by its name; the only one has none. wrap may change them.
+func (b *Backends) Callers(wrap func(bridge.Upstream, bridge.Native) (bridge.Upstream, bridge.Native)) (map[string]bridge.Backend, error) {
+	out := make(map[string]bridge.Backend, len(b.all))
+	for _, s := range b.all {
+		upstream, native := s.Callers()
+		if wrap != nil {
+			upstream, native = wrap(upstream, native)
+		}
+		metadata, err := Metadata(s.opts.Config)
+		if err != nil {
+			return nil, inBackend(s.opts.name, err)
+		}
+		out[s.opts.name] = bridge.Backend{Upstream: upstream, Native: native, Guard: s.Guard, Metadata: metadata, OnBehalf: s.behalf.source()}
+	}
+	return out, nil
+}
+
+// Guards are what protects the calls of each backend, by its name; the only one has none, and there are none without a backend.
+func (b *Backends) Guards() map[string]*backend.Guard {
+	out := map[string]*backend.Guard{}
+	for _, s := range b.all {
+		if s.Guard != nil {
+			out[s.opts.name] = s.Guard
+		}
+	}
+	return out
+}
+
+// Follow forwards the changes that native backends report, once they run.
+func (b *Backends) Follow(feed *notify.Feed, publish func(notify.Change)) {
+	for _, s := range b.all {
+		s.Follow(feed, publish)
+	}
+}
+
+// Run looks after the backends until ctx ends.
+func (b *Backends) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, s := range b.all {
+		all.Go(func() { s.Run(ctx) })
+	}
+	all.Wait()
+}
+
+// Changed takes another catalog of all, the first one in place of nil. Several backends hear of their own.
+func (b *Backends) Changed(old, now *catalog.Catalog) {
+	if !b.isMany() {
+		b.all[0].Changed(old, now)
+	}
+}
+
+// Fatal logs why the first catalog can never be loaded, and what to do.
+func (b *Backends) Fatal(ctx context.Context, err error) { b.all[0].Fatal(ctx, err) }
+
+// Diagnoser returns the diagnosis of the only backend, or of the first.
+func (b *Backends) Diagnoser() Diagnoser { return b.all[0].Diagnoser() }
+
+// Diagnose finds out why a load of the catalog failed: that of the only backend, or of the first that failed.
+func (b *Backends) Diagnose(ctx context.Context, err error) Diagnosis {
+	for _, s := range b.all {
+		if s.live == nil || !b.isMany() {
+			break
+		}
+		if failed := s.live.Status().Err; failed != nil {
+			d := s.Diagnoser().Diagnose(ctx, failed)
+			d.What = "backend " + s.opts.name + ": " + d.What
+			return d
+		}
+	}
+	return b.Diagnoser().Diagnose(ctx, err)
+}
+
+// Checks say how the backends are doing, for /readyz.
+func (b *Backends) Checks() (checks []admin.Check) {
+	if b.isMany() {
+		for _, need := range b.opts.Life.Status().Needs {
+			if need.Name == needBackends {
+				checks = append(checks, admin.Check{Name: needBackends, OK: need.OK, Detail: need.Why})
+			}
+		}
+	}
+	for _, s := range b.all {
+		checks = append(checks, s.Checks()...)
+	}
+	return checks
+}
+
+// WatchTLS has the certificates for the backends read again when they change.
+func (b *Backends) WatchTLS(watcher *reload.Watcher) {
+	for _, s := range b.all {
+		s.WatchTLS(watcher)
+	}
+}
+
+// WatchCredentials has the files of the backends' credentials read again when they change.
+func (b *Backends) WatchCredentials(watcher *reload.Watcher) {
+	for _, s := range b.all {
+		s.WatchCredentials(watcher)
+	}
+}
+
+// Close ends what was started.
+func (b *Backends) Close(ctx context.Context) error {
+	var errs []error
+	if b.Refresher != nil {
+		b.Refresher.close()
+	}
+	for _, s := range b.all {
+		errs = append(errs, s.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// needBackends is what several backends are together, as probes name it.
+const needBackends = "backends"
+
+// readiness is whether as many of several backends can be used as must be.
+type readiness struct {
+	life *lifecycle.Machine
+	// wanted are names of backends, or "any", or "all".
+	wanted []string
+
+	mu    sync.Mutex
+	order []*partLife
+}
+
+// partLife is what one of several backends says of itself.
+type partLife struct {
+	of    *readiness
+	name  string
+	needs []lifecycle.Need
+}
+
+// of returns where a backend says how it is doing.
+func (r *readiness) of(name string) *partLife {
+	p := &partLife{of: r, name: name}
+	r.order = append(r.order, p)
+	return p
+}
+
+// Set implements [life].
+func (p *partLife) Set(need string, ok bool, why string) {
+	r := p.of
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.IndexFunc(p.needs, func(n lifecycle.Need) bool { return n.Name == need })
+	if at < 0 {
+		at = len(p.needs)
+		p.needs = append(p.needs, lifecycle.Need{Name: need})
+	}
+	p.needs[at].OK, p.needs[at].Why = ok, why
+	isReady, text := r.now()
+	r.life.Set(needBackends, isReady, text)
+}
+
+// Status implements [life].
+func (p *partLife) Status() lifecycle.Status {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	return lifecycle.Status{Needs: slices.Clone(p.needs)}
+}
+
+// now says whether enough backends can be used, and which cannot.
+func (r *readiness) now() (ok bool, why string) {
+	var away []string
+	usable, missing := 0, false
+	for _, p := range r.order {
+		at := slices.IndexFunc(p.needs, func(n lifecycle.Need) bool { return !n.OK })
+		if at < 0 && len(p.needs) > 0 {
+			usable++
+			continue
+		}
+		said := "not asked yet"
+		if at >= 0 {
+			said = p.needs[at].Why
+		}
+		away = append(away, p.name+" ("+said+")")
+		missing = missing || slices.Contains(r.wanted, p.name) || slices.Contains(r.wanted, "all")
+	}
+	text := fmt.Sprintf("%d of %d backends can be used", usable, len(r.order))
+	if len(away) > 0 {
+		text += "; not " + strings.Join(away[:min(len(away), maxHeldShown)], ", ")
+	}
+	return !missing && usable > 0, text
+}
