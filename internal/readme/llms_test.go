@@ -77,11 +77,14 @@ func summarize(t *testing.T, page string) (title, about string) {
 		if paragraph == "" || strings.HasPrefix(paragraph, "<!--") || strings.HasPrefix(paragraph, "#") {
 			continue
 		}
-		about = regexp.MustCompile(`^.*?[^.]\.(?:\s|$)`).FindString(paragraph)
+		about = paragraph
+		if sentence := regexp.MustCompile(`^.*?[^.]\.(?:\s|$)`).FindString(paragraph); sentence != "" {
+			about = sentence
+		}
 		break
 	}
 	// Links in a sentence are relative to the page, which is beside this file.
-	if about = strings.TrimSpace(about); !ok || about == "" {
+	if about = strings.TrimRight(about, " :"); !ok || about == "" {
 		t.Fatalf("%s has no title or no first sentence", page)
 	}
 	return title, about
