@@ -36,18 +36,6 @@ build: ## Build the sidecar into bin/
 man: ## Write the manual pages into dist/man
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run -tags man -ldflags '$(LDFLAGS)' ./cmd/sidecar man dist/man
 
-BINARIES := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-
-.PHONY: binaries
-binaries: ## Build the sidecar for Linux and macOS into dist/, with SHA-256 sums
-	@mkdir -p dist
-	@for target in $(BINARIES); do \
-	  echo "dist/sidecar-$${target%/*}-$${target#*/}"; \
-	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' \
-	    -o dist/sidecar-$${target%/*}-$${target#*/} ./cmd/sidecar || exit 1; \
-	done
-	cd dist && sha256sum sidecar-* > SHA256SUMS
-
 # Tests run by gotestsum, which shows a line for each package as it ends and all failures at the end; its events go to TIMES.
 SUM := $(BIN)/gotestsum
 TIMES := .tmp/times
@@ -141,7 +129,7 @@ rotation-test: ## Rotate the keys of an issuer for two minutes under load, away 
 	OUTRIGGER_ROTATION=2m go test -count 1 -v -timeout 10m -run 'TestRotation' ./internal/identity
 
 # Modules that are linted here; those with many dependencies are linted by their own steps, where they are built.
-MODULES := . conformance conformance/telemetry conformance/etcd conformance/artifacts bench deploy deploy/observability proto/options
+MODULES := . conformance conformance/telemetry conformance/etcd conformance/artifacts bench deploy deploy/observability deploy/release proto/options
 
 .PHONY: lint
 lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf files; MODULES='. bench': of some modules
@@ -158,8 +146,10 @@ print-modules:
 	@echo $(MODULES)
 
 .PHONY: breaking
-breaking: $(BUF) ## Report breaking changes of the Protobuf contract (advisory until the first tag)
-	$(BUF) breaking --against '.git#branch=main' || echo "breaking changes: advisory until the first tag"
+breaking: $(BUF) ## Refuse breaking changes of the Protobuf contract since the last release (before the first tag vX.Y.Z: report those since main)
+	@tag=$$(git tag --list 'v[0-9]*' --sort=-v:refname | grep -v -m 1 -e -); \
+	if [ -n "$$tag" ]; then $(BUF) breaking --against ".git#tag=$$tag" || { echo "this breaks clients of $$tag: docs/releases.md says how to change it"; exit 1; }; \
+	else $(BUF) breaking --against '.git#branch=main' || echo "breaking changes: advisory until the first tag"; fi
 
 .PHONY: generate
 generate: $(BUF) ## Regenerate code, descriptor sets and documents
@@ -501,6 +491,43 @@ K8STESTFLAGS ?=
 .PHONY: image
 image: ## Build the images of the sidecar and of the example tool service into dist/, for amd64 and arm64, with bills of materials; without a container engine
 	cd deploy && go run ./cmd/image -root .. -repository $(IMAGE_REPOSITORY) -version $(VERSION) -commit $(COMMIT) -time $$(git log -1 --format=%cI) -out ../$(IMAGES)
+
+# What packages a release has a module of its own, because it has many dependencies.
+RELEASE = cd deploy/release && go run ./cmd/release
+RELEASE_FLAGS = -root ../.. -version $(VERSION) -out ../../dist/release
+# The private key that signs the statement of provenance. Empty: a new one, thrown away.
+RELEASE_KEY ?=
+RELEASE_REGISTRY := .tmp/npm-registry
+
+.PHONY: release
+release: ## Build the release VERSION into dist/release: archives, deb, rpm, npm, Homebrew, image, Go modules, sums, bills of materials, provenance; RELEASE_KEY=FILE signs it
+	rm -rf dist/release
+	$(RELEASE) build $(RELEASE_FLAGS) -key '$(if $(RELEASE_KEY),$(abspath $(RELEASE_KEY)))'
+
+.PHONY: publish
+publish: ## Publish the release VERSION that make release built, with the owner's credentials: docs/releases.md
+	@test -n "$$GH_TOKEN" || { echo "set GH_TOKEN to a token that may write releases of the repository and of the tap"; exit 1; }
+	$(RELEASE) tag $(RELEASE_FLAGS)
+	git push origin v$(VERSION) proto/options/v$(VERSION)
+	$(RELEASE) publish $(RELEASE_FLAGS)
+	cd dist/release && gh release create v$(VERSION) --verify-tag --title $(VERSION) --notes-file ../../CHANGELOG.md $$(find . -maxdepth 1 -type f) sbom/* homebrew/*
+
+.PHONY: release-record
+release-record: build ## Keep what the release VERSION leaves behind in testdata/releases/VERSION, so that later binaries are tested against it; before its tag
+	cd conformance/fleet && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar go test -count 1 -run 'TestUpgrade$$' . -args -record $(VERSION)
+	go test -count 1 ./internal/server -run TestSealedValuesStayReadable -args -update
+	gzip -9n <conformance/testdata/wire.txt >testdata/releases/$(VERSION)/wire.txt.gz
+
+$(RELEASE_REGISTRY)/installed: deploy/release/testdata/registry/package.json deploy/release/testdata/registry/package-lock.json
+	$(npm_ci)
+
+# What TestTwice builds twice: "all" takes minutes.
+RELEASE_PLATFORMS ?=
+RELEASEFLAGS ?= -v
+
+.PHONY: release-test
+release-test: $(BUF) $(RELEASE_REGISTRY)/installed ## Build a release for this machine twice, and install and use each package, from local registries
+	cd deploy/release && go test -count 1 -timeout 30m $(RELEASEFLAGS) ./cmd/... && go test -count 1 -timeout 30m $(RELEASEFLAGS) . -args -buf $(CURDIR)/$(BUF) -npm-registry $(CURDIR)/$(RELEASE_REGISTRY) $(if $(RELEASE_PLATFORMS),-platforms $(RELEASE_PLATFORMS))
 
 .PHONY: k8s-check
 k8s-check: ## Compare the rendered manifests to their goldens, and build the images twice

@@ -93,9 +93,12 @@ func build(ctx context.Context, p Program, o Options, work string) (Built, error
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range o.Platforms {
 		label := platform.OS + "-" + platform.Architecture
-		binary := filepath.Join(work, label, p.Name)
-		if err := p.compile(ctx, platform, binary); err != nil {
-			return Built{}, err
+		binary := p.Binary(p.Compiled, platform)
+		if p.Compiled == "" {
+			binary = p.Binary(work, platform)
+			if err := p.Compile(ctx, platform, binary); err != nil {
+				return Built{}, err
+			}
 		}
 		img, err := makeImage(p, o, platform, binary)
 		if err != nil {
@@ -106,7 +109,7 @@ func build(ctx context.Context, p Program, o Options, work string) (Built, error
 			Descriptor: v1.Descriptor{MediaType: types.OCIManifestSchema1, Platform: &platform},
 		})
 		materials := filepath.Join(o.Out, fmt.Sprintf("%s-%s-%s.cdx.json", p.Name, o.Version, label))
-		if err := writeMaterials(materials, p, o, binary); err != nil {
+		if err := WriteMaterials(materials, p, o, binary); err != nil {
 			return Built{}, err
 		}
 		built.Materials = append(built.Materials, materials)

@@ -21,6 +21,9 @@ import (
 // because restricted pods are refused where it is a name.
 const User = "65532:65532"
 
+// source is where the code is.
+const source = "https://github.com/outrigger-mcp/outrigger"
+
 // makeImage puts a binary into the root of an empty image.
 func makeImage(p Program, o Options, platform v1.Platform, binary string) (v1.Image, error) {
 	content, err := rootOf(p.Name, binary, o.Time)
@@ -62,8 +65,12 @@ func makeImage(p Program, o Options, platform v1.Platform, binary string) (v1.Im
 			"org.opencontainers.image.revision":    o.Commit,
 			"org.opencontainers.image.created":     o.Time.Format(time.RFC3339),
 			"org.opencontainers.image.licenses":    "Apache-2.0",
-			"org.opencontainers.image.source":      "https://github.com/outrigger-mcp/outrigger",
+			"org.opencontainers.image.source":      source,
+			"org.opencontainers.image.url":         source,
 		},
+	}
+	if p.Server != "" {
+		config.Config.Labels["io.modelcontextprotocol.server.name"] = p.Server
 	}
 	if img, err = mutate.ConfigFile(img, config); err != nil {
 		return nil, fmt.Errorf("image configuration: %w", err)

@@ -15,10 +15,10 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeMaterials writes what a binary is made of, as the Go linker noted it in
+// WriteMaterials writes what a binary is made of, as the Go linker noted it in
 // the binary itself: every module with its version and checksum, and the
 // standard library. The format is CycloneDX 1.6 in JSON.
-func writeMaterials(path string, p Program, o Options, binary string) error {
+func WriteMaterials(path string, p Program, o Options, binary string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return fmt.Errorf("bill of materials: %w", err)

@@ -32,11 +32,19 @@ type Program struct {
 	Title, Description string
 	// Ports are what it usually listens on, such as "8080/tcp".
 	Ports []string
+	// Server is its name in MCP's registry, empty where it has none. The registry looks for it in a label.
+	Server string
+	// Compiled is a folder with binaries that Compile has made, each in OS-ARCHITECTURE/NAME. Empty: they are compiled.
+	Compiled string
 }
 
-// compile builds the program for a platform into a file and makes sure that it
-// needs nothing but the kernel.
-func (p Program) compile(ctx context.Context, platform v1.Platform, out string) error {
+// Binary is the file of a platform's binary in a folder of compiled ones.
+func (p Program) Binary(folder string, platform v1.Platform) string {
+	return filepath.Join(folder, platform.OS+"-"+platform.Architecture, p.Name)
+}
+
+// Compile builds the program for a platform into a file. A binary for Linux needs nothing but the kernel.
+func (p Program) Compile(ctx context.Context, platform v1.Platform, out string) error {
 	flags := strings.TrimSpace("-s -w -buildid= " + p.LDFlags)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", p.Tags, "-ldflags", flags, "-o", out, p.Package) //nolint:gosec // a build tool runs the compiler
 	cmd.Dir = p.Dir
@@ -44,6 +52,9 @@ func (p Program) compile(ctx context.Context, platform v1.Platform, out string) 
 		"CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOOS="+platform.OS, "GOARCH="+platform.Architecture, "GOAMD64=v1", "GOARM64=v8.0")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile %s for %s: %w\n%s", p.Package, platform, err, text)
+	}
+	if platform.OS != "linux" {
+		return nil
 	}
 	return checkStatic(out)
 }

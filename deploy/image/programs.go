@@ -11,7 +11,8 @@ func Sidecar(root, version, commit string) Program {
 		LDFlags: "-X main.version=" + version + " -X main.commit=" + commit,
 		Tags:    "grpcnotrace", // see the Makefile
 		Title:   "Outrigger", Description: "The sidecar that makes every RPC of a Protobuf service a tool for agents",
-		Ports: []string{"8080/tcp", "9902/tcp"},
+		Ports:  []string{"8080/tcp", "9902/tcp"},
+		Server: "io.github.outrigger-mcp/outrigger",
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/operationtest"
 )
 
-// TestSealedValuesStayReadable brings back what the first release handed out under the same keys: states of dialogues, cursors, ids of
+// TestSealedValuesStayReadable brings back what each release handed out under the same keys: states of dialogues, cursors, ids of
 // tasks and handles of operations. -update adds values that are missing, and changes none.
 func TestSealedValuesStayReadable(t *testing.T) {
 	t.Parallel()
@@ -28,12 +28,21 @@ func TestSealedValuesStayReadable(t *testing.T) {
 	}}).Serve(t)
 	operations := mcptest.Start(t, mcptest.Options{Behind: operationtest.Start(t).URL, Adjust: mcptest.Fixed(t)}).Serve(t)
 
-	path := filepath.Join("testdata", "sealed_v1.json")
-	sealed := map[string]string{}
-	if text, err := os.ReadFile(path); err != nil {
-		t.Fatal(err)
-	} else if err := json.Unmarshal(text, &sealed); err != nil {
-		t.Fatal(err)
+	releases, err := filepath.Glob(filepath.Join("..", "..", "testdata", "releases", "*"))
+	if err != nil || len(releases) == 0 {
+		t.Fatalf("no release is on record (%v)", err)
+	}
+	all := map[string]map[string]string{} // by folder
+	for _, release := range releases {
+		sealed := map[string]string{}
+		if text, err := os.ReadFile(filepath.Join(release, "sealed.json")); err != nil && !*update {
+			t.Fatal(err)
+		} else if err == nil {
+			if err := json.Unmarshal(text, &sealed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all[release] = sealed
 	}
 	client := mcptest.Client(t, 1)
 	const accept = `"inputResponses":{"`
@@ -65,27 +74,32 @@ func TestSealedValuesStayReadable(t *testing.T) {
 			if found == nil {
 				t.Fatalf("nothing is sealed: %s", begun.body)
 			}
-			if *update && sealed[tt.name] == "" {
-				sealed[tt.name] = found[1]
-			}
-			method, target, params := tt.method, tt.target, `"`+tt.brought+`":"`+sealed[tt.name]+`"`
-			if tt.then != "" {
-				method, target = tt.then, sealed[tt.name]
-			}
-			if tt.more != "" {
-				params = tt.more + "," + params
-			}
-			if got := callModern(t, client, tt.url, method, params, target); !strings.Contains(got.body, tt.want) {
-				t.Errorf("%s, want %s", got.body, tt.want)
+			for release, sealed := range all {
+				if *update && sealed[tt.name] == "" {
+					sealed[tt.name] = found[1]
+				}
+				method, target, params := tt.method, tt.target, `"`+tt.brought+`":"`+sealed[tt.name]+`"`
+				if tt.then != "" {
+					method, target = tt.then, sealed[tt.name]
+				}
+				if tt.more != "" {
+					params = tt.more + "," + params
+				}
+				if got := callModern(t, client, tt.url, method, params, target); !strings.Contains(got.body, tt.want) {
+					t.Errorf("%s: %s, want %s", filepath.Base(release), got.body, tt.want)
+				}
 			}
 		})
 	}
-	if *update {
+	for release, sealed := range all {
+		if !*update {
+			break
+		}
 		text, err := json.MarshalIndent(sealed, "", "\t")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, append(text, '\n'), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(release, "sealed.json"), append(text, '\n'), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
