@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxManifestBytes bounds a manifest, with all its documents.
-	maxManifestBytes = 32 << 20
+	// MaxManifestBytes bounds a manifest, with all its documents.
+	MaxManifestBytes = 32 << 20
 	// maxDifferences bounds what is listed of one document.
 	maxDifferences = 20
 )
@@ -48,8 +48,8 @@ func (r Result) Changed() bool { return len(r.Differences) > 0 }
 // the order of fields stay. An injected workload is injected anew, so that it has
 // what this version renders.
 func (i *Injector) Documents(text []byte, o Manifest) ([]byte, []Result, error) {
-	if len(text) > maxManifestBytes {
-		return nil, nil, fmt.Errorf("the manifest has %d bytes, the limit is %d; split it", len(text), maxManifestBytes)
+	if len(text) > MaxManifestBytes {
+		return nil, nil, fmt.Errorf("the manifest has %d bytes, the limit is %d; split it", len(text), MaxManifestBytes)
 	}
 	chunks := split(text)
 	spaces, err := namespaces(chunks)
