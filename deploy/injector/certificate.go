@@ -65,6 +65,8 @@ type Rotator struct {
 	Log     logr.Logger
 	Audit   *Audit
 	Metrics *Metrics
+	// Interval is the time between two looks for a newer certificate.
+	Interval time.Duration
 
 	serving atomic.Pointer[tls.Certificate]
 }
@@ -82,7 +84,7 @@ func (r *Rotator) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // Start looks after the certificate until the context ends.
 func (r *Rotator) Start(ctx context.Context) error {
-	ticker := time.NewTicker(checkInterval)
+	ticker := time.NewTicker(r.Interval)
 	defer ticker.Stop()
 	for {
 		select {

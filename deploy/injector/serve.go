@@ -167,7 +167,7 @@ func certificates(ctx context.Context, config *rest.Config, scheme *runtime.Sche
 	}
 	r := &Rotator{
 		Store: &SecretStore{Client: direct, Namespace: o.Namespace, Name: o.Secret}, Trust: &WebhookTrust{Client: direct, Name: o.Webhook},
-		Names: o.Names, Log: o.Log.WithName("certificate"), Audit: audit, Metrics: m,
+		Names: o.Names, Log: o.Log.WithName("certificate"), Audit: audit, Metrics: m, Interval: checkInterval,
 	}
 	ctx, cancel := context.WithTimeout(ctx, certificateTimeout)
 	defer cancel()
