@@ -105,7 +105,11 @@ func Serve(ctx context.Context, config *rest.Config, o Options) error {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return err
 	}
-	getCertificate, watcher, err := certificates(ctx, config, scheme, o, audit, m)
+	direct, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	getCertificate, watcher, err := certificates(ctx, direct, o, audit, m)
 	if err != nil {
 		return err
 	}
@@ -119,20 +123,19 @@ func Serve(ctx context.Context, config *rest.Config, o Options) error {
 		HealthProbeBindAddress: o.HealthListen,
 		LeaderElection:         true, LeaderElectionID: o.Lease, LeaderElectionNamespace: o.Namespace, LeaderElectionReleaseOnCancel: true,
 		// Only namespaces are kept in memory.
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Pod{}, &corev1.ConfigMap{}, &corev1.Secret{}}}},
-		Cache:  cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Namespace{}: {}}, DefaultTransform: cache.TransformStripManagedFields()},
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Namespace{}: {}}, DefaultTransform: cache.TransformStripManagedFields()},
 	})
 	if err != nil {
 		return err
 	}
-	decider := &Decider{Injector: decide, Namespaces: mgr.GetClient(), Direct: mgr.GetAPIReader()}
-	server.Register(Path, &webhook.Admission{Handler: &Handler{Decider: decider, Audit: audit, Metrics: m}})
+	decider := &Decider{Injector: decide, Namespaces: mgr.GetCache(), Direct: direct}
+	mgr.GetWebhookServer().Register(Path, &webhook.Admission{Handler: &Handler{Decider: decider, Audit: audit, Metrics: m}})
 	limit := rate.NewLimiter(rate.Limit(float64(o.RestartsPerMinute)/60), min(3, o.RestartsPerMinute))
 	if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Namespace{}); err != nil {
 		return err
 	}
 	sweep := &Sweep{
-		Decider: decider, Client: mgr.GetClient(), Events: mgr.GetEventRecorder("outrigger-injector"), Log: o.Log.WithName("sweep"),
+		Decider: decider, Client: direct, Events: mgr.GetEventRecorder("outrigger-injector"), Log: o.Log.WithName("sweep"),
 		Audit: audit, Metrics: m, Interval: o.SweepInterval, Restarts: limit,
 	}
 	if err := errors.Join(mgr.Add(sweep), mgr.Add(watcher),
@@ -153,17 +156,13 @@ func delayed(parent context.Context, delay time.Duration) context.Context {
 type getCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // certificates returns where the server's certificate comes from, and what keeps it.
-func certificates(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options, audit *Audit, m *Metrics) (getCertificate, manager.Runnable, error) {
+func certificates(ctx context.Context, direct client.Client, o Options, audit *Audit, m *Metrics) (getCertificate, manager.Runnable, error) {
 	if o.CertFile != "" {
 		watcher, err := certwatcher.New(o.CertFile, o.KeyFile)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
 		}
 		return watcher.GetCertificate, watcher, nil
-	}
-	direct, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, nil, err
 	}
 	r := &Rotator{
 		Store: &SecretStore{Client: direct, Namespace: o.Namespace, Name: o.Secret}, Trust: &WebhookTrust{Client: direct, Name: o.Webhook},

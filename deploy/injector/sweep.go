@@ -37,6 +37,7 @@ const (
 // sweeps. Its exported fields are set before its first use.
 type Sweep struct {
 	Decider *Decider
+	// Client has no cache: a sweep takes pages.
 	Client  client.Client
 	Events  events.EventRecorder
 	Log     logr.Logger
