@@ -223,7 +223,7 @@ func podAt(chunk []byte, path []string) (*corev1.Pod, error) {
 		return nil, fmt.Errorf("%s: %w", strings.Join(path, "."), err)
 	}
 	if len(pod.Spec.Containers) == 0 {
-		return nil, fmt.Errorf("%s: there are no containers", strings.Join(append(slices.Clone(path), "spec"), "."))
+		return nil, fmt.Errorf("%s: there are no containers", strings.Join(append(slices.Clone(path), "spec", "containers"), "."))
 	}
 	return pod, nil
 }
