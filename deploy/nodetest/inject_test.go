@@ -110,10 +110,28 @@ func testInjection(t *testing.T, n *node.Node, p prepared, r *result) {
 	r.injection = "injected, also when one of two replicas was killed; every Job completed; refused pods started without the sidecar, with an event; " +
 		"missed pods were reported, and evicted where they asked for it; no right was missing"
 	t.Run("rollout", func(t *testing.T) { f.testRollout(t, r) })
+	f.clear(t)
 	for _, replica := range f.replicas {
 		if log := replica.log.String(); strings.Contains(log, "forbidden") || strings.Contains(log, "sweep failed") {
 			t.Errorf("a right is missing, or a sweep failed:\n%s", log)
 		}
+	}
+}
+
+// clear ends what the tests have made: there is no garbage collector.
+func (f *fixture) clear(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{
+		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/outrigger-injector", "/apis/apps/v1/namespaces/shop/deployments",
+		"/apis/apps/v1/namespaces/shop/replicasets", "/apis/batch/v1/namespaces/shop/jobs", "/api/v1/namespaces/shop/pods", "/api/v1/namespaces/plain/pods",
+		"/api/v1/namespaces/openshift/pods",
+	} {
+		if err := f.n.API().Delete(t.Context(), path); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, r := range f.replicas {
+		r.end(syscall.SIGTERM)
 	}
 }
 
@@ -650,7 +668,27 @@ func (f *fixture) testMissed(t *testing.T) {
 	f.await(t, shop, "reported", 1, 1)
 }
 
-// addresses are the ready addresses of a Service, as a proxy has them.
+// proxy is what a node knows of a Service: addresses that are up to a second old.
+type proxy struct {
+	f    *fixture
+	mu   sync.Mutex
+	at   time.Time
+	last []string
+}
+
+func (p *proxy) addresses(ctx context.Context) ([]string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.at) < time.Second {
+		return p.last, nil
+	}
+	var err error
+	p.last, err = p.f.addresses(ctx, "rolled")
+	p.at = time.Now()
+	return p.last, err
+}
+
+// addresses are the ready addresses of a Service.
 func (f *fixture) addresses(ctx context.Context, service string) ([]string, error) {
 	var slices struct {
 		Items []struct {
@@ -696,13 +734,13 @@ func (f *fixture) testRollout(t *testing.T, r *result) {
 	defer stop()
 	var callers sync.WaitGroup
 	var done, again atomic.Int64
-	all := edges()
+	all, service := edges(), &proxy{f: f}
 	for n := range injectCallers {
 		callers.Go(func() {
 			e := all[n%len(all)]
 			dialled := map[string]func(context.Context, string, time.Duration) attempt{}
 			for call := 0; ctx.Err() == nil; call++ {
-				again.Add(f.callOne(t, e, dialled, fmt.Sprintf("%d-%d", n, call)))
+				again.Add(service.callOne(t, e, dialled, fmt.Sprintf("%d-%d", n, call)))
 				done.Add(1)
 			}
 		})
@@ -741,11 +779,11 @@ func (f *fixture) testRollout(t *testing.T, r *result) {
 
 // callOne makes one call, at another address after each refusal. It returns how
 // often it was refused.
-func (f *fixture) callOne(t *testing.T, e edge, dialled map[string]func(context.Context, string, time.Duration) attempt, nonce string) int64 {
+func (p *proxy) callOne(t *testing.T, e edge, dialled map[string]func(context.Context, string, time.Duration) attempt, nonce string) int64 {
 	t.Helper()
 	const most = 100
 	for n := range int64(most) {
-		all, err := f.addresses(t.Context(), "rolled")
+		all, err := p.addresses(t.Context())
 		if err != nil || len(all) == 0 {
 			t.Errorf("%s: the Service has the addresses %v (%v)", nonce, all, err)
 			return n
