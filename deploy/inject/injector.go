@@ -279,9 +279,9 @@ func listeners(c *corev1.Container, s settings) {
 	for n := range c.Ports {
 		switch c.Ports[n].Name {
 		case "mcp":
-			c.Ports[n].ContainerPort = int32(s.listen) //nolint:gosec // checked to be a port
+			c.Ports[n].ContainerPort = int32(s.listen)
 		case "health":
-			c.Ports[n].ContainerPort = int32(s.health) //nolint:gosec // checked to be a port
+			c.Ports[n].ContainerPort = int32(s.health)
 		}
 	}
 	if c.Lifecycle == nil || c.Lifecycle.PreStop == nil || c.Lifecycle.PreStop.Exec == nil {

@@ -152,11 +152,9 @@ func (r removal) text(chunk []byte) ([]byte, error) {
 	if err != nil || len(missing) > 0 {
 		return chunk, err
 	}
-	start := -1
-	step := 1
-	if r.key != "" {
-		start, step = entry(node, r.key), 2
-	} else {
+	start, step := entry(node, r.key), 2
+	if r.key == "" {
+		step = 1
 		start = slices.IndexFunc(node.Content, func(n *yaml.Node) bool {
 			at := entry(n, "name")
 			return at >= 0 && n.Content[at+1].Value == r.name

@@ -6,9 +6,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +20,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 const host = "outrigger-injector.outrigger-system.svc"
@@ -180,4 +186,65 @@ func issued(t *testing.T, name string) Certificate {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestFilesOfOthers: a certificate in files, as cert-manager makes it, is served, and the next
+// one as soon as the files change.
+func TestFilesOfOthers(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	o := Options{CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key")}
+	write := func() *x509.Certificate {
+		c := issued(t, host)
+		for path, text := range map[string][]byte{o.CertFile: c.Chain, o.KeyFile: c.Key} {
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		block, _ := pem.Decode(c.Chain)
+		leaf, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leaf
+	}
+	if _, _, err := certificates(t.Context(), nil, o, nil, nil); err == nil {
+		t.Error("files that are not there are accepted")
+	}
+	want := write()
+	get, watcher, err := certificates(t.Context(), nil, o, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- watcher.Start(ctx) }()
+	serves := func() error {
+		c, err := get(nil)
+		if err == nil && !bytes.Equal(c.Certificate[0], want.Raw) {
+			err = errors.New("another certificate")
+		}
+		return err
+	}
+	testkit.Try(t, "the first certificate is served", serves)
+	want = write()
+	testkit.Try(t, "the second certificate is served", serves)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOptions: each fault names its flag.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	err := Options{CertFile: "a", SweepInterval: time.Millisecond, RestartsPerMinute: -1, DrainDelay: time.Hour}.check()
+	for _, want := range []string{"--namespace", "--tls-cert and --tls-key", "--sweep-interval", "--restarts-per-minute", "--drain-delay"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if err := (Options{Namespace: "a", SweepInterval: time.Second}).check(); err == nil || !strings.Contains(err.Error(), "--tls-names") {
+		t.Errorf("without a name: %v", err)
+	}
 }

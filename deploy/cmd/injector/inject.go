@@ -73,5 +73,5 @@ func read(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(io.LimitReader(stdin, inject.MaxManifestBytes+1))
 	}
-	return os.ReadFile(name) //nolint:gosec // the user names it
+	return os.ReadFile(name)
 }
