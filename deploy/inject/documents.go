@@ -166,7 +166,8 @@ func (i *Injector) document(chunk []byte, spaces map[string]Namespace, o Manifes
 		was := chunk
 		decision, err := Decision{}, error(nil)
 		if chunk, err = takeOut(chunk, w.path); err == nil && !o.Remove {
-			chunk, decision, err = i.putIn(chunk, w, spaces, o)
+			// What has the sidecar keeps it, unless a label says otherwise.
+			chunk, decision, err = i.putIn(chunk, w, spaces, o.All || !bytes.Equal(was, chunk))
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s %s: %w", w.kind, w.name, err)
@@ -186,7 +187,7 @@ func (i *Injector) document(chunk []byte, spaces map[string]Namespace, o Manifes
 }
 
 // putIn injects the sidecar into one pod template.
-func (i *Injector) putIn(chunk []byte, w workload, spaces map[string]Namespace, o Manifest) ([]byte, Decision, error) {
+func (i *Injector) putIn(chunk []byte, w workload, spaces map[string]Namespace, all bool) ([]byte, Decision, error) {
 	pod, err := podAt(chunk, w.path)
 	if err != nil {
 		return nil, Decision{}, err
@@ -195,7 +196,7 @@ func (i *Injector) putIn(chunk []byte, w workload, spaces map[string]Namespace, 
 	if !known {
 		space = Namespace{Name: w.namespace}
 	}
-	if _, labelled := space.Labels[Label]; o.All && !labelled {
+	if _, labelled := space.Labels[Label]; all && !labelled {
 		space.Labels = map[string]string{Label: Enabled}
 	}
 	d := i.Decide(pod, space)

@@ -57,8 +57,12 @@ func TestInject(t *testing.T) {
 		t.Errorf("with another image:\n%s", newer)
 	}
 	unlabelled := strings.Replace(shop, "outrigger.dev/inject: enabled", "app: shop", 1)
-	if all, _ := command(t, 0, unlabelled, "inject", "--all", "-"); !strings.Contains(all, "name: sidecar\n") {
+	all, _ := command(t, 0, unlabelled, "inject", "--all", "-")
+	if !strings.Contains(all, "name: sidecar\n") {
 		t.Errorf("--all:\n%s", all)
+	}
+	if again, _ := command(t, 0, all, "inject", "-"); again != all {
+		t.Errorf("without --all afterwards:\n%s", again)
 	}
 	out, _ = command(t, 1, injected, "inject", "--check", "--image", "registry.example/sidecar:2", "-")
 	if want := `spec.template.spec.initContainers[0].image: "registry.example/outrigger/sidecar:0.1.0-dev" becomes "registry.example/sidecar:2"`; !strings.Contains(out, want) {
