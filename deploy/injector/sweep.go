@@ -149,16 +149,22 @@ const missed = "Missed"
 
 // look reports one pod if it has no sidecar and asks for one.
 func (s *Sweep) look(ctx context.Context, pod *corev1.Pod, space inject.Namespace, state *sweepState) {
-	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || space.Name == "" {
+	if pod.DeletionTimestamp != nil || space.Name == "" {
 		return
 	}
 	state.seen[pod.UID] = true
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	d := s.Decider.in(ctx, pod, space)
 	switch d.Outcome {
-	case inject.Refused:
-		state.counts[string(d.Reason)]++
+	case inject.Refused: // also of a Job that was faster than the sweep
+		if !ended {
+			state.counts[string(d.Reason)]++
+		}
 		s.report(pod, "InjectionRefused", string(d.Reason), d.Message)
 	case inject.Injected:
+		if ended {
+			return
+		}
 		state.counts[missed]++
 		s.report(pod, "InjectionMissed", missed, "The pod started without the sidecar: it was created before its label, its ConfigMap or its Secret, or while the injector was away. "+s.next(ctx, pod, d))
 	}

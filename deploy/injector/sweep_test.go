@@ -93,7 +93,9 @@ func TestSweep(t *testing.T) {
 			"InjectionRefused outrigger.dev/port: set this annotation", false, "NoPort"},
 		"labelled elsewhere": {running("p", "ReplicaSet", func(p *corev1.Pod) { p.Namespace, p.Labels = "plain", map[string]string{inject.Label: "yes"} }),
 			`InjectionRefused outrigger.dev/inject: the pod's label says "yes"`, false, "BadLabel"},
-		"has ended":     {running("p", "Job", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), "", false, ""},
+		"has ended": {running("p", "Job", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), "", false, ""},
+		"refused and has ended": {running("p", "Job", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded; p.Spec.Containers[0].Ports = nil }),
+			"InjectionRefused outrigger.dev/port: set this annotation", false, ""},
 		"opted out":     {running("p", "", func(p *corev1.Pod) { p.Labels = map[string]string{inject.Label: inject.Disabled} }), "", false, ""},
 		"not asked for": {running("p", "", func(p *corev1.Pod) { p.Namespace = "plain" }), "", false, ""},
 		"has a sidecar": {running("p", "", func(p *corev1.Pod) {
