@@ -38,7 +38,7 @@ const (
 var ErrConflict = errors.New("another replica was faster")
 
 // Certificate is a serving certificate with the CAs that clients trust, all PEM.
-// Each certificate has a CA of its own, whose key is never stored. The bundle has the
+// Each certificate has a separate CA, whose key is never stored. The bundle has the
 // former CA too, so that replicas may change over one after the other.
 type Certificate struct{ Bundle, Chain, Key []byte }
 
