@@ -18,6 +18,10 @@ import (
 const (
 	// MaxManifestBytes bounds a manifest, with all its documents.
 	MaxManifestBytes = 32 << 20
+	// maxDocumentBytes and maxWorkloads bound a document with workloads: each edit reads it
+	// once more.
+	maxDocumentBytes = 1 << 20
+	maxWorkloads     = 100
 	// maxDifferences bounds what is listed of one document.
 	maxDifferences = 20
 )
@@ -161,6 +165,9 @@ func (i *Injector) document(chunk []byte, spaces map[string]Namespace, o Manifes
 		return nil, nil, err
 	}
 	found := workloads(before, nil)
+	if len(found) > maxWorkloads || len(found) > 0 && len(chunk) > maxDocumentBytes {
+		return nil, nil, fmt.Errorf("%d workloads and %d bytes are too much for one document, the limits are %d and %d; split its List", len(found), len(chunk), maxWorkloads, maxDocumentBytes)
+	}
 	var results []Result
 	for _, w := range found {
 		was := chunk

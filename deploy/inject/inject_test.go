@@ -124,6 +124,25 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestBounds: a document that would take minutes is refused, and one with other objects is not.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	item := "- {kind: Pod, metadata: {name: a}, spec: {containers: [{name: a}]}}\n"
+	padding := "# " + strings.Repeat("x", maxDocumentBytes) + "\n"
+	for name, tc := range map[string]struct{ text, want string }{
+		"many workloads":   {"kind: List\nitems:\n" + strings.Repeat(item, maxWorkloads+1), "101 workloads"},
+		"a large workload": {padding + "kind: Pod\nspec: {containers: [{name: a}]}\n", "split its List"},
+		"a large object":   {padding + "kind: ConfigMap\n", ""},
+		"as many as may":   {"kind: List\nitems:\n" + strings.Repeat(item, maxWorkloads), ""},
+		"a large manifest": {strings.Repeat(padding, MaxManifestBytes>>20), "the limit is 33554432; split it"},
+	} {
+		_, _, err := injector(t).Documents([]byte(tc.text), Manifest{})
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
 const plainPod = `
 metadata:
   labels: {outrigger.dev/inject: enabled}

@@ -49,6 +49,7 @@ func (e Edit) text(chunk []byte) ([]byte, error) {
 	if err := fresh.Encode(value); err != nil {
 		return nil, err
 	}
+	nameFirst(&fresh)
 	out, err := insert(chunk, node, key, &fresh)
 	if !errors.Is(err, errRewrite) {
 		return out, err
@@ -66,6 +67,17 @@ func (e Edit) text(chunk []byte) ([]byte, error) {
 		node.Content = append([]*yaml.Node{&fresh}, node.Content...)
 	}
 	return rewrite(chunk, root)
+}
+
+// nameFirst puts the name of each element of a list first, as people write it.
+func nameFirst(node *yaml.Node) {
+	for _, inner := range node.Content {
+		nameFirst(inner)
+	}
+	if at := entry(node, "name"); at > 0 {
+		name := []*yaml.Node{node.Content[at], node.Content[at+1]}
+		node.Content = append(name, slices.Delete(node.Content, at, at+2)...)
+	}
 }
 
 // insert inserts the text of a value.
