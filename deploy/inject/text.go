@@ -75,8 +75,8 @@ func nameFirst(node *yaml.Node) {
 		nameFirst(inner)
 	}
 	if at := entry(node, "name"); at > 0 {
-		name := []*yaml.Node{node.Content[at], node.Content[at+1]}
-		node.Content = append(name, slices.Delete(node.Content, at, at+2)...)
+		key, value := node.Content[at], node.Content[at+1]
+		node.Content = slices.Insert(slices.Delete(node.Content, at, at+2), 0, key, value)
 	}
 }
 
