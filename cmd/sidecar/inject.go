@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,9 +15,13 @@ func newInjectCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "inject FILE|-",
 		Short:              "Name the program that puts the sidecar into manifests",
+		Long:               "Inject prints the command that puts the sidecar into manifests: the injector's, a separate program.",
 		Hidden:             true,
 		DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
+				return cmd.Help()
+			}
 			if len(args) == 0 {
 				args = []string{"FILE"}
 			}

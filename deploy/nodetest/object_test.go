@@ -58,7 +58,7 @@ func plurals() map[string]string {
 		"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "Secret": "secrets", "Service": "services",
 		"Pod": "pods", "Deployment": "deployments", "StatefulSet": "statefulsets", "PodDisruptionBudget": "poddisruptionbudgets", "NetworkPolicy": "networkpolicies",
 		"PodMonitor": "podmonitors", "HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "CustomResourceDefinition": "customresourcedefinitions",
-		"Job": "jobs", "CronJob": "cronjobs", "Role": "roles", "RoleBinding": "rolebindings", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
+		"DaemonSet": "daemonsets", "Job": "jobs", "CronJob": "cronjobs", "Role": "roles", "RoleBinding": "rolebindings", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
 		"MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
 	}
 }
