@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -59,25 +60,23 @@ type WebhookTrust struct {
 	Name   string
 }
 
-// Set implements [Trust].
+// Set implements [Trust]. Another replica may write the same at the same time.
 func (w *WebhookTrust) Set(ctx context.Context, bundle []byte) error {
-	var c admissionregistrationv1.MutatingWebhookConfiguration
-	if err := w.Client.Get(ctx, client.ObjectKey{Name: w.Name}, &c); err != nil {
-		return err
-	}
-	changed := false
-	for n := range c.Webhooks {
-		if !bytes.Equal(c.Webhooks[n].ClientConfig.CABundle, bundle) {
-			c.Webhooks[n].ClientConfig.CABundle = bundle
-			changed = true
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		var c admissionregistrationv1.MutatingWebhookConfiguration
+		if err := w.Client.Get(ctx, client.ObjectKey{Name: w.Name}, &c); err != nil {
+			return err
 		}
-	}
-	if !changed {
-		return nil
-	}
-	err := w.Client.Update(ctx, &c)
-	if apierrors.IsConflict(err) { // another replica does the same
-		return nil
-	}
-	return err
+		changed := false
+		for n := range c.Webhooks {
+			if !bytes.Equal(c.Webhooks[n].ClientConfig.CABundle, bundle) {
+				c.Webhooks[n].ClientConfig.CABundle = bundle
+				changed = true
+			}
+		}
+		if !changed {
+			return nil
+		}
+		return w.Client.Update(ctx, &c)
+	})
 }

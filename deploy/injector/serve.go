@@ -194,6 +194,9 @@ func webhookServer(listen string, get getCertificate) (webhook.Server, error) {
 	}}), nil
 }
 
+// errNoSidecars says that the cluster is too old.
+var errNoSidecars = errors.New("native sidecars need Kubernetes 1.29 or later; with an older API server every injected pod would hang")
+
 // checkVersion refuses API servers without native sidecars.
 func checkVersion(config *rest.Config) error {
 	d, err := discovery.NewDiscoveryClientForConfig(config)

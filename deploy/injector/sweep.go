@@ -4,7 +4,6 @@ package injector
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -221,6 +220,3 @@ func (s *Sweep) report(pod *corev1.Pod, event, reason, message string) {
 	s.Events.Eventf(pod, nil, corev1.EventTypeWarning, event, "Inject", "%s", message)
 	s.Audit.write(Entry{Event: "missed", Namespace: pod.Namespace, Pod: pod.Name, Outcome: event, Reason: reason, Message: message})
 }
-
-// errNoSidecars says that the cluster is too old.
-var errNoSidecars = errors.New("native sidecars need Kubernetes 1.29 or later; with an older API server every injected pod would hang")
