@@ -489,7 +489,7 @@ K8SDOC ?= docs/k8s-test.md
 K8STESTFLAGS ?=
 
 .PHONY: image
-image: ## Build the images of the sidecar and of the example tool service into dist/, for amd64 and arm64, with bills of materials; without a container engine
+image: ## Build the images of the sidecar, the example tool service and the injector into dist/, for amd64 and arm64, with bills of materials; without a container engine
 	cd deploy && go run ./cmd/image -root .. -repository $(IMAGE_REPOSITORY) -version $(VERSION) -commit $(COMMIT) -time $$(git log -1 --format=%cI) -out ../$(IMAGES)
 
 # What packages a release has a module of its own, because it has many dependencies.

@@ -75,6 +75,7 @@ func newRootCommand(env environment) *cobra.Command {
 	}
 	root.AddCommand(commands...)
 	root.AddCommand(buildCommands(env)...)
+	root.AddCommand(newInjectCommand())
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
 	root.SetErr(env.stderr)

@@ -23,3 +23,18 @@ func ToolService(root string) Program {
 		Title: "Outrigger's example tool service", Description: "A courier fleet over gRPC and Connect, to try the sidecar with",
 	}
 }
+
+// Injector puts the sidecar into pods by their label.
+func Injector(root, version, commit string) Program {
+	return Program{
+		Name: "injector", Dir: filepath.Join(root, "deploy"), Package: "./cmd/injector",
+		LDFlags: "-X main.version=" + version + " -X main.commit=" + commit,
+		Title:   "Outrigger's injector", Description: "The admission webhook that puts the sidecar into pods by a label",
+		Ports: []string{"9443/tcp", "8080/tcp", "8081/tcp"},
+	}
+}
+
+// All are the programs of a release.
+func All(root, version, commit string) []Program {
+	return []Program{Sidecar(root, version, commit), ToolService(root), Injector(root, version, commit)}
+}

@@ -48,6 +48,42 @@ func TestPatchOfTheReadme(t *testing.T) {
 	}
 }
 
+// TestKustomizationOfTheInjector renders what readers of docs/injection.md copy: the
+// images are theirs.
+func TestKustomizationOfTheInjector(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/injection.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, _ = strings.Cut(text, "```\n")
+	folder := t.TempDir()
+	base, err := filepath.Abs("injector")
+	if err == nil {
+		base, err = filepath.Rel(folder, base)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const there = "../../outrigger/deploy/k8s/injector"
+	if !strings.Contains(text, there) {
+		t.Fatalf("the first example of docs/injection.md does not name %s:\n%s", there, text)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(strings.ReplaceAll(text, there, base)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Render(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"image: REGISTRY/injector:", "- --image=REGISTRY/sidecar:TAG\n"} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+}
+
 func parse(t *testing.T, folder string) map[string]any {
 	t.Helper()
 	text, err := Render(folder)

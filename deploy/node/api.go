@@ -60,7 +60,7 @@ func (n *Node) startAPI(ctx context.Context, o Options) error {
 	}
 	d, err := n.start("kube-apiserver", o.APIServer, "--etcd-servers", etcdURL, "--cert-dir", folder,
 		"--bind-address", "127.0.0.1", "--secure-port", apiPort, "--advertise-address", Address, "--endpoint-reconciler-type", "none",
-		"--service-cluster-ip-range", "10.96.0.0/24", "--authorization-mode", "AlwaysAllow", "--token-auth-file", tokenFile,
+		"--service-cluster-ip-range", "10.96.0.0/24", "--authorization-mode", "RBAC", "--token-auth-file", tokenFile,
 		"--service-account-issuer", "https://node", "--service-account-key-file", keyFile, "--service-account-signing-key-file", keyFile)
 	if err != nil {
 		return err
@@ -87,6 +87,16 @@ func (a *API) Create(ctx context.Context, path string, object any) error {
 	_, err := a.do(ctx, http.MethodPost, path, object, nil)
 	return err
 }
+
+// Post posts an object and reads the answer into into. It returns the warnings of
+// the API server.
+func (a *API) Post(ctx context.Context, path string, object, into any) ([]string, error) {
+	header, err := a.do(ctx, http.MethodPost, path, object, into)
+	return header["Warning"], err
+}
+
+// As returns a client with another token.
+func (a *API) As(token string) *API { return &API{token: token, client: a.client} }
 
 // Delete deletes an object; the grace period is the object's own.
 func (a *API) Delete(ctx context.Context, path string) error {

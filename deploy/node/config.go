@@ -76,6 +76,7 @@ oomScoreAdj: 0
 enforceNodeAllocatable: []
 cgroupsPerQOS: true
 evictionHard: {memory.available: 10Mi, nodefs.available: "1%%", imagefs.available: "1%%"}
+imageGCHighThresholdPercent: 100 # images are loaded once and cannot be pulled, however full the disk is
 syncFrequency: 5s
 `, n.socket(), cgroup, n.PodLogs(), filepath.Join(n.state, "plugins"))
 }

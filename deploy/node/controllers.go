@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// StartControllers starts what makes the pods of Deployments, gives them to the
+// StartControllers starts what makes the pods of Deployments, StatefulSets and Jobs, gives them to the
 // node, and keeps the endpoints of Services. Without it, the creator of a pod sets
 // its node. It must be called at most once.
 func (n *Node) StartControllers(ctx context.Context, k Kubernetes) error {
@@ -19,7 +19,8 @@ func (n *Node) StartControllers(ctx context.Context, k Kubernetes) error {
 	}{
 		// Neither the garbage collector nor what looks after nodes that are lost is needed for one node that lasts minutes.
 		{"kube-controller-manager", k.ControllerManager, "10257", []string{
-			"--controllers", "deployment-controller,replicaset-controller,endpointslice-controller,node-lifecycle-controller,disruption-controller",
+			"--controllers", "deployment-controller,replicaset-controller,statefulset-controller,job-controller,cronjob-controller," +
+				"endpointslice-controller,node-lifecycle-controller,disruption-controller",
 		}},
 		{"kube-scheduler", k.Scheduler, "10259", nil},
 	} {

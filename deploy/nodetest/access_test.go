@@ -22,6 +22,12 @@ var token = rand.Text()
 // service account of pods that are made without the one of their Deployment.
 func makeAccess(t *testing.T, n *node.Node) {
 	t.Helper()
+	makeAccessIn(t, n, namespace, "fleet")
+}
+
+// makeAccessIn does so in a namespace, for a service account of any name.
+func makeAccessIn(t *testing.T, n *node.Node, namespace, account string) {
+	t.Helper()
 	sum := sha256.Sum256([]byte(token))
 	callers := fmt.Sprintf("callers:\n  - name: load\n    token_sha256: [%s]\n    tools: [\"*\"]\n", hex.EncodeToString(sum[:]))
 	key := make([]byte, 32)
@@ -37,7 +43,7 @@ func makeAccess(t *testing.T, n *node.Node) {
 		}, false)
 	}
 	apply(t, n, object{
-		"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "fleet", "namespace": namespace},
+		"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": account, "namespace": namespace},
 		"automountServiceAccountToken": false,
 	}, false)
 }

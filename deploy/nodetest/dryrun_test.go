@@ -64,9 +64,7 @@ func podFor(t *testing.T, maker object) object {
 	t.Helper()
 	pod := podOf(t, copyOf(t, maker), maker.name()+"-dry-run")
 	spec := pod["spec"].(map[string]any)
-	if spec["serviceAccountName"] == nil {
-		spec["serviceAccountName"] = "fleet"
-	}
+	spec["serviceAccountName"] = "fleet"
 	claims, _ := maker.at("spec", "volumeClaimTemplates").([]any)
 	volumes, _ := spec["volumes"].([]any)
 	for _, claim := range claims {

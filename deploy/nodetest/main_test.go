@@ -39,6 +39,8 @@ type prepared struct {
 	Archives []string
 	// Rollout is the binary of the tests of replicas, and Robustness the folder of their package.
 	Rollout, Robustness string
+	// Injector is the binary of the injector.
+	Injector string
 	// Definitions are folders with the custom resource definitions of others.
 	Definitions []string
 }
@@ -101,6 +103,9 @@ func outside() (int, error) {
 		return 1, err
 	}
 	if err := p.buildRollout(ctx, work); err != nil {
+		return 1, err
+	}
+	if err := p.buildInjector(ctx, work); err != nil {
 		return 1, err
 	}
 	text, err := json.Marshal(p)

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +58,14 @@ func plurals() map[string]string {
 		"Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "ConfigMap": "configmaps", "Secret": "secrets", "Service": "services",
 		"Pod": "pods", "Deployment": "deployments", "StatefulSet": "statefulsets", "PodDisruptionBudget": "poddisruptionbudgets", "NetworkPolicy": "networkpolicies",
 		"PodMonitor": "podmonitors", "HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "CustomResourceDefinition": "customresourcedefinitions",
+		"DaemonSet": "daemonsets", "Job": "jobs", "CronJob": "cronjobs", "Role": "roles", "RoleBinding": "rolebindings", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
+		"MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
 	}
+}
+
+// namespaced reports whether objects of a kind are in a namespace.
+func namespaced(kind string) bool {
+	return !slices.Contains([]string{"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "MutatingWebhookConfiguration"}, kind)
 }
 
 // path is where the API server has the object.
@@ -71,8 +79,12 @@ func (o object) path() (string, error) {
 	if !strings.Contains(version, "/") {
 		root = "/api/" + version
 	}
-	if o.kind() != "Namespace" && o.kind() != "CustomResourceDefinition" {
-		root += "/namespaces/" + namespace
+	if namespaced(o.kind()) {
+		in, ok := o.meta()["namespace"].(string)
+		if !ok {
+			in = namespace
+		}
+		root += "/namespaces/" + in
 	}
 	return root + "/" + plural + "/" + o.name(), nil
 }
@@ -105,7 +117,7 @@ func render(t *testing.T, example string) []object {
 	}
 	all := objects(t, text)
 	for _, o := range all {
-		if o.kind() != "Namespace" {
+		if namespaced(o.kind()) {
 			o.meta()["namespace"] = namespace
 		}
 	}

@@ -49,9 +49,6 @@ type rolloutObject struct {
 // consents and registrations. The tests of replicas are the clients, the backend
 // and the NATS servers.
 func testRollout(t *testing.T, n *node.Node, p prepared, r *result) {
-	if err := n.StartControllers(t.Context(), p.Kubernetes); err != nil {
-		t.Fatal(err)
-	}
 	url, token := n.API().Credentials()
 	folder := t.TempDir()
 	file := rolloutFile{API: url, Token: token, Namespace: namespace, Name: "fleet", Host: node.Address, Summary: filepath.Join(folder, "summary")}

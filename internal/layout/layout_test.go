@@ -103,7 +103,7 @@ func thirdParties() map[string][]string {
 		"github.com/spf13/cobra":                   {"cmd/sidecar"},
 		"github.com/envoyproxy":                    {},
 		"cel.dev/cel-go":                           {"internal/policy", "internal/schema"},
-		"github.com/prometheus":                    {"internal/telemetry"},
+		"github.com/prometheus":                    {"internal/telemetry", "deploy/injector"},
 		"github.com/nats-io":                       {"internal/state"},
 		"oras.land/oras-go/v2":                     {"internal/source"},
 		"github.com/opencontainers":                {"internal/source"},

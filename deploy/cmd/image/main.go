@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image builds the container images of the sidecar and of the example
-// tool service, for linux/amd64 and linux/arm64, without a container engine:
+// Command image builds the container images of the sidecar, of the example tool
+// service and of the injector, for linux/amd64 and linux/arm64, without a container engine:
 //
 //	image -root .. -version 0.1.0 -commit abc -time 2026-01-02T03:04:05Z -out ../dist
 //
@@ -50,7 +50,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "image takes no arguments, only flags: %q\n", flags.Args())
 		return 2
 	}
-	for _, program := range []image.Program{image.Sidecar(root, options.Version, options.Commit), image.ToolService(root)} {
+	for _, program := range image.All(root, options.Version, options.Commit) {
 		built, err := image.Build(ctx, program, options)
 		if err != nil {
 			fmt.Fprintln(stderr, err)
