@@ -145,6 +145,9 @@ func (env environment) told(err error) error {
 			return err
 		}
 	}
+	if failed.Code == errmap.ToolNotFound {
+		fmt.Fprintln(env.stderr, "`sidecar search \"WHAT IT DOES\"` finds tools, `sidecar tools` lists them.")
+	}
 	return exitWith(exitOf(failed.Code))
 }
 

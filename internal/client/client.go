@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -154,10 +155,7 @@ func readError(rpcCode int64, message string, data json.RawMessage) *Error {
 	if _, err := errmap.Lookup(e.Code); err != nil {
 		return e
 	}
-	told := errmap.New(e.Code, errmap.Message(message))
-	if row, err := errmap.Lookup(e.Code); err == nil && row.Message == message {
-		told.Message = ""
-	}
+	told := errmap.New(e.Code)
 	told.Tool, _ = text(data, "tool")
 	told.BackendCode, _ = text(data, "backendCode")
 	if raw, ok := jsontext.Lookup(data, "retryable"); ok {
@@ -174,6 +172,9 @@ func readError(rpcCode int64, message string, data json.RawMessage) *Error {
 		one.Keyword, _ = text(v, "keyword")
 		one.Message, _ = text(v, "message")
 		told.Violations = append(told.Violations, one)
+	}
+	if row, _ := errmap.Lookup(e.Code); len(told.Violations) == 0 && message != row.Message || !strings.HasPrefix(message, row.Message) {
+		told.Message = message // else it repeats the violations
 	}
 	e.Text = told.ModelText(errmap.About{ToolCall: true})
 	return e
