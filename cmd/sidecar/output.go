@@ -27,17 +27,22 @@ const (
 	formatRaw   = "raw"
 )
 
+// narrow is how many columns any terminal has.
+const narrow = 80
+
 // resultFlags say how a result is printed.
 type resultFlags struct{ format string }
 
 func (f *resultFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.format, "output", formatJSON, "form of the result: json, lines (each item of a stream or list on a line, as it comes), table, or raw (as the sidecar sent it)")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp)) // it fails for no flag alone
 }
 
+func formats() []string { return []string{formatJSON, formatLines, formatTable, formatRaw} }
+
 func (f *resultFlags) check() error {
-	forms := []string{formatJSON, formatLines, formatTable, formatRaw}
-	if !slices.Contains(forms, f.format) {
-		return usageError(fmt.Sprintf("--output: must be one of %s, is %q", strings.Join(forms, ", "), f.format))
+	if !slices.Contains(formats(), f.format) {
+		return usageError(fmt.Sprintf("--output: must be one of %s, is %q", strings.Join(formats(), ", "), f.format))
 	}
 	return nil
 }
@@ -249,4 +254,19 @@ func (l *progressLine) clear() {
 		fmt.Fprintf(l.out, "\r%s\r", strings.Repeat(" ", l.width))
 		l.width = 0
 	}
+}
+
+// printJSON prints a value indented, with the members in their order.
+func printJSON(out io.Writer, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, raw, "", "  "); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	indented.WriteByte('\n')
+	_, err = out.Write(indented.Bytes())
+	return err
 }

@@ -181,3 +181,29 @@ func quoted(s string) string {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
+
+// completeWith offers the names of the tools of the server that the flags or the environment name, and the forms of --output.
+func (f *serverFlags) completeWith(cmd *cobra.Command) {
+	const patience = 2 * time.Second
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if f.url == "" || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		c, err := f.open()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+		defer cancel()
+		defer func() { _ = c.Close(ctx) }()
+		tools, err := c.Tools(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []string
+		for _, t := range tools {
+			names = append(names, t.Name+"\t"+harmless(t.Title))
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

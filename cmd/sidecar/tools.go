@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,6 +53,7 @@ its name, fingerprint, and canonical input and output schema.`,
 	cmd.Flags().BoolVar(&asSpec, "spec", false, "print the specification page of the tool, or of all tools")
 	cmd.Flags().BoolVar(&asSchema, "schema", false, "print JSON: the canonical input and output schema of the tool, and their fingerprint")
 	at.note(cmd)
+	at.completeWith(cmd)
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		isRemote, err := at.isRemote(cmd)
@@ -139,9 +139,6 @@ func printRows(out io.Writer, rows [][]string) error {
 	}
 	return table.Flush()
 }
-
-// narrow is how many columns any terminal has.
-const narrow = 80
 
 // printNarrow prints the rows of the catalog for a person: the name with its hints, and the rest below it, wrapped at words. In
 // a table, most titles would not fit.
@@ -287,19 +284,4 @@ func ruleNames(about []policy.Rule) string {
 		out = append(out, r.Name+" ("+string(r.Effect)+")")
 	}
 	return strings.Join(out, ", ")
-}
-
-// printJSON prints a value indented, with the members in their order.
-func printJSON(out io.Writer, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, raw, "", "  "); err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	indented.WriteByte('\n')
-	_, err = out.Write(indented.Bytes())
-	return err
 }

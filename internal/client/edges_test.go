@@ -269,7 +269,7 @@ func TestNativeTools(t *testing.T) {
 	}
 }
 
-// TestOpen: each form of URL, and what each wrong one is told.
+// TestOpen: each form of URL, and the error of each wrong one.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
