@@ -50,7 +50,7 @@ canonical code has an exit code of 10 or more, such as 15 for TOOL_NOT_FOUND,
 has them all.`,
 		Example: `  sidecar call fleet.get_vehicle '{"vehicleId": "101"}' --demo
   echo '{"nonce": "hello"}' | sidecar call lab.echo - --backend http://127.0.0.1:50051
-  sidecar call fleet.get_vehicle '{"vehicleId": "101"}' --server http://127.0.0.1:8080 --fields name,status
+  sidecar call fleet.get_vehicle '{"vehicleId": "101"}' --server http://127.0.0.1:8080 --fields id,status
   sidecar call fleet.watch_vehicles --server http://127.0.0.1:8080 --output lines
   sidecar call lab.sleep '{"duration": "60s"}' --server unix:///run/outrigger.sock --task`,
 		Args: callUsage,
