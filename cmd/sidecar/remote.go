@@ -29,7 +29,7 @@ type serverFlags struct {
 // The environment of commands that call a running sidecar.
 const (
 	serverVariable      = "OUTRIGGER_SERVER"
-	serverTokenVariable = "OUTRIGGER_SERVER_TOKEN_FILE" //nolint:gosec // the name of a variable
+	serverTokenVariable = "OUTRIGGER_SERVER_TOKEN_FILE"
 	serverCAVariable    = "OUTRIGGER_SERVER_CA"
 )
 

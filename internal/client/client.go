@@ -70,13 +70,12 @@ type Outcome struct {
 	Task *Task
 }
 
-// The statuses of a [Task].
+// Statuses of a [Task], besides that of one that runs.
 const (
-	StatusWorking       = "working"
-	StatusInputRequired = "input_required"
-	StatusCompleted     = "completed"
-	StatusFailed        = "failed"
-	StatusCancelled     = "cancelled"
+	statusInputRequired = "input_required"
+	statusCompleted     = "completed"
+	statusFailed        = "failed"
+	statusCancelled     = "cancelled"
 )
 
 // Task is a call that runs on in the background.
@@ -93,7 +92,7 @@ type Task struct {
 
 // IsOver reports whether the status will not change any more.
 func (t *Task) IsOver() bool {
-	return t.Status == StatusCompleted || t.Status == StatusFailed || t.Status == StatusCancelled
+	return t.Status == statusCompleted || t.Status == statusFailed || t.Status == statusCancelled
 }
 
 // Error is a canonical error, or what the tool itself answered as its failure.
@@ -265,17 +264,17 @@ func readTask(raw json.RawMessage) (*Task, error) {
 		t.Poll = time.Duration(ms) * time.Millisecond
 	}
 	switch t.Status {
-	case StatusCompleted:
+	case statusCompleted:
 		result, _ := jsontext.Lookup(raw, "result")
 		out, err := readOutcome(result)
 		if err != nil && !errors.As(err, &t.Err) {
 			return nil, err
 		}
 		t.Outcome = out
-	case StatusFailed:
+	case statusFailed:
 		failed, _ := jsontext.Lookup(raw, "error")
 		t.Err = errorOf(failed)
-	case StatusCancelled:
+	case statusCancelled:
 		t.Err = canonical(errmap.New(errmap.Cancelled))
 	}
 	return t, nil

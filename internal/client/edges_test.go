@@ -158,14 +158,14 @@ func checkTasks(t *testing.T, c client.Client, hasTasks bool) {
 	if err != nil || out.Task == nil || out.Task.ID == "" {
 		t.Fatalf("no task: %v, %v", out, err)
 	}
-	if now, err := c.Task(t.Context(), out.Task.ID); err != nil || now.Status != client.StatusWorking {
+	if now, err := c.Task(t.Context(), out.Task.ID); err != nil || now.Status != "working" {
 		t.Errorf("%v, %v", now, err)
 	}
 	if err := c.CancelTask(t.Context(), out.Task.ID); err != nil {
 		t.Error(err)
 	}
 	ended, err := client.Wait(t.Context(), c, out.Task.ID, func(*client.Task) {})
-	if err != nil || ended.Status != client.StatusCancelled || ended.Err.Code != errmap.Cancelled {
+	if err != nil || ended.Status != "cancelled" || ended.Err.Code != errmap.Cancelled {
 		t.Errorf("after its cancellation: %v, %v", ended, err)
 	}
 	if _, err := c.Task(t.Context(), "unknown"); !errors.As(err, &told) || told.Code != errmap.InvalidParams {

@@ -181,9 +181,9 @@ func (p *polled) Task(ctx context.Context, _ string) (*client.Task, error) {
 func TestWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		working := func(poll time.Duration) *client.Task { return &client.Task{Status: client.StatusWorking, Poll: poll} }
+		working := func(poll time.Duration) *client.Task { return &client.Task{Status: "working", Poll: poll} }
 		p := &polled{start: time.Now(), states: []*client.Task{
-			working(0), working(0), working(2 * time.Second), working(time.Hour), working(time.Nanosecond), {Status: client.StatusCompleted},
+			working(0), working(0), working(2 * time.Second), working(time.Hour), working(time.Nanosecond), {Status: "completed"},
 		}}
 		seen := 0
 		if _, err := client.Wait(t.Context(), p, "x", func(*client.Task) { seen++ }); err != nil || seen != 5 {
@@ -200,14 +200,14 @@ func TestWait(t *testing.T) {
 func TestWaitNeedsNoUser(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		asks := &polled{states: []*client.Task{{Status: client.StatusInputRequired}}}
+		asks := &polled{states: []*client.Task{{Status: "input_required"}}}
 		var told *client.Error
 		if _, err := client.Wait(t.Context(), asks, "x", func(*client.Task) {}); !errors.As(err, &told) || told.Code != errmap.MissingClientCapability {
 			t.Errorf("a question: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		endless := &polled{states: []*client.Task{{Status: client.StatusWorking}}}
+		endless := &polled{states: []*client.Task{{Status: "working"}}}
 		if _, err := client.Wait(ctx, endless, "x", func(*client.Task) {}); !errors.As(err, &told) || told.Code != errmap.Timeout || !strings.Contains(told.Text, "goes on") {
 			t.Errorf("out of time: %v", err)
 		}

@@ -35,13 +35,13 @@ const (
 // Revisions are the revisions of MCP that the client speaks, the newest first.
 func Revisions() []string { return []string{modernRevision, "2025-11-25", "2025-06-18", "2025-03-26"} }
 
-// Forms are the URLs that [Open] takes, for help and errors.
-const Forms = "http(s)://HOST:PORT and grpc(s)://HOST:PORT (ToolService), http(s)://HOST:PORT/mcp, http(s)://HOST:PORT/rpc, " +
+// forms are the URLs that [Open] takes, for errors.
+const forms = "http(s)://HOST:PORT and grpc(s)://HOST:PORT (ToolService), http(s)://HOST:PORT/mcp, http(s)://HOST:PORT/rpc, " +
 	"unix:///PATH, unix:///PATH:/mcp, unix:///PATH:/rpc"
 
 // Options say where the sidecar is, and how to reach it.
 type Options struct {
-	// URL is one of [Forms].
+	// URL is one of the forms that its error lists.
 	URL string
 	// Token is sent as a bearer token; empty for none. AllowPlaintext permits it beyond this machine without TLS.
 	Token          string
@@ -54,8 +54,8 @@ type Options struct {
 	Version string
 }
 
-// ErrPlaintextToken reports a token that would cross a network without TLS.
-var ErrPlaintextToken = errors.New("the token would cross the network without TLS: use https:// or grpcs://, or allow that with --insecure-token, if a mesh encrypts the connection")
+// errPlaintextToken reports a token that would cross a network without TLS.
+var errPlaintextToken = errors.New("the token would cross the network without TLS: use https:// or grpcs://, or allow that with --insecure-token, if a mesh encrypts the connection")
 
 // Open returns a client. It connects with its first request.
 func Open(o Options) (Client, error) {
@@ -64,7 +64,7 @@ func Open(o Options) (Client, error) {
 	if err != nil {
 		var wrong *backend.TargetError
 		if errors.As(err, &wrong) {
-			return nil, fmt.Errorf("%q: %s; forms: %s", wrong.Text, wrong.Reason, Forms)
+			return nil, fmt.Errorf("%q: %s; forms: %s", wrong.Text, wrong.Reason, forms)
 		}
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func Open(o Options) (Client, error) {
 		}
 	}
 	if o.Token != "" && !o.AllowPlaintext && !target.IsPrivate() {
-		return nil, ErrPlaintextToken
+		return nil, errPlaintextToken
 	}
 	if o.Revision != "" && !slices.Contains(Revisions(), o.Revision) {
 		return nil, fmt.Errorf("MCP has no revision %q; known: %s", o.Revision, strings.Join(Revisions(), ", "))

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"strconv"
@@ -96,16 +97,14 @@ func (p *post) send(ctx context.Context, method string, body []byte, header http
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if p.token != "" {
 		req.Header.Set("Authorization", "Bearer "+p.token)
 	}
-	return p.client.Do(req) //nolint:gosec // the URL is the user's own flag
+	return p.client.Do(req)
 }
 
 // read reads one message. It is false for one that is no reply.
@@ -226,7 +225,7 @@ func (p *post) readEvents(r *request, resp *http.Response, last *string, retry *
 			*last = value
 		case name == "retry":
 			if ms, err := strconv.ParseUint(value, 10, 31); err == nil {
-				*retry = time.Duration(ms) * time.Millisecond //nolint:gosec // 31 bits
+				*retry = time.Duration(ms) * time.Millisecond
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -40,9 +41,7 @@ func newToolService(p post, base string, protocol backend.Protocol) *toolService
 // ask makes a request with the headers of the client.
 func ask[T any](c *toolService, message *T, header http.Header) *connect.Request[T] {
 	req := connect.NewRequest(message)
-	for name, values := range header {
-		req.Header()[name] = values
-	}
+	maps.Copy(req.Header(), header)
 	if c.post.token != "" {
 		req.Header().Set("Authorization", "Bearer "+c.post.token)
 	}

@@ -31,7 +31,7 @@ func Wait(ctx context.Context, c Client, id string, seen func(*Task)) (*Task, er
 			return t, nil
 		}
 		seen(t)
-		if t.Status == StatusInputRequired {
+		if t.Status == statusInputRequired {
 			return nil, needsUser()
 		}
 		pause := next
