@@ -450,10 +450,10 @@ var File_outrigger_config_v1_listeners_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_listeners_proto_rawDesc = "" +
 	"\n" +
-	"#outrigger/config/v1/listeners.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a!outrigger/config/v1/setting.proto\"\xb9\x19\n" +
-	"\tListeners\x12\x96\x03\n" +
-	"\x06listen\x18\x01 \x01(\tB\xf8\x02\xbaH\xe7\x01\xba\x01\xde\x01\n" +
-	"\x16listeners.main_address\x12-must be host:port, :port, unix:///path or off\x1a\x94\x01this == 'off' || this.matches('^unix:///[^?# ]+$') || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04\xd2\xe2\x18\x03off\xda\xe2\x18\x0e127.0.0.1:8080\xe2\xe2\x18p\n" +
+	"#outrigger/config/v1/listeners.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a!outrigger/config/v1/setting.proto\"\xb4\x19\n" +
+	"\tListeners\x12\x91\x03\n" +
+	"\x06listen\x18\x01 \x01(\tB\xf3\x02\xbaH\xe2\x01\xba\x01\xd9\x01\n" +
+	"\x11listeners.address\x12-must be host:port, :port, unix:///path or off\x1a\x94\x01this == 'off' || this.matches('^unix:///[^?# ]+$') || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04\xd2\xe2\x18\x03off\xda\xe2\x18\x0e127.0.0.1:8080\xe2\xe2\x18p\n" +
 	"\x06listen\x1a\aADDRESS \x040\x01RYmain listener for callers: host:port, :port, unix:///path or off; port 0 picks a free oneH\x00R\x06listen\x88\x01\x01\x12\xc9\x03\n" +
 	"\x05admin\x18\x02 \x01(\tB\xad\x03\xbaH\xe8\x01\xba\x01\xdf\x01\n" +
 	"\x17listeners.admin_address\x12-must be host:port, :port, unix:///path or off\x1a\x94\x01this == 'off' || this.matches('^unix:///[^?# ]+$') || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04\xd2\xe2\x18\x03off\xda\xe2\x18\x0e127.0.0.1:9901\xe2\xe2\x18\xa3\x01\n" +
