@@ -3,6 +3,7 @@
 package errmap
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -64,6 +65,17 @@ refusals have ErrorInfo and ErrorDetail there. With ` + "`redact_backend_status:
 |---|---|---|---|---|---|---|---|---|---|
 `
 
+const markdownExit = `
+## Exit codes of commands that call a running sidecar
+
+` + "`sidecar call`, `search`, `tools` and `task` with `--server`" + ` end with 0 for success, 1 if the tool itself failed, 2 for wrong usage, and otherwise with the number of the
+canonical code. A code that the command does not know is 3. A number is given once and never changes. Commands that run without a server end with 3 for every
+canonical error ([decision 72](decisions/0072-a-shell-that-reaches-a-sidecar.md)).
+
+| code | exit |
+|---|---|
+`
+
 const markdownBackend = `
 ## TOOL_EXECUTION_FAILED, by the backend's code
 
@@ -101,6 +113,14 @@ func renderMarkdown(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s | %s | %s | %s | %s | %s |\n", name, status, r.JSONRPC,
 			markdownShown(r, r.Modern), markdownShown(r, r.Legacy), connectCode, errorType, message, r.Retryable, blames)
+	}
+	b.WriteString(markdownExit)
+	for _, code := range Codes() {
+		r, err := Lookup(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "| %s | %d |\n", r.Code, cmp.Or(r.Exit, 3))
 	}
 	b.WriteString(markdownBackend)
 	for _, r := range backendRows {

@@ -155,3 +155,28 @@ func goldenShown(s Shown) string {
 	}
 	return text
 }
+
+// TestExitCodes: each code has its own number, which is none of the shell's, of sysexits or of the commands' other ends; a tool's own
+// failure is 1.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	taken := map[int]Code{}
+	for _, code := range Codes() {
+		row, err := Lookup(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case code == ToolExecutionFailed:
+			if row.Exit != 1 {
+				t.Errorf("%s: %d, want 1", code, row.Exit)
+			}
+		case row.Exit == 0: // 3, as for all canonical errors
+		case row.Exit < 10 || row.Exit > 63:
+			t.Errorf("%s: %d, want 10 to 63", code, row.Exit)
+		case taken[row.Exit] != "":
+			t.Errorf("%s and %s: both %d", taken[row.Exit], code, row.Exit)
+		}
+		taken[row.Exit] = code
+	}
+}

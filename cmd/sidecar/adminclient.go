@@ -62,15 +62,24 @@ func (f *adminFlags) open() (*adminClient, error) {
 	if f.tokenFile == "" {
 		return c, nil
 	}
-	const most = 1 << 16
-	text, err := keys.ReadFile(f.tokenFile, most)
-	if err != nil {
+	if c.token, err = readToken(f.tokenFile); err != nil {
 		return nil, fmt.Errorf("--token-file: %w", err)
 	}
-	if c.token = strings.TrimSpace(string(text)); len(c.token) < identity.MinToken || len(c.token) > identity.MaxToken {
-		return nil, fmt.Errorf("--token-file: %s has no token of %d to %d characters", f.tokenFile, identity.MinToken, identity.MaxToken)
-	}
 	return c, nil
+}
+
+// readToken reads a file with a bearer token. Its errors show nothing of the contents.
+func readToken(file string) (string, error) {
+	const most = 1 << 16
+	text, err := keys.ReadFile(file, most)
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < identity.MinToken || len(token) > identity.MaxToken {
+		return "", fmt.Errorf("%s has no token of %d to %d characters", file, identity.MinToken, identity.MaxToken)
+	}
+	return token, nil
 }
 
 // adminURL is where an admin listener is. A listener on all addresses is asked on this machine.

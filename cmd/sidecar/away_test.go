@@ -161,7 +161,7 @@ func TestABidirectionalToolOverHTTP1(t *testing.T) {
 	if !p.lists(t, "lab.echo") {
 		t.Error("other tools are not listed either")
 	}
-	c := demov1connect.NewLabClient(client(2), p.main, connect.WithGRPC())
+	c := demov1connect.NewLabClient(webClient(2), p.main, connect.WithGRPC())
 	for range 30 {
 		stream := c.Relay(t.Context())
 		_ = stream.Send(&demov1.EchoRequest{Nonce: "x"})

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 )
 
@@ -30,7 +31,10 @@ func startBinary(t *testing.T, args ...string) *binary {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, exe, append(args, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-format", "json")...)
+	if !slices.Contains(args, "--listen") {
+		args = append(args, "--listen", "127.0.0.1:0")
+	}
+	cmd := exec.CommandContext(ctx, exe, append(args, "--admin", "127.0.0.1:0", "--log-format", "json")...)
 	cmd.Args[0] = "sidecar" // by which the test binary knows what to be
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

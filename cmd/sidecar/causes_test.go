@@ -68,7 +68,7 @@ func TestCausesStayInside(t *testing.T) {
 				for i := 0; i+1 < len(headers); i += 2 {
 					req.Header.Set(headers[i], headers[i+1])
 				}
-				resp, err := client(1).Do(req)
+				resp, err := webClient(1).Do(req)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -134,6 +135,11 @@ func TestHelpExamplesRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = service.Close(t.Context()) })
+	overlay := filepath.Join(t.TempDir(), "echo.yaml")
+	if err := os.WriteFile(overlay, []byte("tools: [{method: outrigger.demo.v1.Lab/Echo, tool: {task_support: optional}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	running := "http://" + startBinary(t, "serve", "--demo", "--record-dir", "off", "--config", overlay).main
 	root := newRootCommand(environment{stdout: io.Discard, stderr: io.Discard})
 	for _, cmd := range append([]*cobra.Command{root}, root.Commands()...) {
 		if cmd.Example == "" && !cmd.Hidden {
@@ -147,10 +153,20 @@ func TestHelpExamplesRun(t *testing.T) {
 			dir := exampleDir(t)
 			// One after another: a later example may read what an earlier one wrote.
 			for line := range strings.Lines(cmd.Example) {
-				runExample(t, dir, service.URL(), strings.TrimSpace(line))
+				runExample(t, dir, service.URL(), running, strings.TrimSpace(line))
 			}
 		})
 	}
+}
+
+// echoTask begins a task at a running sidecar and returns its id.
+func echoTask(t *testing.T, running string) string {
+	t.Helper()
+	var task struct{ TaskID string }
+	if err := json.Unmarshal([]byte(helpOf(t, "call", "lab.echo", "--server", running, "--task")), &task); err != nil || task.TaskID == "" {
+		t.Fatalf("no task: %v", err)
+	}
+	return task.TaskID
 }
 
 // exampleDir is a directory with the files that examples read.
@@ -193,7 +209,7 @@ func exampleDir(t *testing.T) string {
 
 // runExample runs one line. Commands that serve are asked to end once they are
 // ready.
-func runExample(t *testing.T, dir, backend, line string) {
+func runExample(t *testing.T, dir, backend, running, line string) {
 	t.Helper()
 	behind, err := url.Parse(backend)
 	if err != nil {
@@ -205,7 +221,13 @@ func runExample(t *testing.T, dir, backend, line string) {
 		"127.0.0.1:9901 --delay 5s", testkit.Dead(t)+" --delay 10ms",
 		"/etc/bash_completion.d", dir,
 		"${fpath[1]}", dir,
+		"http://127.0.0.1:8080", running,
+		"unix:///run/outrigger.sock:", running,
+		"unix:///run/outrigger.sock", running,
 	).Replace(line)
+	if strings.HasPrefix(line, "sidecar task ") {
+		script = strings.Replace(script, " ID ", " "+echoTask(t, running)+" ", 1)
+	}
 	serves := strings.HasPrefix(script, "sidecar serve")
 	if serves {
 		script = "exec " + script

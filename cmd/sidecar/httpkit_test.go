@@ -14,7 +14,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
-func client(version int) *http.Client {
+func webClient(version int) *http.Client {
 	p := new(http.Protocols)
 	p.SetHTTP1(version == 1)
 	p.SetUnencryptedHTTP2(version == 2)

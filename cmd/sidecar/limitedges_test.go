@@ -112,7 +112,7 @@ func (s sender) mustFail(err error) {
 
 func (s sender) call(arguments string, options ...connect.ClientOption) {
 	s.t.Helper()
-	api := outriggerv1connect.NewToolServiceClient(client(2), s.p.main, options...)
+	api := outriggerv1connect.NewToolServiceClient(webClient(2), s.p.main, options...)
 	_, err := api.CallTool(s.t.Context(), connect.NewRequest(&outriggerv1.ToolCall{
 		ToolName: "lab.echo", ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: []byte(arguments)},
 	}))
@@ -121,7 +121,7 @@ func (s sender) call(arguments string, options ...connect.ClientOption) {
 
 func (s sender) stream(arguments string, options ...connect.ClientOption) {
 	s.t.Helper()
-	api := outriggerv1connect.NewToolServiceClient(client(2), s.p.main, options...)
+	api := outriggerv1connect.NewToolServiceClient(webClient(2), s.p.main, options...)
 	stream, err := api.CallToolStream(s.t.Context(), connect.NewRequest(&outriggerv1.ToolCall{
 		ToolName: "lab.echo", ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: []byte(arguments)},
 	}))
@@ -136,7 +136,7 @@ func (s sender) stream(arguments string, options ...connect.ClientOption) {
 
 func (s sender) typed(text string, options ...connect.ClientOption) {
 	s.t.Helper()
-	_, err := demov1connect.NewLabClient(client(2), s.p.main, options...).Echo(s.t.Context(), connect.NewRequest(&demov1.EchoRequest{Nonce: "n", Payload: []byte(text)}))
+	_, err := demov1connect.NewLabClient(webClient(2), s.p.main, options...).Echo(s.t.Context(), connect.NewRequest(&demov1.EchoRequest{Nonce: "n", Payload: []byte(text)}))
 	s.mustFail(err)
 }
 
@@ -145,7 +145,7 @@ func (s sender) exchange(id, params string, options ...connect.ClientOption) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
-	stream := outriggerv1connect.NewToolServiceClient(client(2), s.p.main, options...).Exchange(ctx)
+	stream := outriggerv1connect.NewToolServiceClient(webClient(2), s.p.main, options...).Exchange(ctx)
 	_ = stream.Send(&outriggerv1.Envelope{Message: &outriggerv1.Envelope_Request{Request: &outriggerv1.Request{
 		Id: &outriggerv1.Id{Kind: &outriggerv1.Id_Text{Text: id}}, Method: "ping", ParamsForm: &outriggerv1.Request_ParamsJson{ParamsJson: []byte(params)},
 	}}})

@@ -57,7 +57,7 @@ func faultyConfigurations() []struct{ args, environ, yaml string } {
 	var out []row
 	for _, args := range []string{
 		"serve", "tools", "serve --demo --backend http://127.0.0.1:1", "serve --backend 127.0.0.1:50051", "serve --backend ftp://user:secret@host", "serve --demo --listen 8080",
-		"serve --demo --listen :8080", "serve --demo --listen unix:///run/a.sock", "serve --demo --admin 0.0.0.0:9901", "serve --demo --health 127.0.0.1:8080", "stdio --demo --dialect odd",
+		"serve --demo --listen :8080", "serve --demo --listen unix:run/a.sock", "serve --demo --admin 0.0.0.0:9901", "serve --demo --health 127.0.0.1:8080", "stdio --demo --dialect odd",
 		"serve --demo --max-depth 2", "serve --demo --max-depth 2 --max-batch 0 --timeout 0s", "serve --demo --timeout 25h", "serve --demo --timeout soon", "serve --demo --max-message-bytes 1", "serve --demo --max-message-bytes 4apples",
 		"serve --demo --trust maybe", "serve --demo --gate nothing", "serve --demo --destructive perhaps", "serve --demo --validate twice", "serve --demo --validate full", "serve --demo --schema-profile lax", "serve --demo --canonical-ids all",
 		"serve --demo --log-level loud", "serve --demo --log-format xml", "serve --demo --log-calls some", "serve --demo --audit-fsync often", "serve --demo --catalog-mode small", "serve --demo --output-schemas some",

@@ -53,7 +53,7 @@ func TestOneSlowToolClosesNoOther(t *testing.T) {
 		t.Errorf("/rpc: %d %s", status, raw)
 	}
 	for name, option := range map[string]connect.ClientOption{"grpc": connect.WithGRPC(), "grpcweb": connect.WithGRPCWeb(), "connect": connect.WithProtoJSON()} {
-		lab := demov1connect.NewLabClient(client(2), p.main, option)
+		lab := demov1connect.NewLabClient(webClient(2), p.main, option)
 		if _, err := lab.Sleep(t.Context(), connect.NewRequest(&demov1.SleepRequest{Duration: durationpb.New(0)})); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(fmt.Sprint(err), "lab.sleep") {
 			t.Errorf("typed, %s: %v", name, err)
 		}

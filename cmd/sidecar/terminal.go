@@ -65,6 +65,10 @@ func (t *terminal) Ready(sockets []*peer.Socket, tools int) {
 			scheme = "https"
 		}
 		url := scheme + "://" + reachable(one.Addr())
+		if one.Addr().Network() == "unix" {
+			fmt.Fprintf(&b, "  %-20s unix://%s\n", map[bool]string{true: "Callers", false: "Admin"}[one.Name() == front.Main], one.Addr())
+			continue
+		}
 		switch one.Name() {
 		case front.Main:
 			mcp = url + "/mcp"

@@ -3,7 +3,7 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/client"
 	"github.com/outrigger-mcp/outrigger/internal/config"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -21,14 +22,19 @@ import (
 )
 
 func newToolsCommand(env environment) *cobra.Command {
+	var at serverFlags
 	var asJSON, asSpec, asSchema bool
 	cmd := &cobra.Command{
-		Use:   "tools [NAME]",
-		Short: "List the tools of a backend, or show one tool with its schemas",
+		Use:     "tools [NAME]",
+		Aliases: []string{"describe"},
+		Short:   "List the tools of a backend, or show one tool with its schemas",
 		Long: `Tools loads the catalog, prints it and exits. With a name (canonical or MCP) it
 prints that tool: texts, annotations, and the input and output schemas that
 clients see. --json prints everything, canonical schemas included, in the format
-that sidecar diff compares.
+that sidecar diff compares. ` + "`sidecar describe NAME`" + ` is the same command.
+
+With --server, or OUTRIGGER_SERVER, it prints the tools of a running sidecar that the
+caller may call, and what its edge tells of them.
 
 --spec prints the specification page of one tool or of all tools, as Markdown, or
 as JSON with --json: purpose, invocation name, input, output, errors, idempotency,
@@ -42,16 +48,34 @@ its name, fingerprint, and canonical input and output schema.`,
   sidecar tools --backend http://127.0.0.1:50051 --json > catalog.json`,
 		Args: between(0, 1),
 	}
+	at.register(cmd, env)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: one array of tools, or one tool")
 	cmd.Flags().BoolVar(&asSpec, "spec", false, "print the specification page of the tool, or of all tools")
 	cmd.Flags().BoolVar(&asSchema, "schema", false, "print JSON: the canonical input and output schema of the tool, and their fingerprint")
+	at.note(cmd)
+	at.completeWith(cmd)
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		isRemote, err := at.isRemote(cmd)
 		switch {
+		case err != nil:
+			return err
+		case asSpec && isRemote:
+			return usageError("--spec needs the descriptors of the backend: leave out --server, or use --json")
 		case asSchema && len(args) == 0:
 			return usageError("--schema needs the name of a tool")
 		case asSchema && asSpec:
 			return usageError("--schema and --spec exclude each other; choose one")
+		case isRemote:
+			return at.withServer(cmd, env, serverTimeout, func(ctx context.Context, c client.Client) error {
+				if len(args) == 0 {
+					return env.printServerTools(ctx, c, asJSON)
+				}
+				return env.printServerTool(ctx, c, args[0], asJSON, asSchema)
+			})
+		}
+		if err := onlyRemote(cmd, remoteFlags()...); err != nil {
+			return err
 		}
 		return env.withCatalog(cmd, func(a *server.App, cat *catalog.Catalog) error {
 			if len(args) == 0 {
@@ -97,22 +121,24 @@ func printCatalog(out io.Writer, cat *catalog.Catalog, asJSON bool) error {
 		}
 		return printJSON(out, all)
 	}
-	rows := [][]string{{"TOOL", "MCP NAME", "HINTS", "TITLE"}}
+	var rows [][]string
 	for _, t := range cat.Tools() {
 		rows = append(rows, []string{t.Name, t.MCPName, hints(t), t.Title})
 	}
+	return printRows(out, rows)
+}
+
+// printRows prints the rows of a catalog: names, hints and title.
+func printRows(out io.Writer, rows [][]string) error {
 	if isTerminal(out) {
-		return printNarrow(out, rows[1:])
+		return printNarrow(out, rows)
 	}
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	for _, row := range rows {
+	for _, row := range append([][]string{{"TOOL", "MCP NAME", "HINTS", "TITLE"}}, rows...) {
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
 	return table.Flush()
 }
-
-// narrow is how many columns any terminal has.
-const narrow = 80
 
 // printNarrow prints the rows of the catalog for a person: the name with its hints, and the rest below it, wrapped at words. In
 // a table, most titles would not fit.
@@ -172,34 +198,83 @@ func printTool(out io.Writer, t *catalog.Tool, about []policy.Rule, asJSON bool)
 	if asJSON {
 		return printJSON(out, dialect.ToolJSON(t))
 	}
-	text := "  " + strings.ReplaceAll(t.Description, "\n", "\n  ") + "\n"
+	facts := [][2]string{{"MCP name", t.MCPName}, {"RPC", t.Method.Procedure}, {"hints", hints(t)}, {"version", t.Version}, {"fingerprint", t.Fingerprint()}}
+	if len(about) > 0 {
+		facts = append(facts, [2]string{"policy rules", ruleNames(about)})
+	}
+	output := t.Output.Advertised()
+	if !t.HasOutput() {
+		output = nil
+	}
+	return printFacts(out, t.Name, t.Description, facts, t.Input.Advertised(), output)
+}
+
+// printFacts prints a tool for a person. output is nil for none.
+func printFacts(out io.Writer, name, description string, facts [][2]string, input, output json.RawMessage) error {
+	text := "  " + strings.ReplaceAll(description, "\n", "\n  ") + "\n"
 	if isTerminal(out) {
 		var b strings.Builder
-		for paragraph := range strings.SplitSeq(t.Description, "\n\n") {
+		for paragraph := range strings.SplitSeq(description, "\n\n") {
 			b.WriteString(config.Wrap(paragraph, 2, narrow) + "\n")
 		}
 		text = strings.TrimSuffix(b.String(), "\n")
 	}
-	fmt.Fprintf(out, "%s\n\n%s\n", t.Name, text)
+	fmt.Fprintf(out, "%s\n\n%s\n", name, text)
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(table, "MCP name\t%s\nRPC\t%s\nhints\t%s\nversion\t%s\nfingerprint\t%s\n",
-		t.MCPName, t.Method.Procedure, hints(t), t.Version, t.Fingerprint())
-	if len(about) > 0 {
-		fmt.Fprintf(table, "policy rules\t%s\n", ruleNames(about))
+	for _, fact := range facts {
+		if fact[1] != "" {
+			fmt.Fprintf(table, "%s\t%s\n", fact[0], fact[1])
+		}
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	fmt.Fprint(out, "\ninput schema\n")
-	if err := printJSON(out, t.Input.Advertised()); err != nil {
+	if err := printJSON(out, input); err != nil {
 		return err
 	}
-	if !t.HasOutput() {
+	if output == nil {
 		fmt.Fprint(out, "\nno output schema\n")
 		return nil
 	}
 	fmt.Fprint(out, "\noutput schema\n")
-	return printJSON(out, t.Output.Advertised())
+	return printJSON(out, output)
+}
+
+// printServerTools prints the tools of a running sidecar.
+func (env environment) printServerTools(ctx context.Context, c client.Client, asJSON bool) error {
+	tools, err := c.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	all, rows := make([]json.RawMessage, 0, len(tools)), make([][]string, 0, len(tools))
+	for _, t := range tools {
+		all, rows = append(all, t.JSON()), append(rows, []string{t.Name, t.MCPName, t.Hints, harmless(t.Title)})
+	}
+	if asJSON {
+		return printJSON(env.stdout, all)
+	}
+	return printRows(env.stdout, rows)
+}
+
+// printServerTool prints one tool of a running sidecar.
+func (env environment) printServerTool(ctx context.Context, c client.Client, name string, asJSON, asSchema bool) error {
+	t, err := c.Tool(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case asSchema && t.CanonicalInput == nil:
+		return usageError("--schema: MCP does not tell the canonical schemas; use a --server URL without /mcp, or with /rpc")
+	case asSchema:
+		return printJSON(env.stdout, map[string]any{
+			"name": t.Name, "fingerprint": t.Fingerprint, "inputSchema": t.CanonicalInput, "outputSchema": t.CanonicalOutput,
+		})
+	case asJSON:
+		return printJSON(env.stdout, t.JSON())
+	}
+	return printFacts(env.stdout, t.Name, harmless(t.Description), [][2]string{
+		{"MCP name", t.MCPName}, {"hints", t.Hints}, {"version", t.Version}, {"fingerprint", t.Fingerprint}, {"example", string(t.Sample())},
+	}, t.Input, t.Output)
 }
 
 // ruleNames lists rules with their effects.
@@ -209,19 +284,4 @@ func ruleNames(about []policy.Rule) string {
 		out = append(out, r.Name+" ("+string(r.Effect)+")")
 	}
 	return strings.Join(out, ", ")
-}
-
-// printJSON prints a value indented, with the members in their order.
-func printJSON(out io.Writer, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, raw, "", "  "); err != nil {
-		return fmt.Errorf("print: %w", err)
-	}
-	indented.WriteByte('\n')
-	_, err = out.Write(indented.Bytes())
-	return err
 }

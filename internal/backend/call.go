@@ -200,7 +200,7 @@ func (m *method) boundTo(bound *atomic.Pointer[binding], l *link, p *pool) *conn
 	c := m.client
 	opts := append(c.clientOptions(l.protocol), connect.WithCodec(rawCodec{}))
 	rpc := connect.NewClient[rawMessage, rawMessage](
-		&doer{pool: p, limit: c.bodyLimit(), frames: c.frameLimits(), gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials, calls: true}, c.target.baseURL()+m.procedure, opts...)
+		&doer{pool: p, limit: c.bodyLimit(), frames: c.frameLimits(), gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials, calls: true}, c.target.BaseURL()+m.procedure, opts...)
 	bound.Store(&binding{link: l, rpc: rpc})
 	return rpc
 }

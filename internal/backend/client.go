@@ -105,7 +105,7 @@ func New(target Target, o Options) (*Client, error) {
 	}
 	c.conns.lost = make(chan struct{}, 1)
 	c.h1, c.h2, c.wires = newPools(target, c.opts, c.tls, &c.conns)
-	c.scheme, _, _ = strings.Cut(target.baseURL(), ":")
+	c.scheme, _, _ = strings.Cut(target.BaseURL(), ":")
 	c.sendBuffers.New = func() any { return new([sendBuffer]byte) }
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.link.Store(c.declared())
@@ -183,7 +183,7 @@ func (c *Client) Streams(ctx context.Context) (source.Endpoint, error) {
 	}
 	return source.Endpoint{
 		HTTPClient: &doer{pool: p, gzip: c.opts.Gzip, userAgent: c.opts.UserAgent, credentials: c.credentials},
-		BaseURL:    c.target.baseURL(),
+		BaseURL:    c.target.BaseURL(),
 		Options:    c.clientOptions(l.protocol),
 	}, nil
 }

@@ -464,7 +464,7 @@ func (p *prober) post(ctx context.Context, pool *pool, procedure string, header 
 	ctx, cancel := context.WithTimeout(ctx, c.opts.AttemptTimeout)
 	defer cancel()
 	f := new(facts)
-	req, err := http.NewRequestWithContext(f.attach(ctx), http.MethodPost, c.target.baseURL()+procedure, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(f.attach(ctx), http.MethodPost, c.target.BaseURL()+procedure, bytes.NewReader(body))
 	if err != nil {
 		return reply{}, err
 	}

@@ -81,8 +81,8 @@ func (t Target) String() string {
 	}
 }
 
-// baseURL is what a procedure's path is appended to.
-func (t Target) baseURL() string {
+// BaseURL is what a procedure's path is appended to.
+func (t Target) BaseURL() string {
 	if t.tls {
 		return "https://" + t.host + t.prefix
 	}

@@ -41,8 +41,8 @@ func TestParseTarget(t *testing.T) {
 				t.Fatal(err)
 			}
 			network, addr := got.address()
-			if got.Protocol() != tc.protocol || got.TLS() != tc.tls || got.baseURL() != tc.base || network+" "+addr != tc.dial {
-				t.Errorf("got %+v, base %q, dial %s %s", got, got.baseURL(), network, addr)
+			if got.Protocol() != tc.protocol || got.TLS() != tc.tls || got.BaseURL() != tc.base || network+" "+addr != tc.dial {
+				t.Errorf("got %+v, base %q, dial %s %s", got, got.BaseURL(), network, addr)
 			}
 			if (got.Socket() != "") != (network == "unix") {
 				t.Errorf("socket %q", got.Socket())
@@ -137,9 +137,9 @@ func FuzzParseTarget(f *testing.F) {
 		if err != nil || again != got {
 			t.Fatalf("%q: %+v reads %q, which reads back %+v, %v", text, got, got, again, err)
 		}
-		u, err := url.Parse(got.baseURL() + echoProcedure)
+		u, err := url.Parse(got.BaseURL() + echoProcedure)
 		if err != nil || u.Host != got.host || u.User != nil || !strings.HasSuffix(u.Path, echoProcedure) || u.RawQuery != "" {
-			t.Fatalf("%q: base %q: %v, %v", text, got.baseURL(), u, err)
+			t.Fatalf("%q: base %q: %v, %v", text, got.BaseURL(), u, err)
 		}
 	})
 }

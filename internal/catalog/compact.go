@@ -98,7 +98,7 @@ func callTool(isStrict bool) *outriggerv1.Tool {
 	}
 	return &outriggerv1.Tool{
 		Name: CallName, Title: "Call a tool",
-		Description: "Calls a tool that " + MCPName(SearchName) + " found. Its arguments are those that " + MCPName(describeName) + " shows" + form + ". " +
+		Description: "Calls a tool that " + MCPName(SearchName) + " found. Its arguments are those that " + MCPName(DescribeName) + " shows" + form + ". " +
 			"Returns what the tool returns. The user may be asked first, if the tool is destructive.",
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
 			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%[1]d,"description":"Name of the tool, as search returns it."},`+
@@ -112,7 +112,7 @@ func callTool(isStrict bool) *outriggerv1.Tool {
 
 func describeTool() *outriggerv1.Tool {
 	return &outriggerv1.Tool{
-		Name: describeName, Title: "Describe a tool",
+		Name: DescribeName, Title: "Describe a tool",
 		Description: "Returns the description, the input schema and examples of one tool. Call it before the first call of a tool.",
 		InputSchemaForm: &outriggerv1.Tool_InputSchemaJson{InputSchemaJson: fmt.Appendf(nil,
 			`{"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":%d,"description":"Name of the tool, as search returns it."}},`+
@@ -188,7 +188,7 @@ const (
 // Names of these tools, and of their arguments.
 const (
 	SearchName   = "catalog.search"
-	describeName = "catalog.describe"
+	DescribeName = "catalog.describe"
 	CallName     = "catalog.call"
 
 	QueryArgument      = "query"
@@ -213,7 +213,7 @@ func CompactOf(name string) Compact {
 	switch name {
 	case SearchName, "catalog_search":
 		return CompactSearch
-	case describeName, "catalog_describe":
+	case DescribeName, "catalog_describe":
 		return CompactDescribe
 	case CallName, "catalog_call":
 		return CompactCall

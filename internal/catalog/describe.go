@@ -753,7 +753,7 @@ func (c *Catalog) contents() string {
 	}
 	text := fmt.Appendf(nil, "Finds tools of this server by what they do. It has %s; only the tools %s, %s and %s are listed. "+
 		"Search with a few words such as \"%s\", then describe the tool, then call it. Modules, with the number of tools and their most frequent verbs:",
-		counted(c.count(), "tool"), MCPName(SearchName), MCPName(describeName), MCPName(CallName), c.sampleQuery())
+		counted(c.count(), "tool"), MCPName(SearchName), MCPName(DescribeName), MCPName(CallName), c.sampleQuery())
 	for i, m := range modules {
 		line := "\n" + m.String()
 		if len(text)+len(line) > limit-contentsTail {

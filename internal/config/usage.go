@@ -178,6 +178,9 @@ func (d *draft) warnOfUnknown(vars map[string]string) {
 	for _, b := range bindings() {
 		known[envName(b.flag)] = true
 	}
+	for _, flag := range []string{"server", "server-token-file", "server-ca", "admin-token-file"} { // of commands that ask a running sidecar
+		known[envName(flag)] = true
+	}
 	names := slices.Sorted(maps.Keys(known))
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		if known[name] || serviceLink().MatchString(name) {

@@ -58,6 +58,7 @@ const (
 	ListenersCompressAboveBytes     = 4096
 	ListenersHealth                 = "off"
 	ListenersListen                 = "off"
+	ListenersSocketMode             = "0600"
 	LogCalls                        = "all"
 	LogFormat                       = "auto"
 	LogLevel                        = "info"

@@ -47,6 +47,7 @@ func allowed() map[string][]string {
 		"internal/task/taskstore":      {"gen", "internal/peer", "internal/state", "internal/task"},
 		"internal/report":              {"errmap", "gen", "internal/backend", "internal/catalog", "internal/catalog/compact", "internal/dialect", "internal/jsonrpc", "internal/keys", "internal/catalog/listcost", "internal/policy", "internal/state/registrationstore", "internal/schema", "internal/server/upstream", "internal/session", "internal/offer", "internal/source", "internal/state", "internal/task/taskstore", "internal/telemetry"},
 		"internal/catalog/search":      {},
+		"internal/client":              {"gen", "errmap", "internal/backend", "internal/catalog", "internal/catalog/compact", "internal/catalog/search", "internal/content", "internal/keys"},
 		"internal/content/boundedzstd": {},
 		"internal/edge/httpcompress":   {"internal/content/boundedzstd"},
 		"internal/catalog/listcost":    {"gen"},
@@ -96,7 +97,7 @@ func onlyEdgesImportBridge() []string {
 // thirdParties says where a third party's types may appear.
 func thirdParties() map[string][]string {
 	return map[string][]string{
-		"connectrpc.com/connect":                   {"bridge", "internal/backend", "internal/source", "internal/catalog", "internal/task", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar"},
+		"connectrpc.com/connect":                   {"bridge", "internal/backend", "internal/source", "internal/catalog", "internal/task", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar", "internal/client"},
 		"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema", "internal/mcpschema"},
 		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/backend", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
 		"github.com/go-jose/go-jose/v4":            {"internal/identity/behalf", "internal/identity", "internal/oauthtest"},

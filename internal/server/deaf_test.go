@@ -59,7 +59,7 @@ func TestACallThatOutlivesTheDrain(t *testing.T) {
 	})
 	answered := make(chan *bridge.Response, 1)
 	go func() {
-		answered <- rig.App().Call(context.WithoutCancel(t.Context()), "test", "test", "lab.echo", []byte(`{}`), nil)
+		answered <- rig.App().Call(context.WithoutCancel(t.Context()), "test", "test", "lab.echo", []byte(`{}`), nil, "")
 	}()
 	<-backend.entered
 	rig.End()

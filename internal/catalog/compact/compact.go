@@ -138,17 +138,17 @@ const (
 
 // document is what a tool can be found by.
 func document(t *catalog.Tool) search.Document {
-	group, name := nameParts(t)
-	d := search.Document{Name: name, Group: group + " " + strings.Join(t.Tags, " ")}
-	if !t.Undescribed {
-		d.Summary, d.Text = t.Summary(), clip(t.Description, maxText)
+	summary, description := t.Summary(), t.Description
+	if t.Undescribed {
+		summary, description = "", ""
 	}
 	if t.Native {
-		d.Text += " " + t.Title
-		schemaFields(&d.Inputs, &d.Notes, t.Input.Advertised())
-		schemaFields(&d.Outputs, &d.Remarks, t.Output.Advertised())
+		d := Described(t.Name, t.Title, summary, description, t.Input.Advertised(), t.Output.Advertised())
+		d.Group += " " + strings.Join(t.Tags, " ")
 		return d
 	}
+	d := named(t.Name, summary, description)
+	d.Group += " " + strings.Join(t.Tags, " ")
 	input, output := t.Method.Descriptor.Input(), t.Method.Descriptor.Output()
 	d.Types = []string{string(input.Name()), string(output.Name())}
 	reader := fieldReader{names: &d.Inputs, notes: &d.Notes, values: &d.Values, words: t.Words}
@@ -158,11 +158,20 @@ func document(t *catalog.Tool) search.Document {
 	return d
 }
 
-// nameParts are the words of a tool's name: what it is of, and what it does. A group in front of the method's name that
-// the method's name begins with is no part of it: LeaseGrant of Lease grants.
-func nameParts(t *catalog.Tool) (group, name string) {
-	at := strings.LastIndexByte(t.Name, '.')
-	return t.Name[:max(at, 0)], t.Name[at+1:]
+// Described is what a tool can be found by of which only the description is known, as clients see it.
+func Described(name, title, summary, description string, input, output []byte) search.Document {
+	d := named(name, summary, description)
+	d.Text += " " + title
+	schemaFields(&d.Inputs, &d.Notes, input)
+	schemaFields(&d.Outputs, &d.Remarks, output)
+	return d
+}
+
+// named is a document with the words of a tool's name: what it is of, and what it does. A group in front of the method's name
+// that the method's name begins with is no part of it: LeaseGrant of Lease grants.
+func named(name, summary, description string) search.Document {
+	at := strings.LastIndexByte(name, '.')
+	return search.Document{Name: name[at+1:], Group: name[:max(at, 0)], Summary: summary, Text: clip(description, maxText)}
 }
 
 func clip(text string, most int) string {

@@ -136,7 +136,11 @@ func (f *Front) open(ctx context.Context, name, address string, handler http.Han
 	if address == "" || address == "off" {
 		return nil
 	}
-	listener, err := f.listen(ctx, address)
+	mode := f.opts.Config.GetListeners().GetAdminSocketMode()
+	if name == Main {
+		mode = f.opts.Config.GetListeners().GetSocketMode()
+	}
+	listener, err := listen(ctx, address, mode)
 	if err != nil {
 		if name == Main {
 			name = flagMain
@@ -162,10 +166,10 @@ func (f *Front) open(ctx context.Context, name, address string, handler http.Han
 	return nil
 }
 
-// listen opens the socket of an address.
-func (f *Front) listen(ctx context.Context, address string) (net.Listener, error) {
+// listen opens the socket of an address. mode are the file permissions of a Unix socket.
+func listen(ctx context.Context, address, mode string) (net.Listener, error) {
 	if path, ok := UnixPath(address); ok {
-		return listenUnix(ctx, path, f.opts.Config.GetListeners().GetAdminSocketMode())
+		return listenUnix(ctx, path, mode)
 	}
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false) // such a listener takes no filter (refuseNew)

@@ -27,7 +27,7 @@ const (
 // Listeners configures where the sidecar listens. `sidecar stdio` opens only the listeners that are set.
 type Listeners struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Main listener, for callers: `host:port`, `:port` or "off".
+	// Main listener, for callers: `host:port`, `:port`, `unix:///path` (a Unix socket) or "off".
 	Listen *string `protobuf:"bytes,1,opt,name=listen,proto3,oneof" json:"listen,omitempty"`
 	// Admin listener, for operators: `host:port`, `:port`, `unix:///path` (a Unix socket) or "off".
 	Admin *string `protobuf:"bytes,2,opt,name=admin,proto3,oneof" json:"admin,omitempty"`
@@ -52,6 +52,8 @@ type Listeners struct {
 	AdminTokensFile string `protobuf:"bytes,8,opt,name=admin_tokens_file,proto3" json:"admin_tokens_file,omitempty"`
 	// TLS on `admin`. Default: none.
 	AdminTls *AdminTls `protobuf:"bytes,9,opt,name=admin_tls,proto3" json:"admin_tls,omitempty"`
+	// File permissions of the Unix socket of `listen`, octal. Default: 0600, the user of the sidecar.
+	SocketMode *string `protobuf:"bytes,31,opt,name=socket_mode,proto3,oneof" json:"socket_mode,omitempty"`
 	// File permissions of the Unix socket of `admin`, octal. Default: 0600, the user of the sidecar.
 	AdminSocketMode *string `protobuf:"bytes,10,opt,name=admin_socket_mode,proto3,oneof" json:"admin_socket_mode,omitempty"`
 	// Smallest response in bytes that `/mcp`, `/rpc` and the pages for operators compress for clients that accept gzip or
@@ -152,6 +154,13 @@ func (x *Listeners) GetAdminTls() *AdminTls {
 		return x.AdminTls
 	}
 	return nil
+}
+
+func (x *Listeners) GetSocketMode() string {
+	if x != nil && x.SocketMode != nil {
+		return *x.SocketMode
+	}
+	return ""
 }
 
 func (x *Listeners) GetAdminSocketMode() string {
@@ -441,11 +450,11 @@ var File_outrigger_config_v1_listeners_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_listeners_proto_rawDesc = "" +
 	"\n" +
-	"#outrigger/config/v1/listeners.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a!outrigger/config/v1/setting.proto\"\xb5\x17\n" +
-	"\tListeners\x12\xcf\x02\n" +
-	"\x06listen\x18\x01 \x01(\tB\xb1\x02\xbaH\xae\x01\xba\x01\xa5\x01\n" +
-	"\x11listeners.address\x12\x1fmust be host:port, :port or off\x1aothis == 'off' || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04\xd2\xe2\x18\x03off\xda\xe2\x18\x0e127.0.0.1:8080\xe2\xe2\x18b\n" +
-	"\x06listen\x1a\aADDRESS \x040\x01RKmain listener for callers: host:port, :port or off; port 0 picks a free oneH\x00R\x06listen\x88\x01\x01\x12\xc9\x03\n" +
+	"#outrigger/config/v1/listeners.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a!outrigger/config/v1/setting.proto\"\xb4\x19\n" +
+	"\tListeners\x12\x91\x03\n" +
+	"\x06listen\x18\x01 \x01(\tB\xf3\x02\xbaH\xe2\x01\xba\x01\xd9\x01\n" +
+	"\x11listeners.address\x12-must be host:port, :port, unix:///path or off\x1a\x94\x01this == 'off' || this.matches('^unix:///[^?# ]+$') || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04\xd2\xe2\x18\x03off\xda\xe2\x18\x0e127.0.0.1:8080\xe2\xe2\x18p\n" +
+	"\x06listen\x1a\aADDRESS \x040\x01RYmain listener for callers: host:port, :port, unix:///path or off; port 0 picks a free oneH\x00R\x06listen\x88\x01\x01\x12\xc9\x03\n" +
 	"\x05admin\x18\x02 \x01(\tB\xad\x03\xbaH\xe8\x01\xba\x01\xdf\x01\n" +
 	"\x17listeners.admin_address\x12-must be host:port, :port, unix:///path or off\x1a\x94\x01this == 'off' || this.matches('^unix:///[^?# ]+$') || this.isHostAndPort(true) || (this.startsWith(':') && ('localhost' + this).isHostAndPort(true))r\x03(\x80\x04\xd2\xe2\x18\x03off\xda\xe2\x18\x0e127.0.0.1:9901\xe2\xe2\x18\xa3\x01\n" +
 	"\x05admin\x1a\aADDRESS \x040\x01R\x8c\x01admin listener (probes, drain, profiles): host:port, :port, unix:///path or off; keep it on loopback or a Unix socket, or set --admin-tokensH\x01R\x05admin\x88\x01\x01\x12\xe7\x02\n" +
@@ -462,16 +471,19 @@ const file_outrigger_config_v1_listeners_proto_rawDesc = "" +
 	"\x03tls\x18\a \x01(\v2 .outrigger.config.v1.ListenerTlsR\x03tls\x12\xdd\x01\n" +
 	"\x11admin_tokens_file\x18\b \x01(\tB\xae\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xa1\x01\n" +
 	"\fadmin-tokens \x04*\x05adminR\x87\x01YAML file of operators (token digests or certificate URIs, role read or operate), who authenticate on --admin; reloaded when it changesR\x11admin_tokens_file\x12;\n" +
-	"\tadmin_tls\x18\t \x01(\v2\x1d.outrigger.config.v1.AdminTlsR\tadmin_tls\x12\xc8\x01\n" +
+	"\tadmin_tls\x18\t \x01(\v2\x1d.outrigger.config.v1.AdminTlsR\tadmin_tls\x12\xaa\x01\n" +
+	"\vsocket_mode\x18\x1f \x01(\tB\x82\x01\xbaH\x0fr\r2\v^0[0-7]{3}$\xd2\xe2\x18\x040600\xe2\xe2\x18d\n" +
+	"\vsocket-mode\x1a\x04MODE \x04*\x06listenREfile permissions of the Unix socket of --listen, octal. Example: 0660H\x03R\vsocket_mode\x88\x01\x01\x12\xc8\x01\n" +
 	"\x11admin_socket_mode\x18\n" +
 	" \x01(\tB\x94\x01\xbaH\x0fr\r2\v^0[0-7]{3}$\xd2\xe2\x18\x040600\xe2\xe2\x18v\n" +
-	"\x11admin-socket-mode\x1a\x04MODE \x04*\x13admin-tls-client-caRDfile permissions of the Unix socket of --admin, octal. Example: 0660H\x03R\x11admin_socket_mode\x88\x01\x01\x12\x9e\x03\n" +
+	"\x11admin-socket-mode\x1a\x04MODE \x04*\x13admin-tls-client-caRDfile permissions of the Unix socket of --admin, octal. Example: 0660H\x04R\x11admin_socket_mode\x88\x01\x01\x12\x9e\x03\n" +
 	"\x14compress_above_bytes\x18\x1e \x01(\x05B\xe4\x02\xbaH\x94\x01\xba\x01\x90\x01\n" +
 	"\x1elisteners.compress_above_bytes\x12=compress_above_bytes must be 0 or between 1024 and 1073741824\x1a/this == 0 || this >= 1024 && this <= 1073741824\xd2\xe2\x18\x044096\xe2\xe2\x18\xbf\x01\n" +
-	"\x14compress-above-bytes\x1a\x05BYTES \x04*\x0esubject-headerR\x8d\x01smallest response of /mcp, /rpc and pages for operators that is compressed with gzip or zstd for clients that accept it; 0 compresses nothingH\x04R\x14compress_above_bytes\x88\x01\x01B\t\n" +
+	"\x14compress-above-bytes\x1a\x05BYTES \x04*\x0esubject-headerR\x8d\x01smallest response of /mcp, /rpc and pages for operators that is compressed with gzip or zstd for clients that accept it; 0 compresses nothingH\x05R\x14compress_above_bytes\x88\x01\x01B\t\n" +
 	"\a_listenB\b\n" +
 	"\x06_adminB\t\n" +
-	"\a_healthB\x14\n" +
+	"\a_healthB\x0e\n" +
+	"\f_socket_modeB\x14\n" +
 	"\x12_admin_socket_modeB\x17\n" +
 	"\x15_compress_above_bytes\"\x95\x05\n" +
 	"\bAdminTls\x12\x92\x01\n" +
