@@ -492,7 +492,7 @@ K8STESTFLAGS ?=
 image: ## Build the images of the sidecar, the example tool service and the injector into dist/, for amd64 and arm64, with bills of materials; without a container engine
 	cd deploy && go run ./cmd/image -root .. -repository $(IMAGE_REPOSITORY) -version $(VERSION) -commit $(COMMIT) -time $$(git log -1 --format=%cI) -out ../$(IMAGES)
 
-# What packages a release has a module of its own, because it has many dependencies.
+# What packages a release is a separate module, because it has many dependencies.
 RELEASE = cd deploy/release && go run ./cmd/release
 RELEASE_FLAGS = -root ../.. -version $(VERSION) -out ../../dist/release
 # The private key that signs the statement of provenance. Empty: a new one, thrown away.

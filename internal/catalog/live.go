@@ -974,10 +974,11 @@ func (l *Live) refreshParts(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	var joining error
 	if slices.ContainsFunc(l.parts, func(p Part) bool { return p.Live.Current() != nil }) {
-		errs = append(errs, l.join(ctx))
+		joining = l.join(ctx)
 	}
-	err := errors.Join(errs...)
+	err := errors.Join(errors.Join(errs...), joining)
 	if l.onLoad != nil {
 		l.onLoad(err)
 	}

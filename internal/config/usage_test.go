@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -28,6 +29,14 @@ func names(kind config.Kind) map[string]bool {
 func TestEveryBindingHasItsField(t *testing.T) {
 	t.Parallel()
 	md := (&configv1.Config{}).ProtoReflect().Descriptor()
+	declared := 1 // --config
+	config.EachField(func(fd protoreflect.FieldDescriptor, _ string) {
+		flags, _ := proto.GetExtension(fd.Options(), configv1.E_Flag).([]*configv1.Flag)
+		declared += len(flags)
+	})
+	if got := len(config.Bindings()); got != declared {
+		t.Errorf("%d flags are declared, and %d are there: two may be after the same one", declared, got)
+	}
 	seen := make(map[string]bool)
 	for _, b := range config.Bindings() {
 		if seen[b.Flag] || seen[b.Env] {

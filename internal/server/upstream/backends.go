@@ -358,7 +358,7 @@ func (b *Backends) Identity() func() export.Identity {
 // WatchIdentity has the client secrets and signing keys read again when they change.
 func (b *Backends) WatchIdentity(watcher *reload.Watcher, log *zap.Logger) {
 	for _, s := range b.all {
-		s.behalf.watch(watcher, s.group(s.behalf.group), log)
+		s.behalf.watch(watcher, s.behalf.group+s.suffix(), log)
 	}
 }
 

@@ -301,8 +301,8 @@ func (s *Service) toolBreakerChanged(tool string, from, to backend.BreakerState)
 // label is a name with that of the backend behind it, for one of several.
 func (s *Service) label(of string) string { return strings.TrimSuffix(of+" "+s.opts.name, " ") }
 
-// group is label for names of groups of files.
-func (s *Service) group(of string) string { return strings.TrimSuffix(of+"_"+s.opts.name, "_") }
+// suffix is what names of groups of files end in, for one of several.
+func (s *Service) suffix() string { return strings.TrimSuffix("_"+s.opts.name, "_") }
 
 // maxHeldShown bounds the tools that /readyz?verbose names.
 const maxHeldShown = 10
@@ -334,7 +334,7 @@ func (s *Service) Checks() (checks []admin.Check) {
 
 // WatchTLS has the certificates for the backend read again when they change.
 func (s *Service) WatchTLS(watcher *reload.Watcher) {
-	watchTLS(s.group("backend_tls"), s.label("backend"), s.client, watcher, s.opts.Log)
+	watchTLS("backend_tls"+s.suffix(), s.label("backend"), s.client, watcher, s.opts.Log)
 }
 
 // WatchCredentials has the files of the backend's credentials read again when they
@@ -354,7 +354,7 @@ func (s *Service) WatchCredentials(watcher *reload.Watcher) {
 		s.Refresher.Begin("credentials") // they may be what a backend waits for that refused the old ones
 		return nil, nil
 	})
-	watcher.Add(s.group("backend_credentials"), reread, s.client.CredentialFiles()...)
+	watcher.Add("backend_credentials"+s.suffix(), reread, s.client.CredentialFiles()...)
 	reread(context.Background()) // they were read before they were watched
 }
 

@@ -372,7 +372,7 @@ var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xc1$\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xcc$\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12f\n" +
 	"\x04demo\x18\x02 \x01(\bBR\xe2\xe2\x18N\n" +
@@ -427,9 +427,9 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\ttelemetry\x18\x1b \x01(\v2\x1e.outrigger.config.v1.TelemetryR\ttelemetry\x12D\n" +
 	"\frate_service\x18\x1d \x01(\v2 .outrigger.config.v1.RateServiceR\frate_service\x12C\n" +
 	"\bbackends\x18\x1e \x03(\v2\x1c.outrigger.config.v1.BackendB\t\xbaH\x06\x92\x01\x03\x10\xc8\x01R\bbackends\x12B\n" +
-	"\x0eready_backends\x18\x1f \x03(\tB\x1a\xbaH\x10\x92\x01\r\x10\xc8\x01\x18\x01\"\x06r\x04\x10\x01( \xd2\xe2\x18\x03anyR\x0eready_backends\x12\xb3\x02\n" +
-	"\bservices\x18  \x03(\v2).outrigger.config.v1.Config.ServicesEntryB\xeb\x01\xbaHg\x9a\x01d\x10\xe8\a\";r9(\x80\x0424^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$*\"r (@2\x1c^[a-z0-9_]+([.][a-z0-9_]+)*$\xe2\xe2\x18y\n" +
-	"\bservices\x1a\x05NAMES \x03*\aexclude8\x01RYnames of services in the names of their tools, by full names. Example: shop.v2.Shop=shop2\xe8\xe2\x18\x01R\bservices\x1a;\n" +
+	"\x0eready_backends\x18\x1f \x03(\tB\x1a\xbaH\x10\x92\x01\r\x10\xc8\x01\x18\x01\"\x06r\x04\x10\x01( \xd2\xe2\x18\x03anyR\x0eready_backends\x12\xbe\x02\n" +
+	"\bservices\x18  \x03(\v2).outrigger.config.v1.Config.ServicesEntryB\xf6\x01\xbaHg\x9a\x01d\x10\xe8\a\";r9(\x80\x0424^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$*\"r (@2\x1c^[a-z0-9_]+([.][a-z0-9_]+)*$\xe2\xe2\x18\x83\x01\n" +
+	"\bservices\x1a\x05NAMES \x03*\x11catalog-lock-mode8\x01RYnames of services in the names of their tools, by full names. Example: shop.v2.Shop=shop2\xe8\xe2\x18\x01R\bservices\x1a;\n" +
 	"\rServicesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xdd\x02\xbaH\xd9\x02\x1a\x8c\x01\n" +
