@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -114,8 +115,6 @@ func (n natives) list(ctx context.Context, in proto.Message, cursor protoreflect
 		at = max(0, slices.IndexFunc(all, func(s *Service) bool { return s.opts.name == name })) // one that has gone: from the beginning
 	}
 	var said *errmap.Error
-	var answer *bridge.Answer
-	var page proto.Message
 	for ; at < len(all); at, inner = at+1, firstPage {
 		own.ProtoReflect().Clear(cursor)
 		if rest, ok := strings.CutPrefix(inner, laterPage); ok {
@@ -129,7 +128,6 @@ func (n natives) list(ctx context.Context, in proto.Message, cursor protoreflect
 			said = err
 			continue
 		}
-		page, answer = out, got
 		next := out.ProtoReflect().Descriptor().Fields().ByName("next_cursor")
 		switch {
 		case out.ProtoReflect().Has(next):
@@ -137,12 +135,22 @@ func (n natives) list(ctx context.Context, in proto.Message, cursor protoreflect
 		case at+1 < len(all):
 			out.ProtoReflect().Set(next, protoreflect.ValueOfString(all[at+1].opts.name+"\x00"+firstPage))
 		}
-		return page, answer, nil
+		return out, got, nil
+	}
+	if in.ProtoReflect().Has(cursor) {
+		return emptyPage(in), nil, nil // those that had more are away
 	}
 	if said == nil {
 		said = errmap.New(errmap.MethodNotFound, errmap.Message("Method not found: no backend offers this"))
 	}
-	return nil, answer, said
+	return nil, nil, said
+}
+
+// emptyPage is the last page of a list, without entries.
+func emptyPage(in proto.Message) proto.Message {
+	name := protoreflect.FullName(strings.TrimSuffix(string(in.ProtoReflect().Descriptor().FullName()), "Request") + "Response")
+	page, _ := protoregistry.GlobalTypes.FindMessageByName(name) // it is linked in with its request
+	return page.New().Interface()
 }
 
 // ask puts one question to a native backend: in the name of the caller, behind its guard.
