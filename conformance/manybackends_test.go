@@ -128,6 +128,34 @@ func TestReadinessOfSeveralBackends(t *testing.T) {
 	}
 }
 
+// TestABackendHasItsOwnRulesAndLimits holds the tools of one backend to rules and a timeout that the other one does not have.
+func TestABackendHasItsOwnRulesAndLimits(t *testing.T) {
+	t.Parallel()
+	server := serve(t, "--config", manyFile(t, []string{
+		"name: free, url: " + strconv.Quote(peer.GRPC(t).URL),
+		fmt.Sprintf("name: held, url: %q, prefix: held, limits: {timeout: 200ms, max_concurrent_calls: 1}, policy: {rules: [{name: no-echo, tools: ['*.echo'], effect: deny, when: 'true'}]}", peer.GRPC(t).URL),
+	}))
+	testkit.Until(t, "the tools of both", func() bool {
+		return slices.Contains(toolsOf(t, server), "held.lab.sleep") && slices.Contains(toolsOf(t, server), "lab.sleep")
+	})
+	agent := caller.Find(t, "rpc").Dial(t, target(server))
+	defer agent.Close()
+	for _, tc := range []struct{ tool, arguments, code string }{
+		{"lab.echo", `{}`, ""},
+		{"held.lab.echo", `{}`, "PERMISSION_DENIED"},
+		{"lab.sleep", `{"duration":"0.4s"}`, ""},
+		{"held.lab.sleep", `{"duration":"30s"}`, "TIMEOUT"},
+	} {
+		answer, code := caller.One(t.Context(), agent, caller.Call{ID: `"1"`, Tool: tc.tool, Args: tc.arguments}), ""
+		if answer.Fault != nil {
+			code = answer.Fault.Code
+		}
+		if answer.Err != nil || code != tc.code {
+			t.Errorf("%s: %v %v, want %q", tc.tool, answer.Fault, answer.Err, tc.code)
+		}
+	}
+}
+
 // TestFiftyBackends has one that is away, one that hangs, one that changes and one that refuses among fifty: the other 46 keep
 // their tools, their latency and what they take of memory.
 func TestFiftyBackends(t *testing.T) {

@@ -5,6 +5,7 @@ package backend_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,4 +59,36 @@ func pairs(all []telemetry.Attribute) []string {
 		out = append(out, fmt.Sprintf("{%s %s}", a.Key, a.Value.String()))
 	}
 	return out
+}
+
+// TestABackendHasNoMoreThanItsCalls refuses at once what is over the bound, without asking the backend, and takes calls again when one ends.
+func TestABackendHasNoMoreThanItsCalls(t *testing.T) {
+	t.Parallel()
+	g := backend.NewGuard(configtest.Filled(t, (*configv1.Resilience)(nil)), backend.GuardOptions{MaxCalls: 2})
+	asked := 0
+	var nested func(left int) *errmap.Error
+	nested = func(left int) *errmap.Error {
+		_, err := backend.DoGuarded(t.Context(), g, backend.GuardedCall{Key: "shop.get", Repeatable: true}, func(context.Context) (int, *errmap.Error) {
+			asked++
+			if left == 0 {
+				return 0, nil
+			}
+			return 0, nested(left - 1)
+		})
+		return err
+	}
+	if err := nested(1); err != nil || asked != 2 {
+		t.Fatalf("two calls at once: %v, %d of them", err, asked)
+	}
+	asked = 0
+	err := nested(2)
+	if err == nil || err.Code != errmap.Unavailable || err.RetryAfter <= 0 || !strings.Contains(err.Message, "2 calls of its backend are running") {
+		t.Errorf("three calls at once: %v", err)
+	}
+	if asked < 2 || g.Stats().Running != 0 || g.Stats().Full == 0 {
+		t.Errorf("the backend was asked %d times; %+v", asked, g.Stats())
+	}
+	if err := nested(1); err != nil {
+		t.Errorf("after they ended: %v", err)
+	}
 }
