@@ -27,7 +27,7 @@ const (
 	maxReported = 10_000
 	// maxNote is what an event holds.
 	maxNote = 1000
-	// forgetRestart is how long the restart of an owner's pod is remembered.
+	// forgetRestart is how long the last restart of an owner's pods is remembered.
 	forgetRestart = time.Hour
 )
 
@@ -48,16 +48,21 @@ type Sweep struct {
 	Restarts *rate.Limiter
 
 	reported map[types.UID]string
-	// restarted has the time of the last eviction of an owner's pod.
-	restarted map[types.UID]time.Time
+	// restarted has the evictions of an owner's pods.
+	restarted map[types.UID]restarts
 }
+
+// restarts are the times of the first and the last eviction of one owner's pods. Pods
+// that came after the first are spared: with the last, each eviction would expose the successors
+// of those before it.
+type restarts struct{ first, last time.Time }
 
 // NeedLeaderElection is true: one replica reports.
 func (s *Sweep) NeedLeaderElection() bool { return true }
 
 // Start sweeps until the context ends.
 func (s *Sweep) Start(ctx context.Context) error {
-	s.reported, s.restarted = map[types.UID]string{}, map[types.UID]time.Time{}
+	s.reported, s.restarted = map[types.UID]string{}, map[types.UID]restarts{}
 	ticker := time.NewTicker(s.Interval)
 	defer ticker.Stop()
 	for {
@@ -122,7 +127,7 @@ func (s *Sweep) once(ctx context.Context) error {
 		}
 	}
 	for uid, at := range s.restarted {
-		if time.Since(at) > forgetRestart {
+		if time.Since(at.last) > forgetRestart {
 			delete(s.restarted, uid)
 		}
 	}
@@ -181,8 +186,9 @@ func (s *Sweep) next(ctx context.Context, pod *corev1.Pod, d inject.Decision) st
 	case !slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet"}, owner.Kind):
 		return "It is not restarted, because a " + owner.Kind + " would lose its work."
 	}
+	evicted, before := s.restarted[owner.UID]
 	// Times of creation are whole seconds.
-	if last, found := s.restarted[owner.UID]; found && !pod.CreationTimestamp.Time.Before(last.Truncate(time.Second)) {
+	if before && !pod.CreationTimestamp.Time.Before(evicted.first.Truncate(time.Second)) {
 		return "It took the place of one that was evicted for that, so the webhook is not reached: look at the API server's log for outrigger-injector. It is not restarted."
 	}
 	if !s.Restarts.Allow() {
@@ -196,7 +202,11 @@ func (s *Sweep) next(ctx context.Context, pod *corev1.Pod, d inject.Decision) st
 	if err != nil {
 		e.Outcome, e.Message = "refused", err.Error()
 	} else {
-		s.restarted[owner.UID] = time.Now()
+		evicted.last = time.Now()
+		if !before {
+			evicted.first = evicted.last
+		}
+		s.restarted[owner.UID] = evicted
 	}
 	s.Audit.write(e)
 	s.Metrics.restarts.WithLabelValues(e.Outcome).Inc()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -49,7 +50,7 @@ func sweep(t *testing.T, limit *rate.Limiter, objects ...client.Object) (*Sweep,
 	d, c := decider(t, objects...)
 	recorder := events.NewFakeRecorder(1000)
 	s := &Sweep{Decider: d, Client: c, Events: recorder, Log: logr.Discard(), Audit: NewAudit(new(journal)), Metrics: testMetrics(t), Restarts: limit}
-	s.reported, s.restarted = map[types.UID]string{}, map[types.UID]time.Time{}
+	s.reported, s.restarted = map[types.UID]string{}, map[types.UID]restarts{}
 	return s, recorder
 }
 
@@ -161,6 +162,59 @@ func TestRestartsAreBounded(t *testing.T) {
 			t.Errorf("p%d is left", n)
 		}
 	}
+}
+
+// TestSuccessorsAreSpared: where the limit spreads the evictions of one owner over several sweeps,
+// none takes a successor of an earlier one, until an hour after the last.
+func TestSuccessorsAreSpared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const pods, every = 3, 30 * time.Second
+		var objects []client.Object
+		for n := range pods {
+			objects = append(objects, running(fmt.Sprintf("old%d", n), "ReplicaSet", restart))
+		}
+		s, recorder := sweep(t, rate.NewLimiter(rate.Every(every), 1), objects...)
+		for n := range pods {
+			s.mustRun(t, recorder)
+			time.Sleep(time.Second)
+			successor := running(fmt.Sprintf("new%d", n), "ReplicaSet", restart) // is listed before the old ones
+			successor.CreationTimestamp = metav1.Now()
+			if err := s.Client.Create(t.Context(), successor); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(every)
+		}
+		evicted := func() (old, young int) {
+			for n := range pods {
+				if !exists(t, s, fmt.Sprintf("old%d", n)) {
+					old++
+				}
+				if !exists(t, s, fmt.Sprintf("new%d", n)) {
+					young++
+				}
+			}
+			return old, young
+		}
+		for range 3 {
+			s.mustRun(t, recorder)
+			time.Sleep(every)
+		}
+		if old, young := evicted(); old != pods || young != 0 {
+			t.Errorf("%d of %d pods and %d successors are evicted", old, pods, young)
+		}
+		time.Sleep(forgetRestart - 6*every) // an hour after the first, not yet after the last
+		s.mustRun(t, recorder)
+		if _, young := evicted(); young != 0 {
+			t.Errorf("%d successors are evicted within an hour of the last eviction", young)
+		}
+		time.Sleep(3 * every)
+		s.mustRun(t, recorder) // forgets
+		s.mustRun(t, recorder)
+		if _, young := evicted(); young != 1 {
+			t.Errorf("%d successors are evicted an hour after the last eviction, want 1", young)
+		}
+	})
 }
 
 // TestEvictionRefused: a disruption budget holds.
