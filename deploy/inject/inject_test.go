@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"github.com/outrigger-mcp/outrigger/deploy/k8s"
@@ -187,7 +188,14 @@ func TestDecisions(t *testing.T) {
 		"host network": {func(p *corev1.Pod) { p.Spec.HostNetwork = true }, enabled, Refused, Unsupported, "spec.hostNetwork"},
 		"windows":      {func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: "windows"} }, enabled, Refused, Unsupported, "spec.os"},
 		"windows node": {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "windows"} }, enabled, Refused, Unsupported, "spec.nodeSelector"},
-		"no port":      {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil }, enabled, Refused, NoPort, "outrigger.dev/port: set this annotation to the port of the app's gRPC or Connect server; the pod declares no TCP port"},
+		"resources of the whole pod": {func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100m")}}
+		}, enabled, Refused, Unsupported, "spec.resources: the sidecar's share is not in the resources of the whole pod; set resources on the containers instead"},
+		"a limit of the whole pod": {func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")}}
+		}, enabled, Refused, Unsupported, "spec.resources"},
+		"no resources of the whole pod": {func(p *corev1.Pod) { p.Spec.Resources = new(corev1.ResourceRequirements) }, enabled, Injected, Selected, ""},
+		"no port":                       {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil }, enabled, Refused, NoPort, "outrigger.dev/port: set this annotation to the port of the app's gRPC or Connect server; the pod declares no TCP port"},
 		"two ports": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 1, Name: "a"}, {ContainerPort: 2}}
 		}, enabled, Refused, NoPort, "the pod declares a=1, 2"},
@@ -288,6 +296,11 @@ func TestSidecarOf(t *testing.T) {
 			func(c corev1.Container, _ *corev1.Pod) bool {
 				return variable(c, "OUTRIGGER_LISTEN") == ":7777" && variable(c, "OUTRIGGER_BACKEND") == "grpc://127.0.0.1:7000"
 			}},
+		// What docs/injection.md says of a Guaranteed pod.
+		"Guaranteed": {annotate("outrigger.dev/cpu-limit", "50m", "outrigger.dev/memory-request", "128Mi"), Namespace{}, func(c corev1.Container, _ *corev1.Pod) bool {
+			r := c.Resources
+			return len(r.Requests) == 2 && r.Requests.Cpu().Cmp(*r.Limits.Cpu()) == 0 && r.Requests.Memory().Cmp(*r.Limits.Memory()) == 0
+		}},
 		"longer grace stays": {func(p *corev1.Pod) {
 			p.Spec.TerminationGracePeriodSeconds = new(int64)
 			*p.Spec.TerminationGracePeriodSeconds = 90

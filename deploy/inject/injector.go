@@ -166,6 +166,9 @@ func supported(pod *corev1.Pod) *Refusal {
 		return refuse(Unsupported, "spec.os", "the sidecar's image is for Linux")
 	case pod.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Windows):
 		return refuse(Unsupported, "spec.nodeSelector", "the sidecar's image is for Linux")
+	case pod.Spec.Resources != nil && len(pod.Spec.Resources.Requests)+len(pod.Spec.Resources.Limits) > 0:
+		// Its requests have to cover those of all containers: the API server could refuse the pod.
+		return refuse(Unsupported, "spec.resources", "the sidecar's share is not in the resources of the whole pod; set resources on the containers instead, or add the sidecar to the manifest by hand")
 	}
 	return nil
 }

@@ -204,6 +204,7 @@ func TestSuccessorsAreSpared(t *testing.T) {
 			t.Errorf("%d of %d pods and %d successors are evicted", old, pods, young)
 		}
 		time.Sleep(forgetRestart - 6*every) // an hour after the first, not yet after the last
+		s.mustRun(t, recorder)              // would forget
 		s.mustRun(t, recorder)
 		if _, young := evicted(); young != 0 {
 			t.Errorf("%d successors are evicted within an hour of the last eviction", young)
