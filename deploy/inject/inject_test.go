@@ -326,6 +326,31 @@ func TestSidecarOf(t *testing.T) {
 	}
 }
 
+// TestPatchReplaces: of what a pod has, the patch changes the grace period alone, as
+// docs/injection.md says.
+func TestPatchReplaces(t *testing.T) {
+	t.Parallel()
+	pod := podOf(t, plainPod)
+	annotate("outrigger.dev/app-sleep", "10s", "outrigger.dev/config-map", "tools", "outrigger.dev/port", "rpc")(pod)
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
+	text, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := injector(t).Decide(pod, Namespace{}).JSONPatch(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []operation
+	if err := json.Unmarshal(patch, &steps); err != nil {
+		t.Fatal(err)
+	}
+	steps = slices.DeleteFunc(steps, func(o operation) bool { return o.Op == "add" })
+	if diff := cmp.Diff([]operation{{"replace", "/spec/terminationGracePeriodSeconds", 45.0}}, steps); diff != "" {
+		t.Errorf("besides what it adds (-want +got):\n%s", diff)
+	}
+}
+
 func variable(c corev1.Container, name string) string {
 	for _, v := range c.Env {
 		if v.Name == name {

@@ -161,7 +161,7 @@ func Annotations() []Annotation {
 				s.appSleep = d
 				return nil
 			}},
-		{Name: "restart-missed", Values: "`true`, `false`", Default: "`false`", Does: "evict the pod if it started without the sidecar while the injector was away. Pods of a Deployment, StatefulSet or DaemonSet only",
+		{Name: "restart-missed", Values: "`true`, `false`", Default: "`false`", Does: "evict the pod if it runs without the sidecar: it started while the injector was away, or before its label, its ConfigMap or its Secret was there. On a namespace: every such pod in it, also those that ran before. Pods of a Deployment, StatefulSet or DaemonSet only",
 			set: func(s *settings, v string) error { s.restartMissed = v == "true"; return oneOf(v, "false", "true") }},
 	}
 }

@@ -32,7 +32,7 @@ const (
 )
 
 // Sweep reports running pods that ask for a sidecar and have none: those that
-// were refused, and those that started while no replica was there. Only the leader
+// were refused, and those that would get it now. Only the leader
 // sweeps. Its exported fields are set before its first use.
 type Sweep struct {
 	Decider *Decider
