@@ -42,6 +42,8 @@ type Result struct {
 	Decision   Decision
 	// Differences lists the fields in which the object changes, at most 20.
 	Differences []string
+	// Kept lists what a former injection wrote and people changed since: it stays.
+	Kept []string
 }
 
 // Changed reports whether the object is rendered with other content.
@@ -171,15 +173,15 @@ func (i *Injector) document(chunk []byte, spaces map[string]Namespace, o Manifes
 	var results []Result
 	for _, w := range found {
 		was := chunk
-		decision, err := Decision{}, error(nil)
-		if chunk, err = takeOut(chunk, w.path); err == nil && !o.Remove {
+		decision, kept, err := Decision{}, []string(nil), error(nil)
+		if chunk, kept, err = takeOut(chunk, w.path); err == nil && !o.Remove {
 			// What has the sidecar keeps it, unless a label says otherwise.
 			chunk, decision, err = i.putIn(chunk, w, spaces, o.All || !bytes.Equal(was, chunk))
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s %s: %w", w.kind, w.name, err)
 		}
-		r := Result{Kind: w.kind, Name: w.name, Decision: decision}
+		r := Result{Kind: w.kind, Name: w.name, Decision: decision, Kept: kept}
 		if !bytes.Equal(was, chunk) {
 			if r.Differences, err = differences(was, chunk); err != nil {
 				return nil, nil, err
@@ -261,28 +263,40 @@ func treeAt(chunk []byte, path []string) (any, error) {
 	return tree, nil
 }
 
-// takeOut undoes an injection, as its mark says. Without a mark nothing happens.
-func takeOut(chunk []byte, path []string) ([]byte, error) {
+// takeOut undoes an injection, as its mark says. Without a mark nothing happens. It returns
+// what it left, because people have changed it since.
+func takeOut(chunk []byte, path []string) ([]byte, []string, error) {
 	pod, err := podAt(chunk, path)
 	if err != nil || pod.Annotations[MarkAnnotation] == "" {
-		return chunk, err
+		return chunk, nil, err
 	}
 	var m mark
 	if err := json.Unmarshal([]byte(pod.Annotations[MarkAnnotation]), &m); err != nil {
-		return nil, fmt.Errorf("annotation %s: %w; remove the sidecar by hand", MarkAnnotation, err)
+		return nil, nil, fmt.Errorf("annotation %s: %w; remove the sidecar by hand", MarkAnnotation, err)
 	}
 	at := func(names ...string) []string { return append(slices.Clone(path), names...) }
 	steps := []removal{{path: at("metadata", "annotations"), key: MarkAnnotation}, {path: at("spec", "initContainers"), name: containerName}}
+	var kept []string
 	for _, app := range m.Sleep {
 		n := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == app })
-		if n >= 0 {
+		switch {
+		case n < 0:
+			kept = append(kept, fmt.Sprintf("spec.containers: %s is gone; if it has another name now, its lifecycle.preStop stays", clip(app)))
+		case m.sleeps(pod.Spec.Containers[n].Lifecycle):
 			steps = append(steps, removal{path: at("spec", "containers", strconv.Itoa(n), "lifecycle"), key: "preStop"})
+		default:
+			kept = append(kept, fmt.Sprintf("spec.containers[%d].lifecycle.preStop of %s is no longer the sleep of %ds that was injected", n, clip(app), m.SleepSeconds))
 		}
 	}
 	for _, v := range m.Volumes {
 		steps = append(steps, removal{path: at("spec", "volumes"), name: v})
 	}
-	if m.Raised && m.Grace == nil {
+	now := pod.Spec.TerminationGracePeriodSeconds
+	restore := m.RaisedTo != 0 && now != nil && *now == m.RaisedTo
+	if m.RaisedTo != 0 && !restore {
+		kept = append(kept, fmt.Sprintf("spec.terminationGracePeriodSeconds is no longer the %d that was injected", m.RaisedTo))
+	}
+	if restore && m.Grace == nil {
 		steps = append(steps, removal{path: at("spec"), key: "terminationGracePeriodSeconds"})
 	}
 	if m.Labelled {
@@ -290,13 +304,21 @@ func takeOut(chunk []byte, path []string) ([]byte, error) {
 	}
 	for _, step := range steps {
 		if chunk, err = step.text(chunk); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	if m.Raised && m.Grace != nil {
-		return Edit{Path: at("spec"), Key: "terminationGracePeriodSeconds", Value: *m.Grace}.text(chunk)
+	if restore && m.Grace != nil {
+		chunk, err = Edit{Path: at("spec"), Key: "terminationGracePeriodSeconds", Value: *m.Grace}.text(chunk)
 	}
-	return chunk, nil
+	return chunk, kept, err
+}
+
+// sleeps reports whether a container still has the preStop hook of the injection.
+func (m mark) sleeps(l *corev1.Lifecycle) bool {
+	if l == nil || l.PreStop == nil || l.PreStop.Sleep == nil {
+		return false
+	}
+	return *l.PreStop == corev1.LifecycleHandler{Sleep: l.PreStop.Sleep} && l.PreStop.Sleep.Seconds == m.SleepSeconds
 }
 
 // differences lists the fields in which two documents differ.

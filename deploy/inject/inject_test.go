@@ -125,6 +125,62 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestChangedSince: what people changed after an injection stays when it is undone or made
+// anew, and is listed.
+func TestChangedSince(t *testing.T) {
+	t.Parallel()
+	const (
+		head = "kind: Pod\nmetadata:\n  annotations:\n    outrigger.dev/app-sleep: 10s\nspec:\n"
+		tail = "  containers:\n    - name: app\n      image: a\n      ports:\n        - containerPort: 7000\n"
+		hook = "sleep:\n            seconds: 10"
+		was  = "  terminationGracePeriodSeconds: "
+	)
+	for name, tc := range map[string]struct {
+		grace, old, new string // before the injection, and the change after it
+		keeps           string // is in the pod without the sidecar
+		says            string
+	}{
+		"a longer grace period":          {was + "20\n", was + "45", was + "90", was + "90\n", "spec.terminationGracePeriodSeconds is no longer the 45"},
+		"where there was none":           {"", was + "45", was + "90", was + "90\n", "spec.terminationGracePeriodSeconds is no longer the 45"},
+		"a shorter grace period":         {was + "20\n", was + "45", was + "25", was + "25\n", "spec.terminationGracePeriodSeconds is no longer the 45"},
+		"no grace period":                {was + "20\n", was + "45\n", "", "containers:", "spec.terminationGracePeriodSeconds is no longer the 45"},
+		"another sleep":                  {"", hook, strings.Replace(hook, "10", "20", 1), "seconds: 20\n", "spec.containers[0].lifecycle.preStop of app is no longer the sleep of 10s"},
+		"a command":                      {"", hook, "exec:\n            command: [/stop]", "command: [/stop]\n", "spec.containers[0].lifecycle.preStop of app is no longer the sleep of 10s"},
+		"another name":                   {"", "name: app\n", "name: shop\n", "seconds: 10\n", "spec.containers: app is gone"},
+		"an image, which is not of ours": {was + "20\n", "image: a\n", "image: b\n", was + "20\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			i := injector(t)
+			injected, _, err := i.Documents([]byte(head+tc.grace+tail), Manifest{All: true})
+			if err != nil || !strings.Contains(string(injected), tc.old) {
+				t.Fatalf("%v\n%s", err, injected)
+			}
+			edited := []byte(strings.Replace(string(injected), tc.old, tc.new, 1))
+			anew, results, err := i.Documents(edited, Manifest{})
+			if err != nil || results[0].Decision.Outcome != Injected {
+				t.Fatalf("%+v, %v", results, err)
+			}
+			for from, text := range map[string][]byte{"at once": edited, "after injecting anew": anew} {
+				back, results, err := i.Documents(text, Manifest{Remove: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !strings.Contains(string(back), tc.keeps) || strings.Contains(string(back), "name: sidecar") || tc.new == "" && strings.Contains(string(back), was) {
+					t.Errorf("%s: %q is not kept:\n%s", from, tc.keeps, back)
+				}
+				// Injecting anew has said it, and made the mark anew.
+				if says := strings.Join(results[0].Kept, "\n"); from == "at once" && (!strings.HasPrefix(says, tc.says) || (says == "") != (tc.says == "")) {
+					t.Errorf("it says %q, want %q", says, tc.says)
+				}
+			}
+			if says := strings.Join(results[0].Kept, "\n"); !strings.HasPrefix(says, tc.says) {
+				t.Errorf("injecting anew says %q, want %q", says, tc.says)
+			}
+		})
+	}
+}
+
 // TestBounds: a document that would take minutes is refused, and one with other objects is not.
 func TestBounds(t *testing.T) {
 	t.Parallel()

@@ -62,14 +62,16 @@ type Injector struct {
 
 // mark is the value of MarkAnnotation: what to undo.
 type mark struct {
-	// Grace is the former terminationGracePeriodSeconds. Raised without it: there was none.
-	Grace  *int64 `json:"grace,omitempty"`
-	Raised bool   `json:"raised,omitempty"`
+	// RaisedTo is what terminationGracePeriodSeconds became, or 0, and Grace what it was: nil if
+	// there was none. What has another value now was changed by people, and stays.
+	Grace    *int64 `json:"grace,omitempty"`
+	RaisedTo int64  `json:"raisedTo,omitempty"`
 	// Labelled reports whether the label of the pod template was added.
 	Labelled bool     `json:"labelled,omitempty"`
 	Volumes  []string `json:"volumes,omitempty"`
-	// Sleep are the containers that got a preStop hook.
-	Sleep []string `json:"sleep,omitempty"`
+	// Sleep are the containers that got a preStop hook, of SleepSeconds.
+	Sleep        []string `json:"sleep,omitempty"`
+	SleepSeconds int64    `json:"sleepSeconds,omitempty"`
 }
 
 // New reads the patch of the manifest.
@@ -380,7 +382,7 @@ func (i *Injector) assemble(pod *corev1.Pod, c corev1.Container, volumes []corev
 	}
 	spec := []string{"spec"}
 	if least, has := *i.template.Spec.TerminationGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds; has == nil || *has < least {
-		m.Grace, m.Raised = has, true
+		m.Grace, m.RaisedTo = has, least
 		edits = append(edits, Edit{Path: spec, Key: "terminationGracePeriodSeconds", Value: least})
 	}
 	for _, v := range slices.Backward(volumes) {
@@ -392,10 +394,11 @@ func (i *Injector) assemble(pod *corev1.Pod, c corev1.Container, volumes []corev
 	}
 	slices.Reverse(m.Volumes)
 	if s.appSleep > 0 {
-		hook := plain(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: int64(s.appSleep / time.Second)}})
+		seconds := int64(s.appSleep / time.Second)
+		hook := plain(corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: seconds}})
 		for n, app := range pod.Spec.Containers {
 			if app.Lifecycle == nil || app.Lifecycle.PreStop == nil {
-				m.Sleep = append(m.Sleep, app.Name)
+				m.Sleep, m.SleepSeconds = append(m.Sleep, app.Name), seconds
 				edits = append(edits, Edit{Path: []string{"spec", "containers", strconv.Itoa(n), "lifecycle"}, Key: "preStop", Value: hook})
 			}
 		}

@@ -50,6 +50,9 @@ func manifests(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		case r.Decision.Outcome == inject.Skipped && !check:
 			fmt.Fprintf(stderr, "%s: not injected: %s\n", at, r.Decision.Message)
 		}
+		for _, kept := range r.Kept {
+			fmt.Fprintf(stderr, "%s: stays as it is: %s\n", at, kept)
+		}
 		if check && r.Changed() {
 			code = 1
 			fmt.Fprintf(stdout, "%s differs\n", at)

@@ -52,6 +52,11 @@ func TestInject(t *testing.T) {
 	if back, _ := command(t, 0, injected, "inject", "--uninject", "-"); back != shop {
 		t.Errorf("taken out:\n%s", back)
 	}
+	changed := strings.Replace(injected, "terminationGracePeriodSeconds: 45", "terminationGracePeriodSeconds: 90", 1)
+	back, errs := command(t, 0, changed, "inject", "--uninject", "-")
+	if want := "Deployment shop: stays as it is: spec.terminationGracePeriodSeconds is no longer the 45 that was injected\n"; !strings.Contains(back, "terminationGracePeriodSeconds: 90\n") || !strings.HasSuffix(errs, want) {
+		t.Errorf("it says %q, and the grace period that was changed is lost:\n%s", errs, back)
+	}
 	newer, _ := command(t, 0, injected, "inject", "--image", "registry.example/sidecar:2", "-")
 	if strings.Count(newer, "name: sidecar\n") != 1 || !strings.Contains(newer, "image: registry.example/sidecar:2\n") {
 		t.Errorf("with another image:\n%s", newer)
