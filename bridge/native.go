@@ -146,7 +146,7 @@ func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
 		}
 	}
 	if out.IsReduced || c.tool.HasOutput() || c.tool.Method.Backend != "" {
-		out.Digest = task.ToolDigest(c.tool.Name)
+		out.Digest = task.ToolDigest(c.tool)
 	}
 	return out
 }
@@ -170,7 +170,7 @@ func nativeTool(cat *catalog.Catalog, of *task.NativeResult) *catalog.Tool {
 		return nil
 	}
 	for _, tool := range cat.All() {
-		if tool.Native && bytes.Equal(task.ToolDigest(tool.Name), of.Digest) {
+		if tool.Native && bytes.Equal(task.ToolDigest(tool), of.Digest) {
 			return tool
 		}
 	}
@@ -190,6 +190,17 @@ func (n *natives) settleTaskOf(ctx context.Context, c *toolCall, t *outriggerv1.
 		failed.Tool = c.tool.Name
 		task.Fail(t, failed)
 	}
+}
+
+// backendOf is the backend that has a task, of several; empty for the only one, and where its tool is gone.
+func (n *natives) backendOf(cat *catalog.Catalog, of *task.NativeResult) string {
+	if len(n.sender.named) < 2 || of == nil || cat == nil {
+		return ""
+	}
+	if tool := nativeTool(cat, of); tool != nil {
+		return tool.Method.Backend
+	}
+	return ""
 }
 
 // ask puts one question to the native backend, under the shorter of the
@@ -217,7 +228,9 @@ func (n *natives) askAt(ctx context.Context, req *Request, name string, in proto
 	} else {
 		locate(req, err)
 	}
-	if answer != nil {
+	if _, isHeld := at.Native.(OwnRules); answer != nil && isHeld {
+		resp.Header, resp.Trailer = answer.Header, answer.Trailer
+	} else if answer != nil {
 		resp.Header = at.Metadata.Outbound(answer.Header)
 		resp.Trailer = at.Metadata.Outbound(answer.Trailer)
 	}
@@ -269,7 +282,10 @@ func (s *sender) askNative(ctx context.Context, at *Backend, req *Request, in pr
 	case *outriggerv1.UpdateTaskRequest, *outriggerv1.CancelTaskRequest:
 		risk.Repeatable = false
 	}
-	header := at.Metadata.Inbound(req.Header)
+	header := req.Header
+	if _, isHeld := at.Native.(OwnRules); !isHeld {
+		header = at.Metadata.Inbound(header)
+	}
 	out, err = guarded(ctx, at, req, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
 		out, answer, err = at.Native.Ask(ctx, in, header)
 		return out, err

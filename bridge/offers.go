@@ -269,7 +269,7 @@ func (h *Host) FollowTasks(ctx context.Context, req *Request, ids []string) (fou
 			continue
 		}
 		found = append(found, id)
-		shown[ref.Key()] = func(t *outriggerv1.Task) *outriggerv1.Task {
+		shown[ref.Key(h.parts.natives.backendOf(h.Current(), ref.Native))] = func(t *outriggerv1.Task) *outriggerv1.Task {
 			own, _ := proto.Clone(t).(*outriggerv1.Task)
 			own.TaskId = id
 			if cat := h.Current(); cat != nil && ref.Native != nil {

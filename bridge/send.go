@@ -52,6 +52,10 @@ type Native interface {
 	Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *Answer, *errmap.Error)
 }
 
+// OwnRules is a [Native] that speaks for several backends, and holds the headers of each to its own rules: those of [Backend] are not
+// applied.
+type OwnRules interface{ HasOwnRules() }
+
 // Backend is what the bridge has of one of several backends. Its fields are those of [Options] of the same names.
 type Backend struct {
 	Upstream Upstream

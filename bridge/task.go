@@ -316,11 +316,7 @@ func (t *tasks) nativeTask(ctx context.Context, req *Request, cat *catalog.Catal
 	default:
 		ask = &outriggerv1.CancelTaskRequest{TaskId: ref.ID, Context: req.Context}
 	}
-	at := ""
-	if tool := nativeTool(cat, ref.Native); tool != nil {
-		at = tool.Method.Backend
-	}
-	resp := t.natives.askAt(ctx, req, at, ask)
+	resp := t.natives.askAt(ctx, req, t.natives.backendOf(cat, ref.Native), ask)
 	if resp.IsMissing() || resp.NamesNothing() {
 		resp.Err = unknownTask(req)
 	}

@@ -72,6 +72,8 @@ type Live struct {
 	// parts are the backends whose catalogs are shown as one; nil for one alone. stirred is sent to when one has changed.
 	parts   []Part
 	stirred chan struct{}
+	// swapped is called with each catalog that comes into use, whether callers see a difference or not; nil calls nothing.
+	swapped func()
 
 	mu      sync.Mutex
 	state   loadState
@@ -182,12 +184,7 @@ func (l *Live) Reconfigure(ctx context.Context, sources []source.Source, build B
 		l.plan.Store(next)
 		return l.join(ctx)
 	}
-	err := l.load(ctx, next)
-	if err != nil && l.persists && !IsPermanent(err) && ctx.Err() == nil {
-		l.plan.Store(next) // for the time when it is back
-		return nil
-	}
-	return err
+	return l.load(ctx, next)
 }
 
 // load loads once by a plan that is used from then on where it works, or by the one in use.
@@ -229,11 +226,14 @@ func (l *Live) loadOnce(ctx context.Context, next *plan) error {
 	if err == nil {
 		err = l.use(fresh, by, statuses)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		l.built = made
-	}
-	if err != nil && next == nil {
+	case next == nil:
 		l.failed(ctx, err, statuses)
+	case l.persists && ctx.Err() == nil && (!IsPermanent(err) || IsPermanent(l.Status().Err)):
+		l.plan.Store(next) // for the time when the backend is back, or no longer broken as it was before
+		return nil
 	}
 	return err
 }
@@ -272,6 +272,9 @@ func (l *Live) use(fresh *Catalog, by *plan, statuses []SourceStatus) error {
 	l.isReduced.Store(isReduced)
 	l.plan.Store(by)
 	old := l.current.Swap(fresh)
+	if l.swapped != nil {
+		l.swapped()
+	}
 	l.succeeded(statuses, true)
 	l.tellDrift(old, fresh)
 	l.tell(old, fresh)
@@ -757,8 +760,17 @@ func (l *Live) Status() Status {
 	defer l.mu.Unlock()
 	out := l.state.Status
 	out.Ready, out.Why = isReady, l.state.why(isReady)
-	for _, p := range l.parts {
-		out.Sources = append(out.Sources, p.Live.Status().Sources...)
+	for i, p := range l.parts {
+		one := p.Live.Status()
+		if i == 0 {
+			out.Loads, out.Loaded = 0, one.Loaded
+		}
+		// As an alert wants to hear of them: the most failures in a row, and the load that is longest ago.
+		out.Loads, out.Failures = out.Loads+one.Loads, max(out.Failures, one.Failures)
+		if one.Loaded.Before(out.Loaded) {
+			out.Loaded = one.Loaded
+		}
+		out.Sources = append(out.Sources, one.Sources...)
 	}
 	return out
 }
@@ -891,6 +903,9 @@ const (
 func NewJoint(parts []Part, o LiveOptions) *Live {
 	l := NewLive(nil, o)
 	l.parts, l.stirred = slices.Clone(parts), make(chan struct{}, 1)
+	for _, p := range l.parts {
+		p.Live.swapped = l.stir
+	}
 	return l
 }
 
@@ -898,7 +913,6 @@ func NewJoint(parts []Part, o LiveOptions) *Live {
 func (l *Live) runParts(ctx context.Context) error {
 	ended := make(chan error, len(l.parts))
 	for _, part := range l.parts {
-		defer part.Live.OnChange(func(_, _ *Catalog) { l.stir() })()
 		go func() { ended <- part.Live.Run(ctx) }()
 	}
 	left, hopeless := len(l.parts), []error(nil)
@@ -939,7 +953,10 @@ func (l *Live) runParts(ctx context.Context) error {
 		if err := l.join(ctx); err != nil && ctx.Err() == nil {
 			l.failed(ctx, err, nil)
 		}
-		l.sleep(ctx, joinGap)
+		select {
+		case <-time.After(joinGap):
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -994,7 +1011,6 @@ func (l *Live) join(ctx context.Context) error {
 	}
 	defer func() { <-l.loading }()
 	by := l.plan.Load()
-	l.began()
 	var parts []*Catalog
 	for _, p := range l.parts {
 		if c := p.Live.Current(); c != nil {
@@ -1004,6 +1020,7 @@ func (l *Live) join(ctx context.Context) error {
 	if len(parts) == 0 {
 		return fmt.Errorf("%w: no backend has any yet", ErrEmpty)
 	}
+	l.began()
 	joint, err := joined(parts, l.Current(), by.build.Limits.withDefaults().MaxTools)
 	if err != nil {
 		return err

@@ -322,6 +322,13 @@ func (d *draft) checkBackends(c *configv1.Config) {
 	case c.GetBackend().GetUrl() != "":
 		d.judge("backend.url", "set backend (--backend) or backends, not both")
 	}
+	if c.GetBackend().GetUrl() == "" {
+		for _, name := range []string{"protocol", "tls", "connect_timeout", "probe_timeout", "max_send_bytes", "max_receive_bytes", "metadata", "credentials", "identity", "prefix"} {
+			if d.givenWithin("backend." + name) {
+				d.judge("backend."+name, "each of backends has its own: set it there")
+			}
+		}
+	}
 	for _, name := range [...]string{"descriptors", "reflection", "native"} {
 		if d.given("catalog." + name) {
 			d.judge("catalog."+name, "each of backends has its own: set it there")
@@ -335,6 +342,9 @@ func (d *draft) checkBackends(c *configv1.Config) {
 		}
 		if b.GetPolicy() != nil && b.GetPolicy().MaxCost != nil {
 			d.judge(fmt.Sprintf("backends[%d].policy.max_cost", i), "is one for all rules: set access.policy.max_cost")
+		}
+		if own := b.GetLimits().GetTimeout().AsDuration(); own > c.GetTimeout().AsDuration() {
+			d.judge(fmt.Sprintf("backends[%d].limits.timeout", i), "must be at most timeout, which bounds every call: "+durationText(c.GetTimeout()))
 		}
 		if b.GetUrl() == "" {
 			d.judge(fmt.Sprintf("backends[%d].url", i), "must be set, such as http://127.0.0.1:50051")
@@ -351,6 +361,16 @@ func (d *draft) checkBackends(c *configv1.Config) {
 			d.judge(fmt.Sprintf("ready_backends[%d]", i), fmt.Sprintf("no backend is named %s; use any, all, or names of backends", quote(name)))
 		}
 	}
+}
+
+// givenWithin reports whether anything at or below the path was set.
+func (d *draft) givenWithin(path string) bool {
+	for p := range d.origins {
+		if isWithin(p, path) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkSigningKeys finds backends whose signed tokens have different keys: the sidecar publishes one set of them.

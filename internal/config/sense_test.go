@@ -50,6 +50,8 @@ func TestSense(t *testing.T) {
 		{"readiness of one backend", config.Serve, "ready_backends: [all]", "--demo", "ready_backends: has no effect without backends"},
 		{"readiness of no backend", config.Serve, "backends: [{name: a, url: 'grpc://127.0.0.1:1'}]\nready_backends: [b]", "", "ready_backends[0]: no backend is named"},
 		{"readiness of all and one", config.Serve, "backends: [{name: a, url: 'grpc://127.0.0.1:1'}]\nready_backends: [all, a]", "", "all is complete by itself"},
+		{"a timeout above that of all", config.Serve, "backends: [{name: a, url: 'grpc://127.0.0.1:1', limits: {timeout: 60s}}]", "", "backends[0].limits.timeout: must be at most timeout, which bounds every call: 30s"},
+		{"settings of one backend beside several", config.Serve, "backends: [{name: a, url: 'grpc://127.0.0.1:1'}]\nbackend: {metadata: {inbound: [x-a]}}", "", "backend.metadata: each of backends has its own"},
 		{"two sets of signing keys", config.Serve, "backends: [{name: a, url: 'grpc://127.0.0.1:1', identity: {mode: signed, signed: {key_file: x, issuer: 'https://i', audience: z}}}, " +
 			"{name: b, url: 'grpc://127.0.0.1:2', identity: {mode: signed, signed: {key_file: y, issuer: 'https://i', audience: z}}}]", "", "backends[1].identity.signed.key_file: one set of keys is published"},
 		{"names of services", config.Once, "", "--demo --services shop.v2.Shop=shop2,a.B=c", ""},

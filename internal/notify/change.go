@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
@@ -316,9 +316,25 @@ type Feed struct {
 
 	// lengths counts the unscoped URIs by their length, so that of the many beginnings of a long URI only those are looked up
 	// that can be there. The hub's lock guards it.
-	lengths  map[int]int
-	interest chan struct{}
-	settle   atomic.Pointer[func(context.Context)]
+	lengths map[int]int
+	// sources are what reports the feed's changes.
+	sources sources
+}
+
+// sources are what reports the changes of a feed: each hears of what is subscribed to, and may be waited for. Its lock is taken below
+// that of the feed.
+type sources struct {
+	mu       sync.Mutex
+	interest []chan struct{}
+	settle   []func(context.Context)
+}
+
+func (s *sources) changed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.interest {
+		wake(one)
+	}
 }
 
 // NewFeed returns a feed without subscribers.
@@ -326,11 +342,11 @@ func NewFeed(o FeedOptions) *Feed {
 	defaults.Fill(&o.MaxSubscribers, defaults.MaxStreams)
 	defaults.Fill(&o.MaxPending, defaultMaxPending)
 	defaults.Fill(&o.MaxBytes, defaultMaxFilterBytes)
-	f := &Feed{lengths: map[int]int{}, interest: make(chan struct{}, 1)}
+	f := &Feed{lengths: map[int]int{}}
 	f.init(limits{subscribers: o.MaxSubscribers, cost: o.MaxBytes, items: o.MaxPending})
 	f.onTopic = func(t *topic[Change], isNew bool) {
 		if !f.isClosed {
-			wake(f.interest)
+			f.sources.changed()
 		}
 		switch n := len(t.key.name); {
 		case t.key.kind != ResourceUpdated || t.key.owner != "":
@@ -450,19 +466,38 @@ func (f *Feed) Interest() Filter {
 	return out
 }
 
-// InterestChanged returns a channel that has a value to receive when the result of [Feed.Interest] may have changed since the
-// last receive, but not for the end of the feed.
-func (f *Feed) InterestChanged() <-chan struct{} { return f.interest }
+// OnInterest returns a channel for a source of the feed's changes, that has a value to receive when the result of [Feed.Interest] may
+// have changed since the last receive, but not for the end of the feed; and what ends it.
+func (f *Feed) OnInterest() (changed <-chan struct{}, forget func()) {
+	one := make(chan struct{}, 1)
+	f.sources.mu.Lock()
+	defer f.sources.mu.Unlock()
+	f.sources.interest = append(f.sources.interest, one)
+	return one, func() {
+		f.sources.mu.Lock()
+		defer f.sources.mu.Unlock()
+		f.sources.interest = slices.DeleteFunc(f.sources.interest, func(other chan struct{}) bool { return other == one })
+	}
+}
 
-// OnSettle sets a function that waits until the source of the feed's changes reports the current [Feed.Interest], or until its
+// OnSettle adds a function that waits until a source of the feed's changes reports the current [Feed.Interest], or until its
 // context ends.
-func (f *Feed) OnSettle(settle func(context.Context)) { f.settle.Store(&settle) }
+func (f *Feed) OnSettle(settle func(context.Context)) {
+	f.sources.mu.Lock()
+	defer f.sources.mu.Unlock()
+	f.sources.settle = append(f.sources.settle, settle)
+}
 
-// Settle waits until the source reports everything that is subscribed to now, as far as the function of [Feed.OnSettle] can
+// Settle waits until the sources report everything that is subscribed to now, as far as the functions of [Feed.OnSettle] can
 // tell. Without such a function it returns at once. A subscriber that gets its acknowledgement afterwards misses nothing from
 // then on, although the changes come from elsewhere. Settle returns early when ctx ends.
 func (f *Feed) Settle(ctx context.Context) {
-	if settle := f.settle.Load(); settle != nil {
-		(*settle)(ctx)
+	f.sources.mu.Lock()
+	all := slices.Clone(f.sources.settle)
+	f.sources.mu.Unlock()
+	var waiting sync.WaitGroup
+	for _, settle := range all {
+		waiting.Go(func() { settle(ctx) })
 	}
+	waiting.Wait()
 }

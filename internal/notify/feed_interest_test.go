@@ -17,12 +17,14 @@ import (
 func TestInterest(t *testing.T) {
 	t.Parallel()
 	hub := notify.NewFeed(notify.FeedOptions{MaxPending: 1})
+	changed, forget := hub.OnInterest()
+	defer forget()
 	step := func(what string, wantTold int, want notify.Filter) {
 		t.Helper()
 		if diff := cmp.Diff(want, hub.Interest()); diff != "" {
 			t.Errorf("%s (-want +got): %s", what, diff)
 		}
-		if isTold(hub) != (wantTold == 1) {
+		if isTold(changed) != (wantTold == 1) {
 			t.Errorf("%s: told %v", what, wantTold != 1)
 		}
 	}
@@ -65,9 +67,9 @@ func TestInterest(t *testing.T) {
 }
 
 // isTold reports whether the interest may have changed since it was asked last.
-func isTold(hub *notify.Feed) bool {
+func isTold(changed <-chan struct{}) bool {
 	select {
-	case <-hub.InterestChanged():
+	case <-changed:
 		return true
 	default:
 		return false
@@ -80,6 +82,8 @@ func TestInterestIsNeverStale(t *testing.T) {
 	t.Parallel()
 	const workers, rounds = 8, 200
 	hub := notify.NewFeed(notify.FeedOptions{})
+	changed, forget := hub.OnInterest()
+	defer forget()
 	var want []string
 	for w := range workers {
 		want = append(want, fmt.Sprintf("x:%d/%d", w, rounds-1))
@@ -108,10 +112,10 @@ func TestInterestIsNeverStale(t *testing.T) {
 	var last notify.Filter
 	for isDone := false; !isDone; {
 		select {
-		case <-hub.InterestChanged():
+		case <-changed:
 			last = hub.Interest()
 		case <-done:
-			if isDone = true; isTold(hub) {
+			if isDone = true; isTold(changed) {
 				last = hub.Interest()
 			}
 		}

@@ -26,7 +26,7 @@ func (m *model) refilter(t *rapid.T) {
 		Principal:    "somebody else",
 	}
 	before := m.interest()
-	isTold(m.hub)
+	isTold(m.changed)
 	err := r.sub.Refilter(f)
 	if r.gone() || m.closed {
 		if !errors.Is(err, notify.ErrClosed) {

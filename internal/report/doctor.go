@@ -75,12 +75,19 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	start := time.Now()
 	cat, err := d.app.Load(ctx)
+	isSaid := false
 	for _, one := range all {
-		if failed := one.Failed(err); failed != nil && (answers[one.Name] || one.MakesTools()) {
+		failed := one.Failed(err)
+		isSaid = isSaid || failed != nil
+		if failed != nil && (answers[one.Name] || one.MakesTools()) {
 			d.catalogFailure(ctx, one, failed)
 		}
 	}
-	if cat == nil {
+	if err != nil && !isSaid { // each has tools, and they cannot be offered together
+		d.fail("correct the setting that it names", "%v", err)
+		return
+	}
+	if err != nil && (cat == nil || all[0].Name == "") {
 		return
 	}
 	for _, source := range d.app.Live().Status().Sources {

@@ -30,12 +30,20 @@ type Ref struct {
 	Operation *longrunning.Handle
 }
 
-// Key is the id of a task on the change feed.
-func (r Ref) Key() string {
+// Key is the id of a task on the change feed. backend is the name of the native backend that has it, of several.
+func (r Ref) Key(backend string) string {
 	if r.Native != nil {
-		return sealedPrefix + r.ID
+		return nativeKey(backend, r.ID)
 	}
 	return r.ID
+}
+
+// nativeKey is the id on the change feed of a task of a native backend: two of them may use the same one.
+func nativeKey(backend, id string) string {
+	if backend == "" {
+		return sealedPrefix + id
+	}
+	return sealedPrefix + backend + "\x00" + id
 }
 
 const (
@@ -126,16 +134,18 @@ func sealOperation(s *keys.Sealer, caller string, h longrunning.Handle) (string,
 }
 
 // Native returns a copy of a native backend's task with the id that the change feed uses for it, and with its error redacted.
-func Native(t *outriggerv1.Task) *outriggerv1.Task {
+func Native(backend string, t *outriggerv1.Task) *outriggerv1.Task {
 	out, _ := proto.Clone(t).(*outriggerv1.Task)
-	out.TaskId = sealedPrefix + t.GetTaskId()
+	out.TaskId = nativeKey(backend, t.GetTaskId())
 	Redact(out)
 	return out
 }
 
 // NativeID returns the backend's own id of a task, given the one that the change feed uses. It reports false for a task of the
-// sidecar.
-func NativeID(key string) (string, bool) { return strings.CutPrefix(key, sealedPrefix) }
+// sidecar, and of another backend.
+func NativeID(backend, key string) (string, bool) {
+	return strings.CutPrefix(key, nativeKey(backend, ""))
+}
 
 // Redact redacts what went wrong with a backend's task, as that of a call is.
 func Redact(t *outriggerv1.Task) {
@@ -162,9 +172,13 @@ type NativeResult struct {
 // among a thousand tools two have the same digest once in 500 million catalogs.
 const toolDigestSize = 6
 
-// ToolDigest identifies a tool by its name.
-func ToolDigest(name string) []byte {
-	digest := keys.Digest([]byte("tool of a task"), []byte(name))
+// ToolDigest identifies a tool by its name, and by the backend that has it, of several: the name may go to another one.
+func ToolDigest(tool *catalog.Tool) []byte {
+	parts := [][]byte{[]byte("tool of a task"), []byte(tool.Name)}
+	if tool.Method != nil && tool.Method.Backend != "" {
+		parts = append(parts, []byte(tool.Method.Backend))
+	}
+	digest := keys.Digest(parts...)
 	return digest[:toolDigestSize]
 }
 

@@ -133,7 +133,10 @@ func (r *Reloader) Run(ctx context.Context) {
 
 // within bounds a load of the catalog of this configuration, which may ask the backend and the servers of descriptors.
 func within(ctx context.Context, cfg *configv1.Config) (context.Context, context.CancelFunc) {
-	limit := reload.ReadTimeout + source.FetchTime(cfg.GetCatalog())
+	limit := reload.ReadTimeout
+	for _, one := range config.Backends(cfg) {
+		limit += source.FetchTime(one.GetCatalog())
+	}
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("the catalog was not loaded within %v: %w", limit, context.DeadlineExceeded))
 }
 
@@ -197,7 +200,9 @@ func (r *Reloader) apply(ctx context.Context, running, next *configv1.Config, no
 	if err := errors.Join(scopeErr, trustErr, levelErr, callsErr, callersErr, rulesErr); err != nil {
 		return err
 	}
-	if marksChange(running, scope) || slices.ContainsFunc(now, func(path string) bool { return path == "tools" || strings.HasPrefix(path, "catalog.") }) {
+	if marksChange(running, scope) || slices.ContainsFunc(now, func(path string) bool {
+		return path == "tools" || strings.HasPrefix(path, "services") || strings.HasPrefix(path, "catalog.")
+	}) {
 		if err := r.applyCatalog(ctx, running, next); err != nil {
 			return err
 		}

@@ -138,21 +138,27 @@ func (b *Backends) Rebuild(ctx context.Context, running, next *configv1.Config) 
 }
 
 func (b *Backends) rebuild(ctx context.Context, cfg *configv1.Config) error {
+	errs := make([]error, len(b.all))
+	var all sync.WaitGroup
 	for i, one := range config.Backends(cfg) {
 		s := b.all[i]
 		sources, build, err := s.Plan(one)
 		if err != nil {
-			return inBackend(s.opts.name, err)
+			errs[i] = inBackend(s.opts.name, err)
+			continue
 		}
 		if b.isMany() {
 			build.Lock = nil
 		}
-		if err := s.live.Reconfigure(ctx, sources, build); err != nil {
-			return inBackend(s.opts.name, err)
-		}
+		all.Go(func() {
+			if err := s.live.Reconfigure(ctx, sources, build); err != nil {
+				errs[i] = inBackend(s.opts.name, err)
+			}
+		})
 	}
-	if !b.isMany() {
-		return nil
+	all.Wait()
+	if err := errors.Join(errs...); err != nil || !b.isMany() {
+		return err
 	}
 	joint, err := catalog.BuildOptionsOf(cfg, nil)
 	if err != nil {
@@ -183,12 +189,9 @@ func (b *Backends) Callers(wrap func(bridge.Upstream, bridge.Native) (bridge.Ups
 		if err != nil {
 			return nil, inBackend(s.opts.name, err)
 		}
+		s.metadata = metadata
 		if i == 0 && b.isMany() { // for what is asked of no tool
-			shared, err := metadataOf(b.opts.Config)
-			if err != nil {
-				return nil, err
-			}
-			out[""] = bridge.Backend{Upstream: bridge.NoBackend{}, Native: natives{b.all}, Metadata: shared}
+			out[""] = bridge.Backend{Upstream: bridge.NoBackend{}, Native: natives{b.all}}
 		}
 		out[s.opts.name] = bridge.Backend{Upstream: upstream, Native: native, Guard: s.Guard, Metadata: metadata, OnBehalf: s.behalf.source()}
 	}

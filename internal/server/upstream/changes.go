@@ -24,6 +24,8 @@ const settleTimeout = 2 * time.Second
 
 // followerOptions configure a [follower].
 type followerOptions struct {
+	// Name is that of one of several backends.
+	Name   string
 	Native *backend.NativeClient
 	Live   *catalog.Live
 	Feed   *notify.Feed
@@ -55,6 +57,9 @@ func newFollower(o followerOptions) *follower {
 // settle waits until the backend reports what callers have subscribed to, so that
 // nothing is missed after they have been told so.
 func (w *follower) settle(ctx context.Context) {
+	if w.with.Name != "" && w.with.Live.Current() == nil {
+		return // one of several that is away
+	}
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	select {
@@ -79,6 +84,8 @@ func (w *follower) Run(ctx context.Context) {
 		close(w.begun)
 		return
 	}
+	interest, forget := w.with.Feed.OnInterest()
+	defer forget()
 	w.watcher = w.with.Native.NewWatcher(w.filter(), backend.WatcherOptions{
 		Changed: w.changed, Resynced: w.resynced, Failed: w.failed,
 	})
@@ -88,7 +95,7 @@ func (w *follower) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.with.Feed.InterestChanged():
+		case <-interest:
 			w.watcher.SetFilter(w.filter())
 		case <-w.tools:
 			w.reload(ctx)
@@ -117,7 +124,7 @@ func (w *follower) filter() *outriggerv1.ChangeFilter {
 		out.ResourceUris = w.atMost(notify.MaxURIs, "resources", wanted.ResourceURIs)
 	}
 	for _, key := range wanted.TaskIDs {
-		if id, ok := task.NativeID(key); ok && offered.GetTasks() {
+		if id, ok := task.NativeID(w.with.Name, key); ok && offered.GetTasks() {
 			out.TaskIds = append(out.TaskIds, id)
 		}
 	}
@@ -152,7 +159,7 @@ func (w *follower) changed(n *outriggerv1.Notification) {
 		}
 	case notify.MethodTaskChanged:
 		if n.GetTask() != nil {
-			w.with.Publish(notify.Change{Kind: notify.TaskChanged, Task: task.Native(n.GetTask())})
+			w.with.Publish(notify.Change{Kind: notify.TaskChanged, Task: task.Native(w.with.Name, n.GetTask())})
 		}
 	default:
 		w.with.Log.Warn("unknown kind of change from the backend", zap.String(logkey.Method, n.GetMethod()))

@@ -26,7 +26,7 @@ func TestEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	f := followDesk(t, mcptest.Desk())
 	printing := f.desk.Advance("printing")
-	f.subscribe(notify.Filter{ResourceURIs: []string{"desk://notes/1"}, TaskIDs: []string{task.Native(printing).GetTaskId()}})
+	f.subscribe(notify.Filter{ResourceURIs: []string{"desk://notes/1"}, TaskIDs: []string{task.Native("", printing).GetTaskId()}})
 	for _, tt := range []struct {
 		name   string
 		report *outriggerv1.Notification
@@ -44,7 +44,7 @@ func TestEveryKindOfChange(t *testing.T) {
 		}
 	}
 	f.announce(&outriggerv1.Notification{Method: "notifications/tasks", ParamsForm: &outriggerv1.Notification_Task{Task: printing}})
-	if got := f.hears(); got.Kind != notify.TaskChanged || got.Task.GetTaskId() != task.Native(printing).GetTaskId() || got.Task.GetStatus() != printing.GetStatus() {
+	if got := f.hears(); got.Kind != notify.TaskChanged || got.Task.GetTaskId() != task.Native("", printing).GetTaskId() || got.Task.GetStatus() != printing.GetStatus() {
 		t.Errorf("a task: heard %+v", got)
 	}
 	f.hearsNothing()

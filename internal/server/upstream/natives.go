@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -29,19 +30,23 @@ func (natives) CallTool(context.Context, *outriggerv1.ToolCall, http.Header, fun
 	return nil, nil, errmap.Wrap(errmap.InternalError, errors.New("the tool is of no backend"))
 }
 
-// Ask implements bridge.Native.
+// HasOwnRules implements bridge.OwnRules: each backend gets the headers that its own settings let through.
+func (natives) HasOwnRules() {}
+
+// Ask implements bridge.Native. A backend that does not answer leaves the others a share of the time.
 func (n natives) Ask(ctx context.Context, in proto.Message, header http.Header) (proto.Message, *bridge.Answer, *errmap.Error) {
 	if fd := in.ProtoReflect().Descriptor().Fields().ByName("cursor"); fd != nil && in.ProtoReflect().Descriptor().Fields().ByName("uri") == nil {
 		return n.list(ctx, in, fd, header)
 	}
 	var said *errmap.Error
 	var answer *bridge.Answer
-	for _, s := range n.offering(in) {
-		out, got, err := s.ask(ctx, in, header)
-		if err == nil || !isOfAnother(err) && !isAway(err) {
+	all := n.offering(in)
+	for i, s := range all {
+		out, got, err := s.ask(ctx, in, header, len(all)-i)
+		if err == nil || err.Code == errmap.InvalidParams && !isOfAnother(err) {
 			return out, got, err
 		}
-		if said == nil || isAway(err) { // what is away may be what has it
+		if said == nil || isOfAnother(said) { // what refuses or is away may be what has it
 			said, answer = err, got
 		}
 	}
@@ -93,26 +98,22 @@ func isOfAnother(err *errmap.Error) bool {
 	return false
 }
 
-// isAway reports whether a backend gave no answer.
-func isAway(err *errmap.Error) bool {
-	return slices.Contains([]errmap.Code{errmap.Unavailable, errmap.TransportError, errmap.Timeout}, err.Code)
-}
-
 // Cursors of joint lists are the name of a backend and its own cursor, which is absent for its first page.
 const (
 	firstPage = "-"
 	laterPage = "+"
 )
 
-// list asks for a page of a list, which is of one backend.
+// list asks for a page of a list, which is of one backend. Those that fail are left out, unless all do.
 func (n natives) list(ctx context.Context, in proto.Message, cursor protoreflect.FieldDescriptor, header http.Header) (proto.Message, *bridge.Answer, *errmap.Error) {
 	all := n.offering(in)
 	own := proto.Clone(in)
-	at, inner := 0, ""
+	at, inner := 0, firstPage
 	if in.ProtoReflect().Has(cursor) {
 		name, rest, _ := strings.Cut(in.ProtoReflect().Get(cursor).String(), "\x00")
-		inner = rest
-		at = max(0, slices.IndexFunc(all, func(s *Service) bool { return s.opts.name == name })) // one that has gone: from the beginning
+		if known := slices.IndexFunc(all, func(s *Service) bool { return s.opts.name == name }); known >= 0 {
+			at, inner = known, rest
+		}
 	}
 	var said *errmap.Error
 	for ; at < len(all); at, inner = at+1, firstPage {
@@ -120,10 +121,7 @@ func (n natives) list(ctx context.Context, in proto.Message, cursor protoreflect
 		if rest, ok := strings.CutPrefix(inner, laterPage); ok {
 			own.ProtoReflect().Set(cursor, protoreflect.ValueOfString(rest))
 		}
-		out, got, err := all[at].ask(ctx, own, header)
-		if err != nil && !isAway(err) {
-			return nil, got, err
-		}
+		out, got, err := all[at].ask(ctx, own, header, len(all)-at)
 		if err != nil {
 			said = err
 			continue
@@ -153,8 +151,15 @@ func emptyPage(in proto.Message) proto.Message {
 	return page.New().Interface()
 }
 
-// ask puts one question to a native backend: in the name of the caller, behind its guard.
-func (s *Service) ask(ctx context.Context, in proto.Message, header http.Header) (out proto.Message, answer *bridge.Answer, err *errmap.Error) {
+// ask puts one question to a native backend: in the name of the caller, behind its guard, and within the share that one of several
+// backends still to be asked has of the time.
+func (s *Service) ask(ctx context.Context, in proto.Message, header http.Header, several int) (out proto.Message, answer *bridge.Answer, err *errmap.Error) {
+	deadline, isBound := ctx.Deadline()
+	if isBound {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, time.Now().Add(time.Until(deadline)/time.Duration(several)))
+		defer cancel()
+	}
 	if maker := s.behalf.maker; maker != nil && !backend.HasAuthorization(ctx) {
 		value, err := maker.Authorization(ctx)
 		if err != nil {
@@ -162,10 +167,15 @@ func (s *Service) ask(ctx context.Context, in proto.Message, header http.Header)
 		}
 		ctx = backend.WithAuthorization(ctx, value)
 	}
-	risk := backend.GuardedCall{Key: "/" + string(in.ProtoReflect().Descriptor().Name()), Repeatable: true}
+	// Time that is cut short says nothing of the backend.
+	risk := backend.GuardedCall{Key: "/" + string(in.ProtoReflect().Descriptor().Name()), Repeatable: true, Hurried: several > 1}
+	header = s.metadata.Inbound(header)
 	out, err = backend.DoGuarded(ctx, s.Guard, risk, func(ctx context.Context) (out proto.Message, err *errmap.Error) {
 		out, answer, err = s.native.Ask(ctx, in, header)
 		return out, err
 	})
+	if answer != nil {
+		answer = &bridge.Answer{Header: s.metadata.Outbound(answer.Header), Trailer: s.metadata.Outbound(answer.Trailer)}
+	}
 	return out, answer, err
 }

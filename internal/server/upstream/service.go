@@ -84,6 +84,8 @@ type Service struct {
 	reach  *reach
 	follow *follower
 	behalf behalfOf
+	// metadata says which headers cross, for what is asked of several backends.
+	metadata backend.MetadataRules
 	// seek wakes the probe for an unreachable backend.
 	seek chan struct{}
 }
@@ -174,7 +176,7 @@ func (s *Service) Callers() (bridge.Upstream, bridge.Native) {
 // Follow forwards the changes that a native backend reports, once the service runs.
 func (s *Service) Follow(feed *notify.Feed, publish func(notify.Change)) {
 	if s.native != nil {
-		s.follow = newFollower(followerOptions{Native: s.native, Live: s.live, Feed: feed, Publish: publish, Log: s.opts.Log})
+		s.follow = newFollower(followerOptions{Name: s.opts.name, Native: s.native, Live: s.live, Feed: feed, Publish: publish, Log: s.opts.Log})
 	}
 }
 

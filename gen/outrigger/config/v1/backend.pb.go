@@ -224,10 +224,11 @@ func (x *Backend) GetLimits() *BackendLimits {
 // BackendLimits are limits on the calls of one of several backends.
 type BackendLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Maximum number of concurrent calls of the backend's tools. Further calls are UNAVAILABLE at once, so that a slow backend does not
-	// take the slots of all others. Default: half of `limits.max_concurrent_calls`. Range: 1 to 1000000.
+	// Maximum number of concurrent calls of the backend's tools; a stream of a typed caller counts until it has begun. Further calls are
+	// UNAVAILABLE at once, so that a slow backend does not take the slots of all others. Default: half of `limits.max_concurrent_calls`. Range: 1 to 1000000.
 	MaxConcurrentCalls int32 `protobuf:"varint,1,opt,name=max_concurrent_calls,proto3" json:"max_concurrent_calls,omitempty"`
-	// Maximum duration of a call of the backend's tools, where the tool has no timeout. Default: `timeout`. Range: above 0 to 24 h.
+	// Maximum duration of a call of the backend's tools, where the tool has no timeout; streams of typed callers included. Default:
+	// `timeout`, for calls. Range: above 0 to `timeout`.
 	Timeout       *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
