@@ -32,9 +32,12 @@ help: ## Show this help
 build: ## Build the sidecar into bin/
 	CGO_ENABLED=0 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/sidecar ./cmd/sidecar
 
+# Without the environment: the sidecar's variables would become defaults in the pages.
+MAN ?= dist/man
+
 .PHONY: man
-man: ## Write the manual pages into dist/man
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run -tags man -ldflags '$(LDFLAGS)' ./cmd/sidecar man dist/man
+man: ## Write the manual pages into MAN (default dist/man)
+	CGO_ENABLED=0 go run -trimpath -exec "env -i SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)" -tags $(TAGS),man -ldflags '$(LDFLAGS)' ./cmd/sidecar man $(MAN)
 
 # Tests run by gotestsum, which shows a line for each package as it ends and all failures at the end; its events go to TIMES.
 SUM := $(BIN)/gotestsum

@@ -108,11 +108,12 @@ func documents(ctx context.Context, o Options, work string) (extras, error) {
 	return out, nil
 }
 
-// output runs a binary under another name and returns what it prints. Its clock is that of the commit.
+// output runs a binary under another name and returns what it prints. Its clock is that of the commit, and it sees nothing else of
+// the builder's environment, because the sidecar's variables would become defaults in what it writes.
 func (o Options) output(ctx context.Context, binary, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // a binary that was built a moment ago
 	cmd.Args[0] = name
-	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", o.Time.Unix()))
+	cmd.Env = []string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", o.Time.Unix())}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
