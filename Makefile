@@ -508,12 +508,12 @@ release: ## Build the release VERSION into dist/release: archives, deb, rpm, npm
 	$(RELEASE) build $(RELEASE_FLAGS) -key '$(if $(RELEASE_KEY),$(abspath $(RELEASE_KEY)))'
 
 .PHONY: publish
-publish: ## Publish the release VERSION that make release built, with the owner's credentials: docs/releases.md
-	@test -n "$$GH_TOKEN" || { echo "set GH_TOKEN to a token that may write releases of the repository and of the tap"; exit 1; }
+publish: ## Publish the release VERSION that make release built, with the owner's credentials, which it checks first; after a fault it can be run again: docs/releases.md
+	$(RELEASE) check $(RELEASE_FLAGS)
+	$(RELEASE) publish $(RELEASE_FLAGS)
 	$(RELEASE) tag $(RELEASE_FLAGS)
 	git push origin v$(VERSION) proto/options/v$(VERSION)
-	$(RELEASE) publish $(RELEASE_FLAGS)
-	cd dist/release && gh release create v$(VERSION) --verify-tag --title $(VERSION) --notes-file ../../CHANGELOG.md $$(find . -maxdepth 1 -type f) sbom/* homebrew/*
+	$(RELEASE) github $(RELEASE_FLAGS)
 
 .PHONY: release-record
 release-record: build ## Keep what the release VERSION leaves behind in testdata/releases/VERSION, so that later binaries are tested against it; before its tag
