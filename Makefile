@@ -32,9 +32,12 @@ help: ## Show this help
 build: ## Build the sidecar into bin/
 	CGO_ENABLED=0 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/sidecar ./cmd/sidecar
 
+# Without the environment: the sidecar's variables would become defaults in the pages.
+MAN ?= dist/man
+
 .PHONY: man
-man: ## Write the manual pages into dist/man
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run -tags man -ldflags '$(LDFLAGS)' ./cmd/sidecar man dist/man
+man: ## Write the manual pages into MAN (default dist/man)
+	CGO_ENABLED=0 go run -trimpath -exec "env -i SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)" -tags $(TAGS),man -ldflags '$(LDFLAGS)' ./cmd/sidecar man $(MAN)
 
 # Tests run by gotestsum, which shows a line for each package as it ends and all failures at the end; its events go to TIMES.
 SUM := $(BIN)/gotestsum
@@ -505,12 +508,12 @@ release: ## Build the release VERSION into dist/release: archives, deb, rpm, npm
 	$(RELEASE) build $(RELEASE_FLAGS) -key '$(if $(RELEASE_KEY),$(abspath $(RELEASE_KEY)))'
 
 .PHONY: publish
-publish: ## Publish the release VERSION that make release built, with the owner's credentials: docs/releases.md
-	@test -n "$$GH_TOKEN" || { echo "set GH_TOKEN to a token that may write releases of the repository and of the tap"; exit 1; }
+publish: ## Publish the release VERSION that make release built, with the owner's credentials, which it checks first; after a fault it can be run again: docs/releases.md
+	$(RELEASE) check $(RELEASE_FLAGS)
+	$(RELEASE) publish $(RELEASE_FLAGS)
 	$(RELEASE) tag $(RELEASE_FLAGS)
 	git push origin v$(VERSION) proto/options/v$(VERSION)
-	$(RELEASE) publish $(RELEASE_FLAGS)
-	cd dist/release && gh release create v$(VERSION) --verify-tag --title $(VERSION) --notes-file ../../CHANGELOG.md $$(find . -maxdepth 1 -type f) sbom/* homebrew/*
+	$(RELEASE) github $(RELEASE_FLAGS)
 
 .PHONY: release-record
 release-record: build ## Keep what the release VERSION leaves behind in testdata/releases/VERSION, so that later binaries are tested against it; before its tag

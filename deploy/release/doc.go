@@ -6,5 +6,6 @@
 //
 // The same commit, version, Go and key give the same bytes: binaries are built
 // once a platform and put into every package, every time is that of the commit,
-// and nothing of the machine goes in. Names are in names.json and nowhere else.
+// and nothing of the machine goes in. Names are in names.json; tests compare what
+// cannot read it with it: go.mod, the image's labels, the README and docs.
 package release

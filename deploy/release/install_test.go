@@ -6,6 +6,8 @@ package release
 
 import (
 	"archive/tar"
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +22,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +36,7 @@ import (
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/sumdb/dirhash"
 	"golang.org/x/mod/zip"
+	"golang.org/x/sys/unix"
 )
 
 // TestInstall takes every row of the README's table that is marked "from 0.1.0", and installs and uses what its command
@@ -217,12 +221,12 @@ func TestTag(t *testing.T) {
 	}
 	before := run(t, command(t, "git", "-C", clone, "rev-parse", "HEAD"))
 	source := o
-	o.Root, o.Commit = clone, ""
+	o.Root = clone
 	if err := Tag(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if err := Tag(t.Context(), o); err == nil || !strings.Contains(err.Error(), "already exists") {
-		t.Errorf("a release is tagged twice: %v", err)
+	if err := Tag(t.Context(), o); err != nil {
+		t.Errorf("a second time: %v", err)
 	}
 	if after := run(t, command(t, "git", "-C", clone, "rev-parse", "HEAD")); after != before {
 		t.Errorf("the branch moved from %s to %s", before, after)
@@ -419,6 +423,97 @@ func npmRow(t *testing.T, o Options, row string) {
 		}
 	})
 	t.Run("the page", func(t *testing.T) { pageFromNpx(t, o) })
+}
+
+// TestInterrupt sends one SIGINT to the program of the npm package: by a terminal's Ctrl-C, with a standard input that is no
+// terminal, and from another process. What it started gets one each time.
+func TestInterrupt(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("there is no node")
+	}
+	folder := t.TempDir()
+	system, processor := npmPlatform(v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH})
+	child := filepath.Join(folder, "node_modules", "@scope", system+"-"+processor, "bin", program)
+	// Its exit code is 40 and how many it got.
+	const counts = `#!/usr/bin/env node
+let times = 0;
+setInterval(() => {}, 1000);
+process.on("SIGINT", () => { times++; console.log("interrupted"); });
+process.on("SIGTERM", () => process.exit(40 + times));
+console.log("ready");
+`
+	script := filepath.Join(folder, "bin.js")
+	if err := errors.Join(writeFile(child, []byte(counts)), os.Chmod(child, 0o755), writeFile(script, bytes.ReplaceAll(npmBin, []byte("@SCOPE@"), []byte("@scope")))); err != nil {
+		t.Fatal(err)
+	}
+	for name, hasTerminal := range map[string]bool{"Ctrl-C": true, "another process": false} {
+		t.Run(name, func(t *testing.T) {
+			cmd := command(t, "node", script)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			var keyboard *os.File
+			if hasTerminal {
+				var terminal *os.File
+				keyboard, terminal = pseudoTerminal(t)
+				cmd.ExtraFiles = []*os.File{terminal}
+				cmd.SysProcAttr.Setctty, cmd.SysProcAttr.Ctty = true, 3
+			}
+			pipe, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(pipe)
+			say := func(want string) {
+				t.Helper()
+				if !lines.Scan() || lines.Text() != want {
+					t.Errorf("it said %q, want %q", lines.Text(), want)
+				}
+			}
+			say("ready")
+			if hasTerminal {
+				_, err = keyboard.WriteString("\x03")
+			} else {
+				err = cmd.Process.Signal(syscall.SIGINT)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			say("interrupted")
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, pipe)
+			_ = cmd.Wait()
+			if got := cmd.ProcessState.ExitCode(); got != 41 {
+				t.Errorf("exit code %d, want 41: it got one SIGINT", got)
+			}
+		})
+	}
+}
+
+// pseudoTerminal opens both ends of a terminal.
+func pseudoTerminal(t *testing.T) (keyboard, terminal *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = keyboard.Close() })
+	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = terminal.Close() })
+	return keyboard, terminal
 }
 
 // pageFromNpx runs docs/npx.md command by command, and prints their times.

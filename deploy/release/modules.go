@@ -49,11 +49,17 @@ func modules(ctx context.Context, o Options, work string) error {
 	if err := releasedModule(tree, filepath.Join(tree, folder), options, archive); err != nil {
 		return fmt.Errorf("modules: %w", err)
 	}
+	readme, err := readmeOf(tree)
+	if err != nil {
+		return fmt.Errorf("modules: %w", err)
+	}
+	if err := writeFile(filepath.Join(tree, "README.md"), readme); err != nil {
+		return err
+	}
 	if _, err := o.writeModule(module.Version{Path: o.Names.Module, Version: "v" + o.Version}, tree); err != nil {
 		return fmt.Errorf("modules: %w", err)
 	}
-	// What `release tag` commits.
-	for _, name := range []string{"go.mod", "go.sum"} {
+	for _, name := range releasedFiles() {
 		content, err := os.ReadFile(filepath.Join(tree, name))
 		if err != nil {
 			return fmt.Errorf("modules: %w", err)
@@ -64,6 +70,9 @@ func modules(ctx context.Context, o Options, work string) error {
 	}
 	return nil
 }
+
+// releasedFiles are those that differ from the commit's. `release tag` commits them.
+func releasedFiles() []string { return []string{"go.mod", "go.sum", "README.md"} }
 
 // unpack writes the tree of the commit into a folder.
 func (o Options) unpack(ctx context.Context, folder string) error {

@@ -58,3 +58,6 @@ func LoadNames() (Names, error) {
 	}
 	return n, nil
 }
+
+// repository is the owner and name of the repository, as GitHub's API has them.
+func (n Names) repository() string { return strings.TrimPrefix(n.Homepage, "https://github.com/") }

@@ -71,14 +71,15 @@ func compile(ctx context.Context, o Options, work string) (image.Program, error)
 // documents makes what goes beside the binary: licence, README, manual pages and completion.
 // A second binary for this machine writes them, because only it has the generator of manual pages.
 func documents(ctx context.Context, o Options, work string) (extras, error) {
-	out := extras{}
-	for _, name := range []string{"LICENSE", "README.md"} {
-		content, err := os.ReadFile(filepath.Join(o.Root, name))
-		if err != nil {
-			return nil, fmt.Errorf("documents: %w", err)
-		}
-		out[name] = content
+	licence, err := os.ReadFile(filepath.Join(o.Root, "LICENSE"))
+	if err != nil {
+		return nil, fmt.Errorf("documents: %w", err)
 	}
+	readme, err := readmeOf(o.Root)
+	if err != nil {
+		return nil, fmt.Errorf("documents: %w", err)
+	}
+	out := extras{"LICENSE": licence, "README.md": readme}
 	p := image.Sidecar(o.Root, o.Version, o.Commit)
 	p.Tags += ",man"
 	writer := filepath.Join(work, "writer")
@@ -108,11 +109,32 @@ func documents(ctx context.Context, o Options, work string) (extras, error) {
 	return out, nil
 }
 
-// output runs a binary under another name and returns what it prints. Its clock is that of the commit.
+// What is between these lines of the README is true until a release is published, and is left out of what is released.
+const unreleasedBegin, unreleasedEnd = "<!-- until it is published -->\n", "<!-- from then on -->\n"
+
+// readmeOf is the README of a release.
+func readmeOf(root string) ([]byte, error) {
+	content, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		return nil, err
+	}
+	before, rest, found := strings.Cut(string(content), unreleasedBegin)
+	if !found {
+		return content, nil
+	}
+	_, after, found := strings.Cut(rest, unreleasedEnd)
+	if !found {
+		return nil, fmt.Errorf("README.md has a line %q and no line %q after it; add it", strings.TrimSpace(unreleasedBegin), strings.TrimSpace(unreleasedEnd))
+	}
+	return []byte(before + after), nil
+}
+
+// output runs a binary under another name and returns what it prints. Its clock is that of the commit, and it sees nothing else of
+// the builder's environment, because the sidecar's variables would become defaults in what it writes.
 func (o Options) output(ctx context.Context, binary, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // a binary that was built a moment ago
 	cmd.Args[0] = name
-	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", o.Time.Unix()))
+	cmd.Env = []string{fmt.Sprintf("SOURCE_DATE_EPOCH=%d", o.Time.Unix())}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

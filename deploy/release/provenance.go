@@ -3,6 +3,7 @@
 package release
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ed25519"
@@ -12,9 +13,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	provenance "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	intoto "github.com/in-toto/attestation/go/v1"
@@ -26,6 +30,8 @@ import (
 )
 
 const (
+	statementFile = "provenance.intoto.jsonl"
+	keyFile       = "provenance.pub"
 	predicateType = "https://slsa.dev/provenance/v1"
 	payloadType   = "application/vnd.in-toto+json"
 )
@@ -64,8 +70,7 @@ func writeProvenance(o Options, sums []sum) error {
 	if err != nil {
 		return fmt.Errorf("provenance: %w", err)
 	}
-	name := filepath.Join(o.Out, "provenance")
-	return errors.Join(writeFile(name+".intoto.jsonl", append(line, '\n')), writeFile(name+".pub", public))
+	return errors.Join(writeFile(filepath.Join(o.Out, statementFile), append(line, '\n')), writeFile(filepath.Join(o.Out, keyFile), public))
 }
 
 // statementOf is the statement of in-toto with SLSA's predicate.
@@ -100,6 +105,91 @@ func statementOf(o Options, sums []sum) (*intoto.Statement, error) {
 		statement.Subject = append(statement.Subject, &intoto.ResourceDescriptor{Name: s.name, Digest: map[string]string{"sha256": s.digest}})
 	}
 	return statement, statement.Validate()
+}
+
+// verify compares the files of a release with its statement, and the statement with what is to be published.
+func (o Options) verify() error {
+	again := fmt.Sprintf("build it with `make release VERSION=%s`", o.Version)
+	if strings.HasSuffix(o.Version, "-dev") {
+		return fmt.Errorf("version is %s, which is no release's; name one, such as VERSION=0.1.0", o.Version)
+	}
+	statement, err := readStatement(filepath.Join(o.Out, statementFile))
+	if err != nil {
+		return fmt.Errorf("there is no release %s in %s: %w; %s", o.Version, o.Out, err, again)
+	}
+	definition := statement.Predicate.BuildDefinition
+	if got := definition.ExternalParameters.Version; got != o.Version {
+		return fmt.Errorf("the release in %s is %s, not %s; %s", o.Out, got, o.Version, again)
+	}
+	if definition.ExternalParameters.Dirty && !o.Dirty {
+		return fmt.Errorf("the release in %s was built from a tree with changes; commit them, and %s", o.Out, again)
+	}
+	if len(definition.ResolvedDependencies) == 0 || o.Commit != "" && definition.ResolvedDependencies[0].Digest.Commit != o.Commit {
+		return fmt.Errorf("the release in %s was not built from the present commit %s; %s", o.Out, o.Commit, again)
+	}
+	missing := map[string]string{}
+	for _, s := range statement.Subject {
+		missing[s.Name] = s.Digest.Sum
+	}
+	sums, err := sumsOf(o.Out)
+	if err != nil {
+		return err
+	}
+	for _, s := range sums {
+		if missing[s.name] != s.digest {
+			return fmt.Errorf("%s was changed or added after the release was built; %s", filepath.Join(o.Out, s.name), again)
+		}
+		delete(missing, s.name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		return fmt.Errorf("%s is missing; %s", filepath.Join(o.Out, name), again)
+	}
+	if text, err := os.ReadFile(filepath.Join(o.Out, sumsFile)); err != nil || !bytes.Equal(text, textOf(sums)) {
+		return errors.Join(fmt.Errorf("%s is missing or was changed; %s", filepath.Join(o.Out, sumsFile), again), err)
+	}
+	return nil
+}
+
+// stated is what a release says about itself.
+type stated struct {
+	Subject []struct {
+		Name   string `json:"name"`
+		Digest struct {
+			Sum string `json:"sha256"`
+		} `json:"digest"`
+	} `json:"subject"`
+	Predicate struct {
+		BuildDefinition struct {
+			ExternalParameters struct {
+				Version string `json:"version"`
+				Dirty   bool   `json:"dirty"`
+			} `json:"externalParameters"`
+			ResolvedDependencies []struct {
+				Digest struct {
+					Commit string `json:"gitCommit"`
+				} `json:"digest"`
+			} `json:"resolvedDependencies"`
+		} `json:"buildDefinition"`
+	} `json:"predicate"`
+}
+
+// readStatement returns the statement in an envelope.
+func readStatement(path string) (stated, error) {
+	var out stated
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return out, err
+	}
+	var envelope struct {
+		Payload []byte `json:"payload"`
+	}
+	if err := json.Unmarshal(content, &envelope); err != nil {
+		return out, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := json.Unmarshal(envelope.Payload, &out); err != nil {
+		return out, fmt.Errorf("%s: %w", path, err)
+	}
+	return out, nil
 }
 
 // newSigner reads a private key, or makes one that is never stored. It also returns the public key as PEM.

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -110,7 +111,7 @@ func build(ctx context.Context, o Options, work string) error {
 	if err := chart(o); err != nil {
 		return err
 	}
-	sums, err := writeSums(o.Out)
+	sums, err := writeSums(o)
 	if err != nil {
 		return err
 	}
@@ -204,13 +205,23 @@ func (o Options) imageArchive() string {
 // sum is a file of the release with its SHA-256.
 type sum struct{ name, digest string }
 
-// writeSums writes SHA256SUMS, which `sha256sum -c` reads, over all files below the folder.
-func writeSums(folder string) ([]sum, error) {
+// sumsFile has the sums. Those of what is uploaded to GitHub, where names have no folder, are in githubSums.
+const (
+	sumsFile   = "SHA256SUMS"
+	githubSums = "github/" + sumsFile
+)
+
+// summed reports whether a file has a sum: all have but the sums themselves, and what is signed over them.
+func summed(name string) bool {
+	return name != sumsFile && name != statementFile && name != keyFile
+}
+
+// sumsOf are the sums of all files below the folder, by name.
+func sumsOf(folder string) ([]sum, error) {
 	var sums []sum
-	var text strings.Builder
 	root := os.DirFS(folder)
 	err := fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || !summed(path) {
 			return err
 		}
 		content, err := fs.ReadFile(root, path)
@@ -219,11 +230,60 @@ func writeSums(folder string) ([]sum, error) {
 		}
 		digest := sha256.Sum256(content)
 		sums = append(sums, sum{path, hex.EncodeToString(digest[:])})
-		fmt.Fprintf(&text, "%x  %s\n", digest, path)
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sums: %w", err)
 	}
-	return sums, writeFile(filepath.Join(folder, "SHA256SUMS"), []byte(text.String()))
+	return sums, nil
+}
+
+// textOf is what `sha256sum --check` reads.
+func textOf(sums []sum) []byte {
+	var text []byte
+	for _, s := range sums {
+		text = fmt.Appendf(text, "%s  %s\n", s.digest, s.name)
+	}
+	return text
+}
+
+// writeSums writes both files of sums, and returns the sums of everything.
+func writeSums(o Options) ([]sum, error) {
+	sums, err := sumsOf(o.Out)
+	if err != nil {
+		return nil, err
+	}
+	uploads, err := o.uploads()
+	if err != nil {
+		return nil, err
+	}
+	flat := slices.DeleteFunc(slices.Clone(sums), func(s sum) bool { return !slices.Contains(uploads, s.name) })
+	for i := range flat {
+		flat[i].name = path.Base(flat[i].name)
+	}
+	if err := writeFile(filepath.Join(o.Out, githubSums), textOf(flat)); err != nil {
+		return nil, err
+	}
+	if sums, err = sumsOf(o.Out); err != nil {
+		return nil, err
+	}
+	return sums, writeFile(filepath.Join(o.Out, sumsFile), textOf(sums))
+}
+
+// uploads are the files that GitHub gets, by their names in the folder. There, all are in one folder.
+func (o Options) uploads() ([]string, error) {
+	var out []string
+	root := os.DirFS(o.Out)
+	for _, folder := range []string{".", "sbom", "homebrew", "github"} {
+		entries, err := fs.ReadDir(root, folder)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("uploads: %w", err)
+		}
+		for _, e := range entries {
+			if name := path.Join(folder, e.Name()); !e.IsDir() && name != sumsFile {
+				out = append(out, name)
+			}
+		}
+	}
+	return out, nil
 }

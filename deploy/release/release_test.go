@@ -48,7 +48,32 @@ func digests(t *testing.T, folder string) map[string]string {
 	return all
 }
 
-// TestTwice builds a release twice, with the same key, and compares every byte. -platforms all does it for all platforms.
+// builderVariable is one of the sidecar's variables, as a builder may have them. It must not become a default in what is built.
+const builderVariable, builderValue = "OUTRIGGER_SERVER", "http://the-builder.example"
+
+// TestOutput has a builder with variables: a program that writes documents sees the commit's time alone.
+func TestOutput(t *testing.T) {
+	t.Setenv(builderVariable, builderValue)
+	got, err := Options{Time: time.Unix(1234, 0)}.output(t.Context(), "env", "env")
+	if err != nil || string(got) != "SOURCE_DATE_EPOCH=1234\n" {
+		t.Errorf("%s (%v)", got, err)
+	}
+}
+
+// TestMan compares the pages that `make man` writes with those in the archive.
+func TestMan(t *testing.T) {
+	o := built(t)
+	t.Setenv(builderVariable, builderValue)
+	pages, base := filepath.Join(t.TempDir(), "man"), o.fileName(o.Platforms[0])
+	run(t, command(t, "make", "-C", o.Root, "man", "MAN="+pages, "VERSION="+o.Version))
+	want := digests(t, filepath.Join(unpacked(t, filepath.Join(o.Out, base+".tar.gz")), base, "man"))
+	if got := digests(t, pages); !maps.Equal(got, want) {
+		t.Errorf("%d pages, the archive has %d, or they differ", len(got), len(want))
+	}
+}
+
+// TestTwice builds a release twice, with the same key, and compares every byte. -platforms all does it for all platforms. The
+// second builder has variables of the sidecar.
 func TestTwice(t *testing.T) {
 	first, platform := built(t), "linux/"+runtime.GOARCH
 	if *platforms != platform {
@@ -67,6 +92,7 @@ func TestTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv(builderVariable, builderValue)
 	began := time.Now()
 	if err := Build(t.Context(), second); err != nil {
 		t.Fatal(err)

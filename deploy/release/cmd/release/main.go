@@ -3,9 +3,12 @@
 // Command release builds a release into a folder, and publishes what is in one:
 //
 //	release build -root ../.. -version 0.1.0 -out ../../dist
-//	release tag -root ../.. -version 0.1.0 -out ../../dist
+//	release check -root ../.. -version 0.1.0 -out ../../dist
 //	release publish -version 0.1.0 -out ../../dist
+//	release tag -root ../.. -version 0.1.0 -out ../../dist
+//	release github -root ../.. -version 0.1.0 -out ../../dist
 //
+// Check sends nothing. Publish, tag and github can be repeated: they leave what is there as it is.
 // Wrong flags end it with code 2, anything else that goes wrong with code 1.
 package main
 
@@ -42,6 +45,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.Root, "root", ".", "`folder` of the repository")
 	flags.StringVar(&o.Out, "out", "dist", "`folder` of the release")
 	flags.StringVar(&o.Version, "version", "", "`version`, such as 0.1.0")
+	registries := func() {
+		flags.StringVar(&p.Registry, "npm-registry", "https://registry.npmjs.org/", "`URL` of npm's registry")
+		flags.StringVar(&p.Image, "image", p.Image, "`repository` of the image")
+	}
 	var command func() error
 	switch args[0] {
 	case "build":
@@ -52,14 +59,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 			o.Platforms, err = release.ParsePlatforms(s)
 			return err
 		})
+	case "check":
+		command = func() error { return release.Check(ctx, o, p) }
+		registries()
+		flags.StringVar(&p.Remote, "remote", "origin", "`remote` of git that gets the tags")
+	case "github":
+		command = func() error { return release.GitHub(ctx, o, p) }
 	case "tag":
 		command = func() error { return release.Tag(ctx, o) }
 	case "publish":
 		command = func() error { return release.Publish(ctx, o, p) }
-		flags.StringVar(&p.Registry, "npm-registry", "https://registry.npmjs.org/", "`URL` of npm's registry")
-		flags.StringVar(&p.Image, "image", p.Image, "`repository` of the image")
+		registries()
 	default:
-		fmt.Fprintf(stderr, "release %q is unknown; want build, tag or publish\n", args[0])
+		fmt.Fprintf(stderr, "release %q is unknown; want build, check, publish, tag or github\n", args[0])
 		return 2
 	}
 	switch err := flags.Parse(args[1:]); {

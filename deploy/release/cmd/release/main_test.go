@@ -15,7 +15,7 @@ func TestUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		"nothing":             {nil, 2, "want build, tag or publish"},
+		"nothing":             {nil, 2, "want build, check, publish, tag or github"},
 		"an unknown command":  {[]string{"ship"}, 2, `release "ship" is unknown`},
 		"an unknown flag":     {[]string{"build", "-vers", "1"}, 2, "flag provided but not defined"},
 		"an unknown platform": {[]string{"build", "-platforms", "linux/z80"}, 2, `"linux/z80" is unknown; want some of`},
