@@ -59,7 +59,7 @@ has them all.`,
 	cmd.Flags().StringVar(&fields, "fields", "", "fields of the result that are wanted, such as orders.id,nextPageToken; unset: all")
 	cmd.Flags().BoolVar(&asTask, "task", false, "run the call as a task of the running sidecar, and print the task")
 	at.note(cmd)
-	at.completeWith(cmd)
+	at.completeWith(cmd, env)
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := form.check(); err != nil {

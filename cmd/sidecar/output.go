@@ -167,7 +167,7 @@ func printTable(out io.Writer, data json.RawMessage) error {
 			return err
 		}
 		for name, value := range jsontext.Members(data) {
-			fmt.Fprintf(table, "%s\t%s\n", name, cellText(value))
+			fmt.Fprintf(table, "%s\t%s\n", plainText(name), cellText(value))
 		}
 		return table.Flush()
 	}
@@ -185,7 +185,11 @@ func printTable(out io.Writer, data json.RawMessage) error {
 		}
 		return table.Flush()
 	}
-	fmt.Fprintln(table, strings.ToUpper(strings.Join(columns, "\t")))
+	heads := make([]string, len(columns))
+	for i, name := range columns {
+		heads[i] = strings.ToUpper(plainText(name))
+	}
+	fmt.Fprintln(table, strings.Join(heads, "\t"))
 	for _, row := range rows {
 		cells := make([]string, len(columns))
 		for i, name := range columns {
@@ -204,12 +208,15 @@ func cellText(value json.RawMessage) string {
 	if !ok {
 		text = string(jsontext.Compact(nil, value))
 	}
-	text = harmless(strings.Join(strings.Fields(text), " "))
+	text = plainText(text)
 	if utf8.RuneCountInString(text) > maxCell {
 		return string([]rune(text)[:maxCell-1]) + "…"
 	}
 	return text
 }
+
+// plainText is a text of a server on one line.
+func plainText(s string) string { return harmless(strings.Join(strings.Fields(s), " ")) }
 
 // harmless is a text of a server as a terminal may show it: nothing in it moves the cursor, sets a colour or hides a part.
 func harmless(s string) string {

@@ -93,6 +93,9 @@ func (f *serverFlags) withServer(cmd *cobra.Command, env environment, usual time
 	if err != nil {
 		return err
 	}
+	if f.withholds(cmd, env) {
+		fmt.Fprintf(env.stderr, "note: the token of %s is for the server of %s, and is not sent to this one; name it by --token-file\n", serverTokenVariable, serverVariable)
+	}
 	c, err := f.open()
 	if err != nil {
 		return err
@@ -101,6 +104,15 @@ func (f *serverFlags) withServer(cmd *cobra.Command, env environment, usual time
 	ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 	defer cancel()
 	return env.told(fn(ctx, c))
+}
+
+// withholds forgets a token of the environment where the flag names another server than the environment does: the two belong together.
+func (f *serverFlags) withholds(cmd *cobra.Command, env environment) bool {
+	if f.tokenFile == "" || cmd.Flags().Changed("token-file") || f.url == env.value(serverVariable, "") {
+		return false
+	}
+	f.tokenFile = ""
+	return true
 }
 
 // timeoutOf is the value of --timeout, which the configuration or the command itself defines.
@@ -183,12 +195,13 @@ func quoted(s string) string {
 }
 
 // completeWith offers the names of the tools of the server that the flags or the environment name, and the forms of --output.
-func (f *serverFlags) completeWith(cmd *cobra.Command) {
+func (f *serverFlags) completeWith(cmd *cobra.Command, env environment) {
 	const patience = 2 * time.Second
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if f.url == "" || len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		f.withholds(cmd, env)
 		c, err := f.open()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError

@@ -53,7 +53,7 @@ its name, fingerprint, and canonical input and output schema.`,
 	cmd.Flags().BoolVar(&asSpec, "spec", false, "print the specification page of the tool, or of all tools")
 	cmd.Flags().BoolVar(&asSchema, "schema", false, "print JSON: the canonical input and output schema of the tool, and their fingerprint")
 	at.note(cmd)
-	at.completeWith(cmd)
+	at.completeWith(cmd, env)
 	config.RegisterFlags(cmd.Flags(), config.Once)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		isRemote, err := at.isRemote(cmd)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode"
 
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
@@ -54,6 +55,7 @@ func readTool(raw json.RawMessage) *Tool {
 	}
 	t.Version, _ = text(facts, "version")
 	t.Fingerprint, _ = text(facts, "fingerprint")
+	t.tidy()
 	t.Metadata = present(facts, "metadata")
 	examples, _ := jsontext.Lookup(raw, "examples")
 	for e := range jsontext.Elements(examples) {
@@ -73,6 +75,18 @@ func readTool(raw json.RawMessage) *Tool {
 	return t
 }
 
+// tidy replaces what no name has, such as the end of a line: names are shown in lines that people and agents copy.
+func (t *Tool) tidy() {
+	for _, name := range []*string{&t.Name, &t.MCPName, &t.Version, &t.Fingerprint} {
+		*name = strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return '?'
+			}
+			return r
+		}, *name)
+	}
+}
+
 // toolFromMessage is a tool of ToolService.
 func toolFromMessage(m *outriggerv1.Tool) *Tool {
 	a := m.GetAnnotations()
@@ -87,6 +101,7 @@ func toolFromMessage(m *outriggerv1.Tool) *Tool {
 			"deprecated": m.GetMetadata().GetDeprecatedIn() != "",
 		}),
 	}
+	t.tidy()
 	for _, e := range m.GetExamples() {
 		if e.GetStatus() == "" && e.GetArgumentsJson() != "" {
 			t.Examples = append(t.Examples, json.RawMessage(e.GetArgumentsJson()))

@@ -3,10 +3,15 @@
 package client_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/client"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 )
 
 // TestSample: arguments to begin with have what the schema requires, of the right types.
@@ -32,6 +37,51 @@ func TestSample(t *testing.T) {
 	}
 	if got := (&client.Tool{Examples: []json.RawMessage{json.RawMessage(`{"id": "7"}`)}}).Sample(); string(got) != `{"id":"7"}` {
 		t.Errorf("an example: %s", got)
+	}
+}
+
+// TestNamesAreOnOneLine: what a server calls a tool cannot forge a line of a list.
+func TestNamesAreOnOneLine(t *testing.T) {
+	t.Parallel()
+	base := mcptest.Serve(t, answer(`{"jsonrpc":"2.0","id":"1","result":{"tools":[{"name":"a.b\nsidecar call c.d","inputSchema":{},"version":"1\u001b[2J","fingerprint":"\u202e"}]}}`))
+	c, err := client.Open(client.Options{URL: base + "/rpc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(t.Context()) }()
+	tools, err := c.Tools(t.Context())
+	if err != nil || len(tools) != 1 || tools[0].Name != "a.b?sidecar call c.d" || tools[0].Version != "1?[2J" || tools[0].Fingerprint != "?" {
+		t.Errorf("%+v, %v", tools, err)
+	}
+}
+
+// TestACallThatIsGivenUp is CANCELLED on every edge, and TIMEOUT only where its time is over.
+func TestACallThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	base := mcptest.Start(t, mcptest.Options{}).Serve(t)
+	for _, e := range edges() {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			c := open(t, e, base)
+			for want, end := range map[errmap.Code]func(context.Context) (context.Context, context.CancelFunc){
+				errmap.Cancelled: func(ctx context.Context) (context.Context, context.CancelFunc) {
+					ctx, cancel := context.WithCancel(ctx)
+					timer := time.AfterFunc(100*time.Millisecond, cancel)
+					return ctx, func() { timer.Stop(); cancel() }
+				},
+				errmap.Timeout: func(ctx context.Context) (context.Context, context.CancelFunc) {
+					return context.WithTimeout(ctx, 100*time.Millisecond)
+				},
+			} {
+				ctx, stop := end(t.Context())
+				_, err := c.Call(ctx, &client.Call{Tool: "lab.sleep", Arguments: json.RawMessage(`{"duration":"20s"}`)})
+				stop()
+				var told *client.Error
+				if !errors.As(err, &told) || told.Code != want {
+					t.Errorf("%v, want %s", err, want)
+				}
+			}
+		})
 	}
 }
 

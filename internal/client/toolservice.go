@@ -60,7 +60,9 @@ func (c *toolService) failure(ctx context.Context, err error) error {
 		}
 	}
 	switch {
-	case told.Code() == connect.CodeDeadlineExceeded, ctx.Err() != nil:
+	case ctx.Err() != nil:
+		return unreachable(ctx, c.post.shown, ctx.Err())
+	case told.Code() == connect.CodeDeadlineExceeded:
 		return unreachable(ctx, c.post.shown, context.DeadlineExceeded)
 	case !connect.IsWireError(err) && told.Code() == connect.CodeUnavailable:
 		return unreachable(ctx, c.post.shown, told.Unwrap())

@@ -19,6 +19,7 @@ func TestAddress(t *testing.T) {
 		"2001:DB8:0::7":           "2001:db8::7",
 		"@":                       "@", // the peer of a Unix socket
 		"pipe":                    "pipe",
+		"unix:uid=1000,pid=7":     "unix:uid=1000",
 		"":                        "",
 	} {
 		if got := peer.Address(address); got != want {

@@ -611,7 +611,12 @@ func (l *firstLine) isForeign(next []byte) bool {
 // connection without the port. An IPv4 address in its IPv6 form is returned as IPv4,
 // and what is no address is returned unchanged. X-Forwarded-For and similar headers are
 // ignored, because anyone can send them.
+//
+// A process behind a Unix socket is known by its user: "unix:uid=1000" of "unix:uid=1000,pid=7".
 func Address(peer string) string {
+	if user, _, ok := strings.Cut(peer, ",pid="); ok && strings.HasPrefix(user, "unix:") {
+		return user
+	}
 	host, _, err := net.SplitHostPort(peer)
 	if err != nil {
 		host = peer
