@@ -115,7 +115,13 @@ func (a *StdioAgent) CallAll(ctx context.Context, calls []Call) []Answer {
 		case reply := <-waiter:
 			return a.dialect.answer(reply, 0)
 		case <-a.pipe.Done():
-			return failed(fmt.Errorf("the process ended: %s", a.pipe.Text()))
+			a.reading.Wait() // its last words are still on their way
+			select {
+			case reply := <-waiter:
+				return a.dialect.answer(reply, 0)
+			default:
+				return failed(fmt.Errorf("the process ended: %s", a.pipe.Text()))
+			}
 		case <-ctx.Done():
 			return failed(ctx.Err())
 		}

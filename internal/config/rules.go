@@ -295,25 +295,7 @@ func ofOnly(path string) string { return backendEntry().ReplaceAllString(path, "
 // checkBackends finds several backends beside one, and settings that are for one or for several only.
 func (d *draft) checkBackends(c *configv1.Config) {
 	if len(c.GetBackends()) == 0 {
-		b := c.GetBackend()
-		for _, one := range [...]struct {
-			path, instead string
-			isSet         bool
-		}{
-			{"name", "remove it, or list the backend in backends", b.GetName() != ""},
-			{"descriptors", "set catalog.descriptors", len(b.GetDescriptors()) > 0},
-			{"reflection", "set catalog.reflection", b.GetReflection() != ""},
-			{"native", "set catalog.native", b.GetNative() != ""},
-			{"policy", "set access.policy", b.GetPolicy() != nil},
-			{"limits", "set limits and timeout", b.GetLimits() != nil},
-		} {
-			if one.isSet {
-				d.judge("backend."+one.path, "is for one of several backends: "+one.instead)
-			}
-		}
-		if d.given("ready_backends") {
-			d.judge("ready_backends", "has no effect without backends")
-		}
+		d.checkOnlyBackend(c.GetBackend())
 		return
 	}
 	switch {
@@ -321,8 +303,7 @@ func (d *draft) checkBackends(c *configv1.Config) {
 		d.judge("demo", "brings its own backend: remove it, or backends")
 	case c.GetBackend().GetUrl() != "":
 		d.judge("backend.url", "set backend (--backend) or backends, not both")
-	}
-	if c.GetBackend().GetUrl() == "" {
+	default:
 		for _, name := range []string{"protocol", "tls", "connect_timeout", "probe_timeout", "max_send_bytes", "max_receive_bytes", "metadata", "credentials", "identity", "prefix"} {
 			if d.givenWithin("backend." + name) {
 				d.judge("backend."+name, "each of backends has its own: set it there")
@@ -334,31 +315,64 @@ func (d *draft) checkBackends(c *configv1.Config) {
 			d.judge("catalog."+name, "each of backends has its own: set it there")
 		}
 	}
-	names := make([]string, 0, len(c.GetBackends()))
 	for i, b := range c.GetBackends() {
-		names = append(names, b.GetName())
-		if b.GetName() == "" {
-			d.judge(fmt.Sprintf("backends[%d].name", i), "must be set: probes, metrics and logs name the backend by it")
-		}
-		if b.GetPolicy() != nil && b.GetPolicy().MaxCost != nil {
-			d.judge(fmt.Sprintf("backends[%d].policy.max_cost", i), "is one for all rules: set access.policy.max_cost")
-		}
-		if own := b.GetLimits().GetTimeout().AsDuration(); own > c.GetTimeout().AsDuration() {
-			d.judge(fmt.Sprintf("backends[%d].limits.timeout", i), "must be at most timeout, which bounds every call: "+durationText(c.GetTimeout()))
-		}
-		if b.GetUrl() == "" {
-			d.judge(fmt.Sprintf("backends[%d].url", i), "must be set, such as http://127.0.0.1:50051")
-		}
+		d.checkBackend(fmt.Sprintf("backends[%d]", i), b, c.GetTimeout())
 	}
 	d.checkSigningKeys(c)
+	d.checkReadyBackends(c)
+}
+
+// checkOnlyBackend finds settings that are for one of several backends.
+func (d *draft) checkOnlyBackend(b *configv1.Backend) {
+	for _, one := range [...]struct {
+		path, instead string
+		isSet         bool
+	}{
+		{"name", "remove it, or list the backend in backends", b.GetName() != ""},
+		{"descriptors", "set catalog.descriptors", len(b.GetDescriptors()) > 0},
+		{"reflection", "set catalog.reflection", b.GetReflection() != ""},
+		{"native", "set catalog.native", b.GetNative() != ""},
+		{"policy", "set access.policy", b.GetPolicy() != nil},
+		{"limits", "set limits and timeout", b.GetLimits() != nil},
+	} {
+		if one.isSet {
+			d.judge("backend."+one.path, "is for one of several backends: "+one.instead)
+		}
+	}
+	if d.given("ready_backends") {
+		d.judge("ready_backends", "has no effect without backends")
+	}
+}
+
+// checkBackend checks one of several backends by itself.
+func (d *draft) checkBackend(path string, b *configv1.Backend, timeout *durationpb.Duration) {
+	if b.GetName() == "" {
+		d.judge(path+".name", "must be set: probes, metrics and logs name the backend by it")
+	}
+	if b.GetPolicy() != nil && b.GetPolicy().MaxCost != nil {
+		d.judge(path+".policy.max_cost", "is one for all rules: set access.policy.max_cost")
+	}
+	if own := b.GetLimits().GetTimeout().AsDuration(); own > timeout.AsDuration() {
+		d.judge(path+".limits.timeout", "must be at most timeout, which bounds every call: "+durationText(timeout))
+	}
+	if b.GetUrl() == "" {
+		d.judge(path+".url", "must be set, such as http://127.0.0.1:50051")
+	}
+}
+
+// checkReadyBackends finds what readiness cannot ask for.
+func (d *draft) checkReadyBackends(c *configv1.Config) {
+	isNamed := func(name string) bool {
+		return slices.ContainsFunc(c.GetBackends(), func(b *configv1.Backend) bool { return b.GetName() == name })
+	}
 	for i, name := range c.GetReadyBackends() {
-		switch {
+		switch path := fmt.Sprintf("ready_backends[%d]", i); {
 		case name == "any" || name == "all":
 			if len(c.GetReadyBackends()) > 1 {
-				d.judge(fmt.Sprintf("ready_backends[%d]", i), name+" is complete by itself: remove the others, or it")
+				d.judge(path, name+" is complete by itself: remove the others, or it")
 			}
-		case !slices.Contains(names, name):
-			d.judge(fmt.Sprintf("ready_backends[%d]", i), fmt.Sprintf("no backend is named %s; use any, all, or names of backends", quote(name)))
+		case !isNamed(name):
+			d.judge(path, fmt.Sprintf("no backend is named %s; use any, all, or names of backends", quote(name)))
 		}
 	}
 }

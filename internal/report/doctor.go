@@ -75,19 +75,7 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	start := time.Now()
 	cat, err := d.app.Load(ctx)
-	isSaid := false
-	for _, one := range all {
-		failed := one.Failed(err)
-		isSaid = isSaid || failed != nil
-		if failed != nil && (answers[one.Name] || one.MakesTools()) {
-			d.catalogFailure(ctx, one, failed)
-		}
-	}
-	if err != nil && !isSaid { // each has tools, and they cannot be offered together
-		d.fail("correct the setting that it names", "%v", err)
-		return
-	}
-	if err != nil && (cat == nil || all[0].Name == "") {
+	if err != nil && !d.catalogFailures(ctx, all, answers, err) || cat == nil {
 		return
 	}
 	for _, source := range d.app.Live().Status().Sources {
@@ -158,6 +146,22 @@ func (d *doctor) rules(cat *catalog.Catalog) {
 	if len(list) > 0 && len(faults) == 0 {
 		d.ok("%d policy rules fit the tools", len(list))
 	}
+}
+
+// catalogFailures says why backends have no tools, and reports whether the others can be offered.
+func (d *doctor) catalogFailures(ctx context.Context, all []upstream.Diagnoser, answers map[string]bool, err error) (goOn bool) {
+	isSaid := false
+	for _, one := range all {
+		failed := one.Failed(err)
+		isSaid = isSaid || failed != nil
+		if failed != nil && (answers[one.Name] || one.MakesTools()) {
+			d.catalogFailure(ctx, one, failed)
+		}
+	}
+	if !isSaid { // each has tools, and they cannot be offered together
+		d.fail("correct the setting that it names", "%v", err)
+	}
+	return isSaid && all[0].Name != ""
 }
 
 // catalogFailure tells the ways apart in which a catalog cannot be had.
