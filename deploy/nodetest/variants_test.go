@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,10 +31,17 @@ func testVariants(t *testing.T, n *node.Node, r *result) {
 		}},
 		{"descriptors", func(t *testing.T, p *pod) {
 			t.Helper()
-			// The backend is asked once whether it serves what the descriptors have. That makes no tools.
-			_, body := probe(t, p.ready(t).Status.PodIP, "/readyz?verbose")
-			if !strings.Contains(body, "api.binpb") || strings.Contains(body, "reflection at") {
-				t.Errorf("the tools are not of the descriptors:\n%s", body)
+			// The app starts after the sidecar. Tools that are there before it are not what it reflects.
+			ready, err := p.logs["sidecar"].find("msg", "ready")
+			if err != nil {
+				t.Fatal(err)
+			}
+			listening, err := p.logs["fleet"].find("event", "listening")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ready.At.Before(listening.At) {
+				t.Errorf("the tools were there at %v, and the app listened at %v: they are not of the descriptors", ready.At, listening.At)
 			}
 		}},
 		{"records", func(t *testing.T, p *pod) {
