@@ -93,7 +93,7 @@ func TestABackendThatIsAwayTakesNothingFromTheOthers(t *testing.T) {
 		if p.changes != 1 {
 			t.Errorf("backends that start together made %d changes", p.changes)
 		}
-		if s := p.joint.Status(); !s.Ready || s.Err != nil || len(s.Sources) != 3 {
+		if s := p.joint.Status(); !s.Ready || s.Err != nil || len(s.Sources) != 3 || s.Loaded.IsZero() || s.Failures == 0 || s.Loads < 4 {
 			t.Errorf("status %+v", s)
 		}
 		// Its last good tools stay.

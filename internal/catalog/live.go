@@ -760,14 +760,15 @@ func (l *Live) Status() Status {
 	defer l.mu.Unlock()
 	out := l.state.Status
 	out.Ready, out.Why = isReady, l.state.why(isReady)
-	for i, p := range l.parts {
+	if l.parts != nil {
+		out.Loads, out.Loaded = 0, time.Time{}
+	}
+	for _, p := range l.parts {
 		one := p.Live.Status()
-		if i == 0 {
-			out.Loads, out.Loaded = 0, one.Loaded
-		}
-		// As an alert wants to hear of them: the most failures in a row, and the load that is longest ago.
+		// As an alert wants to hear of them: the most failures in a row, and the last load that is longest ago. What never loaded
+		// shows as failures.
 		out.Loads, out.Failures = out.Loads+one.Loads, max(out.Failures, one.Failures)
-		if one.Loaded.Before(out.Loaded) {
+		if out.Loaded.IsZero() || !one.Loaded.IsZero() && one.Loaded.Before(out.Loaded) {
 			out.Loaded = one.Loaded
 		}
 		out.Sources = append(out.Sources, one.Sources...)
