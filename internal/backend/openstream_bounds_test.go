@@ -17,6 +17,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 // A service that does not read makes Send wait, and one whose client does not read
@@ -106,8 +107,8 @@ func TestBoundsOfStreams(t *testing.T) {
 func TestStreamsThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	old := servePeer(t, connectStreams(), clearProtocols(true, false))
-	a := newAuthority(t)
-	encrypted := a.serve(t, connectStreams(), "localhost", true, false, false)
+	a := tlstest.NewAuthority(t)
+	encrypted := serveOver(t, a, connectStreams(), onLoopback(), true, false, false)
 	for _, tc := range []struct {
 		name, target string
 		tls          *configv1.BackendTls
@@ -116,7 +117,7 @@ func TestStreamsThatCannotBegin(t *testing.T) {
 		{name: "refused", target: "grpc://" + testkit.Dead(t), want: KindUnreachable},
 		{name: "HTTP/1.1 only", target: old.as("connect+http"), want: KindUnsupported},
 		{name: "HTTP/1.1 only, gRPC-Web", target: old.as("grpcweb+http"), want: KindUnsupported},
-		{name: "HTTP/1.1 only, TLS", target: encrypted.as("connect+https"), tls: &configv1.BackendTls{CaFile: a.caFile}, want: KindUnsupported},
+		{name: "HTTP/1.1 only, TLS", target: encrypted.as("connect+https"), tls: &configv1.BackendTls{CaFile: a.File}, want: KindUnsupported},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

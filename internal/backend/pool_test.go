@@ -18,12 +18,13 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 // 200 calls at once, each with its own payload, share one pool and never meet.
 func TestParallelCalls(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
+	a := tlstest.NewAuthority(t)
 	const calls = 200
 	for _, tc := range []struct {
 		name   string
@@ -47,8 +48,8 @@ func TestParallelCalls(t *testing.T) {
 			var p *remote
 			o := Options{MaxConns: tc.limit}
 			if tc.tls {
-				p = a.serve(t, healthMux(), "localhost", true, true, false)
-				o.Config = &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}
+				p = serveOver(t, a, healthMux(), onLoopback(), true, true, false)
+				o.Config = &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.File}}
 			} else {
 				p = servePeer(t, healthMux(), clearProtocols(true, true))
 			}

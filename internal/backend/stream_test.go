@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 const countProcedure = "/test.v1.Echo/Count"
@@ -84,10 +85,10 @@ func collect(into *[][]byte) func([]byte) error {
 func TestStreamOverEveryProtocol(t *testing.T) {
 	t.Parallel()
 	const many = 3000
-	a := newAuthority(t)
+	a := tlstest.NewAuthority(t)
 	p := serveStream(t, count)
 	s := serveSocket(t, streamMux(count), clearProtocols(true, true))
-	sealed := a.serve(t, streamMux(count), "localhost", true, true, false)
+	sealed := serveOver(t, a, streamMux(count), onLoopback(), true, true, false)
 	connectOnly := servePeer(t, only(ProtocolConnect, streamMux(count)), clearProtocols(true, true))
 	webOnly := servePeer(t, only(ProtocolGRPCWeb, streamMux(count)), clearProtocols(true, false))
 	for _, tc := range []struct {
@@ -110,7 +111,7 @@ func TestStreamOverEveryProtocol(t *testing.T) {
 			t.Parallel()
 			var o Options
 			if tc.tls {
-				o.Config = &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}
+				o.Config = &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.File}}
 			}
 			c := newClient(t, tc.target, o)
 			for _, n := range []int{many, 1, 2} {

@@ -3,107 +3,26 @@
 package backend
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
-// authority is a test CA with its files.
-type authority struct {
-	dir    string
-	cert   *x509.Certificate
-	key    *ecdsa.PrivateKey
-	pool   *x509.CertPool
-	caFile string
-}
+// onLoopback is the certificate of a server on loopback.
+func onLoopback() tlstest.Leaf { return tlstest.Leaf{Hosts: []string{"localhost", "127.0.0.1"}} }
 
-func newAuthority(tb testing.TB) *authority {
+// serveOver runs handler over TLS with the given ALPN protocols and a certificate for it.
+func serveOver(tb testing.TB, a *tlstest.Authority, handler http.Handler, leaf tlstest.Leaf, h1, h2, mutual bool) *remote {
 	tb.Helper()
-	a := &authority{dir: tb.TempDir(), pool: x509.NewCertPool()}
-	a.key = newKey(tb)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		tb.Fatal(err)
-	}
-	a.pool.AddCert(a.cert)
-	a.caFile = a.write(tb, "ca.pem", "CERTIFICATE", der)
-	return a
-}
-
-func newKey(tb testing.TB) *ecdsa.PrivateKey {
-	tb.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return key
-}
-
-func (a *authority) write(tb testing.TB, name, kind string, der []byte) string {
-	tb.Helper()
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	return path
-}
-
-// issue writes a certificate and key for dnsName and 127.0.0.1.
-func (a *authority) issue(tb testing.TB, name, dnsName string, usage x509.ExtKeyUsage) (certFile, keyFile string) {
-	tb.Helper()
-	key := newKey(tb)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{usage},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
-		DNSNames: []string{dnsName},
-	}
-	if dnsName == "localhost" {
-		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return a.write(tb, name+".pem", "CERTIFICATE", der), a.write(tb, name+".key", "PRIVATE KEY", keyDER)
-}
-
-// serve runs handler over TLS with the given ALPN protocols.
-func (a *authority) serve(tb testing.TB, handler http.Handler, dnsName string, h1, h2, mutual bool) *remote {
-	tb.Helper()
-	certFile, keyFile := a.issue(tb, "server", dnsName, x509.ExtKeyUsageServerAuth)
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{a.Issue(tb, leaf).Certificate(tb)}}
 	if mutual {
-		cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, a.pool
+		cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, a.Pool
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(h1)
@@ -124,9 +43,9 @@ func (a *authority) serve(tb testing.TB, handler http.Handler, dnsName string, h
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	both := a.serve(t, healthMux(), "localhost", true, true, false)
-	old := a.serve(t, healthMux(), "localhost", true, false, false)
+	a := tlstest.NewAuthority(t)
+	both := serveOver(t, a, healthMux(), onLoopback(), true, true, false)
+	old := serveOver(t, a, healthMux(), onLoopback(), true, false, false)
 	for _, tc := range []struct {
 		name, target string
 		want         Protocol
@@ -141,7 +60,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := newClient(t, tc.target, Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}})
+			c := newClient(t, tc.target, Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.File}}})
 			got, err := c.Call(t.Context(), echoProcedure, []byte("secret"), nil)
 			if err != nil || string(got.Body) != "secret" || c.Protocol() != tc.want {
 				t.Fatalf("got %v, %v over %v", got, err, c.Protocol())
@@ -152,27 +71,26 @@ func TestTLS(t *testing.T) {
 
 func TestTLSRefusals(t *testing.T) {
 	t.Parallel()
-	a, stranger := newAuthority(t), newAuthority(t)
-	p := a.serve(t, healthMux(), "localhost", true, true, false)
-	named := a.serve(t, healthMux(), "shop.example", true, true, false)
-	mutual := a.serve(t, healthMux(), "localhost", true, true, true)
-	old := a.serve(t, healthMux(), "localhost", true, false, false)
-	certFile, keyFile := a.issue(t, "client", "client.example", x509.ExtKeyUsageClientAuth)
-	strangeCert, strangeKey := stranger.issue(t, "client", "client.example", x509.ExtKeyUsageClientAuth)
+	a, stranger := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
+	p := serveOver(t, a, healthMux(), onLoopback(), true, true, false)
+	named := serveOver(t, a, healthMux(), tlstest.Leaf{Hosts: []string{"shop.example"}}, true, true, false)
+	mutual := serveOver(t, a, healthMux(), onLoopback(), true, true, true)
+	old := serveOver(t, a, healthMux(), onLoopback(), true, false, false)
+	client, strange := a.Issue(t, tlstest.Leaf{}), stranger.Issue(t, tlstest.Leaf{})
 	for _, tc := range []struct {
 		name string
 		peer *remote
 		tls  *configv1.BackendTls
 		ok   bool
 	}{
-		{name: "trusted", peer: p, tls: &configv1.BackendTls{CaFile: a.caFile}, ok: true},
-		{name: "unknown CA", peer: p, tls: &configv1.BackendTls{CaFile: stranger.caFile}},
+		{name: "trusted", peer: p, tls: &configv1.BackendTls{CaFile: a.File}, ok: true},
+		{name: "unknown CA", peer: p, tls: &configv1.BackendTls{CaFile: stranger.File}},
 		{name: "system roots", peer: p},
-		{name: "wrong name", peer: named, tls: &configv1.BackendTls{CaFile: a.caFile}},
-		{name: "name given", peer: named, tls: &configv1.BackendTls{CaFile: a.caFile, ServerName: "shop.example"}, ok: true},
-		{name: "client certificate", peer: mutual, tls: &configv1.BackendTls{CaFile: a.caFile, CertFile: certFile, KeyFile: keyFile}, ok: true},
-		{name: "client certificate missing", peer: mutual, tls: &configv1.BackendTls{CaFile: a.caFile}},
-		{name: "client certificate of another CA", peer: mutual, tls: &configv1.BackendTls{CaFile: a.caFile, CertFile: strangeCert, KeyFile: strangeKey}},
+		{name: "wrong name", peer: named, tls: &configv1.BackendTls{CaFile: a.File}},
+		{name: "name given", peer: named, tls: &configv1.BackendTls{CaFile: a.File, ServerName: "shop.example"}, ok: true},
+		{name: "client certificate", peer: mutual, tls: &configv1.BackendTls{CaFile: a.File, CertFile: client.CertFile, KeyFile: client.KeyFile}, ok: true},
+		{name: "client certificate missing", peer: mutual, tls: &configv1.BackendTls{CaFile: a.File}},
+		{name: "client certificate of another CA", peer: mutual, tls: &configv1.BackendTls{CaFile: a.File, CertFile: strange.CertFile, KeyFile: strange.KeyFile}},
 	} {
 		for _, scheme := range []string{"grpcs", "connect+https", "https"} {
 			t.Run(tc.name+" "+scheme, func(t *testing.T) {
@@ -193,7 +111,7 @@ func TestTLSRefusals(t *testing.T) {
 	}
 	t.Run("no HTTP/2 for gRPC", func(t *testing.T) {
 		t.Parallel()
-		c := newClient(t, old.as("grpcs"), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}})
+		c := newClient(t, old.as("grpcs"), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.File}}})
 		_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 		if e := failure(t, err); e.Kind != KindUnreachable || e.Sent {
 			t.Errorf("got %v", err)
@@ -201,9 +119,9 @@ func TestTLSRefusals(t *testing.T) {
 	})
 	t.Run("client certificate missing, HTTP/1", func(t *testing.T) {
 		t.Parallel()
-		p := a.serve(t, healthMux(), "localhost", true, false, true)
+		p := serveOver(t, a, healthMux(), onLoopback(), true, false, true)
 		for range 20 { // the alert and the failed write race
-			c := newClient(t, p.as("connect+https"), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}})
+			c := newClient(t, p.as("connect+https"), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.File}}})
 			_, err := c.Call(t.Context(), echoProcedure, nil, nil)
 			if e := failure(t, err); e.Kind != KindUnreachable || e.Sent {
 				t.Errorf("got %v, sent %v", err, e.Sent)
@@ -225,8 +143,8 @@ func TestTLSRefusals(t *testing.T) {
 
 func TestTLSOptions(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	certFile, keyFile := a.issue(t, "client", "client.example", x509.ExtKeyUsageClientAuth)
+	a := tlstest.NewAuthority(t)
+	client := a.Issue(t, tlstest.Leaf{})
 	target := func(s string) Target {
 		parsed, err := ParseTarget(s)
 		if err != nil {
@@ -239,14 +157,14 @@ func TestTLSOptions(t *testing.T) {
 		tls    *configv1.BackendTls
 		want   error // nil: any
 	}{
-		"plain target":        {"grpc://h:1", &configv1.BackendTls{CaFile: a.caFile}, ErrTLSUnused},
+		"plain target":        {"grpc://h:1", &configv1.BackendTls{CaFile: a.File}, ErrTLSUnused},
 		"socket":              {"unix:///s", &configv1.BackendTls{ServerName: "x"}, ErrTLSUnused},
-		"no such CA file":     {"grpcs://h:1", &configv1.BackendTls{CaFile: a.dir + "/none"}, os.ErrNotExist},
-		"key as CA file":      {"grpcs://h:1", &configv1.BackendTls{CaFile: keyFile}, nil},
-		"certificate alone":   {"grpcs://h:1", &configv1.BackendTls{CertFile: certFile}, nil},
-		"key alone":           {"grpcs://h:1", &configv1.BackendTls{KeyFile: keyFile}, nil},
-		"certificate as key":  {"grpcs://h:1", &configv1.BackendTls{CertFile: certFile, KeyFile: certFile}, nil},
-		"no such certificate": {"grpcs://h:1", &configv1.BackendTls{CertFile: "none", KeyFile: keyFile}, os.ErrNotExist},
+		"no such CA file":     {"grpcs://h:1", &configv1.BackendTls{CaFile: "none"}, os.ErrNotExist},
+		"key as CA file":      {"grpcs://h:1", &configv1.BackendTls{CaFile: client.KeyFile}, nil},
+		"certificate alone":   {"grpcs://h:1", &configv1.BackendTls{CertFile: client.CertFile}, nil},
+		"key alone":           {"grpcs://h:1", &configv1.BackendTls{KeyFile: client.KeyFile}, nil},
+		"certificate as key":  {"grpcs://h:1", &configv1.BackendTls{CertFile: client.CertFile, KeyFile: client.CertFile}, nil},
+		"no such certificate": {"grpcs://h:1", &configv1.BackendTls{CertFile: "none", KeyFile: client.KeyFile}, os.ErrNotExist},
 	} {
 		_, err := New(target(tc.target), Options{Config: &configv1.Backend{Tls: tc.tls}})
 		if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
@@ -338,12 +256,8 @@ func serveTLS(t *testing.T, cfg *tls.Config) *remote {
 // Node do where the client has no certificate. Whether a server asked for one tells the fault.
 func TestAClientCertificateThatWasAskedFor(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	certFile, keyFile := a.issue(t, "server", "localhost", x509.ExtKeyUsageServerAuth)
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := tlstest.NewAuthority(t)
+	pair := a.Issue(t, onLoopback()).Certificate(t)
 	for name, tc := range map[string]struct {
 		asks    tls.ClientAuthType
 		version uint16
@@ -363,7 +277,7 @@ func TestAClientCertificateThatWasAskedFor(t *testing.T) {
 						ClientAuth: tc.asks, NextProtos: []string{"h2", "http/1.1"},
 					}).HandshakeContext(t.Context())
 				})
-				c := newClient(t, p.as(scheme), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.caFile}}})
+				c := newClient(t, p.as(scheme), Options{Config: &configv1.Backend{Tls: &configv1.BackendTls{CaFile: a.File}}})
 				err := c.Ping(t.Context())
 				if got := c.Examine(t.Context(), FaultOf(err)); got != tc.want {
 					t.Errorf("got %q, want %q: %v", got, tc.want, err)
