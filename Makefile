@@ -266,8 +266,9 @@ CLIENTSFLAGS ?=
 AUTHFLAGS ?=
 
 .PHONY: conformance
-conformance: conformance-rig $(RIG_SUITE)/installed $(RIG_OLDER)/installed ## Run the official MCP conformance suite against the sidecar, every revision on one endpoint; nothing is excused
+conformance: conformance-rig $(RIG_SUITE)/installed $(RIG_OLDER)/installed ## Run the official MCP conformance suite against the sidecar, every revision on one endpoint, and against a sidecar in front of a sidecar; nothing is excused
 	$(RIG)/bin/suite run $(RIG_FLAGS) $(RIG_SKILLS) -older $(RIG_OLDER) $(CONFORMANCEFLAGS)
+	$(RIG)/bin/suite run $(RIG_FLAGS) -out $(RIG)/out/front -front $(RIG_SKILLS) $(CONFORMANCEFLAGS)
 
 CONNECT_SUITE := $(RIG)/connect
 CONNECT_SUITE_VERSION := 1.0.6
