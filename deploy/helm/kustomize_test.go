@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/outrigger-mcp/outrigger/deploy/k8s"
@@ -137,6 +138,13 @@ func flat(t testing.TB, text string) []string {
 	return out
 }
 
+// fieldsOf are the fields of one value, sorted.
+func fieldsOf(v values) []string {
+	out := fields("", v)
+	slices.Sort(out)
+	return out
+}
+
 func fields(path string, v any) []string {
 	var out []string
 	switch v := v.(type) {
@@ -195,4 +203,31 @@ func changes(before, after []string) []string {
 		}
 	}
 	return out
+}
+
+// TestObservability compares what the chart renders with the dashboards and rules of deploy/observability.
+func TestObservability(t *testing.T) {
+	all := objects(t, render(t, load(t, "outrigger"), parse(t, "{dashboards: {enabled: true}, alerts: {enabled: true}}"), release))
+	for _, name := range []string{"outrigger", "outrigger-fleet"} {
+		want, err := os.ReadFile("../observability/dashboards/" + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _ := all["ConfigMap/"+name+"-dashboard"]["data"].(map[string]any)
+		if data[name+".json"] != string(want) {
+			t.Errorf("the dashboard %s is another one", name)
+		}
+	}
+	var want []any
+	for _, name := range []string{"recording", "alerts"} {
+		text, err := os.ReadFile("../observability/rules/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, parse(t, string(text))["groups"].([]any)...)
+	}
+	spec, _ := all["PrometheusRule/outrigger"]["spec"].(map[string]any)
+	if diff := cmp.Diff(want, spec["groups"]); diff != "" {
+		t.Errorf("the rules are others (-files +rendered):\n%s", diff)
+	}
 }

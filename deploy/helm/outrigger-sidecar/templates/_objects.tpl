@@ -38,7 +38,8 @@ some of the chart's values, as in outrigger-sidecar.pod.
 {{- else }}
   {{- $route := eq $kind "http-route" | ternary $v.httpRoute $v.grpcRoute }}
   {{- $_ := set $o.spec "parentRefs" (list (dict "name" $route.gateway)) }}
-  {{- $_ := set $o.spec "hostnames" ($route.hostnames | default list) }}
+  {{- $_ := unset $o.spec "hostnames" }}
+  {{- with $route.hostnames }}{{ $_ := set $o.spec "hostnames" . }}{{ end }}
   {{- $_ := set (first (first $o.spec.rules).backendRefs) "name" $.name }}
 {{- end }}
 ---

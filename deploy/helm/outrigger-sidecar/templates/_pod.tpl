@@ -151,6 +151,9 @@ the patches of deploy/k8s/components in their order, and then the values.
 {{- else -}}
   {{- $_ := set $c.securityContext "runAsUser" $v.runAsUser -}}
 {{- end -}}
+{{- if not $c.volumeMounts -}}
+  {{- $_ := unset $c "volumeMounts" -}}
+{{- end -}}
 {{- range $to.volumes -}}
   {{- if eq .name "outrigger-callers" -}}{{- $_ := set .secret "secretName" $v.callersSecret -}}
   {{- else if eq .name "outrigger-state" -}}{{- $_ := set .secret "secretName" $v.stateKeySecret -}}
