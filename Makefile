@@ -545,6 +545,10 @@ k8s-golden: ## Accept the manifests as they are rendered now
 helm-check: ## Compare what the charts render with Kustomize, the injector and their goldens, and lint them by Helm's library
 	cd deploy/helm && go vet ./... && OUTRIGGER_K8S_TEST= go test -count 1 -timeout 10m ./...
 
+.PHONY: helm-test
+helm-test: image ## Install, upgrade, roll back and uninstall the charts by Helm's library on a real Kubernetes node (root; as k8s-test)
+	cd deploy/helm && OUTRIGGER_K8S_TEST=1 go test -count 1 -timeout 1h -v -run 'TestNode' $(K8STESTFLAGS) . -args -images ../../$(IMAGES)
+
 .PHONY: helm-generate
 helm-generate: ## Copy the patches of deploy/k8s into the library chart, and accept what the charts render now
 	cd deploy/helm && go test . -run 'TestPatches|TestEffects' -update
