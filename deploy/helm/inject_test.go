@@ -22,6 +22,7 @@ func TestAsInjected(t *testing.T) {
   {name: shop, image: shop, lifecycle: {preStop: {exec: {command: [stop]}}}, ports: [{containerPort: 9090}, {name: web, containerPort: 80}, {name: dns, containerPort: 53, protocol: UDP}]},
   {name: proxy, image: p, lifecycle: {postStart: {exec: {command: [start]}}}}]}}`
 	)
+	tried := map[string]bool{"restart-missed": true} // a pod of a chart is never missed
 	for name, tc := range map[string]struct {
 		pod, annotations, values string
 	}{
@@ -54,6 +55,7 @@ func TestAsInjected(t *testing.T) {
 			pod := parse(t, tc.pod)
 			annotations := map[string]any{}
 			for key, value := range parse(t, tc.annotations) {
+				tried[key] = true
 				annotations[inject.Prefix+key] = value
 			}
 			meta := pod["metadata"].(map[string]any)
@@ -83,5 +85,10 @@ func TestAsInjected(t *testing.T) {
 				t.Error(line)
 			}
 		})
+	}
+	for _, a := range inject.Annotations() {
+		if !tried[a.Name] {
+			t.Errorf("no case has the annotation %s; give the library chart a value for it", a.Name)
+		}
 	}
 }
