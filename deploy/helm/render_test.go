@@ -9,7 +9,6 @@ import (
 	"io"
 	"log"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -54,7 +53,7 @@ func rendered(c *chart.Chart, v values, o chartutil.ReleaseOptions) (map[string]
 	return engine.Render(c, all)
 }
 
-// text is a value in YAML.
+// parse reads values in YAML.
 func parse(t testing.TB, text string) values {
 	t.Helper()
 	var v values
@@ -116,5 +115,3 @@ func render(t testing.TB, c *chart.Chart, v values, o chartutil.ReleaseOptions) 
 	}
 	return out.String()
 }
-
-func exists(path string) bool { _, err := os.Stat(path); return err == nil }
