@@ -68,10 +68,10 @@ func packChart(o Options, name string) error {
 	}
 	var about map[string]any
 	if err := yaml.Unmarshal(all[name+"/Chart.yaml"].content, &about); err != nil {
-		return fmt.Errorf("Chart.yaml: %w", err)
+		return fmt.Errorf("read Chart.yaml: %w", err)
 	}
 	if about["version"] != o.Version || about["appVersion"] != o.Version {
-		return fmt.Errorf("Chart.yaml: version and appVersion must be %s, where a release writes its own", chartVersion)
+		return fmt.Errorf("version and appVersion in Chart.yaml must be %s, where a release writes its own", chartVersion)
 	}
 	a, err := newArtifact(about, packed.Bytes(), o.Time)
 	if err != nil {

@@ -437,7 +437,7 @@ func TestChart(t *testing.T) {
 	if err := writeFile(filepath.Join(folder, "Chart.yaml"), []byte("version: 1.2.3\nappVersion: 0.1.0-dev\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := charts(o); err == nil || !strings.Contains(err.Error(), "version and appVersion must be 0.1.0-dev") {
+	if err := charts(o); err == nil || !strings.Contains(err.Error(), "version and appVersion in Chart.yaml must be 0.1.0-dev") {
 		t.Error(err)
 	}
 }
