@@ -337,6 +337,12 @@ func (c *cluster) testInjector(t *testing.T) {
 	}
 	unchanged("rollback")
 
+	second := action.NewInstall(c.helm(t, fleet))
+	second.ReleaseName, second.Namespace = "second", fleet
+	if _, err := second.Run(at(t, "outrigger", "0.2.0"), nil); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
+		t.Errorf("a second release: %v", err)
+	}
+
 	bad := action.NewUpgrade(cfg)
 	bad.Namespace = system
 	if _, err := bad.Run("outrigger", at(t, "outrigger", "0.2.0"), values{"injector": values{"replicas": "two"}}); err == nil || !strings.Contains(err.Error(), "/injector/replicas") {

@@ -40,13 +40,22 @@ func load(t testing.TB, folder string) *chart.Chart {
 
 // rendered is the text of every template of a chart, by path.
 func rendered(c *chart.Chart, v values, o chartutil.ReleaseOptions) (map[string]string, error) {
+	return renderedFor("v1.34.4", c, v, o)
+}
+
+// renderedFor does so for a version of Kubernetes.
+func renderedFor(version string, c *chart.Chart, v values, o chartutil.ReleaseOptions) (map[string]string, error) {
+	kube, err := chartutil.ParseKubeVersion(version)
+	if err != nil {
+		return nil, err
+	}
 	if v == nil {
 		v = values{}
 	}
 	if err := chartutil.ProcessDependenciesWithMerge(c, v); err != nil {
 		return nil, err
 	}
-	all, err := chartutil.ToRenderValues(c, v, o, chartutil.DefaultCapabilities)
+	all, err := chartutil.ToRenderValues(c, v, o, &chartutil.Capabilities{KubeVersion: *kube, APIVersions: chartutil.DefaultVersionSet})
 	if err != nil {
 		return nil, err
 	}

@@ -288,6 +288,19 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// TestOldCluster renders no hook for a Kubernetes that does not have it: the API server would refuse the pod.
+func TestOldCluster(t *testing.T) {
+	for version, want := range map[string]bool{"v1.29.9": false, "v1.30.0": true, "v1.30.0-gke.1": true} {
+		files, err := renderedFor(version, load(t, "examples/fleet"), nil, release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(files["fleet/templates/fleet.yaml"], "sleep:"); got != want {
+			t.Errorf("%s: the hook is there: %v", version, got)
+		}
+	}
+}
+
 // TestSidecarArguments refuses templates that are not called as they must be.
 func TestSidecarArguments(t *testing.T) {
 	for text, want := range map[string]string{

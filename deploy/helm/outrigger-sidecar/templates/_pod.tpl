@@ -39,7 +39,7 @@ pod. values overrides some of the chart's values, for a chart with several Deplo
 {{- with concat $patch.volumes ($spec.volumes | default list) -}}
   {{- $_ := set $spec "volumes" . -}}
 {{- end -}}
-{{- if $v.appSleepSeconds -}}
+{{- if and $v.appSleepSeconds (semverCompare ">=1.30-0" .root.Capabilities.KubeVersion.Version) -}}
   {{- range $spec.containers -}}
     {{- $lifecycle := .lifecycle | default dict -}}
     {{- if not $lifecycle.preStop -}}
