@@ -55,3 +55,11 @@ func TestPatches(t *testing.T) {
 		t.Errorf("%s is not what deploy/k8s/components has (%v); `make helm-generate` makes it anew", path, err)
 	}
 }
+
+// TestExample holds the example's links to the library chart: a file that is missing would be a template that is missing.
+func TestExample(t *testing.T) {
+	want, got := load(t, "outrigger-sidecar"), load(t, "examples/fleet").Dependencies()
+	if len(got) != 1 || len(got[0].Raw) != len(want.Raw) {
+		t.Fatalf("examples/fleet has not all files of the library chart; link them below examples/fleet/charts")
+	}
+}
