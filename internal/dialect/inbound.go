@@ -274,7 +274,7 @@ func (in *Inbound) revision() content.Revision {
 // metaContext is a checked _meta as the carrier of trace context. It is only read.
 type metaContext []byte
 
-// Get returns a member that is a header value, as [WithTraceContext] takes it.
+// Get returns a member that is a header value, as [withTraceContext] takes it.
 func (m *metaContext) Get(key string) string {
 	value, _ := traceMember(*m, key)
 	return value

@@ -84,7 +84,7 @@ func (h *Handler) request(ctx context.Context, in *Inbound) (reply *Reply, run f
 		Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route, Era: in.era(), Paced: in.Paced,
 		Method: in.Message.Method, Revision: in.statedRevision(), Span: in.span,
 		PageSize: math.MaxInt, Pointer: pointer,
-		Protocol: in.protocol(), Header: WithTraceContext(in.Header, in.meta()),
+		Protocol: in.protocol(), Header: withTraceContext(in.Header, in.meta()),
 	}}
 	call.req.Envelope = call
 	if err := era.matchHeaders(in, method.op); err != nil {

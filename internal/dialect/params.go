@@ -145,18 +145,18 @@ const (
 	baggage     = "baggage"
 )
 
-// WithTraceContext adds the W3C trace context that a request's _meta carries
+// withTraceContext adds the W3C trace context that a request's _meta carries
 // (MCP 2026-07-28, per-request metadata), and the key of a call that is sent more
 // than once, to the headers that the allow-list
 // then looks at. The message's own word goes before the connection's. A value
 // that is no header value is left out, so that nothing can be injected. meta is
 // a checked JSON object or nil; h is not changed, and is returned as it is where
 // there is nothing to add.
-func WithTraceContext(h http.Header, meta []byte) http.Header {
+func withTraceContext(h http.Header, meta []byte) http.Header {
 	return withMeta(h, meta, false)
 }
 
-// WithOwnContext does as [WithTraceContext] for the headers of an RPC. They are of this one call, and of its
+// WithOwnContext does as [withTraceContext] for the headers of an RPC. They are of this one call, and of its
 // last hop, so their trace context goes before that of _meta, which began with the agent.
 func WithOwnContext(h http.Header, meta []byte) http.Header {
 	return withMeta(h, meta, true)
@@ -197,7 +197,7 @@ func withMeta(h http.Header, meta []byte, isOwn bool) http.Header {
 	return out
 }
 
-// mayAddHeaders reports whether a _meta has a member that [WithTraceContext] looks for. Most have none.
+// mayAddHeaders reports whether a _meta has a member that [withTraceContext] looks for. Most have none.
 func mayAddHeaders(meta []byte) bool {
 	for name := range jsontext.Fields(meta) {
 		switch string(name) {

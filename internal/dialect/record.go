@@ -59,7 +59,7 @@ func (h *Handler) recorded(in *Inbound) *trail.Entry {
 	}
 	return h.opts.Record.Begin(trail.Arrival{
 		RequestID: in.Message.ID.Raw(),
-		TraceID:   trail.TraceID(WithTraceContext(in.Header, in.meta()).Get("traceparent")),
+		TraceID:   trail.TraceID(withTraceContext(in.Header, in.meta()).Get("traceparent")),
 		Transport: recordedTransport(in.Transport), Route: in.Route, Method: in.Message.Method, Caller: in.Caller, Params: in.Message.Params,
 	})
 }

@@ -203,7 +203,7 @@ func (h *Handler) Refollower(ctx context.Context, in *Inbound, s *session.Sessio
 			req := &bridge.Request{
 				Op: bridge.OpServer, PartOf: bridge.OpListen, Origin: in.Origin, Caller: in.Caller, Peer: in.Peer, Transport: in.Transport,
 				Route: in.Route, Era: in.era(), Method: "resources/subscribe", Revision: in.statedRevision(), Protocol: in.protocol(),
-				Header: WithTraceContext(in.Header, nil), Pointer: pointer, Message: &outriggerv1.ChangeFilter{ResourceUris: []string{uri}},
+				Header: withTraceContext(in.Header, nil), Pointer: pointer, Message: &outriggerv1.ChangeFilter{ResourceUris: []string{uri}},
 			}
 			if err := h.refollow(ctx, req, s, uri); err != nil {
 				h.noted.Warn("watch of a legacy session not followed after it moved to this replica",

@@ -265,7 +265,7 @@ func (h *Handler) auditRefused(call *exchange, err *errmap.Error) {
 	}
 	req := &bridge.Request{
 		Op: call.req.Op, Origin: in.Origin, ID: in.Message.ID, Caller: in.Caller, Peer: in.Peer, Transport: in.Transport, Route: in.Route,
-		Era: in.era(), Span: in.span, Header: WithTraceContext(in.Header, in.meta()),
+		Era: in.era(), Span: in.span, Header: withTraceContext(in.Header, in.meta()),
 		Tool: cmp.Or(call.req.Tool, asked.Name, namedIn(in.Message)), Names: call.req.Names,
 	}
 	if req.Op == bridge.OpInvalid {
