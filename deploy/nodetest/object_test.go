@@ -111,11 +111,17 @@ func objects(t *testing.T, text []byte) []object {
 // render returns the objects of an example, in the namespace of the tests.
 func render(t *testing.T, example string) []object {
 	t.Helper()
+	return renderIn(t, example, namespace, func(text string) string { return text })
+}
+
+// renderIn returns the objects of an example in a namespace, after a change of their text.
+func renderIn(t *testing.T, example, namespace string, change func(text string) string) []object {
+	t.Helper()
 	text, err := k8s.Render(filepath.Join("..", "k8s", "examples", example))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := objects(t, text)
+	all := objects(t, []byte(change(string(text))))
 	for _, o := range all {
 		if namespaced(o.kind()) {
 			o.meta()["namespace"] = namespace
