@@ -50,6 +50,7 @@ type prepared struct {
 func definitions() map[string]string {
 	return map[string]string{
 		"sigs.k8s.io/gateway-api@v1.4.1":                             "config/crd/standard",
+		"github.com/cert-manager/cert-manager@v1.18.2":               "deploy/crds",
 		"github.com/prometheus-operator/prometheus-operator@v0.85.0": "example/prometheus-operator-crd",
 	}
 }
