@@ -48,10 +48,10 @@ func cniConfig() string {
     "bridge": %q,
     "isGateway": true,
     "ipMasq": false,
-    "ipam": {"type": "host-local", "ranges": [[{"subnet": %q}]], "dataDir": "/run/cni-addresses"}
+    "ipam": {"type": "host-local", "ranges": [[{"subnet": %q}]], "routes": [{"dst": %q}], "dataDir": "/run/cni-addresses"}
   }]
 }
-`, bridgeName, podNetwork)
+`, bridgeName, podNetwork, serviceRange)
 }
 
 func (n *Node) kubeletConfig(cgroup string) string {

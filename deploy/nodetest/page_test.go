@@ -8,6 +8,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/outrigger-mcp/outrigger/deploy/node"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // fiveCommands is the page that testPage runs.
@@ -95,7 +97,7 @@ func (s *shell) command(ctx context.Context, text string) *exec.Cmd {
 // run runs a command to its end.
 func (s *shell) run(t *testing.T, text string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 	defer cancel()
 	cmd := s.command(ctx, text)
 	var stderr strings.Builder
@@ -148,7 +150,8 @@ func testPage(t *testing.T, n *node.Node, p prepared, r *result) {
 	s := newShell(t, n, p)
 	t.Cleanup(func() {
 		if t.Failed() {
-			for _, text := range []string{"kubectl get pods,events,deployments --all-namespaces -o wide", "kubectl logs --namespace outrigger-system deployment/outrigger-injector"} {
+			for _, text := range []string{"kubectl get pods,events --all-namespaces", "kubectl logs --namespace outrigger-system deployment/outrigger-injector",
+				"kubectl logs --namespace shop deployment/fleet --container sidecar"} {
 				out, err := s.command(context.Background(), text).CombinedOutput()
 				t.Logf("%s: %v\n%s", text, err, out)
 			}
@@ -167,6 +170,15 @@ func testPage(t *testing.T, n *node.Node, p prepared, r *result) {
 			s.forward(t, block.command)
 		} else {
 			last = s.run(t, block.command)
+		}
+		if strings.Contains(block.command, "kubectl logs") {
+			// The trail is written within 100 ms, and the kubelet's file a moment later.
+			testkit.Try(t, "the audit line is there", func() error {
+				if last = s.run(t, block.command); last == "" {
+					return errors.New("not yet")
+				}
+				return nil
+			})
 		}
 		took := time.Since(step).Round(10 * time.Millisecond)
 		t.Logf("%6v  %s", took, block.command)
