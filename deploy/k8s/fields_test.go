@@ -14,7 +14,9 @@ import (
 )
 
 // ofOthers are the groups whose resource definitions a cluster has from elsewhere.
-func ofOthers() []string { return []string{"monitoring.coreos.com/", "gateway.networking.k8s.io/"} }
+func ofOthers() []string {
+	return []string{"monitoring.coreos.com/", "gateway.networking.k8s.io/", "cert-manager.io/"}
+}
 
 // newer are fields that Kubernetes has and kustomize's schema, which is older, has not.
 func newer() []string {

@@ -4,6 +4,7 @@ package k8s
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -11,6 +12,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"github.com/outrigger-mcp/outrigger/internal/config"
 )
 
 var update = flag.Bool("update", false, "write the goldens, and the descriptor set of the example")
@@ -52,6 +57,59 @@ func TestGolden(t *testing.T) {
 				t.Errorf("examples/%s is not what it was (-golden +rendered); `make k8s-golden` accepts it:\n%s", name, diff)
 			}
 		})
+	}
+}
+
+// TestConfigurationsAreRead reads the configuration file of every example, with the variables of a pod: a sidecar that cannot read its file
+// does not start. Files that it names are not there.
+func TestConfigurationsAreRead(t *testing.T) {
+	t.Parallel()
+	read := 0
+	for _, name := range examples(t) {
+		text, err := Render(filepath.Join("examples", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
+			var o struct {
+				Kind string
+				Data map[string]string
+			}
+			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+				t.Fatal(err)
+			}
+			file := o.Data["sidecar.yaml"]
+			if o.Kind != "ConfigMap" || file == "" {
+				continue
+			}
+			read++
+			path := filepath.Join(t.TempDir(), "sidecar.yaml")
+			if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			environ := []string{"OUTRIGGER_CONFIG=" + path, "OUTRIGGER_STATE_KEY=/etc/outrigger/state/state.key"}
+			if !strings.Contains(file, "backend") {
+				environ = append(environ, "OUTRIGGER_BACKEND=http://127.0.0.1:50051")
+			}
+			flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+			config.RegisterFlags(flags, config.Serve)
+			_, err := config.Load(config.Serve, flags, environ, config.Options{})
+			var faults *config.Error
+			if err != nil && !errors.As(err, &faults) {
+				t.Fatal(err)
+			}
+			if faults == nil {
+				continue
+			}
+			for _, fault := range faults.Faults {
+				if !strings.Contains(fault.Message, "no such file") {
+					t.Errorf("%s: %+v", name, fault)
+				}
+			}
+		}
+	}
+	if read < 5 {
+		t.Errorf("read %d configurations", read)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -60,7 +61,9 @@ func (n *Node) startAPI(ctx context.Context, o Options) error {
 	}
 	d, err := n.start("kube-apiserver", o.APIServer, "--etcd-servers", etcdURL, "--cert-dir", folder,
 		"--bind-address", "127.0.0.1", "--secure-port", apiPort, "--advertise-address", Address, "--endpoint-reconciler-type", "none",
-		"--service-cluster-ip-range", "10.96.0.0/24", "--authorization-mode", "RBAC", "--token-auth-file", tokenFile,
+		"--service-cluster-ip-range", serviceRange, "--authorization-mode", "RBAC", "--token-auth-file", tokenFile,
+		"--kubelet-preferred-address-types", "InternalIP", // for logs, exec and port-forward
+		"--enable-aggregator-routing", // webhooks are reached at the addresses of their pods: there is no kube-proxy
 		"--service-account-issuer", "https://node", "--service-account-key-file", keyFile, "--service-account-signing-key-file", keyFile)
 	if err != nil {
 		return err
@@ -69,7 +72,40 @@ func (n *Node) startAPI(ctx context.Context, o Options) error {
 		// It makes its certificate at its start, and this network has no other host.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
 	}}}
+	if err := n.serveInward(ctx); err != nil {
+		return err
+	}
 	return d.await(ctx, startTimeout, func(ctx context.Context) error { return n.api.Get(ctx, "/readyz", nil) })
+}
+
+// serveInward lets pods reach the API server by the Service kubernetes, as kube-proxy does.
+func (n *Node) serveInward(ctx context.Context) error {
+	var lc net.ListenConfig
+	var err error
+	if n.inward, err = lc.Listen(ctx, "tcp", serviceAddress+":443"); err != nil {
+		return err
+	}
+	go func() {
+		for {
+			conn, err := n.inward.Accept()
+			if err != nil {
+				return
+			}
+			go join(conn, "127.0.0.1:"+apiPort)
+		}
+	}()
+	return nil
+}
+
+// join connects a connection with an address until one of both ends.
+func join(conn net.Conn, address string) {
+	defer func() { _ = conn.Close() }()
+	out, err := net.DialTimeout("tcp", address, requestTimeout)
+	if err != nil {
+		return
+	}
+	go func() { _, _ = io.Copy(out, conn); _ = out.Close() }()
+	_, _ = io.Copy(conn, out)
 }
 
 // Credentials returns the URL of the API server and the token of its

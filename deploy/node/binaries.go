@@ -65,6 +65,8 @@ type Kubernetes struct {
 	Kubelet, APIServer string
 	// ControllerManager and Scheduler are for [Node.StartControllers].
 	ControllerManager, Scheduler string
+	// Kubectl is what people use; see [Node.Environment].
+	Kubectl string
 }
 
 // Binaries returns the paths of the programs of Kubernetes, and builds what the
@@ -82,7 +84,7 @@ func Binaries(ctx context.Context, source string) (Kubernetes, error) {
 	for _, program := range []struct {
 		name string
 		path *string
-	}{{"kubelet", &k.Kubelet}, {"kube-apiserver", &k.APIServer}, {"kube-controller-manager", &k.ControllerManager}, {"kube-scheduler", &k.Scheduler}} {
+	}{{"kubelet", &k.Kubelet}, {"kube-apiserver", &k.APIServer}, {"kube-controller-manager", &k.ControllerManager}, {"kube-scheduler", &k.Scheduler}, {"kubectl", &k.Kubectl}} {
 		*program.path = filepath.Join(cache, program.name)
 		if _, err := os.Stat(*program.path); err == nil {
 			continue

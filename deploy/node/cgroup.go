@@ -90,8 +90,8 @@ func removeCgroup(folder string) error {
 }
 
 // CgroupFile reads a control file of a process, such as "memory.limit_in_bytes"
-// of version 1 or "memory.max" of version 2: the first of names that its memory
-// cgroup has.
+// of version 1 or "memory.max" of version 2: the first of names that one of its
+// cgroups has.
 func CgroupFile(pid int, names ...string) (string, error) {
 	lines, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
@@ -99,7 +99,7 @@ func CgroupFile(pid int, names ...string) (string, error) {
 	}
 	for line := range strings.Lines(string(lines)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) != 3 || (parts[1] != "memory" && parts[1] != "") {
+		if len(parts) != 3 {
 			continue
 		}
 		folder := filepath.Join(cgroupMount, parts[1], parts[2])
@@ -110,6 +110,20 @@ func CgroupFile(pid int, names ...string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("process %d has none of %v", pid, names)
+}
+
+// CPU returns the CPU time that a process's cgroup has used: that of its container.
+func CPU(pid int) (time.Duration, error) {
+	text, err := CgroupFile(pid, "cpuacct.usage", "cpu.stat")
+	if err != nil {
+		return 0, err
+	}
+	var used int64
+	if _, err := fmt.Sscanf(text, "usage_usec %d", &used); err == nil { // version 2
+		return time.Duration(used) * time.Microsecond, nil
+	}
+	_, err = fmt.Sscanf(text, "%d", &used)
+	return time.Duration(used), err
 }
 
 // Process returns the first process of a container: the one with the lowest id

@@ -48,10 +48,10 @@ func cniConfig() string {
     "bridge": %q,
     "isGateway": true,
     "ipMasq": false,
-    "ipam": {"type": "host-local", "ranges": [[{"subnet": %q}]], "dataDir": "/run/cni-addresses"}
+    "ipam": {"type": "host-local", "ranges": [[{"subnet": %q}]], "routes": [{"dst": %q}], "dataDir": "/run/cni-addresses"}
   }]
 }
-`, bridgeName, podNetwork)
+`, bridgeName, podNetwork, serviceRange)
 }
 
 func (n *Node) kubeletConfig(cgroup string) string {
@@ -65,7 +65,7 @@ cgroupRoot: /%s
 failSwapOn: false
 clusterDNS: [10.96.0.10]
 clusterDomain: cluster.local
-address: 127.0.0.1
+address: %s
 port: 11250
 readOnlyPort: 0
 healthzPort: 11248
@@ -78,7 +78,7 @@ cgroupsPerQOS: true
 evictionHard: {memory.available: 10Mi, nodefs.available: "1%%", imagefs.available: "1%%"}
 imageGCHighThresholdPercent: 100 # images are loaded once and cannot be pulled, however full the disk is
 syncFrequency: 5s
-`, n.socket(), cgroup, n.PodLogs(), filepath.Join(n.state, "plugins"))
+`, n.socket(), cgroup, Address, n.PodLogs(), filepath.Join(n.state, "plugins"))
 }
 
 func kubeconfigText(token string) string {

@@ -7,6 +7,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 )
 
 // StartControllers starts what makes the pods of Deployments, StatefulSets and Jobs, gives them to the
@@ -20,7 +21,9 @@ func (n *Node) StartControllers(ctx context.Context, k Kubernetes) error {
 		// Neither the garbage collector nor what looks after nodes that are lost is needed for one node that lasts minutes.
 		{"kube-controller-manager", k.ControllerManager, "10257", []string{
 			"--controllers", "deployment-controller,replicaset-controller,statefulset-controller,job-controller,cronjob-controller," +
-				"endpointslice-controller,node-lifecycle-controller,disruption-controller",
+				"endpointslice-controller,node-lifecycle-controller,disruption-controller,serviceaccount-controller,root-ca-certificate-publisher-controller," +
+				"namespace-controller",
+			"--root-ca-file", filepath.Join(n.state, "api", "apiserver.crt"), // it has the CA behind its certificate
 		}},
 		{"kube-scheduler", k.Scheduler, "10259", nil},
 	} {

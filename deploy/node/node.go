@@ -23,13 +23,16 @@ const (
 	// Address is where pods reach what runs beside them.
 	Address = "10.88.7.1"
 
-	bridgeName   = "ot0"
-	podNetwork   = "10.88.7.0/24"
-	etcdURL      = "http://127.0.0.1:2379"
-	etcdPeerURL  = "http://127.0.0.1:2380"
-	apiPort      = "6443"
-	apiURL       = "https://127.0.0.1:" + apiPort
-	pluginFolder = "/usr/lib/cni"
+	bridgeName  = "ot0"
+	podNetwork  = "10.88.7.0/24"
+	etcdURL     = "http://127.0.0.1:2379"
+	etcdPeerURL = "http://127.0.0.1:2380"
+	apiPort     = "6443"
+	// serviceAddress is that of the Service kubernetes, the first of the range: pods find the API server there.
+	serviceAddress = "10.96.0.1"
+	serviceRange   = "10.96.0.0/24"
+	apiURL         = "https://127.0.0.1:" + apiPort
+	pluginFolder   = "/usr/lib/cni"
 
 	// PauseImage holds the namespaces of each pod.
 	PauseImage = "registry.example/outrigger/pause:node"
@@ -52,6 +55,8 @@ type Node struct {
 	logs    string
 	daemons []*daemon
 	api     *API
+	// inward listens for pods that call the API server.
+	inward net.Listener
 }
 
 // Start starts a node inside the namespaces of Enter.
@@ -77,7 +82,13 @@ func (n *Node) Close() {
 		d.stop()
 	}
 	n.daemons = nil
+	if n.inward != nil {
+		_ = n.inward.Close()
+	}
 }
+
+// Environment is what kubectl needs to be the administrator of the node.
+func (n *Node) Environment() []string { return []string{"KUBECONFIG=" + n.kubeconfig()} }
 
 // API returns the client of the node's API server.
 func (n *Node) API() *API { return n.api }
@@ -100,6 +111,7 @@ func (n *Node) prepare(context.Context, Options) error {
 		{"link", "add", bridgeName, "type", "bridge"},
 		{"address", "add", Address + "/24", "dev", bridgeName},
 		{"link", "set", bridgeName, "up"},
+		{"address", "add", serviceAddress + "/32", "dev", bridgeName},
 		{"route", "add", "default", "dev", bridgeName}, // leads nowhere; some code asks whether there is one
 	} {
 		if err := run("ip", args...); err != nil {

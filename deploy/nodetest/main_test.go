@@ -39,8 +39,8 @@ type prepared struct {
 	Archives []string
 	// Rollout is the binary of the tests of replicas, and Robustness the folder of their package.
 	Rollout, Robustness string
-	// Injector is the binary of the injector.
-	Injector string
+	// Injector and Sidecar are binaries for use beside the node.
+	Injector, Sidecar string
 	// Definitions are folders with the custom resource definitions of others.
 	Definitions []string
 }
@@ -50,6 +50,7 @@ type prepared struct {
 func definitions() map[string]string {
 	return map[string]string{
 		"sigs.k8s.io/gateway-api@v1.4.1":                             "config/crd/standard",
+		"github.com/cert-manager/cert-manager@v1.18.2":               "deploy/crds",
 		"github.com/prometheus-operator/prometheus-operator@v0.85.0": "example/prometheus-operator-crd",
 	}
 }
@@ -106,6 +107,9 @@ func outside() (int, error) {
 		return 1, err
 	}
 	if err := p.buildInjector(ctx, work); err != nil {
+		return 1, err
+	}
+	if err := p.buildSidecar(ctx, work); err != nil {
 		return 1, err
 	}
 	text, err := json.Marshal(p)

@@ -30,9 +30,12 @@ func TestNode(t *testing.T) {
 	t.Run("variants", func(t *testing.T) { testVariants(t, n, r) })
 	t.Run("kill of the sidecar", func(t *testing.T) { testKill(t, n, r) })
 	t.Run("deletion under load", func(t *testing.T) { testDeletion(t, n, r) })
+	t.Run("front", func(t *testing.T) { testFront(t, n, r) })
+	t.Run("figures", func(t *testing.T) { testFigures(t, n, r) })
 	if err := n.StartControllers(t.Context(), p.Kubernetes); err != nil {
 		t.Fatal(err)
 	}
+	t.Run("five commands", func(t *testing.T) { testPage(t, n, p, r) })
 	t.Run("injection", func(t *testing.T) { testInjection(t, n, p, r) })
 	t.Run("rolling update", func(t *testing.T) { testRollout(t, n, p, r) })
 	if *document != "" && !t.Failed() {

@@ -59,7 +59,7 @@ func plurals() map[string]string {
 		"Pod": "pods", "Deployment": "deployments", "StatefulSet": "statefulsets", "PodDisruptionBudget": "poddisruptionbudgets", "NetworkPolicy": "networkpolicies",
 		"PodMonitor": "podmonitors", "HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes", "CustomResourceDefinition": "customresourcedefinitions",
 		"DaemonSet": "daemonsets", "Job": "jobs", "CronJob": "cronjobs", "Role": "roles", "RoleBinding": "rolebindings", "ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings",
-		"MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+		"MutatingWebhookConfiguration": "mutatingwebhookconfigurations", "Issuer": "issuers", "Certificate": "certificates",
 	}
 }
 
@@ -111,11 +111,17 @@ func objects(t *testing.T, text []byte) []object {
 // render returns the objects of an example, in the namespace of the tests.
 func render(t *testing.T, example string) []object {
 	t.Helper()
+	return renderIn(t, example, namespace, func(text string) string { return text })
+}
+
+// renderIn returns the objects of an example in a namespace, after a change of their text.
+func renderIn(t *testing.T, example, namespace string, change func(text string) string) []object {
+	t.Helper()
 	text, err := k8s.Render(filepath.Join("..", "k8s", "examples", example))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := objects(t, text)
+	all := objects(t, []byte(change(string(text))))
 	for _, o := range all {
 		if namespaced(o.kind()) {
 			o.meta()["namespace"] = namespace
@@ -189,7 +195,7 @@ func copyOf(t *testing.T, o object) object {
 // waits until the API server serves them.
 func installDefinitions(t *testing.T, n *node.Node, folders []string) {
 	t.Helper()
-	wanted := map[string]bool{"PodMonitor": true, "HTTPRoute": true, "GRPCRoute": true}
+	wanted := map[string]bool{"PodMonitor": true, "HTTPRoute": true, "GRPCRoute": true, "Issuer": true, "Certificate": true}
 	for _, folder := range folders {
 		files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 		if err != nil {
@@ -205,6 +211,7 @@ func installDefinitions(t *testing.T, n *node.Node, folders []string) {
 				if o.kind() != "CustomResourceDefinition" || !wanted[kind] {
 					continue
 				}
+				delete(o.meta(), "labels") // cert-manager's are templates of its chart
 				apply(t, n, o, false)
 				delete(wanted, kind)
 				path, err := o.path()

@@ -26,10 +26,11 @@ const pods = "/api/v1/namespaces/" + namespace + "/pods"
 
 // pod is a pod on the node.
 type pod struct {
-	n    *node.Node
-	name string
-	path string
-	logs map[string]*journal
+	n         *node.Node
+	namespace string
+	name      string
+	path      string
+	logs      map[string]*journal
 }
 
 // podStatus is what the tests read of a pod.
@@ -105,13 +106,21 @@ func run(t *testing.T, n *node.Node, example, name string, change func(object)) 
 	if change != nil {
 		change(o)
 	}
-	if err := n.API().Create(t.Context(), pods, o); err != nil {
+	return place(t, n, o, "sidecar", "fleet")
+}
+
+// place makes a pod, with the containers whose logs are wanted, until the end of the test.
+func place(t *testing.T, n *node.Node, o object, containers ...string) *pod {
+	t.Helper()
+	in, name := o.meta()["namespace"].(string), o.name()
+	all := "/api/v1/namespaces/" + in + "/pods"
+	if err := n.API().Create(t.Context(), all, o); err != nil {
 		t.Fatal(err)
 	}
-	p := &pod{n: n, name: name, path: pods + "/" + name, logs: map[string]*journal{}}
+	p := &pod{n: n, namespace: in, name: name, path: all + "/" + name, logs: map[string]*journal{}}
 	uid := p.status(t).Metadata.UID
-	for _, c := range []string{"sidecar", "fleet"} {
-		p.logs[c] = follow(t, filepath.Join(n.PodLogs(), namespace+"_"+name+"_"+uid, c))
+	for _, c := range containers {
+		p.logs[c] = follow(t, filepath.Join(n.PodLogs(), in+"_"+name+"_"+uid, c))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -207,7 +216,7 @@ func (p *pod) events(t *testing.T) map[string]string {
 			InvolvedObject  struct{ Name string }
 		}
 	}
-	if err := p.n.API().Get(context.WithoutCancel(t.Context()), "/api/v1/namespaces/"+namespace+"/events", &events); err != nil {
+	if err := p.n.API().Get(context.WithoutCancel(t.Context()), "/api/v1/namespaces/"+p.namespace+"/events", &events); err != nil {
 		t.Error(err)
 	}
 	out := map[string]string{}

@@ -31,6 +31,9 @@ type result struct {
 	executions                []int
 	drain, appTold, deletion  time.Duration
 
+	front, page string
+	figures     []figure
+
 	rollout, injection, injectedRollout string
 }
 
@@ -57,6 +60,8 @@ func (r *result) write(t *testing.T, path string) {
 		{fmt.Sprintf("deletion under load (%d callers, 4 edges)", loadCallers), fmt.Sprintf("%d requests, each executed once (%d by the deleted pod, %d by the other) and answered once, with its own result; %d rejected with a retry hint, %d found no listener; none lost, crossed or repeated",
 			r.requests, r.executions[0], r.executions[1], r.refused, r.unsent)},
 		{"shutdown order", fmt.Sprintf("drain finished in %v, app got SIGTERM %v later, pod gone %v after its deletion; both containers exited with 0", round(r.drain), round(r.appTold), round(r.deletion))},
+		{"`examples/front` with three services behind it, each in its namespace with `examples/behind-front`", r.front},
+		{"[five commands](five-commands.md), with kubectl, the injector in its pods", r.page},
 		{"the injector's webhook, by URL, under RBAC: a labelled Deployment, StatefulSet, Job, CronJob and bare pod; refusals; pods that were missed", r.injection},
 		{"two rolling updates of a Deployment with injected sidecars, under load", r.injectedRollout},
 		{"two rolling updates of three replicas that share state, clients of every revision", r.rollout},
@@ -69,6 +74,7 @@ func (r *result) write(t *testing.T, path string) {
 	for _, row := range rows {
 		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
 	}
+	r.writeFigures(t, &b)
 	b.WriteString("\nRolling updates and injected pods are made by the controllers. For all other tests there is no scheduler and no controller manager: the test creates\n" +
 		"the pods of the Deployments itself and sets their node. NATS runs beside the node, as three processes.\n" +
 		"The API server validates NetworkPolicy, PodDisruptionBudget, PodMonitor, HTTPRoute and GRPCRoute against their definitions; nothing enforces them.\n")

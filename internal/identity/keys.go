@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
@@ -395,6 +397,27 @@ func checkURL(text string) (*url.URL, error) {
 	return nil, errInsecure
 }
 
+// keyFile is the path of a key set that a file has; ok is false for a URL to fetch.
+func keyFile(from string) (path string, ok bool) {
+	u, err := url.Parse(from)
+	if err != nil || u.Scheme != "file" {
+		return "", false
+	}
+	return u.Path, true
+}
+
+// checkKeys checks where an issuer's keys are.
+func checkKeys(from string) error {
+	if path, ok := keyFile(from); ok {
+		if u, _ := url.Parse(from); u.Host != "" || !filepath.IsAbs(path) || u.RawQuery != "" {
+			return errors.New("must be file:///PATH, with the absolute path of a JWK set")
+		}
+		return nil
+	}
+	_, err := checkURL(from)
+	return err
+}
+
 // issuer is one authorization server.
 type issuer struct {
 	opts  Issuer
@@ -413,10 +436,11 @@ type metadata struct {
 }
 
 func newIssuer(life context.Context, o Issuer, all *VerifierOptions, counts *counts) (*issuer, error) {
-	for _, text := range []string{o.URL, orElse(o.JWKS, o.URL)} {
-		if _, err := checkURL(text); err != nil {
-			return nil, fmt.Errorf("issuer %q: %w", text, err)
-		}
+	if _, err := checkURL(o.URL); err != nil {
+		return nil, fmt.Errorf("issuer %q: %w", o.URL, err)
+	}
+	if err := checkKeys(orElse(o.JWKS, o.URL)); err != nil {
+		return nil, fmt.Errorf("keys of issuer %q: %w", o.URL, err)
 	}
 	i := &issuer{
 		opts: o, fetch: newFetcher(o.CAs, all.FetchTimeout, all.MaxFetchBytes),
@@ -453,7 +477,13 @@ func (i *issuer) fetchKeys(ctx context.Context, before *keySet) (*keySet, error)
 	if err := i.discover(ctx); err != nil && i.meta.Load() == nil {
 		return nil, err
 	}
-	body, err := i.fetch.get(ctx, i.meta.Load().JWKS)
+	var body []byte
+	var err error
+	if path, ok := keyFile(i.opts.JWKS); ok { // never one that the metadata names
+		body, err = keys.ReadFile(path, i.fetch.max)
+	} else {
+		body, err = i.fetch.get(ctx, i.meta.Load().JWKS)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -231,6 +234,51 @@ func TestResponsesAreBounded(t *testing.T) {
 	}
 }
 
+// TestKeysOfAFile: a key set that somebody else publishes, without a request to the issuer. It is read again at the interval of other keys.
+func TestKeysOfAFile(t *testing.T) {
+	t.Parallel()
+	i := oauthtest.Start(t)
+	publish := func(path string) {
+		t.Helper()
+		res, err := http.Get(i.JWKS())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		keys, err := io.ReadAll(res.Body)
+		if err == nil {
+			err = os.WriteFile(path, keys, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "keys.json")
+	publish(path)
+	asked := i.KeyFetches()
+	v := open(t, identity.VerifierOptions{RefreshInterval: 20 * time.Millisecond, Issuers: []identity.Issuer{{URL: i.URL, JWKS: "file://" + path}}})
+	if who, err := show(v, i.Token(resource, nil)); err != nil {
+		t.Errorf("a token of a key in the file: %s", outcome(who, err))
+	}
+	i.Key = oauthtest.NewKey(t, "second", "ES256")
+	i.Publish(i.Key)
+	token := i.Token(resource, nil)
+	if who, err := show(v, token); outcome(who, err) != string(identity.UnknownKey) {
+		t.Errorf("a token of a key that is not in the file: %s", outcome(who, err))
+	}
+	publish(path)
+	testkit.Until(t, "the new key is read", func() bool {
+		_, err := show(v, i.Token(resource, nil))
+		return err == nil
+	})
+	if got := i.KeyFetches(); got != asked+1 {
+		t.Errorf("the issuer was asked %d times for its keys, besides by the test", got-asked-1)
+	}
+	if who, err := show(open(t, identity.VerifierOptions{Issuers: []identity.Issuer{{URL: i.URL, JWKS: "file:///no/such/keys.json"}}}), token); outcome(who, err) != "unavailable" {
+		t.Errorf("without the file: %s", outcome(who, err))
+	}
+}
+
 // TestWhatIsConfigured: what cannot be right is an error before anything runs.
 func TestWhatIsConfigured(t *testing.T) {
 	t.Parallel()
@@ -243,6 +291,8 @@ func TestWhatIsConfigured(t *testing.T) {
 		{Resource: resource, Issuers: []identity.Issuer{{URL: "https://user:secret@a"}}},
 		{Resource: resource, Issuers: []identity.Issuer{{URL: "https://a"}, {URL: "https://a/"}}},
 		{Resource: resource, Issuers: []identity.Issuer{{URL: "https://a", JWKS: "http://example.com"}}},
+		{Resource: resource, Issuers: []identity.Issuer{{URL: "https://a", JWKS: "file://host/keys.json"}}},
+		{Resource: resource, Issuers: []identity.Issuer{{URL: "file:///keys.json"}}},
 		{Resource: resource, Issuers: []identity.Issuer{{URL: "https://a", Introspection: &identity.Introspection{URL: "http://example.com"}}}},
 	} {
 		if identity.CheckVerifier(o) == nil {

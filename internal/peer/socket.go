@@ -307,7 +307,7 @@ func (c *watched) closed(from http.ConnState) {
 // connections leave by themselves first, and Shutdown comes when none is left:
 //
 //   - leave: from now on each HTTP/1.1 connection ends with its next answer
-//     (Connection: close), or when it has been idle for idleLeave. Each HTTP/2
+//     (Connection: close), also one to a request that is in flight, or when it has been idle for idleLeave. Each HTTP/2
 //     connection gets a GOAWAY that still admits every stream.
 //   - part: the connections that were open before have left. The listener closes,
 //     and what it had accepted leaves as well. HTTP/2 gets the GOAWAY that names the
@@ -521,6 +521,13 @@ func (c *watched) takeLeave(w http.ResponseWriter) {
 		return
 	}
 	w.Header().Set("Connection", "close")
+}
+
+// IsLeaving reports whether the connection of a request ends with its answer, because a drain has begun since it came. The zero
+// answer is that of HTTP/2, and of requests without a connection.
+func IsLeaving(ctx context.Context) bool {
+	c, ok := ctx.Value(connKey{}).(*watched)
+	return ok && c != nil && c.book.leaving.Load() && c.h2.Load() == nil
 }
 
 // connKey is the key of a request's *watched in its context.

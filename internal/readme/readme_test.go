@@ -62,6 +62,36 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestFiveCommands runs what docs/five-commands.md does on one's own machine: the token and its entry, and the call, with the example service in place
+// of the cluster's. The whole page runs on a real node (make k8s-test).
+func TestFiveCommands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs the sidecar")
+	}
+	ran := 0
+	blocks := readBlocks(t, "docs/five-commands.md", "")
+	file := filepath.Join(t.TempDir(), "agent.token")
+	local := strings.NewReplacer("agent.token", file, "sidecar token", "go run ./cmd/sidecar token", "sidecar call", "go run ./cmd/sidecar call",
+		"--server http://127.0.0.1:8080 --token-file agent.token", "--demo")
+	for i, b := range blocks {
+		switch command, _, _ := strings.Cut(b.text, " | kubectl create secret"); {
+		case strings.Contains(command, "sidecar token"):
+			ran++
+			callers := string(run(t, local.Replace(command)+" && wait"))
+			token, err := os.ReadFile(file)
+			if err != nil || len(strings.TrimSpace(string(token))) != 43 || !strings.HasPrefix(callers, "callers:\n  - name: agent\n") {
+				t.Errorf("the callers are %q, the token is %q (%v)", callers, token, err)
+			}
+		case strings.Contains(command, "sidecar call"):
+			ran++
+			compare(t, command, blocks[i+1].text, run(t, local.Replace(command)))
+		}
+	}
+	if ran != 2 {
+		t.Errorf("ran %d commands, want two: is a fence misspelt?", ran)
+	}
+}
+
 // readBlocks reads the blocks of a page, or of the section under a heading.
 func readBlocks(t *testing.T, page, heading string) []block {
 	t.Helper()

@@ -352,7 +352,7 @@ func (b *held) decide(status int) {
 		return
 	}
 	b.decided = true
-	if !b.stopped.Load() && (b.done.Load() || status >= http.StatusBadRequest && b.arrived()) {
+	if !peer.IsLeaving(b.r.Context()) && !b.stopped.Load() && (b.done.Load() || status >= http.StatusBadRequest && b.arrived()) {
 		return
 	}
 	b.Header().Set("Connection", "close")

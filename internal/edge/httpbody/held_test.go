@@ -14,6 +14,7 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/internal/edge/httpbody"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -103,6 +104,41 @@ func TestAnAnswerDoesNotWaitForTheBody(t *testing.T) {
 				t.Errorf("%d, says close: %v, is closed: %v; want %d and a closed connection", resp.StatusCode, resp.Close, closed, tc.status)
 			}
 		})
+	}
+}
+
+// TestACallInFlightEndsItsConnectionInADrain: a drain begins while a call runs. Its answer says Connection: close, so that the drain does not
+// wait until the client has been idle for seconds.
+func TestACallInFlightEndsItsConnectionInADrain(t *testing.T) {
+	t.Parallel()
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false) // as package peer listens
+	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered, release := make(chan struct{}), make(chan struct{})
+	sockets := &peer.Sockets{}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: httpbody.Timeout(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		entered <- struct{}{}
+		<-release
+		_, _ = io.WriteString(w, "ok")
+	}), time.Hour, never, nil)}
+	sockets.Add(peer.NewSocket(listener, peer.SocketOptions{Main: true, Refused: peer.NewRefused(1<<20, nil)}), server, func(err error) { t.Error(err) })
+	defer sockets.Close()
+	for _, drains := range []bool{false, true} {
+		go func() {
+			<-entered
+			if drains {
+				sockets.Leave()
+			}
+			release <- struct{}{}
+		}()
+		resp, closed := exchange(t, listener.Addr().String(), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+		if resp.StatusCode != http.StatusOK || resp.Close != drains || closed != drains {
+			t.Errorf("drains: %v; %d, says close: %v, is closed: %v", drains, resp.StatusCode, resp.Close, closed)
+		}
 	}
 }
 

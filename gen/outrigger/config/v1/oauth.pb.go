@@ -274,7 +274,8 @@ type OAuthIssuer struct {
 	// Issuer URL. The metadata of the issuer is found from it (RFC 8414, then OpenID Connect Discovery). https, or http on
 	// loopback. Required.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	// URL of the issuer's keys. Tokens must then name `url` as their issuer exactly. Default: from the issuer's metadata.
+	// URL of the issuer's keys, or file:///path of a JWK set, which is read again at the same times. Tokens must then name
+	// `url` as their issuer exactly. Default: from the issuer's metadata.
 	JwksUrl string `protobuf:"bytes,2,opt,name=jwks_url,proto3" json:"jwks_url,omitempty"`
 	// Audiences accepted besides `resource`, for issuers without resource indicators. At most 16.
 	Audiences []string `protobuf:"bytes,3,rep,name=audiences,proto3" json:"audiences,omitempty"`
@@ -682,10 +683,10 @@ const file_outrigger_config_v1_oauth_proto_rawDesc = "" +
 	"\x12_max_cached_tokensB\x12\n" +
 	"\x10_max_token_bytesB\x12\n" +
 	"\x10_max_fetch_bytesB\r\n" +
-	"\v_scope_rule\"\xfb\x02\n" +
+	"\v_scope_rule\"\x86\x03\n" +
 	"\vOAuthIssuer\x12/\n" +
-	"\x03url\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18(\x80\x102\x13^https?://[^#?\\s]+$R\x03url\x12;\n" +
-	"\bjwks_url\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1a(\x80\x102\x15^(https?://[^#\\s]+)?$R\bjwks_url\x121\n" +
+	"\x03url\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x18(\x80\x102\x13^https?://[^#?\\s]+$R\x03url\x12F\n" +
+	"\bjwks_url\x18\x02 \x01(\tB*\xbaH'r%(\x80\x102 ^((https?://|file:///)[^#\\s]+)?$R\bjwks_url\x121\n" +
 	"\taudiences\x18\x03 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10\x10\x18\x01\"\ar\x05\x10\x01(\x80\x10R\taudiences\x12,\n" +
 	"\fgroups_claim\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\fgroups_claim\x12*\n" +
 	"\vroles_claim\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vroles_claim\x12M\n" +
