@@ -232,6 +232,16 @@ func Backends(cfg *configv1.Config) []*configv1.Config {
 	return out
 }
 
+// WithDescriptors returns the names of the backends that have descriptor files. The only one has the empty name.
+func WithDescriptors(cfg *configv1.Config) (names []string) {
+	for _, c := range Backends(cfg) {
+		if len(c.GetCatalog().GetDescriptors()) > 0 {
+			names = append(names, c.GetBackend().GetName())
+		}
+	}
+	return names
+}
+
 // orDefault is a setting of one of several backends, "auto" where it has none.
 func orDefault(text string) *string {
 	if text == "" {

@@ -335,12 +335,7 @@ func (r *Reloader) recordOutcome(next *configv1.Config, now, later []string) rel
 // reloadDescriptors loads the catalog again after a descriptor file changed.
 func (r *Reloader) reloadDescriptors(ctx context.Context) reload.Outcome {
 	running := r.current()
-	var names []string
-	for _, c := range config.Backends(running) {
-		if len(c.GetCatalog().GetDescriptors()) > 0 {
-			names = append(names, c.GetBackend().GetName())
-		}
-	}
+	names := config.WithDescriptors(running)
 	if len(names) == 0 {
 		return reload.Unchanged // reflection has its own interval
 	}
