@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -227,6 +228,7 @@ func TestBadValues(t *testing.T) {
 			`injector: {certManager: {enabled: true}}`:        {"injector.certManager.issuer.name is empty; name the Issuer"},
 			`image: {tag: "0.1.0 latest"}`:                    {"/image/tag", "does not match pattern"},
 			`alerts: {enabled: "yes"}`:                        {"/alerts/enabled", "got string, want boolean"},
+			`nats: `:                                          {"/nats", "missing property 'enabled'"},
 			`nats: {enabled: true, storage: 1Gi}`:             {"/storage", "'1Gi' does not match pattern"},
 			`nats: {enabled: true, antiAffinity: none}`:       {"/antiAffinity", "value must be one of 'required', 'preferred'"},
 			`dashboard: {enabled: true}`:                      {"additional properties 'dashboard' not allowed"},
@@ -240,6 +242,7 @@ func TestBadValues(t *testing.T) {
 			`port: 8080`:                           {"outrigger-sidecar.listenPort is 8080", "set it to a free port"},
 			`listenPort: 80`:                       {"/listenPort", "minimum: got 80, want 1,024"},
 			`listenPort: 9901`:                     {"outrigger-sidecar.listenPort, adminPort and healthPort are 9901, 9901 and 9902; choose three different ports"},
+			`auth: null`:                           {"missing property 'auth'"},
 			`protocol: http2`:                      {"/protocol", "value must be one of 'auto', 'grpc'"},
 			`auth: config`:                         {`outrigger-sidecar.auth is "config"`, "set outrigger-sidecar.config or"},
 			`{config: {a: 1}, configMap: ours}`:    {"outrigger-sidecar.config and outrigger-sidecar.configMap are both set; remove one"},
@@ -264,6 +267,37 @@ func TestBadValues(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestNull gives null for each value, which takes the chart's default away: it is refused, or the chart renders as before. Only
+// what is below resources, labels and annotations may be left out in this way.
+func TestNull(t *testing.T) {
+	for name, e := range allEffects() {
+		before := flat(t, render(t, load(t, e.folder), e.set(t, "{}"), release))
+		for folder, prefix := range e.of {
+			all := map[string]bool{}
+			for _, path := range leaves(prefix, load(t, folder).Values) {
+				for all[path] = true; strings.Contains(path[len(prefix):], "."); all[path] = true {
+					path = path[:strings.LastIndex(path, ".")]
+				}
+			}
+			for path := range all {
+				parts := strings.Split(path, ".")
+				v := e.set(t, "{"+strings.Join(parts, ": {")+": null"+strings.Repeat("}", len(parts)))
+				if _, err := rendered(load(t, e.folder), v, release); err != nil {
+					if !strings.Contains(err.Error(), "missing propert") && !strings.Contains(err.Error(), "got null, want boolean") {
+						t.Errorf("%s: %s: null is refused with %v", name, path, err)
+					}
+					continue
+				}
+				for _, line := range changes(before, flat(t, render(t, load(t, e.folder), v, release))) {
+					if line[0] != '-' && !strings.HasSuffix(line, ": {}") || !regexp.MustCompile(`resources\.|[lL]abels\.|annotations\.`).MatchString(path) {
+						t.Errorf("%s: %s: null renders %s", name, path, line)
+					}
+				}
+			}
 		}
 	}
 }
@@ -314,6 +348,24 @@ func TestSidecarArguments(t *testing.T) {
 		c := team(t, "{metadata: {}, spec: {containers: [{name: shop, ports: [{containerPort: 9090}]}]}}", text+`{{ define "shop.none" }}a: b{{ end }}`)
 		if _, err := rendered(c, nil, release); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+	// No schema looks at the values of one Deployment.
+	for override, want := range map[string]string{
+		`"auth" "token"`:                          `outrigger-sidecar.auth is "token"; set it to one of tokens, config, none`,
+		`"auth" nil`:                              "outrigger-sidecar.auth is a null in the argument values; give a string",
+		`"identity" "jwt"`:                        `outrigger-sidecar.identity is "jwt"; set it to one of none, token, spiffe`,
+		`"protocol" "http"`:                       `outrigger-sidecar.protocol is "http"; set it to one of auto, grpc,`,
+		`"listenPort" "9000"`:                     "outrigger-sidecar.listenPort is a string in the argument values; give a number",
+		`"networkPolicy" true`:                    "outrigger-sidecar.networkPolicy is a bool in the argument values; give a map",
+		`"networkPolicy" (dict "enabled" "true")`: "outrigger-sidecar.networkPolicy.enabled is a string in the argument values; give a bool",
+		`"nats" (dict "adress" "nats://a")`:       "outrigger-sidecar.nats.adress is unknown; known are address,",
+		`"port" true`:                             "outrigger-sidecar.port is a bool in the argument values; give a number or string",
+		`"listenPort" 9000 "port" "" "runAsUser" "namespace" "config" (dict "timeout" "5s") "service" (dict "enabled" false)`: "",
+	} {
+		c := team(t, "{metadata: {}, spec: {containers: [{name: shop, ports: [{containerPort: 9090}]}]}}", strings.Replace(podTemplate, `"pod" "shop.pod"`, `"pod" "shop.pod" "values" (dict `+override+`)`, 1))
+		if _, err := rendered(c, nil, release); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", override, err, want)
 		}
 	}
 	for pod, want := range map[string]string{
