@@ -23,14 +23,15 @@ import (
 func mayDiffer() map[string]*regexp.Regexp {
 	all := map[string]*regexp.Regexp{}
 	for why, pattern := range map[string]string{
-		"Helm's labels":                                   `^\S+ metadata\.labels\.(helm\.sh/chart|app\.kubernetes\.io/(instance|version|managed-by)): `,
-		"labels on all objects":                           `^\S+ metadata\.labels\.app\.kubernetes\.io/name: `,
-		"the release's namespace":                         `^\S+ metadata\.namespace: `,
-		"--create-namespace makes the namespace":          `^Namespace/`,
-		"the chart names the sidecar's image":             `^Deployment/outrigger-injector spec\.template\.spec\.containers\.0\.args\.1: --image=`,
-		"the configuration is named after its Deployment": `^ConfigMap/fleet-outrigger metadata\.name: |^Deployment/fleet .*\.configMap\.name: (fleet-)?outrigger$`,
-		"the ConfigMap of descriptors is the user's":      `^ConfigMap/outrigger-descriptors `,
-		"the example's rollout strategy":                  `^Deployment/fleet spec\.strategy\.`,
+		"Helm's labels":                                     `^\S+ metadata\.labels\.(helm\.sh/chart|app\.kubernetes\.io/(instance|version|managed-by)): `,
+		"labels on all objects":                             `^\S+ metadata\.labels\.app\.kubernetes\.io/name: `,
+		"the release's namespace":                           `^\S+ metadata\.namespace: `,
+		"--create-namespace makes the namespace":            `^Namespace/`,
+		"the chart names the sidecar's image":               `^Deployment/outrigger-injector spec\.template\.spec\.containers\.0\.args\.1: --image=`,
+		"the configuration is named after its Deployment":   `^ConfigMap/fleet-outrigger metadata\.name: |^Deployment/fleet .*\.configMap\.name: (fleet-)?outrigger$`,
+		"a configuration outlives the release that made it": `^ConfigMap/\S+ metadata\.(annotations\.helm\.sh/hook(-delete-policy)?|labels\.outrigger\.dev/configuration): `,
+		"the ConfigMap of descriptors is the user's":        `^ConfigMap/outrigger-descriptors `,
+		"the example's rollout strategy":                    `^Deployment/fleet spec\.strategy\.`,
 	} {
 		all[why] = regexp.MustCompile(pattern)
 	}

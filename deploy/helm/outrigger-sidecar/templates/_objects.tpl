@@ -17,7 +17,10 @@ some of the chart's values, as in outrigger-sidecar.pod.
 {{- $wanted := dict "service" $v.service.enabled "network-policy" (or $v.networkPolicy.enabled (eq $v.auth "none")) "disruption-budget" $v.podDisruptionBudget.enabled "pod-monitor" $v.podMonitor.enabled "http-route" $v.httpRoute.enabled "grpc-route" $v.grpcRoute.enabled -}}
 {{- if $config }}
 ---
-{{- $o := dict "apiVersion" "v1" "kind" "ConfigMap" "metadata" dict "data" (dict "sidecar.yaml" $config) }}
+{{- /* Helm deletes what a release no longer has before the new pods are ready, but no hook: pods that still run start again with their file. */}}
+{{- $annotations := dict "helm.sh/hook" "pre-install,pre-upgrade,pre-rollback" "helm.sh/hook-delete-policy" "before-hook-creation" }}
+{{- $labels := dict "outrigger.dev/configuration" (.name | trunc 63 | trimAll "-.") }}
+{{- $o := dict "apiVersion" "v1" "kind" "ConfigMap" "metadata" (dict "annotations" $annotations "labels" $labels) "data" (dict "sidecar.yaml" $config) }}
 {{ include "outrigger-sidecar.named" (dict "object" $o "name" (include "outrigger-sidecar.configName" (dict "name" .name "config" $config)) "of" .) }}
 {{- end }}
 {{- range $kind := list "service" "network-policy" "disruption-budget" "pod-monitor" "http-route" "grpc-route" }}
@@ -52,7 +55,7 @@ some of the chart's values, as in outrigger-sidecar.pod.
 {{- define "outrigger-sidecar.named" -}}
 {{- $_ := set .object.metadata "name" .name -}}
 {{- $_ := set .object.metadata "namespace" .of.root.Release.Namespace -}}
-{{- with .of.labels -}}{{- $_ := set $.object.metadata "labels" . -}}{{- end -}}
+{{- with merge (dict) (.object.metadata.labels | default dict) (.of.labels | default dict) -}}{{- $_ := set $.object.metadata "labels" . -}}{{- end -}}
 {{- toYaml .object -}}
 {{- end }}
 
