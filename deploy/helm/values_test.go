@@ -216,25 +216,30 @@ func ruled(root, schema values, path []string) bool {
 func TestBadValues(t *testing.T) {
 	for name, cases := range map[string]map[string][]string{
 		"outrigger": {
-			`injector: {replica: 3}`:                          {"/injector", "additional properties 'replica' not allowed"},
-			`injector: {replicas: two}`:                       {"/injector/replicas", "got string, want integer"},
-			`injector: {replicas: 0}`:                         {"/injector/replicas", "minimum: got 0, want 1"},
-			`injector: {replicas: 1}`:                         {"injector.podDisruptionBudget.minAvailable is 1 and injector.replicas is 1", "raise replicas"},
-			`injector: {failurePolicy: ignore}`:               {"/injector/failurePolicy", "value must be one of 'Ignore', 'Fail'"},
-			`injector: {timeoutSeconds: 60}`:                  {"/injector/timeoutSeconds", "maximum: got 60, want 30"},
-			`injector: {sweepInterval: 30}`:                   {"/injector/sweepInterval", "got number, want string"},
-			`injector: {sweepInterval: soon}`:                 {"/injector/sweepInterval", "'soon' does not match pattern '^[1-9][0-9]{0,3}(s|m|h)$'"},
-			`injector: {neverNamespaces: shop}`:               {"/injector/neverNamespaces", "got string, want array"},
-			`injector: {neverNamespaces: [Shop]}`:             {"/injector/neverNamespaces/0", "'Shop' does not match pattern"},
-			`injector: {image: outrigger}`:                    {"/injector/image", "'outrigger' does not match pattern"},
-			`injector: {certManager: {enabled: true}}`:        {"injector.certManager.issuer.name is empty; name the Issuer"},
-			`image: {tag: "0.1.0 latest"}`:                    {"/image/tag", "does not match pattern"},
-			`alerts: {enabled: "yes"}`:                        {"/alerts/enabled", "got string, want boolean"},
-			`nats: `:                                          {"/nats", "missing property 'enabled'"},
-			`nats: {enabled: true, storage: 1Gi}`:             {"/storage", "'1Gi' does not match pattern"},
-			`nats: {enabled: true, antiAffinity: none}`:       {"/antiAffinity", "value must be one of 'required', 'preferred'"},
-			`dashboard: {enabled: true}`:                      {"additional properties 'dashboard' not allowed"},
-			`injector: {resources: {limits: {memory: much}}}`: {"/injector/resources/limits/memory", "'much' does not match pattern"},
+			`injector: {replica: 3}`:                                     {"/injector", "additional properties 'replica' not allowed"},
+			`injector: {replicas: two}`:                                  {"/injector/replicas", "got string, want integer"},
+			`injector: {replicas: 0}`:                                    {"/injector/replicas", "minimum: got 0, want 1"},
+			`injector: {replicas: 1}`:                                    {"injector.podDisruptionBudget.minAvailable is 1 and injector.replicas is 1", "raise replicas"},
+			`injector: {failurePolicy: ignore}`:                          {"/injector/failurePolicy", "value must be one of 'Ignore', 'Fail'"},
+			`injector: {timeoutSeconds: 60}`:                             {"/injector/timeoutSeconds", "maximum: got 60, want 30"},
+			`injector: {sweepInterval: 30}`:                              {"/injector/sweepInterval", "got number, want string"},
+			`injector: {sweepInterval: soon}`:                            {"/injector/sweepInterval", "'soon' does not match pattern"},
+			`injector: {neverNamespaces: shop}`:                          {"/injector/neverNamespaces", "got string, want array"},
+			`injector: {neverNamespaces: [Shop]}`:                        {"/injector/neverNamespaces/0", "'Shop' does not match pattern"},
+			`injector: {image: outrigger}`:                               {"/injector/image", "'outrigger' does not match pattern"},
+			`injector: {certManager: {enabled: true}}`:                   {"injector.certManager.issuer.name is empty; name the Issuer"},
+			`image: {tag: "0.1.0 latest"}`:                               {"/image/tag", "does not match pattern"},
+			`alerts: {enabled: "yes"}`:                                   {"/alerts/enabled", "got string, want boolean"},
+			`nats: `:                                                     {"/nats", "missing property 'enabled'"},
+			`nats: {enabled: true, storage: 1Gi}`:                        {"/storage", "'1Gi' does not match pattern"},
+			`injector: {sweepInterval: 2h}`:                              {"/injector/sweepInterval", "'2h' does not match pattern"},
+			`{image: {registry: "a\nb"}}`:                                {"/image/registry", "does not match pattern"},
+			`injector: {image: "a:1\nb"}`:                                {"/injector/image", "does not match pattern"},
+			`nats: {enabled: true, image: "a:1\nb"}`:                     {"/image", "does not match pattern"},
+			`nats: {enabled: true, resources: {limits: {memory: much}}}`: {"/resources/limits/memory", "'much' does not match pattern"},
+			`nats: {enabled: true, antiAffinity: none}`:                  {"/antiAffinity", "value must be one of 'required', 'preferred'"},
+			`dashboard: {enabled: true}`:                                 {"additional properties 'dashboard' not allowed"},
+			`injector: {resources: {limits: {memory: much}}}`:            {"/injector/resources/limits/memory", "'much' does not match pattern"},
 		},
 		"outrigger-sidecar": {
 			`portt: 1`:                             {"additional properties 'portt' not allowed"},
@@ -253,12 +258,15 @@ func TestBadValues(t *testing.T) {
 			`nats: {address: "nats://a:4222"}`:     {"outrigger-sidecar.nats.address needs a sealing key; set outrigger-sidecar.stateKeySecret"},
 			`nats: {address: "nats://u:p@a:4222"}`: {"/nats/address", "does not match pattern"},
 			`{stateKeySecret: ours, configMap: ours, nats: {address: "nats://a:4222"}}`: {"write state.url into that file"},
-			`unixSocket: {enabled: true}`:  {"outrigger-sidecar.port is of no use with outrigger-sidecar.unixSocket.enabled"},
-			`runAsUser: root`:              {"/runAsUser", "'root' does not match pattern '^namespace$'"},
-			`runAsUser: 0`:                 {"/runAsUser", "minimum: got 0, want 1"},
-			`service: {name: "0"}`:         {"/service/name", "'0' does not match pattern"},
-			`networkPolicy: {ingress: {}}`: {"/networkPolicy/ingress", "got object, want array"},
-			`appSleepSeconds: 10s`:         {"/appSleepSeconds", "got string, want integer"},
+			`unixSocket: {enabled: true}`:                            {"outrigger-sidecar.port is of no use with outrigger-sidecar.unixSocket.enabled"},
+			`runAsUser: root`:                                        {"/runAsUser", "'root' does not match pattern '^namespace$'"},
+			`runAsUser: 0`:                                           {"/runAsUser", "minimum: got 0, want 1"},
+			`service: {name: "0"}`:                                   {"/service/name", "'0' does not match pattern"},
+			`networkPolicy: {ingress: {}}`:                           {"/networkPolicy/ingress", "got object, want array"},
+			`image: "a:1\nb"`:                                        {"/image", "does not match pattern"},
+			`{telemetry: {endpoint: "http://a\nb"}}`:                 {"/telemetry/endpoint", "does not match pattern"},
+			`{stateKeySecret: ours, nats: {address: "nats://a\nb"}}`: {"/nats/address", "does not match pattern"},
+			`appSleepSeconds: 10s`:                                   {"/appSleepSeconds", "got string, want integer"},
 		},
 	} {
 		e := allEffects()[name]
@@ -302,6 +310,70 @@ func TestNull(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestTexts wants names that look like numbers, booleans and null to stay texts: the API server takes no others.
+func TestTexts(t *testing.T) {
+	o := release
+	o.Namespace = "7000001"
+	text := render(t, load(t, "outrigger"), parse(t, `
+image: {pullSecrets: ["7000002"]}
+injector:
+  neverNamespaces: ["7000003", "null", "on", "1e9"]
+  priorityClassName: "7000004"
+  certManager: {enabled: true, issuer: {name: "7000005"}}
+  networkPolicy: {monitoringNamespace: "1e7"}
+  serviceMonitor: {enabled: true}
+podMonitor: {enabled: true}
+alerts: {enabled: true}
+dashboards: {enabled: true}
+nats:
+  enabled: true
+  image: "7000006:10"
+  secret: "7000007"
+  storageClass: "1e8"
+  networkPolicy: {monitoringNamespace: "1e9", clientNamespaces: ["7000008", "off"]}
+`), o)
+	text += render(t, load(t, "examples/fleet"), parse(t, `outrigger-sidecar: {callersSecret: "7000009", descriptorsConfigMap: "1e9", image: "7000010:10", networkPolicy: {enabled: true, monitoringNamespace: "7000011"}, httpRoute: {enabled: true, gateway: "7000012"}}`), o)
+	var look func(path string, v any)
+	look = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, one := range v {
+				look(path+"."+key, one)
+			}
+		case []any:
+			for _, one := range v {
+				if _, isBool := one.(bool); isBool || one == nil {
+					t.Errorf("%s has %v", path, one)
+				}
+				look(path, one)
+			}
+		case float64:
+			if v > 1e6 {
+				t.Errorf("%s is the number %v", path, v)
+			}
+		}
+	}
+	for key, one := range objects(t, text) {
+		look(key, map[string]any(one))
+	}
+}
+
+// TestNotes wants notes that say what to do with these values.
+func TestNotes(t *testing.T) {
+	files, err := rendered(load(t, "outrigger"), parse(t, "nats: {enabled: true, secret: ours}"), release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"kubectl get events --all-namespaces --field-selector", "NATS needs the Secret ours (key user.pub)",
+		"nats://outrigger-nats-2.outrigger-nats.outrigger-system:4222",
+	} {
+		if !strings.Contains(files["outrigger/templates/NOTES.txt"], want) {
+			t.Errorf("the notes have no %q:\n%s", want, files["outrigger/templates/NOTES.txt"])
 		}
 	}
 }
