@@ -123,7 +123,7 @@ func TestArguments(t *testing.T) {
 		if len(args) == 0 { // there is no injector
 			continue
 		}
-		cmd := exec.Command(program, append(args, "--drain-delay=1h", "--kubeconfig="+config)...) //nolint:gosec // the program that was built above
+		cmd := exec.Command(program, append(args, "--drain-delay=1h", "--kubeconfig="+config)...)
 		cmd.Env = append(os.Environ(), "POD_NAMESPACE=outrigger-system")
 		if out, err := cmd.CombinedOutput(); err == nil || string(out) != "--drain-delay: must be from 0s to 1m\n" {
 			t.Errorf("%s: the injector says of %v: %v\n%s", text, args, err, out)
