@@ -4,6 +4,10 @@ package helm
 
 import (
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,5 +94,42 @@ func TestAsInjected(t *testing.T) {
 		if !tried[a.Name] {
 			t.Errorf("no case has the annotation %s; give the library chart a value for it", a.Name)
 		}
+	}
+}
+
+// TestArguments gives what the chart's Deployment has to the injector. It does not start, because of one more flag that is out of
+// bounds, and this is all that it must complain about.
+func TestArguments(t *testing.T) {
+	dir := t.TempDir()
+	program, config := filepath.Join(dir, "injector"), filepath.Join(dir, "kubeconfig")
+	build := exec.Command("go", "build", "-o", program, "./cmd/injector")
+	build.Dir = ".."
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if err := os.WriteFile(config, []byte(`{clusters: [{name: none, cluster: {server: "http://127.0.0.1:1"}}], contexts: [{name: none, context: {cluster: none}}], current-context: none}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own, flags := allEffects()["outrigger"], map[string]bool{}
+	for _, text := range append([]string{"{}", "injector: {sweepInterval: 1h, restartsPerMinute: 600, logLevel: error}", "injector: {sweepInterval: 3600s}"}, own.values...) {
+		var args []string
+		for _, line := range flat(t, render(t, load(t, own.folder), own.set(t, text), release)) {
+			if _, arg, ok := strings.Cut(line, "Deployment/outrigger-injector spec.template.spec.containers.0.args."); ok {
+				_, arg, _ = strings.Cut(arg, ": ")
+				name, _, _ := strings.Cut(arg, "=")
+				args, flags[name] = append(args, arg), true
+			}
+		}
+		if len(args) == 0 { // there is no injector
+			continue
+		}
+		cmd := exec.Command(program, append(args, "--drain-delay=1h", "--kubeconfig="+config)...)
+		cmd.Env = append(os.Environ(), "POD_NAMESPACE=outrigger-system")
+		if out, err := cmd.CombinedOutput(); err == nil || string(out) != "--drain-delay: must be from 0s to 1m\n" {
+			t.Errorf("%s: the injector says of %v: %v\n%s", text, args, err, out)
+		}
+	}
+	if len(flags) != 8 {
+		t.Errorf("the chart gives %v", slices.Sorted(maps.Keys(flags)))
 	}
 }

@@ -23,18 +23,27 @@ import (
 func mayDiffer() map[string]*regexp.Regexp {
 	all := map[string]*regexp.Regexp{}
 	for why, pattern := range map[string]string{
-		"Helm's labels":                                   `^\S+ metadata\.labels\.(helm\.sh/chart|app\.kubernetes\.io/(instance|version|managed-by)): `,
-		"labels on all objects":                           `^\S+ metadata\.labels\.app\.kubernetes\.io/name: `,
-		"the release's namespace":                         `^\S+ metadata\.namespace: `,
-		"--create-namespace makes the namespace":          `^Namespace/`,
-		"the chart names the sidecar's image":             `^Deployment/outrigger-injector spec\.template\.spec\.containers\.0\.args\.1: --image=`,
-		"the configuration is named after its Deployment": `^ConfigMap/fleet-outrigger metadata\.name: |^Deployment/fleet .*\.configMap\.name: (fleet-)?outrigger$`,
-		"the ConfigMap of descriptors is the user's":      `^ConfigMap/outrigger-descriptors `,
-		"the example's rollout strategy":                  `^Deployment/fleet spec\.strategy\.`,
+		"Helm's labels":                                     `^\S+ metadata\.labels\.(helm\.sh/chart|app\.kubernetes\.io/(instance|version|managed-by)): `,
+		"labels on all objects":                             `^\S+ metadata\.labels\.app\.kubernetes\.io/name: `,
+		"the release's namespace":                           `^\S+ metadata\.namespace: `,
+		"--create-namespace makes the namespace":            `^Namespace/`,
+		"the chart names the sidecar's image":               `^Deployment/outrigger-injector spec\.template\.spec\.containers\.0\.args\.1: --image=`,
+		"the configuration is named after its Deployment":   `^ConfigMap/fleet-outrigger metadata\.name: |^Deployment/fleet .*\.configMap\.name: (fleet-)?outrigger$`,
+		"a configuration outlives the release that made it": `^ConfigMap/\S+ metadata\.(annotations\.helm\.sh/hook(-delete-policy)?|labels\.outrigger\.dev/configuration): `,
+		"the ConfigMap of descriptors is the user's":        `^ConfigMap/outrigger-descriptors `,
+		"the example's rollout strategy":                    `^Deployment/fleet spec\.strategy\.`,
 	} {
 		all[why] = regexp.MustCompile(pattern)
 	}
 	return all
+}
+
+// notCharts are examples that the charts cannot be, and why.
+func notCharts() map[string]string {
+	return map[string]string{
+		"existing": "a component is added to a Deployment that is there; the library chart is part of the Deployment's own",
+		"front":    "a sidecar that is a Deployment; the library chart puts it beside an app",
+	}
 }
 
 // TestAsKustomize renders every example of deploy/k8s that the charts can be, and
@@ -50,7 +59,7 @@ func TestAsKustomize(t *testing.T) {
 		return config
 	}
 	found := map[string]bool{}
-	for example, tc := range map[string]struct {
+	cases := map[string]struct {
 		chart, values string
 		config        values
 		nats          bool
@@ -84,7 +93,23 @@ outrigger-sidecar:
   nats:
     address: nats://outrigger-nats-0.outrigger-nats:4222,nats://outrigger-nats-1.outrigger-nats:4222,nats://outrigger-nats-2.outrigger-nats:4222
 `, configuration("shared-state"), true},
-	} {
+	}
+	folders, err := os.ReadDir("../k8s/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := notCharts()
+	for _, folder := range folders {
+		_, compared := cases[folder.Name()]
+		if why := left[folder.Name()]; compared == (why != "") {
+			t.Errorf("the example %s is either compared with a chart, or in notCharts with the reason why not", folder.Name())
+		}
+		delete(left, folder.Name())
+	}
+	if len(left) > 0 {
+		t.Errorf("no example is named %v; remove it from notCharts", slices.Collect(maps.Keys(left)))
+	}
+	for example, tc := range cases {
 		t.Run(example, func(t *testing.T) {
 			v := parse(t, tc.values)
 			if tc.config != nil {

@@ -546,6 +546,27 @@ outrigger-sidecar:
 		t.Errorf("after the rollback a call is answered %s", text)
 	}
 
+	// Pods of a release with a bad file are never ready. Those of the release before it go on, and start again where they are lost.
+	v["replicas"], upgrade.Wait = 1, false
+	own["image"], own["config"].(map[string]any)["timeout"] = repository+"/sidecar:0.1.0-dev", "never"
+	if _, err := upgrade.Run("fleet", at(t, "examples/fleet", "0.2.0"), v); err != nil {
+		t.Fatal(err)
+	}
+	lost := c.pods(t)
+	if len(lost) != 1 {
+		t.Fatalf("the pods are %v", lost)
+	}
+	if err := c.n.API().Delete(t.Context(), "/api/v1/namespaces/"+fleet+"/pods/"+lost[0].name); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Try(t, "another pod with the former file", func() error {
+		all := c.pods(t)
+		if len(all) != 1 || all[0].name == lost[0].name {
+			return fmt.Errorf("the pods are %v, and %s", all, c.events(t))
+		}
+		return nil
+	})
+
 	if _, err := action.NewUninstall(cfg).Run("fleet"); err != nil {
 		t.Fatal(err)
 	}
@@ -594,14 +615,14 @@ func (c *cluster) startNATS(t *testing.T) {
 	}
 }
 
-type podInfo struct{ ip, image string }
+type podInfo struct{ name, ip, image string }
 
 // pods are those that are ready and not about to end.
 func (c *cluster) pods(t *testing.T) []podInfo {
 	t.Helper()
 	var list struct {
 		Items []struct {
-			Metadata struct{ DeletionTimestamp string }
+			Metadata struct{ Name, DeletionTimestamp string }
 			Spec     struct{ InitContainers []struct{ Image string } }
 			Status   struct {
 				PodIP      string
@@ -616,7 +637,7 @@ func (c *cluster) pods(t *testing.T) []podInfo {
 	for _, p := range list.Items {
 		ready := slices.ContainsFunc(p.Status.Conditions, func(c node.Condition) bool { return c.Type == "Ready" && c.Status == "True" })
 		if ready && p.Metadata.DeletionTimestamp == "" {
-			out = append(out, podInfo{p.Status.PodIP, p.Spec.InitContainers[0].Image})
+			out = append(out, podInfo{p.Metadata.Name, p.Status.PodIP, p.Spec.InitContainers[0].Image})
 		}
 	}
 	return out

@@ -46,7 +46,7 @@ func TestPage(t *testing.T) {
 	}
 
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) != 3 {
+	if len(blocks) != 4 {
 		t.Fatalf("the page has %d blocks of YAML", len(blocks))
 	}
 	c := team(t, "", blocks[1][1])
@@ -64,5 +64,9 @@ func TestPage(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("the chart of the page renders no %s", want)
 		}
+	}
+	got = strings.Join(flat(t, render(t, team(t, "", blocks[1][1]), parse(t, blocks[3][1]), release)), "\n")
+	if want := "NetworkPolicy/shop spec.ingress.3.ports.0.port: 9090\n"; !strings.Contains(got, want) {
+		t.Errorf("the chart of the page renders no %s", want)
 	}
 }

@@ -14,10 +14,12 @@ import (
 	"testing"
 
 	kyaml "go.yaml.in/yaml/v3"
+	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	hooks "helm.sh/helm/v3/pkg/release"
 	"sigs.k8s.io/yaml"
 )
 
@@ -123,4 +125,29 @@ func render(t testing.TB, c *chart.Chart, v values, o chartutil.ReleaseOptions) 
 		}
 	}
 	return out.String()
+}
+
+// TestConfigurationsStay wants ConfigMaps that are named after their content to be hooks: Helm deletes what is in the manifest of
+// the former release and not in that of the next one, while pods of the former one still run. helm.sh/resource-policy would keep
+// them too, but rollback of Helm 3.21 and older fails where such an object is there.
+func TestConfigurationsStay(t *testing.T) {
+	for folder, text := range map[string]string{"outrigger": "nats: {enabled: true}", "examples/fleet": "outrigger-sidecar: {config: {timeout: 5s}}"} {
+		install := action.NewInstall(&action.Configuration{Log: t.Logf})
+		install.ReleaseName, install.Namespace, install.ClientOnly, install.DryRun = "any", "any", true, true
+		install.KubeVersion = &chartutil.KubeVersion{Version: "v1.34.4", Major: "1", Minor: "34"}
+		made, err := install.Run(load(t, folder), parse(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range objects(t, made.Manifest) {
+			if hashed().MatchString(key) {
+				t.Errorf("%s: the next release deletes %s while pods use it", folder, key)
+			}
+		}
+		events := []hooks.HookEvent{hooks.HookPreInstall, hooks.HookPreUpgrade, hooks.HookPreRollback}
+		if len(made.Hooks) != 1 || !hashed().MatchString(made.Hooks[0].Name) || !slices.Equal(made.Hooks[0].Events, events) ||
+			!slices.Equal(made.Hooks[0].DeletePolicies, []hooks.HookDeletePolicy{hooks.HookBeforeHookCreation}) {
+			t.Errorf("%s: the hooks are %v", folder, made.Hooks)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -79,7 +80,9 @@ func allEffects() map[string]effects {
 			`{stateKeySecret: ours, nats: {address: "nats://nats.example:4222", nkeySecret: nkeys, copies: 1}}`,
 			`telemetry: {enabled: true, endpoint: "http://collector.example:4318"}`,
 			`service: {enabled: false}`,
+			`{service: {name: fleet-mcp}, httpRoute: {enabled: true}, grpcRoute: {enabled: true}}`,
 			`networkPolicy: {enabled: true, monitoringNamespace: observability}`,
+			`{auth: none, networkPolicy: {ingress: [{from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: gateways}}}], ports: [{protocol: TCP, port: 8080}]}]}}`,
 			`podDisruptionBudget: {enabled: true}`,
 			`podMonitor: {enabled: true, interval: 1m}`,
 			`httpRoute: {enabled: true, gateway: front, hostnames: [fleet.example.com]}`,
@@ -213,24 +216,30 @@ func ruled(root, schema values, path []string) bool {
 func TestBadValues(t *testing.T) {
 	for name, cases := range map[string]map[string][]string{
 		"outrigger": {
-			`injector: {replica: 3}`:                          {"/injector", "additional properties 'replica' not allowed"},
-			`injector: {replicas: two}`:                       {"/injector/replicas", "got string, want integer"},
-			`injector: {replicas: 0}`:                         {"/injector/replicas", "minimum: got 0, want 1"},
-			`injector: {replicas: 1}`:                         {"injector.podDisruptionBudget.minAvailable is 1 and injector.replicas is 1", "raise replicas"},
-			`injector: {failurePolicy: ignore}`:               {"/injector/failurePolicy", "value must be one of 'Ignore', 'Fail'"},
-			`injector: {timeoutSeconds: 60}`:                  {"/injector/timeoutSeconds", "maximum: got 60, want 30"},
-			`injector: {sweepInterval: 30}`:                   {"/injector/sweepInterval", "got number, want string"},
-			`injector: {sweepInterval: soon}`:                 {"/injector/sweepInterval", "'soon' does not match pattern '^[1-9][0-9]{0,3}(s|m|h)$'"},
-			`injector: {neverNamespaces: shop}`:               {"/injector/neverNamespaces", "got string, want array"},
-			`injector: {neverNamespaces: [Shop]}`:             {"/injector/neverNamespaces/0", "'Shop' does not match pattern"},
-			`injector: {image: outrigger}`:                    {"/injector/image", "'outrigger' does not match pattern"},
-			`injector: {certManager: {enabled: true}}`:        {"injector.certManager.issuer.name is empty; name the Issuer"},
-			`image: {tag: "0.1.0 latest"}`:                    {"/image/tag", "does not match pattern"},
-			`alerts: {enabled: "yes"}`:                        {"/alerts/enabled", "got string, want boolean"},
-			`nats: {enabled: true, storage: 1Gi}`:             {"/storage", "'1Gi' does not match pattern"},
-			`nats: {enabled: true, antiAffinity: none}`:       {"/antiAffinity", "value must be one of 'required', 'preferred'"},
-			`dashboard: {enabled: true}`:                      {"additional properties 'dashboard' not allowed"},
-			`injector: {resources: {limits: {memory: much}}}`: {"/injector/resources/limits/memory", "'much' does not match pattern"},
+			`injector: {replica: 3}`:                                     {"/injector", "additional properties 'replica' not allowed"},
+			`injector: {replicas: two}`:                                  {"/injector/replicas", "got string, want integer"},
+			`injector: {replicas: 0}`:                                    {"/injector/replicas", "minimum: got 0, want 1"},
+			`injector: {replicas: 1}`:                                    {"injector.podDisruptionBudget.minAvailable is 1 and injector.replicas is 1", "raise replicas"},
+			`injector: {failurePolicy: ignore}`:                          {"/injector/failurePolicy", "value must be one of 'Ignore', 'Fail'"},
+			`injector: {timeoutSeconds: 60}`:                             {"/injector/timeoutSeconds", "maximum: got 60, want 30"},
+			`injector: {sweepInterval: 30}`:                              {"/injector/sweepInterval", "got number, want string"},
+			`injector: {sweepInterval: soon}`:                            {"/injector/sweepInterval", "'soon' does not match pattern"},
+			`injector: {neverNamespaces: shop}`:                          {"/injector/neverNamespaces", "got string, want array"},
+			`injector: {neverNamespaces: [Shop]}`:                        {"/injector/neverNamespaces/0", "'Shop' does not match pattern"},
+			`injector: {image: outrigger}`:                               {"/injector/image", "'outrigger' does not match pattern"},
+			`injector: {certManager: {enabled: true}}`:                   {"injector.certManager.issuer.name is empty; name the Issuer"},
+			`image: {tag: "0.1.0 latest"}`:                               {"/image/tag", "does not match pattern"},
+			`alerts: {enabled: "yes"}`:                                   {"/alerts/enabled", "got string, want boolean"},
+			`nats: `:                                                     {"/nats", "missing property 'enabled'"},
+			`nats: {enabled: true, storage: 1Gi}`:                        {"/storage", "'1Gi' does not match pattern"},
+			`injector: {sweepInterval: 2h}`:                              {"/injector/sweepInterval", "'2h' does not match pattern"},
+			`{image: {registry: "a\nb"}}`:                                {"/image/registry", "does not match pattern"},
+			`injector: {image: "a:1\nb"}`:                                {"/injector/image", "does not match pattern"},
+			`nats: {enabled: true, image: "a:1\nb"}`:                     {"/image", "does not match pattern"},
+			`nats: {enabled: true, resources: {limits: {memory: much}}}`: {"/resources/limits/memory", "'much' does not match pattern"},
+			`nats: {enabled: true, antiAffinity: none}`:                  {"/antiAffinity", "value must be one of 'required', 'preferred'"},
+			`dashboard: {enabled: true}`:                                 {"additional properties 'dashboard' not allowed"},
+			`injector: {resources: {limits: {memory: much}}}`:            {"/injector/resources/limits/memory", "'much' does not match pattern"},
 		},
 		"outrigger-sidecar": {
 			`portt: 1`:                             {"additional properties 'portt' not allowed"},
@@ -240,6 +249,7 @@ func TestBadValues(t *testing.T) {
 			`port: 8080`:                           {"outrigger-sidecar.listenPort is 8080", "set it to a free port"},
 			`listenPort: 80`:                       {"/listenPort", "minimum: got 80, want 1,024"},
 			`listenPort: 9901`:                     {"outrigger-sidecar.listenPort, adminPort and healthPort are 9901, 9901 and 9902; choose three different ports"},
+			`auth: null`:                           {"missing property 'auth'"},
 			`protocol: http2`:                      {"/protocol", "value must be one of 'auto', 'grpc'"},
 			`auth: config`:                         {`outrigger-sidecar.auth is "config"`, "set outrigger-sidecar.config or"},
 			`{config: {a: 1}, configMap: ours}`:    {"outrigger-sidecar.config and outrigger-sidecar.configMap are both set; remove one"},
@@ -248,10 +258,15 @@ func TestBadValues(t *testing.T) {
 			`nats: {address: "nats://a:4222"}`:     {"outrigger-sidecar.nats.address needs a sealing key; set outrigger-sidecar.stateKeySecret"},
 			`nats: {address: "nats://u:p@a:4222"}`: {"/nats/address", "does not match pattern"},
 			`{stateKeySecret: ours, configMap: ours, nats: {address: "nats://a:4222"}}`: {"write state.url into that file"},
-			`unixSocket: {enabled: true}`: {"outrigger-sidecar.port is of no use with outrigger-sidecar.unixSocket.enabled"},
-			`runAsUser: root`:             {"/runAsUser", "'root' does not match pattern '^namespace$'"},
-			`runAsUser: 0`:                {"/runAsUser", "minimum: got 0, want 1"},
-			`appSleepSeconds: 10s`:        {"/appSleepSeconds", "got string, want integer"},
+			`unixSocket: {enabled: true}`:                            {"outrigger-sidecar.port is of no use with outrigger-sidecar.unixSocket.enabled"},
+			`runAsUser: root`:                                        {"/runAsUser", "'root' does not match pattern '^namespace$'"},
+			`runAsUser: 0`:                                           {"/runAsUser", "minimum: got 0, want 1"},
+			`service: {name: "0"}`:                                   {"/service/name", "'0' does not match pattern"},
+			`networkPolicy: {ingress: {}}`:                           {"/networkPolicy/ingress", "got object, want array"},
+			`image: "a:1\nb"`:                                        {"/image", "does not match pattern"},
+			`{telemetry: {endpoint: "http://a\nb"}}`:                 {"/telemetry/endpoint", "does not match pattern"},
+			`{stateKeySecret: ours, nats: {address: "nats://a\nb"}}`: {"/nats/address", "does not match pattern"},
+			`appSleepSeconds: 10s`:                                   {"/appSleepSeconds", "got string, want integer"},
 		},
 	} {
 		e := allEffects()[name]
@@ -264,6 +279,101 @@ func TestBadValues(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestNull gives null for each value, which takes the chart's default away: it is refused, or the chart renders as before. Only
+// what is below resources, labels and annotations may be left out in this way.
+func TestNull(t *testing.T) {
+	for name, e := range allEffects() {
+		before := flat(t, render(t, load(t, e.folder), e.set(t, "{}"), release))
+		for folder, prefix := range e.of {
+			all := map[string]bool{}
+			for _, path := range leaves(prefix, load(t, folder).Values) {
+				for all[path] = true; strings.Contains(path[len(prefix):], "."); all[path] = true {
+					path = path[:strings.LastIndex(path, ".")]
+				}
+			}
+			for path := range all {
+				parts := strings.Split(path, ".")
+				v := e.set(t, "{"+strings.Join(parts, ": {")+": null"+strings.Repeat("}", len(parts)))
+				if _, err := rendered(load(t, e.folder), v, release); err != nil {
+					if !strings.Contains(err.Error(), "missing propert") && !strings.Contains(err.Error(), "got null, want boolean") {
+						t.Errorf("%s: %s: null is refused with %v", name, path, err)
+					}
+					continue
+				}
+				for _, line := range changes(before, flat(t, render(t, load(t, e.folder), v, release))) {
+					if line[0] != '-' && !strings.HasSuffix(line, ": {}") || !regexp.MustCompile(`resources\.|[lL]abels\.|annotations\.`).MatchString(path) {
+						t.Errorf("%s: %s: null renders %s", name, path, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTexts wants names that look like numbers, booleans and null to stay texts: the API server takes no others.
+func TestTexts(t *testing.T) {
+	o := release
+	o.Namespace = "7000001"
+	text := render(t, load(t, "outrigger"), parse(t, `
+image: {pullSecrets: ["7000002"]}
+injector:
+  neverNamespaces: ["7000003", "null", "on", "1e9"]
+  priorityClassName: "7000004"
+  certManager: {enabled: true, issuer: {name: "7000005"}}
+  networkPolicy: {monitoringNamespace: "1e7"}
+  serviceMonitor: {enabled: true}
+podMonitor: {enabled: true}
+alerts: {enabled: true}
+dashboards: {enabled: true}
+nats:
+  enabled: true
+  image: "7000006:10"
+  secret: "7000007"
+  storageClass: "1e8"
+  networkPolicy: {monitoringNamespace: "1e9", clientNamespaces: ["7000008", "off"]}
+`), o)
+	text += render(t, load(t, "examples/fleet"), parse(t, `outrigger-sidecar: {callersSecret: "7000009", descriptorsConfigMap: "1e9", image: "7000010:10", networkPolicy: {enabled: true, monitoringNamespace: "7000011"}, httpRoute: {enabled: true, gateway: "7000012"}}`), o)
+	var look func(path string, v any)
+	look = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, one := range v {
+				look(path+"."+key, one)
+			}
+		case []any:
+			for _, one := range v {
+				if _, isBool := one.(bool); isBool || one == nil {
+					t.Errorf("%s has %v", path, one)
+				}
+				look(path, one)
+			}
+		case float64:
+			if v > 1e6 {
+				t.Errorf("%s is the number %v", path, v)
+			}
+		}
+	}
+	for key, one := range objects(t, text) {
+		look(key, map[string]any(one))
+	}
+}
+
+// TestNotes wants notes that say what to do with these values.
+func TestNotes(t *testing.T) {
+	files, err := rendered(load(t, "outrigger"), parse(t, "nats: {enabled: true, secret: ours}"), release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"kubectl get events --all-namespaces --field-selector", "NATS needs the Secret ours (key user.pub)",
+		"nats://outrigger-nats-2.outrigger-nats.outrigger-system:4222",
+	} {
+		if !strings.Contains(files["outrigger/templates/NOTES.txt"], want) {
+			t.Errorf("the notes have no %q:\n%s", want, files["outrigger/templates/NOTES.txt"])
 		}
 	}
 }
@@ -314,6 +424,24 @@ func TestSidecarArguments(t *testing.T) {
 		c := team(t, "{metadata: {}, spec: {containers: [{name: shop, ports: [{containerPort: 9090}]}]}}", text+`{{ define "shop.none" }}a: b{{ end }}`)
 		if _, err := rendered(c, nil, release); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+	// No schema looks at the values of one Deployment.
+	for override, want := range map[string]string{
+		`"auth" "token"`:                          `outrigger-sidecar.auth is "token"; set it to one of tokens, config, none`,
+		`"auth" nil`:                              "outrigger-sidecar.auth is a null in the argument values; give a string",
+		`"identity" "jwt"`:                        `outrigger-sidecar.identity is "jwt"; set it to one of none, token, spiffe`,
+		`"protocol" "http"`:                       `outrigger-sidecar.protocol is "http"; set it to one of auto, grpc,`,
+		`"listenPort" "9000"`:                     "outrigger-sidecar.listenPort is a string in the argument values; give a number",
+		`"networkPolicy" true`:                    "outrigger-sidecar.networkPolicy is a bool in the argument values; give a map",
+		`"networkPolicy" (dict "enabled" "true")`: "outrigger-sidecar.networkPolicy.enabled is a string in the argument values; give a bool",
+		`"nats" (dict "adress" "nats://a")`:       "outrigger-sidecar.nats.adress is unknown; known are address,",
+		`"port" true`:                             "outrigger-sidecar.port is a bool in the argument values; give a number or string",
+		`"listenPort" 9000 "port" "" "runAsUser" "namespace" "config" (dict "timeout" "5s") "service" (dict "enabled" false)`: "",
+	} {
+		c := team(t, "{metadata: {}, spec: {containers: [{name: shop, ports: [{containerPort: 9090}]}]}}", strings.Replace(podTemplate, `"pod" "shop.pod"`, `"pod" "shop.pod" "values" (dict `+override+`)`, 1))
+		if _, err := rendered(c, nil, release); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", override, err, want)
 		}
 	}
 	for pod, want := range map[string]string{

@@ -335,7 +335,8 @@ func imageRow(t *testing.T, o Options, row string) {
 // helmRow pushes the charts to a registry, pulls them by Helm's library, and renders them. The images that they name are those
 // of the release.
 func helmRow(t *testing.T, o Options, row string) {
-	wantCommand(t, row, "helm install outrigger oci://"+o.Names.Beside("charts")+"/"+o.Names.Package+" --version "+o.Version+" --namespace outrigger-system --create-namespace")
+	published := Publication{Image: o.Names.Image}
+	wantCommand(t, row, "helm install outrigger oci://"+published.beside("charts")+"/"+o.Names.Package+" --version "+o.Version+" --namespace outrigger-system --create-namespace")
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
@@ -385,7 +386,7 @@ func helmRow(t *testing.T, o Options, row string) {
 	}
 	got := rendered(pulled(o.Names.Package), map[string]any{"dashboards": map[string]any{"enabled": true}})
 	for _, want := range []string{
-		"image: " + o.Names.Beside(injector) + ":" + o.Version + "\n", "--image=" + o.Names.Image + ":" + o.Version + "\n", "kind: MutatingWebhookConfiguration", "outrigger-fleet.json: ",
+		"image: \"" + published.beside(injector) + ":" + o.Version + "\"\n", "--image=" + o.Names.Image + ":" + o.Version + "\n", "kind: MutatingWebhookConfiguration", "outrigger-fleet.json: ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the chart renders no %q", want)

@@ -49,7 +49,15 @@ func Check(ctx context.Context, o Options, p Publication) error {
 	if err := p.loggedIn(ctx); err != nil {
 		faults = append(faults, err)
 	}
-	for _, repository := range []string{p.Image, p.beside(injector), p.beside("charts/" + o.Names.Package)} {
+	repositories := []string{p.Image, p.beside(injector)}
+	charts, err := o.charts()
+	if err != nil {
+		return err
+	}
+	for _, chart := range charts {
+		repositories = append(repositories, p.beside("charts/"+chart))
+	}
+	for _, repository := range repositories {
 		reference, err := name.NewTag(repository + ":" + o.Version)
 		if err != nil {
 			return fmt.Errorf("image: %w", err)

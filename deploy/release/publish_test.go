@@ -29,7 +29,12 @@ func written(t *testing.T) Options {
 		t.Fatal(err)
 	}
 	o.Root, o.Dirty = t.TempDir(), false
-	for _, args := range [][]string{{"init", "-q"}, {"config", "user.name", "a"}, {"config", "user.email", "a@b.c"}, {"commit", "-q", "--allow-empty", "-m", "empty"}} {
+	for _, name := range []string{"outrigger", "outrigger-sidecar"} {
+		if err := writeFile(filepath.Join(o.Root, "deploy", "helm", name, "Chart.yaml"), []byte("name: "+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"config", "user.name", "a"}, {"config", "user.email", "a@b.c"}, {"add", "."}, {"commit", "-q", "-m", "charts"}} {
 		run(t, command(t, "git", append([]string{"-C", o.Root}, args...)...))
 	}
 	if o, err = o.checked(t.Context()); err != nil {
@@ -126,7 +131,7 @@ func TestCheck(t *testing.T) {
 	t.Setenv("GH_CONFIG_DIR", t.TempDir())
 	p := Publication{Registry: refuse.URL + "/", Image: strings.TrimPrefix(refuse.URL, "http://") + "/sidecar", Remote: filepath.Join(t.TempDir(), "none"), Output: io.Discard}
 	err := Check(t.Context(), o, p)
-	for _, want := range []string{"npm login", "docker login", "tags cannot be pushed", "GH_TOKEN"} {
+	for _, want := range []string{"npm login", "docker login", "/charts/outrigger cannot be pushed", "/charts/outrigger-sidecar cannot be pushed", "tags cannot be pushed", "GH_TOKEN"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("nothing about %q:\n%v", want, err)
 		}

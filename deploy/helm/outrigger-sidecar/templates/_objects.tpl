@@ -14,10 +14,14 @@ some of the chart's values, as in outrigger-sidecar.pod.
   {{- fail "outrigger-sidecar.objects: selector is missing; give the matchLabels of the Deployment" -}}
 {{- end -}}
 {{- $config := include "outrigger-sidecar.config" $v -}}
+{{- $service := $v.service.name | default .name -}}
 {{- $wanted := dict "service" $v.service.enabled "network-policy" (or $v.networkPolicy.enabled (eq $v.auth "none")) "disruption-budget" $v.podDisruptionBudget.enabled "pod-monitor" $v.podMonitor.enabled "http-route" $v.httpRoute.enabled "grpc-route" $v.grpcRoute.enabled -}}
 {{- if $config }}
 ---
-{{- $o := dict "apiVersion" "v1" "kind" "ConfigMap" "metadata" dict "data" (dict "sidecar.yaml" $config) }}
+{{- /* Helm deletes what a release no longer has before the new pods are ready, but no hook: pods that still run start again with their file. */}}
+{{- $annotations := dict "helm.sh/hook" "pre-install,pre-upgrade,pre-rollback" "helm.sh/hook-delete-policy" "before-hook-creation" }}
+{{- $labels := dict "outrigger.dev/configuration" (.name | trunc 63 | trimAll "-.") }}
+{{- $o := dict "apiVersion" "v1" "kind" "ConfigMap" "metadata" (dict "annotations" $annotations "labels" $labels) "data" (dict "sidecar.yaml" $config) }}
 {{ include "outrigger-sidecar.named" (dict "object" $o "name" (include "outrigger-sidecar.configName" (dict "name" .name "config" $config)) "of" .) }}
 {{- end }}
 {{- range $kind := list "service" "network-policy" "disruption-budget" "pod-monitor" "http-route" "grpc-route" }}
@@ -30,6 +34,7 @@ some of the chart's values, as in outrigger-sidecar.pod.
   {{- $_ := set (first (first $o.spec.ingress).ports) "port" $v.listenPort }}
   {{- $_ := set (first (last $o.spec.ingress).ports) "port" $v.healthPort }}
   {{- $_ := set (first (last $o.spec.ingress).from).namespaceSelector.matchLabels "kubernetes.io/metadata.name" $v.networkPolicy.monitoringNamespace }}
+  {{- $_ := set $o.spec "ingress" (concat $o.spec.ingress $v.networkPolicy.ingress) }}
 {{- else if eq $kind "disruption-budget" }}
   {{- $_ := set $o.spec.selector "matchLabels" $.selector }}
 {{- else if eq $kind "pod-monitor" }}
@@ -40,10 +45,10 @@ some of the chart's values, as in outrigger-sidecar.pod.
   {{- $_ := set $o.spec "parentRefs" (list (dict "name" $route.gateway)) }}
   {{- $_ := unset $o.spec "hostnames" }}
   {{- with $route.hostnames }}{{ $_ := set $o.spec "hostnames" . }}{{ end }}
-  {{- $_ := set (first (first $o.spec.rules).backendRefs) "name" $.name }}
+  {{- $_ := set (first (first $o.spec.rules).backendRefs) "name" $service }}
 {{- end }}
 ---
-{{ include "outrigger-sidecar.named" (dict "object" $o "name" $.name "of" $) }}
+{{ include "outrigger-sidecar.named" (dict "object" $o "name" (eq $kind "service" | ternary $service $.name) "of" $) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -52,11 +57,11 @@ some of the chart's values, as in outrigger-sidecar.pod.
 {{- define "outrigger-sidecar.named" -}}
 {{- $_ := set .object.metadata "name" .name -}}
 {{- $_ := set .object.metadata "namespace" .of.root.Release.Namespace -}}
-{{- with .of.labels -}}{{- $_ := set $.object.metadata "labels" . -}}{{- end -}}
+{{- with merge (dict) (.object.metadata.labels | default dict) (.of.labels | default dict) -}}{{- $_ := set $.object.metadata "labels" . -}}{{- end -}}
 {{- toYaml .object -}}
 {{- end }}
 
-{{/* The Service is where clients call. Others of the Deployment stay as they are. */}}
+{{/* The Service is where clients call. */}}
 {{- define "outrigger-sidecar.object.service" -}}
 apiVersion: v1
 kind: Service

@@ -58,18 +58,42 @@ pod. values overrides some of the chart's values, for a chart with several Deplo
   {{- end -}}
 {{- end -}}
 {{- $all := index .root.Values "outrigger-sidecar" -}}
-{{- $v := mergeOverwrite (deepCopy $all) (.values | default dict) -}}
-{{- range $name, $_ := $v -}}
-  {{- if not (or (hasKey $all $name) (eq $name "global")) -}}
-    {{- fail (printf "outrigger-sidecar.%s is unknown; known are %s" $name (keys $all | sortAlpha | join ", ")) -}}
-  {{- end -}}
-{{- end -}}
+{{- $own := .values | default dict -}}
+{{- include "outrigger-sidecar.typed" (dict "of" $all "values" $own "in" "outrigger-sidecar") -}}
+{{- $v := mergeOverwrite (deepCopy $all) $own -}}
 {{- include "outrigger-sidecar.check" $v -}}
 {{- toYaml $v -}}
 {{- end }}
 
+{{/* outrigger-sidecar.typed refuses values of one Deployment that are not like the chart's: no schema looks at those. */}}
+{{- define "outrigger-sidecar.typed" -}}
+{{- range $name, $value := .values -}}
+  {{- $path := printf "%s.%s" $.in $name -}}
+  {{- if not (hasKey $.of $name) -}}
+    {{- fail (printf "%s is unknown; known are %s" $path (keys $.of | sortAlpha | join ", ")) -}}
+  {{- end -}}
+  {{- $kinds := list -}}
+  {{- range list $value (get $.of $name) -}}
+    {{- $kinds = append $kinds (regexMatch "^(int|float)" (kindOf .) | ternary "number" (kindOf . | replace "invalid" "null")) -}}
+  {{- end -}}
+  {{- $kind := first $kinds -}}
+  {{- $want := has $name (list "port" "runAsUser") | ternary (list "number" "string") (rest $kinds) -}}
+  {{- if not (has $kind $want) -}}
+    {{- fail (printf "%s is a %s in the argument values; give a %s" $path $kind (join " or " $want)) -}}
+  {{- end -}}
+  {{- if and (eq $kind "map") (not (has $name (list "config" "resources"))) -}}
+    {{- include "outrigger-sidecar.typed" (dict "of" (get $.of $name) "values" $value "in" $path) -}}
+  {{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* outrigger-sidecar.check refuses values that do not fit each other. The schema looks at each of them. */}}
 {{- define "outrigger-sidecar.check" -}}
+{{- range $name, $known := dict "auth" (list "tokens" "config" "none") "identity" (list "none" "token" "spiffe") "protocol" (list "auto" "grpc" "grpcs" "connect" "grpcweb" "https") -}}
+  {{- if not (has (get $ $name) $known) -}}
+    {{- fail (printf "outrigger-sidecar.%s is %q; set it to one of %s" $name (get $ $name | toString) (join ", " $known)) -}}
+  {{- end -}}
+{{- end -}}
 {{- if and (eq .auth "config") (not .config) (not .configMap) -}}
   {{- fail "outrigger-sidecar.auth is \"config\", which needs a configuration file; set outrigger-sidecar.config or outrigger-sidecar.configMap" -}}
 {{- else if and .config .configMap -}}
@@ -106,7 +130,7 @@ the patches of deploy/k8s/components in their order, and then the values.
 {{- $_ := set $to "annotations" dict -}}
 {{- $_ := set $to "grace" $t.spec.terminationGracePeriodSeconds -}}
 {{- $config := include "outrigger-sidecar.config" $v -}}
-{{- $patches := dict "unix-socket" $v.unixSocket.enabled "configuration" (or $config $v.configMap) "descriptors" $v.descriptorsConfigMap "records" $v.records.enabled "replicas" $v.stateKeySecret "shared-state" $v.nats.address "telemetry" $v.telemetry.enabled "no-auth" (ne $v.auth "tokens") -}}
+{{- $patches := dict "unix-socket" $v.unixSocket.enabled "configuration" (or $config $v.configMap) "descriptors" $v.descriptorsConfigMap "records" $v.records.enabled "replicas" $v.stateKeySecret "shared-state" $v.nats.address "telemetry" $v.telemetry.enabled "no-auth" (has $v.auth (list "config" "none")) -}}
 {{- $backend := include "outrigger-sidecar.backend" . -}}
 {{- range $name := list "unix-socket" "configuration" "descriptors" "records" "replicas" "shared-state" "telemetry" "no-auth" -}}
   {{- if get $patches $name -}}
