@@ -23,15 +23,18 @@ import (
 func mayDiffer() map[string]*regexp.Regexp {
 	all := map[string]*regexp.Regexp{}
 	for why, pattern := range map[string]string{
-		"Helm's labels":                                     `^\S+ metadata\.labels\.(helm\.sh/chart|app\.kubernetes\.io/(instance|version|managed-by)): `,
-		"labels on all objects":                             `^\S+ metadata\.labels\.app\.kubernetes\.io/name: `,
-		"the release's namespace":                           `^\S+ metadata\.namespace: `,
-		"--create-namespace makes the namespace":            `^Namespace/`,
-		"the chart names the sidecar's image":               `^Deployment/outrigger-injector spec\.template\.spec\.containers\.0\.args\.1: --image=`,
-		"the configuration is named after its Deployment":   `^ConfigMap/fleet-outrigger metadata\.name: |^Deployment/fleet .*\.configMap\.name: (fleet-)?outrigger$`,
-		"a configuration outlives the release that made it": `^ConfigMap/\S+ metadata\.(annotations\.helm\.sh/hook(-delete-policy)?|labels\.outrigger\.dev/configuration): `,
-		"the ConfigMap of descriptors is the user's":        `^ConfigMap/outrigger-descriptors `,
-		"the example's rollout strategy":                    `^Deployment/fleet spec\.strategy\.`,
+		"Helm's labels":                                                        `^\S+ metadata\.labels\.(helm\.sh/chart|app\.kubernetes\.io/(instance|version|managed-by)): `,
+		"labels on all objects":                                                `^\S+ metadata\.labels\.app\.kubernetes\.io/name: `,
+		"the release's namespace":                                              `^\S+ metadata\.namespace: `,
+		"--create-namespace makes the namespace":                               `^Namespace/`,
+		"the chart names the sidecar's image":                                  `^Deployment/outrigger-injector spec\.template\.spec\.containers\.0\.args\.1: --image=`,
+		"the configuration is named after its Deployment":                      `^ConfigMap/fleet-outrigger metadata\.name: |^Deployment/fleet .*\.configMap\.name: (fleet-)?outrigger$`,
+		"a configuration outlives the release that made it":                    `^ConfigMap/\S+ metadata\.(annotations\.helm\.sh/hook(-delete-policy)?|labels\.outrigger\.dev/configuration): `,
+		"with cert-manager the chart gives no right to self-made certificates": `^injector-cert-manager (Cluster)?Role/outrigger-injector rules\.`,
+		"with cert-manager the chart still names the sidecar's image":          `^injector-cert-manager Deployment/outrigger-injector spec\.template\.spec\.containers\.0\.args\.[1-3]: --tls-(cert|key)=`,
+		"the issuer of cert-manager is the user's":                             `^(injector-cert-manager Certificate/outrigger-injector spec\.issuerRef\.group: |Issuer/outrigger-injector )`,
+		"the ConfigMap of descriptors is the user's":                           `^ConfigMap/outrigger-descriptors `,
+		"the example's rollout strategy":                                       `^Deployment/fleet spec\.strategy\.`,
 	} {
 		all[why] = regexp.MustCompile(pattern)
 	}
@@ -41,8 +44,10 @@ func mayDiffer() map[string]*regexp.Regexp {
 // notCharts are examples that the charts cannot be, and why.
 func notCharts() map[string]string {
 	return map[string]string{
-		"existing": "a component is added to a Deployment that is there; the library chart is part of the Deployment's own",
-		"front":    "a sidecar that is a Deployment; the library chart puts it beside an app",
+		"behind-front": "its component is about a front door; in a chart it is values and Secrets of the team",
+		"labelled":     "its pods get the sidecar from the injector",
+		"existing":     "a component is added to a Deployment that is there; the library chart is part of the Deployment's own",
+		"front":        "a sidecar that is a Deployment; the library chart puts it beside an app",
 	}
 }
 
@@ -65,8 +70,11 @@ func TestAsKustomize(t *testing.T) {
 		nats          bool
 	}{
 		"injector": {"outrigger", "injector: {image: registry.example/outrigger/injector:0.1.0-dev, sidecarImage: registry.example/outrigger/sidecar:0.1.0-dev}", nil, false},
-		"minimal":  {"examples/fleet", "{}", nil, false},
-		"records":  {"examples/fleet", "outrigger-sidecar: {auth: none, records: {enabled: true}}", nil, false},
+		"injector-cert-manager": {
+			"outrigger", "injector: {image: registry.example/outrigger/injector:0.1.0-dev, sidecarImage: registry.example/outrigger/sidecar:0.1.0-dev, certManager: {enabled: true, issuer: {name: outrigger-injector}}}", nil, false,
+		},
+		"minimal": {"examples/fleet", "{}", nil, false},
+		"records": {"examples/fleet", "outrigger-sidecar: {auth: none, records: {enabled: true}}", nil, false},
 		"unix-socket": {
 			"examples/fleet", `outrigger-sidecar: {port: "", unixSocket: {enabled: true}}`, nil, false,
 		},
@@ -132,7 +140,7 @@ outrigger-sidecar:
 			for _, line := range changes(expected, got) {
 				why := ""
 				for reason, pattern := range mayDiffer() {
-					if pattern.MatchString(line[2:]) {
+					if pattern.MatchString(line[2:]) || pattern.MatchString(example+" "+line[2:]) {
 						why = reason
 					}
 				}
