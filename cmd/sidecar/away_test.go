@@ -172,8 +172,9 @@ func TestABidirectionalToolOverHTTP1(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if status, page := p.operate(t, http.MethodGet, "/readyz?verbose"); status != http.StatusOK || !strings.Contains(page, "circuit breaker closed, opened 0 times") {
-		t.Errorf("/readyz is %d: %s", status, page)
+	testkit.Until(t, "ready", func() bool { status, _ := p.operate(t, http.MethodGet, "/readyz"); return status == http.StatusOK })
+	if _, page := p.operate(t, http.MethodGet, "/readyz?verbose"); !strings.Contains(page, "circuit breaker closed, opened 0 times") {
+		t.Errorf("/readyz: %s", page)
 	}
 	stop()
 	testkit.Until(t, "away", func() bool { status, _ := p.operate(t, http.MethodGet, "/readyz"); return status != http.StatusOK })

@@ -32,7 +32,7 @@ func mayDiffer() map[string]*regexp.Regexp {
 		"a configuration outlives the release that made it":                    `^ConfigMap/\S+ metadata\.(annotations\.helm\.sh/hook(-delete-policy)?|labels\.outrigger\.dev/configuration): `,
 		"with cert-manager the chart gives no right to self-made certificates": `^injector-cert-manager (Cluster)?Role/outrigger-injector rules\.`,
 		"with cert-manager the chart still names the sidecar's image":          `^injector-cert-manager Deployment/outrigger-injector spec\.template\.spec\.containers\.0\.args\.[1-3]: --tls-(cert|key)=`,
-		"the issuer of cert-manager is the user's":                             `^(injector-cert-manager Certificate/outrigger-injector spec\.issuerRef\.group: |Issuer/outrigger-injector )`,
+		"the issuer of cert-manager, and its CA, are the user's":               `^(injector-cert-manager Certificate/outrigger-injector spec\.issuerRef\.group: |Issuer/outrigger-injector(-self-signed)? |Certificate/outrigger-injector-ca )`,
 		"the ConfigMap of descriptors is the user's":                           `^ConfigMap/outrigger-descriptors `,
 		"the example's rollout strategy":                                       `^Deployment/fleet spec\.strategy\.`,
 	} {

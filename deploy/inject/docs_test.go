@@ -53,7 +53,7 @@ func TestFiveCommands(t *testing.T) {
 	if err != nil || len(results) != 1 || results[0].Decision.Outcome != Injected {
 		t.Fatalf("%+v, %v", results, err)
 	}
-	secret := regexp.MustCompile(`kubectl create secret generic (\S+) --namespace shop --from-file=callers.yaml=`).FindStringSubmatch(string(page))
+	secret := regexp.MustCompile(`kubectl create secret generic (\S+) --namespace shop --from-file=callers.yaml\n`).FindStringSubmatch(string(page))
 	if len(secret) != 2 || !strings.Contains(string(injected), "secretName: "+secret[1]+"\n") {
 		t.Errorf("the page makes the Secret %q, the pod waits for another:\n%s", secret, injected)
 	}

@@ -48,38 +48,48 @@ func TestPatchOfTheReadme(t *testing.T) {
 	}
 }
 
-// TestKustomizationOfTheInjector renders what readers of docs/injection.md copy: the
-// images are theirs.
-func TestKustomizationOfTheInjector(t *testing.T) {
+// TestKustomizationsOfPages renders what readers copy from pages: the images are
+// theirs.
+func TestKustomizationsOfPages(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/injection.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(page), "```yaml\n")
-	text, _, _ = strings.Cut(text, "```\n")
-	folder := t.TempDir()
-	base, err := filepath.Abs("injector")
-	if err == nil {
-		base, err = filepath.Rel(folder, base)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	const there = "../../outrigger/deploy/k8s/injector"
-	if !strings.Contains(text, there) {
-		t.Fatalf("the first example of docs/injection.md does not name %s:\n%s", there, text)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(strings.ReplaceAll(text, there, base)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Render(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"image: REGISTRY/injector:", "- --image=REGISTRY/sidecar:TAG\n"} {
-		if !strings.Contains(string(got), want) {
-			t.Errorf("%q is not in\n%s", want, got)
+	for _, tc := range []struct {
+		page, there, folder string
+		wants               []string
+	}{
+		{"injection", "../../outrigger/deploy/k8s/injector", "injector", []string{"image: REGISTRY/injector:", "- --image=REGISTRY/sidecar:TAG\n"}},
+		{"five-commands", "../outrigger/deploy/k8s/examples/labelled", "examples/labelled", []string{"image: REGISTRY/toolservice:", "namespace: shop\n"}},
+	} {
+		page, err := os.ReadFile("../../docs/" + tc.page + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := strings.Cut(string(page), "```yaml\n")
+		text, _, _ = strings.Cut(text, "```\n")
+		folder := t.TempDir()
+		base, err := filepath.Abs(tc.folder)
+		if err == nil {
+			base, err = filepath.Rel(folder, base)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text, tc.there) {
+			t.Fatalf("the first example of docs/%s.md does not name %s:\n%s", tc.page, tc.there, text)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(strings.ReplaceAll(text, tc.there, base)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Render(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range tc.wants {
+			if !strings.Contains(string(got), want) {
+				t.Errorf("%s: %q is not in\n%s", tc.page, want, got)
+			}
+		}
+		if strings.Contains(string(got), "image: registry.example/") {
+			t.Errorf("%s: an image is still the clone's:\n%s", tc.page, got)
 		}
 	}
 }

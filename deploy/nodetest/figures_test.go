@@ -263,7 +263,6 @@ func (r *result) writeFigures(t *testing.T, b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "%s (%s) | %.0fm | %v, %v |\n", mib(f.busy.rss), mib(f.busy.held), f.busy.millicores, f.median.Round(10*time.Microsecond), f.p99.Round(10*time.Microsecond))
 	}
-	b.WriteString("\nUsers of Istio report 50 to 160 MB a pod for its proxy.\n")
 }
 
 // machine says what the figures were measured on.

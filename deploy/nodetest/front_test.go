@@ -58,19 +58,19 @@ type frontDoor struct {
 	ips       map[string]string
 }
 
-// testFront deploys examples/front, and examples/behind-front once for each of its services. There is no cluster DNS: hostAliases of
-// the front's pod give the addresses of the pods for the names of their Services. That is all that differs from the examples.
-func testFront(t *testing.T, n *node.Node, r *result) {
+// testFront deploys examples/front, and examples/behind-front once for each of its services, in the order of docs/many-backends.md, whose commands
+// copy the keys: pods behind wait for them, and the front is not ready meanwhile. There is no cluster DNS: hostAliases of the front's pod give the
+// addresses of the pods for the names of their Services, so the pod is made anew when these are known. That is all that differs from the examples.
+func testFront(t *testing.T, n *node.Node, p prepared, r *result) {
 	f := &frontDoor{n: n, authority: tlstest.NewAuthority(t), inner: map[string]*pod{}, ips: map[string]string{}}
 	f.own = f.authority.Issue(t, tlstest.Leaf{Hosts: []string{"front.front.svc"}, URIs: []string{frontURI}})
 	deployment := f.install(t)
-	// The front publishes its keys before there is anything behind it.
 	first := place(t, n, podIn(t, deployment, frontNamespace, "front-first"), "front")
-	keys := f.keys(t, first)
 	aliases := []any{}
 	for _, service := range frontServices() {
-		f.behind(t, service, keys)
+		f.behind(t, service)
 	}
+	f.copyKeys(t, p, deployment, first)
 	for _, service := range frontServices() {
 		f.ips[service] = f.inner[service].ready(t).Status.PodIP
 		aliases = append(aliases, map[string]any{"ip": f.ips[service], "hostnames": []any{service + "." + service + ".svc"}})
@@ -160,42 +160,45 @@ func applyAll(t *testing.T, n *node.Node, all []object) {
 	}
 }
 
-// keys reads what the front publishes.
-func (f *frontDoor) keys(t *testing.T, p *pod) string {
+// copyKeys runs the commands of docs/many-backends.md while the front's pod runs and is not ready, and those that copy a second time, as after a
+// change of the keys.
+func (f *frontDoor) copyKeys(t *testing.T, p prepared, deployment object, front *pod) {
 	t.Helper()
-	var text []byte
-	testkit.Try(t, "the front publishes its keys", func() error {
-		ip := p.status(t).Status.PodIP
-		if ip == "" {
-			return errors.New(p.describe(t))
-		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+ip+":9902/jwks", nil)
-		if err != nil {
-			return err
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = res.Body.Close() }()
-		text, err = io.ReadAll(res.Body)
-		if err != nil || res.StatusCode != http.StatusOK {
-			return fmt.Errorf("HTTP %d: %s (%w)", res.StatusCode, text, err)
+	testkit.Try(t, "the front has started", func() error {
+		if started := front.status(t).container("front").Started; started == nil || !*started {
+			return errors.New(front.describe(t))
 		}
 		return nil
 	})
-	return string(text)
+	if front.status(t).ready() {
+		t.Error("the front is ready with nothing behind it")
+	}
+	// kubectl finds the pod by the Deployment's selector. No controller makes a second one yet, and it is gone before there are any.
+	apply(t, f.n, deployment, false)
+	t.Cleanup(func() {
+		if err := f.n.API().Delete(context.WithoutCancel(t.Context()), "/apis/apps/v1/namespaces/"+frontNamespace+"/deployments/front"); err != nil {
+			t.Error(err)
+		}
+	})
+	blocks := pageBlocks(t, "../../docs/many-backends.md")
+	if len(blocks) != 2 {
+		t.Fatalf("the page has %d commands, want two: is a fence misspelt?", len(blocks))
+	}
+	s := newShell(t, f.n, p)
+	s.forward(t, blocks[0].command)
+	for _, want := range []string{"created", "unchanged"} {
+		out := s.run(t, blocks[1].command)
+		if n := strings.Count(out, "configmap/outrigger-front-keys "+want); n != len(frontServices()) {
+			t.Errorf("%s prints %q, want %q %d times", blocks[1].command, out, want, len(frontServices()))
+		}
+	}
 }
 
-// behind makes one service behind the front: the example with its name in place of fleet.
-func (f *frontDoor) behind(t *testing.T, service, keys string) {
+// behind makes one service behind the front: the example with its name in place of fleet. Its pod waits for the keys.
+func (f *frontDoor) behind(t *testing.T, service string) {
 	t.Helper()
 	namespaceOf(t, f.n, service)
 	f.certificate(t, service, f.authority.Issue(t, tlstest.Leaf{Hosts: []string{service + "." + service + ".svc"}}))
-	apply(t, f.n, object{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "outrigger-front-keys", "namespace": service},
-		"data": map[string]any{"jwks.json": keys},
-	}, false)
 	all := renderIn(t, "behind-front", service, func(text string) string { return strings.ReplaceAll(text, "fleet", service) })
 	applyAll(t, f.n, all)
 	f.inner[service] = place(t, f.n, podIn(t, deploymentOf(t, all), service, "behind"), "sidecar", service)
@@ -378,7 +381,7 @@ func (b bearerOf) RoundTrip(r *http.Request) (*http.Response, error) {
 func (f *frontDoor) testErrors(t *testing.T) {
 	for _, service := range frontServices() {
 		through := dialMCP(t, httpClient(false), "http://"+f.address+"/mcp", "2026-07-28")
-		direct := dialMCP(t, f.direct(t, service, "", f.own.Certificate(t)), "https://"+f.ips[service]+":8443/mcp", "2026-07-28")
+		direct := dialMCP(t, f.direct(t, service, sign(t, f.key, claimsFor(service, time.Minute)), f.own.Certificate(t)), "https://"+f.ips[service]+":8443/mcp", "2026-07-28")
 		for _, arguments := range []map[string]any{
 			{"code": "FAIL_CODE_NOT_FOUND", "message": "no such order", "details": []any{"FAIL_DETAIL_ERROR_INFO", "FAIL_DETAIL_HELP"}},
 			{"code": "FAIL_CODE_FAILED_PRECONDITION", "details": []any{"FAIL_DETAIL_PRECONDITION_FAILURE"}},
@@ -430,6 +433,11 @@ func sign(t *testing.T, key *ecdsa.PrivateKey, claims map[string]any) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
+// claimsFor are the claims of a token for a service.
+func claimsFor(audience string, life time.Duration) map[string]any {
+	return map[string]any{"iss": frontIssuer, "sub": "mallory", "aud": audience, "iat": time.Now().Unix() - 600, "exp": time.Now().Add(life).Unix()}
+}
+
 // testIdentity: a service takes the front's connections alone, and no token but one of the front's key for this very service. Its audit trail
 // names the caller.
 func (f *frontDoor) testIdentity(t *testing.T) {
@@ -437,20 +445,16 @@ func (f *frontDoor) testIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims := func(audience string, life time.Duration) map[string]any {
-		return map[string]any{"iss": frontIssuer, "sub": "mallory", "aud": audience, "iat": time.Now().Unix() - 600, "exp": time.Now().Add(life).Unix()}
-	}
 	own := f.own.Certificate(t)
 	for name, tc := range map[string]struct {
 		token string
 		fails bool
 	}{
-		"the front's key":   {sign(t, f.key, claims("orders", time.Minute)), false},
-		"another audience":  {sign(t, f.key, claims("billing", time.Minute)), true},
-		"another key":       {sign(t, other, claims("orders", time.Minute)), true},
-		"expired":           {sign(t, f.key, claims("orders", -5*time.Minute)), true},
+		"the front's key":   {sign(t, f.key, claimsFor("orders", time.Minute)), false},
+		"another audience":  {sign(t, f.key, claimsFor("billing", time.Minute)), true},
+		"another key":       {sign(t, other, claimsFor("orders", time.Minute)), true},
+		"expired":           {sign(t, f.key, claimsFor("orders", -5*time.Minute)), true},
 		"the caller's own":  {token, true},
-		"no token at all":   {"", false}, // the front itself
 		"not even a signed": {"bearer-of-nothing-at-all", true},
 	} {
 		c := &mcpClient{http: f.direct(t, "orders", tc.token, own), url: "https://" + f.ips["orders"] + ":8443/mcp", era: "2026-07-28"}
@@ -458,6 +462,18 @@ func (f *frontDoor) testIdentity(t *testing.T) {
 		if failed := err != nil && strings.Contains(err.Error(), "HTTP 401"); failed != tc.fails || err != nil && !failed {
 			t.Errorf("%s: %v, want it refused: %v", name, err, tc.fails)
 		}
+	}
+	// The front itself sees the tools, and may not call them.
+	alone := &mcpClient{http: f.direct(t, "orders", "", own), url: "https://" + f.ips["orders"] + ":8443/mcp", era: "2026-07-28"}
+	list, err := alone.ask(t.Context(), "tools/list", map[string]any{})
+	text, _ := json.Marshal(list)
+	if err != nil || !strings.Contains(string(text), `"name":"lab_echo"`) {
+		t.Errorf("the front's certificate alone lists %s (%v)", text, err)
+	}
+	result, err := alone.call(t.Context(), "lab_echo", map[string]any{})
+	text, _ = json.Marshal(result)
+	if err != nil || !strings.Contains(string(text), `"code":"PERMISSION_DENIED"`) || !strings.Contains(string(text), "front-calls-for-others") {
+		t.Errorf("the front's certificate alone calls a tool: %s (%v)", text, err)
 	}
 	stranger := f.authority.Issue(t, tlstest.Leaf{URIs: []string{"spiffe://cluster.local/ns/other/sa/other"}}).Certificate(t)
 	for name, pairs := range map[string][]tls.Certificate{"no certificate": nil, "a certificate of another service": {stranger}} {

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/deploy/node"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/v1/outriggerv1connect"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -106,6 +107,7 @@ func testInjection(t *testing.T, n *node.Node, p prepared, r *result) {
 	t.Run("offline", f.testOffline)
 	t.Run("refusals", f.testRefusals)
 	t.Run("arbitrary user", f.testArbitraryUser)
+	t.Run("service account", f.testServiceAccount)
 	t.Run("one replica killed", f.testKilled)
 	t.Run("missed", f.testMissed)
 	r.injection = "injected, also when one of two replicas was killed; every Job completed; refused pods started without the sidecar, with an event; " +
@@ -654,6 +656,65 @@ func (f *fixture) testArbitraryUser(t *testing.T) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil || !strings.Contains(string(status), fmt.Sprintf("Uid:\t%d\t", arbitraryUser)) {
 		t.Errorf("the sidecar runs as another user (%v):\n%s", err, status)
+	}
+}
+
+// checkedConfiguration is that of an app that checks who calls it: a sidecar with the keys that the API server publishes.
+const checkedConfiguration = `listeners:
+  listen: 127.0.0.1:50051
+  admin: 127.0.0.1:9911
+access:
+  oauth:
+    resource: https://checked.example/mcp
+    issuers: [{url: "https://node", jwks_url: "file:///etc/checked/jwks.json", audiences: [checked]}]
+`
+
+// testServiceAccount: the app takes the sidecar by the service account token of `identity: token`, and refuses one for another audience.
+func (f *fixture) testServiceAccount(t *testing.T) {
+	var keys json.RawMessage
+	if err := f.n.API().Get(t.Context(), "/openid/v1/jwks", &keys); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, f.n, object{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "checked", "namespace": shop},
+		"data": map[string]any{"jwks.json": string(keys), "sidecar.yaml": checkedConfiguration},
+	}, false)
+	var other *pod
+	for name, audience := range map[string]string{"checked": "checked", "unchecked": "another"} {
+		o := barePod(shop, name, map[string]any{"app": name}, map[string]any{
+			"outrigger.dev/protocol": "grpc", "outrigger.dev/identity": "token", "outrigger.dev/identity-audience": audience,
+		})
+		spec := o["spec"].(map[string]any)
+		spec["volumes"] = []any{map[string]any{"name": "checked", "configMap": map[string]any{"name": "checked"}}}
+		c := spec["containers"].([]any)[0].(map[string]any)
+		c["image"], c["args"] = sidecarImage, []any{"serve", "--demo", "--config", "/etc/checked/sidecar.yaml", "--record-dir", "off"}
+		c["volumeMounts"] = []any{map[string]any{"name": "checked", "mountPath": "/etc/checked"}}
+		if name == "checked" {
+			apply(t, f.n, o, false)
+		} else {
+			other = place(t, f.n, o, "fleet")
+		}
+	}
+	p := f.await(t, shop, "checked", 1, 1)[0]
+	client := outriggerv1connect.NewToolServiceClient(httpClient(false), "http://"+p.Status.PodIP+":8080")
+	out, err := client.CallTool(t.Context(), toolCall("lab.inspect", "{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := subject(json.RawMessage(out.Msg.GetResult().GetDataJson())), "https://node#system:serviceaccount:"+shop+":default"; got != want {
+		t.Errorf("the app is called by %q, want %q", got, want)
+	}
+	testkit.Try(t, "the app refuses a token for another audience", func() error {
+		log := other.logs["fleet"]
+		if !slices.ContainsFunc(log.all(), func(e entry) bool {
+			return e.text("msg") == "unauthenticated request rejected" && e.text("reason") == "audience"
+		}) {
+			return errors.New(log.tail())
+		}
+		return nil
+	})
+	if other.status(t).ready() {
+		t.Error("the pod whose token is refused is ready")
 	}
 }
 

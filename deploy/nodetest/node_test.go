@@ -30,7 +30,7 @@ func TestNode(t *testing.T) {
 	t.Run("variants", func(t *testing.T) { testVariants(t, n, r) })
 	t.Run("kill of the sidecar", func(t *testing.T) { testKill(t, n, r) })
 	t.Run("deletion under load", func(t *testing.T) { testDeletion(t, n, r) })
-	t.Run("front", func(t *testing.T) { testFront(t, n, r) })
+	t.Run("front", func(t *testing.T) { testFront(t, n, p, r) })
 	t.Run("figures", func(t *testing.T) { testFigures(t, n, r) })
 	if err := n.StartControllers(t.Context(), p.Kubernetes); err != nil {
 		t.Fatal(err)

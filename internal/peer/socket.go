@@ -307,8 +307,8 @@ func (c *watched) closed(from http.ConnState) {
 // connections leave by themselves first, and Shutdown comes when none is left:
 //
 //   - leave: from now on each HTTP/1.1 connection ends with its next answer
-//     (Connection: close), also one to a request that is in flight, or when it has been idle for idleLeave. Each HTTP/2
-//     connection gets a GOAWAY that still admits every stream.
+//     (Connection: close), also one to a request that is in flight and has a body, or when it has been idle for
+//     idleLeave. Each HTTP/2 connection gets a GOAWAY that still admits every stream.
 //   - part: the connections that were open before have left. The listener closes,
 //     and what it had accepted leaves as well. HTTP/2 gets the GOAWAY that names the
 //     last stream.

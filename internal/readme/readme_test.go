@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -70,17 +71,19 @@ func TestFiveCommands(t *testing.T) {
 	}
 	ran := 0
 	blocks := readBlocks(t, "docs/five-commands.md", "")
-	file := filepath.Join(t.TempDir(), "agent.token")
-	local := strings.NewReplacer("agent.token", file, "sidecar token", "go run ./cmd/sidecar token", "sidecar call", "go run ./cmd/sidecar call",
+	folder := t.TempDir()
+	file, callers := filepath.Join(folder, "agent.token"), filepath.Join(folder, "callers.yaml")
+	local := strings.NewReplacer("agent.token", file, "callers.yaml", callers, "sidecar token", "go run ./cmd/sidecar token", "sidecar call", "go run ./cmd/sidecar call",
 		"--server http://127.0.0.1:8080 --token-file agent.token", "--demo")
 	for i, b := range blocks {
-		switch command, _, _ := strings.Cut(b.text, " | kubectl create secret"); {
+		switch command, _, _ := strings.Cut(b.text, " && kubectl create secret"); {
 		case strings.Contains(command, "sidecar token"):
 			ran++
-			callers := string(run(t, local.Replace(command)+" && wait"))
-			token, err := os.ReadFile(file)
-			if err != nil || len(strings.TrimSpace(string(token))) != 43 || !strings.HasPrefix(callers, "callers:\n  - name: agent\n") {
-				t.Errorf("the callers are %q, the token is %q (%v)", callers, token, err)
+			run(t, local.Replace(command))
+			entries, err := os.ReadFile(callers)
+			token, tokenErr := os.ReadFile(file)
+			if err := errors.Join(err, tokenErr); err != nil || len(token) != 44 || !strings.HasPrefix(string(entries), "callers:\n  - name: agent\n") {
+				t.Errorf("the callers are %q, the token is %q (%v)", entries, token, err)
 			}
 		case strings.Contains(command, "sidecar call"):
 			ran++
