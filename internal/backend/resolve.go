@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Resolver finds the addresses of a host. A *net.Resolver is one.
+type Resolver interface {
+	// LookupNetIP returns the addresses of host, the preferred ones first. network is "ip".
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+const (
+	// lookupTimeout bounds one look-up. It is twice what the system's resolver waits for one server.
+	lookupTimeout = 10 * time.Second
+	// leastLookupGap is the shortest time between two look-ups, however many connections fail.
+	leastLookupGap = time.Second
+	// shownAddresses bounds the addresses in a line of the log.
+	shownAddresses = 10
+)
+
+// start begins to look up the name. Nothing of it runs before the first call.
+func (b *balancer) start() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.closed {
+		b.tasks.Go(b.follow)
+	}
+}
+
+// look asks for a look-up, after a connection failed: the address may be gone.
+func (b *balancer) look() { signal(b.soon) }
+
+func (b *balancer) lookupError() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
+}
+
+// follow looks up the name until the client is closed: in intervals, and soon after something failed.
+func (b *balancer) follow() {
+	host := b.client.target.Host()
+	for pause := leastLookupGap; ; {
+		ctx, cancel := context.WithTimeout(b.base, lookupTimeout)
+		found, err := b.client.opts.Resolver.LookupNetIP(ctx, "ip", host)
+		cancel()
+		if b.base.Err() != nil {
+			return
+		}
+		if err == nil && len(found) == 0 {
+			err = &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
+		}
+		b.take(found, err)
+		wait := b.every
+		if pause = min(2*pause, b.every); err == nil {
+			pause = leastLookupGap
+		} else {
+			wait = min(pause, wait)
+		}
+		if !sleep(b.base, jittered(leastLookupGap)) {
+			return
+		}
+		timer := time.NewTimer(max(0, jittered(wait)-leastLookupGap))
+		select {
+		case <-b.base.Done():
+		case <-b.soon:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// take takes the outcome of a look-up. Addresses that are known stay in use while the name cannot be looked up.
+func (b *balancer) take(found []netip.Addr, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	log := b.client.opts.Log
+	b.lookups++
+	switch failedBefore := b.failed != nil; {
+	case err != nil:
+		b.failures++
+		if !failedBefore {
+			log.Warn("backend name not resolved", zap.String("host", b.client.target.Host()), zap.Int("addresses", len(b.all)), zap.Error(err))
+		}
+	default:
+		if failedBefore {
+			log.Info("backend name resolved again", zap.String("host", b.client.target.Host()))
+		}
+		b.use(found)
+	}
+	b.failed = err
+	select {
+	case <-b.resolved:
+	default:
+		close(b.resolved)
+	}
+}
+
+// use has the calls go to the addresses that were found.
+func (b *balancer) use(found []netip.Addr) {
+	wanted, leftOut := b.selected(found)
+	var added, removed []string
+	b.all = slices.DeleteFunc(slices.Clone(b.all), func(e *endpoint) bool {
+		if slices.Contains(wanted, e.address) {
+			return false
+		}
+		removed = append(removed, e.address)
+		b.release(e)
+		return true
+	})
+	for _, address := range wanted {
+		if !slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.address == address }) {
+			added = append(added, address)
+			b.all = append(b.all, b.newEndpoint(address))
+		}
+	}
+	if leftOut > 0 && leftOut != b.leftOut {
+		b.client.opts.Log.Warn("backend has more addresses than are used", zap.Int("addresses", len(wanted)), zap.Int("left_out", leftOut))
+	}
+	b.leftOut = leftOut
+	if len(added)+len(removed) == 0 {
+		return
+	}
+	b.publish()
+	b.client.opts.Log.Info("backend addresses changed", zap.Int("addresses", len(b.all)),
+		zap.Strings("added", added[:min(len(added), shownAddresses)]), zap.Strings("removed", removed[:min(len(removed), shownAddresses)]))
+}
+
+// selected are the addresses to use, with the port, and how many more there are. They are of the family of the first one: those
+// of the other family are mostly of the same servers. Beyond the bound those stay that are in use, and others are taken at random,
+// so that many sidecars together use all of them.
+func (b *balancer) selected(found []netip.Addr) (wanted []string, leftOut int) {
+	_, port := b.client.target.hostPort()
+	var fresh []string
+	for _, addr := range found {
+		address := net.JoinHostPort(addr.Unmap().String(), port)
+		switch {
+		case addr.Unmap().Is4() != found[0].Unmap().Is4(), slices.Contains(wanted, address), slices.Contains(fresh, address):
+		case slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.address == address }):
+			wanted = append(wanted, address)
+		default:
+			fresh = append(fresh, address)
+		}
+	}
+	room := max(0, b.most-len(wanted))
+	if leftOut = len(fresh) - room; leftOut <= 0 {
+		return append(wanted, fresh...), 0
+	}
+	rand.Shuffle(len(fresh), func(i, j int) { fresh[i], fresh[j] = fresh[j], fresh[i] }) //nolint:gosec // a guess gains nothing
+	return append(wanted, fresh[:room]...), leftOut
+}
+
+// newEndpoint begins to use an address.
+func (b *balancer) newEndpoint(address string) *endpoint {
+	e := &endpoint{address: address, doubt: make(chan struct{}, 1), idle: make(chan struct{}, 1), cut: make(chan struct{})}
+	e.base, e.leave = context.WithCancel(b.base)
+	e.client = b.client.at(b.dialer(address))
+	e.since.Store(b.now())
+	b.tasks.Go(func() {
+		b.tend(e)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.leaving = slices.DeleteFunc(b.leaving, func(other *endpoint) bool { return other == e })
+	})
+	return e
+}
+
+// release ends the use of an address that the name has no longer. Its calls go on. As many addresses as there may be at all can
+// wait for theirs; beyond that, the first ones are closed.
+func (b *balancer) release(e *endpoint) {
+	if e.back != nil {
+		e.back.Stop()
+	}
+	e.leave()
+	b.leaving = append(b.leaving, e)
+	if len(b.leaving) > b.most {
+		close(b.leaving[0].cut)
+		b.leaving = b.leaving[1:]
+	}
+}
