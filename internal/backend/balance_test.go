@@ -7,17 +7,23 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"connectrpc.com/connect"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -225,4 +231,384 @@ func TestBalanceOverTwo(t *testing.T) {
 	if each, sum := p.counts(); sum != 1000 || slices.Min(each) < 300 {
 		t.Errorf("the calls went %v", each)
 	}
+}
+
+// bubble is a client of addresses that are all one server in this process. It is for synctest.
+type bubble struct {
+	*Client
+	names  *names
+	server *InProcess
+
+	mu    sync.Mutex
+	away  map[string]bool // addresses that refuse connections
+	dials map[string]int
+}
+
+// inBubble returns a client of the addresses 10.0.0.1 to 10.0.0.n.
+func inBubble(t *testing.T, n int, o *configv1.BackendBalance) *bubble {
+	t.Helper()
+	b := &bubble{names: &names{}, server: NewInProcess(healthMux(), zap.NewNop()), away: map[string]bool{}, dials: map[string]int{}}
+	b.has(n)
+	target, err := ParseTarget("dns:///shop.invalid:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Client, err = New(target, Options{Config: &configv1.Backend{Balance: o}, Resolver: b.names, Dial: b.dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close(); _ = b.server.Close() })
+	return b
+}
+
+func tenDot(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
+
+// has makes the name have the first n addresses.
+func (b *bubble) has(n int) {
+	var found []netip.Addr
+	for i := range n {
+		found = append(found, tenDot(i+1))
+	}
+	b.names.set(nil, found...)
+}
+
+func (b *bubble) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	b.mu.Lock()
+	b.dials[address]++
+	away := b.away[address]
+	b.mu.Unlock()
+	if away {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
+	return b.server.Dial(ctx, network, address)
+}
+
+func (b *bubble) setAway(address string, away bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.away[address] = away
+}
+
+// shares makes calls that end at once as outcome says, and counts them by address.
+func (b *bubble) shares(t *testing.T, calls int, outcome func(address string) error) map[string]int {
+	t.Helper()
+	got := map[string]int{}
+	for range calls {
+		_ = b.many.do(t.Context(), func(e *endpoint) error {
+			got[e.address]++
+			if outcome == nil {
+				return nil
+			}
+			return outcome(e.address)
+		})
+	}
+	return got
+}
+
+func state(c *Client, address string) AddressStats {
+	for _, one := range c.Balance().Addresses {
+		if one.Address == address {
+			return one
+		}
+	}
+	return AddressStats{}
+}
+
+// An address whose calls fail gets none for 30 s, and for longer each time, until it has been well for a while.
+func TestEjection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const bad = "10.0.0.1:1"
+		b := inBubble(t, 3, nil)
+		fails := func(address string) error {
+			if address == bad {
+				return statusError(connect.CodeUnavailable, "")
+			}
+			return nil
+		}
+		b.shares(t, 1, nil)
+		synctest.Wait()
+		for round, want := range []int{30, 60, 90, 120, 150, 180, 210, 240, 270, 300, 300} {
+			if got := b.shares(t, 1000, fails); got[bad] != ejectAfter {
+				t.Fatalf("round %d: %d calls went to the address that fails: %+v", round, got[bad], b.Balance())
+			}
+			left := time.Duration(want) * time.Second
+			if one := state(b.Client, bad); one.State != AddressEjected || one.Left != left || one.Times != round+1 {
+				t.Fatalf("round %d: it is %+v, want an ejection for %v", round, one, left)
+			}
+			time.Sleep(left - time.Millisecond)
+			if got := b.shares(t, 300, nil); got[bad] != 0 {
+				t.Errorf("round %d: %d calls went to an ejected address", round, got[bad])
+			}
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			if one := state(b.Client, bad); one.State != AddressReady {
+				t.Fatalf("round %d: it is %+v after its ejection", round, one)
+			}
+		}
+		time.Sleep(10 * forgiveEvery)
+		b.shares(t, 1000, fails)
+		if one := state(b.Client, bad); one.Times != 2 || one.Left != 60*time.Second {
+			t.Errorf("eleven ejections, ten of them forgiven: %+v", one)
+		}
+		if got := b.Balance().Ejections; got != 12 {
+			t.Errorf("%d ejections", got)
+		}
+	})
+}
+
+// Only so many are ejected, and never the last one.
+func TestEjectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		addresses int
+		percent   int32
+		want      int
+	}{
+		{addresses: 1, percent: 100, want: 0},
+		{addresses: 2, percent: 10, want: 1},
+		{addresses: 2, percent: 100, want: 1},
+		{addresses: 10, percent: 10, want: 1},
+		{addresses: 11, percent: 10, want: 2},
+		{addresses: 10, percent: 50, want: 5},
+		{addresses: 10, percent: 100, want: 9},
+		{addresses: 10, percent: 0, want: 0},
+	} {
+		t.Run(fmt.Sprintf("%d of %d", tc.percent, tc.addresses), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := inBubble(t, tc.addresses, &configv1.BackendBalance{MaxEjectedPercent: &tc.percent})
+				b.shares(t, 1, nil)
+				synctest.Wait()
+				b.shares(t, 2000, func(string) error { return statusError(connect.CodeUnavailable, "") })
+				if got := tc.addresses - len(ready(b.Client)); got != tc.want {
+					t.Errorf("%d of %d are ejected, want %d", got, tc.addresses, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// What counts as a failure of the address, and what does not.
+func TestWhatCountsAgainstAnAddress(t *testing.T) {
+	t.Parallel()
+	refused := newError(KindUnreachable, "", nil)
+	limited := newError(KindUnreachable, "", nil)
+	limited.HTTPStatus = http.StatusTooManyRequests
+	for _, tc := range []struct {
+		name string
+		err  error
+		took time.Duration
+		want guardOutcome
+	}{
+		{"success", nil, 0, answered},
+		{"the receiver wanted no more", errors.New("enough"), 0, answered},
+		{"unavailable", statusError(connect.CodeUnavailable, ""), 0, failedOnTheWay},
+		{"invalid argument", statusError(connect.CodeInvalidArgument, ""), 0, answered},
+		{"internal", statusError(connect.CodeInternal, ""), 0, answered},
+		{"resource exhausted", statusError(connect.CodeResourceExhausted, ""), 0, answered},
+		{"the service's own deadline", statusError(connect.CodeDeadlineExceeded, ""), time.Minute, answered},
+		{"refused", refused, 0, failedOnTheWay},
+		{"429", limited, 0, answered},
+		{"reset", newError(KindTransport, "", nil), 0, failedOnTheWay},
+		{"a web page", newError(KindForeign, "", nil), 0, failedOnTheWay},
+		{"garbage", newError(KindGarbage, "", nil), 0, failedOnTheWay},
+		{"timeout", newError(KindTimeout, "", nil), leastPatience, ranOut},
+		{"timeout of a hasty caller", newError(KindTimeout, "", nil), leastPatience - 1, unclear},
+		{"cancelled", newError(KindCancelled, "", nil), time.Hour, unclear},
+		{"not sent", newError(KindRejected, "", nil), 0, unclear},
+		{"a stream that its caller closed", errClosedStream, 0, unclear},
+		{"a large answer", newError(KindTooLarge, "", nil), 0, answered},
+	} {
+		if got := judge(tc.err, tc.took); got != tc.want {
+			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// The share of an address that is new rises from a tenth to that of the others.
+func TestSlowStart(t *testing.T) {
+	t.Parallel()
+	for _, window := range []time.Duration{30 * time.Second, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			const fresh = "10.0.0.10:1"
+			b := inBubble(t, 9, &configv1.BackendBalance{SlowStart: durationpb.New(window)})
+			b.shares(t, 1, nil)
+			time.Sleep(time.Minute)
+			b.has(10)
+			b.many.look()
+			for len(ready(b.Client)) < 10 {
+				time.Sleep(time.Millisecond)
+			}
+			begun := time.Now()
+			for _, part := range []float64{0, 0.25, 0.5, 0.75, 1} {
+				time.Sleep(time.Duration(part*float64(window)) - time.Since(begun))
+				const calls = 20_000
+				share := float64(b.shares(t, calls, nil)[fresh]) / calls * 10
+				want := max(leastWeight, part)
+				if window == 0 {
+					want = 1
+				}
+				t.Logf("after %3.0f %% of %v: %.2f of an equal share", part*100, window, share)
+				if share < want-0.08 || share > want+0.08 {
+					t.Errorf("the share is %.2f after %v of %v, want %.2f", share, time.Since(begun), window, want)
+				}
+			}
+		})
+	}
+}
+
+// An address that cannot be reached gets no calls while there is another, and is asked by itself whether it is back. A call that
+// it could not take goes to another one. Where none can be reached, calls try all of them.
+func TestUnreachableAddress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const away = "10.0.0.1:1"
+		b := inBubble(t, 2, nil)
+		b.setAway(away, true)
+		for range 20 {
+			if _, err := b.Call(t.Context(), echoProcedure, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if one := state(b.Client, away); one.State != AddressUnreachable {
+			t.Fatalf("it is %+v", one)
+		}
+		if got := b.shares(t, 100, nil); got[away] != 0 {
+			t.Errorf("%d calls went to it", got[away])
+		}
+		b.setAway(away, false)
+		time.Sleep(longestReconnect * 5 / 4)
+		synctest.Wait()
+		if got := ready(b.Client); len(got) != 2 {
+			t.Errorf("ready: %v", got)
+		}
+
+		b.setAway(away, true)
+		b.setAway("10.0.0.2:1", true)
+		for _, one := range b.many.all {
+			one.client.wires.closeIdle()
+		}
+		_, err := b.Call(t.Context(), echoProcedure, nil, nil)
+		if e := failure(t, err); e.Kind != KindUnreachable || !errors.Is(e, syscall.ECONNREFUSED) {
+			t.Errorf("got %v", err)
+		}
+		b.setAway(away, false)
+		for range 20 {
+			if _, err := b.Call(t.Context(), echoProcedure, nil, nil); err != nil {
+				t.Errorf("one can be reached, and yet: %v", err)
+			}
+		}
+	})
+}
+
+// A call that is made again goes to another address than before.
+func TestAnotherAttemptGoesElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 5, nil)
+		b.shares(t, 1, nil)
+		synctest.Wait()
+		for range 100 {
+			claim, seen := new(Claim), ""
+			for range 2 {
+				_ = b.many.do(Repeatable(t.Context(), claim), func(e *endpoint) error {
+					if e.address == seen {
+						t.Error("the second attempt went to the same address")
+					}
+					seen = e.address
+					return newError(KindTransport, "", nil)
+				})
+			}
+		}
+	})
+}
+
+// The name is looked up in intervals, and soon after a connection failed, but not more often than once a second. What is known
+// stays in use while the name cannot be looked up.
+func TestLookups(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 2, nil)
+		if n := b.names.asked.Load(); n != 0 {
+			t.Errorf("looked up %d times before the first call", n)
+		}
+		b.shares(t, 1, nil)
+		time.Sleep(10 * time.Minute)
+		if n := b.names.asked.Load(); n < 15 || n > 26 { // 600 s, each 22.5 to 37.5 s
+			t.Errorf("looked up %d times in 10 minutes", n)
+		}
+		b.names.asked.Store(0)
+		begun := time.Now()
+		for range 1000 {
+			b.many.look()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := b.names.asked.Load(); n < 7 || n > 15 {
+			t.Errorf("looked up %d times in %v", n, time.Since(begun))
+		}
+		b.names.set(&net.DNSError{Err: "no such host", IsNotFound: true})
+		time.Sleep(time.Minute)
+		if s := b.Balance(); s.LookupsFailed == 0 || s.LookupError == "" || len(ready(b.Client)) != 2 {
+			t.Errorf("while the name cannot be looked up: %+v", s)
+		}
+		b.has(3)
+		time.Sleep(time.Minute)
+		if s := b.Balance(); s.LookupError != "" || len(ready(b.Client)) != 3 {
+			t.Errorf("afterwards: %+v", s)
+		}
+	})
+}
+
+// A call says why no address is known, and the next one finds those that there are by then.
+func TestNoAddress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 0, nil)
+		_, err := b.Call(t.Context(), echoProcedure, nil, nil)
+		if e := failure(t, err); e.Kind != KindUnreachable || FaultOf(err) != FaultUnknownHost {
+			t.Errorf("got %v, fault %v", err, FaultOf(err))
+		}
+		b.has(1)
+		time.Sleep(3 * time.Second)
+		if _, err := b.Call(t.Context(), echoProcedure, nil, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Addresses of one family are used, those beyond the bound are counted, and those in use stay.
+func TestSelectedAddresses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 0, &configv1.BackendBalance{MaxAddresses: new(int32(10))})
+		six, four := netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")
+		b.names.set(nil, six, four, six, netip.MustParseAddr("fd00::2"))
+		b.shares(t, 1, nil)
+		synctest.Wait()
+		if got := ready(b.Client); !slices.Equal(got, []string{"[fd00::1]:1", "[fd00::2]:1"}) {
+			t.Errorf("ready: %v", got)
+		}
+		b.names.set(nil, netip.AddrFrom16(four.As16()), six)
+		b.many.look()
+		time.Sleep(2 * time.Second)
+		if got := ready(b.Client); !slices.Equal(got, []string{"10.0.0.1:1"}) {
+			t.Errorf("ready: %v", got)
+		}
+		var before []string
+		for range 20 {
+			b.has(1000)
+			b.many.look()
+			time.Sleep(2 * time.Second)
+			now := ready(b.Client)
+			if s := b.Balance(); len(now) != 10 || s.LeftOut != 990 || before != nil && !slices.Equal(before, now) {
+				t.Fatalf("%v after %v, %d left out", now, before, s.LeftOut)
+			}
+			before = now
+		}
+		if !slices.Contains(before, "10.0.0.1:1") {
+			t.Errorf("%v, without the one that was in use", before)
+		}
+	})
 }
