@@ -65,14 +65,14 @@ type balancer struct {
 	stop     context.CancelFunc
 	tasks    sync.WaitGroup
 	begun    time.Time
-	resolved chan struct{} // closed after the first look-up
 	soon     chan struct{} // asks for a look-up
 
 	conns atomic.Int64
-	// ready are the addresses that calls go to.
+	// ready are the addresses that calls go to; nil while that is not known.
 	ready atomic.Pointer[[]*endpoint]
 
 	mu        sync.Mutex
+	changed   chan struct{} // closed when ready is another, or a look-up has ended
 	closed    bool
 	all       []*endpoint
 	leaving   []*endpoint // not in the name any more, with calls
@@ -100,6 +100,7 @@ type endpoint struct {
 
 	// What follows belongs to the balancer's lock.
 	up       bool
+	asked    bool // once at least
 	unheard  bool // the log says that it cannot be reached
 	ejected  bool
 	until    time.Time // the end of the ejection
@@ -113,7 +114,7 @@ func newBalancer(c *Client) *balancer {
 	b := &balancer{
 		client: c, dial: c.opts.Dial, every: o.GetResolveInterval().AsDuration(), slowStart: defaults.BackendBalanceSlowStart,
 		most: int(o.GetMaxAddresses()), maxConns: int(o.GetMaxConnections()), maxEjected: defaults.BackendBalanceMaxEjectedPercent,
-		resolved: make(chan struct{}), soon: make(chan struct{}, 1), begun: time.Now(),
+		changed: make(chan struct{}), soon: make(chan struct{}, 1), begun: time.Now(),
 	}
 	defaults.Fill(&b.every, defaults.BackendBalanceResolveInterval)
 	defaults.Fill(&b.most, defaults.BackendBalanceMaxAddresses)
@@ -255,17 +256,9 @@ func isUnsent(err error) bool {
 func (b *balancer) choose(ctx context.Context, tried []*endpoint, last *atomic.Pointer[endpoint]) (*endpoint, error) {
 	b.begin.Do(b.start)
 	ready := b.ready.Load()
-	if ready == nil || len(*ready) == 0 {
-		select {
-		case <-b.resolved:
-		case <-b.base.Done():
-			return nil, newError(KindUnreachable, "the sidecar is shutting down", errClosed)
-		case <-ctx.Done():
-			return nil, ourEnd(ended(ctx), false)
-		}
-		if ready = b.ready.Load(); ready == nil || len(*ready) == 0 {
-			b.look()
-			return nil, newError(KindUnreachable, "cannot find an address of the backend", b.lookupError())
+	for ; ready == nil; ready = b.ready.Load() {
+		if err := b.await(ctx); err != nil {
+			return nil, err
 		}
 	}
 	among := *ready
@@ -277,6 +270,29 @@ func (b *balancer) choose(ctx context.Context, tried []*endpoint, last *atomic.P
 		}
 	}
 	return b.lessBusy(among), nil
+}
+
+// await waits for another look at the addresses. It fails where the name has none.
+func (b *balancer) await(ctx context.Context) error {
+	b.mu.Lock()
+	changed, failed := b.changed, b.failed
+	isThere, isEmpty := b.ready.Load() != nil, b.lookups > 0 && len(b.all) == 0
+	b.mu.Unlock()
+	switch {
+	case isThere:
+		return nil
+	case isEmpty:
+		b.look()
+		return newError(KindUnreachable, "cannot find an address of the backend", failed)
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-b.base.Done():
+		return newError(KindUnreachable, "the sidecar is shutting down", errClosed)
+	case <-ctx.Done():
+		return ourEnd(ended(ctx), false)
+	}
 }
 
 func without(from []*endpoint, some ...*endpoint) []*endpoint {
@@ -438,26 +454,32 @@ func (b *balancer) settle(e *endpoint, err error) {
 		e.unheard = true
 		b.client.opts.Log.Warn("backend address unreachable", zap.String("address", e.address), zap.Error(err))
 	}
-	if e.up == (err == nil) {
+	if e.asked && e.up == (err == nil) {
 		return
 	}
-	if e.up = err == nil; e.up {
+	if e.asked, e.up = true, err == nil; e.up {
 		e.since.Store(b.now())
 	}
 	b.publish()
 }
 
 // publish says which addresses get calls: those that can be reached and are not ejected. Where there is none, ejected ones are
-// better than none, and where none can be reached, a call may try any.
+// better than none, and where none can be reached, a call may try any. Calls wait until the first one has been asked.
 func (b *balancer) publish() {
 	ready := slices.DeleteFunc(slices.Clone(b.all), func(e *endpoint) bool { return !e.up || e.ejected })
 	if len(ready) == 0 {
 		ready = slices.DeleteFunc(slices.Clone(b.all), func(e *endpoint) bool { return !e.up })
 	}
-	if len(ready) == 0 {
+	if len(ready) == 0 && !slices.ContainsFunc(b.all, func(e *endpoint) bool { return !e.asked }) {
 		ready = slices.Clone(b.all)
 	}
-	b.ready.Store(&ready)
+	if len(ready) == 0 {
+		b.ready.Store(nil)
+	} else {
+		b.ready.Store(&ready)
+	}
+	close(b.changed)
+	b.changed = make(chan struct{})
 }
 
 // tend keeps the client of an address: connected while the name has the address, and then until its last call has ended.

@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,6 +30,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
+	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
 
 // names is a resolver whose addresses a test changes.
@@ -609,6 +613,226 @@ func TestSelectedAddresses(t *testing.T) {
 		}
 		if !slices.Contains(before, "10.0.0.1:1") {
 			t.Errorf("%v, without the one that was in use", before)
+		}
+	})
+}
+
+// Servers are replaced while calls run, in the order of a rollout: new ones are added, old ones drain, before or after the name
+// forgets them. No call is lost, and none runs twice.
+func TestRolloutLosesNoCall(t *testing.T) {
+	t.Parallel()
+	for _, nameFirst := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the name changes first: %v", nameFirst), func(t *testing.T) {
+			t.Parallel()
+			p := startPods(t, 4)
+			c, found := p.balanced(t, &configv1.BackendBalance{SlowStart: durationpb.New(0)})
+			ctx, stop := context.WithCancel(t.Context())
+			var callers sync.WaitGroup
+			var made, failed atomic.Int64
+			for range 8 {
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						made.Add(1)
+						if _, err := c.Call(t.Context(), echoProcedure, []byte("x"), nil); err != nil {
+							failed.Add(1)
+							t.Errorf("lost: %v", err)
+							return
+						}
+					}
+				})
+			}
+			for round := range 3 {
+				for range 2 {
+					if err := p.start(t, len(p.all)+2); err != nil {
+						t.Skip("the port was taken on a further address: ", err)
+					}
+				}
+				old, now := p.all[2*round:2*round+2], p.addrs()[2*round+2:]
+				if nameFirst {
+					found.set(nil, now...)
+					c.many.look()
+					testkit.Until(t, "the new addresses are in use", func() bool { return slices.Equal(ready(c), p.texts(now)) })
+				} else {
+					found.set(nil, p.addrs()[2*round:]...)
+					c.many.look()
+					testkit.Until(t, "the new addresses are in use", func() bool { return len(ready(c)) == 6 })
+				}
+				for _, one := range old {
+					one.server.GracefulStop()
+				}
+				found.set(nil, now...)
+				c.many.look()
+				testkit.Until(t, "the old addresses are gone", func() bool { return slices.Equal(ready(c), p.texts(now)) && c.Balance().Draining == 0 })
+			}
+			stop()
+			callers.Wait()
+			if _, sum := p.counts(); sum != made.Load() || failed.Load() > 0 {
+				t.Errorf("%d calls, of which %d failed, ran %d times", made.Load(), failed.Load(), sum)
+			}
+			t.Logf("%d calls", made.Load())
+		})
+	}
+}
+
+// texts are addresses with the port, in order.
+func (p *pods) texts(of []netip.Addr) (out []string) {
+	for _, addr := range of {
+		out = append(out, netip.AddrPortFrom(addr, p.port).String())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// A stream counts as an active call until it ends, also on an address that the name has no longer, and ends well there.
+func TestStreamsOfAnAddressThatIsGone(t *testing.T) {
+	t.Parallel()
+	p := startPods(t, 2)
+	release := make(chan struct{})
+	for _, one := range p.all {
+		one.answer(func(ctx context.Context) error {
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		})
+	}
+	c, found := p.balanced(t, nil)
+	var open []*Stream
+	for range 10 {
+		s, err := c.OpenStream(t.Context(), echoProcedure, connect.StreamTypeServer, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if err := s.Send([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		s.CloseSend()
+		open = append(open, s)
+	}
+	busy := 0
+	for _, one := range c.Balance().Addresses {
+		busy += int(one.Active)
+		if one.Active < 3 { // the one with fewer gets the next
+			t.Errorf("%d of 10 streams are on %s", one.Active, one.Address)
+		}
+	}
+	if busy != 10 {
+		t.Errorf("%d active calls", busy)
+	}
+	found.set(nil, p.all[1].addr)
+	c.many.look()
+	testkit.Until(t, "one address drains", func() bool { s := c.Balance(); return len(s.Addresses) == 1 && s.Draining == 1 })
+	close(release)
+	from := map[string]bool{}
+	for _, s := range open {
+		message, err := s.Receive()
+		if err != nil {
+			t.Fatalf("a stream was cut: %v", err)
+		}
+		from[string(message)] = true
+		if _, err := s.Receive(); !errors.Is(err, io.EOF) {
+			t.Errorf("a stream ended with %v", err)
+		}
+	}
+	if len(from) != 2 {
+		t.Errorf("answers of %v", from)
+	}
+	testkit.Until(t, "the address is closed", func() bool { return c.Balance().Draining == 0 })
+}
+
+// Targets of every protocol can have many addresses. The authority of requests and the name in the certificate are those of the
+// target, whatever the address.
+func TestNamesAreThoseOfTheTarget(t *testing.T) {
+	t.Parallel()
+	a := tlstest.NewAuthority(t)
+	var host atomic.Pointer[string]
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host.Store(&r.Host)
+		healthMux().ServeHTTP(w, r)
+	})
+	clear := servePeer(t, handler, clearProtocols(true, true))
+	over := serveOver(t, a, handler, tlstest.Leaf{Hosts: []string{"shop.invalid"}}, true, true, false)
+	for scheme, protocol := range map[string]Protocol{
+		"dns+grpc": ProtocolGRPC, "dns+grpcs": ProtocolGRPC, "dns+http": ProtocolGRPC, "dns+https": ProtocolGRPC,
+		"dns+connect+http": ProtocolConnect, "dns+connect+https": ProtocolConnect, "dns+grpcweb+http": ProtocolGRPCWeb, "dns+grpcweb+https": ProtocolGRPCWeb,
+	} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			peer, o := clear, Options{Config: &configv1.Backend{}}
+			target, err := ParseTarget(scheme + "://shop.invalid:1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if target.TLS() {
+				peer, o.Config.Tls = over, &configv1.BackendTls{CaFile: a.File}
+			}
+			at := netip.MustParseAddrPort(strings.TrimPrefix(peer.as(""), "://"))
+			found := &names{}
+			found.set(nil, at.Addr())
+			o.Resolver = found
+			authority := "shop.invalid:" + strconv.Itoa(int(at.Port()))
+			c := newClient(t, scheme+"://"+authority, o)
+			answer, err := c.Call(t.Context(), echoProcedure, []byte("x"), nil)
+			if err != nil || string(answer.Body) != "x" {
+				t.Fatalf("got %v, %v", answer, err)
+			}
+			if !strings.HasPrefix(*host.Load(), "shop.invalid:") { // another subtest may have been here since
+				t.Errorf("the authority is %s, want %s", *host.Load(), authority)
+			}
+			if c.Protocol() != protocol || c.LacksHTTP2() || c.Check(t.Context()) != nil {
+				t.Errorf("the protocol is %v", c.Protocol())
+			}
+			if state(c, at.String()).Calls < 2 {
+				t.Errorf("%+v", c.Balance())
+			}
+		})
+	}
+}
+
+// 1,000 addresses: as many as there may be are used, with one connection each, and no more memory than those need.
+func TestAThousandAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 1000, nil)
+		b.shares(t, 1, nil)
+		synctest.Wait()
+		s := b.Balance()
+		if len(ready(b.Client)) != 100 || s.LeftOut != 900 || s.Connections != 100 {
+			t.Errorf("%d ready, %d left out, %d connections", len(ready(b.Client)), s.LeftOut, s.Connections)
+		}
+		for range 50 {
+			b.has(1000)
+			b.names.mu.Lock()
+			rand.Shuffle(1000, func(i, j int) { b.names.found[i], b.names.found[j] = b.names.found[j], b.names.found[i] })
+			b.names.found = b.names.found[:500]
+			b.names.mu.Unlock()
+			b.many.look()
+			time.Sleep(2 * time.Second)
+		}
+		if s := b.Balance(); s.Connections > 100+s.Draining || s.Draining > 100 {
+			t.Errorf("%d connections, %d draining", s.Connections, s.Draining)
+		}
+	})
+}
+
+// Further connections than there may be are not made, and calls go to the addresses that have one.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 20, &configv1.BackendBalance{MaxConnections: new(int32(5))})
+		var all sync.WaitGroup
+		for range 200 {
+			all.Go(func() {
+				if _, err := b.Call(t.Context(), echoProcedure, nil, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		if s := b.Balance(); s.Connections != 5 || len(ready(b.Client)) != 5 {
+			t.Errorf("%d connections, %d ready", s.Connections, len(ready(b.Client)))
 		}
 	})
 }

@@ -40,12 +40,6 @@ func (b *balancer) start() {
 // look asks for a look-up, after a connection failed: the address may be gone.
 func (b *balancer) look() { signal(b.soon) }
 
-func (b *balancer) lookupError() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failed
-}
-
 // follow looks up the name until the client is closed: in intervals, and soon after something failed.
 func (b *balancer) follow() {
 	host := b.client.target.Host()
@@ -98,11 +92,7 @@ func (b *balancer) take(found []netip.Addr, err error) {
 		b.use(found)
 	}
 	b.failed = err
-	select {
-	case <-b.resolved:
-	default:
-		close(b.resolved)
-	}
+	b.publish()
 }
 
 // use has the calls go to the addresses that were found.
@@ -130,7 +120,9 @@ func (b *balancer) use(found []netip.Addr) {
 	if len(added)+len(removed) == 0 {
 		return
 	}
-	b.publish()
+	if b.lookups > 1 { // other servers may be of another version
+		signal(b.client.conns.lost)
+	}
 	b.client.opts.Log.Info("backend addresses changed", zap.Int("addresses", len(b.all)),
 		zap.Strings("added", added[:min(len(added), shownAddresses)]), zap.Strings("removed", removed[:min(len(removed), shownAddresses)]))
 }

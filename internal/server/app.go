@@ -45,6 +45,8 @@ type Options struct {
 	Authenticator identity.Authenticator
 	// Dial, if set, connects to the backend instead of the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Resolver, if set, finds the addresses of backends with many, instead of the system's.
+	Resolver backend.Resolver
 	// OnEnd, if set, is called at the end of each tool call. It must not block.
 	OnEnd func(telemetry.CallEnd)
 	// Tracer makes the spans of requests; nil makes none.
@@ -143,7 +145,7 @@ func (a *App) open(ctx context.Context) error {
 	}
 	var err error
 	a.backend, err = upstream.OpenBackends(ctx, upstream.Options{
-		Config: a.cfg, Version: a.opts.Version, Dial: a.opts.Dial, Sources: a.opts.Sources, Life: a.life, Log: a.log, Noted: a.noted, Tell: tell,
+		Config: a.cfg, Version: a.opts.Version, Dial: a.opts.Dial, Resolver: a.opts.Resolver, Sources: a.opts.Sources, Life: a.life, Log: a.log, Noted: a.noted, Tell: tell,
 	})
 	if err != nil {
 		return err
