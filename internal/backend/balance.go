@@ -21,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // ErrBalanceUnused is returned by New for balancing options with a target of one address.
@@ -60,12 +61,12 @@ type balancer struct {
 	maxConns   int
 	maxEjected int // percent
 
-	begin    sync.Once
-	base     context.Context // ends with close
-	stop     context.CancelFunc
-	tasks    sync.WaitGroup
-	begun    time.Time
-	soon     chan struct{} // asks for a look-up
+	begin sync.Once
+	base  context.Context // ends with close
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+	begun time.Time
+	soon  chan struct{} // asks for a look-up
 
 	conns atomic.Int64
 	// ready are the addresses that calls go to; nil while that is not known.
@@ -452,7 +453,7 @@ func (b *balancer) settle(e *endpoint, err error) {
 		b.client.opts.Log.Info("backend address reachable again", zap.String("address", e.address))
 	case err != nil && !e.unheard:
 		e.unheard = true
-		b.client.opts.Log.Warn("backend address unreachable", zap.String("address", e.address), zap.Error(err))
+		b.client.opts.Log.Warn("backend address unreachable", zap.String("address", e.address), logkey.Error(err))
 	}
 	if e.asked && e.up == (err == nil) {
 		return
@@ -609,6 +610,11 @@ func (s AddressState) String() string {
 	return [...]string{"ready", "ejected", "unreachable"}[s]
 }
 
+// AddressStates returns all states, for metrics.
+func AddressStates() []AddressState {
+	return []AddressState{AddressReady, AddressEjected, AddressUnreachable}
+}
+
 // AddressStats are the statistics of one address.
 type AddressStats struct {
 	Address string
@@ -633,6 +639,38 @@ type BalanceStats struct {
 	Connections                       int
 	Ejections, Lookups, LookupsFailed uint64
 	LookupError                       string
+}
+
+// AskAddresses waits until each address of a target with many was asked whether it is there, and returns the statistics. For a
+// target with one address it returns nil, and how many addresses the name has: calls go to one of them.
+func (c *Client) AskAddresses(ctx context.Context) (stats *BalanceStats, addresses int) {
+	if c.many == nil {
+		return nil, c.countAddresses(ctx)
+	}
+	for c.many.isAsking() {
+		c.many.mu.Lock()
+		changed := c.many.changed
+		c.many.mu.Unlock()
+		if !c.many.isAsking() {
+			break
+		}
+		select {
+		case <-changed:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	stats = c.Balance()
+	return stats, len(stats.Addresses)
+}
+
+// isAsking reports whether there is an address that was not asked yet.
+func (b *balancer) isAsking() bool {
+	b.begin.Do(b.start)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lookups == 0 || slices.ContainsFunc(b.all, func(e *endpoint) bool { return !e.asked })
 }
 
 // Balance returns the statistics of the addresses; nil for a target with one.

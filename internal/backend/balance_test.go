@@ -565,6 +565,21 @@ func TestLookups(t *testing.T) {
 	})
 }
 
+// doctor's question: a name of several addresses, of which one is used.
+func TestCountsAddresses(t *testing.T) {
+	t.Parallel()
+	found := &names{}
+	found.set(nil, netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::1"))
+	for target, want := range map[string]int{"grpc://shop.invalid:1": 2, "unix:///run/s": 0} {
+		if stats, n := newClient(t, target, Options{Resolver: found}).AskAddresses(t.Context()); stats != nil || n != want {
+			t.Errorf("%s has %d addresses, want %d", target, n, want)
+		}
+	}
+	if _, n := newClient(t, "grpc://127.0.0.1:1", Options{}).AskAddresses(t.Context()); n != 1 {
+		t.Errorf("an address has %d", n)
+	}
+}
+
 // A call says why no address is known, and the next one finds those that there are by then.
 func TestNoAddress(t *testing.T) {
 	t.Parallel()
@@ -798,6 +813,9 @@ func TestAThousandAddresses(t *testing.T) {
 		b.shares(t, 1, nil)
 		synctest.Wait()
 		s := b.Balance()
+		if stats, n := b.AskAddresses(t.Context()); n != 100 || len(stats.Addresses) != n {
+			t.Errorf("%d addresses were asked", n)
+		}
 		if len(ready(b.Client)) != 100 || s.LeftOut != 900 || s.Connections != 100 {
 			t.Errorf("%d ready, %d left out, %d connections", len(ready(b.Client)), s.LeftOut, s.Connections)
 		}

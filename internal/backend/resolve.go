@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 // Resolver finds the addresses of a host. A *net.Resolver is one.
@@ -35,6 +37,34 @@ func (b *balancer) start() {
 	if !b.closed {
 		b.tasks.Go(b.follow)
 	}
+}
+
+// countAddresses returns how many addresses the host of a target has, of one family; 0 where that is not known.
+func (c *Client) countAddresses(ctx context.Context) int {
+	if c.target.socket != "" {
+		return 0
+	}
+	resolver := c.opts.Resolver
+	if resolver == nil {
+		resolver = new(net.Resolver)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	found, err := resolver.LookupNetIP(ctx, "ip", c.target.Host())
+	if err != nil {
+		return 0
+	}
+	return len(oneFamily(found))
+}
+
+// oneFamily are the addresses of the family of the first one, each once. Those of the other family are mostly of the same servers.
+func oneFamily(found []netip.Addr) (out []netip.Addr) {
+	for _, addr := range found {
+		if addr = addr.Unmap(); addr.Is4() == found[0].Unmap().Is4() && !slices.Contains(out, addr) {
+			out = append(out, addr)
+		}
+	}
+	return out
 }
 
 // look asks for a look-up, after a connection failed: the address may be gone.
@@ -83,7 +113,7 @@ func (b *balancer) take(found []netip.Addr, err error) {
 	case err != nil:
 		b.failures++
 		if !failedBefore {
-			log.Warn("backend name not resolved", zap.String("host", b.client.target.Host()), zap.Int("addresses", len(b.all)), zap.Error(err))
+			log.Warn("backend name not resolved", zap.String("host", b.client.target.Host()), zap.Int("addresses", len(b.all)), logkey.Error(err))
 		}
 	default:
 		if failedBefore {
@@ -127,19 +157,16 @@ func (b *balancer) use(found []netip.Addr) {
 		zap.Strings("added", added[:min(len(added), shownAddresses)]), zap.Strings("removed", removed[:min(len(removed), shownAddresses)]))
 }
 
-// selected are the addresses to use, with the port, and how many more there are. They are of the family of the first one: those
-// of the other family are mostly of the same servers. Beyond the bound those stay that are in use, and others are taken at random,
-// so that many sidecars together use all of them.
+// selected are the addresses to use, with the port, and how many more there are. Beyond the bound those stay that are in use, and
+// others are taken at random, so that many sidecars together use all of them.
 func (b *balancer) selected(found []netip.Addr) (wanted []string, leftOut int) {
 	_, port := b.client.target.hostPort()
 	var fresh []string
-	for _, addr := range found {
-		address := net.JoinHostPort(addr.Unmap().String(), port)
-		switch {
-		case addr.Unmap().Is4() != found[0].Unmap().Is4(), slices.Contains(wanted, address), slices.Contains(fresh, address):
-		case slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.address == address }):
+	for _, addr := range oneFamily(found) {
+		address := net.JoinHostPort(addr.String(), port)
+		if slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.address == address }) {
 			wanted = append(wanted, address)
-		default:
+		} else {
 			fresh = append(fresh, address)
 		}
 	}

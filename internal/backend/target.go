@@ -70,6 +70,12 @@ func (t Target) Socket() string { return t.socket }
 // IsSpread reports whether calls are spread over all addresses of the host (dns:///HOST:PORT).
 func (t Target) IsSpread() bool { return t.spread }
 
+// Spread returns the target whose calls are spread over all addresses of the host.
+func (t Target) Spread() Target {
+	t.spread = t.socket == ""
+	return t
+}
+
 // Host returns the host's name or address, without the port; "localhost" for a Unix socket.
 func (t Target) Host() string {
 	host, _ := t.hostPort()

@@ -329,6 +329,7 @@ func (s *Service) Checks() (checks []admin.Check) {
 		Name: s.label("backend"), Info: s.opts.name != "", OK: isAnswering && stats.Breaker == backend.BreakerClosed,
 		Detail: answer + fmt.Sprintf("circuit breaker %v, opened %d times; %d calls rejected, %d retried", stats.Breaker, stats.Opened, stats.Held, stats.Repeated),
 	})
+	checks = append(checks, s.addresses()...)
 	for i, held := range stats.Tools {
 		if i == maxHeldShown {
 			return append(checks, admin.Check{Name: "tools", Info: true, Detail: fmt.Sprintf("%d more circuit breakers are not closed", len(stats.Tools)-i+stats.MoreTools)})
@@ -336,6 +337,44 @@ func (s *Service) Checks() (checks []admin.Check) {
 		checks = append(checks, admin.Check{Name: "tool " + held.Tool, Info: true, Detail: fmt.Sprintf("circuit breaker %v: calls time out", held.State)})
 	}
 	return checks
+}
+
+// addresses say how those of a backend with many are doing: how many there are, and which get no calls, and why.
+func (s *Service) addresses() []admin.Check {
+	b := s.client.Balance()
+	if b == nil {
+		return nil
+	}
+	text, isWell := SayAddresses(b)
+	return []admin.Check{{Name: s.label("backend addresses"), Info: true, OK: isWell, Detail: text}}
+}
+
+// SayAddresses says how the addresses of a backend are doing, and whether all are well.
+func SayAddresses(b *backend.BalanceStats) (text string, isWell bool) {
+	var away []string
+	for _, one := range b.Addresses {
+		switch one.State {
+		case backend.AddressEjected:
+			away = append(away, fmt.Sprintf("%s (ejected for %v: its calls failed)", one.Address, one.Left.Round(time.Second)))
+		case backend.AddressUnreachable:
+			away = append(away, one.Address+" (unreachable)")
+		case backend.AddressReady:
+		}
+	}
+	text = fmt.Sprintf("%d of %d addresses get calls, over %d connections; %d ejections", len(b.Addresses)-len(away), len(b.Addresses), b.Connections, b.Ejections)
+	if len(away) > 0 {
+		text += "; not " + strings.Join(away[:min(len(away), maxHeldShown)], ", ")
+	}
+	if b.Draining > 0 {
+		text += fmt.Sprintf("; %d more are gone, and end their calls", b.Draining)
+	}
+	if b.LeftOut > 0 {
+		text += fmt.Sprintf("; %d more are not used (backend.balance.max_addresses)", b.LeftOut)
+	}
+	if b.LookupError != "" {
+		text += "; the last look-up failed: " + b.LookupError
+	}
+	return text, len(away) == 0 && len(b.Addresses) > 0 && b.LookupError == ""
 }
 
 // WatchTLS has the certificates for the backend read again when they change.
