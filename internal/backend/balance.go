@@ -18,14 +18,15 @@ import (
 	"connectrpc.com/connect"
 	"go.uber.org/zap"
 
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
-// ErrBalanceUnused is returned by New for balancing options with a target of one address.
-var ErrBalanceUnused = errors.New("balance given, but the URL is not one for many addresses (dns:///HOST:PORT, dns+grpcs://, …)")
+// errBalanceUnused is the fault of balancing options with a target of one address.
+var errBalanceUnused = errors.New("balance given, but the URL is not one for many addresses (dns:///HOST:PORT, dns+grpcs://, …)")
 
 // What decides about an address. The figures are those of Envoy's outlier detection and slow start, and of gRPC's (A50).
 const (
@@ -108,6 +109,13 @@ type endpoint struct {
 	times    int       // of ejections, less those that were forgiven
 	returned time.Time // from the last ejection
 	back     *time.Timer
+}
+
+// isDefault reports whether nothing was set about balancing: what has a default is there in any case.
+func isDefault(o *configv1.BackendBalance) bool {
+	return o == nil || o.GetResolveInterval().AsDuration() == defaults.BackendBalanceResolveInterval && o.GetSlowStart().AsDuration() == defaults.BackendBalanceSlowStart &&
+		o.GetMaxAddresses() == defaults.BackendBalanceMaxAddresses && o.GetMaxConnections() == defaults.BackendBalanceMaxConnections &&
+		o.GetMaxEjectedPercent() == defaults.BackendBalanceMaxEjectedPercent
 }
 
 func newBalancer(c *Client) *balancer {
@@ -212,7 +220,7 @@ var errUnjudged = errors.New("backend: no outcome yet")
 
 // do has the client of an address make a call, and that of another one where it certainly got nothing of the request.
 func (b *balancer) do(ctx context.Context, run func(*endpoint) error) error {
-	var last *atomic.Pointer[endpoint]
+	var last *atomic.Pointer[string]
 	if claim, ok := againOf(ctx).(*Claim); ok && claim != nil {
 		last = &claim.last
 	}
@@ -227,7 +235,7 @@ func (b *balancer) do(ctx context.Context, run func(*endpoint) error) error {
 			return failed
 		}
 		if last != nil {
-			last.Store(e)
+			last.Store(&e.address)
 		}
 		failed = b.once(e, run)
 		tried = append(tried, e)
@@ -254,7 +262,7 @@ func isUnsent(err error) bool {
 
 // choose returns the address for an attempt, after those in tried; nil where there is no other. last is where the attempt before
 // it went, whose outcome is unknown: another one is better.
-func (b *balancer) choose(ctx context.Context, tried []*endpoint, last *atomic.Pointer[endpoint]) (*endpoint, error) {
+func (b *balancer) choose(ctx context.Context, tried []*endpoint, last *atomic.Pointer[string]) (*endpoint, error) {
 	b.begin.Do(b.start)
 	ready := b.ready.Load()
 	for ; ready == nil; ready = b.ready.Load() {
@@ -266,7 +274,8 @@ func (b *balancer) choose(ctx context.Context, tried []*endpoint, last *atomic.P
 	if len(tried) > 0 {
 		among = without(among, tried...)
 	} else if last != nil && last.Load() != nil {
-		if others := without(among, last.Load()); len(others) > 0 {
+		others := slices.DeleteFunc(slices.Clone(among), func(e *endpoint) bool { return e.address == *last.Load() })
+		if len(others) > 0 {
 			among = others
 		}
 	}
@@ -647,30 +656,22 @@ func (c *Client) AskAddresses(ctx context.Context) (stats *BalanceStats, address
 	if c.many == nil {
 		return nil, c.countAddresses(ctx)
 	}
-	for c.many.isAsking() {
-		c.many.mu.Lock()
-		changed := c.many.changed
-		c.many.mu.Unlock()
-		if !c.many.isAsking() {
-			break
-		}
+	for changed, isAsking := c.many.asking(); isAsking && ctx.Err() == nil; changed, isAsking = c.many.asking() {
 		select {
 		case <-changed:
-			continue
 		case <-ctx.Done():
 		}
-		break
 	}
 	stats = c.Balance()
 	return stats, len(stats.Addresses)
 }
 
-// isAsking reports whether there is an address that was not asked yet.
-func (b *balancer) isAsking() bool {
+// asking reports whether there is an address that was not asked yet, and returns what is closed when that may be otherwise.
+func (b *balancer) asking() (changed <-chan struct{}, isAsking bool) {
 	b.begin.Do(b.start)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lookups == 0 || slices.ContainsFunc(b.all, func(e *endpoint) bool { return !e.asked })
+	return b.changed, b.lookups == 0 || slices.ContainsFunc(b.all, func(e *endpoint) bool { return !e.asked })
 }
 
 // Balance returns the statistics of the addresses; nil for a target with one.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,9 +27,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
@@ -64,7 +67,7 @@ func (plainCodec) Name() string                    { return "proto" }
 func (plainCodec) Marshal(v any) ([]byte, error)   { return *v.(*[]byte), nil }                   //nolint:forcetypeassert // of one type
 func (plainCodec) Unmarshal(b []byte, v any) error { *v.(*[]byte) = slices.Clone(b); return nil } //nolint:forcetypeassert // likewise
 
-// pod is a gRPC server on an address of its own.
+// pod is a gRPC server on one of the addresses.
 type pod struct {
 	addr   netip.Addr
 	server *grpc.Server
@@ -224,7 +227,7 @@ func load(tb testing.TB, c *Client, callers, calls int) (took []time.Duration, f
 	return took, failed
 }
 
-// Calls go to all addresses of a name, each over a connection of its own.
+// Calls go to all addresses of a name, over a connection to each.
 func TestBalanceOverTwo(t *testing.T) {
 	t.Parallel()
 	p := startPods(t, 2)
@@ -565,6 +568,43 @@ func TestLookups(t *testing.T) {
 	})
 }
 
+// Settings for many addresses with a URL of one are a mistake; those that everything has by default are not.
+func TestBalanceNeedsManyAddresses(t *testing.T) {
+	t.Parallel()
+	byDefault := &configv1.BackendBalance{
+		ResolveInterval: durationpb.New(defaults.BackendBalanceResolveInterval), SlowStart: durationpb.New(defaults.BackendBalanceSlowStart),
+		MaxAddresses: new(int32(defaults.BackendBalanceMaxAddresses)), MaxConnections: new(int32(defaults.BackendBalanceMaxConnections)),
+		MaxEjectedPercent: new(int32(defaults.BackendBalanceMaxEjectedPercent)),
+	}
+	set := proto.CloneOf(byDefault)
+	set.MaxAddresses = new(int32(5))
+	for _, tc := range []struct {
+		url     string
+		balance *configv1.BackendBalance
+		refused bool
+	}{
+		{"grpc://h:1", nil, false}, {"grpc://h:1", byDefault, false}, {"grpc://h:1", set, true}, {"unix:///run/s", set, true}, {"dns:///h:1", set, false},
+	} {
+		cfg := &configv1.Config{Backend: &configv1.Backend{Url: tc.url, Balance: tc.balance}}
+		var said []string
+		Check(cfg, func(path, message string) { said = append(said, path+": "+message) })
+		if tc.refused != slices.Equal(said, []string{"backend.balance: " + errBalanceUnused.Error()}) {
+			t.Errorf("%s with %v: %q", tc.url, tc.balance, said)
+		}
+		target, err := ParseTarget(tc.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := New(target, Options{Config: cfg.GetBackend()})
+		if errors.Is(err, errBalanceUnused) != tc.refused {
+			t.Errorf("%s with %v: %v", tc.url, tc.balance, err)
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+	}
+}
+
 // doctor's question: a name of several addresses, of which one is used.
 func TestCountsAddresses(t *testing.T) {
 	t.Parallel()
@@ -810,9 +850,16 @@ func TestNamesAreThoseOfTheTarget(t *testing.T) {
 func TestAThousandAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := inBubble(t, 1000, nil)
+		before := heap()
 		b.shares(t, 1, nil)
 		synctest.Wait()
 		s := b.Balance()
+		const most = 30 << 20 // with what the servers have of their side
+		if grown := heap() - before; grown > most {
+			t.Errorf("the heap grew by %d KiB", grown>>10)
+		} else {
+			t.Logf("the heap grew by %d KiB", grown>>10)
+		}
 		if stats, n := b.AskAddresses(t.Context()); n != 100 || len(stats.Addresses) != n {
 			t.Errorf("%d addresses were asked", n)
 		}
@@ -834,6 +881,13 @@ func TestAThousandAddresses(t *testing.T) {
 	})
 }
 
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // Further connections than there may be are not made, and calls go to the addresses that have one.
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -853,4 +907,84 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Errorf("%d connections, %d ready", s.Connections, len(ready(b.Client)))
 		}
 	})
+}
+
+// A server that is ten times slower than the others is least in the way of calls that go to the less busy one of two. The figures
+// are those of docs/many-backends.md.
+func TestASlowServer(t *testing.T) {
+	const callers, calls = 20, 2000
+	p := startPods(t, 10)
+	for i, one := range p.all {
+		takes := 5 * time.Millisecond
+		if i == 0 {
+			takes = 50 * time.Millisecond
+		}
+		one.answer(func(ctx context.Context) error {
+			sleep(ctx, takes)
+			return nil
+		})
+	}
+	c, _ := p.balanced(t, nil)
+	figures := func(name string, call func() error) (mean time.Duration) {
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		var took []time.Duration
+		var left atomic.Int64
+		left.Store(calls)
+		begun := time.Now()
+		for range callers {
+			all.Go(func() {
+				for left.Add(-1) >= 0 {
+					begun := time.Now()
+					if err := call(); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					took = append(took, time.Since(begun))
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		each, sum := p.counts()
+		slices.Sort(took)
+		t.Logf("%-24s p50 %5.1f ms, p90 %5.1f ms, p99 %5.1f ms, %4.0f calls/s, %4.1f %% on the slow one", name, ms(took[calls/2]), ms(took[calls*9/10]), ms(took[calls*99/100]),
+			calls/time.Since(begun).Seconds(), 100*float64(each[0])/float64(sum))
+		return time.Since(begun)
+	}
+	less := figures("less busy of two", func() error {
+		_, err := c.Call(t.Context(), echoProcedure, []byte("x"), nil)
+		return err
+	})
+	var turn atomic.Int64
+	robin := figures("round robin", func() error {
+		_, err := c.many.all[turn.Add(1)%10].client.Call(t.Context(), echoProcedure, []byte("x"), nil)
+		return err
+	})
+	slow := newClient(t, "grpc://"+p.texts(p.addrs()[:1])[0], Options{})
+	one := figures("one address, the slow one", func() error {
+		_, err := slow.Call(t.Context(), echoProcedure, []byte("x"), nil)
+		return err
+	})
+	if less > robin || robin > one {
+		t.Errorf("less busy of two took %v, round robin %v, one address %v", less, robin, one)
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// Of ten servers one fails every call: its failures end with the ejection.
+func TestAServerThatFails(t *testing.T) {
+	p := startPods(t, 10)
+	p.all[0].answer(func(context.Context) error { return status.Error(codes.Unavailable, "no database") })
+	for _, percent := range []int32{0, 10} {
+		c, _ := p.balanced(t, &configv1.BackendBalance{MaxEjectedPercent: &percent, SlowStart: durationpb.New(0)})
+		_, first := load(t, c, 4, 1000)
+		_, then := load(t, c, 4, 1000)
+		t.Logf("at most %d %% ejected: %d of the first 1000 calls failed, %d of the next", percent, first, then)
+		// Those that were under way when the fifth failed count too.
+		if percent == 0 && then < 30 || percent > 0 && (then > 0 || first > ejectAfter+4) {
+			t.Errorf("%d and %d of 1000 calls failed", first, then)
+		}
+	}
 }

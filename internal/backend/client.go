@@ -86,7 +86,7 @@ func New(target Target, o Options) (*Client, error) {
 	}
 	c := &Client{target: target, opts: o.withDefaults()}
 	if !target.spread && !isDefault(o.Config.GetBalance()) {
-		return nil, fmt.Errorf("backend %s: %w", target, ErrBalanceUnused)
+		return nil, fmt.Errorf("backend %s: %w", target, errBalanceUnused)
 	}
 	if c.opts.Dial == nil {
 		c.opts.Dial = new(net.Dialer).DialContext

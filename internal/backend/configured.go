@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
 // Check looks at what is forwarded to the backend and from it, and at what the sidecar shows it.
@@ -16,15 +15,8 @@ func Check(cfg *configv1.Config, report func(path, message string)) {
 	checkBaggage(cfg, report)
 	checkCredentials(cfg, report)
 	if target, err := ParseTarget(cfg.GetBackend().GetUrl()); err == nil && !target.spread && !isDefault(cfg.GetBackend().GetBalance()) {
-		report("backend.balance", ErrBalanceUnused.Error())
+		report("backend.balance", errBalanceUnused.Error())
 	}
-}
-
-// isDefault reports whether nothing was set about balancing: what has a default is there in any case.
-func isDefault(o *configv1.BackendBalance) bool {
-	return o == nil || o.GetResolveInterval().AsDuration() == defaults.BackendBalanceResolveInterval && o.GetSlowStart().AsDuration() == defaults.BackendBalanceSlowStart &&
-		o.GetMaxAddresses() == defaults.BackendBalanceMaxAddresses && o.GetMaxConnections() == defaults.BackendBalanceMaxConnections &&
-		o.GetMaxEjectedPercent() == defaults.BackendBalanceMaxEjectedPercent
 }
 
 // checkMetadata checks the metadata allow-lists.

@@ -283,7 +283,7 @@ type Claim struct {
 	left     atomic.Int32 // attempts that may follow
 	paused   time.Duration
 	taken    atomic.Bool
-	last     atomic.Pointer[endpoint] // of a backend with many addresses: where the last attempt went
+	last     atomic.Pointer[string] // of a backend with many addresses: the one that the last attempt went to
 }
 
 // Claim reserves the next attempt, takes it from the budget, and reports whether that

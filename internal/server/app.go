@@ -14,7 +14,6 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
@@ -46,8 +45,6 @@ type Options struct {
 	Authenticator identity.Authenticator
 	// Dial, if set, connects to the backend instead of the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Resolver, if set, finds the addresses of backends with many, instead of the system's.
-	Resolver backend.Resolver
 	// OnEnd, if set, is called at the end of each tool call. It must not block.
 	OnEnd func(telemetry.CallEnd)
 	// Tracer makes the spans of requests; nil makes none.
@@ -146,7 +143,7 @@ func (a *App) open(ctx context.Context) error {
 	}
 	var err error
 	a.backend, err = upstream.OpenBackends(ctx, upstream.Options{
-		Config: a.cfg, Version: a.opts.Version, Dial: a.opts.Dial, Resolver: a.opts.Resolver, Sources: a.opts.Sources, Life: a.life, Log: a.log, Noted: a.noted, Tell: tell,
+		Config: a.cfg, Version: a.opts.Version, Dial: a.opts.Dial, Sources: a.opts.Sources, Life: a.life, Log: a.log, Noted: a.noted, Tell: tell,
 	})
 	if err != nil {
 		return err

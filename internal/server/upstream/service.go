@@ -44,8 +44,6 @@ type Options struct {
 	Version string
 	// Dial, if set, connects to the backend instead of the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Resolver, if set, finds the addresses of backends with many, instead of the system's.
-	Resolver backend.Resolver
 	// Sources are sources of tools in addition to the configuration.
 	Sources []source.Source
 	// Life learns whether calls can be answered.
@@ -114,7 +112,7 @@ func open(ctx context.Context, o Options) (*Service, error) {
 			return s, fmt.Errorf("--backend: %w", err)
 		}
 		if s.client, err = backend.New(target.Speaking(protocolNamed(b.GetProtocol())), backend.Options{
-			Config: b, UserAgent: "outrigger/" + o.Version, Dial: o.Dial, Resolver: o.Resolver, Log: o.Noted,
+			Config: b, UserAgent: "outrigger/" + o.Version, Dial: o.Dial, Log: o.Noted,
 		}); err != nil {
 			return s, fmt.Errorf("backend: %w", err)
 		}

@@ -602,11 +602,11 @@ var File_outrigger_config_v1_backend_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\x1a outrigger/config/v1/policy.proto\x1a!outrigger/config/v1/setting.proto\"\xbe\x10\n" +
-	"\aBackend\x12\x9e\x05\n" +
-	"\x03url\x18\x01 \x01(\tB\x8b\x05\xbaH\x95\x03\xba\x01\x89\x03\n" +
-	"\x12backend.url.scheme\x12\xd3\x01must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix, grpc+unix, connect+unix, grpcweb+unix; or dns:///host:port, or dns+ before a scheme\x1a\x9c\x01this.matches('^((dns\\\\+)?(http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|dns:///[^/?# ]+|((grpc|connect|grpcweb)\\\\+)?unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 \xe2\xe2\x18\xed\x01\n" +
-	"\abackend\x1a\x03URL \x010\x018\x01R\xd6\x01backend URL: http://host:port (protocol detected by probing), https://, grpc://, grpcs://, connect+http(s)://, grpcweb+http(s)://, unix:///path or grpc+unix:///path; dns:///host:port: over all addresses of the hostR\x03url\x12L\n" +
+	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\x1a outrigger/config/v1/policy.proto\x1a!outrigger/config/v1/setting.proto\"\x9a\x10\n" +
+	"\aBackend\x12\xfa\x04\n" +
+	"\x03url\x18\x01 \x01(\tB\xe7\x04\xbaH\x95\x03\xba\x01\x89\x03\n" +
+	"\x12backend.url.scheme\x12\xd3\x01must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix, grpc+unix, connect+unix, grpcweb+unix; or dns:///host:port, or dns+ before a scheme\x1a\x9c\x01this.matches('^((dns\\\\+)?(http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|dns:///[^/?# ]+|((grpc|connect|grpcweb)\\\\+)?unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 \xe2\xe2\x18\xc9\x01\n" +
+	"\abackend\x1a\x03URL \x010\x018\x01R\xb2\x01backend URL: http://host:port (protocol detected), https://, grpc(s)://, connect+http(s)://, grpcweb+http(s)://, unix:///path, grpc+unix:///path, dns:///host:port (all addresses)R\x03url\x12L\n" +
 	"\bprotocol\x18\x02 \x01(\tB+\xbaH r\x1eR\x04autoR\x04grpcR\aconnectR\agrpcweb\xd2\xe2\x18\x04autoH\x00R\bprotocol\x88\x01\x01\x121\n" +
 	"\x03tls\x18\x03 \x01(\v2\x1f.outrigger.config.v1.BackendTlsR\x03tls\x12X\n" +
 	"\x0fconnect_timeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\n" +
