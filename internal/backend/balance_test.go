@@ -235,9 +235,32 @@ func TestBalanceOverTwo(t *testing.T) {
 	if _, failed := load(t, c, 8, 1000); failed > 0 {
 		t.Errorf("%d calls failed", failed)
 	}
-	if each, sum := p.counts(); sum != 1000 || slices.Min(each) < 300 {
+	// How many go where depends on how fast the servers are, which is chance here.
+	if each, sum := p.counts(); sum != 1000 || slices.Min(each) == 0 {
 		t.Errorf("the calls went %v", each)
 	}
+}
+
+// Addresses that are alike get as many calls each. One with more active calls than all others gets none while there are enough.
+func TestLessBusyOfTwo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 4, nil)
+		b.shares(t, 1, nil)
+		synctest.Wait()
+		for address, n := range b.shares(t, 4000, nil) {
+			if n < 850 || n > 1150 {
+				t.Errorf("%s got %d of 4000 calls", address, n)
+			}
+		}
+		busy := b.many.all[0]
+		for range 3 {
+			b.many.enter(busy)
+		}
+		if got := b.shares(t, 1000, nil); got[busy.address] != 0 {
+			t.Errorf("the busy one got %d of 1000 calls", got[busy.address])
+		}
+	})
 }
 
 // bubble is a client of addresses that are all one server in this process. It is for synctest.
@@ -925,13 +948,13 @@ func TestASlowServer(t *testing.T) {
 		})
 	}
 	c, _ := p.balanced(t, nil)
-	figures := func(name string, call func() error) (mean time.Duration) {
+	figures := func(name string, call func() error) (took time.Duration, onSlow float64) {
 		var mu sync.Mutex
 		var all sync.WaitGroup
-		var took []time.Duration
+		var each []time.Duration
 		var left atomic.Int64
 		left.Store(calls)
-		begun := time.Now()
+		start := time.Now()
 		for range callers {
 			all.Go(func() {
 				for left.Add(-1) >= 0 {
@@ -940,34 +963,36 @@ func TestASlowServer(t *testing.T) {
 						t.Error(err)
 					}
 					mu.Lock()
-					took = append(took, time.Since(begun))
+					each = append(each, time.Since(begun))
 					mu.Unlock()
 				}
 			})
 		}
 		all.Wait()
-		each, sum := p.counts()
-		slices.Sort(took)
-		t.Logf("%-24s p50 %5.1f ms, p90 %5.1f ms, p99 %5.1f ms, %4.0f calls/s, %4.1f %% on the slow one", name, ms(took[calls/2]), ms(took[calls*9/10]), ms(took[calls*99/100]),
-			calls/time.Since(begun).Seconds(), 100*float64(each[0])/float64(sum))
-		return time.Since(begun)
+		took = time.Since(start)
+		by, sum := p.counts()
+		onSlow = 100 * float64(by[0]) / float64(sum)
+		slices.Sort(each)
+		t.Logf("%-26s p50 %5.1f ms, p90 %5.1f ms, p99 %5.1f ms, %4.0f calls/s, %5.1f %% on the slow one", name, ms(each[calls/2]), ms(each[calls*9/10]), ms(each[calls*99/100]),
+			calls/took.Seconds(), onSlow)
+		return took, onSlow
 	}
-	less := figures("less busy of two", func() error {
+	less, onSlow := figures("less busy of two", func() error {
 		_, err := c.Call(t.Context(), echoProcedure, []byte("x"), nil)
 		return err
 	})
 	var turn atomic.Int64
-	robin := figures("round robin", func() error {
+	_, inTurn := figures("round robin", func() error {
 		_, err := c.many.all[turn.Add(1)%10].client.Call(t.Context(), echoProcedure, []byte("x"), nil)
 		return err
 	})
 	slow := newClient(t, "grpc://"+p.texts(p.addrs()[:1])[0], Options{})
-	one := figures("one address, the slow one", func() error {
+	one, _ := figures("one address, the slow one", func() error {
 		_, err := slow.Call(t.Context(), echoProcedure, []byte("x"), nil)
 		return err
 	})
-	if less > robin || robin > one {
-		t.Errorf("less busy of two took %v, round robin %v, one address %v", less, robin, one)
+	if onSlow > inTurn*0.7 || less > one {
+		t.Errorf("the less busy of two took %v with %.1f %% of the calls on the slow server; in turn it gets %.1f %%, and alone it takes %v", less, onSlow, inTurn, one)
 	}
 }
 
