@@ -830,7 +830,7 @@ func TestNamesAreThoseOfTheTarget(t *testing.T) {
 		host.Store(&r.Host)
 		healthMux().ServeHTTP(w, r)
 	})
-	clear := servePeer(t, handler, clearProtocols(true, true))
+	plain := servePeer(t, handler, clearProtocols(true, true))
 	over := serveOver(t, a, handler, tlstest.Leaf{Hosts: []string{"shop.invalid"}}, true, true, false)
 	for scheme, protocol := range map[string]Protocol{
 		"dns+grpc": ProtocolGRPC, "dns+grpcs": ProtocolGRPC, "dns+http": ProtocolGRPC, "dns+https": ProtocolGRPC,
@@ -838,7 +838,7 @@ func TestNamesAreThoseOfTheTarget(t *testing.T) {
 	} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			peer, o := clear, Options{Config: &configv1.Backend{}}
+			peer, o := plain, Options{Config: &configv1.Backend{}}
 			target, err := ParseTarget(scheme + "://shop.invalid:1")
 			if err != nil {
 				t.Fatal(err)
