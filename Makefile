@@ -132,7 +132,7 @@ rotation-test: ## Rotate the keys of an issuer for two minutes under load, away 
 	OUTRIGGER_ROTATION=2m go test -count 1 -v -timeout 10m -run 'TestRotation' ./internal/identity
 
 # Modules that are linted here; those with many dependencies are linted by their own steps, where they are built.
-MODULES := . conformance conformance/telemetry conformance/etcd conformance/artifacts bench deploy deploy/observability deploy/release proto/options
+MODULES := . conformance conformance/telemetry conformance/etcd conformance/artifacts bench deploy deploy/helm deploy/observability deploy/release proto/options
 
 .PHONY: lint
 lint: $(LINT) $(BUF) ## Check formatting, vet, golangci-lint, and the Protobuf files; MODULES='. bench': of some modules
@@ -266,8 +266,9 @@ CLIENTSFLAGS ?=
 AUTHFLAGS ?=
 
 .PHONY: conformance
-conformance: conformance-rig $(RIG_SUITE)/installed $(RIG_OLDER)/installed ## Run the official MCP conformance suite against the sidecar, every revision on one endpoint; nothing is excused
+conformance: conformance-rig $(RIG_SUITE)/installed $(RIG_OLDER)/installed ## Run the official MCP conformance suite against the sidecar, every revision on one endpoint, and against a sidecar in front of a sidecar; nothing is excused
 	$(RIG)/bin/suite run $(RIG_FLAGS) $(RIG_SKILLS) -older $(RIG_OLDER) $(CONFORMANCEFLAGS)
+	$(RIG)/bin/suite run $(RIG_FLAGS) -out $(RIG)/out/front -front $(RIG_SKILLS) $(CONFORMANCEFLAGS)
 
 CONNECT_SUITE := $(RIG)/connect
 CONNECT_SUITE_VERSION := 1.0.6
@@ -539,6 +540,19 @@ k8s-check: ## Compare the rendered manifests to their goldens, and build the ima
 .PHONY: k8s-golden
 k8s-golden: ## Accept the manifests as they are rendered now
 	cd deploy && go test ./k8s -run 'TestGolden|TestDescriptorSetOfTheExample' -update
+
+# Helm's library has many dependencies, so the charts' tests are a separate module.
+.PHONY: helm-check
+helm-check: ## Compare what the charts render with Kustomize, the injector and their goldens, and lint them by Helm's library
+	cd deploy/helm && OUTRIGGER_K8S_TEST= go test -count 1 -timeout 10m ./...
+
+.PHONY: helm-test
+helm-test: image ## Install, upgrade, roll back and uninstall the charts by Helm's library on a real Kubernetes node (root; as k8s-test)
+	cd deploy/helm && OUTRIGGER_K8S_TEST=1 go test -count 1 -timeout 1h -v -run 'TestNode' $(K8STESTFLAGS) . -args -images ../../$(IMAGES)
+
+.PHONY: helm-generate
+helm-generate: ## Copy the patches of deploy/k8s into the library chart, and accept what the charts render now
+	cd deploy/helm && go test . -run 'TestPatches|TestEffects' -update
 
 .PHONY: k8s-test
 k8s-test: image ## Try manifests and images on a real Kubernetes node (root; builds it once, half an hour), and write docs/k8s-test.md; K8SDOC= writes nothing

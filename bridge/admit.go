@@ -195,6 +195,11 @@ const effectDeny = "deny"
 // rulebook asks the policy rules about the arguments of calls.
 type rulebook struct{ rules Rules }
 
+// readsArguments reports whether a rule takes the arguments of a tool's calls.
+func (p *rulebook) readsArguments(t *catalog.Tool) bool {
+	return p.rules != nil && p.rules.ReadsArguments(t)
+}
+
 // permit asks the rules about a call whose arguments are known to be valid.
 func (p *rulebook) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	if p.rules == nil || c.tool.Compact != catalog.NotCompact {

@@ -214,6 +214,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 			return opts.Sealer.OpenUntil(held(caller, 0), token)
 		},
 	}
+	rules := &rulebook{rules: opts.Rules}
 	p := &parts{
 		directory: &directory{
 			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),
@@ -222,8 +223,8 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		gatekeeper: &gatekeeper{policy: opts.Gate, rules: opts.Rules, canConfirm: opts.Confirm},
 		rates:      &rates{limiter: opts.Limiter, askShared: opts.Shared, askUnread: opts.Unread},
 		admission:  &admission{slots: opts.Slots, streams: opts.Streams, shed: opts.Shed, short: opts.Short, alone: make(chan struct{}, 1)},
-		encoder:    &encoder{deadlines: deadlines, slots: opts.Slots, buffers: b.buffers, maxInputItems: opts.MaxInputItems, repairArguments: opts.RepairArguments},
-		rulebook:   &rulebook{rules: opts.Rules},
+		encoder:    &encoder{deadlines: deadlines, rulebook: rules, slots: opts.Slots, buffers: b.buffers, maxInputItems: opts.MaxInputItems, repairArguments: opts.RepairArguments},
+		rulebook:   rules,
 		rounds:     &rounds{sealer: opts.Sealer, spent: opts.SingleUse},
 		sender:     newSender(upstream, &opts, deadlines, b.buffers),
 		decoder: &decoder{

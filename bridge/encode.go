@@ -22,6 +22,7 @@ import (
 // encoder checks arguments and turns them into wire bytes.
 type encoder struct {
 	deadlines *deadlines
+	rulebook  *rulebook
 
 	slots           *policy.Slots
 	buffers         *bytepool.Pool
@@ -62,7 +63,11 @@ func (e *encoder) validate(ctx context.Context, c *toolCall) *errmap.Error {
 // with them.
 func (e *encoder) encode(ctx context.Context, c *toolCall) *errmap.Error {
 	defer e.requestTurn(ctx, c).End()
-	if c.tool.Native {
+	switch {
+	case c.tool.CheckedBehind && !e.rulebook.readsArguments(c.tool):
+		return nil
+	case c.tool.Native:
+		// A rule that compares arguments means the form that the schema has, so that no other spelling leads around it.
 		return declaredInput(ctx, c.tool, c.arguments())
 	}
 	in := c.req.Arguments

@@ -129,7 +129,7 @@ type exchange struct {
 // That no second message follows one that is alone is known here, too: once a response
 // has begun, HTTP/1.1 has no request to read.
 func (x *exchange) first(ctx context.Context) *errmap.Error {
-	if m := x.call.tool; m.Method.ClientStreaming && (x.via.rulebook.rules == nil || !x.via.rulebook.rules.ReadsArguments(m)) {
+	if m := x.call.tool; m.Method.ClientStreaming && !x.via.rulebook.readsArguments(m) {
 		return nil
 	}
 	// The wait ends with the context, too.

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/outrigger-mcp/outrigger/conformance/peer"
+	"github.com/outrigger-mcp/outrigger/conformance/sidecar"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
@@ -71,6 +73,55 @@ func TestSidecarsInARow(t *testing.T) {
 	}
 	if err := json.Unmarshal(modernBody(t, inner.URL("/mcp"), "tools/list", "", `{}`), &compact); err != nil || len(compact.Result.Tools) != 3 {
 		t.Errorf("the inner sidecar lists %d tools to agents: %v", len(compact.Result.Tools), err)
+	}
+}
+
+// TestArgumentsThroughTwoSidecars: the inner sidecar has the tool's message, and checks by it. So the outer one takes every
+// spelling that the inner one takes, and callers get the errors of the inner one, word for word. Where a rule of the outer
+// one reads the arguments, it takes the spelling of the schema alone, so that no other leads around the rule.
+func TestArgumentsThroughTwoSidecars(t *testing.T) {
+	t.Parallel()
+	inner := serve(t, "--demo", "--repair-arguments")
+	outer := serve(t, "--backend", inner.URL(""))
+	config := filepath.Join(t.TempDir(), "rules.yaml")
+	const rules = "access:\n  policy:\n    rules:\n      - name: not-101\n        tools: [fleet.get_vehicle]\n        effect: deny\n        when: args.vehicleId == \"101\"\n"
+	if err := os.WriteFile(config, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ruled := serve(t, "--backend", inner.URL(""), "--config", config)
+	call := func(s *sidecar.Server, arguments string) (reply string, refused bool) {
+		raw := modernBody(t, s.URL("/mcp"), "tools/call", "fleet_get_vehicle", `{"name":"fleet_get_vehicle","arguments":`+arguments+`}`)
+		var body struct {
+			Result struct {
+				IsError bool `json:"isError"`
+			} `json:"result"`
+		}
+		if err := json.Unmarshal(raw, &body); err != nil {
+			t.Fatal(err)
+		}
+		return string(raw), body.Result.IsError
+	}
+	for arguments, ok := range map[string]bool{
+		`{"vehicleId":"102"}`: true, `{"vehicleId":102}`: true, `{"vehicle_id":"102"}`: true, `{"vehicleId":1.02e2}`: true,
+		`{"vehicleId":"102","readMask":"callSign"}`: true,
+		`{}`: false, `{"vehicleId":-1}`: false, `{"vehicleId":"x"}`: false, `{"vehicleId":[]}`: false, `{"vehicleId":1.5}`: false,
+		`{"vehicleId":"102","nope":1}`: false, `{"vehicleId":"102","vehicle_id":"102"}`: false, `{"vehicleId":18446744073709551616}`: false,
+		`{"vehicleId":"102","readMask":"nope"}`: false,
+	} {
+		want, refused := call(inner, arguments)
+		if refused == ok {
+			t.Errorf("%s alone: %s", arguments, want)
+		}
+		if got, _ := call(outer, arguments); got != want {
+			t.Errorf("%s through two sidecars (-one +two):\n%s", arguments, cmp.Diff(want, got))
+		}
+	}
+	for arguments, want := range map[string]string{
+		`{"vehicleId":"102"}`: `"Tern"`, `{"vehicleId":"101"}`: "not-101", `{"vehicleId":101}`: "wanted string", `{"vehicle_id":"101"}`: "unknown field",
+	} {
+		if got, _ := call(ruled, arguments); !strings.Contains(got, want) {
+			t.Errorf("%s with a rule about arguments: %s", arguments, got)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func TestOneTraceOfAnAgent(t *testing.T) {
 			t.Run(version+"/"+transport, func(t *testing.T) {
 				r := newRig(t)
 				agent := service.Provider(t, agentName, r.URL())
-				session := r.session(t, version, transport == "stdio")
+				session := r.session(t, version, transport == "stdio", r.args()...)
 				traceID := callInSpan(t, agent, session)
 				r.oneTrace(t, traceID, "agent step", "tools/call lab_echo", "outrigger.demo.v1.Lab/Echo", "outrigger.demo.v1.Lab/Echo")
 			})
@@ -41,16 +41,33 @@ func TestOneTraceOfAnAgent(t *testing.T) {
 	}
 }
 
-// session opens one with the Go SDK.
-func (r *rig) session(t *testing.T, version string, stdio bool) *mcp.ClientSession {
+// TestOneTraceThroughAFront: a sidecar in front of the sidecar is one more pair of spans between the agent and the service.
+func TestOneTraceThroughAFront(t *testing.T) {
+	for version, between := range map[string]string{
+		caller.ModernVersion: "outrigger.v1.ToolService/CallTool",
+		// A session may be asked a question, or sent a message, while a call runs.
+		caller.LegacyVersion: "outrigger.v1.ToolService/CallToolStream",
+	} {
+		t.Run(version, func(t *testing.T) {
+			r := newRig(t)
+			agent := service.Provider(t, agentName, r.URL())
+			session := r.session(t, version, false, "--backend", r.serve(t).URL(""))
+			traceID := callInSpan(t, agent, session)
+			r.oneTrace(t, traceID, "agent step", "tools/call lab_echo", between, between+" lab.echo", "outrigger.demo.v1.Lab/Echo", "outrigger.demo.v1.Lab/Echo")
+		})
+	}
+}
+
+// session opens one with the Go SDK, with a sidecar that has these arguments.
+func (r *rig) session(t *testing.T, version string, stdio bool, args ...string) *mcp.ClientSession {
 	t.Helper()
 	var transport mcp.Transport
 	if stdio {
-		transport = &mcp.CommandTransport{Command: sidecar.StdioCommand(t, built.binary, r.args()...)}
+		transport = &mcp.CommandTransport{Command: sidecar.StdioCommand(t, built.binary, args...)}
 	} else {
 		client := caller.Client(false)
 		t.Cleanup(client.CloseIdleConnections)
-		transport = &mcp.StreamableClientTransport{Endpoint: r.serve(t).URL("/mcp"), HTTPClient: client, MaxRetries: -1}
+		transport = &mcp.StreamableClientTransport{Endpoint: sidecar.ServeReady(t, built.binary, args...).URL("/mcp"), HTTPClient: client, MaxRetries: -1}
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "telemetry", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})

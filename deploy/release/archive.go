@@ -43,7 +43,12 @@ func (c contents) add(under string, files extras) {
 // writeTar writes a compressed tar with nothing of the machine: sorted names, one time, one owner.
 func (c contents) writeTar(out io.Writer, at time.Time) error {
 	compressor := gzip.NewWriter(out)
-	w := tar.NewWriter(compressor)
+	return errors.Join(c.writePlainTar(compressor, at), compressor.Close())
+}
+
+// writePlainTar does the same without compression.
+func (c contents) writePlainTar(out io.Writer, at time.Time) error {
+	w := tar.NewWriter(out)
 	for _, name := range slices.Sorted(maps.Keys(c)) {
 		e := c[name]
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: e.mode(), Size: int64(len(e.content)), ModTime: at, Format: tar.FormatUSTAR}
@@ -54,7 +59,7 @@ func (c contents) writeTar(out io.Writer, at time.Time) error {
 			return err
 		}
 	}
-	return errors.Join(w.Close(), compressor.Close())
+	return w.Close()
 }
 
 // writeZip does the same as a zip.
@@ -109,29 +114,4 @@ func archives(o Options, b binaries) error {
 		}
 	}
 	return nil
-}
-
-// chart packs the Helm chart, if there is one.
-func chart(o Options) error {
-	root := filepath.Join(o.Root, "deploy", "helm", o.Names.Package)
-	if _, err := os.Stat(filepath.Join(root, "Chart.yaml")); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	all := contents{}
-	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(filepath.Join(root, path))
-		all[o.Names.Package+"/"+path] = entry{content: content}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("chart: %w", err)
-	}
-	var out bytes.Buffer
-	if err := all.writeTar(&out, o.Time); err != nil {
-		return fmt.Errorf("chart: %w", err)
-	}
-	return writeFile(filepath.Join(o.Out, "charts", o.Names.Package+"-"+o.Version+".tgz"), out.Bytes())
 }

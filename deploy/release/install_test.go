@@ -37,6 +37,11 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 	"golang.org/x/mod/zip"
 	"golang.org/x/sys/unix"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	helmregistry "helm.sh/helm/v3/pkg/registry"
 )
 
 // TestInstall takes every row of the README's table that is marked "from 0.1.0", and installs and uses what its command
@@ -45,7 +50,7 @@ func TestInstall(t *testing.T) {
 	o := built(t)
 	rows := publishedRows(t, o)
 	for how, test := range map[string]func(*testing.T, Options, string){
-		"npm": npmRow, "Go": goRow, "Homebrew": brewRow, "Debian": debRow, "RPM": rpmRow, "archive": archiveRow, "image": imageRow,
+		"npm": npmRow, "Go": goRow, "Homebrew": brewRow, "Debian": debRow, "RPM": rpmRow, "archive": archiveRow, "image": imageRow, "Helm": helmRow,
 	} {
 		t.Run(how, func(t *testing.T) {
 			command, ok := rows[how]
@@ -264,7 +269,7 @@ func imageRow(t *testing.T, o Options, row string) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	repository := strings.TrimPrefix(server.URL, "http://") + "/" + strings.SplitN(o.Names.Image, "/", 2)[1]
-	if err := (Publication{Image: repository, Output: io.Discard}).pushImage(t.Context(), o); err != nil {
+	if err := (Publication{Output: io.Discard}).pushImage(t.Context(), repository, o.imageArchive(program), o.Version); err != nil {
 		t.Fatal(err)
 	}
 	reference, err := name.NewTag(repository + ":" + o.Version)
@@ -324,6 +329,91 @@ func imageRow(t *testing.T, o Options, row string) {
 	wantVersion(t, run(t, cmd), o)
 	if log := demo(t, contained(), "--record-dir", "/runs"); !strings.Contains(log, "read-only file system") {
 		t.Errorf("nothing says that the root is read-only:\n%s", log)
+	}
+}
+
+// helmRow pushes the charts to a registry, pulls them by Helm's library, and renders them. The images that they name are those
+// of the release.
+func helmRow(t *testing.T, o Options, row string) {
+	wantCommand(t, row, "helm install outrigger oci://"+o.Names.Beside("charts")+"/"+o.Names.Package+" --version "+o.Version+" --namespace outrigger-system --create-namespace")
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	p := Publication{Image: host + "/outrigger/" + program, Output: io.Discard}
+	if err := p.pushCharts(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	client, err := helmregistry.NewClient(helmregistry.ClientOptPlainHTTP(), helmregistry.ClientOptWriter(io.Discard), helmregistry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "config.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pulled := func(name string) *chart.Chart {
+		got, err := client.Pull(host + "/outrigger/charts/" + name + ":" + o.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(o.chartFile(name) + ".tgz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got.Chart.Data, want) || got.Chart.Meta.Name != name || got.Chart.Meta.AppVersion != o.Version {
+			t.Errorf("the registry has another chart %s: %v", name, got.Chart.Meta)
+		}
+		c, err := loader.LoadArchive(bytes.NewReader(got.Chart.Data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	rendered := func(c *chart.Chart, v map[string]any) string {
+		if err := chartutil.ProcessDependenciesWithMerge(c, v); err != nil {
+			t.Fatal(err)
+		}
+		all, err := chartutil.ToRenderValues(c, v, chartutil.ReleaseOptions{Name: "outrigger", Namespace: "outrigger-system"}, chartutil.DefaultCapabilities)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := engine.Render(c, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		for _, text := range files {
+			out.WriteString(text)
+		}
+		return out.String()
+	}
+	got := rendered(pulled(o.Names.Package), map[string]any{"dashboards": map[string]any{"enabled": true}})
+	for _, want := range []string{
+		"image: " + o.Names.Beside(injector) + ":" + o.Version + "\n", "--image=" + o.Names.Image + ":" + o.Version + "\n", "kind: MutatingWebhookConfiguration", "outrigger-fleet.json: ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the chart renders no %q", want)
+		}
+	}
+	team := &chart.Chart{
+		Metadata: &chart.Metadata{APIVersion: "v2", Name: "shop", Version: "1.0.0"},
+		Templates: []*chart.File{{Name: "templates/pod.yaml", Data: []byte(`{{ define "shop.pod" }}{spec: {containers: [{name: shop}]}}{{ end }}` +
+			`{{ include "outrigger-sidecar.pod" (dict "root" $ "name" "shop" "pod" "shop.pod" "values" (dict "port" 9090)) }}`)}},
+	}
+	team.AddDependency(pulled(o.Names.Package + "-sidecar"))
+	if got, want := rendered(team, map[string]any{}), "image: "+o.Names.Image+":"+o.Version+"\n"; !strings.Contains(got, want) {
+		t.Errorf("the pod has no %q:\n%s", want, got)
+	}
+	// The image that the chart names is in the release, and runs.
+	if err := p.pushImage(t.Context(), p.beside(injector), o.imageArchive(injector), o.Version); err != nil {
+		t.Fatal(err)
+	}
+	reference, err := name.NewTag(p.beside(injector) + ":" + o.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := remote.Image(reference, remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config, err := img.ConfigFile(); err != nil || config.Config.Entrypoint[0] != "/"+injector || config.Config.Labels["org.opencontainers.image.version"] != o.Version {
+		t.Errorf("the injector's image: %v (%v)", config, err)
 	}
 }
 

@@ -59,5 +59,8 @@ func LoadNames() (Names, error) {
 	return n, nil
 }
 
+// Beside is a repository beside the image's, such as that of the injector.
+func (n Names) Beside(name string) string { return path.Dir(n.Image) + "/" + name }
+
 // repository is the owner and name of the repository, as GitHub's API has them.
 func (n Names) repository() string { return strings.TrimPrefix(n.Homepage, "https://github.com/") }

@@ -4,6 +4,7 @@ package release
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -49,7 +50,7 @@ func TestNames(t *testing.T) {
 		"Go":    {regexp.MustCompile(`go install ([\w./-]*outrigger[\w./-]*)@`), []string{n.Module + "/cmd/" + program}},
 		"npm":   {regexp.MustCompile(`(?:npx|npm install(?: -g)?) ([\w@/-]*outrigger[\w@/-]*)`), []string{n.NPM}},
 		"scope": {regexp.MustCompile(`(@[\w-]*outrigger[\w-]*)/`), []string{n.Scope}},
-		"image": {regexp.MustCompile(`(ghcr\.io/[\w./-]*outrigger[\w./-]*\w)`), []string{n.Image}},
+		"image": {regexp.MustCompile(`(ghcr\.io/[\w./-]*outrigger[\w./-]*\w)`), []string{n.Image, n.Beside(injector), n.Beside("charts"), n.Beside("charts/" + n.Package), n.Beside("charts/" + n.Package + "-sidecar"), path.Dir(n.Image)}},
 		"MCP":   {regexp.MustCompile(`(io\.github\.[\w./-]*outrigger[\w./-]*)`), []string{n.Server}},
 		"brew":  {regexp.MustCompile(`brew install (\S*outrigger\S*[\w])`), []string{n.Tap + "/" + n.Package}},
 	} {

@@ -18,8 +18,12 @@ import (
 	"github.com/outrigger-mcp/outrigger/deploy/image"
 )
 
-// program is the name of the binary.
-const program = "sidecar"
+const (
+	// program is the name of the binary.
+	program = "sidecar"
+	// injector is the program of the webhook, of which only an image is released.
+	injector = "injector"
+)
 
 // Platforms are what a release is built for.
 func Platforms() []v1.Platform {

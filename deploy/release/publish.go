@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +26,8 @@ import (
 
 // Publication says where a release goes. Credentials are those of npm's and Docker's own configuration.
 type Publication struct {
-	// Registry is the address of npm's registry, Image the repository of the image.
+	// Registry is the address of npm's registry, Image the repository of the sidecar's image. The injector's and the charts' are
+	// beside it.
 	Registry, Image string
 	// Remote is git's remote that gets the tags.
 	Remote string
@@ -47,12 +49,14 @@ func Check(ctx context.Context, o Options, p Publication) error {
 	if err := p.loggedIn(ctx); err != nil {
 		faults = append(faults, err)
 	}
-	reference, err := name.NewTag(p.Image + ":" + o.Version)
-	if err != nil {
-		return fmt.Errorf("image: %w", err)
-	}
-	if err := remote.CheckPushPermission(reference, authn.DefaultKeychain, remote.DefaultTransport); err != nil {
-		faults = append(faults, fmt.Errorf("the image cannot be pushed: %w; log in to the registry, such as `docker login %s`", err, reference.RegistryStr()))
+	for _, repository := range []string{p.Image, p.beside(injector), p.beside("charts/" + o.Names.Package)} {
+		reference, err := name.NewTag(repository + ":" + o.Version)
+		if err != nil {
+			return fmt.Errorf("image: %w", err)
+		}
+		if err := remote.CheckPushPermission(reference, authn.DefaultKeychain, remote.DefaultTransport); err != nil {
+			faults = append(faults, fmt.Errorf("%s cannot be pushed: %w; log in to the registry, such as `docker login %s`", repository, err, reference.RegistryStr()))
+		}
 	}
 	// A name that no release has: tags of an earlier attempt are no fault.
 	if _, err := o.git(ctx, "push", "--dry-run", p.Remote, "HEAD:refs/tags/v"+o.Version+"-check"); err != nil {
@@ -76,7 +80,10 @@ func (p Publication) loggedIn(ctx context.Context) error {
 	return nil
 }
 
-// Publish sends npm packages and the image of a release that Build has made. It asks npm who it is first, so that without
+// beside is a repository beside the image's.
+func (p Publication) beside(name string) string { return path.Dir(p.Image) + "/" + name }
+
+// Publish sends npm packages, images and charts of a release that Build has made. It asks npm who it is first, so that without
 // credentials nothing is sent. What an earlier attempt has sent is left as it is.
 func Publish(ctx context.Context, o Options, p Publication) error {
 	if err := o.verify(); err != nil {
@@ -85,7 +92,13 @@ func Publish(ctx context.Context, o Options, p Publication) error {
 	if err := p.loggedIn(ctx); err != nil {
 		return err
 	}
-	if err := p.pushImage(ctx, o); err != nil {
+	if err := p.pushImage(ctx, p.Image, o.imageArchive(program), o.Version); err != nil {
+		return err
+	}
+	if err := p.pushImage(ctx, p.beside(injector), o.imageArchive(injector), o.Version); err != nil {
+		return err
+	}
+	if err := p.pushCharts(ctx, o); err != nil {
 		return err
 	}
 	return p.pushPackages(ctx, o)
@@ -222,70 +235,107 @@ func outputOf(cmd *exec.Cmd) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// pushImage unpacks the archive of the image and pushes it under its version.
-func (p Publication) pushImage(ctx context.Context, o Options) error {
-	reference, err := name.NewTag(p.Image + ":" + o.Version)
+// pushImage unpacks the archive of an image and pushes it under its version.
+func (p Publication) pushImage(ctx context.Context, repository, archive, version string) error {
+	return p.push(ctx, "image", repository, archive, version, func(root v1.ImageIndex, first v1.Hash) (remote.Taggable, error) {
+		return root.ImageIndex(first)
+	})
+}
+
+// pushCharts pushes the charts. Helm adds the name of a chart to the repository.
+func (p Publication) pushCharts(ctx context.Context, o Options) error {
+	names, err := o.charts()
 	if err != nil {
-		return fmt.Errorf("image: %w", err)
+		return err
 	}
-	folder, err := os.MkdirTemp("", "outrigger-push-")
-	if err != nil {
-		return fmt.Errorf("image: %w", err)
+	for _, chart := range names {
+		err := p.push(ctx, "chart", p.beside("charts/"+chart), o.chartFile(chart)+".oci.tar", o.Version, func(root v1.ImageIndex, first v1.Hash) (remote.Taggable, error) {
+			return root.Image(first)
+		})
+		if err != nil {
+			return err
+		}
 	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	index, err := openImage(o.imageArchive(), folder)
-	if err != nil {
-		return fmt.Errorf("image: %w", err)
-	}
-	if err := remote.WriteIndex(reference, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
-		return fmt.Errorf("image: %w; log in to the registry, such as `docker login %s`", err, reference.RegistryStr())
-	}
-	digest, err := index.Digest()
-	if err != nil {
-		return fmt.Errorf("image: %w", err)
-	}
-	fmt.Fprintf(p.Output, "image: %s@%s\n", reference, digest)
 	return nil
 }
 
-// openImage unpacks an OCI archive into a folder and returns the one index in it.
-func openImage(archive, folder string) (v1.ImageIndex, error) {
+// push unpacks an OCI archive and pushes what open finds in it.
+func (p Publication) push(ctx context.Context, what, repository, archive, version string, open func(v1.ImageIndex, v1.Hash) (remote.Taggable, error)) error {
+	reference, err := name.NewTag(repository + ":" + version)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	folder, err := os.MkdirTemp("", "outrigger-push-")
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	root, first, err := openArchive(archive, folder)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	content, err := open(root, first)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	switch content := content.(type) {
+	case v1.ImageIndex:
+		err = remote.WriteIndex(reference, content, options...)
+	case v1.Image:
+		err = remote.Write(reference, content, options...)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w; log in to the registry, such as `docker login %s`", what, err, reference.RegistryStr())
+	}
+	fmt.Fprintf(p.Output, "%s: %s@%s\n", what, reference, first)
+	return nil
+}
+
+// openArchive unpacks an OCI archive into a folder and returns its root with the digest of the one thing in it.
+func openArchive(archive, folder string) (v1.ImageIndex, v1.Hash, error) {
+	if err := unpack(archive, folder); err != nil {
+		return nil, v1.Hash{}, err
+	}
+	root, err := layout.ImageIndexFromPath(folder)
+	if err != nil {
+		return nil, v1.Hash{}, err
+	}
+	manifest, err := root.IndexManifest()
+	if err != nil {
+		return nil, v1.Hash{}, err
+	}
+	if len(manifest.Manifests) != 1 {
+		return nil, v1.Hash{}, fmt.Errorf("the archive has %d images, want one", len(manifest.Manifests))
+	}
+	return root, manifest.Manifests[0].Digest, nil
+}
+
+func unpack(archive, folder string) error {
 	file, err := os.Open(archive)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = file.Close() }()
 	for r := tar.NewReader(file); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !filepath.IsLocal(header.Name) {
-			return nil, fmt.Errorf("%q is outside of the archive", header.Name)
+			return fmt.Errorf("%q is outside of the archive", header.Name)
 		}
 		content, err := io.ReadAll(io.LimitReader(r, largestSource))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := writeFile(filepath.Join(folder, header.Name), content); err != nil { //nolint:gosec // names are local, see above
-			return nil, err
+			return err
 		}
 	}
-	root, err := layout.ImageIndexFromPath(folder)
-	if err != nil {
-		return nil, err
-	}
-	manifest, err := root.IndexManifest()
-	if err != nil {
-		return nil, err
-	}
-	if len(manifest.Manifests) != 1 {
-		return nil, fmt.Errorf("the archive has %d images, want one", len(manifest.Manifests))
-	}
-	return root.ImageIndex(manifest.Manifests[0].Digest)
 }
 
 // Tag makes the tags of a release, which are pushed by hand: proto/options/vX.Y.Z at the commit, and vX.Y.Z at a commit behind

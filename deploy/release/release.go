@@ -108,7 +108,7 @@ func build(ctx context.Context, o Options, work string) error {
 	if err := modules(ctx, o, work); err != nil {
 		return err
 	}
-	if err := chart(o); err != nil {
+	if err := charts(o); err != nil {
 		return err
 	}
 	sums, err := writeSums(o)
@@ -174,32 +174,43 @@ func (o *Options) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// images builds the image of the sidecar for all Linux platforms.
+// images builds the images of the sidecar and the injector for all Linux platforms.
 func images(ctx context.Context, o Options, b binaries) error {
 	if len(o.linux()) == 0 {
 		return nil
 	}
-	p := b.program
-	p.Server = o.Names.Server
-	work, err := os.MkdirTemp("", "outrigger-image-")
-	if err != nil {
-		return fmt.Errorf("image: %w", err)
+	sidecar := b.program
+	sidecar.Server = o.Names.Server
+	for _, p := range []image.Program{sidecar, image.Injector(o.Root, o.Version, o.Commit)} {
+		work, err := os.MkdirTemp("", "outrigger-image-")
+		if err != nil {
+			return fmt.Errorf("image: %w", err)
+		}
+		built, err := image.Build(ctx, p, image.Options{
+			Repository: path.Dir(o.Names.Image), Version: o.Version, Commit: o.Commit, Time: o.Time, Platforms: o.linux(), Out: work,
+		})
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(work))
+		}
+		content, err := os.ReadFile(built.Archive)
+		if err != nil {
+			return errors.Join(fmt.Errorf("image: %w", err), os.RemoveAll(work))
+		}
+		if err := errors.Join(writeFile(o.imageArchive(p.Name), content), os.RemoveAll(work)); err != nil {
+			return err
+		}
 	}
-	built, err := image.Build(ctx, p, image.Options{
-		Repository: strings.TrimSuffix(o.Names.Image, "/"+program), Version: o.Version, Commit: o.Commit, Time: o.Time, Platforms: o.linux(), Out: work,
-	})
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(work))
-	}
-	content, err := os.ReadFile(built.Archive)
-	if err != nil {
-		return errors.Join(fmt.Errorf("image: %w", err), os.RemoveAll(work))
-	}
-	return errors.Join(writeFile(o.imageArchive(), content), os.RemoveAll(work))
+	return nil
 }
 
-func (o Options) imageArchive() string {
-	return filepath.Join(o.Out, o.Names.Package+"_"+o.Version+"_image.oci.tar")
+// imageArchive is the archive of a program's image.
+func (o Options) imageArchive(name string) string {
+	if name != program {
+		name += "_image"
+	} else {
+		name = "image"
+	}
+	return filepath.Join(o.Out, o.Names.Package+"_"+o.Version+"_"+name+".oci.tar")
 }
 
 // sum is a file of the release with its SHA-256.

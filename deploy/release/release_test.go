@@ -12,6 +12,7 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -391,29 +392,52 @@ func TestBreakingIsARule(t *testing.T) {
 	}
 }
 
-// TestChart packs a chart where the repository has one.
+// TestChart packs charts where the repository has some: with the release's version, and with what symbolic links lead to.
 func TestChart(t *testing.T) {
 	o, err := testOptions(t.TempDir(), "linux/amd64")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Root = t.TempDir()
-	if err := chart(o); err != nil {
+	o.Root, o.Time = t.TempDir(), time.Unix(1700000000, 0).UTC()
+	if err := charts(o); err != nil {
 		t.Fatal(err)
 	}
 	if made := digests(t, o.Out); len(made) != 0 {
 		t.Errorf("without a chart there is %v", made)
 	}
-	for _, file := range []string{"Chart.yaml", "templates/a.yaml"} {
-		if err := writeFile(filepath.Join(o.Root, "deploy", "helm", "outrigger", file), []byte(file)); err != nil {
+	folder := filepath.Join(o.Root, "deploy", "helm", "outrigger")
+	for file, text := range map[string]string{
+		"Chart.yaml": "name: outrigger\nversion: 0.1.0-dev\nappVersion: 0.1.0-dev\nkeywords: [a]\n", "values.yaml": "image: sidecar:0.1.0-dev\n", "templates/a.yaml": "a: 0.1.0-dev",
+	} {
+		if err := writeFile(filepath.Join(folder, file), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := chart(o); err != nil {
+	if err := errors.Join(writeFile(filepath.Join(o.Root, "rules.yaml"), []byte("groups")), os.Symlink("../../../rules.yaml", filepath.Join(folder, "rules.yaml"))); err != nil {
 		t.Fatal(err)
 	}
-	folder := unpacked(t, filepath.Join(o.Out, "charts", "outrigger-0.1.0.tgz"))
-	if got, err := os.ReadFile(filepath.Join(folder, "outrigger", "templates", "a.yaml")); err != nil || string(got) != "templates/a.yaml" {
-		t.Errorf("%s (%v)", got, err)
+	if err := charts(o); err != nil {
+		t.Fatal(err)
+	}
+	made := unpacked(t, filepath.Join(o.Out, "charts", "outrigger-0.1.0.tgz"))
+	for file, want := range map[string]string{
+		"Chart.yaml": "name: outrigger\nversion: 0.1.0\nappVersion: 0.1.0\nkeywords: [a]\n", "values.yaml": "image: sidecar:0.1.0\n", "templates/a.yaml": "a: 0.1.0-dev", "rules.yaml": "groups",
+	} {
+		if got, err := os.ReadFile(filepath.Join(made, "outrigger", file)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, want %q (%v)", file, got, want, err)
+		}
+	}
+	before := digests(t, o.Out)
+	if err := charts(o); err != nil {
+		t.Fatal(err)
+	}
+	if after := digests(t, o.Out); len(after) != 2 || !maps.Equal(before, after) {
+		t.Errorf("it was %v and is %v", before, after)
+	}
+	if err := writeFile(filepath.Join(folder, "Chart.yaml"), []byte("version: 1.2.3\nappVersion: 0.1.0-dev\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := charts(o); err == nil || !strings.Contains(err.Error(), "version and appVersion in Chart.yaml must be 0.1.0-dev") {
+		t.Error(err)
 	}
 }

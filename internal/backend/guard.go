@@ -67,12 +67,13 @@ func DoGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func(con
 		return run(ctx)
 	}
 	if g.opts.MaxCalls > 0 {
-		defer g.running.Add(-1)
-		if n := g.running.Add(1); n > int64(g.opts.MaxCalls) {
+		n := g.running.Add(1)
+		defer g.giveCall()
+		if bound := g.takeCall(n); bound != "" {
 			g.full.Add(1)
 			var none T
 			return none, errmap.New(errmap.Unavailable, errmap.RetryAfter(g.retry.GetMaxBackoff().AsDuration()), errmap.Messagef(
-				"Tool service unavailable: %d calls of its backend are running (backends[].limits.max_concurrent_calls)", g.opts.MaxCalls))
+				"Tool service unavailable: %d calls of its backend are running (%s)", n-1, bound))
 		}
 	}
 	g.budget.earn()
@@ -81,6 +82,26 @@ func DoGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func(con
 		return out, err
 	}
 	return repeatGuarded(ctx, g, c, run, out, err)
+}
+
+// takeCall is empty if the nth call at once has room: in what is the backend's alone, or in what is left of the rest. Otherwise it
+// is the setting that bounds it. Each call that goes above the former takes one of the latter, also one that is refused; giveCall
+// gives it back.
+func (g *Guard) takeCall(n int64) (bound string) {
+	hasRoom := n <= int64(g.opts.OwnCalls) || g.opts.SharedCalls == nil || g.opts.SharedCalls.Add(-1) >= 0
+	switch {
+	case n > int64(g.opts.MaxCalls):
+		return "backends[].limits.max_concurrent_calls"
+	case !hasRoom:
+		return "limits.max_concurrent_calls: other backends have the rest"
+	}
+	return ""
+}
+
+func (g *Guard) giveCall() {
+	if n := g.running.Add(-1); n >= int64(g.opts.OwnCalls) && g.opts.SharedCalls != nil {
+		g.opts.SharedCalls.Add(1)
+	}
 }
 
 // repeatGuarded makes the further attempts of a call whose first one failed.
@@ -257,6 +278,10 @@ type GuardOptions struct {
 	Clock *peer.Clock
 	// MaxCalls is how many calls may be under way; further ones are UNAVAILABLE at once. 0 bounds none.
 	MaxCalls int
+	// OwnCalls of them are this backend's alone. SharedCalls counts what is left for the others of all backends; nil bounds
+	// none.
+	OwnCalls    int
+	SharedCalls *atomic.Int64
 }
 
 // backoff is the nth pause, counted from 1, before it is jittered.

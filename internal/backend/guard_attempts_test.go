@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/configtest"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // TestACallIsToldOfItsAttempts reads the spans of three attempts that fail, and of a call that the breaker holds.
@@ -91,4 +93,60 @@ func TestABackendHasNoMoreThanItsCalls(t *testing.T) {
 	if err := nested(1); err != nil {
 		t.Errorf("after they ended: %v", err)
 	}
+}
+
+// TestBackendsKeepACallOfTheirOwn has three backends with ten calls in all, of which each has two for itself and at most five. Two that
+// hang take their own and all of the rest; the third still has its own, and gets more when a call of theirs ends.
+func TestBackendsKeepACallOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	shared := new(atomic.Int64)
+	shared.Store(10 - 3*2)
+	guards := make([]*backend.Guard, 3)
+	for i := range guards {
+		guards[i] = backend.NewGuard(configtest.Filled(t, (*configv1.Resilience)(nil)), backend.GuardOptions{MaxCalls: 5, OwnCalls: 2, SharedCalls: shared})
+	}
+	var ends []chan struct{}
+	call := func(i int) *errmap.Error {
+		began, end, failed := make(chan struct{}), make(chan struct{}), make(chan *errmap.Error, 1)
+		go func() {
+			_, err := backend.DoGuarded(t.Context(), guards[i], backend.GuardedCall{Key: "a.b"}, func(context.Context) (int, *errmap.Error) {
+				close(began)
+				<-end
+				return 0, nil
+			})
+			failed <- err
+		}()
+		select {
+		case <-began:
+			ends = append(ends, end)
+			return nil
+		case err := <-failed:
+			return err
+		}
+	}
+	running := func(i, want int) string {
+		t.Helper()
+		for n := 0; ; n++ {
+			if err := call(i); err != nil {
+				if n != want {
+					t.Errorf("backend %d began %d calls, want %d", i, n, want)
+				}
+				return err.Message
+			}
+		}
+	}
+	if why := running(0, 5); !strings.Contains(why, "(backends[].limits.max_concurrent_calls)") {
+		t.Errorf("one alone: %s", why)
+	}
+	if why := running(1, 3); !strings.Contains(why, "3 calls of its backend are running (limits.max_concurrent_calls: other backends have the rest)") {
+		t.Errorf("a second one: %s", why)
+	}
+	running(2, 2)
+	close(ends[0])
+	testkit.Until(t, "the call has ended", func() bool { return shared.Load() == 1 })
+	running(2, 1)
+	for _, end := range ends[1:] {
+		close(end)
+	}
+	testkit.Until(t, "all calls have ended", func() bool { return shared.Load() == 4 })
 }

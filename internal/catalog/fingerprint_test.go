@@ -22,7 +22,7 @@ func TestTheDigestCoversWhatCallersSee(t *testing.T) {
 	unseen := map[string]string{
 		"In": "code", "Out": "code", "Stream": "code", "Declared": "code",
 		"Input": "its digest represents it", "Output": "the same", "Words": "the input schema has them",
-		"NativeName": "the backend's word for it", "OutputNotObject": "follows from the method", "HeaderParams": "follow from the schema",
+		"NativeName": "the backend's word for it", "CheckedBehind": "no listing shows it", "OutputNotObject": "follows from the method", "HeaderParams": "follow from the schema",
 		"BytesField": "follows from the method", "Operation": "follows from the method", "Paging": "the description says it", "Verb": "the hints and the metadata say what follows", "Undescribed": "the description says it", "Continues": "follows from the name", "Compact": "follows from the name",
 		"Registered": "no listing shows it", "Alias": "no listing shows it", "Base": "no listing shows it", "TaskUnsaid": "no listing shows it", "Errors": "no listing shows them", "Hidden": "no listing shows such a tool", "Unlisted": "no listing shows such a tool",
 	}

@@ -232,11 +232,16 @@ func TestARefreshOfSeveralBackendsNamesThoseThatFail(t *testing.T) {
 			t.Errorf("one of two failed: %v", err)
 		}
 		p.shows(t, "orders.get@shop")
+		p.sources["shop"].set(works("Orders/Put"))
+		if err := p.joint.Refresh(t.Context(), "shop"); err != nil {
+			t.Errorf("of one that is there: %v", err)
+		}
+		p.shows(t, "orders.put@shop")
 		p.sources["dead"].set(works("Maps/Get"))
 		if err := p.joint.Refresh(t.Context()); err != nil {
 			t.Error(err)
 		}
-		p.shows(t, "maps.get@dead", "orders.get@shop")
+		p.shows(t, "maps.get@dead", "orders.put@shop")
 	})
 }
 

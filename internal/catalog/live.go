@@ -167,10 +167,11 @@ func (l *Live) Run(ctx context.Context) error {
 // On an error, the old catalog stays in use. Concurrent calls queue up. If the context ends first, the error is the
 // context's.
 //
-// Of several parts, those that fail keep their tools, and are an error, after the others are in use.
-func (l *Live) Refresh(ctx context.Context) error {
+// Of several parts, those that fail keep their tools, and are an error, after the others are in use. With names, only the parts of
+// these are loaded; where there is one catalog, they say nothing.
+func (l *Live) Refresh(ctx context.Context, names ...string) error {
 	if l.parts != nil {
-		return l.refreshParts(ctx)
+		return l.refreshParts(ctx, names)
 	}
 	return l.load(ctx, nil)
 }
@@ -977,11 +978,15 @@ func (l *Live) areSettled() bool {
 	})
 }
 
-// refreshParts loads all parts at once, and joins what there is. Parts that fail are an error, after the others are in use.
-func (l *Live) refreshParts(ctx context.Context) error {
+// refreshParts loads the parts of these names, or all, at once, and joins what there is. Parts that fail are an error, after the
+// others are in use.
+func (l *Live) refreshParts(ctx context.Context, names []string) error {
 	errs := make([]error, len(l.parts))
 	var all sync.WaitGroup
 	for i, p := range l.parts {
+		if len(names) > 0 && !slices.Contains(names, p.Name) {
+			continue
+		}
 		all.Go(func() {
 			if err := p.Live.Refresh(ctx); err != nil {
 				errs[i] = fmt.Errorf("backend %s: %w", p.Name, err)

@@ -34,6 +34,7 @@ func (b *builder) native(load *source.Loaded) {
 		return
 	}
 	service := nativeService(load.Native.Description.GetName())
+	behind := isSidecar(load.Native)
 	for _, declared := range tools {
 		b.seen++
 		t, err := b.nativeTool(declared, service, load.Source)
@@ -41,6 +42,7 @@ func (b *builder) native(load *source.Loaded) {
 		case err != nil:
 			b.warn(service+"/"+shown.Clip(declared.GetName()), "tool omitted: "+err.Error())
 		case t != nil:
+			t.CheckedBehind = behind
 			b.tools = append(b.tools, t)
 		}
 	}

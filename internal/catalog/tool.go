@@ -85,6 +85,9 @@ type Tool struct {
 	// Declared holds the validators of schemas declared by an overlay entry, a registration or a native backend. Input and
 	// Output are then the declared schemas. It is nil if all schemas are derived.
 	Declared *Declared
+	// CheckedBehind is set for a native tool of another sidecar. That one checks the arguments itself, in every spelling that
+	// its tool accepts; Input is the one form of them that it shows.
+	CheckedBehind bool
 	// Registered means that the tool comes from a registration: a second name for an RPC that already has a tool.
 	Registered bool
 	// Base is the RPC's own tool, for a registered one: what a policy says of it applies under every name. Else nil.

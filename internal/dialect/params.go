@@ -153,11 +153,24 @@ const (
 // a checked JSON object or nil; h is not changed, and is returned as it is where
 // there is nothing to add.
 func WithTraceContext(h http.Header, meta []byte) http.Header {
+	return withMeta(h, meta, false)
+}
+
+// WithOwnContext does as [WithTraceContext] for the headers of an RPC. They are of this one call, and of its
+// last hop, so their trace context goes before that of _meta, which began with the agent.
+func WithOwnContext(h http.Header, meta []byte) http.Header {
+	return withMeta(h, meta, true)
+}
+
+func withMeta(h http.Header, meta []byte, isOwn bool) http.Header {
 	if !mayAddHeaders(meta) {
 		return h
 	}
 	var out http.Header
 	for _, key := range [...]string{traceparent, tracestate, baggage} {
+		if isOwn && (h.Get(key) != "" || key == tracestate && h.Get(traceparent) != "") {
+			continue // a state belongs to its parent
+		}
 		value, ok := traceMember(meta, key)
 		if !ok {
 			continue

@@ -217,11 +217,7 @@ func (h *Handler) StartRPC(ctx context.Context, method string, req *bridge.Reque
 	if !h.tracer.IsOn() {
 		return nil
 	}
-	a := telemetry.Arrival{Method: method, Header: req.Header}
-	if req.Meta != nil {
-		meta := metaContext(req.Meta)
-		a.Message = &meta
-	}
+	a := telemetry.Arrival{Method: method, Header: req.Header} // with what _meta adds: WithOwnContext
 	in := telemetry.HTTPRequestOf(ctx)
 	span := h.start(in, a, telemetry.Text(telemetry.MethodName, method))
 	if span.IsRecording() {

@@ -2,8 +2,8 @@
 
 // Command suite measures the sidecar by the official MCP conformance suite and
 // by clients that others wrote. It starts package fixture's backend and the
-// sidecar in front of it, waits until they are ready, and ends whatever it
-// started.
+// sidecar in front of it (with -front, another in front of that), waits until
+// they are ready, and ends whatever it started.
 //
 //	suite run      runs the suite, prints a table, and fails on any finding
 //	suite clients  runs clients that others wrote, prints a table, and fails on any failure
@@ -113,6 +113,7 @@ func parse(command string, args []string, stdout, stderr io.Writer) (settings, i
 	flags.StringVar(&s.rig.sidecar, "sidecar", "bin/sidecar", "the sidecar's `binary`")
 	flags.StringVar(&s.rig.fixture, "fixture", ".tmp/conformance/bin/fixture", "the backend's `binary`")
 	flags.StringVar(&s.rig.listen, "listen", listenDefault(command), "`address` of the sidecar; port 0 is a free one")
+	flags.BoolVar(&s.rig.front, "front", false, "put a second sidecar in front of the first, and test that one")
 	flags.StringVar(&s.out, "out", ".tmp/conformance/out", "`folder` for results and logs; what an earlier run left for the same revision is removed")
 	flags.StringVar(&s.skills, "skills", "", "`folder` of skills for the sidecar; with it, the scenarios about skills run, and a check of theirs that the suite skips is a finding")
 	flags.StringVar(&s.url, "url", "", "test the server at this MCP `URL` instead of starting one")

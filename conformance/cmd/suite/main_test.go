@@ -207,6 +207,8 @@ func TestRun(t *testing.T) {
 		{act: "one scenario", args: []string{"-scenario", "caching,ping"}, code: 0, want: []string{"ok caching", "2 of 2"}},
 		{act: "", args: []string{"-skills", "x", "-revisions", "2026-07-28"}, code: 0, want: []string{"6 of 6 scenarios", "ok sep-2640-skills-manifest", "1 skipped by the suite"}},
 		{act: "skills are skipped", args: []string{"-skills", "x", "-revisions", "2026-07-28"}, code: 1, want: []string{"3 of 6 scenarios", "sep-2640-skills-directory: SKIPPED good"}},
+		{act: "", args: []string{"-front"}, code: 0, want: []string{"3 of 3 scenarios"}},
+		{act: "sidecar breaks", args: []string{"-front"}, code: 1, want: []string{"inner sidecar ended before it was listening: exit status 2"}},
 		{act: "sidecar breaks", code: 1, want: []string{"sidecar ended before it was listening: exit status 2", "no such flag"}},
 		{act: "fixture breaks", code: 1, want: []string{"fixture ended before it was listening"}},
 		{act: "sidecar ends", code: 1, want: []string{"the sidecar ended: exit code 0"}},

@@ -17,17 +17,23 @@ type rigSettings struct {
 	listen           string
 	sidecarArgs      []string
 	logs             string // folder
+	// front puts a second sidecar in front of the first, which is the one to test.
+	front bool
 }
 
-// rig is a backend and a sidecar in front of it.
+// rig is a backend and a sidecar in front of it, or two in a row.
 type rig struct {
-	fixture, sidecar *process
-	backend, addr    string
+	// servers are in the order in which they were started.
+	servers []*process
+	// ended is written once a server has ended.
+	ended chan struct{}
+	// backend is the URL of the fixture, addr the address of the sidecar that is tested.
+	backend, addr string
 }
 
-// startRig starts both and returns when the sidecar has its tools.
+// startRig starts all and returns when the sidecar that is tested has its tools.
 func startRig(ctx context.Context, s rigSettings) (*rig, error) {
-	r := &rig{}
+	r := &rig{ended: make(chan struct{}, 1)}
 	if err := r.start(ctx, s); err != nil {
 		return nil, errors.Join(err, r.end())
 	}
@@ -35,9 +41,8 @@ func startRig(ctx context.Context, s rigSettings) (*rig, error) {
 }
 
 func (r *rig) start(ctx context.Context, s rigSettings) error {
-	var err error
 	urls := make(chan string, 1)
-	r.fixture, err = launch(s.logs, "fixture", func(line string) {
+	fixture, err := r.launch(s.logs, "fixture", func(line string) {
 		if strings.HasPrefix(line, "http://") {
 			offer(urls, line)
 		}
@@ -45,15 +50,22 @@ func (r *rig) start(ctx context.Context, s rigSettings) error {
 	if err != nil {
 		return err
 	}
-	if r.backend, err = await(ctx, r.fixture, "listening", urls); err != nil {
+	if r.backend, err = await(ctx, fixture, "listening", urls); err != nil {
 		return err
 	}
+	if !s.front {
+		return r.serve(ctx, s, "sidecar", append([]string{"--backend", r.backend, "--listen", s.listen}, s.sidecarArgs...))
+	}
+	if err := r.serve(ctx, s, "inner sidecar", append([]string{"--backend", r.backend, "--listen", "127.0.0.1:0"}, s.sidecarArgs...)); err != nil {
+		return err
+	}
+	return r.serve(ctx, s, "sidecar", []string{"--backend", "http://" + r.addr, "--listen", s.listen})
+}
+
+// serve starts a sidecar, whose address is then that of the rig, and waits until it has its tools.
+func (r *rig) serve(ctx context.Context, s rigSettings, name string, args []string) error {
 	addrs, ready := make(chan string, 1), make(chan struct{}, 1)
-	args := slices.Concat([]string{
-		s.sidecar, "serve", "--backend", r.backend, "--listen", s.listen,
-		"--admin", "off", "--record-dir", "off", "--log-format", "json",
-	}, s.sidecarArgs)
-	r.sidecar, err = launch(s.logs, "sidecar", func(line string) {
+	sidecar, err := r.launch(s.logs, name, func(line string) {
 		var entry struct {
 			Message  string `json:"msg"`
 			Listener string `json:"listener"`
@@ -68,15 +80,29 @@ func (r *rig) start(ctx context.Context, s rigSettings) error {
 		case entry.Message == "ready":
 			offer(ready, struct{}{})
 		}
-	}, args...)
+	}, slices.Concat([]string{s.sidecar, "serve", "--admin", "off", "--record-dir", "off", "--log-format", "json"}, args)...)
 	if err != nil {
 		return err
 	}
-	if r.addr, err = await(ctx, r.sidecar, "listening", addrs); err != nil {
+	if r.addr, err = await(ctx, sidecar, "listening", addrs); err != nil {
 		return err
 	}
-	_, err = await(ctx, r.sidecar, "ready", ready)
+	_, err = await(ctx, sidecar, "ready", ready)
 	return err
+}
+
+// launch starts a server, to be ended with the others.
+func (r *rig) launch(logs, name string, observe func(line string), args ...string) (*process, error) {
+	p, err := launch(logs, name, observe, args...)
+	if err != nil {
+		return nil, err
+	}
+	r.servers = append(r.servers, p)
+	go func() {
+		<-p.done
+		offer(r.ended, struct{}{})
+	}()
+	return p, nil
 }
 
 // offer hands v to the waiter, once.
@@ -94,8 +120,7 @@ func (r *rig) url() string { return "http://" + r.addr + "/mcp" }
 func (r *rig) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
-	case <-r.fixture.done:
-	case <-r.sidecar.done:
+	case <-r.ended:
 	}
 	return r.alive()
 }
@@ -103,7 +128,7 @@ func (r *rig) wait(ctx context.Context) error {
 // alive reports servers that have ended.
 func (r *rig) alive() error {
 	var errs []error
-	for _, p := range []*process{r.fixture, r.sidecar} {
+	for _, p := range r.servers {
 		select {
 		case <-p.done:
 			errs = append(errs, fmt.Errorf("the %s ended: %w\n%s", p.name, cause(p.err), p.tail()))
@@ -113,13 +138,11 @@ func (r *rig) alive() error {
 	return errors.Join(errs...)
 }
 
-// end ends both, the sidecar first, because it has the callers.
+// end ends all, the outermost sidecar first, because it has the callers.
 func (r *rig) end() error {
 	var errs []error
-	for _, p := range []*process{r.sidecar, r.fixture} {
-		if p != nil {
-			errs = append(errs, p.end())
-		}
+	for _, p := range slices.Backward(r.servers) {
+		errs = append(errs, p.end())
 	}
 	return errors.Join(errs...)
 }

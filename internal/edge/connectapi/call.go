@@ -64,7 +64,7 @@ func (s *Service) call(ctx context.Context, r *rpc, msg *outriggerv1.ToolCall) (
 	out := r.request(ctx)
 	out.Op, out.Origin, out.Era = bridge.OpCall, s.bridge.Flights().NewOrigin(), era
 	out.Tool, out.Version, out.Arguments, out.Timeout = msg.GetToolName(), msg.GetVersion(), arguments, timeLeft(ctx)
-	out.Header, out.Context, out.Meta, out.Wanted = dialect.WithTraceContext(r.header, meta), msg.GetContext(), meta, wanted
+	out.Header, out.Context, out.Meta, out.Wanted = dialect.WithOwnContext(r.header, meta), msg.GetContext(), meta, wanted
 	out.InputResponses, out.RequestState = msg.GetInputResponses(), msg.GetRequestState()
 	return out, nil
 }

@@ -113,7 +113,7 @@ func ask[Out any](ctx context.Context, s *Service, op bridge.Op, req connect.Any
 	failed := s.checkPayloads(msg)
 	if holder, ok := msg.(metaHolder); ok && failed == nil {
 		r.Meta, failed = s.meta(holder)
-		r.Header = dialect.WithTraceContext(r.Header, r.Meta)
+		r.Header = dialect.WithOwnContext(r.Header, r.Meta)
 	}
 	if failed != nil {
 		return nil, s.refusedCall(ctx, rpcOf(req), msg, failed, errmap.About{})

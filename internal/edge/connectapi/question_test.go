@@ -265,21 +265,26 @@ func whatACallCarriesReachesTheBackend(t *testing.T, tw *tower, client apiClient
 		t.Errorf("the backend's call (-sent +got):\n%s", diff)
 	}
 
-	// The trace context of _meta is that of the RPC, and goes before its headers.
+	// The trace context of an RPC is that of its headers, and that of _meta where they have none.
 	req := connect.NewRequest(toolCall("lab.inspect", `{}`))
-	req.Header().Set("Traceparent", other)
-	req.Header().Set("Tracestate", "other=1")
 	req.Msg.MetaForm = &outriggerv1.ToolCall_Meta{Meta: &structpb.Struct{Fields: map[string]*structpb.Value{
-		"traceparent": structpb.NewStringValue(parent), "baggage": structpb.NewStringValue("k=v"),
+		"traceparent": structpb.NewStringValue(parent), "tracestate": structpb.NewStringValue("agent=1"), "baggage": structpb.NewStringValue("k=v"),
 	}}}
-	resp, err := client.CallTool(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
+	inspected := func() string {
+		t.Helper()
+		resp, err := client.CallTool(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(resp.Msg.GetResult().GetDataJson())
 	}
-	body := string(resp.Msg.GetResult().GetDataJson())
-	if !strings.Contains(body, `"traceparent":{"values":["`+parent+`"]}`) || !strings.Contains(body, `"baggage":{"values":["k=v"]}`) ||
-		strings.Contains(body, "other=1") || strings.Contains(body, other) {
-		t.Errorf("the backend saw %s", body)
+	body := inspected()
+	if !strings.Contains(body, `"traceparent":{"values":["`+parent+`"]}`) || !strings.Contains(body, `"baggage":{"values":["k=v"]}`) || !strings.Contains(body, "agent=1") {
+		t.Errorf("without headers, the backend saw %s", body)
+	}
+	req.Header().Set("Traceparent", other)
+	if body = inspected(); !strings.Contains(body, other) || strings.Contains(body, parent) || strings.Contains(body, "agent=1") || !strings.Contains(body, `"k=v"`) {
+		t.Errorf("with headers, the backend saw %s", body)
 	}
 }
 

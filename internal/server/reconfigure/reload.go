@@ -335,14 +335,20 @@ func (r *Reloader) recordOutcome(next *configv1.Config, now, later []string) rel
 // reloadDescriptors loads the catalog again after a descriptor file changed.
 func (r *Reloader) reloadDescriptors(ctx context.Context) reload.Outcome {
 	running := r.current()
-	if !slices.ContainsFunc(config.Backends(running), func(c *configv1.Config) bool { return len(c.GetCatalog().GetDescriptors()) > 0 }) {
+	var names []string
+	for _, c := range config.Backends(running) {
+		if len(c.GetCatalog().GetDescriptors()) > 0 {
+			names = append(names, c.GetBackend().GetName())
+		}
+	}
+	if len(names) == 0 {
 		return reload.Unchanged // reflection has its own interval
 	}
 	ctx, cancel := within(ctx, running)
 	defer cancel()
 	live := r.opts.Live
 	before := live.Current()
-	err := live.Refresh(ctx)
+	err := live.Refresh(ctx, names...)
 	switch {
 	case err == nil:
 		r.clear()

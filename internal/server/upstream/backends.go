@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -50,6 +51,10 @@ func OpenBackends(ctx context.Context, o Options) (*Backends, error) {
 		return b, errors.New("backends: sources of a program need one backend; leave them out, or set backend")
 	}
 	ready := &readiness{life: o.Life, wanted: o.Config.GetReadyBackends()}
+	// Half of all calls belong to the backends, in equal parts; what more one needs, it takes from the other half.
+	all := int(o.Config.GetLimits().GetMaxConcurrentCalls())
+	share, shared := all/sharedCalls/len(parts), new(atomic.Int64)
+	shared.Store(int64(all - share*len(parts)))
 	for i, cfg := range parts {
 		own := o
 		own.Config = cfg
@@ -59,8 +64,9 @@ func OpenBackends(ctx context.Context, o Options) (*Backends, error) {
 			own.Log, own.Noted = o.Log.With(zap.String("backend_name", name)), o.Noted.With(zap.String("backend_name", name))
 			own.maxCalls = int(cfg.GetBackend().GetLimits().GetMaxConcurrentCalls())
 			if own.maxCalls == 0 {
-				own.maxCalls = max(1, int(cfg.GetLimits().GetMaxConcurrentCalls())/sharedCalls)
+				own.maxCalls = max(1, all/sharedCalls)
 			}
+			own.ownCalls, own.sharedCalls = share, shared
 		} else {
 			own.life = o.Life
 		}
@@ -77,7 +83,8 @@ func OpenBackends(ctx context.Context, o Options) (*Backends, error) {
 	return b, nil
 }
 
-// sharedCalls is the part of the concurrent calls that one of several backends may take: half of them are left for the others.
+// sharedCalls is the part of the concurrent calls that one of several backends may take, and that all have for themselves: half
+// of them.
 const sharedCalls = 2
 
 // inBackend is an error with the backend that it is about; the only one has no name.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -53,12 +54,14 @@ type Options struct {
 	// Tell, if set, shows a person whether the backend can be used, in place of the log.
 	Tell func(text string)
 
-	// What follows is set for one of several backends: its name, how many calls it may have at once, and the clock of the process.
-	// life is where it says how it is doing, Life for the only one.
-	name     string
-	maxCalls int
-	clock    *peer.Clock
-	life     life
+	// What follows is set for one of several backends: its name, how many calls it may have at once, how many of them no other
+	// can take, what is left of the rest, and the clock of the process. life is where it says how it is doing, Life for the only
+	// one.
+	name               string
+	maxCalls, ownCalls int
+	sharedCalls        *atomic.Int64
+	clock              *peer.Clock
+	life               life
 }
 
 // life is where a backend says how it is doing.
@@ -124,7 +127,8 @@ func open(ctx context.Context, o Options) (*Service, error) {
 			s.Clock = peer.NewClock()
 		}
 		s.Guard = backend.NewGuard(cfg.GetResilience(), backend.GuardOptions{
-			OnState: s.breakerChanged, OnTool: s.toolBreakerChanged, OnDoubt: s.look, Clock: s.Clock, MaxCalls: o.maxCalls,
+			OnState: s.breakerChanged, OnTool: s.toolBreakerChanged, OnDoubt: s.look, Clock: s.Clock,
+			MaxCalls: o.maxCalls, OwnCalls: o.ownCalls, SharedCalls: o.sharedCalls,
 		})
 		if asksNative(cfg.GetCatalog()) {
 			s.native = backend.NewNative(s.client)

@@ -1,0 +1,1 @@
+../../../../../outrigger-sidecar/templates/_patches.tpl
