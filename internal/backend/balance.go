@@ -43,7 +43,7 @@ const (
 	leastPatience = 100 * time.Millisecond
 	// maxTries is how many addresses one attempt goes to while none has got its request.
 	maxTries = 3
-	// The pauses between attempts to reach an address.
+	// The pauses between attempts to reach an address, also of one that is there and does not keep its connections.
 	firstReconnect   = 250 * time.Millisecond
 	longestReconnect = 10 * time.Second
 	// keepWarm is how often an address without other trouble is asked whether it is there. It is below the idle timeout of
@@ -503,21 +503,26 @@ func (b *balancer) tend(e *endpoint) {
 			break
 		}
 		b.settle(e, err)
-		doubt, wait := e.doubt, keepWarm
-		if err == nil {
-			pause = firstReconnect
-		} else {
+		if err != nil {
 			b.look()
-			doubt, wait, pause = nil, jittered(pause), min(2*pause, longestReconnect)
+			sleep(e.base, jittered(pause))
+			pause = min(2*pause, longestReconnect)
+			continue
 		}
-		timer := time.NewTimer(wait)
+		asked, timer := time.Now(), time.NewTimer(keepWarm)
 		select {
 		case <-e.base.Done():
 		case <-timer.C:
+			pause = firstReconnect
 		case <-e.client.Lost():
 			b.look()
 			signal(b.client.conns.lost)
-		case <-doubt:
+			if time.Since(asked) > longestReconnect {
+				pause = firstReconnect
+			}
+			sleep(e.base, jittered(pause))
+			pause = min(2*pause, longestReconnect)
+		case <-e.doubt:
 			sleep(e.base, jittered(firstReconnect)) // failing calls cause few questions
 		}
 		timer.Stop()

@@ -24,6 +24,7 @@ import (
 
 	"connectrpc.com/connect"
 	"go.uber.org/zap"
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -531,6 +532,33 @@ func TestUnreachableAddress(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An address that does not keep its connections is asked in growing pauses, whether it answers before it hangs up or not.
+func TestAnAddressThatHangsUp(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]*remote{
+		"at the first request": h2peer(t, func(*http2.Framer, net.Conn, uint32, int) bool { return false }),
+		"after each answer": servePeer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Connection", "close")
+			healthMux().ServeHTTP(w, r)
+		}), clearProtocols(false, true)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := netip.MustParseAddrPort(strings.TrimPrefix(p.as(""), "://"))
+			found := &names{}
+			found.set(nil, at.Addr())
+			c := newClient(t, "dns:///shop.invalid:"+strconv.Itoa(int(at.Port())), Options{Resolver: found})
+			begun := time.Now()
+			_ = c.Ping(t.Context())
+			testkit.Until(t, "five connections have been made", func() bool { return p.conns.Load() >= 5 })
+			// The ping above has made one or two; the pauses between the others are 250 ms, 500 ms, and 1 s, a quarter more or less.
+			if took := time.Since(begun); took < 500*time.Millisecond {
+				t.Errorf("five connections in %v", took)
+			}
+		})
+	}
 }
 
 // A call that is made again goes to another address than before.
