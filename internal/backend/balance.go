@@ -83,6 +83,8 @@ type balancer struct {
 	lookups   uint64
 	failures  uint64 // of look-ups
 	ejections uint64
+	stale     bool // a server has come that may be of another version
+	renewed   time.Time
 }
 
 // endpoint is one address.
@@ -464,13 +466,29 @@ func (b *balancer) settle(e *endpoint, err error) {
 		e.unheard = true
 		b.client.opts.Log.Warn("backend address unreachable", zap.String("address", e.address), logkey.Error(err))
 	}
-	if e.asked && e.up == (err == nil) {
+	isNew, wasUp := !e.asked, e.up
+	if e.asked, e.up = true, err == nil; !isNew && wasUp == e.up {
 		return
 	}
-	if e.asked, e.up = true, err == nil; e.up {
+	switch {
+	case e.up:
 		e.since.Store(b.now())
+		if !isNew {
+			b.renew()
+		}
+	case wasUp && !slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.up }):
+		signal(b.client.conns.lost) // the backend is away
 	}
 	b.publish()
+}
+
+// renew tells the client's owner that other servers have come, which may be of another version: once in the interval of look-ups, so
+// that servers that come and go do not cause more. What it keeps back is told after one of the next look-ups.
+func (b *balancer) renew() {
+	if b.stale = time.Since(b.renewed) < b.every; !b.stale {
+		b.renewed = time.Now()
+		signal(b.client.conns.lost)
+	}
 }
 
 // publish says which addresses get calls: those that can be reached and are not ejected. Where there is none, ejected ones are
@@ -516,7 +534,6 @@ func (b *balancer) tend(e *endpoint) {
 			pause = firstReconnect
 		case <-e.client.Lost():
 			b.look()
-			signal(b.client.conns.lost)
 			if time.Since(asked) > longestReconnect {
 				pause = firstReconnect
 			}

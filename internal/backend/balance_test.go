@@ -619,6 +619,71 @@ func TestLookups(t *testing.T) {
 	})
 }
 
+// The client's owner hears that servers have come, and that none can be reached, but not of connections that are made again at once,
+// nor more than once in the interval of look-ups: it loads the catalog each time.
+func TestNewServersAreTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 3, nil)
+		told := func(what string, want bool) {
+			t.Helper()
+			synctest.Wait()
+			select {
+			case <-b.Lost():
+				if !want {
+					t.Errorf("told of %s", what)
+				}
+			default:
+				if want {
+					t.Errorf("not told of %s", what)
+				}
+			}
+		}
+		cut := func() {
+			for _, one := range b.many.all {
+				one.client.conns.cut()
+			}
+		}
+		b.shares(t, 1, nil)
+		told("the first servers", false)
+		for range 10 {
+			cut()
+			time.Sleep(time.Minute)
+			told("connections that were lost and made again", false)
+		}
+		for range 10 { // one of three comes and goes
+			b.setAway("10.0.0.1:1", true)
+			cut()
+			time.Sleep(20 * time.Second)
+			told("one that is away", false)
+			b.setAway("10.0.0.1:1", false)
+			time.Sleep(20 * time.Second)
+			told("one that is back", true)
+		}
+		b.has(4)
+		b.many.look()
+		time.Sleep(2 * time.Second)
+		told("a change so soon after the one before", false)
+		time.Sleep(2 * defaults.BackendBalanceResolveInterval)
+		told("a change", true)
+		for i := range 4 {
+			b.setAway(tenDot(i+1).String()+":1", true)
+		}
+		cut()
+		time.Sleep(time.Second)
+		told("the loss of all", true)
+	})
+}
+
+// cut breaks all connections, as their peer would.
+func (s *connSet) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		_ = c.Conn.Close()
+	}
+}
+
 // Settings for many addresses with a URL of one are a mistake; those that everything has by default are not.
 func TestBalanceNeedsManyAddresses(t *testing.T) {
 	t.Parallel()

@@ -196,7 +196,8 @@ func (c *Client) Target() Target { return c.target }
 // Lost returns a channel that receives a value after a connection to the backend is
 // lost: the backend closed it, as at a restart, or it broke. Connections closed because
 // they were idle do not count. One value may stand for several losses. The channel has
-// one reader.
+// one reader. Of a target with many addresses it tells that none can be reached any more,
+// and that servers have come, which may be of another version.
 func (c *Client) Lost() <-chan struct{} { return c.conns.lost }
 
 // Protocol returns the protocol in use, or ProtocolUnknown until it is detected.

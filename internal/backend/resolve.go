@@ -122,6 +122,9 @@ func (b *balancer) take(found []netip.Addr, err error) {
 		b.use(found)
 	}
 	b.failed = err
+	if b.stale {
+		b.renew()
+	}
 	b.publish()
 }
 
@@ -150,8 +153,8 @@ func (b *balancer) use(found []netip.Addr) {
 	if len(added)+len(removed) == 0 {
 		return
 	}
-	if b.lookups > 1 { // other servers may be of another version
-		signal(b.client.conns.lost)
+	if b.lookups > 1 {
+		b.renew()
 	}
 	b.client.opts.Log.Info("backend addresses changed", zap.Int("addresses", len(b.all)),
 		zap.Strings("added", added[:min(len(added), shownAddresses)]), zap.Strings("removed", removed[:min(len(removed), shownAddresses)]))
