@@ -603,6 +603,9 @@ type countedConn struct {
 	once  sync.Once
 }
 
+// NetConn returns the underlying connection: what is unread there is no silence of the peer.
+func (c *countedConn) NetConn() net.Conn { return c.Conn }
+
 // Close implements [net.Conn].
 func (c *countedConn) Close() error {
 	c.once.Do(func() { c.count.Add(-1) })

@@ -240,6 +240,20 @@ func TestBalanceOverTwo(t *testing.T) {
 	if each, sum := p.counts(); sum != 1000 || slices.Min(each) == 0 {
 		t.Errorf("the calls went %v", each)
 	}
+	for _, one := range c.many.all { // what is unread is asked of the socket
+		set := &one.client.conns
+		set.mu.Lock()
+		for c := range set.open {
+			var nc net.Conn = c
+			for wrapped, ok := nc.(interface{ NetConn() net.Conn }); ok; wrapped, ok = nc.(interface{ NetConn() net.Conn }) {
+				nc = wrapped.NetConn()
+			}
+			if _, ok := nc.(syscall.Conn); !ok {
+				t.Errorf("%T hides the socket", nc)
+			}
+		}
+		set.mu.Unlock()
+	}
 }
 
 // Addresses that are alike get as many calls each. One with more active calls than all others gets none while there are enough.
