@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -77,6 +78,7 @@ type balancer struct {
 	changed   chan struct{} // closed when ready is another, or a look-up has ended
 	closed    bool
 	all       []*endpoint
+	one       netip.Addr  // of the family in use
 	leaving   []*endpoint // not in the name any more, with calls
 	leftOut   int
 	failed    error // of the last look-up
@@ -105,6 +107,7 @@ type endpoint struct {
 	// What follows belongs to the balancer's lock.
 	up       bool
 	asked    bool // once at least
+	gone     bool // the name has it no longer, and none that it has can be reached yet
 	unheard  bool // the log says that it cannot be reached
 	ejected  bool
 	until    time.Time // the end of the ejection
@@ -479,6 +482,7 @@ func (b *balancer) settle(e *endpoint, err error) {
 	case wasUp && !slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.up }):
 		signal(b.client.conns.lost) // the backend is away
 	}
+	b.drop()
 	b.publish()
 }
 

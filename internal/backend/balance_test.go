@@ -779,11 +779,19 @@ func TestSelectedAddresses(t *testing.T) {
 		if got := ready(b.Client); !slices.Equal(got, []string{"[fd00::1]:1", "[fd00::2]:1"}) {
 			t.Errorf("ready: %v", got)
 		}
-		b.names.set(nil, netip.AddrFrom16(four.As16()), six)
-		b.many.look()
-		time.Sleep(2 * time.Second)
-		if got := ready(b.Client); !slices.Equal(got, []string{"10.0.0.1:1"}) {
-			t.Errorf("ready: %v", got)
+		for _, tc := range []struct {
+			found []netip.Addr
+			want  string
+		}{
+			{[]netip.Addr{netip.AddrFrom16(four.As16()), six}, "[fd00::1]:1"}, // as long as the name has some of the family in use
+			{[]netip.Addr{netip.AddrFrom16(four.As16())}, "10.0.0.1:1"},
+		} {
+			b.names.set(nil, tc.found...)
+			b.many.look()
+			time.Sleep(2 * time.Second)
+			if got := ready(b.Client); !slices.Equal(got, []string{tc.want}) {
+				t.Errorf("ready: %v", got)
+			}
 		}
 		var before []string
 		for range 20 {
@@ -798,6 +806,46 @@ func TestSelectedAddresses(t *testing.T) {
 		}
 		if !slices.Contains(before, "10.0.0.1:1") {
 			t.Errorf("%v, without the one that was in use", before)
+		}
+	})
+}
+
+// An address that the name has no longer is used until one can be reached that the name has, and not longer than it can be reached
+// itself.
+func TestAddressesBeforeOthersAreThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 1, nil)
+		const old, now = "10.0.0.1:1", "10.0.0.2:1"
+		uses := func(when string, want ...string) {
+			t.Helper()
+			b.many.look()
+			time.Sleep(2 * longestReconnect)
+			if got := ready(b.Client); !slices.Equal(got, want) {
+				t.Errorf("%s: ready are %v, want %v", when, got, want)
+			}
+			if _, err := b.Call(t.Context(), echoProcedure, nil, nil); (err == nil) != (len(want) > 0) {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		b.shares(t, 1, nil)
+		uses("at first", old)
+		b.setAway(now, true)
+		b.names.set(nil, tenDot(2))
+		uses("while the new one is away", old)
+		b.setAway(now, false)
+		uses("then", now)
+		if s := b.Balance(); len(s.Addresses) != 1 || s.Draining != 0 {
+			t.Errorf("afterwards: %+v", s)
+		}
+		b.setAway(old, true)
+		b.has(1)
+		uses("back", now)
+		b.setAway(now, true)
+		b.many.all[0].client.conns.cut()
+		uses("both away")
+		if s := b.Balance(); len(s.Addresses) != 1 || s.Addresses[0].Address != old {
+			t.Errorf("afterwards: %+v", s)
 		}
 	})
 }

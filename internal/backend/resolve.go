@@ -51,16 +51,16 @@ func (c *Client) countAddresses(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	found, err := resolver.LookupNetIP(ctx, "ip", c.target.Host())
-	if err != nil {
+	if err != nil || len(found) == 0 {
 		return 0
 	}
-	return len(oneFamily(found))
+	return len(ofFamily(found[0], found))
 }
 
-// oneFamily are the addresses of the family of the first one, each once. Those of the other family are mostly of the same servers.
-func oneFamily(found []netip.Addr) (out []netip.Addr) {
+// ofFamily are the addresses of the family of one, each once. Those of the other family are mostly of the same servers.
+func ofFamily(one netip.Addr, found []netip.Addr) (out []netip.Addr) {
 	for _, addr := range found {
-		if addr = addr.Unmap(); addr.Is4() == found[0].Unmap().Is4() && !slices.Contains(out, addr) {
+		if addr = addr.Unmap(); addr.Is4() == one.Unmap().Is4() && !slices.Contains(out, addr) {
 			out = append(out, addr)
 		}
 	}
@@ -132,20 +132,20 @@ func (b *balancer) take(found []netip.Addr, err error) {
 func (b *balancer) use(found []netip.Addr) {
 	wanted, leftOut := b.selected(found)
 	var added, removed []string
-	b.all = slices.DeleteFunc(slices.Clone(b.all), func(e *endpoint) bool {
-		if slices.Contains(wanted, e.address) {
-			return false
+	for _, e := range b.all {
+		isGone := !slices.Contains(wanted, e.address)
+		if isGone && !e.gone {
+			removed = append(removed, e.address)
 		}
-		removed = append(removed, e.address)
-		b.release(e)
-		return true
-	})
+		e.gone = isGone
+	}
 	for _, address := range wanted {
 		if !slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.address == address }) {
 			added = append(added, address)
 			b.all = append(b.all, b.newEndpoint(address))
 		}
 	}
+	b.drop()
 	if leftOut > 0 && leftOut != b.leftOut {
 		b.client.opts.Log.Warn("backend has more addresses than are used", zap.Int("addresses", len(wanted)), zap.Int("left_out", leftOut))
 	}
@@ -156,8 +156,21 @@ func (b *balancer) use(found []netip.Addr) {
 	if b.lookups > 1 {
 		b.renew()
 	}
-	b.client.opts.Log.Info("backend addresses changed", zap.Int("addresses", len(b.all)),
+	b.client.opts.Log.Info("backend addresses changed", zap.Int("addresses", len(wanted)),
 		zap.Strings("added", added[:min(len(added), shownAddresses)]), zap.Strings("removed", removed[:min(len(removed), shownAddresses)]))
+}
+
+// drop ends the use of addresses that the name has no longer. One that can be reached is better than none until one can be that the
+// name has.
+func (b *balancer) drop() {
+	hasOther := slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.up && !e.gone })
+	b.all = slices.DeleteFunc(slices.Clone(b.all), func(e *endpoint) bool {
+		if !e.gone || e.up && !hasOther {
+			return false
+		}
+		b.release(e)
+		return true
+	})
 }
 
 // selected are the addresses to use, with the port, and how many more there are. Beyond the bound those stay that are in use, and
@@ -165,9 +178,12 @@ func (b *balancer) use(found []netip.Addr) {
 func (b *balancer) selected(found []netip.Addr) (wanted []string, leftOut int) {
 	_, port := b.client.target.hostPort()
 	var fresh []string
-	for _, addr := range oneFamily(found) {
+	if !b.one.IsValid() || len(ofFamily(b.one, found)) == 0 {
+		b.one = found[0]
+	}
+	for _, addr := range ofFamily(b.one, found) {
 		address := net.JoinHostPort(addr.String(), port)
-		if slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.address == address }) {
+		if slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.address == address && !e.gone }) {
 			wanted = append(wanted, address)
 		} else {
 			fresh = append(fresh, address)
