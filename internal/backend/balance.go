@@ -39,6 +39,8 @@ const (
 	forgiveEvery = 10 * time.Second
 	// leastWeight is the share of an address at the beginning of its slow start.
 	leastWeight = 0.1
+	// aMoment is how long an address may be unreachable without a slow start afterwards.
+	aMoment = time.Second
 	// leastPatience is what a call must have had of time for its timeout to count against an address: a caller may have less than
 	// any address needs.
 	leastPatience = 100 * time.Millisecond
@@ -106,9 +108,10 @@ type endpoint struct {
 
 	// What follows belongs to the balancer's lock.
 	up       bool
-	asked    bool // once at least
-	gone     bool // the name has it no longer, and none that it has can be reached yet
-	unheard  bool // the log says that it cannot be reached
+	asked    bool      // once at least
+	gone     bool      // the name has it no longer, and none that it has can be reached yet
+	unheard  bool      // the log says that it cannot be reached
+	fell     time.Time // when it was found unreachable
 	ejected  bool
 	until    time.Time // the end of the ejection
 	times    int       // of ejections, less those that were forgiven
@@ -168,7 +171,7 @@ func (b *balancer) stream(ctx context.Context, procedure string, a *telemetry.At
 			return err
 		}
 		answer, ours = m.stream(ctx, a, in, header, each)
-		if late := new(Error); answer != nil && errors.As(ours, &late) && late.Kind == KindTimeout {
+		if late := new(Error); answer != nil && errors.As(ours, &late) && (late.Kind == KindTimeout || !late.Sent) {
 			return errUnjudged // it was answering
 		}
 		return ours
@@ -189,10 +192,11 @@ func (b *balancer) open(ctx context.Context, procedure string, a *telemetry.Atte
 		if s, err = m.open(ctx, a, kind, header); err != nil {
 			return err
 		}
-		begun := b.enter(e)
+		begun := time.Now()
+		e.active.Add(1)
 		s.done = func(err error) {
-			if late := new(Error); errors.As(err, &late) && late.Kind == KindTimeout && s.hasHeader() {
-				err = errUnjudged
+			if late := new(Error); errors.As(err, &late) && late.Kind == KindTimeout {
+				err = errUnjudged // its caller may not have sent anything yet
 			}
 			b.leave(e, begun, err)
 		}
@@ -202,13 +206,6 @@ func (b *balancer) open(ctx context.Context, procedure string, a *telemetry.Atte
 		return s, nil
 	}
 	return nil, err
-}
-
-// hasHeader reports whether a response has come.
-func (s *Stream) hasHeader() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.heard
 }
 
 // streams returns the endpoint for streaming RPCs of one of the addresses.
@@ -226,7 +223,8 @@ var errUnjudged = errors.New("backend: no outcome yet")
 // do has the client of an address make a call, and that of another one where it certainly got nothing of the request.
 func (b *balancer) do(ctx context.Context, run func(*endpoint) error) error {
 	var last *atomic.Pointer[string]
-	if claim, ok := againOf(ctx).(*Claim); ok && claim != nil {
+	claim, _ := againOf(ctx).(*Claim)
+	if claim != nil {
 		last = &claim.last
 	}
 	var tried []*endpoint
@@ -242,7 +240,7 @@ func (b *balancer) do(ctx context.Context, run func(*endpoint) error) error {
 		if last != nil {
 			last.Store(&e.address)
 		}
-		failed = b.once(e, run)
+		failed = b.once(ctx, e, claim, run)
 		tried = append(tried, e)
 		if len(tried) == maxTries || !isUnsent(failed) || ctx.Err() != nil {
 			return failed
@@ -250,12 +248,19 @@ func (b *balancer) do(ctx context.Context, run func(*endpoint) error) error {
 	}
 }
 
-// once makes one attempt.
-func (b *balancer) once(e *endpoint, run func(*endpoint) error) (err error) {
+// once makes one attempt. Like the guard, it takes the timeout of a hurried caller, and what was given up by claim, as no word about
+// the address.
+func (b *balancer) once(ctx context.Context, e *endpoint, claim *Claim, run func(*endpoint) error) (err error) {
 	begun, said := b.enter(e), errUnjudged // what a panic leaves behind
 	defer func() { b.leave(e, begun, said) }()
 	err = run(e)
 	said = err
+	if failed := new(Error); errors.As(err, &failed) {
+		isHurried, _ := ctx.Value(hurriedKey{}).(bool)
+		if isHurried && failed.Kind == KindTimeout || claim != nil && claim.taken.Load() && failed.Kind == KindTransport {
+			said = errUnjudged
+		}
+	}
 	return err
 }
 
@@ -367,7 +372,7 @@ func (b *balancer) leave(e *endpoint, begun time.Time, err error) {
 	case unclear:
 		return
 	}
-	if isUnsent(err) {
+	if failed := new(Error); errors.As(err, &failed) && failed.unmet {
 		b.settle(e, err)
 	}
 	signal(e.doubt)
@@ -421,13 +426,17 @@ func judge(err error, took time.Duration) guardOutcome {
 func (b *balancer) eject(e *endpoint) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ejected := 0
+	ejected, others := 0, 0
 	for _, other := range b.all {
-		if other.ejected {
+		switch {
+		case !other.up: // it gets no calls in any case
+		case other.ejected:
 			ejected++
+		case other != e:
+			others++
 		}
 	}
-	if e.ejected || !slices.Contains(b.all, e) || len(b.all)-ejected < 2 || ejected*100 >= b.maxEjected*len(b.all) {
+	if b.closed || e.ejected || !slices.Contains(b.all, e) || others == 0 || ejected*100 >= b.maxEjected*len(b.all) {
 		return
 	}
 	failures := e.failed.Swap(0)
@@ -449,9 +458,12 @@ func (b *balancer) readmit(e *endpoint) {
 		return
 	}
 	e.ejected, e.returned = false, time.Now()
+	e.failed.Store(0) // of calls that began before
 	e.since.Store(b.now())
 	b.publish()
-	b.client.opts.Log.Info("backend address back", zap.String("address", e.address))
+	if e.up {
+		b.client.opts.Log.Info("backend address back", zap.String("address", e.address))
+	}
 }
 
 // settle takes whether an address can be reached; err is nil where it can.
@@ -473,9 +485,14 @@ func (b *balancer) settle(e *endpoint, err error) {
 	if e.asked, e.up = true, err == nil; !isNew && wasUp == e.up {
 		return
 	}
+	if !e.up {
+		e.fell = time.Now()
+	}
 	switch {
 	case e.up:
-		e.since.Store(b.now())
+		if isNew || time.Since(e.fell) > aMoment {
+			e.since.Store(b.now())
+		}
 		if !isNew {
 			b.renew()
 		}
@@ -531,7 +548,7 @@ func (b *balancer) tend(e *endpoint) {
 			pause = min(2*pause, longestReconnect)
 			continue
 		}
-		asked, timer := time.Now(), time.NewTimer(keepWarm)
+		asked, timer := time.Now(), time.NewTimer(jittered(keepWarm))
 		select {
 		case <-e.base.Done():
 		case <-timer.C:

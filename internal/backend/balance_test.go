@@ -31,6 +31,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
@@ -381,6 +382,13 @@ func TestEjection(t *testing.T) {
 			if one := state(b.Client, bad); one.State != AddressEjected || one.Left != left || one.Times != round+1 {
 				t.Fatalf("round %d: it is %+v, want an ejection for %v", round, one, left)
 			}
+			for e := range slices.Values(b.many.all) { // calls that began before
+				for range 2 * ejectAfter {
+					if e.address == bad {
+						b.many.leave(e, b.many.enter(e), fails(bad))
+					}
+				}
+			}
 			time.Sleep(left - time.Millisecond)
 			if got := b.shares(t, 300, nil); got[bad] != 0 {
 				t.Errorf("round %d: %d calls went to an ejected address", round, got[bad])
@@ -469,6 +477,95 @@ func TestWhatCountsAgainstAnAddress(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
+}
+
+// A call that an address rejects although there is a connection goes to another address, and takes none away. Neither does the
+// timeout of a hurried caller, nor an attempt that was given up for the next one. A moment away is no reason for a slow start.
+func TestOverloadIsNotUnreachable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 2, nil)
+		b.shares(t, 1, nil)
+		time.Sleep(time.Minute)
+		const busy = "10.0.0.1:1"
+		rejected := newError(KindUnreachable, "the backend rejected the request", nil)
+		for range 50 {
+			tried := 0
+			if err := b.many.do(t.Context(), func(e *endpoint) error {
+				tried++
+				if e.address == busy && tried == 1 {
+					return rejected
+				}
+				return nil
+			}); err != nil || tried > 2 {
+				t.Fatalf("%v after %d tries", err, tried)
+			}
+			if n := len(ready(b.Client)); n != 2 && state(b.Client, busy).State != AddressEjected {
+				t.Fatalf("%d are ready", n)
+			}
+		}
+		time.Sleep(2 * time.Minute) // it was ejected
+		late := newError(KindTimeout, "", nil)
+		for range 50 {
+			_, _ = DoGuarded(t.Context(), NewGuard(&configv1.Resilience{}, GuardOptions{}), GuardedCall{Hurried: true}, func(ctx context.Context) (none struct{}, err *errmap.Error) {
+				_ = b.many.do(ctx, func(*endpoint) error {
+					time.Sleep(leastPatience)
+					return late
+				})
+				return none, nil
+			})
+			claim := new(Claim)
+			claim.taken.Store(true)
+			_ = b.many.do(Repeatable(t.Context(), claim), func(*endpoint) error { return newError(KindTransport, "", nil) })
+		}
+		for _, e := range b.many.all {
+			if n := e.failed.Load(); n != 0 {
+				t.Errorf("%d failures count", n)
+			}
+		}
+		e := b.many.all[0]
+		unmet := *rejected
+		unmet.unmet = true
+		b.many.leave(e, b.many.enter(e), &unmet)
+		if got := ready(b.Client); len(got) != 1 {
+			t.Errorf("ready: %v", got)
+		}
+		time.Sleep(time.Minute)
+		for away, starts := range map[time.Duration]bool{aMoment / 2: false, 2 * aMoment: true} {
+			before := e.since.Load()
+			b.many.settle(e, &unmet)
+			time.Sleep(time.Nanosecond)
+			b.many.mu.Lock()
+			e.fell = e.fell.Add(-away)
+			b.many.mu.Unlock()
+			b.many.settle(e, nil)
+			if (e.since.Load() != before) != starts {
+				t.Errorf("slow start after %v: %v", away, !starts)
+			}
+		}
+	})
+}
+
+// Ejected addresses that cannot be reached leave the allowance to others.
+func TestUnreachableOnesAreNoEjections(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := inBubble(t, 10, nil)
+		b.shares(t, 1, nil)
+		synctest.Wait()
+		for i, want := range []AddressState{AddressEjected, AddressEjected, AddressReady} {
+			e := b.many.all[i]
+			for range ejectAfter {
+				b.many.leave(e, b.many.enter(e), statusError(connect.CodeUnavailable, ""))
+			}
+			if got := state(b.Client, e.address).State; got != want {
+				t.Errorf("%d is %v, want %v", i, got, want)
+			}
+			if i == 0 {
+				b.many.settle(e, newError(KindUnreachable, "", nil))
+			}
+		}
+	})
 }
 
 // The share of an address that is new rises from a tenth to that of the others.

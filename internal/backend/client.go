@@ -206,7 +206,7 @@ func (c *Client) Protocol() Protocol {
 		return l.protocol
 	}
 	found := c.target.protocol
-	if c.many != nil {
+	if c.many != nil && found == ProtocolUnknown {
 		c.many.any(func(one *Client) bool { found = one.Protocol(); return found != ProtocolUnknown })
 	}
 	return found
