@@ -29,7 +29,8 @@ import (
 // errBalanceUnused is the fault of balancing options with a target of one address.
 var errBalanceUnused = errors.New("balance given, but the URL is not one for many addresses (dns:///HOST:PORT, dns+grpcs://, …)")
 
-// What decides about an address. The figures are those of Envoy's outlier detection and slow start, and of gRPC's (A50).
+// What decides about an address. The number of failures in a row and the slow start are Envoy's (consecutive_gateway_failure); the
+// times and the share of ejections are those of Envoy and of gRPC's A50.
 const (
 	// ejectAfter is how many calls in a row have to fail before an address gets none for a while.
 	ejectAfter = 5
@@ -84,6 +85,7 @@ type balancer struct {
 	leaving   []*endpoint // not in the name any more, with calls
 	leftOut   int
 	failed    error // of the last look-up
+	missing   int   // look-ups in a row that found no such name
 	lookups   uint64
 	failures  uint64 // of look-ups
 	ejections uint64
@@ -482,22 +484,27 @@ func (b *balancer) settle(e *endpoint, err error) {
 		b.client.opts.Log.Warn("backend address unreachable", zap.String("address", e.address), logkey.Error(err))
 	}
 	isNew, wasUp := !e.asked, e.up
-	if e.asked, e.up = true, err == nil; !isNew && wasUp == e.up {
+	e.asked, e.up = true, err == nil
+	isAway := !slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.up })
+	if wasUp && !e.up || isAway {
+		b.look() // the name may have others by now
+	}
+	if !isNew && wasUp == e.up {
 		return
 	}
-	if !e.up {
-		e.fell = time.Now()
-	}
 	switch {
-	case e.up:
-		if isNew || time.Since(e.fell) > aMoment {
+	case !e.up:
+		e.fell = time.Now()
+		if wasUp && isAway {
+			signal(b.client.conns.lost)
+		}
+	case isNew:
+		e.since.Store(b.now())
+	default:
+		if time.Since(e.fell) > aMoment {
 			e.since.Store(b.now())
 		}
-		if !isNew {
-			b.renew()
-		}
-	case wasUp && !slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.up }):
-		signal(b.client.conns.lost) // the backend is away
+		b.renew()
 	}
 	b.drop()
 	b.publish()
@@ -543,7 +550,6 @@ func (b *balancer) tend(e *endpoint) {
 		}
 		b.settle(e, err)
 		if err != nil {
-			b.look()
 			sleep(e.base, jittered(pause))
 			pause = min(2*pause, longestReconnect)
 			continue

@@ -717,11 +717,28 @@ func TestLookups(t *testing.T) {
 		if n := b.names.asked.Load(); n < 7 || n > 15 {
 			t.Errorf("looked up %d times in %v", n, time.Since(begun))
 		}
+		b.setAway("10.0.0.1:1", true)
+		b.many.all[0].client.conns.cut()
+		time.Sleep(time.Minute)
+		b.names.asked.Store(0)
+		time.Sleep(10 * time.Minute)
+		if n := b.names.asked.Load(); n > 26 {
+			t.Errorf("looked up %d times in 10 minutes with an address that is away", n)
+		}
+		b.setAway("10.0.0.1:1", false)
+		time.Sleep(time.Minute)
 		b.names.set(&net.DNSError{Err: "no such host", IsNotFound: true})
 		time.Sleep(time.Minute)
 		if s := b.Balance(); s.LookupsFailed == 0 || s.LookupError == "" || len(ready(b.Client)) != 2 {
 			t.Errorf("while the name cannot be looked up: %+v", s)
 		}
+		b.setAway("10.0.0.1:1", true)
+		b.many.all[0].client.conns.cut()
+		time.Sleep(time.Minute)
+		if s := b.Balance(); len(s.Addresses) != 1 || s.Addresses[0].Address != "10.0.0.2:1" {
+			t.Errorf("one that the name does not have is away: %+v", s)
+		}
+		b.setAway("10.0.0.1:1", false)
 		b.has(3)
 		time.Sleep(time.Minute)
 		if s := b.Balance(); s.LookupError != "" || len(ready(b.Client)) != 3 {
@@ -1041,15 +1058,16 @@ func TestStreamsOfAnAddressThatIsGone(t *testing.T) {
 		s.CloseSend()
 		open = append(open, s)
 	}
-	busy := 0
+	busy, begun := 0, uint64(0)
 	for _, one := range c.Balance().Addresses {
 		busy += int(one.Active)
+		begun += one.Calls
 		if one.Active < 3 { // the one with fewer gets the next
 			t.Errorf("%d of 10 streams are on %s", one.Active, one.Address)
 		}
 	}
-	if busy != 10 {
-		t.Errorf("%d active calls", busy)
+	if busy != 10 || begun < 10 || begun > 13 { // with the probes
+		t.Errorf("%d active calls, %d were begun", busy, begun)
 	}
 	found.set(nil, p.all[1].addr)
 	c.many.look()
@@ -1180,6 +1198,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 		synctest.Wait()
 		if s := b.Balance(); s.Connections != 5 || len(ready(b.Client)) != 5 {
 			t.Errorf("%d connections, %d ready", s.Connections, len(ready(b.Client)))
+		}
+		if n := b.many.all[0].client.opts.MaxConns; n != 1 {
+			t.Errorf("one of 20 addresses may have %d connections over HTTP/1.1", n)
 		}
 	})
 }

@@ -128,10 +128,10 @@ func (c *Client) ready() {
 	c.link.Store(c.declared())
 }
 
-// at returns the client of one address of a target with many. Names that are sent or verified stay those of the target.
-func (c *Client) at(dial func(ctx context.Context, network, address string) (net.Conn, error)) *Client {
+// at returns the client of one address of a target with many, with so many connections over HTTP/1.1 at most. Names that are sent or verified stay those of the target.
+func (c *Client) at(dial func(ctx context.Context, network, address string) (net.Conn, error), maxConns int) *Client {
 	one := &Client{target: c.target, opts: c.opts, tls: c.tls, files: c.files, credentials: c.credentials}
-	one.opts.Dial = dial
+	one.opts.Dial, one.opts.MaxConns = dial, min(one.opts.MaxConns, maxConns)
 	one.Describe(func() []string {
 		if described := c.described.Load(); described != nil {
 			return (*described)()

@@ -4,6 +4,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -26,6 +27,8 @@ const (
 	lookupTimeout = 10 * time.Second
 	// leastLookupGap is the shortest time between two look-ups, however many connections fail.
 	leastLookupGap = time.Second
+	// maxMissing is how many look-ups in a row say that there is no such name before addresses that cannot be reached are dropped.
+	maxMissing = 3
 	// shownAddresses bounds the addresses in a line of the log.
 	shownAddresses = 10
 )
@@ -112,6 +115,7 @@ func (b *balancer) take(found []netip.Addr, err error) {
 	switch failedBefore := b.failed != nil; {
 	case err != nil:
 		b.failures++
+		b.miss(err)
 		if !failedBefore {
 			log.Warn("backend name not resolved", zap.String("host", b.client.target.Host()), zap.Int("addresses", len(b.all)), logkey.Error(err))
 		}
@@ -119,6 +123,7 @@ func (b *balancer) take(found []netip.Addr, err error) {
 		if failedBefore {
 			log.Info("backend name resolved again", zap.String("host", b.client.target.Host()))
 		}
+		b.missing = 0
 		b.use(found)
 	}
 	b.failed = err
@@ -126,6 +131,23 @@ func (b *balancer) take(found []netip.Addr, err error) {
 		b.renew()
 	}
 	b.publish()
+}
+
+// miss takes a look-up that failed. Where the name is gone for good, as that of a service without servers is, another process may get
+// an address of it: those that can be reached stay until their connection ends.
+func (b *balancer) miss(err error) {
+	failed := new(net.DNSError)
+	if !errors.As(err, &failed) || !failed.IsNotFound {
+		b.missing = 0
+		return
+	}
+	if b.missing++; b.missing < maxMissing {
+		return
+	}
+	for _, e := range b.all {
+		e.gone = true
+	}
+	b.drop()
 }
 
 // use has the calls go to the addresses that were found.
@@ -142,7 +164,7 @@ func (b *balancer) use(found []netip.Addr) {
 	for _, address := range wanted {
 		if !slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.address == address }) {
 			added = append(added, address)
-			b.all = append(b.all, b.newEndpoint(address))
+			b.all = append(b.all, b.newEndpoint(address, len(wanted)))
 		}
 	}
 	b.drop()
@@ -197,11 +219,11 @@ func (b *balancer) selected(found []netip.Addr) (wanted []string, leftOut int) {
 	return append(wanted, fresh[:room]...), leftOut
 }
 
-// newEndpoint begins to use an address.
-func (b *balancer) newEndpoint(address string) *endpoint {
+// newEndpoint begins to use one of some addresses.
+func (b *balancer) newEndpoint(address string, addresses int) *endpoint {
 	e := &endpoint{address: address, doubt: make(chan struct{}, 1), idle: make(chan struct{}, 1), cut: make(chan struct{})}
 	e.base, e.leave = context.WithCancel(b.base)
-	e.client = b.client.at(b.dialer(address))
+	e.client = b.client.at(b.dialer(address), max(1, b.maxConns/addresses))
 	e.since.Store(b.now())
 	b.tasks.Go(func() {
 		b.tend(e)
