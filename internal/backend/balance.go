@@ -250,16 +250,17 @@ func (b *balancer) do(ctx context.Context, run func(*endpoint) error) error {
 	}
 }
 
-// once makes one attempt. Like the guard, it takes the timeout of a hurried caller, and what was given up by claim, as no word about
-// the address.
+// once makes one attempt. Like the guard, it takes the timeout of a hurried caller or of a process that stood still, and what was given
+// up by claim, as no word about the address.
 func (b *balancer) once(ctx context.Context, e *endpoint, claim *Claim, run func(*endpoint) error) (err error) {
-	begun, said := b.enter(e), errUnjudged // what a panic leaves behind
+	clock := b.client.opts.Clock
+	begun, mark, said := b.enter(e), clock.Mark(), errUnjudged // what a panic leaves behind
 	defer func() { b.leave(e, begun, said) }()
 	err = run(e)
 	said = err
 	if failed := new(Error); errors.As(err, &failed) {
 		isHurried, _ := ctx.Value(hurriedKey{}).(bool)
-		if isHurried && failed.Kind == KindTimeout || claim != nil && claim.taken.Load() && failed.Kind == KindTransport {
+		if failed.Kind == KindTimeout && (isHurried || clock.Since(mark) > 0) || claim != nil && claim.taken.Load() && failed.Kind == KindTransport {
 			said = errUnjudged
 		}
 	}

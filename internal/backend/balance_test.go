@@ -34,6 +34,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 	"github.com/outrigger-mcp/outrigger/internal/tlstest"
 )
@@ -480,7 +481,7 @@ func TestWhatCountsAgainstAnAddress(t *testing.T) {
 }
 
 // A call that an address rejects although there is a connection goes to another address, and takes none away. Neither does the
-// timeout of a hurried caller, nor an attempt that was given up for the next one. A moment away is no reason for a slow start.
+// timeout of a hurried caller or of a process that stood still, nor an attempt that was given up for the next one. A moment away is no reason for a slow start.
 func TestOverloadIsNotUnreachable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -506,6 +507,8 @@ func TestOverloadIsNotUnreachable(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute) // it was ejected
 		late := newError(KindTimeout, "", nil)
+		stood := peer.NewClock()
+		stood.Stop() // as where this process did not run
 		for range 50 {
 			_, _ = DoGuarded(t.Context(), NewGuard(&configv1.Resilience{}, GuardOptions{}), GuardedCall{Hurried: true}, func(ctx context.Context) (none struct{}, err *errmap.Error) {
 				_ = b.many.do(ctx, func(*endpoint) error {
@@ -514,6 +517,12 @@ func TestOverloadIsNotUnreachable(t *testing.T) {
 				})
 				return none, nil
 			})
+			b.many.client.opts.Clock = stood
+			_ = b.many.do(t.Context(), func(*endpoint) error {
+				time.Sleep(time.Second)
+				return late
+			})
+			b.many.client.opts.Clock = nil
 			claim := new(Claim)
 			claim.taken.Store(true)
 			_ = b.many.do(Repeatable(t.Context(), claim), func(*endpoint) error { return newError(KindTransport, "", nil) })

@@ -22,6 +22,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
@@ -348,6 +349,8 @@ type Options struct {
 	Resolver Resolver
 	// Log gets what happens to these addresses. It may be nil.
 	Log *zap.Logger
+	// Clock detects stalls of this process, during which timeouts say nothing of an address. Nil detects none.
+	Clock *peer.Clock
 
 	// maxSend bounds an encoded request, maxReceive an encoded response after decompression.
 	maxSend, maxReceive       int

@@ -221,7 +221,7 @@ func (d *doctor) addresses(ctx context.Context, target string, client *backend.C
 			d.warn("backend %s: %s", target, text)
 		}
 	case n > 1:
-		d.warn("backend %s: the name has %d addresses, and all calls go to one of them (--backend %s uses all)", target, n, client.Target().Spread())
+		d.ok("backend %s: the name has %d addresses, and all calls go to one of them (if these are the servers themselves: --backend %s uses all)", target, n, client.Target().Spread())
 	}
 }
 

@@ -114,17 +114,17 @@ func open(ctx context.Context, o Options) (*Service, error) {
 		if err != nil {
 			return s, fmt.Errorf("--backend: %w", err)
 		}
+		if s.Clock = o.clock; s.Clock == nil {
+			s.Clock = peer.NewClock()
+		}
 		if s.client, err = backend.New(target.Speaking(protocolNamed(b.GetProtocol())), backend.Options{
-			Config: b, UserAgent: "outrigger/" + o.Version, Dial: o.Dial, Log: o.Noted,
+			Config: b, UserAgent: "outrigger/" + o.Version, Dial: o.Dial, Log: o.Noted, Clock: s.Clock,
 		}); err != nil {
 			return s, fmt.Errorf("backend: %w", err)
 		}
 		o.life.Set(needAnswer, false, "not asked yet")
 		if o.name != "" {
 			o.life.Set(needTools, false, "not loaded yet")
-		}
-		if s.Clock = o.clock; s.Clock == nil {
-			s.Clock = peer.NewClock()
 		}
 		s.Guard = backend.NewGuard(cfg.GetResilience(), backend.GuardOptions{
 			OnState: s.breakerChanged, OnTool: s.toolBreakerChanged, OnDoubt: s.look, Clock: s.Clock,
