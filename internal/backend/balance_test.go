@@ -242,7 +242,7 @@ func TestBalanceOverTwo(t *testing.T) {
 	if each, sum := p.counts(); sum != 1000 || slices.Min(each) == 0 {
 		t.Errorf("the calls went %v", each)
 	}
-	for _, one := range c.many.all { // what is unread is asked of the socket
+	for _, one := range endpoints(c.many) { // what is unread is asked of the socket
 		set := &one.client.conns
 		set.mu.Lock()
 		for c := range set.open {
@@ -270,7 +270,7 @@ func TestLessBusyOfTwo(t *testing.T) {
 				t.Errorf("%s got %d of 4000 calls", address, n)
 			}
 		}
-		busy := b.many.all[0]
+		busy := endpoints(b.many)[0]
 		for range 3 {
 			b.many.enter(busy)
 		}
@@ -352,6 +352,13 @@ func (b *bubble) shares(t *testing.T, calls int, outcome func(address string) er
 	return got
 }
 
+// endpoints are those in use.
+func endpoints(b *balancer) []*endpoint {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all
+}
+
 func state(c *Client, address string) AddressStats {
 	for _, one := range c.Balance().Addresses {
 		if one.Address == address {
@@ -383,7 +390,7 @@ func TestEjection(t *testing.T) {
 			if one := state(b.Client, bad); one.State != AddressEjected || one.Left != left || one.Times != round+1 {
 				t.Fatalf("round %d: it is %+v, want an ejection for %v", round, one, left)
 			}
-			for e := range slices.Values(b.many.all) { // calls that began before
+			for e := range slices.Values(endpoints(b.many)) { // calls that began before
 				for range 2 * ejectAfter {
 					if e.address == bad {
 						b.many.leave(e, b.many.enter(e), fails(bad))
@@ -527,12 +534,12 @@ func TestOverloadIsNotUnreachable(t *testing.T) {
 			claim.taken.Store(true)
 			_ = b.many.do(Repeatable(t.Context(), claim), func(*endpoint) error { return newError(KindTransport, "", nil) })
 		}
-		for _, e := range b.many.all {
+		for _, e := range endpoints(b.many) {
 			if n := e.failed.Load(); n != 0 {
 				t.Errorf("%d failures count", n)
 			}
 		}
-		e := b.many.all[0]
+		e := endpoints(b.many)[0]
 		unmet := *rejected
 		unmet.unmet = true
 		b.many.leave(e, b.many.enter(e), &unmet)
@@ -563,7 +570,7 @@ func TestUnreachableOnesAreNoEjections(t *testing.T) {
 		b.shares(t, 1, nil)
 		synctest.Wait()
 		for i, want := range []AddressState{AddressEjected, AddressEjected, AddressReady} {
-			e := b.many.all[i]
+			e := endpoints(b.many)[i]
 			for range ejectAfter {
 				b.many.leave(e, b.many.enter(e), statusError(connect.CodeUnavailable, ""))
 			}
@@ -638,7 +645,7 @@ func TestUnreachableAddress(t *testing.T) {
 
 		b.setAway(away, true)
 		b.setAway("10.0.0.2:1", true)
-		for _, one := range b.many.all {
+		for _, one := range endpoints(b.many) {
 			one.client.wires.closeIdle()
 		}
 		_, err := b.Call(t.Context(), echoProcedure, nil, nil)
@@ -727,7 +734,7 @@ func TestLookups(t *testing.T) {
 			t.Errorf("looked up %d times in %v", n, time.Since(begun))
 		}
 		b.setAway("10.0.0.1:1", true)
-		b.many.all[0].client.conns.cut()
+		endpoints(b.many)[0].client.conns.cut()
 		time.Sleep(time.Minute)
 		b.names.asked.Store(0)
 		time.Sleep(10 * time.Minute)
@@ -742,7 +749,7 @@ func TestLookups(t *testing.T) {
 			t.Errorf("while the name cannot be looked up: %+v", s)
 		}
 		b.setAway("10.0.0.1:1", true)
-		b.many.all[0].client.conns.cut()
+		endpoints(b.many)[0].client.conns.cut()
 		time.Sleep(time.Minute)
 		if s := b.Balance(); len(s.Addresses) != 1 || s.Addresses[0].Address != "10.0.0.2:1" {
 			t.Errorf("one that the name does not have is away: %+v", s)
@@ -777,7 +784,7 @@ func TestNewServersAreTold(t *testing.T) {
 			}
 		}
 		cut := func() {
-			for _, one := range b.many.all {
+			for _, one := range endpoints(b.many) {
 				one.client.conns.cut()
 			}
 		}
@@ -965,7 +972,7 @@ func TestAddressesBeforeOthersAreThere(t *testing.T) {
 		b.has(1)
 		uses("back", now)
 		b.setAway(now, true)
-		b.many.all[0].client.conns.cut()
+		endpoints(b.many)[0].client.conns.cut()
 		uses("both away")
 		if s := b.Balance(); len(s.Addresses) != 1 || s.Addresses[0].Address != old {
 			t.Errorf("afterwards: %+v", s)
@@ -1208,7 +1215,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		if s := b.Balance(); s.Connections != 5 || len(ready(b.Client)) != 5 {
 			t.Errorf("%d connections, %d ready", s.Connections, len(ready(b.Client)))
 		}
-		if n := b.many.all[0].client.opts.MaxConns; n != 1 {
+		if n := endpoints(b.many)[0].client.opts.MaxConns; n != 1 {
 			t.Errorf("one of 20 addresses may have %d connections over HTTP/1.1", n)
 		}
 	})
@@ -1265,7 +1272,7 @@ func TestASlowServer(t *testing.T) {
 	})
 	var turn atomic.Int64
 	_, inTurn := figures("round robin", func() error {
-		_, err := c.many.all[turn.Add(1)%10].client.Call(t.Context(), echoProcedure, []byte("x"), nil)
+		_, err := endpoints(c.many)[turn.Add(1)%10].client.Call(t.Context(), echoProcedure, []byte("x"), nil)
 		return err
 	})
 	slow := newClient(t, "grpc://"+p.texts(p.addrs()[:1])[0], Options{})

@@ -185,6 +185,9 @@ func (b *balancer) use(found []netip.Addr) {
 // drop ends the use of addresses that the name has no longer. One that can be reached is better than none until one can be that the
 // name has.
 func (b *balancer) drop() {
+	if !slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.gone }) {
+		return
+	}
 	hasOther := slices.ContainsFunc(b.all, func(e *endpoint) bool { return e.up && !e.gone })
 	b.all = slices.DeleteFunc(slices.Clone(b.all), func(e *endpoint) bool {
 		if !e.gone || e.up && !hasOther {
