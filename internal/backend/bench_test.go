@@ -14,6 +14,7 @@ func BenchmarkCall(b *testing.B) {
 	small := bytes.Repeat([]byte("x"), 100)
 	for _, bc := range []struct{ name, target string }{
 		{"gRPC/h2c", p.as("grpc")},
+		{"gRPC/balanced", p.as("dns+grpc")},
 		{"gRPC/unix", s.as("grpc+unix")},
 		{"Connect/http1", p.as("connect+http")},
 		{"Connect/unix", s.as("connect+unix")},

@@ -99,6 +99,9 @@ func (m *method) call(ctx context.Context, a *telemetry.Attempt, in []byte, md h
 		}
 		return m.callGRPC(ctx, l, in, header, parent)
 	}
+	if l.many != nil {
+		return l.many.call(ctx, m.procedure, a, in, header)
+	}
 	header = injected(a, header)
 	f := new(facts)
 	resp, err := m.on(l).CallUnary(shown(f.attach(ctx)), request(in, header))
@@ -172,6 +175,9 @@ func (c *Client) Ping(ctx context.Context) error {
 // KindStatus. CodeUnimplemented means only that the backend has no health check. If the backend
 // was too slow to show the best protocol when it was probed, Check and Ping probe again.
 func (c *Client) Check(ctx context.Context) error {
+	if c.many != nil {
+		return c.many.do(ctx, func(e *endpoint) error { return e.client.Check(ctx) })
+	}
 	if _, err := c.findBest(ctx); err != nil {
 		return err
 	}

@@ -16,11 +16,13 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
@@ -38,6 +40,7 @@ type Client struct {
 	credentials *credentials
 
 	link        atomic.Pointer[link] // nil while the protocol is not known
+	many        *balancer            // of a target with many addresses, whose clients make the calls; else nil
 	described   atomic.Pointer[func() []string]
 	asked       atomic.Bool // the latest TLS handshake requested a client certificate
 	sendBuffers sync.Pool   // of open streams
@@ -54,6 +57,8 @@ type Client struct {
 
 // link is the protocol and the connections to use, once they are known. It is immutable.
 type link struct {
+	// many makes the calls of a target with many addresses, each over a link of its address; nothing else is set then.
+	many     *balancer
 	protocol Protocol
 	pool     *pool
 	probed   bool // found out, not said by the target
@@ -81,6 +86,9 @@ func New(target Target, o Options) (*Client, error) {
 		return nil, errors.New("backend: the target is empty; ParseTarget makes one")
 	}
 	c := &Client{target: target, opts: o.withDefaults()}
+	if !target.spread && !isDefault(o.Config.GetBalance()) {
+		return nil, fmt.Errorf("backend %s: %w", target, errBalanceUnused)
+	}
 	if c.opts.Dial == nil {
 		c.opts.Dial = new(net.Dialer).DialContext
 	}
@@ -103,19 +111,45 @@ func New(target Target, o Options) (*Client, error) {
 	if c.credentials, err = newCredentials(o.Config, target); err != nil {
 		return nil, fmt.Errorf("backend %s: %w", target, err)
 	}
+	if target.spread {
+		c.many = newBalancer(c)
+		c.opts.Dial = c.many.dialAny
+	}
+	c.ready()
+	return c, nil
+}
+
+// ready makes what the client has beside its settings.
+func (c *Client) ready() {
 	c.conns.lost = make(chan struct{}, 1)
-	c.h1, c.h2, c.wires = newPools(target, c.opts, c.tls, &c.conns)
-	c.scheme, _, _ = strings.Cut(target.BaseURL(), ":")
+	c.h1, c.h2, c.wires = newPools(c.target, c.opts, c.tls, &c.conns)
+	c.scheme, _, _ = strings.Cut(c.target.BaseURL(), ":")
 	c.sendBuffers.New = func() any { return new([sendBuffer]byte) }
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.link.Store(c.declared())
-	return c, nil
+}
+
+// at returns the client of one address of a target with many, with so many connections over HTTP/1.1 at most. Names that are sent or verified stay those of the target.
+func (c *Client) at(dial func(ctx context.Context, network, address string) (net.Conn, error), maxConns int) *Client {
+	one := &Client{target: c.target, opts: c.opts, tls: c.tls, files: c.files, credentials: c.credentials}
+	one.opts.Dial, one.opts.MaxConns = dial, min(one.opts.MaxConns, maxConns)
+	one.Describe(func() []string {
+		if described := c.described.Load(); described != nil {
+			return (*described)()
+		}
+		return nil
+	})
+	one.ready()
+	return one
 }
 
 // declared is the link that the target itself determines, nil where something
 // has to be found out: the protocol, or which versions of HTTP the peer offers.
 func (c *Client) declared() *link {
-	if c.target.protocol == ProtocolGRPC {
+	switch {
+	case c.many != nil:
+		return &link{many: c.many}
+	case c.target.protocol == ProtocolGRPC:
 		return &link{protocol: ProtocolGRPC, pool: c.h2}
 	}
 	return nil
@@ -125,12 +159,19 @@ func (c *Client) declared() *link {
 // run bidirectional streams, reflection among them.
 func (c *Client) LacksHTTP2() bool {
 	l := c.link.Load()
+	if c.many != nil {
+		return c.many.any((*Client).LacksHTTP2)
+	}
 	return l != nil && !l.pool.http2()
 }
 
 // Rediscover forgets that the backend offers HTTP/1.1 only, after it may have been
 // replaced: the next call or probe looks again. Another change shows in the first call.
 func (c *Client) Rediscover() {
+	if c.many != nil {
+		c.many.any(func(one *Client) bool { one.Rediscover(); return false })
+		return
+	}
 	if l := c.link.Load(); l != nil && !l.pool.http2() {
 		c.link.CompareAndSwap(l, nil)
 	}
@@ -156,15 +197,20 @@ func (c *Client) Target() Target { return c.target }
 // Lost returns a channel that receives a value after a connection to the backend is
 // lost: the backend closed it, as at a restart, or it broke. Connections closed because
 // they were idle do not count. One value may stand for several losses. The channel has
-// one reader.
+// one reader. Of a target with many addresses it tells that none can be reached any more,
+// and that servers have come, which may be of another version.
 func (c *Client) Lost() <-chan struct{} { return c.conns.lost }
 
 // Protocol returns the protocol in use, or ProtocolUnknown until it is detected.
 func (c *Client) Protocol() Protocol {
-	if l := c.link.Load(); l != nil {
+	if l := c.link.Load(); l != nil && l.many == nil {
 		return l.protocol
 	}
-	return c.target.protocol
+	found := c.target.protocol
+	if c.many != nil && found == ProtocolUnknown {
+		c.many.any(func(one *Client) bool { found = one.Protocol(); return found != ProtocolUnknown })
+	}
+	return found
 }
 
 // Streams returns the endpoint for streaming RPCs, for a generic client. The size limit applies to each message. gRPC and Connect use HTTP/2, because
@@ -174,8 +220,11 @@ func (c *Client) Protocol() Protocol {
 // The error is an *Error.
 func (c *Client) Streams(ctx context.Context) (source.Endpoint, error) {
 	l, err := c.findBest(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return source.Endpoint{}, err
+	case l.many != nil:
+		return l.many.streams(ctx)
 	}
 	p := c.h2
 	if l.protocol == ProtocolGRPCWeb {
@@ -211,6 +260,9 @@ func (c *Client) Close() error {
 	c.closed = true
 	c.mu.Unlock()
 	c.stop()
+	if c.many != nil {
+		c.many.close()
+	}
 	c.probes.Wait()
 	c.h2.h2.close()
 	c.wires.close()
@@ -293,6 +345,13 @@ type Options struct {
 	// UserAgent replaces the User-Agent of the RPC library.
 	UserAgent string
 
+	// Resolver finds the addresses of a target with many (dns:///HOST:PORT); nil means the system's.
+	Resolver Resolver
+	// Log gets what happens to these addresses. It may be nil.
+	Log *zap.Logger
+	// Clock detects stalls of this process, during which timeouts say nothing of an address. Nil detects none.
+	Clock *peer.Clock
+
 	// maxSend bounds an encoded request, maxReceive an encoded response after decompression.
 	maxSend, maxReceive       int
 	dialTimeout, probeTimeout time.Duration
@@ -320,5 +379,8 @@ func (o Options) withDefaults() Options {
 	defaults.Fill(&o.QuietAfter, defaultQuietAfter)
 	defaults.Fill(&o.probeTimeout, defaults.BackendProbeTimeout)
 	defaults.Fill(&o.AttemptTimeout, defaultAttemptTimeout)
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
 	return o
 }

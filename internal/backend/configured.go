@@ -14,6 +14,9 @@ func Check(cfg *configv1.Config, report func(path, message string)) {
 	checkMetadata(cfg, report)
 	checkBaggage(cfg, report)
 	checkCredentials(cfg, report)
+	if target, err := ParseTarget(cfg.GetBackend().GetUrl()); err == nil && !target.spread && !isDefault(cfg.GetBackend().GetBalance()) {
+		report("backend.balance", errBalanceUnused.Error())
+	}
 }
 
 // checkMetadata checks the metadata allow-lists.

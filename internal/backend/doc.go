@@ -19,6 +19,10 @@
 // Timeouts open the breaker of their tool. They open that of the backend if two or more tools time out and none
 // answers, or if the backend does not answer its health check. A nil Guard makes one attempt.
 //
+// A Client of a target with many addresses ([Target.IsSpread]) has a client for each, and a balancer says which one makes a call: the
+// less busy one of two that are chosen at random. Addresses whose calls fail are ejected for a while. The name is looked up again and
+// again, and an address that it no longer has ends its calls first.
+//
 // [MetadataRules] are two allow-lists of headers, one for each direction. Credentials and hop-by-hop headers never cross,
 // whatever a list says. The idempotency key ([IdempotencyHeader]) needs no rule.
 //

@@ -130,6 +130,7 @@ type Error struct {
 	// Sent is false if the service certainly did not receive the whole request.
 	Sent bool
 
+	unmet bool // there was no connection for it
 	cause error
 }
 
@@ -280,7 +281,9 @@ func noResponse(ctx context.Context, f *facts) *Error {
 	case !f.onHTTP2 && f.greeted() == greetSettings:
 		return newError(KindGarbage, "the backend answers HTTP/1.1 requests with HTTP/2", nil)
 	case !f.began():
-		return newError(KindUnreachable, "cannot reach the backend", nil)
+		e := newError(KindUnreachable, "cannot reach the backend", nil)
+		e.unmet = true
+		return e
 	case !sent:
 		return newError(KindUnreachable, "the connection broke before the request was complete", nil)
 	case unprocessed(cause):

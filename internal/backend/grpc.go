@@ -89,6 +89,7 @@ func (c *Client) exchange(ctx context.Context, req *h2.Request, answer *h2.Answe
 		if !again || replays == maxReplays || !pause(ctx, replays) {
 			return failed.Cause
 		}
+		f.again()
 	}
 }
 

@@ -146,6 +146,9 @@ func onceGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, n int, run
 		deadline, _ := ctx.Deadline()
 		c.Claim.beginAttempt(g, deadline, n)
 	}
+	if c.Hurried {
+		ctx = context.WithValue(ctx, hurriedKey{}, true)
+	}
 	out, err = run(ctx)
 	said = c.outcome(err)
 	if c.Claim.wasGivenUp() && said == failedOnTheWay {
@@ -156,6 +159,9 @@ func onceGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, n int, run
 	}
 	return out, err
 }
+
+// hurriedKey is the context key of GuardedCall.Hurried.
+type hurriedKey struct{}
 
 // leave counts an outcome. A tool that is closed off raises the question whether the
 // backend is there at all.
@@ -308,6 +314,7 @@ type Claim struct {
 	left     atomic.Int32 // attempts that may follow
 	paused   time.Duration
 	taken    atomic.Bool
+	last     atomic.Pointer[string] // of a backend with many addresses: the one that the last attempt went to
 }
 
 // Claim reserves the next attempt, takes it from the budget, and reports whether that

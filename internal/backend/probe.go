@@ -77,6 +77,9 @@ func (c *Client) Probe(ctx context.Context, procedures ...string) error {
 			return err
 		}
 	}
+	if c.many != nil {
+		return c.many.do(ctx, func(e *endpoint) error { return e.client.Probe(ctx, procedures...) })
+	}
 	_, err := c.find(ctx, append(slices.Clone(procedures), c.hints()...))
 	return err
 }

@@ -61,11 +61,14 @@ func (m *method) stream(ctx context.Context, a *telemetry.Attempt, in []byte, md
 	if err != nil {
 		return nil, err
 	}
-	metadata = injected(a, metadata)
 	l, err := m.find(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case l.many != nil:
+		return l.many.stream(ctx, m.procedure, a, in, metadata, each)
 	}
+	metadata = injected(a, metadata)
 	f := &facts{stream: true}
 	callCtx, cancel := context.WithCancel(f.attach(ctx))
 	defer cancel()
@@ -138,6 +141,8 @@ type Stream struct {
 	header  http.Header
 	trailer http.Header
 	heard   bool // header is what the peer sent
+	// done, if set, takes how the stream ended: a failure, errClosedStream, or nil.
+	done func(error)
 }
 
 // OpenStream opens a streaming RPC with md as metadata. The kind must be that of the
@@ -176,11 +181,14 @@ func (m *method) open(ctx context.Context, a *telemetry.Attempt, kind connect.St
 	if err != nil {
 		return nil, err
 	}
-	metadata = injected(a, metadata)
 	l, err := m.find(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case l.many != nil:
+		return l.many.open(ctx, m.procedure, a, kind, metadata)
 	}
+	metadata = injected(a, metadata)
 	s := &Stream{method: m, kind: kind, caller: ctx, link: l, attempt: a, body: newSendBody(&m.client.sendBuffers)}
 	s.facts = &facts{stream: true, send: s.body}
 	s.ctx, s.cancel = context.WithCancel(s.facts.attach(ctx))
@@ -393,9 +401,12 @@ func (s *Stream) finish(err error) {
 	s.cancel()
 	_ = s.body.Close()
 	s.mu.Lock()
-	a := s.attempt
-	s.attempt = nil
+	a, done := s.attempt, s.done
+	s.attempt, s.done = nil, nil
 	s.mu.Unlock()
+	if done != nil {
+		done(err)
+	}
 	if a == nil {
 		return
 	}

@@ -35,7 +35,8 @@ const maxSocketPath = 107
 
 // targetForms is shown wherever a target is refused.
 const targetForms = "http://HOST:PORT and https://HOST:PORT (protocol found by probing), grpc://, grpcs://, " +
-	"connect+http(s)://, grpcweb+http(s)://, unix:///PATH, grpc+unix:///PATH, connect+unix:///PATH, grpcweb+unix:///PATH"
+	"connect+http(s)://, grpcweb+http(s)://, unix:///PATH, grpc+unix:///PATH, connect+unix:///PATH, grpcweb+unix:///PATH; " +
+	"over all addresses of a name: dns:///HOST:PORT (gRPC), dns+grpcs://, dns+http(s)://, dns+connect+http(s)://, dns+grpcweb+http(s)://"
 
 // Target is the address of a backend and how to connect to it. The zero value is not a
 // valid target; use ParseTarget. It is comparable.
@@ -45,6 +46,7 @@ type Target struct {
 	socket   string // path of a Unix socket, else ""
 	host     string // host:port as in a URL; "localhost" for a Unix socket
 	prefix   string // path before every procedure, without a closing slash
+	spread   bool   // calls go to all addresses of the host, not to one
 }
 
 // Protocol returns the configured protocol, or ProtocolUnknown if a probe must detect
@@ -65,6 +67,30 @@ func (t Target) TLS() bool { return t.tls }
 // Socket returns the path of the Unix socket, or "".
 func (t Target) Socket() string { return t.socket }
 
+// IsSpread reports whether calls are spread over all addresses of the host (dns:///HOST:PORT).
+func (t Target) IsSpread() bool { return t.spread }
+
+// Spread returns the target whose calls are spread over all addresses of the host.
+func (t Target) Spread() Target {
+	t.spread = t.socket == ""
+	return t
+}
+
+// Host returns the host's name or address, without the port; "localhost" for a Unix socket.
+func (t Target) Host() string {
+	host, _ := t.hostPort()
+	return host
+}
+
+// hostPort is host in its parts.
+func (t Target) hostPort() (host, port string) {
+	host, port, err := net.SplitHostPort(t.host)
+	if err != nil { // of a Unix socket
+		return t.host, ""
+	}
+	return host, port
+}
+
 // IsZero reports whether t is the zero value.
 func (t Target) IsZero() bool { return t == Target{} }
 
@@ -76,6 +102,10 @@ func (t Target) String() string {
 	case t.socket != "":
 		u := url.URL{Scheme: t.scheme(), Path: t.socket}
 		return u.String()
+	case t.spread && t.protocol == ProtocolGRPC && !t.tls:
+		return gRPCNaming + t.host + t.prefix
+	case t.spread:
+		return spreadPrefix + t.scheme() + "://" + t.host + t.prefix
 	default:
 		return t.scheme() + "://" + t.host + t.prefix
 	}
@@ -105,6 +135,13 @@ func (t Target) scheme() string {
 	}
 	return ""
 }
+
+const (
+	// spreadPrefix goes before a scheme whose calls go to all addresses of the host.
+	spreadPrefix = "dns+"
+	// gRPCNaming is how gRPC itself writes dns+grpc://.
+	gRPCNaming = "dns:///"
+)
 
 type targetScheme struct {
 	name     string
@@ -166,12 +203,18 @@ func parseTarget(text string) (Target, error) {
 	case !strings.Contains(text, "://"):
 		return Target{}, errors.New("no scheme (for a host and port, put http:// or grpc:// before it)")
 	}
+	if n := len(gRPCNaming); len(text) >= n && strings.EqualFold(text[:n], gRPCNaming) {
+		text = spreadPrefix + "grpc://" + text[n:]
+	}
 	u, err := url.Parse(text)
 	if err != nil {
 		return Target{}, parseReason(err)
 	}
-	scheme, ok := schemeNamed(u.Scheme)
+	name, spread := strings.CutPrefix(u.Scheme, spreadPrefix)
+	scheme, ok := schemeNamed(name)
 	switch {
+	case u.Scheme == "dns":
+		return Target{}, errors.New("a DNS server in the URL is not supported (dns:///HOST:PORT has three slashes)")
 	case !ok:
 		return Target{}, fmt.Errorf("unknown scheme %q", u.Scheme)
 	case u.User != nil:
@@ -180,10 +223,16 @@ func parseTarget(text string) (Target, error) {
 		return Target{}, errors.New("a query is not allowed")
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
 		return Target{}, errors.New("a fragment is not allowed")
+	case scheme.unix && spread:
+		return Target{}, errors.New("a socket has no DNS name (leave dns+ out)")
 	case scheme.unix:
 		return socketTarget(scheme, u)
+	case spread && u.Port() == "":
+		return Target{}, errors.New("no port (dns:///HOST:PORT)")
 	}
-	return hostTarget(scheme, u)
+	t, err := hostTarget(scheme, u)
+	t.spread = spread && err == nil
+	return t, err
 }
 
 // parseReason drops the text from what url.Parse says: it is shown already, or

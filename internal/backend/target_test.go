@@ -33,6 +33,12 @@ func TestParseTarget(t *testing.T) {
 		{text: "grpc+unix:///s", protocol: ProtocolGRPC, base: "http://localhost", dial: "unix /s"},
 		{text: "connect+unix:///s", protocol: ProtocolConnect, base: "http://localhost", dial: "unix /s"},
 		{text: "grpcweb+unix:///s", protocol: ProtocolGRPCWeb, base: "http://localhost", dial: "unix /s"},
+		{text: "dns:///shop.example:50051", protocol: ProtocolGRPC, base: "http://shop.example:50051", dial: "tcp shop.example:50051"},
+		{text: "DNS:///h:1/api", protocol: ProtocolGRPC, base: "http://h:1/api", dial: "tcp h:1", canon: "dns:///h:1/api"},
+		{text: "dns+grpc://[::1]:1", protocol: ProtocolGRPC, base: "http://[::1]:1", dial: "tcp [::1]:1", canon: "dns:///[::1]:1"},
+		{text: "dns+grpcs://h:1", protocol: ProtocolGRPC, tls: true, base: "https://h:1", dial: "tcp h:1"},
+		{text: "dns+http://h:1", base: "http://h:1", dial: "tcp h:1"},
+		{text: "dns+connect+https://h:1/x", protocol: ProtocolConnect, tls: true, base: "https://h:1/x", dial: "tcp h:1"},
 	} {
 		t.Run(tc.text, func(t *testing.T) {
 			t.Parallel()
@@ -43,6 +49,9 @@ func TestParseTarget(t *testing.T) {
 			network, addr := got.address()
 			if got.Protocol() != tc.protocol || got.TLS() != tc.tls || got.BaseURL() != tc.base || network+" "+addr != tc.dial {
 				t.Errorf("got %+v, base %q, dial %s %s", got, got.BaseURL(), network, addr)
+			}
+			if got.IsSpread() != strings.HasPrefix(strings.ToLower(tc.text), "dns") {
+				t.Errorf("IsSpread is %v", got.IsSpread())
 			}
 			if (got.Socket() != "") != (network == "unix") {
 				t.Errorf("socket %q", got.Socket())
@@ -65,7 +74,13 @@ func TestParseTargetRefusals(t *testing.T) {
 		"  ":                                    "empty",
 		"localhost:50051":                       "no scheme",
 		"127.0.0.1:50051":                       "no scheme",
-		"dns:///shop.example:1":                 "unknown scheme",
+		"dns:///shop.example":                   "no port",
+		"dns+https://shop.example":              "no port",
+		"dns://8.8.8.8/shop.example:1":          "three slashes",
+		"dns:///":                               "no port",
+		"dns:///:1":                             "no host",
+		"dns+unix:///s":                         "leave dns+ out",
+		"dns+dns+grpc://h:1":                    "unknown scheme",
 		"h2c://h:1":                             "unknown scheme",
 		"connect://h:1":                         "unknown scheme",
 		"http://":                               "no host",
@@ -122,6 +137,7 @@ func FuzzParseTarget(f *testing.F) {
 	for _, s := range []string{
 		"http://127.0.0.1:50051", "https://[::1]/x", "grpcs://h:1/api", "unix:///run/a%20b.sock", "connect+unix:///s",
 		"http://u:p@h:1", "http://[fe80::1%25eth0]:80", "grpc://h:1/a%2fb", "http://h%41:1", "http://h:080",
+		"dns:///shop:50051", "DNS:///h:1/a", "dns+grpcs://[::1]:1", "dns://8.8.8.8/h:1", "dns+unix:///s", "dns:////h:1", "dns+grpc:///h:1",
 	} {
 		f.Add(s)
 	}

@@ -283,6 +283,7 @@ func TestOpen(t *testing.T) {
 		{client.Options{URL: "http://tools.example", Token: "secret", AllowPlaintext: true}, ""},
 		{client.Options{URL: "http://tools.example", Token: "secret"}, "without TLS"},
 		{client.Options{URL: "127.0.0.1:8080"}, "no scheme"},
+		{client.Options{URL: "dns:///shop.example:8080"}, "at one address"},
 		{client.Options{URL: "ftp://127.0.0.1"}, "unix:///PATH:/mcp"},
 		{client.Options{URL: "http://a:b@127.0.0.1"}, "user name or password"},
 		{client.Options{URL: "grpc://127.0.0.1:8080/mcp"}, "/mcp is not an edge of gRPC"},

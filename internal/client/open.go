@@ -68,6 +68,9 @@ func Open(o Options) (Client, error) {
 		}
 		return nil, err
 	}
+	if target.IsSpread() {
+		return nil, fmt.Errorf("%q: a sidecar is reached at one address; forms: %s", address, forms)
+	}
 	base := target.BaseURL()
 	if path == "" {
 		for _, edge := range []string{mcpPath, rpcPath} {

@@ -16,6 +16,11 @@ const (
 	AuditMaxPayloadBytes            = 16384
 	AuditMaxQueuedBytes             = 33554432
 	AuditPath                       = "off"
+	BackendBalanceMaxAddresses      = 100
+	BackendBalanceMaxConnections    = 1000
+	BackendBalanceMaxEjectedPercent = 10
+	BackendBalanceResolveInterval   = 30 * time.Second
+	BackendBalanceSlowStart         = 30 * time.Second
 	BackendConnectTimeout           = 5 * time.Second
 	BackendCredentialsScheme        = "Bearer"
 	BackendIdentityMode             = "header"

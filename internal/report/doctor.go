@@ -197,6 +197,7 @@ func (d *doctor) connection(ctx context.Context, of upstream.Diagnoser) bool {
 	answered := err == nil || errors.As(err, &own) && own.Kind == backend.KindStatus
 	if answered && fault != backend.FaultCredentials && fault != backend.FaultForbidden {
 		d.ok("backend %s answers over %s", target, of.Client.Protocol())
+		d.addresses(ctx, target, of.Client)
 		return true
 	}
 	diagnosed := of.Diagnose(ctx, err)
@@ -207,6 +208,21 @@ func (d *doctor) connection(ctx context.Context, of upstream.Diagnoser) bool {
 	}
 	d.broken(diagnosed, fmt.Sprintf("backend %s: %s", target, diagnosed.What), err)
 	return false
+}
+
+// addresses tells how those of a backend with many are doing, and that only one of several is used where the URL says so.
+func (d *doctor) addresses(ctx context.Context, target string, client *backend.Client) {
+	switch stats, n := client.AskAddresses(ctx); {
+	case stats != nil:
+		text, isWell := upstream.SayAddresses(stats)
+		if isWell {
+			d.ok("backend %s: %s", target, text)
+		} else {
+			d.warn("backend %s: %s", target, text)
+		}
+	case n > 1:
+		d.ok("backend %s: the name has %d addresses, and all calls go to one of them (if these are the servers themselves: --backend %s uses all)", target, n, client.Target().Spread())
+	}
 }
 
 // What to do about descriptors without comments.

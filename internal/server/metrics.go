@@ -35,7 +35,7 @@ func (a *App) newMetrics() (*export.Page, error) {
 		Lists:          a.says.Lists,
 		Slots:          a.slots,
 		Watches:        a.watches.Stats,
-		Guard:          a.backend.Guards(), Life: a.life, Limits: a.limitMetrics(),
+		Guard:          a.backend.Guards(), Balance: a.backend.Balances(), Life: a.life, Limits: a.limitMetrics(),
 		Record: a.record, RecordUnavailable: a.recordUnavailable, Audit: a.trail,
 	})
 }

@@ -234,6 +234,17 @@ func (b *Backends) Guards() map[string]*backend.Guard {
 	return out
 }
 
+// Balances count the addresses of each backend that has many, by its name; the only one has none.
+func (b *Backends) Balances() map[string]func() *backend.BalanceStats {
+	out := map[string]func() *backend.BalanceStats{}
+	for _, s := range b.all {
+		if s.client != nil && s.client.Target().IsSpread() {
+			out[s.opts.name] = s.client.Balance
+		}
+	}
+	return out
+}
+
 // Follow forwards the changes that native backends report, once they run.
 func (b *Backends) Follow(feed *notify.Feed, publish func(notify.Change)) {
 	for _, s := range b.all {

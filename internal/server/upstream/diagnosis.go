@@ -176,6 +176,9 @@ func (a Diagnoser) credentialSources() string {
 // withTLS is the target with TLS.
 func withTLS(t backend.Target) string {
 	scheme, rest, _ := strings.Cut(t.String(), "://")
+	if scheme == "dns" { // dns:///host:port
+		scheme, rest = "dns+grpc", rest[1:]
+	}
 	return scheme + "s://" + rest
 }
 

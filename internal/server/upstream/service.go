@@ -114,15 +114,17 @@ func open(ctx context.Context, o Options) (*Service, error) {
 		if err != nil {
 			return s, fmt.Errorf("--backend: %w", err)
 		}
-		if s.client, err = backend.New(target.Speaking(protocolNamed(b.GetProtocol())), backend.Options{Config: b, UserAgent: "outrigger/" + o.Version, Dial: o.Dial}); err != nil {
+		if s.Clock = o.clock; s.Clock == nil {
+			s.Clock = peer.NewClock()
+		}
+		if s.client, err = backend.New(target.Speaking(protocolNamed(b.GetProtocol())), backend.Options{
+			Config: b, UserAgent: "outrigger/" + o.Version, Dial: o.Dial, Log: o.Noted, Clock: s.Clock,
+		}); err != nil {
 			return s, fmt.Errorf("backend: %w", err)
 		}
 		o.life.Set(needAnswer, false, "not asked yet")
 		if o.name != "" {
 			o.life.Set(needTools, false, "not loaded yet")
-		}
-		if s.Clock = o.clock; s.Clock == nil {
-			s.Clock = peer.NewClock()
 		}
 		s.Guard = backend.NewGuard(cfg.GetResilience(), backend.GuardOptions{
 			OnState: s.breakerChanged, OnTool: s.toolBreakerChanged, OnDoubt: s.look, Clock: s.Clock,
@@ -329,6 +331,7 @@ func (s *Service) Checks() (checks []admin.Check) {
 		Name: s.label("backend"), Info: s.opts.name != "", OK: isAnswering && stats.Breaker == backend.BreakerClosed,
 		Detail: answer + fmt.Sprintf("circuit breaker %v, opened %d times; %d calls rejected, %d retried", stats.Breaker, stats.Opened, stats.Held, stats.Repeated),
 	})
+	checks = append(checks, s.addresses()...)
 	for i, held := range stats.Tools {
 		if i == maxHeldShown {
 			return append(checks, admin.Check{Name: "tools", Info: true, Detail: fmt.Sprintf("%d more circuit breakers are not closed", len(stats.Tools)-i+stats.MoreTools)})
@@ -336,6 +339,44 @@ func (s *Service) Checks() (checks []admin.Check) {
 		checks = append(checks, admin.Check{Name: "tool " + held.Tool, Info: true, Detail: fmt.Sprintf("circuit breaker %v: calls time out", held.State)})
 	}
 	return checks
+}
+
+// addresses say how those of a backend with many are doing: how many there are, and which get no calls, and why.
+func (s *Service) addresses() []admin.Check {
+	b := s.client.Balance()
+	if b == nil {
+		return nil
+	}
+	text, isWell := SayAddresses(b)
+	return []admin.Check{{Name: s.label("backend addresses"), Info: true, OK: isWell, Detail: text}}
+}
+
+// SayAddresses says how the addresses of a backend are doing, and whether all are well.
+func SayAddresses(b *backend.BalanceStats) (text string, isWell bool) {
+	var away []string
+	for _, one := range b.Addresses {
+		switch one.State {
+		case backend.AddressEjected:
+			away = append(away, fmt.Sprintf("%s (ejected for %v: its calls failed)", one.Address, one.Left.Round(time.Second)))
+		case backend.AddressUnreachable:
+			away = append(away, one.Address+" (unreachable)")
+		case backend.AddressReady:
+		}
+	}
+	text = fmt.Sprintf("%d of %d addresses get calls, over %d connections; %d ejections", len(b.Addresses)-len(away), len(b.Addresses), b.Connections, b.Ejections)
+	if len(away) > 0 {
+		text += "; not " + strings.Join(away[:min(len(away), maxHeldShown)], ", ")
+	}
+	if b.Draining > 0 {
+		text += fmt.Sprintf("; %d more are gone, and end their calls", b.Draining)
+	}
+	if b.LeftOut > 0 {
+		text += fmt.Sprintf("; %d more are not used (backend.balance.max_addresses)", b.LeftOut)
+	}
+	if b.LookupError != "" {
+		text += "; the last look-up failed: " + b.LookupError
+	}
+	return text, len(away) == 0 && len(b.Addresses) > 0 && b.LookupError == ""
 }
 
 // WatchTLS has the certificates for the backend read again when they change.

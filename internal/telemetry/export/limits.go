@@ -196,6 +196,34 @@ func ofGuard(name string, guard *backend.Guard) prometheus.Collector {
 	return prometheus.WrapCollectorWith(prometheus.Labels{"backend": name}, newGroup(guard.Stats, all...))
 }
 
+// ofBalance shows the addresses of a backend that has many, whose name is a label where there are several.
+func ofBalance(name string, read func() *backend.BalanceStats) prometheus.Collector {
+	type stats = *backend.BalanceStats
+	all := newGroup(read,
+		gauges("backend_addresses", "Addresses of a backend with many, by state: ready, ejected, unreachable, draining (the name has them no longer, and calls run) or left_out.",
+			func(s stats, put func(float64, ...string)) {
+				of := map[backend.AddressState]int{}
+				for _, one := range s.Addresses {
+					of[one.State]++
+				}
+				for _, state := range backend.AddressStates() {
+					put(float64(of[state]), state.String())
+				}
+				put(float64(s.Draining), "draining")
+				put(float64(s.LeftOut), "left_out")
+			}, "state"),
+		gauge("backend_connections", "Open connections to all addresses of a backend with many.", func(s stats) float64 { return float64(s.Connections) }),
+		counter("backend_ejections_total", "Times that an address of the backend was ejected after failed calls.", func(s stats) uint64 { return s.Ejections }),
+		counters("backend_lookups_total", "Look-ups of the name of a backend with many addresses, by outcome: ok or error.", func(s stats, put func(uint64, ...string)) {
+			put(s.Lookups-s.LookupsFailed, "ok")
+			put(s.LookupsFailed, "error")
+		}, "outcome"))
+	if name == "" {
+		return all
+	}
+	return prometheus.WrapCollectorWith(prometheus.Labels{"backend": name}, all)
+}
+
 // ofLife shows what the process is doing.
 func ofLife(life *lifecycle.Machine) prometheus.Collector {
 	return newGroup(life.State, states("lifecycle_state", "1 for the current state of the process.", lifecycle.States(), func(s lifecycle.State) lifecycle.State { return s }))

@@ -60,6 +60,8 @@ type Sources struct {
 	// Guard protects the calls of each backend, by its name; the only one has none. Life is the state of the process.
 	Guard map[string]*backend.Guard
 	Life  *lifecycle.Machine
+	// Balance counts the addresses of each backend that has many, by its name.
+	Balance map[string]func() *backend.BalanceStats
 	// Limits are the limits of the process. Each has a different name.
 	Limits []Limit
 	// Traffic counts finished requests.
@@ -192,6 +194,9 @@ func (s Sources) collectors() []prometheus.Collector {
 	}
 	for name, guard := range s.Guard {
 		all = append(all, ofGuard(name, guard))
+	}
+	for name, stats := range s.Balance {
+		all = append(all, ofBalance(name, stats))
 	}
 	return append(all,
 		given(s.Catalog, ofCatalog), given(s.Catalog, newDrift), given(s.Lists, newLists), given(s.Gate, ofTrust), given(s.Slots, newContention), given(s.Slots, newClasses),

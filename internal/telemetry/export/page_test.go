@@ -202,7 +202,13 @@ func everything(t *testing.T) export.Sources {
 		Begun:    func() uint64 { return 7 }, InFlight: func() int { return 3 },
 		Catalog: live, Events: bus, Rules: engine, Gate: gate, Limiter: limiter, Slots: slots, Record: run,
 		Watches: func() notify.WatchStats { return notify.WatchStats{Running: 3, Listeners: 4, Bytes: 5, Restarts: 6} },
-		Guard:   map[string]*backend.Guard{"": heldBack(t)}, Life: lifecycle.New(nil, "catalog"),
+		Balance: map[string]func() *backend.BalanceStats{"": func() *backend.BalanceStats {
+			return &backend.BalanceStats{
+				Addresses: []backend.AddressStats{{State: backend.AddressReady}, {State: backend.AddressReady}, {State: backend.AddressEjected}},
+				LeftOut:   7, Draining: 8, Connections: 9, Ejections: 10, Lookups: 12, LookupsFailed: 1,
+			}
+		}},
+		Guard: map[string]*backend.Guard{"": heldBack(t)}, Life: lifecycle.New(nil, "catalog"),
 		Limits: []export.Limit{
 			{Name: "max_in_flight", Used: func() float64 { return 3 }, Most: func() float64 { return 16384 }, Refused: func() uint64 { return 2 }},
 			{Name: "read_header_timeout", Refused: func() uint64 { return 1 }},
@@ -235,6 +241,9 @@ func TestEveryCountIsShown(t *testing.T) {
 	}
 	wantLines(t, page,
 		`outrigger_build_info{go_version="`+runtime.Version()+`",version="1.2.3"} 1`,
+		`outrigger_backend_addresses{state="ready"} 2`, `outrigger_backend_addresses{state="ejected"} 1`, `outrigger_backend_addresses{state="unreachable"} 0`,
+		`outrigger_backend_addresses{state="draining"} 8`, `outrigger_backend_addresses{state="left_out"} 7`, "outrigger_backend_connections 9",
+		"outrigger_backend_ejections_total 10", `outrigger_backend_lookups_total{outcome="ok"} 11`, `outrigger_backend_lookups_total{outcome="error"} 1`,
 		"outrigger_requests_begun_total 7", "outrigger_requests_in_flight 3",
 		"outrigger_catalog_ready 0", "outrigger_catalog_tools 0", "outrigger_catalog_loads_total 1", "outrigger_catalog_load_failures 1",
 		"outrigger_catalog_loaded_timestamp_seconds 0", "outrigger_catalog_breaking_changes_total 5",

@@ -30,7 +30,8 @@ type Backend struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Backend URL: `http://host:port` (gRPC over h2c, Connect or gRPC-Web, detected by probing), `https://`, `grpc://`,
 	// `grpcs://`, `connect+http(s)://`, `grpcweb+http(s)://`, `unix:///path` (detected by probing) or `grpc+unix:///path`,
-	// `connect+unix://`, `grpcweb+unix://`. Default: none; only `demo` works without it.
+	// `connect+unix://`, `grpcweb+unix://`. `dns:///host:port` (gRPC) and `dns+` before a scheme (`dns+grpcs://host:port`) spread
+	// calls over all addresses of the host. Default: none; only `demo` works without it.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// Protocol, if the URL's scheme does not fix it: "auto" (detected by probing), "grpc", "connect" or "grpcweb".
 	Protocol *string `protobuf:"bytes,2,opt,name=protocol,proto3,oneof" json:"protocol,omitempty"`
@@ -67,7 +68,9 @@ type Backend struct {
 	// tools. Default: none.
 	Policy *Policy `protobuf:"bytes,16,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Limits on the calls of one of `backends`. Default: those of all calls.
-	Limits        *BackendLimits `protobuf:"bytes,17,opt,name=limits,proto3" json:"limits,omitempty"`
+	Limits *BackendLimits `protobuf:"bytes,17,opt,name=limits,proto3" json:"limits,omitempty"`
+	// How calls are spread over the addresses of a `dns:///` or `dns+` URL (docs/many-backends.md).
+	Balance       *BackendBalance `protobuf:"bytes,18,opt,name=balance,proto3" json:"balance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -221,6 +224,99 @@ func (x *Backend) GetLimits() *BackendLimits {
 	return nil
 }
 
+func (x *Backend) GetBalance() *BackendBalance {
+	if x != nil {
+		return x.Balance
+	}
+	return nil
+}
+
+// BackendBalance says how calls are spread over the addresses of a backend. Each call goes to the one with fewer active calls of two
+// that are chosen at random.
+type BackendBalance struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Interval between look-ups of the name, varied by a quarter. After a failed connection the name is looked up at once, at most once
+	// a second. Range: 1 s to 1 h.
+	ResolveInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=resolve_interval,proto3" json:"resolve_interval,omitempty"`
+	// Maximum number of addresses in use; the log says how many more there are. Range: 1 to 1000.
+	MaxAddresses *int32 `protobuf:"varint,2,opt,name=max_addresses,proto3,oneof" json:"max_addresses,omitempty"`
+	// Maximum number of connections to all addresses together. Range: 2 to 100000.
+	MaxConnections *int32 `protobuf:"varint,3,opt,name=max_connections,proto3,oneof" json:"max_connections,omitempty"`
+	// Time in which the share of an address rises from a tenth to that of the others, after it was found or came back. "0s" turns it
+	// off. Range: 0 to 1 h.
+	SlowStart *durationpb.Duration `protobuf:"bytes,4,opt,name=slow_start,proto3" json:"slow_start,omitempty"`
+	// Maximum share of addresses that get no calls because five calls in a row failed, in percent. At least one address can be
+	// ejected, and at least one stays. 0 ejects none. Range: 0 to 100.
+	MaxEjectedPercent *int32 `protobuf:"varint,5,opt,name=max_ejected_percent,proto3,oneof" json:"max_ejected_percent,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *BackendBalance) Reset() {
+	*x = BackendBalance{}
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackendBalance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackendBalance) ProtoMessage() {}
+
+func (x *BackendBalance) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackendBalance.ProtoReflect.Descriptor instead.
+func (*BackendBalance) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *BackendBalance) GetResolveInterval() *durationpb.Duration {
+	if x != nil {
+		return x.ResolveInterval
+	}
+	return nil
+}
+
+func (x *BackendBalance) GetMaxAddresses() int32 {
+	if x != nil && x.MaxAddresses != nil {
+		return *x.MaxAddresses
+	}
+	return 0
+}
+
+func (x *BackendBalance) GetMaxConnections() int32 {
+	if x != nil && x.MaxConnections != nil {
+		return *x.MaxConnections
+	}
+	return 0
+}
+
+func (x *BackendBalance) GetSlowStart() *durationpb.Duration {
+	if x != nil {
+		return x.SlowStart
+	}
+	return nil
+}
+
+func (x *BackendBalance) GetMaxEjectedPercent() int32 {
+	if x != nil && x.MaxEjectedPercent != nil {
+		return *x.MaxEjectedPercent
+	}
+	return 0
+}
+
 // BackendLimits are limits on the calls of one of several backends.
 type BackendLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -236,7 +332,7 @@ type BackendLimits struct {
 
 func (x *BackendLimits) Reset() {
 	*x = BackendLimits{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -248,7 +344,7 @@ func (x *BackendLimits) String() string {
 func (*BackendLimits) ProtoMessage() {}
 
 func (x *BackendLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -261,7 +357,7 @@ func (x *BackendLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendLimits.ProtoReflect.Descriptor instead.
 func (*BackendLimits) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BackendLimits) GetMaxConcurrentCalls() int32 {
@@ -295,7 +391,7 @@ type BackendCredentials struct {
 
 func (x *BackendCredentials) Reset() {
 	*x = BackendCredentials{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -307,7 +403,7 @@ func (x *BackendCredentials) String() string {
 func (*BackendCredentials) ProtoMessage() {}
 
 func (x *BackendCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -320,7 +416,7 @@ func (x *BackendCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendCredentials.ProtoReflect.Descriptor instead.
 func (*BackendCredentials) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BackendCredentials) GetTokenFile() string {
@@ -364,7 +460,7 @@ type BackendTls struct {
 
 func (x *BackendTls) Reset() {
 	*x = BackendTls{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +472,7 @@ func (x *BackendTls) String() string {
 func (*BackendTls) ProtoMessage() {}
 
 func (x *BackendTls) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +485,7 @@ func (x *BackendTls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackendTls.ProtoReflect.Descriptor instead.
 func (*BackendTls) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BackendTls) GetCaFile() string {
@@ -446,7 +542,7 @@ type Metadata struct {
 
 func (x *Metadata) Reset() {
 	*x = Metadata{}
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[4]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +554,7 @@ func (x *Metadata) String() string {
 func (*Metadata) ProtoMessage() {}
 
 func (x *Metadata) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_backend_proto_msgTypes[4]
+	mi := &file_outrigger_config_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +567,7 @@ func (x *Metadata) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metadata.ProtoReflect.Descriptor instead.
 func (*Metadata) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_outrigger_config_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Metadata) GetInbound() []string {
@@ -506,11 +602,11 @@ var File_outrigger_config_v1_backend_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\x1a outrigger/config/v1/policy.proto\x1a!outrigger/config/v1/setting.proto\"\x86\x0f\n" +
-	"\aBackend\x12\xa5\x04\n" +
-	"\x03url\x18\x01 \x01(\tB\x92\x04\xbaH\xce\x02\xba\x01\xc2\x02\n" +
-	"\x12backend.url.scheme\x12\xa5\x01must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix, grpc+unix, connect+unix, grpcweb+unix\x1a\x83\x01this.matches('^((http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|((grpc|connect|grpcweb)\\\\+)?unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 \xe2\xe2\x18\xbb\x01\n" +
-	"\abackend\x1a\x03URL \x010\x018\x01R\xa4\x01backend URL: http://host:port (protocol detected by probing), https://, grpc://, grpcs://, connect+http(s)://, grpcweb+http(s)://, unix:///path or grpc+unix:///pathR\x03url\x12L\n" +
+	"!outrigger/config/v1/backend.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\"outrigger/config/v1/identity.proto\x1a outrigger/config/v1/policy.proto\x1a!outrigger/config/v1/setting.proto\"\x9a\x10\n" +
+	"\aBackend\x12\xfa\x04\n" +
+	"\x03url\x18\x01 \x01(\tB\xe7\x04\xbaH\x95\x03\xba\x01\x89\x03\n" +
+	"\x12backend.url.scheme\x12\xd3\x01must be a URL with one of the schemes http, https, grpc, grpcs, connect+http, connect+https, grpcweb+http, grpcweb+https, unix, grpc+unix, connect+unix, grpcweb+unix; or dns:///host:port, or dns+ before a scheme\x1a\x9c\x01this.matches('^((dns\\\\+)?(http|https|grpc|grpcs|connect\\\\+https?|grpcweb\\\\+https?)://[^/?# ]+|dns:///[^/?# ]+|((grpc|connect|grpcweb)\\\\+)?unix:///[^?# ]+)')\xd8\x01\x01r\x03(\x80 \xe2\xe2\x18\xc9\x01\n" +
+	"\abackend\x1a\x03URL \x010\x018\x01R\xb2\x01backend URL: http://host:port (protocol detected), https://, grpc(s)://, connect+http(s)://, grpcweb+http(s)://, unix:///path, grpc+unix:///path, dns:///host:port (all addresses)R\x03url\x12L\n" +
 	"\bprotocol\x18\x02 \x01(\tB+\xbaH r\x1eR\x04autoR\x04grpcR\aconnectR\agrpcweb\xd2\xe2\x18\x04autoH\x00R\bprotocol\x88\x01\x01\x121\n" +
 	"\x03tls\x18\x03 \x01(\v2\x1f.outrigger.config.v1.BackendTlsR\x03tls\x12X\n" +
 	"\x0fconnect_timeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x13\xbaH\n" +
@@ -534,11 +630,24 @@ const file_outrigger_config_v1_backend_proto_rawDesc = "" +
 	"reflection\x12/\n" +
 	"\x06native\x18\x0f \x01(\tB\x17\xbaH\x14\xd8\x01\x01r\x0fR\x04autoR\x02onR\x03offR\x06native\x123\n" +
 	"\x06policy\x18\x10 \x01(\v2\x1b.outrigger.config.v1.PolicyR\x06policy\x12:\n" +
-	"\x06limits\x18\x11 \x01(\v2\".outrigger.config.v1.BackendLimitsR\x06limits:\x87\x01\xbaH\x83\x01\x1a\x80\x01\n" +
+	"\x06limits\x18\x11 \x01(\v2\".outrigger.config.v1.BackendLimitsR\x06limits\x12=\n" +
+	"\abalance\x18\x12 \x01(\v2#.outrigger.config.v1.BackendBalanceR\abalance:\x87\x01\xbaH\x83\x01\x1a\x80\x01\n" +
 	"\x13backend.prefix.size\x12Oprefix: at most 32 bytes, so that names of tools stay below what clients accept\x1a\x18this.prefix.size() <= 32B\v\n" +
 	"\t_protocolB\x11\n" +
 	"\x0f_max_send_bytesB\x14\n" +
-	"\x12_max_receive_bytes\"\x98\x01\n" +
+	"\x12_max_receive_bytes\"\xc8\x03\n" +
+	"\x0eBackendBalance\x12]\n" +
+	"\x10resolve_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01\xd2\xe2\x18\x0330sR\x10resolve_interval\x12<\n" +
+	"\rmax_addresses\x18\x02 \x01(\x05B\x11\xbaH\a\x1a\x05\x18\xe8\a(\x01\xd2\xe2\x18\x03100H\x00R\rmax_addresses\x88\x01\x01\x12B\n" +
+	"\x0fmax_connections\x18\x03 \x01(\x05B\x13\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x02\xd2\xe2\x18\x041000H\x01R\x0fmax_connections\x88\x01\x01\x12O\n" +
+	"\n" +
+	"slow_start\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00\xd2\xe2\x18\x0330sR\n" +
+	"slow_start\x12F\n" +
+	"\x13max_ejected_percent\x18\x05 \x01(\x05B\x0f\xbaH\x06\x1a\x04\x18d(\x00\xd2\xe2\x18\x0210H\x02R\x13max_ejected_percent\x88\x01\x01B\x10\n" +
+	"\x0e_max_addressesB\x12\n" +
+	"\x10_max_connectionsB\x16\n" +
+	"\x14_max_ejected_percent\"\x98\x01\n" +
 	"\rBackendLimits\x12B\n" +
 	"\x14max_concurrent_calls\x18\x01 \x01(\x05B\x0e\xbaH\v\xd8\x01\x01\x1a\x06\x18\xc0\x84=(\x01R\x14max_concurrent_calls\x12C\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\atimeout\"\xaf\x03\n" +
@@ -594,34 +703,38 @@ func file_outrigger_config_v1_backend_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_backend_proto_rawDescData
 }
 
-var file_outrigger_config_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_outrigger_config_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_outrigger_config_v1_backend_proto_goTypes = []any{
 	(*Backend)(nil),             // 0: outrigger.config.v1.Backend
-	(*BackendLimits)(nil),       // 1: outrigger.config.v1.BackendLimits
-	(*BackendCredentials)(nil),  // 2: outrigger.config.v1.BackendCredentials
-	(*BackendTls)(nil),          // 3: outrigger.config.v1.BackendTls
-	(*Metadata)(nil),            // 4: outrigger.config.v1.Metadata
-	nil,                         // 5: outrigger.config.v1.Metadata.StaticEntry
-	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
-	(*BackendIdentity)(nil),     // 7: outrigger.config.v1.BackendIdentity
-	(*Policy)(nil),              // 8: outrigger.config.v1.Policy
+	(*BackendBalance)(nil),      // 1: outrigger.config.v1.BackendBalance
+	(*BackendLimits)(nil),       // 2: outrigger.config.v1.BackendLimits
+	(*BackendCredentials)(nil),  // 3: outrigger.config.v1.BackendCredentials
+	(*BackendTls)(nil),          // 4: outrigger.config.v1.BackendTls
+	(*Metadata)(nil),            // 5: outrigger.config.v1.Metadata
+	nil,                         // 6: outrigger.config.v1.Metadata.StaticEntry
+	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
+	(*BackendIdentity)(nil),     // 8: outrigger.config.v1.BackendIdentity
+	(*Policy)(nil),              // 9: outrigger.config.v1.Policy
 }
 var file_outrigger_config_v1_backend_proto_depIdxs = []int32{
-	3,  // 0: outrigger.config.v1.Backend.tls:type_name -> outrigger.config.v1.BackendTls
-	6,  // 1: outrigger.config.v1.Backend.connect_timeout:type_name -> google.protobuf.Duration
-	6,  // 2: outrigger.config.v1.Backend.probe_timeout:type_name -> google.protobuf.Duration
-	4,  // 3: outrigger.config.v1.Backend.metadata:type_name -> outrigger.config.v1.Metadata
-	2,  // 4: outrigger.config.v1.Backend.credentials:type_name -> outrigger.config.v1.BackendCredentials
-	7,  // 5: outrigger.config.v1.Backend.identity:type_name -> outrigger.config.v1.BackendIdentity
-	8,  // 6: outrigger.config.v1.Backend.policy:type_name -> outrigger.config.v1.Policy
-	1,  // 7: outrigger.config.v1.Backend.limits:type_name -> outrigger.config.v1.BackendLimits
-	6,  // 8: outrigger.config.v1.BackendLimits.timeout:type_name -> google.protobuf.Duration
-	5,  // 9: outrigger.config.v1.Metadata.static:type_name -> outrigger.config.v1.Metadata.StaticEntry
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 0: outrigger.config.v1.Backend.tls:type_name -> outrigger.config.v1.BackendTls
+	7,  // 1: outrigger.config.v1.Backend.connect_timeout:type_name -> google.protobuf.Duration
+	7,  // 2: outrigger.config.v1.Backend.probe_timeout:type_name -> google.protobuf.Duration
+	5,  // 3: outrigger.config.v1.Backend.metadata:type_name -> outrigger.config.v1.Metadata
+	3,  // 4: outrigger.config.v1.Backend.credentials:type_name -> outrigger.config.v1.BackendCredentials
+	8,  // 5: outrigger.config.v1.Backend.identity:type_name -> outrigger.config.v1.BackendIdentity
+	9,  // 6: outrigger.config.v1.Backend.policy:type_name -> outrigger.config.v1.Policy
+	2,  // 7: outrigger.config.v1.Backend.limits:type_name -> outrigger.config.v1.BackendLimits
+	1,  // 8: outrigger.config.v1.Backend.balance:type_name -> outrigger.config.v1.BackendBalance
+	7,  // 9: outrigger.config.v1.BackendBalance.resolve_interval:type_name -> google.protobuf.Duration
+	7,  // 10: outrigger.config.v1.BackendBalance.slow_start:type_name -> google.protobuf.Duration
+	7,  // 11: outrigger.config.v1.BackendLimits.timeout:type_name -> google.protobuf.Duration
+	6,  // 12: outrigger.config.v1.Metadata.static:type_name -> outrigger.config.v1.Metadata.StaticEntry
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_backend_proto_init() }
@@ -633,14 +746,15 @@ func file_outrigger_config_v1_backend_proto_init() {
 	file_outrigger_config_v1_policy_proto_init()
 	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_backend_proto_msgTypes[0].OneofWrappers = []any{}
-	file_outrigger_config_v1_backend_proto_msgTypes[2].OneofWrappers = []any{}
+	file_outrigger_config_v1_backend_proto_msgTypes[1].OneofWrappers = []any{}
+	file_outrigger_config_v1_backend_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_backend_proto_rawDesc), len(file_outrigger_config_v1_backend_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
