@@ -45,7 +45,7 @@ func TestANameWithSeveralAddresses(t *testing.T) {
 	}
 	name(0, 1, 2)
 	script := fmt.Sprintf("#!/bin/sh\nexec unshare --mount sh -c 'mount --bind %s /etc/hosts && exec %s \"$@\"' sidecar \"$@\"\n", hosts, built.binary)
-	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil { //nolint:gosec // it is to be run
+	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "sidecar.yaml")
