@@ -512,7 +512,7 @@ func (b *balancer) settle(e *endpoint, err error) {
 }
 
 // renew tells the client's owner that other servers have come, which may be of another version: once in the interval of look-ups, so
-// that servers that come and go do not cause more. What it keeps back is told after one of the next look-ups.
+// that servers that come and go do not cause more. What it keeps back follows after one of the next look-ups.
 func (b *balancer) renew() {
 	if b.stale = time.Since(b.renewed) < b.every; !b.stale {
 		b.renewed = time.Now()

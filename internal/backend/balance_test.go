@@ -1302,3 +1302,27 @@ func TestAServerThatFails(t *testing.T) {
 		}
 	}
 }
+
+// A backend with as many calls as it may have takes nothing of what all share, however many more are refused.
+func TestRefusedCallsTakeNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	shared := new(atomic.Int64)
+	shared.Store(3)
+	g := &Guard{opts: GuardOptions{MaxCalls: 4, OwnCalls: 2, SharedCalls: shared}}
+	for want, calls := range []int{2, 3, 4, 40} { // of the rest: 0, 1, 2 and not more
+		for int(g.running.Load()) < calls {
+			if bound := g.takeCall(g.running.Add(1)); (bound != "") != (g.running.Load() > 4) {
+				t.Errorf("call %d: %q", g.running.Load(), bound)
+			}
+		}
+		if taken := 3 - int(shared.Load()); taken != min(want, 2) {
+			t.Errorf("%d calls have taken %d", calls, taken)
+		}
+	}
+	for g.running.Load() > 0 {
+		g.giveCall()
+	}
+	if shared.Load() != 3 {
+		t.Errorf("%d are left, of 3", shared.Load())
+	}
+}

@@ -85,23 +85,27 @@ func DoGuarded[T any](ctx context.Context, g *Guard, c GuardedCall, run func(con
 }
 
 // takeCall is empty if the nth call at once has room: in what is the backend's alone, or in what is left of the rest. Otherwise it
-// is the setting that bounds it. Each call that goes above the former takes one of the latter, also one that is refused; giveCall
-// gives it back.
+// is the setting that bounds it. Each call between OwnCalls and MaxCalls takes one of the rest, also one that is refused, and
+// giveCall gives it back. Those above take none, so that a backend that is flooded takes nothing from the others.
 func (g *Guard) takeCall(n int64) (bound string) {
-	hasRoom := n <= int64(g.opts.OwnCalls) || g.opts.SharedCalls == nil || g.opts.SharedCalls.Add(-1) >= 0
 	switch {
 	case n > int64(g.opts.MaxCalls):
 		return "backends[].limits.max_concurrent_calls"
-	case !hasRoom:
+	case g.isShared(n) && g.opts.SharedCalls.Add(-1) < 0:
 		return "limits.max_concurrent_calls: other backends have the rest"
 	}
 	return ""
 }
 
 func (g *Guard) giveCall() {
-	if n := g.running.Add(-1); n >= int64(g.opts.OwnCalls) && g.opts.SharedCalls != nil {
+	if n := g.running.Add(-1) + 1; g.isShared(n) {
 		g.opts.SharedCalls.Add(1)
 	}
+}
+
+// isShared reports whether the nth call at once is one of those that all backends share.
+func (g *Guard) isShared(n int64) bool {
+	return g.opts.SharedCalls != nil && n > int64(g.opts.OwnCalls) && n <= int64(g.opts.MaxCalls)
 }
 
 // repeatGuarded makes the further attempts of a call whose first one failed.
