@@ -319,3 +319,18 @@ func (e *encoder) checkedMessage(ctx context.Context, c *toolCall, in Payload) (
 	}
 	return e.message(ctx, c.tool, in)
 }
+
+// CheckArguments checks JSON arguments as a call of a tool would, and calls nothing. The policy is not asked, and a tool that
+// another sidecar checks is checked here by the schema that is shown. It returns nil for arguments that a call would not be
+// refused for.
+func (b *Bridge) CheckArguments(ctx context.Context, t *catalog.Tool, arguments []byte) *errmap.Error {
+	if t.CheckedBehind {
+		return declaredInput(ctx, t, arguments).Redacted()
+	}
+	c := &toolCall{tool: t, req: &Request{Op: OpCall, Tool: t.Name, Arguments: b.RepairArguments(arguments)}}
+	failed := b.parts.encoder.validate(ctx, c)
+	if c.pooled {
+		b.buffers.Put(c.wire)
+	}
+	return failed.Redacted()
+}
