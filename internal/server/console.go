@@ -80,7 +80,13 @@ func (o operatorsOf) HasOperators() bool { return o.app.front.Operators() != nil
 func (o operatorsOf) IsSignedIn(context.Context) bool { return false }
 
 // findCall returns what is known of a call.
-func (a *App) findCall(context.Context, uint64) *adminv1.GetCallResponse { return nil }
+func (a *App) findCall(_ context.Context, id uint64) *adminv1.GetCallResponse {
+	found, ok := a.bridge.FindCall(id)
+	if !ok {
+		return nil
+	}
+	return &adminv1.GetCallResponse{Call: found.Call}
+}
 
 // callersOf are those that the operator of a request may call tools as.
 func (a *App) callersOf(context.Context) (names []string, refusal string) { return []string{""}, "" }
