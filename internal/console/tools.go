@@ -163,7 +163,7 @@ func (s *Service) GetTool(ctx context.Context, req *connect.Request[adminv1.GetT
 		out.Deprecated = "deprecated in " + since
 	}
 	if !t.Native {
-		out.Rpc, out.Kind = strings.TrimPrefix(t.Method.Procedure, "/"), kindOf(t)
+		out.Rpc, out.Kind = strings.TrimPrefix(t.Method.Procedure, "/"), rpcKind(t)
 	}
 	_, out.RunsAsTask = t.RunsOn(s.opts.RunsOn)
 	if err := judge(out, listed, t); err != nil {
@@ -173,8 +173,8 @@ func (s *Service) GetTool(ctx context.Context, req *connect.Request[adminv1.GetT
 	return connect.NewResponse(out), nil
 }
 
-// kindOf is the kind of an RPC in words.
-func kindOf(t *catalog.Tool) string {
+// rpcKind is the kind of an RPC in words.
+func rpcKind(t *catalog.Tool) string {
 	switch {
 	case t.TakesStream() && t.Streams():
 		return "bidirectional stream"

@@ -22,7 +22,7 @@ func (a *App) newConsole(drain admin.Drainer) *console.Service {
 	return console.New(a.live, console.Options{
 		Bridge: a.bridge, Stats: a.stats, Lists: a.says.Lists, JSON: front.JSONLimits(a.cfg), RunsOn: a.cfg.GetTaskAfter().AsDuration(),
 		Limits: a.limitMetrics(), Ready: a.ready, State: func() string { return a.life.State().String() },
-		Certificates: a.certificates, Find: a.findCall, Callers: a.callersOf, URL: a.callersURL, IsGated: a.gate.Holds,
+		Certificates: a.certificates, Find: a.findCall, Callers: a.front.Callers, URL: a.callersURL, IsGated: a.gate.Holds,
 		Operators: operatorsOf{a}, Trust: a.shared.Trust(), Drain: drain, Refresh: a.operatorRefresh,
 		HasCallers: a.front.Authenticates(), Confirms: a.cfg.GetDestructive() == "confirm",
 		Fingerprint: func() string {
@@ -77,7 +77,7 @@ func (o operatorsOf) Operator(ctx context.Context, peer string) string {
 func (o operatorsOf) HasOperators() bool { return o.app.front.Operators() != nil }
 
 // IsSignedIn implements [console.Operators].
-func (o operatorsOf) IsSignedIn(context.Context) bool { return false }
+func (o operatorsOf) IsSignedIn(ctx context.Context) bool { return o.app.front.IsSignedIn(ctx) }
 
 // findCall returns what is known of a call.
 func (a *App) findCall(_ context.Context, id uint64) *adminv1.GetCallResponse {
@@ -87,6 +87,3 @@ func (a *App) findCall(_ context.Context, id uint64) *adminv1.GetCallResponse {
 	}
 	return &adminv1.GetCallResponse{Call: found.Call}
 }
-
-// callersOf are those that the operator of a request may call tools as.
-func (a *App) callersOf(context.Context) (names []string, refusal string) { return []string{""}, "" }

@@ -199,7 +199,9 @@ func TestWatchOfOperators(t *testing.T) {
 func TestActionsOfOperators(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/audit.jsonl"
-	r := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) { c.Audit = &configv1.Audit{Path: proto.String(path), Fsync: proto.String("never")} }})
+	r := mcptest.Start(t, mcptest.Options{Configure: func(c *configv1.Config) {
+		c.Audit = &configv1.Audit{Path: proto.String(path), Fsync: proto.String("never")}
+	}})
 	api := consoleOf(t, r)
 	trust, err := api.SetTrust(t.Context(), connect.NewRequest(&adminv1.SetTrustRequest{Trust: "trusted"}))
 	if err != nil || trust.Msg.GetTrust() != "trusted" || trust.Msg.GetBefore() != "untrusted" {

@@ -20,7 +20,7 @@ func (a *App) Prepare(drain func()) error {
 	a.front, err = front.New(front.Options{
 		Config: a.cfg, Log: a.log, Milestones: a.milestones(), Watcher: a.watcher, Tracer: a.opts.Tracer, Stats: a.stats,
 		Bridge: a.bridge, RPC: a.rpc, Events: a.shared.Bus, Catalog: a.live.Current,
-		Authenticator: a.opts.Authenticator, Keep: a.backend.Keep(), Scopes: a.scopes,
+		Authenticator: a.opts.Authenticator, Keep: a.backend.Keep(), Scopes: a.scopes, Changed: a.trail.Change,
 		Memory: &a.memory, Slow: &a.slow, Full: a.slots.Full,
 	})
 	if err != nil {
@@ -49,6 +49,7 @@ func (a *App) Prepare(drain func()) error {
 		Keys:     a.backend.Keys(),
 		Handlers: operators,
 
+		Console:   a.front.Console(),
 		Operators: a.front.Operators(),
 	})
 	return nil

@@ -28,8 +28,10 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // maxStreams is how many requests one HTTP/2 connection may have in flight. A
@@ -58,6 +60,8 @@ type Options struct {
 	Authenticator identity.Authenticator
 	// Keep, if set, keeps the token of a request for what exchanges it.
 	Keep func(ctx context.Context, token string) context.Context
+	// Changed is told of operators who sign in and out.
+	Changed func(trail.Change)
 	// Scopes are those that tools need; nil without OAuth.
 	Scopes *policy.Authorizer
 	// Memory and Slow shed load, and Full returns the error for new work while the queue of calls is full.
@@ -221,6 +225,7 @@ func (f *Front) wrap(handler http.Handler, at Place, isForCallers bool) (http.Ha
 	}
 	if at.Name == Admin {
 		guard.AllowedOrigins = nil // pages that may call tools are not operators
+		guard.AnyOrigin, guard.OwnHost = admin.IsVisit, f.operators.auth != nil
 	}
 	guard.Refused = func(r *http.Request, code errmap.Code) { f.opts.Stats.HTTPRefused(edge(r), code) }
 	guarded, err := httpguard.New(guard)
