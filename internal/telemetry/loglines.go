@@ -3,18 +3,15 @@
 package telemetry
 
 import (
-	"cmp"
 	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/buffer"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 )
 
 const (
@@ -54,28 +51,47 @@ func (l *LogLines) Of(log *zap.Logger) *zap.Logger {
 	}))
 }
 
-// About returns the lines that are kept about a request, the oldest first: those with the id of its span, or where they have none
-// with that of its trace and its own. An empty id is that of no line.
-func (l *LogLines) About(traceID, spanID, requestID string) (lines []string) {
+// LogQuery says which lines are about a request. Empty ids are those of no line.
+type LogQuery struct {
+	// TraceID and SpanID are those of its span; without tracing TraceID may be its caller's. RequestID has no JSON quotes.
+	TraceID, SpanID, RequestID string
+	// From and Until bound the time of the lines, because other requests have the same id at other times. A zero time is no bound.
+	From, Until time.Time
+}
+
+// About returns the lines that are kept about a request, the oldest first.
+func (l *LogLines) About(q LogQuery) (lines []string) {
 	l.mu.Lock()
 	all := l.lines[:len(l.lines):len(l.lines)] // what is kept later goes behind them, or into another array
 	l.mu.Unlock()
 	for _, text := range all {
-		line := map[string]any{}
-		if json.Unmarshal([]byte(text), &line) != nil {
-			continue
-		}
-		of := func(key string) string { s, _ := line[key].(string); return s }
-		trace, span, request := of(logkey.TraceID), of(logkey.SpanID), of(logkey.RequestID)
-		isIt := cmp.Or(traceID, requestID) != "" && trace == traceID && (request == requestID || request == "" && trace != "")
-		if span != "" || spanID != "" {
-			isIt = span == spanID || span == "" && trace != "" && trace == traceID
-		}
-		if isIt {
+		var line logLine
+		if json.Unmarshal([]byte(text), &line) == nil && q.matches(&line) {
 			lines = append(lines, text)
 		}
 	}
 	return lines
+}
+
+// logLine is a line as far as it is needed to choose it. Its keys are those of logkey.
+type logLine struct {
+	Time      time.Time `json:"ts"`
+	TraceID   string    `json:"trace_id"`
+	SpanID    string    `json:"span_id"`
+	RequestID string    `json:"jsonrpc.request.id"`
+}
+
+// matches compares the most exact ids that both have.
+func (q *LogQuery) matches(l *logLine) bool {
+	switch {
+	case l.Time.Before(q.From) || !q.Until.IsZero() && l.Time.After(q.Until):
+		return false
+	case q.SpanID != "" && l.SpanID != "":
+		return l.SpanID == q.SpanID
+	case q.TraceID != "" && l.TraceID != "":
+		return l.TraceID == q.TraceID && (l.RequestID == "" || l.RequestID == q.RequestID)
+	}
+	return l.RequestID != "" && l.RequestID == q.RequestID
 }
 
 // keep keeps a line.
@@ -130,11 +146,12 @@ type keeper struct {
 func (k *keeper) With([]zapcore.Field) zapcore.Core { return k }
 
 // Check implements [zapcore.Core].
-func (k *keeper) Check(_ zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry { return checked }
+func (k *keeper) Check(_ zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return checked
+}
 
 // Write implements [zapcore.Core].
 func (k *keeper) Write(entry zapcore.Entry, fields []zapcore.Field) error {
-	var line *buffer.Buffer
 	line, err := k.encoder.EncodeEntry(entry, fields)
 	if err != nil {
 		return err //nolint:wrapcheck // as every core of zap
