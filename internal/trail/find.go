@@ -79,7 +79,6 @@ func (r *Run) Line(w Wanted) (line, note string) {
 	if r == nil {
 		return "", "There is no run record (--record-dir)."
 	}
-	// The folder as it was given, because the goroutine that writes changes its number.
 	var found [][]byte
 	_, err := tail(r.folder.current(), maxTail, func(raw []byte) bool {
 		switch isIt, isExact := r.matches(raw, &w); {
@@ -198,7 +197,9 @@ func appendMember(dst, name, value []byte) []byte {
 	return append(append(jsontext.AppendText(dst, name), ':'), value...)
 }
 
-func unreadable(what string, err error) string { return fmt.Sprintf("The %s cannot be read: %v.", what, err) }
+func unreadable(what string, err error) string {
+	return fmt.Sprintf("The %s cannot be read: %v.", what, err)
+}
 
 func notFound(what string) string {
 	return fmt.Sprintf("There is no line of the call in the last %d MB of the %s: it is not written yet, or further back.", maxTail>>20, what)
