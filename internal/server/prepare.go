@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/outrigger-mcp/outrigger/internal/console"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
@@ -46,7 +47,7 @@ func (a *App) Prepare(drain func()) error {
 		Keys:     a.backend.Keys(),
 		Handlers: a.front.Registration(a.shared.Registrar, func() *admin.Admin { return a.probes }, a.trail.Change),
 
-		Console:   a.front.Console(),
+		Console:   a.front.Console(console.Page()),
 		Operators: a.front.Operators(),
 	})
 	return nil
