@@ -54,8 +54,9 @@ type auditor struct {
 
 // newInvocation begins a line. in are the arguments, if they have been kept.
 func (a *auditor) newInvocation(req *Request, who *identity.Identity, in *trail.Input) *invocation {
-	inv := &invocation{event: trail.Event{
-		ID: a.trail.NewID(), Caller: auditCaller(who, req), Route: req.Route, Era: req.Era,
+	id := a.trail.NewID()
+	inv := &invocation{id: id, event: trail.Event{
+		ID: id, Caller: auditCaller(who, req), Route: req.Route, Era: req.Era,
 		Edge:      telemetry.EdgeOf(req.Transport, req.Route, req.Procedure != "").String(),
 		Operation: req.audited(), Target: req.target(), Trust: a.gate.TrustOf(who, req.Caller).String(),
 		RequestID: req.ID.Raw(), TraceID: req.TraceID(),
@@ -317,8 +318,12 @@ func (r *Request) audited() string {
 	return r.Op.String()
 }
 
-// unfinished writes the line of a request that began at a time, from beside the goroutine that runs it.
+// unfinished writes the line of a request that began at a time, from beside the goroutine that runs it. A request
+// that is not audited has none.
 func (a *auditor) unfinished(inv *invocation, start time.Time) {
+	if inv == nil {
+		return
+	}
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	if inv.isOver {

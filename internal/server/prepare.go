@@ -39,13 +39,16 @@ func (a *App) Prepare(drain func()) error {
 		a.memory.Open(wanted, a.log)
 	}
 	a.slow.Open(a.cfg.GetLimits(), &a.memory)
+	operators := a.front.Registration(a.shared.Registrar, func() *admin.Admin { return a.probes }, a.trail.Change)
+	path, api := a.newConsole(drainer{app: a, end: drain}).Handler()
+	operators[path] = api
 	a.probes = admin.New(admin.Options{
 		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: a.shared.Trust(),
 		Describe: a.describe,
 		Metrics:  a.metrics.Handler(),
 		Refresh:  a.operatorRefresh,
 		Keys:     a.backend.Keys(),
-		Handlers: a.front.Registration(a.shared.Registrar, func() *admin.Admin { return a.probes }, a.trail.Change),
+		Handlers: operators,
 
 		Console:   a.front.Console(console.Page()),
 		Operators: a.front.Operators(),

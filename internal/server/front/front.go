@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/httpcompress"
 	"github.com/outrigger-mcp/outrigger/internal/edge/httpguard"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
@@ -111,6 +113,22 @@ func (f *Front) Failed() <-chan error { return f.failed }
 
 // Refused returns the counters of requests that no handler sees.
 func (f *Front) Refused() *peer.Refused { return f.refused }
+
+// Certificates returns when the certificates of the listeners end, by what they are for.
+func (f *Front) Certificates() map[string]time.Time {
+	out := map[string]time.Time{}
+	for name, of := range map[string]*keys.Server{"main listener": f.authn.tls, "admin listener": f.operators.tls} {
+		if of != nil {
+			out[name] = of.Expires()
+		}
+	}
+	return out
+}
+
+// Authenticates reports whether callers need credentials.
+func (f *Front) Authenticates() bool {
+	return f.authn.book != nil || f.authn.oauth != nil || f.authn.tls != nil && f.authn.tls.AsksCallers() || f.opts.Authenticator != nil
+}
 
 // Gates returns the connection limits.
 func (f *Front) Gates() *Gates { return f.gates }
