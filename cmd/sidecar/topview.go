@@ -146,7 +146,7 @@ func (s topState) render(v topView, size topSize) ([]topLine, topView) {
 		for _, line := range topHelp() {
 			out = append(out, topLine{cut(line, size.columns), lookPlain})
 		}
-		return fit(out, size.lines, topLine{"Any key goes back.", lookFaint}), v
+		return fit(out, size.lines, topLine{cut("Any key goes back.", size.columns), lookFaint}), v
 	}
 	// The parts that follow get what is left, and one line each to be apart.
 	const apart = 4 // two blank lines, two heads
@@ -188,12 +188,13 @@ func topHelp() []string {
 		"q       quit                      p       pause, and go on",
 		"s       sort tools by another column",
 		"f       only what fails",
-		"/       filter by tool, caller, operator, edge, operation and code; Enter keeps it, Escape clears it",
+		"/       filter by tool, caller, operator, edge, operation or code:",
+		"        Enter keeps the filter, Escape clears it",
 		"j k     scroll by a line, as the arrows do; by ten with Page Down and Page Up",
 		"Tab     scroll the other table",
 		"",
-		"Rates and percentiles are those of the last " + topWindow.String() + ". OWN is the time that the sidecar itself took:",
-		"not waiting for the backend, nor for users.",
+		"Rates and percentiles are those of the last " + topWindow.String() + ". OWN is the sidecar's own",
+		"share of a call: the time without that of the backend and of users.",
 	}
 }
 
@@ -303,7 +304,7 @@ func (s topState) faults() []string {
 	return out
 }
 
-// topRow is a row of a table.
+// topRow is a row of a table. One with a single cell is a note.
 type topRow struct {
 	cells []string
 	look  string
@@ -346,7 +347,7 @@ func (s topState) toolRows(v topView) []topRow {
 
 func callColumns() []topColumn {
 	return []topColumn{
-		{"AGE", 7, true, 80}, {"CALLER", 16, false, 60}, {head: "CALL"}, {"EDGE", 8, false, 80}, {"TOOK", 8, true, 0}, {"OWN", 8, true, 70},
+		{"AGE", 7, true, 96}, {"CALLER", 16, false, 60}, {head: "CALL"}, {"EDGE", 8, false, 106}, {"TOOK", 8, true, 50}, {"OWN", 8, true, 72},
 		{"CODE", 22, false, 0},
 	}
 }
@@ -369,18 +370,10 @@ func (s topState) callRows(v topView) []topRow {
 		}
 		out = append(out, row)
 	}
-	if more := int(s.last.GetInFlightTotal()) - len(s.last.GetInFlight()); more > 0 {
-		out = append(out, note(fmt.Sprintf("and %d more in flight", more)))
-	}
-	if s.omitted > 0 {
-		out = append(out, note(fmt.Sprintf("and %d more that ended", s.omitted)))
+	if more := int64(s.last.GetInFlightTotal()) - int64(len(s.last.GetInFlight())); more > 0 || s.omitted > 0 {
+		out = append(out, topRow{[]string{fmt.Sprintf("not listed: %d more in flight, %d more that ended", max(more, 0), s.omitted)}, lookFaint})
 	}
 	return out
-}
-
-// note is a row of calls that is none.
-func note(text string) topRow {
-	return topRow{cells: []string{"", "", text, "", "", "", ""}, look: lookFaint}
 }
 
 func callCells(c *adminv1.Call, now time.Time, isInFlight bool) []string {
@@ -421,6 +414,9 @@ func (v topView) table(pane int, columns []topColumn, rows []topRow, width, heig
 		}
 	}
 	line := func(cells []string) string {
+		if len(cells) == 1 {
+			return cut(cells[0], width)
+		}
 		var b strings.Builder
 		for i, c := range columns {
 			if c.width < 0 {
