@@ -23,7 +23,7 @@ import {
   withOnly,
   withValue,
   type Property,
-} from "./form";
+} from "./fields";
 
 // The schemas are those that the sidecar derives, from its own golden files: the input as agents see it, and as it is checked.
 function golden(message: string, which: "advertised" | "canonical"): JsonObject {
