@@ -42,12 +42,15 @@ export interface Row {
   readonly words: string;
 }
 
-/** Rates over the last seconds. Percentiles are in milliseconds; NaN without a call. */
+/** Rates over the last seconds. Durations are in milliseconds. */
 export interface Rates {
   calls: number;
   failed: number;
+  /** NaN without a call, infinite beyond longest. */
   p50: number;
   p95: number;
+  /** Above this duration, none is told from another. */
+  longest: number;
 }
 
 /** What is known of a tool. */
@@ -59,13 +62,20 @@ export interface Tool {
   activity: { time: number; calls: number }[];
 }
 
-interface Delta {
-  time: number;
-  millis: number;
-  calls: number;
-  failed: number;
+interface Buckets {
   bounds: readonly number[];
   buckets: number[];
+}
+
+/** What was counted between two messages. */
+interface Counted extends Buckets {
+  calls: number;
+  failed: number;
+}
+
+interface Delta extends Counted {
+  time: number;
+  millis: number;
 }
 
 function cut(text: string): string {
@@ -94,7 +104,7 @@ export function row(c: Call): Row {
 }
 
 /** The difference of two counts of one tool; all of the counts where the tool is new. */
-function difference(now: ToolCounts, before: ToolCounts | undefined): Omit<Delta, "time" | "millis"> {
+function difference(now: ToolCounts, before: ToolCounts | undefined): Counted {
   const minus = (a: bigint, b: bigint | undefined) => Math.max(0, Number(a - (b ?? 0n)));
   return {
     calls: minus(now.calls, before?.calls),
@@ -216,7 +226,7 @@ export class Store {
       if (isGap || (!before && m.tools.length >= maxNamed)) continue;
       const d = difference(counts, before);
       add(total, d);
-      tool.series.set(slot, (d.calls * 1000) / elapsed, (d.failed * 1000) / elapsed, p(d, 0.5), p(d, 0.95));
+      sample(tool.series, slot, d, elapsed);
       if (d.calls > 0) tool.activity.push({ time, calls: d.calls });
       while (tool.activity.length > 0 && (tool.activity[0]?.time ?? 0) < time - 60_000) tool.activity.shift();
     }
@@ -225,7 +235,7 @@ export class Store {
       this.deltas = [];
       return;
     }
-    this.all.set(slot, (total.calls * 1000) / elapsed, (total.failed * 1000) / elapsed, p(total, 0.5), p(total, 0.95));
+    sample(this.all, slot, total, elapsed);
     this.deltas.push(total);
     while (this.deltas.length > 1 && (this.deltas[0]?.time ?? 0) <= time - rateMillis) this.deltas.shift();
   }
@@ -248,7 +258,7 @@ export class Store {
     }
     if (sum.millis === 0) return undefined;
     const perSecond = 1000 / sum.millis;
-    return { calls: sum.calls * perSecond, failed: sum.failed * perSecond, p50: p(sum, 0.5), p95: p(sum, 0.95) };
+    return { calls: sum.calls * perSecond, failed: sum.failed * perSecond, p50: p(sum, 0.5), p95: p(sum, 0.95), longest: longest(sum) };
   }
 
   /** Names of tools, those with most calls in the last minute first, then those with most calls. */
@@ -267,11 +277,21 @@ export class Store {
   }
 }
 
-function p(d: { bounds: readonly number[]; buckets: number[] }, q: number): number {
+function longest(d: Buckets): number {
+  return (d.bounds.at(-1) ?? 0) * 1000;
+}
+
+/** Sets the sample of a difference. A latency above the last bound is drawn at it. */
+function sample(series: Series, slot: number, d: Counted, millis: number) {
+  const most = longest(d);
+  series.set(slot, (d.calls * 1000) / millis, (d.failed * 1000) / millis, Math.min(p(d, 0.5), most), Math.min(p(d, 0.95), most));
+}
+
+function p(d: Buckets, q: number): number {
   return percentile(d.bounds, d.buckets, q) * 1000;
 }
 
-function add(sum: Delta, d: Omit<Delta, "time" | "millis">) {
+function add(sum: Delta, d: Counted) {
   sum.calls += d.calls;
   sum.failed += d.failed;
   // All tools have the same buckets; others could not be added.
