@@ -8,7 +8,7 @@ import type { Row } from "./store";
 import { store, tick } from "./stream";
 
 const columns: readonly { readonly id: Column; readonly name: string }[] = [
-  { id: "time", name: "Time" },
+  { id: "time", name: "Ended" },
   { id: "caller", name: "Caller" },
   { id: "tool", name: "Tool" },
   { id: "edge", name: "Edge" },
@@ -258,6 +258,7 @@ function Head(props: { id: Column; name: string; filter: Filter; setFilter: (f: 
 function CallRow(props: { row: Row; at: number; top: number; isActive: boolean }) {
   const r = props.row;
   const own = Math.max(0, r.took - r.upstream);
+  const when = r.code === "" ? "since " + clock(r.began).slice(0, 8) : clock(r.began + r.took);
   const open = (e: MouseEvent) => {
     // The link does it for clicks on it, and text that is selected is meant to be copied.
     if (e.defaultPrevented || (e.target instanceof Element && e.target.closest("a")) || getSelection()?.toString()) return;
@@ -266,8 +267,8 @@ function CallRow(props: { row: Row; at: number; top: number; isActive: boolean }
   return (
     <tr role="row" aria-rowindex={props.at + 2} class={r.code === "" ? "running" : ""} style={{ transform: `translateY(${props.top}px)` }} onClick={open}>
       <td role="cell" class="time">
-        <a href={callPath(r.id)} data-id={r.id} tabIndex={props.isActive ? 0 : -1} aria-label={`${clock(r.began)}, call ${r.id}`}>
-          {clock(r.began)}
+        <a href={callPath(r.id)} data-id={r.id} tabIndex={props.isActive ? 0 : -1} aria-label={`${when}, call ${r.id}`}>
+          {when}
         </a>
       </td>
       <td role="cell" class="caller" title={short(r.caller)}>

@@ -28,17 +28,16 @@ export function Limits(props: { limits: readonly Limit[] }) {
     <section class="stack" aria-labelledby="limits">
       <h2 id="limits">Limits</h2>
       <div class="scroll">
-        <table class="plain">
-          <thead>
-            <tr>
-              <th scope="col">Limit</th>
-              <th scope="col">In use</th>
-              <th scope="col" class="num">Used</th>
-              <th scope="col" class="num">Most</th>
-              <th scope="col" class="num">Refused</th>
+        <table class="plain limits" role="table">
+          <thead role="rowgroup">
+            <tr role="row">
+              <th role="columnheader" scope="col">Limit</th>
+              <th role="columnheader" scope="col">In use</th>
+              <th role="columnheader" scope="col" class="num">Used of most</th>
+              <th role="columnheader" scope="col" class="num">Refused</th>
             </tr>
           </thead>
-          <tbody>
+          <tbody role="rowgroup">
             {shown.map((l) => (
               <LimitRow key={l.name} limit={l} />
             ))}
@@ -61,11 +60,11 @@ function LimitRow(props: { limit: Limit }) {
   const share = pressure(l);
   const kind = share >= 1 ? "bad" : share >= near ? "warn" : "";
   return (
-    <tr>
-      <th scope="row" class="mono">
+    <tr role="row">
+      <th role="rowheader" scope="row" class="mono">
         <Text text={l.name} max={120} />
       </th>
-      <td>
+      <td role="cell">
         {l.used === undefined ? (
           <span class="dim">for each request</span>
         ) : (
@@ -79,9 +78,11 @@ function LimitRow(props: { limit: Limit }) {
           </span>
         )}
       </td>
-      <td class="num">{l.used === undefined ? "–" : amount(l.used)}</td>
-      <td class="num">{amount(l.most)}</td>
-      <td class={"num" + (l.refused > 0n ? " warn strong" : "")}>{l.refused.toLocaleString("en")}</td>
+      <td role="cell" class="num">
+        {l.used === undefined ? "" : amount(l.used) + " of "}
+        {amount(l.most)}
+      </td>
+      <td role="cell" class={"num refused" + (l.refused > 0n ? " warn strong" : "")}>{l.refused.toLocaleString("en")}</td>
     </tr>
   );
 }

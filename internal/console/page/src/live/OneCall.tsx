@@ -153,7 +153,7 @@ function Found(props: { call: Call; about: GetCallResponse }) {
 
 function Id(props: { name: string; value: string }) {
   return (
-    <Fact name={props.name}>
+    <Fact name={props.name} isWide>
       <Text class="mono" text={props.value} max={200} />
       <Copy text={props.value} label={`Copy the ${props.name.toLowerCase()}`} />
     </Fact>

@@ -17,12 +17,12 @@ export function Summary(props: { state: WatchResponse }) {
         {!s.ready && s.state !== "ready" ? ", not ready" : ""}
         {!s.ready && s.state === "ready" ? ", but not ready" : ""}
       </Fact>
-      <Fact name="Calls per second">{r ? amount(r.calls) : "–"}</Fact>
-      <Fact name="Errors per second" kind={isFailing ? "bad" : ""}>
+      <Fact name="Calls/s">{r ? amount(r.calls) : "–"}</Fact>
+      <Fact name="Errors/s" kind={isFailing ? "bad" : ""}>
         {r ? amount(r.failed) : "–"}
       </Fact>
-      <Fact name="Latency, p50">{r ? latency(r.p50, r.longest) : "–"}</Fact>
-      <Fact name="Latency, p95">{r ? latency(r.p95, r.longest) : "–"}</Fact>
+      <Fact name="Latency p50">{r ? latency(r.p50, r.longest) : "–"}</Fact>
+      <Fact name="Latency p95">{r ? latency(r.p95, r.longest) : "–"}</Fact>
       <Fact name="In flight">{amount(s.inFlightTotal)}</Fact>
       <Fact name="Sessions">{amount(s.sessions)}</Fact>
       <Fact name="Tasks">{amount(s.tasks)}</Fact>
@@ -42,9 +42,9 @@ export function latency(ms: number, longest: number): string {
 }
 
 /** A name with its value, in a list of facts. */
-export function Fact(props: { name: string; kind?: string; children: ComponentChildren }) {
+export function Fact(props: { name: string; kind?: string; isWide?: boolean; children: ComponentChildren }) {
   return (
-    <div class="fact">
+    <div class={"fact" + (props.isWide ? " wide" : "")}>
       <dt>{props.name}</dt>
       <dd class={props.kind ?? ""}>{props.children}</dd>
     </div>

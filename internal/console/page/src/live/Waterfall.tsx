@@ -25,13 +25,13 @@ export function Waterfall(props: { call: Call }) {
         </span>
       </p>
       <div class="scroll">
-        <table class="plain waterfall">
-          <thead>
-            <tr>
-              <th scope="col">Step</th>
-              <th scope="col" class="num">Begins at</th>
-              <th scope="col" class="num">Took</th>
-              <th scope="col">Where</th>
+        <table class="plain waterfall" role="table">
+          <thead role="rowgroup">
+            <tr role="row">
+              <th role="columnheader" scope="col">Step</th>
+              <th role="columnheader" scope="col" class="num">Begins at</th>
+              <th role="columnheader" scope="col" class="num">Took</th>
+              <th role="columnheader" scope="col">Where</th>
               <th class="lane" aria-hidden="true">
                 <span class="row between">
                   <span>0</span>
@@ -40,18 +40,18 @@ export function Waterfall(props: { call: Call }) {
               </th>
             </tr>
           </thead>
-          <tbody>
+          <tbody role="rowgroup">
             {call.steps.slice(0, most).map((s, i) => {
               const at = part(millis(s.at));
               const width = Math.max(least, part(millis(s.took)));
               return (
-                <tr key={i}>
-                  <th scope="row">
+                <tr key={i} role="row">
+                  <th role="rowheader" scope="row">
                     <Text text={s.name} max={80} />
                   </th>
-                  <td class="num">{took(millis(s.at))}</td>
-                  <td class="num">{took(millis(s.took))}</td>
-                  <td>{s.isUpstream ? "waits" : "sidecar"}</td>
+                  <td role="cell" class="num">{took(millis(s.at))}</td>
+                  <td role="cell" class="num">{took(millis(s.took))}</td>
+                  <td role="cell">{s.isUpstream ? "waits" : "sidecar"}</td>
                   <td class="lane" aria-hidden="true">
                     <span class="track">
                       <span

@@ -53,7 +53,7 @@ export function clock(ms: number): string {
 export function amount(n: number): string {
   if (!Number.isFinite(n)) return "–";
   if (n === 0) return "0";
-  if (Math.abs(n) < 1) return n.toFixed(2);
+  if (Math.abs(n) < 0.995) return n.toFixed(2);
   if (Math.abs(n) < 100 && !Number.isInteger(n)) return n.toFixed(1);
   return Math.round(n).toLocaleString("en");
 }

@@ -32,11 +32,23 @@ function faint(color: string): string {
   return color.replace(/^rgb\((.*)\)$/, "rgba($1, 0.14)");
 }
 
-const pad = (n: number) => String(n).padStart(2, "0");
-const minutes = (s: number) => {
-  const d = new Date(s * 1000);
-  return `${pad(d.getHours())}:${pad(d.getMinutes())}`;
-};
+/** Steps between marks of time, in seconds. */
+const steps = [10, 15, 30, 60, 120, 300, 600];
+
+/** Marks of time, counted back from the last sample, at least 64 pixels apart. */
+function marks(u: uPlot, min: number, max: number): number[] {
+  const room = Math.max(1, Math.floor(u.width / 64));
+  const step = steps.find((s) => (max - min) / s <= room) ?? 900;
+  const found: number[] = [];
+  // The left edge is left free: the marks of the other axis end there.
+  for (let at = max; at >= min + step / 3; at -= step) found.unshift(at);
+  return found;
+}
+
+function ago(seconds: number): string {
+  if (seconds < 0.5) return "now";
+  return seconds < 90 ? `−${Math.round(seconds)} s` : `−${Math.round(seconds / 60)} min`;
+}
 
 /** Draws a chart into an element, as wide as it is. */
 export function plot(el: HTMLElement, o: PlotOptions): uPlot {
@@ -60,9 +72,18 @@ export function plot(el: HTMLElement, o: PlotOptions): uPlot {
       height: plotHeight,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false, setScale: false } },
-      scales: { x: { time: true }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      scales: { x: { time: false }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
-        { stroke: dim, font, size: 20, gap: 2, grid: { show: false }, ticks: { show: false }, space: 60, values: (_, at) => at.map(minutes) },
+        {
+          stroke: dim,
+          font,
+          size: 20,
+          gap: 2,
+          grid: { show: false },
+          ticks: { show: false },
+          splits: (u, _, min, max) => marks(u, min, max),
+          values: (u, at) => at.map((t) => ago((u.scales["x"]?.max ?? t) - t)),
+        },
         { stroke: dim, font, size: 52, gap: 4, grid, ticks: { show: false }, space: 28, values: (_, at) => at.map(o.value) },
       ],
       series: [{}, ...series],
