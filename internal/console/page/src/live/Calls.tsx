@@ -5,7 +5,7 @@ import { announce, Badge, Button, Text, visible } from "../ui";
 import { anonymous, narrows, noFilter, select, sortable, type Column, type Filter } from "./filter";
 import { clock, counted, percent, took } from "./format";
 import type { Row } from "./store";
-import { store, tick } from "./stream";
+import { restarted, store, tick } from "./stream";
 
 const columns: readonly { readonly id: Column; readonly name: string }[] = [
   { id: "time", name: "Ended" },
@@ -46,6 +46,7 @@ export function Calls(props: { filter: Filter; setFilter: (f: Filter) => void })
       <p class="dim small">
         {kept && <span class="strong">Paused: {counted(store.endedTotal - kept.ended, "call")} ended meanwhile. </span>}
         {counted(shown.length, "call")} shown{narrows(filter) ? ` of ${rows.length.toLocaleString("en")}` : ""}.
+        {restarted.value > 0 && ` The sidecar was started again; this page saw it at ${clock(restarted.value).slice(0, 8)}, and calls before are gone.`}
         {store.omitted > 0 && ` ${counted(store.omitted, "call")} ended too fast to be listed; charts count them.`}
         {(store.last?.inFlightTotal ?? 0) > store.inFlight.length &&
           ` Of ${counted(store.last?.inFlightTotal ?? 0, "call")} in flight, the oldest ${store.inFlight.length} are listed.`}

@@ -11,7 +11,7 @@ import { clock, epochMillis } from "./format";
 import { Limits } from "./Limits";
 import { OneCall } from "./OneCall";
 import { Parts } from "./Parts";
-import { link, store, tick, watchSidecar } from "./stream";
+import { link, restarted, store, tick, watchSidecar } from "./stream";
 import { Summary } from "./Summary";
 
 /** The page of what happens now. path is what follows /console/live: "" or "/ID". */
@@ -75,7 +75,7 @@ function Overview(props: { filter: Filter; setFilter: (f: Filter) => void }) {
       {last ? (
         <>
           <Summary state={last} />
-          <Actions state={last} />
+          <Actions key={restarted.value} state={last} />
           <Calls filter={props.filter} setFilter={props.setFilter} />
           <Charts onTool={(tool) => props.setFilter({ ...props.filter, tool })} />
           <Limits limits={last.limits} />

@@ -202,7 +202,7 @@ function Line(props: { line: string; title: string; isOpen: boolean }) {
   return (
     <li class="line">
       <details open={props.isOpen}>
-        <summary aria-label={props.title}>
+        <summary>
           {level !== "" && <Badge kind={/^(error|fatal)/i.test(level) ? "bad" : /^warn/i.test(level) ? "warn" : "info"}>{level.slice(0, 12)}</Badge>}{" "}
           <span class="dim mono">
             <Text text={at} max={40} />

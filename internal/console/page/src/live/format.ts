@@ -2,6 +2,8 @@
 // How times, amounts and names read. Nothing here depends on the page.
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
 /** Milliseconds of a duration; 0 without one. */
 export function millis(d: Duration | undefined): number {
   return d ? Number(d.seconds) * 1000 + d.nanos / 1e6 : 0;
@@ -36,7 +38,7 @@ const units: readonly (readonly [name: string, ms: number])[] = [
 export function span(ms: number): string {
   for (const [name, size] of units) {
     const n = Math.floor(ms / size);
-    if (n >= 1) return `${n.toLocaleString("en")} ${name}${n === 1 ? "" : "s"}`;
+    if (n >= 1) return `${whole.format(n)} ${name}${n === 1 ? "" : "s"}`;
   }
   return "less than a second";
 }
@@ -55,7 +57,7 @@ export function amount(n: number): string {
   if (n === 0) return "0";
   if (Math.abs(n) < 0.995) return n.toFixed(2);
   if (Math.abs(n) < 100 && !Number.isInteger(n)) return n.toFixed(1);
-  return Math.round(n).toLocaleString("en");
+  return whole.format(n);
 }
 
 /** A share as a whole percentage; between 0 and 1 percent it reads "< 1 %". */
@@ -67,5 +69,5 @@ export function percent(share: number): string {
 
 /** A count with its noun: "1 call", "2 calls". */
 export function counted(n: number, noun: string, plural = noun + "s"): string {
-  return `${n.toLocaleString("en")} ${n === 1 ? noun : plural}`;
+  return `${whole.format(n)} ${n === 1 ? noun : plural}`;
 }

@@ -3,6 +3,7 @@
 import { effect, signal } from "@preact/signals";
 import { api, away, note } from "../api";
 import { announce } from "../ui";
+import { epochMillis } from "./format";
 import { Store } from "./store";
 import { Watcher, type Link } from "./watch";
 
@@ -14,6 +15,9 @@ export const tick = signal(0);
 
 /** How the stream is. */
 export const link = signal<Link>({ state: "connecting" });
+
+/** When the page found that the sidecar had been started again, in milliseconds since 1970; 0 if it has not. */
+export const restarted = signal(0);
 
 /** Watches the sidecar until the function that it returns is called. */
 export function watchSidecar(): () => void {
@@ -32,9 +36,11 @@ export function watchSidecar(): () => void {
     },
     isHidden: () => document.hidden,
     take: (m, isFirst) => {
-      if (store.take(m, isFirst)) announce("The sidecar was started again. What the page knew of the previous process is gone.");
       const now = m.ready ? m.state : `${m.state}, not ready`;
-      if (state !== "" && now !== state) announce(`The sidecar is ${now}.`);
+      if (store.take(m, isFirst)) {
+        restarted.value = epochMillis(m.time);
+        announce(`The sidecar was started again, and is ${now}.`);
+      } else if (state !== "" && now !== state) announce(`The sidecar is ${now}.`);
       state = now;
       changed();
     },
