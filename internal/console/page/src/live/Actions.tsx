@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useState } from "preact/hooks";
-import { api, errorText, keepServer, note, server } from "../api";
+import { api, away, errorText, keepServer, note, server } from "../api";
 import type { WatchResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { announce, Button, Confirm, ErrorNote, Text } from "../ui";
 import { counted, millis, took } from "./format";
@@ -18,6 +18,7 @@ export function Actions(props: { state: WatchResponse }) {
   const [said, setSaid] = useState("");
   const [failed, setFailed] = useState("");
   if (!server.value?.canOperate) return null;
+  const isBlocked = busy || away.value;
   const close = () => setAsked(undefined);
   const trust = s.trust === "trusted" ? "untrusted" : "trusted";
 
@@ -54,13 +55,13 @@ export function Actions(props: { state: WatchResponse }) {
   return (
     <section class="stack tight" aria-label="Actions">
       <div class="row">
-        <Button disabled={busy} onClick={() => setAsked("refresh")}>
+        <Button disabled={isBlocked} onClick={() => setAsked("refresh")}>
           Refresh the catalog
         </Button>
-        <Button disabled={busy} onClick={() => setAsked("trust")}>
+        <Button disabled={isBlocked} onClick={() => setAsked("trust")}>
           {trust === "trusted" ? "Trust callers" : "Withdraw trust"}
         </Button>
-        <Button disabled={busy || s.state === "draining"} onClick={() => setAsked("drain")}>
+        <Button disabled={isBlocked || s.state === "draining"} onClick={() => setAsked("drain")}>
           Drain
         </Button>
         {said !== "" && (

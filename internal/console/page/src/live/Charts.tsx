@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useEffect, useRef, useState } from "preact/hooks";
 import { toolPath } from "../router";
-import { Button, ErrorNote, Text } from "../ui";
+import { Button, ErrorNote, Text, visible } from "../ui";
 import { useMedia } from "./Calls";
 import { amount, clock, took } from "./format";
 import type { Line, plot as plotFunction } from "./plot";
@@ -117,7 +117,7 @@ function Chooser(props: { order: string[]; shown: readonly string[]; onChoose: (
 
 function Card(props: { name: string; series: Series; isTool?: boolean; onTool?: (name: string) => void }) {
   return (
-    <article class="card chart" aria-label={props.name.slice(0, 200)}>
+    <article class="card chart" aria-label={visible(props.name.slice(0, 200))}>
       <div class="row between">
         <h3>
           {props.isTool ? (

@@ -14,7 +14,6 @@ export function Summary(props: { state: WatchResponse }) {
     <dl class="facts strip" aria-label="State">
       <Fact name="State" kind={s.ready ? "ok" : "bad"}>
         <Text text={s.state || "unknown"} max={40} />
-        {!s.ready && s.state !== "ready" ? ", not ready" : ""}
         {!s.ready && s.state === "ready" ? ", but not ready" : ""}
       </Fact>
       <Fact name="Calls/s">{r ? amount(r.calls) : "–"}</Fact>
