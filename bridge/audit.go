@@ -54,8 +54,9 @@ type auditor struct {
 
 // newInvocation begins a line. in are the arguments, if they have been kept.
 func (a *auditor) newInvocation(req *Request, who *identity.Identity, in *trail.Input) *invocation {
-	inv := &invocation{event: trail.Event{
-		ID: a.trail.NewID(), Caller: auditCaller(who, req.Peer, req.Caller), Route: req.Route, Era: req.Era,
+	id := a.trail.NewID()
+	inv := &invocation{id: id, event: trail.Event{
+		ID: id, Caller: auditCaller(who, req), Route: req.Route, Era: req.Era,
 		Edge:      telemetry.EdgeOf(req.Transport, req.Route, req.Procedure != "").String(),
 		Operation: req.audited(), Target: req.target(), Trust: a.gate.TrustOf(who, req.Caller).String(),
 		RequestID: req.ID.Raw(), TraceID: req.TraceID(),
@@ -70,11 +71,11 @@ func (a *auditor) newInvocation(req *Request, who *identity.Identity, in *trail.
 }
 
 // auditCaller is a caller as the trail names it.
-func auditCaller(who *identity.Identity, address, caller string) trail.Caller {
-	out := trail.Caller{Address: peer.Address(address)}
+func auditCaller(who *identity.Identity, req *Request) trail.Caller {
+	out := trail.Caller{Address: peer.Address(req.Peer), Operator: req.operator}
 	if who == nil {
-		if address == "" {
-			out.Address = caller
+		if req.Peer == "" {
+			out.Address = req.Caller
 		}
 		return out
 	}
@@ -253,6 +254,7 @@ func (a *auditor) refused(ctx context.Context, req *Request, operation string, e
 	if !a.trail.IsOn() || err.Code == errmap.Unauthenticated {
 		return
 	}
+	req.operator = identity.OperatorOf(ctx)
 	inv := a.newInvocation(req, identity.FromContext(ctx), nil)
 	if cat := a.directory.loaded(ctx); cat != nil && req.Op == OpCall && req.name() != "" {
 		if tool, unknown := lookup(cat, req); unknown == nil {
@@ -268,6 +270,7 @@ func (a *auditor) denied(ctx context.Context, req *Request, operation string, er
 	if !a.trail.IsOn() || err.Code != errmap.PermissionDenied {
 		return
 	}
+	req.operator = identity.OperatorOf(ctx)
 	inv := a.newInvocation(req, identity.FromContext(ctx), nil)
 	e := &inv.event
 	e.Operation, e.Decision, e.Rule = operation, trail.Denied, ruleGrants
@@ -315,8 +318,12 @@ func (r *Request) audited() string {
 	return r.Op.String()
 }
 
-// unfinished writes the line of a request that began at a time, from beside the goroutine that runs it.
+// unfinished writes the line of a request that began at a time, from beside the goroutine that runs it. A request
+// that is not audited has none.
 func (a *auditor) unfinished(inv *invocation, start time.Time) {
+	if inv == nil {
+		return
+	}
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	if inv.isOver {

@@ -178,6 +178,7 @@ type Bridge struct {
 	lines     *lines
 	observers []observer
 	records   bool // something may record requests
+	watched   watched
 
 	opts    Options
 	flights *correlate.Table
@@ -473,6 +474,7 @@ type Flight struct {
 	bridge *Bridge
 	call   *correlate.Call
 	err    *errmap.Error
+	id     uint64 // in this process
 	start  time.Time
 	// end is what will be known of its end.
 	end finished
@@ -482,15 +484,18 @@ type Flight struct {
 // and run the flights concurrently. So of two equal ids the second is rejected, and a cancellation finds the requests
 // before it. Every Flight must be run exactly once.
 func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
-	b.begun.Add(1)
-	f := &Flight{bridge: b, start: time.Now(), end: finished{req: req}}
+	f := &Flight{bridge: b, id: b.begun.Add(1), start: time.Now(), end: finished{req: req}}
 	if b.parts.directory.isCompact {
 		b.parts.compacts.readThrough(req)
 	}
+	req.operator = identity.OperatorOf(ctx)
 	meter := &f.end.meter
 	if b.records {
 		f.end.who = identity.FromContext(ctx)
 		b.record(req, meter, f.end.who)
+	}
+	if b.watched.isOn() {
+		meter.stages = newStages(f.start)
 	}
 	req.meter = meter // from here on req does not change
 	id := req.ID
@@ -499,12 +504,11 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	}
 	var err error
 	f.call, err = b.flights.RegisterNamed(ctx, req.Origin, id, req.name())
-	if err == nil && meter.invoked != nil {
-		f.call.Own(f)
-	}
 	if err != nil {
 		f.err = registerError(err)
+		return f
 	}
+	f.call.Own(f)
 	return f
 }
 
@@ -561,6 +565,7 @@ func (f *Flight) Run() *Response {
 	if rules := f.bridge.parts.rulebook; rules.rules != nil {
 		rules.decided(resp)
 	}
+	f.end.req.enter(stageFinish)
 	resp = finishFlight(f.call, resp)
 	resp.Err = resp.Err.Redacted() // once, for whatever shows it
 	f.ended(resp)
@@ -574,6 +579,9 @@ func (f *Flight) ended(resp *Response) {
 	end.edge, end.took = telemetry.EdgeOf(end.req.Transport, end.req.Route, end.req.Procedure != ""), end.at.Sub(f.start)
 	for _, o := range f.bridge.observers {
 		o.ended(end)
+	}
+	if end.code != "" || f.bridge.watched.isOn() {
+		f.bridge.watched.keep(f)
 	}
 }
 
@@ -631,6 +639,7 @@ func (b *Bridge) run(call *correlate.Call, req *Request) (resp *Response) {
 	if req.Op == OpCall {
 		return b.runCall(call, req)
 	}
+	req.enter(stageRun)
 	if resp := b.turnedAway(call, req); resp != nil {
 		return resp
 	}

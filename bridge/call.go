@@ -31,6 +31,7 @@ func dialogue(ctx context.Context, req *Request, round func(context.Context, *Re
 		if err != nil {
 			return &Response{Err: err, Tool: resp.Tool, Decision: resp.Decision}
 		}
+		req.enter(stageAsk)
 		asked := time.Now()
 		answers, err := req.AskClient(ctx, in)
 		req.waited(asked)
@@ -48,8 +49,8 @@ type calls struct {
 	parts *parts
 
 	// find turns away what cannot be called or is over its rate. reject does so before the call has its own context.
-	find, reject []step
-	ways         [kinds][]step
+	find, reject []named
+	ways         [kinds][]named
 }
 
 // parts are the parts of a bridge whose steps make up the ways of calls.
@@ -76,8 +77,8 @@ type parts struct {
 // newCalls lists the steps of each kind of call, in their order.
 func newCalls(p *parts) *calls {
 	w := &calls{parts: p}
-	w.find = []step{w.resolve, p.gatekeeper.gate, p.rates.limit}
-	w.reject = append(slices.Clip(w.find), p.admission.room)
+	w.find = []named{{stageResolve, w.resolve}, {stageGate, p.gatekeeper.gate}, {stageLimit, p.rates.limit}}
+	w.reject = append(slices.Clip(w.find), named{stageRoom, p.admission.room})
 	var share, permit, record step
 	if p.rates.askShared != nil {
 		share = p.rates.share
@@ -88,27 +89,31 @@ func newCalls(p *parts) *calls {
 	if p.auditor.trail.IsOn() {
 		record = p.auditor.recordCall
 	}
-	way := func(invoke step) []step {
-		return steps(share, p.admission.admit, envelope, wanted, p.encoder.validate, permit, p.rounds.reopen, p.rounds.confirm, record, invoke, p.decoder.result)
+	shared, permitted, recorded := named{stageShare, share}, named{stagePermit, permit}, named{stageRecord, record}
+	admitted, validated, result := named{stageAdmit, p.admission.admit}, named{stageValidate, p.encoder.validate}, named{stageResult, p.decoder.result}
+	around := named{stageEnvelope, envelope}
+	way := func(is stage, invoke step) []named {
+		return steps(shared, admitted, around, named{stageWanted, wanted}, validated, permitted, named{stageReopen, p.rounds.reopen},
+			named{stageConfirm, p.rounds.confirm}, recorded, named{is, invoke}, result)
 	}
-	w.ways = [kinds][]step{
-		plainCall:     steps(share, p.admission.admit, envelope, p.encoder.validate, permit, record, p.sender.unary, p.decoder.result),
-		unaryCall:     way(p.sender.unary),
-		pagedCall:     way(p.rpcs.paged),
-		streamCall:    way(p.rpcs.streamed),
-		taskCall:      way(p.tasks.invokeTask),
-		operationCall: way(p.operations.invokeOperation),
-		continuation:  way(p.operations.continueOperation),
-		nativeCall:    way(p.natives.invokeNative),
-		compactCall:   way(p.compacts.invokeCompact),
-		exchangeCall:  steps(share, p.exchanger.exchange),
+	w.ways = [kinds][]named{
+		plainCall:     steps(shared, admitted, around, validated, permitted, recorded, named{stageUnary, p.sender.unary}, result),
+		unaryCall:     way(stageUnary, p.sender.unary),
+		pagedCall:     way(stagePaged, p.rpcs.paged),
+		streamCall:    way(stageStreamed, p.rpcs.streamed),
+		taskCall:      way(stageTask, p.tasks.invokeTask),
+		operationCall: way(stageOperation, p.operations.invokeOperation),
+		continuation:  way(stageContinue, p.operations.continueOperation),
+		nativeCall:    way(stageNative, p.natives.invokeNative),
+		compactCall:   way(stageCompact, p.compacts.invokeCompact),
+		exchangeCall:  steps(shared, named{stageExchange, p.exchanger.exchange}),
 	}
 	return w
 }
 
 // steps lists steps without those that the configuration leaves out, which are nil.
-func steps(all ...step) []step {
-	return slices.DeleteFunc(all, func(s step) bool { return s == nil })
+func steps(all ...named) []named {
+	return slices.DeleteFunc(all, func(s named) bool { return s.run == nil })
 }
 
 // kindOf is the kind of a call whose tool is known.
@@ -151,7 +156,7 @@ func (w *calls) call(ctx context.Context, req *Request, checked *toolCall) *Resp
 }
 
 // round runs one round of a call, after steps that come before its way. The first error ends it.
-func (w *calls) round(ctx context.Context, c *toolCall, before []step) *Response {
+func (w *calls) round(ctx context.Context, c *toolCall, before []named) *Response {
 	defer w.parts.admission.leave(c)
 	if resp := w.walk(ctx, c, before); resp != nil {
 		return resp
@@ -163,9 +168,10 @@ func (w *calls) round(ctx context.Context, c *toolCall, before []step) *Response
 }
 
 // walk takes steps until one fails, or the round has its outcome; then it returns the response.
-func (w *calls) walk(ctx context.Context, c *toolCall, steps []step) *Response {
-	for _, step := range steps {
-		if err := step(ctx, c); err != nil {
+func (w *calls) walk(ctx context.Context, c *toolCall, steps []named) *Response {
+	for i := range steps {
+		c.req.enter(steps[i].stage)
+		if err := steps[i].run(ctx, c); err != nil {
 			if c.tool != nil {
 				err = c.named(err, c.shownName())
 			}

@@ -216,6 +216,8 @@ type Request struct {
 	// which the caller wrote the request. Nil uses the field names.
 	Pointer func(field string) string
 
+	// operator is the operator in whose console the request was made; [Bridge.Begin] finds it in the context.
+	operator string
 	// meter measures the request; nil for what runs on behind one.
 	meter *meter
 	// of is the request that this one is a copy of; nil for one that began.
@@ -442,11 +444,15 @@ type meter struct {
 	// input is what came as arguments, where something records it, and document that of a call, where those are recorded.
 	input    *trail.Input
 	document *trail.CallDocument
+	// stages are the steps that the request takes, and when; nil where nobody watched when it began.
+	stages *stages
 }
 
 // invocation is what the audit trail says of a request while it runs. It is written by the
 // goroutine that runs the request.
 type invocation struct {
+	// id is that of its lines. It does not change.
+	id trail.ID
 	// mu guards event, which the end of a drain reads; isOver: its line is written.
 	mu     sync.Mutex
 	isOver bool
@@ -464,6 +470,13 @@ type invocation struct {
 func (r *Request) waited(start time.Time) {
 	if r.meter != nil {
 		r.meter.upstream += time.Since(start)
+	}
+}
+
+// enter notes that the request enters a stage, where somebody watches.
+func (r *Request) enter(s stage) {
+	if r.meter != nil && r.meter.stages != nil {
+		r.meter.stages.enter(s)
 	}
 }
 
@@ -767,6 +780,12 @@ func (c *toolCall) events(ctx context.Context) func(*outriggerv1.ToolEvent) {
 
 // A step adds facts to a call, ends the round with its outcome, or ends the call with an error.
 type step func(ctx context.Context, c *toolCall) *errmap.Error
+
+// named is a step with its name for people.
+type named struct {
+	stage stage
+	run   step
+}
 
 // kind is the kind of a call, by what its tool is and how it was called. Each has a list of steps.
 type kind uint8

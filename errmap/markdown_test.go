@@ -65,6 +65,15 @@ refusals have ErrorInfo and ErrorDetail there. With ` + "`redact_backend_status:
 |---|---|---|---|---|---|---|---|---|---|
 `
 
+const markdownOperators = `
+## What an operator does next
+
+The console shows the same for each call that failed.
+
+| code | do |
+|---|---|
+`
+
 const markdownExit = `
 ## Exit codes of commands that call a running sidecar
 
@@ -113,6 +122,14 @@ func renderMarkdown(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s | %s | %s | %s | %s | %s |\n", name, status, r.JSONRPC,
 			markdownShown(r, r.Modern), markdownShown(r, r.Legacy), connectCode, errorType, message, r.Retryable, blames)
+	}
+	b.WriteString(markdownOperators)
+	for _, code := range Codes() {
+		r, err := Lookup(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", r.Code, strings.Join(r.ForOperators(), " "))
 	}
 	b.WriteString(markdownExit)
 	for _, code := range Codes() {

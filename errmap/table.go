@@ -5,6 +5,7 @@ package errmap
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"connectrpc.com/connect"
 )
@@ -57,198 +58,327 @@ var rows = [...]Row{
 		Modern: protocol(400, rpcParse), Legacy: protocol(400, rpcParse),
 		Connect: connect.CodeInvalidArgument, ErrorType: TypeValidation,
 		Message: "Parse error", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The caller sent what is no JSON: look at its own log.",
+			"`outrigger_http_refused_total` says from which edge such messages come.",
+		},
 	},
 	{
 		Code: InvalidEnvelope, HTTP: 400, JSONRPC: rpcInvalidRequest, Exit: 11,
 		Modern: protocol(400, rpcInvalidRequest), Legacy: protocol(400, rpcInvalidRequest),
 		Connect: connect.CodeInvalidArgument, ErrorType: TypeValidation,
 		Message: "Invalid MCP envelope", Retryable: RetryNo, BlamesCaller: true, Fixed: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The caller sent JSON that is no request: its message says which member is wrong.",
+			"Check that the client uses the path of its protocol: /mcp for MCP, /rpc for plain JSON-RPC.",
+		},
 	},
 	{
 		Code: MethodNotFound, HTTP: 404, JSONRPC: rpcMethodNotFound, Exit: 12,
 		Modern: protocol(404, rpcMethodNotFound), Legacy: protocol(200, rpcMethodNotFound),
 		Connect: connect.CodeUnimplemented, ErrorType: TypeToolNotFound,
 		Message: "Method not found", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The caller asked for a method that its revision of MCP, or this sidecar, does not have.",
+			"If the backend is to offer it, such as resources, check --native and `sidecar doctor`.",
+		},
 	},
 	{
 		Code: InvalidParams, HTTP: 400, JSONRPC: rpcInvalidParams, Exit: 13,
 		Modern: alt(protocol(200, rpcInvalidParams), 400), Legacy: protocol(200, rpcInvalidParams),
 		Connect: connect.CodeInvalidArgument, ErrorType: TypeValidation,
 		Message: "Invalid params", Retryable: RetryNo, BlamesCaller: true,
+		operators: [maxAdvice]string{
+			"The request is wrong beside the arguments of its tool: its message names the member.",
+			"An unknown task ended too long ago (--task-ttl), or was in the memory of another process: for several replicas set --state.",
+		},
 	},
 	{
 		Code: InvalidToolInput, HTTP: 422, JSONRPC: rpcInvalidParams, Exit: 14,
 		Modern: onCall(200, rpcInvalidParams), Legacy: onCall(200, rpcInvalidParams),
 		Connect: connect.CodeInvalidArgument, ErrorType: TypeSchema,
 		Message: "Invalid tool input", Retryable: RetryNo, BlamesCaller: true, Fixed: true,
+		operators: [maxAdvice]string{
+			"The page Try shows each violation at its field: enter the arguments there.",
+			"If one tool has many of these, its description or schema misleads models: see `sidecar lint` and `sidecar tools NAME`.",
+		},
 	},
 	{
 		Code: ToolNotFound, HTTP: 404, JSONRPC: -32001, Exit: 15,
 		Modern: protocol(200, rpcInvalidParams), Legacy: protocol(200, rpcInvalidParams),
 		Connect: connect.CodeNotFound, ErrorType: TypeToolNotFound,
 		Message: "Unknown tool", Retryable: RetryNo, BlamesCaller: true, Fixed: true,
+		operators: [maxAdvice]string{
+			"The key `outrigger.tool.requested` of the log has the name; `sidecar tools` lists those that exist, `sidecar diff` those that went away.",
+			"Check --include, --exclude and the tools that the caller's entry in --tokens permits.",
+		},
 	},
 	{
 		Code: ResourceNotFound, HTTP: 404, JSONRPC: rpcLegacyNoResource, Exit: 16,
 		Modern: protocol(200, rpcInvalidParams), Legacy: protocol(200, rpcLegacyNoResource),
 		Connect: connect.CodeNotFound, ErrorType: TypeResourceNotFound,
 		Message: "Resource not found", Retryable: RetryNo, BlamesCaller: true,
+		operators: [maxAdvice]string{
+			"The backend has no such resource: ask it for its list.",
+			"A held result ends after --held-ttl.",
+		},
 	},
 	{
 		Code: InternalError, HTTP: 500, JSONRPC: rpcInternal, Exit: 17,
 		Modern: protocol(200, rpcInternal), Legacy: protocol(200, rpcInternal),
 		Connect: connect.CodeInternal, ErrorType: TypeToolExecution,
 		Message: "Internal error", Retryable: RetryNo, Fixed: true,
+		operators: [maxAdvice]string{
+			"This is a bug in the sidecar: the log has the cause, and of a panic the stack.",
+			"Report the line and the version; if a new version began it, roll back.",
+		},
 	},
 	{
 		Code: HeaderMismatch, HTTP: 400, JSONRPC: rpcInvalidRequest, Exit: 18,
 		Modern: protocol(400, rpcHeaderMismatch), Legacy: absent(400, rpcInvalidRequest),
 		Connect: connect.CodeInvalidArgument, ErrorType: TypeValidation,
 		Message: "Header mismatch", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The client, or a proxy before the sidecar, sends Mcp-Method or Mcp-Name that differ from the message: correct it there.",
+		},
 	},
 	{
 		Code: MissingClientCapability, HTTP: 400, JSONRPC: rpcInvalidRequest, Exit: 19,
 		Modern: protocol(400, rpcMissingCap), Legacy: onCall(200, rpcInvalidRequest),
 		Connect: connect.CodeFailedPrecondition, ErrorType: TypeValidation,
 		Message: "Missing required client capability", Retryable: RetryNo, BlamesCaller: true,
+		operators: [maxAdvice]string{
+			"The tool asks its user or runs as a task, and the client can do neither: use a client that can.",
+			"For destructive tools, --destructive block refuses in place of asking.",
+		},
 	},
 	{
 		Code: UnsupportedProtocolVersion, HTTP: 400, JSONRPC: rpcInvalidRequest, Exit: 20,
 		Modern: protocol(400, rpcUnsupportedProto), Legacy: protocol(400, rpcInvalidRequest),
 		Connect: connect.CodeFailedPrecondition, ErrorType: TypeValidation,
 		Message: "Unsupported protocol version", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The client speaks a revision of MCP that this version does not know: update the older of the two.",
+			"The error lists the revisions that are known.",
+		},
 	},
 	{
 		Code: SessionNotFound, HTTP: 404, JSONRPC: rpcInvalidRequest, Exit: 21,
 		Modern: absent(400, rpcInvalidRequest), Legacy: alt(protocol(404, rpcInvalidRequest), 400),
 		Connect: connect.CodeNotFound, ErrorType: TypeValidation,
 		Message: "Session not found", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The session ended by its age (--session-age), or with the process: clients begin another one.",
+			"If it happens often with several replicas, set --state, or have the proxy send a client to one replica.",
+		},
 	},
 	{
 		Code: DuplicateRequestID, HTTP: 409, JSONRPC: rpcInvalidRequest, Exit: 22,
 		Modern: protocol(400, rpcInvalidRequest), Legacy: protocol(400, rpcInvalidRequest),
 		Connect: connect.CodeAlreadyExists, ErrorType: TypeValidation,
 		Message: "Request id already in flight", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The client used the id of a request that is in flight: correct it there.",
+			"Behind a proxy, make sure that each client has its own connection or session.",
+		},
 	},
 	{
 		Code: OriginForbidden, HTTP: 403, JSONRPC: rpcInvalidRequest, Exit: 23,
 		Modern: protocol(403, rpcInvalidRequest), Legacy: protocol(403, rpcInvalidRequest),
 		Connect: connect.CodePermissionDenied, ErrorType: TypePermission,
 		Message: "Origin or host not allowed", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"If the page or the name is yours, add it to --allowed-origins or --allowed-hosts.",
+			"Otherwise a web page tried to reach the sidecar from a browser: this refusal is right.",
+		},
 	},
 	{
 		Code: MethodNotAllowed, HTTP: 405, JSONRPC: rpcInvalidRequest, Exit: 24,
 		Modern: protocol(405, rpcInvalidRequest), Legacy: protocol(405, rpcInvalidRequest),
 		Connect: connect.CodeUnimplemented, ErrorType: TypeValidation,
 		Message: "HTTP method not allowed", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The client used an HTTP method that the path does not have: check the path and the transport in its settings.",
+		},
 	},
 	{
 		Code: NotAcceptable, HTTP: 406, JSONRPC: rpcInvalidRequest, Exit: 25,
 		Modern: protocol(406, rpcInvalidRequest), Legacy: protocol(406, rpcInvalidRequest),
 		Connect: connect.CodeUnimplemented, ErrorType: TypeValidation,
 		Message: "Not acceptable", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The client does not accept application/json or text/event-stream: correct its Accept header.",
+		},
 	},
 	{
 		Code: UnsupportedMediaType, HTTP: 415, JSONRPC: rpcInvalidRequest, Exit: 26,
 		Modern: protocol(415, rpcInvalidRequest), Legacy: protocol(415, rpcInvalidRequest),
 		Connect: connect.CodeUnimplemented, ErrorType: TypeValidation,
 		Message: "Unsupported media type", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The client does not send application/json, or another type of its protocol: correct its Content-Type header.",
+		},
 	},
 	{
 		Code: Unauthenticated, HTTP: 401, JSONRPC: -32006, Exit: 27,
 		Modern: protocol(401, -32006+outOfReserved), Legacy: protocol(401, -32006+outOfReserved),
 		Connect: connect.CodeUnauthenticated, ErrorType: TypeAuthentication,
 		Message: "Authentication required", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"`outrigger_unauthenticated_total` says why, such as missing, unknown or expired.",
+			"Check the caller's entry in --tokens, or issuer and audience with --oauth-issuer.",
+			"With missing, the client sends no header: see docs/clients.md.",
+		},
 	},
 	{
 		Code: InvalidAuthorization, HTTP: 400, JSONRPC: rpcInvalidRequest, Exit: 28,
 		Modern: protocol(400, rpcInvalidRequest), Legacy: protocol(400, rpcInvalidRequest),
 		Connect: connect.CodeInvalidArgument, ErrorType: TypeAuthentication,
 		Message: "Malformed credentials", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The client sends credentials that cannot be read, or two of them: a token belongs in one Authorization header, after Bearer.",
+		},
 	},
 	{
 		Code: PermissionDenied, HTTP: 403, JSONRPC: -32007, Exit: 29,
 		Modern: onCall(403, -32007+outOfReserved), Legacy: onCall(403, -32007+outOfReserved),
 		Connect: connect.CodePermissionDenied, ErrorType: TypePermission,
 		Message: "Permission denied", Retryable: RetryNo, BlamesCaller: true,
+		operators: [maxAdvice]string{
+			"The audit line names the rule: `grants` is the caller's entry in --tokens, another name a rule of --policy.",
+			"`/readyz?verbose` names globs in entries that match no tool.",
+		},
 	},
 	{
 		Code: DestructiveBlocked, HTTP: 403, JSONRPC: -32008, Exit: 30,
 		Modern: onCall(200, -32008+outOfReserved), Legacy: onCall(200, -32008+outOfReserved),
 		Connect: connect.CodePermissionDenied, ErrorType: TypePermission,
 		Message: "Destructive tool blocked", Retryable: RetryNo, BlamesCaller: true,
+		operators: [maxAdvice]string{
+			"If the caller may run destructive tools, add it to --trusted-callers, or set trust for all on the page Live or with --trust.",
+			"With --destructive confirm its user is asked instead.",
+		},
 	},
 	{
 		Code: RateLimited, HTTP: 429, JSONRPC: -32009, Exit: 31,
 		Modern: onCall(429, -32009+outOfReserved), Legacy: onCall(429, -32009+outOfReserved),
 		Connect: connect.CodeResourceExhausted, ErrorType: TypeAPILimitExceeded,
 		Message: "Rate limit exceeded", Retryable: RetryYes, BlamesCaller: true,
+		operators: [maxAdvice]string{
+			"The message says which limit: --caller-rate, --tool-rate, --caller-share, --tool-share, or a shared rate (--rate-service).",
+			"The limits on the page Live show their use and what they refused.",
+		},
 	},
 	{
 		Code: ResourceExhausted, HTTP: 502, JSONRPC: -32010, Exit: 32,
 		Modern: onCall(200, -32010+outOfReserved), Legacy: onCall(200, -32010+outOfReserved),
 		Connect: connect.CodeResourceExhausted, ErrorType: TypeToolExecution,
 		Message: "Result too large", Retryable: RetryNo,
+		operators: [maxAdvice]string{
+			"The result is above --max-result-bytes or --max-items: have callers choose fields or a smaller page.",
+			"Raise the limit if the memory is there; --result-budget cuts results for models instead.",
+		},
 	},
 	{
 		Code: PayloadTooLarge, HTTP: 413, JSONRPC: -32011, Exit: 33,
 		Modern: protocol(413, -32011+outOfReserved), Legacy: protocol(413, rpcInvalidRequest),
 		Connect: connect.CodeResourceExhausted, ErrorType: TypeValidation,
 		Message: "Payload too large", Retryable: RetryNo, BlamesCaller: true,
+		operators: [maxAdvice]string{
+			"The message is above --max-message-bytes: have the caller send less, or raise the limit.",
+		},
 	},
 	{
 		Code: Timeout, HTTP: 504, JSONRPC: -32012, Exit: 34,
 		Modern: onCall(200, -32012+outOfReserved), Legacy: onCall(200, -32012+outOfReserved),
 		Connect: connect.CodeDeadlineExceeded, ErrorType: TypeTimeout,
 		Message: "Tool execution timed out", Retryable: RetryIdempotent,
+		operators: [maxAdvice]string{
+			"If upstream is nearly all of the time, the backend is slow: follow the trace id there.",
+			"If the step admit is long, calls wait for a slot: see --max-calls.",
+			"A tool that needs the time gets its own timeout, or runs on as a task (--task-after).",
+		},
 	},
 	{
 		Code: Cancelled, HTTP: 499, JSONRPC: -32013, Exit: 35,
 		Modern: silent(499, -32013+outOfReserved), Legacy: silent(499, -32013+outOfReserved),
 		Connect: connect.CodeCanceled, ErrorType: TypeToolExecution,
 		Message: "Request cancelled", Retryable: RetryNo, BlamesCaller: true, Hop: true,
+		operators: [maxAdvice]string{
+			"The caller cancelled the call or went away: nothing is wrong here.",
+			"If it happens at a regular time, the client or a proxy has a shorter timeout than --timeout.",
+		},
 	},
 	{
 		Code: Unavailable, HTTP: 503, JSONRPC: -32014, Exit: 36,
 		Modern: onCall(503, -32014+outOfReserved), Legacy: onCall(503, -32014+outOfReserved),
 		Connect: connect.CodeUnavailable, ErrorType: TypeTransport,
 		Message: "Tool service unavailable", Retryable: RetryYes,
+		operators: [maxAdvice]string{
+			"The backend was not called. The checks on the page Live and `sidecar doctor` say whether it can be reached, and how to fix it.",
+			"\"shedding load\" and \"too many\" are limits of the sidecar: the limits on the page Live show which.",
+			"An open breaker closes by itself once the backend answers; \"shutting down\" is a drain.",
+		},
 	},
 	{
 		Code: TransportError, HTTP: 502, JSONRPC: -32015, Exit: 37,
 		Modern: onCall(200, -32015+outOfReserved), Legacy: onCall(200, -32015+outOfReserved),
 		Connect: connect.CodeUnavailable, ErrorType: TypeTransport,
 		Message: "Transport error", Retryable: RetryIdempotent,
+		operators: [maxAdvice]string{
+			"The connection broke after the call was sent, so it may have run: look for a restart of the backend, or a proxy that closes idle connections.",
+			"\"an HTTP server answered in place of the service\": correct --backend, or the route of the proxy.",
+		},
 	},
 	{
 		Code: InvalidToolOutput, HTTP: 502, JSONRPC: -32016, Exit: 38,
 		Modern: onCall(200, -32016+outOfReserved), Legacy: onCall(200, -32016+outOfReserved),
 		Connect: connect.CodeInternal, ErrorType: TypeSchema,
 		Message: "Invalid tool output", Retryable: RetryNo,
+		operators: [maxAdvice]string{
+			"The backend violates its own schema: correct the backend, its descriptors, or an output schema that is outdated.",
+			"`sidecar doctor` says whether descriptors and backend differ.",
+		},
 	},
 	{
 		Code: SerializationError, HTTP: 500, JSONRPC: -32017, Exit: 39,
 		Modern: onCall(200, -32017+outOfReserved), Legacy: onCall(200, -32017+outOfReserved),
 		Connect: connect.CodeInternal, ErrorType: TypeSerialization,
 		Message: "Serialization error", Retryable: RetryNo,
+		operators: [maxAdvice]string{
+			"The response cannot be read, or has no form in JSON: the key `exception.message` of the log has the path of the field.",
+			"Descriptors of another version than the backend cause this: update --descriptors, or refresh the catalog.",
+		},
 	},
 	{
 		Code: RegistrationConflict, HTTP: 409, JSONRPC: -32018, Exit: 40,
 		Modern: absent(200, -32018+outOfReserved), Legacy: absent(200, -32018+outOfReserved),
 		Connect: connect.CodeAlreadyExists, ErrorType: TypeRegistration,
 		Message: "Tool already registered with a different schema", Retryable: RetryNo, BlamesCaller: true,
+		operators: [maxAdvice]string{
+			"A tool of this name has another schema: register a new version, or another name.",
+			"See docs/registering-tools.md.",
+		},
 	},
 	{
 		Code: RegistrationInvalid, HTTP: 422, JSONRPC: rpcInvalidParams, Exit: 41,
 		Modern: absent(200, rpcInvalidParams), Legacy: absent(200, rpcInvalidParams),
 		Connect: connect.CodeInvalidArgument, ErrorType: TypeRegistration,
 		Message: "Invalid tool registration", Retryable: RetryNo, BlamesCaller: true,
+		operators: [maxAdvice]string{
+			"The registration has no schema, or one that does not compile: its message says where.",
+			"See docs/registering-tools.md.",
+		},
 	},
 	{
 		Code: ToolExecutionFailed, HTTP: 500, JSONRPC: -32019, Exit: 1,
 		Modern: onCall(200, -32019+outOfReserved), Legacy: onCall(200, -32019+outOfReserved),
 		Connect: connect.CodeUnknown, ErrorType: TypeToolExecution,
 		Message: "Tool execution failed", Retryable: RetryByBackend, ByBackend: true,
+		operators: [maxAdvice]string{
+			"The backend itself answered with an error: the key `outrigger.backend.status_code` of the log has its code.",
+			"Follow the trace id into the backend's log; the page Try makes the same call again, if that does no harm.",
+		},
 	},
 }
 
@@ -345,6 +475,17 @@ type Row struct {
 	// Hop: the error describes one connection. If a backend reports one about its connection to the sidecar, it is not
 	// forwarded as if it were about the caller's.
 	Hop bool
+	// operators is what [Row.ForOperators] returns.
+	operators [maxAdvice]string
+}
+
+// maxAdvice is the most sentences for operators that a row has.
+const maxAdvice = 3
+
+// ForOperators returns what to do next for whom operates the sidecar: one to three texts, with flags and commands in them.
+func (r *Row) ForOperators() []string {
+	texts := r.operators // a copy
+	return slices.DeleteFunc(texts[:], func(s string) bool { return s == "" })
 }
 
 // Lookup returns the row of a code. For a code that the table does not have, the error wraps [ErrUnknownCode].

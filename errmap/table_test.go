@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,6 +50,40 @@ func TestRows(t *testing.T) {
 			if shown.Form < ProtocolError || shown.Form > Silent || shown.HTTP < 200 || shown.Code >= 0 {
 				t.Errorf("%s: incomplete column MCP %s: %+v", code, era, shown)
 			}
+		}
+	}
+}
+
+// Every code says what an operator does next, in whole sentences, and what a caller does with them does not reach the table.
+func TestOperatorsAreAdvised(t *testing.T) {
+	t.Parallel()
+	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
+	settings, err := os.ReadFile(filepath.Join("..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range Codes() {
+		row, err := Lookup(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := row.ForOperators()
+		if len(texts) == 0 {
+			t.Errorf("%s has no advice", code)
+		}
+		for i, text := range texts {
+			if len(text) < 20 || len(text) > 240 || !strings.HasSuffix(text, ".") {
+				t.Errorf("%s: %q is no sentence, or too long", code, text)
+			}
+			for _, name := range flag.FindAllString(text, -1) {
+				if !strings.Contains(string(settings), "`"+name+"`") {
+					t.Errorf("%s: there is no flag %s", code, name)
+				}
+			}
+			texts[i] = "changed"
+		}
+		if again := row.ForOperators(); slices.Contains(again, "changed") {
+			t.Errorf("%s: the advice was changed", code)
 		}
 	}
 }
