@@ -2,16 +2,12 @@
 // Every kind of field: what is entered is in the JSON, the call takes it, and the result has it, exact.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { before, test } from 'node:test';
 import { Sidecar, openBrowser, openTool, until } from './kit.mjs';
 
 let browser, sidecar;
 before(async () => {
   [browser, sidecar] = await Promise.all([openBrowser(), Sidecar.start(['--demo'])]);
-});
-after(async () => {
-  await browser?.close();
-  await sidecar?.stop();
 });
 
 test('texts, 64-bit numbers and bytes come back exact, in every revision', async (t) => {
@@ -25,8 +21,8 @@ test('texts, 64-bit numbers and bytes come back exact, in every revision', async
   await tool.has(sent);
   await tool.checked();
 
-  await page.getByLabel('in', { exact: true }).getByText('JSON-RPC (/rpc)').waitFor({ state: 'attached' });
-  const revisions = await page.getByLabel('in', { exact: true }).locator('option').allInnerTexts();
+  await page.getByRole('combobox', { name: 'in', exact: true }).getByText('JSON-RPC (/rpc)').waitFor({ state: 'attached' });
+  const revisions = await page.getByRole('combobox', { name: 'in', exact: true }).locator('option').allInnerTexts();
   assert.ok(revisions.length >= 5, `revisions: ${revisions}`);
   assert.equal(revisions.at(-1), 'JSON-RPC (/rpc)');
   for (const revision of revisions) {
@@ -35,8 +31,8 @@ test('texts, 64-bit numbers and bytes come back exact, in every revision', async
     await tool.outcome.getByText(revision.replace('MCP ', '').replace('JSON-RPC (/rpc)', '/rpc')).first().waitFor();
     await tool.ended('succeeded');
     const { result } = await tool.message();
-    const back = result.structuredContent ?? result.data ?? JSON.parse(result.content[0].text);
-    assert.deepEqual(back, sent, revision);
+    // Before 2025-06-18, results are texts alone.
+    assert.deepEqual(result.structuredContent ?? JSON.parse(result.content[0].text), sent, revision);
   }
 
   // The tree shows the same digits.

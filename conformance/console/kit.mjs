@@ -10,14 +10,21 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { after } from 'node:test';
 import { chromium } from 'playwright-core';
 
 export const binary = process.env.OUTRIGGER_TEST_BINARY ?? new URL('../../bin/sidecar', import.meta.url).pathname;
 
+const fixture = process.env.OUTRIGGER_TEST_FIXTURE ?? new URL('../../.tmp/conformance/bin/fixture', import.meta.url).pathname;
+
+// What runs beside the tests ends with them, also where they never began.
+const running = new Set();
+after(() => Promise.all([...running].map((one) => one.stop())));
+
 /** How long anything may take on a busy machine, in milliseconds. */
 export const patience = 15_000;
 
-/** A sidecar that serves, with its addresses. Ends with stop. */
+/** A sidecar that serves, with its addresses. Ends with stop, or with the tests. */
 export class Sidecar {
   static async start(args = ['--demo'], { listen = '127.0.0.1:0', admin = '127.0.0.1:0', env = {} } = {}) {
     const one = new Sidecar();
@@ -26,6 +33,7 @@ export class Sidecar {
     one.process = spawn(binary, ['serve', '--listen', listen, '--admin', admin, '--log-format', 'json', ...records, ...args], {
       stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     });
+    running.add(one);
     one.ended = once(one.process, 'exit');
     const ready = new Promise((resolve, reject) => {
       createInterface({ input: one.process.stderr }).on('line', (line) => {
@@ -46,9 +54,9 @@ export class Sidecar {
 
   /** The JSON-RPC response to a call on the listener for callers. */
   async call(name, args = {}, headers = {}) {
-    const response = await fetch(`http://${this.http}/rpc`, {
+    const response = await fetch(`http://${this.main}/rpc`, {
       method: 'POST', headers: { 'content-type': 'application/json', ...headers },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } }),
+      body: JSON.stringify({ jsonrpc: '2.0', id: '1', method: 'tools/call', params: { name, arguments: args } }),
     });
     return response.json();
   }
@@ -67,11 +75,13 @@ export class Sidecar {
   }
 }
 
-/** The browser of this process. */
+/** A browser, which ends with the tests. */
 export async function openBrowser() {
   const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
   assert.ok(executablePath, 'no Chromium: install chromium, or set CHROMIUM');
-  return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage', '--no-proxy-server'] });
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage', '--no-proxy-server'] });
+  running.add({ stop: () => browser.close() });
+  return browser;
 }
 
 /**
@@ -197,7 +207,7 @@ export class ToolPage {
     await this.page.locator('.args-json').getByText(word, { exact: true }).waitFor();
   }
 
-  async revision(label) { await this.page.getByLabel('in', { exact: true }).selectOption({ label }); }
+  async revision(label) { await this.page.getByRole('combobox', { name: 'in', exact: true }).selectOption({ label }); }
 
   async call() { await this.page.getByRole('button', { name: 'Call', exact: true }).click(); }
 
@@ -219,3 +229,12 @@ export async function openTool(t, browser, sidecar, name, options) {
 }
 
 export const strict = process.env.OUTRIGGER_STRICT === '1';
+
+/** The backend whose tools ask, report, and answer with every kind of content; returns its URL. It ends with the tests. */
+export async function startFixture() {
+  const one = spawn(fixture, ['--listen', '127.0.0.1:0', '--pace', '20ms'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(one, 'exit');
+  running.add({ stop: () => { one.kill(); return ended.catch(() => undefined); } });
+  const [url] = await Promise.race([once(createInterface({ input: one.stdout }), 'line'), ended.then(() => assert.fail('the fixture ended'))]);
+  return url;
+}

@@ -74,8 +74,18 @@ export function Copy(props: { text: string | (() => string); label: string; chil
   return (
     <Button kind="quiet" class="copy" aria-label={props.label} title={props.label} onClick={copy}>
       {props.children}
-      <span aria-hidden="true">{done ? "✓" : "⧉"}</span>
+      {done ? <span aria-hidden="true">✓</span> : <CopyMark />}
     </Button>
+  );
+}
+
+// A picture: few fonts have a letter for it.
+function CopyMark() {
+  return (
+    <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="1.6">
+      <rect x="5.5" y="5.5" width="8" height="8" rx="1.5" />
+      <path d="M3.5 10.5h-1v-8h8v1" />
+    </svg>
   );
 }
 

@@ -2,7 +2,7 @@
 // One call while it runs, and what it came to.
 import { useEffect, useState } from "preact/hooks";
 import { jsonText } from "../json";
-import { callPath } from "../router";
+import { base, callPath } from "../router";
 import { announce, Badge, Button, Copy, ErrorNote, formatCount, formatMs, Text } from "../ui";
 import { QuestionForm } from "./QuestionForm";
 import { Result } from "./Result";
@@ -33,7 +33,7 @@ export function CallPanel(props: { run: Run }) {
           <span class="dim small mono">{seen.revision}</span>
         </div>
         <div class="row">
-          {/^[0-9]+$/.test(seen.id) && <a href={callPath(seen.id)}>This call in Live</a>}
+          {seen.requestId !== "" && <a href={/^[0-9]+$/.test(seen.id) ? callPath(seen.id) : `${base}/live?q=${seen.requestId}`}>This call in Live</a>}
           {isRunning && (
             <Button kind={seen.isCancelling ? "danger" : undefined!} onClick={() => props.run.cancel()}>
               {seen.isCancelling ? "Leave it" : "Cancel"}

@@ -32,6 +32,8 @@ export interface Seen {
   logsDropped: number;
   task: Task | undefined;
   id: string;
+  /** JSON-RPC id of the call. */
+  requestId: string;
   messages: Sent[];
   messagesDropped: number;
   questions: Asked[];
@@ -62,6 +64,7 @@ export class Run {
       logsDropped: 0,
       task: undefined,
       id: "",
+      requestId: "",
       messages: [],
       messagesDropped: 0,
       questions: [],
@@ -106,7 +109,8 @@ export class Run {
           message: (direction, raw) => {
             const sent: Sent = { direction, raw: raw.slice(0, maxMessageChars), length: raw.length, at: performance.now() - this.next.began };
             const messages = [...this.next.messages, sent].slice(-maxMessages);
-            this.change({ messages, messagesDropped: this.next.messagesDropped + this.next.messages.length + 1 - messages.length });
+            const requestId = this.next.requestId || (direction === "sent" ? requestIdOf(raw) : "");
+            this.change({ requestId, messages, messagesDropped: this.next.messagesDropped + this.next.messages.length + 1 - messages.length });
           },
           ask: (question, ends) => this.ask(question, ends),
         },
@@ -151,4 +155,9 @@ export class Run {
   leave(): void {
     this.leaving.abort();
   }
+}
+
+/** The id of a request that calls a tool; empty for any other message. The page writes them, so that they begin alike. */
+function requestIdOf(raw: string): string {
+  return /^\{"jsonrpc":"2\.0","id":"([0-9a-f-]{1,64})","method":"tools\/call"/.exec(raw)?.[1] ?? "";
 }
