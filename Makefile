@@ -168,6 +168,22 @@ generate: $(BUF) ## Regenerate code, descriptor sets and documents
 checkgenerate: generate ## Fail where generated files differ from what is committed
 	@if [ -n "$$(git status --porcelain -- gen bench/gen proto/options internal/demo internal/defaults docs)" ]; then git status --short -- gen bench/gen proto/options internal/demo internal/defaults docs; git diff -- gen bench/gen proto/options internal/demo internal/defaults docs | head -50; exit 1; fi
 
+CONSOLE := internal/console/page
+# A clone has no packages of the page; what is built from them is committed.
+$(CONSOLE)/node_modules/installed: $(CONSOLE)/package.json $(CONSOLE)/package-lock.json
+	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(CONSOLE)
+	touch $@
+
+.PHONY: console
+console: $(BUF) $(CONSOLE)/node_modules/installed ## Check, test and build the pages of the console, which the binary embeds
+	cd $(CONSOLE) && rm -rf src/gen && $(CURDIR)/$(BUF) generate && npm run --silent check && npm run --silent test && npm run --silent build
+
+.PHONY: console-check
+console-check: console ## Fail where the built pages differ from what is committed, or are larger than 250 KB, compressed
+	@if [ -n "$$(git status --porcelain -- $(CONSOLE) $(CONSOLE)/../built)" ]; then git status --short -- $(CONSOLE) $(CONSOLE)/../built; exit 1; fi
+	@size=0; for file in $(CONSOLE)/../built/*.{js,css,html}; do size=$$((size + $$(gzip -9 -c "$$file" | wc -c))); done; \
+	echo "the pages: $$size bytes, compressed"; [ "$$size" -lt 256000 ]
+
 .PHONY: bench
 bench: ## Measure the sidecar against a direct gRPC call (writes nothing; see docs/benchmarks.md)
 	cd bench && go run . $(BENCHFLAGS)
@@ -187,6 +203,10 @@ bench-latency: ## Measure by how much the sidecar delays calls at 1,000 calls/s,
 .PHONY: bench-load
 bench-load: ## Offer the sidecar more than it can do, beside an empty proxy: callers, rates, slow tools, noisy callers (about seven minutes)
 	cd bench && go run . load $(BENCHFLAGS)
+
+.PHONY: bench-watched
+bench-watched: ## Compare the CPU time of a call with that while a console is open: at most 5 % more (half a minute)
+	cd bench && go run . watched $(BENCHFLAGS)
 
 .PHONY: bench-large
 bench-large: ## Measure calls of up to 16 MB: CPU of a byte, two shapes of 256 KB, the memory of fifty callers of 3.3 MB (a minute and a half)

@@ -56,7 +56,7 @@ type auditor struct {
 func (a *auditor) newInvocation(req *Request, who *identity.Identity, in *trail.Input) *invocation {
 	id := a.trail.NewID()
 	inv := &invocation{id: id, event: trail.Event{
-		ID: id, Caller: auditCaller(who, req.Peer, req.Caller), Route: req.Route, Era: req.Era,
+		ID: id, Caller: auditCaller(who, req), Route: req.Route, Era: req.Era,
 		Edge:      telemetry.EdgeOf(req.Transport, req.Route, req.Procedure != "").String(),
 		Operation: req.audited(), Target: req.target(), Trust: a.gate.TrustOf(who, req.Caller).String(),
 		RequestID: req.ID.Raw(), TraceID: req.TraceID(),
@@ -71,11 +71,11 @@ func (a *auditor) newInvocation(req *Request, who *identity.Identity, in *trail.
 }
 
 // auditCaller is a caller as the trail names it.
-func auditCaller(who *identity.Identity, address, caller string) trail.Caller {
-	out := trail.Caller{Address: peer.Address(address)}
+func auditCaller(who *identity.Identity, req *Request) trail.Caller {
+	out := trail.Caller{Address: peer.Address(req.Peer), Operator: req.operator}
 	if who == nil {
-		if address == "" {
-			out.Address = caller
+		if req.Peer == "" {
+			out.Address = req.Caller
 		}
 		return out
 	}
@@ -254,6 +254,7 @@ func (a *auditor) refused(ctx context.Context, req *Request, operation string, e
 	if !a.trail.IsOn() || err.Code == errmap.Unauthenticated {
 		return
 	}
+	req.operator = identity.OperatorOf(ctx)
 	inv := a.newInvocation(req, identity.FromContext(ctx), nil)
 	if cat := a.directory.loaded(ctx); cat != nil && req.Op == OpCall && req.name() != "" {
 		if tool, unknown := lookup(cat, req); unknown == nil {
@@ -269,6 +270,7 @@ func (a *auditor) denied(ctx context.Context, req *Request, operation string, er
 	if !a.trail.IsOn() || err.Code != errmap.PermissionDenied {
 		return
 	}
+	req.operator = identity.OperatorOf(ctx)
 	inv := a.newInvocation(req, identity.FromContext(ctx), nil)
 	e := &inv.event
 	e.Operation, e.Decision, e.Rule = operation, trail.Denied, ruleGrants

@@ -488,6 +488,7 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	if b.parts.directory.isCompact {
 		b.parts.compacts.readThrough(req)
 	}
+	req.operator = identity.OperatorOf(ctx)
 	meter := &f.end.meter
 	if b.records {
 		f.end.who = identity.FromContext(ctx)

@@ -319,3 +319,41 @@ func (e *encoder) checkedMessage(ctx context.Context, c *toolCall, in Payload) (
 	}
 	return e.message(ctx, c.tool, in)
 }
+
+// CheckArguments checks JSON arguments as a call of a tool would, and calls nothing: of a tool that takes a stream, all items. The
+// policy is not asked, and a tool that another sidecar checks is checked here by the schema that is shown. It returns nil for
+// arguments that no call is refused for.
+func (b *Bridge) CheckArguments(ctx context.Context, t *catalog.Tool, arguments []byte) *errmap.Error {
+	if t.CheckedBehind {
+		return declaredInput(ctx, t, arguments).Redacted()
+	}
+	e := b.parts.encoder
+	c := &toolCall{tool: t, req: &Request{Op: OpCall, Tool: t.Name, Arguments: b.RepairArguments(arguments)}}
+	failed := e.validate(ctx, c)
+	free := func() {
+		if c.pooled {
+			b.buffers.Put(c.wire)
+		}
+	}
+	free()
+	for i := 1; c.input != nil && i < len(c.input.items); i++ {
+		var one *errmap.Error
+		c.wire, one = e.encodeItem(ctx, c, i, c.input.items[i])
+		c.pooled = one == nil
+		free()
+		switch {
+		case one == nil:
+		case failed == nil || one.Code != errmap.InvalidToolInput:
+			failed = one
+		default:
+			failed.Violations = append(failed.Violations, one.Violations...)
+		}
+		if failed != nil && len(failed.Violations) >= maxShownViolations {
+			break
+		}
+	}
+	return failed.Redacted()
+}
+
+// maxShownViolations is after how many violations in the items of a stream no more are looked for.
+const maxShownViolations = 100

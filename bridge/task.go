@@ -390,7 +390,7 @@ func (t *tasks) resumedLine(call *statev1.TaskCall, tool *catalog.Tool, origin [
 		Operation: OpCall.String(), Trust: who.GetTrust(), Decision: trail.Allowed, Rule: ruleTakeover, BytesIn: len(call.GetWire()),
 		Caller: trail.Caller{
 			Name: who.GetName(), Subject: who.GetSubject(), Issuer: who.GetIssuer(), ClientID: who.GetClientId(), Address: who.GetAddress(),
-			Source: who.GetSource(),
+			Source: who.GetSource(), Operator: who.GetOperator(),
 		},
 	}}
 	inv.found(tool)
@@ -406,6 +406,7 @@ func (l *taskLine) who() *statev1.TaskCaller {
 	c := &l.event.Caller
 	return &statev1.TaskCaller{
 		Name: c.Name, Subject: c.Subject, Issuer: c.Issuer, ClientId: c.ClientID, Address: c.Address, Source: c.Source, Trust: l.event.Trust,
+		Operator: c.Operator,
 	}
 }
 

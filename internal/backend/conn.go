@@ -448,6 +448,14 @@ func (c *Client) ReloadTLS() error {
 	return c.files.Reload()
 }
 
+// CertificateExpires returns when the certificate that is shown to the backend ends, and false without one.
+func (c *Client) CertificateExpires() (time.Time, bool) {
+	if c.files == nil {
+		return time.Time{}, false
+	}
+	return c.files.Expires()
+}
+
 // What a peer turns out to be when it does not answer HTTP/2 with HTTP/2.
 var (
 	errNoHTTP2  = errors.New("the server does not offer HTTP/2 (ALPN)")

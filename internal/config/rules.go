@@ -508,7 +508,7 @@ func (d *draft) checkListeners(c *configv1.Config) {
 			d.judge("listeners.listen", "any client that can reach "+quote(l.GetListen())+" could call every tool without authentication; "+
 				"listen on 127.0.0.1, enable authentication with --tokens, --tls-client-ca or --oauth-issuer, or "+accept)
 		}
-		if isBeyondLoopback(l.GetAdmin()) && l.GetAdminTokensFile() == "" {
+		if HasOpenAdmin(l) {
 			d.judge("listeners.admin", "any client that can reach "+quote(l.GetAdmin())+" could drain and profile the sidecar; listen on 127.0.0.1 or "+
 				"a Unix socket, authenticate operators with --admin-tokens, or "+accept)
 		}
@@ -579,6 +579,11 @@ func isBeyondLoopback(address string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err != nil || !ip.Unmap().IsLoopback()
+}
+
+// HasOpenAdmin reports whether clients on other machines may reach the admin listener and do not authenticate.
+func HasOpenAdmin(l *configv1.Listeners) bool {
+	return isBeyondLoopback(l.GetAdmin()) && l.GetAdminTokensFile() == ""
 }
 
 // LoadCallers reads the callers file that access.tokens_file names and validates it

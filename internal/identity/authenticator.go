@@ -303,6 +303,20 @@ func (b *Book) Claimed(s Subject) *Identity {
 	return b.page.Load().subjects[s]
 }
 
+// Named returns the caller whose entry has a name, nil if there is none. It is nil for a nil Book.
+func (b *Book) Named(name string) *Identity {
+	if b == nil {
+		return nil
+	}
+	p := b.page.Load()
+	for i := range p.entries {
+		if p.entries[i].Name == name {
+			return p.callers[i]
+		}
+	}
+	return nil
+}
+
 // Len returns the number of callers.
 func (b *Book) Len() int { return len(b.page.Load().callers) }
 

@@ -262,6 +262,21 @@ func FromContext(ctx context.Context) *Identity {
 	return i
 }
 
+// operatorKey is the context key of the operator in whose console a request was made.
+type operatorKey struct{}
+
+// WithOperator returns a context whose request an operator makes in the console, in the name of a caller or of none.
+func WithOperator(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, operatorKey{}, name)
+}
+
+// OperatorOf returns the name of the operator in whose console the request of a context was made, "" for other requests and
+// for an operator without a name.
+func OperatorOf(ctx context.Context) string {
+	name, _ := ctx.Value(operatorKey{}).(string)
+	return name
+}
+
 // Unmatched is a glob in a book that grants nothing because it matches no tool. Most
 // often it is a misspelled name.
 type Unmatched struct {

@@ -113,14 +113,32 @@ func (d *Middleware) authenticate(w http.ResponseWriter, r *http.Request) *http.
 		d.refuse(w, r, err)
 		return nil
 	}
-	if d.opts.Subject != "" && !d.opts.Unnamed {
-		r.Header.Set(d.opts.Subject, who.Name())
-	}
+	d.nameSubject(r, who)
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		// A cache in front may store the response of a GET, and cannot tell callers apart by certificate.
 		w.Header().Set("Cache-Control", "private")
 	}
 	return r.WithContext(d.keep(NewContext(r.Context(), who), who, shown.Token))
+}
+
+// IsOn reports whether callers have to authenticate.
+func (d *Middleware) IsOn() bool { return d.opts.Who != nil }
+
+// Admit returns a request as one of a caller, nil for one without authentication, who was authenticated otherwise. It removes
+// the credentials of the request as those of other requests are removed.
+func (d *Middleware) Admit(r *http.Request, who *Identity) *http.Request {
+	_, _ = d.removeCredentials(r)
+	if who != nil {
+		d.nameSubject(r, who)
+	}
+	return r.WithContext(NewContext(r.Context(), who))
+}
+
+// nameSubject names the caller to the backend.
+func (d *Middleware) nameSubject(r *http.Request, who *Identity) {
+	if d.opts.Subject != "" && !d.opts.Unnamed {
+		r.Header.Set(d.opts.Subject, who.Name())
+	}
 }
 
 // keep returns a context with the caller's token where it is to be exchanged. Only the

@@ -241,6 +241,15 @@ func (c *Client) verifyPeer(state tls.ConnectionState) error {
 	return nil
 }
 
+// Expires returns when our certificate ends, and false without one.
+func (c *Client) Expires() (time.Time, bool) {
+	pair := c.current.Load().pair
+	if pair == nil {
+		return time.Time{}, false
+	}
+	return pair.Leaf.NotAfter, true
+}
+
 // Files returns the files that are read, without duplicates.
 func (c *Client) Files() []string { return given(c.opts.CAFile, c.opts.CertFile, c.opts.KeyFile) }
 

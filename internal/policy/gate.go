@@ -153,6 +153,9 @@ func (g *Gate) Check(tool *catalog.Tool, caller string) *errmap.Error {
 	return errmap.New(errmap.DestructiveBlocked, errmap.Tool(tool.Name), errmap.Message(rules.scope.reason(tool)))
 }
 
+// Holds reports whether a tool is held back from callers that are not trusted.
+func (g *Gate) Holds(tool *catalog.Tool) bool { return g.current().scope.Holds(tool) }
+
 // CheckFor is Check for a caller with an identity. Where that says whether it is trusted, the gate's state and its list of callers are
 // ignored.
 func (g *Gate) CheckFor(tool *catalog.Tool, who *identity.Identity, caller string) *errmap.Error {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/outrigger-mcp/outrigger/internal/console"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
@@ -20,7 +21,7 @@ func (a *App) Prepare(drain func()) error {
 	a.front, err = front.New(front.Options{
 		Config: a.cfg, Log: a.log, Milestones: a.milestones(), Watcher: a.watcher, Tracer: a.opts.Tracer, Stats: a.stats,
 		Bridge: a.bridge, RPC: a.rpc, Events: a.shared.Bus, Catalog: a.live.Current,
-		Authenticator: a.opts.Authenticator, Keep: a.backend.Keep(), Scopes: a.scopes,
+		Authenticator: a.opts.Authenticator, Keep: a.backend.Keep(), Scopes: a.scopes, Changed: a.trail.Change,
 		Memory: &a.memory, Slow: &a.slow, Full: a.slots.Full,
 	})
 	if err != nil {
@@ -38,14 +39,18 @@ func (a *App) Prepare(drain func()) error {
 		a.memory.Open(wanted, a.log)
 	}
 	a.slow.Open(a.cfg.GetLimits(), &a.memory)
+	operators := a.front.Registration(a.shared.Registrar, func() *admin.Admin { return a.probes }, a.trail.Change)
+	path, api := a.newConsole(drainer{app: a, end: drain}).Handler()
+	operators[path] = api
 	a.probes = admin.New(admin.Options{
 		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: a.shared.Trust(),
 		Describe: a.describe,
 		Metrics:  a.metrics.Handler(),
 		Refresh:  a.operatorRefresh,
 		Keys:     a.backend.Keys(),
-		Handlers: a.front.Registration(a.shared.Registrar, func() *admin.Admin { return a.probes }, a.trail.Change),
+		Handlers: operators,
 
+		Console:   a.front.Console(console.Page()),
 		Operators: a.front.Operators(),
 	})
 	return nil

@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
+	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
@@ -267,6 +270,47 @@ func (s *Series) End(e End) {
 		// Without a call of the backend there is nothing that could be overhead.
 		s.stats.overhead.of(e.Edge).Add(max(0, e.Took-e.Upstream), e.Trace)
 	}
+}
+
+// Counts returns the counts of the tools that were called, at most so many: those with most calls, which come first.
+func (t *Stats) Counts(most int) []*adminv1.ToolCounts {
+	var out []*adminv1.ToolCounts
+	for _, s := range t.tools.seen.Load().all {
+		if one := s.counts(); one.GetCalls() > 0 || one.GetInFlight() > 0 {
+			out = append(out, one)
+		}
+	}
+	slices.SortFunc(out, func(a, b *adminv1.ToolCounts) int {
+		return cmp.Or(cmp.Compare(b.GetCalls(), a.GetCalls()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return out[:min(len(out), most)]
+}
+
+// counts reads the counters of a tool.
+func (s *Series) counts() *adminv1.ToolCounts {
+	out := &adminv1.ToolCounts{Name: s.name, InFlight: int64(value(s.inFlight)), Total: durationpb.New(time.Duration(s.took.sum.Load()))}
+	for i := range len(s.took.Bounds) + 1 {
+		n := s.took.counts[i].Load()
+		out.Calls += n
+		out.Buckets = append(out.Buckets, n)
+		if i < len(s.took.Bounds) {
+			out.Bounds = append(out.Bounds, seconds(s.took.Bounds[i]))
+		}
+	}
+	for end, count := range s.ends.of.seen.Load().all {
+		if end.code != "" {
+			out.Failed += uint64(value(count))
+		}
+	}
+	return out
+}
+
+// value is what a counter or a gauge shows.
+func value(m prometheus.Metric) float64 {
+	var out dto.Metric
+	// Counters and gauges have no error.
+	_ = m.Write(&out)
+	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
 }
 
 // Edge is the name of the interface through which a request arrived, for logs and metrics.

@@ -270,6 +270,8 @@ type Caller struct {
 	// Address is the address of its connection, "stdio", or the part of the process that
 	// asked.
 	Address string
+	// Operator is the operator in whose console the caller asked, empty for others.
+	Operator string
 }
 
 // Event is one invocation. Begin and End do not keep its bytes.
@@ -342,7 +344,7 @@ func OfProcess() Caller { return Caller{Name: "process"} }
 // Filter chooses lines. Empty fields choose all.
 type Filter struct {
 	// Caller is a pattern with * for the name, the subject, the OAuth client or the address
-	// of the caller, and Tool one for the tool or the target.
+	// of the caller, or for the operator in whose console it asked, and Tool one for the tool or the target.
 	Caller, Tool string
 	// Since and Until bound the time, both inclusive.
 	Since, Until time.Time
@@ -361,7 +363,7 @@ func (f *Filter) matchesCaller(l *AuditLine) bool {
 		return true
 	}
 	c := &l.Caller
-	for _, name := range [...]string{c.Name, c.Subject, c.ClientID, c.Address} {
+	for _, name := range [...]string{c.Name, c.Subject, c.ClientID, c.Address, c.Operator} {
 		if name != "" && glob.Match(f.Caller, name) {
 			return true
 		}
@@ -435,6 +437,9 @@ func (e *encoder) head(dst []byte, now time.Time, id ID, phase Phase, who *Calle
 	dst = member(dst, `,"client_id":`, who.ClientID)
 	dst = member(dst, `,"source":`, who.Source)
 	dst = member(dst, `,"address":`, who.Address)
+	if who.Operator != "" {
+		dst = member(dst, `,"operator":`, who.Operator)
+	}
 	return append(dst, '}')
 }
 

@@ -29,6 +29,7 @@ type AuditLine struct {
 		ClientID string `json:"client_id"`
 		Source   string `json:"source"`
 		Address  string `json:"address"`
+		Operator string `json:"operator"`
 	} `json:"caller"`
 	Edge       string   `json:"edge"`
 	Operation  string   `json:"operation"`

@@ -44,6 +44,10 @@ type Options struct {
 	// OwnOrigins are origins under which callers reach the listener through a proxy
 	// that terminates TLS ("https://tools.example").
 	OwnOrigins []string
+	// OwnHost also accepts pages that the listener itself served, whatever name it has for them: pages whose Origin has the
+	// host of the request. It is for listeners where each request needs credentials that a page under another name does not
+	// have, which a rebound one is. A plain listener then accepts its https page too, which a proxy in front serves.
+	OwnHost bool
 	// AnyOrigin, if set, reports whether a GET, HEAD or OPTIONS request may come from a page
 	// of any origin. Its handler then answers for CORS itself.
 	AnyOrigin func(*http.Request) bool
@@ -62,6 +66,7 @@ type Guard struct {
 	hosts     map[string]bool
 	origins   map[string]bool
 	anyOrigin bool
+	ownHost   bool
 	isPublic  func(*http.Request) bool
 	refused   func(*http.Request, errmap.Code)
 	log       *zap.Logger
@@ -71,7 +76,7 @@ type Guard struct {
 func New(o Options) (*Guard, error) {
 	g := &Guard{
 		loopback: o.Loopback, scheme: "http", hosts: map[string]bool{}, origins: map[string]bool{},
-		refused: o.Refused, isPublic: o.AnyOrigin,
+		refused: o.Refused, isPublic: o.AnyOrigin, ownHost: o.OwnHost,
 	}
 	if g.isPublic == nil {
 		g.isPublic = func(*http.Request) bool { return false }
@@ -246,10 +251,16 @@ func (g *Guard) originAllowed(origin, host string) bool {
 	// A page of the other scheme is not ours: a plain listener serves no https
 	// page, and behind a proxy that does, the operator says so.
 	host = strings.ToLower(host)
-	if u.Scheme != g.scheme || u.Host != host {
+	if u.Host != host {
 		return false
 	}
-	return g.loopback || g.hostListed(host)
+	if g.ownHost && u.Scheme == "https" {
+		return true
+	}
+	if u.Scheme != g.scheme {
+		return false
+	}
+	return g.ownHost || g.loopback || g.hostListed(host)
 }
 
 // parseOrigin reads "scheme://host" or "scheme://host:port" and nothing more.

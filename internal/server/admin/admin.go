@@ -56,6 +56,8 @@ type Options struct {
 	// served only on the admin listener, to operators with [RoleRead]; what needs more, they
 	// check with [Admin.May].
 	Handlers map[string]http.Handler
+	// Console is the console; nil means none.
+	Console *Console
 	// Operators authenticates operators; the probes need no authentication. Nil means that
 	// every client is an operator with all roles.
 	Operators Operators
@@ -88,7 +90,7 @@ func New(o Options) *Admin {
 }
 
 const (
-	adminPages  = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics, /jwks, /describe, /drain (POST), /refresh (POST), /trust and /debug/pprof/"
+	adminPages  = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics, /jwks, /describe, /drain (POST), /refresh (POST), /trust, /console and /debug/pprof/"
 	healthPages = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics and /jwks"
 )
 
@@ -115,9 +117,14 @@ func (a *Admin) Handler() http.Handler {
 	mux.Handle("/debug/pprof/symbol", a.as(RoleOperate, only(pprof.Symbol, http.MethodGet, http.MethodPost)))
 	mux.Handle("/debug/pprof/trace", a.as(RoleOperate, only(pprof.Trace, http.MethodGet)))
 	for pattern, handler := range a.options.Handlers {
-		mux.Handle(pattern, a.as(RoleRead, handler.ServeHTTP))
+		served := a.as(RoleRead, handler.ServeHTTP)
+		if strings.HasPrefix(pattern, apiPath) {
+			served = a.inConsole(served)
+		}
+		mux.Handle(pattern, served)
 	}
-	return fresh(ownSite(mux))
+	a.openConsole(mux)
+	return fresh(a.ownSite(mux))
 }
 
 // HealthHandler returns the handler of the health listener. It serves only the probes,
@@ -191,6 +198,49 @@ func only(next http.HandlerFunc, methods ...string) http.HandlerFunc {
 		}
 		say(w, http.StatusMethodNotAllowed, "use "+methods[0])
 	}
+}
+
+// openConsole registers the console.
+func (a *Admin) openConsole(mux *http.ServeMux) {
+	c := a.options.Console
+	if c == nil {
+		return
+	}
+	page := a.inConsole(c.Page)
+	mux.Handle(ConsolePath, page)
+	mux.Handle(ConsolePath+"/", page)
+	mux.Handle(signInPath, a.inConsole(only(session(c.SignIn), http.MethodPost)))
+	mux.Handle(signOutPath, a.inConsole(only(session(c.SignOut), http.MethodPost)))
+	mux.Handle(consoleCallPath, a.inConsole(a.as(RoleOperate, c.Call.ServeHTTP)))
+}
+
+// session is a handler of sessions, or what answers where there are none.
+func session(h http.Handler) http.HandlerFunc {
+	if h != nil {
+		return h.ServeHTTP
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		Refuse(w, http.StatusNotFound, "there is no sign-in: operators do not authenticate (--admin-tokens)")
+	}
+}
+
+// inConsole answers requests where there is no console: without authentication it is for this machine alone, as /trust is, wherever
+// the handler is served.
+func (a *Admin) inConsole(next http.Handler) http.Handler {
+	if a.options.Console == nil {
+		return next
+	}
+	off := a.options.Console.Off
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case off != "":
+			Refuse(w, http.StatusNotFound, off)
+		case a.options.Operators == nil && !isLocal(r):
+			Refuse(w, http.StatusNotFound, "there is no console beyond this machine, because operators do not authenticate; set --admin-tokens")
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
 }
 
 // fresh keeps answers out of caches, and browsers from guessing their type.
@@ -460,10 +510,10 @@ func isCrossSite(r *http.Request) bool {
 	return true
 }
 
-// ownSite refuses requests of other sites, on every page.
-func ownSite(next http.Handler) http.Handler {
+// ownSite refuses requests of other sites, on every page. They may only link to the console.
+func (a *Admin) ownSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isCrossSite(r) || !isOwnPage(r) {
+		if !IsVisit(r) && (isCrossSite(r) || !a.isOwnPage(r)) {
 			Refuse(w, http.StatusForbidden, "cross-site requests may not use the admin listener")
 			return
 		}
@@ -615,9 +665,10 @@ func isLocal(r *http.Request) bool {
 }
 
 // isOwnPage holds for requests that no web page sent, and for pages that this
-// listener served under a loopback name. Origins that may call tools may not do
+// listener served: under a loopback name, or where operators authenticate under any name,
+// because a page of another name has none of their credentials. Origins that may call tools may not do
 // this: a page that a person only looks at must not become an operator.
-func isOwnPage(r *http.Request) bool {
+func (a *Admin) isOwnPage(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 {
 		return true
@@ -625,6 +676,9 @@ func isOwnPage(r *http.Request) bool {
 	origin, err := url.Parse(origins[0])
 	if err != nil || len(origins) > 1 || !strings.EqualFold(origin.Host, r.Host) {
 		return false
+	}
+	if a.options.Operators != nil {
+		return isOrigin(origins[0], r)
 	}
 	name := origin.Hostname()
 	return strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback()

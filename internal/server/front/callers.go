@@ -41,7 +41,7 @@ func readCallers(path string) ([]identity.Entry, error) {
 	return entries, nil
 }
 
-// readOperators reads the operators file. The groups of an entry are its roles.
+// readOperators reads the operators file. The groups of an entry are its roles, and the callers as which it may call.
 func readOperators(path string) ([]identity.Entry, error) {
 	file, err := config.LoadOperators(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func readOperators(path string) ([]identity.Entry, error) {
 	}
 	entries := make([]identity.Entry, 0, len(file.GetOperators()))
 	for _, o := range file.GetOperators() {
-		e := identity.Entry{Grant: identity.Grant{Name: o.GetName()}, URIs: o.GetCertificateUris(), Groups: rolesOf(o.GetRole())}
+		e := identity.Entry{Grant: identity.Grant{Name: o.GetName()}, URIs: o.GetCertificateUris(), Groups: append(rolesOf(o.GetRole()), mayCallAs(o.GetCallsAs())...)}
 		if e.Tokens, err = digests(o.GetTokenSha256()); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, o.GetName(), err)
 		}
@@ -64,6 +64,29 @@ func rolesOf(role string) []string {
 		return []string{string(admin.RoleRead), role}
 	}
 	return []string{role}
+}
+
+// asCaller is in front of the groups that are no roles.
+const asCaller = "calls_as:"
+
+// mayCallAs are the groups of an operator who may call tools as entries of the callers file.
+func mayCallAs(names []string) []string {
+	var out []string
+	for _, name := range names {
+		out = append(out, asCaller+name)
+	}
+	return out
+}
+
+// callsAs are the names of those entries, as the operators file has them.
+func callsAs(who *identity.Identity) []string {
+	var out []string
+	for _, group := range who.Facts().Groups {
+		if name, ok := strings.CutPrefix(group, asCaller); ok {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // digests are SHA-256 digests from hex digits.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -23,11 +24,14 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/edge/httpcompress"
 	"github.com/outrigger-mcp/outrigger/internal/edge/httpguard"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/reload"
+	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // maxStreams is how many requests one HTTP/2 connection may have in flight. A
@@ -56,6 +60,8 @@ type Options struct {
 	Authenticator identity.Authenticator
 	// Keep, if set, keeps the token of a request for what exchanges it.
 	Keep func(ctx context.Context, token string) context.Context
+	// Changed is told of operators who sign in and out.
+	Changed func(trail.Change)
 	// Scopes are those that tools need; nil without OAuth.
 	Scopes *policy.Authorizer
 	// Memory and Slow shed load, and Full returns the error for new work while the queue of calls is full.
@@ -107,6 +113,22 @@ func (f *Front) Failed() <-chan error { return f.failed }
 
 // Refused returns the counters of requests that no handler sees.
 func (f *Front) Refused() *peer.Refused { return f.refused }
+
+// Certificates returns when the certificates of the listeners end, by what they are for.
+func (f *Front) Certificates() map[string]time.Time {
+	out := map[string]time.Time{}
+	for name, of := range map[string]*keys.Server{"main listener": f.authn.tls, "admin listener": f.operators.tls} {
+		if of != nil {
+			out[name] = of.Expires()
+		}
+	}
+	return out
+}
+
+// Authenticates reports whether callers need credentials.
+func (f *Front) Authenticates() bool {
+	return f.authn.book != nil || f.authn.oauth != nil || f.authn.tls != nil && f.authn.tls.AsksCallers() || f.opts.Authenticator != nil
+}
 
 // Gates returns the connection limits.
 func (f *Front) Gates() *Gates { return f.gates }
@@ -203,6 +225,7 @@ func (f *Front) wrap(handler http.Handler, at Place, isForCallers bool) (http.Ha
 	}
 	if at.Name == Admin {
 		guard.AllowedOrigins = nil // pages that may call tools are not operators
+		guard.AnyOrigin, guard.OwnHost = admin.IsVisit, f.operators.auth != nil
 	}
 	guard.Refused = func(r *http.Request, code errmap.Code) { f.opts.Stats.HTTPRefused(edge(r), code) }
 	guarded, err := httpguard.New(guard)

@@ -23,6 +23,8 @@ type operators struct {
 	auth *identity.Middleware
 	book *identity.Book
 	tls  *keys.Server
+	// sessions are those of the console; nil without an operators file.
+	sessions *sessions
 }
 
 // openOperators reads the operators file and the certificates of the admin listener, and
@@ -60,6 +62,7 @@ func openOperators(o Options) (*operators, error) {
 		options.Names = d.tls.Names
 	}
 	d.auth = identity.NewMiddleware(options)
+	d.sessions = newSessions(d.book, o.Log.Named("admin"), o.Changed)
 	o.Log.Info("operator authentication enabled", zap.Int("operators", d.book.Len()))
 	return d, nil
 }
@@ -70,15 +73,17 @@ func (f *Front) Operators() admin.Operators {
 	if f.operators.auth == nil {
 		return nil
 	}
-	return roles{f.operators.auth}
+	return roles{f.operators}
 }
 
 // roles implements [admin.Operators]. The roles of an operator are the groups of its
 // identity.
-type roles struct{ auth *identity.Middleware }
+type roles struct{ of *operators }
 
-// Authenticate implements [admin.Operators].
-func (r roles) Authenticate(next http.Handler) http.Handler { return r.auth.Wrap(next) }
+// Authenticate implements [admin.Operators]: by the headers and the certificate of a request, and on the console also by a session.
+func (r roles) Authenticate(next http.Handler) http.Handler {
+	return r.of.sessions.wrap(next, r.of.auth)
+}
 
 // Name implements [admin.Operators].
 func (roles) Name(ctx context.Context) string { return identity.FromContext(ctx).Name() }

@@ -195,6 +195,9 @@ func (m *Machine) State() State {
 // Draining returns a channel that is closed when the drain has begun.
 func (m *Machine) Draining() <-chan struct{} { return m.drain }
 
+// Stopped returns a channel that is closed when all work has finished.
+func (m *Machine) Stopped() <-chan struct{} { return m.stopped }
+
 // Wait returns nil when the process has stopped, or the cause of the end of the context.
 func (m *Machine) Wait(ctx context.Context) error {
 	select {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -315,6 +316,20 @@ func (b *Backends) WatchTLS(watcher *reload.Watcher) {
 	for _, s := range b.all {
 		s.WatchTLS(watcher)
 	}
+}
+
+// Certificates returns when the certificates that the sidecar shows to its backends end, by what they are for.
+func (b *Backends) Certificates() map[string]time.Time {
+	out := map[string]time.Time{}
+	for _, s := range b.all {
+		if s.client == nil {
+			continue
+		}
+		if ends, ok := s.client.CertificateExpires(); ok {
+			out["client certificate for "+s.label("backend")] = ends
+		}
+	}
+	return out
 }
 
 // WatchCredentials has the files of the backends' credentials read again when they change.

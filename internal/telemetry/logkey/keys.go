@@ -35,6 +35,7 @@ const (
 	CanonicalTool = "outrigger.tool.name"  // the canonical name
 	ErrorCode     = "outrigger.error.code" // the canonical code
 	Caller        = "outrigger.caller"     // the authenticated name, or the address
+	Operator      = "outrigger.operator"   // in whose console a call was made
 	RequestedTool = "outrigger.tool.requested"
 	BackendStatus = "outrigger.backend.status_code"
 )

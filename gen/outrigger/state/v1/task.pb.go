@@ -382,7 +382,9 @@ type TaskCaller struct {
 	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
 	Source  string `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`
 	// Whether it may run destructive tools.
-	Trust         string `protobuf:"bytes,7,opt,name=trust,proto3" json:"trust,omitempty"`
+	Trust string `protobuf:"bytes,7,opt,name=trust,proto3" json:"trust,omitempty"`
+	// Operator in whose console the call was made; empty for other calls.
+	Operator      string `protobuf:"bytes,8,opt,name=operator,proto3" json:"operator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,6 +464,13 @@ func (x *TaskCaller) GetSource() string {
 func (x *TaskCaller) GetTrust() string {
 	if x != nil {
 		return x.Trust
+	}
+	return ""
+}
+
+func (x *TaskCaller) GetOperator() string {
+	if x != nil {
+		return x.Operator
 	}
 	return ""
 }
@@ -568,7 +577,7 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\tfor_model\x18\x0f \x01(\bR\bforModel\x12\x1f\n" +
 	"\vstream_time\x18\x10 \x01(\x03R\n" +
 	"streamTimeB\t\n" +
-	"\a_header\"\xb7\x01\n" +
+	"\a_header\"\xd3\x01\n" +
 	"\n" +
 	"TaskCaller\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -577,7 +586,8 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\tclient_id\x18\x04 \x01(\tR\bclientId\x12\x18\n" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x16\n" +
 	"\x06source\x18\x06 \x01(\tR\x06source\x12\x14\n" +
-	"\x05trust\x18\a \x01(\tR\x05trust\"4\n" +
+	"\x05trust\x18\a \x01(\tR\x05trust\x12\x1a\n" +
+	"\boperator\x18\b \x01(\tR\boperator\"4\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06values\x18\x02 \x03(\tR\x06valuesB\xd0\x01\n" +
