@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
-	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
@@ -110,20 +109,8 @@ func (f *Flight) known() known {
 	if inv := f.end.meter.invoked; inv != nil {
 		k.audit, k.isAudited = inv.id, true
 	}
-	who := f.end.who
-	if who == nil && f.call != nil {
-		who = identity.FromContext(f.call.Parent())
-	}
-	k.operator = kept(operatorOf(who))
+	k.operator = kept(req.operator)
 	return k
-}
-
-// operatorOf is the operator in whose console a call was made; empty for other calls.
-func operatorOf(who any) string {
-	if of, ok := who.(interface{ Operator() string }); ok {
-		return of.Operator()
-	}
-	return ""
 }
 
 // requestText is the id that a caller gave its request, as the log has it.

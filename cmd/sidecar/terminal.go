@@ -32,12 +32,12 @@ func newTerminal(cfg *configv1.Config, level zapcore.Level, env environment) *te
 	if cfg.GetLog().GetFormat() == "json" || level != zapcore.InfoLevel || !isTerminal(env.stderr) {
 		return nil
 	}
-	return &terminal{out: env.stderr, colour: env.hasColour(), isDemo: cfg.GetDemo()}
+	return &terminal{out: env.stderr, colour: env.hasColour(env.stderr), isDemo: cfg.GetDemo()}
 }
 
 // hasColour follows NO_COLOR (no-color.org) and TERM=dumb.
-func (env environment) hasColour() bool {
-	return isTerminal(env.stderr) && env.value("NO_COLOR", "") == "" && env.value("TERM", "") != "dumb"
+func (env environment) hasColour(w io.Writer) bool {
+	return isTerminal(w) && env.value("NO_COLOR", "") == "" && env.value("TERM", "") != "dumb"
 }
 
 func isTerminal(w io.Writer) bool {

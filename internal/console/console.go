@@ -63,6 +63,8 @@ type Options struct {
 	HasCallers, Confirms bool
 	// Find returns what is known of a call: in flight, or among those that are kept; nil for another.
 	Find func(ctx context.Context, id uint64) *adminv1.GetCallResponse
+	// WatchLog has all lines of the log kept until stop is called.
+	WatchLog func() (stop func())
 	// Fingerprint is that of the catalog, empty before the first.
 	Fingerprint func() string
 	// Ending is closed when the sidecar has answered its last call: those who watch are to go.

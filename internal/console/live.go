@@ -37,6 +37,7 @@ func (s *Service) Watch(ctx context.Context, req *connect.Request[adminv1.WatchR
 	}
 	defer s.watchers.Add(-1)
 	defer s.opts.Bridge.Watch()()
+	defer s.opts.WatchLog()()
 	interval := defaultInterval
 	if req.Msg.GetInterval() != nil {
 		interval = min(max(req.Msg.GetInterval().AsDuration(), minInterval), maxInterval)

@@ -82,6 +82,8 @@ type App struct {
 	// noted is log for lines that many requests can cause: it drops what is over its
 	// bound.
 	noted *zap.Logger
+	// kept are the last lines of log, for operators who look at one call.
+	kept *telemetry.LogLines
 
 	pipeline
 	backend *upstream.Backends
@@ -124,8 +126,13 @@ func New(ctx context.Context, cfg *configv1.Config, o Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	kept := new(telemetry.LogLines)
+	if !o.Once {
+		o.Log = kept.Of(o.Log)
+	}
 	a := &App{
-		cfg: cfg, opts: o, log: o.Log, noted: loglimit.New(o.Log),
+		kept: kept,
+		cfg:  cfg, opts: o, log: o.Log, noted: loglimit.New(o.Log),
 		watcher: reload.NewWatcher(cfg.GetReloadInterval().AsDuration()),
 	}
 	a.life = newLife(a.log, a.milestones())

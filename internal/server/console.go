@@ -8,13 +8,17 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/outrigger-mcp/outrigger/errmap"
 	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
 	"github.com/outrigger-mcp/outrigger/internal/console"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
 	"github.com/outrigger-mcp/outrigger/internal/server/front"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
 // newConsole joins the console to what it shows. Call it before the admin listener is made, and use it after that.
@@ -31,7 +35,7 @@ func (a *App) newConsole(drain admin.Drainer) *console.Service {
 			}
 			return ""
 		},
-		Ending: a.life.Stopped(),
+		Ending: a.life.Stopped(), WatchLog: a.kept.Watch,
 	})
 }
 
@@ -85,5 +89,26 @@ func (a *App) findCall(_ context.Context, id uint64) *adminv1.GetCallResponse {
 	if !ok {
 		return nil
 	}
-	return &adminv1.GetCallResponse{Call: found.Call}
+	call := found.Call
+	out := &adminv1.GetCallResponse{Call: call}
+	out.AuditNote = "The audit trail has no line of this request."
+	if found.IsAudited || !a.trail.IsOn() {
+		out.AuditLines, out.AuditNote = a.trail.Lines(found.Audit)
+	}
+	began := call.GetBegan().AsTime()
+	out.Record, out.RecordNote = a.record.Line(trail.Wanted{
+		RequestID: call.GetRequestId(), TraceID: call.GetTraceId(), Tool: call.GetTool(), Began: began,
+	})
+	asked := telemetry.LogQuery{TraceID: call.GetTraceId(), SpanID: call.GetSpanId(), RequestID: call.GetRequestId(), From: began}
+	if call.GetCode() != "" {
+		asked.Until = began.Add(call.GetTook().AsDuration() + isNear)
+	}
+	out.LogLines = a.kept.About(asked)
+	if row, err := errmap.Lookup(errmap.Code(call.GetCode())); err == nil {
+		out.Advice = row.ForOperators()
+	}
+	return out
 }
+
+// isNear is how long after the end of a call a line of the log may still be about it.
+const isNear = 250 * time.Millisecond
