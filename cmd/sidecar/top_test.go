@@ -271,7 +271,7 @@ type operated struct {
 	token   string
 	refusal error
 	streams atomic.Int32
-	// gone ends the streams, mute has them send no more than one message.
+	// A value of gone ends a stream; mute has them send no more than one message.
 	gone chan struct{}
 	mute bool
 }

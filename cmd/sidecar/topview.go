@@ -399,7 +399,9 @@ func callCells(c *adminv1.Call, now time.Time, isInFlight bool) []string {
 // hasText reports whether one of the texts has the filter in it, in any case.
 func hasText(filter string, texts ...string) bool {
 	filter = strings.ToLower(filter)
-	return filter == "" || slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), filter) })
+	return filter == "" || slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(strings.ToLower(text[:min(len(text), maxForeign)]), filter)
+	})
 }
 
 // table draws the rows of a pane that fit below a head.
