@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -240,6 +242,32 @@ func TestTopOfAProcess(t *testing.T) {
 	var exit *exec.ExitError
 	if err := cmd.Wait(); errors.As(err, &exit) {
 		t.Errorf("it ended with %v", err)
+	}
+	g.restored(t)
+}
+
+// TestTopOfASidecar shows the calls of a real one.
+func TestTopOfASidecar(t *testing.T) {
+	t.Parallel()
+	p := startProcess(t, "serve", "--demo")
+	admin := strings.TrimPrefix(p.admin, "http://")
+	g := openGlass(t, 120, 30)
+	ended, stderr := g.top(t.Context(), nil, "--admin", admin)
+	testkit.Says(t, g, "  ready  untrusted  18 tools  1 watcher")
+	helpOf(t, "call", "lab.echo", `{"nonce":"hello"}`, "--server", p.main)
+	testkit.Try(t, "the call and its rate are shown", func() error {
+		if seen := g.String(); !regexp.MustCompile(`lab\.echo  .*ms  OK`).MatchString(seen) || !regexp.MustCompile(`lab\.echo +0\.[1-9] +0  .*ms`).MatchString(seen) {
+			return fmt.Errorf("%s", seen)
+		}
+		return nil
+	})
+	g.press(t, "")
+	testkit.Says(t, g, "calls 0.")
+	p.stop()
+	testkit.Says(t, g, "The sidecar is away; trying again. ")
+	g.press(t, "q")
+	if code := testkit.Receive(t, "the end", ended); code != exitOK {
+		t.Errorf("exit code %d, %s", code, stderr)
 	}
 	g.restored(t)
 }
