@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/console"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/front"
 )
@@ -76,6 +77,7 @@ func (t *terminal) Ready(sockets []*peer.Socket, tools int) {
 			fmt.Fprintf(&b, "  JSON-RPC             %s/rpc\n", url)
 			fmt.Fprintf(&b, "  Connect, gRPC        %s\n", url)
 		case front.Admin:
+			fmt.Fprintf(&b, "  Console              %s\n", t.bold(url+console.Path))
 			fmt.Fprintf(&b, "  Admin                %s/readyz?verbose\n", url)
 		default:
 			fmt.Fprintf(&b, "  Health and metrics   %s/readyz\n", url)

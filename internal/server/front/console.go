@@ -6,10 +6,10 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/console"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
@@ -20,17 +20,20 @@ import (
 // callerHeader names the caller as whom an operator calls.
 const callerHeader = "Outrigger-Caller"
 
+// callIDHeader tells the page the number of its call, by which the API knows it.
+const callIDHeader = "Outrigger-Call-Id"
+
 // callPath is in front of the path of an edge.
 const callPath = admin.ConsolePath + "/call"
 
-// Console returns the console for the admin listener.
-func (f *Front) Console() *admin.Console {
-	out := &admin.Console{Page: console.Page(), Call: f.inConsole()}
+// Console returns the console for the admin listener, with the handler of its page.
+func (f *Front) Console(page http.Handler) *admin.Console {
+	out := &admin.Console{Page: page, Call: f.inConsole()}
 	if s := f.operators.sessions; s != nil {
 		out.SignIn, out.SignOut = http.HandlerFunc(s.signIn), http.HandlerFunc(s.signOut)
 		return out
 	}
-	if at := f.opts.Config.GetListeners().GetAdmin(); config.IsBeyondLoopback(at) {
+	if config.HasOpenAdmin(f.opts.Config.GetListeners()) {
 		out.Off = "there is no console: operators do not authenticate, and the admin listener is beyond loopback; set --admin-tokens, " +
 			"or --admin 127.0.0.1:9901"
 	}
@@ -43,7 +46,7 @@ func (f *Front) IsSignedIn(ctx context.Context) bool { return ctx.Value(signedIn
 // Callers returns the names as which the operator of a request may call tools; an empty name is the caller without
 // authentication. If there are none, refusal says why, and what to configure.
 func (f *Front) Callers(ctx context.Context) (names []string, refusal string) {
-	hasOperators, isOpen := f.operators.auth != nil, !f.authn.auth.IsOn()
+	hasOperators, isOpen := f.operators.auth != nil, !f.Authenticates()
 	who := identity.FromContext(ctx)
 	switch {
 	case !hasOperators && isOpen:
@@ -99,7 +102,8 @@ func (f *Front) inConsole() http.Handler {
 			admin.Refuse(w, http.StatusForbidden, refusal)
 			return
 		}
-		calls.ServeHTTP(w, f.asCall(r, path, who))
+		began := func(id uint64) { w.Header().Set(callIDHeader, strconv.FormatUint(id, 10)) }
+		calls.ServeHTTP(w, f.asCall(r, path, who, began))
 	})
 }
 
@@ -132,12 +136,12 @@ func (f *Front) callAs(r *http.Request) (who *identity.Identity, refusal string)
 }
 
 // asCall is the request as its edge gets it. Nothing of the operator's own credentials is in it.
-func (f *Front) asCall(r *http.Request, path string, who *identity.Identity) *http.Request {
-	ctx := r.Context()
+func (f *Front) asCall(r *http.Request, path string, who *identity.Identity, began func(id uint64)) *http.Request {
+	from := &identity.Console{Began: began}
 	if f.operators.auth != nil {
-		ctx = identity.WithOperator(ctx, identity.FromContext(ctx).Name())
+		from.Operator = identity.FromContext(r.Context()).Name()
 	}
-	r = f.authn.auth.Admit(r.WithContext(ctx), who)
+	r = f.authn.auth.Admit(r.WithContext(identity.WithConsole(r.Context(), from)), who)
 	r.Header.Del("Cookie")
 	r.Header.Del(callerHeader)
 	at := *r.URL

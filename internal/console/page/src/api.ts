@@ -1,8 +1,124 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sidecar's API for operators. Everything goes to the origin of the page, and nowhere else.
-import { createClient } from "@connectrpc/connect";
+import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
-import { AdminService } from "./gen/outrigger/admin/v1/admin_pb";
+import { signal } from "@preact/signals";
+import { AdminService, type GetServerResponse } from "./gen/outrigger/admin/v1/admin_pb";
 
-export const api = createClient(AdminService, createConnectTransport({ baseUrl: location.origin }));
+/** The sidecar, as it last said; undefined before the first answer. */
+export const server = signal<GetServerResponse>();
+/** The API asks for credentials, and the browser has none that are valid. */
+export const signedOut = signal(false);
+/** The sidecar does not answer. */
+export const away = signal(false);
+
+const watchErrors: Interceptor = (next) => async (request) => {
+  try {
+    const answer = await next(request);
+    away.value = false;
+    return answer;
+  } catch (cause) {
+    note(cause);
+    throw cause;
+  }
+};
+
+export const api = createClient(
+  AdminService,
+  createConnectTransport({ baseUrl: location.origin, interceptors: [watchErrors] }),
+);
 export type Api = typeof api;
+
+/**
+ * Takes what an error says of the session: signed out, or the sidecar is away. The interceptor sees what fails before an answer
+ * begins; who reads a stream passes what ends it.
+ */
+export function note(cause: unknown): void {
+  const error = ConnectError.from(cause);
+  if (error.code === Code.Unauthenticated) signedOut.value = true;
+  else if (isAway(error)) awayNow();
+}
+
+/** The sidecar, or what is between it and the browser, did not answer. */
+export function isAway(cause: unknown): boolean {
+  const error = ConnectError.from(cause);
+  return error.cause instanceof TypeError || cause instanceof TypeError || error.code === Code.Unavailable;
+}
+
+/** What an error says, for people. */
+export function errorText(cause: unknown): string {
+  if (cause instanceof ConnectError) return cause.rawMessage || Code[cause.code];
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+const refreshMs = 10_000;
+let retry: ReturnType<typeof setTimeout> | undefined;
+let attempts = 0;
+
+/** Asks for the sidecar now, and from then on: now and then, and with growing pauses while it is away. Call it once. */
+export async function keepServer(): Promise<void> {
+  clearTimeout(retry);
+  retry = undefined;
+  try {
+    server.value = await api.getServer({}, { timeoutMs: 5_000 });
+    attempts = 0;
+    signedOut.value = false;
+    away.value = false;
+  } catch (cause) {
+    const code = ConnectError.from(cause).code;
+    if (code !== Code.Unauthenticated && code !== Code.PermissionDenied) away.value = true;
+    attempts++;
+  }
+  schedule();
+}
+
+function schedule(): void {
+  if (signedOut.value) return;
+  const pause = away.value ? Math.min(refreshMs, 500 * 2 ** Math.min(attempts, 5)) : refreshMs;
+  retry = setTimeout(() => void keepServer(), pause);
+}
+
+function awayNow(): void {
+  if (away.value) return;
+  away.value = true;
+  clearTimeout(retry);
+  schedule();
+}
+
+/** Signs in by an admin token; the error's text if it is refused, else empty. */
+export async function signIn(token: string): Promise<string> {
+  let answer: Response;
+  try {
+    answer = await fetch("/console/sign-in", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ token }),
+    });
+  } catch {
+    return "The sidecar does not answer.";
+  }
+  if (!answer.ok) return (await refusal(answer)) || `Refused with status ${answer.status}.`;
+  signedOut.value = false;
+  await keepServer();
+  return "";
+}
+
+export async function signOut(): Promise<void> {
+  try {
+    await fetch("/console/sign-out", { method: "POST" });
+  } catch {
+    away.value = true;
+  }
+  server.value = undefined;
+  await keepServer();
+}
+
+/** The text of {"error": "…"}; empty if the answer has none. */
+export async function refusal(answer: Response): Promise<string> {
+  try {
+    const body: unknown = await answer.json();
+    return typeof body === "object" && body !== null && "error" in body ? String(body.error) : "";
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page that shows tools and calls them.
+import { Empty } from "../ui";
+import { ToolList } from "./ToolList";
+import { ToolPage } from "./ToolPage";
+
+/** path is what follows /console/try: "" or "/TOOL". */
+export function Try(props: { path: string }) {
+  const tool = toolOf(props.path);
+  return (
+    <div class={"try " + (tool ? "try-tool" : "")}>
+      <ToolList selected={tool} />
+      <div class="try-main">
+        {tool ? (
+          <ToolPage key={tool} name={tool} />
+        ) : (
+          <Empty title="Choose a tool">
+            <p>Search by words, as agents do in a compact catalog, or by name.</p>
+          </Empty>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function toolOf(path: string): string {
+  try {
+    return decodeURIComponent(path.slice(1));
+  } catch {
+    return path.slice(1);
+  }
+}

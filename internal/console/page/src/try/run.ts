@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The state of one call while the page shows it.
+import { signal, type Signal } from "@preact/signals";
+import { note, signedOut } from "../api";
+import { call, type CallOptions, type LogLine, type Outcome, type Progress, type Task } from "../mcp/client";
+import type { Answer, Question } from "../mcp/wire";
+
+const maxLines = 1_000;
+const maxMessages = 400;
+const maxMessageChars = 16_384;
+const logEveryMs = 100;
+
+export interface Asked {
+  question: Question;
+  answer(a: Answer): void;
+}
+
+export interface Sent {
+  direction: "sent" | "received";
+  at: number;
+  raw: string;
+  length: number;
+}
+
+/** What is known of a call. Lists are bounded: the oldest go, and are counted. */
+export interface Seen {
+  began: number;
+  ended: number;
+  progress: Progress | undefined;
+  progressCount: number;
+  logs: LogLine[];
+  logsDropped: number;
+  task: Task | undefined;
+  id: string;
+  messages: Sent[];
+  messagesDropped: number;
+  questions: Asked[];
+  outcome: Outcome | undefined;
+  /** Why there is no outcome. */
+  failure: string;
+  isCancelling: boolean;
+  caller: string;
+  revision: string;
+}
+
+export type RunOptions = Omit<CallOptions, "watcher" | "cancel" | "leave">;
+
+export class Run {
+  readonly seen: Signal<Seen>;
+  private readonly cancelling = new AbortController();
+  private readonly leaving = new AbortController();
+  private next: Seen;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(private readonly o: RunOptions) {
+    this.next = {
+      began: performance.now(),
+      ended: 0,
+      progress: undefined,
+      progressCount: 0,
+      logs: [],
+      logsDropped: 0,
+      task: undefined,
+      id: "",
+      messages: [],
+      messagesDropped: 0,
+      questions: [],
+      outcome: undefined,
+      failure: "",
+      isCancelling: false,
+      caller: o.caller,
+      revision: o.revision,
+    };
+    this.seen = signal(this.next);
+  }
+
+  /** Changes what is shown, at most every tenth of a second unless it matters at once. */
+  private change(c: Partial<Seen>, now = false): void {
+    this.next = { ...this.next, ...c };
+    if (now) {
+      clearTimeout(this.timer);
+      this.timer = undefined;
+      this.seen.value = this.next;
+    } else {
+      this.timer ??= setTimeout(() => {
+        this.timer = undefined;
+        this.seen.value = this.next;
+      }, logEveryMs);
+    }
+  }
+
+  async start(): Promise<void> {
+    try {
+      const outcome = await call({
+        ...this.o,
+        cancel: this.cancelling.signal,
+        leave: this.leaving.signal,
+        watcher: {
+          progress: (progress) => this.change({ progress, progressCount: this.next.progressCount + 1 }),
+          log: (l) => {
+            const logs = [...this.next.logs, l].slice(-maxLines);
+            this.change({ logs, logsDropped: this.next.logsDropped + this.next.logs.length + 1 - logs.length });
+          },
+          task: (task) => this.change({ task }, true),
+          id: (id) => this.change({ id }),
+          message: (direction, raw) => {
+            const sent: Sent = { direction, raw: raw.slice(0, maxMessageChars), length: raw.length, at: performance.now() - this.next.began };
+            const messages = [...this.next.messages, sent].slice(-maxMessages);
+            this.change({ messages, messagesDropped: this.next.messagesDropped + this.next.messages.length + 1 - messages.length });
+          },
+          ask: (question, ends) => this.ask(question, ends),
+        },
+      });
+      if (outcome.kind === "refused" && outcome.status === 401) signedOut.value = true;
+      this.change({ outcome }, true);
+    } catch (cause) {
+      note(cause);
+      this.change({ failure: cause instanceof TypeError ? "The sidecar did not answer. Whether the call happened is not known." : String(cause) }, true);
+    }
+    this.change({ ended: performance.now(), questions: [] }, true);
+  }
+
+  private ask(question: Question, ends: AbortSignal): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const done = () => this.change({ questions: this.next.questions.filter((a) => a !== asked) }, true);
+      const end = () => {
+        done();
+        reject(ends.reason);
+      };
+      const asked: Asked = {
+        question,
+        answer: (a) => {
+          ends.removeEventListener("abort", end);
+          done();
+          resolve(a);
+        },
+      };
+      if (ends.aborted) return reject(ends.reason);
+      ends.addEventListener("abort", end, { once: true });
+      this.change({ questions: [...this.next.questions, asked] }, true);
+    });
+  }
+
+  cancel(): void {
+    // A second time does not wait for the end of a task.
+    if (this.next.isCancelling) this.leave();
+    this.change({ isCancelling: true }, true);
+    this.cancelling.abort();
+  }
+
+  leave(): void {
+    this.leaving.abort();
+  }
+}
