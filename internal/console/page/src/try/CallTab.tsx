@@ -143,7 +143,7 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
             <Form schema={schema} value={last.current} faults={faults} onChange={changeValue} />
           </fieldset>
         </section>
-        <section class="args-json stack tight" aria-label="Arguments as JSON">
+        <section class="args-json stack" aria-label="Arguments as JSON, and the call">
           <JsonEditor text={text} faults={faults} onText={change} onCall={() => now.current()} label={`Arguments of ${visible(name.slice(0, 120))} as JSON`} />
           <div class="row between">
             <CheckWord isJson={isJson} check={check} isTouched={isTouched} />
@@ -157,9 +157,9 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
               <Copy text={text} label="Copy the arguments" />
             </div>
           </div>
+          <CallBar tool={tool} canCall={canCall} isRunning={isRunning} refused={refused} onCall={callNow} text={text} />
         </section>
       </div>
-      <CallBar tool={tool} canCall={canCall} isRunning={isRunning} refused={refused} onCall={callNow} text={text} />
       {run && <CallPanel run={run} />}
       <Confirm open={isAsking} title="Call a destructive tool?" action="Call it" danger onConfirm={begin} onClose={() => setAsking(false)}>
         <p>

@@ -43,11 +43,12 @@ export function ToolPage(props: { name: string }) {
   return error ? <ErrorNote text={error.text} /> : <Spinner label="Loading the tool…" />;
 }
 
-/** The tool as lists of MCP show it, by its newest revision. */
+/** The tool as lists of MCP show it. */
 function listedOf(tool: GetToolResponse): Json | undefined {
-  const newest = Object.keys(tool.listed).sort().at(-1);
-  return newest === undefined ? undefined : tryJson(tool.listed[newest]!);
+  return tryJson(tool.listed["mcp"] ?? "");
 }
+
+const dialects: Record<string, string> = { mcp: "MCP", rpc: "JSON-RPC (/rpc)" };
 
 function Tool(props: { tool: GetToolResponse }) {
   const { tool } = props;
@@ -186,9 +187,9 @@ function JsonView(props: { value: Json; name: string }) {
 
 function Agents(props: { tool: GetToolResponse }) {
   const { tool } = props;
-  const revisions = Object.keys(tool.listed).sort().reverse();
-  const [revision, setRevision] = useState(revisions[0] ?? "");
-  const listed = tryJson(tool.listed[revision] ?? "");
+  const listedIn = Object.keys(tool.listed).sort();
+  const [dialect, setDialect] = useState(listedIn[0] ?? "");
+  const listed = tryJson(tool.listed[dialect] ?? "");
   const share = tool.listTokens > 0 ? (100 * tool.tokens) / tool.listTokens : 0;
   return (
     <div class="stack">
@@ -206,19 +207,19 @@ function Agents(props: { tool: GetToolResponse }) {
           </tr>
         </tbody>
       </table>
-      {revisions.length > 0 && (
+      {listedIn.length > 0 && (
         <label class="row">
-          <span>Revision of MCP</span>
-          <select value={revision} onChange={(e) => setRevision(e.currentTarget.value)}>
-            {revisions.map((r) => (
-              <option key={r} value={r}>
-                {r}
+          <span>As listed in</span>
+          <select value={dialect} onChange={(e) => setDialect(e.currentTarget.value)}>
+            {listedIn.map((d) => (
+              <option key={d} value={d}>
+                {dialects[d] ?? d}
               </option>
             ))}
           </select>
         </label>
       )}
-      {listed !== undefined && <JsonView key={revision} value={listed} name="tool" />}
+      {listed !== undefined && <JsonView key={dialect} value={listed} name="tool" />}
     </div>
   );
 }
