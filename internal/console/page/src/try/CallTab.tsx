@@ -91,6 +91,14 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
     return () => clearTimeout(timer);
   }, [text]);
   useEffect(() => () => run?.leave(), [run]);
+  const arrived = useRef(fragment.value);
+  useEffect(() => {
+    // Another link to the same tool was opened here.
+    if (arrived.current === fragment.value) return;
+    arrived.current = fragment.value;
+    setText(firstText());
+    setTouched(true);
+  }, [fragment.value]);
 
   const change = useCallback((to: string) => {
     setText(to);

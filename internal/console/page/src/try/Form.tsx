@@ -149,9 +149,8 @@ function OneofGroup(props: { oneof: Oneof; members: Property[]; path: Path; valu
       <legend>
         <span class="mono">
           <Text text={oneof.name} max={120} />
-        </span>
-        <span class="dim small">one of {members.length}</span>
-        {oneof.isRequired && <Badge kind="info">required</Badge>}
+        </span>{" "}
+        <span class="dim small">one of {members.length}</span> {oneof.isRequired && <Badge kind="info">required</Badge>}
       </legend>
       <label class="unseen" for={id}>
         Which of {visible(oneof.name.slice(0, 120))}
@@ -207,9 +206,8 @@ function Item(props: ItemProps) {
     <>
       <span class="mono">
         <Text text={props.name} max={120} />
-      </span>
-      <span class="dim small">{kindWord(field)}</span>
-      {props.isRequired && <Badge kind="info">required</Badge>}
+      </span>{" "}
+      <span class="dim small">{kindWord(field)}</span> {props.isRequired && <Badge kind="info">required</Badge>}
       {field.isDeprecated && <Badge kind="warn">deprecated</Badge>}
     </>
   );

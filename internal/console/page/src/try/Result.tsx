@@ -94,6 +94,8 @@ function viewsOf(result: JsonObject): View[] {
     if (isMedia || member(result, "isError") === true) views.unshift(view);
     else views.push(view);
   }
+  const details = member(member(result, "_meta"), "dev.outrigger/error");
+  if (details !== undefined) views.push({ id: "details", label: "Details", value: details });
   views.push({ id: "message", label: "Message" });
   return views;
 }

@@ -130,7 +130,7 @@ function Hints(props: { tool: GetToolResponse; schema: Json | undefined }) {
       {tool.isGated && <Hint kind="warn" word="gated" title="Calls need a user's confirmation, or are refused, unless callers are trusted" />}
       {tool.runsAsTask && <Hint kind="info" word="task" title="Calls can run as tasks" />}
       {tool.kind !== "" && tool.kind !== "unary" && <Hint kind="info" word={tool.kind} title="Kind of the RPC" />}
-      <Hint word={`${formatCount(tool.tokens)} tokens`} title={`Estimated, of ${formatCount(tool.listTokens)} of the whole list`} />
+      <Hint word={`${formatCount(tool.tokens)} tokens`} title={tool.listTokens > 0 ? `Estimated, of ${formatCount(tool.listTokens)} of the whole list` : "Estimated"} />
       {tool.version !== "" && <Hint word={`version ${tool.version}`} title="Version of the tool" />}
       {tool.tool!.backend !== "" && <Hint word={tool.tool!.backend} title="Backend" />}
     </ul>
@@ -190,7 +190,6 @@ function Agents(props: { tool: GetToolResponse }) {
   const listedIn = Object.keys(tool.listed).sort();
   const [dialect, setDialect] = useState(listedIn[0] ?? "");
   const listed = tryJson(tool.listed[dialect] ?? "");
-  const share = tool.listTokens > 0 ? (100 * tool.tokens) / tool.listTokens : 0;
   return (
     <div class="stack">
       <table class="facts">
@@ -202,7 +201,8 @@ function Agents(props: { tool: GetToolResponse }) {
           <tr>
             <th scope="row">Tokens</th>
             <td>
-              {formatCount(tool.tokens)} of {formatCount(tool.listTokens)} in the list ({share.toFixed(1)} %), estimated
+              {formatCount(tool.tokens)}
+              {tool.listTokens > 0 && ` of ${formatCount(tool.listTokens)} in the list (${((100 * tool.tokens) / tool.listTokens).toFixed(1)} %)`}, estimated
             </td>
           </tr>
         </tbody>
@@ -241,7 +241,7 @@ function Findings(props: { tool: GetToolResponse }) {
   return (
     <ul class="stack">
       {findings.slice(0, 200).map((f, i) => (
-        <li key={i} class={"note " + (f.level === "error" ? "bad" : f.level === "warning" ? "warn" : "")}>
+        <li key={i} class="card stack tight">
           <p class="row">
             <Badge kind={f.level === "error" ? "bad" : f.level === "warning" ? "warn" : "info"}>
               <Text text={f.level} max={20} />
