@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { api, errorText, isAway, server } from "../api";
+import { api, errorText, isAway, returns, server } from "../api";
 import type { GetToolResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { jsonText, tryJson, type Json, type JsonObject } from "../json";
 import { canonical } from "../mcp/wire";
@@ -64,7 +64,7 @@ function useCheck(tool: string, text: string, isJson: boolean): Check {
       clearTimeout(timer);
       end.abort();
     };
-  }, [tool, text, isJson, up]);
+  }, [tool, text, isJson, up, returns.value]);
   return check;
 }
 

@@ -5,7 +5,7 @@ import { json, jsonParseLinter } from "@codemirror/lang-json";
 import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting, syntaxTree } from "@codemirror/language";
 import { lintGutter, lintKeymap, setDiagnostics, type Diagnostic } from "@codemirror/lint";
 import { EditorState, type Text as Doc } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import { drawSelection, EditorView, highlightActiveLine, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
 import { visible } from "../ui";
@@ -59,6 +59,7 @@ export function Editor(props: EditorProps) {
           lineNumbers(),
           lintGutter(),
           history(),
+          highlightSpecialChars(),
           drawSelection(),
           indentOnInput(),
           bracketMatching(),

@@ -2,7 +2,7 @@
 // One tool: as an agent sees it, and as one calls it.
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { api, errorText, server } from "../api";
+import { api, errorText, returns, server } from "../api";
 import type { GetToolResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { isObject, jsonText, member, tryJson, type Json, type JsonObject } from "../json";
 import { toolPath } from "../router";
@@ -28,7 +28,7 @@ export function ToolPage(props: { name: string }) {
       },
     );
     return () => end.abort();
-  }, [props.name, up]);
+  }, [props.name, up, returns.value]);
 
   if (tool) return <Tool tool={tool} />;
   if (error?.isMissing) {
