@@ -2,6 +2,7 @@
 import { render, type ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import "./style.css";
+import "./live/live.css";
 import { keepServer, server, signedOut } from "./api";
 import { base, path, watchLinks } from "./router";
 import { AwayBanner, Operator, SignIn } from "./session";

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+import { useState } from "preact/hooks";
+import type { Limit } from "../gen/outrigger/admin/v1/admin_pb";
+import { Badge, Button, Text } from "../ui";
+import { amount, percent } from "./format";
+
+/** From this share on, a limit is near. */
+const near = 0.8;
+
+/** Limits that are shown before all are asked for. */
+const few = 12;
+
+function pressure(l: Limit): number {
+  return l.used !== undefined && l.most > 0 ? l.used / l.most : 0;
+}
+
+/** Limits with the one under most pressure first: by the share in use, then by what was refused. */
+export function byPressure(limits: readonly Limit[]): Limit[] {
+  return [...limits].sort((a, b) => pressure(b) - pressure(a) || Number(b.refused - a.refused) || (a.name < b.name ? -1 : 1));
+}
+
+/** The limits of the configuration, with what is used of each and what it refused. */
+export function Limits(props: { limits: readonly Limit[] }) {
+  const [isAll, setAll] = useState(false);
+  const sorted = byPressure(props.limits);
+  const shown = isAll ? sorted : sorted.slice(0, few);
+  return (
+    <section class="stack" aria-labelledby="limits">
+      <h2 id="limits">Limits</h2>
+      <div class="scroll">
+        <table class="plain limits" role="table">
+          <thead role="rowgroup">
+            <tr role="row">
+              <th role="columnheader" scope="col">Limit</th>
+              <th role="columnheader" scope="col">In use</th>
+              <th role="columnheader" scope="col" class="num">Used of most</th>
+              <th role="columnheader" scope="col" class="num">Refused</th>
+            </tr>
+          </thead>
+          <tbody role="rowgroup">
+            {shown.map((l) => (
+              <LimitRow key={l.name} limit={l} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {sorted.length > few && (
+        <div>
+          <Button kind="quiet" aria-expanded={isAll} onClick={() => setAll(!isAll)}>
+            {isAll ? "Show those under most pressure" : `Show all ${sorted.length} limits`}
+          </Button>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function LimitRow(props: { limit: Limit }) {
+  const l = props.limit;
+  const share = pressure(l);
+  const kind = share >= 1 ? "bad" : share >= near ? "warn" : "";
+  return (
+    <tr role="row">
+      <th role="rowheader" scope="row" class="mono">
+        <Text text={l.name} max={120} />
+      </th>
+      <td role="cell">
+        {l.used === undefined ? (
+          <span class="dim">for each request</span>
+        ) : (
+          <span class="row use">
+            <span class={"bar " + kind} aria-hidden="true">
+              <span style={{ width: `${Math.min(100, 100 * share).toFixed(1)}%` }} />
+            </span>
+            <span>{percent(share)}</span>
+            {share >= 1 && <Badge kind="bad">full</Badge>}
+            {share >= near && share < 1 && <Badge kind="warn">near</Badge>}
+          </span>
+        )}
+      </td>
+      <td role="cell" class="num">
+        {l.used === undefined ? "" : amount(l.used) + " of "}
+        {amount(l.most)}
+      </td>
+      <td role="cell" class={"num refused" + (l.refused > 0n ? " warn strong" : "")}>{l.refused.toLocaleString("en")}</td>
+    </tr>
+  );
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+import assert from "node:assert/strict";
+import test from "node:test";
+import { load } from "./load.mjs";
+
+const { Store, maxCalls } = await load("live/store.ts");
+const { percentile, Timeline, historySamples, values, Series } = await load("live/series.ts");
+const { select, parseFilter, formatFilter, noFilter } = await load("live/filter.ts");
+const { took, span, amount, percent, counted } = await load("live/format.ts");
+const { Watcher, wait } = await load("live/watch.ts");
+
+const at = (ms) => ({ seconds: BigInt(Math.floor(ms / 1000)), nanos: (ms % 1000) * 1e6 });
+
+/** A call that ended at 1,000 s after 1970 or so. */
+const call = (id, more = {}) => ({
+  id: BigInt(id), caller: "agent", operator: "", tool: "lab.echo", edge: "mcp", operation: "call", began: at(1_000_000 + id),
+  took: at(5), upstream: at(3), code: "OK", message: "", traceId: "", spanId: "", step: "", steps: [], revision: "", requestId: "",
+  ...more,
+});
+const counts = (name, calls, failed, buckets) => ({
+  name, calls: BigInt(calls), failed: BigInt(failed), inFlight: 0n, total: at(0), bounds: [0.01, 0.1, 1], buckets: buckets.map(BigInt),
+});
+const message = (ms, more = {}) => ({ time: at(ms), inFlight: [], inFlightTotal: 0, ended: [], endedOmitted: 0n, tools: [], ...more });
+const ids = (s) => s.calls().map((r) => r.id);
+
+test("a stream that is opened again repeats no call", () => {
+  const s = new Store();
+  s.take(message(1000, { ended: [call(1), call(2)] }), true);
+  s.take(message(2000, { ended: [call(3)] }), false);
+  assert.equal(s.take(message(9000, { ended: [call(2), call(3), call(4)] }), true), false);
+  assert.deepEqual(ids(s), ["1", "2", "3", "4"]);
+});
+
+test("what ended before the page was opened is shown and not counted", () => {
+  const s = new Store();
+  s.take(message(1000, { ended: [call(1), call(2)] }), true);
+  assert.equal(s.endedTotal, 0);
+  s.take(message(2000, { ended: [call(3)], endedOmitted: 7n }), false);
+  assert.equal(s.endedTotal, 8);
+  assert.equal(s.omitted, 7);
+});
+
+test("another process clears the page", async (t) => {
+  const cases = {
+    "its ids began at other times": message(9000, { ended: [call(1, { began: at(5_000_000) })] }),
+    "its ids are lower than those that were seen": message(9000, { ended: [call(1)] }),
+    "its counts are lower": message(9000, { tools: [counts("lab.echo", 3, 0, [3, 0, 0, 0])] }),
+    "it has counted nothing": message(9000),
+  };
+  for (const [name, first] of Object.entries(cases)) {
+    await t.test(name, () => {
+      const s = new Store();
+      const tools = [counts("lab.echo", 5, 0, [5, 0, 0, 0])];
+      s.take(message(1000, { ended: name.includes("began") ? [call(1)] : [call(7)], tools }), true);
+      assert.equal(s.take({ ...first, tools: first.tools.length || name.includes("nothing") ? first.tools : tools }, true), true);
+      assert.deepEqual(ids(s), first.ended.map((c) => String(c.id)));
+      assert.equal(s.endedTotal, 0);
+    });
+  }
+});
+
+test("calls that are kept have a bound", () => {
+  const s = new Store();
+  s.take(message(1000), true);
+  for (let i = 0; i < 50; i++) {
+    s.take(message(2000 + i * 1000, { ended: Array.from({ length: 200 }, (_, n) => call(i * 200 + n + 1)) }), false);
+  }
+  assert.equal(s.calls().length, maxCalls);
+  assert.equal(ids(s)[0], String(10_000 - maxCalls + 1));
+  assert.equal(s.known.size, maxCalls);
+  assert.equal(s.endedTotal, 10_000);
+});
+
+test("texts in rows have a bound", () => {
+  const s = new Store();
+  s.take(message(1000, { ended: [call(1, { message: "x".repeat(1 << 20), tool: "y".repeat(1 << 20) })] }), true);
+  const [r] = s.calls();
+  assert.ok(r.message.length < 400 && r.tool.length < 400 && r.words.length < 2000);
+});
+
+test("rates are differences over the time that passed", () => {
+  const s = new Store();
+  s.take(message(1000, { tools: [counts("lab.echo", 100, 10, [50, 50, 0, 0])] }), true);
+  assert.equal(s.rates(), undefined);
+  s.take(message(3000, { tools: [counts("lab.echo", 120, 14, [60, 60, 0, 0])] }), false);
+  const r = s.rates();
+  assert.equal(r.calls, 10);
+  assert.equal(r.failed, 2);
+  assert.ok(Math.abs(r.p50 - 10) < 1e-9);
+  assert.ok(r.p95 > 80 && r.p95 <= 100);
+  const slots = s.slots();
+  assert.deepEqual(values(s.tools.get("lab.echo").series, "calls", slots), [null, 10]);
+});
+
+test("rates forget what is more than ten seconds old", () => {
+  const s = new Store();
+  for (let i = 0; i < 30; i++) {
+    s.take(message(1000 * (i + 1), { tools: [counts("a", i < 5 ? i * 100 : 400, 0, [i < 5 ? i * 100 : 400, 0, 0, 0])] }), i === 0);
+  }
+  assert.equal(s.rates().calls, 0);
+});
+
+test("a time that nothing is known of is a gap", () => {
+  const s = new Store();
+  s.take(message(1000, { tools: [counts("a", 1, 0, [1, 0, 0, 0])] }), true);
+  s.take(message(2000, { tools: [counts("a", 2, 0, [2, 0, 0, 0])] }), false);
+  s.take(message(60_000, { tools: [counts("a", 900, 0, [900, 0, 0, 0])] }), true);
+  s.take(message(61_000, { tools: [counts("a", 901, 0, [901, 0, 0, 0])] }), false);
+  assert.deepEqual(values(s.tools.get("a").series, "calls", s.slots()), [null, 1, null, 1]);
+});
+
+test("a tool that is new has all its calls, unless the message left tools out", () => {
+  const s = new Store();
+  s.take(message(1000, { tools: [counts("a", 1, 0, [1, 0, 0, 0])] }), true);
+  s.take(message(2000, { tools: [counts("a", 1, 0, [1, 0, 0, 0]), counts("b", 4, 0, [4, 0, 0, 0])] }), false);
+  assert.equal(s.rates().calls, 4);
+  const many = (n) => Array.from({ length: 256 }, (_, i) => counts("t" + (i + n), 1, 0, [1, 0, 0, 0]));
+  const full = new Store();
+  full.take(message(1000, { tools: many(0) }), true);
+  full.take(message(2000, { tools: many(10) }), false);
+  assert.equal(full.rates().calls, 0);
+});
+
+test("tools have a bound", () => {
+  const s = new Store();
+  for (let i = 0; i < 20; i++) {
+    s.take(message(1000 * i + 1000, { tools: Array.from({ length: 256 }, (_, n) => counts(`t${i}.${n}`, 1, 0, [1, 0, 0, 0])) }), false);
+  }
+  assert.equal(s.tools.size, 512);
+});
+
+test("the busiest tools are those of the last minute", () => {
+  const s = new Store();
+  const take = (ms, a, b) => s.take(message(ms, { tools: [counts("a", a, 0, [a, 0, 0, 0]), counts("b", b, 0, [b, 0, 0, 0])] }), false);
+  take(1000, 1000, 1);
+  take(2000, 1000, 2);
+  assert.deepEqual(s.busiest(), ["b", "a"]);
+  take(3000, 1010, 2);
+  assert.deepEqual(s.busiest(), ["a", "b"]);
+});
+
+test("percentile", () => {
+  const bounds = [1, 2, 4];
+  assert.ok(Number.isNaN(percentile(bounds, [0, 0, 0, 0], 0.5)));
+  assert.equal(percentile(bounds, [0, 10, 0, 0], 0.5), 1.5);
+  assert.equal(percentile(bounds, [10, 0, 0, 0], 0.5), 0.5);
+  assert.equal(percentile(bounds, [0, 0, 0, 3], 0.5), Infinity);
+  assert.equal(percentile(bounds, [5, 0, 5, 0], 0.95), 3.8);
+});
+
+test("a timeline keeps its newest samples", () => {
+  const t = new Timeline();
+  for (let i = 1; i <= historySamples + 5; i++) t.take(i * 1000);
+  const slots = t.slots(0);
+  assert.equal(slots.length, historySamples);
+  assert.equal(t.seconds(slots)[0], 6);
+  assert.equal(t.seconds(slots).at(-1), historySamples + 5);
+  assert.equal(t.slots(historySamples * 1000).length, 6);
+});
+
+test("values that are not finite are absent", () => {
+  const s = new Series();
+  s.set(0, 1, 0, NaN, Infinity);
+  assert.deepEqual(values(s, "p95", [0, 1]), [null, null]);
+});
+
+test("filters select and order", () => {
+  const s = new Store();
+  s.take(message(1000, {
+    inFlight: [call(9, { code: "", step: "unary" })],
+    ended: [
+      call(1, { code: "TIMEOUT", message: "The backend took too long", took: at(500), upstream: at(499) }),
+      call(2, { caller: "", tool: "lab.sum", edge: "rpc" }),
+      call(3, { took: at(70) }),
+    ],
+  }), true);
+  const rows = [...s.inFlight, ...s.calls()];
+  const shown = (f) => select(rows, { ...noFilter, ...f }).map((r) => r.id);
+  assert.deepEqual(shown({}), ["9", "1", "3", "2"]);
+  assert.deepEqual(shown({ failures: true }), ["1"]);
+  assert.deepEqual(shown({ caller: "anonymous" }), ["2"]);
+  assert.deepEqual(shown({ tool: "lab.sum" }), ["2"]);
+  assert.deepEqual(shown({ edge: "rpc" }), ["2"]);
+  assert.deepEqual(shown({ text: "TOO  long" }), ["1"]);
+  assert.deepEqual(shown({ sort: "took" }), ["1", "3", "9", "2"]);
+  assert.deepEqual(shown({ sort: "took", ascending: true }), ["9", "2", "3", "1"]);
+  assert.deepEqual(shown({ sort: "sidecar" }), ["3", "9", "2", "1"]);
+});
+
+test("a filter survives the address", () => {
+  const f = { text: "a & b", tool: "lab.echo", caller: "x=y", edge: "mcp", failures: true, sort: "took", ascending: true };
+  assert.deepEqual(parseFilter(formatFilter(f)), f);
+  assert.equal(formatFilter(noFilter), "");
+  assert.deepEqual(parseFilter("?sort=nonsense&failures=yes&x=1"), noFilter);
+  assert.equal(parseFilter("?q=" + "x".repeat(9999)).text.length, 500);
+});
+
+test("formats", () => {
+  assert.deepEqual([0, 0.001, 0.4567, 4.21, 421, 9_949, 1250, 65_000, 3_600_000].map(took),
+    ["0 ms", "< 10 µs", "457 µs", "4.2 ms", "421 ms", "9.95 s", "1.25 s", "1 min 5 s", "1 hour"]);
+  assert.deepEqual([500, 1000, 86_400_000 * 12].map(span), ["less than a second", "1 second", "12 days"]);
+  assert.deepEqual([0, 0.25, 12.44, 3120, NaN].map(amount), ["0", "0.25", "12.4", "3,120", "–"]);
+  assert.deepEqual([0, 0.001, 0.5, 1].map(percent), ["0 %", "< 1 %", "50 %", "100 %"]);
+  assert.equal(counted(1, "call"), "1 call");
+  assert.equal(counted(1200, "call"), "1,200 calls");
+});
+
+test("waits grow to a bound", () => {
+  assert.deepEqual([0, 1, 2, 3, 4, 99].map((n) => wait(n, 0)), [1000, 2000, 4000, 8000, 10_000, 10_000]);
+  assert.equal(wait(0, 1), 750);
+});
+
+/** Streams that a test plays, one for each time that one is opened. */
+function played(plays) {
+  const log = { intervals: [], links: [], taken: [], hidden: false };
+  let opened = 0;
+  const source = {
+    async *open(interval, signal) {
+      log.intervals.push(interval);
+      yield* plays[opened++]?.(signal) ?? never(signal);
+    },
+    isHidden: () => log.hidden,
+    take: (m, isFirst) => log.taken.push([m, isFirst]),
+    link: (l) => log.links.push(l.state),
+  };
+  return { source, log };
+}
+
+// eslint-disable-next-line require-yield
+async function* never(signal) {
+  await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+}
+
+const settle = () => new Promise((r) => setTimeout(r, 5));
+
+test("a stream that ends is opened again, and each begins with a first message", async () => {
+  const { source, log } = played([
+    async function* () { yield 1; yield 2; throw new Error("gone"); },
+    async function* () { yield 3; },
+  ]);
+  const w = new Watcher(source);
+  const done = w.run();
+  await settle();
+  assert.deepEqual(log.links, ["here", "away"]);
+  w.again();
+  await settle();
+  assert.deepEqual(log.taken, [[1, true], [2, false], [3, true]]);
+  assert.deepEqual(log.links, ["here", "away", "connecting", "here", "away"]);
+  w.stop();
+  await done;
+});
+
+test("a page that is hidden asks for less, without an error", async () => {
+  const { source, log } = played([]);
+  const w = new Watcher(source);
+  const done = w.run();
+  await settle();
+  log.hidden = true;
+  w.again();
+  await settle();
+  assert.deepEqual(log.intervals, [1000, 10_000]);
+  assert.deepEqual(log.links, []);
+  w.stop();
+  await done;
+});
