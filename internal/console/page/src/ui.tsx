@@ -241,7 +241,7 @@ function Branch(props: { value: Json; name?: string | undefined; open: number })
 function Key(props: { name: string | undefined }) {
   if (props.name === undefined) return null;
   return (
-    <span class="key">
+    <span class="tree-key">
       <Text text={props.name} max={200} />
       <span class="dim">: </span>
     </span>

@@ -118,8 +118,8 @@ function Member(props: { property: Property; path: Path; value: Json | undefined
         onChange={() => edit(path, isSet ? undefined : firstValue(field, root))}
       />
     );
-  // A message that has to be there is shown open, so that its fields can be filled in.
-  const shownValue = isRequired && !isSet && (field.kind === "object" || field.kind === "map") ? {} : props.value;
+  // What has to be there is shown open, so that it can be filled in.
+  const shownValue = isRequired && !isSet ? opened(field) : props.value;
   return (
     <Item
       name={name}
@@ -131,6 +131,11 @@ function Member(props: { property: Property; path: Path; value: Json | undefined
       head={toggle}
     />
   );
+}
+
+function opened(field: Field): Json | undefined {
+  if (field.kind === "list") return [];
+  return field.kind === "object" || field.kind === "map" ? {} : undefined;
 }
 
 function OneofGroup(props: { oneof: Oneof; members: Property[]; path: Path; value: Json | undefined; depth: number }) {

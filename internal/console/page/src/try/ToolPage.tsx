@@ -192,7 +192,7 @@ function Agents(props: { tool: GetToolResponse }) {
   const listed = tryJson(tool.listed[dialect] ?? "");
   return (
     <div class="stack">
-      <table class="facts">
+      <table class="tool-facts">
         <tbody>
           <Fact name="Name in MCP" value={tool.tool!.mcpName} />
           <Fact name="Name in JSON-RPC" value={tool.tool!.name} />
