@@ -3,21 +3,13 @@ import { useState } from "preact/hooks";
 import type { Limit } from "../gen/outrigger/admin/v1/admin_pb";
 import { Badge, Button, Text } from "../ui";
 import { amount, percent } from "./format";
+import { byPressure, pressure } from "./pressure";
 
 /** From this share on, a limit is near. */
 const near = 0.8;
 
 /** Limits that are shown before all are asked for. */
 const few = 12;
-
-function pressure(l: Limit): number {
-  return l.used !== undefined && l.most > 0 ? l.used / l.most : 0;
-}
-
-/** Limits with the one under most pressure first: by the share in use, then by what was refused. */
-export function byPressure(limits: readonly Limit[]): Limit[] {
-  return [...limits].sort((a, b) => pressure(b) - pressure(a) || Number(b.refused - a.refused) || (a.name < b.name ? -1 : 1));
-}
 
 /** The limits of the configuration, with what is used of each and what it refused. */
 export function Limits(props: { limits: readonly Limit[] }) {
