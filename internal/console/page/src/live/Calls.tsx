@@ -247,7 +247,7 @@ function Head(props: { id: Column; name: string; filter: Filter; setFilter: (f: 
   const isSorted = f.sort === props.id;
   const sort = () => props.setFilter({ ...f, sort: props.id, ascending: isSorted ? !f.ascending : false });
   return (
-    <th role="columnheader" scope="col" class={props.id} aria-sort={isSorted ? (f.ascending ? "ascending" : "descending") : "none"}>
+    <th role="columnheader" scope="col" class={"at-" + props.id} aria-sort={isSorted ? (f.ascending ? "ascending" : "descending") : "none"}>
       <button type="button" onClick={sort}>
         {props.name}
         <span aria-hidden="true">{isSorted ? (f.ascending ? " ▲" : " ▼") : ""}</span>
@@ -267,12 +267,12 @@ function CallRow(props: { row: Row; at: number; top: number; isActive: boolean }
   };
   return (
     <tr role="row" aria-rowindex={props.at + 2} class={r.code === "" ? "running" : ""} style={{ transform: `translateY(${props.top}px)` }} onClick={open}>
-      <td role="cell" class="time">
+      <td role="cell" class="at-time">
         <a href={callPath(r.id)} data-id={r.id} tabIndex={props.isActive ? 0 : -1} aria-label={`${when}, call ${r.id}`}>
           {when}
         </a>
       </td>
-      <td role="cell" class="caller" title={short(r.caller)}>
+      <td role="cell" class="at-caller" title={short(r.caller)}>
         {r.caller === "" ? <span class="dim">{anonymous}</span> : <Text text={r.caller} max={80} />}
         {r.operator !== "" && (
           <span class="dim">
@@ -281,17 +281,17 @@ function CallRow(props: { row: Row; at: number; top: number; isActive: boolean }
           </span>
         )}
       </td>
-      <td role="cell" class="tool" title={short(r.tool)}>
+      <td role="cell" class="at-tool" title={short(r.tool)}>
         {r.tool === "" ? <span class="dim">{r.operation || "no such tool"}</span> : <Text text={r.tool} max={120} />}
       </td>
-      <td role="cell" class="edge">
+      <td role="cell" class="at-edge">
         <Text text={r.edge} max={40} />
       </td>
-      <td role="cell" class="took num">{took(r.took)}</td>
-      <td role="cell" class="sidecar">
+      <td role="cell" class="at-took num">{took(r.took)}</td>
+      <td role="cell" class="at-sidecar">
         <Share own={own} took={r.took} />
       </td>
-      <td role="cell" class="code">
+      <td role="cell" class="at-code">
         <CodeBadge code={r.code} step={r.step} />
       </td>
     </tr>

@@ -2,20 +2,19 @@
 import { useState } from "preact/hooks";
 import type { Limit } from "../gen/outrigger/admin/v1/admin_pb";
 import { Badge, Button, Text } from "../ui";
-import { amount, percent } from "./format";
-import { byPressure, pressure } from "./pressure";
+import { percent } from "./format";
+import { byPressure, limitText, pressure } from "./pressure";
 
 /** From this share on, a limit is near. */
 const near = 0.8;
-
-/** Limits that are shown before all are asked for. */
-const few = 12;
 
 /** The limits of the configuration, with what is used of each and what it refused. */
 export function Limits(props: { limits: readonly Limit[] }) {
   const [isAll, setAll] = useState(false);
   const sorted = byPressure(props.limits);
-  const shown = isAll ? sorted : sorted.slice(0, few);
+  // Most limits have no amount and have refused nothing: they are there for those who ask.
+  const told = sorted.filter((l) => l.used !== undefined || l.refused > 0n);
+  const shown = isAll ? sorted : told;
   return (
     <section class="stack" aria-labelledby="limits">
       <h2 id="limits">Limits</h2>
@@ -36,10 +35,10 @@ export function Limits(props: { limits: readonly Limit[] }) {
           </tbody>
         </table>
       </div>
-      {sorted.length > few && (
+      {sorted.length > told.length && (
         <div>
           <Button kind="quiet" aria-expanded={isAll} onClick={() => setAll(!isAll)}>
-            {isAll ? "Show those under most pressure" : `Show all ${sorted.length} limits`}
+            {isAll ? "Show those in use" : `Show all ${sorted.length} limits`}
           </Button>
         </div>
       )}
@@ -58,7 +57,7 @@ function LimitRow(props: { limit: Limit }) {
       </th>
       <td role="cell">
         {l.used === undefined ? (
-          <span class="dim">for each request</span>
+          <span class="dim">no amount</span>
         ) : (
           <span class="row use">
             <span class={"bar " + kind} aria-hidden="true">
@@ -71,8 +70,8 @@ function LimitRow(props: { limit: Limit }) {
         )}
       </td>
       <td role="cell" class="num">
-        {l.used === undefined ? "" : amount(l.used) + " of "}
-        {amount(l.most)}
+        {l.used === undefined ? "" : limitText(l.name, l.used) + " of "}
+        {limitText(l.name, l.most)}
       </td>
       <td role="cell" class={"num refused" + (l.refused > 0n ? " warn strong" : "")}>{l.refused.toLocaleString("en")}</td>
     </tr>

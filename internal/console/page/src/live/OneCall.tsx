@@ -87,7 +87,7 @@ function Found(props: { call: Call; about: GetCallResponse }) {
           <Text text={c.message} max={4000} />
         </div>
       )}
-      <dl class="facts">
+      <dl class="tiles">
         <Fact name="Code">
           <CodeBadge code={c.code} step={c.step} />
         </Fact>
@@ -183,7 +183,7 @@ function Lines(props: { title: string; lines: readonly string[]; note: string })
 
 /** The members that name a line, wherever lines have them. */
 const times = ["time", "ts", "timestamp"];
-const messages = ["msg", "message", "event", "operation"];
+const messages = ["msg", "message", "method", "operation"];
 
 function Line(props: { line: string; title: string; isOpen: boolean }) {
   const value = tryJson(props.line);

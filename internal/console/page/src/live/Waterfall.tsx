@@ -17,10 +17,10 @@ export function Waterfall(props: { call: Call }) {
   return (
     <>
       <p class="small dim row" aria-hidden="true">
-        <span class="key">
+        <span class="sign">
           <span class="swatch own" /> in the sidecar
         </span>
-        <span class="key">
+        <span class="sign">
           <span class="swatch upstream" /> waits for the backend or a user
         </span>
       </p>

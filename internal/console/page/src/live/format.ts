@@ -18,7 +18,7 @@ export function epochMillis(t: Timestamp | undefined): number {
 export function took(ms: number): string {
   if (!Number.isFinite(ms) || ms < 0) return "–";
   if (ms === 0) return "0 ms";
-  if (ms < 0.0095) return "< 10 µs";
+  if (ms < 0.00995) return `${(ms * 1000).toFixed(1)} µs`;
   if (ms < 1) return `${Math.round(ms * 1000)} µs`;
   if (ms < 9.95) return `${ms.toFixed(1)} ms`;
   if (ms < 999.5) return `${Math.round(ms)} ms`;

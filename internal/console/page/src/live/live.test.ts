@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { CallSchema, LimitSchema, ToolCountsSchema, WatchResponseSchema, type Call, type ToolCounts, type WatchResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { formatFilter, noFilter, parseFilter, select, type Filter } from "./filter";
 import { amount, counted, percent, span, took } from "./format";
-import { byPressure } from "./pressure";
+import { byPressure, limitText } from "./pressure";
 import { historySamples, percentile, Series, Timeline, values } from "./series";
 import { maxCalls, Store } from "./store";
 import { wait, Watcher, type Source } from "./watch";
@@ -215,7 +215,7 @@ test("a filter survives the address", () => {
 
 test("formats", () => {
   assert.deepEqual([0, 0.001, 0.4567, 4.21, 421, 9_949, 1250, 65_000, 3_600_000].map(took),
-    ["0 ms", "< 10 µs", "457 µs", "4.2 ms", "421 ms", "9.95 s", "1.25 s", "1 min 5 s", "1 hour"]);
+    ["0 ms", "1.0 µs", "457 µs", "4.2 ms", "421 ms", "9.95 s", "1.25 s", "1 min 5 s", "1 hour"]);
   assert.deepEqual([500, 1000, 86_400_000 * 12].map(span), ["less than a second", "1 second", "12 days"]);
   assert.deepEqual([0, 0.25, 12.44, 3120, NaN].map(amount), ["0", "0.25", "12.4", "3,120", "–"]);
   assert.deepEqual([0, 0.001, 0.5, 1].map(percent), ["0 %", "< 1 %", "50 %", "100 %"]);
@@ -297,4 +297,23 @@ test("limits under most pressure come first", () => {
     create(LimitSchema, { name, most, refused: BigInt(refused), ...(used === undefined ? {} : { used }) });
   const limits = [limit("a", 1, 10), limit("b", undefined, 10, 4), limit("c", 9, 10), limit("d", 5, 0), limit("e", undefined, 10)];
   assert.deepEqual(byPressure(limits).map((l) => l.name), ["c", "a", "b", "d", "e"]);
+});
+
+test("amounts of limits have units", () => {
+  assert.equal(limitText("max_queue_wait", 2.5), "2.50 s");
+  assert.equal(limitText("held_ttl", 600), "10 min 0 s");
+  assert.equal(limitText("max_message_bytes", 4_000_000), "4.0 MB");
+  assert.equal(limitText("caller_share_percent", 80), "80 %");
+  assert.equal(limitText("caller_rate", 0), "none");
+  assert.equal(limitText("tool_rate", 2.5), "2.5/s");
+  assert.equal(limitText("max_sessions", 1000), "1,000");
+});
+
+test("idle seconds do not break a line, and longer ones do", () => {
+  const s = new Store();
+  const calls = (at: number) => (at < 3 ? at : at < 6 ? 3 : at < 40 ? 4 : 5);
+  for (let i = 0; i < 45; i++) s.take(message(1000 * (i + 1), { tools: [counts("a", calls(i), 0, [calls(i), 0, 0, 0])] }), i === 0);
+  const p50 = values(series(s, "a"), "p50", s.slots());
+  assert.deepEqual(p50.slice(0, 8), [null, 5, 5, 5, undefined, undefined, 5, null]);
+  assert.deepEqual(p50.slice(38), [null, null, 5, undefined, undefined, undefined, undefined]);
 });
