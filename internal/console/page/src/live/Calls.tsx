@@ -160,13 +160,19 @@ function Table(props: { rows: readonly Row[]; filter: Filter; setFilter: (f: Fil
     return () => observer.disconnect();
   }, []);
 
-  const activeAt = Math.max(0, rows.findIndex((r) => r.id === active));
+  const found = rows.findIndex((r) => r.id === active);
+  const lastAt = useRef(0);
+  // A call that is gone, for a filter or for its age, leaves the keyboard at the one in its place.
+  const activeAt = found >= 0 ? found : isInside ? Math.min(lastAt.current, rows.length - 1) : 0;
+  lastAt.current = activeAt;
   useAnchor(box, rows, height, isInside ? active : "", setTop);
   useLayoutEffect(() => {
+    if (isInside && found < 0 && rows[activeAt]) focusNext.current = rows[activeAt].id;
     if (focusNext.current === "") return;
     const link = box.current?.querySelector<HTMLElement>(`a[data-id="${CSS.escape(focusNext.current)}"]`);
-    link?.focus({ preventScroll: true });
+    if (!link) return;
     focusNext.current = "";
+    link.focus({ preventScroll: true });
   });
 
   const first = Math.max(0, Math.floor(top / height) - overscan);
@@ -212,7 +218,10 @@ function Table(props: { rows: readonly Row[]; filter: Filter; setFilter: (f: Fil
             if (id) setActive(id);
             setInside(true);
           }}
-          onFocusOut={() => setInside(false)}
+          onFocusOut={(e: FocusEvent) => {
+            // An element that is taken out of the page has not been left.
+            if (e.target instanceof Element && e.target.isConnected) setInside(false);
+          }}
         >
           {slots.map((i) => {
             const r = rows[i];

@@ -18,23 +18,21 @@ export function Limits(props: { limits: readonly Limit[] }) {
   return (
     <section class="stack" aria-labelledby="limits">
       <h2 id="limits">Limits</h2>
-      <div class="scroll">
-        <table class="plain limits" role="table">
-          <thead role="rowgroup">
-            <tr role="row">
-              <th role="columnheader" scope="col">Limit</th>
-              <th role="columnheader" scope="col">In use</th>
-              <th role="columnheader" scope="col" class="num">Used of most</th>
-              <th role="columnheader" scope="col" class="num">Refused</th>
-            </tr>
-          </thead>
-          <tbody role="rowgroup">
-            {shown.map((l) => (
-              <LimitRow key={l.name} limit={l} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <table class="plain limits" role="table">
+        <thead role="rowgroup">
+          <tr role="row">
+            <th role="columnheader" scope="col">Limit</th>
+            <th role="columnheader" scope="col">In use</th>
+            <th role="columnheader" scope="col" class="num">Used of most</th>
+            <th role="columnheader" scope="col" class="num">Refused</th>
+          </tr>
+        </thead>
+        <tbody role="rowgroup">
+          {shown.map((l) => (
+            <LimitRow key={l.name} limit={l} />
+          ))}
+        </tbody>
+      </table>
       {sorted.length > told.length && (
         <div>
           <Button kind="quiet" aria-expanded={isAll} onClick={() => setAll(!isAll)}>
@@ -44,6 +42,11 @@ export function Limits(props: { limits: readonly Limit[] }) {
       )}
     </section>
   );
+}
+
+function usedOfMost(l: Limit): string {
+  if (l.used === undefined) return limitText(l.name, l.most);
+  return l.most > 0 ? `${limitText(l.name, l.used)} of ${limitText(l.name, l.most)}` : `${limitText(l.name, l.used)}, no bound`;
 }
 
 function LimitRow(props: { limit: Limit }) {
@@ -63,15 +66,14 @@ function LimitRow(props: { limit: Limit }) {
             <span class={"bar " + kind} aria-hidden="true">
               <span style={{ width: `${Math.min(100, 100 * share).toFixed(1)}%` }} />
             </span>
-            <span>{percent(share)}</span>
+            <span>{l.most > 0 ? percent(share) : "–"}</span>
             {share >= 1 && <Badge kind="bad">full</Badge>}
             {share >= near && share < 1 && <Badge kind="warn">near</Badge>}
           </span>
         )}
       </td>
       <td role="cell" class="num">
-        {l.used === undefined ? "" : limitText(l.name, l.used) + " of "}
-        {limitText(l.name, l.most)}
+        {usedOfMost(l)}
       </td>
       <td role="cell" class={"num refused" + (l.refused > 0n ? " warn strong" : "")}>{l.refused.toLocaleString("en")}</td>
     </tr>

@@ -82,7 +82,7 @@ function Overview(props: { filter: Filter; setFilter: (f: Filter) => void }) {
           <Parts state={last} />
         </>
       ) : (
-        link.value.state !== "away" && <Spinner label="Waiting for the sidecar…" />
+        !away.value && <Spinner label="Waiting for the sidecar…" />
       )}
     </>
   );
@@ -91,7 +91,7 @@ function Overview(props: { filter: Filter; setFilter: (f: Filter) => void }) {
 /** What is wrong with the stream. That the sidecar is away is said above the page. */
 function LinkNote() {
   const l = link.value;
-  if (l.state !== "away") return null;
+  if (l.state === "here" || !l.error) return null;
   const last = store.last;
   const asOf = last ? ` This is what was known at ${clock(epochMillis(last.time))}.` : "";
   if (away.value) return asOf ? <p class="note warn">{asOf.trim()}</p> : null;

@@ -5,7 +5,7 @@ import { api, errorText, note } from "../api";
 import type { Call, GetCallResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { isNumber, member, text, tryJson } from "../json";
 import { toolPath } from "../router";
-import { announce, Badge, Copy, Empty, ErrorNote, Spinner, Text, Tree } from "../ui";
+import { announce, Badge, Copy, Empty, ErrorNote, Spinner, Text, Tree, visible } from "../ui";
 import { CodeBadge } from "./Calls";
 import { anonymous } from "./filter";
 import { clock, epochMillis, millis, percent, took } from "./format";
@@ -88,7 +88,7 @@ function Found(props: { call: Call; about: GetCallResponse }) {
         </div>
       )}
       <dl class="tiles">
-        <Fact name="Code">
+        <Fact name="Code" isWide>
           <CodeBadge code={c.code} step={c.step} />
         </Fact>
         <Fact name="Tool">
@@ -107,8 +107,13 @@ function Found(props: { call: Call; about: GetCallResponse }) {
           </Fact>
         )}
         <Fact name="Edge">
-          <Text text={[c.edge, c.revision].filter((t) => t !== "").join(", ")} max={120} />
+          <Text text={c.edge} max={120} />
         </Fact>
+        {c.revision !== "" && (
+          <Fact name="Revision">
+            <Text text={c.revision} max={60} />
+          </Fact>
+        )}
         <Fact name="Operation">
           <Text text={c.operation} max={120} />
         </Fact>
@@ -130,7 +135,7 @@ function Found(props: { call: Call; about: GetCallResponse }) {
           <ul class="advice">
             {about.advice.map((a, i) => (
               <li key={i}>
-                <Text text={a} />
+                <Advice text={a} />
               </li>
             ))}
           </ul>
@@ -149,6 +154,11 @@ function Found(props: { call: Call; about: GetCallResponse }) {
       <Lines title="Log" lines={about.logLines} note="No line of the log about this call is kept." />
     </>
   );
+}
+
+/** An advice, in which words between backquotes are code. */
+function Advice(props: { text: string }) {
+  return props.text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{visible(part)}</code> : <Text key={i} text={part} />));
 }
 
 function Id(props: { name: string; value: string }) {
