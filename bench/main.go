@@ -79,6 +79,7 @@ func commands() map[string]func(ctx context.Context, args []string, stdout, stde
 		"streams":   commandStreams,
 		"telemetry": commandTelemetry,
 		"testtimes": commandTestTimes,
+		"watched":   commandWatched,
 	}
 }
 

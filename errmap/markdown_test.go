@@ -65,12 +65,13 @@ refusals have ErrorInfo and ErrorDetail there. With ` + "`redact_backend_status:
 |---|---|---|---|---|---|---|---|---|---|
 `
 
-const markdownOperators = `
-## What an operator does next
+const markdownOperators = `# What an operator does about an error
 
-The console shows the same for each call that failed.
+<!-- Rendered from the table in errmap/table.go by: go test ./errmap -update -->
 
-| code | do |
+The [console](console.md) shows this for each call that failed. [errors.md](errors.md) says what the codes mean.
+
+| code | what to do |
 |---|---|
 `
 
@@ -98,6 +99,21 @@ resource is a file is a FileNotFoundError. A ` + "`google.rpc.RetryInfo`" + ` ma
 |---|---|---|---|---|
 `
 
+// renderOperators renders docs/error-advice.md.
+func renderOperators(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(markdownOperators)
+	for _, code := range Codes() {
+		r, err := Lookup(code)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", r.Code, strings.Join(r.ForOperators(), " "))
+	}
+	return b.String()
+}
+
 // renderMarkdown renders docs/errors.md.
 func renderMarkdown(t *testing.T) string {
 	t.Helper()
@@ -122,14 +138,6 @@ func renderMarkdown(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s | %s | %s | %s | %s | %s |\n", name, status, r.JSONRPC,
 			markdownShown(r, r.Modern), markdownShown(r, r.Legacy), connectCode, errorType, message, r.Retryable, blames)
-	}
-	b.WriteString(markdownOperators)
-	for _, code := range Codes() {
-		r, err := Lookup(code)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&b, "| %s | %s |\n", r.Code, strings.Join(r.ForOperators(), " "))
 	}
 	b.WriteString(markdownExit)
 	for _, code := range Codes() {

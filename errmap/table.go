@@ -110,7 +110,7 @@ var rows = [...]Row{
 		Message: "Unknown tool", Retryable: RetryNo, BlamesCaller: true, Fixed: true,
 		operators: [maxAdvice]string{
 			"The key `outrigger.tool.requested` of the log has the name; `sidecar tools` lists those that exist, `sidecar diff` those that went away.",
-			"Check --include, --exclude and the tools that the caller's entry in --tokens permits.",
+			"Check --include, --exclude and which tools the caller's entry permits (--tokens).",
 		},
 	},
 	{

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/table.golden and docs/errors.md")
+var update = flag.Bool("update", false, "rewrite testdata/table.golden, docs/errors.md and docs/error-advice.md")
 
 // Every code of the table has one row, every column of it is filled, and nothing is 0.
 func TestRows(t *testing.T) {
@@ -135,10 +135,11 @@ func TestTableGolden(t *testing.T) {
 	compare(t, filepath.Join("testdata", "table.golden"), renderGolden(t))
 }
 
-// docs/errors.md is the table.
+// docs/errors.md and docs/error-advice.md are the table.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	compare(t, filepath.Join("..", "docs", "errors.md"), renderMarkdown(t))
+	compare(t, filepath.Join("..", "docs", "error-advice.md"), renderOperators(t))
 }
 
 func compare(t *testing.T, path, got string) {

@@ -38,7 +38,7 @@ func newLogger(cfg *configv1.Config, env environment) (*zap.Logger, zap.AtomicLe
 	if format == "console" || (format != "json" && isTerminal(env.stderr)) {
 		encoding.EncodeTime = zapcore.TimeEncoderOfLayout(clockTime)
 		encoding.EncodeLevel = zapcore.CapitalLevelEncoder
-		if env.hasColour() {
+		if env.hasColour(env.stderr) {
 			encoding.EncodeLevel = zapcore.CapitalColorLevelEncoder
 		}
 		encoding.ConsoleSeparator = "  "

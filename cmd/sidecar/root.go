@@ -54,6 +54,7 @@ func newRootCommand(env environment) *cobra.Command {
 		newStdioCommand(env),
 		newDrainCommand(env),
 		newStatusCommand(env),
+		newTopCommand(env),
 		newToolsCommand(env),
 		newSearchCommand(env),
 		newCallCommand(env),

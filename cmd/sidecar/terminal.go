@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/console"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/front"
 )
@@ -32,12 +33,12 @@ func newTerminal(cfg *configv1.Config, level zapcore.Level, env environment) *te
 	if cfg.GetLog().GetFormat() == "json" || level != zapcore.InfoLevel || !isTerminal(env.stderr) {
 		return nil
 	}
-	return &terminal{out: env.stderr, colour: env.hasColour(), isDemo: cfg.GetDemo()}
+	return &terminal{out: env.stderr, colour: env.hasColour(env.stderr), isDemo: cfg.GetDemo()}
 }
 
 // hasColour follows NO_COLOR (no-color.org) and TERM=dumb.
-func (env environment) hasColour() bool {
-	return isTerminal(env.stderr) && env.value("NO_COLOR", "") == "" && env.value("TERM", "") != "dumb"
+func (env environment) hasColour(w io.Writer) bool {
+	return isTerminal(w) && env.value("NO_COLOR", "") == "" && env.value("TERM", "") != "dumb"
 }
 
 func isTerminal(w io.Writer) bool {
@@ -76,6 +77,7 @@ func (t *terminal) Ready(sockets []*peer.Socket, tools int) {
 			fmt.Fprintf(&b, "  JSON-RPC             %s/rpc\n", url)
 			fmt.Fprintf(&b, "  Connect, gRPC        %s\n", url)
 		case front.Admin:
+			fmt.Fprintf(&b, "  Console              %s\n", t.bold(url+console.Path))
 			fmt.Fprintf(&b, "  Admin                %s/readyz?verbose\n", url)
 		default:
 			fmt.Fprintf(&b, "  Health and metrics   %s/readyz\n", url)

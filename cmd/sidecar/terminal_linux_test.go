@@ -99,7 +99,7 @@ func TestServeTalksToAPerson(t *testing.T) {
 			seen := s.seen.String()
 			for _, want := range []string{
 				`Outrigger is ready.*: 18 tools of the example service`,
-				`  MCP +.*http://127.0.0.1:[0-9]+/mcp`, `  JSON-RPC +http://127.0.0.1:[0-9]+/rpc`, `  Admin +http://127.0.0.1:[0-9]+/readyz`,
+				`  MCP +.*http://127.0.0.1:[0-9]+/mcp`, `  JSON-RPC +http://127.0.0.1:[0-9]+/rpc`, `  Console +.*http://127.0.0.1:[0-9]+/console`, `  Admin +http://127.0.0.1:[0-9]+/readyz`,
 				"Next: connect an agent, such as `claude mcp add --transport http outrigger http://127.0.0.1:[0-9]+/mcp`",
 			} {
 				if !regexp.MustCompile(want).MatchString(seen) {

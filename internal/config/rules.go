@@ -504,21 +504,21 @@ func (d *draft) checkListeners(c *configv1.Config) {
 	knowsCallers := c.GetAccess().GetTokensFile() != "" || l.GetTls().GetClientCaFile() != "" || hasIssuers(c)
 	if !l.GetInsecureNoAuth() {
 		const accept = "allow that with --insecure-no-auth"
-		if IsBeyondLoopback(l.GetListen()) && !knowsCallers {
+		if isBeyondLoopback(l.GetListen()) && !knowsCallers {
 			d.judge("listeners.listen", "any client that can reach "+quote(l.GetListen())+" could call every tool without authentication; "+
 				"listen on 127.0.0.1, enable authentication with --tokens, --tls-client-ca or --oauth-issuer, or "+accept)
 		}
-		if IsBeyondLoopback(l.GetAdmin()) && l.GetAdminTokensFile() == "" {
+		if HasOpenAdmin(l) {
 			d.judge("listeners.admin", "any client that can reach "+quote(l.GetAdmin())+" could drain and profile the sidecar; listen on 127.0.0.1 or "+
 				"a Unix socket, authenticate operators with --admin-tokens, or "+accept)
 		}
 	}
-	if l.GetAdminTokensFile() != "" && l.GetAdminTls() == nil && IsBeyondLoopback(l.GetAdmin()) {
+	if l.GetAdminTokensFile() != "" && l.GetAdminTls() == nil && isBeyondLoopback(l.GetAdmin()) {
 		d.warn("listeners.admin_tokens_file", "tokens of operators cross the network in plaintext: set listeners.admin_tls, unless a mesh or proxy encrypts "+
 			"traffic to "+quote(l.GetAdmin()))
 	}
 	d.checkOAuth(c)
-	if c.GetAccess().GetTokensFile() != "" && l.GetTls() == nil && IsBeyondLoopback(l.GetListen()) {
+	if c.GetAccess().GetTokensFile() != "" && l.GetTls() == nil && isBeyondLoopback(l.GetListen()) {
 		d.warn("access.tokens_file", "tokens cross the network in plaintext: set --tls-cert and --tls-key, unless a mesh or proxy encrypts traffic to "+
 			quote(l.GetListen()))
 	}
@@ -540,7 +540,7 @@ func (d *draft) checkOAuth(c *configv1.Config) {
 	case !hasIssuers(c) && resource != "":
 		d.judge("access.oauth.resource", "has no effect without an issuer: set --oauth-issuer too")
 	}
-	if hasIssuers(c) && l.GetTls() == nil && IsBeyondLoopback(l.GetListen()) {
+	if hasIssuers(c) && l.GetTls() == nil && isBeyondLoopback(l.GetListen()) {
 		d.warn("access.oauth", "tokens cross the network in plaintext: set --tls-cert and --tls-key, unless a mesh or proxy encrypts traffic to "+
 			quote(l.GetListen()))
 	}
@@ -563,10 +563,10 @@ func (d *draft) checkDistinct(l *configv1.Listeners) {
 	}
 }
 
-// IsBeyondLoopback reports whether other machines may reach an address. A name
+// isBeyondLoopback reports whether other machines may reach an address. A name
 // other than localhost may stand for anything, so it counts as beyond. A Unix
 // socket is on this machine.
-func IsBeyondLoopback(address string) bool {
+func isBeyondLoopback(address string) bool {
 	if strings.HasPrefix(address, "unix:") {
 		return false
 	}
@@ -579,6 +579,11 @@ func IsBeyondLoopback(address string) bool {
 	}
 	ip, err := netip.ParseAddr(host)
 	return err != nil || !ip.Unmap().IsLoopback()
+}
+
+// HasOpenAdmin reports whether clients on other machines may reach the admin listener and do not authenticate.
+func HasOpenAdmin(l *configv1.Listeners) bool {
+	return isBeyondLoopback(l.GetAdmin()) && l.GetAdminTokensFile() == ""
 }
 
 // LoadCallers reads the callers file that access.tokens_file names and validates it

@@ -24,11 +24,11 @@ import (
 // newConsole joins the console to what it shows. Call it before the admin listener is made, and use it after that.
 func (a *App) newConsole(drain admin.Drainer) *console.Service {
 	return console.New(a.live, console.Options{
-		Bridge: a.bridge, Stats: a.stats, Lists: a.says.Lists, JSON: front.JSONLimits(a.cfg), RunsOn: a.cfg.GetTaskAfter().AsDuration(),
+		Bridge: a.bridge, Stats: a.stats, Lists: a.says.Lists, JSON: front.JSONLimits(a.cfg), RunsOn: a.taskAfter,
 		Limits: a.limitMetrics(), Ready: a.ready, State: func() string { return a.life.State().String() },
 		Certificates: a.certificates, Find: a.findCall, Callers: a.front.Callers, URL: a.callersURL, IsGated: a.gate.Holds,
 		Operators: operatorsOf{a}, Trust: a.shared.Trust(), Drain: drain, Refresh: a.operatorRefresh,
-		HasCallers: a.front.Authenticates(), Confirms: a.cfg.GetDestructive() == "confirm",
+		HasCallers: a.front.Authenticates(), Confirms: a.confirms,
 		Fingerprint: func() string {
 			if now := a.live.Current(); now != nil {
 				return now.Fingerprint()

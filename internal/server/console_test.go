@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -246,4 +248,83 @@ func auditLines(t *testing.T, path string) (out []trail.AuditLine) {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// TestOneCallOfOperators finds the lines of a call wherever they are kept, without what it sent and got, even if files have that.
+func TestOneCallOfOperators(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	core, _ := observer.New(zap.DebugLevel)
+	r := mcptest.Start(t, mcptest.Options{Log: zap.New(core), Configure: func(c *configv1.Config) {
+		c.Audit = &configv1.Audit{Path: proto.String(dir + "/audit.jsonl"), Fsync: proto.String("never"), Payloads: true}
+		c.Record = &configv1.Record{Dir: proto.String(dir + "/runs"), Payloads: true}
+	}})
+	api, url := consoleOf(t, r), mcptest.Serve(t, r.Handler(t))
+	stream, err := api.Watch(t.Context(), connect.NewRequest(&adminv1.WatchRequest{}))
+	if err != nil || !stream.Receive() {
+		t.Fatal(err, stream.Err())
+	}
+	const secret = "nothing-of-this-is-shown"
+	calls := map[string]string{
+		"one": `{"name":"lab.echo","arguments":{"nonce":"` + secret + `"}}`,
+		"two": `{"name":"lab.fail","arguments":{"code":"FAIL_CODE_NOT_FOUND","message":"gone"}}`,
+	}
+	for id, params := range calls {
+		asked(t, url, sent{path: "/rpc", body: `{"jsonrpc":"2.0","id":"` + id + `","method":"tools/call","params":` + params + `}`}, "")
+	}
+	found := map[string]*adminv1.GetCallResponse{}
+	for deadline := time.Now().Add(20 * time.Second); len(found) < len(calls); time.Sleep(10 * time.Millisecond) {
+		for id := range uint64(8) {
+			got, err := api.GetCall(t.Context(), connect.NewRequest(&adminv1.GetCallRequest{Id: id}))
+			if err != nil && connect.CodeOf(err) != connect.CodeNotFound {
+				t.Fatal(err)
+			}
+			// Trail and record are written when there is time.
+			if err == nil && len(got.Msg.GetAuditLines()) > 0 && got.Msg.GetRecord() != "" && len(got.Msg.GetLogLines()) > 0 {
+				found[got.Msg.GetCall().GetRequestId()] = got.Msg
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%v, %v", got, found)
+			}
+		}
+	}
+	for id, got := range found {
+		call := got.GetCall()
+		if strings.Contains(got.String(), secret) || got.GetAuditNote()+got.GetRecordNote() != "" {
+			t.Errorf("%s: %v", id, got)
+		}
+		if isFailed := id == "two"; isFailed != (len(got.GetAdvice()) > 0) || isFailed != (call.GetMessage() != "") || isFailed != (call.GetCode() == "TOOL_EXECUTION_FAILED") {
+			t.Errorf("%s: %v", id, got)
+		}
+		total := time.Duration(0)
+		for _, step := range call.GetSteps() {
+			total += step.GetTook().AsDuration()
+		}
+		if total != call.GetTook().AsDuration() || len(call.GetSteps()) < 5 || call.GetUpstream().AsDuration() <= 0 {
+			t.Errorf("%s: steps take %v of %v", id, total, call)
+		}
+		if !strings.Contains(got.GetAuditLines()[0], `"request_id":"`+id+`"`) || !strings.Contains(got.GetRecord(), `"requestId":"`+id+`"`) ||
+			!strings.Contains(strings.Join(got.GetLogLines(), "\n"), `"jsonrpc.request.id":"`+id+`"`) {
+			t.Errorf("%s: %v", id, got)
+		}
+	}
+	if !stream.Receive() {
+		t.Fatal(stream.Err())
+	}
+	for _, counts := range stream.Msg().GetTools() {
+		failed := uint64(0)
+		if counts.GetName() == "lab.fail" {
+			failed = 1
+		}
+		sum := uint64(0)
+		for _, n := range counts.GetBuckets() {
+			sum += n
+		}
+		if counts.GetCalls() != 1 || sum != 1 || counts.GetFailed() != failed || counts.GetInFlight() != 0 || len(counts.GetBuckets()) != len(counts.GetBounds())+1 {
+			t.Errorf("%v", counts)
+		}
+	}
+	if len(stream.Msg().GetTools()) != 2 {
+		t.Errorf("%v", stream.Msg().GetTools())
+	}
 }

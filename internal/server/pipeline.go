@@ -66,6 +66,10 @@ type pipeline struct {
 	recordUnavailable bool
 	// trail is the audit trail, nil without one.
 	trail *trail.Audit
+	// taskAfter is the time after which a call runs on as a task, if its tool does not say. confirms: users are asked before
+	// destructive calls.
+	taskAfter time.Duration
+	confirms  bool
 }
 
 // openPipeline joins the parts of the bridge.
@@ -74,7 +78,7 @@ func (a *App) openPipeline() error {
 	if err != nil {
 		return err
 	}
-	a.gate = gate
+	a.gate, a.taskAfter, a.confirms = gate, a.cfg.GetTaskAfter().AsDuration(), a.cfg.GetDestructive() == "confirm"
 	if err := a.openRules(); err != nil {
 		return err
 	}
@@ -146,12 +150,12 @@ func (a *App) openPipeline() error {
 		OnBehalf:    only.OnBehalf,
 		Backends:    backends,
 		Rules:       a.rules,
-		Confirm:     a.cfg.GetDestructive() == "confirm",
+		Confirm:     a.confirms,
 		Compact:     compact.OptionsOf(a.cfg.GetCatalog()),
 
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
-		TaskAfter:     a.cfg.GetTaskAfter().AsDuration(),
+		TaskAfter:     a.taskAfter,
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),

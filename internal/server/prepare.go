@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/outrigger-mcp/outrigger/internal/console"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
@@ -49,7 +50,7 @@ func (a *App) Prepare(drain func()) error {
 		Keys:     a.backend.Keys(),
 		Handlers: operators,
 
-		Console:   a.front.Console(),
+		Console:   a.front.Console(console.Page()),
 		Operators: a.front.Operators(),
 	})
 	return nil

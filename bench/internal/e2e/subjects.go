@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+
+	"connectrpc.com/connect"
 
 	"github.com/outrigger-mcp/outrigger/bench/internal/path"
 	"github.com/outrigger-mcp/outrigger/bench/internal/peer"
@@ -16,6 +19,8 @@ import (
 	"github.com/outrigger-mcp/outrigger/bench/internal/report"
 	"github.com/outrigger-mcp/outrigger/bench/internal/sidecar"
 	"github.com/outrigger-mcp/outrigger/bench/internal/subject"
+	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
+	"github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1/adminv1connect"
 )
 
 // entrant is one row of the benchmark: a way to the backend, and the process in the middle of it.
@@ -34,6 +39,8 @@ const (
 	// Sidecars that export their telemetry, and sample 1 % or all of their traces.
 	processFewTraces = "sidecar-otel-1"
 	processAllTraces = "sidecar-otel-100"
+	// A sidecar whose operators look on, with what the console's live page and `sidecar top` read.
+	processWatched = "sidecar-watched"
 )
 
 // Names of subjects that others are chosen beside.
@@ -56,6 +63,7 @@ func entrants() []entrant {
 		row(subjectOther, report.Beside, "mcp", processOther, "another build of the sidecar (`-other`), `/mcp`, MCP 2026-07-28"),
 		above(3, row(processFewTraces, report.Beside, "mcp", processFewTraces, "the sidecar, `/mcp`, MCP 2026-07-28, which exports metrics, and the traces of 1 % of the calls, over OTLP to a sink")),
 		above(15, row(processAllTraces, report.Beside, "mcp", processAllTraces, "the same with the traces of all calls")),
+		row(processWatched, report.Beside, "mcp", processWatched, "the sidecar, `/mcp`, MCP 2026-07-28, while a console is open"),
 		row("gosdk", report.HandWritten, "mcp", subject.SDKModern, "hand-written on the official Go SDK, typed tool, MCP 2026-07-28"),
 		row("gosdk-legacy", report.HandWritten, "mcp-legacy", subject.SDKLegacy, "hand-written on the official Go SDK, typed tool, MCP 2025-11-25 with sessions"),
 		row("mcpgo-typed", report.HandWritten, "mcp", subject.MCPGoTyped, "hand-written on mcp-go, typed tool, MCP 2026-07-28"),
@@ -81,9 +89,9 @@ func Names() []string {
 }
 
 // isExtra holds for what is measured only where it is named: the further floors, which tell what the parts of a proxy cost
-// and nothing about goals, and sidecars with telemetry, which have a section of their own.
+// and nothing about goals, and sidecars with telemetry or under observation, which have commands of their own.
 func (e entrant) isExtra() bool {
-	return e.process == peer.FloorClient || e.process == peer.FloorBoth || e.exports()
+	return e.process == peer.FloorClient || e.process == peer.FloorBoth || e.process == processWatched || e.exports()
 }
 
 // exports holds for sidecars that send telemetry to the sink.
@@ -186,6 +194,8 @@ func (r *run) start(ctx context.Context, process string, st *stage) (*server, er
 		return startSidecar(ctx, nil, r.Binary, r.Dir, backend)
 	case processOther:
 		return startSidecar(ctx, nil, r.Other, r.Dir, backend)
+	case processWatched:
+		return startWatched(ctx, r.Binary, r.Dir, backend)
 	case processFewTraces:
 		return startSidecar(ctx, Exporting(st.sinkAddr, 0.01), r.Binary, r.Dir, backend)
 	case processAllTraces:
@@ -213,6 +223,26 @@ func startSidecar(ctx context.Context, env []string, binary, dir, backend string
 	if err != nil {
 		return nil, err
 	}
+	return &server{Process: s.Process, addr: s.Addr}, nil
+}
+
+// startWatched starts a sidecar and looks on, until ctx ends.
+func startWatched(ctx context.Context, binary, dir, backend string) (*server, error) {
+	s, err := sidecar.StartWith(ctx, nil, binary, dir, "--backend", "grpc://"+backend)
+	if err != nil {
+		return nil, err
+	}
+	api := adminv1connect.NewAdminServiceClient(http.DefaultClient, "http://"+s.Admin)
+	stream, err := api.Watch(ctx, connect.NewRequest(&adminv1.WatchRequest{}))
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	go func() {
+		for stream.Receive() {
+			continue // a page reads all of it
+		}
+		_ = stream.Close()
+	}()
 	return &server{Process: s.Process, addr: s.Addr}, nil
 }
 

@@ -31,49 +31,6 @@ type Console struct {
 	Call http.Handler
 }
 
-// openConsole registers the console.
-func (a *Admin) openConsole(mux *http.ServeMux) {
-	c := a.options.Console
-	if c == nil {
-		return
-	}
-	page := a.inConsole(c.Page)
-	mux.Handle(ConsolePath, page)
-	mux.Handle(ConsolePath+"/", page)
-	mux.Handle(signInPath, a.inConsole(only(session(c.SignIn), http.MethodPost)))
-	mux.Handle(signOutPath, a.inConsole(only(session(c.SignOut), http.MethodPost)))
-	mux.Handle(consoleCallPath, a.inConsole(a.as(RoleOperate, c.Call.ServeHTTP)))
-}
-
-// session is a handler of sessions, or what answers where there are none.
-func session(h http.Handler) http.HandlerFunc {
-	if h != nil {
-		return h.ServeHTTP
-	}
-	return func(w http.ResponseWriter, _ *http.Request) {
-		Refuse(w, http.StatusNotFound, "there is no sign-in: operators do not authenticate (--admin-tokens)")
-	}
-}
-
-// inConsole answers requests where there is no console: without authentication it is for this machine alone, as /trust is, wherever
-// the handler is served.
-func (a *Admin) inConsole(next http.Handler) http.Handler {
-	if a.options.Console == nil {
-		return next
-	}
-	off := a.options.Console.Off
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case off != "":
-			Refuse(w, http.StatusNotFound, off)
-		case a.options.Operators == nil && !isLocal(r):
-			Refuse(w, http.StatusNotFound, "there is no console beyond this machine, because operators do not authenticate; set --admin-tokens")
-		default:
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
 // IsConsole reports whether a request is for the console or its API: for what the session of a browser is good.
 func IsConsole(r *http.Request) bool {
 	return r.URL.Path == ConsolePath || strings.HasPrefix(r.URL.Path, ConsolePath+"/") || strings.HasPrefix(r.URL.Path, apiPath)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/config"
-	"github.com/outrigger-mcp/outrigger/internal/console"
 	"github.com/outrigger-mcp/outrigger/internal/edge/mcphttp"
 	"github.com/outrigger-mcp/outrigger/internal/edge/rpchttp"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
@@ -23,14 +22,14 @@ const callerHeader = "Outrigger-Caller"
 // callPath is in front of the path of an edge.
 const callPath = admin.ConsolePath + "/call"
 
-// Console returns the console for the admin listener.
-func (f *Front) Console() *admin.Console {
-	out := &admin.Console{Page: console.Page(), Call: f.inConsole()}
+// Console returns the console for the admin listener, with the handler of its page.
+func (f *Front) Console(page http.Handler) *admin.Console {
+	out := &admin.Console{Page: page, Call: f.inConsole()}
 	if s := f.operators.sessions; s != nil {
 		out.SignIn, out.SignOut = http.HandlerFunc(s.signIn), http.HandlerFunc(s.signOut)
 		return out
 	}
-	if at := f.opts.Config.GetListeners().GetAdmin(); config.IsBeyondLoopback(at) {
+	if config.HasOpenAdmin(f.opts.Config.GetListeners()) {
 		out.Off = "there is no console: operators do not authenticate, and the admin listener is beyond loopback; set --admin-tokens, " +
 			"or --admin 127.0.0.1:9901"
 	}

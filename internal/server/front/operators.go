@@ -82,7 +82,7 @@ type roles struct{ of *operators }
 
 // Authenticate implements [admin.Operators]: by the headers and the certificate of a request, and on the console also by a session.
 func (r roles) Authenticate(next http.Handler) http.Handler {
-	return r.of.sessions.wrap(next, r.of.auth.Wrap(next))
+	return r.of.sessions.wrap(next, r.of.auth)
 }
 
 // Name implements [admin.Operators].

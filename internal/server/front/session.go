@@ -69,6 +69,9 @@ type session struct {
 }
 
 func newSessions(book *identity.Book, log *zap.Logger, changed func(trail.Change)) *sessions {
+	if changed == nil {
+		changed = func(trail.Change) {}
+	}
 	return &sessions{
 		book: book, log: loglimit.New(log), changed: changed, attempts: rate.NewLimiter(maxSignIns, maxSignIns),
 		byID: map[identity.Digest]*session{},
@@ -246,20 +249,21 @@ func readToken(w http.ResponseWriter, r *http.Request) (token string, status int
 // signedInKey is the context key of requests with a session.
 type signedInKey struct{}
 
-// wrap passes requests for the console that have a session, and no other credentials, to next. byHeader authenticates others.
-func (s *sessions) wrap(next, byHeader http.Handler) http.Handler {
+// wrap passes requests for the console that have a session, and no other credentials, to next. Others have to authenticate by
+// their headers and certificates. What an operator has opened on the console ends with its session, or with its entry.
+func (s *sessions) wrap(next http.Handler, auth *identity.Middleware) http.Handler {
+	elsewhere, onConsole := auth.Wrap(next), auth.Wrap(untilRevoked(next))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !admin.IsConsole(r) {
-			byHeader.ServeHTTP(w, r)
+			elsewhere.ServeHTTP(w, r)
 			return
 		}
-		if len(r.Header.Values("Authorization")) > 0 {
-			byHeader.ServeHTTP(w, r)
-			return
+		var found *session
+		if len(r.Header.Values("Authorization")) == 0 {
+			found = s.of(r)
 		}
-		found := s.of(r)
 		if found == nil {
-			byHeader.ServeHTTP(w, r)
+			onConsole.ServeHTTP(w, r)
 			return
 		}
 		if !admin.IsSameOrigin(r) {
@@ -270,6 +274,16 @@ func (s *sessions) wrap(next, byHeader http.Handler) http.Handler {
 		defer cancel(nil)
 		defer context.AfterFunc(found.life, func() { cancel(errSignedOut) })()
 		ctx = context.WithValue(identity.NewContext(ctx, found.who), signedInKey{}, true)
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// untilRevoked ends requests with the entry of their operator.
+func untilRevoked(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		defer identity.FromContext(ctx).WhenRevoked(func() { cancel(identity.ErrRevoked) })()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

@@ -6,7 +6,7 @@ import "./live/live.css";
 import { keepServer, server, signedOut } from "./api";
 import { base, path, watchLinks } from "./router";
 import { AwayBanner, Operator, SignIn } from "./session";
-import { ErrorNote, LiveRegion, Spinner, Text } from "./ui";
+import { ErrorNote, LiveRegion, Spinner, Text, visible } from "./ui";
 import { Try } from "./try/Try";
 
 function App() {
@@ -14,7 +14,7 @@ function App() {
   const isLive = at === "/live" || at.startsWith("/live/");
   const name = server.value?.title || server.value?.name || "";
   useEffect(() => {
-    document.title = `${isLive ? "Live" : "Try"} · ${name || "Outrigger"}`;
+    document.title = `${isLive ? "Live" : "Try"} · ${visible(name.slice(0, 80)) || "Outrigger"}`;
   }, [isLive, name]);
   return (
     <>
@@ -78,4 +78,7 @@ function LiveLater(props: { path: string }) {
 
 watchLinks();
 void keepServer();
-render(<App />, document.getElementById("app")!);
+const root = document.getElementById("app")!;
+// What the document shows until the script has come.
+root.replaceChildren();
+render(<App />, root);

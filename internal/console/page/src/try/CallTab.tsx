@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { api, errorText, isAway, server } from "../api";
+import { api, errorText, isAway, returns, server } from "../api";
 import type { GetToolResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { jsonText, tryJson, type Json, type JsonObject } from "../json";
 import { canonical } from "../mcp/wire";
@@ -64,7 +64,7 @@ function useCheck(tool: string, text: string, isJson: boolean): Check {
       clearTimeout(timer);
       end.abort();
     };
-  }, [tool, text, isJson, up]);
+  }, [tool, text, isJson, up, returns.value]);
   return check;
 }
 
@@ -91,6 +91,14 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
     return () => clearTimeout(timer);
   }, [text]);
   useEffect(() => () => run?.leave(), [run]);
+  const arrived = useRef(fragment.value);
+  useEffect(() => {
+    // Another link to the same tool was opened here.
+    if (arrived.current === fragment.value) return;
+    arrived.current = fragment.value;
+    setText(firstText());
+    setTouched(true);
+  }, [fragment.value]);
 
   const change = useCallback((to: string) => {
     setText(to);
@@ -143,7 +151,7 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
             <Form schema={schema} value={last.current} faults={faults} onChange={changeValue} />
           </fieldset>
         </section>
-        <section class="args-json stack tight" aria-label="Arguments as JSON">
+        <section class="args-json stack" aria-label="Arguments as JSON, and the call">
           <JsonEditor text={text} faults={faults} onText={change} onCall={() => now.current()} label={`Arguments of ${visible(name.slice(0, 120))} as JSON`} />
           <div class="row between">
             <CheckWord isJson={isJson} check={check} isTouched={isTouched} />
@@ -157,9 +165,9 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
               <Copy text={text} label="Copy the arguments" />
             </div>
           </div>
+          <CallBar tool={tool} canCall={canCall} isRunning={isRunning} refused={refused} onCall={callNow} text={text} />
         </section>
       </div>
-      <CallBar tool={tool} canCall={canCall} isRunning={isRunning} refused={refused} onCall={callNow} text={text} />
       {run && <CallPanel run={run} />}
       <Confirm open={isAsking} title="Call a destructive tool?" action="Call it" danger onConfirm={begin} onClose={() => setAsking(false)}>
         <p>

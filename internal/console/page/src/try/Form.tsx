@@ -118,8 +118,8 @@ function Member(props: { property: Property; path: Path; value: Json | undefined
         onChange={() => edit(path, isSet ? undefined : firstValue(field, root))}
       />
     );
-  // A message that has to be there is shown open, so that its fields can be filled in.
-  const shownValue = isRequired && !isSet && (field.kind === "object" || field.kind === "map") ? {} : props.value;
+  // What has to be there is shown open, so that it can be filled in.
+  const shownValue = isRequired && !isSet ? opened(field) : props.value;
   return (
     <Item
       name={name}
@@ -131,6 +131,11 @@ function Member(props: { property: Property; path: Path; value: Json | undefined
       head={toggle}
     />
   );
+}
+
+function opened(field: Field): Json | undefined {
+  if (field.kind === "list") return [];
+  return field.kind === "object" || field.kind === "map" ? {} : undefined;
 }
 
 function OneofGroup(props: { oneof: Oneof; members: Property[]; path: Path; value: Json | undefined; depth: number }) {
@@ -149,9 +154,8 @@ function OneofGroup(props: { oneof: Oneof; members: Property[]; path: Path; valu
       <legend>
         <span class="mono">
           <Text text={oneof.name} max={120} />
-        </span>
-        <span class="dim small">one of {members.length}</span>
-        {oneof.isRequired && <Badge kind="info">required</Badge>}
+        </span>{" "}
+        <span class="dim small">one of {members.length}</span> {oneof.isRequired && <Badge kind="info">required</Badge>}
       </legend>
       <label class="unseen" for={id}>
         Which of {visible(oneof.name.slice(0, 120))}
@@ -207,9 +211,8 @@ function Item(props: ItemProps) {
     <>
       <span class="mono">
         <Text text={props.name} max={120} />
-      </span>
-      <span class="dim small">{kindWord(field)}</span>
-      {props.isRequired && <Badge kind="info">required</Badge>}
+      </span>{" "}
+      <span class="dim small">{kindWord(field)}</span> {props.isRequired && <Badge kind="info">required</Badge>}
       {field.isDeprecated && <Badge kind="warn">deprecated</Badge>}
     </>
   );

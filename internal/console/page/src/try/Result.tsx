@@ -6,7 +6,7 @@ import { readResource, type Outcome } from "../mcp/client";
 import { Badge, Button, Copy, ErrorNote, formatBytes, formatCount, Spinner, Tabs, Text, Tree } from "../ui";
 import { LongText, save, useBlobURL } from "./download";
 import { fromBase64 } from "./fields";
-import { cellText, columnsOf, listsIn, type List } from "./table";
+import { cellText, columnsOf, isList, listsIn, type List } from "./table";
 
 export function Result(props: { outcome: Outcome; caller: string }) {
   const { outcome } = props;
@@ -86,14 +86,16 @@ function viewsOf(result: JsonObject): View[] {
   const views: View[] = [];
   if (value !== undefined) {
     const lists = listsIn(value);
-    if (lists.length > 0) views.push({ id: "table", label: "Table", lists });
     views.push({ id: "tree", label: "Tree", value });
+    if (lists.length > 0) views.splice(isList(value) ? 0 : 1, 0, { id: "table", label: "Table", lists });
   }
   if (blocks.length > 0) {
     const view: View = { id: "content", label: `Content (${blocks.length})`, content: blocks };
     if (isMedia || member(result, "isError") === true) views.unshift(view);
     else views.push(view);
   }
+  const details = member(member(result, "_meta"), "dev.outrigger/error");
+  if (details !== undefined) views.push({ id: "details", label: "Details", value: details });
   views.push({ id: "message", label: "Message" });
   return views;
 }

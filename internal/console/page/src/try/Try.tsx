@@ -10,13 +10,16 @@ export function Try(props: { path: string }) {
   return (
     <div class={"try " + (tool ? "try-tool" : "")}>
       <ToolList selected={tool} />
-      <div class="try-main">
+      <div class="try-main" key={tool}>
         {tool ? (
-          <ToolPage key={tool} name={tool} />
+          <ToolPage name={tool} />
         ) : (
-          <Empty title="Choose a tool">
-            <p>Search by words, as agents do in a compact catalog, or by name.</p>
-          </Empty>
+          <>
+            <h1 class="unseen">Try tools</h1>
+            <Empty title="Choose a tool">
+              <p>Search by words, as agents do in a compact catalog, or by name.</p>
+            </Empty>
+          </>
         )}
       </div>
     </div>
