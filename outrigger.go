@@ -103,8 +103,8 @@ func (h Hooks) ended() func(telemetry.CallEnd) {
 func (s *Sidecar) Handler() http.Handler { return s.handler }
 
 // Operator returns the handler for operators: /readyz, /livez, /metrics, /drain,
-// /trust, /debug/pprof and the registration of tools. It does not authenticate its
-// callers: never mount it where others can reach it.
+// /trust, /debug/pprof, the registration of tools and the console. It does not authenticate its
+// callers: never mount it where others can reach it. The console answers only clients on this machine.
 func (s *Sidecar) Operator() http.Handler { return s.operators }
 
 // Run loads the tools and keeps them up to date until ctx ends or [Sidecar.Drain] is

@@ -99,12 +99,12 @@ func (f *Flight) known() known {
 	req := f.end.req
 	k := known{
 		id: f.id, op: req.Op, began: f.start, edge: telemetry.EdgeOf(req.Transport, req.Route, req.Procedure != ""),
-		caller: kept(req.Caller), of: kept(req.Revision), request: kept(requestText(req)), stages: f.end.meter.stages,
+		caller: kept(req.Caller), of: req.Revision, request: kept(requestText(req)), stages: f.end.meter.stages,
 	}
 	if span := req.Span.Context(); span.IsValid() {
 		k.trace, k.span, k.hasSpan = span.TraceID(), span.SpanID(), true
-	} else if id, err := hex.DecodeString(trail.TraceID(req.Header.Get(traceparent))); err == nil {
-		copy(k.trace[:], id)
+	} else {
+		_, _ = hex.Decode(k.trace[:], []byte(trail.TraceID(req.Header.Get(traceparent)))) // 32 digits, or none
 	}
 	if inv := f.end.meter.invoked; inv != nil {
 		k.audit, k.isAudited = inv.id, true
@@ -121,13 +121,12 @@ func requestText(req *Request) string {
 	return req.ID.String()
 }
 
-// kept is a text of a call that is kept. It holds no memory besides its own.
+// kept is a text of a call that is kept. Callers choose some of them, and a message of Protobuf takes no invalid one.
 func kept(text string) string {
-	if len(text) > maxKeptText {
-		text = text[:maxKeptText-len("…")]
-		text = strings.ToValidUTF8(text, "") + "…"
+	if len(text) <= maxKeptText {
+		return strings.ToValidUTF8(text, "\uFFFD")
 	}
-	return strings.Clone(text)
+	return strings.ToValidUTF8(text[:maxKeptText-len("…")], "") + "…" // not a part of the text, which would be kept whole
 }
 
 // keep keeps a call that has ended.

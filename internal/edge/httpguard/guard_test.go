@@ -152,6 +152,36 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
+// TestOwnHost: a listener whose clients all have credentials takes its own page under any name, and no other.
+func TestOwnHost(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, host, origin string
+		// The statuses without TLS, with TLS, and on loopback.
+		plain, tls, loopback int
+	}{
+		{"its own", "pod.example:9901", "http://pod.example:9901", 204, 403, 403},
+		{"its own over TLS", "pod.example:9901", "https://pod.example:9901", 204, 204, 403},
+		{"its own on loopback", "localhost:9901", "http://localhost:9901", 204, 403, 204},
+		{"another port", "pod.example:9901", "http://pod.example:3000", 403, 403, 403},
+		{"another name", "pod.example:9901", "https://evil.example:9901", 403, 403, 403},
+		{"another scheme", "pod.example:9901", "ftp://pod.example:9901", 403, 403, 403},
+		{"none", "pod.example:9901", "null", 403, 403, 403},
+	} {
+		for kind, want := range map[string]struct {
+			o      httpguard.Options
+			status int
+		}{
+			"plain": {httpguard.Options{OwnHost: true}, tt.plain}, "TLS": {httpguard.Options{OwnHost: true, TLS: true}, tt.tls},
+			"loopback": {httpguard.Options{OwnHost: true, Loopback: true}, tt.loopback},
+		} {
+			if w := send(t, want.o, http.MethodPost, "/console/sign-in", tt.host, http.Header{"Origin": {tt.origin}}); w.Code != want.status {
+				t.Errorf("%s, %s: %d, want %d", tt.name, kind, w.Code, want.status)
+			}
+		}
+	}
+}
+
 // TestFetchMetadata: browsers send the requests of images, scripts, forms with GET and links
 // without Origin, and say where their page is from.
 func TestFetchMetadata(t *testing.T) {

@@ -42,7 +42,7 @@ func (f *Front) IsSignedIn(ctx context.Context) bool { return ctx.Value(signedIn
 // Callers returns the names as which the operator of a request may call tools; an empty name is the caller without
 // authentication. If there are none, refusal says why, and what to configure.
 func (f *Front) Callers(ctx context.Context) (names []string, refusal string) {
-	hasOperators, isOpen := f.operators.auth != nil, !f.authn.auth.IsOn()
+	hasOperators, isOpen := f.operators.auth != nil, !f.Authenticates()
 	who := identity.FromContext(ctx)
 	switch {
 	case !hasOperators && isOpen:

@@ -127,7 +127,7 @@ func (f *Front) Certificates() map[string]time.Time {
 
 // Authenticates reports whether callers need credentials.
 func (f *Front) Authenticates() bool {
-	return f.authn.book != nil || f.authn.oauth != nil || f.authn.tls != nil && f.authn.tls.AsksCallers() || f.opts.Authenticator != nil
+	return f.authn.auth.IsOn()
 }
 
 // Gates returns the connection limits.

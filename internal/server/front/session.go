@@ -89,11 +89,13 @@ func (s *sessions) open(who *identity.Identity) string {
 	s.mu.Lock()
 	var oldest *session
 	if len(s.byID) >= maxSessions {
-		for _, one := range s.byID {
+		var its identity.Digest
+		for key, one := range s.byID {
 			if oldest == nil || one.began.Before(oldest.began) {
-				oldest = one
+				oldest, its = one, key
 			}
 		}
+		delete(s.byID, its)
 	}
 	s.byID[key] = opened
 	s.mu.Unlock()
