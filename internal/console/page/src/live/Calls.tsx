@@ -23,8 +23,8 @@ interface Kept {
   readonly ended: number;
 }
 
-/** The calls in flight and just ended. */
-export function Calls(props: { filter: Filter; setFilter: (f: Filter) => void }) {
+/** The calls in flight and just ended. from is the id of the call whose page was left, or empty. */
+export function Calls(props: { from: string; filter: Filter; setFilter: (f: Filter) => void }) {
   const version = tick.value;
   const { filter, setFilter } = props;
   const [kept, setKept] = useState<Kept>();
@@ -52,7 +52,7 @@ export function Calls(props: { filter: Filter; setFilter: (f: Filter) => void })
           ` Of ${counted(store.last?.inFlightTotal ?? 0, "call")} in flight, the oldest ${store.inFlight.length} are listed.`}
       </p>
       {shown.length > 0 ? (
-        <Table rows={shown} filter={filter} setFilter={setFilter} />
+        <Table from={props.from} rows={shown} filter={filter} setFilter={setFilter} />
       ) : (
         <p class="nothing">{rows.length === 0 ? "No call has been made yet." : "No call fits the filters."}</p>
       )}
@@ -142,19 +142,22 @@ const tableRow = 34;
 const cardRow = 96;
 
 /** The table. Only rows that are seen are in the page. Arrow keys move among calls, and Enter opens one. */
-function Table(props: { rows: readonly Row[]; filter: Filter; setFilter: (f: Filter) => void }) {
+function Table(props: { from: string; rows: readonly Row[]; filter: Filter; setFilter: (f: Filter) => void }) {
   const { rows, filter } = props;
   const box = useRef<HTMLDivElement>(null);
   const isNarrow = useMedia("(max-width: 720px)");
   const height = isNarrow ? cardRow : tableRow;
   const [top, setTop] = useState(0);
   const [seen, setSeen] = useState(600);
-  const [active, setActive] = useState("");
+  const [active, setActive] = useState(props.from);
   const [isInside, setInside] = useState(false);
-  const focusNext = useRef("");
+  const focusNext = useRef(props.from);
   useEffect(() => {
     const el = box.current;
     if (!el) return;
+    const at = rows.findIndex((r) => r.id === props.from);
+    if (at >= 0) el.scrollTop = Math.max(0, at * height - el.clientHeight / 2);
+    else focusNext.current = "";
     const observer = new ResizeObserver(() => setSeen(el.clientHeight));
     observer.observe(el);
     return () => observer.disconnect();

@@ -19,9 +19,12 @@ export function Live(props: { path: string }) {
   useEffect(watchSidecar, []);
   const [filter, setFilter] = useFilter(props.path === "");
   const id = props.path.slice(1);
+  // Who comes back from a call is where it was in the table.
+  const from = useRef("");
+  if (id !== "") from.current = id;
   return (
     <div class="live">
-      {id === "" ? <Overview filter={filter} setFilter={setFilter} /> : <OneCall key={id} id={id} back={base + "/live" + formatFilter(filter)} />}
+      {id === "" ? <Overview from={from.current} filter={filter} setFilter={setFilter} /> : <OneCall key={id} id={id} back={base + "/live" + formatFilter(filter)} />}
     </div>
   );
 }
@@ -65,7 +68,7 @@ function useFilter(isShown: boolean): [Filter, (f: Filter) => void] {
   return [filter, change];
 }
 
-function Overview(props: { filter: Filter; setFilter: (f: Filter) => void }) {
+function Overview(props: { from: string; filter: Filter; setFilter: (f: Filter) => void }) {
   void tick.value;
   const last = store.last;
   return (
@@ -76,7 +79,7 @@ function Overview(props: { filter: Filter; setFilter: (f: Filter) => void }) {
         <>
           <Summary state={last} />
           <Actions key={restarted.value} state={last} />
-          <Calls filter={props.filter} setFilter={props.setFilter} />
+          <Calls from={props.from} filter={props.filter} setFilter={props.setFilter} />
           <Charts onTool={(tool) => props.setFilter({ ...props.filter, tool })} />
           <Limits limits={last.limits} />
           <Parts state={last} />

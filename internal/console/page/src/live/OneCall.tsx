@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Code, ConnectError } from "@connectrpc/connect";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api, errorText, note } from "../api";
 import type { Call, GetCallResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { isNumber, member, text, tryJson } from "../json";
@@ -23,6 +23,9 @@ export function OneCall(props: { id: string; back: string }) {
   const [found, setFound] = useState<GetCallResponse>();
   const [failed, setFailed] = useState<ConnectError>();
   const isId = /^[0-9]{1,20}$/.test(props.id) && BigInt(props.id) <= 0xffff_ffff_ffff_ffffn;
+  const heading = useRef<HTMLHeadingElement>(null);
+  // What had the focus is gone with the table.
+  useEffect(() => heading.current?.focus({ preventScroll: true }), []);
   useEffect(() => {
     if (!isId) return;
     const stop = new AbortController();
@@ -60,7 +63,16 @@ export function OneCall(props: { id: string; back: string }) {
       <p>
         <a href={props.back}>← All calls</a>
       </p>
-      <h1>Call {props.id.slice(0, 20)}</h1>
+      <div class="row between">
+        <h1 ref={heading} tabIndex={-1}>
+          Call {props.id.slice(0, 20)}
+        </h1>
+        {found?.call && found.call.tool !== "" && (
+          <a class="button" href={toolPath(found.call.tool)}>
+            Try this tool
+          </a>
+        )}
+      </div>
       {!isId || (failed?.code === Code.NotFound && !found) ? (
         <Empty title="The sidecar does not know this call">
           <p>It keeps the calls in flight and the last ones that ended, and numbers begin again when it is started. The audit trail has older calls.</p>
