@@ -31,10 +31,11 @@ interface Kind {
   readonly values: readonly [Value, Value];
   readonly names: readonly [string, string];
   readonly format: (n: number) => string;
+  readonly isLog: boolean;
 }
 
-const rate: Kind = { title: "Calls per second", lines: [accent, bad], values: ["calls", "failed"], names: ["calls", "errors"], format: amount };
-const time: Kind = { title: "Latency", lines: [half, high], values: ["p50", "p95"], names: ["p50", "p95"], format: took };
+const rate: Kind = { title: "Calls per second", lines: [accent, bad], values: ["calls", "failed"], names: ["calls", "errors"], format: amount, isLog: false };
+const time: Kind = { title: "Latency, log scale", lines: [half, high], values: ["p50", "p95"], names: ["p50", "p95"], format: took, isLog: true };
 
 /** Charts of throughput, errors and latency: of all tools, of the busiest, or of those that are chosen. */
 export function Charts(props: { onTool: (name: string) => void }) {
@@ -162,7 +163,7 @@ function Chart(props: { kind: Kind; series: Series; name: string }) {
     import("./plot").then(
       ({ plot }) => {
         if (isGone) return;
-        drawn.current = plot(at, { lines: kind.lines, value: kind.format, onHover: setHover });
+        drawn.current = plot(at, { lines: kind.lines, value: kind.format, isLog: kind.isLog, onHover: setHover });
         setReady(true);
       },
       () => setFailed(true),

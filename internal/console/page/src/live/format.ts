@@ -63,8 +63,8 @@ export function amount(n: number): string {
 /** A share as a whole percentage; between 0 and 1 percent it reads "< 1 %". */
 export function percent(share: number): string {
   if (!Number.isFinite(share)) return "–";
-  if (share > 0 && share < 0.01) return "< 1 %";
-  return `${Math.round(share * 100)} %`;
+  if (share > 0 && share < 0.01) return "<\u00a01\u00a0%";
+  return `${Math.round(share * 100)}\u00a0%`;
 }
 
 /** A count with its noun: "1 call", "2 calls". */

@@ -218,7 +218,7 @@ test("formats", () => {
     ["0 ms", "1.0 µs", "457 µs", "4.2 ms", "421 ms", "9.95 s", "1.25 s", "1 min 5 s", "1 hour"]);
   assert.deepEqual([500, 1000, 86_400_000 * 12].map(span), ["less than a second", "1 second", "12 days"]);
   assert.deepEqual([0, 0.25, 12.44, 3120, NaN].map(amount), ["0", "0.25", "12.4", "3,120", "–"]);
-  assert.deepEqual([0, 0.001, 0.5, 1].map(percent), ["0 %", "< 1 %", "50 %", "100 %"]);
+  assert.deepEqual([0, 0.001, 0.5, 1].map(percent), ["0\u00a0%", "<\u00a01\u00a0%", "50\u00a0%", "100\u00a0%"]);
   assert.equal(counted(1, "call"), "1 call");
   assert.equal(counted(1200, "call"), "1,200 calls");
 });
