@@ -488,7 +488,10 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	if b.parts.directory.isCompact {
 		b.parts.compacts.readThrough(req)
 	}
-	req.operator = identity.OperatorOf(ctx)
+	if from := identity.ConsoleOf(ctx); from != nil {
+		req.operator = from.Operator
+		from.Began(f.id)
+	}
 	meter := &f.end.meter
 	if b.records {
 		f.end.who = identity.FromContext(ctx)

@@ -39,19 +39,3 @@ func TestStagesHaveNames(t *testing.T) {
 		seen[name] = true
 	}
 }
-
-// console is an identity that knows an operator.
-type console struct{}
-
-func (console) Operator() string { return "ann" }
-
-// TestOperatorOfACall: it is known of calls made in a console, and of no others.
-func TestOperatorOfACall(t *testing.T) {
-	t.Parallel()
-	if got := operatorOf(console{}); got != "ann" {
-		t.Error(got)
-	}
-	if got := operatorOf(nil); got != "" {
-		t.Error(got)
-	}
-}

@@ -262,19 +262,35 @@ func FromContext(ctx context.Context) *Identity {
 	return i
 }
 
-// operatorKey is the context key of the operator in whose console a request was made.
-type operatorKey struct{}
+// consoleKey is the context key of what is known of a request that was made in the console.
+type consoleKey struct{}
 
-// WithOperator returns a context whose request an operator makes in the console, in the name of a caller or of none.
-func WithOperator(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, operatorKey{}, name)
+// Console is what is known of a request that an operator makes in the console, in the name of a caller or of none.
+type Console struct {
+	// Operator is the name of the operator; empty where operators do not authenticate.
+	Operator string
+	// Began hears the number of the request, on its goroutine, before anything is answered.
+	Began func(id uint64)
+}
+
+// WithConsole returns a context whose request is made in the console.
+func WithConsole(ctx context.Context, c *Console) context.Context {
+	return context.WithValue(ctx, consoleKey{}, c)
+}
+
+// ConsoleOf returns what [WithConsole] put into a context, nil for none.
+func ConsoleOf(ctx context.Context) *Console {
+	c, _ := ctx.Value(consoleKey{}).(*Console)
+	return c
 }
 
 // OperatorOf returns the name of the operator in whose console the request of a context was made, "" for other requests and
 // for an operator without a name.
 func OperatorOf(ctx context.Context) string {
-	name, _ := ctx.Value(operatorKey{}).(string)
-	return name
+	if c := ConsoleOf(ctx); c != nil {
+		return c.Operator
+	}
+	return ""
 }
 
 // Unmatched is a glob in a book that grants nothing because it matches no tool. Most

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -308,19 +309,27 @@ func TestOneCallOfOperators(t *testing.T) {
 			t.Errorf("%s: %v", id, got)
 		}
 	}
+	header, _ := asked(t, r.Operators(t), sent{path: "/console/call/rpc", body: `{"jsonrpc":"2.0","id":"three","method":"tools/call","params":{"name":"lab.fail","arguments":{"code":"FAIL_CODE_NOT_FOUND"}}}`}, "")
+	number, err := strconv.ParseUint(header.Get("Outrigger-Call-Id"), 10, 64)
+	if err != nil {
+		t.Fatal(err, header)
+	}
+	if got, err := api.GetCall(t.Context(), connect.NewRequest(&adminv1.GetCallRequest{Id: number})); err != nil || got.Msg.GetCall().GetRequestId() != "three" {
+		t.Errorf("the number that a call of the console has: %v, %v", got, err)
+	}
 	if !stream.Receive() {
 		t.Fatal(stream.Err())
 	}
 	for _, counts := range stream.Msg().GetTools() {
-		failed := uint64(0)
+		failed, all := uint64(0), uint64(1)
 		if counts.GetName() == "lab.fail" {
-			failed = 1
+			failed, all = 2, 2
 		}
 		sum := uint64(0)
 		for _, n := range counts.GetBuckets() {
 			sum += n
 		}
-		if counts.GetCalls() != 1 || sum != 1 || counts.GetFailed() != failed || counts.GetInFlight() != 0 || len(counts.GetBuckets()) != len(counts.GetBounds())+1 {
+		if counts.GetCalls() != all || sum != all || counts.GetFailed() != failed || counts.GetInFlight() != 0 || len(counts.GetBuckets()) != len(counts.GetBounds())+1 {
 			t.Errorf("%v", counts)
 		}
 	}

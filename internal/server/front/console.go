@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/outrigger-mcp/outrigger/internal/config"
@@ -18,6 +19,9 @@ import (
 
 // callerHeader names the caller as whom an operator calls.
 const callerHeader = "Outrigger-Caller"
+
+// callIDHeader tells the page the number of its call, by which the API knows it.
+const callIDHeader = "Outrigger-Call-Id"
 
 // callPath is in front of the path of an edge.
 const callPath = admin.ConsolePath + "/call"
@@ -98,7 +102,8 @@ func (f *Front) inConsole() http.Handler {
 			admin.Refuse(w, http.StatusForbidden, refusal)
 			return
 		}
-		calls.ServeHTTP(w, f.asCall(r, path, who))
+		began := func(id uint64) { w.Header().Set(callIDHeader, strconv.FormatUint(id, 10)) }
+		calls.ServeHTTP(w, f.asCall(r, path, who, began))
 	})
 }
 
@@ -131,12 +136,12 @@ func (f *Front) callAs(r *http.Request) (who *identity.Identity, refusal string)
 }
 
 // asCall is the request as its edge gets it. Nothing of the operator's own credentials is in it.
-func (f *Front) asCall(r *http.Request, path string, who *identity.Identity) *http.Request {
-	ctx := r.Context()
+func (f *Front) asCall(r *http.Request, path string, who *identity.Identity, began func(id uint64)) *http.Request {
+	from := &identity.Console{Began: began}
 	if f.operators.auth != nil {
-		ctx = identity.WithOperator(ctx, identity.FromContext(ctx).Name())
+		from.Operator = identity.FromContext(r.Context()).Name()
 	}
-	r = f.authn.auth.Admit(r.WithContext(ctx), who)
+	r = f.authn.auth.Admit(r.WithContext(identity.WithConsole(r.Context(), from)), who)
 	r.Header.Del("Cookie")
 	r.Header.Del(callerHeader)
 	at := *r.URL

@@ -168,6 +168,8 @@ export function Confirm(props: {
   open: boolean;
   title: string;
   action: string;
+  /** What is done instead; "Keep as it is" if it is not given. */
+  refuse?: string;
   danger?: boolean;
   onConfirm: () => void;
   onClose: () => void;
@@ -177,7 +179,7 @@ export function Confirm(props: {
     <Dialog open={props.open} title={props.title} onClose={props.onClose}>
       {props.children}
       <div class="row end">
-        <Button onClick={props.onClose}>Keep as it is</Button>
+        <Button onClick={props.onClose}>{props.refuse ?? "Keep as it is"}</Button>
         <Button kind={props.danger ? "danger" : "primary"} onClick={props.onConfirm}>
           {props.action}
         </Button>

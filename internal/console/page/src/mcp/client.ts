@@ -153,6 +153,7 @@ class Stream {
   found: Received | undefined;
   lastEvent = "";
   retryMs = 1_000;
+  private bytes = 0;
   constructor(
     private readonly watcher: Watcher,
     private readonly each: ((m: Message) => void) | undefined,
@@ -169,7 +170,6 @@ class Stream {
   }
 
   private async events(answer: Response): Promise<void> {
-    let bytes = 0;
     const decoder = new TextDecoder();
     const parser = createParser({
       onEvent: (e) => {
@@ -184,8 +184,8 @@ class Stream {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
-      bytes += value.length;
-      if (bytes > maxAnswerBytes) {
+      this.bytes += value.length;
+      if (this.bytes > maxAnswerBytes) {
         await reader.cancel();
         throw new Refused(answer.status, tooLarge);
       }

@@ -22,6 +22,20 @@ const maxLinkChars = 32_768;
 const caller = signal("");
 const revision = signal("");
 
+function chosenCaller(): string {
+  const callers = server.value?.callers ?? [];
+  return callers.includes(caller.value) ? caller.value : (callers[0] ?? "");
+}
+
+function revisions(): string[] {
+  return [...(server.value?.revisions ?? []), canonical];
+}
+
+function chosenRevision(): string {
+  const all = revisions();
+  return all.includes(revision.value) ? revision.value : all[0]!;
+}
+
 /** The arguments that the address has; an empty object if it has none. */
 function firstText(): string {
   const given = new URLSearchParams(fragment.peek()).get("args");
@@ -114,8 +128,8 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
   const begin = () => {
     setAsking(false);
     const made = new Run({
-      revision: revision.value || about!.revisions[0] || canonical,
-      caller: caller.value,
+      revision: chosenRevision(),
+      caller: chosenCaller(),
       name,
       mcpName: tool.tool!.mcpName,
       argumentsText: text,
@@ -169,17 +183,17 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
         </section>
       </div>
       {run && <CallPanel run={run} />}
-      <Confirm open={isAsking} title="Call a destructive tool?" action="Call it" danger onConfirm={begin} onClose={() => setAsking(false)}>
+      <Confirm open={isAsking} title="Call a destructive tool?" action="Call it" refuse="Do not call" danger onConfirm={begin} onClose={() => setAsking(false)}>
         <p>
           <span class="mono strong">
             <Text text={name} max={200} />
           </span>{" "}
           says of itself that it destroys. The call is made{" "}
-          {caller.value === "" ? (
+          {chosenCaller() === "" ? (
             "as the anonymous local caller"
           ) : (
             <>
-              as <Text text={caller.value} max={80} />
+              as <Text text={chosenCaller()} max={80} />
             </>
           )}
           , and both names go into the audit trail.
@@ -213,9 +227,6 @@ function CheckWord(props: { isJson: boolean; check: Check; isTouched: boolean })
 function CallBar(props: { tool: GetToolResponse; canCall: boolean; isRunning: boolean; refused: string; onCall: () => void; text: string }) {
   const about = server.value;
   const callers = about?.callers ?? [];
-  if (callers.length > 0 && !callers.includes(caller.value)) caller.value = callers[0]!;
-  const revisions = [...(about?.revisions ?? []), canonical];
-  if (!revisions.includes(revision.value)) revision.value = revisions[0]!;
   return (
     <div class="card call-bar stack">
       <div class="row">
@@ -224,7 +235,7 @@ function CallBar(props: { tool: GetToolResponse; canCall: boolean; isRunning: bo
         </Button>
         <label class="row">
           <span class="dim">as</span>
-          <select value={caller.value} onChange={(e) => (caller.value = e.currentTarget.value)} disabled={callers.length === 0}>
+          <select value={chosenCaller()} onChange={(e) => (caller.value = e.currentTarget.value)} disabled={callers.length === 0}>
             {callers.map((c) => (
               <option key={c} value={c}>
                 {c === "" ? "anonymous local caller" : visible(c.slice(0, 120))}
@@ -234,8 +245,8 @@ function CallBar(props: { tool: GetToolResponse; canCall: boolean; isRunning: bo
         </label>
         <label class="row">
           <span class="dim">in</span>
-          <select value={revision.value} onChange={(e) => (revision.value = e.currentTarget.value)}>
-            {revisions.map((r) => (
+          <select value={chosenRevision()} onChange={(e) => (revision.value = e.currentTarget.value)}>
+            {revisions().map((r) => (
               <option key={r} value={r}>
                 {r === canonical ? "JSON-RPC (/rpc)" : `MCP ${r}`}
               </option>
@@ -279,7 +290,7 @@ function CopyAs(props: { tool: GetToolResponse; text: string }) {
         rpc: props.tool.rpc,
         takesStream: props.tool.takesStream,
         argumentsText: props.text,
-        revision: revision.value,
+        revision: chosenRevision(),
       })
     : [];
   const shown = all.find((s) => s.id === chosen) ?? all[0];

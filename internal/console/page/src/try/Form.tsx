@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form of an input schema. It has no state of what is entered: it shows a JSON value, and hands on a changed one.
 import { createContext, type ComponentChildren } from "preact";
-import { useContext, useEffect, useId, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { isNumber, isObject, jsonText, member, tryJson, type Json, type JsonObject } from "../json";
 import { Badge, Button, formatBytes, formatCount, Text, visible } from "../ui";
 import {
@@ -9,7 +9,6 @@ import {
   faultsAt,
   fieldOf,
   firstValue,
-  fromBase64,
   itemField,
   looksLike,
   oneofsOf,
@@ -627,7 +626,7 @@ function BytesControl(c: Control) {
   const value = typeof c.value === "string" ? c.value : "";
   const [mode, setMode] = useState(() => (textOfBase64(value) === undefined ? "base64" : "text"));
   const [fault, setFault] = useState("");
-  const asText = textOfBase64(value);
+  const asText = useMemo(() => (mode === "text" ? textOfBase64(value) : undefined), [mode, value]);
   const read = async (file: File | undefined) => {
     if (!file) return;
     if (file.size > maxFileBytes) return setFault(`The file has ${formatBytes(file.size)}; at most ${formatBytes(maxFileBytes)} are read.`);
@@ -638,7 +637,7 @@ function BytesControl(c: Control) {
       setFault("The browser could not read the file.");
     }
   };
-  const size = fromBase64(value)?.length;
+  const size = Math.floor((value.replace(/=+$/, "").length * 3) / 4);
   return (
     <>
       <div class="row f-bytes">
@@ -666,7 +665,7 @@ function BytesControl(c: Control) {
         )}
       </div>
       {mode === "text" && asText === undefined && <p class="warn small">These bytes are no text in UTF-8. Choose base64.</p>}
-      {size !== undefined && size > 0 && <p class="dim small">{formatBytes(size)}</p>}
+      {size > 0 && <p class="dim small">{formatBytes(size)}</p>}
       {fault !== "" && <p class="bad small">{fault}</p>}
     </>
   );

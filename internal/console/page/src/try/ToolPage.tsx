@@ -6,7 +6,7 @@ import { api, errorText, returns, server } from "../api";
 import type { GetToolResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { isObject, jsonText, member, tryJson, type Json, type JsonObject } from "../json";
 import { toolPath } from "../router";
-import { Badge, Copy, Empty, ErrorNote, formatCount, Spinner, Tabs, Text, Tree, type Tab } from "../ui";
+import { announce, Badge, Copy, Empty, ErrorNote, formatCount, Spinner, Tabs, Text, Tree, type Tab } from "../ui";
 import { CallTab } from "./CallTab";
 import { LongText } from "./download";
 import { SchemaTree } from "./SchemaTree";
@@ -22,6 +22,7 @@ export function ToolPage(props: { name: string }) {
       (t) => {
         setTool(t);
         setError(undefined);
+        announce(`Tool ${t.tool!.name.slice(0, 120)}`);
       },
       (cause: unknown) => {
         if (!end.signal.aborted) setError({ text: errorText(cause), isMissing: ConnectError.from(cause).code === Code.NotFound });

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page that shows tools and calls them.
+import { partOf } from "../router";
 import { Empty } from "../ui";
 import { ToolList } from "./ToolList";
 import { ToolPage } from "./ToolPage";
 
 /** path is what follows /console/try: "" or "/TOOL". */
 export function Try(props: { path: string }) {
-  const tool = toolOf(props.path);
+  const tool = partOf(props.path.slice(1));
   return (
     <div class={"try " + (tool ? "try-tool" : "")}>
       <ToolList selected={tool} />
@@ -24,12 +25,4 @@ export function Try(props: { path: string }) {
       </div>
     </div>
   );
-}
-
-function toolOf(path: string): string {
-  try {
-    return decodeURIComponent(path.slice(1));
-  } catch {
-    return path.slice(1);
-  }
 }
