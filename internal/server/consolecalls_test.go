@@ -295,4 +295,3 @@ func TestTwoOperatorsInTheConsole(t *testing.T) {
 		}
 	}
 }
-
