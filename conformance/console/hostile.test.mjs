@@ -11,7 +11,7 @@ const ansi = '\u001b[31mred\u001b[0m\u0007';
 const turned = '\u202Egnp.exe\u202C \u2066hidden\u2069';
 const hostile = `${script}${image}${ansi}${turned}<svg onload=alert(3)>`;
 
-let browser, sidecar;
+let browser;
 before(async () => { browser = await openBrowser(); });
 
 /** A sidecar whose tools have hostile texts. */
@@ -44,12 +44,11 @@ async function harmless(page, within = 400_000) {
   assert.deepEqual({ ...seen, nodes: 0, text: '' }, { owned: undefined, scripts: 0, images: 0, links: 0, nodes: 0, text: '' });
   assert.ok(seen.nodes < 5_000, `${seen.nodes} elements`);
   assert.ok(seen.text.length < within, `${seen.text.length} characters`);
-  // eslint-disable-next-line no-control-regex
   assert.ok(!/[\u001b\u0007\u202a-\u202e\u2066-\u2069]/.test(seen.text), 'characters that act on what is around them');
 }
 
 test('texts of a catalog', async (t) => {
-  sidecar ??= await start(t);
+  const sidecar = await start(t);
   const tool = await openTool(t, browser, sidecar, 'lab.echo');
   await tool.page.getByText('\\u001b[31mred').first().waitFor();
   await tool.page.getByText('\\u202egnp.exe').first().waitFor();
@@ -63,7 +62,7 @@ test('texts of a catalog', async (t) => {
 });
 
 test('texts of results, of errors, and of callers', async (t) => {
-  sidecar = await start(t);
+  const sidecar = await start(t);
   const tool = await openTool(t, browser, sidecar, 'lab.echo');
   await tool.write(JSON.stringify({ nonce: hostile }));
   await tool.checked();
@@ -85,7 +84,7 @@ test('texts of results, of errors, and of callers', async (t) => {
   await harmless(failing.page);
 
   // Names that callers send, in the table and on the page of the call.
-  const live = await openPage(t, browser, sidecar.page('/live'));
+  const live = await openPage(t, browser, sidecar.page('/live'), { tolerated: [/status of 404/] });
   await live.getByText('lab.fail').first().waitFor();
   await sidecar.call(hostile.slice(0, 200), {}, { 'user-agent': 'x' });
   await until(async () => await live.locator('tbody tr').count() >= 3, 'the call of a tool that is not there');
@@ -104,7 +103,7 @@ test('texts of results, of errors, and of callers', async (t) => {
 });
 
 test('names and results of a megabyte', async (t) => {
-  sidecar = await start(t);
+  const sidecar = await start(t);
   const tool = await openTool(t, browser, sidecar, 'lab.inspect');
   const name = 'x'.repeat(1 << 20);
   // As if pasted: the page has to live with what is in its editor.

@@ -70,7 +70,7 @@ test('calls appear in flight and ended, are filtered, and stay during a pause', 
 test('one call has its waterfall, audit line, record, log lines and advice', async (t) => {
   const at = files(t, { 'audit.jsonl': '' });
   const sidecar = await Sidecar.start(['--demo', '--audit', at['audit.jsonl'], '--record-dir', at.folder, '--log-level', 'debug']);
-  const page = await openPage(t, browser, sidecar.page('/live'));
+  const page = await openPage(t, browser, sidecar.page('/live'), { tolerated: [/status of 404/] });
   await page.getByText('No call has been made yet.').waitFor();
   await sidecar.call('lab.fail', { code: 'FAIL_CODE_UNAVAILABLE', message: 'the crane is broken' });
   await rowsOf(page, 'lab.fail').getByRole('link').first().click();
