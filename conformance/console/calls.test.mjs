@@ -37,7 +37,7 @@ test('a destructive call is asked by the page, and refused for callers without t
   await page.getByText('refused unless the caller is trusted').waitFor();
   await tool.call();
   const dialog = page.getByRole('dialog', { name: 'Call a destructive tool?' });
-  await dialog.getByRole('button', { name: 'Keep as it is' }).click();
+  await dialog.getByRole('button', { name: 'Do not call' }).click();
   assert.equal(await tool.outcome.count(), 0);
   await tool.call();
   await page.keyboard.press('Escape');
@@ -56,13 +56,13 @@ for (const revision of ['MCP 2026-07-28', 'MCP 2025-06-18']) {
     await tool.control('orderId').fill(orderId);
     await tool.checked();
     await tool.revision(revision);
-    for (const answer of ['Decline', 'Answer']) {
+    for (const answer of ['Decline', 'Accept']) {
       await tool.call();
       const question = tool.outcome.getByRole('group', { name: /^Asked of you: The tool fleet.cancel_order/ });
       await question.getByText(orderId).waitFor();
       assert.equal(await statusOf(confirming, orderId), 'ORDER_STATUS_PLACED');
       await question.getByRole('button', { name: answer, exact: true }).click();
-      await tool.ended(answer === 'Answer' ? 'succeeded' : 'failed');
+      await tool.ended(answer === 'Accept' ? 'succeeded' : 'failed');
       assert.equal(await question.count(), 0);
     }
     assert.equal(await statusOf(confirming, orderId), 'ORDER_STATUS_CANCELLED');
@@ -203,7 +203,7 @@ test('questions of a task are answered, and what an answer needs is asked for', 
   assert.match(JSON.stringify(await tool.message()), /Ada before Grace/);
 });
 
-test('images, sounds and resources are shown', async (t) => {
+test('images are shown, and sounds can be saved', async (t) => {
   const tool = await openTool(t, browser, talking, 'test_multiple_content_types');
   await tool.call();
   await tool.ended('succeeded');
@@ -214,7 +214,8 @@ test('images, sounds and resources are shown', async (t) => {
   const sound = await openTool(t, browser, talking, 'test_audio_content');
   await sound.call();
   await sound.ended('succeeded');
-  await sound.outcome.locator('audio[src^="blob:"]').waitFor({ state: 'attached' });
+  const [download] = await Promise.all([sound.page.waitForEvent('download'), sound.outcome.getByRole('button', { name: 'Download' }).click()]);
+  assert.equal(await download.failure(), null);
 });
 
 test('a large result is cut, with the way to the rest', async (t) => {
@@ -330,10 +331,11 @@ test('a tool as agents see it: dialects, schema, lint, changes', async (t) => {
   await page.getByRole('tab', { name: 'As agents see it' }).click();
   await page.getByText('fleet_place_order', { exact: true }).first().waitFor();
   await page.getByText('outrigger.demo.v1.Fleet/PlaceOrder').waitFor();
-  const revisions = await page.getByLabel('Revision of MCP').locator('option').allInnerTexts();
-  for (const revision of revisions) await page.getByLabel('Revision of MCP').selectOption(revision);
+  const dialects = page.getByLabel('As listed in');
+  assert.deepEqual(await dialects.locator('option').allInnerTexts(), ['MCP', 'JSON-RPC (/rpc)']);
+  await dialects.selectOption('JSON-RPC (/rpc)');
   await page.getByRole('tab', { name: /^Lint/ }).click();
-  await page.locator('.tool .note').first().waitFor();
+  await page.getByRole('tabpanel').getByText('Fix: ').first().waitFor();
   await page.getByRole('tab', { name: /^Changes/ }).click();
   await page.getByText('No changes').waitFor();
   await page.goto(demo.page('/try/no.such.tool'));

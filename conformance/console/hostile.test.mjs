@@ -22,7 +22,7 @@ async function start(t) {
   - method: outrigger.demo.v1.Lab/Echo
     tool:
       title: ${JSON.stringify(hostile)}
-      description: ${JSON.stringify(`${hostile}\n[link](javascript:alert(4)) ${'d'.repeat(100_000)}`)}
+      description: ${JSON.stringify(`${hostile}\n[link](javascript:alert(4)) ${'d'.repeat(60_000)}`)}
       examples:
         - name: ${JSON.stringify(script)}
           arguments_json: "{}"

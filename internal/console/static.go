@@ -24,8 +24,8 @@ var built embed.FS
 const Path = "/console"
 
 // policy lets the page load its own parts and talk to the sidecar, and nothing else: no script in a text of a backend can run.
-// Images of results are data: and blob: URLs, and sounds blob: URLs.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; connect-src 'self'; " +
+// Images of results are data: and blob: URLs.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // index is the document of every route of the page.
