@@ -26,7 +26,12 @@ async function newOrder(sidecar) {
 }
 
 const orderOf = (result) => result.structuredContent ?? assert.fail(JSON.stringify(result));
-const statusOf = async (sidecar, orderId) => orderOf((await sidecar.call('fleet.get_order', { orderId })).result).status;
+
+/** The status of an order, or "gone". */
+async function statusOf(sidecar, orderId) {
+  const { result } = await sidecar.call('fleet.get_order', { orderId });
+  return result.content[0].text.includes('there is no order') ? 'gone' : orderOf(result).status;
+}
 
 test('a destructive call is asked by the page, and refused for callers without trust', async (t) => {
   const orderId = await newOrder(demo);
@@ -40,8 +45,9 @@ test('a destructive call is asked by the page, and refused for callers without t
   await dialog.getByRole('button', { name: 'Do not call' }).click();
   assert.equal(await tool.outcome.count(), 0);
   await tool.call();
+  await dialog.waitFor();
   await page.keyboard.press('Escape');
-  assert.equal(await dialog.isVisible(), false);
+  await dialog.waitFor({ state: 'hidden' });
   await tool.call();
   await dialog.getByRole('button', { name: 'Call it' }).click();
   await tool.ended('failed');
@@ -65,7 +71,7 @@ for (const revision of ['MCP 2026-07-28', 'MCP 2025-06-18']) {
       await tool.ended(answer === 'Accept' ? 'succeeded' : 'failed');
       assert.equal(await question.count(), 0);
     }
-    assert.equal(await statusOf(confirming, orderId), 'ORDER_STATUS_CANCELLED');
+    assert.equal(await statusOf(confirming, orderId), 'gone');
   });
 }
 
