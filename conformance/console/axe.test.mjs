@@ -130,7 +130,7 @@ test('what screen readers hear, and where the focus is', async (t) => {
   assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
   await tool.call();
   await page.locator('[role=status]', { hasText: 'The call succeeded' }).waitFor({ state: 'attached' });
-  assert.match(await page.title(), /^Try/);
+  assert.match(await page.title(), /^lab\.echo/);
   await page.getByRole('link', { name: 'Live', exact: true }).click();
   await page.getByRole('link', { name: 'Live', exact: true, includeHidden: false }).and(page.locator('[aria-current=page]')).waitFor();
   assert.match(await page.title(), /^Live/);
