@@ -367,6 +367,13 @@ func (b *Bridge) Repaired() uint64 { return b.parts.encoder.repaired.Load() }
 // it before they refuse arguments that are not an object.
 func (b *Bridge) RepairArguments(raw []byte) Payload { return b.parts.encoder.repair(raw) }
 
+// CheckArguments checks JSON arguments as a call of a tool would, and calls nothing: of a tool that takes a stream, all items. The
+// policy is not asked, and a tool that another sidecar checks is checked here by the schema that is shown. It returns nil for
+// arguments that no call is refused for.
+func (b *Bridge) CheckArguments(ctx context.Context, t *catalog.Tool, arguments []byte) *errmap.Error {
+	return b.parts.encoder.check(ctx, t, arguments)
+}
+
 // Catalog returns the current snapshot of the tools, with what the caller in ctx may
 // see. Before the first load it waits, for a bounded time; after that the error is
 // UNAVAILABLE.
