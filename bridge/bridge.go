@@ -504,7 +504,7 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		f.end.who = identity.FromContext(ctx)
 		b.record(req, meter, f.end.who)
 	}
-	if b.watched.isOn() {
+	if b.isWatched() {
 		meter.stages = newStages(f.start)
 	}
 	req.meter = meter // from here on req does not change
@@ -521,6 +521,9 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	f.call.Own(f)
 	return f
 }
+
+// isWatched reports whether somebody watches the calls.
+func (b *Bridge) isWatched() bool { return b.watched.watchers.Load() > 0 }
 
 // record begins what is recorded of a request.
 func (b *Bridge) record(req *Request, m *meter, who *identity.Identity) {
@@ -590,7 +593,7 @@ func (f *Flight) ended(resp *Response) {
 	for _, o := range f.bridge.observers {
 		o.ended(end)
 	}
-	if end.code != "" || f.bridge.watched.isOn() {
+	if end.code != "" || f.bridge.isWatched() {
 		f.bridge.watched.keep(f)
 	}
 }
