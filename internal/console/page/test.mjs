@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the tests for Node.js, and runs them.
+// Builds the tests below src for Node.js, and runs them.
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";

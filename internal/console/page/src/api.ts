@@ -11,11 +11,15 @@ export const server = signal<GetServerResponse>();
 export const signedOut = signal(false);
 /** The sidecar does not answer. */
 export const away = signal(false);
+/** Counts how often the sidecar came back: what was fetched before may be old. */
+export const returns = signal(0);
+/** Why the API refuses everything, other than for credentials; empty if it does not. */
+export const problem = signal("");
 
 const watchErrors: Interceptor = (next) => async (request) => {
   try {
     const answer = await next(request);
-    away.value = false;
+    back();
     return answer;
   } catch (cause) {
     note(cause);
@@ -63,11 +67,12 @@ export async function keepServer(): Promise<void> {
     server.value = await api.getServer({}, { timeoutMs: 5_000 });
     attempts = 0;
     signedOut.value = false;
-    away.value = false;
+    problem.value = "";
   } catch (cause) {
-    const code = ConnectError.from(cause).code;
-    if (code !== Code.Unauthenticated && code !== Code.PermissionDenied) away.value = true;
     attempts++;
+    const { code } = ConnectError.from(cause);
+    if (isAway(cause) || code === Code.DeadlineExceeded) away.value = true;
+    else if (code !== Code.Unauthenticated) problem.value = errorText(cause);
   }
   schedule();
 }
@@ -76,6 +81,12 @@ function schedule(): void {
   if (signedOut.value) return;
   const pause = away.value ? Math.min(refreshMs, 500 * 2 ** Math.min(attempts, 5)) : refreshMs;
   retry = setTimeout(() => void keepServer(), pause);
+}
+
+function back(): void {
+  if (!away.value) return;
+  away.value = false;
+  returns.value++;
 }
 
 function awayNow(): void {

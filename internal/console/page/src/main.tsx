@@ -4,18 +4,19 @@ import { useEffect, useState } from "preact/hooks";
 import "./style.css";
 import "./live/live.css";
 import { keepServer, server, signedOut } from "./api";
-import { base, path, watchLinks } from "./router";
+import { base, partOf, path, watchLinks } from "./router";
 import { AwayBanner, Operator, SignIn } from "./session";
-import { ErrorNote, LiveRegion, Spinner, Text } from "./ui";
+import { ErrorNote, LiveRegion, Spinner, Text, visible } from "./ui";
 import { Try } from "./try/Try";
 
 function App() {
   const at = path.value;
   const isLive = at === "/live" || at.startsWith("/live/");
   const name = server.value?.title || server.value?.name || "";
+  const page = at.startsWith("/try/") ? partOf(at.slice("/try/".length)) : isLive ? "Live" : "Try";
   useEffect(() => {
-    document.title = `${isLive ? "Live" : "Try"} · ${name || "Outrigger"}`;
-  }, [isLive, name]);
+    document.title = `${visible(page.slice(0, 80))} · ${visible(name.slice(0, 80)) || "Outrigger"}`;
+  }, [page, name]);
   return (
     <>
       <a class="skip" href="#main" onClick={toContent}>
@@ -78,4 +79,7 @@ function LiveLater(props: { path: string }) {
 
 watchLinks();
 void keepServer();
-render(<App />, document.getElementById("app")!);
+const root = document.getElementById("app")!;
+// What the document shows until the script has come.
+root.replaceChildren();
+render(<App />, root);

@@ -42,5 +42,14 @@ export function watchLinks(): void {
   });
 }
 
+/** A part of a path, decoded where it can be. */
+export function partOf(encoded: string): string {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return encoded;
+  }
+}
+
 export const toolPath = (tool: string) => `${base}/try/${encodeURIComponent(tool)}`;
 export const callPath = (id: string | bigint) => `${base}/live/${id}`;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is signed in, and whether the sidecar is there.
 import { useRef, useState } from "preact/hooks";
-import { away, server, signIn, signOut, signedOut } from "./api";
+import { away, problem, server, signIn, signOut, signedOut } from "./api";
 import { Button, ErrorNote, Text } from "./ui";
 
 /** The banner while the sidecar does not answer. */
@@ -11,6 +11,11 @@ export function AwayBanner() {
       {away.value && !signedOut.value && (
         <p class="banner">
           <span class="wheel" aria-hidden="true" /> The sidecar does not answer. Trying again…
+        </p>
+      )}
+      {problem.value !== "" && !signedOut.value && (
+        <p class="banner">
+          <Text text={problem.value} max={600} />
         </p>
       )}
     </div>

@@ -74,7 +74,9 @@ export function Copy(props: { text: string | (() => string); label: string; chil
   return (
     <Button kind="quiet" class="copy" aria-label={props.label} title={props.label} onClick={copy}>
       {props.children}
-      <span aria-hidden="true">{done ? "✓" : "⧉"}</span>
+      <svg viewBox="0 0 16 16" width="14" height="14" fill="none" stroke="currentColor" stroke-width="1.5" aria-hidden="true">
+        {done ? <path d="M3 8.5l3.5 3.5L13 4.5" /> : <path d="M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3" />}
+      </svg>
     </Button>
   );
 }
@@ -166,6 +168,8 @@ export function Confirm(props: {
   open: boolean;
   title: string;
   action: string;
+  /** What is done instead; "Keep as it is" if it is not given. */
+  refuse?: string;
   danger?: boolean;
   onConfirm: () => void;
   onClose: () => void;
@@ -175,7 +179,7 @@ export function Confirm(props: {
     <Dialog open={props.open} title={props.title} onClose={props.onClose}>
       {props.children}
       <div class="row end">
-        <Button onClick={props.onClose}>Keep as it is</Button>
+        <Button onClick={props.onClose}>{props.refuse ?? "Keep as it is"}</Button>
         <Button kind={props.danger ? "danger" : "primary"} onClick={props.onConfirm}>
           {props.action}
         </Button>
@@ -239,7 +243,7 @@ function Branch(props: { value: Json; name?: string | undefined; open: number })
 function Key(props: { name: string | undefined }) {
   if (props.name === undefined) return null;
   return (
-    <span class="key">
+    <span class="tree-key">
       <Text text={props.name} max={200} />
       <span class="dim">: </span>
     </span>

@@ -128,16 +128,26 @@ class Wire {
     if (body !== undefined) all["Content-Type"] = "application/json";
     if (this.o.caller !== "") all["Outrigger-Caller"] = this.o.caller;
     if (this.session !== "") all["Mcp-Session-Id"] = this.session;
-    const answer = await (this.o.fetch ?? fetch)(path, { method, headers: all, signal, ...(body === undefined ? {} : { body }) });
-    const id = answer.headers.get("Outrigger-Call-Id");
-    if (id) this.o.watcher.id(id);
-    return answer;
+    return (this.o.fetch ?? fetch)(path, { method, headers: all, signal, ...(body === undefined ? {} : { body }) });
   }
 
-  /** Posts a request and returns its response, while each sees what comes before. */
-  async request(body: string, headers: Record<string, string>, signal: AbortSignal, each?: (m: Message) => void): Promise<Received> {
+  /** Posts the call itself, which has a number by which the sidecar finds it. */
+  async call(body: string, headers: Record<string, string>, signal: AbortSignal, each?: (m: Message) => void): Promise<Received> {
+    const answer = await this.post(body, headers, signal);
+    const id = answer.headers.get("Outrigger-Call-Id");
+    if (id) this.o.watcher.id(id);
+    return this.follow(answer, headers, signal, each);
+  }
+
+  /** Posts a request and returns its response. */
+  async request(body: string, headers: Record<string, string>, signal: AbortSignal): Promise<Received> {
+    return this.follow(await this.post(body, headers, signal), headers, signal);
+  }
+
+  /** Reads an answer to its response, while each sees what comes before. */
+  private async follow(answer: Response, headers: Record<string, string>, signal: AbortSignal, each?: (m: Message) => void): Promise<Received> {
     const stream = new Stream(this.o.watcher, each);
-    await stream.read(await this.post(body, headers, signal));
+    await stream.read(answer);
     // A legacy server may end a stream early, and go on after the last event that was seen.
     for (let i = 0; !stream.found && stream.lastEvent !== "" && i < maxResumptions; i++) {
       await pause(stream.retryMs, signal);
@@ -153,6 +163,7 @@ class Stream {
   found: Received | undefined;
   lastEvent = "";
   retryMs = 1_000;
+  private bytes = 0;
   constructor(
     private readonly watcher: Watcher,
     private readonly each: ((m: Message) => void) | undefined,
@@ -169,7 +180,6 @@ class Stream {
   }
 
   private async events(answer: Response): Promise<void> {
-    let bytes = 0;
     const decoder = new TextDecoder();
     const parser = createParser({
       onEvent: (e) => {
@@ -184,8 +194,8 @@ class Stream {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
-      bytes += value.length;
-      if (bytes > maxAnswerBytes) {
+      this.bytes += value.length;
+      if (this.bytes > maxAnswerBytes) {
         await reader.cancel();
         throw new Refused(answer.status, tooLarge);
       }
@@ -287,7 +297,7 @@ async function callCanonical(w: Wire): Promise<Outcome> {
     ["name", JSON.stringify(o.name)],
     ["arguments", o.argumentsText],
   ]);
-  return outcome(await w.request(body, {}, AbortSignal.any([o.cancel, o.leave])));
+  return outcome(await w.call(body, {}, AbortSignal.any([o.cancel, o.leave])));
 }
 
 async function callModern(w: Wire): Promise<Outcome> {
@@ -303,8 +313,7 @@ async function callModern(w: Wire): Promise<Outcome> {
       ["_meta", metaText(o.revision, id)],
       ...more,
     ]);
-    const received = await w.request(body, headers, signal);
-    const end = outcome(received);
+    const end = outcome(await w.call(body, headers, signal));
     if (end.kind !== "result") return end;
     const type = text(end.result, "resultType");
     if (type === "task") return followTask(w, end.result);
@@ -418,7 +427,7 @@ async function callInSession(w: Wire, headers: Record<string, string>): Promise<
       ["arguments", o.argumentsText],
       ["_meta", metaText(o.revision, id)],
     ]);
-    return outcome(await w.request(body, headers, signal, (m) => void answerServer(w, m, headers, signal).catch(() => undefined)));
+    return outcome(await w.call(body, headers, signal, (m) => void answerServer(w, m, headers, signal).catch(() => undefined)));
   } finally {
     signal.removeEventListener("abort", cancelled);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One call while it runs, and what it came to.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { jsonText } from "../json";
 import { callPath } from "../router";
 import { announce, Badge, Button, Copy, ErrorNote, formatCount, formatMs, Text } from "../ui";
@@ -11,11 +11,13 @@ import type { Run, Seen } from "./run";
 export function CallPanel(props: { run: Run }) {
   const seen = props.run.seen.value;
   const isRunning = seen.ended === 0;
+  const box = useRef<HTMLElement>(null);
   useEffect(() => {
     if (!isRunning) announce(endWord(seen));
-  }, [isRunning]);
+    box.current?.scrollIntoView({ block: "nearest" });
+  }, [isRunning, props.run]);
   return (
-    <section class="card stack call" aria-label="The call">
+    <section class="card stack call" aria-label="The call" ref={box}>
       <div class="row between">
         <div class="row">
           <State seen={seen} />
@@ -35,7 +37,7 @@ export function CallPanel(props: { run: Run }) {
         <div class="row">
           {/^[0-9]+$/.test(seen.id) && <a href={callPath(seen.id)}>This call in Live</a>}
           {isRunning && (
-            <Button kind={seen.isCancelling ? "danger" : undefined!} onClick={() => props.run.cancel()}>
+            <Button {...(seen.isCancelling ? { kind: "danger" as const } : {})} onClick={() => props.run.cancel()}>
               {seen.isCancelling ? "Leave it" : "Cancel"}
             </Button>
           )}

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { api, errorText, isAway, server } from "../api";
+import { api, errorText, isAway, returns, server } from "../api";
 import type { GetToolResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { jsonText, tryJson, type Json, type JsonObject } from "../json";
 import { canonical } from "../mcp/wire";
@@ -21,6 +21,20 @@ const maxLinkChars = 32_768;
 // How the operator calls; it stays while tools are changed.
 const caller = signal("");
 const revision = signal("");
+
+function chosenCaller(): string {
+  const callers = server.value?.callers ?? [];
+  return callers.includes(caller.value) ? caller.value : (callers[0] ?? "");
+}
+
+function revisions(): string[] {
+  return [...(server.value?.revisions ?? []), canonical];
+}
+
+function chosenRevision(): string {
+  const all = revisions();
+  return all.includes(revision.value) ? revision.value : all[0]!;
+}
 
 /** The arguments that the address has; an empty object if it has none. */
 function firstText(): string {
@@ -64,7 +78,7 @@ function useCheck(tool: string, text: string, isJson: boolean): Check {
       clearTimeout(timer);
       end.abort();
     };
-  }, [tool, text, isJson, up]);
+  }, [tool, text, isJson, up, returns.value]);
   return check;
 }
 
@@ -91,6 +105,14 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
     return () => clearTimeout(timer);
   }, [text]);
   useEffect(() => () => run?.leave(), [run]);
+  const arrived = useRef(fragment.value);
+  useEffect(() => {
+    // Another link to the same tool was opened here.
+    if (arrived.current === fragment.value) return;
+    arrived.current = fragment.value;
+    setText(firstText());
+    setTouched(true);
+  }, [fragment.value]);
 
   const change = useCallback((to: string) => {
     setText(to);
@@ -106,8 +128,8 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
   const begin = () => {
     setAsking(false);
     const made = new Run({
-      revision: revision.value || about!.revisions[0] || canonical,
-      caller: caller.value,
+      revision: chosenRevision(),
+      caller: chosenCaller(),
       name,
       mcpName: tool.tool!.mcpName,
       argumentsText: text,
@@ -143,7 +165,7 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
             <Form schema={schema} value={last.current} faults={faults} onChange={changeValue} />
           </fieldset>
         </section>
-        <section class="args-json stack tight" aria-label="Arguments as JSON">
+        <section class="args-json stack" aria-label="Arguments as JSON, and the call">
           <JsonEditor text={text} faults={faults} onText={change} onCall={() => now.current()} label={`Arguments of ${visible(name.slice(0, 120))} as JSON`} />
           <div class="row between">
             <CheckWord isJson={isJson} check={check} isTouched={isTouched} />
@@ -157,21 +179,21 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
               <Copy text={text} label="Copy the arguments" />
             </div>
           </div>
+          <CallBar tool={tool} canCall={canCall} isRunning={isRunning} refused={refused} onCall={callNow} text={text} />
         </section>
       </div>
-      <CallBar tool={tool} canCall={canCall} isRunning={isRunning} refused={refused} onCall={callNow} text={text} />
       {run && <CallPanel run={run} />}
-      <Confirm open={isAsking} title="Call a destructive tool?" action="Call it" danger onConfirm={begin} onClose={() => setAsking(false)}>
+      <Confirm open={isAsking} title="Call a destructive tool?" action="Call it" refuse="Do not call" danger onConfirm={begin} onClose={() => setAsking(false)}>
         <p>
           <span class="mono strong">
             <Text text={name} max={200} />
           </span>{" "}
           says of itself that it destroys. The call is made{" "}
-          {caller.value === "" ? (
+          {chosenCaller() === "" ? (
             "as the anonymous local caller"
           ) : (
             <>
-              as <Text text={caller.value} max={80} />
+              as <Text text={chosenCaller()} max={80} />
             </>
           )}
           , and both names go into the audit trail.
@@ -205,9 +227,6 @@ function CheckWord(props: { isJson: boolean; check: Check; isTouched: boolean })
 function CallBar(props: { tool: GetToolResponse; canCall: boolean; isRunning: boolean; refused: string; onCall: () => void; text: string }) {
   const about = server.value;
   const callers = about?.callers ?? [];
-  if (callers.length > 0 && !callers.includes(caller.value)) caller.value = callers[0]!;
-  const revisions = [...(about?.revisions ?? []), canonical];
-  if (!revisions.includes(revision.value)) revision.value = revisions[0]!;
   return (
     <div class="card call-bar stack">
       <div class="row">
@@ -216,7 +235,7 @@ function CallBar(props: { tool: GetToolResponse; canCall: boolean; isRunning: bo
         </Button>
         <label class="row">
           <span class="dim">as</span>
-          <select value={caller.value} onChange={(e) => (caller.value = e.currentTarget.value)} disabled={callers.length === 0}>
+          <select value={chosenCaller()} onChange={(e) => (caller.value = e.currentTarget.value)} disabled={callers.length === 0}>
             {callers.map((c) => (
               <option key={c} value={c}>
                 {c === "" ? "anonymous local caller" : visible(c.slice(0, 120))}
@@ -226,8 +245,8 @@ function CallBar(props: { tool: GetToolResponse; canCall: boolean; isRunning: bo
         </label>
         <label class="row">
           <span class="dim">in</span>
-          <select value={revision.value} onChange={(e) => (revision.value = e.currentTarget.value)}>
-            {revisions.map((r) => (
+          <select value={chosenRevision()} onChange={(e) => (revision.value = e.currentTarget.value)}>
+            {revisions().map((r) => (
               <option key={r} value={r}>
                 {r === canonical ? "JSON-RPC (/rpc)" : `MCP ${r}`}
               </option>
@@ -271,7 +290,7 @@ function CopyAs(props: { tool: GetToolResponse; text: string }) {
         rpc: props.tool.rpc,
         takesStream: props.tool.takesStream,
         argumentsText: props.text,
-        revision: revision.value,
+        revision: chosenRevision(),
       })
     : [];
   const shown = all.find((s) => s.id === chosen) ?? all[0];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form of an input schema. It has no state of what is entered: it shows a JSON value, and hands on a changed one.
 import { createContext, type ComponentChildren } from "preact";
-import { useContext, useEffect, useId, useRef, useState } from "preact/hooks";
+import { useContext, useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { isNumber, isObject, jsonText, member, tryJson, type Json, type JsonObject } from "../json";
 import { Badge, Button, formatBytes, formatCount, Text, visible } from "../ui";
 import {
@@ -9,7 +9,6 @@ import {
   faultsAt,
   fieldOf,
   firstValue,
-  fromBase64,
   itemField,
   looksLike,
   oneofsOf,
@@ -118,8 +117,8 @@ function Member(props: { property: Property; path: Path; value: Json | undefined
         onChange={() => edit(path, isSet ? undefined : firstValue(field, root))}
       />
     );
-  // A message that has to be there is shown open, so that its fields can be filled in.
-  const shownValue = isRequired && !isSet && (field.kind === "object" || field.kind === "map") ? {} : props.value;
+  // What has to be there is shown open, so that it can be filled in.
+  const shownValue = isRequired && !isSet ? opened(field) : props.value;
   return (
     <Item
       name={name}
@@ -131,6 +130,11 @@ function Member(props: { property: Property; path: Path; value: Json | undefined
       head={toggle}
     />
   );
+}
+
+function opened(field: Field): Json | undefined {
+  if (field.kind === "list") return [];
+  return field.kind === "object" || field.kind === "map" ? {} : undefined;
 }
 
 function OneofGroup(props: { oneof: Oneof; members: Property[]; path: Path; value: Json | undefined; depth: number }) {
@@ -149,9 +153,8 @@ function OneofGroup(props: { oneof: Oneof; members: Property[]; path: Path; valu
       <legend>
         <span class="mono">
           <Text text={oneof.name} max={120} />
-        </span>
-        <span class="dim small">one of {members.length}</span>
-        {oneof.isRequired && <Badge kind="info">required</Badge>}
+        </span>{" "}
+        <span class="dim small">one of {members.length}</span> {oneof.isRequired && <Badge kind="info">required</Badge>}
       </legend>
       <label class="unseen" for={id}>
         Which of {visible(oneof.name.slice(0, 120))}
@@ -207,9 +210,8 @@ function Item(props: ItemProps) {
     <>
       <span class="mono">
         <Text text={props.name} max={120} />
-      </span>
-      <span class="dim small">{kindWord(field)}</span>
-      {props.isRequired && <Badge kind="info">required</Badge>}
+      </span>{" "}
+      <span class="dim small">{kindWord(field)}</span> {props.isRequired && <Badge kind="info">required</Badge>}
       {field.isDeprecated && <Badge kind="warn">deprecated</Badge>}
     </>
   );
@@ -624,7 +626,7 @@ function BytesControl(c: Control) {
   const value = typeof c.value === "string" ? c.value : "";
   const [mode, setMode] = useState(() => (textOfBase64(value) === undefined ? "base64" : "text"));
   const [fault, setFault] = useState("");
-  const asText = textOfBase64(value);
+  const asText = useMemo(() => (mode === "text" ? textOfBase64(value) : undefined), [mode, value]);
   const read = async (file: File | undefined) => {
     if (!file) return;
     if (file.size > maxFileBytes) return setFault(`The file has ${formatBytes(file.size)}; at most ${formatBytes(maxFileBytes)} are read.`);
@@ -635,7 +637,7 @@ function BytesControl(c: Control) {
       setFault("The browser could not read the file.");
     }
   };
-  const size = fromBase64(value)?.length;
+  const size = Math.floor((value.replace(/=+$/, "").length * 3) / 4);
   return (
     <>
       <div class="row f-bytes">
@@ -663,7 +665,7 @@ function BytesControl(c: Control) {
         )}
       </div>
       {mode === "text" && asText === undefined && <p class="warn small">These bytes are no text in UTF-8. Choose base64.</p>}
-      {size !== undefined && size > 0 && <p class="dim small">{formatBytes(size)}</p>}
+      {size > 0 && <p class="dim small">{formatBytes(size)}</p>}
       {fault !== "" && <p class="bad small">{fault}</p>}
     </>
   );

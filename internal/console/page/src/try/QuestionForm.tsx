@@ -32,7 +32,7 @@ export function QuestionForm(props: { asked: Asked }) {
       {question.mode === "url" ? <OutsideLink url={question.url} /> : <QuestionFields schema={question.schema} value={value} faults={faults} onChange={setValue} />}
       <div class="row">
         <Button kind="primary" onClick={accept}>
-          {question.mode === "url" ? "I have done it" : "Answer"}
+          {question.mode === "url" ? "I have done it" : hasFields(question.schema) ? "Answer" : "Accept"}
         </Button>
         <Button onClick={() => answer({ action: "decline" })}>Decline</Button>
         <Button kind="quiet" onClick={() => answer({ action: "cancel" })}>
@@ -44,8 +44,11 @@ export function QuestionForm(props: { asked: Asked }) {
 }
 
 function QuestionFields(props: { schema: JsonObject; value: Json; faults: Fault[]; onChange: (v: Json) => void }) {
-  if (propertiesOf(fieldOf(props.schema, props.schema), props.schema).length === 0) return null;
-  return <Form {...props} />;
+  return hasFields(props.schema) ? <Form {...props} /> : null;
+}
+
+function hasFields(schema: JsonObject): boolean {
+  return propertiesOf(fieldOf(schema, schema), schema).length > 0;
 }
 
 /** A link that a backend gave: its whole address is shown, and only addresses of web pages are links. */

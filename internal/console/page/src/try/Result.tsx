@@ -6,7 +6,7 @@ import { readResource, type Outcome } from "../mcp/client";
 import { Badge, Button, Copy, ErrorNote, formatBytes, formatCount, Spinner, Tabs, Text, Tree } from "../ui";
 import { LongText, save, useBlobURL } from "./download";
 import { fromBase64 } from "./fields";
-import { cellText, columnsOf, listsIn, type List } from "./table";
+import { cellText, columnsOf, isList, listsIn, type List } from "./table";
 
 export function Result(props: { outcome: Outcome; caller: string }) {
   const { outcome } = props;
@@ -86,14 +86,16 @@ function viewsOf(result: JsonObject): View[] {
   const views: View[] = [];
   if (value !== undefined) {
     const lists = listsIn(value);
-    if (lists.length > 0) views.push({ id: "table", label: "Table", lists });
     views.push({ id: "tree", label: "Tree", value });
+    if (lists.length > 0) views.splice(isList(value) ? 0 : 1, 0, { id: "table", label: "Table", lists });
   }
   if (blocks.length > 0) {
     const view: View = { id: "content", label: `Content (${blocks.length})`, content: blocks };
     if (isMedia || member(result, "isError") === true) views.unshift(view);
     else views.push(view);
   }
+  const details = member(member(result, "_meta"), "dev.outrigger/error");
+  if (details !== undefined) views.push({ id: "details", label: "Details", value: details });
   views.push({ id: "message", label: "Message" });
   return views;
 }
@@ -228,20 +230,17 @@ function Block(props: { block: Json; at: number; caller: string }) {
 }
 
 const images = /^image\/(png|jpeg|gif|webp|avif|bmp|svg\+xml)$/;
-const sounds = /^audio\/[a-z0-9.+-]+$/;
 
-/** Bytes with a MIME type. Pictures are shown as pictures, in which nothing runs; the rest is for saving. */
+/** Bytes with a MIME type. Pictures are shown as pictures, in which nothing runs; the rest, such as sound, is for saving. */
 function Media(props: { data: string; type: string; name: string }) {
   const bytes = useMemo(() => fromBase64(props.data) as Uint8Array<ArrayBuffer> | undefined, [props.data]);
   const [failed, setFailed] = useState(false);
   const type = props.type.toLowerCase().split(";")[0]!.trim();
-  const isShown = images.test(type) || sounds.test(type);
-  const url = useBlobURL(isShown ? bytes : undefined, type);
+  const url = useBlobURL(images.test(type) ? bytes : undefined, type);
   if (!bytes) return <ErrorNote text="The content is not the base64 that it should be." />;
   return (
     <figure class="media">
-      {url && !failed && images.test(type) && <img src={url} alt={`Result of type ${type}`} onError={() => setFailed(true)} />}
-      {url && !failed && sounds.test(type) && <audio controls src={url} onError={() => setFailed(true)} />}
+      {url && !failed && <img src={url} alt={`Result of type ${type}`} onError={() => setFailed(true)} />}
       <figcaption class="row">
         <Badge>
           <Text text={props.type || "no type"} max={80} />

@@ -2,7 +2,7 @@
 // The search and the list of tools. Only rows that can be seen are in the page, and pages of tools are fetched as they are needed.
 import { ConnectError, Code } from "@connectrpc/connect";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { api, errorText, server } from "../api";
+import { api, errorText, returns, server } from "../api";
 import type { ToolSummary } from "../gen/outrigger/admin/v1/admin_pb";
 import { navigate, toolPath } from "../router";
 import { announce, Badge, ErrorNote, formatCount, Text } from "../ui";
@@ -52,7 +52,7 @@ export function ToolList(props: { selected: string }) {
     const cut = new TextDecoder().decode(new TextEncoder().encode(query.trim()).subarray(0, maxQueryBytes)).replace(/\ufffd$/, "");
     const timer = setTimeout(() => void load({ ...none, query: cut }, ""), query === "" ? 0 : quietMs);
     return () => clearTimeout(timer);
-  }, [query, up]);
+  }, [query, up, returns.value]);
 
   useEffect(() => {
     const key = (e: KeyboardEvent) => {

@@ -2,11 +2,11 @@
 // One tool: as an agent sees it, and as one calls it.
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { api, errorText, server } from "../api";
+import { api, errorText, returns, server } from "../api";
 import type { GetToolResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { isObject, jsonText, member, tryJson, type Json, type JsonObject } from "../json";
 import { toolPath } from "../router";
-import { Badge, Copy, Empty, ErrorNote, formatCount, Spinner, Tabs, Text, Tree, type Tab } from "../ui";
+import { announce, Badge, Copy, Empty, ErrorNote, formatCount, Spinner, Tabs, Text, Tree, type Tab } from "../ui";
 import { CallTab } from "./CallTab";
 import { LongText } from "./download";
 import { SchemaTree } from "./SchemaTree";
@@ -22,13 +22,14 @@ export function ToolPage(props: { name: string }) {
       (t) => {
         setTool(t);
         setError(undefined);
+        announce(`Tool ${t.tool!.name.slice(0, 120)}`);
       },
       (cause: unknown) => {
         if (!end.signal.aborted) setError({ text: errorText(cause), isMissing: ConnectError.from(cause).code === Code.NotFound });
       },
     );
     return () => end.abort();
-  }, [props.name, up]);
+  }, [props.name, up, returns.value]);
 
   if (tool) return <Tool tool={tool} />;
   if (error?.isMissing) {
@@ -43,11 +44,12 @@ export function ToolPage(props: { name: string }) {
   return error ? <ErrorNote text={error.text} /> : <Spinner label="Loading the tool…" />;
 }
 
-/** The tool as lists of MCP show it, by its newest revision. */
+/** The tool as lists of MCP show it. */
 function listedOf(tool: GetToolResponse): Json | undefined {
-  const newest = Object.keys(tool.listed).sort().at(-1);
-  return newest === undefined ? undefined : tryJson(tool.listed[newest]!);
+  return tryJson(tool.listed["mcp"] ?? "");
 }
+
+const dialects: Record<string, string> = { mcp: "MCP", rpc: "JSON-RPC (/rpc)" };
 
 function Tool(props: { tool: GetToolResponse }) {
   const { tool } = props;
@@ -129,7 +131,7 @@ function Hints(props: { tool: GetToolResponse; schema: Json | undefined }) {
       {tool.isGated && <Hint kind="warn" word="gated" title="Calls need a user's confirmation, or are refused, unless callers are trusted" />}
       {tool.runsAsTask && <Hint kind="info" word="task" title="Calls can run as tasks" />}
       {tool.kind !== "" && tool.kind !== "unary" && <Hint kind="info" word={tool.kind} title="Kind of the RPC" />}
-      <Hint word={`${formatCount(tool.tokens)} tokens`} title={`Estimated, of ${formatCount(tool.listTokens)} of the whole list`} />
+      <Hint word={`${formatCount(tool.tokens)} tokens`} title={tool.listTokens > 0 ? `Estimated, of ${formatCount(tool.listTokens)} of the whole list` : "Estimated"} />
       {tool.version !== "" && <Hint word={`version ${tool.version}`} title="Version of the tool" />}
       {tool.tool!.backend !== "" && <Hint word={tool.tool!.backend} title="Backend" />}
     </ul>
@@ -186,13 +188,12 @@ function JsonView(props: { value: Json; name: string }) {
 
 function Agents(props: { tool: GetToolResponse }) {
   const { tool } = props;
-  const revisions = Object.keys(tool.listed).sort().reverse();
-  const [revision, setRevision] = useState(revisions[0] ?? "");
-  const listed = tryJson(tool.listed[revision] ?? "");
-  const share = tool.listTokens > 0 ? (100 * tool.tokens) / tool.listTokens : 0;
+  const listedIn = Object.keys(tool.listed).sort();
+  const [dialect, setDialect] = useState(listedIn[0] ?? "");
+  const listed = tryJson(tool.listed[dialect] ?? "");
   return (
     <div class="stack">
-      <table class="facts">
+      <table class="tool-facts">
         <tbody>
           <Fact name="Name in MCP" value={tool.tool!.mcpName} />
           <Fact name="Name in JSON-RPC" value={tool.tool!.name} />
@@ -201,24 +202,25 @@ function Agents(props: { tool: GetToolResponse }) {
           <tr>
             <th scope="row">Tokens</th>
             <td>
-              {formatCount(tool.tokens)} of {formatCount(tool.listTokens)} in the list ({share.toFixed(1)} %), estimated
+              {formatCount(tool.tokens)}
+              {tool.listTokens > 0 && ` of ${formatCount(tool.listTokens)} in the list (${((100 * tool.tokens) / tool.listTokens).toFixed(1)} %)`}, estimated
             </td>
           </tr>
         </tbody>
       </table>
-      {revisions.length > 0 && (
+      {listedIn.length > 0 && (
         <label class="row">
-          <span>Revision of MCP</span>
-          <select value={revision} onChange={(e) => setRevision(e.currentTarget.value)}>
-            {revisions.map((r) => (
-              <option key={r} value={r}>
-                {r}
+          <span>As listed in</span>
+          <select value={dialect} onChange={(e) => setDialect(e.currentTarget.value)}>
+            {listedIn.map((d) => (
+              <option key={d} value={d}>
+                {dialects[d] ?? d}
               </option>
             ))}
           </select>
         </label>
       )}
-      {listed !== undefined && <JsonView key={revision} value={listed} name="tool" />}
+      {listed !== undefined && <JsonView key={dialect} value={listed} name="tool" />}
     </div>
   );
 }
@@ -240,7 +242,7 @@ function Findings(props: { tool: GetToolResponse }) {
   return (
     <ul class="stack">
       {findings.slice(0, 200).map((f, i) => (
-        <li key={i} class={"note " + (f.level === "error" ? "bad" : f.level === "warning" ? "warn" : "")}>
+        <li key={i} class="card stack tight">
           <p class="row">
             <Badge kind={f.level === "error" ? "bad" : f.level === "warning" ? "warn" : "info"}>
               <Text text={f.level} max={20} />

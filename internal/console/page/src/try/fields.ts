@@ -484,7 +484,9 @@ export function toBase64(bytes: Uint8Array): string {
 export function fromBase64(encoded: string): Uint8Array | undefined {
   try {
     const binary = atob(encoded.replace(/-/g, "+").replace(/_/g, "/"));
-    return Uint8Array.from(binary, (c) => c.charCodeAt(0));
+    const bytes = new Uint8Array(binary.length);
+    for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+    return bytes;
   } catch {
     return undefined;
   }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of one call while the page shows it.
 import { signal, type Signal } from "@preact/signals";
-import { note, signedOut } from "../api";
+import { api, note, signedOut } from "../api";
 import { call, type CallOptions, type LogLine, type Outcome, type Progress, type Task } from "../mcp/client";
-import type { Answer, Question } from "../mcp/wire";
+import { readMessage, type Answer, type Question } from "../mcp/wire";
 
 const maxLines = 1_000;
 const maxMessages = 400;
 const maxMessageChars = 16_384;
 const logEveryMs = 100;
+// How long the call waits for the watch to be on, and for how many messages of the watch its number is looked for after its end.
+const watchFirstMs = 400;
+const looksAfterEnd = 2;
 
 export interface Asked {
   question: Question;
@@ -50,6 +53,8 @@ export class Run {
   private readonly cancelling = new AbortController();
   private readonly leaving = new AbortController();
   private next: Seen;
+  /** The ids of the requests, by which the sidecar knows the call too. */
+  private readonly ids = new Set<string>();
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly o: RunOptions) {
@@ -89,7 +94,34 @@ export class Run {
     }
   }
 
+  /**
+   * Watches the sidecar while the call runs: then it keeps the call, with its steps, and says its number. Resolves once it watches,
+   * or cannot; the call needs none of it.
+   */
+  private watch(): Promise<void> {
+    return new Promise((watching) => {
+      setTimeout(watching, watchFirstMs);
+      const look = async () => {
+        let left = looksAfterEnd;
+        for await (const now of api.watch({ interval: { seconds: 1n } }, { signal: this.leaving.signal })) {
+          watching();
+          const found = [...now.inFlight, ...now.ended].find((c) => this.ids.has(c.requestId));
+          if (found) this.change({ id: String(found.id) });
+          if (this.next.ended > 0 && (this.next.id !== "" || --left === 0)) return;
+        }
+      };
+      void look().catch(() => watching());
+    });
+  }
+
+  private sent(raw: string): void {
+    const m = readMessage(raw);
+    if (m?.kind === "request" && m.method === "tools/call" && typeof m.id === "string") this.ids.add(m.id);
+  }
+
   async start(): Promise<void> {
+    await this.watch();
+    this.change({ began: performance.now() });
     try {
       const outcome = await call({
         ...this.o,
@@ -104,6 +136,7 @@ export class Run {
           task: (task) => this.change({ task }, true),
           id: (id) => this.change({ id }),
           message: (direction, raw) => {
+            if (direction === "sent") this.sent(raw);
             const sent: Sent = { direction, raw: raw.slice(0, maxMessageChars), length: raw.length, at: performance.now() - this.next.began };
             const messages = [...this.next.messages, sent].slice(-maxMessages);
             this.change({ messages, messagesDropped: this.next.messagesDropped + this.next.messages.length + 1 - messages.length });

@@ -30,6 +30,14 @@ export function listsIn(value: Json): List[] {
   return found;
 }
 
+/** Whether a value is a list of objects before all: one itself, or with nothing beside it but a few words, such as a page token. */
+export function isList(value: Json): boolean {
+  if (!isObject(value)) return listsIn(value).length > 0;
+  const members = Object.values(value);
+  const lists = members.filter((v) => Array.isArray(v) && v.length > 0);
+  return members.length <= 4 && lists.length === 1 && (lists[0] as Json[]).every(isObject) && !members.some(isObject);
+}
+
 /** The columns of a table: the members of the first rows, in the order in which they come. */
 export function columnsOf(rows: JsonObject[]): string[] {
   const names = new Set<string>();
