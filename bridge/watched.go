@@ -24,8 +24,6 @@ const (
 	maxKept = 500
 	// maxKeptText bounds each text of a call that is kept, in bytes.
 	maxKeptText = 512
-	// maxStages bounds the stages of one call: three rounds of a dialogue. Later ones are one stage.
-	maxStages = 32
 )
 
 // watched is what is known of the calls of a bridge, for people who look on. Of calls that succeed it takes nothing while no one
@@ -66,8 +64,8 @@ func (r *ring) add(k known) {
 
 // newest appends the newest calls with numbers above after, the newest first, and returns how many there are.
 func (r *ring) newest(to []known, after uint64, most int) (out []known, count int) {
-	for i := len(r.calls) - 1; i >= 0; i-- {
-		k := &r.calls[(r.at+i)%len(r.calls)]
+	for i := range r.calls {
+		k := &r.calls[(r.at+len(r.calls)-1-i)%len(r.calls)]
 		if k.number <= after {
 			break
 		}
@@ -167,13 +165,13 @@ func (b *Bridge) EndedSince(number uint64, most int) (calls []*adminv1.Call, las
 	w.mu.Unlock()
 	ended := last - number
 	if number == 0 {
-		ended = uint64(failed + finished) //nolint:gosec // both are counts
+		ended = uint64(failed + finished)
 	}
 	slices.SortFunc(all, func(a, b known) int { return cmp.Compare(a.number, b.number) })
 	for i := range all {
 		calls = append(calls, all[i].ended())
 	}
-	return calls, last, int64(ended) - int64(len(calls)) //nolint:gosec // no one lives to see so many
+	return calls, last, int64(ended) - int64(len(calls))
 }
 
 // InFlight returns the requests in flight, the oldest first and streams of changes last: at most so many, and how many there are. A
@@ -290,113 +288,4 @@ func (k *known) call() *adminv1.Call {
 		out.SpanId = hex.EncodeToString(k.span[:])
 	}
 	return out
-}
-
-// stages are the stages that a call has entered, and when. The goroutine that runs the call adds them, and others may read them:
-// what lies before count does not change.
-type stages struct {
-	count atomic.Int32
-	all   [maxStages]struct {
-		at    time.Duration // since the call began
-		stage stage
-	}
-	began time.Time
-}
-
-// newStages begins the stages of a call.
-func newStages(began time.Time) *stages {
-	s := &stages{began: began}
-	s.all[0].stage = stageBegin
-	s.count.Store(1)
-	return s
-}
-
-// enter notes that a call enters a stage. Once there is no room, the last one covers all that follow.
-func (s *stages) enter(next stage) {
-	n := s.count.Load()
-	if n == maxStages {
-		return
-	}
-	if n == maxStages-1 {
-		next = stageRounds
-	}
-	s.all[n].at, s.all[n].stage = time.Since(s.began), next
-	s.count.Store(n + 1)
-}
-
-// steps are the stages of a call that took so long, or has taken so far. They add up to that. now is the name of the last one if the
-// call is under way, and upstream the time of those that waited for others.
-func (s *stages) steps(took time.Duration, isUnderWay bool) (steps []*adminv1.Step, now string, upstream time.Duration) {
-	if s == nil {
-		return nil, "", 0
-	}
-	n := int(s.count.Load())
-	for i := range n {
-		at, end := min(s.all[i].at, took), took
-		if i+1 < n {
-			end = min(s.all[i+1].at, took)
-		}
-		stage := s.all[i].stage
-		if stage.isUpstream() {
-			upstream += end - at
-		}
-		steps = append(steps, &adminv1.Step{
-			Name: stage.String(), At: durationpb.New(at), Took: durationpb.New(end - at), IsUpstream: stage.isUpstream(),
-		})
-	}
-	if isUnderWay {
-		now = s.all[n-1].stage.String()
-	}
-	return steps, now, upstream
-}
-
-// stage is a step of a call as operators see it, or what comes before, between or after steps.
-type stage uint8
-
-// The stages, those that wait for the backend or for users first.
-const (
-	stageUnary stage = iota
-	stagePaged
-	stageStreamed
-	stageTask
-	stageOperation
-	stageContinue
-	stageNative
-	stageExchange
-	stageAsk
-	stageBegin
-	stageRun
-	stageResolve
-	stageGate
-	stageLimit
-	stageRoom
-	stageShare
-	stageAdmit
-	stageEnvelope
-	stageWanted
-	stageValidate
-	stagePermit
-	stageReopen
-	stageConfirm
-	stageRecord
-	stageCompact
-	stageResult
-	stageRounds
-	stageFinish
-	stageCount
-)
-
-// isUpstream reports whether a stage waits for the backend or for users.
-func (s stage) isUpstream() bool { return s <= stageAsk }
-
-// String is the name of a stage in docs/ARCHITECTURE.md.
-func (s stage) String() string {
-	return [stageCount]string{
-		stageUnary: "unary", stagePaged: "paged", stageStreamed: "streamed", stageTask: "task", stageOperation: "operation",
-		stageContinue: "continue", stageNative: "native", stageExchange: "exchange", stageAsk: "ask",
-		stageBegin: "begin", stageRun: "run", stageResolve: "resolve", stageGate: "gate", stageLimit: "limit", stageRoom: "room",
-		stageShare: "share", stageAdmit: "admit", stageEnvelope: "envelope", stageWanted: "wanted", stageValidate: "validate",
-		stagePermit: "permit", stageReopen: "reopen", stageConfirm: "confirm", stageRecord: "record", stageCompact: "compact",
-		stageResult: "result", stageRounds: "rounds", stageFinish: "finish",
-	}[s]
 }

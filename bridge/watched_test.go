@@ -23,6 +23,7 @@ import (
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
@@ -154,7 +155,7 @@ func TestWatchedCall(t *testing.T) {
 	b := bridgeOf(t, mcptest.Echo, bridge.Options{Audit: audit})
 	defer b.Watch()()
 	before := time.Now()
-	b.Handle(t.Context(), echo("one"))
+	b.Handle(identity.WithOperator(t.Context(), "olga"), echo("one"))
 	got := ended(t, b, 0)
 	if got.GetTook().AsDuration() <= 0 || got.GetBegan().AsTime().Before(before.Add(-time.Second)) || got.GetUpstream().AsDuration() <= 0 {
 		t.Errorf("%v", got)
@@ -168,7 +169,7 @@ func TestWatchedCall(t *testing.T) {
 	}
 	got.Steps, got.Took, got.Upstream, got.Began = nil, nil, nil, nil
 	want := &adminv1.Call{
-		Id: 1, Caller: "ann", Tool: "lab.echo", Edge: "mcp", Operation: "call_tool", Code: "OK", Revision: "2026-07-28", RequestId: "one",
+		Id: 1, Caller: "ann", Operator: "olga", Tool: "lab.echo", Edge: "mcp", Operation: "call_tool", Code: "OK", Revision: "2026-07-28", RequestId: "one",
 		TraceId: "0af7651916cd43dd8448eb211c80319c",
 	}
 	if !proto.Equal(got, want) {

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -145,8 +146,8 @@ func TestHelpExamplesRun(t *testing.T) {
 		if cmd.Example == "" && !cmd.Hidden {
 			t.Errorf("%s has no example", cmd.CommandPath())
 		}
-		if cmd.Name() == "state" || cmd.Name() == "status" {
-			continue // examples that need NATS, which conformance/fleet runs, or a sidecar at a fixed address: see TestStatusOfASidecar
+		if slices.Contains([]string{"state", "status", "top"}, cmd.Name()) {
+			continue // examples that need NATS, which conformance/fleet runs, or a sidecar at a fixed address: see TestStatusOfASidecar and TestTopOfASidecar
 		}
 		t.Run(cmd.Name(), func(t *testing.T) {
 			t.Parallel()

@@ -211,6 +211,8 @@ func TestNoPageReachesTheAdminListener(t *testing.T) {
 		for _, one := range [][3]string{
 			{"POST", "/drain", ""}, {"POST", "/refresh", ""}, {"POST", "/trust", `{"trust":"trusted"}`}, {"GET", "/debug/pprof/profile?seconds=1", ""},
 			{"GET", "/describe", ""}, {"POST", "/outrigger.v1.ToolService/UnregisterTool", `{"name":"a.b"}`},
+			{"GET", "/console", ""}, {"POST", "/console/sign-in", `{"token":"x"}`}, {"POST", "/console/call/rpc", "{}"}, {"GET", "/console/call/mcp", ""},
+			{"POST", "/outrigger.admin.v1.AdminService/GetServer", "{}"},
 		} {
 			status, text, header := g.ask(t, one[0], one[1], operatorToken, one[2], headers...)
 			if status != 403 || header.Get("Access-Control-Allow-Origin") != "" {
@@ -220,6 +222,26 @@ func TestNoPageReachesTheAdminListener(t *testing.T) {
 	}
 	if _, text, _ := g.ask(t, "GET", "/trust", readerToken, ""); !strings.Contains(text, `"changes":0`) {
 		t.Errorf("trust has changed: %s", text)
+	}
+	link := []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+	for path, want := range map[string]int{"/console": 200, "/console/try/lab.echo": 200, "/trust": 403, "/console/call/mcp": 403} {
+		if status, text, _ := g.ask(t, "GET", path, "", "", link...); status != want {
+			t.Errorf("a link to %s: %d %s", path, status, text)
+		}
+	}
+	// The page's own origin, under the name that the client has for the listener.
+	status, text, header := g.ask(t, "POST", "/console/sign-in", "", `{"token":"`+operatorToken+`"}`, "Origin", "http://localhost")
+	cookie, _, _ := strings.Cut(header.Get("Set-Cookie"), ";")
+	if status != 204 || cookie == "" {
+		t.Fatalf("sign-in: %d %s %v", status, text, header)
+	}
+	for origin, want := range map[string]int{"http://localhost": 200, "http://localhost:3000": 403, "https://evil.example": 403} {
+		if status, text, _ := g.ask(t, "POST", "/outrigger.admin.v1.AdminService/GetServer", "", "{}", "Cookie", cookie, "Origin", origin); status != want {
+			t.Errorf("a session on a page of %s: %d %s", origin, status, text)
+		}
+	}
+	if status, text, _ := g.ask(t, "POST", "/refresh", "", "", "Cookie", cookie, "Origin", "http://localhost"); status != 401 {
+		t.Errorf("a session outside the console: %d %s", status, text)
 	}
 }
 

@@ -74,30 +74,30 @@ Exit codes: 0 it was ended, 2 invalid usage, 3 no answer.`,
 			err = t.printOnce(cmd.Context(), env.stdout)
 		}
 		if err != nil && cmd.Context().Err() == nil {
-			return &exitError{code: exitRefused, text: "top of " + client.name + ": " + explainTop(err, client.name)}
+			return &exitError{code: exitRefused, text: "top of " + client.name + ": " + t.explain(err)}
 		}
 		return nil
 	}
 	return cmd
 }
 
-// explainTop says what an error means for a person who asked for the view.
-func explainTop(err error, name string) string {
+// topWatch watches a sidecar.
+type topWatch struct {
+	*adminClient
+	interval time.Duration
+}
+
+// explain says what an error means for a person who asked for the view.
+func (t *topWatch) explain(err error) string {
 	switch code := connect.CodeOf(err); {
 	case isGone(err):
-		return "nothing listens there; is the sidecar running, and with --admin " + name + "?"
+		return "nothing listens there; is the sidecar running, and with --admin " + t.name + "?"
 	case code == connect.CodeUnauthenticated, code == connect.CodePermissionDenied:
 		return "the listener asks for an operator: name a file with a token by --token-file"
 	case code == connect.CodeUnimplemented, code == connect.CodeNotFound:
 		return "it does not have outrigger.admin.v1.AdminService: is this the admin listener of a sidecar (--admin), and on loopback or with --admin-tokens?"
 	}
 	return err.Error()
-}
-
-// topWatch watches a sidecar.
-type topWatch struct {
-	*adminClient
-	interval time.Duration
 }
 
 // topEvent is a message of a sidecar, or why there is none.
@@ -267,7 +267,7 @@ func (s *topScreen) run(ctx context.Context, t *topWatch) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return s.whileRaw(func() error { return s.loop(ctx, state, events) })
+	return s.whileRaw(func() error { return s.loop(ctx, t, state, events) })
 }
 
 // whileRaw runs fn with a screen for itself, and restores the terminal however fn ends.
@@ -285,7 +285,7 @@ func (s *topScreen) whileRaw(fn func() error) error {
 
 func (s *topScreen) print(text string) { _, _ = io.WriteString(s.out, text) }
 
-func (s *topScreen) loop(ctx context.Context, state topState, events <-chan topEvent) error {
+func (s *topScreen) loop(ctx context.Context, t *topWatch, state topState, events <-chan topEvent) error {
 	keys, resized := make(chan []string), make(chan os.Signal, 1)
 	go s.read(ctx, keys)
 	defer notifyResize(resized)()
@@ -303,7 +303,7 @@ func (s *topScreen) loop(ctx context.Context, state topState, events <-chan topE
 			case e.isFatal:
 				return e.err
 			case e.err != nil:
-				state.away = e.err.Error()
+				state.away = t.explain(e.err)
 			default:
 				state.server = e.server
 				state = state.with(e.message, e.isFirst)

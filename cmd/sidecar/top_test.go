@@ -211,38 +211,36 @@ func BenchmarkTopView(b *testing.B) {
 
 func TestTopKeys(t *testing.T) {
 	t.Parallel()
-	for input, want := range map[string]string{
-		"q":                             "quit",
-		"\x03":                          "quit",
-		"/q\x03":                        "quit",
-		"p":                             "{0  0 [0 0] false true false false}",
-		"pp":                            "{0  0 [0 0] false false false false}",
-		"ssssss":                        "{1  0 [0 0] false false false false}",
-		"f":                             "{0  0 [0 0] false false true false}",
-		"/éa\x7fq\r":                    "{0 éq 0 [0 0] false false false false}",
-		"/ab\x1b":                       "{0  0 [0 0] false false false false}",
-		"/ab\rs\x1b":                    "{1  0 [0 0] false false false false}",
-		"/\x7f":                         "{0  0 [0 0] true false false false}",
-		"/" + strings.Repeat("a", 999):  "{0 " + strings.Repeat("a", maxFilter) + " 0 [0 0] true false false false}",
-		"?":                             "{0  0 [0 0] false false false true}",
-		"?q":                            "{0  0 [0 0] false false false false}",
-		"jj\tj\x1b[B\x1bOB\x1b[A":       "{0  1 [2 2] false false false false}",
-		"\x1b[6~\x1b[6~\x1b[5~k":        "{0  0 [9 0] false false false false}",
-		"\x1b[1;5Cx\x00\xff\u202e\x1b[": "{0  0 [0 0] false false false false}",
+	quit := topView{order: -1}
+	for input, want := range map[string]topView{
+		"q":                             quit,
+		"\x03":                          quit,
+		"/q\x03":                        quit,
+		"p":                             {isPaused: true},
+		"pp":                            {},
+		"ssssss":                        {order: 1},
+		"f":                             {faults: true},
+		"/éa\x7fq\r":                    {filter: "éq"},
+		"/ab\x1b":                       {},
+		"/ab\rs\x1b":                    {order: 1},
+		"/\x7f":                         {isTyping: true},
+		"/" + strings.Repeat("a", 999):  {isTyping: true, filter: strings.Repeat("a", maxFilter)},
+		"?":                             {help: true},
+		"?q":                            {},
+		"jj\tj\x1b[B\x1bOB\x1b[A":       {pane: paneCalls, offsets: [panes]int{2, 2}},
+		"\x1b[6~\x1b[6~\x1b[5~k":        {offsets: [panes]int{9, 0}},
+		"\x1b[1;5Cx\x00\xff\u202e\x1b[": {},
 	} {
 		var v topView
 		quits := false
 		for _, key := range keysOf([]byte(input)) {
 			if v, quits = v.press(key); quits {
+				v = quit
 				break
 			}
 		}
-		got := fmt.Sprint(v)
-		if quits {
-			got = "quit"
-		}
-		if got != want {
-			t.Errorf("%q: %s, want %s", input, got, want)
+		if v != want {
+			t.Errorf("%q: %+v, want %+v", input, v, want)
 		}
 	}
 }
@@ -271,7 +269,7 @@ type operated struct {
 	token   string
 	refusal error
 	streams atomic.Int32
-	// gone ends the streams, mute has them send no more than one message.
+	// A value of gone ends a stream; mute has them send no more than one message.
 	gone chan struct{}
 	mute bool
 }

@@ -117,16 +117,11 @@ func keysOf(input []byte) []string {
 	}
 	var keys []string
 	for text := string(input); text != ""; {
-		n := 1
-		switch {
-		case strings.HasPrefix(text, "\x1b[") || strings.HasPrefix(text, "\x1bO"):
-			n = 2
-			for n < len(text) && (text[n] < 0x40 || text[n] > 0x7e) { // up to the final byte of ECMA-48
-				n++
+		_, n := utf8.DecodeRuneInString(text)
+		if strings.HasPrefix(text, "\x1b[") || strings.HasPrefix(text, "\x1bO") {
+			for n = 2; n < len(text) && (text[n] < 0x40 || text[n] > 0x7e); n++ { // up to the final byte of ECMA-48
 			}
 			n = min(n+1, len(text))
-		default:
-			_, n = utf8.DecodeRuneInString(text)
 		}
 		key := text[:n]
 		if name, ok := named[key]; ok {
@@ -399,7 +394,9 @@ func callCells(c *adminv1.Call, now time.Time, isInFlight bool) []string {
 // hasText reports whether one of the texts has the filter in it, in any case.
 func hasText(filter string, texts ...string) bool {
 	filter = strings.ToLower(filter)
-	return filter == "" || slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), filter) })
+	return filter == "" || slices.ContainsFunc(texts, func(text string) bool {
+		return strings.Contains(strings.ToLower(text[:min(len(text), maxForeign)]), filter)
+	})
 }
 
 // table draws the rows of a pane that fit below a head.

@@ -23,6 +23,10 @@ func TestOperatorsFaults(t *testing.T) {
 		{"a caller's field", "operators:\n- {name: x, token_sha256: [" + a + "], role: read, tools: ['*']}\n", "tools"},
 		{"a name twice", "operators:\n- {name: x, token_sha256: [" + a + "], role: read}\n- {name: x, token_sha256: [" + b + "], role: read}\n", "is the name of operators[0] too"},
 		{"a token twice", "operators:\n- {name: x, token_sha256: [" + a + "], role: read}\n- {name: y, token_sha256: [" + a + "], role: read}\n", "is the token of operators[0].token_sha256 too"},
+		{"calls as callers", "operators:\n- {name: x, token_sha256: [" + a + "], role: operate, calls_as: [alice, bob]}\n", ""},
+		{"calls by a reader", "operators:\n- {name: x, token_sha256: [" + a + "], role: read, calls_as: [alice]}\n", "calls_as needs the role operate"},
+		{"calls as a pattern", "operators:\n- {name: x, token_sha256: [" + a + "], role: operate, calls_as: ['*']}\n", "calls_as[0]"},
+		{"calls as a caller twice", "operators:\n- {name: x, token_sha256: [" + a + "], role: operate, calls_as: [a, a]}\n", "calls_as"},
 		{"a token itself", "operators:\n- {name: x, token_sha256: [hunter2], role: read}\n", "token_sha256[0]"},
 	} {
 		path := filepath.Join(t.TempDir(), "operators.yaml")

@@ -141,6 +141,34 @@ func TestWhatIsTakenOut(t *testing.T) {
 	}
 }
 
+// TestAdmit: a request of a caller who was authenticated otherwise has no credentials left, and none but that caller.
+func TestAdmit(t *testing.T) {
+	t.Parallel()
+	b := book()
+	named := b.Named("planner")
+	for name, who := range map[string]*identity.Identity{"a caller": named, "one without authentication": nil} {
+		d := identity.NewMiddleware(identity.MiddlewareOptions{Who: b, Subject: "x-outrigger-subject"})
+		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("X_outrigger_subject", "root")
+		r = r.WithContext(identity.WithOperator(identity.NewContext(r.Context(), identity.NewIdentity(identity.Grant{Name: "olive"})), "olive"))
+		got := d.Admit(r, who)
+		if identity.FromContext(got.Context()) != who || identity.OperatorOf(got.Context()) != "olive" || identity.OperatorOf(t.Context()) != "" {
+			t.Errorf("%s: %v", name, identity.FromContext(got.Context()))
+		}
+		want := 0
+		if who != nil {
+			want = 1
+		}
+		if len(got.Header) != want || got.Header.Get("X-Outrigger-Subject") != who.Name() || !d.IsOn() {
+			t.Errorf("%s: %v", name, got.Header)
+		}
+	}
+	if named == nil || named.Name() != "planner" || b.Named("alice") != nil || (*identity.Book)(nil).Named("planner") != nil {
+		t.Errorf("%v", named)
+	}
+}
+
 // broken is an authenticator that cannot say anything.
 type broken struct{}
 

@@ -4,6 +4,7 @@ package telemetry
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,7 +63,7 @@ type LogQuery struct {
 // About returns the lines that are kept about a request, the oldest first.
 func (l *LogLines) About(q LogQuery) (lines []string) {
 	l.mu.Lock()
-	all := l.lines[:len(l.lines):len(l.lines)] // what is kept later goes behind them, or into another array
+	all := slices.Clip(l.lines) // what is kept later goes behind them, or into another array
 	l.mu.Unlock()
 	for _, text := range all {
 		var line logLine

@@ -65,6 +65,9 @@ func TestLines(t *testing.T) {
 		trail.Change(Change{Kind: "trust", Who: OfOperator("127.0.0.1:9"), Before: "untrusted", After: "trusted"})
 		trail.Change(Change{Kind: "reload", Who: OfFile(), After: "callers", Code: "INVALID_PARAMS", Detail: "refused"})
 		trail.Change(Change{Kind: "start", Who: OfProcess()})
+		trail.Change(Change{Kind: "sign_in", Who: Caller{Name: "olive", Address: "127.0.0.1"}})
+		inConsole := Event{ID: trail.NewID(), Caller: Caller{Name: "alice", Address: "127.0.0.1", Operator: "olive"}, Operation: "call_tool", Code: "OK", Outcome: "result"}
+		trail.End(&inConsole)
 	})
 	path := filepath.Join("testdata", "lines.jsonl")
 	if os.Getenv("UPDATE_AUDIT_GOLDEN") != "" {
@@ -100,7 +103,7 @@ func TestLinesShowAllThatTheyHold(t *testing.T) {
 	t.Parallel()
 	const unseen = "\u0085\u2028\u2029\u202e\u2066\u200b\ufeff\x7f"
 	got := written(t, AuditOptions{Payloads: true, Fsync: SyncAlways}, func(trail *Audit) {
-		who := Caller{Name: unseen, Subject: unseen, Issuer: unseen, ClientID: unseen, Source: unseen, Address: unseen}
+		who := Caller{Name: unseen, Subject: unseen, Issuer: unseen, ClientID: unseen, Source: unseen, Address: unseen, Operator: unseen}
 		payload := Payload{JSON: []byte(`{"` + unseen + `":"` + unseen + `"}`)}
 		e := Event{
 			ID: trail.NewID(), Caller: who, Edge: unseen, Route: unseen, Era: unseen, Operation: unseen, Tool: unseen, Target: unseen, Version: unseen,
@@ -122,7 +125,7 @@ func TestLinesShowAllThatTheyHold(t *testing.T) {
 		}
 		return nil
 	}, func(f Fault) { t.Error(f) })
-	if want := 4*6 + 3*14 - 2 + 2*5 + 6; err != nil || texts != want {
+	if want := 4*7 + 3*14 - 2 + 2*5 + 6; err != nil || texts != want {
 		t.Errorf("%v, %d texts, want %d", err, texts, want)
 	}
 }

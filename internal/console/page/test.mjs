@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the tests below src for Node.js, and runs them with those of the folder test.
+// Builds the tests below src for Node.js, and runs them.
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
@@ -17,8 +17,5 @@ await build({
   target: "node20",
   sourcemap: "inline",
 });
-const files = [
-  ...tests.map((f) => `${out}/${f.replace(/\.ts$/, ".mjs")}`),
-  ...readdirSync("test").filter((f) => f.endsWith(".test.mjs")).map((f) => "test/" + f),
-];
+const files = tests.map((f) => `${out}/${f.replace(/\.ts$/, ".mjs")}`);
 process.exit(spawnSync(process.execPath, ["--enable-source-maps", "--test", ...files], { stdio: "inherit" }).status ?? 1);

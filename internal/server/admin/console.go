@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1/adminv1connect"
 )
 
 // Paths of the console.
@@ -16,7 +14,7 @@ const (
 	consoleCallPath = ConsolePath + "/call/"
 	signInPath      = ConsolePath + "/sign-in"
 	signOutPath     = ConsolePath + "/sign-out"
-	apiPath         = "/" + adminv1connect.AdminServiceName + "/"
+	apiPath         = "/outrigger.admin.v1.AdminService/"
 )
 
 // Console is the console, below [ConsolePath]. Its API is one of [Options.Handlers].

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -259,7 +260,7 @@ func TestSessionsEnd(t *testing.T) {
 		if got := d.ask(olive) + d.ask(rita); got != "401401" {
 			t.Errorf("after the end: %s", got)
 		}
-		if cause := <-ended; cause != errSignedOut {
+		if cause := <-ended; !errors.Is(cause, errSignedOut) {
 			t.Errorf("a stream ended with %v", cause)
 		}
 		synctest.Wait()
@@ -274,7 +275,7 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("a changed entry: %s", got)
 		}
 		<-byCookie
-		if cause := <-byToken; cause != identity.ErrRevoked {
+		if cause := <-byToken; !errors.Is(cause, identity.ErrRevoked) {
 			t.Errorf("a stream ended with %v", cause)
 		}
 		d.book.Replace([]identity.Entry{entry("olive", oliveToken, "read")})

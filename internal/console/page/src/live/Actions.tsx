@@ -58,9 +58,11 @@ export function Actions(props: { state: WatchResponse }) {
         <Button disabled={isBlocked} onClick={() => setAsked("refresh")}>
           Refresh the catalog
         </Button>
-        <Button disabled={isBlocked} onClick={() => setAsked("trust")}>
-          {trust === "trusted" ? "Trust callers" : "Withdraw trust"}
-        </Button>
+        {s.trust !== "" && (
+          <Button disabled={isBlocked} onClick={() => setAsked("trust")}>
+            {trust === "trusted" ? "Trust callers" : "Withdraw trust"}
+          </Button>
+        )}
         <Button disabled={isBlocked || s.state === "draining"} onClick={() => setAsked("drain")}>
           Drain
         </Button>

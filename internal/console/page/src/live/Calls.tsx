@@ -23,8 +23,8 @@ interface Kept {
   readonly ended: number;
 }
 
-/** The calls in flight and just ended. */
-export function Calls(props: { filter: Filter; setFilter: (f: Filter) => void }) {
+/** The calls in flight and just ended. from is the id of the call whose page was left, or empty. */
+export function Calls(props: { from: string; filter: Filter; setFilter: (f: Filter) => void }) {
   const version = tick.value;
   const { filter, setFilter } = props;
   const [kept, setKept] = useState<Kept>();
@@ -52,7 +52,7 @@ export function Calls(props: { filter: Filter; setFilter: (f: Filter) => void })
           ` Of ${counted(store.last?.inFlightTotal ?? 0, "call")} in flight, the oldest ${store.inFlight.length} are listed.`}
       </p>
       {shown.length > 0 ? (
-        <Table rows={shown} filter={filter} setFilter={setFilter} />
+        <Table from={props.from} rows={shown} filter={filter} setFilter={setFilter} />
       ) : (
         <p class="nothing">{rows.length === 0 ? "No call has been made yet." : "No call fits the filters."}</p>
       )}
@@ -142,31 +142,40 @@ const tableRow = 34;
 const cardRow = 96;
 
 /** The table. Only rows that are seen are in the page. Arrow keys move among calls, and Enter opens one. */
-function Table(props: { rows: readonly Row[]; filter: Filter; setFilter: (f: Filter) => void }) {
+function Table(props: { from: string; rows: readonly Row[]; filter: Filter; setFilter: (f: Filter) => void }) {
   const { rows, filter } = props;
   const box = useRef<HTMLDivElement>(null);
   const isNarrow = useMedia("(max-width: 720px)");
   const height = isNarrow ? cardRow : tableRow;
   const [top, setTop] = useState(0);
   const [seen, setSeen] = useState(600);
-  const [active, setActive] = useState("");
+  const [active, setActive] = useState(props.from);
   const [isInside, setInside] = useState(false);
-  const focusNext = useRef("");
+  const focusNext = useRef(props.from);
   useEffect(() => {
     const el = box.current;
     if (!el) return;
+    const at = rows.findIndex((r) => r.id === props.from);
+    if (at >= 0) el.scrollTop = Math.max(0, at * height - el.clientHeight / 2);
+    else focusNext.current = "";
     const observer = new ResizeObserver(() => setSeen(el.clientHeight));
     observer.observe(el);
     return () => observer.disconnect();
   }, []);
 
-  const activeAt = Math.max(0, rows.findIndex((r) => r.id === active));
+  const found = rows.findIndex((r) => r.id === active);
+  const lastAt = useRef(0);
+  // A call that is gone, for a filter or for its age, leaves the keyboard at the one in its place.
+  const activeAt = found >= 0 ? found : isInside ? Math.min(lastAt.current, rows.length - 1) : 0;
+  lastAt.current = activeAt;
   useAnchor(box, rows, height, isInside ? active : "", setTop);
   useLayoutEffect(() => {
+    if (isInside && found < 0 && rows[activeAt]) focusNext.current = rows[activeAt].id;
     if (focusNext.current === "") return;
     const link = box.current?.querySelector<HTMLElement>(`a[data-id="${CSS.escape(focusNext.current)}"]`);
-    link?.focus({ preventScroll: true });
+    if (!link) return;
     focusNext.current = "";
+    link.focus({ preventScroll: true });
   });
 
   const first = Math.max(0, Math.floor(top / height) - overscan);
@@ -212,7 +221,10 @@ function Table(props: { rows: readonly Row[]; filter: Filter; setFilter: (f: Fil
             if (id) setActive(id);
             setInside(true);
           }}
-          onFocusOut={() => setInside(false)}
+          onFocusOut={(e: FocusEvent) => {
+            // An element that is taken out of the page has not been left.
+            if (e.target instanceof Element && e.target.isConnected) setInside(false);
+          }}
         >
           {slots.map((i) => {
             const r = rows[i];
@@ -247,7 +259,7 @@ function Head(props: { id: Column; name: string; filter: Filter; setFilter: (f: 
   const isSorted = f.sort === props.id;
   const sort = () => props.setFilter({ ...f, sort: props.id, ascending: isSorted ? !f.ascending : false });
   return (
-    <th role="columnheader" scope="col" class={props.id} aria-sort={isSorted ? (f.ascending ? "ascending" : "descending") : "none"}>
+    <th role="columnheader" scope="col" class={"at-" + props.id} aria-sort={isSorted ? (f.ascending ? "ascending" : "descending") : "none"}>
       <button type="button" onClick={sort}>
         {props.name}
         <span aria-hidden="true">{isSorted ? (f.ascending ? " ▲" : " ▼") : ""}</span>
@@ -267,12 +279,12 @@ function CallRow(props: { row: Row; at: number; top: number; isActive: boolean }
   };
   return (
     <tr role="row" aria-rowindex={props.at + 2} class={r.code === "" ? "running" : ""} style={{ transform: `translateY(${props.top}px)` }} onClick={open}>
-      <td role="cell" class="time">
+      <td role="cell" class="at-time">
         <a href={callPath(r.id)} data-id={r.id} tabIndex={props.isActive ? 0 : -1} aria-label={`${when}, call ${r.id}`}>
           {when}
         </a>
       </td>
-      <td role="cell" class="caller" title={short(r.caller)}>
+      <td role="cell" class="at-caller" title={short(r.caller)}>
         {r.caller === "" ? <span class="dim">{anonymous}</span> : <Text text={r.caller} max={80} />}
         {r.operator !== "" && (
           <span class="dim">
@@ -281,17 +293,17 @@ function CallRow(props: { row: Row; at: number; top: number; isActive: boolean }
           </span>
         )}
       </td>
-      <td role="cell" class="tool" title={short(r.tool)}>
+      <td role="cell" class="at-tool" title={short(r.tool)}>
         {r.tool === "" ? <span class="dim">{r.operation || "no such tool"}</span> : <Text text={r.tool} max={120} />}
       </td>
-      <td role="cell" class="edge">
+      <td role="cell" class="at-edge">
         <Text text={r.edge} max={40} />
       </td>
-      <td role="cell" class="took num">{took(r.took)}</td>
-      <td role="cell" class="sidecar">
+      <td role="cell" class="at-took num">{took(r.took)}</td>
+      <td role="cell" class="at-sidecar">
         <Share own={own} took={r.took} />
       </td>
-      <td role="cell" class="code">
+      <td role="cell" class="at-code">
         <CodeBadge code={r.code} step={r.step} />
       </td>
     </tr>

@@ -14,8 +14,11 @@ const busiest = 12;
 /** The most charts at once. */
 const most = 48;
 
-/** What the catalog's metrics call the tools beyond their bound. */
-const others = "other";
+/** What counts are of that are no tool's: those beyond the bound of metrics, and calls that named no tool there is. */
+const labels = new Map([
+  ["other", "All other tools"],
+  ["", "No such tool"],
+]);
 
 const accent: Line = { color: "var(--accent)", isDashed: false, isFilled: true };
 const bad: Line = { color: "var(--bad)", isDashed: true, isFilled: false };
@@ -28,10 +31,11 @@ interface Kind {
   readonly values: readonly [Value, Value];
   readonly names: readonly [string, string];
   readonly format: (n: number) => string;
+  readonly isLog: boolean;
 }
 
-const rate: Kind = { title: "Calls per second", lines: [accent, bad], values: ["calls", "failed"], names: ["calls", "errors"], format: amount };
-const time: Kind = { title: "Latency", lines: [half, high], values: ["p50", "p95"], names: ["p50", "p95"], format: took };
+const rate: Kind = { title: "Calls per second", lines: [accent, bad], values: ["calls", "failed"], names: ["calls", "errors"], format: amount, isLog: false };
+const time: Kind = { title: "Latency, log scale", lines: [half, high], values: ["p50", "p95"], names: ["p50", "p95"], format: took, isLog: true };
 
 /** Charts of throughput, errors and latency: of all tools, of the busiest, or of those that are chosen. */
 export function Charts(props: { onTool: (name: string) => void }) {
@@ -65,7 +69,7 @@ export function Charts(props: { onTool: (name: string) => void }) {
         <Card name="All tools" series={store.all} />
         {names.map((n) => {
           const tool = store.tools.get(n);
-          return tool && <Card key={n} name={n} series={tool.series} isTool={n !== others} onTool={props.onTool} />;
+          return tool && <Card key={n} name={n} series={tool.series} isTool={!labels.has(n)} onTool={props.onTool} />;
         })}
       </div>
     </section>
@@ -102,7 +106,7 @@ function Chooser(props: { order: string[]; shown: readonly string[]; onChoose: (
               return (
                 <label key={n} class="row check">
                   <input type="checkbox" checked={isShown} disabled={isFull && !isShown} onChange={toggle} />
-                  <Text text={n} max={120} />
+                  <Text text={labels.get(n) ?? n} max={120} />
                 </label>
               );
             })}
@@ -117,7 +121,7 @@ function Chooser(props: { order: string[]; shown: readonly string[]; onChoose: (
 
 function Card(props: { name: string; series: Series; isTool?: boolean; onTool?: (name: string) => void }) {
   return (
-    <article class="card chart" aria-label={visible(props.name.slice(0, 200))}>
+    <article class="card chart" aria-label={visible((labels.get(props.name) ?? props.name).slice(0, 200))}>
       <div class="row between">
         <h3>
           {props.isTool ? (
@@ -125,7 +129,7 @@ function Card(props: { name: string; series: Series; isTool?: boolean; onTool?: 
               <Text text={props.name} max={80} />
             </a>
           ) : (
-            <Text text={props.name === others ? "All other tools" : props.name} max={80} />
+            <Text text={labels.get(props.name) ?? props.name} max={80} />
           )}
         </h3>
         {props.isTool && (
@@ -159,7 +163,7 @@ function Chart(props: { kind: Kind; series: Series; name: string }) {
     import("./plot").then(
       ({ plot }) => {
         if (isGone) return;
-        drawn.current = plot(at, { lines: kind.lines, value: kind.format, onHover: setHover });
+        drawn.current = plot(at, { lines: kind.lines, value: kind.format, isLog: kind.isLog, onHover: setHover });
         setReady(true);
       },
       () => setFailed(true),
@@ -200,10 +204,10 @@ function Chart(props: { kind: Kind; series: Series; name: string }) {
           {kind.title}
           {when}:{" "}
         </span>
-        <span class="key">
+        <span class="sign">
           <Key line={kind.lines[0]} /> {kind.names[0]} {shown(a[at])}
         </span>{" "}
-        <span class="key">
+        <span class="sign">
           <Key line={kind.lines[1]} /> {kind.names[1]} {shown(b[at])}
         </span>
       </figcaption>

@@ -19,9 +19,12 @@ export function Live(props: { path: string }) {
   useEffect(watchSidecar, []);
   const [filter, setFilter] = useFilter(props.path === "");
   const id = props.path.slice(1);
+  // Who comes back from a call is where it was in the table.
+  const from = useRef("");
+  if (id !== "") from.current = id;
   return (
     <div class="live">
-      {id === "" ? <Overview filter={filter} setFilter={setFilter} /> : <OneCall key={id} id={id} back={base + "/live" + formatFilter(filter)} />}
+      {id === "" ? <Overview from={from.current} filter={filter} setFilter={setFilter} /> : <OneCall key={id} id={id} back={base + "/live" + formatFilter(filter)} />}
     </div>
   );
 }
@@ -65,7 +68,7 @@ function useFilter(isShown: boolean): [Filter, (f: Filter) => void] {
   return [filter, change];
 }
 
-function Overview(props: { filter: Filter; setFilter: (f: Filter) => void }) {
+function Overview(props: { from: string; filter: Filter; setFilter: (f: Filter) => void }) {
   void tick.value;
   const last = store.last;
   return (
@@ -76,13 +79,13 @@ function Overview(props: { filter: Filter; setFilter: (f: Filter) => void }) {
         <>
           <Summary state={last} />
           <Actions key={restarted.value} state={last} />
-          <Calls filter={props.filter} setFilter={props.setFilter} />
+          <Calls from={props.from} filter={props.filter} setFilter={props.setFilter} />
           <Charts onTool={(tool) => props.setFilter({ ...props.filter, tool })} />
           <Limits limits={last.limits} />
           <Parts state={last} />
         </>
       ) : (
-        link.value.state !== "away" && <Spinner label="Waiting for the sidecar…" />
+        !away.value && <Spinner label="Waiting for the sidecar…" />
       )}
     </>
   );
@@ -91,7 +94,7 @@ function Overview(props: { filter: Filter; setFilter: (f: Filter) => void }) {
 /** What is wrong with the stream. That the sidecar is away is said above the page. */
 function LinkNote() {
   const l = link.value;
-  if (l.state !== "away") return null;
+  if (l.state === "here" || !l.error) return null;
   const last = store.last;
   const asOf = last ? ` This is what was known at ${clock(epochMillis(last.time))}.` : "";
   if (away.value) return asOf ? <p class="note warn">{asOf.trim()}</p> : null;

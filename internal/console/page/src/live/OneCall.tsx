@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Code, ConnectError } from "@connectrpc/connect";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api, errorText, note } from "../api";
 import type { Call, GetCallResponse } from "../gen/outrigger/admin/v1/admin_pb";
 import { isNumber, member, text, tryJson } from "../json";
 import { toolPath } from "../router";
-import { announce, Badge, Copy, Empty, ErrorNote, Spinner, Text, Tree } from "../ui";
+import { announce, Badge, Copy, Empty, ErrorNote, Spinner, Text, Tree, visible } from "../ui";
 import { CodeBadge } from "./Calls";
 import { anonymous } from "./filter";
 import { clock, epochMillis, millis, percent, took } from "./format";
@@ -23,6 +23,9 @@ export function OneCall(props: { id: string; back: string }) {
   const [found, setFound] = useState<GetCallResponse>();
   const [failed, setFailed] = useState<ConnectError>();
   const isId = /^[0-9]{1,20}$/.test(props.id) && BigInt(props.id) <= 0xffff_ffff_ffff_ffffn;
+  const heading = useRef<HTMLHeadingElement>(null);
+  // What had the focus is gone with the table.
+  useEffect(() => heading.current?.focus({ preventScroll: true }), []);
   useEffect(() => {
     if (!isId) return;
     const stop = new AbortController();
@@ -60,7 +63,16 @@ export function OneCall(props: { id: string; back: string }) {
       <p>
         <a href={props.back}>← All calls</a>
       </p>
-      <h1>Call {props.id.slice(0, 20)}</h1>
+      <div class="row between">
+        <h1 ref={heading} tabIndex={-1}>
+          Call {props.id.slice(0, 20)}
+        </h1>
+        {found?.call && found.call.tool !== "" && (
+          <a class="button" href={toolPath(found.call.tool)}>
+            Try this tool
+          </a>
+        )}
+      </div>
       {!isId || (failed?.code === Code.NotFound && !found) ? (
         <Empty title="The sidecar does not know this call">
           <p>It keeps the calls in flight and the last ones that ended, and numbers begin again when it is started. The audit trail has older calls.</p>
@@ -87,8 +99,8 @@ function Found(props: { call: Call; about: GetCallResponse }) {
           <Text text={c.message} max={4000} />
         </div>
       )}
-      <dl class="facts">
-        <Fact name="Code">
+      <dl class="tiles">
+        <Fact name="Code" isWide>
           <CodeBadge code={c.code} step={c.step} />
         </Fact>
         <Fact name="Tool">
@@ -107,8 +119,13 @@ function Found(props: { call: Call; about: GetCallResponse }) {
           </Fact>
         )}
         <Fact name="Edge">
-          <Text text={[c.edge, c.revision].filter((t) => t !== "").join(", ")} max={120} />
+          <Text text={c.edge} max={120} />
         </Fact>
+        {c.revision !== "" && (
+          <Fact name="Revision">
+            <Text text={c.revision} max={60} />
+          </Fact>
+        )}
         <Fact name="Operation">
           <Text text={c.operation} max={120} />
         </Fact>
@@ -130,7 +147,7 @@ function Found(props: { call: Call; about: GetCallResponse }) {
           <ul class="advice">
             {about.advice.map((a, i) => (
               <li key={i}>
-                <Text text={a} />
+                <Advice text={a} />
               </li>
             ))}
           </ul>
@@ -149,6 +166,11 @@ function Found(props: { call: Call; about: GetCallResponse }) {
       <Lines title="Log" lines={about.logLines} note="No line of the log about this call is kept." />
     </>
   );
+}
+
+/** An advice, in which words between backquotes are code. */
+function Advice(props: { text: string }) {
+  return props.text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{visible(part)}</code> : <Text key={i} text={part} />));
 }
 
 function Id(props: { name: string; value: string }) {
@@ -183,7 +205,7 @@ function Lines(props: { title: string; lines: readonly string[]; note: string })
 
 /** The members that name a line, wherever lines have them. */
 const times = ["time", "ts", "timestamp"];
-const messages = ["msg", "message", "event", "operation"];
+const messages = ["msg", "message", "method", "operation"];
 
 function Line(props: { line: string; title: string; isOpen: boolean }) {
   const value = tryJson(props.line);

@@ -11,7 +11,7 @@ export function Summary(props: { state: WatchResponse }) {
   const r = store.rates();
   const isFailing = r !== undefined && r.failed > 0;
   return (
-    <dl class="facts strip" aria-label="State">
+    <dl class="tiles strip" aria-label="State">
       <Fact name="State" kind={s.ready ? "ok" : "bad"}>
         <Text text={s.state || "unknown"} max={40} />
         {!s.ready && s.state === "ready" ? ", but not ready" : ""}
@@ -43,7 +43,7 @@ export function latency(ms: number, longest: number): string {
 /** A name with its value, in a list of facts. */
 export function Fact(props: { name: string; kind?: string; isWide?: boolean; children: ComponentChildren }) {
   return (
-    <div class={"fact" + (props.isWide ? " wide" : "")}>
+    <div class={"tile" + (props.isWide ? " wide" : "")}>
       <dt>{props.name}</dt>
       <dd class={props.kind ?? ""}>{props.children}</dd>
     </div>

@@ -17,55 +17,53 @@ export function Waterfall(props: { call: Call }) {
   return (
     <>
       <p class="small dim row" aria-hidden="true">
-        <span class="key">
+        <span class="sign">
           <span class="swatch own" /> in the sidecar
         </span>
-        <span class="key">
+        <span class="sign">
           <span class="swatch upstream" /> waits for the backend or a user
         </span>
       </p>
-      <div class="scroll">
-        <table class="plain waterfall" role="table">
-          <thead role="rowgroup">
-            <tr role="row">
-              <th role="columnheader" scope="col">Step</th>
-              <th role="columnheader" scope="col" class="num">Begins at</th>
-              <th role="columnheader" scope="col" class="num">Took</th>
-              <th role="columnheader" scope="col">Where</th>
-              <th class="lane" aria-hidden="true">
-                <span class="row between">
-                  <span>0</span>
-                  <span>{took(end)}</span>
-                </span>
-              </th>
-            </tr>
-          </thead>
-          <tbody role="rowgroup">
-            {call.steps.slice(0, most).map((s, i) => {
-              const at = part(millis(s.at));
-              const width = Math.max(least, part(millis(s.took)));
-              return (
-                <tr key={i} role="row">
-                  <th role="rowheader" scope="row">
-                    <Text text={s.name} max={80} />
-                  </th>
-                  <td role="cell" class="num">{took(millis(s.at))}</td>
-                  <td role="cell" class="num">{took(millis(s.took))}</td>
-                  <td role="cell">{s.isUpstream ? "waits" : "sidecar"}</td>
-                  <td class="lane" aria-hidden="true">
-                    <span class="track">
-                      <span
-                        class={s.isUpstream ? "upstream" : "own"}
-                        style={{ left: `${Math.min(100 - least, at).toFixed(2)}%`, width: `${Math.min(width, 100 - Math.min(100 - least, at)).toFixed(2)}%` }}
-                      />
-                    </span>
-                  </td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
+      <table class="plain waterfall" role="table">
+        <thead role="rowgroup">
+          <tr role="row">
+            <th role="columnheader" scope="col">Step</th>
+            <th role="columnheader" scope="col" class="num">Begins at</th>
+            <th role="columnheader" scope="col" class="num">Took</th>
+            <th role="columnheader" scope="col">Where</th>
+            <th class="lane" aria-hidden="true">
+              <span class="row between">
+                <span>0</span>
+                <span>{took(end)}</span>
+              </span>
+            </th>
+          </tr>
+        </thead>
+        <tbody role="rowgroup">
+          {call.steps.slice(0, most).map((s, i) => {
+            const at = part(millis(s.at));
+            const width = Math.max(least, part(millis(s.took)));
+            return (
+              <tr key={i} role="row">
+                <th role="rowheader" scope="row">
+                  <Text text={s.name} max={80} />
+                </th>
+                <td role="cell" class="num">{took(millis(s.at))}</td>
+                <td role="cell" class="num">{took(millis(s.took))}</td>
+                <td role="cell">{s.isUpstream ? "waits" : "sidecar"}</td>
+                <td class="lane" aria-hidden="true">
+                  <span class="track">
+                    <span
+                      class={s.isUpstream ? "upstream" : "own"}
+                      style={{ left: `${Math.min(100 - least, at).toFixed(2)}%`, width: `${Math.min(width, 100 - Math.min(100 - least, at)).toFixed(2)}%` }}
+                    />
+                  </span>
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
       {call.steps.length > most && <p class="dim">{call.steps.length - most} more steps are left out.</p>}
     </>
   );

@@ -18,7 +18,7 @@ export function epochMillis(t: Timestamp | undefined): number {
 export function took(ms: number): string {
   if (!Number.isFinite(ms) || ms < 0) return "–";
   if (ms === 0) return "0 ms";
-  if (ms < 0.0095) return "< 10 µs";
+  if (ms < 0.00995) return `${(ms * 1000).toFixed(1)} µs`;
   if (ms < 1) return `${Math.round(ms * 1000)} µs`;
   if (ms < 9.95) return `${ms.toFixed(1)} ms`;
   if (ms < 999.5) return `${Math.round(ms)} ms`;
@@ -63,8 +63,8 @@ export function amount(n: number): string {
 /** A share as a whole percentage; between 0 and 1 percent it reads "< 1 %". */
 export function percent(share: number): string {
   if (!Number.isFinite(share)) return "–";
-  if (share > 0 && share < 0.01) return "< 1 %";
-  return `${Math.round(share * 100)} %`;
+  if (share > 0 && share < 0.01) return "<\u00a01\u00a0%";
+  return `${Math.round(share * 100)}\u00a0%`;
 }
 
 /** A count with its noun: "1 call", "2 calls". */

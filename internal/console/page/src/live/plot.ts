@@ -12,6 +12,8 @@ export interface Line {
 export interface PlotOptions {
   readonly lines: readonly [Line, Line];
   readonly value: (n: number) => string;
+  /** The values differ by orders of magnitude, and none is 0. */
+  readonly isLog: boolean;
   /** Is called with the index of the sample under the pointer, or undefined. */
   readonly onHover: (at: number | undefined) => void;
 }
@@ -45,6 +47,23 @@ function marks(u: uPlot, min: number, max: number): number[] {
   return found;
 }
 
+/** The powers of ten around values. */
+function decades(min: number | null, max: number | null): [number, number] {
+  if (min === null || max === null || min <= 0) return [1, 10];
+  const low = Math.floor(Math.log10(min));
+  return [10 ** low, 10 ** Math.max(low + 1, Math.ceil(Math.log10(max)))];
+}
+
+/** Powers of ten from min to max, at most four. */
+function powers(min: number, max: number): number[] {
+  const low = Math.round(Math.log10(min));
+  const high = Math.round(Math.log10(max));
+  const step = Math.max(1, Math.ceil((high - low) / 3));
+  const found: number[] = [];
+  for (let at = low; at <= high; at += step) found.push(10 ** at);
+  return found;
+}
+
 function ago(seconds: number): string {
   if (seconds < 0.5) return "now";
   return seconds < 90 ? `−${Math.round(seconds)} s` : `−${Math.round(seconds / 60)} min`;
@@ -72,7 +91,7 @@ export function plot(el: HTMLElement, o: PlotOptions): uPlot {
       height: plotHeight,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false, setScale: false } },
-      scales: { x: { time: false }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      scales: { x: { time: false }, y: o.isLog ? { distr: 3, range: (_, min, max) => decades(min, max) } : { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
         {
           stroke: dim,
@@ -84,7 +103,17 @@ export function plot(el: HTMLElement, o: PlotOptions): uPlot {
           splits: (u, _, min, max) => marks(u, min, max),
           values: (u, at) => at.map((t) => ago((u.scales["x"]?.max ?? t) - t)),
         },
-        { stroke: dim, font, size: 52, gap: 4, grid, ticks: { show: false }, space: 28, values: (_, at) => at.map(o.value) },
+        {
+          stroke: dim,
+          font,
+          size: 52,
+          gap: 4,
+          grid,
+          ticks: { show: false },
+          space: 28,
+          values: (_, at) => at.map((n) => o.value(n)),
+          ...(o.isLog ? { splits: (_: uPlot, __: number, min: number, max: number) => powers(min, max), filter: (_: uPlot, at: number[]) => at } : {}),
+        },
       ],
       series: [{}, ...series],
       hooks: { setCursor: [(u) => o.onHover(u.cursor.idx ?? undefined)] },

@@ -88,11 +88,25 @@ export class Timeline {
   }
 }
 
-/** The values at slots, with null where nothing is known. */
-export function values(series: Series, value: Value, slots: readonly number[]): (number | null)[] {
+/** Samples without a call, at most so many, do not break a line of latencies. */
+const idleSamples = 15;
+
+/**
+ * The values at slots, for charts: null where nothing is known, which breaks the line, and undefined where there was no call for
+ * a short time, which does not.
+ */
+export function values(series: Series, value: Value, slots: readonly number[]): (number | null | undefined)[] {
   const all = series[value];
-  return slots.map((s) => {
+  const found: (number | null | undefined)[] = [];
+  let idle = 0;
+  for (const s of slots) {
     const v = all[s];
-    return v === undefined || !Number.isFinite(v) ? null : v;
-  });
+    const isValue = v !== undefined && Number.isFinite(v);
+    const isIdle = !isValue && series.calls[s] === 0;
+    idle = isIdle ? idle + 1 : 0;
+    found.push(isValue ? v : isIdle ? undefined : null);
+    if (idle === idleSamples) found.fill(null, found.length - idleSamples);
+    else if (idle > idleSamples) found[found.length - 1] = null;
+  }
+  return found;
 }

@@ -165,13 +165,13 @@ export class Store {
     const wasEmpty = this.last === undefined;
     this.last = m;
     this.inFlight = m.inFlight.map(row);
-    this.takeEnded(m, wasEmpty);
+    this.takeEnded(m, isFirst, wasEmpty);
     for (const r of this.inFlight) this.maxOrder = Math.max(this.maxOrder, r.order);
     this.takeCounts(m);
     return isOther;
   }
 
-  private takeEnded(m: WatchResponse, wasEmpty: boolean) {
+  private takeEnded(m: WatchResponse, isFirst: boolean, wasEmpty: boolean) {
     let isNew = 0;
     for (const c of m.ended) {
       const r = row(c);
@@ -184,8 +184,10 @@ export class Store {
     for (const r of this.ended.splice(0, Math.max(0, this.ended.length - maxCalls))) this.known.delete(r.id);
     // What had ended before the page was opened is in the table, but did not end while it was open.
     if (wasEmpty) return;
-    this.omitted += Number(m.endedOmitted);
-    this.endedTotal += isNew + Number(m.endedOmitted);
+    // The first message of a stream leaves out calls that an earlier stream may have sent.
+    const omitted = isFirst ? 0 : Number(m.endedOmitted);
+    this.omitted += omitted;
+    this.endedTotal += isNew + omitted;
   }
 
   /** Counts of a process only grow, as do the ids of its calls. */

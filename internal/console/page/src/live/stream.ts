@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stream while the page is looked at, and what its parts share.
+import { Code } from "@connectrpc/connect";
 import { effect, signal } from "@preact/signals";
 import { api, away, note } from "../api";
 import { announce } from "../ui";
@@ -46,7 +47,8 @@ export function watchSidecar(): () => void {
     },
     link: (l) => {
       link.value = l;
-      if (l.state === "away") note(l.error);
+      // A sidecar that ends streams while it drains is not away: it answers.
+      if (l.state === "away" && (l.error.code === Code.Unauthenticated || l.error.cause instanceof TypeError)) note(l.error);
     },
   });
   const seen = () => watcher.again();

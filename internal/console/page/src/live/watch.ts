@@ -10,11 +10,11 @@ export const hiddenMillis = 10_000;
 const firstWait = 1000;
 const longestWait = 10_000;
 
-/** How the stream is: "away" has the error that ended it and the time of the next attempt, in milliseconds since 1970. */
+/** How the stream is, with the error that ended the last one until there is another. */
 export type Link =
-  | { readonly state: "connecting" }
+  | { readonly state: "connecting"; readonly error?: ConnectError }
   | { readonly state: "here" }
-  | { readonly state: "away"; readonly error: ConnectError; readonly next: number };
+  | { readonly state: "away"; readonly error: ConnectError };
 
 /** What a Watcher needs of the world. */
 export interface Source {
@@ -65,9 +65,9 @@ export class Watcher {
       // The interval changed: nothing failed.
       if (stream.signal.aborted) continue;
       const pause = wait(failures++, Math.random());
-      this.source.link({ state: "away", error, next: Date.now() + pause });
+      this.source.link({ state: "away", error });
       await this.sleep(pause);
-      if (!this.isStopped) this.source.link({ state: "connecting" });
+      if (!this.isStopped) this.source.link({ state: "connecting", error });
     }
   }
 

@@ -1,27 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import assert from "node:assert/strict";
-import test from "node:test";
-import { load } from "./load.mjs";
+import { test } from "node:test";
+import { CallSchema, LimitSchema, ToolCountsSchema, WatchResponseSchema, type Call, type ToolCounts, type WatchResponse } from "../gen/outrigger/admin/v1/admin_pb";
+import { formatFilter, noFilter, parseFilter, select, type Filter } from "./filter";
+import { amount, counted, percent, span, took } from "./format";
+import { byPressure, limitText } from "./pressure";
+import { historySamples, percentile, Series, Timeline, values } from "./series";
+import { maxCalls, Store } from "./store";
+import { wait, Watcher, type Source } from "./watch";
 
-const { Store, maxCalls } = await load("live/store.ts");
-const { percentile, Timeline, historySamples, values, Series } = await load("live/series.ts");
-const { select, parseFilter, formatFilter, noFilter } = await load("live/filter.ts");
-const { took, span, amount, percent, counted } = await load("live/format.ts");
-const { Watcher, wait } = await load("live/watch.ts");
+/** A call that ended well. */
+const call = (id: number, more: MessageInitShape<typeof CallSchema> = {}): Call =>
+  create(CallSchema, {
+    id: BigInt(id),
+    caller: "agent",
+    tool: "lab.echo",
+    edge: "mcp",
+    operation: "call",
+    began: timestampFromMs(1_000_000 + id),
+    took: durationFromMs(5),
+    upstream: durationFromMs(3),
+    code: "OK",
+    ...more,
+  });
 
-const at = (ms) => ({ seconds: BigInt(Math.floor(ms / 1000)), nanos: (ms % 1000) * 1e6 });
+const counts = (name: string, calls: number, failed: number, buckets: number[]): ToolCounts =>
+  create(ToolCountsSchema, { name, calls: BigInt(calls), failed: BigInt(failed), bounds: [0.01, 0.1, 1], buckets: buckets.map(BigInt) });
 
-/** A call that ended at 1,000 s after 1970 or so. */
-const call = (id, more = {}) => ({
-  id: BigInt(id), caller: "agent", operator: "", tool: "lab.echo", edge: "mcp", operation: "call", began: at(1_000_000 + id),
-  took: at(5), upstream: at(3), code: "OK", message: "", traceId: "", spanId: "", step: "", steps: [], revision: "", requestId: "",
-  ...more,
-});
-const counts = (name, calls, failed, buckets) => ({
-  name, calls: BigInt(calls), failed: BigInt(failed), inFlight: 0n, total: at(0), bounds: [0.01, 0.1, 1], buckets: buckets.map(BigInt),
-});
-const message = (ms, more = {}) => ({ time: at(ms), inFlight: [], inFlightTotal: 0, ended: [], endedOmitted: 0n, tools: [], ...more });
-const ids = (s) => s.calls().map((r) => r.id);
+const message = (ms: number, more: MessageInitShape<typeof WatchResponseSchema> = {}): WatchResponse =>
+  create(WatchResponseSchema, { time: timestampFromMs(ms), ...more });
+
+const ids = (s: Store) => s.calls().map((r) => r.id);
+const series = (s: Store, name: string) => s.tools.get(name)?.series ?? new Series();
 
 test("a stream that is opened again repeats no call", () => {
   const s = new Store();
@@ -40,22 +52,29 @@ test("what ended before the page was opened is shown and not counted", () => {
   assert.equal(s.omitted, 7);
 });
 
-test("another process clears the page", async (t) => {
-  const cases = {
-    "its ids began at other times": message(9000, { ended: [call(1, { began: at(5_000_000) })] }),
-    "its ids are lower than those that were seen": message(9000, { ended: [call(1)] }),
-    "its counts are lower": message(9000, { tools: [counts("lab.echo", 3, 0, [3, 0, 0, 0])] }),
-    "it has counted nothing": message(9000),
-  };
-  for (const [name, first] of Object.entries(cases)) {
-    await t.test(name, () => {
-      const s = new Store();
-      const tools = [counts("lab.echo", 5, 0, [5, 0, 0, 0])];
-      s.take(message(1000, { ended: name.includes("began") ? [call(1)] : [call(7)], tools }), true);
-      assert.equal(s.take({ ...first, tools: first.tools.length || name.includes("nothing") ? first.tools : tools }, true), true);
-      assert.deepEqual(ids(s), first.ended.map((c) => String(c.id)));
-      assert.equal(s.endedTotal, 0);
-    });
+test("what a new stream leaves out is not what ended since", () => {
+  const s = new Store();
+  s.take(message(1000, { ended: [call(1)], endedOmitted: 300n }), true);
+  s.take(message(2000, { ended: [call(2)] }), false);
+  s.take(message(3000, { ended: [call(2), call(3)], endedOmitted: 301n }), true);
+  assert.equal(s.omitted, 0);
+  assert.equal(s.endedTotal, 2);
+});
+
+test("another process clears the page", () => {
+  const tools = [counts("lab.echo", 5, 0, [5, 0, 0, 0])];
+  const cases: [name: string, known: number, first: WatchResponse][] = [
+    ["its ids began at other times", 1, message(9000, { ended: [call(1, { began: timestampFromMs(5_000_000) })], tools })],
+    ["its ids are lower than those that were seen", 7, message(9000, { ended: [call(1)], tools })],
+    ["its counts are lower", 7, message(9000, { tools: [counts("lab.echo", 3, 0, [3, 0, 0, 0])] })],
+    ["it has counted nothing", 7, message(9000)],
+  ];
+  for (const [name, known, first] of cases) {
+    const s = new Store();
+    s.take(message(1000, { ended: [call(known)], tools }), true);
+    assert.equal(s.take(first, true), true, name);
+    assert.deepEqual(ids(s), first.ended.map((c) => String(c.id)), name);
+    assert.equal(s.endedTotal, 0, name);
   }
 });
 
@@ -67,14 +86,13 @@ test("calls that are kept have a bound", () => {
   }
   assert.equal(s.calls().length, maxCalls);
   assert.equal(ids(s)[0], String(10_000 - maxCalls + 1));
-  assert.equal(s.known.size, maxCalls);
   assert.equal(s.endedTotal, 10_000);
 });
 
 test("texts in rows have a bound", () => {
   const s = new Store();
   s.take(message(1000, { ended: [call(1, { message: "x".repeat(1 << 20), tool: "y".repeat(1 << 20) })] }), true);
-  const [r] = s.calls();
+  const r = s.calls()[0]!;
   assert.ok(r.message.length < 400 && r.tool.length < 400 && r.words.length < 2000);
 });
 
@@ -83,13 +101,13 @@ test("rates are differences over the time that passed", () => {
   s.take(message(1000, { tools: [counts("lab.echo", 100, 10, [50, 50, 0, 0])] }), true);
   assert.equal(s.rates(), undefined);
   s.take(message(3000, { tools: [counts("lab.echo", 120, 14, [60, 60, 0, 0])] }), false);
-  const r = s.rates();
+  const r = s.rates()!;
   assert.equal(r.calls, 10);
   assert.equal(r.failed, 2);
   assert.ok(Math.abs(r.p50 - 10) < 1e-9);
   assert.ok(r.p95 > 80 && r.p95 <= 100);
   const slots = s.slots();
-  assert.deepEqual(values(s.tools.get("lab.echo").series, "calls", slots), [null, 10]);
+  assert.deepEqual(values(series(s, "lab.echo"), "calls", slots), [null, 10]);
 });
 
 test("rates forget what is more than ten seconds old", () => {
@@ -97,7 +115,7 @@ test("rates forget what is more than ten seconds old", () => {
   for (let i = 0; i < 30; i++) {
     s.take(message(1000 * (i + 1), { tools: [counts("a", i < 5 ? i * 100 : 400, 0, [i < 5 ? i * 100 : 400, 0, 0, 0])] }), i === 0);
   }
-  assert.equal(s.rates().calls, 0);
+  assert.equal(s.rates()!.calls, 0);
 });
 
 test("a time that nothing is known of is a gap", () => {
@@ -106,19 +124,19 @@ test("a time that nothing is known of is a gap", () => {
   s.take(message(2000, { tools: [counts("a", 2, 0, [2, 0, 0, 0])] }), false);
   s.take(message(60_000, { tools: [counts("a", 900, 0, [900, 0, 0, 0])] }), true);
   s.take(message(61_000, { tools: [counts("a", 901, 0, [901, 0, 0, 0])] }), false);
-  assert.deepEqual(values(s.tools.get("a").series, "calls", s.slots()), [null, 1, null, 1]);
+  assert.deepEqual(values(series(s, "a"), "calls", s.slots()), [null, 1, null, 1]);
 });
 
 test("a tool that is new has all its calls, unless the message left tools out", () => {
   const s = new Store();
   s.take(message(1000, { tools: [counts("a", 1, 0, [1, 0, 0, 0])] }), true);
   s.take(message(2000, { tools: [counts("a", 1, 0, [1, 0, 0, 0]), counts("b", 4, 0, [4, 0, 0, 0])] }), false);
-  assert.equal(s.rates().calls, 4);
-  const many = (n) => Array.from({ length: 256 }, (_, i) => counts("t" + (i + n), 1, 0, [1, 0, 0, 0]));
+  assert.equal(s.rates()!.calls, 4);
+  const many = (n: number) => Array.from({ length: 256 }, (_, i) => counts("t" + (i + n), 1, 0, [1, 0, 0, 0]));
   const full = new Store();
   full.take(message(1000, { tools: many(0) }), true);
   full.take(message(2000, { tools: many(10) }), false);
-  assert.equal(full.rates().calls, 0);
+  assert.equal(full.rates()!.calls, 0);
 });
 
 test("tools have a bound", () => {
@@ -131,7 +149,7 @@ test("tools have a bound", () => {
 
 test("the busiest tools are those of the last minute", () => {
   const s = new Store();
-  const take = (ms, a, b) => s.take(message(ms, { tools: [counts("a", a, 0, [a, 0, 0, 0]), counts("b", b, 0, [b, 0, 0, 0])] }), false);
+  const take = (ms: number, a: number, b: number) => s.take(message(ms, { tools: [counts("a", a, 0, [a, 0, 0, 0]), counts("b", b, 0, [b, 0, 0, 0])] }), false);
   take(1000, 1000, 1);
   take(2000, 1000, 2);
   assert.deepEqual(s.busiest(), ["b", "a"]);
@@ -169,13 +187,13 @@ test("filters select and order", () => {
   s.take(message(1000, {
     inFlight: [call(9, { code: "", step: "unary" })],
     ended: [
-      call(1, { code: "TIMEOUT", message: "The backend took too long", took: at(500), upstream: at(499) }),
+      call(1, { code: "TIMEOUT", message: "The backend took too long", took: durationFromMs(500), upstream: durationFromMs(499) }),
       call(2, { caller: "", tool: "lab.sum", edge: "rpc" }),
-      call(3, { took: at(70) }),
+      call(3, { took: durationFromMs(70) }),
     ],
   }), true);
   const rows = [...s.inFlight, ...s.calls()];
-  const shown = (f) => select(rows, { ...noFilter, ...f }).map((r) => r.id);
+  const shown = (f: Partial<Filter>) => select(rows, { ...noFilter, ...f }).map((r) => r.id);
   assert.deepEqual(shown({}), ["9", "1", "3", "2"]);
   assert.deepEqual(shown({ failures: true }), ["1"]);
   assert.deepEqual(shown({ caller: "anonymous" }), ["2"]);
@@ -188,7 +206,7 @@ test("filters select and order", () => {
 });
 
 test("a filter survives the address", () => {
-  const f = { text: "a & b", tool: "lab.echo", caller: "x=y", edge: "mcp", failures: true, sort: "took", ascending: true };
+  const f: Filter = { text: "a & b", tool: "lab.echo", caller: "x=y", edge: "mcp", failures: true, sort: "took", ascending: true };
   assert.deepEqual(parseFilter(formatFilter(f)), f);
   assert.equal(formatFilter(noFilter), "");
   assert.deepEqual(parseFilter("?sort=nonsense&failures=yes&x=1"), noFilter);
@@ -197,10 +215,10 @@ test("a filter survives the address", () => {
 
 test("formats", () => {
   assert.deepEqual([0, 0.001, 0.4567, 4.21, 421, 9_949, 1250, 65_000, 3_600_000].map(took),
-    ["0 ms", "< 10 µs", "457 µs", "4.2 ms", "421 ms", "9.95 s", "1.25 s", "1 min 5 s", "1 hour"]);
+    ["0 ms", "1.0 µs", "457 µs", "4.2 ms", "421 ms", "9.95 s", "1.25 s", "1 min 5 s", "1 hour"]);
   assert.deepEqual([500, 1000, 86_400_000 * 12].map(span), ["less than a second", "1 second", "12 days"]);
   assert.deepEqual([0, 0.25, 12.44, 3120, NaN].map(amount), ["0", "0.25", "12.4", "3,120", "–"]);
-  assert.deepEqual([0, 0.001, 0.5, 1].map(percent), ["0 %", "< 1 %", "50 %", "100 %"]);
+  assert.deepEqual([0, 0.001, 0.5, 1].map(percent), ["0\u00a0%", "<\u00a01\u00a0%", "50\u00a0%", "100\u00a0%"]);
   assert.equal(counted(1, "call"), "1 call");
   assert.equal(counted(1200, "call"), "1,200 calls");
 });
@@ -210,33 +228,39 @@ test("waits grow to a bound", () => {
   assert.equal(wait(0, 1), 750);
 });
 
-/** Streams that a test plays, one for each time that one is opened. */
-function played(plays) {
-  const log = { intervals: [], links: [], taken: [], hidden: false };
-  let opened = 0;
-  const source = {
-    async *open(interval, signal) {
+/** A source whose streams a test plays, one for each time that one is opened; after them, streams without a message. */
+function played(plays: (() => AsyncIterable<WatchResponse>)[]) {
+  const log = { intervals: [] as number[], links: [] as string[], taken: [] as [number, boolean][], isHidden: false };
+  const source: Source = {
+    open: (interval, signal) => {
       log.intervals.push(interval);
-      yield* plays[opened++]?.(signal) ?? never(signal);
+      return plays[log.intervals.length - 1]?.() ?? silent(signal);
     },
-    isHidden: () => log.hidden,
-    take: (m, isFirst) => log.taken.push([m, isFirst]),
+    isHidden: () => log.isHidden,
+    take: (m, isFirst) => log.taken.push([m.watchers, isFirst]),
     link: (l) => log.links.push(l.state),
   };
   return { source, log };
 }
 
-// eslint-disable-next-line require-yield
-async function* never(signal) {
+/** A stream without a message, until it is aborted. */
+async function* silent(signal: AbortSignal): AsyncGenerator<WatchResponse> {
   await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  yield message(0);
 }
 
 const settle = () => new Promise((r) => setTimeout(r, 5));
 
 test("a stream that ends is opened again, and each begins with a first message", async () => {
   const { source, log } = played([
-    async function* () { yield 1; yield 2; throw new Error("gone"); },
-    async function* () { yield 3; },
+    async function* () {
+      yield message(0, { watchers: 1 });
+      yield message(0, { watchers: 2 });
+      throw new Error("gone");
+    },
+    async function* () {
+      yield message(0, { watchers: 3 });
+    },
   ]);
   const w = new Watcher(source);
   const done = w.run();
@@ -244,7 +268,11 @@ test("a stream that ends is opened again, and each begins with a first message",
   assert.deepEqual(log.links, ["here", "away"]);
   w.again();
   await settle();
-  assert.deepEqual(log.taken, [[1, true], [2, false], [3, true]]);
+  assert.deepEqual(log.taken, [
+    [1, true],
+    [2, false],
+    [3, true],
+  ]);
   assert.deepEqual(log.links, ["here", "away", "connecting", "here", "away"]);
   w.stop();
   await done;
@@ -255,11 +283,37 @@ test("a page that is hidden asks for less, without an error", async () => {
   const w = new Watcher(source);
   const done = w.run();
   await settle();
-  log.hidden = true;
+  log.isHidden = true;
   w.again();
   await settle();
   assert.deepEqual(log.intervals, [1000, 10_000]);
   assert.deepEqual(log.links, []);
   w.stop();
   await done;
+});
+
+test("limits under most pressure come first", () => {
+  const limit = (name: string, used: number | undefined, most: number, refused = 0) =>
+    create(LimitSchema, { name, most, refused: BigInt(refused), ...(used === undefined ? {} : { used }) });
+  const limits = [limit("a", 1, 10), limit("b", undefined, 10, 4), limit("c", 9, 10), limit("d", 5, 0), limit("e", undefined, 10)];
+  assert.deepEqual(byPressure(limits).map((l) => l.name), ["c", "a", "b", "d", "e"]);
+});
+
+test("amounts of limits have units", () => {
+  assert.equal(limitText("max_queue_wait", 2.5), "2.50 s");
+  assert.equal(limitText("held_ttl", 600), "10 min 0 s");
+  assert.equal(limitText("max_message_bytes", 4_000_000), "4.0 MB");
+  assert.equal(limitText("caller_share_percent", 80), "80 %");
+  assert.equal(limitText("caller_rate", 0), "none");
+  assert.equal(limitText("tool_rate", 2.5), "2.5/s");
+  assert.equal(limitText("max_sessions", 1000), "1,000");
+});
+
+test("idle seconds do not break a line, and longer ones do", () => {
+  const s = new Store();
+  const calls = (at: number) => (at < 3 ? at : at < 6 ? 3 : at < 40 ? 4 : 5);
+  for (let i = 0; i < 45; i++) s.take(message(1000 * (i + 1), { tools: [counts("a", calls(i), 0, [calls(i), 0, 0, 0])] }), i === 0);
+  const p50 = values(series(s, "a"), "p50", s.slots());
+  assert.deepEqual(p50.slice(0, 8), [null, 5, 5, 5, undefined, undefined, 5, null]);
+  assert.deepEqual(p50.slice(38), [null, null, 5, undefined, undefined, undefined, undefined]);
 });
