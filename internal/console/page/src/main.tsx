@@ -6,7 +6,7 @@ import "./live/live.css";
 import { keepServer, server, signedOut } from "./api";
 import { base, partOf, path, watchLinks } from "./router";
 import { AwayBanner, Operator, SignIn } from "./session";
-import { ErrorNote, LiveRegion, Spinner, Text, visible } from "./ui";
+import { Boundary, ErrorNote, LiveRegion, Spinner, Text, visible } from "./ui";
 import { Try } from "./try/Try";
 
 function App() {
@@ -43,7 +43,9 @@ function App() {
       </header>
       <AwayBanner />
       <main id="main" tabIndex={-1}>
-        {signedOut.value ? <SignIn /> : isLive ? <LiveLater path={at.slice("/live".length)} /> : <Try path={at.slice("/try".length)} />}
+        <Boundary key={isLive ? "live" : "try"}>
+          {signedOut.value ? <SignIn /> : isLive ? <LiveLater path={at.slice("/live".length)} /> : <Try path={at.slice("/try".length)} />}
+        </Boundary>
       </main>
       <LiveRegion />
     </>

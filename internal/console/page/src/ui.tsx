@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small parts that both pages use. Texts from backends pass through Text: never HTML, and nothing in them acts on the page.
 import { signal } from "@preact/signals";
-import type { ComponentChildren, JSX } from "preact";
+import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { isNumber, isObject, type Json } from "./json";
 
@@ -216,6 +216,17 @@ export function Spinner(props: { label: string }) {
       {props.label}
     </span>
   );
+}
+
+/** Keeps a fault in a part of the page from taking the others with it. */
+export class Boundary extends Component<{ children: ComponentChildren }, { fault: string }> {
+  override state = { fault: "" };
+  override componentDidCatch(fault: unknown): void {
+    this.setState({ fault: String(fault) });
+  }
+  render() {
+    return this.state.fault === "" ? this.props.children : <ErrorNote title="This part of the page broke. Others may work." text={this.state.fault} />;
+  }
 }
 
 const treePage = 100;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { jsonText, member, parseJson, text, type Json, type JsonObject } from "../json";
-import { call, type CallOptions, type Outcome, type Watcher } from "./client";
+import { call, pause, type CallOptions, type Outcome, type Watcher } from "./client";
 import { canonical, headerValue, mirroredHeaders, questionsOf, readMessage, type Answer, type Question } from "./wire";
 
 interface Sent {
@@ -34,13 +34,16 @@ function stage(replies: Record<string, Reply>, more: Partial<CallOptions> = {}) 
       return a ? Promise.resolve(a) : new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
     },
   };
+  const answered: string[] = [];
   const fake = async (path: unknown, init: RequestInit = {}): Promise<Response> => {
     const raw = typeof init.body === "string" ? init.body : "";
     const s: Sent = { path: String(path), method: init.method!, headers: init.headers as Record<string, string>, raw, body: raw === "" ? null : parseJson(raw) };
     sent.push(s);
     init.signal?.throwIfAborted();
     const reply = replies[text(s.body, "method") || init.method!];
-    return (await reply?.(s, init.signal!)) ?? new Response(null, { status: 202 });
+    const answer = (await reply?.(s, init.signal!)) ?? new Response(null, { status: 202 });
+    answered.push(text(s.body, "method") || init.method!);
+    return answer;
   };
   const options: CallOptions = {
     revision: "2026-07-28",
@@ -56,7 +59,7 @@ function stage(replies: Record<string, Reply>, more: Partial<CallOptions> = {}) 
     fetch: fake as typeof fetch,
     ...more,
   };
-  return { sent, seen, cancel, leave, answers, run: () => call(options) };
+  return { sent, seen, answered, cancel, leave, answers, run: () => call(options) };
 }
 
 function json(s: Sent, more: string, headers: Record<string, string> = {}): Response {
@@ -213,6 +216,7 @@ test("a legacy call that is cancelled says so", async () => {
     {
       initialize: (m) => json(m, `"result":{"protocolVersion":"2025-06-18","capabilities":{}}`, { "Mcp-Session-Id": "s1" }),
       "tools/call": (_, signal) => new Promise((__, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+      "notifications/cancelled": () => pause(20, new AbortController().signal).then(() => new Response(null, { status: 202 })),
     },
     { revision: "2025-06-18" },
   );
@@ -222,6 +226,8 @@ test("a legacy call that is cancelled says so", async () => {
   const asked = s.sent.find((m) => text(m.body, "method") === "tools/call")!;
   const note = s.sent.find((m) => text(m.body, "method") === "notifications/cancelled")!;
   assert.equal(text(member(note.body, "params"), "requestId"), text(asked.body, "id"));
+  // The session ends once the sidecar has heard of the cancellation, so that it belongs to something.
+  assert.deepEqual(s.answered.slice(-2), ["notifications/cancelled", "DELETE"]);
 });
 
 test("canonical JSON-RPC goes to its own path, by the canonical name", async () => {

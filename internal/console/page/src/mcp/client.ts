@@ -415,10 +415,11 @@ async function callInSession(w: Wire, headers: Record<string, string>): Promise<
   const { o } = w;
   const id = newID();
   const signal = AbortSignal.any([o.cancel, o.leave]);
-  // The end of the request is no cancellation in these revisions.
+  // The end of the request is no cancellation in these revisions. The session lasts until the sidecar has heard of it.
+  let said: Promise<unknown> | undefined;
   const cancelled = () => {
     const note = notificationText("notifications/cancelled", [["requestId", JSON.stringify(id)], ["reason", '"cancelled in the console"']]);
-    void w.post(note, headers, AbortSignal.timeout(5_000)).catch(() => undefined);
+    said = w.post(note, headers, AbortSignal.timeout(5_000)).catch(() => undefined);
   };
   signal.addEventListener("abort", cancelled, { once: true });
   try {
@@ -430,6 +431,7 @@ async function callInSession(w: Wire, headers: Record<string, string>): Promise<
     return outcome(await w.call(body, headers, signal, (m) => void answerServer(w, m, headers, signal).catch(() => undefined)));
   } finally {
     signal.removeEventListener("abort", cancelled);
+    await said;
   }
 }
 

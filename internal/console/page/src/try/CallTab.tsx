@@ -86,6 +86,7 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
   const { tool, schema } = props;
   const name = tool.tool!.name;
   const [text, setText] = useState(firstText);
+  const [changed, setChanged] = useState(0);
   const [isTouched, setTouched] = useState(text !== "{}");
   const [run, setRun] = useState<Run>();
   const [isAsking, setAsking] = useState(false);
@@ -110,14 +111,17 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
     // Another link to the same tool was opened here.
     if (arrived.current === fragment.value) return;
     arrived.current = fragment.value;
-    setText(firstText());
-    setTouched(true);
+    change(firstText());
   }, [fragment.value]);
 
-  const change = useCallback((to: string) => {
+  const typed = useCallback((to: string) => {
     setText(to);
     setTouched(true);
   }, []);
+  const change = (to: string) => {
+    typed(to);
+    setChanged((n) => n + 1);
+  };
   const changeValue = (to: Json) => change(jsonText(to));
 
   const about = server.value;
@@ -166,7 +170,7 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
           </fieldset>
         </section>
         <section class="args-json stack" aria-label="Arguments as JSON, and the call">
-          <JsonEditor text={text} faults={faults} onText={change} onCall={() => now.current()} label={`Arguments of ${visible(name.slice(0, 120))} as JSON`} />
+          <JsonEditor text={text} changed={changed} faults={faults} onText={typed} onCall={() => now.current()} label={`Arguments of ${visible(name.slice(0, 120))} as JSON`} />
           <div class="row between">
             <CheckWord isJson={isJson} check={check} isTouched={isTouched} />
             <div class="row">
@@ -313,6 +317,7 @@ function CopyAs(props: { tool: GetToolResponse; text: string }) {
 
 interface EditorProps {
   text: string;
+  changed: number;
   label: string;
   faults: Fault[];
   onText: (text: string) => void;

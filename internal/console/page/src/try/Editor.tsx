@@ -13,6 +13,8 @@ import { splitPointer, type Fault } from "./fields";
 
 interface EditorProps {
   text: string;
+  /** Counts the changes of the text that were made elsewhere: those it takes over. Its own may be shown late, and are in it already. */
+  changed: number;
   label: string;
   faults: Fault[];
   onText: (text: string) => void;
@@ -46,6 +48,7 @@ export function Editor(props: EditorProps) {
   const view = useRef<EditorView>(undefined);
   const now = useRef(props);
   now.current = props;
+  const isTaking = useRef(false);
 
   useEffect(() => {
     // In a shadow root the editor's styles are constructed sheets, which the page's content security policy allows.
@@ -72,7 +75,7 @@ export function Editor(props: EditorProps) {
           // Tab moves the focus on, as everywhere in the page.
           keymap.of([{ key: "Mod-Enter", run: () => (now.current.onCall(), true) }, ...historyKeymap, ...lintKeymap, ...defaultKeymap]),
           EditorView.updateListener.of((u) => {
-            if (u.docChanged && u.state.doc.toString() !== now.current.text) now.current.onText(u.state.doc.toString());
+            if (u.docChanged && !isTaking.current) now.current.onText(u.state.doc.toString());
           }),
         ],
       }),
@@ -84,9 +87,11 @@ export function Editor(props: EditorProps) {
   useEffect(() => {
     const v = view.current!;
     const shown = v.state.doc.toString();
-    if (shown === props.text) return;
-    v.dispatch({ changes: difference(shown, props.text) });
-  }, [props.text]);
+    if (shown === now.current.text) return;
+    isTaking.current = true;
+    v.dispatch({ changes: difference(shown, now.current.text) });
+    isTaking.current = false;
+  }, [props.changed]);
 
   useEffect(() => {
     const v = view.current!;

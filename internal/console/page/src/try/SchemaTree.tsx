@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A schema as a tree of names, types and rules. What is closed is not in the page, so recursive schemas end.
 import { useState } from "preact/hooks";
-import { isNumber, isObject, jsonText, member, text, type Json, type JsonObject } from "../json";
+import { isNumber, isObject, jsonText, type Json, type JsonObject } from "../json";
 import { Badge, Button, Text } from "../ui";
-import { fieldOf, itemField, oneofsOf, propertiesOf, variantsOf, type Field } from "./fields";
+import { fieldOf, itemField, oneofsOf, propertiesOf, typeWord, variantsOf, type Field } from "./fields";
 
 const pageSize = 100;
 
@@ -143,35 +143,6 @@ function About(props: { field: Field }) {
       )}
     </div>
   );
-}
-
-function typeWord(field: Field, root: JsonObject): string {
-  const { schema } = field;
-  switch (field.kind) {
-    case "object":
-      return "message";
-    case "list":
-      return `list of ${typeWord(itemField(field, root), root)}`;
-    case "map":
-      return `map of ${typeWord(itemField(field, root), root)}`;
-    case "digits":
-      return text(schema, "format") || "64-bit integer";
-    case "number":
-      return text(schema, "format") || firstType(schema);
-    case "variants":
-      return "one of several";
-    case "json":
-      return firstType(schema) === "object" ? "any JSON object" : "any JSON";
-    case "text":
-      return text(schema, "format") || "text";
-    default:
-      return field.kind;
-  }
-}
-
-function firstType(schema: JsonObject): string {
-  const type = member(schema, "type");
-  return typeof type === "string" ? type : Array.isArray(type) ? String(type.find((t) => t !== "null") ?? "") : "number";
 }
 
 const ruleNames = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "multipleOf", "pattern", "default"];

@@ -114,6 +114,8 @@ function Rows(props: { list: Listing; selected: string; onEnd: () => void }) {
   const box = useRef<HTMLElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
+  // Of the rows one is reached by Tab; arrow keys move among them.
+  const [current, setCurrent] = useState(0);
   const focusNext = useRef<number | undefined>(undefined);
 
   useLayoutEffect(() => {
@@ -125,9 +127,17 @@ function Rows(props: { list: Listing; selected: string; onEnd: () => void }) {
     box.current!.scrollTop = 0;
     setTop(0);
   }, [props.list.query]);
+  useEffect(() => {
+    const at = tools.findIndex((t) => isTool(t, props.selected));
+    setCurrent(Math.max(0, at));
+    const y = at * rowHeight;
+    const scroller = box.current!;
+    if (at >= 0 && (y < scroller.scrollTop || y + rowHeight > scroller.scrollTop + scroller.clientHeight)) scroller.scrollTop = y - scroller.clientHeight / 2;
+  }, [props.list.query, props.selected, tools.length > 0]);
 
   const first = Math.max(0, Math.floor(top / rowHeight) - 4);
   const last = Math.min(tools.length, Math.ceil((top + height) / rowHeight) + 4);
+  const reached = current >= first && current < last ? current : Math.min(Math.ceil(top / rowHeight), tools.length - 1);
   useEffect(() => {
     if (last > tools.length - 40) props.onEnd();
   }, [last, tools.length, props.list.next]);
@@ -161,22 +171,29 @@ function Rows(props: { list: Listing; selected: string; onEnd: () => void }) {
     go(to);
   };
 
+  const focused = (e: FocusEvent) => {
+    const at = Number((e.target as HTMLElement).dataset["row"]);
+    if (!Number.isNaN(at)) setCurrent(at);
+  };
+
   return (
-    <nav class="tools-rows" aria-label="Tools" ref={box} onScroll={(e) => setTop(e.currentTarget.scrollTop)} onKeyDown={key}>
+    <nav class="tools-rows" aria-label="Tools" ref={box} onScroll={(e) => setTop(e.currentTarget.scrollTop)} onKeyDown={key} onFocusIn={focused}>
       <ul style={{ height: `${tools.length * rowHeight}px` }}>
         {tools.slice(first, last).map((t, i) => (
-          <Row key={t.name} tool={t} at={first + i} count={tools.length} isSelected={props.selected === t.name || props.selected === t.mcpName} />
+          <Row key={t.name} tool={t} at={first + i} count={tools.length} isReached={first + i === reached} isSelected={isTool(t, props.selected)} />
         ))}
       </ul>
     </nav>
   );
 }
 
-function Row(props: { tool: ToolSummary; at: number; count: number; isSelected: boolean }) {
+const isTool = (t: ToolSummary, name: string) => t.name === name || t.mcpName === name;
+
+function Row(props: { tool: ToolSummary; at: number; count: number; isReached: boolean; isSelected: boolean }) {
   const { tool } = props;
   return (
     <li style={{ transform: `translateY(${props.at * rowHeight}px)` }} aria-setsize={props.count} aria-posinset={props.at + 1}>
-      <a href={toolPath(tool.name)} data-row={props.at} aria-current={props.isSelected ? "true" : undefined}>
+      <a href={toolPath(tool.name)} data-row={props.at} tabIndex={props.isReached ? 0 : -1} aria-current={props.isSelected ? "true" : undefined}>
         <span class="tools-name mono">
           <Text text={tool.name} max={120} />
           {tool.destructive && (
@@ -184,8 +201,8 @@ function Row(props: { tool: ToolSummary; at: number; count: number; isSelected: 
               !<span class="unseen"> destructive</span>
             </Badge>
           )}
-          {tool.readOnly && <span class="unseen">read-only</span>}
-        </span>
+          {tool.readOnly && <span class="unseen"> read-only</span>}
+        </span>{" "}
         <span class="tools-about dim small">
           {tool.backend !== "" && <Text text={tool.backend + " · "} max={40} />}
           <Text text={tool.title || tool.summary} max={160} />

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page that shows tools and calls them.
 import { partOf } from "../router";
-import { Empty } from "../ui";
+import { Boundary, Empty } from "../ui";
 import { ToolList } from "./ToolList";
 import { ToolPage } from "./ToolPage";
 
@@ -13,7 +13,9 @@ export function Try(props: { path: string }) {
       <ToolList selected={tool} />
       <div class="try-main" key={tool}>
         {tool ? (
-          <ToolPage name={tool} />
+          <Boundary>
+            <ToolPage name={tool} />
+          </Boundary>
         ) : (
           <>
             <h1 class="unseen">Try tools</h1>

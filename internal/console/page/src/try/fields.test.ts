@@ -17,6 +17,7 @@ import {
   textOfBase64,
   toBase64,
   typedNumber,
+  typeWord,
   variantOf,
   variantsOf,
   withKey,
@@ -156,6 +157,13 @@ test("references in circles and to nowhere end", () => {
     const schema = parseJson(text) as JsonObject;
     assert.equal(fieldOf(schema, schema).kind, "json", text);
   }
+});
+
+test("lists of themselves and unions of themselves end", () => {
+  const list = parseJson(`{"type":"array","items":{"$ref":"#"}}`) as JsonObject;
+  assert.equal(typeWord(fieldOf(list, list), list), "list of list of list of list of list");
+  const union = parseJson(`{"anyOf":[{"$ref":"#"},{"type":"object","properties":{"a":{"type":"string"}}}]}`) as JsonObject;
+  assert.equal(firstValue(fieldOf(union, union), union), null);
 });
 
 test("edits change one place, and keep every digit of the others", () => {

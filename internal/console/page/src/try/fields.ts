@@ -277,6 +277,37 @@ export function itemField(field: Field, root: JsonObject): Field {
   return fieldOf(items, root);
 }
 
+const maxWords = 4;
+
+/** The type of a field in words, such as "list of map of text". */
+export function typeWord(field: Field, root: JsonObject, depth = 0): string {
+  const { schema } = field;
+  switch (field.kind) {
+    case "object":
+      return "message";
+    case "list":
+    case "map":
+      // A list may be a list of itself.
+      return depth < maxWords ? `${field.kind} of ${typeWord(itemField(field, root), root, depth + 1)}` : field.kind;
+    case "digits":
+      return text(schema, "format") || "64-bit integer";
+    case "number":
+      return text(schema, "format") || firstType(schema);
+    case "variants":
+      return "one of several";
+    case "json":
+      return firstType(schema) === "object" ? "any JSON object" : "any JSON";
+    case "text":
+      return text(schema, "format") || "text";
+    default:
+      return field.kind;
+  }
+}
+
+function firstType(schema: JsonObject): string {
+  return types(schema).find((t) => t !== "null") ?? "number";
+}
+
 /** The fields of a union. */
 export function variantsOf(field: Field, root: JsonObject): Field[] {
   const rest: JsonObject = {};
@@ -337,8 +368,11 @@ export function sameScalar(a: Json, b: Json): boolean {
   return a === b || isNumber(a) && isNumber(b) && a.toString() === b.toString();
 }
 
+// How many unions within unions are gone into: a union may have itself as its first variant.
+const maxUnions = 8;
+
 /** The value that a field has when it is first set. */
-export function firstValue(field: Field, root: JsonObject, now: () => Date = () => new Date()): Json {
+export function firstValue(field: Field, root: JsonObject, now: () => Date = () => new Date(), depth = 0): Json {
   const given = member(field.schema, "default");
   if (given !== undefined) return given;
   switch (field.kind) {
@@ -366,7 +400,7 @@ export function firstValue(field: Field, root: JsonObject, now: () => Date = () 
       return null;
     case "variants": {
       const variants = variantsOf(field, root);
-      return variants.length > 0 ? firstValue(variants[0]!, root, now) : null;
+      return variants.length > 0 && depth < maxUnions ? firstValue(variants[0]!, root, now, depth + 1) : null;
     }
     case "json":
       return types(field.schema).includes("object") ? {} : null;
