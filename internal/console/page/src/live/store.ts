@@ -49,7 +49,7 @@ export interface Rates {
   /** NaN without a call, infinite beyond longest. */
   p50: number;
   p95: number;
-  /** Above this duration, none is told from another. */
+  /** Durations above this are all one. */
   longest: number;
 }
 
