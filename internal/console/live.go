@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// defaultInterval, minInterval and maxInterval bound the time between two messages of Watch.
-	defaultInterval, minInterval, maxInterval = time.Second, 250 * time.Millisecond, time.Minute
+	// usualInterval, minInterval and maxInterval bound the time between two messages of Watch.
+	usualInterval, minInterval, maxInterval = time.Second, 250 * time.Millisecond, time.Minute
 	// maxWatchers bounds the clients that watch at a time: each costs a message of up to some 100 KB a second.
 	maxWatchers = 32
 	// maxCalls is the maximum number of calls of each kind in one message, maxCounts that of tools.
@@ -38,7 +38,7 @@ func (s *Service) Watch(ctx context.Context, req *connect.Request[adminv1.WatchR
 	defer s.watchers.Add(-1)
 	defer s.opts.Bridge.Watch()()
 	defer s.opts.WatchLog()()
-	interval := defaultInterval
+	interval := usualInterval
 	if req.Msg.GetInterval() != nil {
 		interval = min(max(req.Msg.GetInterval().AsDuration(), minInterval), maxInterval)
 	}

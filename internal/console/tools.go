@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// defaultPage and maxPage bound a page of tools.
-	defaultPage, maxPage = 50, 1000
+	// usualPage and maxPage bound a page of tools.
+	usualPage, maxPage = 50, 1000
 	// maxQuery is the maximum size of a query in bytes.
 	maxQuery = 1000
 	// maxSummary bounds the text of a tool in a list, in bytes.
@@ -42,7 +42,7 @@ func (s *Service) SearchTools(ctx context.Context, req *connect.Request[adminv1.
 	}
 	size := int(req.Msg.GetPageSize())
 	if size <= 0 {
-		size = defaultPage
+		size = usualPage
 	}
 	size = min(size, maxPage)
 	from, err := pageStart(req.Msg.GetPageToken(), cat)
