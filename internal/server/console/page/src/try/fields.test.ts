@@ -28,7 +28,7 @@ import {
 
 // The schemas are those that the sidecar derives, from its own golden files: the input as agents see it, and as it is checked.
 function golden(message: string, which: "advertised" | "canonical"): JsonObject {
-  const file = readFileSync(`../../schema/testdata/golden/${message}.txt`, "utf8");
+  const file = readFileSync(`../../../schema/testdata/golden/${message}.txt`, "utf8");
   const part = file.split(`-- input ${which} --\n`)[1]!.split("\n-- ")[0]!;
   return parseJson(part) as JsonObject;
 }
