@@ -18,6 +18,7 @@ import (
 	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
 	"github.com/outrigger-mcp/outrigger/internal/dialect"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 )
 
 const (
@@ -65,8 +66,11 @@ func (s *Service) Watch(ctx context.Context, req *connect.Request[adminv1.WatchR
 func (s *Service) state() *adminv1.WatchResponse {
 	ready, checks := s.opts.Ready()
 	now := &adminv1.WatchResponse{
-		Time: timestamppb.Now(), Ready: ready, State: s.opts.State(), Watchers: s.watchers.Load(), Tools: s.opts.Stats.Counts(maxCounts),
+		Time: timestamppb.Now(), Ready: ready, State: s.opts.State(), Watchers: s.watchers.Load(),
 		Certificates: s.opts.Certificates(), Trust: s.trust(),
+	}
+	for _, c := range s.opts.Stats.Counts(maxCounts) {
+		now.Tools = append(now.Tools, counts(c))
 	}
 	calls, total := s.opts.Bridge.InFlight(maxCalls)
 	now.InFlight, now.InFlightTotal = calls, int32(min(total, 1<<30))
@@ -98,6 +102,17 @@ func (s *Service) state() *adminv1.WatchResponse {
 		now.CatalogFingerprint = fingerprint
 	}
 	return now
+}
+
+// counts are the counts of a tool.
+func counts(c telemetry.ToolCounts) *adminv1.ToolCounts {
+	out := &adminv1.ToolCounts{
+		Name: c.Tool, Calls: c.Calls, Failed: c.Failed, InFlight: c.InFlight, Total: durationpb.New(c.Total), Buckets: c.Buckets,
+	}
+	for _, bound := range c.Bounds {
+		out.Bounds = append(out.Bounds, bound.Seconds())
+	}
+	return out
 }
 
 // maxDetail bounds the text of a check, which may hold an error that a backend sent.

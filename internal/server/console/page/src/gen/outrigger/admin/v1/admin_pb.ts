@@ -310,7 +310,7 @@ export type GetToolResponse = Message<"outrigger.admin.v1.GetToolResponse"> & {
   description: string;
 
   /**
-   * The tool as tools/list of MCP shows it, as JSON, by revision of MCP.
+   * The tool as lists show it, as JSON: "mcp", as tools/list of the newest revision of MCP does, and "rpc", as `/rpc` does.
    *
    * @generated from field: map<string, string> listed = 3;
    */
@@ -814,7 +814,7 @@ export type Call = Message<"outrigger.admin.v1.Call"> & {
   code: string;
 
   /**
-   * Message of the error, as its caller sees it; empty for success.
+   * Description of the error, as the log has it: without texts of callers and tools. Empty for success.
    *
    * @generated from field: string message = 11;
    */
@@ -898,7 +898,7 @@ export type Step = Message<"outrigger.admin.v1.Step"> & {
   took?: Duration | undefined;
 
   /**
-   * The step waits for the backend.
+   * The step waits for the backend or for users.
    *
    * @generated from field: bool is_upstream = 4;
    */
