@@ -169,7 +169,7 @@ generate: $(BUF) ## Regenerate code, descriptor sets and documents
 checkgenerate: generate ## Fail where generated files differ from what is committed
 	@if [ -n "$$(git status --porcelain -- gen bench/gen proto/options internal/demo internal/defaults docs)" ]; then git status --short -- gen bench/gen proto/options internal/demo internal/defaults docs; git diff -- gen bench/gen proto/options internal/demo internal/defaults docs | head -50; exit 1; fi
 
-CONSOLE := internal/console/page
+CONSOLE := internal/server/console/page
 # A clone has no packages of the page; what is built from them is committed.
 $(CONSOLE)/node_modules/installed: $(CONSOLE)/package.json $(CONSOLE)/package-lock.json
 	npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(CONSOLE)

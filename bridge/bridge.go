@@ -367,6 +367,13 @@ func (b *Bridge) Repaired() uint64 { return b.parts.encoder.repaired.Load() }
 // it before they refuse arguments that are not an object.
 func (b *Bridge) RepairArguments(raw []byte) Payload { return b.parts.encoder.repair(raw) }
 
+// CheckArguments checks JSON arguments as a call of a tool would, and calls nothing: of a tool that takes a stream, all items. The
+// policy is not asked, and a tool that another sidecar checks is checked here by the schema that is shown. It returns nil for
+// arguments that no call is refused for.
+func (b *Bridge) CheckArguments(ctx context.Context, t *catalog.Tool, arguments []byte) *errmap.Error {
+	return b.parts.encoder.check(ctx, t, arguments)
+}
+
 // Catalog returns the current snapshot of the tools, with what the caller in ctx may
 // see. Before the first load it waits, for a bounded time; after that the error is
 // UNAVAILABLE.
@@ -497,7 +504,7 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 		f.end.who = identity.FromContext(ctx)
 		b.record(req, meter, f.end.who)
 	}
-	if b.watched.isOn() {
+	if b.isWatched() {
 		meter.stages = newStages(f.start)
 	}
 	req.meter = meter // from here on req does not change
@@ -514,6 +521,9 @@ func (b *Bridge) Begin(ctx context.Context, req *Request) *Flight {
 	f.call.Own(f)
 	return f
 }
+
+// isWatched reports whether somebody watches the calls.
+func (b *Bridge) isWatched() bool { return b.watched.watchers.Load() > 0 }
 
 // record begins what is recorded of a request.
 func (b *Bridge) record(req *Request, m *meter, who *identity.Identity) {
@@ -583,7 +593,7 @@ func (f *Flight) ended(resp *Response) {
 	for _, o := range f.bridge.observers {
 		o.ended(end)
 	}
-	if end.code != "" || f.bridge.watched.isOn() {
+	if end.code != "" || f.bridge.isWatched() {
 		f.bridge.watched.keep(f)
 	}
 }

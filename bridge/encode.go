@@ -320,19 +320,16 @@ func (e *encoder) checkedMessage(ctx context.Context, c *toolCall, in Payload) (
 	return e.message(ctx, c.tool, in)
 }
 
-// CheckArguments checks JSON arguments as a call of a tool would, and calls nothing: of a tool that takes a stream, all items. The
-// policy is not asked, and a tool that another sidecar checks is checked here by the schema that is shown. It returns nil for
-// arguments that no call is refused for.
-func (b *Bridge) CheckArguments(ctx context.Context, t *catalog.Tool, arguments []byte) *errmap.Error {
+// check implements [Bridge.CheckArguments].
+func (e *encoder) check(ctx context.Context, t *catalog.Tool, arguments []byte) *errmap.Error {
 	if t.CheckedBehind {
 		return declaredInput(ctx, t, arguments).Redacted()
 	}
-	e := b.parts.encoder
-	c := &toolCall{tool: t, req: &Request{Op: OpCall, Tool: t.Name, Arguments: b.RepairArguments(arguments)}}
+	c := &toolCall{tool: t, req: &Request{Op: OpCall, Tool: t.Name, Arguments: e.repair(arguments)}}
 	failed := e.validate(ctx, c)
 	free := func() {
 		if c.pooled {
-			b.buffers.Put(c.wire)
+			e.buffers.Put(c.wire)
 		}
 	}
 	free()

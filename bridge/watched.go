@@ -44,9 +44,6 @@ func (b *Bridge) Watch() (stop func()) {
 	return sync.OnceFunc(func() { b.watched.watchers.Add(-1) })
 }
 
-// isOn reports whether somebody watches.
-func (w *watched) isOn() bool { return w.watchers.Load() > 0 }
-
 // ring holds the last calls that ended; at is the place of the oldest once it is full.
 type ring struct {
 	calls []known

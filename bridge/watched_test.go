@@ -155,7 +155,7 @@ func TestWatchedCall(t *testing.T) {
 	b := bridgeOf(t, mcptest.Echo, bridge.Options{Audit: audit})
 	defer b.Watch()()
 	before := time.Now()
-	b.Handle(identity.WithOperator(t.Context(), "olga"), echo("one"))
+	b.Handle(identity.WithConsole(t.Context(), &identity.Console{Operator: "olga", Began: func(uint64) {}}), echo("one"))
 	got := ended(t, b, 0)
 	if got.GetTook().AsDuration() <= 0 || got.GetBegan().AsTime().Before(before.Add(-time.Second)) || got.GetUpstream().AsDuration() <= 0 {
 		t.Errorf("%v", got)

@@ -410,6 +410,7 @@ func (v topView) table(pane int, columns []topColumn, rows []topRow, width, heig
 			left -= c.width + min(i, 1)*2
 		}
 	}
+	left = max(left, 1)
 	line := func(cells []string) string {
 		if len(cells) == 1 {
 			return cut(cells[0], width)
@@ -422,7 +423,7 @@ func (v topView) table(pane int, columns []topColumn, rows []topRow, width, heig
 			if b.Len() > 0 {
 				b.WriteString("  ")
 			}
-			text, room := cells[i], cmp.Or(c.width, max(left, 1))
+			text, room := cells[i], cmp.Or(c.width, left)
 			text = cut(text, room)
 			padding := strings.Repeat(" ", max(room-columnsOf(text), 0))
 			if c.isRight {

@@ -151,7 +151,7 @@ func TestAdmit(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set("X_outrigger_subject", "root")
-		r = r.WithContext(identity.WithOperator(identity.NewContext(r.Context(), identity.NewIdentity(identity.Grant{Name: "olive"})), "olive"))
+		r = r.WithContext(identity.WithConsole(identity.NewContext(r.Context(), identity.NewIdentity(identity.Grant{Name: "olive"})), &identity.Console{Operator: "olive"}))
 		got := d.Admit(r, who)
 		if identity.FromContext(got.Context()) != who || identity.OperatorOf(got.Context()) != "olive" || identity.OperatorOf(t.Context()) != "" {
 			t.Errorf("%s: %v", name, identity.FromContext(got.Context()))

@@ -97,7 +97,7 @@ func onlyEdgesImportBridge() []string {
 // thirdParties says where a third party's types may appear.
 func thirdParties() map[string][]string {
 	return map[string][]string{
-		"connectrpc.com/connect":                   {"bridge", "internal/backend", "internal/source", "internal/catalog", "internal/task", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar", "internal/client"},
+		"connectrpc.com/connect":                   {"bridge", "internal/backend", "internal/source", "internal/catalog", "internal/task", "internal/edge/connectapi", "errmap", "gen", "internal/demo", "internal/mcptest", "cmd/sidecar", "internal/client", "internal/server/console"},
 		"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema", "internal/mcpschema"},
 		"buf.build/go/protovalidate":               {"internal/schema", "internal/transcode", "internal/backend", "internal/edge/connectapi", "internal/config", "internal/demo", "internal/mcptest"},
 		"github.com/go-jose/go-jose/v4":            {"internal/identity/behalf", "internal/identity", "internal/oauthtest"},

@@ -14,8 +14,8 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
-	"github.com/outrigger-mcp/outrigger/internal/console"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+	"github.com/outrigger-mcp/outrigger/internal/server/console"
 	"github.com/outrigger-mcp/outrigger/internal/server/front"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/trail"

@@ -232,7 +232,7 @@ func TestActionsOfOperators(t *testing.T) {
 // auditLines reads a trail.
 func auditLines(t *testing.T, path string) (out []trail.AuditLine) {
 	t.Helper()
-	f, err := os.Open(path) //nolint:gosec // a file of the test
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

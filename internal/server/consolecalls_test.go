@@ -255,7 +255,7 @@ func TestAnOperatorHasTheRightsOfTheCaller(t *testing.T) {
 	}
 }
 
-// TestTwoOperatorsInTheConsole sign in beside each other, and each is told who it is and as whom it may call.
+// TestTwoOperatorsInTheConsole sign in beside each other, and each hears who it is and as whom it may call.
 func TestTwoOperatorsInTheConsole(t *testing.T) {
 	t.Parallel()
 	g := govern(t, true, true)

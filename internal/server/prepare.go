@@ -7,10 +7,10 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/outrigger-mcp/outrigger/internal/console"
 	"github.com/outrigger-mcp/outrigger/internal/edge/stdio"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+	"github.com/outrigger-mcp/outrigger/internal/server/console"
 	"github.com/outrigger-mcp/outrigger/internal/server/front"
 )
 

@@ -11,10 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
-	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 )
 
@@ -272,30 +270,40 @@ func (s *Series) End(e End) {
 	}
 }
 
+// ToolCounts are the counts of one tool.
+type ToolCounts struct {
+	// Tool is the canonical name, [Other] for the tools beyond the bound, or "" for tools that do not exist.
+	Tool string
+	// Calls are those that ended, Failed those of them that failed, and InFlight those that have not ended.
+	Calls, Failed uint64
+	InFlight      int64
+	// Total is the sum of the durations of the calls that ended. Buckets count them: up to each of Bounds, and above all of them.
+	Total   time.Duration
+	Bounds  []time.Duration
+	Buckets []uint64
+}
+
 // Counts returns the counts of the tools that were called, at most so many: those with most calls, which come first.
-func (t *Stats) Counts(most int) []*adminv1.ToolCounts {
-	var out []*adminv1.ToolCounts
+func (t *Stats) Counts(most int) []ToolCounts {
+	var out []ToolCounts
 	for _, s := range t.tools.seen.Load().all {
-		if one := s.counts(); one.GetCalls() > 0 || one.GetInFlight() > 0 {
+		if one := s.counts(); one.Calls > 0 || one.InFlight > 0 {
 			out = append(out, one)
 		}
 	}
-	slices.SortFunc(out, func(a, b *adminv1.ToolCounts) int {
-		return cmp.Or(cmp.Compare(b.GetCalls(), a.GetCalls()), cmp.Compare(a.GetName(), b.GetName()))
+	slices.SortFunc(out, func(a, b ToolCounts) int {
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Tool, b.Tool))
 	})
 	return out[:min(len(out), most)]
 }
 
 // counts reads the counters of a tool.
-func (s *Series) counts() *adminv1.ToolCounts {
-	out := &adminv1.ToolCounts{Name: s.name, InFlight: int64(value(s.inFlight)), Total: durationpb.New(time.Duration(s.took.sum.Load()))}
+func (s *Series) counts() ToolCounts {
+	out := ToolCounts{Tool: s.name, InFlight: int64(value(s.inFlight)), Total: time.Duration(s.took.sum.Load()), Bounds: s.took.Bounds}
 	for i := range len(s.took.Bounds) + 1 {
 		n := s.took.counts[i].Load()
 		out.Calls += n
 		out.Buckets = append(out.Buckets, n)
-		if i < len(s.took.Bounds) {
-			out.Bounds = append(out.Bounds, seconds(s.took.Bounds[i]))
-		}
 	}
 	for end, count := range s.ends.of.seen.Load().all {
 		if end.code != "" {

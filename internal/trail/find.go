@@ -170,7 +170,7 @@ func without(line []byte, names ...string) string {
 			out = appendMember(out, name, value)
 		}
 	}
-	return string(append(out, '}'))
+	return valid(append(out, '}'))
 }
 
 // withoutDetails is a line of a run record without its payloads, and without what callers and tools wrote in its error.
@@ -187,8 +187,11 @@ func withoutDetails(line []byte) string {
 		}
 		out = appendMember(out, name, value)
 	}
-	return string(append(out, '}'))
+	return valid(append(out, '}'))
 }
+
+// valid is a line that a message can hold: others may have written to the file.
+func valid(line []byte) string { return string(bytes.ToValidUTF8(line, []byte("\uFFFD"))) }
 
 func appendMember(dst, name, value []byte) []byte {
 	if len(dst) > 1 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // auditOf opens a trail that writes at once.
@@ -81,10 +82,16 @@ func TestNoLines(t *testing.T) {
 	t.Parallel()
 	gone := auditOf(t, AuditOptions{})
 	id := invoked(t, gone)
+	if err := gone.Close(); err != nil { // or the line of the end would come later
+		t.Fatal(err)
+	}
 	if err := os.Remove(gone.writer.opts.Path); err != nil {
 		t.Fatal(err)
 	}
 	noFolder := auditOf(t, AuditOptions{})
+	if err := noFolder.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.RemoveAll(filepath.Dir(noFolder.writer.opts.Path)); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +107,29 @@ func TestNoLines(t *testing.T) {
 		if lines, note := tt.of.Lines(id); len(lines) > 0 || !strings.Contains(note, tt.want) {
 			t.Errorf("%s: %q, %s", name, lines, note)
 		}
+	}
+}
+
+// TestForeignLines: what others have put into a file is no line, and makes no invalid text of one.
+func TestForeignLines(t *testing.T) {
+	t.Parallel()
+	a := auditOf(t, AuditOptions{})
+	id := invoked(t, a)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(a.writer.opts.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := `"` + string(a.encoder.ids.append(nil, id)) + `"`
+	foreign := `{"note":` + quoted + "}\n[" + quoted + "]\n" + quoted + "\n" + strings.Replace(string(text), `"a.b"`, "\"\xff\"", 1)
+	if err := os.WriteFile(a.writer.opts.Path, []byte(foreign), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines, note := a.Lines(id)
+	if all := strings.Join(lines, "\n"); len(lines) != 2 || !utf8.ValidString(all) || note != "" {
+		t.Errorf("%q %s", lines, note)
 	}
 }
 

@@ -60,7 +60,7 @@ type Options struct {
 	Authenticator identity.Authenticator
 	// Keep, if set, keeps the token of a request for what exchanges it.
 	Keep func(ctx context.Context, token string) context.Context
-	// Changed is told of operators who sign in and out.
+	// Changed hears of operators who sign in and out.
 	Changed func(trail.Change)
 	// Scopes are those that tools need; nil without OAuth.
 	Scopes *policy.Authorizer

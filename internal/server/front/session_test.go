@@ -103,7 +103,7 @@ func (d *desk) send(url string, header ...string) string {
 	return w.Body.String()
 }
 
-// TestSignIn: what is taken, and that nothing of a token is told.
+// TestSignIn: what is taken, and that no answer has anything of a token.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	d := newDesk()
@@ -144,7 +144,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestCookie: what a browser is told of the cookie, by how it reaches the listener.
+// TestCookie: what a browser hears of the cookie, by how it reaches the listener.
 func TestCookie(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, url, origin, want string }{

@@ -494,7 +494,7 @@ type GetToolResponse struct {
 	Tool *ToolSummary `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Description, as agents read it.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// The tool as tools/list of MCP shows it, as JSON, by revision of MCP.
+	// The tool as lists show it, as JSON: "mcp", as tools/list of the newest revision of MCP does, and "rpc", as `/rpc` does.
 	Listed map[string]string `protobuf:"bytes,3,rep,name=listed,proto3" json:"listed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Input schema as JSON.
 	InputSchema string `protobuf:"bytes,4,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
@@ -1219,7 +1219,7 @@ type Call struct {
 	Upstream *durationpb.Duration `protobuf:"bytes,9,opt,name=upstream,proto3" json:"upstream,omitempty"`
 	// Canonical code; "OK" for success, empty while it is in flight.
 	Code string `protobuf:"bytes,10,opt,name=code,proto3" json:"code,omitempty"`
-	// Message of the error, as its caller sees it; empty for success.
+	// Description of the error, as the log has it: without texts of callers and tools. Empty for success.
 	Message string `protobuf:"bytes,11,opt,name=message,proto3" json:"message,omitempty"`
 	// Id of its trace, in hexadecimal digits.
 	TraceId string `protobuf:"bytes,12,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
@@ -1395,7 +1395,7 @@ type Step struct {
 	At *durationpb.Duration `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
 	// How long it took.
 	Took *durationpb.Duration `protobuf:"bytes,3,opt,name=took,proto3" json:"took,omitempty"`
-	// The step waits for the backend.
+	// The step waits for the backend or for users.
 	IsUpstream    bool `protobuf:"varint,4,opt,name=is_upstream,json=isUpstream,proto3" json:"is_upstream,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
