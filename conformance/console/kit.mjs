@@ -22,7 +22,7 @@ const running = new Set();
 after(() => Promise.all([...running].map((one) => one.stop())));
 
 /** How long anything may take on a busy machine, in milliseconds. */
-export const patience = 15_000;
+export const patience = 30_000;
 
 /** A sidecar that serves, with its addresses. Ends with stop, or with the tests. */
 export class Sidecar {

@@ -103,7 +103,7 @@ test('calls without a pause while the page is open: memory is bounded', async (t
   };
   const resident = () => Number(/VmRSS:\s+([0-9]+)/.exec(readFileSync(`/proc/${sidecar.process.pid}/status`, 'utf8'))[1]) * 1024;
 
-  const end = Date.now() + 15_000;
+  const end = Date.now() + 12_000;
   let calls = 0;
   let failed = 0;
   const agent = new Agent({ keepAlive: true });
