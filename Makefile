@@ -9,6 +9,7 @@ LINT := $(BIN)/golangci-lint
 RIG := .tmp/conformance
 RIG_SUITE := $(RIG)/suite
 RIG_CLIENTS := $(RIG)/clients
+RIG_CONSOLE := $(RIG)/console
 RIG_OLDER := $(RIG)/suite-older
 VERSION ?= 0.1.0-dev
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -330,6 +331,14 @@ telemetry-test: $(RIG_SUITE)/installed $(RIG_CLIENTS)/installed ## Compare spans
 	cp conformance/clients/*.mjs $(RIG_CLIENTS)/
 	cd conformance/telemetry && go test -count 1 -timeout 60m . -args -node $(CURDIR)/$(RIG_SUITE)/node_modules/.bin/node -clients $(CURDIR)/$(RIG_CLIENTS) $(TELEMETRYFLAGS)
 
+CONSOLEFLAGS ?= --test-concurrency=2
+
+.PHONY: console-test
+console-test: conformance-rig chromium $(RIG_CONSOLE)/installed ## Use the console of the real binary in a real Chromium; OUTRIGGER_SCREENSHOTS=1 writes the pictures of docs/console.md, OUTRIGGER_STRICT=1 has the bounds of a machine at rest
+	cp conformance/console/*.mjs $(RIG_CONSOLE)/
+	cd $(RIG_CONSOLE) && OUTRIGGER_TEST_BINARY=$(CURDIR)/bin/sidecar OUTRIGGER_TEST_FIXTURE=$(CURDIR)/$(RIG)/bin/fixture OUTRIGGER_TEST_IMAGES=$(CURDIR)/docs/images \
+		node --test --test-timeout=300000 $(CONSOLEFLAGS) *.test.mjs
+
 STRANGER ?= all
 
 .PHONY: stranger-test
@@ -456,6 +465,13 @@ $(RIG_SUITE)/installed: $(NPM_TOOLS)/suite/package.json $(NPM_TOOLS)/suite/packa
 
 $(RIG_CLIENTS)/installed: conformance/clients/package.json conformance/clients/package-lock.json
 	$(npm_ci)
+
+$(RIG_CONSOLE)/installed: conformance/console/package.json conformance/console/package-lock.json
+	$(npm_ci)
+
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null || { apt-get -q update && apt-get -qy install --no-install-recommends chromium fonts-dejavu-core; }
 
 BENCHCOUNT ?= 6
 
@@ -609,5 +625,5 @@ observe: $(PROMETHEUS)/promtool ## Start a collector, Prometheus and a sidecar u
 
 # Those of all steps, so that steps can run beside each other.
 .PHONY: rigs
-rigs: build conformance-rig h2-peers $(LINT) $(BUF) $(H2SPEC) $(CONNECT_SUITE)/installed $(RIG_H2)/installed $(RIG_FOREIGN)/installed $(RIG_FOREIGN)/python \
-	$(RIG_SUITE)/installed $(RIG_OLDER)/installed $(RIG_CLIENTS)/installed $(RIG_PROTOBUF)/installed $(PROMETHEUS)/promtool ## Install and build what the tests with peers need
+rigs: build conformance-rig h2-peers chromium $(LINT) $(BUF) $(H2SPEC) $(CONNECT_SUITE)/installed $(RIG_H2)/installed $(RIG_FOREIGN)/installed $(RIG_FOREIGN)/python \
+	$(RIG_SUITE)/installed $(RIG_OLDER)/installed $(RIG_CLIENTS)/installed $(RIG_CONSOLE)/installed $(RIG_PROTOBUF)/installed $(PROMETHEUS)/promtool ## Install and build what the tests with peers need

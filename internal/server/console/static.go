@@ -4,6 +4,7 @@ package console
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -35,6 +36,8 @@ const index = "index.html"
 type file struct {
 	content             []byte
 	kind, tag, lifetime string
+	// gzipped is the content in fewer bytes than the listener's compression makes of it, which has to be fast.
+	gzipped func() []byte
 }
 
 // Page returns the handler of the page, for GET and HEAD of [Path] and of all below it. The page has no secrets, so it is for
@@ -62,8 +65,36 @@ func Page() http.Handler {
 		h.Set("Content-Type", part.kind)
 		h.Set("Cache-Control", part.lifetime)
 		h.Set("ETag", part.tag)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(part.content))
+		content := part.content
+		if h.Add("Vary", "Accept-Encoding"); takesGzip(r) {
+			content = part.gzipped()
+			h.Set("Content-Encoding", "gzip")
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})
+}
+
+// takesGzip reports whether a request wants its response whole, and takes it compressed.
+func takesGzip(r *http.Request) bool {
+	if r.Header.Get("Range") != "" {
+		return false
+	}
+	for coding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		if name, weight, _ := strings.Cut(strings.ReplaceAll(coding, " ", ""), ";"); strings.EqualFold(name, "gzip") {
+			return strings.Trim(strings.TrimPrefix(weight, "q="), "0.") != "" || weight == ""
+		}
+	}
+	return false
+}
+
+// gzipped compresses as far as gzip can.
+func gzipped(content []byte) []byte {
+	var out bytes.Buffer
+	// The level exists, and a buffer takes everything.
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	_, _ = w.Write(content)
+	_ = w.Close()
+	return out.Bytes()
 }
 
 // find returns the part for a path. Routes of the page give its document: those of tools and calls whatever they are named, and
@@ -93,7 +124,8 @@ func parts(from fs.FS) map[string]file {
 		sum := sha256.Sum256(content)
 		part := file{
 			content: content, kind: kindOf(at), lifetime: "no-cache",
-			tag: `W/"` + hex.EncodeToString(sum[:16]) + `"`, // weak: the response may be compressed
+			gzipped: sync.OnceValue(func() []byte { return gzipped(content) }),
+			tag:     `W/"` + hex.EncodeToString(sum[:16]) + `"`, // weak: the response may be compressed
 		}
 		if hashed.MatchString(at) {
 			part.lifetime = "public, max-age=31536000, immutable"

@@ -3,6 +3,9 @@
 package console
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -96,6 +99,44 @@ func TestPageIsKept(t *testing.T) {
 	} {
 		if got := read[name].lifetime; got != want {
 			t.Errorf("%s is kept for %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestPageIsCompressed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		accepts, ranges string
+		want            string
+	}{
+		{"gzip, deflate, br, zstd", "", "gzip"},
+		{"br, GZIP;q=0.5", "", "gzip"},
+		{"gzip; q=0.0", "", ""},
+		{"br", "", ""},
+		{"", "", ""},
+		{"gzip", "bytes=0-9", ""},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/console/app.js", http.NoBody)
+		r.Header.Set("Accept-Encoding", tt.accepts)
+		if tt.ranges != "" {
+			r.Header.Set("Range", tt.ranges)
+		}
+		w := httptest.NewRecorder()
+		Page().ServeHTTP(w, r)
+		if got := w.Header().Get("Content-Encoding"); got != tt.want || w.Header().Get("Vary") != "Accept-Encoding" {
+			t.Errorf("for %q: Content-Encoding %q, want %q; Vary %q", tt.accepts, got, tt.want, w.Header().Get("Vary"))
+			continue
+		}
+		if tt.want == "" {
+			continue
+		}
+		z, err := gzip.NewReader(w.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(z)
+		if want := parts(built)["app.js"].content; err != nil || !bytes.Equal(got, want) {
+			t.Errorf("for %q: %d bytes, %v; want %d", tt.accepts, len(got), err, len(want))
 		}
 	}
 }
