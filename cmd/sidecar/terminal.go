@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
-	"github.com/outrigger-mcp/outrigger/internal/server/console"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
+	"github.com/outrigger-mcp/outrigger/internal/server/console"
 	"github.com/outrigger-mcp/outrigger/internal/server/front"
 )
 
