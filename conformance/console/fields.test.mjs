@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { Sidecar, openBrowser, openTool, until } from './kit.mjs';
+import { Sidecar, files, openBrowser, openTool, until } from './kit.mjs';
 
 let browser, sidecar;
 before(async () => {
@@ -59,7 +59,7 @@ test('bytes are entered as text, as base64, or from a file', async (t) => {
   await tool.ended('succeeded');
   assert.equal((await tool.message()).result.structuredContent.payload, bytes.toString('base64'));
 
-  await item.locator('input[type=file]').setInputFiles({ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(17 << 20) });
+  await item.locator('input[type=file]').setInputFiles(files(t, { 'large.bin': Buffer.alloc(17 << 20) })['large.bin']);
   await item.getByText('at most 16.8 MB are read').waitFor();
 });
 
