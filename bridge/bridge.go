@@ -590,11 +590,11 @@ func (f *Flight) ended(resp *Response) {
 	end := &f.end
 	end.resp, end.code, end.at = resp, outcomeCode(resp), time.Now()
 	end.edge, end.took = telemetry.EdgeOf(end.req.Transport, end.req.Route, end.req.Procedure != ""), end.at.Sub(f.start)
+	if end.code != "" || f.bridge.isWatched() {
+		f.bridge.watched.keep(f) // first, because the table does not have it any more
+	}
 	for _, o := range f.bridge.observers {
 		o.ended(end)
-	}
-	if end.code != "" || f.bridge.isWatched() {
-		f.bridge.watched.keep(f)
 	}
 }
 

@@ -36,6 +36,15 @@ type encoder struct {
 // the arguments are wrong as they are, only where an object or array is wanted,
 // and once.
 func (e *encoder) validate(ctx context.Context, c *toolCall) *errmap.Error {
+	failed := e.checked(ctx, c)
+	if failed == nil && len(c.repair.places) > 0 {
+		e.repaired.Add(1)
+	}
+	return failed
+}
+
+// checked is validate for arguments that may be those of no call.
+func (e *encoder) checked(ctx context.Context, c *toolCall) *errmap.Error {
 	defer c.req.Span.Step(telemetry.StepValidate, c.req.Span.Now())
 	c.checking = timely{Context: ctx, until: time.Now().Add(e.deadlines.timeout(c))}
 	ctx = &c.checking
@@ -52,9 +61,6 @@ func (e *encoder) validate(ctx context.Context, c *toolCall) *errmap.Error {
 			c.repair.places = append(c.repair.places, places...)
 			failed = e.encode(ctx, c)
 		}
-	}
-	if failed == nil && len(c.repair.places) > 0 {
-		e.repaired.Add(1)
 	}
 	return failed
 }
@@ -326,7 +332,9 @@ func (e *encoder) check(ctx context.Context, t *catalog.Tool, arguments []byte) 
 		return declaredInput(ctx, t, arguments).Redacted()
 	}
 	c := &toolCall{tool: t, req: &Request{Op: OpCall, Tool: t.Name, Arguments: e.repair(arguments)}}
-	failed := e.validate(ctx, c)
+	failed := e.checked(ctx, c)
+	ctx = &c.checking // all items have the time of one call
+	defer e.requestTurn(ctx, c).End()
 	free := func() {
 		if c.pooled {
 			e.buffers.Put(c.wire)

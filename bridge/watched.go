@@ -211,14 +211,15 @@ type Found struct {
 
 // FindCall returns the call with an id, if it is in flight or among those that are kept.
 func (b *Bridge) FindCall(id uint64) (Found, bool) {
-	if k, ok := b.watched.find(id); ok {
-		return Found{Call: k.ended(), Audit: k.audit, IsAudited: k.isAudited}, true
-	}
 	for _, f := range b.inFlight() {
 		if f.id == id {
 			k := f.known()
 			return Found{Call: b.underWay(f, time.Now()), Audit: k.audit, IsAudited: k.isAudited}, true
 		}
+	}
+	// It may have ended since it was looked for among those.
+	if k, ok := b.watched.find(id); ok {
+		return Found{Call: k.ended(), Audit: k.audit, IsAudited: k.isAudited}, true
 	}
 	return Found{}, false
 }

@@ -291,12 +291,22 @@ func TestAdminTLS(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "operators.yaml")
 	rewrite(t, tokens, "operators:\n  - name: ops\n    certificate_uris: ["+uri+"]\n    role: operate\n")
 	h := startGuarded(t, "--admin-tokens", tokens, "--admin-tls-cert", server.CertFile, "--admin-tls-key", server.KeyFile, "--admin-tls-client-ca", authority.File)
-	get := func(uri string) (int, error) {
+	get := func(uri string, header ...string) (int, error) {
 		shown := authority.Issue(t, tlstest.Leaf{URIs: []string{uri}})
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool, Certificates: []tls.Certificate{shown.Certificate(t)}}}
 		defer transport.CloseIdleConnections()
 		client := &http.Client{Transport: transport}
-		res, err := client.Get("https" + strings.TrimPrefix(h.admin, "http") + "/describe")
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https"+strings.TrimPrefix(h.admin, "http")+"/describe", http.NoBody)
+		if err != nil {
+			return 0, err
+		}
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		if host, ok := strings.CutPrefix(req.Header.Get("Origin"), "https://"); ok {
+			req.Host = host
+		}
+		res, err := client.Do(req)
 		if err != nil {
 			return 0, err
 		}
@@ -304,6 +314,10 @@ func TestAdminTLS(t *testing.T) {
 	}
 	if status, err := get(uri); status != 200 || err != nil {
 		t.Errorf("the operator: %d, %v", status, err)
+	}
+	// A browser shows its certificate to any name that leads here, so a page of another name is none of ours.
+	if status, err := get(uri, "Origin", "https://evil.example", "Sec-Fetch-Site", "same-origin"); status != 403 || err != nil {
+		t.Errorf("a page under another name: %d, %v", status, err)
 	}
 	if status, err := get("spiffe://example.org/other"); status != 401 || err != nil {
 		t.Errorf("another certificate: %d, %v", status, err)

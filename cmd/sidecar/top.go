@@ -97,7 +97,7 @@ func (t *topWatch) explain(err error) string {
 	case code == connect.CodeUnimplemented, code == connect.CodeNotFound:
 		return "it does not have outrigger.admin.v1.AdminService: is this the admin listener of a sidecar (--admin), and on loopback or with --admin-tokens?"
 	}
-	return err.Error()
+	return cellOf(err.Error())
 }
 
 // topEvent is a message of a sidecar, or why there is none.

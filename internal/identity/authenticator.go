@@ -303,14 +303,15 @@ func (b *Book) Claimed(s Subject) *Identity {
 	return b.page.Load().subjects[s]
 }
 
-// Named returns the caller whose entry has a name, nil if there is none. It is nil for a nil Book.
+// Named returns the caller whose entry has a name, nil if there is none, or only access tokens identify it: what it may do depends on
+// the scopes of its token. It is nil for a nil Book.
 func (b *Book) Named(name string) *Identity {
 	if b == nil {
 		return nil
 	}
 	p := b.page.Load()
 	for i := range p.entries {
-		if p.entries[i].Name == name {
+		if e := &p.entries[i]; e.Name == name && len(e.Tokens)+len(e.URIs) > 0 {
 			return p.callers[i]
 		}
 	}

@@ -97,9 +97,11 @@ func (a *App) findCall(_ context.Context, id uint64) *adminv1.GetCallResponse {
 	}
 	began := call.GetBegan().AsTime()
 	out.Record, out.RecordNote = a.record.Line(trail.Wanted{
-		RequestID: call.GetRequestId(), TraceID: call.GetTraceId(), Tool: call.GetTool(), Began: began,
+		RequestID: call.GetRequestId(), TraceID: call.GetTraceId(), Tool: call.GetTool(), Caller: call.GetCaller(), Began: began,
 	})
-	asked := telemetry.LogQuery{TraceID: call.GetTraceId(), SpanID: call.GetSpanId(), RequestID: call.GetRequestId(), From: began}
+	asked := telemetry.LogQuery{
+		TraceID: call.GetTraceId(), SpanID: call.GetSpanId(), RequestID: call.GetRequestId(), Caller: call.GetCaller(), Tool: call.GetTool(), From: began,
+	}
 	if call.GetCode() != "" {
 		asked.Until = began.Add(call.GetTook().AsDuration() + isNear)
 	}

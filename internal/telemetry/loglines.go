@@ -56,6 +56,8 @@ func (l *LogLines) Of(log *zap.Logger) *zap.Logger {
 type LogQuery struct {
 	// TraceID and SpanID are those of its span; without tracing TraceID may be its caller's. RequestID has no JSON quotes.
 	TraceID, SpanID, RequestID string
+	// Caller and Tool are those of the request. A line that names others is not about it. An empty tool is not compared.
+	Caller, Tool string
 	// From and Until bound the time of the lines, because other requests have the same id at other times. A zero time is no bound.
 	From, Until time.Time
 }
@@ -80,12 +82,16 @@ type logLine struct {
 	TraceID   string    `json:"trace_id"`
 	SpanID    string    `json:"span_id"`
 	RequestID string    `json:"jsonrpc.request.id"`
+	Caller    string    `json:"outrigger.caller"`
+	Tool      string    `json:"outrigger.tool.name"`
 }
 
 // matches compares the most exact ids that both have.
 func (q *LogQuery) matches(l *logLine) bool {
 	switch {
 	case l.Time.Before(q.From) || !q.Until.IsZero() && l.Time.After(q.Until):
+		return false
+	case l.Caller != "" && l.Caller != q.Caller, q.Tool != "" && l.Tool != "" && l.Tool != q.Tool:
 		return false
 	case q.SpanID != "" && l.SpanID != "":
 		return l.SpanID == q.SpanID

@@ -67,8 +67,8 @@ func (t *Audit) Lines(id ID) (lines []string, note string) {
 type Wanted struct {
 	// RequestID is the id of the request, without JSON quotes. TraceID is that of the trace that the caller sent, or empty.
 	RequestID, TraceID string
-	// Tool is the canonical name of the tool, or empty.
-	Tool string
+	// Tool is the canonical name of the tool, or empty. Caller is the name of the caller.
+	Tool, Caller string
 	// Began is when the call began.
 	Began time.Time
 }
@@ -107,6 +107,7 @@ type recordLine struct {
 	RequestID json.RawMessage `json:"requestId"`
 	TraceID   string          `json:"traceId"`
 	Tool      string          `json:"tool"`
+	Caller    string          `json:"caller"`
 }
 
 // matches reports whether a line may be that of a call, and whether it can be no other's.
@@ -120,7 +121,7 @@ func (r *Run) matches(raw []byte, w *Wanted) (isIt, isExact bool) {
 		id = string(line.RequestID)
 	}
 	apart := w.Began.Sub(line.Timestamp).Abs()
-	isSame := id == w.RequestID && line.Tool == w.Tool && (r.opts.Deterministic || apart <= isNear)
+	isSame := id == w.RequestID && line.Tool == w.Tool && (line.Caller == "" || line.Caller == w.Caller) && (r.opts.Deterministic || apart <= isNear)
 	return isSame, isSame && w.TraceID != "" && line.TraceID == w.TraceID
 }
 

@@ -173,7 +173,7 @@ func TestLineOfTheRecord(t *testing.T) {
 	t.Parallel()
 	r := recordBegin(t, RecordOptions{Payloads: true})
 	put := func(id, trace, tool string) time.Time {
-		e := r.Begin(Arrival{RequestID: json.RawMessage(id), TraceID: trace, Method: "tools/call", Params: []byte(`{"card":"4111"}`)})
+		e := r.Begin(Arrival{Caller: "ann", RequestID: json.RawMessage(id), TraceID: trace, Method: "tools/call", Params: []byte(`{"card":"4111"}`)})
 		now := time.Now()
 		e.End(Outcome{Tool: tool, Error: json.RawMessage(inputError), HTTPStatus: 422, Code: -32602, Result: []byte(`{"of":"4111"}`)})
 		return now
@@ -192,15 +192,16 @@ func TestLineOfTheRecord(t *testing.T) {
 		want       Wanted
 		line, note string
 	}{
-		"its trace":         {Wanted{"a", someTrace, "shop.order", began}, `"traceId":"` + someTrace, ""},
-		"the other trace":   {Wanted{"a", other, "shop.order", began}, `"traceId":"` + other, ""},
-		"a number":          {Wanted{"8", "", "shop.order", began}, `"requestId":8`, ""},
-		"a trace of ours":   {Wanted{"8", strings.Repeat("a", 32), "shop.order", began}, `"requestId":8`, ""},
-		"no id":             {Wanted{"", "", "shop.list", began}, `"tool":"shop.list"`, ""},
-		"two with one id":   {Wanted{"9", "", "shop.order", began}, "", "More than one"},
-		"another tool":      {Wanted{"8", "", "shop.list", began}, "", "no line"},
-		"at another time":   {Wanted{"8", "", "shop.order", began.Add(time.Minute)}, "", "no line"},
-		"trace, other time": {Wanted{"a", someTrace, "shop.order", began.Add(-time.Minute)}, "", "no line"},
+		"its trace":         {Wanted{"a", someTrace, "shop.order", "ann", began}, `"traceId":"` + someTrace, ""},
+		"the other trace":   {Wanted{"a", other, "shop.order", "ann", began}, `"traceId":"` + other, ""},
+		"a number":          {Wanted{"8", "", "shop.order", "ann", began}, `"requestId":8`, ""},
+		"a trace of ours":   {Wanted{"8", strings.Repeat("a", 32), "shop.order", "ann", began}, `"requestId":8`, ""},
+		"no id":             {Wanted{"", "", "shop.list", "ann", began}, `"tool":"shop.list"`, ""},
+		"two with one id":   {Wanted{"9", "", "shop.order", "ann", began}, "", "More than one"},
+		"another caller":    {Wanted{"8", "", "shop.order", "bob", began}, "", "no line"},
+		"another tool":      {Wanted{"8", "", "shop.list", "ann", began}, "", "no line"},
+		"at another time":   {Wanted{"8", "", "shop.order", "ann", began.Add(time.Minute)}, "", "no line"},
+		"trace, other time": {Wanted{"a", someTrace, "shop.order", "ann", began.Add(-time.Minute)}, "", "no line"},
 	} {
 		line, note := r.Line(tt.want)
 		if (line == "") != (tt.line == "") || !strings.Contains(line, tt.line) || (note == "") != (tt.note == "") || !strings.Contains(note, tt.note) {

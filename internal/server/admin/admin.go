@@ -665,8 +665,7 @@ func isLocal(r *http.Request) bool {
 }
 
 // isOwnPage holds for requests that no web page sent, and for pages that this
-// listener served: under a loopback name, or where operators authenticate under any name,
-// because a page of another name has none of their credentials. Origins that may call tools may not do
+// listener served: under a loopback name, or under any name as [Console.OwnNames] says. Origins that may call tools may not do
 // this: a page that a person only looks at must not become an operator.
 func (a *Admin) isOwnPage(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
@@ -677,7 +676,7 @@ func (a *Admin) isOwnPage(r *http.Request) bool {
 	if err != nil || len(origins) > 1 || !strings.EqualFold(origin.Host, r.Host) {
 		return false
 	}
-	if a.options.Operators != nil {
+	if c := a.options.Console; c != nil && c.OwnNames {
 		return isOrigin(origins[0], r)
 	}
 	name := origin.Hostname()

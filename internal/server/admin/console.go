@@ -25,6 +25,9 @@ type Console struct {
 	Page http.Handler
 	// SignIn and SignOut begin and end the session of an operator. Nil where operators do not authenticate.
 	SignIn, SignOut http.Handler
+	// OwnNames is set if pages of the listener are its own under any name, because a page of another name has none of the operators'
+	// credentials.
+	OwnNames bool
 	// Call serves the calls of operators with [RoleOperate], at /console/call/.
 	Call http.Handler
 }

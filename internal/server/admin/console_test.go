@@ -46,7 +46,7 @@ const api = "/outrigger.admin.v1.AdminService/"
 func consoleOptions(operators admin.Operators, off string) admin.Options {
 	return admin.Options{
 		Operators: operators, Handlers: map[string]http.Handler{api: named("api"), "/outrigger.v1.ToolService/": named("tools")},
-		Console: &admin.Console{Off: off, Page: named("page"), SignIn: named("in"), SignOut: named("out"), Call: named("call")},
+		Console: &admin.Console{Off: off, OwnNames: operators != nil, Page: named("page"), SignIn: named("in"), SignOut: named("out"), Call: named("call")},
 	}
 }
 

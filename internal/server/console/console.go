@@ -101,7 +101,29 @@ func New(live *catalog.Live, o Options) *Service {
 }
 
 // Handler returns the path prefix and the handler of the API.
+//
+// Few requests but those of Watch are answered at a time, because the arguments of each may be as large as a message of a caller; the
+// others wait.
 func (s *Service) Handler() (string, http.Handler) {
+	path, handler := s.handler()
+	places := make(chan struct{}, maxAnswering)
+	return path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != adminv1connect.AdminServiceWatchProcedure {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+			case <-r.Context().Done():
+				return // no one waits for an answer
+			}
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// maxAnswering is how many requests are answered at a time.
+const maxAnswering = 4
+
+func (s *Service) handler() (string, http.Handler) {
 	return adminv1connect.NewAdminServiceHandler(s, connect.WithReadMaxBytes(s.opts.JSON.MaxBytes),
 		connect.WithRecover(func(_ context.Context, _ connect.Spec, _ http.Header, p any) error {
 			return errmap.ToConnect(s.opts.Bridge.Panicked(p), errmap.About{})

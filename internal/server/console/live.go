@@ -24,7 +24,7 @@ import (
 const (
 	// usualInterval, minInterval and maxInterval bound the time between two messages of Watch.
 	usualInterval, minInterval, maxInterval = time.Second, 250 * time.Millisecond, time.Minute
-	// maxWatchers bounds the clients that watch at a time: each costs a message of up to some 100 KB a second.
+	// maxWatchers bounds the clients that watch at a time: each costs a message of up to some 100 KB at its interval.
 	maxWatchers = 32
 	// maxCalls is the maximum number of calls of each kind in one message, maxCounts that of tools.
 	maxCalls, maxCounts = 200, 256

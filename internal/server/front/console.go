@@ -28,7 +28,7 @@ const callPath = admin.ConsolePath + "/call"
 
 // Console returns the console for the admin listener, with the handler of its page.
 func (f *Front) Console(page http.Handler) *admin.Console {
-	out := &admin.Console{Page: page, Call: f.inConsole()}
+	out := &admin.Console{Page: page, Call: f.inConsole(), OwnNames: f.operators.ownNames()}
 	if s := f.operators.sessions; s != nil {
 		out.SignIn, out.SignOut = http.HandlerFunc(s.signIn), http.HandlerFunc(s.signOut)
 		return out

@@ -225,7 +225,7 @@ func (f *Front) wrap(handler http.Handler, at Place, isForCallers bool) (http.Ha
 	}
 	if at.Name == Admin {
 		guard.AllowedOrigins = nil // pages that may call tools are not operators
-		guard.AnyOrigin, guard.OwnHost = admin.IsVisit, f.operators.auth != nil
+		guard.AnyOrigin, guard.OwnHost = admin.IsVisit, f.operators.ownNames()
 	}
 	guard.Refused = func(r *http.Request, code errmap.Code) { f.opts.Stats.HTTPRefused(edge(r), code) }
 	guarded, err := httpguard.New(guard)

@@ -67,6 +67,10 @@ func openOperators(o Options) (*operators, error) {
 	return d, nil
 }
 
+// ownNames reports whether pages of the admin listener count as its own under any name: where operators authenticate, and not by
+// certificates, which browsers show to any name.
+func (d *operators) ownNames() bool { return d.auth != nil && (d.tls == nil || !d.tls.AsksCallers()) }
+
 // Operators returns what the admin listener asks about its operators, nil if they need not
 // authenticate.
 func (f *Front) Operators() admin.Operators {

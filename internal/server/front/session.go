@@ -33,7 +33,10 @@ const (
 	sessionLasts = 8 * time.Hour
 	// maxSessions bounds the sessions; with one more the oldest ends.
 	maxSessions = 1000
-	// maxSignIns bounds the attempts to sign in per second, of all clients together.
+	// maxOwn bounds those of one operator: with one more its oldest ends, and not another operator's.
+	maxOwn = 20
+	// maxSignIns bounds the lines and answers for refused attempts to sign in per second, of all clients together. An operator with a
+	// token can always sign in.
 	maxSignIns = 10
 	// maxSignInBytes bounds the body of an attempt, which is little more than a token, and signInTimeout how long it may take.
 	maxSignInBytes = 2 * identity.MaxToken
@@ -63,6 +66,7 @@ type sessions struct {
 type session struct {
 	who   *identity.Identity
 	began time.Time
+	key   identity.Digest // of its id
 	// life ends with the session: on sign-out, after its time, or with the operator's entry.
 	life context.Context //nolint:containedctx // the session's own end, which no request's context knows
 	end  context.CancelFunc
@@ -84,18 +88,12 @@ func (s *sessions) open(who *identity.Identity) string {
 	_, _ = rand.Read(raw[:]) // it never fails
 	id := base64.RawURLEncoding.EncodeToString(raw[:])
 	key := sha256.Sum256([]byte(id))
-	opened := &session{who: who, began: time.Now()}
+	opened := &session{who: who, began: time.Now(), key: key}
 	opened.life, opened.end = context.WithTimeout(context.Background(), sessionLasts)
 	s.mu.Lock()
-	var oldest *session
-	if len(s.byID) >= maxSessions {
-		var its identity.Digest
-		for key, one := range s.byID {
-			if oldest == nil || one.began.Before(oldest.began) {
-				oldest, its = one, key
-			}
-		}
-		delete(s.byID, its)
+	oldest := s.tooMany(who)
+	if oldest != nil {
+		delete(s.byID, oldest.key)
 	}
 	s.byID[key] = opened
 	s.mu.Unlock()
@@ -112,24 +110,53 @@ func (s *sessions) open(who *identity.Identity) string {
 	return id
 }
 
+// tooMany returns the session that ends for one more of an operator, nil while there is room. The lock is held.
+func (s *sessions) tooMany(who *identity.Identity) *session {
+	var oldest, ownOldest *session
+	own := 0
+	for _, one := range s.byID {
+		if oldest == nil || one.began.Before(oldest.began) {
+			oldest = one
+		}
+		if one.who.Name() != who.Name() {
+			continue
+		}
+		if own++; ownOldest == nil || one.began.Before(ownOldest.began) {
+			ownOldest = one
+		}
+	}
+	switch {
+	case own >= maxOwn:
+		return ownOldest
+	case len(s.byID) >= maxSessions:
+		return oldest
+	}
+	return nil
+}
+
 // of returns the session of a request, nil if it has none, or one that is over.
 func (s *sessions) of(r *http.Request) *session {
 	if s == nil {
 		return nil
 	}
+	// Another port of the host may have set a cookie of this name, which the browser sends beside ours, in any order. Two sessions in
+	// one request are none: one of them may be a trap.
+	var found *session
 	for _, name := range cookieNames(r) {
-		cookie, err := r.Cookie(name)
-		if err != nil {
-			continue
-		}
-		s.mu.Lock()
-		found := s.byID[sha256.Sum256([]byte(cookie.Value))]
-		s.mu.Unlock()
-		if found != nil && !found.isOver() {
-			return found
+		for _, cookie := range r.CookiesNamed(name) {
+			s.mu.Lock()
+			one := s.byID[sha256.Sum256([]byte(cookie.Value))]
+			s.mu.Unlock()
+			switch {
+			case one == nil || one.isOver() || one == found:
+			case found != nil:
+				return nil
+			default:
+				found = one
+			}
 		}
 	}
-	return nil
+	return found
 }
 
 // isOver looks at the entry, too: a session hears of its end a moment later.
@@ -181,12 +208,12 @@ func (s *sessions) signIn(w http.ResponseWriter, r *http.Request) {
 		admin.Refuse(w, status, reason)
 		return
 	}
-	if !s.attempts.Allow() {
+	who, err := s.book.Authenticate(r.Context(), identity.Credentials{Token: token})
+	if err != nil && !s.attempts.Allow() {
 		w.Header().Set("Retry-After", "1")
 		admin.Refuse(w, http.StatusTooManyRequests, "too many attempts to sign in; try again in a second")
 		return
 	}
-	who, err := s.book.Authenticate(r.Context(), identity.Credentials{Token: token})
 	if err != nil {
 		s.log.Warn("sign-in refused", logkey.AppendClient(nil, r.RemoteAddr)...)
 		admin.Refuse(w, http.StatusUnauthorized, "this is no token of an operator: its entry has to be in the operators file (--admin-tokens)")
