@@ -174,6 +174,10 @@ test("edits change one place, and keep every digit of the others", () => {
     [["list", 0], undefined, `{"id":18446744073709551615,"at":{"x":1.10},"list":[{"a":2}]}`],
     [["list", 1, "a"], number("9007199254740993"), `{"id":18446744073709551615,"at":{"x":1.10},"list":[1,{"a":9007199254740993}]}`],
     [["new", "deep"], true, `{"id":18446744073709551615,"at":{"x":1.10},"list":[1,{"a":2}],"new":{"deep":true}}`],
+    [["at", "x"], null, `{"id":18446744073709551615,"at":{"x":null},"list":[1,{"a":2}]}`],
+    [["list", 0], null, `{"id":18446744073709551615,"at":{"x":1.10},"list":[null,{"a":2}]}`],
+    [[], null, "null"],
+    [[], undefined, "{}"],
     [["__proto__"], "p", `{"id":18446744073709551615,"at":{"x":1.10},"list":[1,{"a":2}],"__proto__":"p"}`],
   ];
   for (const [path, value, want] of cases) assert.equal(jsonText(withValue(before, path, value), true), want);

@@ -417,7 +417,7 @@ export type Path = (string | number)[];
 
 /** A copy of root in which the value at path is value, or is left out. What is missing on the way is made. */
 export function withValue(root: Json, path: Path, value: Json | undefined): Json {
-  if (path.length === 0) return value ?? {};
+  if (path.length === 0) return value === undefined ? {} : value;
   const [key, ...rest] = path as [string | number, ...Path];
   if (typeof key === "number") {
     const list = Array.isArray(root) ? [...root] : [];
