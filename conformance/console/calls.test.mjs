@@ -56,14 +56,14 @@ test('a destructive call is asked by the page, and refused for callers without t
 });
 
 for (const revision of ['MCP 2026-07-28', 'MCP 2025-06-18']) {
-  test(`a destructive call is asked by the sidecar and confirmed, in ${revision}`, async (t) => {
+  test(`a destructive call is asked by the page, then by the sidecar, and confirmed, in ${revision}`, async (t) => {
     const orderId = await newOrder(confirming);
     const tool = await openTool(t, browser, confirming, 'fleet.cancel_order');
     await tool.control('orderId').fill(orderId);
     await tool.checked();
     await tool.revision(revision);
     for (const answer of ['Decline', 'Accept']) {
-      await tool.call();
+      await tool.callAnyway();
       const question = tool.outcome.getByRole('group', { name: /^Asked of you: The tool fleet.cancel_order/ });
       await question.getByText(orderId).waitFor();
       assert.equal(await statusOf(confirming, orderId), 'ORDER_STATUS_PLACED');
@@ -81,7 +81,7 @@ test('a destructive call over /rpc is refused where users are asked, since no on
   await tool.control('orderId').fill(orderId);
   await tool.checked();
   await tool.revision('JSON-RPC (/rpc)');
-  await tool.call();
+  await tool.callAnyway();
   await tool.ended('failed');
   assert.equal(await statusOf(confirming, orderId), 'ORDER_STATUS_PLACED');
 });

@@ -147,8 +147,8 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
   const callNow = () => {
     setTouched(true);
     if (!canCall) return;
-    // Where users are asked, the sidecar's own question is the confirmation.
-    if (tool.tool!.destructive && about?.trust !== "confirm") setAsking(true);
+    // The page asks also where the sidecar does: callers that are trusted get no question from it.
+    if (tool.tool!.destructive) setAsking(true);
     else begin();
   };
   const now = useRef(callNow);
