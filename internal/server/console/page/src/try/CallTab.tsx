@@ -284,30 +284,28 @@ function hash(text: string): string {
 function CopyAs(props: { tool: GetToolResponse; text: string }) {
   const [open, setOpen] = useState(false);
   const [chosen, setChosen] = useState("curl");
-  const about = server.value;
-  const all = open
-    ? snippets({
-        url: about?.url ?? "",
-        hasCallers: about?.hasCallers ?? false,
-        name: props.tool.tool!.name,
-        mcpName: props.tool.tool!.mcpName,
-        rpc: props.tool.rpc,
-        takesStream: props.tool.takesStream,
-        argumentsText: props.text,
-        revision: chosenRevision(),
-      })
-    : [];
+  const { tool, text } = props;
+  const url = server.value?.url ?? "";
+  const hasCallers = server.value?.hasCallers ?? false;
+  const revision = chosenRevision();
+  const all = useMemo(() => {
+    if (!open) return [];
+    const { name, mcpName } = tool.tool!;
+    return snippets({ url, hasCallers, name, mcpName, rpc: tool.rpc, takesStream: tool.takesStream, argumentsText: text, revision });
+  }, [open, tool, text, url, hasCallers, revision]);
   const shown = all.find((s) => s.id === chosen) ?? all[0];
+  const made = useMemo(() => shown?.text() ?? "", [shown]);
   return (
     <details class="fold" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>Copy this call as…</summary>
+      {open && !shown && <p class="note warn">The JSON has a fault.</p>}
       {shown && (
         <Tabs tabs={all} selected={shown.id} onSelect={setChosen} label="Copy as">
           <div class="snippet">
             <pre tabIndex={0} role="region" aria-label={shown.label}>
-              {visible(shown.text.slice(0, 16_384))}
+              {visible(made.slice(0, 16_384))}
             </pre>
-            <Copy text={shown.text} label={`Copy as ${shown.label}`} />
+            <Copy text={made} label={`Copy as ${shown.label}`} />
           </div>
         </Tabs>
       )}
