@@ -6,15 +6,16 @@ import { isNumber, isObject, jsonText, member, tryJson, type Json, type JsonObje
 import { Badge, Button, formatBytes, formatCount, Text, visible } from "../ui";
 import {
   durationText,
+  editableText,
   faultsAt,
   fieldOf,
   firstValue,
+  isPlain,
   itemField,
   looksLike,
   oneofsOf,
   propertiesOf,
   sameScalar,
-  textOfBase64,
   toBase64,
   typedNumber,
   variantOf,
@@ -456,6 +457,7 @@ function attributes(c: Control) {
 
 function ValueControl(c: Control) {
   if (c.value !== undefined && !looksLike(c.value, c.field)) return <JsonControl {...c} />;
+  if (c.field.kind === "text" && typeof c.value === "string" && !isPlain(c.value)) return <JsonControl {...c} />;
   switch (c.field.kind) {
     case "boolean":
     case "enum":
@@ -624,9 +626,9 @@ function JsonControl(c: Control) {
 function BytesControl(c: Control) {
   const { edit } = useContext(Scope);
   const value = typeof c.value === "string" ? c.value : "";
-  const [mode, setMode] = useState(() => (textOfBase64(value) === undefined ? "base64" : "text"));
+  const [mode, setMode] = useState(() => (editableText(value) === undefined ? "base64" : "text"));
   const [fault, setFault] = useState("");
-  const asText = useMemo(() => (mode === "text" ? textOfBase64(value) : undefined), [mode, value]);
+  const asText = useMemo(() => (mode === "text" ? editableText(value) : undefined), [mode, value]);
   const read = async (file: File | undefined) => {
     if (!file) return;
     if (file.size > maxFileBytes) return setFault(`The file has ${formatBytes(file.size)}; at most ${formatBytes(maxFileBytes)} are read.`);
@@ -664,7 +666,7 @@ function BytesControl(c: Control) {
           />
         )}
       </div>
-      {mode === "text" && asText === undefined && <p class="warn small">These bytes are no text in UTF-8. Choose base64.</p>}
+      {mode === "text" && asText === undefined && <p class="warn small">These bytes are no text in UTF-8, or have carriage returns, which a field for text would lose. Choose base64.</p>}
       {size > 0 && <p class="dim small">{formatBytes(size)}</p>}
       {fault !== "" && <p class="bad small">{fault}</p>}
     </>

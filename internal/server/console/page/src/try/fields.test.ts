@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { jsonText, member, number, parseJson, type Json, type JsonObject } from "../json";
 import {
   durationText,
+  editableText,
   faultsAt,
   fieldOf,
   firstValue,
@@ -153,7 +154,7 @@ test("unions of constants are enums", () => {
 });
 
 test("references in circles and to nowhere end", () => {
-  for (const text of [`{"$ref":"#"}`, `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{"$ref":"#/none"}`, `{"$ref":"https://example.com/x"}`]) {
+  for (const text of [`{"$ref":"#"}`, `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{"$ref":"#/none"}`, `{"$ref":"#/%E0%A4%A"}`, `{"$ref":"https://example.com/x"}`]) {
     const schema = parseJson(text) as JsonObject;
     assert.equal(fieldOf(schema, schema).kind, "json", text);
   }
@@ -231,6 +232,8 @@ test("bytes as text and back", () => {
   assert.deepEqual(fromBase64(toBase64(bytes)), bytes);
   assert.equal(textOfBase64(toBase64(new TextEncoder().encode("Motu Nuí\n"))), "Motu Nuí\n");
   assert.equal(textOfBase64(toBase64(new Uint8Array([0xff]))), undefined);
+  assert.equal(editableText(btoa("a\nb")), "a\nb");
+  assert.equal(editableText(btoa("a\r\nb")), undefined);
   assert.deepEqual(fromBase64("-_8"), new Uint8Array([0xfb, 0xff]));
   assert.equal(fromBase64("%"), undefined);
 });

@@ -71,8 +71,14 @@ function resolve(schema: Json | undefined, root: JsonObject): JsonObject {
 
 function pointer(root: JsonObject, ref: string): JsonObject | undefined {
   if (!ref.startsWith("#")) return {};
+  let decoded: string;
+  try {
+    decoded = decodeURIComponent(ref.slice(1));
+  } catch {
+    return {};
+  }
   let at: Json | undefined = root;
-  for (const part of splitPointer(decodeURIComponent(ref.slice(1)))) {
+  for (const part of splitPointer(decoded)) {
     at = Array.isArray(at) ? at[Number(part)] : member(at, part);
   }
   return isObject(at) ? at : {};
@@ -364,6 +370,11 @@ export function looksLike(value: Json, field: Field): boolean {
   }
 }
 
+/** Whether a field of the form shows a text as it is: those of browsers take carriage returns away. */
+export function isPlain(value: string): boolean {
+  return !value.includes("\r");
+}
+
 export function sameScalar(a: Json, b: Json): boolean {
   return a === b || isNumber(a) && isNumber(b) && a.toString() === b.toString();
 }
@@ -535,4 +546,10 @@ export function textOfBase64(encoded: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The text of base64 that a field can edit without loss; undefined if it is none. */
+export function editableText(encoded: string): string | undefined {
+  const found = textOfBase64(encoded);
+  return found !== undefined && isPlain(found) ? found : undefined;
 }
