@@ -98,15 +98,17 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
   const check = useCheck(name, text, isJson);
   const faults = isTouched && isJson ? check.faults : noFaults;
 
+  const arrived = useRef(fragment.value);
   useEffect(() => {
     const timer = setTimeout(() => {
       const to = argsFragment(text);
-      if (to !== undefined) replaceFragment(to);
+      if (to === undefined) return;
+      replaceFragment(to);
+      arrived.current = fragment.peek();
     }, 500);
     return () => clearTimeout(timer);
   }, [text]);
   useEffect(() => () => run?.leave(), [run]);
-  const arrived = useRef(fragment.value);
   useEffect(() => {
     // Another link to the same tool was opened here.
     if (arrived.current === fragment.value) return;
@@ -154,13 +156,21 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
   const now = useRef(callNow);
   now.current = callNow;
   const onKey = (e: KeyboardEvent) => {
-    if (e.key !== "Enter" || !(e.ctrlKey || e.metaKey) || e.defaultPrevented) return;
+    if (!isCallKey(e) || e.defaultPrevented) return;
     e.preventDefault();
-    now.current();
+    // A field that takes what was typed when it is left takes it now, and the call is made once the arguments have it.
+    if (e.target instanceof HTMLInputElement && e.target.type === "text") e.target.dispatchEvent(new Event("change", { bubbles: true }));
+    setTimeout(() => now.current());
+  };
+  // A key that is held down makes one call. The editor has a shortcut as well, so repetitions end before it.
+  const onAnyKey = (e: KeyboardEvent) => {
+    if (!isCallKey(e) || !e.repeat) return;
+    e.preventDefault();
+    e.stopPropagation();
   };
 
   return (
-    <div class="stack" onKeyDown={onKey}>
+    <div class="stack" onKeyDown={onKey} onKeyDownCapture={onAnyKey}>
       <div class="args">
         <section class="args-form" aria-label="Arguments as a form">
           {!isJson && <p class="note warn">The JSON has a fault. The form shows what was before it.</p>}
@@ -208,6 +218,8 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
 }
 
 const noFaults: Fault[] = [];
+
+const isCallKey = (e: KeyboardEvent) => e.key === "Enter" && (e.ctrlKey || e.metaKey);
 
 function CheckWord(props: { isJson: boolean; check: Check; isTouched: boolean }) {
   const { check } = props;
