@@ -37,19 +37,28 @@ const maxFileBytes = 16 << 20;
 interface Scope {
   root: JsonObject;
   faults: Fault[];
+  /** Counts the values that came from elsewhere. */
+  arrivals: number;
   edit(path: Path, value: Json | undefined): void;
 }
 
-const Scope = createContext<Scope>({ root: {}, faults: [], edit() {} });
+const Scope = createContext<Scope>({ root: {}, faults: [], arrivals: 0, edit() {} });
 
 /** A form for values of a schema. */
 export function Form(props: { schema: JsonObject; value: Json; faults: Fault[]; onChange: (value: Json) => void }) {
   const { schema, value } = props;
   const field = fieldOf(schema, schema);
+  const seen = useRef({ value, isEdited: false, arrivals: 0 });
+  const isArrival = seen.current.value !== value && !seen.current.isEdited;
+  seen.current = { value, isEdited: false, arrivals: seen.current.arrivals + (isArrival ? 1 : 0) };
   const scope: Scope = {
     root: schema,
     faults: props.faults,
-    edit: (path, to) => props.onChange(withValue(value, path, to)),
+    arrivals: seen.current.arrivals,
+    edit: (path, to) => {
+      seen.current.isEdited = true;
+      props.onChange(withValue(value, path, to));
+    },
   };
   const isEmpty = field.kind === "object" && propertiesOf(field, schema).length === 0;
   return (
@@ -414,9 +423,11 @@ function Remove(props: { what: string; onClick: () => void }) {
 }
 
 function Variants(props: { field: Field; path: Path; value: Json; depth: number; name: string }) {
-  const { root, edit } = useContext(Scope);
+  const { root, arrivals, edit } = useContext(Scope);
   const variants = variantsOf(props.field, root);
   const [chosen, setChosen] = useState(() => variantOf(props.value, variants, root));
+  // What is typed here does not change the choice; a value from elsewhere may be of another variant.
+  useEffect(() => setChosen((now) => variantOf(props.value, variants, root, now)), [arrivals]);
   const at = variants[chosen];
   return (
     <>

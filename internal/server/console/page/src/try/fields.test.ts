@@ -7,6 +7,7 @@ import {
   durationText,
   editableText,
   faultsAt,
+  faultsLeft,
   fieldOf,
   firstValue,
   fromBase64,
@@ -144,6 +145,8 @@ test("declared unions are variants, and the one that fits is chosen", () => {
   assert.equal(at(`{"kind":"b","y":1}`), 1);
   assert.equal(at(`"text"`), 2);
   assert.equal(at(`7`), 0);
+  assert.equal(variantOf({}, variants, schema, 1), 1, "a choice that fits as well as others stays");
+  assert.equal(variantOf("text", variants, schema, 1), 2);
 });
 
 test("unions of constants are enums", () => {
@@ -208,6 +211,15 @@ test("faults are shown where the form has a place for them", () => {
   assert.deepEqual(paths(["c/d"], []), ["/c~1d/0"]);
   assert.equal(joinPointer(["a/b", 0, "~"]), "/a~1b/0/~0");
   assert.deepEqual(splitPointer("/a~1b/0/~0"), ["a/b", "0", "~"]);
+});
+
+test("a fault is not shown at what was changed since it was found", () => {
+  const faults = ["", "/a", "/n", "/list/1", "/list", "/absent"].map((path) => ({ path, keyword: "k", message: "m" }));
+  const found = parseJson(`{"a":"x","n":18446744073709551615,"list":[1,2]}`);
+  const left = (now: string) => faultsLeft(faults, found, parseJson(now)).map((f) => f.path);
+  assert.deepEqual(left(`{"a":"x","n":18446744073709551615,"list":[1,2]}`), ["", "/a", "/n", "/list/1", "/list", "/absent"]);
+  assert.deepEqual(left(`{"a":"y","n":18446744073709551616,"list":[1,2]}`), ["", "/list/1", "/list", "/absent"]);
+  assert.deepEqual(left(`{"a":"x","n":18446744073709551615,"list":[1],"absent":null}`), ["/a", "/n"]);
 });
 
 test("durations in the words of people", () => {

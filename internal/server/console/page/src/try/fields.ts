@@ -323,8 +323,8 @@ export function variantsOf(field: Field, root: JsonObject): Field[] {
   return branches(field.schema).map((b) => fieldOf({ ...rest, ...resolve(b, root) }, root));
 }
 
-/** The variant that a value looks most like; the first if there is none. */
-export function variantOf(value: Json | undefined, variants: Field[], root: JsonObject): number {
+/** The variant that a value looks most like. Among equals it is chosen if that is one of them, else the first. */
+export function variantOf(value: Json | undefined, variants: Field[], root: JsonObject, chosen = 0): number {
   const score = (f: Field): number => {
     if (value === undefined) return 0;
     if (!looksLike(value, f)) return -1;
@@ -338,7 +338,8 @@ export function variantOf(value: Json | undefined, variants: Field[], root: Json
     return points;
   };
   const scores = variants.map(score);
-  return Math.max(0, scores.indexOf(Math.max(...scores)));
+  const best = Math.max(...scores);
+  return scores[chosen] === best ? chosen : Math.max(0, scores.indexOf(best));
 }
 
 /** Whether the form's part of a field can show a value; it is edited as JSON else. */
@@ -487,6 +488,25 @@ export function faultsAt(faults: Fault[], path: Path, parts: readonly string[]):
     const next = splitPointer(f.path.slice(here.length))[0]!;
     return !parts.includes(next);
   });
+}
+
+/** The value at a JSON Pointer; undefined if there is none. */
+function valueAt(value: Json | undefined, pointer: string): Json | undefined {
+  let at = value;
+  for (const part of splitPointer(pointer)) at = Array.isArray(at) ? at[Number(part)] : member(at, part);
+  return at;
+}
+
+/** Whether two values are the same as far as a fault of their own is about it: of lists and objects, what they have and not what that is. */
+function isAlike(a: Json | undefined, b: Json | undefined): boolean {
+  if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length;
+  if (isObject(a) && isObject(b)) return Object.keys(a).join("\n") === Object.keys(b).join("\n");
+  return a === b || (a !== undefined && b !== undefined && sameScalar(a, b));
+}
+
+/** The faults found in one value that another may still have: those at places that did not change. */
+export function faultsLeft(faults: Fault[], found: Json, now: Json): Fault[] {
+  return found === now ? faults : faults.filter((f) => isAlike(valueAt(found, f.path), valueAt(now, f.path)));
 }
 
 const units: [string, bigint][] = [
