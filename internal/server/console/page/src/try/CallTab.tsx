@@ -11,7 +11,7 @@ import { fragment, replaceFragment, toolPath } from "../router";
 import { announce, Badge, Button, Confirm, Copy, formatCount, Tabs, Text, visible } from "../ui";
 import { CallPanel } from "./CallPanel";
 import { snippets } from "./copyas";
-import type { Fault } from "./fields";
+import { faultsLeft, type Fault } from "./fields";
 import { Form } from "./Form";
 import { Run } from "./run";
 
@@ -53,25 +53,28 @@ function argsFragment(text: string): string | undefined {
 
 interface Check {
   faults: Fault[];
+  /** What the faults were found in. */
+  value: Json;
   /** A refusal for another reason than the arguments. */
   refusal: string;
   isDone: boolean;
 }
 
 /** What the sidecar says of arguments: the latest answer to the latest text. */
-function useCheck(tool: string, text: string, isJson: boolean): Check {
-  const [check, setCheck] = useState<Check>({ faults: [], refusal: "", isDone: false });
+function useCheck(tool: string, text: string, value: Json | undefined): Check {
+  const isJson = value !== undefined;
+  const [check, setCheck] = useState<Check>({ faults: [], value: {}, refusal: "", isDone: false });
   const up = server.value !== undefined;
   useEffect(() => {
-    if (!up || !isJson) return;
+    if (!up || value === undefined) return;
     const end = new AbortController();
     const timer = setTimeout(async () => {
       try {
         const answer = await api.checkArguments({ tool, arguments: text }, { signal: end.signal, timeoutMs: 10_000 });
         const faults = answer.violations.map((v) => ({ path: v.path, keyword: v.keyword, message: v.message }));
-        setCheck({ faults, refusal: faults.length === 0 && answer.code !== "" ? `${answer.code}: ${answer.message}` : "", isDone: true });
+        setCheck({ faults, value, refusal: faults.length === 0 && answer.code !== "" ? `${answer.code}: ${answer.message}` : "", isDone: true });
       } catch (cause) {
-        if (!end.signal.aborted && !isAway(cause)) setCheck({ faults: [], refusal: errorText(cause), isDone: false });
+        if (!end.signal.aborted && !isAway(cause)) setCheck({ faults: [], value, refusal: errorText(cause), isDone: false });
       }
     }, checkAfterMs);
     return () => {
@@ -95,8 +98,8 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
   const last = useRef<Json>({});
   if (value !== undefined) last.current = value;
   const isJson = value !== undefined;
-  const check = useCheck(name, text, isJson);
-  const faults = isTouched && isJson ? check.faults : noFaults;
+  const check = useCheck(name, text, value);
+  const faults = useMemo(() => (isTouched && value !== undefined ? faultsLeft(check.faults, check.value, value) : noFaults), [check, value, isTouched]);
 
   const arrived = useRef(fragment.value);
   useEffect(() => {
