@@ -151,6 +151,32 @@ test('a call runs on as a task, and is seen through', async (t) => {
   await tool.ended('cancelled');
 });
 
+test('the shortcut calls with what was typed, also into the field that it is pressed in', async (t) => {
+  const tool = await openTool(t, browser, demo, 'lab.sleep');
+  const duration = tool.control('duration');
+  await duration.fill('20 ms');
+  await duration.press('Control+Enter');
+  await tool.ended('succeeded');
+  assert.equal(await duration.inputValue(), '0.02s');
+});
+
+test('a link brings back the arguments that it has', async (t) => {
+  const tool = await openTool(t, browser, demo, 'lab.echo#args=%7B%22nonce%22%3A%22first%22%7D');
+  const { page } = tool;
+  const address = page.url();
+  await tool.control('nonce').fill('second');
+  await page.waitForURL(/second/);
+  await page.evaluate((href) => {
+    const link = document.createElement('a');
+    link.href = href;
+    document.body.append(link);
+    link.click();
+    link.remove();
+  }, address);
+  await tool.has({ nonce: 'first' });
+  assert.equal(await tool.control('nonce').inputValue(), 'first');
+});
+
 test('a call that is running is cancelled', async (t) => {
   const tool = await openTool(t, browser, demo, 'lab.sleep#args=%7B%22duration%22%3A%2230s%22%7D');
   await tool.checked();
