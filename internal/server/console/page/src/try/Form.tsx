@@ -16,6 +16,7 @@ import {
   oneofsOf,
   propertiesOf,
   sameScalar,
+  textOfBase64,
   toBase64,
   typedNumber,
   variantOf,
@@ -677,7 +678,7 @@ function BytesControl(c: Control) {
           />
         )}
       </div>
-      {mode === "text" && asText === undefined && <p class="warn small">These bytes are no text in UTF-8, or have carriage returns, which a field for text would lose. Choose base64.</p>}
+      {mode === "text" && asText === undefined && <p class="warn small">{textOfBase64(value) === undefined ? "These bytes are no text in UTF-8." : "A field for text would lose the carriage returns in this."} Choose base64.</p>}
       {size > 0 && <p class="dim small">{formatBytes(size)}</p>}
       {fault !== "" && <p class="bad small">{fault}</p>}
     </>
