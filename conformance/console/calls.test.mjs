@@ -56,14 +56,14 @@ test('a destructive call is asked by the page, and refused for callers without t
 });
 
 for (const revision of ['MCP 2026-07-28', 'MCP 2025-06-18']) {
-  test(`a destructive call is asked by the sidecar and confirmed, in ${revision}`, async (t) => {
+  test(`a destructive call is asked by the page, then by the sidecar, and confirmed, in ${revision}`, async (t) => {
     const orderId = await newOrder(confirming);
     const tool = await openTool(t, browser, confirming, 'fleet.cancel_order');
     await tool.control('orderId').fill(orderId);
     await tool.checked();
     await tool.revision(revision);
     for (const answer of ['Decline', 'Accept']) {
-      await tool.call();
+      await tool.callAnyway();
       const question = tool.outcome.getByRole('group', { name: /^Asked of you: The tool fleet.cancel_order/ });
       await question.getByText(orderId).waitFor();
       assert.equal(await statusOf(confirming, orderId), 'ORDER_STATUS_PLACED');
@@ -81,7 +81,7 @@ test('a destructive call over /rpc is refused where users are asked, since no on
   await tool.control('orderId').fill(orderId);
   await tool.checked();
   await tool.revision('JSON-RPC (/rpc)');
-  await tool.call();
+  await tool.callAnyway();
   await tool.ended('failed');
   assert.equal(await statusOf(confirming, orderId), 'ORDER_STATUS_PLACED');
 });
@@ -149,6 +149,32 @@ test('a call runs on as a task, and is seen through', async (t) => {
   await tool.outcome.getByText('task working').waitFor();
   await tool.outcome.getByRole('button', { name: 'Cancel' }).click();
   await tool.ended('cancelled');
+});
+
+test('the shortcut calls with what was typed, also into the field that it is pressed in', async (t) => {
+  const tool = await openTool(t, browser, demo, 'lab.sleep');
+  const duration = tool.control('duration');
+  await duration.fill('20 ms');
+  await duration.press('Control+Enter');
+  await tool.ended('succeeded');
+  assert.equal(await duration.inputValue(), '0.02s');
+});
+
+test('a link brings back the arguments that it has', async (t) => {
+  const tool = await openTool(t, browser, demo, 'lab.echo#args=%7B%22nonce%22%3A%22first%22%7D');
+  const { page } = tool;
+  const address = page.url();
+  await tool.control('nonce').fill('second');
+  await page.waitForURL(/second/);
+  await page.evaluate((href) => {
+    const link = document.createElement('a');
+    link.href = href;
+    document.body.append(link);
+    link.click();
+    link.remove();
+  }, address);
+  await tool.has({ nonce: 'first' });
+  assert.equal(await tool.control('nonce').inputValue(), 'first');
 });
 
 test('a call that is running is cancelled', async (t) => {

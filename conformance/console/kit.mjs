@@ -211,6 +211,12 @@ export class ToolPage {
 
   async call() { await this.page.getByRole('button', { name: 'Call', exact: true }).click(); }
 
+  /** Calls a destructive tool, and says yes to the page's question. */
+  async callAnyway() {
+    await this.call();
+    await this.page.getByRole('dialog', { name: 'Call a destructive tool?' }).getByRole('button', { name: 'Call it' }).click();
+  }
+
   /** Waits for how the call ended, such as "succeeded". */
   async ended(word) { await this.outcome.locator('.badge', { hasText: new RegExp(`^${word}$`) }).first().waitFor(); }
 

@@ -112,6 +112,7 @@ test('a destructive call is asked for and confirmed', async (t) => {
   const page = await openPage(t, browser, asking.page(`/try/fleet.cancel_order#args=${args}`));
   const answer = async (name) => {
     await call(page);
+    await page.getByRole('dialog').getByRole('button', { name: 'Call it' }).click();
     await page.locator('.question', { hasText: 'marked destructive' }).waitFor();
     await page.getByRole('button', { name, exact: true }).click();
   };

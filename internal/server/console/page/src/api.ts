@@ -46,7 +46,9 @@ export function note(cause: unknown): void {
 /** The sidecar, or what is between it and the browser, did not answer. */
 export function isAway(cause: unknown): boolean {
   const error = ConnectError.from(cause);
-  return error.cause instanceof TypeError || cause instanceof TypeError || error.code === Code.Unavailable;
+  if (error.cause instanceof TypeError || cause instanceof TypeError) return true;
+  // A sidecar that says itself that something is unavailable, such as a backend, is there. These are the words for a bare status.
+  return error.code === Code.Unavailable && /^HTTP 50[234]$/.test(error.rawMessage);
 }
 
 /** What an error says, for people. */

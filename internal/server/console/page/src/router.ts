@@ -24,9 +24,10 @@ export function navigate(to: string): void {
   sync();
 }
 
-/** Changes the fragment without an entry in the history; nothing reacts to it. */
+/** Changes the fragment without an entry in the history. */
 export function replaceFragment(to: string): void {
   history.replaceState(null, "", location.pathname + (to === "" ? "" : "#" + to));
+  fragment.value = location.hash.slice(1);
 }
 
 /** Makes links within the console change the page in place. Call it once. */

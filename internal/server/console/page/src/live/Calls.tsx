@@ -44,7 +44,7 @@ export function Calls(props: { from: string; filter: Filter; setFilter: (f: Filt
       </div>
       <Filters rows={rows} filter={filter} setFilter={setFilter} />
       <p class="dim small">
-        {kept && <span class="strong">Paused: {counted(store.endedTotal - kept.ended, "call")} ended meanwhile. </span>}
+        {kept && <span class="strong">Paused: {counted(Math.max(0, store.endedTotal - kept.ended), "call")} ended meanwhile. </span>}
         {counted(shown.length, "call")} shown{narrows(filter) ? ` of ${rows.length.toLocaleString("en")}` : ""}.
         {restarted.value > 0 && ` The sidecar was started again; this page saw it at ${clock(restarted.value).slice(0, 8)}, and calls before are gone.`}
         {store.omitted > 0 && ` ${counted(store.omitted, "call")} ended too fast to be listed; charts count them.`}

@@ -78,6 +78,19 @@ test("another process clears the page", () => {
   }
 });
 
+test("the same process is known by its calls, though the newest are not in its message", () => {
+  const cases: [name: string, before: WatchResponse, first: WatchResponse][] = [
+    ["the newest are left out", message(1000, { ended: [call(5), call(7)] }), message(9000, { ended: [call(2, { code: "INTERNAL" })], endedOmitted: 9n })],
+    ["a failed call is known", message(1000, { ended: [call(2), call(7)] }), message(9000, { ended: [call(2)] })],
+    ["a call in flight has ended unseen", message(1000, { ended: [call(3)], inFlight: [call(8, { code: "" })] }), message(9000, { ended: [call(3)] })],
+  ];
+  for (const [name, before, first] of cases) {
+    const s = new Store();
+    s.take(before, true);
+    assert.equal(s.take(first, true), false, name);
+  }
+});
+
 test("calls that are kept have a bound", () => {
   const s = new Store();
   s.take(message(1000), true);

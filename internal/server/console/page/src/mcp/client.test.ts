@@ -162,6 +162,49 @@ test("a task that is cancelled is asked to end, and its end awaited", async () =
   assert.ok(s.sent.some((m) => text(m.body, "method") === "tasks/cancel"));
 });
 
+test("an answer to a task's question that is refused ends the call with the error", async () => {
+  const s = stage({
+    "tools/call": (m) => json(m, `"result":{"resultType":"task","taskId":"t_1","status":"input_required","pollIntervalMs":1,"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"How?"}}}}`),
+    "tasks/update": (m) => json(m, `"error":{"code":-32602,"message":"no such key"}`),
+  });
+  s.answers.push({ action: "decline" });
+  const end = await s.run();
+  assert.equal(end.kind === "error" && text(end.error, "message"), "no such key");
+});
+
+test("a task that asks other than the user is refused, and asked to end", async () => {
+  const s = stage({
+    "tools/call": (m) => json(m, `"result":{"resultType":"task","taskId":"t_1","status":"input_required","pollIntervalMs":1,"inputRequests":{"x":{"method":"sampling/createMessage","params":{}}}}`),
+    "tasks/cancel": (m) => json(m, `"result":{"resultType":"complete"}`),
+    "tasks/get": () => Promise.reject(new Error("it is asked for again")),
+  });
+  assert.equal((await s.run()).kind, "refused");
+  assert.ok(s.sent.some((m) => text(m.body, "method") === "tasks/cancel"));
+});
+
+test("a cancellation that the sidecar does not answer is no outcome", async () => {
+  const s = stage({
+    "tools/call": (m) => json(m, `"result":{"resultType":"task","taskId":"t_1","status":"working","pollIntervalMs":60000}`),
+    "tasks/cancel": () => Promise.reject(new TypeError("failed")),
+    "tasks/get": () => Promise.reject(new TypeError("failed")),
+  });
+  const ended = s.run();
+  setTimeout(() => s.cancel.abort(), 20);
+  await assert.rejects(ended);
+});
+
+test("a session ends also where its beginning is cancelled or refused", async () => {
+  const begun = { "Mcp-Session-Id": "s1", "Content-Type": "text/event-stream" };
+  const never = (signal: AbortSignal) => new ReadableStream({ start: (c) => signal.addEventListener("abort", () => c.error(signal.reason)) });
+  const cancelled = stage({ initialize: (_, signal) => new Response(never(signal), { headers: begun }) }, { revision: "2025-11-25" });
+  const ended = cancelled.run();
+  setTimeout(() => cancelled.cancel.abort(), 20);
+  assert.equal((await ended).kind, "cancelled");
+  const refused = stage({ initialize: (m) => json(m, `"error":{"code":-32602,"message":"no"}`, { "Mcp-Session-Id": "s1" }) }, { revision: "2025-11-25" });
+  assert.equal((await refused.run()).kind, "error");
+  for (const s of [cancelled, refused]) assert.equal(s.sent.at(-1)!.method, "DELETE");
+});
+
 test("a legacy call: its session, and a question on its stream answered by a message", async () => {
   let answered: (raw: string) => void;
   const answer = new Promise<string>((resolve) => (answered = resolve));

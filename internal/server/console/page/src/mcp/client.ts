@@ -101,7 +101,8 @@ export async function call(o: CallOptions): Promise<Outcome> {
     return await run(new Wire(o));
   } catch (cause) {
     if (cause instanceof Refused) return { kind: "refused", status: cause.status, text: cause.message };
-    if (o.cancel.aborted || o.leave.aborted) return { kind: "cancelled" };
+    // A sidecar that no longer answers has not said that the call is cancelled.
+    if ((o.cancel.aborted || o.leave.aborted) && !(cause instanceof TypeError)) return { kind: "cancelled" };
     throw cause;
   }
 }
@@ -319,7 +320,7 @@ async function callModern(w: Wire): Promise<Outcome> {
     if (type === "task") return followTask(w, end.result);
     if (type !== "input_required") return end;
     const questions = questionsOf(member(end.result, "inputRequests"));
-    if (!questions) throw new Refused(200, "The tool asks for what the console cannot do: only questions to the user are answered.");
+    if (!questions) throw new Refused(200, noQuestion);
     if (questions.length === 0) await pause(500, signal);
     more = questions.length > 0 ? [["inputResponses", await answers(w, questions, signal)]] : [];
     const state = member(end.result, "requestState");
@@ -327,6 +328,8 @@ async function callModern(w: Wire): Promise<Outcome> {
   }
   throw new Refused(200, `The tool asked ${maxRounds} times without an end.`);
 }
+
+const noQuestion = "The tool asks for what the console cannot do: only questions to the user are answered.";
 
 async function answers(w: Wire, questions: Question[], signal: AbortSignal): Promise<string> {
   const parts: Part[] = [];
@@ -349,13 +352,21 @@ async function followTask(w: Wire, first: JsonObject): Promise<Outcome> {
       const status = text(task, "status");
       o.watcher.task({ id, status, message: text(task, "statusMessage") });
       if (status === "input_required" && !o.cancel.aborted) {
-        const open = (questionsOf(member(task, "inputRequests")) ?? []).filter((q) => !answered.has(q.key));
+        const questions = questionsOf(member(task, "inputRequests"));
+        if (!questions) {
+          // It would wait for an answer that never comes.
+          cancelled();
+          throw new Refused(200, noQuestion);
+        }
+        const open = questions.filter((q) => !answered.has(q.key));
         if (open.length > 0) {
           const given = await answers(w, open, AbortSignal.any([o.cancel, o.leave])).catch(() => undefined);
           o.leave.throwIfAborted();
           if (given !== undefined) {
+            const taken = outcome(await send("tasks/update", [["inputResponses", given]]));
+            // What a task that ends meanwhile came to is found in the next round.
+            if (taken.kind !== "result" && !o.cancel.aborted) return taken;
             for (const q of open) answered.add(q.key);
-            await send("tasks/update", [["inputResponses", given]]);
           }
         }
       }
@@ -396,10 +407,10 @@ async function callLegacy(w: Wire): Promise<Outcome> {
   ]);
   const first = await w.post(hello, {}, signal);
   w.session = first.headers.get("Mcp-Session-Id") ?? "";
-  const stream = new Stream(o.watcher, undefined);
-  await stream.read(first);
-  if (stream.found?.message.kind === "error") return outcome(stream.found);
   try {
+    const stream = new Stream(o.watcher, undefined);
+    await stream.read(first);
+    if (stream.found?.message.kind === "error") return outcome(stream.found);
     await w.post(notificationText("notifications/initialized", []), headers, signal);
     if (member(member(stream.found?.message.kind === "result" ? stream.found.message.result : {}, "capabilities"), "logging")) {
       await w.request(requestText(newID(), "logging/setLevel", [["level", '"debug"']]), headers, signal);

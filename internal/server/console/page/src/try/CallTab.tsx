@@ -11,7 +11,7 @@ import { fragment, replaceFragment, toolPath } from "../router";
 import { announce, Badge, Button, Confirm, Copy, formatCount, Tabs, Text, visible } from "../ui";
 import { CallPanel } from "./CallPanel";
 import { snippets } from "./copyas";
-import type { Fault } from "./fields";
+import { faultsLeft, type Fault } from "./fields";
 import { Form } from "./Form";
 import { Run } from "./run";
 
@@ -53,25 +53,28 @@ function argsFragment(text: string): string | undefined {
 
 interface Check {
   faults: Fault[];
+  /** What the faults were found in. */
+  value: Json;
   /** A refusal for another reason than the arguments. */
   refusal: string;
   isDone: boolean;
 }
 
 /** What the sidecar says of arguments: the latest answer to the latest text. */
-function useCheck(tool: string, text: string, isJson: boolean): Check {
-  const [check, setCheck] = useState<Check>({ faults: [], refusal: "", isDone: false });
+function useCheck(tool: string, text: string, value: Json | undefined): Check {
+  const isJson = value !== undefined;
+  const [check, setCheck] = useState<Check>({ faults: [], value: {}, refusal: "", isDone: false });
   const up = server.value !== undefined;
   useEffect(() => {
-    if (!up || !isJson) return;
+    if (!up || value === undefined) return;
     const end = new AbortController();
     const timer = setTimeout(async () => {
       try {
         const answer = await api.checkArguments({ tool, arguments: text }, { signal: end.signal, timeoutMs: 10_000 });
         const faults = answer.violations.map((v) => ({ path: v.path, keyword: v.keyword, message: v.message }));
-        setCheck({ faults, refusal: faults.length === 0 && answer.code !== "" ? `${answer.code}: ${answer.message}` : "", isDone: true });
+        setCheck({ faults, value, refusal: faults.length === 0 && answer.code !== "" ? `${answer.code}: ${answer.message}` : "", isDone: true });
       } catch (cause) {
-        if (!end.signal.aborted && !isAway(cause)) setCheck({ faults: [], refusal: errorText(cause), isDone: false });
+        if (!end.signal.aborted && !isAway(cause)) setCheck({ faults: [], value, refusal: errorText(cause), isDone: false });
       }
     }, checkAfterMs);
     return () => {
@@ -95,18 +98,20 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
   const last = useRef<Json>({});
   if (value !== undefined) last.current = value;
   const isJson = value !== undefined;
-  const check = useCheck(name, text, isJson);
-  const faults = isTouched && isJson ? check.faults : noFaults;
+  const check = useCheck(name, text, value);
+  const faults = useMemo(() => (isTouched && value !== undefined ? faultsLeft(check.faults, check.value, value) : noFaults), [check, value, isTouched]);
 
+  const arrived = useRef(fragment.value);
   useEffect(() => {
     const timer = setTimeout(() => {
       const to = argsFragment(text);
-      if (to !== undefined) replaceFragment(to);
+      if (to === undefined) return;
+      replaceFragment(to);
+      arrived.current = fragment.peek();
     }, 500);
     return () => clearTimeout(timer);
   }, [text]);
   useEffect(() => () => run?.leave(), [run]);
-  const arrived = useRef(fragment.value);
   useEffect(() => {
     // Another link to the same tool was opened here.
     if (arrived.current === fragment.value) return;
@@ -147,20 +152,28 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
   const callNow = () => {
     setTouched(true);
     if (!canCall) return;
-    // Where users are asked, the sidecar's own question is the confirmation.
-    if (tool.tool!.destructive && about?.trust !== "confirm") setAsking(true);
+    // The page asks also where the sidecar does: callers that are trusted get no question from it.
+    if (tool.tool!.destructive) setAsking(true);
     else begin();
   };
   const now = useRef(callNow);
   now.current = callNow;
   const onKey = (e: KeyboardEvent) => {
-    if (e.key !== "Enter" || !(e.ctrlKey || e.metaKey) || e.defaultPrevented) return;
+    if (!isCallKey(e) || e.defaultPrevented) return;
     e.preventDefault();
-    now.current();
+    // A field that takes what was typed when it is left takes it now, and the call is made once the arguments have it.
+    if (e.target instanceof HTMLInputElement && e.target.type === "text") e.target.dispatchEvent(new Event("change", { bubbles: true }));
+    setTimeout(() => now.current());
+  };
+  // A key that is held down makes one call. The editor has a shortcut as well, so repetitions end before it.
+  const onAnyKey = (e: KeyboardEvent) => {
+    if (!isCallKey(e) || !e.repeat) return;
+    e.preventDefault();
+    e.stopPropagation();
   };
 
   return (
-    <div class="stack" onKeyDown={onKey}>
+    <div class="stack" onKeyDown={onKey} onKeyDownCapture={onAnyKey}>
       <div class="args">
         <section class="args-form" aria-label="Arguments as a form">
           {!isJson && <p class="note warn">The JSON has a fault. The form shows what was before it.</p>}
@@ -208,6 +221,8 @@ export function CallTab(props: { tool: GetToolResponse; schema: JsonObject }) {
 }
 
 const noFaults: Fault[] = [];
+
+const isCallKey = (e: KeyboardEvent) => e.key === "Enter" && (e.ctrlKey || e.metaKey);
 
 function CheckWord(props: { isJson: boolean; check: Check; isTouched: boolean }) {
   const { check } = props;
@@ -284,30 +299,28 @@ function hash(text: string): string {
 function CopyAs(props: { tool: GetToolResponse; text: string }) {
   const [open, setOpen] = useState(false);
   const [chosen, setChosen] = useState("curl");
-  const about = server.value;
-  const all = open
-    ? snippets({
-        url: about?.url ?? "",
-        hasCallers: about?.hasCallers ?? false,
-        name: props.tool.tool!.name,
-        mcpName: props.tool.tool!.mcpName,
-        rpc: props.tool.rpc,
-        takesStream: props.tool.takesStream,
-        argumentsText: props.text,
-        revision: chosenRevision(),
-      })
-    : [];
+  const { tool, text } = props;
+  const url = server.value?.url ?? "";
+  const hasCallers = server.value?.hasCallers ?? false;
+  const revision = chosenRevision();
+  const all = useMemo(() => {
+    if (!open) return [];
+    const { name, mcpName } = tool.tool!;
+    return snippets({ url, hasCallers, name, mcpName, rpc: tool.rpc, takesStream: tool.takesStream, argumentsText: text, revision });
+  }, [open, tool, text, url, hasCallers, revision]);
   const shown = all.find((s) => s.id === chosen) ?? all[0];
+  const made = useMemo(() => shown?.text() ?? "", [shown]);
   return (
     <details class="fold" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>Copy this call as…</summary>
+      {open && !shown && <p class="note warn">The JSON has a fault.</p>}
       {shown && (
         <Tabs tabs={all} selected={shown.id} onSelect={setChosen} label="Copy as">
           <div class="snippet">
             <pre tabIndex={0} role="region" aria-label={shown.label}>
-              {visible(shown.text.slice(0, 16_384))}
+              {visible(made.slice(0, 16_384))}
             </pre>
-            <Copy text={shown.text} label={`Copy as ${shown.label}`} />
+            <Copy text={made} label={`Copy as ${shown.label}`} />
           </div>
         </Tabs>
       )}

@@ -6,9 +6,11 @@ import { isNumber, isObject, jsonText, member, tryJson, type Json, type JsonObje
 import { Badge, Button, formatBytes, formatCount, Text, visible } from "../ui";
 import {
   durationText,
+  editableText,
   faultsAt,
   fieldOf,
   firstValue,
+  isPlain,
   itemField,
   looksLike,
   oneofsOf,
@@ -36,19 +38,28 @@ const maxFileBytes = 16 << 20;
 interface Scope {
   root: JsonObject;
   faults: Fault[];
+  /** Counts the values that came from elsewhere. */
+  arrivals: number;
   edit(path: Path, value: Json | undefined): void;
 }
 
-const Scope = createContext<Scope>({ root: {}, faults: [], edit() {} });
+const Scope = createContext<Scope>({ root: {}, faults: [], arrivals: 0, edit() {} });
 
 /** A form for values of a schema. */
 export function Form(props: { schema: JsonObject; value: Json; faults: Fault[]; onChange: (value: Json) => void }) {
   const { schema, value } = props;
   const field = fieldOf(schema, schema);
+  const seen = useRef({ value, isEdited: false, arrivals: 0 });
+  const isArrival = seen.current.value !== value && !seen.current.isEdited;
+  seen.current = { value, isEdited: false, arrivals: seen.current.arrivals + (isArrival ? 1 : 0) };
   const scope: Scope = {
     root: schema,
     faults: props.faults,
-    edit: (path, to) => props.onChange(withValue(value, path, to)),
+    arrivals: seen.current.arrivals,
+    edit: (path, to) => {
+      seen.current.isEdited = true;
+      props.onChange(withValue(value, path, to));
+    },
   };
   const isEmpty = field.kind === "object" && propertiesOf(field, schema).length === 0;
   return (
@@ -413,9 +424,11 @@ function Remove(props: { what: string; onClick: () => void }) {
 }
 
 function Variants(props: { field: Field; path: Path; value: Json; depth: number; name: string }) {
-  const { root, edit } = useContext(Scope);
+  const { root, arrivals, edit } = useContext(Scope);
   const variants = variantsOf(props.field, root);
   const [chosen, setChosen] = useState(() => variantOf(props.value, variants, root));
+  // What is typed here does not change the choice; a value from elsewhere may be of another variant.
+  useEffect(() => setChosen((now) => variantOf(props.value, variants, root, now)), [arrivals]);
   const at = variants[chosen];
   return (
     <>
@@ -456,6 +469,7 @@ function attributes(c: Control) {
 
 function ValueControl(c: Control) {
   if (c.value !== undefined && !looksLike(c.value, c.field)) return <JsonControl {...c} />;
+  if (c.field.kind === "text" && typeof c.value === "string" && !isPlain(c.value)) return <JsonControl {...c} />;
   switch (c.field.kind) {
     case "boolean":
     case "enum":
@@ -624,9 +638,9 @@ function JsonControl(c: Control) {
 function BytesControl(c: Control) {
   const { edit } = useContext(Scope);
   const value = typeof c.value === "string" ? c.value : "";
-  const [mode, setMode] = useState(() => (textOfBase64(value) === undefined ? "base64" : "text"));
+  const [mode, setMode] = useState(() => (editableText(value) === undefined ? "base64" : "text"));
   const [fault, setFault] = useState("");
-  const asText = useMemo(() => (mode === "text" ? textOfBase64(value) : undefined), [mode, value]);
+  const asText = useMemo(() => (mode === "text" ? editableText(value) : undefined), [mode, value]);
   const read = async (file: File | undefined) => {
     if (!file) return;
     if (file.size > maxFileBytes) return setFault(`The file has ${formatBytes(file.size)}; at most ${formatBytes(maxFileBytes)} are read.`);
@@ -664,7 +678,7 @@ function BytesControl(c: Control) {
           />
         )}
       </div>
-      {mode === "text" && asText === undefined && <p class="warn small">These bytes are no text in UTF-8. Choose base64.</p>}
+      {mode === "text" && asText === undefined && <p class="warn small">{textOfBase64(value) === undefined ? "These bytes are no text in UTF-8." : "A field for text would lose the carriage returns in this."} Choose base64.</p>}
       {size > 0 && <p class="dim small">{formatBytes(size)}</p>}
       {fault !== "" && <p class="bad small">{fault}</p>}
     </>

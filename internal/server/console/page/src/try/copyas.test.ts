@@ -17,7 +17,7 @@ const source: Source = {
   revision: "2026-07-28",
 };
 
-const snippet = (id: string, more: Partial<Source> = {}) => snippets({ ...source, ...more }).find((s) => s.id === id)?.text ?? "";
+const snippet = (id: string, more: Partial<Source> = {}) => snippets({ ...source, ...more }).find((s) => s.id === id)?.text() ?? "";
 
 test("a shell gets each word as it is", () => {
   assert.equal(shellQuote("a.b/c"), "a.b/c");
@@ -30,11 +30,32 @@ test("Go gets a literal", () => {
   assert.equal(goQuote(`{"a":1}`), '`{"a":1}`');
   assert.equal(goQuote("a`b"), `"a\`b"`);
   assert.equal(goQuote("a`\u202e"), '"a`\\u202e"');
+  assert.equal(goQuote("`\u{1f6f6}\u00ed"), '"`\\U0001f6f6\\u00ed"');
 });
 
 test("TypeScript gets integers that it can hold", () => {
   assert.ok(snippet("ts").includes(`"unsigned":"18446744073709551615"`));
   assert.ok(snippet("ts", { argumentsText: `{"a":"18446744073709551615, 99999999999999999999","b":1.5,"c":7}` }).includes(`{"a":"18446744073709551615, 99999999999999999999","b":1.5,"c":7}`));
+});
+
+test("a text of megabytes is no trouble", () => {
+  const argumentsText = JSON.stringify({ a: "x".repeat(8 << 20), b: "\\".repeat(1 << 20), c: 1 });
+  assert.ok(snippet("ts", { argumentsText }).includes(argumentsText));
+});
+
+test("nothing that acts on a terminal is in a snippet, and what is no JSON has none", () => {
+  assert.deepEqual(snippets({ ...source, argumentsText: "\u001b[31m" }), []);
+  const argumentsText = `{"items":[{"a":"\u009b31m\u202e\u200b\ufeff"}]}`;
+  for (const takesStream of [false, true]) {
+    for (const s of snippets({ ...source, takesStream, argumentsText })) {
+      assert.ok(!/[\u007f-\u009f\u200b-\u200f\u2028-\u202e\ufeff]/.test(s.text()), s.id);
+      assert.ok(s.text().includes("\\u009b31m\\u202e\\u200b\\ufeff"), s.id);
+    }
+  }
+});
+
+test("an address of IPv6 is one word", () => {
+  assert.ok(snippet("grpcurl", { url: "http://[::1]:8080" }).includes("'[::1]:8080' outrigger.demo.v1.Lab/Echo"));
 });
 
 test("a stream's messages follow each other, and native tools have no RPC", () => {

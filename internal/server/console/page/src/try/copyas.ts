@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call as others would make it: commands and programs to paste.
-import { jsonText, tryJson } from "../json";
+import { isObject, jsonText, tryJson, type Json } from "../json";
 import { isModern, metaText, requestText, type Part } from "../mcp/wire";
 
 export interface Source {
@@ -20,7 +20,8 @@ export interface Source {
 export interface Snippet {
   id: string;
   label: string;
-  text: string;
+  /** Makes the text. It takes as long as the arguments are large. */
+  text: () => string;
 }
 
 const placeholder = "http://127.0.0.1:8080";
@@ -34,59 +35,67 @@ export function shellQuote(word: string): string {
 export function goQuote(value: string): string {
   // A raw literal has neither backquotes nor carriage returns, and is read by people.
   if (!/[`\r\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/.test(value)) return "`" + value + "`";
-  return JSON.stringify(value).replace(/[\u007f-\uffff]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+  return JSON.stringify(value).replace(/[\u007f-\u{10ffff}]/gu, (c) => {
+    const code = c.codePointAt(0)!;
+    return code > 0xffff ? "\\U" + hex(code, 8) : "\\u" + hex(code, 4);
+  });
 }
 
-function compact(text: string): string {
-  const value = tryJson(text);
-  return value === undefined ? text : jsonText(value, true);
+function hex(code: number, digits: number): string {
+  return code.toString(16).padStart(digits, "0");
 }
 
+/** Compact JSON in which nothing acts on the terminal or the text around it: such characters are only within its texts. */
+function compact(value: Json): string {
+  return jsonText(value, true).replace(/[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (c) => "\\u" + hex(c.charCodeAt(0), 4));
+}
+
+/** The ways to make a call; none while the arguments are no JSON, since any text could be in them. */
 export function snippets(s: Source): Snippet[] {
-  const made: Snippet[] = [
-    { id: "curl", label: "curl", text: curl(s) },
-    ...(s.rpc === "" ? [] : [{ id: "grpcurl", label: "grpcurl", text: grpcurl(s) }]),
-    { id: "go", label: "Go (connect)", text: goProgram(s) },
-    { id: "ts", label: "TypeScript", text: typescript(s) },
-    { id: "cli", label: "sidecar call", text: sidecarCall(s) },
-    { id: "mcp", label: "MCP message", text: message(s) },
+  const value = tryJson(s.argumentsText);
+  if (value === undefined) return [];
+  return [
+    { id: "curl", label: "curl", text: () => curl(s, value) },
+    ...(s.rpc === "" ? [] : [{ id: "grpcurl", label: "grpcurl", text: () => grpcurl(s, value) }]),
+    { id: "go", label: "Go (connect)", text: () => goProgram(s, value) },
+    { id: "ts", label: "TypeScript", text: () => typescript(s, value) },
+    { id: "cli", label: "sidecar call", text: () => sidecarCall(s, value) },
+    { id: "mcp", label: "MCP message", text: () => message(s, value) },
   ];
-  return made;
 }
 
 function base(s: Source): string {
   return s.url || placeholder;
 }
 
-function curl(s: Source): string {
+function curl(s: Source, value: Json): string {
   const lines = [`curl -sS ${shellQuote(base(s) + "/rpc")}`, `-H 'Content-Type: application/json'`];
   if (s.hasCallers) lines.push(`-H "Authorization: Bearer $TOKEN"`);
   const body = requestText("1", "tools/call", [
     ["name", JSON.stringify(s.name)],
-    ["arguments", compact(s.argumentsText)],
+    ["arguments", compact(value)],
   ]);
   lines.push(`-d ${shellQuote(body)}`);
   return lines.join(" \\\n  ");
 }
 
-function grpcurl(s: Source): string {
+function grpcurl(s: Source, value: Json): string {
   const target = new URL(base(s));
   const isPlain = target.protocol === "http:";
   const port = target.port || (isPlain ? "80" : "443");
   const lines = [`grpcurl${isPlain ? " -plaintext" : ""}`];
   if (s.hasCallers) lines.push(`-H "Authorization: Bearer $TOKEN"`);
-  lines.push(`-d ${shellQuote(streamed(s))}`, `${target.hostname}:${port} ${shellQuote(s.rpc)}`);
+  lines.push(`-d ${shellQuote(streamed(s, value))}`, `${shellQuote(`${target.hostname}:${port}`)} ${shellQuote(s.rpc)}`);
   return lines.join(" \\\n  ");
 }
 
 /** The messages of the request: those of a stream one after another. */
-function streamed(s: Source): string {
-  const value = tryJson(s.argumentsText);
-  if (!s.takesStream || typeof value !== "object" || value === null || !("items" in value) || !Array.isArray(value.items)) return compact(s.argumentsText);
-  return value.items.map((i) => jsonText(i, true)).join("\n");
+function streamed(s: Source, value: Json): string {
+  if (!s.takesStream || !isObject(value) || !Array.isArray(value["items"])) return compact(value);
+  return value["items"].map(compact).join("\n");
 }
 
-function goProgram(s: Source): string {
+function goProgram(s: Source, value: Json): string {
   const token = s.hasCallers ? `\treq.Header().Set("Authorization", "Bearer "+os.Getenv("TOKEN"))\n` : "";
   return `package main
 
@@ -106,7 +115,7 @@ func main() {
 	client := outriggerv1connect.NewToolServiceClient(http.DefaultClient, ${JSON.stringify(base(s))})
 	req := connect.NewRequest(&outriggerv1.ToolCall{
 		ToolName:      ${JSON.stringify(s.name)},
-		ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: []byte(${goQuote(compact(s.argumentsText))})},
+		ArgumentsForm: &outriggerv1.ToolCall_ArgumentsJson{ArgumentsJson: []byte(${goQuote(compact(value))})},
 	})
 ${token}	res, err := client.CallTool(context.Background(), req)
 	if err != nil {
@@ -117,7 +126,7 @@ ${token}	res, err := client.CallTool(context.Background(), req)
 `;
 }
 
-function typescript(s: Source): string {
+function typescript(s: Source, value: Json): string {
   const headers = s.hasCallers ? ", { requestInit: { headers: { Authorization: `Bearer ${process.env.TOKEN}` } } }" : "";
   const mode = isModern(s.revision) ? `{ pin: ${JSON.stringify(s.revision)} }` : "'auto'";
   return `import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -126,30 +135,31 @@ const client = new Client({ name: 'app', version: '1.0.0' }, { versionNegotiatio
 await client.connect(new StreamableHTTPClientTransport(new URL(${JSON.stringify(base(s) + "/mcp")})${headers}));
 const result = await client.callTool({
   name: ${JSON.stringify(s.mcpName)},
-  arguments: ${safeNumbers(s.argumentsText)},
+  arguments: ${safeNumbers(compact(value))},
 });
 console.log(result);
 `;
 }
 
 /** JSON as an expression of TypeScript. Integers that a number of JavaScript cannot hold are texts, which the sidecar takes too. */
-function safeNumbers(text: string): string {
-  return compact(text).replace(/"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/g, (token) => {
+function safeNumbers(json: string): string {
+  // An alternative that is repeated for each character would exhaust the stack.
+  return json.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/g, (token) => {
     if (token.startsWith('"') || !/^-?[0-9]+$/.test(token) || Number.isSafeInteger(Number(token))) return token;
     return `"${token}"`;
   });
 }
 
-function sidecarCall(s: Source): string {
+function sidecarCall(s: Source, value: Json): string {
   const token = s.hasCallers ? " --token-file token.txt" : "";
-  return `sidecar call ${shellQuote(s.name)} ${shellQuote(compact(s.argumentsText))} --server ${shellQuote(base(s))}${token}`;
+  return `sidecar call ${shellQuote(s.name)} ${shellQuote(compact(value))} --server ${shellQuote(base(s))}${token}`;
 }
 
-function message(s: Source): string {
+function message(s: Source, value: Json): string {
   const revision = s.revision.startsWith("/") ? "" : s.revision;
   const params: Part[] = [
     ["name", JSON.stringify(revision === "" ? s.name : s.mcpName)],
-    ["arguments", compact(s.argumentsText)],
+    ["arguments", compact(value)],
   ];
   if (isModern(revision)) params.push(["_meta", metaText(revision)]);
   return requestText("1", "tools/call", params);

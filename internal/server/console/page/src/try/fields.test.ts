@@ -5,7 +5,9 @@ import { test } from "node:test";
 import { jsonText, member, number, parseJson, type Json, type JsonObject } from "../json";
 import {
   durationText,
+  editableText,
   faultsAt,
+  faultsLeft,
   fieldOf,
   firstValue,
   fromBase64,
@@ -143,6 +145,8 @@ test("declared unions are variants, and the one that fits is chosen", () => {
   assert.equal(at(`{"kind":"b","y":1}`), 1);
   assert.equal(at(`"text"`), 2);
   assert.equal(at(`7`), 0);
+  assert.equal(variantOf({}, variants, schema, 1), 1, "a choice that fits as well as others stays");
+  assert.equal(variantOf("text", variants, schema, 1), 2);
 });
 
 test("unions of constants are enums", () => {
@@ -153,7 +157,7 @@ test("unions of constants are enums", () => {
 });
 
 test("references in circles and to nowhere end", () => {
-  for (const text of [`{"$ref":"#"}`, `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{"$ref":"#/none"}`, `{"$ref":"https://example.com/x"}`]) {
+  for (const text of [`{"$ref":"#"}`, `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{"$ref":"#/none"}`, `{"$ref":"#/%E0%A4%A"}`, `{"$ref":"https://example.com/x"}`]) {
     const schema = parseJson(text) as JsonObject;
     assert.equal(fieldOf(schema, schema).kind, "json", text);
   }
@@ -174,6 +178,10 @@ test("edits change one place, and keep every digit of the others", () => {
     [["list", 0], undefined, `{"id":18446744073709551615,"at":{"x":1.10},"list":[{"a":2}]}`],
     [["list", 1, "a"], number("9007199254740993"), `{"id":18446744073709551615,"at":{"x":1.10},"list":[1,{"a":9007199254740993}]}`],
     [["new", "deep"], true, `{"id":18446744073709551615,"at":{"x":1.10},"list":[1,{"a":2}],"new":{"deep":true}}`],
+    [["at", "x"], null, `{"id":18446744073709551615,"at":{"x":null},"list":[1,{"a":2}]}`],
+    [["list", 0], null, `{"id":18446744073709551615,"at":{"x":1.10},"list":[null,{"a":2}]}`],
+    [[], null, "null"],
+    [[], undefined, "{}"],
     [["__proto__"], "p", `{"id":18446744073709551615,"at":{"x":1.10},"list":[1,{"a":2}],"__proto__":"p"}`],
   ];
   for (const [path, value, want] of cases) assert.equal(jsonText(withValue(before, path, value), true), want);
@@ -205,6 +213,15 @@ test("faults are shown where the form has a place for them", () => {
   assert.deepEqual(splitPointer("/a~1b/0/~0"), ["a/b", "0", "~"]);
 });
 
+test("a fault is not shown at what was changed since it was found", () => {
+  const faults = ["", "/a", "/n", "/list/1", "/list", "/absent"].map((path) => ({ path, keyword: "k", message: "m" }));
+  const found = parseJson(`{"a":"x","n":18446744073709551615,"list":[1,2]}`);
+  const left = (now: string) => faultsLeft(faults, found, parseJson(now)).map((f) => f.path);
+  assert.deepEqual(left(`{"a":"x","n":18446744073709551615,"list":[1,2]}`), ["", "/a", "/n", "/list/1", "/list", "/absent"]);
+  assert.deepEqual(left(`{"a":"y","n":18446744073709551616,"list":[1,2]}`), ["", "/list/1", "/list", "/absent"]);
+  assert.deepEqual(left(`{"a":"x","n":18446744073709551615,"list":[1],"absent":null}`), ["/a", "/n"]);
+});
+
 test("durations in the words of people", () => {
   const cases: [string, string | undefined][] = [
     ["3.5s", "3.5s"],
@@ -227,6 +244,8 @@ test("bytes as text and back", () => {
   assert.deepEqual(fromBase64(toBase64(bytes)), bytes);
   assert.equal(textOfBase64(toBase64(new TextEncoder().encode("Motu Nuí\n"))), "Motu Nuí\n");
   assert.equal(textOfBase64(toBase64(new Uint8Array([0xff]))), undefined);
+  assert.equal(editableText(btoa("a\nb")), "a\nb");
+  assert.equal(editableText(btoa("a\r\nb")), undefined);
   assert.deepEqual(fromBase64("-_8"), new Uint8Array([0xfb, 0xff]));
   assert.equal(fromBase64("%"), undefined);
 });

@@ -71,8 +71,14 @@ function resolve(schema: Json | undefined, root: JsonObject): JsonObject {
 
 function pointer(root: JsonObject, ref: string): JsonObject | undefined {
   if (!ref.startsWith("#")) return {};
+  let decoded: string;
+  try {
+    decoded = decodeURIComponent(ref.slice(1));
+  } catch {
+    return {};
+  }
   let at: Json | undefined = root;
-  for (const part of splitPointer(decodeURIComponent(ref.slice(1)))) {
+  for (const part of splitPointer(decoded)) {
     at = Array.isArray(at) ? at[Number(part)] : member(at, part);
   }
   return isObject(at) ? at : {};
@@ -317,8 +323,8 @@ export function variantsOf(field: Field, root: JsonObject): Field[] {
   return branches(field.schema).map((b) => fieldOf({ ...rest, ...resolve(b, root) }, root));
 }
 
-/** The variant that a value looks most like; the first if there is none. */
-export function variantOf(value: Json | undefined, variants: Field[], root: JsonObject): number {
+/** The variant that a value looks most like. Among equals it is chosen if that is one of them, else the first. */
+export function variantOf(value: Json | undefined, variants: Field[], root: JsonObject, chosen = 0): number {
   const score = (f: Field): number => {
     if (value === undefined) return 0;
     if (!looksLike(value, f)) return -1;
@@ -332,7 +338,8 @@ export function variantOf(value: Json | undefined, variants: Field[], root: Json
     return points;
   };
   const scores = variants.map(score);
-  return Math.max(0, scores.indexOf(Math.max(...scores)));
+  const best = Math.max(...scores);
+  return scores[chosen] === best ? chosen : Math.max(0, scores.indexOf(best));
 }
 
 /** Whether the form's part of a field can show a value; it is edited as JSON else. */
@@ -362,6 +369,11 @@ export function looksLike(value: Json, field: Field): boolean {
     case "digits":
       return typeof value === "string" || isNumber(value);
   }
+}
+
+/** Whether a field of the form shows a text as it is: those of browsers take carriage returns away. */
+export function isPlain(value: string): boolean {
+  return !value.includes("\r");
 }
 
 export function sameScalar(a: Json, b: Json): boolean {
@@ -417,7 +429,7 @@ export type Path = (string | number)[];
 
 /** A copy of root in which the value at path is value, or is left out. What is missing on the way is made. */
 export function withValue(root: Json, path: Path, value: Json | undefined): Json {
-  if (path.length === 0) return value ?? {};
+  if (path.length === 0) return value === undefined ? {} : value;
   const [key, ...rest] = path as [string | number, ...Path];
   if (typeof key === "number") {
     const list = Array.isArray(root) ? [...root] : [];
@@ -478,6 +490,25 @@ export function faultsAt(faults: Fault[], path: Path, parts: readonly string[]):
   });
 }
 
+/** The value at a JSON Pointer; undefined if there is none. */
+function valueAt(value: Json | undefined, pointer: string): Json | undefined {
+  let at = value;
+  for (const part of splitPointer(pointer)) at = Array.isArray(at) ? at[Number(part)] : member(at, part);
+  return at;
+}
+
+/** Whether two values are the same as far as a fault of their own is about it: of lists and objects, what they have and not what that is. */
+function isAlike(a: Json | undefined, b: Json | undefined): boolean {
+  if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length;
+  if (isObject(a) && isObject(b)) return Object.keys(a).join("\n") === Object.keys(b).join("\n");
+  return a === b || (a !== undefined && b !== undefined && sameScalar(a, b));
+}
+
+/** The faults found in one value that another may still have: those at places that did not change. */
+export function faultsLeft(faults: Fault[], found: Json, now: Json): Fault[] {
+  return found === now ? faults : faults.filter((f) => isAlike(valueAt(found, f.path), valueAt(now, f.path)));
+}
+
 const units: [string, bigint][] = [
   ["ns", 1n],
   ["us", 1_000n],
@@ -535,4 +566,10 @@ export function textOfBase64(encoded: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The text of base64 that a field can edit without loss; undefined if it is none. */
+export function editableText(encoded: string): string | undefined {
+  const found = textOfBase64(encoded);
+  return found !== undefined && isPlain(found) ? found : undefined;
 }
