@@ -353,6 +353,11 @@ func TestTopPrints(t *testing.T) {
 		}
 	}
 	ctrlC()
+	go func() {
+		for pipe.Scan() {
+			continue // a line may be on its way
+		}
+	}()
 	if code := testkit.Receive(t, "the end", ended); code != exitOK {
 		t.Errorf("exit code %d after Ctrl-C", code)
 	}
