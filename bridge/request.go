@@ -444,7 +444,7 @@ type meter struct {
 	// input is what came as arguments, where something records it, and document that of a call, where those are recorded.
 	input    *trail.Input
 	document *trail.CallDocument
-	// stages are the steps that the request takes, and when; nil where nobody watched when it began.
+	// stages are the steps that the request takes, and when; nil where no one watched when it began.
 	stages *stages
 }
 

@@ -85,7 +85,7 @@ type known struct {
 	trace                                              [16]byte
 	span                                               [8]byte
 	audit                                              trail.ID
-	stages                                             *stages // nil where nobody watched when it began
+	stages                                             *stages // nil where no one watched when it began
 }
 
 // known is what is known of a flight while it is under way. Another goroutine than that of the flight may call it: nothing writes
