@@ -222,7 +222,7 @@ func TestEndedCallsAreKept(t *testing.T) {
 	call(2, fails)
 	calls, last, omitted := b.EndedSince(0, 100)
 	if len(calls) != 2 || last != 2 || omitted != 0 || calls[0].GetId() != 4 || calls[0].GetSteps() != nil || calls[0].GetMessage() == "" {
-		t.Fatalf("nobody watched: %d of %d, %d omitted: %v", len(calls), last, omitted, calls)
+		t.Fatalf("no one watched: %d of %d, %d omitted: %v", len(calls), last, omitted, calls)
 	}
 	first, second := b.Watch(), b.Watch()
 	call(700, well)

@@ -41,7 +41,7 @@ func TestLogLinesAreKeptWhileWatched(t *testing.T) {
 	say("before")
 	log.Warn("a warning")
 	if got := about(); value.times != 0 || strings.Contains(got, "before") || !strings.Contains(got, `"msg":"a warning"`) {
-		t.Errorf("nobody watches: encoded %d times, kept %s", value.times, got)
+		t.Errorf("no one watches: encoded %d times, kept %s", value.times, got)
 	}
 	first, second := lines.Watch(), lines.Watch()
 	log.Debug("too much")
