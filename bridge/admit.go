@@ -185,6 +185,8 @@ type Rules interface {
 	// ReadsArguments reports whether a decision about calls of the tool takes their
 	// arguments. If not, the [policy.Authority] has said all.
 	ReadsArguments(tool *catalog.Tool) bool
+	// View is what a caller sees of what a tool answers; nil where that is everything.
+	View(who *identity.Identity, tool *catalog.Tool) *policy.View
 	// Count is called once for each call that a rule decided, when it has ended.
 	Count(rule, effect string)
 }

@@ -649,6 +649,8 @@ type toolCall struct {
 	alone bool
 	// blocked is what the gate said where the user may still be asked; nil for most calls.
 	blocked *errmap.Error
+	// preview says what the call would do, as its tool's preview answered its caller; empty where it has none.
+	preview string
 	// state is what the caller brought back from an earlier round; nil in a plain call.
 	state  *state
 	repair repair

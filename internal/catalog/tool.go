@@ -39,6 +39,14 @@ const (
 	unknownVersion = "unknown"
 )
 
+// Preview is a call without an effect that says what a call would do. One of its fields is set.
+type Preview struct {
+	// Field is the field of the request, of type bool, that makes a call a preview.
+	Field protoreflect.FieldDescriptor
+	// Method previews, with the same request message.
+	Method *Method
+}
+
 // Tool is a callable method, with everything that callers and the pipeline need to know about it. It is immutable.
 type Tool struct {
 	// Name is the canonical name ("route_guide.get_feature"). MCPName is the name that MCP callers see.
@@ -73,6 +81,13 @@ type Tool struct {
 	OutputNotObject bool
 	// Words are the descriptions of arguments that the overlay has, by full names of fields. Do not modify them.
 	Words map[protoreflect.FullName]string
+	// Classes are the classes of fields of the result that the overlay has, by their paths in it, names with dots between them. Do
+	// not modify them.
+	Classes map[string]string
+	// Preview is how to preview a call; nil where that is not known.
+	Preview *Preview
+	// RequestID is the field of the request that has the same value in all attempts of a call; nil where there is none.
+	RequestID protoreflect.FieldDescriptor
 	// HTTPBody is set for a method that responds with google.api.HttpBody, or a stream of them. Its result is a document
 	// with a media type, and has no output schema.
 	HTTPBody bool

@@ -146,7 +146,7 @@ func TestEveryFieldIsExplained(t *testing.T) {
 		if comments[commentKey(l.fd)].text == "" {
 			t.Errorf("%s (%s) has no comment", l.path, l.fd.FullName())
 		}
-		if !slices.Contains(known, l.fd.Kind()) || l.fd.IsMap() && !slices.Contains([]string{"backend.metadata.static", "backends[].metadata.static", "tools[].properties", "services"}, l.path) {
+		if !slices.Contains(known, l.fd.Kind()) || l.fd.IsMap() && !slices.Contains([]string{"backend.metadata.static", "backends[].metadata.static", "tools[].properties", "tools[].visible_to", "services", "access.policy.fields", "backend.policy.fields", "backends[].policy.fields"}, l.path) {
 			t.Errorf("%s is of a kind that the reader has no test for: %s", l.path, l.fd.Kind())
 		}
 	}

@@ -9,6 +9,8 @@ import "time"
 // Defaults of settings. Their reasons are beside the fields in proto/outrigger/config/v1.
 const (
 	AccessSubjectHeader             = "x-outrigger-subject"
+	ApprovalsMaxWaiting             = 1000
+	ApprovalsMaxWaitingPerCaller    = 32
 	AuditFsync                      = "interval"
 	AuditFsyncInterval              = 1 * time.Second
 	AuditMaxFileBytes               = 67108864

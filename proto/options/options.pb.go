@@ -85,7 +85,11 @@ type FieldOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The value never appears in run records and in the audit trail, as with `debug_redact`. It covers the whole value of the
 	// field, whatever its type. Callers and the backend still get it.
-	Secret        bool `protobuf:"varint,1,opt,name=secret,proto3" json:"secret,omitempty"`
+	Secret bool `protobuf:"varint,1,opt,name=secret,proto3" json:"secret,omitempty"`
+	// Class of the value, such as "pii": only callers that the policy gives this class see it in results. The sidecar does not
+	// start where its policy does not name the class. It covers the whole value of the field, wherever its message occurs.
+	// Lower-case letters, digits, `.`, `_` and `-`. Default: none, so that every caller sees it.
+	VisibleTo     string `protobuf:"bytes,2,opt,name=visible_to,proto3" json:"visible_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -125,6 +129,13 @@ func (x *FieldOptions) GetSecret() bool {
 		return x.Secret
 	}
 	return false
+}
+
+func (x *FieldOptions) GetVisibleTo() string {
+	if x != nil {
+		return x.VisibleTo
+	}
+	return ""
 }
 
 // ToolOptions are facts about a tool that its method's descriptor cannot express. The configuration's overlay has the same
@@ -194,7 +205,14 @@ type ToolOptions struct {
 	Watch *bool `protobuf:"varint,27,opt,name=watch,proto3,oneof" json:"watch,omitempty"`
 	// Size of a result for a model above which it is cut at whole elements, in bytes of JSON. 0 cuts none. Absent: the sidecar's
 	// setting, `limits.result_budget`.
-	ResultBudget  *int64 `protobuf:"varint,28,opt,name=result_budget,proto3,oneof" json:"result_budget,omitempty"`
+	ResultBudget *int64 `protobuf:"varint,28,opt,name=result_budget,proto3,oneof" json:"result_budget,omitempty"`
+	// How to preview a call. The question that the user sees before a destructive call has the preview's result. Default: the
+	// field `validate_only` of the request where it is a bool, on a method that changes something.
+	Preview *ToolOptions_Preview `protobuf:"bytes,29,opt,name=preview,proto3" json:"preview,omitempty"`
+	// Field of the request, a string, that has the same value in all attempts of one call (AIP-155): the caller's idempotency
+	// key, or else a UUID that the sidecar makes. The tool then counts as idempotent. Default: the field `request_id` where
+	// `google.api.field_info` gives it the format UUID4.
+	RequestId     string `protobuf:"bytes,30,opt,name=request_id,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -402,6 +420,20 @@ func (x *ToolOptions) GetResultBudget() int64 {
 		return *x.ResultBudget
 	}
 	return 0
+}
+
+func (x *ToolOptions) GetPreview() *ToolOptions_Preview {
+	if x != nil {
+		return x.Preview
+	}
+	return nil
+}
+
+func (x *ToolOptions) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 // ResourceOptions turn a reading method into a source of resources. The method stays a tool unless it is hidden.
@@ -748,6 +780,61 @@ func (x *ToolOptions_Icon) GetTheme() string {
 	return ""
 }
 
+// Preview is a call without an effect that says what a call would do. Set one of its fields.
+type ToolOptions_Preview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Field of the request, of type bool, that makes a call a preview: "validate_only" (AIP-163).
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// Method of the same service that previews, with the same request message: "PreviewDelete".
+	Method        string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolOptions_Preview) Reset() {
+	*x = ToolOptions_Preview{}
+	mi := &file_outrigger_v1_options_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolOptions_Preview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolOptions_Preview) ProtoMessage() {}
+
+func (x *ToolOptions_Preview) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_v1_options_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolOptions_Preview.ProtoReflect.Descriptor instead.
+func (*ToolOptions_Preview) Descriptor() ([]byte, []int) {
+	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{1, 3}
+}
+
+func (x *ToolOptions_Preview) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *ToolOptions_Preview) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
 // Duration is a span of time, as google.protobuf.Duration.
 type ToolOptions_Duration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -761,7 +848,7 @@ type ToolOptions_Duration struct {
 
 func (x *ToolOptions_Duration) Reset() {
 	*x = ToolOptions_Duration{}
-	mi := &file_outrigger_v1_options_proto_msgTypes[6]
+	mi := &file_outrigger_v1_options_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +860,7 @@ func (x *ToolOptions_Duration) String() string {
 func (*ToolOptions_Duration) ProtoMessage() {}
 
 func (x *ToolOptions_Duration) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_options_proto_msgTypes[6]
+	mi := &file_outrigger_v1_options_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +873,7 @@ func (x *ToolOptions_Duration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolOptions_Duration.ProtoReflect.Descriptor instead.
 func (*ToolOptions_Duration) Descriptor() ([]byte, []int) {
-	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{1, 3}
+	return file_outrigger_v1_options_proto_rawDescGZIP(), []int{1, 4}
 }
 
 func (x *ToolOptions_Duration) GetSeconds() int64 {
@@ -818,7 +905,7 @@ type ResourceOptions_Annotations struct {
 
 func (x *ResourceOptions_Annotations) Reset() {
 	*x = ResourceOptions_Annotations{}
-	mi := &file_outrigger_v1_options_proto_msgTypes[7]
+	mi := &file_outrigger_v1_options_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +917,7 @@ func (x *ResourceOptions_Annotations) String() string {
 func (*ResourceOptions_Annotations) ProtoMessage() {}
 
 func (x *ResourceOptions_Annotations) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_options_proto_msgTypes[7]
+	mi := &file_outrigger_v1_options_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -880,7 +967,7 @@ type ResourceOptions_Timestamp struct {
 
 func (x *ResourceOptions_Timestamp) Reset() {
 	*x = ResourceOptions_Timestamp{}
-	mi := &file_outrigger_v1_options_proto_msgTypes[8]
+	mi := &file_outrigger_v1_options_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +979,7 @@ func (x *ResourceOptions_Timestamp) String() string {
 func (*ResourceOptions_Timestamp) ProtoMessage() {}
 
 func (x *ResourceOptions_Timestamp) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_v1_options_proto_msgTypes[8]
+	mi := &file_outrigger_v1_options_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,9 +1076,12 @@ var File_outrigger_v1_options_proto protoreflect.FileDescriptor
 
 const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a google/protobuf/descriptor.proto\"&\n" +
+	"\x1aoutrigger/v1/options.proto\x12\foutrigger.v1\x1a google/protobuf/descriptor.proto\"F\n" +
 	"\fFieldOptions\x12\x16\n" +
-	"\x06secret\x18\x01 \x01(\bR\x06secret\"\xdf\v\n" +
+	"\x06secret\x18\x01 \x01(\bR\x06secret\x12\x1e\n" +
+	"\n" +
+	"visible_to\x18\x02 \x01(\tR\n" +
+	"visible_to\"\xf5\f\n" +
 	"\vToolOptions\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
@@ -1024,7 +1114,11 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\rstream_header\x18\x18 \x01(\tR\rstream_header\x12!\n" +
 	"\tall_pages\x18\x1a \x01(\bH\x05R\tall_pages\x88\x01\x01\x12\x19\n" +
 	"\x05watch\x18\x1b \x01(\bH\x06R\x05watch\x88\x01\x01\x12)\n" +
-	"\rresult_budget\x18\x1c \x01(\x03H\aR\rresult_budget\x88\x01\x01\x1a\x9d\x01\n" +
+	"\rresult_budget\x18\x1c \x01(\x03H\aR\rresult_budget\x88\x01\x01\x12;\n" +
+	"\apreview\x18\x1d \x01(\v2!.outrigger.v1.ToolOptions.PreviewR\apreview\x12\x1e\n" +
+	"\n" +
+	"request_id\x18\x1e \x01(\tR\n" +
+	"request_id\x1a\x9d\x01\n" +
 	"\aExample\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12&\n" +
@@ -1038,7 +1132,10 @@ const file_outrigger_v1_options_proto_rawDesc = "" +
 	"\x03src\x18\x01 \x01(\tR\x03src\x12\x1c\n" +
 	"\tmime_type\x18\x02 \x01(\tR\tmime_type\x12\x14\n" +
 	"\x05sizes\x18\x03 \x03(\tR\x05sizes\x12\x14\n" +
-	"\x05theme\x18\x04 \x01(\tR\x05theme\x1a:\n" +
+	"\x05theme\x18\x04 \x01(\tR\x05theme\x1a7\n" +
+	"\aPreview\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x1a:\n" +
 	"\bDuration\x12\x18\n" +
 	"\aseconds\x18\x01 \x01(\x03R\aseconds\x12\x14\n" +
 	"\x05nanos\x18\x02 \x01(\x05R\x05nanosB\t\n" +
@@ -1095,7 +1192,7 @@ func file_outrigger_v1_options_proto_rawDescGZIP() []byte {
 }
 
 var file_outrigger_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_outrigger_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_outrigger_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_outrigger_v1_options_proto_goTypes = []any{
 	(ResourceOptions_Role)(0),           // 0: outrigger.v1.ResourceOptions.Role
 	(*FieldOptions)(nil),                // 1: outrigger.v1.FieldOptions
@@ -1104,34 +1201,36 @@ var file_outrigger_v1_options_proto_goTypes = []any{
 	(*ToolOptions_Example)(nil),         // 4: outrigger.v1.ToolOptions.Example
 	(*ToolOptions_Error)(nil),           // 5: outrigger.v1.ToolOptions.Error
 	(*ToolOptions_Icon)(nil),            // 6: outrigger.v1.ToolOptions.Icon
-	(*ToolOptions_Duration)(nil),        // 7: outrigger.v1.ToolOptions.Duration
-	(*ResourceOptions_Annotations)(nil), // 8: outrigger.v1.ResourceOptions.Annotations
-	(*ResourceOptions_Timestamp)(nil),   // 9: outrigger.v1.ResourceOptions.Timestamp
-	(*descriptorpb.MethodOptions)(nil),  // 10: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),   // 11: google.protobuf.FieldOptions
+	(*ToolOptions_Preview)(nil),         // 7: outrigger.v1.ToolOptions.Preview
+	(*ToolOptions_Duration)(nil),        // 8: outrigger.v1.ToolOptions.Duration
+	(*ResourceOptions_Annotations)(nil), // 9: outrigger.v1.ResourceOptions.Annotations
+	(*ResourceOptions_Timestamp)(nil),   // 10: outrigger.v1.ResourceOptions.Timestamp
+	(*descriptorpb.MethodOptions)(nil),  // 11: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),   // 12: google.protobuf.FieldOptions
 }
 var file_outrigger_v1_options_proto_depIdxs = []int32{
-	7,  // 0: outrigger.v1.ToolOptions.timeout:type_name -> outrigger.v1.ToolOptions.Duration
-	7,  // 1: outrigger.v1.ToolOptions.cache_ttl:type_name -> outrigger.v1.ToolOptions.Duration
+	8,  // 0: outrigger.v1.ToolOptions.timeout:type_name -> outrigger.v1.ToolOptions.Duration
+	8,  // 1: outrigger.v1.ToolOptions.cache_ttl:type_name -> outrigger.v1.ToolOptions.Duration
 	4,  // 2: outrigger.v1.ToolOptions.examples:type_name -> outrigger.v1.ToolOptions.Example
-	7,  // 3: outrigger.v1.ToolOptions.task_after:type_name -> outrigger.v1.ToolOptions.Duration
+	8,  // 3: outrigger.v1.ToolOptions.task_after:type_name -> outrigger.v1.ToolOptions.Duration
 	6,  // 4: outrigger.v1.ToolOptions.icons:type_name -> outrigger.v1.ToolOptions.Icon
 	5,  // 5: outrigger.v1.ToolOptions.errors:type_name -> outrigger.v1.ToolOptions.Error
-	7,  // 6: outrigger.v1.ToolOptions.stream_time:type_name -> outrigger.v1.ToolOptions.Duration
-	8,  // 7: outrigger.v1.ResourceOptions.annotations:type_name -> outrigger.v1.ResourceOptions.Annotations
-	0,  // 8: outrigger.v1.ResourceOptions.Annotations.audience:type_name -> outrigger.v1.ResourceOptions.Role
-	9,  // 9: outrigger.v1.ResourceOptions.Annotations.last_modified:type_name -> outrigger.v1.ResourceOptions.Timestamp
-	10, // 10: outrigger.v1.tool:extendee -> google.protobuf.MethodOptions
-	10, // 11: outrigger.v1.resource:extendee -> google.protobuf.MethodOptions
-	11, // 12: outrigger.v1.field:extendee -> google.protobuf.FieldOptions
-	2,  // 13: outrigger.v1.tool:type_name -> outrigger.v1.ToolOptions
-	3,  // 14: outrigger.v1.resource:type_name -> outrigger.v1.ResourceOptions
-	1,  // 15: outrigger.v1.field:type_name -> outrigger.v1.FieldOptions
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	13, // [13:16] is the sub-list for extension type_name
-	10, // [10:13] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 6: outrigger.v1.ToolOptions.stream_time:type_name -> outrigger.v1.ToolOptions.Duration
+	7,  // 7: outrigger.v1.ToolOptions.preview:type_name -> outrigger.v1.ToolOptions.Preview
+	9,  // 8: outrigger.v1.ResourceOptions.annotations:type_name -> outrigger.v1.ResourceOptions.Annotations
+	0,  // 9: outrigger.v1.ResourceOptions.Annotations.audience:type_name -> outrigger.v1.ResourceOptions.Role
+	10, // 10: outrigger.v1.ResourceOptions.Annotations.last_modified:type_name -> outrigger.v1.ResourceOptions.Timestamp
+	11, // 11: outrigger.v1.tool:extendee -> google.protobuf.MethodOptions
+	11, // 12: outrigger.v1.resource:extendee -> google.protobuf.MethodOptions
+	12, // 13: outrigger.v1.field:extendee -> google.protobuf.FieldOptions
+	2,  // 14: outrigger.v1.tool:type_name -> outrigger.v1.ToolOptions
+	3,  // 15: outrigger.v1.resource:type_name -> outrigger.v1.ResourceOptions
+	1,  // 16: outrigger.v1.field:type_name -> outrigger.v1.FieldOptions
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	14, // [14:17] is the sub-list for extension type_name
+	11, // [11:14] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_v1_options_proto_init() }
@@ -1140,14 +1239,14 @@ func file_outrigger_v1_options_proto_init() {
 		return
 	}
 	file_outrigger_v1_options_proto_msgTypes[1].OneofWrappers = []any{}
-	file_outrigger_v1_options_proto_msgTypes[7].OneofWrappers = []any{}
+	file_outrigger_v1_options_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_v1_options_proto_rawDesc), len(file_outrigger_v1_options_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 3,
 			NumServices:   0,
 		},

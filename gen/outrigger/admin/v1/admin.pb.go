@@ -30,6 +30,472 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ListApprovalsRequest asks for calls that wait for approval.
+type ListApprovalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Also those that were decided, as long as they are kept.
+	Decided       bool `protobuf:"varint,1,opt,name=decided,proto3" json:"decided,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsRequest) Reset() {
+	*x = ListApprovalsRequest{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsRequest) ProtoMessage() {}
+
+func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ListApprovalsRequest) GetDecided() bool {
+	if x != nil {
+		return x.Decided
+	}
+	return false
+}
+
+// ListApprovalsResponse has the calls.
+type ListApprovalsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The calls, without arguments and previews.
+	Approvals     []*Approval `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListApprovalsResponse) Reset() {
+	*x = ListApprovalsResponse{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListApprovalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListApprovalsResponse) ProtoMessage() {}
+
+func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
+func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListApprovalsResponse) GetApprovals() []*Approval {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+// GetApprovalRequest asks for one call.
+type GetApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the approval.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalRequest) Reset() {
+	*x = GetApprovalRequest{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalRequest) ProtoMessage() {}
+
+func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
+func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *GetApprovalRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// GetApprovalResponse has the call.
+type GetApprovalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call.
+	Approval      *Approval `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetApprovalResponse) Reset() {
+	*x = GetApprovalResponse{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetApprovalResponse) ProtoMessage() {}
+
+func (x *GetApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetApprovalResponse.ProtoReflect.Descriptor instead.
+func (*GetApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GetApprovalResponse) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+// DecideApprovalRequest is the decision of one operator.
+type DecideApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the approval.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Whether the call may run.
+	Approve bool `protobuf:"varint,2,opt,name=approve,proto3" json:"approve,omitempty"`
+	// Why, for the caller and the audit trail. Required. At most 1,024 bytes.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideApprovalRequest) Reset() {
+	*x = DecideApprovalRequest{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideApprovalRequest) ProtoMessage() {}
+
+func (x *DecideApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideApprovalRequest.ProtoReflect.Descriptor instead.
+func (*DecideApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DecideApprovalRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *DecideApprovalRequest) GetApprove() bool {
+	if x != nil {
+		return x.Approve
+	}
+	return false
+}
+
+func (x *DecideApprovalRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// DecideApprovalResponse has the call after the decision.
+type DecideApprovalResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call.
+	Approval      *Approval `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideApprovalResponse) Reset() {
+	*x = DecideApprovalResponse{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideApprovalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideApprovalResponse) ProtoMessage() {}
+
+func (x *DecideApprovalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideApprovalResponse.ProtoReflect.Descriptor instead.
+func (*DecideApprovalResponse) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DecideApprovalResponse) GetApproval() *Approval {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+// Approval is a call that waits for approval, or did.
+type Approval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id, which is no secret.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Canonical name of the tool.
+	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Title of the tool.
+	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
+	// Caller that made the call.
+	Requester string `protobuf:"bytes,4,opt,name=requester,proto3" json:"requester,omitempty"`
+	// Rule of the policy that asks for approval.
+	Rule string `protobuf:"bytes,5,opt,name=rule,proto3" json:"rule,omitempty"`
+	// State: "waiting", "approved", "running", "done", "denied", "expired" or "cancelled".
+	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	// Why it ended, for the last three states; empty for others.
+	Ended string `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
+	// When the call began to wait.
+	Created *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created,proto3" json:"created,omitempty"`
+	// When it expires without a decision.
+	Expires *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires,proto3" json:"expires,omitempty"`
+	// How many must approve.
+	Needed int32 `protobuf:"varint,10,opt,name=needed,proto3" json:"needed,omitempty"`
+	// What was decided so far.
+	Decisions []*Approval_Decision `protobuf:"bytes,11,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Arguments as JSON, without what the operator may not see. Only in GetApproval and DecideApproval.
+	ArgumentsJson string `protobuf:"bytes,12,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
+	// What the call would do, as its preview says; empty without one. Only in GetApproval and DecideApproval.
+	Preview string `protobuf:"bytes,13,opt,name=preview,proto3" json:"preview,omitempty"`
+	// Whether the operator may decide; why_not says why it may not.
+	MayDecide bool `protobuf:"varint,14,opt,name=may_decide,json=mayDecide,proto3" json:"may_decide,omitempty"`
+	// Why the operator may not decide; empty if it may.
+	WhyNot        string `protobuf:"bytes,15,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval) Reset() {
+	*x = Approval{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval) ProtoMessage() {}
+
+func (x *Approval) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval.ProtoReflect.Descriptor instead.
+func (*Approval) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Approval) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Approval) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *Approval) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Approval) GetRequester() string {
+	if x != nil {
+		return x.Requester
+	}
+	return ""
+}
+
+func (x *Approval) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Approval) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Approval) GetEnded() string {
+	if x != nil {
+		return x.Ended
+	}
+	return ""
+}
+
+func (x *Approval) GetCreated() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *Approval) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *Approval) GetNeeded() int32 {
+	if x != nil {
+		return x.Needed
+	}
+	return 0
+}
+
+func (x *Approval) GetDecisions() []*Approval_Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *Approval) GetArgumentsJson() string {
+	if x != nil {
+		return x.ArgumentsJson
+	}
+	return ""
+}
+
+func (x *Approval) GetPreview() string {
+	if x != nil {
+		return x.Preview
+	}
+	return ""
+}
+
+func (x *Approval) GetMayDecide() bool {
+	if x != nil {
+		return x.MayDecide
+	}
+	return false
+}
+
+func (x *Approval) GetWhyNot() string {
+	if x != nil {
+		return x.WhyNot
+	}
+	return ""
+}
+
 // GetServerRequest asks for the sidecar.
 type GetServerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -39,7 +505,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[0]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -51,7 +517,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[0]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -64,7 +530,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{0}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 // GetServerResponse describes the sidecar and the operator.
@@ -101,7 +567,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[1]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -113,7 +579,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[1]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -126,7 +592,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetServerResponse) GetName() string {
@@ -228,7 +694,7 @@ type SearchToolsRequest struct {
 
 func (x *SearchToolsRequest) Reset() {
 	*x = SearchToolsRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[2]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -240,7 +706,7 @@ func (x *SearchToolsRequest) String() string {
 func (*SearchToolsRequest) ProtoMessage() {}
 
 func (x *SearchToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[2]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -253,7 +719,7 @@ func (x *SearchToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchToolsRequest.ProtoReflect.Descriptor instead.
 func (*SearchToolsRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SearchToolsRequest) GetQuery() string {
@@ -292,7 +758,7 @@ type SearchToolsResponse struct {
 
 func (x *SearchToolsResponse) Reset() {
 	*x = SearchToolsResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +770,7 @@ func (x *SearchToolsResponse) String() string {
 func (*SearchToolsResponse) ProtoMessage() {}
 
 func (x *SearchToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[3]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +783,7 @@ func (x *SearchToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchToolsResponse.ProtoReflect.Descriptor instead.
 func (*SearchToolsResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SearchToolsResponse) GetTools() []*ToolSummary {
@@ -364,7 +830,7 @@ type ToolSummary struct {
 
 func (x *ToolSummary) Reset() {
 	*x = ToolSummary{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +842,7 @@ func (x *ToolSummary) String() string {
 func (*ToolSummary) ProtoMessage() {}
 
 func (x *ToolSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[4]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +855,7 @@ func (x *ToolSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolSummary.ProtoReflect.Descriptor instead.
 func (*ToolSummary) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ToolSummary) GetName() string {
@@ -452,7 +918,7 @@ type GetToolRequest struct {
 
 func (x *GetToolRequest) Reset() {
 	*x = GetToolRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +930,7 @@ func (x *GetToolRequest) String() string {
 func (*GetToolRequest) ProtoMessage() {}
 
 func (x *GetToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[5]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +943,7 @@ func (x *GetToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetToolRequest.ProtoReflect.Descriptor instead.
 func (*GetToolRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetToolRequest) GetName() string {
@@ -532,7 +998,7 @@ type GetToolResponse struct {
 
 func (x *GetToolResponse) Reset() {
 	*x = GetToolResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +1010,7 @@ func (x *GetToolResponse) String() string {
 func (*GetToolResponse) ProtoMessage() {}
 
 func (x *GetToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[6]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +1023,7 @@ func (x *GetToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetToolResponse.ProtoReflect.Descriptor instead.
 func (*GetToolResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetToolResponse) GetTool() *ToolSummary {
@@ -705,7 +1171,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +1183,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[7]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +1196,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Finding) GetRule() string {
@@ -781,7 +1247,7 @@ type CheckArgumentsRequest struct {
 
 func (x *CheckArgumentsRequest) Reset() {
 	*x = CheckArgumentsRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +1259,7 @@ func (x *CheckArgumentsRequest) String() string {
 func (*CheckArgumentsRequest) ProtoMessage() {}
 
 func (x *CheckArgumentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[8]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +1272,7 @@ func (x *CheckArgumentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckArgumentsRequest.ProtoReflect.Descriptor instead.
 func (*CheckArgumentsRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CheckArgumentsRequest) GetTool() string {
@@ -838,7 +1304,7 @@ type CheckArgumentsResponse struct {
 
 func (x *CheckArgumentsResponse) Reset() {
 	*x = CheckArgumentsResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +1316,7 @@ func (x *CheckArgumentsResponse) String() string {
 func (*CheckArgumentsResponse) ProtoMessage() {}
 
 func (x *CheckArgumentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[9]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +1329,7 @@ func (x *CheckArgumentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckArgumentsResponse.ProtoReflect.Descriptor instead.
 func (*CheckArgumentsResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CheckArgumentsResponse) GetViolations() []*Violation {
@@ -902,7 +1368,7 @@ type Violation struct {
 
 func (x *Violation) Reset() {
 	*x = Violation{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +1380,7 @@ func (x *Violation) String() string {
 func (*Violation) ProtoMessage() {}
 
 func (x *Violation) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[10]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1393,7 @@ func (x *Violation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Violation.ProtoReflect.Descriptor instead.
 func (*Violation) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Violation) GetPath() string {
@@ -962,7 +1428,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1440,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[11]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1453,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchRequest) GetInterval() *durationpb.Duration {
@@ -1035,14 +1501,16 @@ type WatchResponse struct {
 	// Fingerprint of the catalog.
 	CatalogFingerprint string `protobuf:"bytes,17,opt,name=catalog_fingerprint,json=catalogFingerprint,proto3" json:"catalog_fingerprint,omitempty"`
 	// Whether callers may run destructive tools.
-	Trust         string `protobuf:"bytes,18,opt,name=trust,proto3" json:"trust,omitempty"`
+	Trust string `protobuf:"bytes,18,opt,name=trust,proto3" json:"trust,omitempty"`
+	// Calls that wait for approval.
+	Approvals     int32 `protobuf:"varint,19,opt,name=approvals,proto3" json:"approvals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1522,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[12]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1535,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WatchResponse) GetTime() *timestamppb.Timestamp {
@@ -1196,6 +1664,13 @@ func (x *WatchResponse) GetTrust() string {
 	return ""
 }
 
+func (x *WatchResponse) GetApprovals() int32 {
+	if x != nil {
+		return x.Approvals
+	}
+	return 0
+}
+
 // Call is a call in flight, or one that ended.
 type Call struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1239,7 +1714,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1726,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[13]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1739,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Call) GetId() uint64 {
@@ -1403,7 +1878,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1890,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[14]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1903,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Step) GetName() string {
@@ -1482,7 +1957,7 @@ type ToolCounts struct {
 
 func (x *ToolCounts) Reset() {
 	*x = ToolCounts{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1969,7 @@ func (x *ToolCounts) String() string {
 func (*ToolCounts) ProtoMessage() {}
 
 func (x *ToolCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[15]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1982,7 @@ func (x *ToolCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCounts.ProtoReflect.Descriptor instead.
 func (*ToolCounts) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ToolCounts) GetName() string {
@@ -1576,7 +2051,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +2063,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[16]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +2076,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Limit) GetName() string {
@@ -1649,7 +2124,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +2136,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[17]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +2149,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Check) GetName() string {
@@ -1718,7 +2193,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +2205,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[18]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +2218,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Certificate) GetName() string {
@@ -1771,7 +2246,7 @@ type GetCallRequest struct {
 
 func (x *GetCallRequest) Reset() {
 	*x = GetCallRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +2258,7 @@ func (x *GetCallRequest) String() string {
 func (*GetCallRequest) ProtoMessage() {}
 
 func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[19]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +2271,7 @@ func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallRequest.ProtoReflect.Descriptor instead.
 func (*GetCallRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetCallRequest) GetId() uint64 {
@@ -1829,7 +2304,7 @@ type GetCallResponse struct {
 
 func (x *GetCallResponse) Reset() {
 	*x = GetCallResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +2316,7 @@ func (x *GetCallResponse) String() string {
 func (*GetCallResponse) ProtoMessage() {}
 
 func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[20]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +2329,7 @@ func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallResponse.ProtoReflect.Descriptor instead.
 func (*GetCallResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetCallResponse) GetCall() *Call {
@@ -1915,7 +2390,7 @@ type RefreshRequest struct {
 
 func (x *RefreshRequest) Reset() {
 	*x = RefreshRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1927,7 +2402,7 @@ func (x *RefreshRequest) String() string {
 func (*RefreshRequest) ProtoMessage() {}
 
 func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[21]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1940,7 +2415,7 @@ func (x *RefreshRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRequest.ProtoReflect.Descriptor instead.
 func (*RefreshRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 // RefreshResponse is what came of it.
@@ -1960,7 +2435,7 @@ type RefreshResponse struct {
 
 func (x *RefreshResponse) Reset() {
 	*x = RefreshResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +2447,7 @@ func (x *RefreshResponse) String() string {
 func (*RefreshResponse) ProtoMessage() {}
 
 func (x *RefreshResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[22]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +2460,7 @@ func (x *RefreshResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshResponse.ProtoReflect.Descriptor instead.
 func (*RefreshResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RefreshResponse) GetChanged() bool {
@@ -2027,7 +2502,7 @@ type SetTrustRequest struct {
 
 func (x *SetTrustRequest) Reset() {
 	*x = SetTrustRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2514,7 @@ func (x *SetTrustRequest) String() string {
 func (*SetTrustRequest) ProtoMessage() {}
 
 func (x *SetTrustRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[23]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +2527,7 @@ func (x *SetTrustRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTrustRequest.ProtoReflect.Descriptor instead.
 func (*SetTrustRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SetTrustRequest) GetTrust() string {
@@ -2075,7 +2550,7 @@ type SetTrustResponse struct {
 
 func (x *SetTrustResponse) Reset() {
 	*x = SetTrustResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2562,7 @@ func (x *SetTrustResponse) String() string {
 func (*SetTrustResponse) ProtoMessage() {}
 
 func (x *SetTrustResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[24]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2575,7 @@ func (x *SetTrustResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTrustResponse.ProtoReflect.Descriptor instead.
 func (*SetTrustResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetTrustResponse) GetTrust() string {
@@ -2126,7 +2601,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2613,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[25]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2626,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 // DrainResponse says what is left.
@@ -2165,7 +2640,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2652,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[26]
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2665,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DrainResponse) GetInFlight() int32 {
@@ -2200,11 +2675,121 @@ func (x *DrainResponse) GetInFlight() int32 {
 	return 0
 }
 
+// Decision is what one approver decided.
+type Approval_Decision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the approver.
+	Approver string `protobuf:"bytes,1,opt,name=approver,proto3" json:"approver,omitempty"`
+	// Whether it agreed.
+	Approved bool `protobuf:"varint,2,opt,name=approved,proto3" json:"approved,omitempty"`
+	// Its reason.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Approval_Decision) Reset() {
+	*x = Approval_Decision{}
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approval_Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approval_Decision) ProtoMessage() {}
+
+func (x *Approval_Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_admin_v1_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approval_Decision.ProtoReflect.Descriptor instead.
+func (*Approval_Decision) Descriptor() ([]byte, []int) {
+	return file_outrigger_admin_v1_admin_proto_rawDescGZIP(), []int{6, 0}
+}
+
+func (x *Approval_Decision) GetApprover() string {
+	if x != nil {
+		return x.Approver
+	}
+	return ""
+}
+
+func (x *Approval_Decision) GetApproved() bool {
+	if x != nil {
+		return x.Approved
+	}
+	return false
+}
+
+func (x *Approval_Decision) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Approval_Decision) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 var File_outrigger_admin_v1_admin_proto protoreflect.FileDescriptor
 
 const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x1eoutrigger/admin/v1/admin.proto\x12\x12outrigger.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
+	"\x1eoutrigger/admin/v1/admin.proto\x12\x12outrigger.admin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"0\n" +
+	"\x14ListApprovalsRequest\x12\x18\n" +
+	"\adecided\x18\x01 \x01(\bR\adecided\"S\n" +
+	"\x15ListApprovalsResponse\x12:\n" +
+	"\tapprovals\x18\x01 \x03(\v2\x1c.outrigger.admin.v1.ApprovalR\tapprovals\"$\n" +
+	"\x12GetApprovalRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"O\n" +
+	"\x13GetApprovalResponse\x128\n" +
+	"\bapproval\x18\x01 \x01(\v2\x1c.outrigger.admin.v1.ApprovalR\bapproval\"Y\n" +
+	"\x15DecideApprovalRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aapprove\x18\x02 \x01(\bR\aapprove\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"R\n" +
+	"\x16DecideApprovalResponse\x128\n" +
+	"\bapproval\x18\x01 \x01(\v2\x1c.outrigger.admin.v1.ApprovalR\bapproval\"\xf1\x04\n" +
+	"\bApproval\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x14\n" +
+	"\x05title\x18\x03 \x01(\tR\x05title\x12\x1c\n" +
+	"\trequester\x18\x04 \x01(\tR\trequester\x12\x12\n" +
+	"\x04rule\x18\x05 \x01(\tR\x04rule\x12\x14\n" +
+	"\x05state\x18\x06 \x01(\tR\x05state\x12\x14\n" +
+	"\x05ended\x18\a \x01(\tR\x05ended\x124\n" +
+	"\acreated\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
+	"\aexpires\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x16\n" +
+	"\x06needed\x18\n" +
+	" \x01(\x05R\x06needed\x12C\n" +
+	"\tdecisions\x18\v \x03(\v2%.outrigger.admin.v1.Approval.DecisionR\tdecisions\x12%\n" +
+	"\x0earguments_json\x18\f \x01(\tR\rargumentsJson\x12\x18\n" +
+	"\apreview\x18\r \x01(\tR\apreview\x12\x1d\n" +
+	"\n" +
+	"may_decide\x18\x0e \x01(\bR\tmayDecide\x12\x17\n" +
+	"\awhy_not\x18\x0f \x01(\tR\x06whyNot\x1a\x8a\x01\n" +
+	"\bDecision\x12\x1a\n" +
+	"\bapprover\x18\x01 \x01(\tR\bapprover\x12\x1a\n" +
+	"\bapproved\x18\x02 \x01(\bR\bapproved\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x12\n" +
 	"\x10GetServerRequest\"\xda\x02\n" +
 	"\x11GetServerResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -2289,7 +2874,7 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\akeyword\x18\x02 \x01(\tR\akeyword\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\"E\n" +
 	"\fWatchRequest\x125\n" +
-	"\binterval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\binterval\"\xd4\x05\n" +
+	"\binterval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\binterval\"\xf2\x05\n" +
 	"\rWatchResponse\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x125\n" +
 	"\tin_flight\x18\x02 \x03(\v2\x18.outrigger.admin.v1.CallR\binFlight\x12&\n" +
@@ -2309,7 +2894,8 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\astreams\x18\x0f \x01(\x05R\astreams\x12#\n" +
 	"\rcatalog_tools\x18\x10 \x01(\x05R\fcatalogTools\x12/\n" +
 	"\x13catalog_fingerprint\x18\x11 \x01(\tR\x12catalogFingerprint\x12\x14\n" +
-	"\x05trust\x18\x12 \x01(\tR\x05trust\"\x89\x04\n" +
+	"\x05trust\x18\x12 \x01(\tR\x05trust\x12\x1c\n" +
+	"\tapprovals\x18\x13 \x01(\x05R\tapprovals\"\x89\x04\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x16\n" +
 	"\x06caller\x18\x02 \x01(\tR\x06caller\x12\x1a\n" +
@@ -2385,7 +2971,7 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\x06before\x18\x02 \x01(\tR\x06before\"\x0e\n" +
 	"\fDrainRequest\",\n" +
 	"\rDrainResponse\x12\x1b\n" +
-	"\tin_flight\x18\x01 \x01(\x05R\binFlight2\xa2\x06\n" +
+	"\tin_flight\x18\x01 \x01(\x05R\binFlight2\xd1\b\n" +
 	"\fAdminService\x12X\n" +
 	"\tGetServer\x12$.outrigger.admin.v1.GetServerRequest\x1a%.outrigger.admin.v1.GetServerResponse\x12^\n" +
 	"\vSearchTools\x12&.outrigger.admin.v1.SearchToolsRequest\x1a'.outrigger.admin.v1.SearchToolsResponse\x12R\n" +
@@ -2395,7 +2981,10 @@ const file_outrigger_admin_v1_admin_proto_rawDesc = "" +
 	"\aGetCall\x12\".outrigger.admin.v1.GetCallRequest\x1a#.outrigger.admin.v1.GetCallResponse\x12R\n" +
 	"\aRefresh\x12\".outrigger.admin.v1.RefreshRequest\x1a#.outrigger.admin.v1.RefreshResponse\x12U\n" +
 	"\bSetTrust\x12#.outrigger.admin.v1.SetTrustRequest\x1a$.outrigger.admin.v1.SetTrustResponse\x12L\n" +
-	"\x05Drain\x12 .outrigger.admin.v1.DrainRequest\x1a!.outrigger.admin.v1.DrainResponseB\xd1\x01\n" +
+	"\x05Drain\x12 .outrigger.admin.v1.DrainRequest\x1a!.outrigger.admin.v1.DrainResponse\x12d\n" +
+	"\rListApprovals\x12(.outrigger.admin.v1.ListApprovalsRequest\x1a).outrigger.admin.v1.ListApprovalsResponse\x12^\n" +
+	"\vGetApproval\x12&.outrigger.admin.v1.GetApprovalRequest\x1a'.outrigger.admin.v1.GetApprovalResponse\x12g\n" +
+	"\x0eDecideApproval\x12).outrigger.admin.v1.DecideApprovalRequest\x1a*.outrigger.admin.v1.DecideApprovalResponseB\xd1\x01\n" +
 	"\x16com.outrigger.admin.v1B\n" +
 	"AdminProtoP\x01ZAgithub.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1;adminv1\xa2\x02\x03OAX\xaa\x02\x12Outrigger.Admin.V1\xca\x02\x12Outrigger\\Admin\\V1\xe2\x02\x1eOutrigger\\Admin\\V1\\GPBMetadata\xea\x02\x14Outrigger::Admin::V1b\x06proto3"
 
@@ -2411,86 +3000,107 @@ func file_outrigger_admin_v1_admin_proto_rawDescGZIP() []byte {
 	return file_outrigger_admin_v1_admin_proto_rawDescData
 }
 
-var file_outrigger_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_outrigger_admin_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_outrigger_admin_v1_admin_proto_goTypes = []any{
-	(*GetServerRequest)(nil),       // 0: outrigger.admin.v1.GetServerRequest
-	(*GetServerResponse)(nil),      // 1: outrigger.admin.v1.GetServerResponse
-	(*SearchToolsRequest)(nil),     // 2: outrigger.admin.v1.SearchToolsRequest
-	(*SearchToolsResponse)(nil),    // 3: outrigger.admin.v1.SearchToolsResponse
-	(*ToolSummary)(nil),            // 4: outrigger.admin.v1.ToolSummary
-	(*GetToolRequest)(nil),         // 5: outrigger.admin.v1.GetToolRequest
-	(*GetToolResponse)(nil),        // 6: outrigger.admin.v1.GetToolResponse
-	(*Finding)(nil),                // 7: outrigger.admin.v1.Finding
-	(*CheckArgumentsRequest)(nil),  // 8: outrigger.admin.v1.CheckArgumentsRequest
-	(*CheckArgumentsResponse)(nil), // 9: outrigger.admin.v1.CheckArgumentsResponse
-	(*Violation)(nil),              // 10: outrigger.admin.v1.Violation
-	(*WatchRequest)(nil),           // 11: outrigger.admin.v1.WatchRequest
-	(*WatchResponse)(nil),          // 12: outrigger.admin.v1.WatchResponse
-	(*Call)(nil),                   // 13: outrigger.admin.v1.Call
-	(*Step)(nil),                   // 14: outrigger.admin.v1.Step
-	(*ToolCounts)(nil),             // 15: outrigger.admin.v1.ToolCounts
-	(*Limit)(nil),                  // 16: outrigger.admin.v1.Limit
-	(*Check)(nil),                  // 17: outrigger.admin.v1.Check
-	(*Certificate)(nil),            // 18: outrigger.admin.v1.Certificate
-	(*GetCallRequest)(nil),         // 19: outrigger.admin.v1.GetCallRequest
-	(*GetCallResponse)(nil),        // 20: outrigger.admin.v1.GetCallResponse
-	(*RefreshRequest)(nil),         // 21: outrigger.admin.v1.RefreshRequest
-	(*RefreshResponse)(nil),        // 22: outrigger.admin.v1.RefreshResponse
-	(*SetTrustRequest)(nil),        // 23: outrigger.admin.v1.SetTrustRequest
-	(*SetTrustResponse)(nil),       // 24: outrigger.admin.v1.SetTrustResponse
-	(*DrainRequest)(nil),           // 25: outrigger.admin.v1.DrainRequest
-	(*DrainResponse)(nil),          // 26: outrigger.admin.v1.DrainResponse
-	nil,                            // 27: outrigger.admin.v1.GetToolResponse.ListedEntry
-	(*durationpb.Duration)(nil),    // 28: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 29: google.protobuf.Timestamp
+	(*ListApprovalsRequest)(nil),   // 0: outrigger.admin.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),  // 1: outrigger.admin.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),     // 2: outrigger.admin.v1.GetApprovalRequest
+	(*GetApprovalResponse)(nil),    // 3: outrigger.admin.v1.GetApprovalResponse
+	(*DecideApprovalRequest)(nil),  // 4: outrigger.admin.v1.DecideApprovalRequest
+	(*DecideApprovalResponse)(nil), // 5: outrigger.admin.v1.DecideApprovalResponse
+	(*Approval)(nil),               // 6: outrigger.admin.v1.Approval
+	(*GetServerRequest)(nil),       // 7: outrigger.admin.v1.GetServerRequest
+	(*GetServerResponse)(nil),      // 8: outrigger.admin.v1.GetServerResponse
+	(*SearchToolsRequest)(nil),     // 9: outrigger.admin.v1.SearchToolsRequest
+	(*SearchToolsResponse)(nil),    // 10: outrigger.admin.v1.SearchToolsResponse
+	(*ToolSummary)(nil),            // 11: outrigger.admin.v1.ToolSummary
+	(*GetToolRequest)(nil),         // 12: outrigger.admin.v1.GetToolRequest
+	(*GetToolResponse)(nil),        // 13: outrigger.admin.v1.GetToolResponse
+	(*Finding)(nil),                // 14: outrigger.admin.v1.Finding
+	(*CheckArgumentsRequest)(nil),  // 15: outrigger.admin.v1.CheckArgumentsRequest
+	(*CheckArgumentsResponse)(nil), // 16: outrigger.admin.v1.CheckArgumentsResponse
+	(*Violation)(nil),              // 17: outrigger.admin.v1.Violation
+	(*WatchRequest)(nil),           // 18: outrigger.admin.v1.WatchRequest
+	(*WatchResponse)(nil),          // 19: outrigger.admin.v1.WatchResponse
+	(*Call)(nil),                   // 20: outrigger.admin.v1.Call
+	(*Step)(nil),                   // 21: outrigger.admin.v1.Step
+	(*ToolCounts)(nil),             // 22: outrigger.admin.v1.ToolCounts
+	(*Limit)(nil),                  // 23: outrigger.admin.v1.Limit
+	(*Check)(nil),                  // 24: outrigger.admin.v1.Check
+	(*Certificate)(nil),            // 25: outrigger.admin.v1.Certificate
+	(*GetCallRequest)(nil),         // 26: outrigger.admin.v1.GetCallRequest
+	(*GetCallResponse)(nil),        // 27: outrigger.admin.v1.GetCallResponse
+	(*RefreshRequest)(nil),         // 28: outrigger.admin.v1.RefreshRequest
+	(*RefreshResponse)(nil),        // 29: outrigger.admin.v1.RefreshResponse
+	(*SetTrustRequest)(nil),        // 30: outrigger.admin.v1.SetTrustRequest
+	(*SetTrustResponse)(nil),       // 31: outrigger.admin.v1.SetTrustResponse
+	(*DrainRequest)(nil),           // 32: outrigger.admin.v1.DrainRequest
+	(*DrainResponse)(nil),          // 33: outrigger.admin.v1.DrainResponse
+	(*Approval_Decision)(nil),      // 34: outrigger.admin.v1.Approval.Decision
+	nil,                            // 35: outrigger.admin.v1.GetToolResponse.ListedEntry
+	(*timestamppb.Timestamp)(nil),  // 36: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 37: google.protobuf.Duration
 }
 var file_outrigger_admin_v1_admin_proto_depIdxs = []int32{
-	4,  // 0: outrigger.admin.v1.SearchToolsResponse.tools:type_name -> outrigger.admin.v1.ToolSummary
-	4,  // 1: outrigger.admin.v1.GetToolResponse.tool:type_name -> outrigger.admin.v1.ToolSummary
-	27, // 2: outrigger.admin.v1.GetToolResponse.listed:type_name -> outrigger.admin.v1.GetToolResponse.ListedEntry
-	7,  // 3: outrigger.admin.v1.GetToolResponse.findings:type_name -> outrigger.admin.v1.Finding
-	10, // 4: outrigger.admin.v1.CheckArgumentsResponse.violations:type_name -> outrigger.admin.v1.Violation
-	28, // 5: outrigger.admin.v1.WatchRequest.interval:type_name -> google.protobuf.Duration
-	29, // 6: outrigger.admin.v1.WatchResponse.time:type_name -> google.protobuf.Timestamp
-	13, // 7: outrigger.admin.v1.WatchResponse.in_flight:type_name -> outrigger.admin.v1.Call
-	13, // 8: outrigger.admin.v1.WatchResponse.ended:type_name -> outrigger.admin.v1.Call
-	15, // 9: outrigger.admin.v1.WatchResponse.tools:type_name -> outrigger.admin.v1.ToolCounts
-	16, // 10: outrigger.admin.v1.WatchResponse.limits:type_name -> outrigger.admin.v1.Limit
-	17, // 11: outrigger.admin.v1.WatchResponse.checks:type_name -> outrigger.admin.v1.Check
-	18, // 12: outrigger.admin.v1.WatchResponse.certificates:type_name -> outrigger.admin.v1.Certificate
-	29, // 13: outrigger.admin.v1.Call.began:type_name -> google.protobuf.Timestamp
-	28, // 14: outrigger.admin.v1.Call.took:type_name -> google.protobuf.Duration
-	28, // 15: outrigger.admin.v1.Call.upstream:type_name -> google.protobuf.Duration
-	14, // 16: outrigger.admin.v1.Call.steps:type_name -> outrigger.admin.v1.Step
-	28, // 17: outrigger.admin.v1.Step.at:type_name -> google.protobuf.Duration
-	28, // 18: outrigger.admin.v1.Step.took:type_name -> google.protobuf.Duration
-	28, // 19: outrigger.admin.v1.ToolCounts.total:type_name -> google.protobuf.Duration
-	29, // 20: outrigger.admin.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
-	13, // 21: outrigger.admin.v1.GetCallResponse.call:type_name -> outrigger.admin.v1.Call
-	28, // 22: outrigger.admin.v1.RefreshResponse.took:type_name -> google.protobuf.Duration
-	0,  // 23: outrigger.admin.v1.AdminService.GetServer:input_type -> outrigger.admin.v1.GetServerRequest
-	2,  // 24: outrigger.admin.v1.AdminService.SearchTools:input_type -> outrigger.admin.v1.SearchToolsRequest
-	5,  // 25: outrigger.admin.v1.AdminService.GetTool:input_type -> outrigger.admin.v1.GetToolRequest
-	8,  // 26: outrigger.admin.v1.AdminService.CheckArguments:input_type -> outrigger.admin.v1.CheckArgumentsRequest
-	11, // 27: outrigger.admin.v1.AdminService.Watch:input_type -> outrigger.admin.v1.WatchRequest
-	19, // 28: outrigger.admin.v1.AdminService.GetCall:input_type -> outrigger.admin.v1.GetCallRequest
-	21, // 29: outrigger.admin.v1.AdminService.Refresh:input_type -> outrigger.admin.v1.RefreshRequest
-	23, // 30: outrigger.admin.v1.AdminService.SetTrust:input_type -> outrigger.admin.v1.SetTrustRequest
-	25, // 31: outrigger.admin.v1.AdminService.Drain:input_type -> outrigger.admin.v1.DrainRequest
-	1,  // 32: outrigger.admin.v1.AdminService.GetServer:output_type -> outrigger.admin.v1.GetServerResponse
-	3,  // 33: outrigger.admin.v1.AdminService.SearchTools:output_type -> outrigger.admin.v1.SearchToolsResponse
-	6,  // 34: outrigger.admin.v1.AdminService.GetTool:output_type -> outrigger.admin.v1.GetToolResponse
-	9,  // 35: outrigger.admin.v1.AdminService.CheckArguments:output_type -> outrigger.admin.v1.CheckArgumentsResponse
-	12, // 36: outrigger.admin.v1.AdminService.Watch:output_type -> outrigger.admin.v1.WatchResponse
-	20, // 37: outrigger.admin.v1.AdminService.GetCall:output_type -> outrigger.admin.v1.GetCallResponse
-	22, // 38: outrigger.admin.v1.AdminService.Refresh:output_type -> outrigger.admin.v1.RefreshResponse
-	24, // 39: outrigger.admin.v1.AdminService.SetTrust:output_type -> outrigger.admin.v1.SetTrustResponse
-	26, // 40: outrigger.admin.v1.AdminService.Drain:output_type -> outrigger.admin.v1.DrainResponse
-	32, // [32:41] is the sub-list for method output_type
-	23, // [23:32] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	6,  // 0: outrigger.admin.v1.ListApprovalsResponse.approvals:type_name -> outrigger.admin.v1.Approval
+	6,  // 1: outrigger.admin.v1.GetApprovalResponse.approval:type_name -> outrigger.admin.v1.Approval
+	6,  // 2: outrigger.admin.v1.DecideApprovalResponse.approval:type_name -> outrigger.admin.v1.Approval
+	36, // 3: outrigger.admin.v1.Approval.created:type_name -> google.protobuf.Timestamp
+	36, // 4: outrigger.admin.v1.Approval.expires:type_name -> google.protobuf.Timestamp
+	34, // 5: outrigger.admin.v1.Approval.decisions:type_name -> outrigger.admin.v1.Approval.Decision
+	11, // 6: outrigger.admin.v1.SearchToolsResponse.tools:type_name -> outrigger.admin.v1.ToolSummary
+	11, // 7: outrigger.admin.v1.GetToolResponse.tool:type_name -> outrigger.admin.v1.ToolSummary
+	35, // 8: outrigger.admin.v1.GetToolResponse.listed:type_name -> outrigger.admin.v1.GetToolResponse.ListedEntry
+	14, // 9: outrigger.admin.v1.GetToolResponse.findings:type_name -> outrigger.admin.v1.Finding
+	17, // 10: outrigger.admin.v1.CheckArgumentsResponse.violations:type_name -> outrigger.admin.v1.Violation
+	37, // 11: outrigger.admin.v1.WatchRequest.interval:type_name -> google.protobuf.Duration
+	36, // 12: outrigger.admin.v1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	20, // 13: outrigger.admin.v1.WatchResponse.in_flight:type_name -> outrigger.admin.v1.Call
+	20, // 14: outrigger.admin.v1.WatchResponse.ended:type_name -> outrigger.admin.v1.Call
+	22, // 15: outrigger.admin.v1.WatchResponse.tools:type_name -> outrigger.admin.v1.ToolCounts
+	23, // 16: outrigger.admin.v1.WatchResponse.limits:type_name -> outrigger.admin.v1.Limit
+	24, // 17: outrigger.admin.v1.WatchResponse.checks:type_name -> outrigger.admin.v1.Check
+	25, // 18: outrigger.admin.v1.WatchResponse.certificates:type_name -> outrigger.admin.v1.Certificate
+	36, // 19: outrigger.admin.v1.Call.began:type_name -> google.protobuf.Timestamp
+	37, // 20: outrigger.admin.v1.Call.took:type_name -> google.protobuf.Duration
+	37, // 21: outrigger.admin.v1.Call.upstream:type_name -> google.protobuf.Duration
+	21, // 22: outrigger.admin.v1.Call.steps:type_name -> outrigger.admin.v1.Step
+	37, // 23: outrigger.admin.v1.Step.at:type_name -> google.protobuf.Duration
+	37, // 24: outrigger.admin.v1.Step.took:type_name -> google.protobuf.Duration
+	37, // 25: outrigger.admin.v1.ToolCounts.total:type_name -> google.protobuf.Duration
+	36, // 26: outrigger.admin.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
+	20, // 27: outrigger.admin.v1.GetCallResponse.call:type_name -> outrigger.admin.v1.Call
+	37, // 28: outrigger.admin.v1.RefreshResponse.took:type_name -> google.protobuf.Duration
+	36, // 29: outrigger.admin.v1.Approval.Decision.time:type_name -> google.protobuf.Timestamp
+	7,  // 30: outrigger.admin.v1.AdminService.GetServer:input_type -> outrigger.admin.v1.GetServerRequest
+	9,  // 31: outrigger.admin.v1.AdminService.SearchTools:input_type -> outrigger.admin.v1.SearchToolsRequest
+	12, // 32: outrigger.admin.v1.AdminService.GetTool:input_type -> outrigger.admin.v1.GetToolRequest
+	15, // 33: outrigger.admin.v1.AdminService.CheckArguments:input_type -> outrigger.admin.v1.CheckArgumentsRequest
+	18, // 34: outrigger.admin.v1.AdminService.Watch:input_type -> outrigger.admin.v1.WatchRequest
+	26, // 35: outrigger.admin.v1.AdminService.GetCall:input_type -> outrigger.admin.v1.GetCallRequest
+	28, // 36: outrigger.admin.v1.AdminService.Refresh:input_type -> outrigger.admin.v1.RefreshRequest
+	30, // 37: outrigger.admin.v1.AdminService.SetTrust:input_type -> outrigger.admin.v1.SetTrustRequest
+	32, // 38: outrigger.admin.v1.AdminService.Drain:input_type -> outrigger.admin.v1.DrainRequest
+	0,  // 39: outrigger.admin.v1.AdminService.ListApprovals:input_type -> outrigger.admin.v1.ListApprovalsRequest
+	2,  // 40: outrigger.admin.v1.AdminService.GetApproval:input_type -> outrigger.admin.v1.GetApprovalRequest
+	4,  // 41: outrigger.admin.v1.AdminService.DecideApproval:input_type -> outrigger.admin.v1.DecideApprovalRequest
+	8,  // 42: outrigger.admin.v1.AdminService.GetServer:output_type -> outrigger.admin.v1.GetServerResponse
+	10, // 43: outrigger.admin.v1.AdminService.SearchTools:output_type -> outrigger.admin.v1.SearchToolsResponse
+	13, // 44: outrigger.admin.v1.AdminService.GetTool:output_type -> outrigger.admin.v1.GetToolResponse
+	16, // 45: outrigger.admin.v1.AdminService.CheckArguments:output_type -> outrigger.admin.v1.CheckArgumentsResponse
+	19, // 46: outrigger.admin.v1.AdminService.Watch:output_type -> outrigger.admin.v1.WatchResponse
+	27, // 47: outrigger.admin.v1.AdminService.GetCall:output_type -> outrigger.admin.v1.GetCallResponse
+	29, // 48: outrigger.admin.v1.AdminService.Refresh:output_type -> outrigger.admin.v1.RefreshResponse
+	31, // 49: outrigger.admin.v1.AdminService.SetTrust:output_type -> outrigger.admin.v1.SetTrustResponse
+	33, // 50: outrigger.admin.v1.AdminService.Drain:output_type -> outrigger.admin.v1.DrainResponse
+	1,  // 51: outrigger.admin.v1.AdminService.ListApprovals:output_type -> outrigger.admin.v1.ListApprovalsResponse
+	3,  // 52: outrigger.admin.v1.AdminService.GetApproval:output_type -> outrigger.admin.v1.GetApprovalResponse
+	5,  // 53: outrigger.admin.v1.AdminService.DecideApproval:output_type -> outrigger.admin.v1.DecideApprovalResponse
+	42, // [42:54] is the sub-list for method output_type
+	30, // [30:42] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_admin_v1_admin_proto_init() }
@@ -2498,14 +3108,14 @@ func file_outrigger_admin_v1_admin_proto_init() {
 	if File_outrigger_admin_v1_admin_proto != nil {
 		return
 	}
-	file_outrigger_admin_v1_admin_proto_msgTypes[16].OneofWrappers = []any{}
+	file_outrigger_admin_v1_admin_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_admin_v1_admin_proto_rawDesc), len(file_outrigger_admin_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

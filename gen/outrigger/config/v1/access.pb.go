@@ -40,7 +40,9 @@ type Access struct {
 	// Rules about who may call which tools with which arguments (docs/policy.md). Reloaded when the file changes. Default: none.
 	Policy *Policy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	// File with the same rules. Reloaded when it changes. Default: none.
-	PolicyFile    string `protobuf:"bytes,5,opt,name=policy_file,proto3" json:"policy_file,omitempty"`
+	PolicyFile string `protobuf:"bytes,5,opt,name=policy_file,proto3" json:"policy_file,omitempty"`
+	// Approval of calls by others than their callers (docs/approvals.md), where a rule with the effect "approve" asks for it.
+	Approvals     *Approvals `protobuf:"bytes,6,opt,name=approvals,proto3" json:"approvals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -110,6 +112,142 @@ func (x *Access) GetPolicyFile() string {
 	return ""
 }
 
+func (x *Access) GetApprovals() *Approvals {
+	if x != nil {
+		return x.Approvals
+	}
+	return nil
+}
+
+// Approvals bounds the calls that wait for approval, and names those that hear of them.
+type Approvals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Maximum number of calls that wait for approval, of all callers. Range: 1 to 100000.
+	MaxWaiting *int32 `protobuf:"varint,1,opt,name=max_waiting,proto3,oneof" json:"max_waiting,omitempty"`
+	// The same for one caller. Range: 1 to 100000.
+	MaxWaitingPerCaller *int32 `protobuf:"varint,2,opt,name=max_waiting_per_caller,proto3,oneof" json:"max_waiting_per_caller,omitempty"`
+	// HTTP endpoints that hear when a call begins to wait, and when it is decided. At most 8.
+	Webhooks []*ApprovalWebhook `protobuf:"bytes,3,rep,name=webhooks,proto3" json:"webhooks,omitempty"`
+	// Denied calls say in the error's data whether asking could help: "available", "unavailable" or "undisclosed", in the draft
+	// form of SEP-2643. Default: false.
+	StructuredDenials bool `protobuf:"varint,4,opt,name=structured_denials,proto3" json:"structured_denials,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *Approvals) Reset() {
+	*x = Approvals{}
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Approvals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Approvals) ProtoMessage() {}
+
+func (x *Approvals) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Approvals.ProtoReflect.Descriptor instead.
+func (*Approvals) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_access_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Approvals) GetMaxWaiting() int32 {
+	if x != nil && x.MaxWaiting != nil {
+		return *x.MaxWaiting
+	}
+	return 0
+}
+
+func (x *Approvals) GetMaxWaitingPerCaller() int32 {
+	if x != nil && x.MaxWaitingPerCaller != nil {
+		return *x.MaxWaitingPerCaller
+	}
+	return 0
+}
+
+func (x *Approvals) GetWebhooks() []*ApprovalWebhook {
+	if x != nil {
+		return x.Webhooks
+	}
+	return nil
+}
+
+func (x *Approvals) GetStructuredDenials() bool {
+	if x != nil {
+		return x.StructuredDenials
+	}
+	return false
+}
+
+// ApprovalWebhook is an HTTP endpoint that hears of approvals. It gets no arguments.
+type ApprovalWebhook struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// URL that is sent a POST with JSON. Required; https, or http to loopback.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// File of the secret that signs each message (HMAC-SHA256). Required. Read again when it changes.
+	SecretFile    string `protobuf:"bytes,2,opt,name=secret_file,proto3" json:"secret_file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApprovalWebhook) Reset() {
+	*x = ApprovalWebhook{}
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApprovalWebhook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApprovalWebhook) ProtoMessage() {}
+
+func (x *ApprovalWebhook) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApprovalWebhook.ProtoReflect.Descriptor instead.
+func (*ApprovalWebhook) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_access_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ApprovalWebhook) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *ApprovalWebhook) GetSecretFile() string {
+	if x != nil {
+		return x.SecretFile
+	}
+	return ""
+}
+
 // Callers is the file named by `access.tokens_file`.
 type Callers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -121,7 +259,7 @@ type Callers struct {
 
 func (x *Callers) Reset() {
 	*x = Callers{}
-	mi := &file_outrigger_config_v1_access_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -133,7 +271,7 @@ func (x *Callers) String() string {
 func (*Callers) ProtoMessage() {}
 
 func (x *Callers) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_access_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -146,7 +284,7 @@ func (x *Callers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Callers.ProtoReflect.Descriptor instead.
 func (*Callers) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_access_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_config_v1_access_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Callers) GetCallers() []*Caller {
@@ -191,7 +329,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_outrigger_config_v1_access_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -203,7 +341,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_access_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -216,7 +354,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_access_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_config_v1_access_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Caller) GetName() string {
@@ -302,7 +440,7 @@ type OAuthSubject struct {
 
 func (x *OAuthSubject) Reset() {
 	*x = OAuthSubject{}
-	mi := &file_outrigger_config_v1_access_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -314,7 +452,7 @@ func (x *OAuthSubject) String() string {
 func (*OAuthSubject) ProtoMessage() {}
 
 func (x *OAuthSubject) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_access_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_access_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -327,7 +465,7 @@ func (x *OAuthSubject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OAuthSubject.ProtoReflect.Descriptor instead.
 func (*OAuthSubject) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_access_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_config_v1_access_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *OAuthSubject) GetIssuer() string {
@@ -348,7 +486,7 @@ var File_outrigger_config_v1_access_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1foutrigger/config/v1/oauth.proto\x1a outrigger/config/v1/policy.proto\x1a!outrigger/config/v1/setting.proto\"\xb2\a\n" +
+	" outrigger/config/v1/access.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1foutrigger/config/v1/oauth.proto\x1a outrigger/config/v1/policy.proto\x1a!outrigger/config/v1/setting.proto\"\xf0\a\n" +
 	"\x06Access\x12\xd2\x01\n" +
 	"\vtokens_file\x18\x01 \x01(\tB\xaf\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xa2\x01\n" +
 	"\x06tokens \x040\x01R\x93\x01YAML file of authenticated callers (token digests or certificate URIs, tools, trust); reloaded when it changes. `sidecar token NAME` makes an entryR\vtokens_file\x12\x8b\x02\n" +
@@ -357,9 +495,24 @@ const file_outrigger_config_v1_access_proto_rawDesc = "" +
 	"\x05oauth\x18\x03 \x01(\v2\x1a.outrigger.config.v1.OAuthR\x05oauth\x129\n" +
 	"\x06policy\x18\x04 \x01(\v2\x1b.outrigger.config.v1.PolicyB\x04\xe8\xe2\x18\x01R\x06policy\x12\xd7\x01\n" +
 	"\vpolicy_file\x18\x05 \x01(\tB\xb4\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xa7\x01\n" +
-	"\x06policy \x05*\vdestructive0\x018\x01R\x89\x01YAML file of rules in CEL about who may call which tools with which arguments; reloaded when it changes. `sidecar policy test` tests themR\vpolicy_file:k\xbaHh\x1af\n" +
+	"\x06policy \x05*\vdestructive0\x018\x01R\x89\x01YAML file of rules in CEL about who may call which tools with which arguments; reloaded when it changes. `sidecar policy test` tests themR\vpolicy_file\x12<\n" +
+	"\tapprovals\x18\x06 \x01(\v2\x1e.outrigger.config.v1.ApprovalsR\tapprovals:k\xbaHh\x1af\n" +
 	"\x12access.policy.once\x12#set policy or policy_file, not both\x1a+!has(this.policy) || this.policy_file == ''B\x11\n" +
-	"\x0f_subject_header\"M\n" +
+	"\x0f_subject_header\"\xac\x05\n" +
+	"\tApprovals\x12\x8a\x01\n" +
+	"\vmax_waiting\x18\x01 \x01(\x05Bc\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01\xd2\xe2\x18\x041000\xe2\xe2\x18L\n" +
+	"\rmax-approvals\x1a\x01N \x05*\x06policyR.maximum number of calls that wait for approvalH\x00R\vmax_waiting\x88\x01\x01\x12\xbf\x01\n" +
+	"\x16max_waiting_per_caller\x18\x02 \x01(\x05B\x81\x01\xbaH\b\x1a\x06\x18\xa0\x8d\x06(\x01\xd2\xe2\x18\x0232\xe2\xe2\x18l\n" +
+	"\x18max-approvals-per-caller\x1a\x01N \x05*\rmax-approvalsR<maximum number of calls of one caller that wait for approvalH\x01R\x16max_waiting_per_caller\x88\x01\x01\x12J\n" +
+	"\bwebhooks\x18\x03 \x03(\v2$.outrigger.config.v1.ApprovalWebhookB\b\xbaH\x05\x92\x01\x02\x10\bR\bwebhooks\x12\xd8\x01\n" +
+	"\x12structured_denials\x18\x04 \x01(\bB\xa7\x01\xe2\xe2\x18\xa2\x01\n" +
+	"\x12structured-denials \x05*\x18max-approvals-per-callerRpsay in the data of PERMISSION_DENIED and APPROVAL_REQUIRED whether asking for approval can help (draft SEP-2643)R\x12structured_denialsB\x0e\n" +
+	"\f_max_waitingB\x19\n" +
+	"\x17_max_waiting_per_caller\"^\n" +
+	"\x0fApprovalWebhook\x12\x1d\n" +
+	"\x03url\x18\x01 \x01(\tB\v\xbaH\br\x06(\x80\x10\x88\x01\x01R\x03url\x12,\n" +
+	"\vsecret_file\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01(\x80 R\vsecret_file\"M\n" +
 	"\aCallers\x12B\n" +
 	"\acallers\x18\x01 \x03(\v2\x1b.outrigger.config.v1.CallerB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\acallers\"\x81\x06\n" +
 	"\x06Caller\x12O\n" +
@@ -394,25 +547,29 @@ func file_outrigger_config_v1_access_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_access_proto_rawDescData
 }
 
-var file_outrigger_config_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_outrigger_config_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_outrigger_config_v1_access_proto_goTypes = []any{
-	(*Access)(nil),       // 0: outrigger.config.v1.Access
-	(*Callers)(nil),      // 1: outrigger.config.v1.Callers
-	(*Caller)(nil),       // 2: outrigger.config.v1.Caller
-	(*OAuthSubject)(nil), // 3: outrigger.config.v1.OAuthSubject
-	(*OAuth)(nil),        // 4: outrigger.config.v1.OAuth
-	(*Policy)(nil),       // 5: outrigger.config.v1.Policy
+	(*Access)(nil),          // 0: outrigger.config.v1.Access
+	(*Approvals)(nil),       // 1: outrigger.config.v1.Approvals
+	(*ApprovalWebhook)(nil), // 2: outrigger.config.v1.ApprovalWebhook
+	(*Callers)(nil),         // 3: outrigger.config.v1.Callers
+	(*Caller)(nil),          // 4: outrigger.config.v1.Caller
+	(*OAuthSubject)(nil),    // 5: outrigger.config.v1.OAuthSubject
+	(*OAuth)(nil),           // 6: outrigger.config.v1.OAuth
+	(*Policy)(nil),          // 7: outrigger.config.v1.Policy
 }
 var file_outrigger_config_v1_access_proto_depIdxs = []int32{
-	4, // 0: outrigger.config.v1.Access.oauth:type_name -> outrigger.config.v1.OAuth
-	5, // 1: outrigger.config.v1.Access.policy:type_name -> outrigger.config.v1.Policy
-	2, // 2: outrigger.config.v1.Callers.callers:type_name -> outrigger.config.v1.Caller
-	3, // 3: outrigger.config.v1.Caller.oauth:type_name -> outrigger.config.v1.OAuthSubject
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 0: outrigger.config.v1.Access.oauth:type_name -> outrigger.config.v1.OAuth
+	7, // 1: outrigger.config.v1.Access.policy:type_name -> outrigger.config.v1.Policy
+	1, // 2: outrigger.config.v1.Access.approvals:type_name -> outrigger.config.v1.Approvals
+	2, // 3: outrigger.config.v1.Approvals.webhooks:type_name -> outrigger.config.v1.ApprovalWebhook
+	4, // 4: outrigger.config.v1.Callers.callers:type_name -> outrigger.config.v1.Caller
+	5, // 5: outrigger.config.v1.Caller.oauth:type_name -> outrigger.config.v1.OAuthSubject
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_access_proto_init() }
@@ -424,14 +581,15 @@ func file_outrigger_config_v1_access_proto_init() {
 	file_outrigger_config_v1_policy_proto_init()
 	file_outrigger_config_v1_setting_proto_init()
 	file_outrigger_config_v1_access_proto_msgTypes[0].OneofWrappers = []any{}
-	file_outrigger_config_v1_access_proto_msgTypes[2].OneofWrappers = []any{}
+	file_outrigger_config_v1_access_proto_msgTypes[1].OneofWrappers = []any{}
+	file_outrigger_config_v1_access_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_access_proto_rawDesc), len(file_outrigger_config_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -311,7 +311,12 @@ type Operator struct {
 	Role string `protobuf:"bytes,4,opt,name=role,proto3" json:"role,omitempty"`
 	// Entries of the callers file, by their names, as which the operator may call tools in the console; needs the role
 	// "operate". Default: none. At most 64.
-	CallsAs       []string `protobuf:"bytes,5,rep,name=calls_as,proto3" json:"calls_as,omitempty"`
+	CallsAs []string `protobuf:"bytes,5,rep,name=calls_as,proto3" json:"calls_as,omitempty"`
+	// Groups of the operator, which rules with the effect "approve" name (docs/approvals.md). Default: none. At most 64.
+	Groups []string `protobuf:"bytes,6,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Classes of fields that the operator sees in arguments and previews of calls that wait for approval. Default: none. At most
+	// 256.
+	Classes       []string `protobuf:"bytes,7,rep,name=classes,proto3" json:"classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -377,6 +382,20 @@ func (x *Operator) GetRole() string {
 func (x *Operator) GetCallsAs() []string {
 	if x != nil {
 		return x.CallsAs
+	}
+	return nil
+}
+
+func (x *Operator) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Operator) GetClasses() []string {
+	if x != nil {
+		return x.Classes
 	}
 	return nil
 }
@@ -506,13 +525,15 @@ const file_outrigger_config_v1_listeners_proto_rawDesc = "" +
 	"\vclient_uris\x18\x04 \x03(\tB\x15\xbaH\x12\x92\x01\x0f\x10\x80\b\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\vclient_uris:y\xbaHv\x1at\n" +
 	"\x15admin_tls.client_uris\x12 client_uris needs client_ca_file\x1a9this.client_uris.size() == 0 || this.client_ca_file != ''\"U\n" +
 	"\tOperators\x12H\n" +
-	"\toperators\x18\x01 \x03(\v2\x1d.outrigger.config.v1.OperatorB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\toperators\"\xd9\x04\n" +
+	"\toperators\x18\x01 \x03(\v2\x1d.outrigger.config.v1.OperatorB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\toperators\"\xd9\x05\n" +
 	"\bOperator\x12O\n" +
 	"\x04name\x18\x01 \x01(\tB;\xbaH8r624^[A-Za-z0-9]([A-Za-z0-9._@:/+-]{0,126}[A-Za-z0-9])?$R\x04name\x12B\n" +
 	"\ftoken_sha256\x18\x02 \x03(\tB\x1e\xbaH\x1b\x92\x01\x18\x10\b\x18\x01\"\x12r\x102\x0e^[0-9a-f]{64}$R\ftoken_sha256\x12@\n" +
 	"\x10certificate_uris\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10@\x18\x01\"\br\x06(\x80\x10\x88\x01\x01R\x10certificate_uris\x12(\n" +
 	"\x04role\x18\x04 \x01(\tB\x14\xbaH\x11r\x0fR\x04readR\aoperateR\x04role\x12`\n" +
-	"\bcalls_as\x18\x05 \x03(\tBD\xbaHA\x92\x01>\x10@\x18\x01\"8r624^[A-Za-z0-9]([A-Za-z0-9._@:/+-]{0,126}[A-Za-z0-9])?$R\bcalls_as:\xe9\x01\xbaH\xe5\x01\x1ax\n" +
+	"\bcalls_as\x18\x05 \x03(\tBD\xbaHA\x92\x01>\x10@\x18\x01\"8r624^[A-Za-z0-9]([A-Za-z0-9._@:/+-]{0,126}[A-Za-z0-9])?$R\bcalls_as\x12+\n" +
+	"\x06groups\x18\x06 \x03(\tB\x13\xbaH\x10\x92\x01\r\x10@\x18\x01\"\ar\x05\x10\x01(\x80\x04R\x06groups\x12Q\n" +
+	"\aclasses\x18\a \x03(\tB7\xbaH4\x92\x011\x10\x80\x02\x18\x01\"*r(2&^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$R\aclasses:\xe9\x01\xbaH\xe5\x01\x1ax\n" +
 	"\x13operator.credential\x12$set token_sha256 or certificate_uris\x1a;this.token_sha256.size() + this.certificate_uris.size() > 0\x1ai\n" +
 	"\x11operator.calls_as\x12\x1fcalls_as needs the role operate\x1a3this.calls_as.size() == 0 || this.role == 'operate'\"\xdb\x05\n" +
 	"\vListenerTls\x12{\n" +

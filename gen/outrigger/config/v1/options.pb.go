@@ -92,7 +92,14 @@ type ToolOptions struct {
 	Watch *bool `protobuf:"varint,27,opt,name=watch,proto3,oneof" json:"watch,omitempty"`
 	// Size of a result for a model above which it is cut at whole elements, in bytes of JSON. 0 cuts none. Absent: the sidecar's
 	// setting, `limits.result_budget`.
-	ResultBudget  *int64 `protobuf:"varint,28,opt,name=result_budget,proto3,oneof" json:"result_budget,omitempty"`
+	ResultBudget *int64 `protobuf:"varint,28,opt,name=result_budget,proto3,oneof" json:"result_budget,omitempty"`
+	// How to preview a call. The question that the user sees before a destructive call has the preview's result. Default: the
+	// field `validate_only` of the request where it is a bool, on a method that changes something.
+	Preview *ToolPreview `protobuf:"bytes,29,opt,name=preview,proto3" json:"preview,omitempty"`
+	// Field of the request, a string, that has the same value in all attempts of one call (AIP-155): the caller's idempotency
+	// key, or else a UUID that the sidecar makes. The tool then counts as idempotent. Default: the field `request_id` where
+	// `google.api.field_info` gives it the format UUID4.
+	RequestId     string `protobuf:"bytes,30,opt,name=request_id,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -302,6 +309,75 @@ func (x *ToolOptions) GetResultBudget() int64 {
 	return 0
 }
 
+func (x *ToolOptions) GetPreview() *ToolPreview {
+	if x != nil {
+		return x.Preview
+	}
+	return nil
+}
+
+func (x *ToolOptions) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// ToolPreview is a call without an effect that says what a call would do.
+type ToolPreview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Field of the request, of type bool, that makes a call a preview: "validate_only" (AIP-163).
+	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	// Method of the same service that previews, with the same request message: "PreviewDelete".
+	Method        string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolPreview) Reset() {
+	*x = ToolPreview{}
+	mi := &file_outrigger_config_v1_options_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolPreview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolPreview) ProtoMessage() {}
+
+func (x *ToolPreview) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_options_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolPreview.ProtoReflect.Descriptor instead.
+func (*ToolPreview) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_options_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ToolPreview) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *ToolPreview) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
 // ResourceOptions turn a reading method into a source of resources. The method stays a tool unless it is hidden. It has the
 // fields of outrigger.v1.ResourceOptions, the option `(outrigger.v1.resource)`, and their wire form.
 //
@@ -337,7 +413,7 @@ type ResourceOptions struct {
 
 func (x *ResourceOptions) Reset() {
 	*x = ResourceOptions{}
-	mi := &file_outrigger_config_v1_options_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_options_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -349,7 +425,7 @@ func (x *ResourceOptions) String() string {
 func (*ResourceOptions) ProtoMessage() {}
 
 func (x *ResourceOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_options_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_options_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -362,7 +438,7 @@ func (x *ResourceOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceOptions.ProtoReflect.Descriptor instead.
 func (*ResourceOptions) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_options_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_config_v1_options_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ResourceOptions) GetUriTemplate() string {
@@ -439,7 +515,7 @@ var File_outrigger_config_v1_options_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_options_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/options.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"\xfb\f\n" +
+	"!outrigger/config/v1/options.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1aoutrigger/v1/content.proto\x1a\x17outrigger/v1/icon.proto\x1a\x17outrigger/v1/tool.proto\"\xe1\r\n" +
 	"\vToolOptions\x12<\n" +
 	"\x04name\x18\x01 \x01(\tB(\xbaH%\xd8\x01\x01r (\x80\x012\x1b^[a-z0-9_]+(\\.[a-z0-9_]+)+$R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12+\n" +
@@ -472,7 +548,11 @@ const file_outrigger_config_v1_options_proto_rawDesc = "" +
 	"\rstream_header\x18\x18 \x01(\tB%\xbaH\"\xd8\x01\x01r\x1d(\x80\x022\x18^[A-Za-z_][A-Za-z0-9_]*$R\rstream_header\x12!\n" +
 	"\tall_pages\x18\x1a \x01(\bH\x05R\tall_pages\x88\x01\x01\x12\x19\n" +
 	"\x05watch\x18\x1b \x01(\bH\x06R\x05watch\x88\x01\x01\x127\n" +
-	"\rresult_budget\x18\x1c \x01(\x03B\f\xbaH\t\"\a\x18\x80\x80\x80@(\x00H\aR\rresult_budget\x88\x01\x01:|\xbaHy\x1aw\n" +
+	"\rresult_budget\x18\x1c \x01(\x03B\f\xbaH\t\"\a\x18\x80\x80\x80@(\x00H\aR\rresult_budget\x88\x01\x01\x12:\n" +
+	"\apreview\x18\x1d \x01(\v2 .outrigger.config.v1.ToolPreviewR\apreview\x12(\n" +
+	"\n" +
+	"request_id\x18\x1e \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\n" +
+	"request_id:|\xbaHy\x1aw\n" +
 	"\"tool_options.read_only_destructive\x12*a tool cannot be read-only and destructive\x1a%!(this.read_only && this.destructive)B\t\n" +
 	"\a_hiddenB\x0e\n" +
 	"\f_destructiveB\f\n" +
@@ -483,7 +563,11 @@ const file_outrigger_config_v1_options_proto_rawDesc = "" +
 	"\n" +
 	"_all_pagesB\b\n" +
 	"\x06_watchB\x10\n" +
-	"\x0e_result_budget\"\xea\x03\n" +
+	"\x0e_result_budget\"\xa8\x01\n" +
+	"\vToolPreview\x12\x1e\n" +
+	"\x05field\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05field\x12 \n" +
+	"\x06method\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x06method:W\xbaHT\x1aR\n" +
+	"\x10tool_preview.one\x12\x13set field or method\x1a)(this.field == '') != (this.method == '')\"\xea\x03\n" +
 	"\x0fResourceOptions\x12M\n" +
 	"\furi_template\x18\x01 \x01(\tB)\xbaH&r$(\x80@2\x1f^[A-Za-z][A-Za-z0-9+.-]*:[^ ]*$R\furi_template\x12\x1c\n" +
 	"\x04name\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x04name\x12\x1e\n" +
@@ -512,30 +596,32 @@ func file_outrigger_config_v1_options_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_options_proto_rawDescData
 }
 
-var file_outrigger_config_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_outrigger_config_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_outrigger_config_v1_options_proto_goTypes = []any{
 	(*ToolOptions)(nil),         // 0: outrigger.config.v1.ToolOptions
-	(*ResourceOptions)(nil),     // 1: outrigger.config.v1.ResourceOptions
-	(*durationpb.Duration)(nil), // 2: google.protobuf.Duration
-	(*v1.ToolExample)(nil),      // 3: outrigger.v1.ToolExample
-	(*v1.Icon)(nil),             // 4: outrigger.v1.Icon
-	(*v1.ToolError)(nil),        // 5: outrigger.v1.ToolError
-	(*v1.Annotations)(nil),      // 6: outrigger.v1.Annotations
+	(*ToolPreview)(nil),         // 1: outrigger.config.v1.ToolPreview
+	(*ResourceOptions)(nil),     // 2: outrigger.config.v1.ResourceOptions
+	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
+	(*v1.ToolExample)(nil),      // 4: outrigger.v1.ToolExample
+	(*v1.Icon)(nil),             // 5: outrigger.v1.Icon
+	(*v1.ToolError)(nil),        // 6: outrigger.v1.ToolError
+	(*v1.Annotations)(nil),      // 7: outrigger.v1.Annotations
 }
 var file_outrigger_config_v1_options_proto_depIdxs = []int32{
-	2, // 0: outrigger.config.v1.ToolOptions.timeout:type_name -> google.protobuf.Duration
-	2, // 1: outrigger.config.v1.ToolOptions.cache_ttl:type_name -> google.protobuf.Duration
-	3, // 2: outrigger.config.v1.ToolOptions.examples:type_name -> outrigger.v1.ToolExample
-	2, // 3: outrigger.config.v1.ToolOptions.task_after:type_name -> google.protobuf.Duration
-	4, // 4: outrigger.config.v1.ToolOptions.icons:type_name -> outrigger.v1.Icon
-	5, // 5: outrigger.config.v1.ToolOptions.errors:type_name -> outrigger.v1.ToolError
-	2, // 6: outrigger.config.v1.ToolOptions.stream_time:type_name -> google.protobuf.Duration
-	6, // 7: outrigger.config.v1.ResourceOptions.annotations:type_name -> outrigger.v1.Annotations
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	3, // 0: outrigger.config.v1.ToolOptions.timeout:type_name -> google.protobuf.Duration
+	3, // 1: outrigger.config.v1.ToolOptions.cache_ttl:type_name -> google.protobuf.Duration
+	4, // 2: outrigger.config.v1.ToolOptions.examples:type_name -> outrigger.v1.ToolExample
+	3, // 3: outrigger.config.v1.ToolOptions.task_after:type_name -> google.protobuf.Duration
+	5, // 4: outrigger.config.v1.ToolOptions.icons:type_name -> outrigger.v1.Icon
+	6, // 5: outrigger.config.v1.ToolOptions.errors:type_name -> outrigger.v1.ToolError
+	3, // 6: outrigger.config.v1.ToolOptions.stream_time:type_name -> google.protobuf.Duration
+	1, // 7: outrigger.config.v1.ToolOptions.preview:type_name -> outrigger.config.v1.ToolPreview
+	7, // 8: outrigger.config.v1.ResourceOptions.annotations:type_name -> outrigger.v1.Annotations
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_options_proto_init() }
@@ -550,7 +636,7 @@ func file_outrigger_config_v1_options_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_options_proto_rawDesc), len(file_outrigger_config_v1_options_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -42,7 +42,11 @@ type ToolOverlay struct {
 	// Descriptions of arguments, by their paths: names of fields with dots between them, through lists and maps, such as
 	// `order.lines.sku`. They take the place of comments and annotations wherever the arguments have the field. With a glob, each
 	// path needs at least one method that has it. Default: none. At most 1,000.
-	Properties    map[string]string `protobuf:"bytes,6,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Properties map[string]string `protobuf:"bytes,6,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Classes of fields of the result, by their paths in it, as in `properties`: "customer.email". Callers without the class see
+	// what the policy's `classes` say. They add to the option `(outrigger.v1.field).visible_to`. With a glob, each path needs at
+	// least one method that has it. Default: none. At most 1,000.
+	VisibleTo     map[string]string `protobuf:"bytes,7,rep,name=visible_to,proto3" json:"visible_to,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,11 +123,18 @@ func (x *ToolOverlay) GetProperties() map[string]string {
 	return nil
 }
 
+func (x *ToolOverlay) GetVisibleTo() map[string]string {
+	if x != nil {
+		return x.VisibleTo
+	}
+	return nil
+}
+
 var File_outrigger_config_v1_overlay_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_overlay_proto_rawDesc = "" +
 	"\n" +
-	"!outrigger/config/v1/overlay.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a!outrigger/config/v1/options.proto\"\xeb\x05\n" +
+	"!outrigger/config/v1/overlay.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a!outrigger/config/v1/options.proto\"\xd0\a\n" +
 	"\vToolOverlay\x12D\n" +
 	"\x06method\x18\x01 \x01(\tB,\xbaH)r'(\x80\b2\"^[A-Za-z0-9_.*?]+/[A-Za-z0-9_*?]+$R\x06method\x124\n" +
 	"\x04tool\x18\x02 \x01(\v2 .outrigger.config.v1.ToolOptionsR\x04tool\x12@\n" +
@@ -132,8 +143,14 @@ const file_outrigger_config_v1_overlay_proto_rawDesc = "" +
 	"\routput_schema\x18\x05 \x01(\v2\x17.google.protobuf.StructR\routput_schema\x12\x82\x01\n" +
 	"\n" +
 	"properties\x18\x06 \x03(\v20.outrigger.config.v1.ToolOverlay.PropertiesEntryB0\xbaH-\x9a\x01*\x10\xe8\a\"\x1cr\x1a\x18\x80\x022\x15^[^.\\s]+(\\.[^.\\s]+)*$*\ar\x05\x10\x01\x18\x80\bR\n" +
-	"properties\x1a=\n" +
+	"properties\x12\xa4\x01\n" +
+	"\n" +
+	"visible_to\x18\a \x03(\v2/.outrigger.config.v1.ToolOverlay.VisibleToEntryBS\xbaHP\x9a\x01M\x10\xe8\a\"\x1cr\x1a\x18\x80\x022\x15^[^.\\s]+(\\.[^.\\s]+)*$**r(2&^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$R\n" +
+	"visible_to\x1a=\n" +
 	"\x0fPropertiesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a<\n" +
+	"\x0eVisibleToEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xdd\x01\xbaH\xd9\x01\x1a\xd6\x01\n" +
 	"\x16tool_overlay.glob.name\x12/a name or a schema needs one method, not a glob\x1a\x8a\x01!(this.method.contains('*') || this.method.contains('?')) || (this.tool.name == '' && !has(this.input_schema) && !has(this.output_schema))B\xda\x01\n" +
@@ -151,25 +168,27 @@ func file_outrigger_config_v1_overlay_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_overlay_proto_rawDescData
 }
 
-var file_outrigger_config_v1_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_outrigger_config_v1_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_outrigger_config_v1_overlay_proto_goTypes = []any{
 	(*ToolOverlay)(nil),     // 0: outrigger.config.v1.ToolOverlay
 	nil,                     // 1: outrigger.config.v1.ToolOverlay.PropertiesEntry
-	(*ToolOptions)(nil),     // 2: outrigger.config.v1.ToolOptions
-	(*ResourceOptions)(nil), // 3: outrigger.config.v1.ResourceOptions
-	(*structpb.Struct)(nil), // 4: google.protobuf.Struct
+	nil,                     // 2: outrigger.config.v1.ToolOverlay.VisibleToEntry
+	(*ToolOptions)(nil),     // 3: outrigger.config.v1.ToolOptions
+	(*ResourceOptions)(nil), // 4: outrigger.config.v1.ResourceOptions
+	(*structpb.Struct)(nil), // 5: google.protobuf.Struct
 }
 var file_outrigger_config_v1_overlay_proto_depIdxs = []int32{
-	2, // 0: outrigger.config.v1.ToolOverlay.tool:type_name -> outrigger.config.v1.ToolOptions
-	3, // 1: outrigger.config.v1.ToolOverlay.resource:type_name -> outrigger.config.v1.ResourceOptions
-	4, // 2: outrigger.config.v1.ToolOverlay.input_schema:type_name -> google.protobuf.Struct
-	4, // 3: outrigger.config.v1.ToolOverlay.output_schema:type_name -> google.protobuf.Struct
+	3, // 0: outrigger.config.v1.ToolOverlay.tool:type_name -> outrigger.config.v1.ToolOptions
+	4, // 1: outrigger.config.v1.ToolOverlay.resource:type_name -> outrigger.config.v1.ResourceOptions
+	5, // 2: outrigger.config.v1.ToolOverlay.input_schema:type_name -> google.protobuf.Struct
+	5, // 3: outrigger.config.v1.ToolOverlay.output_schema:type_name -> google.protobuf.Struct
 	1, // 4: outrigger.config.v1.ToolOverlay.properties:type_name -> outrigger.config.v1.ToolOverlay.PropertiesEntry
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	2, // 5: outrigger.config.v1.ToolOverlay.visible_to:type_name -> outrigger.config.v1.ToolOverlay.VisibleToEntry
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_overlay_proto_init() }
@@ -184,7 +203,7 @@ func file_outrigger_config_v1_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_overlay_proto_rawDesc), len(file_outrigger_config_v1_overlay_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -12,6 +12,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	structpb "google.golang.org/protobuf/types/known/structpb"
 	reflect "reflect"
 	sync "sync"
@@ -32,7 +33,12 @@ type Policy struct {
 	Rules []*PolicyRule `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"`
 	// Maximum cost of one evaluation of one rule, in the units of CEL: about one per operation and per element that it visits.
 	// Above it, a rule that allows is false and a rule that denies is true. 100,000 if unset. Range: 1 to 10000000.
-	MaxCost       *int64 `protobuf:"varint,2,opt,name=max_cost,proto3,oneof" json:"max_cost,omitempty"`
+	MaxCost *int64 `protobuf:"varint,2,opt,name=max_cost,proto3,oneof" json:"max_cost,omitempty"`
+	// The classes of fields, and who sees them in results (docs/result-policy.md). At most 256.
+	Classes []*FieldClass `protobuf:"bytes,3,rep,name=classes,proto3" json:"classes,omitempty"`
+	// Classes of fields whose options cannot be changed, by full names: `shop.v1.Customer.email` wherever it occurs. They add to
+	// the option `(outrigger.v1.field).visible_to`. At most 10,000.
+	Fields        map[string]string `protobuf:"bytes,4,rep,name=fields,proto3" json:"fields,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -81,7 +87,206 @@ func (x *Policy) GetMaxCost() int64 {
 	return 0
 }
 
-// PolicyRule allows or denies calls of some tools.
+func (x *Policy) GetClasses() []*FieldClass {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *Policy) GetFields() map[string]string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+// FieldClass says who sees the fields of a class in results, and what others get instead.
+type FieldClass struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the class, as fields have it. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Callers that see it, by their names in the callers file. At most 1,024.
+	Callers []string `protobuf:"bytes,2,rep,name=callers,proto3" json:"callers,omitempty"`
+	// Groups whose members see it. At most 1,024.
+	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
+	// OAuth scopes with any of which a caller sees it. At most 1,024.
+	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// What others get: "hide" (the field is absent), "mask" (a value of the same type that says little), "hash" (a digest that is
+	// the same each time for one caller) or "deny" (the call is PERMISSION_DENIED). Default: hide.
+	Otherwise string `protobuf:"bytes,5,opt,name=otherwise,proto3" json:"otherwise,omitempty"`
+	// How strings are masked: "stars" (one per character, at most 8) or "last_four" (the last four characters stay, of eight or
+	// more). Default: stars.
+	Mask string `protobuf:"bytes,6,opt,name=mask,proto3" json:"mask,omitempty"`
+	// Whether run records and the audit trail keep values of the class. Default: false; they are left out as those of secret fields.
+	Recorded      bool `protobuf:"varint,7,opt,name=recorded,proto3" json:"recorded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FieldClass) Reset() {
+	*x = FieldClass{}
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FieldClass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FieldClass) ProtoMessage() {}
+
+func (x *FieldClass) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FieldClass.ProtoReflect.Descriptor instead.
+func (*FieldClass) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_policy_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *FieldClass) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FieldClass) GetCallers() []string {
+	if x != nil {
+		return x.Callers
+	}
+	return nil
+}
+
+func (x *FieldClass) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *FieldClass) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *FieldClass) GetOtherwise() string {
+	if x != nil {
+		return x.Otherwise
+	}
+	return ""
+}
+
+func (x *FieldClass) GetMask() string {
+	if x != nil {
+		return x.Mask
+	}
+	return ""
+}
+
+func (x *FieldClass) GetRecorded() bool {
+	if x != nil {
+		return x.Recorded
+	}
+	return false
+}
+
+// PolicyApproval says who decides about a call, and how long that may take.
+type PolicyApproval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Approvers by name: operators of the admin listener. At most 1,024.
+	Callers []string `protobuf:"bytes,1,rep,name=callers,proto3" json:"callers,omitempty"`
+	// Groups of operators whose members may approve. At most 1,024.
+	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	// How many approvers must agree; one that denies is enough. Range: 1 to 10. Default: 1.
+	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// How long a call waits for its approval. Range: 1 s to 7 days. Default: 24 h.
+	Within *durationpb.Duration `protobuf:"bytes,4,opt,name=within,proto3" json:"within,omitempty"`
+	// Paths of arguments that an approval is for, as in `properties` of the overlay. A repeated call with the same ones is the
+	// same request. Default: all arguments. At most 64.
+	Bound         []string `protobuf:"bytes,5,rep,name=bound,proto3" json:"bound,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyApproval) Reset() {
+	*x = PolicyApproval{}
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyApproval) ProtoMessage() {}
+
+func (x *PolicyApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyApproval.ProtoReflect.Descriptor instead.
+func (*PolicyApproval) Descriptor() ([]byte, []int) {
+	return file_outrigger_config_v1_policy_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PolicyApproval) GetCallers() []string {
+	if x != nil {
+		return x.Callers
+	}
+	return nil
+}
+
+func (x *PolicyApproval) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *PolicyApproval) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *PolicyApproval) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+func (x *PolicyApproval) GetBound() []string {
+	if x != nil {
+		return x.Bound
+	}
+	return nil
+}
+
+// PolicyRule decides about calls of some tools, or about fields of their results.
 type PolicyRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the rule, in errors, logs, metrics and audit records. Required.
@@ -89,18 +294,31 @@ type PolicyRule struct {
 	// Globs over canonical tool names ("route_guide.*"); `*` matches any characters. Names with the service's `Service` suffix
 	// match too. Required. At most 1,024.
 	Tools []string `protobuf:"bytes,2,rep,name=tools,proto3" json:"tools,omitempty"`
-	// What the rule does: "allow" or "deny". A tool that any rule with "allow" matches is denied unless one of them holds.
-	// Required.
+	// What the rule does. About calls: "allow", "deny" or "approve" (the call waits until others approve it). A tool that any rule
+	// with "allow" matches is denied unless one of them holds. About results: "hide", "mask" or "hash" fields, or "deny" the
+	// result. Required.
 	Effect string `protobuf:"bytes,3,opt,name=effect,proto3" json:"effect,omitempty"`
-	// Condition in CEL over `args`, `caller` and `tool`, of type bool. Required.
-	When          string `protobuf:"bytes,4,opt,name=when,proto3" json:"when,omitempty"`
+	// Condition in CEL of type bool: about calls over `args`, `caller` and `tool`, about results over `result`, `caller`, `tool`
+	// and `field.class`. Required.
+	When string `protobuf:"bytes,4,opt,name=when,proto3" json:"when,omitempty"`
+	// What the rule is about: "call" or "result". Default: call.
+	On string `protobuf:"bytes,5,opt,name=on,proto3" json:"on,omitempty"`
+	// Fields that a rule about results is about: globs over full names ("shop.v1.Customer.*"). Default: all fields of `classes`.
+	// At most 1,024.
+	Fields []string `protobuf:"bytes,6,rep,name=fields,proto3" json:"fields,omitempty"`
+	// Classes whose fields a rule about results is about. Default: all fields of `fields`, or all that have a class. At most 256.
+	Classes []string `protobuf:"bytes,7,rep,name=classes,proto3" json:"classes,omitempty"`
+	// How the effect "mask" masks strings, as in `classes`. Default: stars.
+	Mask string `protobuf:"bytes,8,opt,name=mask,proto3" json:"mask,omitempty"`
+	// Who approves, for the effect "approve".
+	Approve       *PolicyApproval `protobuf:"bytes,9,opt,name=approve,proto3" json:"approve,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyRule) Reset() {
 	*x = PolicyRule{}
-	mi := &file_outrigger_config_v1_policy_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -112,7 +330,7 @@ func (x *PolicyRule) String() string {
 func (*PolicyRule) ProtoMessage() {}
 
 func (x *PolicyRule) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_policy_proto_msgTypes[1]
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -125,7 +343,7 @@ func (x *PolicyRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyRule.ProtoReflect.Descriptor instead.
 func (*PolicyRule) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_policy_proto_rawDescGZIP(), []int{1}
+	return file_outrigger_config_v1_policy_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PolicyRule) GetName() string {
@@ -156,6 +374,41 @@ func (x *PolicyRule) GetWhen() string {
 	return ""
 }
 
+func (x *PolicyRule) GetOn() string {
+	if x != nil {
+		return x.On
+	}
+	return ""
+}
+
+func (x *PolicyRule) GetFields() []string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+func (x *PolicyRule) GetClasses() []string {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *PolicyRule) GetMask() string {
+	if x != nil {
+		return x.Mask
+	}
+	return ""
+}
+
+func (x *PolicyRule) GetApprove() *PolicyApproval {
+	if x != nil {
+		return x.Approve
+	}
+	return nil
+}
+
 // PolicyTests is the file that `sidecar policy test` runs.
 type PolicyTests struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -167,7 +420,7 @@ type PolicyTests struct {
 
 func (x *PolicyTests) Reset() {
 	*x = PolicyTests{}
-	mi := &file_outrigger_config_v1_policy_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -179,7 +432,7 @@ func (x *PolicyTests) String() string {
 func (*PolicyTests) ProtoMessage() {}
 
 func (x *PolicyTests) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_policy_proto_msgTypes[2]
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -192,7 +445,7 @@ func (x *PolicyTests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyTests.ProtoReflect.Descriptor instead.
 func (*PolicyTests) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_policy_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_config_v1_policy_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PolicyTests) GetCases() []*PolicyCase {
@@ -223,7 +476,7 @@ type PolicyCase struct {
 
 func (x *PolicyCase) Reset() {
 	*x = PolicyCase{}
-	mi := &file_outrigger_config_v1_policy_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -235,7 +488,7 @@ func (x *PolicyCase) String() string {
 func (*PolicyCase) ProtoMessage() {}
 
 func (x *PolicyCase) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_policy_proto_msgTypes[3]
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -248,7 +501,7 @@ func (x *PolicyCase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyCase.ProtoReflect.Descriptor instead.
 func (*PolicyCase) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_policy_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_config_v1_policy_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PolicyCase) GetName() string {
@@ -318,7 +571,7 @@ type PolicyCaller struct {
 
 func (x *PolicyCaller) Reset() {
 	*x = PolicyCaller{}
-	mi := &file_outrigger_config_v1_policy_proto_msgTypes[4]
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -330,7 +583,7 @@ func (x *PolicyCaller) String() string {
 func (*PolicyCaller) ProtoMessage() {}
 
 func (x *PolicyCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_config_v1_policy_proto_msgTypes[4]
+	mi := &file_outrigger_config_v1_policy_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -343,7 +596,7 @@ func (x *PolicyCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyCaller.ProtoReflect.Descriptor instead.
 func (*PolicyCaller) Descriptor() ([]byte, []int) {
-	return file_outrigger_config_v1_policy_proto_rawDescGZIP(), []int{4}
+	return file_outrigger_config_v1_policy_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PolicyCaller) GetName() string {
@@ -406,18 +659,48 @@ var File_outrigger_config_v1_policy_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/policy.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x86\x01\n" +
+	" outrigger/config/v1/policy.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xbc\x03\n" +
 	"\x06Policy\x12@\n" +
 	"\x05rules\x18\x01 \x03(\v2\x1f.outrigger.config.v1.PolicyRuleB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05rules\x12-\n" +
-	"\bmax_cost\x18\x02 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x01H\x00R\bmax_cost\x88\x01\x01B\v\n" +
-	"\t_max_cost\"\xdc\x01\n" +
+	"\bmax_cost\x18\x02 \x01(\x03B\f\xbaH\t\"\a\x18\x80\xad\xe2\x04(\x01H\x00R\bmax_cost\x88\x01\x01\x12D\n" +
+	"\aclasses\x18\x03 \x03(\v2\x1f.outrigger.config.v1.FieldClassB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\aclasses\x12\xb2\x01\n" +
+	"\x06fields\x18\x04 \x03(\v2'.outrigger.config.v1.Policy.FieldsEntryBq\xbaHn\x9a\x01k\x10\x90N\":r8(\x80\x0423^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)+$**r(2&^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$R\x06fields\x1a9\n" +
+	"\vFieldsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\v\n" +
+	"\t_max_cost\"\xe5\x02\n" +
+	"\n" +
+	"FieldClass\x12A\n" +
+	"\x04name\x18\x01 \x01(\tB-\xbaH*r(2&^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$R\x04name\x12.\n" +
+	"\acallers\x18\x02 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x04R\acallers\x12,\n" +
+	"\x06groups\x18\x03 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x04R\x06groups\x12,\n" +
+	"\x06scopes\x18\x04 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x04R\x06scopes\x12=\n" +
+	"\totherwise\x18\x05 \x01(\tB\x1f\xbaH\x1cr\x1aR\x00R\x04hideR\x04maskR\x04hashR\x04denyR\totherwise\x12-\n" +
+	"\x04mask\x18\x06 \x01(\tB\x19\xbaH\x16r\x14R\x00R\x05starsR\tlast_fourR\x04mask\x12\x1a\n" +
+	"\brecorded\x18\a \x01(\bR\brecorded\"\xfb\x02\n" +
+	"\x0ePolicyApproval\x12.\n" +
+	"\acallers\x18\x01 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x04R\acallers\x12,\n" +
+	"\x06groups\x18\x02 \x03(\tB\x14\xbaH\x11\x92\x01\x0e\x10\x80\b\x18\x01\"\ar\x05\x10\x01(\x80\x04R\x06groups\x12\x1f\n" +
+	"\x05count\x18\x03 \x01(\x05B\t\xbaH\x06\x1a\x04\x18\n" +
+	"(\x00R\x05count\x12C\n" +
+	"\x06within\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xf5$2\x02\b\x01R\x06within\x12>\n" +
+	"\x05bound\x18\x05 \x03(\tB(\xbaH%\x92\x01\"\x10@\x18\x01\"\x1cr\x1a\x18\x80\x022\x15^[^.\\s]+(\\.[^.\\s]+)*$R\x05bound:e\xbaHb\x1a`\n" +
+	"\x19policy_approval.approvers\x12\x15set callers or groups\x1a,this.callers.size() + this.groups.size() > 0\"\x88\b\n" +
 	"\n" +
 	"PolicyRule\x12A\n" +
 	"\x04name\x18\x01 \x01(\tB-\xbaH*r(2&^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$R\x04name\x12?\n" +
-	"\x05tools\x18\x02 \x03(\tB)\xbaH&\x92\x01#\b\x01\x10\x80\b\x18\x01\"\x1ar\x18(\x80\x022\x13^[A-Za-z0-9_./*-]+$R\x05tools\x12*\n" +
-	"\x06effect\x18\x03 \x01(\tB\x12\xbaH\x0fr\rR\x05allowR\x04denyR\x06effect\x12\x1e\n" +
+	"\x05tools\x18\x02 \x03(\tB)\xbaH&\x92\x01#\b\x01\x10\x80\b\x18\x01\"\x1ar\x18(\x80\x022\x13^[A-Za-z0-9_./*-]+$R\x05tools\x12E\n" +
+	"\x06effect\x18\x03 \x01(\tB-\xbaH*r(R\x05allowR\x04denyR\aapproveR\x04hideR\x04maskR\x04hashR\x06effect\x12\x1e\n" +
 	"\x04when\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01(\x80 R\x04when\"Q\n" +
+	"\xbaH\ar\x05\x10\x01(\x80 R\x04when\x12%\n" +
+	"\x02on\x18\x05 \x01(\tB\x15\xbaH\x12r\x10R\x00R\x04callR\x06resultR\x02on\x12=\n" +
+	"\x06fields\x18\x06 \x03(\tB%\xbaH\"\x92\x01\x1f\x10\x80\b\x18\x01\"\x18r\x16(\x80\x042\x11^[A-Za-z0-9_.*]+$R\x06fields\x12Q\n" +
+	"\aclasses\x18\a \x03(\tB7\xbaH4\x92\x011\x10\x80\x02\x18\x01\"*r(2&^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$R\aclasses\x12-\n" +
+	"\x04mask\x18\b \x01(\tB\x19\xbaH\x16r\x14R\x00R\x05starsR\tlast_fourR\x04mask\x12=\n" +
+	"\aapprove\x18\t \x01(\v2#.outrigger.config.v1.PolicyApprovalR\aapprove:\xe7\x03\xbaH\xe3\x03\x1a\xdd\x02\n" +
+	"\x15policy_rule.on_result\x12\x89\x01effects hide, mask and hash, and the members fields, classes and mask, need `on: result`; allow, deny and approve of calls do not have it\x1a\xb7\x01this.on == 'result' ? this.effect in ['hide', 'mask', 'hash', 'deny'] : this.effect in ['allow', 'deny', 'approve'] && this.fields.size() + this.classes.size() == 0 && this.mask == ''\x1a\x80\x01\n" +
+	"\x13policy_rule.approve\x128effect approve needs approve, and no other effect has it\x1a/(this.effect == 'approve') == has(this.approve)\"Q\n" +
 	"\vPolicyTests\x12B\n" +
 	"\x05cases\x18\x01 \x03(\v2\x1f.outrigger.config.v1.PolicyCaseB\v\xbaH\b\x92\x01\x05\b\x01\x10\x90NR\x05cases\"\x89\x02\n" +
 	"\n" +
@@ -452,26 +735,34 @@ func file_outrigger_config_v1_policy_proto_rawDescGZIP() []byte {
 	return file_outrigger_config_v1_policy_proto_rawDescData
 }
 
-var file_outrigger_config_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_outrigger_config_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_outrigger_config_v1_policy_proto_goTypes = []any{
-	(*Policy)(nil),          // 0: outrigger.config.v1.Policy
-	(*PolicyRule)(nil),      // 1: outrigger.config.v1.PolicyRule
-	(*PolicyTests)(nil),     // 2: outrigger.config.v1.PolicyTests
-	(*PolicyCase)(nil),      // 3: outrigger.config.v1.PolicyCase
-	(*PolicyCaller)(nil),    // 4: outrigger.config.v1.PolicyCaller
-	(*structpb.Struct)(nil), // 5: google.protobuf.Struct
+	(*Policy)(nil),              // 0: outrigger.config.v1.Policy
+	(*FieldClass)(nil),          // 1: outrigger.config.v1.FieldClass
+	(*PolicyApproval)(nil),      // 2: outrigger.config.v1.PolicyApproval
+	(*PolicyRule)(nil),          // 3: outrigger.config.v1.PolicyRule
+	(*PolicyTests)(nil),         // 4: outrigger.config.v1.PolicyTests
+	(*PolicyCase)(nil),          // 5: outrigger.config.v1.PolicyCase
+	(*PolicyCaller)(nil),        // 6: outrigger.config.v1.PolicyCaller
+	nil,                         // 7: outrigger.config.v1.Policy.FieldsEntry
+	(*durationpb.Duration)(nil), // 8: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 9: google.protobuf.Struct
 }
 var file_outrigger_config_v1_policy_proto_depIdxs = []int32{
-	1, // 0: outrigger.config.v1.Policy.rules:type_name -> outrigger.config.v1.PolicyRule
-	3, // 1: outrigger.config.v1.PolicyTests.cases:type_name -> outrigger.config.v1.PolicyCase
-	4, // 2: outrigger.config.v1.PolicyCase.caller:type_name -> outrigger.config.v1.PolicyCaller
-	5, // 3: outrigger.config.v1.PolicyCase.arguments:type_name -> google.protobuf.Struct
-	5, // 4: outrigger.config.v1.PolicyCaller.claims:type_name -> google.protobuf.Struct
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	3, // 0: outrigger.config.v1.Policy.rules:type_name -> outrigger.config.v1.PolicyRule
+	1, // 1: outrigger.config.v1.Policy.classes:type_name -> outrigger.config.v1.FieldClass
+	7, // 2: outrigger.config.v1.Policy.fields:type_name -> outrigger.config.v1.Policy.FieldsEntry
+	8, // 3: outrigger.config.v1.PolicyApproval.within:type_name -> google.protobuf.Duration
+	2, // 4: outrigger.config.v1.PolicyRule.approve:type_name -> outrigger.config.v1.PolicyApproval
+	5, // 5: outrigger.config.v1.PolicyTests.cases:type_name -> outrigger.config.v1.PolicyCase
+	6, // 6: outrigger.config.v1.PolicyCase.caller:type_name -> outrigger.config.v1.PolicyCaller
+	9, // 7: outrigger.config.v1.PolicyCase.arguments:type_name -> google.protobuf.Struct
+	9, // 8: outrigger.config.v1.PolicyCaller.claims:type_name -> google.protobuf.Struct
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_policy_proto_init() }
@@ -486,7 +777,7 @@ func file_outrigger_config_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_config_v1_policy_proto_rawDesc), len(file_outrigger_config_v1_policy_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

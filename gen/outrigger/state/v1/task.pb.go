@@ -219,10 +219,13 @@ type TaskCall struct {
 	Who *TaskCaller `protobuf:"bytes,12,opt,name=who,proto3" json:"who,omitempty"`
 	// How much of the result the caller wants: a field mask, its own budget in bytes, whether those of the configuration apply, and
 	// how long a stream is read at most, in nanoseconds.
-	Fields        string `protobuf:"bytes,13,opt,name=fields,proto3" json:"fields,omitempty"`
-	Budget        int64  `protobuf:"varint,14,opt,name=budget,proto3" json:"budget,omitempty"`
-	ForModel      bool   `protobuf:"varint,15,opt,name=for_model,json=forModel,proto3" json:"for_model,omitempty"`
-	StreamTime    int64  `protobuf:"varint,16,opt,name=stream_time,json=streamTime,proto3" json:"stream_time,omitempty"`
+	Fields     string `protobuf:"bytes,13,opt,name=fields,proto3" json:"fields,omitempty"`
+	Budget     int64  `protobuf:"varint,14,opt,name=budget,proto3" json:"budget,omitempty"`
+	ForModel   bool   `protobuf:"varint,15,opt,name=for_model,json=forModel,proto3" json:"for_model,omitempty"`
+	StreamTime int64  `protobuf:"varint,16,opt,name=stream_time,json=streamTime,proto3" json:"stream_time,omitempty"`
+	// Approval that the call waits for before it runs; empty for none. A call that did not run yet may be taken over whatever
+	// its tool says.
+	Approval      string `protobuf:"bytes,17,opt,name=approval,proto3" json:"approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -367,6 +370,13 @@ func (x *TaskCall) GetStreamTime() int64 {
 		return x.StreamTime
 	}
 	return 0
+}
+
+func (x *TaskCall) GetApproval() string {
+	if x != nil {
+		return x.Approval
+	}
+	return ""
 }
 
 // TaskCaller is a caller for the audit trail.
@@ -557,7 +567,7 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\thandovers\x18\x0f \x01(\rR\thandovers\x1aW\n" +
 	"\fAnswersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\xe5\x03\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\x81\x04\n" +
 	"\bTaskCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
 	"\tprocedure\x18\x02 \x01(\tR\tprocedure\x12\x12\n" +
@@ -576,7 +586,8 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\x06budget\x18\x0e \x01(\x03R\x06budget\x12\x1b\n" +
 	"\tfor_model\x18\x0f \x01(\bR\bforModel\x12\x1f\n" +
 	"\vstream_time\x18\x10 \x01(\x03R\n" +
-	"streamTimeB\t\n" +
+	"streamTime\x12\x1a\n" +
+	"\bapproval\x18\x11 \x01(\tR\bapprovalB\t\n" +
 	"\a_header\"\xd3\x01\n" +
 	"\n" +
 	"TaskCaller\x12\x12\n" +

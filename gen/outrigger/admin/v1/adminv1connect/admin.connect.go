@@ -59,6 +59,15 @@ const (
 	AdminServiceSetTrustProcedure = "/outrigger.admin.v1.AdminService/SetTrust"
 	// AdminServiceDrainProcedure is the fully-qualified name of the AdminService's Drain RPC.
 	AdminServiceDrainProcedure = "/outrigger.admin.v1.AdminService/Drain"
+	// AdminServiceListApprovalsProcedure is the fully-qualified name of the AdminService's
+	// ListApprovals RPC.
+	AdminServiceListApprovalsProcedure = "/outrigger.admin.v1.AdminService/ListApprovals"
+	// AdminServiceGetApprovalProcedure is the fully-qualified name of the AdminService's GetApproval
+	// RPC.
+	AdminServiceGetApprovalProcedure = "/outrigger.admin.v1.AdminService/GetApproval"
+	// AdminServiceDecideApprovalProcedure is the fully-qualified name of the AdminService's
+	// DecideApproval RPC.
+	AdminServiceDecideApprovalProcedure = "/outrigger.admin.v1.AdminService/DecideApproval"
 )
 
 // AdminServiceClient is a client for the outrigger.admin.v1.AdminService service.
@@ -82,6 +91,13 @@ type AdminServiceClient interface {
 	SetTrust(context.Context, *connect.Request[v1.SetTrustRequest]) (*connect.Response[v1.SetTrustResponse], error)
 	// Drain ends the sidecar once its calls have ended. It needs the role "operate".
 	Drain(context.Context, *connect.Request[v1.DrainRequest]) (*connect.Response[v1.DrainResponse], error)
+	// ListApprovals returns the calls that wait for approval, the oldest first, and those that were decided of late.
+	ListApprovals(context.Context, *connect.Request[v1.ListApprovalsRequest]) (*connect.Response[v1.ListApprovalsResponse], error)
+	// GetApproval returns one of them, with its arguments as the operator may see them. NOT_FOUND if there is none.
+	GetApproval(context.Context, *connect.Request[v1.GetApprovalRequest]) (*connect.Response[v1.GetApprovalResponse], error)
+	// DecideApproval approves or denies a call. PERMISSION_DENIED for an operator that its rule does not name and for the one that
+	// made the call; FAILED_PRECONDITION if it is decided or expired.
+	DecideApproval(context.Context, *connect.Request[v1.DecideApprovalRequest]) (*connect.Response[v1.DecideApprovalResponse], error)
 }
 
 // NewAdminServiceClient constructs a client for the outrigger.admin.v1.AdminService service. By
@@ -149,6 +165,24 @@ func NewAdminServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(adminServiceMethods.ByName("Drain")),
 			connect.WithClientOptions(opts...),
 		),
+		listApprovals: connect.NewClient[v1.ListApprovalsRequest, v1.ListApprovalsResponse](
+			httpClient,
+			baseURL+AdminServiceListApprovalsProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("ListApprovals")),
+			connect.WithClientOptions(opts...),
+		),
+		getApproval: connect.NewClient[v1.GetApprovalRequest, v1.GetApprovalResponse](
+			httpClient,
+			baseURL+AdminServiceGetApprovalProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("GetApproval")),
+			connect.WithClientOptions(opts...),
+		),
+		decideApproval: connect.NewClient[v1.DecideApprovalRequest, v1.DecideApprovalResponse](
+			httpClient,
+			baseURL+AdminServiceDecideApprovalProcedure,
+			connect.WithSchema(adminServiceMethods.ByName("DecideApproval")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -163,6 +197,9 @@ type adminServiceClient struct {
 	refresh        *connect.Client[v1.RefreshRequest, v1.RefreshResponse]
 	setTrust       *connect.Client[v1.SetTrustRequest, v1.SetTrustResponse]
 	drain          *connect.Client[v1.DrainRequest, v1.DrainResponse]
+	listApprovals  *connect.Client[v1.ListApprovalsRequest, v1.ListApprovalsResponse]
+	getApproval    *connect.Client[v1.GetApprovalRequest, v1.GetApprovalResponse]
+	decideApproval *connect.Client[v1.DecideApprovalRequest, v1.DecideApprovalResponse]
 }
 
 // GetServer calls outrigger.admin.v1.AdminService.GetServer.
@@ -210,6 +247,21 @@ func (c *adminServiceClient) Drain(ctx context.Context, req *connect.Request[v1.
 	return c.drain.CallUnary(ctx, req)
 }
 
+// ListApprovals calls outrigger.admin.v1.AdminService.ListApprovals.
+func (c *adminServiceClient) ListApprovals(ctx context.Context, req *connect.Request[v1.ListApprovalsRequest]) (*connect.Response[v1.ListApprovalsResponse], error) {
+	return c.listApprovals.CallUnary(ctx, req)
+}
+
+// GetApproval calls outrigger.admin.v1.AdminService.GetApproval.
+func (c *adminServiceClient) GetApproval(ctx context.Context, req *connect.Request[v1.GetApprovalRequest]) (*connect.Response[v1.GetApprovalResponse], error) {
+	return c.getApproval.CallUnary(ctx, req)
+}
+
+// DecideApproval calls outrigger.admin.v1.AdminService.DecideApproval.
+func (c *adminServiceClient) DecideApproval(ctx context.Context, req *connect.Request[v1.DecideApprovalRequest]) (*connect.Response[v1.DecideApprovalResponse], error) {
+	return c.decideApproval.CallUnary(ctx, req)
+}
+
 // AdminServiceHandler is an implementation of the outrigger.admin.v1.AdminService service.
 type AdminServiceHandler interface {
 	// GetServer returns what the sidecar is, and what its operator may do.
@@ -231,6 +283,13 @@ type AdminServiceHandler interface {
 	SetTrust(context.Context, *connect.Request[v1.SetTrustRequest]) (*connect.Response[v1.SetTrustResponse], error)
 	// Drain ends the sidecar once its calls have ended. It needs the role "operate".
 	Drain(context.Context, *connect.Request[v1.DrainRequest]) (*connect.Response[v1.DrainResponse], error)
+	// ListApprovals returns the calls that wait for approval, the oldest first, and those that were decided of late.
+	ListApprovals(context.Context, *connect.Request[v1.ListApprovalsRequest]) (*connect.Response[v1.ListApprovalsResponse], error)
+	// GetApproval returns one of them, with its arguments as the operator may see them. NOT_FOUND if there is none.
+	GetApproval(context.Context, *connect.Request[v1.GetApprovalRequest]) (*connect.Response[v1.GetApprovalResponse], error)
+	// DecideApproval approves or denies a call. PERMISSION_DENIED for an operator that its rule does not name and for the one that
+	// made the call; FAILED_PRECONDITION if it is decided or expired.
+	DecideApproval(context.Context, *connect.Request[v1.DecideApprovalRequest]) (*connect.Response[v1.DecideApprovalResponse], error)
 }
 
 // NewAdminServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -294,6 +353,24 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(adminServiceMethods.ByName("Drain")),
 		connect.WithHandlerOptions(opts...),
 	)
+	adminServiceListApprovalsHandler := connect.NewUnaryHandler(
+		AdminServiceListApprovalsProcedure,
+		svc.ListApprovals,
+		connect.WithSchema(adminServiceMethods.ByName("ListApprovals")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceGetApprovalHandler := connect.NewUnaryHandler(
+		AdminServiceGetApprovalProcedure,
+		svc.GetApproval,
+		connect.WithSchema(adminServiceMethods.ByName("GetApproval")),
+		connect.WithHandlerOptions(opts...),
+	)
+	adminServiceDecideApprovalHandler := connect.NewUnaryHandler(
+		AdminServiceDecideApprovalProcedure,
+		svc.DecideApproval,
+		connect.WithSchema(adminServiceMethods.ByName("DecideApproval")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/outrigger.admin.v1.AdminService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case AdminServiceGetServerProcedure:
@@ -314,6 +391,12 @@ func NewAdminServiceHandler(svc AdminServiceHandler, opts ...connect.HandlerOpti
 			adminServiceSetTrustHandler.ServeHTTP(w, r)
 		case AdminServiceDrainProcedure:
 			adminServiceDrainHandler.ServeHTTP(w, r)
+		case AdminServiceListApprovalsProcedure:
+			adminServiceListApprovalsHandler.ServeHTTP(w, r)
+		case AdminServiceGetApprovalProcedure:
+			adminServiceGetApprovalHandler.ServeHTTP(w, r)
+		case AdminServiceDecideApprovalProcedure:
+			adminServiceDecideApprovalHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -357,4 +440,16 @@ func (UnimplementedAdminServiceHandler) SetTrust(context.Context, *connect.Reque
 
 func (UnimplementedAdminServiceHandler) Drain(context.Context, *connect.Request[v1.DrainRequest]) (*connect.Response[v1.DrainResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.Drain is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) ListApprovals(context.Context, *connect.Request[v1.ListApprovalsRequest]) (*connect.Response[v1.ListApprovalsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.ListApprovals is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) GetApproval(context.Context, *connect.Request[v1.GetApprovalRequest]) (*connect.Response[v1.GetApprovalResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.GetApproval is not implemented"))
+}
+
+func (UnimplementedAdminServiceHandler) DecideApproval(context.Context, *connect.Request[v1.DecideApprovalRequest]) (*connect.Response[v1.DecideApprovalResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("outrigger.admin.v1.AdminService.DecideApproval is not implemented"))
 }
