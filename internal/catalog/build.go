@@ -379,7 +379,12 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	if err := b.operation(t, options.raw); err != nil {
 		return nil, false, err
 	}
-	if words := b.words(t, t.Method.Service, id, names); len(words) > 0 {
+	if t.RequestID, err = requestIDOf(md, declared.GetRequestId()); err != nil {
+		b.problems = append(b.problems, Problem{id, "option (outrigger.v1.tool) or overlay: request_id: " + err.Error()})
+		return nil, false, nil //nolint:nilerr // as above
+	}
+	isMarked = isMarked || t.RequestID != nil // its schema is not that of its message alone
+	if words := b.words(t, t.Method.Service, id, names); len(words) > 0 || t.RequestID != nil {
 		b.bind.showWords(t, header, words)
 	}
 	noted := b.noted(t)
@@ -390,6 +395,12 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 		return nil, false, err
 	}
 	b.describe(t, options, declared, noted)
+	isByMethod, err := b.preview(t, declared.GetPreview())
+	if err != nil {
+		b.problems = append(b.problems, Problem{id, "option (outrigger.v1.tool) or overlay: preview: " + err.Error()})
+		return nil, false, nil //nolint:nilerr // as above
+	}
+	isMarked = isMarked || isByMethod // its tool is made with it
 	if t.Operation != nil {
 		isMarked = true // it depends on files that the method's file need not import
 		t.settleOperation()
@@ -423,6 +434,9 @@ func (b *builder) finish() (*Catalog, error) {
 		}
 		if t.Timeout == 0 {
 			t.Timeout = b.timeout
+		}
+		if t.Preview != nil && t.Preview.Tool != nil {
+			t.Preview.Tool.Timeout = t.Timeout
 		}
 	}
 	for _, t := range b.tools {
@@ -597,6 +611,10 @@ func (b *binder) showWords(t *Tool, header protoreflect.FieldDescriptor, words m
 	opts := *b.schemas
 	opts.Words = words
 	var texts []string
+	if t.RequestID != nil {
+		opts.Filled = t.RequestID.FullName()
+		texts = append(texts, "filled", string(opts.Filled))
+	}
 	for _, name := range slices.Sorted(maps.Keys(words)) {
 		texts = append(texts, string(name), words[name])
 	}

@@ -84,6 +84,11 @@ func (t *Tool) seal() error {
 	if t.ResultBudget != nil {
 		text = fmt.Appendf(text, "budget %d", *t.ResultBudget)
 	}
+	if p := t.Preview; p != nil && p.Tool != nil {
+		text = append(append(text, "preview "...), p.Tool.Method.Procedure...)
+	} else if p != nil {
+		text = append(append(text, "preview "...), p.Field.FullName()...)
+	}
 	if t.Watch != "" {
 		text = append(append(text, "watch "...), t.Watch...)
 	}

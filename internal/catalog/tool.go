@@ -39,14 +39,6 @@ const (
 	unknownVersion = "unknown"
 )
 
-// Preview is a call without an effect that says what a call would do. One of its fields is set.
-type Preview struct {
-	// Field is the field of the request, of type bool, that makes a call a preview.
-	Field protoreflect.FieldDescriptor
-	// Method previews, with the same request message.
-	Method *Method
-}
-
 // Tool is a callable method, with everything that callers and the pipeline need to know about it. It is immutable.
 type Tool struct {
 	// Name is the canonical name ("route_guide.get_feature"). MCPName is the name that MCP callers see.

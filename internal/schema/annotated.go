@@ -75,7 +75,8 @@ func (d *deriver) fieldOf(fd protoreflect.FieldDescriptor, of MessageAnnotations
 	if !d.guides() {
 		return f
 	}
-	if slices.Contains(of.Required, fd.JSONName()) || slices.Contains(of.Required, string(fd.Name())) {
+	isRequired := slices.Contains(of.Required, fd.JSONName()) || slices.Contains(of.Required, string(fd.Name()))
+	if isRequired && (d.opts.Filled == "" || d.opts.Filled != fd.FullName()) {
 		f.require()
 	}
 	if of.Resource != nil && of.Resource.NameField == string(fd.Name()) {
@@ -121,6 +122,9 @@ func (d *deriver) guide(doc *object, f field) string {
 	}
 	if said.MultipleOf != nil {
 		lines = append(lines, "A multiple of "+strconv.FormatFloat(*said.MultipleOf, 'g', -1, 64)+".")
+	}
+	if d.opts.Filled != "" && d.opts.Filled == f.fd.FullName() {
+		lines = append(lines, "Filled by the sidecar where it is left out.")
 	}
 	isStrict := d.opts.Profile == ProfileStrict
 	if said.ReadOnly {

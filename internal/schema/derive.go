@@ -493,6 +493,15 @@ type field struct {
 // sees the zero where the field is absent; and rules of the message that its absence breaks. protovalidate's required also means that a field without presence is not zero.
 // The advertised input takes the rules of other annotations where protovalidate has none.
 func (d *deriver) newField(fd protoreflect.FieldDescriptor) field {
+	f := d.ownField(fd)
+	if d.dir == Input && d.opts.Filled != "" && d.opts.Filled == fd.FullName() {
+		f.must = false
+	}
+	return f
+}
+
+// ownField is newField for what callers have to fill themselves.
+func (d *deriver) ownField(fd protoreflect.FieldDescriptor) field {
 	f := field{fd: fd, must: fd.Cardinality() == protoreflect.Required, said: d.annotatedField(fd)}
 	if d.shown {
 		f.given = d.opts.Words[fd.FullName()]

@@ -83,6 +83,8 @@ type Options struct {
 	// Words are descriptions of fields by their full names. In the advertised schema they take the place of comments and
 	// annotations. Schema.Canonical does not have them.
 	Words map[protoreflect.FullName]string
+	// Filled is the full name of a field of an input that is filled where a caller leaves it out; empty for none.
+	Filled protoreflect.FullName
 	// Examples are texts of messages, in JSON, that the advertised schema of an output shows before those of the message's own
 	// annotations. Wrong ones are left out, with a warning.
 	Examples []string
