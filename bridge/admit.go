@@ -141,11 +141,17 @@ func (g *gatekeeper) gate(ctx context.Context, c *toolCall) *errmap.Error {
 	if blocked == nil {
 		blocked, mayAsk = g.unconfirmed(c), true
 	}
-	if blocked != nil && mayAsk && g.canAsk(c) {
+	switch {
+	case blocked == nil || c.req.Wanted.Preview && c.tool.Preview != nil: // a preview changes nothing
+		return nil
+	case mayAsk && g.canAsk(c):
 		c.blocked = blocked
 		return nil
+	case c.looksLikePreview():
+		c.blocked, c.isFirm = blocked, true // unless what is sent is one
+		return nil
 	}
-	return blocked
+	return advisePreview(c, blocked)
 }
 
 // unconfirmed refuses a destructive tool that is called by way of a compact catalog, unless the user consents: a host that

@@ -148,6 +148,8 @@ type Options struct {
 	Metadata backend.MetadataRules
 	// MaxResult is the maximum size of a result in bytes; zero leaves the limit to the upstream.
 	MaxResult int
+	// Deterministic makes the ids of requests that the sidecar fills in the same in each run.
+	Deterministic bool
 	// Held keeps documents of more than MaxInline bytes for their callers; nil makes every document a part of its result.
 	Held      *content.Store
 	MaxInline int
@@ -234,7 +236,10 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		},
 	}
 	b.parts = p
+	p.encoder.ids.isFixed = opts.Deterministic
 	p.auditor = &auditor{directory: p.directory, payloads: payloads, gate: opts.Gate, trail: opts.Audit, noted: b.noted}
+	p.previews = &previews{auditor: p.auditor, sender: p.sender, decoder: p.decoder, rulebook: p.rulebook}
+	p.rounds.previews = p.previews
 	b.documents = &documents{payloads: payloads, trail: opts.Documents}
 	p.rpcs = &rpcs{
 		sender:   p.sender,

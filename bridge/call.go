@@ -63,6 +63,7 @@ type parts struct {
 	encoder    *encoder
 	rulebook   *rulebook
 	rounds     *rounds
+	previews   *previews
 	auditor    *auditor
 	sender     *sender
 	rpcs       *rpcs
@@ -97,8 +98,10 @@ func newCalls(p *parts) *calls {
 			named{stageConfirm, p.rounds.confirm}, recorded, named{is, invoke}, result)
 	}
 	w.ways = [kinds][]named{
-		plainCall:     steps(shared, admitted, around, validated, permitted, recorded, named{stageUnary, p.sender.unary}, result),
-		unaryCall:     way(stageUnary, p.sender.unary),
+		plainCall: steps(shared, admitted, around, validated, permitted, recorded, named{stageUnary, p.sender.unary}, result),
+		unaryCall: way(stageUnary, p.sender.unary),
+		previewCall: steps(shared, admitted, around, named{stagePreview, p.previews.choose}, named{stageWanted, wanted}, validated,
+			named{stagePreview, p.previews.mark}, permitted, recorded, named{stageUnary, p.sender.unary}, named{stageResult, p.previews.result}),
 		pagedCall:     way(stagePaged, p.rpcs.paged),
 		streamCall:    way(stageStreamed, p.rpcs.streamed),
 		taskCall:      way(stageTask, p.tasks.invokeTask),
@@ -123,6 +126,8 @@ func (w *calls) kindOf(c *toolCall) kind {
 		return exchangeCall
 	case c.tool.Compact != catalog.NotCompact:
 		return compactCall
+	case c.req.Wanted.Preview:
+		return previewCall
 	case c.tool.Continues != catalog.NoContinuation:
 		return continuation
 	case c.tool.Operation != nil && c.isJSON():
@@ -235,6 +240,7 @@ func (r *rounds) reopen(ctx context.Context, c *toolCall) *errmap.Error {
 	}
 	*c.state, err = r.openState(ctx, c.req.Caller, c.digest(), c.req.RequestState, c.req.At("request_state"))
 	c.req.Span.Link(c.state.asker)
+	c.keepRequestID(c.state.requestID)
 	return err
 }
 

@@ -24,6 +24,7 @@ type encoder struct {
 	deadlines *deadlines
 	rulebook  *rulebook
 
+	ids             requestIDs
 	slots           *policy.Slots
 	buffers         *bytepool.Pool
 	maxInputItems   int
@@ -76,12 +77,17 @@ func (e *encoder) encode(ctx context.Context, c *toolCall) *errmap.Error {
 		// A rule that compares arguments means the form that the schema has, so that no other spelling leads around it.
 		return declaredInput(ctx, c.tool, c.arguments())
 	}
+	if c.tool.RequestID != nil {
+		e.fillRequestID(c)
+	}
 	in := c.req.Arguments
 	if in.Encoding == EncodingJSON {
 		if c.tool.TakesStream() {
 			return e.encodeStream(ctx, c)
 		}
 		in.Bytes = c.arguments()
+	} else if c.requestID != "" {
+		in.Bytes = c.tool.WithRequestID(nil, in.Bytes, c.requestID)
 	}
 	var failed *errmap.Error
 	c.wire, c.pooled, failed = e.message(ctx, c.tool, in)

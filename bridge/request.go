@@ -651,6 +651,12 @@ type toolCall struct {
 	blocked *errmap.Error
 	// preview says what the call would do, as its tool's preview answered its caller; empty where it has none.
 	preview string
+	// previewed is how the call is a preview, made by the sidecar; nil for a call with its effects.
+	previewed *catalog.Preview
+	// requestID is the id that the sidecar gave the request; empty where it gave none.
+	requestID string
+	// isFirm is set if the call is held back, and its user cannot be asked.
+	isFirm bool
 	// state is what the caller brought back from an earlier round; nil in a plain call.
 	state  *state
 	repair repair
@@ -714,7 +720,11 @@ func (c *toolCall) arguments() []byte {
 
 // digest ties a state to this call.
 func (c *toolCall) digest() [32]byte {
-	return requestDigest(OpCall, c.tool.Name, c.arguments())
+	arguments := c.arguments()
+	if c.requestID != "" && c.req.Arguments.Encoding == EncodingJSON {
+		arguments = c.withoutRequestID() // another one each time that the request is made
+	}
+	return requestDigest(OpCall, c.tool.Name, arguments)
 }
 
 // named is an error with the name of the tool and the message that it is about. An argument of catalog.call is none of the tool.
@@ -943,6 +953,7 @@ const (
 	continuation              // a tool that continues an operation
 	nativeCall                // a tool of a backend that implements outrigger.v1.ToolService
 	compactCall               // a tool of a compact catalog
+	previewCall               // a call whose caller wants its preview alone
 	exchangeCall              // a streaming RPC, called as such
 	kinds
 )

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"time"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -17,6 +18,8 @@ import (
 
 // rounds joins the rounds of one request: it seals what the next one has to bring back, and asks the user for consent.
 type rounds struct {
+	previews *previews
+
 	sealer *keys.Sealer
 	spent  keys.SingleUse
 }
@@ -99,16 +102,20 @@ const confirmKey = "outrigger_confirm"
 // and an answer is for these arguments. Each replica accepts it once, so the
 // question does not promise a single run: replicas that share a key do not share
 // what they have accepted.
-func (r *rounds) confirm(_ context.Context, c *toolCall) *errmap.Error {
-	if c.blocked == nil || c.state.confirmed {
+func (r *rounds) confirm(ctx context.Context, c *toolCall) *errmap.Error {
+	switch {
+	case c.blocked == nil || c.state.confirmed:
 		return nil
-	}
-	if !c.state.asked {
-		return r.askUser(c)
+	case c.tool.Preview.Is(c.wire): // what is sent changes nothing
+		return nil
+	case c.isFirm:
+		return c.blocked
+	case !c.state.asked:
+		return r.askUser(ctx, c)
 	}
 	answer := c.req.InputResponses[confirmKey].GetElicitation()
 	if answer == nil {
-		return r.askUser(c)
+		return r.askUser(ctx, c)
 	}
 	if !content.Consents(answer) {
 		return errmap.New(errmap.DestructiveBlocked, errmap.Tool(c.tool.Name),
@@ -123,15 +130,19 @@ func (r *rounds) confirm(_ context.Context, c *toolCall) *errmap.Error {
 }
 
 // askUser ends this round with the question.
-func (r *rounds) askUser(c *toolCall) *errmap.Error {
-	sealed, err := r.sealState(c.req.Caller, c.digest(), state{asked: true, asker: c.req.Span.Context()})
+func (r *rounds) askUser(ctx context.Context, c *toolCall) *errmap.Error {
+	if err := r.previews.ask(ctx, c); err != nil {
+		return err
+	}
+	sealed, err := r.sealState(c.req.Caller, c.digest(), state{asked: true, asker: c.req.Span.Context(), requestID: c.requestID})
 	if err != nil {
 		return err
 	}
+	arguments, words := c.argumentsShown(ctx, r.previews.rulebook.rules)
 	c.resp.Outcome = &outriggerv1.ToolOutcome{Outcome: &outriggerv1.ToolOutcome_InputRequired{
 		InputRequired: &outriggerv1.InputRequired{
 			RequestState:  sealed,
-			InputRequests: map[string]*outriggerv1.InputRequest{confirmKey: content.AskConsent(c.tool.Name, c.tool.Title, c.arguments())},
+			InputRequests: map[string]*outriggerv1.InputRequest{confirmKey: content.AskConsent(c.tool.Name, c.tool.Title, arguments, words, c.preview)},
 		},
 	}}
 	return nil
@@ -150,6 +161,8 @@ type state struct {
 	backend []byte
 	// asker is the span of the request that asked; not valid without tracing.
 	asker telemetry.Context
+	// requestID is the id that the sidecar gave the request; empty where it gave none.
+	requestID string
 }
 
 // The first byte of a sealed state says what it has. Bits that are not set are of parts that are not there: so states of
@@ -159,6 +172,8 @@ const (
 	stateConfirmed
 	// stateTraced: the asker comes next, before the backend's own state.
 	stateTraced
+	// stateNumbered: the id of the request comes next, behind its length.
+	stateNumbered
 )
 
 func (s state) encode() []byte {
@@ -169,10 +184,16 @@ func (s state) encode() []byte {
 	if s.confirmed {
 		flags |= stateConfirmed
 	}
-	if !s.asker.IsValid() {
-		return append([]byte{flags}, s.backend...)
+	out := []byte{flags}
+	if s.asker.IsValid() {
+		out[0] |= stateTraced
+		out = telemetry.AppendContext(out, s.asker)
 	}
-	return append(telemetry.AppendContext([]byte{flags | stateTraced}, s.asker), s.backend...)
+	if n := len(s.requestID); n > 0 && n <= math.MaxUint8 {
+		out[0] |= stateNumbered
+		out = append(append(out, byte(n)), s.requestID...)
+	}
+	return append(out, s.backend...)
 }
 
 // decodeState undoes encode. It reports false for what encode does not make.
@@ -186,6 +207,13 @@ func decodeState(plain []byte) (state, bool) {
 			return state{}, false
 		}
 		s.asker, s.backend = telemetry.ReadContext(s.backend[:telemetry.ContextSize]), s.backend[telemetry.ContextSize:]
+	}
+	if plain[0]&stateNumbered != 0 {
+		if len(s.backend) == 0 || len(s.backend) <= int(s.backend[0]) {
+			return state{}, false
+		}
+		n := int(s.backend[0])
+		s.requestID, s.backend = string(s.backend[1:1+n]), s.backend[1+n:]
 	}
 	return s, true
 }

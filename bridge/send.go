@@ -90,7 +90,7 @@ func (s *sender) of(c *toolCall) *Backend { return s.at(c.tool.Method.Backend) }
 func (s *sender) risk(c *toolCall) backend.GuardedCall {
 	return backend.GuardedCall{
 		Key:        c.tool.Name,
-		Repeatable: c.tool.IsIdempotent() || backend.IdempotencyKey(c.req.Header) != "",
+		Repeatable: c.tool.IsRepeatable() || c.previewed != nil || backend.IdempotencyKey(c.req.Header) != "",
 		Hurried:    c.req.Timeout > 0 && c.req.Timeout < s.deadlines.allowed(c),
 	}
 }

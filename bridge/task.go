@@ -173,7 +173,7 @@ const maxAgain = 512 << 10
 // no one may: the tool is not idempotent, the call has credentials that end with it, or it
 // is too large to be kept.
 func (t *tasks) again(ctx context.Context, c *toolCall, call *statev1.TaskCall) []byte {
-	if !t.manager.IsShared() || !c.tool.IsIdempotent() || t.sender.of(c).OnBehalf != nil || backend.HasAuthorization(ctx) {
+	if !t.manager.IsShared() || !c.tool.IsRepeatable() || t.sender.of(c).OnBehalf != nil || backend.HasAuthorization(ctx) {
 		return nil
 	}
 	for name, values := range t.sender.of(c).Metadata.OfCall(c.req.Header) {
@@ -211,7 +211,7 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 		return nil, task.Spec{}, task.ErrNotYet // another replica may have it, or this one after a reload
 	case tool == nil:
 		return nil, task.Spec{}, fmt.Errorf("bridge: there is no tool %s of %s any more", call.GetTool(), call.GetProcedure())
-	case !tool.IsIdempotent():
+	case !tool.IsRepeatable():
 		return nil, task.Spec{}, fmt.Errorf("bridge: tool %s is not idempotent any more", tool.Name)
 	}
 	header := make(http.Header, len(call.GetHeaders()))

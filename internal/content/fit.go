@@ -520,6 +520,8 @@ const (
 	budgetKey = "dev.outrigger/result-budget"
 	// streamTimeKey has a google.protobuf.Duration in JSON: how long an answer that is a stream is read at most.
 	streamTimeKey = "dev.outrigger/stream-time"
+	// PreviewKey has whether the preview of the call is wanted in its place.
+	PreviewKey = "dev.outrigger/preview"
 )
 
 // fieldsArgument is the argument of catalog.call that takes the place of fieldsKey: models cannot set _meta.
@@ -544,6 +546,8 @@ type Wanted struct {
 	ByArgument string
 	// ForModel is set by edges whose callers pass results on to models: the budgets of the configuration and of the tool apply.
 	ForModel bool
+	// Preview asks for the preview of the call in its place.
+	Preview bool
 	// Place is the JSON Pointer of _meta in the request, for errors.
 	Place string
 }
@@ -573,6 +577,10 @@ func ReadWanted(meta []byte, place string) (Wanted, *errmap.Error) {
 				return w, w.refuse(streamTimeKey, "format", fmt.Sprintf("want a duration in seconds above 0s and up to %d s, such as 10s", int(mostStreamTime.Seconds())))
 			}
 			w.StreamTime = d
+		case PreviewKey:
+			if w.Preview = string(raw) == "true"; !w.Preview && string(raw) != "false" {
+				return w, w.refuse(PreviewKey, "type", "want true or false")
+			}
 		}
 	}
 	return w, nil
@@ -614,6 +622,11 @@ func (w *Wanted) RefuseFields(reasons ...string) *errmap.Error {
 		violations = append(violations, errmap.Violation{Path: "/" + fieldsArgument, Keyword: "fields", Message: reason})
 	}
 	return errmap.InvalidInput(w.ByArgument, false, violations...)
+}
+
+// RefusePreview is INVALID_PARAMS for Preview.
+func (w *Wanted) RefusePreview(reason string) *errmap.Error {
+	return w.refuse(PreviewKey, "preview", reason)
 }
 
 func (w *Wanted) refuse(key, keyword string, reasons ...string) *errmap.Error {

@@ -550,15 +550,22 @@ func missingSampling(has *outriggerv1.SamplingCapability, s *outriggerv1.Samplin
 // maxShownArguments bounds how much of the arguments the question for consent repeats.
 const maxShownArguments = 2048
 
-// AskConsent returns the question whether a destructive tool is to run. The arguments are shown as they are, because they are what
-// the consent is for.
-func AskConsent(tool, title string, arguments []byte) *outriggerv1.InputRequest {
+// AskConsent returns the question whether a destructive tool is to run. The arguments are JSON, as they are sent, without what the user is
+// not to see: they are what the consent is for. words say what they mean, and preview what the call would do, as the tool itself says;
+// either may be empty.
+func AskConsent(tool, title string, arguments []byte, words, preview string) *outriggerv1.InputRequest {
 	text := string(jsontext.Compact(nil, arguments))
 	if len(text) > maxShownArguments {
 		text = strings.ToValidUTF8(text[:maxShownArguments], "") + " ..."
 	}
+	message := "The tool " + tool + " (" + title + ") is marked destructive: its changes may be irreversible. "
+	if preview != "" {
+		message += "Its preview, which changed nothing, says: " + preview + ". "
+	} else if words != "" {
+		text += " (" + words + ")"
+	}
 	return &outriggerv1.InputRequest{Request: &outriggerv1.InputRequest_Elicitation{Elicitation: &outriggerv1.Elicitation{
-		Message: "The tool " + tool + " (" + title + ") is marked destructive: its changes may be irreversible. Run it with " + text + "?",
+		Message: message + "Run it with " + text + "?",
 		Mode: &outriggerv1.Elicitation_Form{Form: &outriggerv1.ElicitationForm{
 			RequestedSchemaForm: &outriggerv1.ElicitationForm_RequestedSchemaJson{RequestedSchemaJson: schema.ConsentForm()},
 		}},

@@ -47,6 +47,8 @@ type Call struct {
 	// Budget and Fields are what the caller wants of the result.
 	Budget int
 	Fields string
+	// Preview: the caller wants the preview of the call.
+	Preview bool
 }
 
 // NameForm is a form of the names of tools.
@@ -113,7 +115,7 @@ func (r *Rig) TakeOver(ctx context.Context, stored []byte) (*outriggerv1.ToolRes
 func (c *Call) request(ctx context.Context) *bridge.Request {
 	req := &bridge.Request{
 		Op: operation(c.Question), Origin: c.Origin, Tool: c.Tool, Names: c.Names, Version: c.Version, Procedure: c.Procedure, Caller: bridge.CallerOf(ctx, c.Caller), Header: c.Header,
-		Timeout: c.Timeout, Items: c.Items, Events: c.Events, Message: c.Question, Wanted: content.Wanted{Budget: c.Budget, Fields: c.Fields},
+		Timeout: c.Timeout, Items: c.Items, Events: c.Events, Message: c.Question, Wanted: content.Wanted{Budget: c.Budget, Fields: c.Fields, Preview: c.Preview},
 	}
 	switch {
 	case c.IsWire:

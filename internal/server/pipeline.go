@@ -161,9 +161,9 @@ func (a *App) openPipeline() error {
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
 		Limiter: a.limiter, Shared: a.rates.Check(), Slots: a.slots, Guard: only.Guard, Shed: a.memory.Shed, Short: a.memory.Short,
 		Unread: a.slow.Unread, Streams: a.streams,
-		ResultBudget: int(limits.GetResultBudget()),
-		Metadata:     only.Metadata,
-		Log:          a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
+		ResultBudget: int(limits.GetResultBudget()), Deterministic: a.cfg.GetDeterministic(),
+		Metadata: only.Metadata,
+		Log:      a.log, CallLog: a.calls, Stats: a.stats, Tracer: a.opts.Tracer, Audit: a.trail, Documents: run.Documents(),
 	})
 	a.offers = offer.New(a.bridge, offer.Options{
 		Feed: a.feed, Watches: a.watches, Skills: a.skills, PageSize: int(limits.GetMaxPageEntries()), ForwardsHeaders: a.backend.ForwardsHeaders(),
