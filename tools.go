@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
 
@@ -122,7 +123,7 @@ func toolsOf(now *catalog.Catalog) []Tool {
 // document, the outcome as a message outrigger.v1.ToolOutcome. The error is an [*errmap.Error] with a canonical Code
 // (docs/errors.md). Before the first load it waits for the tools.
 func (s *Sidecar) CallTool(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
-	answer := s.app.Call(ctx, "go", "CallTool", name, arguments, nil, "")
+	answer := s.app.Call(ctx, "go", "CallTool", name, arguments, nil, content.Wanted{})
 	if answer.Err != nil {
 		return nil, answer.Err
 	}

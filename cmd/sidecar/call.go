@@ -16,6 +16,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/client"
 	"github.com/outrigger-mcp/outrigger/internal/config"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/server"
@@ -26,7 +27,7 @@ func newCallCommand(env environment) *cobra.Command {
 	var at serverFlags
 	var form resultFlags
 	var fields string
-	var asTask bool
+	var asTask, preview bool
 	cmd := &cobra.Command{
 		Use:   "call NAME [JSON or -]",
 		Short: "Call one tool through the full pipeline, of a running sidecar or without a server",
@@ -38,7 +39,7 @@ error, with its canonical code, goes to standard error.
 With --server, or OUTRIGGER_SERVER, a running sidecar makes the call, with its
 policy, rates and audit trail. On a terminal, progress goes to standard error.
 --task returns at once where the tool may run as a task: ` + "`sidecar task wait ID`" + `
-fetches the result.
+fetches the result. --preview shows what the call would do, and changes nothing.
 
 The trace context in TRACEPARENT and TRACESTATE goes to the backend.
 
@@ -57,6 +58,7 @@ has them all.`,
 	at.register(cmd, env)
 	form.register(cmd)
 	cmd.Flags().StringVar(&fields, "fields", "", "fields of the result that are wanted, such as orders.id,nextPageToken; unset: all")
+	cmd.Flags().BoolVar(&preview, "preview", false, "show what the call would do, and change nothing; the tool needs a preview (docs/policy.md)")
 	cmd.Flags().BoolVar(&asTask, "task", false, "run the call as a task of the running sidecar, and print the task")
 	at.note(cmd)
 	at.completeWith(cmd, env)
@@ -74,7 +76,7 @@ has them all.`,
 			if err != nil {
 				return err
 			}
-			call := &client.Call{Tool: args[0], Arguments: arguments, Fields: fields, AsTask: asTask, Header: env.traceContext()}
+			call := &client.Call{Tool: args[0], Arguments: arguments, Fields: fields, Preview: preview, AsTask: asTask, Header: env.traceContext()}
 			return at.withServer(cmd, env, serverTimeout, func(ctx context.Context, c client.Client) error {
 				return env.callServer(ctx, c, call, form, at.pasted(cmd))
 			})
@@ -93,7 +95,7 @@ has them all.`,
 			if err != nil {
 				return err
 			}
-			return env.callOnce(cmd.Context(), a, args[0], arguments, fields, form)
+			return env.callOnce(cmd.Context(), a, args[0], arguments, content.Wanted{Fields: fields, Preview: preview, Place: "_meta"}, form)
 		})
 	}
 	return cmd
@@ -142,8 +144,8 @@ func (env environment) traceContext() http.Header {
 }
 
 // callOnce makes the call and prints what came of it.
-func (env environment) callOnce(ctx context.Context, a *server.App, name string, arguments json.RawMessage, fields string, form resultFlags) error {
-	resp := a.Call(ctx, "cli", "call", name, arguments, env.traceContext(), fields)
+func (env environment) callOnce(ctx context.Context, a *server.App, name string, arguments json.RawMessage, wanted content.Wanted, form resultFlags) error {
+	resp := a.Call(ctx, "cli", "call", name, arguments, env.traceContext(), wanted)
 	if resp.Err == nil {
 		return form.data(env.stdout, json.RawMessage(resp.JSON()))
 	}

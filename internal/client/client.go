@@ -46,6 +46,8 @@ type Call struct {
 	Arguments json.RawMessage
 	// Fields is the mask of the fields of the result that are wanted; empty for all.
 	Fields string
+	// Preview asks for what the call would do, in its place.
+	Preview bool
 	// AsTask has the call continue as a task where its tool may.
 	AsTask bool
 	// Header has the trace context.
@@ -109,9 +111,10 @@ func (e *Error) Error() string { return e.Text }
 
 // Members of the _meta of calls and results.
 const (
-	fieldsKey = "dev.outrigger/fields"
-	toolKey   = "dev.outrigger/tool"
-	resultKey = "dev.outrigger/result"
+	fieldsKey  = "dev.outrigger/fields"
+	previewKey = "dev.outrigger/preview"
+	toolKey    = "dev.outrigger/tool"
+	resultKey  = "dev.outrigger/result"
 )
 
 // canonical is an error of the table, in the form of this package.
@@ -320,10 +323,17 @@ func number(object json.RawMessage, name string) (int64, bool) {
 
 // callMeta is the _meta of a call, without braces; empty for none.
 func callMeta(call *Call) []byte {
-	if call.Fields == "" {
-		return nil
+	var out []byte
+	if call.Preview {
+		out = append(out, `"`+previewKey+`":true`...)
 	}
-	return jsontext.AppendString([]byte(`"`+fieldsKey+`":`), call.Fields)
+	if call.Fields == "" {
+		return out
+	}
+	if len(out) > 0 {
+		out = append(out, ',')
+	}
+	return jsontext.AppendString(append(out, `"`+fieldsKey+`":`...), call.Fields)
 }
 
 // argumentsOf are the arguments of a call, as an object.

@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
 )
@@ -59,7 +60,7 @@ func TestACallThatOutlivesTheDrain(t *testing.T) {
 	})
 	answered := make(chan *bridge.Response, 1)
 	go func() {
-		answered <- rig.App().Call(context.WithoutCancel(t.Context()), "test", "test", "lab.echo", []byte(`{}`), nil, "")
+		answered <- rig.App().Call(context.WithoutCancel(t.Context()), "test", "test", "lab.echo", []byte(`{}`), nil, content.Wanted{})
 	}()
 	<-backend.entered
 	rig.End()

@@ -120,13 +120,13 @@ func (a *App) publishLists(old *catalog.Catalog) {
 
 // Call runs one tool as a request of the process itself, through the whole pipeline.
 // from says in the log which part of the process called, and on which way. The trace
-// context of header is the parent, else that of ctx; header may be nil. fields is the mask of the fields of the result that are wanted;
-// empty for all.
-func (a *App) Call(ctx context.Context, from, route, tool string, arguments []byte, header http.Header, fields string) *bridge.Response {
+// context of header is the parent, else that of ctx; header may be nil. wanted says how much of the
+// result is wanted.
+func (a *App) Call(ctx context.Context, from, route, tool string, arguments []byte, header http.Header, wanted content.Wanted) *bridge.Response {
 	req := &bridge.Request{
 		Op: bridge.OpCall, Origin: a.bridge.Flights().NewOrigin(), Tool: tool,
 		Arguments: bridge.Payload{Bytes: arguments}, Caller: from, Transport: from, Route: route, Method: route, Header: header,
-		Wanted: content.Wanted{Fields: fields},
+		Wanted: wanted,
 	}
 	if t := a.bridge.Tracer(); t.IsOn() {
 		attributes := []telemetry.Attribute{telemetry.Text(telemetry.MethodName, route), telemetry.Text(telemetry.EdgeName, telemetry.EdgeOther.String())}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/outrigger-mcp/outrigger/internal/content"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/server"
@@ -86,7 +87,7 @@ func TestCallsOfTheProcess(t *testing.T) {
 	tracer := sdktrace.NewTracerProvider().Tracer("program")
 	ctx, own := tracer.Start(t.Context(), "own")
 	for tool, code := range map[string]string{"lab.echo": "", "lab.nothing": "TOOL_NOT_FOUND"} {
-		r.App().Call(ctx, "go", "CallTool", tool, []byte(`{"nonce":"n"}`), nil, "")
+		r.App().Call(ctx, "go", "CallTool", tool, []byte(`{"nonce":"n"}`), nil, content.Wanted{})
 		of := r.taken()
 		if len(of) != 1 {
 			t.Fatalf("%d spans", len(of))
@@ -96,7 +97,7 @@ func TestCallsOfTheProcess(t *testing.T) {
 		}
 	}
 	own.End()
-	if r.App().Call(t.Context(), "go", "CallTool", "lab.echo", nil, nil, ""); r.taken()[0].Parent.IsValid() {
+	if r.App().Call(t.Context(), "go", "CallTool", "lab.echo", nil, nil, content.Wanted{}); r.taken()[0].Parent.IsValid() {
 		t.Error("a parent out of nothing")
 	}
 }
