@@ -69,7 +69,7 @@ type Options struct {
 	Propagator Propagator
 
 	// Config has every setting of the command, for settings without a field here; fields
-	// here override it. It is not modified. Its listeners and its demo are ignored, and of
+	// here override it. It is not modified. Its listeners, demo, replay and mock are ignored, and of
 	// its telemetry everything about exports.
 	Config *configv1.Config
 }
@@ -184,7 +184,7 @@ func (o Options) config() (*configv1.Config, error) {
 	cfg := config.Defaults(config.Serve)
 	cfg.Record.Dir = proto.String("off")
 	proto.Merge(cfg, o.Config)
-	cfg.Demo, cfg.Listeners.Tls = false, nil
+	cfg.Demo, cfg.Replay, cfg.Mock, cfg.Listeners.Tls = false, nil, false, nil
 	cfg.Listeners.Listen, cfg.Listeners.Admin, cfg.Listeners.Health = proto.String("off"), proto.String("off"), proto.String("off")
 	set(&cfg.Backend.Url, o.Backend)
 	if o.Handler != nil {

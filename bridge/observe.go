@@ -442,5 +442,9 @@ func (w *documents) end(d *trail.CallDocument, resp *Response, code errmap.Code)
 	if isResult {
 		result = resp.payload(w.payloads, w.trail.MaxPayloadBytes())
 	}
-	d.End(result, !isResult)
+	var failure []byte
+	if resp.Err != nil && !resp.Silent {
+		failure = resp.Err.AppendDetail(nil, resp.About(nil))
+	}
+	d.End(result, !isResult, failure)
 }

@@ -198,10 +198,11 @@ func (d *draft) checkSense(kind Kind) {
 	c := d.config
 	// Descriptors alone are enough to look at tools, not to call them.
 	described := kind == Once && len(c.GetCatalog().GetDescriptors()) > 0 && c.GetCatalog().GetDescriptorsUse() != "comments"
-	if kind != State && !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && len(c.GetBackends()) == 0 && !described {
+	if kind != State && !d.unread && !c.GetDemo() && c.GetBackend().GetUrl() == "" && len(c.GetBackends()) == 0 && !described && !isUnreal(c) {
 		d.judge("backend.url", "no backend: set its URL with --backend (such as --backend http://127.0.0.1:50051), "+
 			"or try the example service with --demo")
 	}
+	d.checkUnreal(kind, c)
 	d.checkBackends(c)
 	d.checkDescriptors(c.GetCatalog())
 	d.checkClasses(c.GetLimits())
@@ -213,6 +214,31 @@ func (d *draft) checkSense(kind Kind) {
 	}
 	if kind&(longLived|State) != 0 {
 		d.checkState(kind, c)
+	}
+}
+
+// isUnreal reports whether answers come from a recording, or are invented.
+func isUnreal(c *configv1.Config) bool { return c.GetReplay().GetDir() != "" || c.GetMock() }
+
+// checkUnreal finds what a sidecar without a backend cannot have beside its recording or its inventions, and what these lack.
+func (d *draft) checkUnreal(kind Kind, c *configv1.Config) {
+	path, flag := "replay.dir", "--replay"
+	if c.GetReplay().GetDir() == "" {
+		if d.given("replay.match") || d.given("replay.latency") {
+			d.judge("replay.dir", "match and latency have no effect without a recording: set it with --replay")
+		}
+		path, flag = "mock", "--mock"
+	}
+	switch {
+	case !isUnreal(c):
+	case c.GetDemo():
+		d.judge(path, flag+" takes the place of a backend, which --demo brings: remove one of them; for the tools of the demo use its descriptors")
+	case c.GetBackend().GetUrl() != "" || len(c.GetBackends()) > 0:
+		d.judge(path, flag+" takes the place of a backend: remove it, or the backend")
+	case kind != State && len(c.GetCatalog().GetDescriptors()) == 0:
+		d.judge(path, "no tools: say with --descriptors which there are (such as --descriptors api.binpb, from `buf build -o`)")
+	case c.GetCatalog().GetDescriptorsUse() == "comments":
+		d.judge("catalog.descriptors_use", "descriptors make the tools where there is no backend: remove this setting")
 	}
 }
 

@@ -100,6 +100,7 @@ const (
 	MaxTools                        = 20000
 	MaxWatchBytes                   = 1048576
 	MaxWatches                      = 256
+	MockSeed                        = 1
 	OAuthDpopMaxAge                 = 300 * time.Second
 	OAuthDpopMaxProofs              = 262144
 	OAuthFetchTimeout               = 5 * time.Second
@@ -124,6 +125,8 @@ const (
 	RecordMaxFileBytes              = 67108864
 	RecordMaxFiles                  = 20
 	ReloadInterval                  = 5 * time.Second
+	ReplayLatency                   = "off"
+	ReplayMatch                     = "fuzzy"
 	ResultBudget                    = 0
 	RetryBackoff                    = 50 * time.Millisecond
 	RetryBudgetBurst                = 10

@@ -24,6 +24,7 @@ type check = func(cfg *configv1.Config, report func(path, message string))
 func Checks(once bool) []check {
 	checks := []check{
 		checkValidate, upstream.CheckBackends(once), policy.CheckCallers, catalog.Check, checkStateKey, upstream.CheckRules, policy.CheckRateService,
+		upstream.CheckRecorded,
 	}
 	if !once {
 		checks = append(checks, offer.CheckSkills, identity.CheckResource, front.Check)

@@ -35,7 +35,7 @@ func TestDocuments(t *testing.T) {
 	for _, id := range []string{"1", `"b"`, `1.50`, "", "{}", "6", "7"} {
 		calls = append(calls, d.Begin([]byte(id)))
 	}
-	calls[3].End(&Call{Tool: "t", Input: payload(`"x"`), IsFailed: true, Output: payload(`{"a":1}`)})
+	calls[3].End(&Call{Tool: "t", Input: payload(`"x"`), IsFailed: true, Output: payload(`{"a":1}`), Error: []byte(`{"error_type":"x","token":"t"}`)})
 	calls[2].End(&Call{Tool: "t", Input: payload(`"2026"`), Output: payload(` [{"password":"p"}]`)})
 	calls[1].End(&Call{Tool: "t", Input: payload(`{"password":"p","a":[1]}`), Output: payload(`{}`)})
 	calls[0].End(&Call{Tool: "t"})
@@ -51,11 +51,14 @@ func TestDocuments(t *testing.T) {
 		`1,"tool":"t","input":{},"output":null}`,
 		`"b","tool":"t","input":{"password":"[redacted]","a":[1]},"output":{}}`,
 		`1.50,"tool":"t","input":{"value":"2026"},"output":{"value":[{"password":"[redacted]"}]}}`,
-		`null,"tool":"t","input":"x","output":null}`,
+		`null,"tool":"t","input":"x","output":null,"error":{"error_type":"x","token":"[redacted]"},"durationMs":0.000}`,
 		`null,"tool":"t","input":{"dev.outrigger/omitted":{"bytes":41,"reason":"too large"}},"output":{"dev.outrigger/omitted":{"bytes":42,"reason":"too large"}}}`,
-		`7,"tool":null,"input":null,"output":null}`,
+		`7,"tool":null,"input":null,"output":null,"error":null,"durationMs":null}`,
 	}
 	for i, line := range want {
+		if !strings.HasSuffix(line, `"error":null,"durationMs":null}`) && !strings.Contains(line, `"error":{`) {
+			line = strings.TrimSuffix(line, "}") + `,"error":null,"durationMs":0.000}`
+		}
 		want[i] = head + line
 	}
 	for i, line := range got {
@@ -77,10 +80,10 @@ func TestTheDocumentOfATask(t *testing.T) {
 	task.Go(func() {
 		own := d.Again()
 		own.Found(tool)
-		own.End(payload(`{"b":2}`), false)
+		own.End(payload(`{"b":2}`), false, nil)
 	})
 	d.Found(tool)
-	d.End(payload(`{}`), false)
+	d.End(payload(`{}`), false, nil)
 	task.Wait()
 	if got := documentLines(t, r); len(got) != 1 || !strings.Contains(got[0], `"tool":"t","input":{"a":1},"output":{"b":2}`) {
 		t.Errorf("got %q", got)

@@ -423,17 +423,21 @@ func (e *Entry) End(o Outcome) {
 		return
 	}
 	r := e.run
-	var took time.Duration
-	if !r.opts.Deterministic {
-		took = r.opts.Now().Sub(e.start)
-	}
-	tail := appendTail(e.buf.tail, &o, took)
+	tail := appendTail(e.buf.tail, &o, r.took(e))
 	tail = appendWho(tail, o.Tool, e.caller)
 	if r.opts.Payloads {
 		tail = r.appendPayloads(tail, e.buf, &o)
 	}
 	e.buf.tail = jsontext.Visible(append(tail, r.metadata...), 0)
 	r.finish(e)
+}
+
+// took is the time since an entry came; zero where a run is to be the same as others.
+func (r *Run) took(e *Entry) time.Duration {
+	if r.opts.Deterministic {
+		return 0
+	}
+	return r.opts.Now().Sub(e.start)
 }
 
 func (r *Run) appendPayloads(dst []byte, b *buffer, o *Outcome) []byte {

@@ -31,6 +31,8 @@ type Call struct {
 	Input, Output Payload
 	// IsFailed: the call has no result, and its input may be anything.
 	IsFailed bool
+	// Error says why, as an error detail in JSON; nil where the call did not fail, but asks for input or goes on.
+	Error []byte
 }
 
 // Documents are the documents {tool, input, output} of the calls of a run, one in each
@@ -87,6 +89,10 @@ func (d *Document) End(c *Call) {
 	} else {
 		tail = e.run.appendObject(tail, &c.Output)
 	}
+	tail = append(tail, `,"error":`...)
+	tail = e.run.appendPayload(tail, &Payload{JSON: c.Error, Size: len(c.Error)})
+	tail = append(tail, `,"durationMs":`...)
+	tail = appendMillis(tail, e.run.took(e))
 	e.buf.tail = jsontext.Visible(append(tail, "}\n"...), 0)
 	e.run.finish(e)
 }
@@ -132,7 +138,7 @@ func (r *Run) appendPayload(dst []byte, p *Payload) []byte {
 }
 
 // unfinishedDocument ends a document whose call had not ended when the run was closed.
-const unfinishedDocument = `,"tool":null,"input":null,"output":null}` + "\n"
+const unfinishedDocument = `,"tool":null,"input":null,"output":null,"error":null,"durationMs":null}` + "\n"
 
 // Input are the arguments of a request, kept for what records them: the request forgets its own once the backend is called.
 type Input struct {
@@ -228,8 +234,9 @@ func (d *CallDocument) Again() *CallDocument {
 	return &own
 }
 
-// End writes the document. That of a call that named no tool is dropped. isFailed: there is no result.
-func (d *CallDocument) End(result Payload, isFailed bool) {
+// End writes the document. That of a call that named no tool is dropped. isFailed: there is no result. failure is an error detail in
+// JSON, nil for none.
+func (d *CallDocument) End(result Payload, isFailed bool, failure []byte) {
 	if d.document == nil {
 		return
 	}
@@ -238,6 +245,6 @@ func (d *CallDocument) End(result Payload, isFailed bool) {
 		return
 	}
 	d.document.End(&Call{
-		Tool: d.tool.Name, IsFailed: isFailed, Input: d.payloads.Arguments(d.tool, d.input, d.documents.MaxPayloadBytes()), Output: result,
+		Tool: d.tool.Name, IsFailed: isFailed, Error: failure, Input: d.payloads.Arguments(d.tool, d.input, d.documents.MaxPayloadBytes()), Output: result,
 	})
 }

@@ -18,6 +18,9 @@ import (
 	"time"
 )
 
+// built are the parts of the page, each compressed as far as gzip can: that is further than the listener's compression goes, which
+// has to be fast.
+//
 //go:embed built
 var built embed.FS
 
@@ -34,10 +37,8 @@ const index = "index.html"
 
 // file is a part of the page.
 type file struct {
-	content             []byte
+	gzipped             []byte
 	kind, tag, lifetime string
-	// gzipped is the content in fewer bytes than the listener's compression makes of it, which has to be fast.
-	gzipped func() []byte
 }
 
 // Page returns the handler of the page, for GET and HEAD of [Path] and of all below it. The page has no secrets, so it is for
@@ -65,10 +66,11 @@ func Page() http.Handler {
 		h.Set("Content-Type", part.kind)
 		h.Set("Cache-Control", part.lifetime)
 		h.Set("ETag", part.tag)
-		content := part.content
+		content := part.gzipped
 		if h.Add("Vary", "Accept-Encoding"); takesGzip(r) {
-			content = part.gzipped()
 			h.Set("Content-Encoding", "gzip")
+		} else {
+			content = part.content()
 		}
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	})
@@ -87,13 +89,13 @@ func takesGzip(r *http.Request) bool {
 	return false
 }
 
-// gzipped compresses as far as gzip can.
-func gzipped(content []byte) []byte {
+// content decompresses, for the few clients that do not take gzip.
+func (f *file) content() []byte {
+	// A buffer takes everything, and a test reads every part.
 	var out bytes.Buffer
-	// The level exists, and a buffer takes everything.
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	_, _ = w.Write(content)
-	_ = w.Close()
+	if z, err := gzip.NewReader(bytes.NewReader(f.gzipped)); err == nil {
+		_, _ = io.Copy(&out, z)
+	}
 	return out.Bytes()
 }
 
@@ -122,15 +124,15 @@ func parts(from fs.FS) map[string]file {
 			return err
 		}
 		sum := sha256.Sum256(content)
+		name := strings.TrimSuffix(strings.TrimPrefix(at, "built/"), ".gz")
 		part := file{
-			content: content, kind: kindOf(at), lifetime: "no-cache",
-			gzipped: sync.OnceValue(func() []byte { return gzipped(content) }),
-			tag:     `W/"` + hex.EncodeToString(sum[:16]) + `"`, // weak: the response may be compressed
+			gzipped: content, kind: kindOf(name), lifetime: "no-cache",
+			tag: `W/"` + hex.EncodeToString(sum[:16]) + `"`, // weak: the response may be compressed
 		}
-		if hashed.MatchString(at) {
+		if hashed.MatchString(name) {
 			part.lifetime = "public, max-age=31536000, immutable"
 		}
-		out[strings.TrimPrefix(at, "built/")] = part
+		out[name] = part
 		return nil
 	})
 	return out

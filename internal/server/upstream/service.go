@@ -20,6 +20,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/backend/recorded"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/demo"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
@@ -80,6 +81,8 @@ type Service struct {
 
 	opts Options
 	demo *demo.Server
+	// recorded answers where there is no backend; nil elsewhere.
+	recorded *recorded.Upstream
 	// client is nil where tools come from descriptors alone, native where the backend is not asked for its own tools.
 	client *backend.Client
 	native *backend.NativeClient
@@ -136,6 +139,9 @@ func open(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.reach = newReach(s.Diagnoser(), o.Log, o.Tell)
 	var err error
+	if s.recorded, err = s.openRecorded(cfg); err != nil {
+		return s, err
+	}
 	s.behalf, err = openBehalf(cfg, o.Log.Named("identity"))
 	return s, err
 }
@@ -170,6 +176,9 @@ func (s *Service) Serve(live *catalog.Live) {
 // Callers returns what makes the backend's calls, and what makes those of its native tools;
 // the second is nil where it is not asked for any.
 func (s *Service) Callers() (bridge.Upstream, bridge.Native) {
+	if s.recorded != nil {
+		return s.recorded, nil
+	}
 	if s.client == nil {
 		return bridge.NoBackend{}, nil
 	}
@@ -216,6 +225,7 @@ func (s *Service) Changed(old, now *catalog.Catalog) {
 	if old == nil && s.client != nil && (s.opts.Dial != nil || len(s.opts.Sources) == 0 && !makesTools(s.opts.Config.GetCatalog())) {
 		s.answered(nil) // it is in this process, or the tools come from it
 	}
+	s.sayRecorded()
 	s.Guard.KeepTools(func(key string) bool {
 		_, ok := now.Lookup(key)
 		return ok || strings.HasPrefix(key, "/") // a question to a native backend
@@ -317,6 +327,9 @@ const maxHeldShown = 10
 
 // Checks say how the backend is doing, for /readyz; there are none without one.
 func (s *Service) Checks() (checks []admin.Check) {
+	if s.recorded != nil {
+		return s.recordedChecks()
+	}
 	if s.Guard == nil {
 		return nil
 	}
@@ -430,6 +443,7 @@ func (s *Service) Close(ctx context.Context) error {
 	}
 	s.behalf.stop()
 	s.Clock.Stop()
+	errs = append(errs, s.recorded.Close())
 	if s.client != nil {
 		errs = append(errs, s.client.Close())
 	}

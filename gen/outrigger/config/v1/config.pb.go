@@ -109,7 +109,15 @@ type Config struct {
 	ReadyBackends []string `protobuf:"bytes,31,rep,name=ready_backends,proto3" json:"ready_backends,omitempty"`
 	// Names of services in the names of their tools, by full names: `shop.v2.Shop: shop2` makes shop2.get_order of its method GetOrder.
 	// Default: none. At most 1,000.
-	Services      map[string]string `protobuf:"bytes,32,rep,name=services,proto3" json:"services,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Services map[string]string `protobuf:"bytes,32,rep,name=services,proto3" json:"services,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Answers from recorded calls, in place of a backend (docs/testing-agents.md).
+	Replay *Replay `protobuf:"bytes,33,opt,name=replay,proto3" json:"replay,omitempty"`
+	// Answer calls with results that are invented from the descriptors and their rules, in place of a backend
+	// (docs/testing-agents.md). With `replay` only calls for which nothing was recorded. Default: false.
+	Mock bool `protobuf:"varint,34,opt,name=mock,proto3" json:"mock,omitempty"`
+	// Number that invented results depend on, besides the tool and its arguments: the same number gives the same results.
+	// Range: 0 to 4294967295.
+	MockSeed      *int64 `protobuf:"varint,35,opt,name=mock_seed,proto3,oneof" json:"mock_seed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -368,11 +376,32 @@ func (x *Config) GetServices() map[string]string {
 	return nil
 }
 
+func (x *Config) GetReplay() *Replay {
+	if x != nil {
+		return x.Replay
+	}
+	return nil
+}
+
+func (x *Config) GetMock() bool {
+	if x != nil {
+		return x.Mock
+	}
+	return false
+}
+
+func (x *Config) GetMockSeed() int64 {
+	if x != nil && x.MockSeed != nil {
+		return *x.MockSeed
+	}
+	return 0
+}
+
 var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xcc$\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/replay.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xe4'\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12f\n" +
 	"\x04demo\x18\x02 \x01(\bBR\xe2\xe2\x18N\n" +
@@ -429,7 +458,13 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\bbackends\x18\x1e \x03(\v2\x1c.outrigger.config.v1.BackendB\t\xbaH\x06\x92\x01\x03\x10\xc8\x01R\bbackends\x12B\n" +
 	"\x0eready_backends\x18\x1f \x03(\tB\x1a\xbaH\x10\x92\x01\r\x10\xc8\x01\x18\x01\"\x06r\x04\x10\x01( \xd2\xe2\x18\x03anyR\x0eready_backends\x12\xbe\x02\n" +
 	"\bservices\x18  \x03(\v2).outrigger.config.v1.Config.ServicesEntryB\xf6\x01\xbaHg\x9a\x01d\x10\xe8\a\";r9(\x80\x0424^[A-Za-z_][A-Za-z0-9_]*([.][A-Za-z_][A-Za-z0-9_]*)*$*\"r (@2\x1c^[a-z0-9_]+([.][a-z0-9_]+)*$\xe2\xe2\x18\x83\x01\n" +
-	"\bservices\x1a\x05NAMES \x03*\x11catalog-lock-mode8\x01RYnames of services in the names of their tools, by full names. Example: shop.v2.Shop=shop2\xe8\xe2\x18\x01R\bservices\x1a;\n" +
+	"\bservices\x1a\x05NAMES \x03*\x11catalog-lock-mode8\x01RYnames of services in the names of their tools, by full names. Example: shop.v2.Shop=shop2\xe8\xe2\x18\x01R\bservices\x123\n" +
+	"\x06replay\x18! \x01(\v2\x1b.outrigger.config.v1.ReplayR\x06replay\x12\xb1\x01\n" +
+	"\x04mock\x18\" \x01(\bB\x9c\x01\xe2\xe2\x18\x97\x01\n" +
+	"\x04mock \x01*\x0ereplay-latency8\x01R{invent results from the descriptors and their rules instead of calling a backend; with --replay, where nothing was recordedR\x04mock\x12\x9e\x01\n" +
+	"\tmock_seed\x18# \x01(\x03B{\xbaH\n" +
+	"\"\b\x18\xff\xff\xff\xff\x0f(\x00\xd2\xe2\x18\x011\xe2\xe2\x18e\n" +
+	"\tmock-seed \x01*\x04mock8\x01RNnumber that invented results depend on: the same number gives the same resultsH\aR\tmock_seed\x88\x01\x01\x1a;\n" +
 	"\rServicesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\xdd\x02\xbaH\xd9\x02\x1a\x8c\x01\n" +
@@ -443,7 +478,9 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"\b_dialectB\x11\n" +
 	"\x0f_schema_profileB\a\n" +
-	"\x05_gateB\xd9\x01\n" +
+	"\x05_gateB\f\n" +
+	"\n" +
+	"_mock_seedB\xd9\x01\n" +
 	"\x17com.outrigger.config.v1B\vConfigProtoP\x01ZCgithub.com/outrigger-mcp/outrigger/gen/outrigger/config/v1;configv1\xa2\x02\x03OCX\xaa\x02\x13Outrigger.Config.V1\xca\x02\x13Outrigger\\Config\\V1\xe2\x02\x1fOutrigger\\Config\\V1\\GPBMetadata\xea\x02\x15Outrigger::Config::V1b\x06proto3"
 
 var (
@@ -477,6 +514,7 @@ var file_outrigger_config_v1_config_proto_goTypes = []any{
 	(*Audit)(nil),               // 14: outrigger.config.v1.Audit
 	(*Telemetry)(nil),           // 15: outrigger.config.v1.Telemetry
 	(*RateService)(nil),         // 16: outrigger.config.v1.RateService
+	(*Replay)(nil),              // 17: outrigger.config.v1.Replay
 }
 var file_outrigger_config_v1_config_proto_depIdxs = []int32{
 	2,  // 0: outrigger.config.v1.Config.backend:type_name -> outrigger.config.v1.Backend
@@ -498,11 +536,12 @@ var file_outrigger_config_v1_config_proto_depIdxs = []int32{
 	16, // 16: outrigger.config.v1.Config.rate_service:type_name -> outrigger.config.v1.RateService
 	2,  // 17: outrigger.config.v1.Config.backends:type_name -> outrigger.config.v1.Backend
 	1,  // 18: outrigger.config.v1.Config.services:type_name -> outrigger.config.v1.Config.ServicesEntry
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	17, // 19: outrigger.config.v1.Config.replay:type_name -> outrigger.config.v1.Replay
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_config_proto_init() }
@@ -520,6 +559,7 @@ func file_outrigger_config_v1_config_proto_init() {
 	file_outrigger_config_v1_overlay_proto_init()
 	file_outrigger_config_v1_rateservice_proto_init()
 	file_outrigger_config_v1_record_proto_init()
+	file_outrigger_config_v1_replay_proto_init()
 	file_outrigger_config_v1_resilience_proto_init()
 	file_outrigger_config_v1_server_proto_init()
 	file_outrigger_config_v1_setting_proto_init()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the page into ../built, which is committed. The same input gives the same bytes.
+// Builds the page into ../built, compressed, which is committed and embedded. The same input gives the same bytes.
+import { execFileSync } from "node:child_process";
 import { build } from "esbuild";
 import { cpSync, readFileSync, readdirSync, rmSync, mkdirSync, writeFileSync } from "node:fs";
 
@@ -40,3 +41,6 @@ for (const name of [...packages].sort()) {
   if (file) licences += "\n" + readFileSync(dir + file, "utf8").trim() + "\n";
 }
 writeFileSync(out + "LICENSES.txt", licences);
+
+// The command, because what zlib makes in node differs from one processor to the next.
+for (const file of readdirSync(out)) execFileSync("gzip", ["-9", "-n", out + file]);
