@@ -198,8 +198,8 @@ func (e *endpoint) put(d *delivery) bool {
 	return true
 }
 
-// Stats returns the counts.
-func (s *Sender) Stats() Stats {
+// stats returns the counts.
+func (s *Sender) stats() Stats {
 	out := Stats{Delivered: s.delivered.Load(), GivenUp: s.givenUp.Load(), Dropped: s.dropped.Load(), Failed: s.failed.Load()}
 	for _, e := range s.endpoints {
 		e.mu.Lock()
@@ -207,6 +207,14 @@ func (s *Sender) Stats() Stats {
 		e.mu.Unlock()
 	}
 	return out
+}
+
+// Counts returns what reads the counts, nil without endpoints.
+func (s *Sender) Counts() func() Stats {
+	if s == nil {
+		return nil
+	}
+	return s.stats
 }
 
 // Run sends messages until ctx ends. What waits then is dropped.
@@ -220,7 +228,7 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 	all.Wait()
 	s.client.CloseIdleConnections()
-	if left := s.Stats().Queued; left > 0 {
+	if left := s.stats().Queued; left > 0 {
 		s.log.Warn("webhook messages not delivered: the sidecar ends", zap.Int("items", left))
 	}
 }

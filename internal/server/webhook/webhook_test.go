@@ -131,7 +131,7 @@ func TestMessageArrivesSigned(t *testing.T) {
 		}
 	}
 	verify("a.waiting", secret)
-	testkit.Until(t, "the message counts", func() bool { return s.Stats() == Stats{Delivered: 1} })
+	testkit.Until(t, "the message counts", func() bool { return s.stats() == Stats{Delivered: 1} })
 
 	// Another secret is used once the file has it; one that cannot be read changes nothing.
 	other := "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))
@@ -203,7 +203,7 @@ func TestRetries(t *testing.T) {
 		if sent[len(sent)-1] > 31*time.Minute {
 			t.Errorf("the last attempt is after %v", sent[len(sent)-1])
 		}
-		if diff := cmp.Diff(Stats{GivenUp: 1, Failed: attempts}, s.Stats()); diff != "" {
+		if diff := cmp.Diff(Stats{GivenUp: 1, Failed: attempts}, s.stats()); diff != "" {
 			t.Error(diff)
 		}
 		cancel()
@@ -243,7 +243,7 @@ func TestOneMessageDoesNotHoldOthers(t *testing.T) {
 			t.Error(diff)
 		}
 		mu.Unlock()
-		if diff := cmp.Diff(Stats{Delivered: 3, Failed: 1, Queued: 1}, s.Stats()); diff != "" {
+		if diff := cmp.Diff(Stats{Delivered: 3, Failed: 1, Queued: 1}, s.stats()); diff != "" {
 			t.Error(diff)
 		}
 		cancel()
@@ -260,7 +260,7 @@ func TestQueueIsBounded(t *testing.T) {
 	for i := range maxQueued + 3 {
 		s.Send(fmt.Sprint(i), nil)
 	}
-	if diff := cmp.Diff(Stats{Queued: maxQueued, Dropped: 3}, s.Stats()); diff != "" {
+	if diff := cmp.Diff(Stats{Queued: maxQueued, Dropped: 3}, s.stats()); diff != "" {
 		t.Error(diff)
 	}
 }
