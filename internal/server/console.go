@@ -35,6 +35,7 @@ func (a *App) newConsole(drain admin.Drainer) *console.Service {
 			}
 			return ""
 		},
+		Approvals: a.approvals, Approver: a.front.Approver, Shown: a.shownToApprover,
 		Ending: a.life.Stopped(), WatchLog: a.kept.Watch,
 	})
 }

@@ -35,6 +35,7 @@ func (a *App) newMetrics() (*export.Page, error) {
 		Lists:          a.says.Lists,
 		Slots:          a.slots,
 		Watches:        a.watches.Stats,
+		Webhooks:       a.webhooks.Counts(),
 		Guard:          a.backend.Guards(), Balance: a.backend.Balances(), Life: a.life, Limits: a.limitMetrics(),
 		Record: a.record, RecordUnavailable: a.recordUnavailable, Audit: a.trail,
 	})

@@ -24,7 +24,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/replicas"
 	"github.com/outrigger-mcp/outrigger/internal/server/upstream"
+	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
 	"github.com/outrigger-mcp/outrigger/internal/session"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
@@ -54,6 +56,9 @@ type pipeline struct {
 	held *content.Store
 	// skills are those of folders, nil without any.
 	skills *offer.Skills
+	// approvals are the calls that wait for approval, webhooks tells others of them; nil without any.
+	approvals *approval.Service
+	webhooks  *webhook.Sender
 	// watches run the streams behind watches.
 	watches *notify.Watches
 	// streams are the long-lived streams of every edge.
@@ -88,6 +93,12 @@ func (a *App) openPipeline() error {
 	})
 	if err != nil {
 		return err
+	}
+	a.approvals = new(approval.Service)
+	if !a.opts.Once {
+		if err := a.openWebhooks(); err != nil {
+			return err
+		}
 	}
 	if err := a.openSkills(); err != nil {
 		return err

@@ -40,15 +40,17 @@ func (a *App) Prepare(drain func()) error {
 	}
 	a.slow.Open(a.cfg.GetLimits(), &a.memory)
 	operators := a.front.Registration(a.shared.Registrar, func() *admin.Admin { return a.probes }, a.trail.Change)
-	path, api := a.newConsole(drainer{app: a, end: drain}).Handler()
+	service := a.newConsole(drainer{app: a, end: drain})
+	path, api := service.Handler()
 	operators[path] = api
 	a.probes = admin.New(admin.Options{
 		Ready: a.ready, Drain: drainer{app: a, end: drain}, Trust: a.shared.Trust(),
-		Describe: a.describe,
-		Metrics:  a.metrics.Handler(),
-		Refresh:  a.operatorRefresh,
-		Keys:     a.backend.Keys(),
-		Handlers: operators,
+		Approvals: service.ServeApprovals,
+		Describe:  a.describe,
+		Metrics:   a.metrics.Handler(),
+		Refresh:   a.operatorRefresh,
+		Keys:      a.backend.Keys(),
+		Handlers:  operators,
 
 		Console:   a.front.Console(console.Page()),
 		Operators: a.front.Operators(),

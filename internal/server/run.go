@@ -56,6 +56,8 @@ func (a *App) Run(ctx context.Context, ending func(), start time.Time) error {
 	housekeeping.Go(func() { a.front.Run(loading) })
 	housekeeping.Go(func() { a.shared.Run(loading, a.bridge.ResumeTask) })
 	housekeeping.Go(func() { a.sessions.Run(loading) })
+	housekeeping.Go(func() { a.webhooks.Run(loading) })
+	housekeeping.Go(func() { a.tellApprovals(loading) })
 	housekeeping.Go(func() { a.rates.Warm(loading) })
 	defer housekeeping.Wait()
 	defer stop()

@@ -42,6 +42,8 @@ type Options struct {
 	Drain Drainer
 	// Trust is the switch for destructive tools. Nil means no /trust page.
 	Trust Trust
+	// Approvals serves the calls that wait for approval, below /approvals, to operators with [RoleRead]. Nil means no such pages.
+	Approvals http.HandlerFunc
 	// Describe returns a description of the process as JSON. It returns an error while
 	// there is no description yet. Nil means no /describe page.
 	Describe func(context.Context) ([]byte, error)
@@ -90,7 +92,7 @@ func New(o Options) *Admin {
 }
 
 const (
-	adminPages  = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics, /jwks, /describe, /drain (POST), /refresh (POST), /trust, /console and /debug/pprof/"
+	adminPages  = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics, /jwks, /describe, /drain (POST), /refresh (POST), /trust, /approvals, /console and /debug/pprof/"
 	healthPages = "no such page; the pages are /startupz, /livez, /readyz (?verbose), /metrics and /jwks"
 )
 
@@ -105,7 +107,12 @@ func (a *Admin) Handler() http.Handler {
 		mux.Handle("/refresh", a.as(RoleOperate, only(a.refresh, http.MethodPost)))
 	}
 	if a.options.Trust != nil {
-		mux.Handle("/trust", a.as(RoleRead, a.trust))
+		mux.Handle("/trust", a.as(RoleRead, a.fromHere("trust can only be changed", a.trust)))
+	}
+	if a.options.Approvals != nil {
+		approvals := a.as(RoleRead, a.fromHere("approvals can only be seen and decided", a.options.Approvals))
+		mux.Handle("/approvals", approvals)
+		mux.Handle("/approvals/", approvals)
 	}
 	if a.options.Describe != nil {
 		mux.Handle("/describe", a.as(RoleRead, only(a.describe, http.MethodGet, http.MethodHead)))
@@ -552,14 +559,20 @@ type trustAnswer struct {
 	Changes uint64 `json:"changes"`
 }
 
-// trust shows and changes who may run destructive tools. Without authentication only
-// this machine may ask, wherever the listener is bound, and no page of another site: a
-// client that can change this can do everything that the tools can.
-func (a *Admin) trust(w http.ResponseWriter, r *http.Request) {
-	if a.options.Operators == nil && !isLocal(r) {
-		Refuse(w, http.StatusForbidden, "trust can only be changed from this machine")
-		return
+// fromHere lets only this machine ask where operators do not authenticate, wherever the listener is bound: a client that can change
+// this can do everything that the tools can.
+func (a *Admin) fromHere(what string, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if a.options.Operators == nil && !isLocal(r) {
+			Refuse(w, http.StatusForbidden, what+" from this machine")
+			return
+		}
+		next(w, r)
 	}
+}
+
+// trust shows and changes who may run destructive tools.
+func (a *Admin) trust(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		state, changes := a.options.Trust.Trust()

@@ -175,3 +175,39 @@ func TestOrigins(t *testing.T) {
 		}
 	}
 }
+
+// TestApprovalsAreForOperators: who reaches the calls that wait, without operators from this machine and from another one, and with
+// operators.
+func TestApprovalsAreForOperators(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, method, path, role string
+		header                   []string
+		local, remote, operators int
+	}{
+		{"a list", "GET", "/approvals", "read", nil, 200, 403, 200},
+		{"a decision", "POST", "/approvals/a/deny", "operate", nil, 200, 403, 200},
+		{"no credentials", "GET", "/approvals", "", nil, 200, 403, 401},
+		{"a link on another site", "GET", "/approvals", "read", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 403, 403, 403},
+		{"a decision by another page", "POST", "/approvals/a/approve", "operate", []string{"Origin", "http://evil.example"}, 403, 403, 403},
+	} {
+		ask := func(operators admin.Operators, from string) int {
+			o := consoleOptions(operators, "")
+			o.Approvals = named("approvals").ServeHTTP
+			r := httptest.NewRequest(tt.method, "http://pod:9901"+tt.path, nil)
+			r.RemoteAddr = from
+			for i := 0; i < len(tt.header); i += 2 {
+				r.Header.Set(tt.header[i], tt.header[i+1])
+			}
+			if tt.role != "" {
+				r.Header.Set("Authorization", tt.role)
+			}
+			w := httptest.NewRecorder()
+			admin.New(o).Handler().ServeHTTP(w, r)
+			return w.Code
+		}
+		if local, remote, with := ask(nil, "127.0.0.1:1"), ask(nil, "192.0.2.1:1"), ask(roles{}, "192.0.2.1:1"); local != tt.local || remote != tt.remote || with != tt.operators {
+			t.Errorf("%s: %d, %d, %d; want %d, %d, %d", tt.name, local, remote, with, tt.local, tt.remote, tt.operators)
+		}
+	}
+}

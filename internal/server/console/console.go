@@ -18,11 +18,13 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	adminv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1"
 	"github.com/outrigger-mcp/outrigger/gen/outrigger/admin/v1/adminv1connect"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/compact"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/listcost"
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 )
@@ -67,6 +69,11 @@ type Options struct {
 	WatchLog func() (stop func())
 	// Fingerprint is that of the catalog, empty before the first.
 	Fingerprint func() string
+	// Approvals are the calls that wait for approval, Approver is the operator of a request as an approver. Shown returns what an
+	// operator with classes of fields may see of the arguments, and of the preview.
+	Approvals Approvals
+	Approver  func(ctx context.Context) approval.Approver
+	Shown     func(ctx context.Context, r *statev1.ApprovalRecord, classes []string) (arguments, preview string)
 	// Ending is closed when the sidecar has answered its last call: those who watch are to go.
 	Ending <-chan struct{}
 }
@@ -135,8 +142,11 @@ func (s *Service) mayOperate(ctx context.Context) error {
 	if s.opts.Operators.May(ctx, admin.RoleOperate) {
 		return nil
 	}
-	return refused(errmap.PermissionDenied, "Permission denied: this needs the role operate; it is set in the operators file (--admin-tokens)")
+	return refused(errmap.PermissionDenied, "Permission denied: "+needsOperate)
 }
+
+// needsOperate says what an operator lacks.
+const needsOperate = "this needs the role operate; it is set in the operators file (--admin-tokens)"
 
 // refused is a canonical error with a message, as Connect shows it.
 func refused(code errmap.Code, message string) error {

@@ -3,9 +3,11 @@
 package front
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -13,6 +15,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/server/admin"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 )
 
 // readCallers reads the callers file.
@@ -49,7 +52,9 @@ func readOperators(path string) ([]identity.Entry, error) {
 	}
 	entries := make([]identity.Entry, 0, len(file.GetOperators()))
 	for _, o := range file.GetOperators() {
-		e := identity.Entry{Grant: identity.Grant{Name: o.GetName()}, URIs: o.GetCertificateUris(), Groups: append(rolesOf(o.GetRole()), mayCallAs(o.GetCallsAs())...)}
+		e := identity.Entry{Grant: identity.Grant{Name: o.GetName()}, URIs: o.GetCertificateUris(), Groups: slices.Concat(
+			rolesOf(o.GetRole()), marked(asCaller, o.GetCallsAs()), marked(ofGroup, o.GetGroups()), marked(ofClass, o.GetClasses()),
+		)}
 		if e.Tokens, err = digests(o.GetTokenSha256()); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", path, o.GetName(), err)
 		}
@@ -66,27 +71,46 @@ func rolesOf(role string) []string {
 	return []string{role}
 }
 
-// asCaller is in front of the groups that are no roles.
-const asCaller = "calls_as:"
+// In front of the groups of an operator's identity that are no roles.
+const (
+	asCaller = "calls_as:" // an entry of the callers file as which it may call tools
+	ofGroup  = "group:"    // a group that rules with the effect "approve" name
+	ofClass  = "class:"    // a class of fields that it sees
+)
 
-// mayCallAs are the groups of an operator who may call tools as entries of the callers file.
-func mayCallAs(names []string) []string {
+// marked puts a mark in front of names.
+func marked(mark string, names []string) []string {
 	var out []string
 	for _, name := range names {
-		out = append(out, asCaller+name)
+		out = append(out, mark+name)
 	}
 	return out
 }
 
-// callsAs are the names of those entries, as the operators file has them.
-func callsAs(who *identity.Identity) []string {
+// withMark returns the names behind a mark.
+func withMark(who *identity.Identity, mark string) []string {
 	var out []string
 	for _, group := range who.Facts().Groups {
-		if name, ok := strings.CutPrefix(group, asCaller); ok {
+		if name, ok := strings.CutPrefix(group, mark); ok {
 			out = append(out, name)
 		}
 	}
 	return out
+}
+
+// callsAs are the names of the entries as which an operator may call tools, as the operators file has them.
+func callsAs(who *identity.Identity) []string { return withMark(who, asCaller) }
+
+// localOperator is the name of the operator where operators do not authenticate.
+const localOperator = "local"
+
+// Approver returns the operator of a request of the admin listener as one that may decide about calls.
+func (f *Front) Approver(ctx context.Context) approval.Approver {
+	if f.operators.auth == nil {
+		return approval.Approver{Name: localOperator}
+	}
+	who := identity.FromContext(ctx)
+	return approval.Approver{Name: who.Name(), Groups: withMark(who, ofGroup), CallsAs: callsAs(who), Classes: withMark(who, ofClass)}
 }
 
 // digests are SHA-256 digests from hex digits.

@@ -18,6 +18,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/lifecycle"
+	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
@@ -84,6 +85,8 @@ type Sources struct {
 	Shared func() Shared
 	// RateService counts the questions to the rate limit service; nil without any.
 	RateService func() policy.RateServiceStats
+	// Webhooks counts messages about approvals; nil without endpoints.
+	Webhooks func() webhook.Stats
 	// Lists says what lists of tools cost.
 	Lists *listcost.Meter
 }
@@ -176,6 +179,14 @@ func (s Sources) collectors() []prometheus.Collector {
 			gauge("watch_listeners", "Subscriptions to watches.", func(s notify.WatchStats) float64 { return float64(s.Listeners) }),
 			gauge("watch_bytes", "Bytes of the values that watches keep.", func(s notify.WatchStats) float64 { return float64(s.Bytes) }),
 			counter("watch_restarts_total", "Streams of watches that were opened again after they had ended.", func(s notify.WatchStats) uint64 { return s.Restarts })),
+		newGroup(s.Webhooks,
+			counters("approval_webhook_messages_total", "Messages about approvals for webhooks, once for each endpoint, by outcome.", func(s webhook.Stats, put func(uint64, ...string)) {
+				put(s.Delivered, "delivered")
+				put(s.GivenUp, "given_up")
+				put(s.Dropped, "dropped")
+			}, "outcome"),
+			counter("approval_webhook_failures_total", "Attempts to send such a message that failed.", func(s webhook.Stats) uint64 { return s.Failed }),
+			gauge("approval_webhook_messages_queued", "Such messages that wait to be sent.", func(s webhook.Stats) float64 { return float64(s.Queued) })),
 	}
 	if s.Version != "" {
 		all = append(all, ofBuild(s.Version))

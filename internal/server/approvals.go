@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"go.uber.org/zap"
+
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
+	"github.com/outrigger-mcp/outrigger/internal/trail"
+)
+
+// shownToApprover returns what an operator with classes of fields may see of a call that waits: never the secret fields, as in the
+// audit trail.
+func (a *App) shownToApprover(_ context.Context, r *statev1.ApprovalRecord, _ []string) (arguments, preview string) {
+	cat := a.live.Current()
+	if cat == nil {
+		return "", ""
+	}
+	tool, ok := cat.Lookup(r.GetTool())
+	if !ok {
+		return "", "" // what is secret in them is not known
+	}
+	raw := r.GetArgumentsJson()
+	names := redact.Redactor{Base: redact.NewNames(trail.RedactNames(a.cfg.GetRecord()))}
+	var secret *redact.Message
+	if md := tool.Method.Descriptor; md != nil {
+		secret = new(redact.Messages).Of(md.Input())
+	}
+	return string(names.AppendMessage(nil, raw, len(raw), maxShownArguments, secret)), r.GetPreview()
+}
+
+// maxShownArguments bounds the arguments that an approver sees.
+const maxShownArguments = 1 << 20
+
+// The notifications about approvals on the event bus. Webhooks have what is after the slash, with a dot.
+const (
+	methodWaiting, methodDecided = "notifications/approvals/waiting", "notifications/approvals/decided"
+	typeWaiting, typeDecided     = "approval.waiting", "approval.decided"
+)
+
+// approvalNews is what webhooks and subscribers of the event bus hear of a call: no arguments and no preview.
+type approvalNews struct {
+	Type      string             `json:"type"`
+	ID        string             `json:"id"`
+	Tool      string             `json:"tool"`
+	Requester string             `json:"requester"`
+	Rule      string             `json:"rule"`
+	State     string             `json:"state"`
+	Ended     string             `json:"ended,omitempty"`
+	Created   time.Time          `json:"created"`
+	Expires   time.Time          `json:"expires"`
+	Needed    int32              `json:"needed"`
+	Decisions []approvalDecision `json:"decisions"`
+}
+
+type approvalDecision struct {
+	Approver string    `json:"approver"`
+	Approved bool      `json:"approved"`
+	Reason   string    `json:"reason"`
+	Time     time.Time `json:"time"`
+}
+
+func newsOf(kind string, r *statev1.ApprovalRecord) approvalNews {
+	out := approvalNews{
+		Type: kind, ID: r.GetId(), Tool: r.GetTool(), Requester: r.GetRequester(), Rule: r.GetRule(), State: r.GetState(), Ended: r.GetEnded(),
+		Created: r.GetCreated().AsTime(), Expires: r.GetExpires().AsTime(), Needed: r.GetNeeded(), Decisions: []approvalDecision{},
+	}
+	for _, d := range r.GetDecisions() {
+		out.Decisions = append(out.Decisions, approvalDecision{d.GetApprover(), d.GetApproved(), d.GetReason(), d.GetTime().AsTime()})
+	}
+	return out
+}
+
+// tellApproval tells webhooks and the event bus of a call that began to wait, or that no longer does.
+func (a *App) tellApproval(ctx context.Context, e approval.Event) {
+	kind, method := typeDecided, methodDecided
+	switch state := e.Record.GetState(); {
+	case e.Kind == approval.EventAsked:
+		kind, method = typeWaiting, methodWaiting
+	case e.Kind == approval.EventDecided && state == approval.Waiting, e.Kind == approval.EventEnded && state == approval.Done:
+		return // more must decide; it was decided before
+	}
+	body, err := json.Marshal(newsOf(kind, e.Record))
+	if err != nil {
+		return // it has nothing that JSON has not
+	}
+	a.webhooks.Send(e.Record.GetId()+"."+e.Record.GetState(), body)
+	if _, err := a.shared.Bus.Publish(ctx, notify.Event{Method: method, Params: body}); err != nil {
+		a.noted.Info("notification not delivered to the event bus", zap.String(logkey.Method, method), logkey.Error(err))
+	}
+}
+
+// maxApprovalEvents bounds the changes of approvals that others have not heard of yet: the bus may be away for some seconds.
+const maxApprovalEvents = 1024
+
+// tellApprovals tells others of approvals until ctx ends.
+func (a *App) tellApprovals(ctx context.Context) {
+	events := make(chan approval.Event, maxApprovalEvents)
+	defer a.approvals.Subscribe(func(e approval.Event) {
+		select {
+		case events <- e:
+		default:
+			a.noted.Warn("webhooks and subscribers did not hear of an approval: too many at a time")
+		}
+	})()
+	for {
+		select {
+		case e := <-events:
+			a.tellApproval(ctx, e)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// openWebhooks makes what tells others of approvals, which begins with Run.
+func (a *App) openWebhooks() error {
+	var err error
+	a.webhooks, err = webhook.New(webhook.Options{Endpoints: a.cfg.GetAccess().GetApprovals().GetWebhooks(), Log: a.noted.Named("approvals")})
+	if err != nil {
+		return err
+	}
+	a.webhooks.Watch(a.watcher)
+	return nil
+}
