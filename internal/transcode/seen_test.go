@@ -25,6 +25,8 @@ type audience struct {
 	paths  []string
 	always bool // nothing is seen as it is
 	shows  bool // what varies is shown
+	// only, if set, is the one message whose fields are not seen as they are.
+	only protoreflect.FullName
 }
 
 func (a *audience) of(path string, fd protoreflect.FieldDescriptor) (transcode.Action, bool) {
@@ -37,6 +39,9 @@ func (a *audience) of(path string, fd protoreflect.FieldDescriptor) (transcode.A
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
 	n := (h.Sum64() ^ a.seed*0x9e3779b97f4a7c15) >> 7
+	if a.only != "" && fd.ContainingMessage().FullName() != a.only {
+		return transcode.Show, false
+	}
 	actions := []transcode.Action{transcode.Mask, transcode.Hash, transcode.Hide, transcode.Show, transcode.Show, transcode.Show}
 	if a.always || slices.Contains(a.paths, path) {
 		actions = actions[:3]
@@ -106,6 +111,9 @@ func TestWhatIsSeenKeepsToItsSchema(t *testing.T) {
 				who := &audience{seed: rapid.Uint64Range(0, 40).Draw(t, "seed"), always: ruled, shows: !ruled && rapid.Bool().Draw(t, "shows")}
 				if !ruled && rapid.Bool().Draw(t, "by path") {
 					who.paths = drawPaths(t, s.md)
+				}
+				if ruled && rapid.Bool().Draw(t, "shallow") {
+					who.only = s.md.FullName()
 				}
 				seen(t, s, who, ruled)
 			})
