@@ -609,7 +609,8 @@ func streamHeader(md protoreflect.MethodDescriptor, name string) (protoreflect.F
 // gathered is the schema of what a stream's answers are gathered to: {"items": [...], "truncated": ...}, where each item
 // is one answer, in the form that the transcoder writes.
 func gathered(answer *schema.Lazy, md protoreflect.MessageDescriptor, digest [sha256.Size]byte, room *schema.Room) *schema.Lazy {
-	return schema.DeferAs(func(part schema.Part) *schema.Schema {
+	return schema.DeferAs(func(part schema.Part, sight *schema.Sight) *schema.Schema {
+		answer := answer.Seen(sight, "", nil)
 		if part == schema.PartAdvertised && !answer.Wrapped {
 			return &schema.Schema{Advertised: gatheredSchema(answer.Advertised(), md.FullName())}
 		}
@@ -640,6 +641,7 @@ const rootReference = `"$ref":"#"`
 // move up, and a message that contains itself becomes one of them.
 func gatheredSchema(answer []byte, name protoreflect.FullName) []byte {
 	own := `"#/$defs/` + string(name) + `"` // full names need no escape
+	isRecursive := bytes.Contains(answer, []byte(rootReference))
 	answer = bytes.ReplaceAll(answer, []byte(rootReference), []byte(`"$ref":`+own))
 	var item, defs []byte
 	for keyword, value := range jsontext.Members(answer) {
@@ -652,7 +654,7 @@ func gatheredSchema(answer []byte, name protoreflect.FullName) []byte {
 		item = appendMember(item, keyword, value)
 	}
 	item = append(append([]byte{'{'}, item...), '}')
-	if bytes.Contains(answer, []byte(`"$ref":`+own)) {
+	if isRecursive {
 		defs = appendMember(defs, string(name), item)
 		item = []byte(`{"$ref":` + own + `}`)
 	}

@@ -85,6 +85,9 @@ type Options struct {
 	Words map[protoreflect.FullName]string
 	// Filled is the full name of a field of an input that is filled where a caller leaves it out; empty for none.
 	Filled protoreflect.FullName
+	// Sight, if set, is what one caller sees of an output. Fields that it hides are not in the schema, and what is masked keeps to no
+	// rules. There are no examples then.
+	Sight *Sight
 	// Examples are texts of messages, in JSON, that the advertised schema of an output shows before those of the message's own
 	// annotations. Wrong ones are left out, with a warning.
 	Examples []string
