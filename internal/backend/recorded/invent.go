@@ -51,7 +51,7 @@ func (u *Upstream) invent(ctx context.Context, x *index, m *catalog.Method, args
 	out := &answer{}
 	for i := range n {
 		seed := sha256.Sum256(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(args.key[:], u.opts.Seed), uint64(i)))
-		wire, err := Invent(m.Descriptor.Output(), request, seed, x.catalog.Types(), check)
+		wire, err := Invent(m.Descriptor.Output(), request, seed, check)
 		if err != nil && ctx.Err() != nil {
 			return nil, ended(ctx)
 		}
@@ -63,7 +63,7 @@ func (u *Upstream) invent(ctx context.Context, x *index, m *catalog.Method, args
 
 // Invent invents a message, the same for the same seed, which answers a request unless that is nil. The error is that of check for
 // the message, if none was found that it lets through.
-func Invent(md protoreflect.MessageDescriptor, request protoreflect.Message, seed [32]byte, types schema.Extensions, check func(wire []byte) error) (wire []byte, err error) {
+func Invent(md protoreflect.MessageDescriptor, request protoreflect.Message, seed [32]byte, check func(wire []byte) error) (wire []byte, err error) {
 	random := rand.NewChaCha8(seed)
 	for i := range attempts {
 		v := inventor{Rand: rand.New(random), request: request, attempt: i, left: maxValues} //nolint:gosec // the same values each time are the point
@@ -87,8 +87,9 @@ type inventor struct {
 	attempt, left int
 }
 
-// isSparse: only what has to be there.
-func (v *inventor) isSparse() bool { return v.attempt%4 == 2 }
+// isSparse: only what has to be there, and what has rules. isBare: without the latter.
+func (v *inventor) isSparse() bool { return v.attempt%4 >= 2 }
+func (v *inventor) isBare() bool   { return v.attempt%4 == 3 }
 
 // isPlain: no examples, which may break rules.
 func (v *inventor) isPlain() bool { return v.attempt > 0 }
@@ -180,7 +181,10 @@ func (v *inventor) field(m protoreflect.Message, fd protoreflect.FieldDescriptor
 			return
 		}
 	}
-	if !must && v.isSparse() && fd.HasPresence() {
+	if !must && v.attempt > 4 && v.isSparse() && v.IntN(3) == 0 {
+		must = true // some rules want one of several fields
+	}
+	if !must && v.isSparse() && (fd.HasPresence() || v.isBare() || kindRules(rules) == nil || rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE) {
 		return
 	}
 	switch {
