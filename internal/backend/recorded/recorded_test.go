@@ -135,7 +135,7 @@ func TestOpen(t *testing.T) {
 		"rotated":                        {map[string]string{"calls.1.jsonl": line, "calls.jsonl": ""}, "", ""},
 		"a torn line":                    {map[string]string{"calls.jsonl": line + "\n" + line[:40]}, "", ""},
 		"unfinished":                     {map[string]string{"calls.jsonl": unfinished + "\n" + line}, "", ""},
-		"nothing there":                  {map[string]string{}, "no", "no such file"},
+		"nothing there":                  {map[string]string{}, "no", "no does not exist; --record-payloads writes"},
 		"another directory":              {map[string]string{"events.jsonl": line}, "", "no calls.jsonl; --record-payloads writes one"},
 		"no call":                        {map[string]string{"calls.jsonl": unfinished}, "", "no recorded call; record some with --record-payloads"},
 		"another file":                   {map[string]string{"calls.jsonl": strings.Repeat("text\n", 200)}, "", "calls.jsonl:101: no JSON of a recorded call: "},
