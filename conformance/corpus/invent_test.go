@@ -16,12 +16,13 @@ import (
 
 // TestInvented: --mock invents a message of every type that keeps its rules, and has JSON. What it cannot satisfy is counted.
 func TestInvented(t *testing.T) {
-	inventAll(t, sources.Linked(), 6)
+	inventAll(t, sources.Linked(), 0)
 }
 
 // TestInventedOfModules is the same for the .proto files in modules.
 func TestInventedOfModules(t *testing.T) {
-	most := map[string]int{"grpc-gateway examples": 1}
+	// Two messages of protobuf's tests must contain themselves.
+	most := map[string]int{"protobuf test messages": 2}
 	for _, o := range sources.Modules() {
 		t.Run(o.Name, func(t *testing.T) {
 			set, err := o.Load(context.Background())

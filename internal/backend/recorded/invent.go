@@ -28,8 +28,10 @@ const (
 	attempts = 24
 	// maxDepth bounds the messages in one another that need not be there, maxNesting all.
 	maxDepth = 4
-	// maxValues bounds the values of one message, those apart that have to be there.
+	// maxValues bounds the values of one message that need not be there, and maxForced those that have to: two messages that must
+	// each have two of the other would never end.
 	maxValues = 400
+	maxForced = 4_000
 	// streamItems is the length of an invented stream.
 	streamItems = 3
 )
@@ -103,7 +105,7 @@ func (v *inventor) message(md protoreflect.MessageDescriptor, rules *validate.Fi
 	if depth == 0 && v.echoes(m) {
 		return m
 	}
-	if depth > maxNesting {
+	if depth > maxNesting || v.left < -maxForced {
 		return m
 	}
 	about, _ := protovalidate.ResolveMessageRules(md) // rules that cannot be read are for the check
@@ -173,7 +175,6 @@ func (v *inventor) field(m protoreflect.Message, fd protoreflect.FieldDescriptor
 	if v.echo(m, fd) || isPageToken(fd) && !must {
 		return
 	}
-	v.left--
 	isLarge := fd.Message() != nil && !fd.IsMap() || fd.IsList() || fd.IsMap()
 	if !must && isLarge && (v.isSparse() || depth >= maxDepth || v.left <= 0) {
 		must = leastOf(fd, rules) > 0
@@ -314,6 +315,7 @@ func (v *inventor) pairs(m protoreflect.Map, fd protoreflect.FieldDescriptor, ru
 
 // value invents one value of a field: of a list an element, of a map a key or a value.
 func (v *inventor) value(fd protoreflect.FieldDescriptor, rules *validate.FieldRules, depth int) protoreflect.Value {
+	v.left--
 	if md := fd.Message(); md != nil {
 		return protoreflect.ValueOfMessage(v.message(md, rules, depth+1))
 	}

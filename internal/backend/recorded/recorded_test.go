@@ -16,8 +16,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	_ "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
@@ -473,5 +476,28 @@ func TestEveryMessageIsInvented(t *testing.T) {
 	})
 	if count < 200 {
 		t.Errorf("only %d messages", count)
+	}
+}
+
+// TestWhatCannotBeInvented: a message that must contain two of itself ends, and the error says what is missing.
+func TestWhatCannotBeInvented(t *testing.T) {
+	t.Parallel()
+	field := func(name string, number int32) *descriptorpb.FieldDescriptorProto {
+		return &descriptorpb.FieldDescriptorProto{
+			Name: proto.String(name), Number: proto.Int32(number), TypeName: proto.String(".tree.Node"),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_REQUIRED.Enum(), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(),
+		}
+	}
+	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: proto.String("tree.proto"), Package: proto.String("tree"), Syntax: proto.String("proto2"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Node"), Field: []*descriptorpb.FieldDescriptorProto{field("left", 1), field("right", 2)}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	never := errors.New("never")
+	wire, err := recorded.Invent(file.Messages().Get(0), nil, [32]byte{}, func([]byte) error { return never })
+	if !errors.Is(err, never) || len(wire) > 1<<20 {
+		t.Errorf("%d bytes, %v", len(wire), err)
 	}
 }
