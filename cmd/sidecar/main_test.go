@@ -76,6 +76,11 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("XDG_STATE_HOME", env.Getenv("WORK")+"/state")
 			env.Vars = append(env.Vars, patientCatalog)
+			demo, err := filepath.Abs("../../internal/demo/demo.binpb")
+			if err != nil {
+				return err
+			}
+			env.Setenv("DEMO_DESCRIPTORS", demo)
 			env.Setenv("GOGC", "1000") // hundreds of processes that end after one command
 			return nil
 		},

@@ -70,6 +70,8 @@ func faultyConfigurations() []struct{ args, environ, yaml string } {
 		"serve --demo --state-key none.key", "serve --demo --state nats://n --state-key k --state-name a.b", "serve --backend http://127.0.0.1:1 --backend-identity exchange", "serve --backend http://127.0.0.1:1 --backend-identity signed",
 		"serve --backend http://127.0.0.1:1 --descriptors none.binpb", "serve --backend http://127.0.0.1:1 --descriptors oci://example.com/api:v1", "serve --demo --descriptors-use comments", "serve --demo --audit-required", "stdio --demo --audit stdout",
 		"serve --config none.yaml", "serve --demo --max-dept 3", "serve --demo --demo=perhaps", "call", "call lab.echo nonce=1 --demo", "serve http://127.0.0.1:1",
+		"serve --mock", "serve --mock --demo", "serve --mock --backend http://127.0.0.1:1", "serve --mock --descriptors a.binpb --descriptors-use comments", "serve --mock --mock-seed -1 --descriptors a.binpb",
+		"call lab.echo --mock", "serve --replay none", "serve --replay none --demo", "stdio --replay none --backend http://127.0.0.1:1", "serve --demo --replay-match exact", "serve --replay none --descriptors a.binpb --replay-match some --replay-latency slow",
 	} {
 		out = append(out, row{args: args})
 	}

@@ -95,6 +95,33 @@ func TestFiveCommands(t *testing.T) {
 	}
 }
 
+// TestTestingAgents runs every command of docs/testing-agents.md in its order. A json block behind one is what it prints.
+func TestTestingAgents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and runs the sidecar")
+	}
+	folder := t.TempDir()
+	binary := filepath.Join(folder, "sidecar")
+	run(t, "go build -o "+binary+" ./cmd/sidecar")
+	local := strings.NewReplacer("bin/sidecar", binary, ".tmp/", folder+"/")
+	blocks, ran := readBlocks(t, "docs/testing-agents.md", ""), 0
+	for i, b := range blocks {
+		if b.kind != "sh" {
+			continue
+		}
+		ran++
+		got := run(t, local.Replace(b.text))
+		if i+1 < len(blocks) && blocks[i+1].kind == "json" {
+			compare(t, b.text, blocks[i+1].text, got)
+		} else if len(got) == 0 {
+			t.Errorf("%s\nprints nothing", b.text)
+		}
+	}
+	if ran != 4 {
+		t.Errorf("ran %d commands, want four: is a fence misspelt?", ran)
+	}
+}
+
 // readBlocks reads the blocks of a page, or of the section under a heading.
 func readBlocks(t *testing.T, page, heading string) []block {
 	t.Helper()

@@ -57,6 +57,10 @@ type doctor struct {
 func (d *doctor) examine(ctx context.Context) {
 	d.ok("configuration valid")
 	all := d.app.Diagnosers()
+	if all[0].Recorded != nil {
+		d.unreal(ctx, all[0])
+		return
+	}
 	if all[0].Client == nil {
 		d.fail("set --backend", "no backend configured, only descriptors")
 		return
@@ -124,6 +128,21 @@ func (d *doctor) examine(ctx context.Context) {
 	d.lock(cat)
 	d.compact(cat)
 	d.skills()
+}
+
+// unreal says what answers where there is no backend, and what of a recording does not fit the tools.
+func (d *doctor) unreal(ctx context.Context, one upstream.Diagnoser) {
+	cat, err := d.app.Load(ctx)
+	if err != nil {
+		by := one.Diagnose(ctx, err)
+		d.broken(by, by.Event, err)
+		return
+	}
+	what, problems := one.Recorded.Says()
+	d.ok("%d tools; no backend: answers are not real: %s", len(cat.Tools()), what)
+	for _, text := range problems {
+		d.warn("%s", text)
+	}
 }
 
 // rules says whether the policy rules fit the tools.

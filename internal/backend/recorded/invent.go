@@ -28,8 +28,10 @@ const (
 	attempts = 24
 	// maxDepth bounds the messages in one another that need not be there, maxNesting all.
 	maxDepth = 4
-	// maxValues bounds the values of one message, those apart that have to be there.
+	// maxValues bounds the values of one message that need not be there, and maxForced those that have to: two messages that must
+	// each have two of the other would never end.
 	maxValues = 400
+	maxForced = 4_000
 	// streamItems is the length of an invented stream.
 	streamItems = 3
 )
@@ -51,7 +53,7 @@ func (u *Upstream) invent(ctx context.Context, x *index, m *catalog.Method, args
 	out := &answer{}
 	for i := range n {
 		seed := sha256.Sum256(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(args.key[:], u.opts.Seed), uint64(i)))
-		wire, err := Invent(m.Descriptor.Output(), request, seed, x.catalog.Types(), check)
+		wire, err := Invent(m.Descriptor.Output(), request, seed, check)
 		if err != nil && ctx.Err() != nil {
 			return nil, ended(ctx)
 		}
@@ -63,7 +65,7 @@ func (u *Upstream) invent(ctx context.Context, x *index, m *catalog.Method, args
 
 // Invent invents a message, the same for the same seed, which answers a request unless that is nil. The error is that of check for
 // the message, if none was found that it lets through.
-func Invent(md protoreflect.MessageDescriptor, request protoreflect.Message, seed [32]byte, types schema.Extensions, check func(wire []byte) error) (wire []byte, err error) {
+func Invent(md protoreflect.MessageDescriptor, request protoreflect.Message, seed [32]byte, check func(wire []byte) error) (wire []byte, err error) {
 	random := rand.NewChaCha8(seed)
 	for i := range attempts {
 		v := inventor{Rand: rand.New(random), request: request, attempt: i, left: maxValues} //nolint:gosec // the same values each time are the point
@@ -87,8 +89,9 @@ type inventor struct {
 	attempt, left int
 }
 
-// isSparse: only what has to be there.
-func (v *inventor) isSparse() bool { return v.attempt%4 == 2 }
+// isSparse: only what has to be there, and what has rules. isBare: without the latter.
+func (v *inventor) isSparse() bool { return v.attempt%4 >= 2 }
+func (v *inventor) isBare() bool   { return v.attempt%4 == 3 }
 
 // isPlain: no examples, which may break rules.
 func (v *inventor) isPlain() bool { return v.attempt > 0 }
@@ -102,7 +105,7 @@ func (v *inventor) message(md protoreflect.MessageDescriptor, rules *validate.Fi
 	if depth == 0 && v.echoes(m) {
 		return m
 	}
-	if depth > maxNesting {
+	if depth > maxNesting || v.left < -maxForced {
 		return m
 	}
 	about, _ := protovalidate.ResolveMessageRules(md) // rules that cannot be read are for the check
@@ -172,7 +175,6 @@ func (v *inventor) field(m protoreflect.Message, fd protoreflect.FieldDescriptor
 	if v.echo(m, fd) || isPageToken(fd) && !must {
 		return
 	}
-	v.left--
 	isLarge := fd.Message() != nil && !fd.IsMap() || fd.IsList() || fd.IsMap()
 	if !must && isLarge && (v.isSparse() || depth >= maxDepth || v.left <= 0) {
 		must = leastOf(fd, rules) > 0
@@ -180,7 +182,10 @@ func (v *inventor) field(m protoreflect.Message, fd protoreflect.FieldDescriptor
 			return
 		}
 	}
-	if !must && v.isSparse() && fd.HasPresence() {
+	if !must && v.attempt > 4 && v.isSparse() && v.IntN(3) == 0 {
+		must = true // some rules want one of several fields
+	}
+	if !must && v.isSparse() && (fd.HasPresence() || v.isBare() || kindRules(rules) == nil || rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE) {
 		return
 	}
 	switch {
@@ -310,6 +315,7 @@ func (v *inventor) pairs(m protoreflect.Map, fd protoreflect.FieldDescriptor, ru
 
 // value invents one value of a field: of a list an element, of a map a key or a value.
 func (v *inventor) value(fd protoreflect.FieldDescriptor, rules *validate.FieldRules, depth int) protoreflect.Value {
+	v.left--
 	if md := fd.Message(); md != nil {
 		return protoreflect.ValueOfMessage(v.message(md, rules, depth+1))
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -106,7 +107,9 @@ func Open(dir string) (*Recording, error) {
 // find returns the files of a recording, in the order in which they were written.
 func find(dir string) ([]string, error) {
 	info, err := os.Stat(dir)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist; --record-payloads writes a recording below --record-dir", dir)
+	} else if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {

@@ -200,18 +200,17 @@ func (f *failure) canonical(types *catalog.Types) *errmap.Error {
 			details = append(details, one)
 		}
 	}
-	var out *errmap.Error
-	code := connect.CodeUnknown
-	switch {
-	case f.Data.Code != string(errmap.ToolExecutionFailed):
-		out = errmap.New(errmap.Code(f.Data.Code), errmap.Message(f.Message))
-		out.Details = details
-	case f.Data.BackendStatus != 0:
-		out = errmap.FromBackendStatus(connect.Code(f.Data.BackendStatus), "", details)
-		out.Message = f.Message
-	default:
-		_ = code.UnmarshalText([]byte(f.Data.BackendCode)) // else it stays unknown
-		out = errmap.FromBackendStatus(code, "", details)
+	out := errmap.New(errmap.Code(f.Data.Code), errmap.Message(f.Message))
+	out.Details = details
+	if out.Code == errmap.ToolExecutionFailed {
+		status := &backend.Error{Kind: backend.KindStatus, Code: connect.CodeUnknown, PeerStatus: f.Data.BackendStatus, Message: f.Message, Details: details}
+		_ = status.Code.UnmarshalText([]byte(f.Data.BackendCode)) // else it stays unknown
+		code := status.Code
+		if status.PeerStatus != 0 {
+			code = connect.Code(status.PeerStatus)
+		}
+		// Typed callers get the status as the backend sent it.
+		out = errmap.FromBackendStatus(code, "", details).WithCause(status)
 		out.Message = f.Message
 	}
 	out.Retryable, out.RetryAfter = f.Data.Retryable, time.Duration(min(f.Data.RetryAfterMs, maxTook.Milliseconds()))*time.Millisecond

@@ -237,10 +237,10 @@ func (v *inventor) text(fd protoreflect.FieldDescriptor, r *validate.StringRules
 		return in[v.IntN(len(in))]
 	}
 	if known, ok := v.knownText(r); ok {
-		return known
+		return around(known, r)
 	}
 	if r.HasPattern() {
-		return v.long(v.matching(r.GetPattern()), r)
+		return around(v.long(v.matching(r.GetPattern()), r), r)
 	}
 	text := v.words(fd)
 	if strings.Contains(text, r.GetNotContains()) && r.HasNotContains() {
@@ -251,6 +251,17 @@ func (v *inventor) text(fd protoreflect.FieldDescriptor, r *validate.StringRules
 		text += r.GetContains()
 	}
 	return v.sized(text, r)
+}
+
+// around gives a text the beginning and the end that it has to have.
+func around(text string, r *validate.StringRules) string {
+	if !strings.HasPrefix(text, r.GetPrefix()) {
+		text = r.GetPrefix() + text[strings.LastIndexByte(text, '/')+1:]
+	}
+	if !strings.HasSuffix(text, r.GetSuffix()) {
+		text += r.GetSuffix()
+	}
+	return text
 }
 
 // sized brings a text between its bounds, with the beginning and the end that it has to have.
@@ -307,8 +318,8 @@ func (v *inventor) words(fd protoreflect.FieldDescriptor) string {
 		return text
 	}
 	name := string(fd.Name())
-	if fd.ContainingMessage() != nil && fd.ContainingMessage().IsMapEntry() {
-		name = string(fd.Name())
+	if strings.HasSuffix(name, "_json") {
+		return "{}"
 	}
 	return strings.ReplaceAll(name, "_", "-") + "-" + strconv.Itoa(1+v.IntN(wide))
 }

@@ -11,6 +11,7 @@ import (
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/backend/recorded"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/source"
 )
@@ -44,9 +45,10 @@ const fixDescriptors = "pass its descriptors: `buf build -o api.binpb` in its re
 type Diagnoser struct {
 	// Name is that of one of several backends; empty for the only one.
 	Name string
-	// Client is nil where there is no backend.
-	Client *backend.Client
-	Config *configv1.Backend
+	// Client is nil where there is no backend. Recorded answers in its place; nil elsewhere.
+	Client   *backend.Client
+	Recorded *recorded.Upstream
+	Config   *configv1.Backend
 
 	sources *configv1.Catalog
 	live    *catalog.Live

@@ -29,20 +29,15 @@ func CheckRecorded(cfg *configv1.Config, report func(path, message string)) {
 	}
 }
 
-// openRecorded opens what answers in place of a backend; nil for nothing.
-func (s *Service) openRecorded(cfg *configv1.Config) (*recorded.Upstream, error) {
+// openRecorded opens what answers in place of a backend; nil for nothing. current is the catalog, nil before the first.
+func openRecorded(cfg *configv1.Config, current func() *catalog.Catalog) (*recorded.Upstream, error) {
 	if cfg.GetReplay().GetDir() == "" && !cfg.GetMock() {
 		return nil, nil //nolint:nilnil // a nil one is none
 	}
 	o := recorded.Options{
 		Match: recorded.Match(cfg.GetReplay().GetMatch()), Latency: cfg.GetReplay().GetLatency() == "recorded",
 		Invents: cfg.GetMock(), Seed: uint64(cfg.GetMockSeed()), //nolint:gosec // a rule of the field: at least 0
-		Catalog: func() *catalog.Catalog {
-			if s.live == nil {
-				return nil
-			}
-			return s.live.Current()
-		},
+		Catalog: current,
 	}
 	if dir := cfg.GetReplay().GetDir(); dir != "" {
 		var err error
@@ -54,25 +49,22 @@ func (s *Service) openRecorded(cfg *configv1.Config) (*recorded.Upstream, error)
 }
 
 // sayRecorded logs where answers come from, and what of a recording cannot be replayed with the catalog of now.
-func (s *Service) sayRecorded() {
-	if s.recorded == nil {
+func sayRecorded(from *recorded.Upstream, log *zap.Logger, tell func(string)) {
+	if from == nil {
 		return
 	}
-	what, problems := s.recorded.Says()
-	s.opts.Log.Warn("no backend: "+notReal, zap.String("source", what))
+	what, problems := from.Says()
+	log.Warn("no backend: answers are not real", zap.String("what", what))
 	for _, text := range problems {
-		s.opts.Log.Warn("recorded calls cannot be replayed as they were", zap.String("warning", text))
+		log.Warn("recorded calls cannot be replayed as they were", zap.String("warning", text))
 	}
-	if s.opts.Tell != nil {
-		s.opts.Tell(strings.Join(append([]string{"No backend: " + notReal + ": " + what + "."}, problems...), "\n  ") + "\n")
+	if tell != nil {
+		tell(strings.Join(append([]string{"No backend: answers are not real: " + what + "."}, problems...), "\n  ") + "\n")
 	}
 }
 
-// notReal is what a person has to know who reads an answer.
-const notReal = "answers are not real"
-
 // recordedChecks say the same, for /readyz.
-func (s *Service) recordedChecks() []admin.Check {
-	what, problems := s.recorded.Says()
-	return []admin.Check{{Name: "replay", Info: true, OK: len(problems) == 0, Detail: strings.Join(append([]string{notReal + ": " + what}, problems...), "; ")}}
+func recordedChecks(from *recorded.Upstream) []admin.Check {
+	what, problems := from.Says()
+	return []admin.Check{{Name: "replay", Info: true, OK: len(problems) == 0, Detail: strings.Join(append([]string{"answers are not real: " + what}, problems...), "; ")}}
 }

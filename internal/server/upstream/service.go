@@ -139,7 +139,7 @@ func open(ctx context.Context, o Options) (*Service, error) {
 	}
 	s.reach = newReach(s.Diagnoser(), o.Log, o.Tell)
 	var err error
-	if s.recorded, err = s.openRecorded(cfg); err != nil {
+	if s.recorded, err = openRecorded(cfg, s.current); err != nil {
 		return s, err
 	}
 	s.behalf, err = openBehalf(cfg, o.Log.Named("identity"))
@@ -148,7 +148,7 @@ func open(ctx context.Context, o Options) (*Service, error) {
 
 // Diagnoser returns the diagnosis of the backend.
 func (s *Service) Diagnoser() Diagnoser {
-	return Diagnoser{Name: s.opts.name, Client: s.client, Config: s.opts.Config.GetBackend(), sources: s.opts.Config.GetCatalog(), live: s.live}
+	return Diagnoser{Name: s.opts.name, Client: s.client, Recorded: s.recorded, Config: s.opts.Config.GetBackend(), sources: s.opts.Config.GetCatalog(), live: s.live}
 }
 
 // Plan returns where tools come from and how they are made, by a configuration that may be newer than that of the start.
@@ -171,6 +171,14 @@ func (s *Service) Serve(live *catalog.Live) {
 	if s.client != nil {
 		s.client.Describe(s.procedures)
 	}
+}
+
+// current is the catalog, nil before the first.
+func (s *Service) current() *catalog.Catalog {
+	if s.live == nil {
+		return nil
+	}
+	return s.live.Current()
 }
 
 // Callers returns what makes the backend's calls, and what makes those of its native tools;
@@ -225,7 +233,7 @@ func (s *Service) Changed(old, now *catalog.Catalog) {
 	if old == nil && s.client != nil && (s.opts.Dial != nil || len(s.opts.Sources) == 0 && !makesTools(s.opts.Config.GetCatalog())) {
 		s.answered(nil) // it is in this process, or the tools come from it
 	}
-	s.sayRecorded()
+	sayRecorded(s.recorded, s.opts.Log, s.opts.Tell)
 	s.Guard.KeepTools(func(key string) bool {
 		_, ok := now.Lookup(key)
 		return ok || strings.HasPrefix(key, "/") // a question to a native backend
@@ -328,7 +336,7 @@ const maxHeldShown = 10
 // Checks say how the backend is doing, for /readyz; there are none without one.
 func (s *Service) Checks() (checks []admin.Check) {
 	if s.recorded != nil {
-		return s.recordedChecks()
+		return recordedChecks(s.recorded)
 	}
 	if s.Guard == nil {
 		return nil

@@ -401,7 +401,7 @@ var File_outrigger_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/replay.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xe4'\n" +
+	" outrigger/config/v1/config.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a outrigger/config/v1/access.proto\x1a\x1foutrigger/config/v1/audit.proto\x1a!outrigger/config/v1/backend.proto\x1a!outrigger/config/v1/catalog.proto\x1a outrigger/config/v1/limits.proto\x1a#outrigger/config/v1/listeners.proto\x1a\x1doutrigger/config/v1/log.proto\x1a!outrigger/config/v1/overlay.proto\x1a%outrigger/config/v1/rateservice.proto\x1a outrigger/config/v1/record.proto\x1a outrigger/config/v1/replay.proto\x1a$outrigger/config/v1/resilience.proto\x1a outrigger/config/v1/server.proto\x1a!outrigger/config/v1/setting.proto\x1a#outrigger/config/v1/telemetry.proto\"\xe9'\n" +
 	"\x06Config\x126\n" +
 	"\abackend\x18\x01 \x01(\v2\x1c.outrigger.config.v1.BackendR\abackend\x12f\n" +
 	"\x04demo\x18\x02 \x01(\bBR\xe2\xe2\x18N\n" +
@@ -409,9 +409,9 @@ const file_outrigger_config_v1_config_proto_rawDesc = "" +
 	"\acatalog\x18\x03 \x01(\v2\x1c.outrigger.config.v1.CatalogR\acatalog\x12E\n" +
 	"\x05tools\x18\x04 \x03(\v2 .outrigger.config.v1.ToolOverlayB\r\xbaH\x06\x92\x01\x03\x10\x90N\xe8\xe2\x18\x01R\x05tools\x12<\n" +
 	"\tlisteners\x18\x05 \x01(\v2\x1e.outrigger.config.v1.ListenersR\tlisteners\x123\n" +
-	"\x06server\x18\x06 \x01(\v2\x1b.outrigger.config.v1.ServerR\x06server\x12\xc7\x01\n" +
-	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationB\x91\x01\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00\xd2\xe2\x18\x0330s\xe2\xe2\x18x\n" +
-	"\atimeout \x01*\x04demo0\x018\x01Ramaximum duration of a tool call; a shorter timeout of the tool or the caller wins. Example: 1m30sR\atimeout\x123\n" +
+	"\x06server\x18\x06 \x01(\v2\x1b.outrigger.config.v1.ServerR\x06server\x12\xcc\x01\n" +
+	"\atimeout\x18\a \x01(\v2\x19.google.protobuf.DurationB\x96\x01\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00\xd2\xe2\x18\x0330s\xe2\xe2\x18}\n" +
+	"\atimeout \x01*\tmock-seed0\x018\x01Ramaximum duration of a tool call; a shorter timeout of the tool or the caller wins. Example: 1m30sR\atimeout\x123\n" +
 	"\x06limits\x18\b \x01(\v2\x1b.outrigger.config.v1.LimitsR\x06limits\x12\x9f\x01\n" +
 	"\x05trust\x18\t \x01(\tB\x83\x01\xbaH\x16r\x14R\tuntrustedR\atrusted\xd2\xe2\x18\tuntrusted\xe2\xe2\x18U\n" +
 	"\x05trust\x1a\x05STATE \x050\x018\x01R?whether callers may run destructive tools: untrusted or trusted\xe8\xe2\x18\x01H\x00R\x05trust\x88\x01\x01\x12\xd8\x01\n" +
