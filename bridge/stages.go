@@ -102,6 +102,7 @@ const (
 	stageConfirm
 	stageRecord
 	stagePreview
+	stageClaim
 	stageCompact
 	stageResult
 	stageRounds
@@ -119,7 +120,7 @@ func (s stage) String() string {
 		stageContinue: "continue", stageNative: "native", stageExchange: "exchange", stageAsk: "ask",
 		stageBegin: "begin", stageRun: "run", stageResolve: "resolve", stageGate: "gate", stageLimit: "limit", stageRoom: "room",
 		stageShare: "share", stageAdmit: "admit", stageEnvelope: "envelope", stageWanted: "wanted", stageValidate: "validate",
-		stagePermit: "permit", stageReopen: "reopen", stageConfirm: "confirm", stageRecord: "record", stagePreview: "preview", stageCompact: "compact",
+		stagePermit: "permit", stageReopen: "reopen", stageConfirm: "confirm", stageRecord: "record", stagePreview: "preview", stageClaim: "claim", stageCompact: "compact",
 		stageResult: "result", stageRounds: "rounds", stageFinish: "finish",
 	}[s]
 }
