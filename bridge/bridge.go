@@ -115,6 +115,12 @@ type Options struct {
 	// SingleUse remembers states that settle a question of the sidecar's own, which count once. Nil remembers those of this
 	// process.
 	SingleUse keys.SingleUse
+	// AnswerTTL is how long the first answer to a call with an idempotency key is kept; zero keeps none. Answers keeps them for all
+	// replicas; nil keeps those of this process, at most MaxAnswers. MaxAnswerBytes bounds them together, and a 64th of it each.
+	AnswerTTL      time.Duration
+	Answers        KeptAnswers
+	MaxAnswers     int
+	MaxAnswerBytes int64
 	// Tasks runs plain RPCs as tasks; nil disables that.
 	Tasks *task.Manager
 	// Approvals has calls wait for others, where Rules say so; nil refuses them. Named returns a caller as it is now, by the name of
@@ -247,6 +253,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	p.auditor = &auditor{directory: p.directory, payloads: payloads, gate: opts.Gate, trail: opts.Audit, noted: b.noted}
 	p.previews = &previews{auditor: p.auditor, sender: p.sender, decoder: p.decoder, rulebook: p.rulebook}
 	p.rounds.previews = p.previews
+	p.answers = &answers{deadlines: deadlines, rules: opts.Rules, store: opts.Answers, ttl: opts.AnswerTTL, most: int(opts.MaxAnswerBytes / answerShare)}
 	b.documents = &documents{payloads: payloads, trail: opts.Documents}
 	p.rpcs = &rpcs{
 		sender:   p.sender,
@@ -316,6 +323,14 @@ func (o *Options) fill() {
 	}
 	if o.SingleUse == nil {
 		o.SingleUse = keys.NewSpent(keys.SpentOptions{})
+	}
+	defaults.Fill(&o.MaxAnswers, defaults.MaxAnswers)
+	defaults.Fill(&o.MaxAnswerBytes, defaults.MaxAnswerBytes)
+	switch {
+	case o.AnswerTTL <= 0:
+		o.Answers = nil
+	case o.Answers == nil:
+		o.Answers = newAnswerMemory(o.MaxAnswers, o.MaxAnswerBytes)
 	}
 	o.Version = cmp.Or(o.Version, "0.0.0")
 	if o.Rules != nil {

@@ -64,6 +64,7 @@ type parts struct {
 	rulebook   *rulebook
 	rounds     *rounds
 	previews   *previews
+	answers    *answers
 	auditor    *auditor
 	sender     *sender
 	rpcs       *rpcs
@@ -96,10 +97,13 @@ func newCalls(p *parts) *calls {
 	}
 	shared, permitted, recorded := named{stageShare, share}, named{stagePermit, permit}, named{stageRecord, record}
 	admitted, validated, result := named{stageAdmit, p.admission.admit}, named{stageValidate, p.encoder.validate}, named{stageResult, p.decoder.result}
-	around := named{stageEnvelope, envelope}
+	around, claimed := named{stageEnvelope, envelope}, named{stageClaim, nil}
+	if p.answers.store != nil {
+		claimed.run = p.answers.claim
+	}
 	way := func(is stage, invoke step) []named {
 		return steps(shared, admitted, around, named{stageWanted, wanted}, validated, permitted, named{stageReopen, p.rounds.reopen},
-			named{stageConfirm, p.rounds.confirm}, named{stageApprove, approve}, recorded, named{is, invoke}, result)
+			claimed, named{stageConfirm, p.rounds.confirm}, named{stageApprove, approve}, recorded, named{is, invoke}, result)
 	}
 	w.ways = [kinds][]named{
 		plainCall: steps(shared, admitted, around, validated, named{stagePermit, plain}, recorded, named{stageUnary, p.sender.unary}, result),
@@ -145,7 +149,7 @@ func (w *calls) kindOf(c *toolCall) kind {
 			return taskCall
 		}
 	}
-	if kind := rpcKind(c); kind != unaryCall || c.blocked != nil || c.req.Repeated || len(c.req.RequestState) > 0 || c.req.Wanted.Fields != "" {
+	if kind := rpcKind(c); kind != unaryCall || c.blocked != nil || c.req.Repeated || len(c.req.RequestState) > 0 || c.req.Wanted.Fields != "" || w.parts.answers.covers(c) {
 		return kind
 	}
 	return plainCall
@@ -170,10 +174,14 @@ func (w *calls) round(ctx context.Context, c *toolCall, before []named) *Respons
 	if resp := w.walk(ctx, c, before); resp != nil {
 		return resp
 	}
-	if resp := w.walk(ctx, c, w.ways[w.kindOf(c)]); resp != nil {
-		return resp
+	resp := w.walk(ctx, c, w.ways[w.kindOf(c)])
+	if resp == nil {
+		resp = c.response()
 	}
-	return c.response()
+	if c.claimed != nil {
+		w.parts.answers.settle(ctx, c, resp)
+	}
+	return resp
 }
 
 // walk takes steps until one fails, or the round has its outcome; then it returns the response.
@@ -187,7 +195,7 @@ func (w *calls) walk(ctx context.Context, c *toolCall, steps []named) *Response 
 			c.resp.Err = w.parts.decoder.explained(ctx, c, err)
 			return c.response()
 		}
-		if c.resp.Outcome != nil {
+		if c.resp.Outcome != nil || c.isOver {
 			return c.response() // this round has its outcome
 		}
 	}

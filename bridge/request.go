@@ -658,6 +658,9 @@ type toolCall struct {
 	previewed *catalog.Preview
 	// requestID is the id that the sidecar gave the request; empty where it gave none.
 	requestID string
+	// claimed is set for a call whose answer is to be kept; isOver if it has the answer of an earlier one.
+	claimed *claimed
+	isOver  bool
 	// isFirm is set if the call is held back, and its user cannot be asked.
 	isFirm bool
 	// state is what the caller brought back from an earlier round; nil in a plain call.

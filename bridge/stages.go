@@ -103,6 +103,7 @@ const (
 	stageApprove
 	stageRecord
 	stagePreview
+	stageClaim
 	stageCompact
 	stageResult
 	stageRounds
@@ -121,7 +122,6 @@ func (s stage) String() string {
 		stageBegin: "begin", stageRun: "run", stageResolve: "resolve", stageGate: "gate", stageLimit: "limit", stageRoom: "room",
 		stageShare: "share", stageAdmit: "admit", stageEnvelope: "envelope", stageWanted: "wanted", stageValidate: "validate",
 		stagePermit: "permit", stageReopen: "reopen", stageConfirm: "confirm", stageApprove: "approve", stageRecord: "record", stagePreview: "preview",
-		stageCompact: "compact",
-		stageResult:  "result", stageRounds: "rounds", stageFinish: "finish",
+		stageClaim: "claim", stageCompact: "compact", stageResult: "result", stageRounds: "rounds", stageFinish: "finish",
 	}[s]
 }

@@ -9,6 +9,7 @@ import "time"
 // Defaults of settings. Their reasons are beside the fields in proto/outrigger/config/v1.
 const (
 	AccessSubjectHeader             = "x-outrigger-subject"
+	AnswerTTL                       = 86400 * time.Second
 	ApprovalsMaxWaiting             = 1000
 	ApprovalsMaxWaitingPerCaller    = 32
 	AuditFsync                      = "interval"
@@ -70,6 +71,8 @@ const (
 	LogFormat                       = "auto"
 	LogLevel                        = "info"
 	LogMaxCallsPerSecond            = 100
+	MaxAnswerBytes                  = 16777216
+	MaxAnswers                      = 10000
 	MaxBatchEntries                 = 100
 	MaxConcurrentCalls              = 1024
 	MaxConnectionAge                = 3600 * time.Second
@@ -143,6 +146,7 @@ const (
 	SkillLimitsMaxTotalBytes        = 67108864
 	StateEventTTL                   = 3600 * time.Second
 	StateLease                      = 15 * time.Second
+	StateMaxAnswerBytes             = 67108864
 	StateMaxConsentBytes            = 33554432
 	StateMaxEventBytes              = 67108864
 	StateMaxHandovers               = 100

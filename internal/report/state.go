@@ -81,6 +81,12 @@ func StateKinds() []StateKind {
 			row:     noRow, document: markDocument("used"),
 		},
 		{
+			Name:    "answers",
+			Removal: "who repeats the call with its idempotency key runs it again",
+			declare: func(i *state.Inspector, c *configv1.Config) { i.Bucket(state.Answers(c)) },
+			row:     noRow, document: markDocument("kept"),
+		},
+		{
 			Name: "registrations", Columns: []string{"name", "version"},
 			Removal: "all replicas unregister the tool within a second; calls of it that run go on",
 			declare: func(i *state.Inspector, c *configv1.Config) {

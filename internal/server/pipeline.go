@@ -156,6 +156,7 @@ func (a *App) openPipeline() error {
 		Held:        a.held,
 		MaxInline:   int(limits.GetMaxInlineBytes()),
 		SingleUse:   a.shared.SingleUse,
+		AnswerTTL:   limits.GetAnswerTtl().AsDuration(), Answers: a.shared.Answers, MaxAnswers: int(limits.GetMaxAnswers()), MaxAnswerBytes: limits.GetMaxAnswerBytes(),
 		Authorizers: authorizers,
 		Gate:        gate,
 		OnBehalf:    only.OnBehalf,

@@ -12,6 +12,9 @@ import (
 // maxStateTTL is the longest state.ttl that the configuration takes.
 const maxStateTTL = 30 * 24 * time.Hour
 
+// maxAnswerTTL is the longest limits.answer_ttl that the configuration takes.
+const maxAnswerTTL = 7 * 24 * time.Hour
+
 // maxSwitchBytes is room for switches, which are some bytes.
 const maxSwitchBytes = 1 << 20
 
@@ -23,6 +26,11 @@ func NewSealer(limits *configv1.Limits, ring *keys.Keys) *keys.Sealer {
 // Consents says how much is remembered of answers that may be used only once.
 func Consents(s *configv1.State) OnceOptions {
 	return OnceOptions{Name: "consents", MaxBytes: s.GetMaxConsentBytes(), MaxAge: maxStateTTL}
+}
+
+// Answers is the bucket of the first answers of calls with an idempotency key.
+func Answers(c *configv1.Config) BucketOptions {
+	return BucketOptions{Name: "answers", MaxBytes: c.GetState().GetMaxAnswerBytes(), MaxAge: maxAnswerTTL}
 }
 
 // Events says how many events are kept for those who go on after an earlier one.

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -59,6 +60,8 @@ type State struct {
 	Bus Bus
 	// SingleUse remembers the answers that may be used only once; nil is the memory of this process.
 	SingleUse keys.SingleUse
+	// Answers keeps the first answers of calls with a key; nil is the memory of this process.
+	Answers bridge.KeptAnswers
 	// Registrar registers tools: here, or at all replicas.
 	Registrar connectapi.Registrar
 	// Sessions is the way of legacy sessions to other replicas; nil without --state.
@@ -149,6 +152,7 @@ func (s *State) connect(with *keys.Keys, local *notify.Bus) error {
 		Self: s.tasks.Self(), Gone: s.tasks.Gone, Channel: client.Channel(session.ChannelName), Ended: client.Bucket(session.EndedBucket()),
 	}
 	s.SingleUse = client.Once(state.Consents(c))
+	s.Answers = answers{client.Bucket(state.Answers(o.Config))}
 	s.bus = notify.NewSharedBus(client.Stream(state.Events(c)), local)
 	s.tools = registrationstore.New(client, o.Live, registrationstore.Options{
 		MaxBytes: c.GetMaxRegistrationBytes(), OnChange: s.registeredElsewhere,

@@ -118,6 +118,16 @@ type Limits struct {
 	// are UNAVAILABLE. Of `max_buffered_bytes` it is the part that unread results of one tool may hold meanwhile; calls
 	// over it are RATE_LIMITED. 100 disables shares. Range: 1 to 100.
 	ToolSharePercent *int32 `protobuf:"varint,66,opt,name=tool_share_percent,proto3,oneof" json:"tool_share_percent,omitempty"`
+	// How long the first answer to a call with an idempotency key is kept: who repeats the call with the same key and arguments gets
+	// it again, and the call has one effect. The replicas of a deployment share it (`state`). Tools that only read are left out.
+	// 0 keeps none. Range: 0 s to 7 days.
+	AnswerTtl *durationpb.Duration `protobuf:"bytes,87,opt,name=answer_ttl,proto3" json:"answer_ttl,omitempty"`
+	// Maximum number of such answers that a process without `state` keeps. The oldest of the caller makes room for its next one.
+	// Range: 1 to 1000000.
+	MaxAnswers *int32 `protobuf:"varint,88,opt,name=max_answers,proto3,oneof" json:"max_answers,omitempty"`
+	// Maximum size of all these answers in bytes. One answer has at most a 64th of it, also with `state`; a larger one is not kept, and
+	// a repetition of its call is RESOURCE_EXHAUSTED. Range: 65536 to 1073741824.
+	MaxAnswerBytes *int64 `protobuf:"varint,89,opt,name=max_answer_bytes,proto3,oneof" json:"max_answer_bytes,omitempty"`
 	// Classes of tools with a weight or reserved slots. A tool belongs to the first class that it matches. Default: none, so that
 	// all tools are alike. At most 64.
 	ToolClasses []*ToolClass `protobuf:"bytes,72,rep,name=tool_classes,proto3" json:"tool_classes,omitempty"`
@@ -433,6 +443,27 @@ func (x *Limits) GetCallerSharePercent() int32 {
 func (x *Limits) GetToolSharePercent() int32 {
 	if x != nil && x.ToolSharePercent != nil {
 		return *x.ToolSharePercent
+	}
+	return 0
+}
+
+func (x *Limits) GetAnswerTtl() *durationpb.Duration {
+	if x != nil {
+		return x.AnswerTtl
+	}
+	return nil
+}
+
+func (x *Limits) GetMaxAnswers() int32 {
+	if x != nil && x.MaxAnswers != nil {
+		return *x.MaxAnswers
+	}
+	return 0
+}
+
+func (x *Limits) GetMaxAnswerBytes() int64 {
+	if x != nil && x.MaxAnswerBytes != nil {
+		return *x.MaxAnswerBytes
 	}
 	return 0
 }
@@ -783,7 +814,7 @@ var File_outrigger_config_v1_limits_proto protoreflect.FileDescriptor
 
 const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
-	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xfaO\n" +
+	" outrigger/config/v1/limits.proto\x12\x13outrigger.config.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a!outrigger/config/v1/setting.proto\"\xc1T\n" +
 	"\x06Limits\x12\xb8\x01\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x03B\x84\x01\xbaH\n" +
 	"\"\b\x18\x80\x80\x80 (\x80\b\xd2\xe2\x18\b10485760\xe2\xe2\x18g\n" +
@@ -864,7 +895,18 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\fcaller-share \x06Rdmaximum share of calls, streams, tasks and buffers per caller; more is RATE_LIMITED; 100 disables itH\x15R\x14caller_share_percent\x88\x01\x01\x12\xd0\x01\n" +
 	"\x12tool_share_percent\x18B \x01(\x05B\x9a\x01\xbaH\x06\x1a\x04\x18d(\x01\xd2\xe2\x18\x0280\xe2\xe2\x18\x86\x01\n" +
 	"\n" +
-	"tool-share \x06Rvmaximum share of running and queued calls and of unread results per tool while other tools are called; 100 disables itH\x16R\x12tool_share_percent\x88\x01\x01\x12L\n" +
+	"tool-share \x06Rvmaximum share of running and queued calls and of unread results per tool while other tools are called; 100 disables itH\x16R\x12tool_share_percent\x88\x01\x01\x12\xc3\x01\n" +
+	"\n" +
+	"answer_ttl\x18W \x01(\v2\x19.google.protobuf.DurationB\x87\x01\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$2\x00\xd2\xe2\x18\x0686400s\xe2\xe2\x18k\n" +
+	"\n" +
+	"answer-ttl \x06*\btask-ttlRQhow long the first answer to a call with an idempotency key is kept; 0 keeps noneR\n" +
+	"answer_ttl\x12\x9b\x01\n" +
+	"\vmax_answers\x18X \x01(\x05Bt\xbaH\b\x1a\x06\x18\xc0\x84=(\x01\xd2\xe2\x18\x0510000\xe2\xe2\x18\\\n" +
+	"\vmax-answers \x06*\n" +
+	"answer-ttlR?maximum number of kept answers to calls with an idempotency keyH\x17R\vmax_answers\x88\x01\x01\x12\xbb\x01\n" +
+	"\x10max_answer_bytes\x18Y \x01(\x03B\x89\x01\xbaH\f\"\n" +
+	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04\xd2\xe2\x18\b16777216\xe2\xe2\x18j\n" +
+	"\x10max-answer-bytes \x06*\vmax-answersRGmaximum size of all kept answers in bytes; one has at most a 64th of itH\x18R\x10max_answer_bytes\x88\x01\x01\x12L\n" +
 	"\ftool_classes\x18H \x03(\v2\x1e.outrigger.config.v1.ToolClassB\b\xbaH\x05\x92\x01\x02\x10@R\ftool_classes\x12R\n" +
 	"\x0ecaller_classes\x18I \x03(\v2 .outrigger.config.v1.CallerClassB\b\xbaH\x05\x92\x01\x02\x10@R\x0ecaller_classes\x12\xad\x01\n" +
 	"\x13keep_alive_interval\x18\x15 \x01(\v2\x19.google.protobuf.DurationB`\xbaH\f\xaa\x01\t\"\x03\b\xac\x022\x02\b\x01\xd2\xe2\x18\x0320s\xe2\xe2\x18F\n" +
@@ -886,29 +928,29 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\n" +
 	"tool-burst\x12\x05burst \x06*\ttool-rateR1burst size of --tool-rate; unset: the rate itself\xe8\xe2\x18\x01R\ttool_rate\x12\x93\x01\n" +
 	"\x10max_page_entries\x18\x1a \x01(\x05Bb\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x041000\xe2\xe2\x18L\n" +
-	"\tpage-size \x06*\x14max-descriptor-bytesR'maximum entries per page of an MCP listH\x17R\x10max_page_entries\x88\x01\x01\x12\xe7\x01\n" +
+	"\tpage-size \x06*\x14max-descriptor-bytesR'maximum entries per page of an MCP listH\x19R\x10max_page_entries\x88\x01\x01\x12\xe7\x01\n" +
 	"\x10max_memory_bytes\x18\x1b \x01(\x03B\xb5\x01\xbaH\x0e\"\f\x18\x80\x80\x80\x80\x80 (\x80\x80\x80\x10\xe2\xe2\x18\x9f\x01\n" +
 	"\fmemory-limit \x06*\n" +
-	"queue-waitR\x80\x01process memory limit; load is shed near it with UNAVAILABLE. Unset: GOMEMLIMIT, or 90% of the container's limit. Example: 256MiBH\x18R\x10max_memory_bytes\x88\x01\x01\x12\xe2\x01\n" +
+	"queue-waitR\x80\x01process memory limit; load is shed near it with UNAVAILABLE. Unset: GOMEMLIMIT, or 90% of the container's limit. Example: 256MiBH\x1aR\x10max_memory_bytes\x88\x01\x01\x12\xe2\x01\n" +
 	"\x16max_pipelined_requests\x18\x1c \x01(\x05B\xa4\x01\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xd2\xe2\x18\x041024\xe2\xe2\x18\x8c\x01\n" +
-	"\rmax-pipelined \x06*\rmax-in-flightRjmaximum concurrent requests of one Exchange stream (more are UNAVAILABLE) or of standard input (more wait)H\x19R\x16max_pipelined_requests\x88\x01\x01\x12\xe4\x01\n" +
+	"\rmax-pipelined \x06*\rmax-in-flightRjmaximum concurrent requests of one Exchange stream (more are UNAVAILABLE) or of standard input (more wait)H\x1bR\x16max_pipelined_requests\x88\x01\x01\x12\xe4\x01\n" +
 	"\x15max_stdio_queue_bytes\x185 \x01(\x03B\xa8\x01\xbaH\f\"\n" +
 	"\x18\x80\x80\x80\x80\x04(\x80\x80\x04\xd2\xe2\x18\b33554432\xe2\xe2\x18\x88\x01\n" +
-	"\x0fmax-stdio-queue \x06*\rmax-pipelinedH\x01Rbmaximum bytes of requests from standard input that are queued or running; above it, reading pausesH\x1aR\x15max_stdio_queue_bytes\x88\x01\x01\x12\xcd\x01\n" +
+	"\x0fmax-stdio-queue \x06*\rmax-pipelinedH\x01Rbmaximum bytes of requests from standard input that are queued or running; above it, reading pausesH\x1cR\x15max_stdio_queue_bytes\x88\x01\x01\x12\xcd\x01\n" +
 	"\x11max_learned_types\x18= \x01(\x05B\x99\x01\xbaH\a\x1a\x05\x18\x90N(\x00\xd2\xe2\x18\x03256\xe2\xe2\x18\x83\x01\n" +
-	"\x11max-learned-types \x06*\x0fmax-input-items8\x01RYmaximum google.protobuf.Any types fetched by reflection to decode results; 0 fetches noneH\x1bR\x11max_learned_types\x88\x01\x01\x12{\n" +
+	"\x11max-learned-types \x06*\x0fmax-input-items8\x01RYmaximum google.protobuf.Any types fetched by reflection to decode results; 0 fetches noneH\x1dR\x11max_learned_types\x88\x01\x01\x12{\n" +
 	"\tmax_tools\x18F \x01(\x05BX\xbaH\b\x1a\x06\x18\xc0\x84=(\x01\xd2\xe2\x18\x0520000\xe2\xe2\x18@\n" +
-	"\tmax-tools \x06*\x11max-learned-types8\x01R\x1cmaximum tools of the catalogH\x1cR\tmax_tools\x88\x01\x01\x12\xce\x01\n" +
+	"\tmax-tools \x06*\x11max-learned-types8\x01R\x1cmaximum tools of the catalogH\x1eR\tmax_tools\x88\x01\x01\x12\xce\x01\n" +
 	"\x14max_descriptor_bytes\x18G \x01(\x03B\x94\x01\xbaH\f\"\n" +
 	"\x18\x80\x80\x80\x80\x04(\x80\x80@\xd2\xe2\x18\t268435456\xe2\xe2\x18t\n" +
-	"\x14max-descriptor-bytes \x06*\tmax-tools8\x01RMmaximum size of the Protobuf descriptors of one source, in bytes or as a sizeH\x1dR\x14max_descriptor_bytes\x88\x01\x01\x12\x98\x01\n" +
+	"\x14max-descriptor-bytes \x06*\tmax-tools8\x01RMmaximum size of the Protobuf descriptors of one source, in bytes or as a sizeH\x1fR\x14max_descriptor_bytes\x88\x01\x01\x12\x98\x01\n" +
 	"\x0fmax_connections\x18  \x01(\x05Bi\xbaH\b\x1a\x06\x18\x80\x80@(\b\xd2\xe2\x18\x0510000\xe2\xe2\x18Q\n" +
-	"\x0fmax-connections \x06R<maximum connections on --listen; idle ones are evicted firstH\x1eR\x0fmax_connections\x88\x01\x01\x12\xc9\x01\n" +
+	"\x0fmax-connections \x06R<maximum connections on --listen; idle ones are evicted firstH R\x0fmax_connections\x88\x01\x01\x12\xc9\x01\n" +
 	"\x18max_connections_per_peer\x18! \x01(\x05B\x87\x01\xbaH\b\x1a\x06\x18\x80\x80@(\x01\xe2\xe2\x18x\n" +
-	"\x14max-peer-connections \x06R^maximum connections per address; unset: half of --max-connections, and unlimited from loopbackH\x1fR\x18max_connections_per_peer\x88\x01\x01\x12\x97\x01\n" +
+	"\x14max-peer-connections \x06R^maximum connections per address; unset: half of --max-connections, and unlimited from loopbackH!R\x18max_connections_per_peer\x88\x01\x01\x12\x97\x01\n" +
 	"\x17max_connection_requests\x18\" \x01(\x03BX\xbaH\n" +
 	"\"\b\x18\x80\x94\xeb\xdc\x03(\x01\xd2\xe2\x18\a1000000\xe2\xe2\x18<\n" +
-	"\x17max-connection-requests \x06R\x1fmaximum requests per connectionH R\x17max_connection_requests\x88\x01\x01\x12\xbe\x01\n" +
+	"\x17max-connection-requests \x06R\x1fmaximum requests per connectionH\"R\x17max_connection_requests\x88\x01\x01\x12\xbe\x01\n" +
 	"\x12max_connection_age\x18# \x01(\v2\x19.google.protobuf.DurationBs\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xf5$2\x02\b\x01\xd2\xe2\x18\x053600s\xe2\xe2\x18V\n" +
 	"\x12max-connection-age \x06R>maximum age of a connection; it closes after its next responseR\x12max_connection_age\x12\xea\x01\n" +
@@ -938,7 +980,9 @@ const file_outrigger_config_v1_limits_proto_rawDesc = "" +
 	"\x11_max_header_bytesB\x15\n" +
 	"\x13_max_buffered_bytesB\x17\n" +
 	"\x15_caller_share_percentB\x15\n" +
-	"\x13_tool_share_percentB\x13\n" +
+	"\x13_tool_share_percentB\x0e\n" +
+	"\f_max_answersB\x13\n" +
+	"\x11_max_answer_bytesB\x13\n" +
 	"\x11_max_page_entriesB\x13\n" +
 	"\x11_max_memory_bytesB\x19\n" +
 	"\x17_max_pipelined_requestsB\x18\n" +
@@ -1005,20 +1049,21 @@ var file_outrigger_config_v1_limits_proto_depIdxs = []int32{
 	4,  // 7: outrigger.config.v1.Limits.read_body_timeout:type_name -> google.protobuf.Duration
 	4,  // 8: outrigger.config.v1.Limits.idle_timeout:type_name -> google.protobuf.Duration
 	4,  // 9: outrigger.config.v1.Limits.write_timeout:type_name -> google.protobuf.Duration
-	1,  // 10: outrigger.config.v1.Limits.tool_classes:type_name -> outrigger.config.v1.ToolClass
-	2,  // 11: outrigger.config.v1.Limits.caller_classes:type_name -> outrigger.config.v1.CallerClass
-	4,  // 12: outrigger.config.v1.Limits.keep_alive_interval:type_name -> google.protobuf.Duration
-	4,  // 13: outrigger.config.v1.Limits.catalog_wait:type_name -> google.protobuf.Duration
-	4,  // 14: outrigger.config.v1.Limits.drain_grace:type_name -> google.protobuf.Duration
-	3,  // 15: outrigger.config.v1.Limits.caller_rate:type_name -> outrigger.config.v1.Rate
-	3,  // 16: outrigger.config.v1.Limits.tool_rate:type_name -> outrigger.config.v1.Rate
-	4,  // 17: outrigger.config.v1.Limits.max_connection_age:type_name -> google.protobuf.Duration
-	4,  // 18: outrigger.config.v1.Limits.max_connection_grace:type_name -> google.protobuf.Duration
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	4,  // 10: outrigger.config.v1.Limits.answer_ttl:type_name -> google.protobuf.Duration
+	1,  // 11: outrigger.config.v1.Limits.tool_classes:type_name -> outrigger.config.v1.ToolClass
+	2,  // 12: outrigger.config.v1.Limits.caller_classes:type_name -> outrigger.config.v1.CallerClass
+	4,  // 13: outrigger.config.v1.Limits.keep_alive_interval:type_name -> google.protobuf.Duration
+	4,  // 14: outrigger.config.v1.Limits.catalog_wait:type_name -> google.protobuf.Duration
+	4,  // 15: outrigger.config.v1.Limits.drain_grace:type_name -> google.protobuf.Duration
+	3,  // 16: outrigger.config.v1.Limits.caller_rate:type_name -> outrigger.config.v1.Rate
+	3,  // 17: outrigger.config.v1.Limits.tool_rate:type_name -> outrigger.config.v1.Rate
+	4,  // 18: outrigger.config.v1.Limits.max_connection_age:type_name -> google.protobuf.Duration
+	4,  // 19: outrigger.config.v1.Limits.max_connection_grace:type_name -> google.protobuf.Duration
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_limits_proto_init() }

@@ -152,6 +152,9 @@ type State struct {
 	// Maximum size of what is remembered of answers that may be used only once, such as consents, in bytes: about 300 for
 	// each, until it expires (`ttl`). Where there is no room, an answer is UNAVAILABLE. Range: 1048576 to 1099511627776.
 	MaxConsentBytes *int64 `protobuf:"varint,20,opt,name=max_consent_bytes,proto3,oneof" json:"max_consent_bytes,omitempty"`
+	// Maximum size of the kept answers to calls with an idempotency key (`limits.answer_ttl`), in bytes. Where there is no room, a call
+	// runs and is not remembered. Range: 1048576 to 1099511627776.
+	MaxAnswerBytes *int64 `protobuf:"varint,35,opt,name=max_answer_bytes,proto3,oneof" json:"max_answer_bytes,omitempty"`
 	// Maximum size of all stored registrations of tools, in bytes; further ones are refused. Range: 1048576 to
 	// 1099511627776.
 	MaxRegistrationBytes *int64 `protobuf:"varint,23,opt,name=max_registration_bytes,proto3,oneof" json:"max_registration_bytes,omitempty"`
@@ -319,6 +322,13 @@ func (x *State) GetMaxConsentBytes() int64 {
 	return 0
 }
 
+func (x *State) GetMaxAnswerBytes() int64 {
+	if x != nil && x.MaxAnswerBytes != nil {
+		return *x.MaxAnswerBytes
+	}
+	return 0
+}
+
 func (x *State) GetMaxRegistrationBytes() int64 {
 	if x != nil && x.MaxRegistrationBytes != nil {
 		return *x.MaxRegistrationBytes
@@ -413,7 +423,7 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x12\x1e\n" +
 	"\x05title\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\bR\x05title\x12\"\n" +
 	"\aversion\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aversion\x12-\n" +
-	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\xd6\x13\n" +
+	"\finstructions\x18\x04 \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x10R\finstructions\"\xba\x14\n" +
 	"\x05State\x12\xe1\x01\n" +
 	"\bkey_file\x18\x01 \x01(\tB\xc4\x01\xbaH\x05r\x03(\x80 \xe2\xe2\x18\xb7\x01\n" +
 	"\tstate-key \x05@\x01R\xa5\x01file of sealing keys for cursors, states and task ids, shared by all replicas: 32 bytes in base64 per line; unset: random. Example: made by `openssl rand -base64 32`R\bkey_file\x12\xa3\x01\n" +
@@ -440,9 +450,10 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x05lease\x18\f \x01(\v2\x19.google.protobuf.DurationB\x16\xbaH\f\xaa\x01\t\"\x03\b\xd8\x042\x02\b\x02\xd2\xe2\x18\x0315sR\x05lease\x12:\n" +
 	"\rmax_takeovers\x18! \x01(\x05B\x0f\xbaH\a\x1a\x05\x18\xe8\a(\x01\xd2\xe2\x18\x015H\x04R\rmax_takeovers\x88\x01\x01\x12<\n" +
 	"\rmax_handovers\x18\" \x01(\x05B\x11\xbaH\a\x1a\x05\x18\x90N(\x01\xd2\xe2\x18\x03100H\x05R\rmax_handovers\x88\x01\x01\x12O\n" +
-	"\x11max_consent_bytes\x18\x14 \x01(\x03B\x1c\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b33554432H\x06R\x11max_consent_bytes\x88\x01\x01\x12Y\n" +
-	"\x16max_registration_bytes\x18\x17 \x01(\x03B\x1c\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b33554432H\aR\x16max_registration_bytes\x88\x01\x01\x12K\n" +
-	"\x0fmax_event_bytes\x18\x15 \x01(\x03B\x1c\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b67108864H\bR\x0fmax_event_bytes\x88\x01\x01\x12S\n" +
+	"\x11max_consent_bytes\x18\x14 \x01(\x03B\x1c\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b33554432H\x06R\x11max_consent_bytes\x88\x01\x01\x12M\n" +
+	"\x10max_answer_bytes\x18# \x01(\x03B\x1c\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b67108864H\aR\x10max_answer_bytes\x88\x01\x01\x12Y\n" +
+	"\x16max_registration_bytes\x18\x17 \x01(\x03B\x1c\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b33554432H\bR\x16max_registration_bytes\x88\x01\x01\x12K\n" +
+	"\x0fmax_event_bytes\x18\x15 \x01(\x03B\x1c\xbaH\r\"\v\x18\x80\x80\x80\x80\x80 (\x80\x80@\xd2\xe2\x18\b67108864H\tR\x0fmax_event_bytes\x88\x01\x01\x12S\n" +
 	"\tevent_ttl\x18\x16 \x01(\v2\x19.google.protobuf.DurationB\x1a\xbaH\x0e\xaa\x01\v\"\x05\b\x80\x9a\x9e\x012\x02\b\x01\xd2\xe2\x18\x053600sR\tevent_ttl:\xdb\x02\xbaH\xd7\x02\x1a\xe5\x01\n" +
 	"\x11state.credentials\x12hcredentials_file, nkey_file, username and token_file are ways to say who the sidecar is: set one of them\x1af[this.credentials_file, this.nkey_file, this.username, this.token_file].filter(x, x != '').size() <= 1\x1am\n" +
 	"\x0estate.password\x12&username and password_file go together\x1a3(this.username == '') == (this.password_file == '')B\a\n" +
@@ -453,7 +464,8 @@ const file_outrigger_config_v1_server_proto_rawDesc = "" +
 	"\x0f_max_task_bytesB\x10\n" +
 	"\x0e_max_takeoversB\x10\n" +
 	"\x0e_max_handoversB\x14\n" +
-	"\x12_max_consent_bytesB\x19\n" +
+	"\x12_max_consent_bytesB\x13\n" +
+	"\x11_max_answer_bytesB\x19\n" +
 	"\x17_max_registration_bytesB\x12\n" +
 	"\x10_max_event_bytesJ\x04\b\x1e\x10!R\x11max_session_bytesR\x10max_stream_bytesR\n" +
 	"stream_ttl\"\xe8\x01\n" +

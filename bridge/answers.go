@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	"github.com/outrigger-mcp/outrigger/internal/backend"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/keys"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+)
+
+// KeptAnswers keeps the first answers of calls with an idempotency key, for as long as they may be asked for again. Values that leave
+// the process must be sealed. Implementations are safe for concurrent use. A revision grows with each change of a value, and 0 means
+// that nothing was found, or changed: the key is there already, is gone, or has another revision.
+type KeptAnswers interface {
+	// Get returns a value and its revision.
+	Get(ctx context.Context, key string) (value []byte, revision uint64, err error)
+	// Create keeps a value under a key that has none. The error is [ErrNoRoom] where it is too much.
+	Create(ctx context.Context, key string, value []byte, lifetime time.Duration) (revision uint64, err error)
+	// Update replaces the value that has a revision.
+	Update(ctx context.Context, key string, value []byte, revision uint64, lifetime time.Duration) (uint64, error)
+	// Delete forgets the value that has a revision.
+	Delete(ctx context.Context, key string, revision uint64) error
+}
+
+// ErrNoRoom is the error of [KeptAnswers] that are full.
+var ErrNoRoom = errors.New("bridge: no room for another answer")
+
+// answers gives the first answer again to who repeats a call with its key.
+type answers struct {
+	deadlines *deadlines
+	rules     Rules
+	store     KeptAnswers // nil keeps none
+	ttl       time.Duration
+	most      int // bytes of one
+}
+
+// claimed is a call whose answer is to be kept.
+type claimed struct {
+	key      string
+	revision uint64
+	record   *statev1.AnswerRecord
+}
+
+// Times of the wait for the first answer: after how long it is looked for again, and how much longer than its deadline allows a call is
+// taken to run.
+const (
+	leastAnswerWait = 20 * time.Millisecond
+	mostAnswerWait  = time.Second
+	answerGrace     = 5 * time.Second
+	// settleTime bounds the storing of an answer, for which its caller waits.
+	settleTime = 3 * time.Second
+	// answerShare is the part of all answers that one may take.
+	answerShare = 64
+)
+
+// covers reports whether the answer to a call is kept: it has a key, and may change something.
+func (a *answers) covers(c *toolCall) bool {
+	if a.store == nil || backend.IdempotencyKey(c.req.Header) == "" {
+		return false
+	}
+	t := c.tool
+	isReadOnly := t.Annotations.ReadOnly != nil && *t.Annotations.ReadOnly
+	return !isReadOnly && t.Compact == catalog.NotCompact && t.Continues == catalog.NoContinuation && c.req.Items == nil && c.req.Exchange == nil
+}
+
+// claim lets the first of several calls with one key run, and gives the others its answer.
+func (a *answers) claim(ctx context.Context, c *toolCall) *errmap.Error {
+	if !a.covers(c) || c.tool.Preview.Is(c.wire) {
+		return nil
+	}
+	timeout := a.deadlines.timeout(c)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	mine := &claimed{key: answerKey(c), record: &statev1.AnswerRecord{
+		Request: a.request(c), View: a.view(ctx, c).Key(), RunningUntil: timestamppb.New(time.Now().Add(timeout + answerGrace)),
+	}}
+	value, err := proto.Marshal(mine.record)
+	if err != nil {
+		return errmap.Wrap(errmap.InternalError, err)
+	}
+	for pause := leastAnswerWait; ; pause = min(2*pause, mostAnswerWait) {
+		mine.revision, err = a.store.Create(ctx, mine.key, value, a.ttl)
+		switch {
+		case errors.Is(err, ErrNoRoom):
+			return nil // the backend has the key
+		case err != nil:
+			return unanswered(ctx, err)
+		case mine.revision > 0:
+			c.claimed = mine
+			return nil
+		}
+		isDone, failed := a.found(ctx, c, mine, value)
+		if isDone || failed != nil {
+			return failed
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return unanswered(ctx, ctx.Err())
+		}
+	}
+}
+
+// found deals with what is kept for a key. It reports false where there is nothing, or a call that runs.
+func (a *answers) found(ctx context.Context, c *toolCall, mine *claimed, value []byte) (isDone bool, failed *errmap.Error) {
+	kept, revision, err := a.store.Get(ctx, mine.key)
+	if err != nil {
+		return false, unanswered(ctx, err)
+	}
+	if revision == 0 {
+		return false, nil
+	}
+	record := &statev1.AnswerRecord{}
+	if err := proto.Unmarshal(kept, record); err != nil {
+		return false, errmap.Wrap(errmap.InternalError, fmt.Errorf("a kept answer: %w", err))
+	}
+	switch {
+	case string(record.GetRequest()) != string(mine.record.GetRequest()):
+		return false, errmap.InvalidInput(c.tool.Name, false, errmap.Violation{
+			Keyword: "idempotency-key", Message: "the key was used for another call: use a new key, or repeat the first call unchanged",
+		})
+	case record.GetRunningUntil() == nil:
+		return true, a.again(c, record, mine.record.GetView())
+	case time.Now().Before(record.GetRunningUntil().AsTime()):
+		return false, nil
+	case !c.tool.IsRepeatable():
+		return false, errmap.Because(errmap.TransportError, "the replica that ran the first call with this key has ended, and whether the call had its effect is not known",
+			errmap.Retryable(false), errmap.Advice("Find out whether the call had its effect before it is made again with a new key."))
+	}
+	mine.revision, err = a.store.Update(ctx, mine.key, value, revision, a.ttl)
+	if err != nil {
+		return false, unanswered(ctx, err)
+	}
+	if mine.revision == 0 {
+		return false, nil // another one has it
+	}
+	c.claimed = mine
+	return true, nil
+}
+
+// again makes a kept answer the outcome of a call.
+func (a *answers) again(c *toolCall, record *statev1.AnswerRecord, view string) *errmap.Error {
+	switch failed := record.GetError(); {
+	case record.GetView() != view:
+		return errmap.Because(errmap.PermissionDenied, "the call with this key was run before, and what this caller sees of results is not the same any more, so its answer is not shown")
+	case record.GetTooLarge():
+		return errmap.Because(errmap.ResourceExhausted, "the call with this key was run before, and its answer was too large to be kept (--max-answer-bytes)")
+	case failed != nil:
+		c.isOver = true
+		return &errmap.Error{
+			Code: errmap.Code(failed.GetCode()), Message: failed.GetMessage(), ErrorType: failed.GetErrorType(), BackendCode: failed.GetBackendCode(),
+			BackendStatus: failed.GetBackendStatus(), Advice: failed.GetAdvice(), Details: failed.GetDetails(),
+		}
+	}
+	c.isOver = true
+	c.resp.Outcome, c.resp.Explanation, c.resp.Truncated = record.GetOutcome(), record.GetExplanation(), record.GetTruncated()
+	if c.resp.Outcome == nil {
+		c.resp.Result = Payload{Bytes: record.GetResult(), Encoding: c.req.Arguments.Encoding}
+	}
+	return nil
+}
+
+// settle keeps the answer to a call that was claimed, or lets its key go where the call may be made again: a question, and a failure
+// that may pass, are no answers.
+func (a *answers) settle(ctx context.Context, c *toolCall, resp *Response) {
+	mine := c.claimed
+	c.claimed = nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	isAnswer := resp.inputRequired() == nil && (resp.Err == nil || c.worked && !resp.Err.CanRetry(true))
+	if !isAnswer {
+		_ = a.store.Delete(ctx, mine.key, mine.revision) // else its outcome counts as unknown
+		return
+	}
+	record := &statev1.AnswerRecord{
+		Request: mine.record.GetRequest(), View: mine.record.GetView(), Outcome: resp.Outcome, Result: resp.Result.Bytes,
+		Explanation: resp.Explanation, Truncated: resp.Truncated,
+	}
+	if failed := resp.Err; failed != nil {
+		failed = failed.Redacted()
+		record.Error = &statev1.AnswerRecord_AnswerError{
+			Code: string(failed.Code), Message: failed.Message, ErrorType: failed.ErrorType, BackendCode: failed.BackendCode,
+			BackendStatus: failed.BackendStatus, Advice: failed.Advice, Details: failed.Details,
+		}
+	}
+	value, err := proto.Marshal(record)
+	if err != nil || len(value) > a.most {
+		record = &statev1.AnswerRecord{Request: record.GetRequest(), View: record.GetView(), TooLarge: true}
+		value, _ = proto.Marshal(record) //nolint:errcheck // digests and a name
+	}
+	_, _ = a.store.Update(ctx, mine.key, value, mine.revision, a.ttl) // else its outcome counts as unknown
+}
+
+// view is what the caller sees of results.
+func (a *answers) view(ctx context.Context, c *toolCall) *policy.View {
+	if a.rules == nil {
+		return nil
+	}
+	return a.rules.View(identity.FromContext(ctx), c.tool)
+}
+
+// request is a digest of what is asked.
+func (a *answers) request(c *toolCall) []byte {
+	w := &c.req.Wanted
+	how := fmt.Sprintf("%d %s %q %d %t %s", c.req.Arguments.Encoding, c.req.Procedure, w.Fields, w.Budget, w.ForModel, w.StreamTime)
+	what := c.digest()
+	if c.req.Arguments.Encoding != EncodingJSON {
+		what = sha256.Sum256(c.req.Arguments.Bytes)
+	}
+	sum := keys.Digest(keys.Label("answer"), []byte(c.tool.Name), []byte(how), what[:])
+	return sum[:]
+}
+
+// answerKey is the key of an answer: that of the caller, then that of the call.
+func answerKey(c *toolCall) string {
+	who, key := sha256.Sum256([]byte(c.req.Caller)), sha256.Sum256([]byte(backend.IdempotencyKey(c.req.Header)))
+	return base64.RawURLEncoding.EncodeToString(who[:]) + "." + base64.RawURLEncoding.EncodeToString(key[:])
+}
+
+// unanswered is why the first answer is not known. Nothing was run, so the call may be made again.
+func unanswered(ctx context.Context, err error) *errmap.Error {
+	switch {
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return errmap.Because(errmap.Timeout, "the first call with this key still runs", errmap.Retryable(true), errmap.RetryAfter(time.Second))
+	case ctx.Err() != nil:
+		return errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+	}
+	return errmap.Wrap(errmap.Unavailable, err, errmap.Retryable(true), errmap.RetryAfter(time.Second),
+		errmap.Message("Tool service unavailable: the store that knows whether the call was made before did not reply, so it was not made"))
+}
+
+// answerMemory keeps the answers of one process. The oldest of a caller make room for its next ones.
+type answerMemory struct {
+	most      int
+	mostBytes int64
+
+	mu    sync.Mutex
+	known map[string]*list.Element // of *keptAnswer
+	order *list.List               // the oldest first
+	bytes int64
+}
+
+type keptAnswer struct {
+	key      string
+	value    []byte
+	revision uint64
+	until    time.Time
+}
+
+func newAnswerMemory(most int, mostBytes int64) *answerMemory {
+	return &answerMemory{most: most, mostBytes: mostBytes, known: map[string]*list.Element{}, order: list.New()}
+}
+
+func (m *answerMemory) Get(_ context.Context, key string) ([]byte, uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.find(key)
+	if e == nil {
+		return nil, 0, nil
+	}
+	return e.value, e.revision, nil
+}
+
+func (m *answerMemory) Create(_ context.Context, key string, value []byte, lifetime time.Duration) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for first := m.order.Front(); first != nil && m.isOver(first); first = m.order.Front() {
+		m.remove(first)
+	}
+	if m.find(key) != nil {
+		return 0, nil
+	}
+	if !m.makeRoom(key, 1, len(value)) {
+		return 0, ErrNoRoom
+	}
+	m.known[key] = m.order.PushBack(&keptAnswer{key: key, value: value, revision: 1, until: time.Now().Add(lifetime)})
+	m.bytes += keptSize(key, value)
+	return 1, nil
+}
+
+func (m *answerMemory) Update(_ context.Context, key string, value []byte, revision uint64, lifetime time.Duration) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.find(key)
+	if e == nil || e.revision != revision || !m.makeRoom(key, 0, len(value)-len(e.value)) {
+		return 0, nil
+	}
+	m.bytes += int64(len(value) - len(e.value))
+	e.value, e.revision, e.until = value, e.revision+1, time.Now().Add(lifetime)
+	return e.revision, nil
+}
+
+func (m *answerMemory) Delete(_ context.Context, key string, revision uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.find(key); e != nil && e.revision == revision {
+		m.remove(m.known[key])
+	}
+	return nil
+}
+
+// find is what is kept under a key, nil for nothing.
+func (m *answerMemory) find(key string) *keptAnswer {
+	at := m.known[key]
+	if at == nil {
+		return nil
+	}
+	if m.isOver(at) {
+		m.remove(at)
+		return nil
+	}
+	return answerAt(at)
+}
+
+func answerAt(at *list.Element) *keptAnswer {
+	e, _ := at.Value.(*keptAnswer)
+	return e
+}
+
+func (m *answerMemory) isOver(at *list.Element) bool { return !time.Now().Before(answerAt(at).until) }
+
+func (m *answerMemory) remove(at *list.Element) {
+	e := answerAt(at)
+	m.order.Remove(at)
+	delete(m.known, e.key)
+	m.bytes -= keptSize(e.key, e.value)
+}
+
+// makeRoom drops the oldest answers of the caller until there is room for more, or else the oldest of all. Calls that run are not
+// dropped: who repeats one would run it again.
+func (m *answerMemory) makeRoom(key string, entries, size int) bool {
+	who, _, _ := strings.Cut(key, ".")
+	fits := func() bool {
+		return len(m.known)+entries <= m.most && m.bytes+int64(size)+int64(entries)*keptSize(key, nil) <= m.mostBytes
+	}
+	for _, prefix := range [...]string{who, ""} {
+		for at := m.order.Front(); at != nil && !fits(); {
+			next := at.Next()
+			if e := answerAt(at); e.key != key && e.revision > 1 && strings.HasPrefix(e.key, prefix) {
+				m.remove(at)
+			}
+			at = next
+		}
+	}
+	return fits()
+}
+
+// keptSize is what an answer takes: with some bytes around it.
+func keptSize(key string, value []byte) int64 { return int64(len(key) + len(value) + 200) }
