@@ -90,6 +90,9 @@ func (a *admission) leave(c *toolCall) {
 		<-a.alone
 	}
 	c.place.Release(c.worked)
+	if c.approved != nil {
+		c.approved.end(context.Background(), c.resp.Err)
+	}
 }
 
 // room refuses a call that admit would refuse at once.
@@ -179,7 +182,7 @@ func (g *gatekeeper) canAsk(c *toolCall) bool {
 type Rules interface {
 	policy.Authority
 	// MayCall decides about a call. arguments are valid: the bytes of the request, or JSON
-	// for a native tool; they must not be kept. rule and effect ("allow" or "deny") are those
+	// for a native tool; they must not be kept. rule and effect ("allow", "deny" or "approve") are those
 	// that decided, and empty if none did. The error is PERMISSION_DENIED.
 	MayCall(who *identity.Identity, tool *catalog.Tool, arguments []byte) (rule, effect string, err *errmap.Error)
 	// ReadsArguments reports whether a decision about calls of the tool takes their
@@ -187,6 +190,10 @@ type Rules interface {
 	ReadsArguments(tool *catalog.Tool) bool
 	// View is what a caller sees of what a tool answers; nil where that is everything.
 	View(who *identity.Identity, tool *catalog.Tool) *policy.View
+	// Asks is what a rule with the effect "approve" asks for; false if there is none of the name. HasApprovals reports whether there
+	// is any.
+	Asks(rule string) (policy.Asks, bool)
+	HasApprovals() bool
 	// Count is called once for each call that a rule decided, when it has ended.
 	Count(rule, effect string)
 }
@@ -202,8 +209,17 @@ func (p *rulebook) readsArguments(t *catalog.Tool) bool {
 	return p.rules != nil && p.rules.ReadsArguments(t)
 }
 
-// permit asks the rules about a call whose arguments are known to be valid.
+// permit is permitCall for what cannot wait for others.
 func (p *rulebook) permit(ctx context.Context, c *toolCall) *errmap.Error {
+	err := p.permitCall(ctx, c)
+	if err == nil && c.asks != "" {
+		err = needsOneMessage(c.tool, c.asks)
+	}
+	return err
+}
+
+// permitCall asks the rules about a call whose arguments are known to be valid. Where one of them has others approve it, that is in asks.
+func (p *rulebook) permitCall(ctx context.Context, c *toolCall) *errmap.Error {
 	if p.rules == nil || c.tool.Compact != catalog.NotCompact {
 		return nil
 	}
@@ -215,7 +231,14 @@ func (p *rulebook) permit(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.tool.Native {
 		arguments = c.arguments()
 	}
-	return p.permitMessage(ctx, c, arguments)
+	if c.tool.TakesStream() {
+		return p.permitMessage(ctx, c, arguments)
+	}
+	err := p.decide(ctx, c, arguments)
+	if err == nil && c.resp.Decision.Effect == effectApprove {
+		c.asks = c.resp.Decision.Rule
+	}
+	return err
 }
 
 // permitMessage asks the rules about one message of a stream. What they said of the first one is the decision about the
@@ -224,6 +247,15 @@ func (p *rulebook) permitMessage(ctx context.Context, c *toolCall, wire []byte) 
 	if p.rules == nil {
 		return nil
 	}
+	err := p.decide(ctx, c, wire)
+	if err == nil && c.resp.Decision.Effect == effectApprove {
+		err = needsOneMessage(c.tool, c.resp.Decision.Rule)
+	}
+	return err
+}
+
+// decide asks the rules about one message, and notes what they say.
+func (p *rulebook) decide(ctx context.Context, c *toolCall, wire []byte) *errmap.Error {
 	rule, effect, err := p.rules.MayCall(identity.FromContext(ctx), c.tool, wire)
 	if c.resp.Decision.Rule == "" || err != nil {
 		c.resp.Decision = Decision{Rule: rule, Effect: effect}

@@ -145,6 +145,9 @@ func (a *auditor) recordBegin(ctx context.Context, req *Request, inv *invocation
 	if inv.consented {
 		inv.event.Decision, inv.event.Rule = trail.Consented, ruleGate
 	}
+	if inv.asks {
+		inv.event.Decision = trail.Asked
+	}
 	if a.trail.HasBegins() {
 		a.addArguments(inv)
 	}
@@ -232,6 +235,10 @@ func (i *invocation) decision(req *Request, resp *Response, code errmap.Code) (t
 		return trail.Denied, cmp.Or(rule, ruleGrants)
 	case resp.asksConsent():
 		return trail.Asked, cmp.Or(rule, ruleGate)
+	case i.asks, code == errmap.ApprovalRequired:
+		return trail.Asked, rule
+	case resp.Decision.Effect == effectApprove:
+		return trail.Approved, rule
 	case i.consented:
 		return trail.Consented, cmp.Or(rule, ruleGate)
 	case i.reached, req.Op == OpCall && resp.Tool != nil, resp.Err == nil:

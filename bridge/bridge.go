@@ -66,6 +66,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/loglimit"
@@ -116,6 +117,12 @@ type Options struct {
 	SingleUse keys.SingleUse
 	// Tasks runs plain RPCs as tasks; nil disables that.
 	Tasks *task.Manager
+	// Approvals has calls wait for others, where Rules say so; nil refuses them. Named returns a caller as it is now, by the name of
+	// its entry in the callers file; nil knows none.
+	Approvals *approval.Service
+	Named     func(name string) *identity.Identity
+	// StructuredDenials has errors say whether asking for approval can help, in the draft form of SEP-2643.
+	StructuredDenials bool
 	// TaskAfter is the time after which a call continues as a task, if its tool does not configure it; zero is never.
 	TaskAfter time.Duration
 	// MaxItems is the maximum number of messages of a streaming RPC in one result, MaxInputItems that of messages that one call
@@ -250,6 +257,10 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		auditor: p.auditor, documents: b.documents, sender: p.sender, decoder: p.decoder, natives: p.natives, rpcs: p.rpcs, panics: b.panics,
 		directory: p.directory, operations: p.operations, manager: opts.Tasks, after: opts.TaskAfter, tracer: opts.Tracer,
 	}
+	p.approvals = &approvals{
+		service: opts.Approvals, rulebook: rules, directory: p.directory, auditor: p.auditor, tasks: p.tasks, sealer: opts.Sealer, named: opts.Named,
+	}
+	p.tasks.approvals = p.approvals
 	p.exchanger = &exchanger{
 		admission: p.admission, auditor: p.auditor, encoder: p.encoder, rulebook: p.rulebook, sender: p.sender, decoder: p.decoder, panics: b.panics,
 		streamIdle: opts.StreamIdle, streamTime: opts.StreamTime,
@@ -580,6 +591,9 @@ func (f *Flight) Run() *Response {
 	}
 	f.end.req.enter(stageFinish)
 	resp = finishFlight(f.call, resp)
+	if resp.Err != nil && f.bridge.opts.StructuredDenials {
+		resp.Err = disclosed(resp.Err)
+	}
 	resp.Err = resp.Err.Redacted() // once, for whatever shows it
 	f.ended(resp)
 	return resp

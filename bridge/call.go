@@ -70,6 +70,7 @@ type parts struct {
 	natives    *natives
 	compacts   *compacts
 	operations *operations
+	approvals  *approvals
 	exchanger  *exchanger
 	decoder    *decoder
 }
@@ -79,12 +80,15 @@ func newCalls(p *parts) *calls {
 	w := &calls{parts: p}
 	w.find = []named{{stageResolve, w.resolve}, {stageGate, p.gatekeeper.gate}, {stageLimit, p.rates.limit}}
 	w.reject = append(slices.Clip(w.find), named{stageRoom, p.admission.room})
-	var share, permit, record step
+	var share, permit, plain, approve, record step
 	if p.rates.askShared != nil {
 		share = p.rates.share
 	}
 	if p.rulebook.rules != nil {
-		permit = p.rulebook.permit
+		permit, plain = p.rulebook.permit, p.rulebook.permit
+	}
+	if p.rulebook.rules != nil && p.approvals.service != nil {
+		permit, plain, approve = p.rulebook.permitCall, p.approvals.permit, p.approvals.approve
 	}
 	if p.auditor.trail.IsOn() {
 		record = p.auditor.recordCall
@@ -94,10 +98,10 @@ func newCalls(p *parts) *calls {
 	around := named{stageEnvelope, envelope}
 	way := func(is stage, invoke step) []named {
 		return steps(shared, admitted, around, named{stageWanted, wanted}, validated, permitted, named{stageReopen, p.rounds.reopen},
-			named{stageConfirm, p.rounds.confirm}, recorded, named{is, invoke}, result)
+			named{stageConfirm, p.rounds.confirm}, named{stageApprove, approve}, recorded, named{is, invoke}, result)
 	}
 	w.ways = [kinds][]named{
-		plainCall:     steps(shared, admitted, around, validated, permitted, recorded, named{stageUnary, p.sender.unary}, result),
+		plainCall:     steps(shared, admitted, around, validated, named{stagePermit, plain}, recorded, named{stageUnary, p.sender.unary}, result),
 		unaryCall:     way(stageUnary, p.sender.unary),
 		pagedCall:     way(stagePaged, p.rpcs.paged),
 		streamCall:    way(stageStreamed, p.rpcs.streamed),

@@ -459,8 +459,8 @@ type invocation struct {
 	event  trail.Event
 	// reached: the request is about to reach the backend, or has.
 	reached bool
-	// consented: the user agreed to the call.
-	consented bool
+	// consented: the user agreed to the call. asks: others are asked about it.
+	consented, asks bool
 	// input is what came as arguments, where payloads are recorded, until the line has it. The tool says what is secret in it.
 	input *trail.Input
 	tool  *catalog.Tool
@@ -649,6 +649,9 @@ type toolCall struct {
 	alone bool
 	// blocked is what the gate said where the user may still be asked; nil for most calls.
 	blocked *errmap.Error
+	// asks is the policy rule that has others approve the call; empty for most. approved is the call once they did.
+	asks     string
+	approved *approvedCall
 	// preview says what the call would do, as its tool's preview answered its caller; empty where it has none.
 	preview string
 	// state is what the caller brought back from an earlier round; nil in a plain call.

@@ -100,6 +100,7 @@ const (
 	stagePermit
 	stageReopen
 	stageConfirm
+	stageApprove
 	stageRecord
 	stageCompact
 	stageResult
@@ -118,7 +119,7 @@ func (s stage) String() string {
 		stageContinue: "continue", stageNative: "native", stageExchange: "exchange", stageAsk: "ask",
 		stageBegin: "begin", stageRun: "run", stageResolve: "resolve", stageGate: "gate", stageLimit: "limit", stageRoom: "room",
 		stageShare: "share", stageAdmit: "admit", stageEnvelope: "envelope", stageWanted: "wanted", stageValidate: "validate",
-		stagePermit: "permit", stageReopen: "reopen", stageConfirm: "confirm", stageRecord: "record", stageCompact: "compact",
+		stagePermit: "permit", stageReopen: "reopen", stageConfirm: "confirm", stageApprove: "approve", stageRecord: "record", stageCompact: "compact",
 		stageResult: "result", stageRounds: "rounds", stageFinish: "finish",
 	}[s]
 }

@@ -40,6 +40,7 @@ type tasks struct {
 	panics     *panics
 	directory  *directory
 	operations *operations
+	approvals  *approvals
 
 	manager *task.Manager
 	after   time.Duration // of tools that say nothing; zero is never
@@ -151,7 +152,11 @@ func (t *tasks) runTask(own *toolCall, line *taskLine, after time.Duration) task
 			line.response = end
 		}()
 		defer own.endTurn()
-		err := t.rpcs.invoke(ctx, own)
+		err := own.approved.wait(ctx, report)
+		if err == nil {
+			err = t.rpcs.invoke(ctx, own)
+			own.approved.end(ctx, err)
+		}
 		if err == nil {
 			err = t.decoder.result(ctx, own)
 		}
@@ -173,13 +178,15 @@ const maxAgain = 512 << 10
 // no one may: the tool is not idempotent, the call has credentials that end with it, or it
 // is too large to be kept.
 func (t *tasks) again(ctx context.Context, c *toolCall, call *statev1.TaskCall) []byte {
-	if !t.manager.IsShared() || !c.tool.IsIdempotent() || t.sender.of(c).OnBehalf != nil || backend.HasAuthorization(ctx) {
+	// A call that waits for approval did not run yet, and its record knows whether it was begun.
+	mayRepeat := c.tool.IsIdempotent() || call.GetApproval() != ""
+	if !t.manager.IsShared() || !mayRepeat || t.sender.of(c).OnBehalf != nil || backend.HasAuthorization(ctx) {
 		return nil
 	}
 	for name, values := range t.sender.of(c).Metadata.OfCall(c.req.Header) {
 		name = strings.ToLower(name)
 		if backend.LooksSecret(name) {
-			return nil
+			return nil // as mayBeStored says
 		}
 		call.Headers = append(call.Headers, &statev1.Header{Name: name, Values: values})
 	}
@@ -191,6 +198,16 @@ func (t *tasks) again(ctx context.Context, c *toolCall, call *statev1.TaskCall) 
 		return nil // a header that is not UTF-8
 	}
 	return out
+}
+
+// mayBeStored reports whether nothing that is sent with a call is a secret.
+func (t *tasks) mayBeStored(c *toolCall) bool {
+	for name := range t.sender.of(c).Metadata.OfCall(c.req.Header) {
+		if backend.LooksSecret(strings.ToLower(name)) {
+			return false
+		}
+	}
+	return true
 }
 
 // resume makes the work of a task that another replica began; see [Bridge.ResumeTask].
@@ -211,7 +228,7 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 		return nil, task.Spec{}, task.ErrNotYet // another replica may have it, or this one after a reload
 	case tool == nil:
 		return nil, task.Spec{}, fmt.Errorf("bridge: there is no tool %s of %s any more", call.GetTool(), call.GetProcedure())
-	case !tool.IsIdempotent():
+	case !tool.IsIdempotent() && call.GetApproval() == "":
 		return nil, task.Spec{}, fmt.Errorf("bridge: tool %s is not idempotent any more", tool.Name)
 	}
 	header := make(http.Header, len(call.GetHeaders()))
@@ -221,7 +238,15 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 	own := ofPrepared(call, tool, cat, header)
 	own.maskAgain()
 	line := t.resumedLine(call, tool, r.Origin)
-	return t.runTask(own, line, 0), task.Spec{About: errmap.About{ToolCall: true, Idempotent: true}, Origin: r.Origin, Ended: line.ended}, nil
+	spec := task.Spec{About: errmap.About{ToolCall: true, Idempotent: tool.IsIdempotent()}, Origin: r.Origin, Ended: line.ended}
+	if call.GetApproval() != "" {
+		waiting, err := t.approvals.resume(own, call)
+		if err != nil {
+			return nil, task.Spec{}, err
+		}
+		spec.Waits = waiting.waits
+	}
+	return t.runTask(own, line, 0), spec, nil
 }
 
 // findTask is [task.OpenRef] for an id whose changes can be followed. The error says that no one can tell now whether the task
@@ -259,6 +284,9 @@ func requireTasks(req *Request, areOffered bool) *errmap.Error {
 
 // areOffered reports whether calls of a catalog's tools may go on as tasks.
 func (t *tasks) areOffered(cat *catalog.Catalog) bool {
+	if t.manager != nil && t.approvals.areAsked() {
+		return true
+	}
 	return cat.Description().GetCapabilities().GetTasks() || cat.HasOperations() || t.manager != nil && slices.ContainsFunc(cat.Tools(), func(tool *catalog.Tool) bool {
 		_, ok := tool.RunsOn(t.after)
 		return ok && !tool.Native

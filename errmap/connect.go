@@ -32,6 +32,9 @@ const (
 	metaItemsSent   = "itemsSent"
 	metaURI         = "uri"
 	metaRequested   = "requestedVersion"
+	metaApproval    = "approval"
+	metaHandle      = "approvalHandle"
+	metaDenial      = "denial"
 )
 
 // ConnectCode returns the error's Connect code. That of TOOL_EXECUTION_FAILED is the backend's.
@@ -123,6 +126,9 @@ func (e *Error) errorInfo(about About) *errdetails.ErrorInfo {
 		metaBackendCode: clip(e.BackendCode, maxNameBytes),
 		metaURI:         clip(e.URI, maxURIBytes),
 		metaRequested:   clip(e.Requested, maxNameBytes),
+		metaApproval:    clip(e.Approval, maxNameBytes),
+		metaHandle:      clip(e.Handle, maxURIBytes),
+		metaDenial:      clip(e.Denial, maxNameBytes),
 	} {
 		if value != "" {
 			meta[key] = value
@@ -268,6 +274,8 @@ func (e *Error) readMeta(meta map[string]string) {
 	}
 	e.URI = clip(meta[metaURI], maxURIBytes)
 	e.Requested = clip(meta[metaRequested], maxNameBytes)
+	e.Approval, e.Handle = clip(meta[metaApproval], maxNameBytes), clip(meta[metaHandle], maxURIBytes)
+	e.Denial = clip(meta[metaDenial], maxNameBytes)
 }
 
 // ourInfo returns the ErrorInfo with our domain and a code of the table, and where it is; nil where there is none.

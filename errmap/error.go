@@ -66,6 +66,11 @@ type Error struct {
 	Challenge string
 	// Rule is the policy rule that refused the call, with PERMISSION_DENIED.
 	Rule string
+	// Approval is the id of the approval that a call waits for, and Handle what its caller sends with the repetition; empty for none.
+	Approval, Handle string
+	// Denial says whether asking for approval can help a denied call: one of the words of the draft SEP-2643, empty where that is
+	// not said.
+	Denial string
 	// MissingMeta: the INVALID_PARAMS is about a missing member of _meta, so its MCP status is 400.
 	MissingMeta bool
 	// NoSession: the SESSION_NOT_FOUND is for a request without a session id, so its MCP status is 400.

@@ -257,7 +257,8 @@ type About struct {
 }
 
 // Data returns the data object of the error, one line of JSON. Its members, in this order: code, errorType, retryable,
-// retryAfterMs?, requestId (null if unreadable), tool?, violations?, backendCode?, backendStatus?, itemsSent?, details?.
+// retryAfterMs?, requestId (null if unreadable), tool?, violations?, backendCode?, backendStatus?, itemsSent?, details?,
+// approval? (id, handle?), denial? (availability).
 func (e *Error) Data(about About) json.RawMessage {
 	return e.AppendData(make([]byte, 0, 256), about)
 }
@@ -306,6 +307,25 @@ func (e *Error) appendOpenData(dst []byte, about About) []byte {
 	if details := detailsJSON(e.Details, e.types); len(details) > 0 {
 		dst = append(dst, `,"details":`...)
 		dst = append(dst, details...)
+	}
+	return e.appendApproval(dst)
+}
+
+// appendApproval appends what the data object says of an approval.
+func (e *Error) appendApproval(dst []byte) []byte {
+	if e.Approval != "" {
+		dst = append(dst, `,"approval":{"id":`...)
+		dst = jsontext.AppendString(dst, e.Approval)
+		if e.Handle != "" {
+			dst = append(dst, `,"handle":`...)
+			dst = jsontext.AppendString(dst, e.Handle)
+		}
+		dst = append(dst, '}')
+	}
+	if e.Denial != "" {
+		dst = append(dst, `,"denial":{"availability":`...)
+		dst = jsontext.AppendString(dst, e.Denial)
+		dst = append(dst, '}')
 	}
 	return dst
 }

@@ -589,6 +589,8 @@ func (e *Error) advice(idempotent bool) string {
 		return "The tool may or may not have run. Check before you call it again."
 	case DestructiveBlocked:
 		return "An operator must allow destructive tools. Do not retry before that."
+	case ApprovalRequired:
+		return "Others must approve this call. Tell the user, and make the same call again later."
 	case PermissionDenied:
 		return "The same call will be refused again."
 	case ResourceExhausted:

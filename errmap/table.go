@@ -250,6 +250,16 @@ var rows = [...]Row{
 		},
 	},
 	{
+		Code: ApprovalRequired, HTTP: 403, JSONRPC: -32005, Exit: 42,
+		Modern: onCall(200, -32005+outOfReserved), Legacy: onCall(200, -32005+outOfReserved),
+		Connect: connect.CodeFailedPrecondition, ErrorType: TypePermission,
+		Message: "Approval required", Retryable: RetryYes, BlamesCaller: true,
+		operators: [maxAdvice]string{
+			"A policy rule asks others to approve the call: `sidecar approvals list` shows those that wait, docs/approvals.md how they go on.",
+			"If none of its approvers can be reached, change the rule's `approve`, or its effect.",
+		},
+	},
+	{
 		Code: DestructiveBlocked, HTTP: 403, JSONRPC: -32008, Exit: 30,
 		Modern: onCall(200, -32008+outOfReserved), Legacy: onCall(200, -32008+outOfReserved),
 		Connect: connect.CodePermissionDenied, ErrorType: TypePermission,
@@ -563,6 +573,8 @@ const (
 	InvalidAuthorization Code = "INVALID_AUTHORIZATION"
 	// PermissionDenied: the caller is authenticated, but may not do this.
 	PermissionDenied Code = "PERMISSION_DENIED"
+	// ApprovalRequired: a policy rule asks others to approve the call, and they have not. Its data has a handle for the repetition.
+	ApprovalRequired Code = "APPROVAL_REQUIRED"
 	// DestructiveBlocked: the tool is marked destructive and the trust state does not allow it.
 	DestructiveBlocked Code = "DESTRUCTIVE_BLOCKED"
 	// RateLimited: the caller or the tool exceeds a rate limit or a share.

@@ -216,12 +216,12 @@ func (c *policyCall) decide(engine *policy.Engine, of *configv1.PolicyCase) case
 	if messages == nil {
 		messages = [][]byte{c.arguments}
 	}
-	var rule string
+	var rule, effect string
 	var refused *errmap.Error
 	for i, message := range messages { // the first one decides, or the one that is refused
-		decided, _, err := engine.MayCall(c.who, c.tool, message)
+		decided, did, err := engine.MayCall(c.who, c.tool, message)
 		if i == 0 || err != nil {
-			rule, refused = decided, err
+			rule, effect, refused = decided, did, err
 		}
 		if err != nil {
 			break
@@ -233,6 +233,8 @@ func (c *policyCall) decide(engine *policy.Engine, of *configv1.PolicyCase) case
 	}
 	if refused != nil {
 		r.Decision = string(policy.Deny)
+	} else if effect == string(policy.Approve) {
+		r.Decision = effect
 	}
 	r.OK = r.Decision == r.Expected && (r.WantRule == "" || r.WantRule == r.Rule)
 	return r

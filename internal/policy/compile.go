@@ -127,8 +127,11 @@ func (r *compiled) check(names map[string]int) []Fault {
 		fault("name", "is the name of rule %d too", first+1)
 	}
 	names[r.Name] = r.index
-	if r.Effect != Allow && r.Effect != Deny {
-		fault("effect", "must be allow or deny")
+	if r.Effect != Allow && r.Effect != Deny && r.Effect != Approve {
+		fault("effect", "must be allow, deny or approve")
+	}
+	if (r.Effect == Approve) != (r.Approve != nil) {
+		fault("approve", "effect approve needs approve, and no other effect has it")
 	}
 	return out
 }

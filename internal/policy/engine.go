@@ -293,7 +293,7 @@ func (s *Set) holds(r boundRule, with *activation, count *counts) bool {
 	got := evaluate(r.program, with)
 	if got == failed {
 		count.failed(r.Name)
-		return r.Effect == Deny
+		return r.Effect != Allow
 	}
 	return got == isTrue
 }
@@ -315,6 +315,11 @@ func (s *Set) decide(b *bound, who *caller, isCall bool, arguments []byte, count
 	}
 	if !isCall && slices.ContainsFunc(b.allow, func(r boundRule) bool { return r.args }) {
 		return decision{} // its arguments will tell
+	}
+	if len(b.approve) > 0 {
+		if d, ok := s.firstApproval(b, with, isCall, count); ok {
+			return d
+		}
 	}
 	return s.firstAllowed(b, with, count)
 }
@@ -488,8 +493,8 @@ func (s *Set) sortListing() {
 
 // bound has the rules that apply to one tool.
 type bound struct {
-	tool        *tool
-	allow, deny []boundRule
+	tool                 *tool
+	allow, deny, approve []boundRule
 	// args is set if a rule reads the arguments.
 	args  bool
 	input *input
@@ -536,6 +541,7 @@ func (s *Set) bind(t *catalog.Tool) *bound {
 			b.args = true
 			program, faults = s.programFor(b, r, t)
 		}
+		faults = append(faults, r.unboundPaths(t)...)
 		if len(faults) > 0 {
 			if b.broken == "" {
 				b.broken = r.Name
@@ -543,9 +549,12 @@ func (s *Set) bind(t *catalog.Tool) *bound {
 			b.faults = append(b.faults, faults...)
 			continue
 		}
-		if r.Effect == Deny {
+		switch r.Effect {
+		case Deny:
 			b.deny = append(b.deny, boundRule{r, program})
-		} else {
+		case Approve:
+			b.approve = append(b.approve, boundRule{r, program})
+		default:
 			b.allow = append(b.allow, boundRule{r, program})
 		}
 	}
@@ -693,6 +702,8 @@ type counts struct {
 type Count struct {
 	Rule                    string
 	Allowed, Denied, Failed uint64
+	// Asked is how often it had a call wait for approval.
+	Asked uint64
 }
 
 // keep begins to count the rules of a set, and forgets all others.
@@ -716,6 +727,8 @@ func (c *counts) decided(rule string, effect Effect) {
 	case n == nil:
 	case effect == Deny:
 		n.Denied++
+	case effect == Approve:
+		n.Asked++
 	default:
 		n.Allowed++
 	}
@@ -749,6 +762,8 @@ type Effect string
 const (
 	Allow Effect = "allow"
 	Deny  Effect = "deny"
+	// Approve lets a call run once others approved it.
+	Approve Effect = "approve"
 )
 
 // Rule allows or denies calls of some tools.
@@ -762,6 +777,8 @@ type Rule struct {
 	Backend string
 	// When is the condition, an expression in CEL of type bool.
 	When string
+	// Approve says who approves, for the effect Approve; nil for others.
+	Approve *Approval
 }
 
 // Limits bound a set. Zero fields have their defaults.
@@ -787,7 +804,7 @@ func (l Limits) withDefaults() Limits {
 type Fault struct {
 	// Index is the place of the rule in its list, from 0. It is -1 for a fault of the list.
 	Index int
-	// Field is the field at fault: "name", "effect" or "when".
+	// Field is the field at fault: "name", "effect", "when" or "approve".
 	Field string
 	// Line and Column are the place in the expression, from 1; 0 if there is none.
 	Line, Column int

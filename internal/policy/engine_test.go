@@ -151,7 +151,7 @@ func TestCounts(t *testing.T) {
 	engine.Count("other", "deny")
 	engine.Replace(compile(t, allow("a", "true", "*"), deny("c", "true", "x.*")), nil)
 	engine.Count("a", "allow")
-	if got := fmt.Sprint(engine.Counts()); got != "[{a 2 0 0} {c 0 0 0}]" {
+	if got := fmt.Sprint(engine.Counts()); got != "[{a 2 0 0 0} {c 0 0 0 0}]" {
 		t.Error(got)
 	}
 }

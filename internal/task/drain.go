@@ -6,7 +6,7 @@ import "context"
 
 // Drain stops new work, stops calls from becoming tasks, and waits until all work has
 // returned and every change was reported. If ctx ends first, the remaining work ends as
-// UNAVAILABLE with an unknown outcome, and its context ends with [ErrClosed]. Drain then
+// UNAVAILABLE with an unknown outcome, and its context ends with [ErrClosed]. Work that waits and has not begun ends so at once. Drain then
 // returns the amount of that work without waiting for it. Where processes share the
 // store, they run again what of it may be run again; that is not in the amount. Drain may be called again, and
 // concurrently. Callers can still get, answer and cancel tasks.
@@ -19,6 +19,11 @@ func (m *Manager) Drain(ctx context.Context) (cut int) {
 		}
 	}
 	m.mu.Unlock()
+	for _, r := range m.running() {
+		if r.waits() && r.cut() {
+			cut++
+		}
+	}
 	select {
 	case <-m.idle:
 	case <-ctx.Done():

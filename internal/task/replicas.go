@@ -140,9 +140,10 @@ func (m *Manager) takeOver(ctx context.Context, one Unfinished, resume Resume) e
 	case record.IsFinal() || record.Owner != one.Owner:
 		return nil
 	}
-	if len(record.Again) > 0 && m.mayTakeOver(&record) && resume != nil {
+	if len(record.Again) > 0 && resume != nil {
 		work, spec, err := resume(record)
 		switch {
+		case err == nil && spec.Waits == nil && !m.mayTakeOver(&record):
 		case err == nil:
 			return m.runAgain(ctx, record, work, spec)
 		case errors.Is(err, ErrNotYet):
@@ -184,7 +185,7 @@ func (m *Manager) runAgain(ctx context.Context, record Record, work Run, spec Sp
 	now := m.opts.Now()
 	record.Task = copyTask(record.Task)
 	stamp(record.Task, now)
-	if isHandedOver(&record) {
+	if isHandedOver(&record) || spec.Waits != nil {
 		record.Handovers++
 	}
 	record.Takeovers++

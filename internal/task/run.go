@@ -71,13 +71,14 @@ type run struct {
 
 func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 	spec.About.ToolCall = true
-	if spec.Timeout <= 0 || spec.Timeout > maxTimeout {
-		spec.Timeout = maxTimeout
+	if spec.Timeout <= 0 {
+		spec.Timeout = defaultTimeout
 	}
+	spec.Timeout = min(spec.Timeout, maxTimeout)
 	if spec.TTL <= 0 {
 		spec.TTL = m.opts.TTL
 	}
-	r := &run{m: m, id: id, spec: spec, ended: make(chan struct{}), mayRunAgain: len(spec.Again) > 0}
+	r := &run{m: m, id: id, spec: spec, message: clip(spec.Message), ended: make(chan struct{}), mayRunAgain: len(spec.Again) > 0}
 	var detached context.Context
 	detached, r.release = context.WithTimeout(context.WithoutCancel(ctx), spec.Timeout)
 	r.ctx, r.cancel = context.WithCancelCause(detached)
@@ -109,6 +110,9 @@ func (r *run) do(work Run) {
 		result, err = got, failed
 	}
 }
+
+// waits reports whether the work has not begun.
+func (r *run) waits() bool { return r.spec.Waits != nil && r.spec.Waits() }
 
 // close frees what the run holds. Its work has returned, or was not begun.
 func (r *run) close() {

@@ -22,8 +22,7 @@ type Spec struct {
 	// After is how long the call may take without becoming a task. Zero makes it a task
 	// at once.
 	After time.Duration
-	// Timeout is how long the work may take from its start. Zero means a day, which is also
-	// the maximum.
+	// Timeout is how long the work may take from its start. Zero means a day. The maximum is eight days.
 	Timeout time.Duration
 	// TTL replaces that of the options if it is positive.
 	TTL time.Duration
@@ -31,6 +30,11 @@ type Spec struct {
 	About errmap.About
 	// Origin identifies what began the call, for telemetry: [Manager.Origin] returns it. It must not be changed.
 	Origin []byte
+	// Message is the status message that the task begins with.
+	Message string
+	// Waits reports whether the work has not begun: it waits for something, and nothing is lost if it ends. A drain leaves such work
+	// at once, and it is taken over as often as it takes. Nil means that it has begun.
+	Waits func() bool
 	// Again is what [Options.Resume] needs to run the work again in another process. Nil
 	// means that it must not be run again. It must not be changed.
 	Again []byte

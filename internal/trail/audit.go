@@ -259,6 +259,8 @@ const (
 	Denied    Decision = "denied"
 	Asked     Decision = "asked"
 	Consented Decision = "consented"
+	// Approved is set if others approved the call.
+	Approved Decision = "approved"
 )
 
 // Caller is who asked.

@@ -66,7 +66,7 @@ func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, me
 	}
 	set, faults := policy.Compile(list, policy.Limits{MaxCost: p.GetMaxCost()})
 	if len(faults) == 0 {
-		faults = set.Fit(described(cfg))
+		faults = append(set.CheckApprovers(approversOf(cfg)), set.Fit(described(cfg))...)
 	}
 	for _, f := range firstOfRule(faults) {
 		path := "rules"
@@ -80,7 +80,30 @@ func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, me
 
 // ruleOf is a rule about the tools of one of several backends, or of all.
 func ruleOf(r *configv1.PolicyRule, backend string) policy.Rule {
-	return policy.Rule{Name: r.GetName(), Tools: r.GetTools(), Effect: policy.Effect(r.GetEffect()), When: r.GetWhen(), Backend: backend}
+	out := policy.Rule{Name: r.GetName(), Tools: r.GetTools(), Effect: policy.Effect(r.GetEffect()), When: r.GetWhen(), Backend: backend}
+	if a := r.GetApprove(); a != nil {
+		out.Approve = &policy.Approval{
+			Callers: a.GetCallers(), Groups: a.GetGroups(), Count: int(a.GetCount()), Within: a.GetWithin().AsDuration(), Bound: a.GetBound(),
+		}
+	}
+	return out
+}
+
+// approversOf are the operators that rules may name as approvers. A file that cannot be read is reported elsewhere.
+func approversOf(cfg *configv1.Config) policy.Approvers {
+	path := cfg.GetListeners().GetAdminTokensFile()
+	if path == "" {
+		return policy.LocalApprover()
+	}
+	out := policy.Approvers{Groups: map[string][]string{}}
+	file, err := config.LoadOperators(path)
+	if err != nil {
+		return out
+	}
+	for _, o := range file.GetOperators() {
+		out.Groups[o.GetName()] = o.GetGroups()
+	}
+	return out
 }
 
 // firstOfRule returns one fault for each field of each rule, with the number of others:

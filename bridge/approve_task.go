@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
+)
+
+// waitingCall is a call that waits for approval as a task.
+type waitingCall struct {
+	// of is the call as it was asked about; nil where another replica did.
+	of *approval.Call
+	id string
+	// who is the caller, nil for one without authentication.
+	who  *identity.Identity
+	call *statev1.TaskCall
+	// resumed: another replica began to wait, and may have run the call.
+	resumed bool
+	runs    atomic.Bool
+}
+
+// waits reports whether the call has not been taken to run.
+func (w *waitingCall) waits() bool { return !w.runs.Load() }
+
+// await waits until the call may run, and takes it.
+func (w *waitingCall) await(ctx context.Context, a *approvals, own *toolCall, report func(string)) *errmap.Error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer w.who.WhenRevoked(func() { cancel(identity.ErrRevoked) })()
+	for range maxAsks {
+		of, err := w.current(ctx, a, own.tool)
+		if err != nil {
+			return w.left(ctx, a, err)
+		}
+		if of == nil { // the rules have been changed, and ask no more
+			w.runs.Store(true)
+			return nil
+		}
+		over, err := w.round(ctx, a, own, of, report)
+		if err != nil {
+			return w.left(ctx, a, err)
+		}
+		if over {
+			return nil
+		}
+	}
+	return errmap.Because(errmap.Unavailable, "the policy changes too often to ask for approval")
+}
+
+// current is the call as the rules ask about it now; nil where they ask no more. The caller must still be permitted.
+func (w *waitingCall) current(ctx context.Context, a *approvals, tool *catalog.Tool) (*approval.Call, *errmap.Error) {
+	if err := a.directory.authorities.MayUse(w.who, tool); err != nil {
+		return nil, err
+	}
+	rule, effect, err := a.rulebook.rules.MayCall(w.who, tool, w.call.GetWire())
+	if err != nil {
+		return nil, err
+	}
+	if effect != effectApprove {
+		return nil, nil //nolint:nilnil // said above
+	}
+	asks, ok := a.rulebook.rules.Asks(rule)
+	if !ok {
+		return nil, errmap.Because(errmap.Unavailable, "the policy rules were replaced a moment ago")
+	}
+	of := toApprove(tool, w.call.GetWire(), asks)
+	if of == nil {
+		return nil, errmap.Because(errmap.InternalError, "the arguments of the call cannot be read")
+	}
+	of.Principal, of.Requester = w.call.GetCaller(), w.call.GetCaller()
+	switch {
+	case w.of != nil:
+		of.Requester, of.Preview = w.of.Requester, w.of.Preview
+	case w.who != nil:
+		of.Requester = w.who.Name()
+	case w.call.GetWho().GetOperator() != "":
+		of.Requester = w.call.GetWho().GetOperator()
+	}
+	return of, nil
+}
+
+// round is one question and its answer. It reports whether the call may run now; if not, it is to be asked about again.
+func (w *waitingCall) round(ctx context.Context, a *approvals, own *toolCall, of *approval.Call, report func(string)) (over bool, err *errmap.Error) {
+	r, err := a.service.Ask(ctx, of, w.id)
+	if err != nil {
+		return false, err
+	}
+	if r.GetState() == approval.Waiting {
+		w.id = r.GetId()
+		report(waitText(r, of))
+		_, err = a.service.Wait(ctx, w.id)
+		return false, err // what it came to, Ask returns, about the caller and the rules of that time
+	}
+	switch r.GetState() {
+	case approval.Cancelled:
+		if r.GetId() != w.id {
+			return false, approval.Refusal(r)
+		}
+		w.id = "" // ask anew
+		return false, nil
+	case approval.Done:
+		if w.resumed && r.GetId() == w.id {
+			return false, approval.Unknown(own.tool.Name)
+		}
+		return false, approval.Refusal(r)
+	case approval.Running:
+		if w.resumed && r.GetId() == w.id {
+			return w.claim(ctx, a, own, of, true)
+		}
+		return false, approval.Refusal(r)
+	case approval.Approved:
+		w.id = r.GetId()
+		return w.claim(ctx, a, own, of, false)
+	}
+	return false, approval.Refusal(r)
+}
+
+// claim takes the call to run it here. Where another replica seems to run it, it waits for the end of that.
+func (w *waitingCall) claim(ctx context.Context, a *approvals, own *toolCall, of *approval.Call, elsewhere bool) (over bool, err *errmap.Error) {
+	for {
+		claim, err := a.service.Claim(ctx, of, w.id, own.tool.IsIdempotent())
+		switch {
+		case err == nil:
+			own.approved.claim = claim
+			w.runs.Store(true)
+			return true, nil
+		case errors.Is(err, approval.ErrChanged):
+			w.id = ""
+			return false, nil
+		case !elsewhere || !errors.Is(err, approval.ErrRuns) && err.Code != errmap.Unavailable:
+			return false, err
+		}
+		timer := time.NewTimer(lookAgain)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false, errmap.Wrap(errmap.Cancelled, context.Cause(ctx))
+		}
+	}
+}
+
+// left is the end of a call that does not run: its approval ends with it, unless another replica goes on.
+func (w *waitingCall) left(ctx context.Context, a *approvals, err *errmap.Error) *errmap.Error {
+	why := ""
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, identity.ErrRevoked):
+		why = "the credentials of its caller ended"
+		err = errmap.New(errmap.PermissionDenied, errmap.Tool(w.call.GetTool()), errmap.Message("Permission denied: "+why+" before the call was approved and run"))
+	case errors.Is(cause, task.ErrCancelled):
+		why = "its caller cancelled it"
+	case ctx.Err() == nil && err.Code == errmap.PermissionDenied:
+		why = "its caller may not make the call any more"
+	}
+	if why == "" || w.id == "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.tasks.sender.deadlines.most)
+	defer cancel()
+	_ = a.service.Cancel(ctx, w.id, why) // it expires otherwise
+	return err
+}
+
+// resume makes the work of a call that waits again, on another replica than the one that began it.
+func (a *approvals) resume(own *toolCall, call *statev1.TaskCall) (*waitingCall, error) {
+	if a.service == nil || a.rulebook.rules == nil {
+		return nil, errors.New("bridge: there are no approvals")
+	}
+	w := &waitingCall{id: call.GetApproval(), call: call, resumed: true}
+	if source := call.GetWho().GetSource(); source != "" {
+		if a.named == nil || source == string(identity.SourceOAuth) {
+			return nil, fmt.Errorf("bridge: the credentials of caller %s cannot be checked here", call.GetWho().GetName())
+		}
+		if w.who = a.named(call.GetWho().GetName()); w.who == nil || w.who.Principal() != call.GetCaller() {
+			return nil, fmt.Errorf("bridge: there is no caller %s any more", call.GetWho().GetName())
+		}
+	}
+	a.held(own, w)
+	return w, nil
+}
