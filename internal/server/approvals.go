@@ -102,19 +102,20 @@ func (a *App) tellApproval(ctx context.Context, e approval.Event) {
 // maxApprovalEvents bounds the changes of approvals that others have not heard of yet: the bus may be away for some seconds.
 const maxApprovalEvents = 1024
 
+// approvalHappened notes what this replica did about an approval, for others to hear of.
+func (a *App) approvalHappened(e approval.Event) {
+	select {
+	case a.approvalEvents <- e:
+	default:
+		a.noted.Warn("webhooks and subscribers did not hear of an approval: too many at a time")
+	}
+}
+
 // tellApprovals tells others of approvals until ctx ends.
 func (a *App) tellApprovals(ctx context.Context) {
-	events := make(chan approval.Event, maxApprovalEvents)
-	defer a.approvals.Subscribe(func(e approval.Event) {
-		select {
-		case events <- e:
-		default:
-			a.noted.Warn("webhooks and subscribers did not hear of an approval: too many at a time")
-		}
-	})()
 	for {
 		select {
-		case e := <-events:
+		case e := <-a.approvalEvents:
 			a.tellApproval(ctx, e)
 		case <-ctx.Done():
 			return

@@ -59,6 +59,8 @@ type pipeline struct {
 	// approvals are the calls that wait for approval, webhooks tells others of them; nil without any.
 	approvals *approval.Service
 	webhooks  *webhook.Sender
+	// approvalEvents are what this process did about approvals, and others have not heard of.
+	approvalEvents chan approval.Event
 	// watches run the streams behind watches.
 	watches *notify.Watches
 	// streams are the long-lived streams of every edge.
@@ -94,7 +96,8 @@ func (a *App) openPipeline() error {
 	if err != nil {
 		return err
 	}
-	a.approvals = new(approval.Service)
+	a.approvals = approval.New(approval.Options{Store: approval.NewMemory(nil)})
+	a.approvalEvents = make(chan approval.Event, maxApprovalEvents)
 	if !a.opts.Once {
 		if err := a.openWebhooks(); err != nil {
 			return err
