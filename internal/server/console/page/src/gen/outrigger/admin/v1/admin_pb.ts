@@ -19,7 +19,308 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file outrigger/admin/v1/admin.proto.
  */
 export const file_outrigger_admin_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("Ch5vdXRyaWdnZXIvYWRtaW4vdjEvYWRtaW4ucHJvdG8SEm91dHJpZ2dlci5hZG1pbi52MSISChBHZXRTZXJ2ZXJSZXF1ZXN0IukBChFHZXRTZXJ2ZXJSZXNwb25zZRIMCgRuYW1lGAEgASgJEg0KBXRpdGxlGAIgASgJEg8KB3ZlcnNpb24YAyABKAkSEAoIb3BlcmF0b3IYBCABKAkSEwoLY2FuX29wZXJhdGUYBSABKAgSFAoMY2FuX3NpZ25fb3V0GAYgASgIEg8KB2NhbGxlcnMYByADKAkSFAoMY2FsbF9yZWZ1c2FsGAggASgJEhEKCXJldmlzaW9ucxgJIAMoCRINCgV0cnVzdBgKIAEoCRILCgN1cmwYCyABKAkSEwoLaGFzX2NhbGxlcnMYDCABKAgiSgoSU2VhcmNoVG9vbHNSZXF1ZXN0Eg0KBXF1ZXJ5GAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIm0KE1NlYXJjaFRvb2xzUmVzcG9uc2USLgoFdG9vbHMYASADKAsyHy5vdXRyaWdnZXIuYWRtaW4udjEuVG9vbFN1bW1hcnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEg0KBXRvdGFsGAMgASgFIoYBCgtUb29sU3VtbWFyeRIMCgRuYW1lGAEgASgJEhAKCG1jcF9uYW1lGAIgASgJEg0KBXRpdGxlGAMgASgJEg8KB3N1bW1hcnkYBCABKAkSEwoLZGVzdHJ1Y3RpdmUYBSABKAgSEQoJcmVhZF9vbmx5GAYgASgIEg8KB2JhY2tlbmQYByABKAkiHgoOR2V0VG9vbFJlcXVlc3QSDAoEbmFtZRgBIAEoCSL7AwoPR2V0VG9vbFJlc3BvbnNlEi0KBHRvb2wYASABKAsyHy5vdXRyaWdnZXIuYWRtaW4udjEuVG9vbFN1bW1hcnkSEwoLZGVzY3JpcHRpb24YAiABKAkSPwoGbGlzdGVkGAMgAygLMi8ub3V0cmlnZ2VyLmFkbWluLnYxLkdldFRvb2xSZXNwb25zZS5MaXN0ZWRFbnRyeRIUCgxpbnB1dF9zY2hlbWEYBCABKAkSFQoNb3V0cHV0X3NjaGVtYRgFIAEoCRILCgNycGMYBiABKAkSDAoEa2luZBgHIAEoCRIOCgZ0b2tlbnMYCCABKAUSEwoLbGlzdF90b2tlbnMYCSABKAUSLQoIZmluZGluZ3MYCiADKAsyGy5vdXRyaWdnZXIuYWRtaW4udjEuRmluZGluZxIPCgdjaGFuZ2VzGAsgAygJEhQKDHJ1bnNfYXNfdGFzaxgMIAEoCBIQCghpc19nYXRlZBgNIAEoCBIPCgd2ZXJzaW9uGA4gASgJEhIKCmRlcHJlY2F0ZWQYDyABKAkSEwoLZmluZ2VycHJpbnQYECABKAkSFAoMdGFrZXNfc3RyZWFtGBEgASgIEg8KB3N0cmVhbXMYEiABKAgaLQoLTGlzdGVkRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJSCgdGaW5kaW5nEgwKBHJ1bGUYASABKAkSDQoFbGV2ZWwYAiABKAkSDAoEcGF0aBgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEgsKA2ZpeBgFIAEoCSI4ChVDaGVja0FyZ3VtZW50c1JlcXVlc3QSDAoEdG9vbBgBIAEoCRIRCglhcmd1bWVudHMYAiABKAkiagoWQ2hlY2tBcmd1bWVudHNSZXNwb25zZRIxCgp2aW9sYXRpb25zGAEgAygLMh0ub3V0cmlnZ2VyLmFkbWluLnYxLlZpb2xhdGlvbhIMCgRjb2RlGAIgASgJEg8KB21lc3NhZ2UYAyABKAkiOwoJVmlvbGF0aW9uEgwKBHBhdGgYASABKAkSDwoHa2V5d29yZBgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIjsKDFdhdGNoUmVxdWVzdBIrCghpbnRlcnZhbBgBIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKgBAoNV2F0Y2hSZXNwb25zZRIoCgR0aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCglpbl9mbGlnaHQYAiADKAsyGC5vdXRyaWdnZXIuYWRtaW4udjEuQ2FsbBIXCg9pbl9mbGlnaHRfdG90YWwYAyABKAUSJwoFZW5kZWQYBCADKAsyGC5vdXRyaWdnZXIuYWRtaW4udjEuQ2FsbBIVCg1lbmRlZF9vbWl0dGVkGAUgASgDEi0KBXRvb2xzGAYgAygLMh4ub3V0cmlnZ2VyLmFkbWluLnYxLlRvb2xDb3VudHMSKQoGbGltaXRzGAcgAygLMhkub3V0cmlnZ2VyLmFkbWluLnYxLkxpbWl0EikKBmNoZWNrcxgIIAMoCzIZLm91dHJpZ2dlci5hZG1pbi52MS5DaGVjaxI1CgxjZXJ0aWZpY2F0ZXMYCSADKAsyHy5vdXRyaWdnZXIuYWRtaW4udjEuQ2VydGlmaWNhdGUSDQoFcmVhZHkYCiABKAgSDQoFc3RhdGUYCyABKAkSEAoId2F0Y2hlcnMYDCABKAUSEAoIc2Vzc2lvbnMYDSABKAUSDQoFdGFza3MYDiABKAUSDwoHc3RyZWFtcxgPIAEoBRIVCg1jYXRhbG9nX3Rvb2xzGBAgASgFEhsKE2NhdGFsb2dfZmluZ2VycHJpbnQYESABKAkSDQoFdHJ1c3QYEiABKAkigwMKBENhbGwSCgoCaWQYASABKAQSDgoGY2FsbGVyGAIgASgJEhAKCG9wZXJhdG9yGAMgASgJEgwKBHRvb2wYBCABKAkSDAoEZWRnZRgFIAEoCRIRCglvcGVyYXRpb24YBiABKAkSKQoFYmVnYW4YByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEicKBHRvb2sYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoIdXBzdHJlYW0YCSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDAoEY29kZRgKIAEoCRIPCgdtZXNzYWdlGAsgASgJEhAKCHRyYWNlX2lkGAwgASgJEg8KB3NwYW5faWQYDSABKAkSDAoEc3RlcBgOIAEoCRInCgVzdGVwcxgPIAMoCzIYLm91dHJpZ2dlci5hZG1pbi52MS5TdGVwEhAKCHJldmlzaW9uGBAgASgJEhIKCnJlcXVlc3RfaWQYESABKAkieQoEU3RlcBIMCgRuYW1lGAEgASgJEiUKAmF0GAIgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEicKBHRvb2sYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEwoLaXNfdXBzdHJlYW0YBCABKAgilwEKClRvb2xDb3VudHMSDAoEbmFtZRgBIAEoCRINCgVjYWxscxgCIAEoBBIOCgZmYWlsZWQYAyABKAQSEQoJaW5fZmxpZ2h0GAQgASgDEigKBXRvdGFsGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEg4KBmJvdW5kcxgGIAMoARIPCgdidWNrZXRzGAcgAygEIlAKBUxpbWl0EgwKBG5hbWUYASABKAkSEQoEdXNlZBgCIAEoAUgAiAEBEgwKBG1vc3QYAyABKAESDwoHcmVmdXNlZBgEIAEoBEIHCgVfdXNlZCJCCgVDaGVjaxIMCgRuYW1lGAEgASgJEgoKAm9rGAIgASgIEg4KBmRldGFpbBgDIAEoCRIPCgdpc19pbmZvGAQgASgIIkoKC0NlcnRpZmljYXRlEgwKBG5hbWUYASABKAkSLQoJbm90X2FmdGVyGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIcCg5HZXRDYWxsUmVxdWVzdBIKCgJpZBgBIAEoBCKqAQoPR2V0Q2FsbFJlc3BvbnNlEiYKBGNhbGwYASABKAsyGC5vdXRyaWdnZXIuYWRtaW4udjEuQ2FsbBITCgthdWRpdF9saW5lcxgCIAMoCRISCgphdWRpdF9ub3RlGAMgASgJEg4KBnJlY29yZBgEIAEoCRITCgtyZWNvcmRfbm90ZRgFIAEoCRIRCglsb2dfbGluZXMYBiADKAkSDgoGYWR2aWNlGAcgAygJIhAKDlJlZnJlc2hSZXF1ZXN0Im8KD1JlZnJlc2hSZXNwb25zZRIPCgdjaGFuZ2VkGAEgASgIEg0KBXRvb2xzGAIgASgFEhMKC2ZpbmdlcnByaW50GAMgASgJEicKBHRvb2sYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iIAoPU2V0VHJ1c3RSZXF1ZXN0Eg0KBXRydXN0GAEgASgJIjEKEFNldFRydXN0UmVzcG9uc2USDQoFdHJ1c3QYASABKAkSDgoGYmVmb3JlGAIgASgJIg4KDERyYWluUmVxdWVzdCIiCg1EcmFpblJlc3BvbnNlEhEKCWluX2ZsaWdodBgBIAEoBTKiBgoMQWRtaW5TZXJ2aWNlElgKCUdldFNlcnZlchIkLm91dHJpZ2dlci5hZG1pbi52MS5HZXRTZXJ2ZXJSZXF1ZXN0GiUub3V0cmlnZ2VyLmFkbWluLnYxLkdldFNlcnZlclJlc3BvbnNlEl4KC1NlYXJjaFRvb2xzEiYub3V0cmlnZ2VyLmFkbWluLnYxLlNlYXJjaFRvb2xzUmVxdWVzdBonLm91dHJpZ2dlci5hZG1pbi52MS5TZWFyY2hUb29sc1Jlc3BvbnNlElIKB0dldFRvb2wSIi5vdXRyaWdnZXIuYWRtaW4udjEuR2V0VG9vbFJlcXVlc3QaIy5vdXRyaWdnZXIuYWRtaW4udjEuR2V0VG9vbFJlc3BvbnNlEmcKDkNoZWNrQXJndW1lbnRzEikub3V0cmlnZ2VyLmFkbWluLnYxLkNoZWNrQXJndW1lbnRzUmVxdWVzdBoqLm91dHJpZ2dlci5hZG1pbi52MS5DaGVja0FyZ3VtZW50c1Jlc3BvbnNlEk4KBVdhdGNoEiAub3V0cmlnZ2VyLmFkbWluLnYxLldhdGNoUmVxdWVzdBohLm91dHJpZ2dlci5hZG1pbi52MS5XYXRjaFJlc3BvbnNlMAESUgoHR2V0Q2FsbBIiLm91dHJpZ2dlci5hZG1pbi52MS5HZXRDYWxsUmVxdWVzdBojLm91dHJpZ2dlci5hZG1pbi52MS5HZXRDYWxsUmVzcG9uc2USUgoHUmVmcmVzaBIiLm91dHJpZ2dlci5hZG1pbi52MS5SZWZyZXNoUmVxdWVzdBojLm91dHJpZ2dlci5hZG1pbi52MS5SZWZyZXNoUmVzcG9uc2USVQoIU2V0VHJ1c3QSIy5vdXRyaWdnZXIuYWRtaW4udjEuU2V0VHJ1c3RSZXF1ZXN0GiQub3V0cmlnZ2VyLmFkbWluLnYxLlNldFRydXN0UmVzcG9uc2USTAoFRHJhaW4SIC5vdXRyaWdnZXIuYWRtaW4udjEuRHJhaW5SZXF1ZXN0GiEub3V0cmlnZ2VyLmFkbWluLnYxLkRyYWluUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Ch5vdXRyaWdnZXIvYWRtaW4vdjEvYWRtaW4ucHJvdG8SEm91dHJpZ2dlci5hZG1pbi52MSInChRMaXN0QXBwcm92YWxzUmVxdWVzdBIPCgdkZWNpZGVkGAEgASgIIkgKFUxpc3RBcHByb3ZhbHNSZXNwb25zZRIvCglhcHByb3ZhbHMYASADKAsyHC5vdXRyaWdnZXIuYWRtaW4udjEuQXBwcm92YWwiIAoSR2V0QXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJIkUKE0dldEFwcHJvdmFsUmVzcG9uc2USLgoIYXBwcm92YWwYASABKAsyHC5vdXRyaWdnZXIuYWRtaW4udjEuQXBwcm92YWwiRAoVRGVjaWRlQXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJEg8KB2FwcHJvdmUYAiABKAgSDgoGcmVhc29uGAMgASgJIkgKFkRlY2lkZUFwcHJvdmFsUmVzcG9uc2USLgoIYXBwcm92YWwYASABKAsyHC5vdXRyaWdnZXIuYWRtaW4udjEuQXBwcm92YWwizgMKCEFwcHJvdmFsEgoKAmlkGAEgASgJEgwKBHRvb2wYAiABKAkSDQoFdGl0bGUYAyABKAkSEQoJcmVxdWVzdGVyGAQgASgJEgwKBHJ1bGUYBSABKAkSDQoFc3RhdGUYBiABKAkSDQoFZW5kZWQYByABKAkSKwoHY3JlYXRlZBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHZXhwaXJlcxgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGbmVlZGVkGAogASgFEjgKCWRlY2lzaW9ucxgLIAMoCzIlLm91dHJpZ2dlci5hZG1pbi52MS5BcHByb3ZhbC5EZWNpc2lvbhIWCg5hcmd1bWVudHNfanNvbhgMIAEoCRIPCgdwcmV2aWV3GA0gASgJEhIKCm1heV9kZWNpZGUYDiABKAgSDwoHd2h5X25vdBgPIAEoCRpoCghEZWNpc2lvbhIQCghhcHByb3ZlchgBIAEoCRIQCghhcHByb3ZlZBgCIAEoCBIOCgZyZWFzb24YAyABKAkSKAoEdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiEgoQR2V0U2VydmVyUmVxdWVzdCLpAQoRR2V0U2VydmVyUmVzcG9uc2USDAoEbmFtZRgBIAEoCRINCgV0aXRsZRgCIAEoCRIPCgd2ZXJzaW9uGAMgASgJEhAKCG9wZXJhdG9yGAQgASgJEhMKC2Nhbl9vcGVyYXRlGAUgASgIEhQKDGNhbl9zaWduX291dBgGIAEoCBIPCgdjYWxsZXJzGAcgAygJEhQKDGNhbGxfcmVmdXNhbBgIIAEoCRIRCglyZXZpc2lvbnMYCSADKAkSDQoFdHJ1c3QYCiABKAkSCwoDdXJsGAsgASgJEhMKC2hhc19jYWxsZXJzGAwgASgIIkoKElNlYXJjaFRvb2xzUmVxdWVzdBINCgVxdWVyeRgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJtChNTZWFyY2hUb29sc1Jlc3BvbnNlEi4KBXRvb2xzGAEgAygLMh8ub3V0cmlnZ2VyLmFkbWluLnYxLlRvb2xTdW1tYXJ5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRINCgV0b3RhbBgDIAEoBSKGAQoLVG9vbFN1bW1hcnkSDAoEbmFtZRgBIAEoCRIQCghtY3BfbmFtZRgCIAEoCRINCgV0aXRsZRgDIAEoCRIPCgdzdW1tYXJ5GAQgASgJEhMKC2Rlc3RydWN0aXZlGAUgASgIEhEKCXJlYWRfb25seRgGIAEoCBIPCgdiYWNrZW5kGAcgASgJIh4KDkdldFRvb2xSZXF1ZXN0EgwKBG5hbWUYASABKAki+wMKD0dldFRvb2xSZXNwb25zZRItCgR0b29sGAEgASgLMh8ub3V0cmlnZ2VyLmFkbWluLnYxLlRvb2xTdW1tYXJ5EhMKC2Rlc2NyaXB0aW9uGAIgASgJEj8KBmxpc3RlZBgDIAMoCzIvLm91dHJpZ2dlci5hZG1pbi52MS5HZXRUb29sUmVzcG9uc2UuTGlzdGVkRW50cnkSFAoMaW5wdXRfc2NoZW1hGAQgASgJEhUKDW91dHB1dF9zY2hlbWEYBSABKAkSCwoDcnBjGAYgASgJEgwKBGtpbmQYByABKAkSDgoGdG9rZW5zGAggASgFEhMKC2xpc3RfdG9rZW5zGAkgASgFEi0KCGZpbmRpbmdzGAogAygLMhsub3V0cmlnZ2VyLmFkbWluLnYxLkZpbmRpbmcSDwoHY2hhbmdlcxgLIAMoCRIUCgxydW5zX2FzX3Rhc2sYDCABKAgSEAoIaXNfZ2F0ZWQYDSABKAgSDwoHdmVyc2lvbhgOIAEoCRISCgpkZXByZWNhdGVkGA8gASgJEhMKC2ZpbmdlcnByaW50GBAgASgJEhQKDHRha2VzX3N0cmVhbRgRIAEoCBIPCgdzdHJlYW1zGBIgASgIGi0KC0xpc3RlZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiUgoHRmluZGluZxIMCgRydWxlGAEgASgJEg0KBWxldmVsGAIgASgJEgwKBHBhdGgYAyABKAkSDwoHbWVzc2FnZRgEIAEoCRILCgNmaXgYBSABKAkiOAoVQ2hlY2tBcmd1bWVudHNSZXF1ZXN0EgwKBHRvb2wYASABKAkSEQoJYXJndW1lbnRzGAIgASgJImoKFkNoZWNrQXJndW1lbnRzUmVzcG9uc2USMQoKdmlvbGF0aW9ucxgBIAMoCzIdLm91dHJpZ2dlci5hZG1pbi52MS5WaW9sYXRpb24SDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIjsKCVZpb2xhdGlvbhIMCgRwYXRoGAEgASgJEg8KB2tleXdvcmQYAiABKAkSDwoHbWVzc2FnZRgDIAEoCSI7CgxXYXRjaFJlcXVlc3QSKwoIaW50ZXJ2YWwYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iswQKDVdhdGNoUmVzcG9uc2USKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoJaW5fZmxpZ2h0GAIgAygLMhgub3V0cmlnZ2VyLmFkbWluLnYxLkNhbGwSFwoPaW5fZmxpZ2h0X3RvdGFsGAMgASgFEicKBWVuZGVkGAQgAygLMhgub3V0cmlnZ2VyLmFkbWluLnYxLkNhbGwSFQoNZW5kZWRfb21pdHRlZBgFIAEoAxItCgV0b29scxgGIAMoCzIeLm91dHJpZ2dlci5hZG1pbi52MS5Ub29sQ291bnRzEikKBmxpbWl0cxgHIAMoCzIZLm91dHJpZ2dlci5hZG1pbi52MS5MaW1pdBIpCgZjaGVja3MYCCADKAsyGS5vdXRyaWdnZXIuYWRtaW4udjEuQ2hlY2sSNQoMY2VydGlmaWNhdGVzGAkgAygLMh8ub3V0cmlnZ2VyLmFkbWluLnYxLkNlcnRpZmljYXRlEg0KBXJlYWR5GAogASgIEg0KBXN0YXRlGAsgASgJEhAKCHdhdGNoZXJzGAwgASgFEhAKCHNlc3Npb25zGA0gASgFEg0KBXRhc2tzGA4gASgFEg8KB3N0cmVhbXMYDyABKAUSFQoNY2F0YWxvZ190b29scxgQIAEoBRIbChNjYXRhbG9nX2ZpbmdlcnByaW50GBEgASgJEg0KBXRydXN0GBIgASgJEhEKCWFwcHJvdmFscxgTIAEoBSKDAwoEQ2FsbBIKCgJpZBgBIAEoBBIOCgZjYWxsZXIYAiABKAkSEAoIb3BlcmF0b3IYAyABKAkSDAoEdG9vbBgEIAEoCRIMCgRlZGdlGAUgASgJEhEKCW9wZXJhdGlvbhgGIAEoCRIpCgViZWdhbhgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJwoEdG9vaxgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIrCgh1cHN0cmVhbRgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIMCgRjb2RlGAogASgJEg8KB21lc3NhZ2UYCyABKAkSEAoIdHJhY2VfaWQYDCABKAkSDwoHc3Bhbl9pZBgNIAEoCRIMCgRzdGVwGA4gASgJEicKBXN0ZXBzGA8gAygLMhgub3V0cmlnZ2VyLmFkbWluLnYxLlN0ZXASEAoIcmV2aXNpb24YECABKAkSEgoKcmVxdWVzdF9pZBgRIAEoCSJ5CgRTdGVwEgwKBG5hbWUYASABKAkSJQoCYXQYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEdG9vaxgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhITCgtpc191cHN0cmVhbRgEIAEoCCKXAQoKVG9vbENvdW50cxIMCgRuYW1lGAEgASgJEg0KBWNhbGxzGAIgASgEEg4KBmZhaWxlZBgDIAEoBBIRCglpbl9mbGlnaHQYBCABKAMSKAoFdG90YWwYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SDgoGYm91bmRzGAYgAygBEg8KB2J1Y2tldHMYByADKAQiUAoFTGltaXQSDAoEbmFtZRgBIAEoCRIRCgR1c2VkGAIgASgBSACIAQESDAoEbW9zdBgDIAEoARIPCgdyZWZ1c2VkGAQgASgEQgcKBV91c2VkIkIKBUNoZWNrEgwKBG5hbWUYASABKAkSCgoCb2sYAiABKAgSDgoGZGV0YWlsGAMgASgJEg8KB2lzX2luZm8YBCABKAgiSgoLQ2VydGlmaWNhdGUSDAoEbmFtZRgBIAEoCRItCglub3RfYWZ0ZXIYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIhwKDkdldENhbGxSZXF1ZXN0EgoKAmlkGAEgASgEIqoBCg9HZXRDYWxsUmVzcG9uc2USJgoEY2FsbBgBIAEoCzIYLm91dHJpZ2dlci5hZG1pbi52MS5DYWxsEhMKC2F1ZGl0X2xpbmVzGAIgAygJEhIKCmF1ZGl0X25vdGUYAyABKAkSDgoGcmVjb3JkGAQgASgJEhMKC3JlY29yZF9ub3RlGAUgASgJEhEKCWxvZ19saW5lcxgGIAMoCRIOCgZhZHZpY2UYByADKAkiEAoOUmVmcmVzaFJlcXVlc3QibwoPUmVmcmVzaFJlc3BvbnNlEg8KB2NoYW5nZWQYASABKAgSDQoFdG9vbHMYAiABKAUSEwoLZmluZ2VycHJpbnQYAyABKAkSJwoEdG9vaxgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiIgCg9TZXRUcnVzdFJlcXVlc3QSDQoFdHJ1c3QYASABKAkiMQoQU2V0VHJ1c3RSZXNwb25zZRINCgV0cnVzdBgBIAEoCRIOCgZiZWZvcmUYAiABKAkiDgoMRHJhaW5SZXF1ZXN0IiIKDURyYWluUmVzcG9uc2USEQoJaW5fZmxpZ2h0GAEgASgFMtEICgxBZG1pblNlcnZpY2USWAoJR2V0U2VydmVyEiQub3V0cmlnZ2VyLmFkbWluLnYxLkdldFNlcnZlclJlcXVlc3QaJS5vdXRyaWdnZXIuYWRtaW4udjEuR2V0U2VydmVyUmVzcG9uc2USXgoLU2VhcmNoVG9vbHMSJi5vdXRyaWdnZXIuYWRtaW4udjEuU2VhcmNoVG9vbHNSZXF1ZXN0Gicub3V0cmlnZ2VyLmFkbWluLnYxLlNlYXJjaFRvb2xzUmVzcG9uc2USUgoHR2V0VG9vbBIiLm91dHJpZ2dlci5hZG1pbi52MS5HZXRUb29sUmVxdWVzdBojLm91dHJpZ2dlci5hZG1pbi52MS5HZXRUb29sUmVzcG9uc2USZwoOQ2hlY2tBcmd1bWVudHMSKS5vdXRyaWdnZXIuYWRtaW4udjEuQ2hlY2tBcmd1bWVudHNSZXF1ZXN0Gioub3V0cmlnZ2VyLmFkbWluLnYxLkNoZWNrQXJndW1lbnRzUmVzcG9uc2USTgoFV2F0Y2gSIC5vdXRyaWdnZXIuYWRtaW4udjEuV2F0Y2hSZXF1ZXN0GiEub3V0cmlnZ2VyLmFkbWluLnYxLldhdGNoUmVzcG9uc2UwARJSCgdHZXRDYWxsEiIub3V0cmlnZ2VyLmFkbWluLnYxLkdldENhbGxSZXF1ZXN0GiMub3V0cmlnZ2VyLmFkbWluLnYxLkdldENhbGxSZXNwb25zZRJSCgdSZWZyZXNoEiIub3V0cmlnZ2VyLmFkbWluLnYxLlJlZnJlc2hSZXF1ZXN0GiMub3V0cmlnZ2VyLmFkbWluLnYxLlJlZnJlc2hSZXNwb25zZRJVCghTZXRUcnVzdBIjLm91dHJpZ2dlci5hZG1pbi52MS5TZXRUcnVzdFJlcXVlc3QaJC5vdXRyaWdnZXIuYWRtaW4udjEuU2V0VHJ1c3RSZXNwb25zZRJMCgVEcmFpbhIgLm91dHJpZ2dlci5hZG1pbi52MS5EcmFpblJlcXVlc3QaIS5vdXRyaWdnZXIuYWRtaW4udjEuRHJhaW5SZXNwb25zZRJkCg1MaXN0QXBwcm92YWxzEigub3V0cmlnZ2VyLmFkbWluLnYxLkxpc3RBcHByb3ZhbHNSZXF1ZXN0Gikub3V0cmlnZ2VyLmFkbWluLnYxLkxpc3RBcHByb3ZhbHNSZXNwb25zZRJeCgtHZXRBcHByb3ZhbBImLm91dHJpZ2dlci5hZG1pbi52MS5HZXRBcHByb3ZhbFJlcXVlc3QaJy5vdXRyaWdnZXIuYWRtaW4udjEuR2V0QXBwcm92YWxSZXNwb25zZRJnCg5EZWNpZGVBcHByb3ZhbBIpLm91dHJpZ2dlci5hZG1pbi52MS5EZWNpZGVBcHByb3ZhbFJlcXVlc3QaKi5vdXRyaWdnZXIuYWRtaW4udjEuRGVjaWRlQXBwcm92YWxSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+
+/**
+ * ListApprovalsRequest asks for calls that wait for approval.
+ *
+ * @generated from message outrigger.admin.v1.ListApprovalsRequest
+ */
+export type ListApprovalsRequest = Message<"outrigger.admin.v1.ListApprovalsRequest"> & {
+  /**
+   * Also those that were decided, as long as they are kept.
+   *
+   * @generated from field: bool decided = 1;
+   */
+  decided: boolean;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.ListApprovalsRequest.
+ * Use `create(ListApprovalsRequestSchema)` to create a new message.
+ */
+export const ListApprovalsRequestSchema: GenMessage<ListApprovalsRequest> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 0);
+
+/**
+ * ListApprovalsResponse has the calls.
+ *
+ * @generated from message outrigger.admin.v1.ListApprovalsResponse
+ */
+export type ListApprovalsResponse = Message<"outrigger.admin.v1.ListApprovalsResponse"> & {
+  /**
+   * The calls, without arguments and previews.
+   *
+   * @generated from field: repeated outrigger.admin.v1.Approval approvals = 1;
+   */
+  approvals: Approval[];
+};
+
+/**
+ * Describes the message outrigger.admin.v1.ListApprovalsResponse.
+ * Use `create(ListApprovalsResponseSchema)` to create a new message.
+ */
+export const ListApprovalsResponseSchema: GenMessage<ListApprovalsResponse> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 1);
+
+/**
+ * GetApprovalRequest asks for one call.
+ *
+ * @generated from message outrigger.admin.v1.GetApprovalRequest
+ */
+export type GetApprovalRequest = Message<"outrigger.admin.v1.GetApprovalRequest"> & {
+  /**
+   * Id of the approval.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.GetApprovalRequest.
+ * Use `create(GetApprovalRequestSchema)` to create a new message.
+ */
+export const GetApprovalRequestSchema: GenMessage<GetApprovalRequest> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 2);
+
+/**
+ * GetApprovalResponse has the call.
+ *
+ * @generated from message outrigger.admin.v1.GetApprovalResponse
+ */
+export type GetApprovalResponse = Message<"outrigger.admin.v1.GetApprovalResponse"> & {
+  /**
+   * The call.
+   *
+   * @generated from field: outrigger.admin.v1.Approval approval = 1;
+   */
+  approval?: Approval | undefined;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.GetApprovalResponse.
+ * Use `create(GetApprovalResponseSchema)` to create a new message.
+ */
+export const GetApprovalResponseSchema: GenMessage<GetApprovalResponse> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 3);
+
+/**
+ * DecideApprovalRequest is the decision of one operator.
+ *
+ * @generated from message outrigger.admin.v1.DecideApprovalRequest
+ */
+export type DecideApprovalRequest = Message<"outrigger.admin.v1.DecideApprovalRequest"> & {
+  /**
+   * Id of the approval.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Whether the call may run.
+   *
+   * @generated from field: bool approve = 2;
+   */
+  approve: boolean;
+
+  /**
+   * Why, for the caller and the audit trail. Required. At most 1,024 bytes.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.DecideApprovalRequest.
+ * Use `create(DecideApprovalRequestSchema)` to create a new message.
+ */
+export const DecideApprovalRequestSchema: GenMessage<DecideApprovalRequest> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 4);
+
+/**
+ * DecideApprovalResponse has the call after the decision.
+ *
+ * @generated from message outrigger.admin.v1.DecideApprovalResponse
+ */
+export type DecideApprovalResponse = Message<"outrigger.admin.v1.DecideApprovalResponse"> & {
+  /**
+   * The call.
+   *
+   * @generated from field: outrigger.admin.v1.Approval approval = 1;
+   */
+  approval?: Approval | undefined;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.DecideApprovalResponse.
+ * Use `create(DecideApprovalResponseSchema)` to create a new message.
+ */
+export const DecideApprovalResponseSchema: GenMessage<DecideApprovalResponse> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 5);
+
+/**
+ * Approval is a call that waits for approval, or did.
+ *
+ * @generated from message outrigger.admin.v1.Approval
+ */
+export type Approval = Message<"outrigger.admin.v1.Approval"> & {
+  /**
+   * Id, which is no secret.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Canonical name of the tool.
+   *
+   * @generated from field: string tool = 2;
+   */
+  tool: string;
+
+  /**
+   * Title of the tool.
+   *
+   * @generated from field: string title = 3;
+   */
+  title: string;
+
+  /**
+   * Caller that made the call.
+   *
+   * @generated from field: string requester = 4;
+   */
+  requester: string;
+
+  /**
+   * Rule of the policy that asks for approval.
+   *
+   * @generated from field: string rule = 5;
+   */
+  rule: string;
+
+  /**
+   * State: "waiting", "approved", "running", "done", "denied", "expired" or "cancelled".
+   *
+   * @generated from field: string state = 6;
+   */
+  state: string;
+
+  /**
+   * Why it ended, for the last three states; empty for others.
+   *
+   * @generated from field: string ended = 7;
+   */
+  ended: string;
+
+  /**
+   * When the call began to wait.
+   *
+   * @generated from field: google.protobuf.Timestamp created = 8;
+   */
+  created?: Timestamp | undefined;
+
+  /**
+   * When it expires without a decision.
+   *
+   * @generated from field: google.protobuf.Timestamp expires = 9;
+   */
+  expires?: Timestamp | undefined;
+
+  /**
+   * How many must approve.
+   *
+   * @generated from field: int32 needed = 10;
+   */
+  needed: number;
+
+  /**
+   * What was decided so far.
+   *
+   * @generated from field: repeated outrigger.admin.v1.Approval.Decision decisions = 11;
+   */
+  decisions: Approval_Decision[];
+
+  /**
+   * Arguments as JSON, without what the operator may not see. Only in GetApproval and DecideApproval.
+   *
+   * @generated from field: string arguments_json = 12;
+   */
+  argumentsJson: string;
+
+  /**
+   * What the call would do, as its preview says; empty without one. Only in GetApproval and DecideApproval.
+   *
+   * @generated from field: string preview = 13;
+   */
+  preview: string;
+
+  /**
+   * Whether the operator may decide; why_not says why it may not.
+   *
+   * @generated from field: bool may_decide = 14;
+   */
+  mayDecide: boolean;
+
+  /**
+   * Why the operator may not decide; empty if it may.
+   *
+   * @generated from field: string why_not = 15;
+   */
+  whyNot: string;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.Approval.
+ * Use `create(ApprovalSchema)` to create a new message.
+ */
+export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 6);
+
+/**
+ * Decision is what one approver decided.
+ *
+ * @generated from message outrigger.admin.v1.Approval.Decision
+ */
+export type Approval_Decision = Message<"outrigger.admin.v1.Approval.Decision"> & {
+  /**
+   * Name of the approver.
+   *
+   * @generated from field: string approver = 1;
+   */
+  approver: string;
+
+  /**
+   * Whether it agreed.
+   *
+   * @generated from field: bool approved = 2;
+   */
+  approved: boolean;
+
+  /**
+   * Its reason.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * When.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 4;
+   */
+  time?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message outrigger.admin.v1.Approval.Decision.
+ * Use `create(Approval_DecisionSchema)` to create a new message.
+ */
+export const Approval_DecisionSchema: GenMessage<Approval_Decision> = /*@__PURE__*/
+  messageDesc(file_outrigger_admin_v1_admin, 6, 0);
 
 /**
  * GetServerRequest asks for the sidecar.
@@ -34,7 +335,7 @@ export type GetServerRequest = Message<"outrigger.admin.v1.GetServerRequest"> & 
  * Use `create(GetServerRequestSchema)` to create a new message.
  */
 export const GetServerRequestSchema: GenMessage<GetServerRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 0);
+  messageDesc(file_outrigger_admin_v1_admin, 7);
 
 /**
  * GetServerResponse describes the sidecar and the operator.
@@ -133,7 +434,7 @@ export type GetServerResponse = Message<"outrigger.admin.v1.GetServerResponse"> 
  * Use `create(GetServerResponseSchema)` to create a new message.
  */
 export const GetServerResponseSchema: GenMessage<GetServerResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 1);
+  messageDesc(file_outrigger_admin_v1_admin, 8);
 
 /**
  * SearchToolsRequest is a query.
@@ -168,7 +469,7 @@ export type SearchToolsRequest = Message<"outrigger.admin.v1.SearchToolsRequest"
  * Use `create(SearchToolsRequestSchema)` to create a new message.
  */
 export const SearchToolsRequestSchema: GenMessage<SearchToolsRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 2);
+  messageDesc(file_outrigger_admin_v1_admin, 9);
 
 /**
  * SearchToolsResponse is a page of tools.
@@ -203,7 +504,7 @@ export type SearchToolsResponse = Message<"outrigger.admin.v1.SearchToolsRespons
  * Use `create(SearchToolsResponseSchema)` to create a new message.
  */
 export const SearchToolsResponseSchema: GenMessage<SearchToolsResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 3);
+  messageDesc(file_outrigger_admin_v1_admin, 10);
 
 /**
  * ToolSummary is a tool in a list.
@@ -266,7 +567,7 @@ export type ToolSummary = Message<"outrigger.admin.v1.ToolSummary"> & {
  * Use `create(ToolSummarySchema)` to create a new message.
  */
 export const ToolSummarySchema: GenMessage<ToolSummary> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 4);
+  messageDesc(file_outrigger_admin_v1_admin, 11);
 
 /**
  * GetToolRequest names a tool.
@@ -287,7 +588,7 @@ export type GetToolRequest = Message<"outrigger.admin.v1.GetToolRequest"> & {
  * Use `create(GetToolRequestSchema)` to create a new message.
  */
 export const GetToolRequestSchema: GenMessage<GetToolRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 5);
+  messageDesc(file_outrigger_admin_v1_admin, 12);
 
 /**
  * GetToolResponse is a tool.
@@ -427,7 +728,7 @@ export type GetToolResponse = Message<"outrigger.admin.v1.GetToolResponse"> & {
  * Use `create(GetToolResponseSchema)` to create a new message.
  */
 export const GetToolResponseSchema: GenMessage<GetToolResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 6);
+  messageDesc(file_outrigger_admin_v1_admin, 13);
 
 /**
  * Finding is a finding of `sidecar lint`.
@@ -476,7 +777,7 @@ export type Finding = Message<"outrigger.admin.v1.Finding"> & {
  * Use `create(FindingSchema)` to create a new message.
  */
 export const FindingSchema: GenMessage<Finding> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 7);
+  messageDesc(file_outrigger_admin_v1_admin, 14);
 
 /**
  * CheckArgumentsRequest has the arguments of a call.
@@ -504,7 +805,7 @@ export type CheckArgumentsRequest = Message<"outrigger.admin.v1.CheckArgumentsRe
  * Use `create(CheckArgumentsRequestSchema)` to create a new message.
  */
 export const CheckArgumentsRequestSchema: GenMessage<CheckArgumentsRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 8);
+  messageDesc(file_outrigger_admin_v1_admin, 15);
 
 /**
  * CheckArgumentsResponse says what is wrong with arguments.
@@ -539,7 +840,7 @@ export type CheckArgumentsResponse = Message<"outrigger.admin.v1.CheckArgumentsR
  * Use `create(CheckArgumentsResponseSchema)` to create a new message.
  */
 export const CheckArgumentsResponseSchema: GenMessage<CheckArgumentsResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 9);
+  messageDesc(file_outrigger_admin_v1_admin, 16);
 
 /**
  * Violation is one fault in arguments.
@@ -574,7 +875,7 @@ export type Violation = Message<"outrigger.admin.v1.Violation"> & {
  * Use `create(ViolationSchema)` to create a new message.
  */
 export const ViolationSchema: GenMessage<Violation> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 10);
+  messageDesc(file_outrigger_admin_v1_admin, 17);
 
 /**
  * WatchRequest says how often.
@@ -595,7 +896,7 @@ export type WatchRequest = Message<"outrigger.admin.v1.WatchRequest"> & {
  * Use `create(WatchRequestSchema)` to create a new message.
  */
 export const WatchRequestSchema: GenMessage<WatchRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 11);
+  messageDesc(file_outrigger_admin_v1_admin, 18);
 
 /**
  * WatchResponse is the state of the sidecar at one time.
@@ -728,6 +1029,13 @@ export type WatchResponse = Message<"outrigger.admin.v1.WatchResponse"> & {
    * @generated from field: string trust = 18;
    */
   trust: string;
+
+  /**
+   * Calls that wait for approval.
+   *
+   * @generated from field: int32 approvals = 19;
+   */
+  approvals: number;
 };
 
 /**
@@ -735,7 +1043,7 @@ export type WatchResponse = Message<"outrigger.admin.v1.WatchResponse"> & {
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 12);
+  messageDesc(file_outrigger_admin_v1_admin, 19);
 
 /**
  * Call is a call in flight, or one that ended.
@@ -868,7 +1176,7 @@ export type Call = Message<"outrigger.admin.v1.Call"> & {
  * Use `create(CallSchema)` to create a new message.
  */
 export const CallSchema: GenMessage<Call> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 13);
+  messageDesc(file_outrigger_admin_v1_admin, 20);
 
 /**
  * Step is a step of a call.
@@ -910,7 +1218,7 @@ export type Step = Message<"outrigger.admin.v1.Step"> & {
  * Use `create(StepSchema)` to create a new message.
  */
 export const StepSchema: GenMessage<Step> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 14);
+  messageDesc(file_outrigger_admin_v1_admin, 21);
 
 /**
  * ToolCounts are the counts of a tool since the process began.
@@ -973,7 +1281,7 @@ export type ToolCounts = Message<"outrigger.admin.v1.ToolCounts"> & {
  * Use `create(ToolCountsSchema)` to create a new message.
  */
 export const ToolCountsSchema: GenMessage<ToolCounts> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 15);
+  messageDesc(file_outrigger_admin_v1_admin, 22);
 
 /**
  * Limit is a limit of the configuration.
@@ -1015,7 +1323,7 @@ export type Limit = Message<"outrigger.admin.v1.Limit"> & {
  * Use `create(LimitSchema)` to create a new message.
  */
 export const LimitSchema: GenMessage<Limit> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 16);
+  messageDesc(file_outrigger_admin_v1_admin, 23);
 
 /**
  * Check is a part that the sidecar depends on, or a fact about it.
@@ -1057,7 +1365,7 @@ export type Check = Message<"outrigger.admin.v1.Check"> & {
  * Use `create(CheckSchema)` to create a new message.
  */
 export const CheckSchema: GenMessage<Check> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 17);
+  messageDesc(file_outrigger_admin_v1_admin, 24);
 
 /**
  * Certificate is a certificate in use.
@@ -1085,7 +1393,7 @@ export type Certificate = Message<"outrigger.admin.v1.Certificate"> & {
  * Use `create(CertificateSchema)` to create a new message.
  */
 export const CertificateSchema: GenMessage<Certificate> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 18);
+  messageDesc(file_outrigger_admin_v1_admin, 25);
 
 /**
  * GetCallRequest names a call.
@@ -1106,7 +1414,7 @@ export type GetCallRequest = Message<"outrigger.admin.v1.GetCallRequest"> & {
  * Use `create(GetCallRequestSchema)` to create a new message.
  */
 export const GetCallRequestSchema: GenMessage<GetCallRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 19);
+  messageDesc(file_outrigger_admin_v1_admin, 26);
 
 /**
  * GetCallResponse is a call.
@@ -1169,7 +1477,7 @@ export type GetCallResponse = Message<"outrigger.admin.v1.GetCallResponse"> & {
  * Use `create(GetCallResponseSchema)` to create a new message.
  */
 export const GetCallResponseSchema: GenMessage<GetCallResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 20);
+  messageDesc(file_outrigger_admin_v1_admin, 27);
 
 /**
  * RefreshRequest asks for a new catalog.
@@ -1184,7 +1492,7 @@ export type RefreshRequest = Message<"outrigger.admin.v1.RefreshRequest"> & {
  * Use `create(RefreshRequestSchema)` to create a new message.
  */
 export const RefreshRequestSchema: GenMessage<RefreshRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 21);
+  messageDesc(file_outrigger_admin_v1_admin, 28);
 
 /**
  * RefreshResponse is what came of it.
@@ -1226,7 +1534,7 @@ export type RefreshResponse = Message<"outrigger.admin.v1.RefreshResponse"> & {
  * Use `create(RefreshResponseSchema)` to create a new message.
  */
 export const RefreshResponseSchema: GenMessage<RefreshResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 22);
+  messageDesc(file_outrigger_admin_v1_admin, 29);
 
 /**
  * SetTrustRequest is a new state.
@@ -1247,7 +1555,7 @@ export type SetTrustRequest = Message<"outrigger.admin.v1.SetTrustRequest"> & {
  * Use `create(SetTrustRequestSchema)` to create a new message.
  */
 export const SetTrustRequestSchema: GenMessage<SetTrustRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 23);
+  messageDesc(file_outrigger_admin_v1_admin, 30);
 
 /**
  * SetTrustResponse is the state.
@@ -1275,7 +1583,7 @@ export type SetTrustResponse = Message<"outrigger.admin.v1.SetTrustResponse"> & 
  * Use `create(SetTrustResponseSchema)` to create a new message.
  */
 export const SetTrustResponseSchema: GenMessage<SetTrustResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 24);
+  messageDesc(file_outrigger_admin_v1_admin, 31);
 
 /**
  * DrainRequest asks for the end.
@@ -1290,7 +1598,7 @@ export type DrainRequest = Message<"outrigger.admin.v1.DrainRequest"> & {
  * Use `create(DrainRequestSchema)` to create a new message.
  */
 export const DrainRequestSchema: GenMessage<DrainRequest> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 25);
+  messageDesc(file_outrigger_admin_v1_admin, 32);
 
 /**
  * DrainResponse says what is left.
@@ -1311,7 +1619,7 @@ export type DrainResponse = Message<"outrigger.admin.v1.DrainResponse"> & {
  * Use `create(DrainResponseSchema)` to create a new message.
  */
 export const DrainResponseSchema: GenMessage<DrainResponse> = /*@__PURE__*/
-  messageDesc(file_outrigger_admin_v1_admin, 26);
+  messageDesc(file_outrigger_admin_v1_admin, 33);
 
 /**
  * AdminService is for the operators of one sidecar.
@@ -1409,6 +1717,37 @@ export const AdminService: GenService<{
     methodKind: "unary";
     input: typeof DrainRequestSchema;
     output: typeof DrainResponseSchema;
+  },
+  /**
+   * ListApprovals returns the calls that wait for approval, the oldest first, and those that were decided of late.
+   *
+   * @generated from rpc outrigger.admin.v1.AdminService.ListApprovals
+   */
+  listApprovals: {
+    methodKind: "unary";
+    input: typeof ListApprovalsRequestSchema;
+    output: typeof ListApprovalsResponseSchema;
+  },
+  /**
+   * GetApproval returns one of them, with its arguments as the operator may see them. NOT_FOUND if there is none.
+   *
+   * @generated from rpc outrigger.admin.v1.AdminService.GetApproval
+   */
+  getApproval: {
+    methodKind: "unary";
+    input: typeof GetApprovalRequestSchema;
+    output: typeof GetApprovalResponseSchema;
+  },
+  /**
+   * DecideApproval approves or denies a call. PERMISSION_DENIED for an operator that its rule does not name and for the one that
+   * made the call; FAILED_PRECONDITION if it is decided or expired.
+   *
+   * @generated from rpc outrigger.admin.v1.AdminService.DecideApproval
+   */
+  decideApproval: {
+    methodKind: "unary";
+    input: typeof DecideApprovalRequestSchema;
+    output: typeof DecideApprovalResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_outrigger_admin_v1_admin, 0);
