@@ -94,7 +94,8 @@ func (a *App) openPipeline() error {
 	if err != nil {
 		return err
 	}
-	a.approvals = new(approval.Service)
+	a.approvals = a.shared.Approvals
+	a.approvals.Use(a.approvalRule, a.approver, a.auditApproval)
 	if !a.opts.Once {
 		if err := a.openWebhooks(); err != nil {
 			return err
@@ -166,7 +167,8 @@ func (a *App) openPipeline() error {
 
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
-		TaskAfter:     a.taskAfter,
+		TaskAfter: a.taskAfter,
+		Approvals: a.approvals, Named: a.callerNamed, StructuredDenials: a.cfg.GetAccess().GetApprovals().GetStructuredDenials(),
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
