@@ -71,14 +71,13 @@ type run struct {
 
 func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 	spec.About.ToolCall = true
-	if spec.Timeout <= 0 {
-		spec.Timeout = defaultTimeout
-	}
-	most := defaultTimeout
+	most := maxTimeout
 	if spec.Waits != nil {
-		most = maxTimeout
+		most = maxWaiting
 	}
-	spec.Timeout = min(spec.Timeout, most)
+	if spec.Timeout <= 0 || spec.Timeout > most {
+		spec.Timeout = most
+	}
 	if spec.TTL <= 0 {
 		spec.TTL = m.opts.TTL
 	}
