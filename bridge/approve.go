@@ -74,9 +74,13 @@ func (a *approvedCall) wait(ctx context.Context, report func(string)) *errmap.Er
 	return a.await(ctx, report)
 }
 
-// end notes that the call has ended: with an error of calls that were not sent, it may be made again.
+// end notes that the call has ended: with an error of calls that were not sent, it may be made again. Of one that another replica goes
+// on with, it notes nothing.
 func (a *approvedCall) end(ctx context.Context, err *errmap.Error) {
 	if a == nil || a.claim == nil {
+		return
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, task.ErrClosed) || errors.Is(cause, task.ErrTaken) {
 		return
 	}
 	a.via.service.Finish(ctx, a.claim, err != nil && err.Code == errmap.Unavailable && ctx.Err() == nil)
@@ -138,9 +142,13 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 		switch {
 		case err == nil:
 			c.approved = &approvedCall{via: a, claim: claim}
+			if inv := c.req.invocation(); inv != nil {
+				inv.approved = true
+			}
 			return nil
 		case errors.Is(err, approval.ErrChanged) && r.GetState() == approval.Approved:
-			continue // the old one is cancelled
+			known = "" // the old one is cancelled
+			continue
 		case err.Code == errmap.ApprovalRequired:
 			return a.required(c, r)
 		}
@@ -182,7 +190,7 @@ func toApprove(tool *catalog.Tool, arguments []byte, asks policy.Asks) *approval
 	}
 	paths := pathsOf(asks.Bound)
 	if tool.Native {
-		out.ArgumentsJSON = content.SortedJSON(arguments)
+		out.ArgumentsJSON = shownArguments(arguments)
 		var value any
 		d := json.NewDecoder(bytes.NewReader(arguments))
 		d.UseNumber()
@@ -205,9 +213,9 @@ func toApprove(tool *catalog.Tool, arguments []byte, asks policy.Asks) *approval
 	}
 	text, err := protojson.MarshalOptions{AllowPartial: true}.Marshal(m)
 	if err != nil { // an Any of a type that is not linked in
-		text = jsontext.AppendString(nil, fmt.Sprintf("arguments of %d bytes that have no JSON form", len(arguments)))
+		text = notShown("have no JSON form")
 	}
-	out.ArgumentsJSON = content.SortedJSON(text)
+	out.ArgumentsJSON = shownArguments(text)
 	if paths != nil {
 		paths.ofMessage(m)
 	}
@@ -217,6 +225,22 @@ func toApprove(tool *catalog.Tool, arguments []byte, asks policy.Asks) *approval
 	}
 	out.Arguments = sha256.Sum256(wire)
 	return out
+}
+
+// maxShown bounds the arguments that approvers see.
+const maxShown = 64 << 10
+
+// shownArguments are arguments as approvers see them.
+func shownArguments(text []byte) []byte {
+	if len(text) > maxShown {
+		return notShown(fmt.Sprintf("have %d bytes; up to %d are shown", len(text), maxShown))
+	}
+	return content.SortedJSON(text)
+}
+
+// notShown stands in for arguments that cannot be shown.
+func notShown(why string) []byte {
+	return append(jsontext.AppendString([]byte(`{"dev.outrigger/omitted":`), "the arguments "+why), '}')
 }
 
 // paths are names of members and what is in them; an empty one is all of a member.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
 	"github.com/outrigger-mcp/outrigger/internal/task/approval"
@@ -102,8 +103,9 @@ func (a *App) tellApproval(ctx context.Context, e approval.Event) {
 // maxApprovalEvents bounds the changes of approvals that others have not heard of yet: the bus may be away for some seconds.
 const maxApprovalEvents = 1024
 
-// approvalHappened notes what this replica did about an approval, for others to hear of.
+// approvalHappened notes what this replica did about an approval: in the audit trail, and for others to hear of.
 func (a *App) approvalHappened(e approval.Event) {
+	a.auditApproval(e)
 	select {
 	case a.approvalEvents <- e:
 	default:
@@ -132,4 +134,57 @@ func (a *App) openWebhooks() error {
 	}
 	a.webhooks.Watch(a.watcher)
 	return nil
+}
+
+// approvalRule is a rule in use that has others approve calls.
+func (a *App) approvalRule(name string) (approval.Rule, bool) {
+	asks, ok := a.rules.Asks(name)
+	return approval.Rule{
+		Name: asks.Rule, Callers: asks.Callers, Groups: asks.Groups, Count: asks.Count, Within: asks.Within, Bound: asks.Bound, Digest: asks.Digest,
+	}, ok
+}
+
+// approver is an operator as it is now; false before there are any.
+func (a *App) approver(name string) (approval.Approver, bool) {
+	if a.front == nil {
+		return approval.Approver{}, false
+	}
+	return a.front.ApproverNamed(name)
+}
+
+// callerNamed is a caller as it is now, by the name of its entry; nil if there is none.
+func (a *App) callerNamed(name string) *identity.Identity {
+	if a.front == nil {
+		return nil
+	}
+	return a.front.CallerNamed(name)
+}
+
+// auditApproval writes the line of what this process did about an approval, with the names of both sides.
+func (a *App) auditApproval(e approval.Event) {
+	r := e.Record
+	change := trail.Change{
+		Kind: "approval", Who: trail.Caller{Name: r.GetRequester()}, Tool: r.GetTool(), Before: approval.Waiting, After: r.GetState(),
+		Detail: "approval " + r.GetId() + " by rule " + r.GetRule() + ", requester " + r.GetRequester(),
+	}
+	switch decisions := r.GetDecisions(); {
+	case e.Kind == approval.EventAsked:
+		change.Before = ""
+	case e.Kind == approval.EventDecided && len(decisions) > 0:
+		last := decisions[len(decisions)-1]
+		verb := "denied"
+		if last.GetApproved() {
+			verb = "approved"
+		}
+		change.Who, change.Detail = trail.OfOperator(last.GetApprover()), change.Detail+"; "+verb+" by "+last.GetApprover()+": "+last.GetReason()
+	default:
+		change.Who = trail.OfProcess()
+		for _, d := range decisions {
+			change.Detail += "; decided by " + d.GetApprover()
+		}
+		if r.GetEnded() != "" {
+			change.Detail += "; " + r.GetEnded()
+		}
+	}
+	a.trail.Change(change)
 }

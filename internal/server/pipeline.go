@@ -96,8 +96,9 @@ func (a *App) openPipeline() error {
 	if err != nil {
 		return err
 	}
-	a.approvals = approval.New(approval.Options{Store: approval.NewMemory(nil)})
+	a.approvals = a.shared.Approvals
 	a.approvalEvents = make(chan approval.Event, maxApprovalEvents)
+	a.approvals.Use(a.approvalRule, a.approver, a.approvalHappened)
 	if !a.opts.Once {
 		if err := a.openWebhooks(); err != nil {
 			return err
@@ -169,7 +170,8 @@ func (a *App) openPipeline() error {
 
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
-		TaskAfter:     a.taskAfter,
+		TaskAfter: a.taskAfter,
+		Approvals: a.approvals, Named: a.callerNamed, StructuredDenials: a.cfg.GetAccess().GetApprovals().GetStructuredDenials(),
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),
