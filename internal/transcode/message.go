@@ -327,6 +327,9 @@ func (m *Message) CheckWire(ctx context.Context, wire []byte) error {
 	return m.checkRules(ctx, msg, len(wire), forEither, nil)
 }
 
+// Descriptor is the type of the message.
+func (m *Message) Descriptor() protoreflect.MessageDescriptor { return m.md }
+
 // Types finds the types that an Any and an extension in the message may have; nil where only the transcoder knows them.
 func (m *Message) Types() Resolver { return m.opts.Resolver }
 
