@@ -680,7 +680,8 @@ func typesOf(t *catalog.Tool) transcode.Resolver {
 	return nil
 }
 
-// Visible returns what an approver with exactly these classes sees of the arguments of a tool; nil where that is everything.
+// Visible returns what an approver with exactly these classes sees of the arguments of a tool; nil where that is everything, of the
+// response too.
 // Arguments are never denied: what would be is hidden.
 func (e *Engine) Visible(classes []string, t *catalog.Tool) *View {
 	set := e.Set()
@@ -702,11 +703,8 @@ func (e *Engine) Visible(classes []string, t *catalog.Tool) *View {
 	}
 	line := &sightline{set: set, of: of, types: typesOf(t), seen: string(seen), lenient: true, note: e.counts.failed}
 	v := &View{sightline: line, tool: t, key: "approver " + string(seen), digest: e.digestFor("approver")}
-	if t.Native {
-		v.treats = len(of.paths) > 0
-	} else {
-		v.treats = v.filter(t.Method.Descriptor.Input(), "").Treats()
-	}
+	// Also what the response may have: a preview says it in words.
+	v.treats = v.treatsMessages() || t.Native && len(base.paths) > 0
 	if !v.treats {
 		return nil
 	}

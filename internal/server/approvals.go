@@ -8,10 +8,16 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
 	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
@@ -20,8 +26,8 @@ import (
 )
 
 // shownToApprover returns what an operator with classes of fields may see of a call that waits: never the secret fields, as in the
-// audit trail.
-func (a *App) shownToApprover(_ context.Context, r *statev1.ApprovalRecord, _ []string) (arguments, preview string) {
+// audit trail. A preview is in words, and says all or nothing.
+func (a *App) shownToApprover(_ context.Context, r *statev1.ApprovalRecord, classes []string) (arguments, preview string) {
 	cat := a.live.Current()
 	if cat == nil {
 		return "", ""
@@ -30,13 +36,50 @@ func (a *App) shownToApprover(_ context.Context, r *statev1.ApprovalRecord, _ []
 	if !ok {
 		return "", "" // what is secret in them is not known
 	}
-	raw := r.GetArgumentsJson()
-	names := redact.Redactor{Base: redact.NewNames(trail.RedactNames(a.cfg.GetRecord()))}
+	raw, preview := r.GetArgumentsJson(), r.GetPreview()
+	if view := a.rules.Visible(classes, tool); view != nil {
+		if raw = visible(view, tool, raw); raw == nil {
+			return "", ""
+		}
+		if preview != "" {
+			preview = "The preview is not shown: it may say what you may not see."
+		}
+	}
 	var secret *redact.Message
 	if md := tool.Method.Descriptor; md != nil {
 		secret = new(redact.Messages).Of(md.Input())
 	}
-	return string(names.AppendMessage(nil, raw, len(raw), maxShownArguments, secret)), r.GetPreview()
+	names := redact.Redactor{Base: redact.NewNames(trail.RedactNames(a.cfg.GetRecord()))}
+	return string(names.AppendMessage(nil, raw, len(raw), maxShownArguments, secret)), preview
+}
+
+// visible is what a view shows of arguments; nil where that cannot be said.
+func visible(view *policy.View, tool *catalog.Tool, raw []byte) []byte {
+	if tool.Native {
+		out, failed := view.ApplyJSON(raw)
+		if failed != nil {
+			return nil
+		}
+		return out
+	}
+	in := tool.In.Descriptor()
+	whole, seen := dynamicpb.NewMessage(in), dynamicpb.NewMessage(in)
+	if (protojson.UnmarshalOptions{AllowPartial: true, Resolver: tool.In.Types()}).Unmarshal(raw, whole) != nil {
+		return nil
+	}
+	wire, err := proto.MarshalOptions{AllowPartial: true}.Marshal(whole)
+	if err != nil {
+		return nil
+	}
+	wire, failed := view.Apply(in, wire)
+	if failed != nil || (proto.UnmarshalOptions{AllowPartial: true, Resolver: tool.In.Types()}).Unmarshal(wire, seen) != nil {
+		return nil
+	}
+	out, err := protojson.MarshalOptions{AllowPartial: true, Resolver: tool.In.Types()}.Marshal(seen)
+	if err != nil {
+		return nil
+	}
+	return jsontext.Compact(nil, out)
 }
 
 // maxShownArguments bounds the arguments that an approver sees.
