@@ -36,8 +36,6 @@ const (
 	effectApprove = "approve"
 	// purposeApproval is the purpose of the handle of an approval.
 	purposeApproval = "approval"
-	// approvalKey is the member of _meta with the handle, in the repetition of a call.
-	approvalKey = "dev.outrigger/approval"
 	// askAgain is when the caller of a call that waits for people may come back.
 	askAgain = 15 * time.Second
 	// maxAsks bounds how often one task asks anew because rules or tools changed.
@@ -333,26 +331,18 @@ func (p paths) ofMessage(m protoreflect.Message) {
 
 // knownBy is the id of the approval whose handle a request brought back; empty for none.
 func (a *approvals) knownBy(req *Request) (string, *errmap.Error) {
-	if len(req.Meta) == 0 || !bytes.Contains(req.Meta, []byte(approvalKey)) {
-		return "", nil
-	}
-	var meta map[string]json.RawMessage
-	if json.Unmarshal(req.Meta, &meta) != nil {
-		return "", nil
-	}
-	raw, ok := meta[approvalKey]
+	values, ok := req.Header[backend.ApprovalHeader]
 	if !ok {
 		return "", nil
 	}
-	var handle string
-	if json.Unmarshal(raw, &handle) == nil {
-		if id, err := a.sealer.Open(keys.Binding{Purpose: purposeApproval, Principal: req.Caller}, handle); err == nil {
+	if len(values) == 1 {
+		if id, err := a.sealer.Open(keys.Binding{Purpose: purposeApproval, Principal: req.Caller}, values[0]); err == nil {
 			return string(id), nil
 		}
 	}
 	const message = "the approval handle is not this caller's, or has expired; call again without it"
 	return "", errmap.New(errmap.InvalidParams, errmap.Message("Invalid params: "+message), errmap.WithViolations(errmap.Violation{
-		Path: req.At("meta") + "/" + strings.ReplaceAll(approvalKey, "/", "~1"), Keyword: purposeApproval, Message: message,
+		Keyword: purposeApproval, Message: backend.ApprovalHeader + " (in _meta: " + backend.ApprovalMember + "): " + message,
 	}))
 }
 
