@@ -91,12 +91,9 @@ func TestTwoOperatorsApprove(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = events.Close() }()
-	if !events.Receive() { // the acknowledgement
-		t.Fatal(events.Err())
-	}
-	post := func(url, token, body string) (status int, answer string) {
+	send := func(method, url, token, body string) (status int, answer string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,6 +108,11 @@ func TestTwoOperatorsApprove(t *testing.T) {
 		defer func() { _ = resp.Body.Close() }()
 		return resp.StatusCode, bodyOf(t, resp)
 	}
+	post := func(url, token, body string) (status int, answer string) { return send(http.MethodPost, url, token, body) }
+	testkit.Until(t, "the subscription begins", func() bool {
+		_, page := send(http.MethodGet, operated+"/metrics", ritaToken, "")
+		return strings.Contains(page, "outrigger_event_subscribers 1")
+	})
 	call := func() string {
 		t.Helper()
 		_, body := post(main+"/rpc", "", `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"fleet.cancel_order","arguments":{"order_id":"1001","reason":"canary-moved"}}}`)
