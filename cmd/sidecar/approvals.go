@@ -178,10 +178,10 @@ func (d approvalDesk) watch(ctx context.Context, out io.Writer, shown []*adminv1
 	}
 	for isFirst := true; pause(ctx, approvalsPause) == nil; isFirst = false {
 		now, err := d.list(ctx, true)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // it was ended, and has shown what there was
+		case err != nil:
 			return d.failed(err)
 		}
 		var changed []*adminv1.Approval

@@ -108,7 +108,9 @@ func TestTwoOperatorsApprove(t *testing.T) {
 		defer func() { _ = resp.Body.Close() }()
 		return resp.StatusCode, bodyOf(t, resp)
 	}
-	post := func(url, token, body string) (status int, answer string) { return send(http.MethodPost, url, token, body) }
+	post := func(url, token, body string) (status int, answer string) {
+		return send(http.MethodPost, url, token, body)
+	}
 	testkit.Until(t, "the subscription begins", func() bool {
 		_, page := send(http.MethodGet, operated+"/metrics", ritaToken, "")
 		return strings.Contains(page, "outrigger_event_subscribers 1")
