@@ -36,8 +36,6 @@ const (
 	effectApprove = "approve"
 	// purposeApproval is the purpose of the handle of an approval.
 	purposeApproval = "approval"
-	// approvalKey is the member of _meta with the handle, in the repetition of a call.
-	approvalKey = "dev.outrigger/approval"
 	// askAgain is when the caller of a call that waits for people may come back.
 	askAgain = 15 * time.Second
 	// maxAsks bounds how often one task asks anew because rules or tools changed.
@@ -74,9 +72,13 @@ func (a *approvedCall) wait(ctx context.Context, report func(string)) *errmap.Er
 	return a.await(ctx, report)
 }
 
-// end notes that the call has ended: with an error of calls that were not sent, it may be made again.
+// end notes that the call has ended: with an error of calls that were not sent, it may be made again. Of one that another replica goes
+// on with, it notes nothing.
 func (a *approvedCall) end(ctx context.Context, err *errmap.Error) {
 	if a == nil || a.claim == nil {
+		return
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, task.ErrClosed) || errors.Is(cause, task.ErrTaken) {
 		return
 	}
 	a.via.service.Finish(ctx, a.claim, err != nil && err.Code == errmap.Unavailable && ctx.Err() == nil)
@@ -138,9 +140,13 @@ func (a *approvals) approve(ctx context.Context, c *toolCall) *errmap.Error {
 		switch {
 		case err == nil:
 			c.approved = &approvedCall{via: a, claim: claim}
+			if inv := c.req.invocation(); inv != nil {
+				inv.approved = true
+			}
 			return nil
 		case errors.Is(err, approval.ErrChanged) && r.GetState() == approval.Approved:
-			continue // the old one is cancelled
+			known = "" // the old one is cancelled
+			continue
 		case err.Code == errmap.ApprovalRequired:
 			return a.required(c, r)
 		}
@@ -182,7 +188,7 @@ func toApprove(tool *catalog.Tool, arguments []byte, asks policy.Asks) *approval
 	}
 	paths := pathsOf(asks.Bound)
 	if tool.Native {
-		out.ArgumentsJSON = content.SortedJSON(arguments)
+		out.ArgumentsJSON = shownArguments(arguments)
 		var value any
 		d := json.NewDecoder(bytes.NewReader(arguments))
 		d.UseNumber()
@@ -205,9 +211,9 @@ func toApprove(tool *catalog.Tool, arguments []byte, asks policy.Asks) *approval
 	}
 	text, err := protojson.MarshalOptions{AllowPartial: true}.Marshal(m)
 	if err != nil { // an Any of a type that is not linked in
-		text = jsontext.AppendString(nil, fmt.Sprintf("arguments of %d bytes that have no JSON form", len(arguments)))
+		text = notShown("have no JSON form")
 	}
-	out.ArgumentsJSON = content.SortedJSON(text)
+	out.ArgumentsJSON = shownArguments(text)
 	if paths != nil {
 		paths.ofMessage(m)
 	}
@@ -217,6 +223,22 @@ func toApprove(tool *catalog.Tool, arguments []byte, asks policy.Asks) *approval
 	}
 	out.Arguments = sha256.Sum256(wire)
 	return out
+}
+
+// maxShown bounds the arguments that approvers see.
+const maxShown = 64 << 10
+
+// shownArguments are arguments as approvers see them.
+func shownArguments(text []byte) []byte {
+	if len(text) > maxShown {
+		return notShown(fmt.Sprintf("have %d bytes; up to %d are shown", len(text), maxShown))
+	}
+	return content.SortedJSON(text)
+}
+
+// notShown stands in for arguments that cannot be shown.
+func notShown(why string) []byte {
+	return append(jsontext.AppendString([]byte(`{"dev.outrigger/omitted":`), "the arguments "+why), '}')
 }
 
 // paths are names of members and what is in them; an empty one is all of a member.
@@ -309,26 +331,18 @@ func (p paths) ofMessage(m protoreflect.Message) {
 
 // knownBy is the id of the approval whose handle a request brought back; empty for none.
 func (a *approvals) knownBy(req *Request) (string, *errmap.Error) {
-	if len(req.Meta) == 0 || !bytes.Contains(req.Meta, []byte(approvalKey)) {
-		return "", nil
-	}
-	var meta map[string]json.RawMessage
-	if json.Unmarshal(req.Meta, &meta) != nil {
-		return "", nil
-	}
-	raw, ok := meta[approvalKey]
+	values, ok := req.Header[backend.ApprovalHeader]
 	if !ok {
 		return "", nil
 	}
-	var handle string
-	if json.Unmarshal(raw, &handle) == nil {
-		if id, err := a.sealer.Open(keys.Binding{Purpose: purposeApproval, Principal: req.Caller}, handle); err == nil {
+	if len(values) == 1 {
+		if id, err := a.sealer.Open(keys.Binding{Purpose: purposeApproval, Principal: req.Caller}, values[0]); err == nil {
 			return string(id), nil
 		}
 	}
 	const message = "the approval handle is not this caller's, or has expired; call again without it"
 	return "", errmap.New(errmap.InvalidParams, errmap.Message("Invalid params: "+message), errmap.WithViolations(errmap.Violation{
-		Path: req.At("meta") + "/" + strings.ReplaceAll(approvalKey, "/", "~1"), Keyword: purposeApproval, Message: message,
+		Keyword: purposeApproval, Message: backend.ApprovalHeader + " (in _meta: " + backend.ApprovalMember + "): " + message,
 	}))
 }
 

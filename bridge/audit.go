@@ -145,8 +145,11 @@ func (a *auditor) recordBegin(ctx context.Context, req *Request, inv *invocation
 	if inv.consented {
 		inv.event.Decision, inv.event.Rule = trail.Consented, ruleGate
 	}
-	if inv.asks {
+	switch {
+	case inv.asks:
 		inv.event.Decision = trail.Asked
+	case inv.approved:
+		inv.event.Decision = trail.Approved
 	}
 	if a.trail.HasBegins() {
 		a.addArguments(inv)
@@ -237,8 +240,10 @@ func (i *invocation) decision(req *Request, resp *Response, code errmap.Code) (t
 		return trail.Asked, cmp.Or(rule, ruleGate)
 	case i.asks, code == errmap.ApprovalRequired:
 		return trail.Asked, rule
-	case resp.Decision.Effect == effectApprove:
+	case i.approved:
 		return trail.Approved, rule
+	case resp.Decision.Effect == effectApprove:
+		return trail.Asked, rule
 	case i.consented:
 		return trail.Consented, cmp.Or(rule, ruleGate)
 	case i.reached, req.Op == OpCall && resp.Tool != nil, resp.Err == nil:

@@ -459,8 +459,8 @@ type invocation struct {
 	event  trail.Event
 	// reached: the request is about to reach the backend, or has.
 	reached bool
-	// consented: the user agreed to the call. asks: others are asked about it.
-	consented, asks bool
+	// consented: the user agreed to the call. asks: others are asked about it. approved: they agreed.
+	consented, asks, approved bool
 	// input is what came as arguments, where payloads are recorded, until the line has it. The tool says what is secret in it.
 	input *trail.Input
 	tool  *catalog.Tool

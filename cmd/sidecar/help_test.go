@@ -146,8 +146,8 @@ func TestHelpExamplesRun(t *testing.T) {
 		if cmd.Example == "" && !cmd.Hidden {
 			t.Errorf("%s has no example", cmd.CommandPath())
 		}
-		if slices.Contains([]string{"state", "status", "top"}, cmd.Name()) {
-			continue // examples that need NATS, which conformance/fleet runs, or a sidecar at a fixed address: see TestStatusOfASidecar and TestTopOfASidecar
+		if slices.Contains([]string{"approvals", "state", "status", "top"}, cmd.Name()) {
+			continue // examples that need NATS, which conformance/fleet runs, or a sidecar at a fixed address: see TestStatusOfASidecar, TestTopOfASidecar and TestApprovals
 		}
 		t.Run(cmd.Name(), func(t *testing.T) {
 			t.Parallel()

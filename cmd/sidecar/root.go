@@ -55,6 +55,7 @@ func newRootCommand(env environment) *cobra.Command {
 		newDrainCommand(env),
 		newStatusCommand(env),
 		newTopCommand(env),
+		newApprovalsCommand(env),
 		newToolsCommand(env),
 		newSearchCommand(env),
 		newCallCommand(env),

@@ -87,11 +87,11 @@ type topWatch struct {
 	interval time.Duration
 }
 
-// explain says what an error means for a person who asked for the view.
-func (t *topWatch) explain(err error) string {
+// explain says what an error of the API for operators means for a person who asked.
+func (c *adminClient) explain(err error) string {
 	switch code := connect.CodeOf(err); {
 	case isGone(err):
-		return "nothing listens there; is the sidecar running, and with --admin " + t.name + "?"
+		return "nothing listens there; is the sidecar running, and with --admin " + c.name + "?"
 	case code == connect.CodeUnauthenticated, code == connect.CodePermissionDenied:
 		return "the listener asks for an operator: name a file with a token by --token-file"
 	case code == connect.CodeUnimplemented, code == connect.CodeNotFound:

@@ -231,6 +231,9 @@ func (s topState) head(v topView, columns int) []topLine {
 	}
 	calls = append(calls, fmt.Sprintf("in flight %d", m.GetInFlightTotal()), fmt.Sprintf("streams %d", m.GetStreams()),
 		fmt.Sprintf("tasks %d", m.GetTasks()), fmt.Sprintf("sessions %d", m.GetSessions()))
+	if n := m.GetApprovals(); n > 0 {
+		calls = append(calls, fmt.Sprintf("waiting for approval %d", n))
+	}
 	out := []topLine{{strings.Join(title, "  "), lookTitle}, {strings.Join(calls, "  "), lookPlain}}
 	if s.away != "" {
 		out = slices.Insert(out, 1, topLine{"The sidecar is away; trying again. " + cellOf(s.away), lookFault})

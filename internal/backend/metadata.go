@@ -225,6 +225,13 @@ const IdempotencyHeader = "Idempotency-Key"
 // IdempotencyMember is the member of a message's _meta for the idempotency key.
 const IdempotencyMember = "dev.outrigger/idempotency-key"
 
+// ApprovalHeader is the header with the handle of an approval, in the repetition of a call that waits for it, and ApprovalMember the
+// member of a message's _meta. The backend does not get it.
+const (
+	ApprovalHeader = "Outrigger-Approval"
+	ApprovalMember = "dev.outrigger/approval"
+)
+
 // maxIdempotencyKey bounds a key; a UUID has 36 bytes.
 const maxIdempotencyKey = 255
 

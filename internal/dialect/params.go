@@ -184,12 +184,18 @@ func withMeta(h http.Header, meta []byte, isOwn bool) http.Header {
 			out.Del(tracestate)
 		}
 	}
-	if key, ok := jsontext.Lookup(meta, backend.IdempotencyMember); ok {
+	for _, one := range [...]struct{ member, header string }{
+		{backend.IdempotencyMember, backend.IdempotencyHeader}, {backend.ApprovalMember, backend.ApprovalHeader},
+	} {
+		key, ok := jsontext.Lookup(meta, one.member)
+		if !ok {
+			continue
+		}
 		if out == nil {
 			out = cloneHeader(h)
 		}
 		text, _ := jsontext.Text(key) // what is no string is no key, and refused as one
-		out[backend.IdempotencyHeader] = []string{text}
+		out[one.header] = []string{text}
 	}
 	if out == nil {
 		return h
@@ -201,7 +207,7 @@ func withMeta(h http.Header, meta []byte, isOwn bool) http.Header {
 func mayAddHeaders(meta []byte) bool {
 	for name := range jsontext.Fields(meta) {
 		switch string(name) {
-		case traceparent, tracestate, baggage, backend.IdempotencyMember:
+		case traceparent, tracestate, baggage, backend.IdempotencyMember, backend.ApprovalMember:
 			return true
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsonrpc"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
 	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 )
 
 // Dialect is the JSON-RPC dialect of a message.
@@ -228,5 +229,26 @@ func Schema(t testing.TB, raw []byte) func(document []byte) error {
 			err = fmt.Errorf("%v", found)
 		}
 		return err
+	}
+}
+
+// Waiting returns the ids of the calls that wait for approval, the oldest first.
+func (r *Rig) Waiting(t testing.TB) (ids []string) {
+	t.Helper()
+	all, err := r.app.Approvals().List(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range all {
+		ids = append(ids, one.GetId())
+	}
+	return ids
+}
+
+// Decide decides about a call that waits, as the local operator.
+func (r *Rig) Decide(t testing.TB, id string, approve bool, reason string) {
+	t.Helper()
+	if _, err := r.app.Approvals().Decide(t.Context(), id, approval.Approver{Name: "local"}, approve, reason); err != nil {
+		t.Fatal(err)
 	}
 }

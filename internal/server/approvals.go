@@ -8,9 +8,16 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/server/webhook"
 	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
@@ -19,8 +26,8 @@ import (
 )
 
 // shownToApprover returns what an operator with classes of fields may see of a call that waits: never the secret fields, as in the
-// audit trail.
-func (a *App) shownToApprover(_ context.Context, r *statev1.ApprovalRecord, _ []string) (arguments, preview string) {
+// audit trail. A preview is in words, and says all or nothing.
+func (a *App) shownToApprover(_ context.Context, r *statev1.ApprovalRecord, classes []string) (arguments, preview string) {
 	cat := a.live.Current()
 	if cat == nil {
 		return "", ""
@@ -29,13 +36,50 @@ func (a *App) shownToApprover(_ context.Context, r *statev1.ApprovalRecord, _ []
 	if !ok {
 		return "", "" // what is secret in them is not known
 	}
-	raw := r.GetArgumentsJson()
-	names := redact.Redactor{Base: redact.NewNames(trail.RedactNames(a.cfg.GetRecord()))}
+	raw, preview := r.GetArgumentsJson(), r.GetPreview()
+	if view := a.rules.Visible(classes, tool); view != nil {
+		if raw = visible(view, tool, raw); raw == nil {
+			return "", ""
+		}
+		if preview != "" {
+			preview = "The preview is not shown: it may say what you may not see."
+		}
+	}
 	var secret *redact.Message
 	if md := tool.Method.Descriptor; md != nil {
 		secret = new(redact.Messages).Of(md.Input())
 	}
-	return string(names.AppendMessage(nil, raw, len(raw), maxShownArguments, secret)), r.GetPreview()
+	names := redact.Redactor{Base: redact.NewNames(trail.RedactNames(a.cfg.GetRecord()))}
+	return string(names.AppendMessage(nil, raw, len(raw), maxShownArguments, secret)), preview
+}
+
+// visible is what a view shows of arguments; nil where that cannot be said.
+func visible(view *policy.View, tool *catalog.Tool, raw []byte) []byte {
+	if tool.Native {
+		out, failed := view.ApplyJSON(raw)
+		if failed != nil {
+			return nil
+		}
+		return out
+	}
+	in := tool.In.Descriptor()
+	whole, seen := dynamicpb.NewMessage(in), dynamicpb.NewMessage(in)
+	if (protojson.UnmarshalOptions{AllowPartial: true, Resolver: tool.In.Types()}).Unmarshal(raw, whole) != nil {
+		return nil
+	}
+	wire, err := proto.MarshalOptions{AllowPartial: true}.Marshal(whole)
+	if err != nil {
+		return nil
+	}
+	wire, failed := view.Apply(in, wire)
+	if failed != nil || (proto.UnmarshalOptions{AllowPartial: true, Resolver: tool.In.Types()}).Unmarshal(wire, seen) != nil {
+		return nil
+	}
+	out, err := protojson.MarshalOptions{AllowPartial: true, Resolver: tool.In.Types()}.Marshal(seen)
+	if err != nil {
+		return nil
+	}
+	return jsontext.Compact(nil, out)
 }
 
 // maxShownArguments bounds the arguments that an approver sees.
@@ -102,19 +146,21 @@ func (a *App) tellApproval(ctx context.Context, e approval.Event) {
 // maxApprovalEvents bounds the changes of approvals that others have not heard of yet: the bus may be away for some seconds.
 const maxApprovalEvents = 1024
 
+// approvalHappened notes what this replica did about an approval: in the audit trail, and for others to hear of.
+func (a *App) approvalHappened(e approval.Event) {
+	a.auditApproval(e)
+	select {
+	case a.approvalEvents <- e:
+	default:
+		a.noted.Warn("webhooks and subscribers did not hear of an approval: too many at a time")
+	}
+}
+
 // tellApprovals tells others of approvals until ctx ends.
 func (a *App) tellApprovals(ctx context.Context) {
-	events := make(chan approval.Event, maxApprovalEvents)
-	defer a.approvals.Subscribe(func(e approval.Event) {
-		select {
-		case events <- e:
-		default:
-			a.noted.Warn("webhooks and subscribers did not hear of an approval: too many at a time")
-		}
-	})()
 	for {
 		select {
-		case e := <-events:
+		case e := <-a.approvalEvents:
 			a.tellApproval(ctx, e)
 		case <-ctx.Done():
 			return
@@ -131,4 +177,60 @@ func (a *App) openWebhooks() error {
 	}
 	a.webhooks.Watch(a.watcher)
 	return nil
+}
+
+// approvalRule is a rule in use that has others approve calls.
+func (a *App) approvalRule(name string) (approval.Rule, bool) {
+	asks, ok := a.rules.Asks(name)
+	return approval.Rule{
+		Name: asks.Rule, Callers: asks.Callers, Groups: asks.Groups, Count: asks.Count, Within: asks.Within, Bound: asks.Bound, Digest: asks.Digest,
+	}, ok
+}
+
+// Approvals returns the calls that wait for approval.
+func (a *App) Approvals() *approval.Service { return a.approvals }
+
+// approver is an operator as it is now. Where there is no admin listener, it is the one who runs the process.
+func (a *App) approver(name string) (approval.Approver, bool) {
+	if a.front == nil {
+		return approval.Approver{Name: name}, name == "local" && a.cfg.GetListeners().GetAdminTokensFile() == ""
+	}
+	return a.front.ApproverNamed(name)
+}
+
+// callerNamed is a caller as it is now, by the name of its entry; nil if there is none.
+func (a *App) callerNamed(name string) *identity.Identity {
+	if a.front == nil {
+		return nil
+	}
+	return a.front.CallerNamed(name)
+}
+
+// auditApproval writes the line of what this process did about an approval, with the names of both sides.
+func (a *App) auditApproval(e approval.Event) {
+	r := e.Record
+	change := trail.Change{
+		Kind: "approval", Who: trail.Caller{Name: r.GetRequester()}, Tool: r.GetTool(), Before: approval.Waiting, After: r.GetState(),
+		Detail: "approval " + r.GetId() + " by rule " + r.GetRule() + ", requester " + r.GetRequester(),
+	}
+	switch decisions := r.GetDecisions(); {
+	case e.Kind == approval.EventAsked:
+		change.Before = ""
+	case e.Kind == approval.EventDecided && len(decisions) > 0:
+		last := decisions[len(decisions)-1]
+		verb := "denied"
+		if last.GetApproved() {
+			verb = "approved"
+		}
+		change.Who, change.Detail = trail.OfOperator(last.GetApprover()), change.Detail+"; "+verb+" by "+last.GetApprover()+": "+last.GetReason()
+	default:
+		change.Who = trail.OfProcess()
+		for _, d := range decisions {
+			change.Detail += "; decided by " + d.GetApprover()
+		}
+		if r.GetEnded() != "" {
+			change.Detail += "; " + r.GetEnded()
+		}
+	}
+	a.trail.Change(change)
 }

@@ -59,6 +59,8 @@ type pipeline struct {
 	// approvals are the calls that wait for approval, webhooks tells others of them; nil without any.
 	approvals *approval.Service
 	webhooks  *webhook.Sender
+	// approvalEvents are what this process did about approvals, and others have not heard of.
+	approvalEvents chan approval.Event
 	// watches run the streams behind watches.
 	watches *notify.Watches
 	// streams are the long-lived streams of every edge.
@@ -94,12 +96,15 @@ func (a *App) openPipeline() error {
 	if err != nil {
 		return err
 	}
-	a.approvals = new(approval.Service)
+	a.approvals = a.shared.Approvals
+	a.approvalEvents = make(chan approval.Event, maxApprovalEvents)
+	a.approvals.Use(a.approvalRule, a.approver, a.approvalHappened)
 	if !a.opts.Once {
 		if err := a.openWebhooks(); err != nil {
 			return err
 		}
 	}
+	a.rules.UseSecret(func() []byte { return a.shared.Sealer.Secret("result policy") })
 	if err := a.openSkills(); err != nil {
 		return err
 	}
@@ -167,7 +172,8 @@ func (a *App) openPipeline() error {
 
 		RepairArguments: a.cfg.GetRepairArguments(),
 		Native:          only.Native, Sealer: a.shared.Sealer, Tasks: a.shared.Tasks,
-		TaskAfter:     a.taskAfter,
+		TaskAfter: a.taskAfter,
+		Approvals: a.approvals, Named: a.callerNamed, StructuredDenials: a.cfg.GetAccess().GetApprovals().GetStructuredDenials(),
 		MaxItems:      int(limits.GetMaxResultItems()),
 		MaxInputItems: int(limits.GetMaxInputItems()),
 		StreamIdle:    limits.GetStreamIdleTimeout().AsDuration(), StreamTime: limits.GetMaxStreamTime().AsDuration(),

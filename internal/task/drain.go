@@ -2,7 +2,10 @@
 
 package task
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // Drain stops new work, stops calls from becoming tasks, and waits until all work has
 // returned and every change was reported. If ctx ends first, the remaining work ends as
@@ -19,11 +22,13 @@ func (m *Manager) Drain(ctx context.Context) (cut int) {
 		}
 	}
 	m.mu.Unlock()
+	var waiting sync.WaitGroup
 	for _, r := range m.running() {
-		if r.waits() && r.cut() {
-			cut++
+		if r.waits() {
+			waiting.Go(func() { r.cut() }) // nothing is lost with it
 		}
 	}
+	waiting.Wait()
 	select {
 	case <-m.idle:
 	case <-ctx.Done():

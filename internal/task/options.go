@@ -14,10 +14,10 @@ const (
 	// PollInterval is how often a client may poll without adding load: most tasks take
 	// seconds to minutes.
 	PollInterval = time.Second
-	// defaultTimeout ends work that has no timeout. A day is longer than a caller waits.
-	defaultTimeout = 24 * time.Hour
-	// maxTimeout is longer than others may take to approve a call.
-	maxTimeout = 8 * 24 * time.Hour
+	// maxTimeout ends work that has no timeout. A day is longer than a caller waits.
+	maxTimeout = 24 * time.Hour
+	// maxWaiting is the same for work that waits first: longer than others may take to approve a call.
+	maxWaiting = 8 * maxTimeout
 	// Grace is how long work may run after its timeout, so that it can report the timeout
 	// itself. Then the task ends without it.
 	Grace = 5 * time.Second

@@ -71,10 +71,13 @@ type run struct {
 
 func newRun(ctx context.Context, m *Manager, id string, spec Spec) *run {
 	spec.About.ToolCall = true
-	if spec.Timeout <= 0 {
-		spec.Timeout = defaultTimeout
+	most := maxTimeout
+	if spec.Waits != nil {
+		most = maxWaiting
 	}
-	spec.Timeout = min(spec.Timeout, maxTimeout)
+	if spec.Timeout <= 0 || spec.Timeout > most {
+		spec.Timeout = most
+	}
 	if spec.TTL <= 0 {
 		spec.TTL = m.opts.TTL
 	}
@@ -140,8 +143,11 @@ func (r *run) cut() bool {
 		return r.leaveBehind()
 	}
 	again := r.spec.About.Idempotent
-	wasGoing := r.endOnce(errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(again),
-		errmap.Message("Tool service unavailable: the sidecar shut down before this call could finish; its outcome is unknown")), 1)
+	text := "Tool service unavailable: the sidecar shut down before this call could finish; its outcome is unknown"
+	if r.waits() {
+		again, text = true, "Tool service unavailable: the sidecar shut down before this call began; call again"
+	}
+	wasGoing := r.endOnce(errmap.New(errmap.Unavailable, errmap.Tool(r.spec.Tool), errmap.Retryable(again), errmap.Message(text)), 1)
 	r.cancel(ErrClosed)
 	return wasGoing
 }

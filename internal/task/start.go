@@ -22,7 +22,8 @@ type Spec struct {
 	// After is how long the call may take without becoming a task. Zero makes it a task
 	// at once.
 	After time.Duration
-	// Timeout is how long the work may take from its start. Zero means a day. The maximum is eight days.
+	// Timeout is how long the work may take from its start. Zero means a day, which is also
+	// the maximum for work that does not wait; for work that does, it is eight days.
 	Timeout time.Duration
 	// TTL replaces that of the options if it is positive.
 	TTL time.Duration

@@ -84,7 +84,9 @@ func (operator) HasOperators() bool                        { return true }
 // service returns the API over a desk, for one operator.
 func service(d *desk, who operator) *Service {
 	return &Service{opts: Options{
-		Approvals: d, Operators: who, Approver: func(context.Context) approval.Approver { return approval.Approver{Name: who.name, Classes: []string{"pii"}} },
+		Approvals: d, Operators: who, Approver: func(context.Context) approval.Approver {
+			return approval.Approver{Name: who.name, Classes: []string{"pii"}}
+		},
 		Shown: func(_ context.Context, r *statev1.ApprovalRecord, classes []string) (arguments, preview string) {
 			return string(r.GetArgumentsJson()) + " for " + strings.Join(classes, ","), r.GetPreview()
 		},

@@ -109,7 +109,26 @@ func (f *Front) Approver(ctx context.Context) approval.Approver {
 	if f.operators.auth == nil {
 		return approval.Approver{Name: localOperator}
 	}
-	who := identity.FromContext(ctx)
+	return approverOf(identity.FromContext(ctx))
+}
+
+// ApproverNamed returns an operator as it is now, by its name; false if there is none.
+func (f *Front) ApproverNamed(name string) (approval.Approver, bool) {
+	if f.operators.auth == nil {
+		return approval.Approver{Name: localOperator}, name == localOperator
+	}
+	who := f.operators.book.Named(name)
+	if who == nil {
+		return approval.Approver{}, false
+	}
+	return approverOf(who), true
+}
+
+// CallerNamed returns a caller as it is now, by the name of its entry in the callers file; nil if there is none.
+func (f *Front) CallerNamed(name string) *identity.Identity { return f.authn.named(name) }
+
+// approverOf is an operator as an approver.
+func approverOf(who *identity.Identity) approval.Approver {
 	return approval.Approver{Name: who.Name(), Groups: withMark(who, ofGroup), CallsAs: callsAs(who), Classes: withMark(who, ofClass)}
 }
 

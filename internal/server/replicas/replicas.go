@@ -27,6 +27,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/state"
 	"github.com/outrigger-mcp/outrigger/internal/state/registrationstore"
 	"github.com/outrigger-mcp/outrigger/internal/task"
+	"github.com/outrigger-mcp/outrigger/internal/task/approval"
 	"github.com/outrigger-mcp/outrigger/internal/task/taskstore"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/export"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
@@ -56,6 +57,8 @@ type State struct {
 	Sealer *keys.Sealer
 	// Tasks runs plain RPCs on as tasks.
 	Tasks *task.Manager
+	// Approvals has calls wait until others approve them.
+	Approvals *approval.Service
 	// Bus is between those who publish notifications and those who listen: of this process, or of all replicas.
 	Bus Bus
 	// SingleUse remembers the answers that may be used only once; nil is the memory of this process.
@@ -74,6 +77,7 @@ type State struct {
 	client *state.Client
 	sealer *keys.Sealer
 	tasks  *taskstore.Store
+	asked  *approval.Shared
 	bus    *notify.SharedBus
 	tools  *registrationstore.Store
 }
@@ -115,6 +119,8 @@ func Open(o Options) (*State, error) {
 	s.Bus = local
 	share := policy.CallerShare(limits)
 	var store task.Store
+	asked, bounds := approval.Options{Store: approval.NewMemory(nil), OnError: func(err error) { o.Noted.Error("approval error", logkey.Error(err)) }}, o.Config.GetAccess().GetApprovals()
+	asked.MaxWaiting, asked.MaxPerCaller = int(bounds.GetMaxWaiting()), int(bounds.GetMaxWaitingPerCaller())
 	if c.GetUrl() == "" || o.Once {
 		store = task.NewMemory(task.MemoryOptions{MaxTasks: int(limits.GetMaxTasks()), Share: share})
 	} else {
@@ -122,7 +128,9 @@ func Open(o Options) (*State, error) {
 			return nil, err
 		}
 		store = s.tasks
+		asked.Store, asked.Self, asked.Alive = s.asked, s.tasks.Self(), s.alive
 	}
+	s.Approvals = approval.New(asked)
 	s.Tasks = task.New(store, task.Options{
 		TTL: limits.GetTaskTtl().AsDuration(), MaxRunning: int(limits.GetMaxTasks()), Share: share,
 		MaxTakeovers: int(c.GetMaxTakeovers()), MaxHandovers: int(c.GetMaxHandovers()),
@@ -148,6 +156,7 @@ func (s *State) connect(with *keys.Keys, local *notify.Bus) error {
 	tasks.Name, _ = os.Hostname() // a name for people; an id is beside it
 	tasks.OnError = func(err error) { o.Noted.Error("stored task cannot be used", logkey.Error(err)) }
 	s.tasks = taskstore.New(client, tasks)
+	s.asked = approval.NewShared(client, func(err error) { o.Noted.Error("stored approval cannot be used", logkey.Error(err)) })
 	s.Sessions = &session.Replicas{
 		Self: s.tasks.Self(), Gone: s.tasks.Gone, Channel: client.Channel(session.ChannelName), Ended: client.Bucket(session.EndedBucket()),
 	}
@@ -182,17 +191,27 @@ func (s *State) Trust() admin.Trust { return &s.trust }
 // Run keeps the shared state usable until ctx ends, and takes over the tasks of
 // replicas that have departed.
 func (s *State) Run(ctx context.Context, resume task.Resume) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() { s.Approvals.Run(ctx) })
 	if s.client == nil {
 		return
 	}
-	var all sync.WaitGroup
+	all.Go(func() { s.asked.Run(ctx) })
 	all.Go(func() { s.client.Run(ctx) })
 	all.Go(func() { s.tasks.Run(ctx) })
 	all.Go(func() { s.bus.Run(ctx) })
 	all.Go(func() { s.tools.Run(ctx) })
 	all.Go(func() { s.trust.run(ctx) })
 	all.Go(func() { s.Tasks.Run(ctx, resume) })
-	all.Wait()
+}
+
+// alive reports whether a replica lives. The error means that this one cannot tell.
+func (s *State) alive(ctx context.Context, owner string) (bool, error) {
+	if !s.tasks.Steady() {
+		return false, approval.ErrUnavailable
+	}
+	return s.tasks.Alive(ctx, owner)
 }
 
 // WatchKeys has the key file read again when it changes. Keys are rotated by

@@ -258,7 +258,7 @@ func (s *Sender) serve(ctx context.Context, e *endpoint) {
 			s.log.Error("webhook message given up", zap.String("host", e.name), zap.Int("failures", due.tried), logkey.Error(err))
 		default:
 			s.failed.Add(1)
-			pause := waitAfter(due.tried, rand.Float64())
+			pause := waitAfter(due.tried, rand.Float64()) //nolint:gosec // to spread attempts, nothing secret
 			due.next = time.Now().Add(pause)
 			s.log.Warn("webhook attempt failed", zap.String("host", e.name), zap.Int("failures", due.tried), zap.Duration("retry_in_ms", pause), logkey.Error(err))
 		}

@@ -86,6 +86,7 @@ type Store interface {
 	Put(ctx context.Context, key string, r *statev1.ApprovalRecord, version uint64, keep time.Duration) error
 	// Known returns all records, as far as this process has heard; false while it has not heard of all.
 	Known() (all []*statev1.ApprovalRecord, loaded bool)
-	// Watch calls changed with each record that any process stores from now on, without a lock. It must return quickly.
+	// Watch calls changed with each record that any process stores from now on, without a lock. It must return quickly. A record whose
+	// key is its id is a copy of one that has ended, and not told of.
 	Watch(changed func(*statev1.ApprovalRecord))
 }

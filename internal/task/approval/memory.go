@@ -55,7 +55,9 @@ func (m *Memory) Put(_ context.Context, key string, r *statev1.ApprovalRecord, v
 	defer m.telling.Unlock()
 	watchers, err := m.put(key, r, version, keep)
 	for _, changed := range watchers {
-		changed(r)
+		if key != r.GetId() {
+			changed(r)
+		}
 	}
 	return err
 }

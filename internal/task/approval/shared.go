@@ -122,8 +122,8 @@ func (s *Shared) changed(e state.Entry) {
 		s.known[e.Key] = Entry{Record: r, Version: e.Revision}
 	}
 	watchers := s.watchers
-	if !s.loaded {
-		watchers = nil // it was there before this process
+	if !s.loaded || e.Key == r.GetId() {
+		watchers = nil // it was there before this process, or is a copy
 	}
 	s.mu.Unlock()
 	for _, tell := range watchers {

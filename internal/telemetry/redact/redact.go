@@ -195,11 +195,12 @@ func decoded(text []byte) []byte {
 	return jsontext.AppendDecoded(make([]byte, 0, len(text)), text)
 }
 
-// secretOption is the number of the option (outrigger.v1.field), and secretMember that of
-// its member.
+// secretOption is the number of the option (outrigger.v1.field), and secretMember and classMember those of
+// its members.
 const (
 	secretOption = 50719
 	secretMember = 1
+	classMember  = 2
 )
 
 // Message is what is secret in the JSON form of a message type. A nil Message has no secret
@@ -349,6 +350,39 @@ func marksSecret(raw []byte) (secret bool) {
 		})
 	})
 	return secret || !isRead
+}
+
+// UnknownClass is the class of a field whose options cannot be read. No policy names it.
+const UnknownClass = "?"
+
+// ClassOf returns the class of a field, (outrigger.v1.field).visible_to; empty for none. It reads the options as [IsSecret] does.
+func ClassOf(fd protoreflect.FieldDescriptor) string {
+	options, ok := fd.Options().(*descriptorpb.FieldOptions)
+	if !ok || options == nil {
+		return ""
+	}
+	raw, err := proto.Marshal(options)
+	if err != nil {
+		return UnknownClass
+	}
+	class := ""
+	isRead := eachField(raw, func(num protowire.Number, kind protowire.Type, value []byte) bool {
+		if num != secretOption || kind != protowire.BytesType {
+			return true
+		}
+		body, _ := protowire.ConsumeBytes(value)
+		return eachField(body, func(num protowire.Number, kind protowire.Type, value []byte) bool {
+			if num == classMember && kind == protowire.BytesType {
+				text, _ := protowire.ConsumeBytes(value)
+				class = string(text)
+			}
+			return true
+		})
+	})
+	if !isRead {
+		return UnknownClass
+	}
+	return class
 }
 
 // eachField visits the fields of a message, and returns false once one cannot be read or visit returns false.

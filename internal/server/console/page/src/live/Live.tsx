@@ -4,6 +4,7 @@ import { away, errorText } from "../api";
 import { base } from "../router";
 import { ErrorNote, Spinner } from "../ui";
 import { Actions } from "./Actions";
+import { Approvals } from "./Approvals";
 import { Calls } from "./Calls";
 import { Charts } from "./Charts";
 import { formatFilter, parseFilter, type Filter } from "./filter";
@@ -79,6 +80,7 @@ function Overview(props: { from: string; filter: Filter; setFilter: (f: Filter) 
         <>
           <Summary state={last} />
           <Actions key={restarted.value} state={last} />
+          <Approvals key={"approvals" + restarted.value} waiting={last.approvals} now={epochMillis(last.time)} />
           <Calls from={props.from} filter={props.filter} setFilter={props.setFilter} />
           <Charts onTool={(tool) => props.setFilter({ ...props.filter, tool })} />
           <Limits limits={last.limits} />

@@ -25,6 +25,11 @@ export function Summary(props: { state: WatchResponse }) {
       <Fact name="In flight">{amount(s.inFlightTotal)}</Fact>
       <Fact name="Sessions">{amount(s.sessions)}</Fact>
       <Fact name="Tasks">{amount(s.tasks)}</Fact>
+      {s.approvals > 0 && (
+        <Fact name="Approvals" kind="warn">
+          {amount(s.approvals)} waiting
+        </Fact>
+      )}
       <Fact name="Streams">{amount(s.streams)}</Fact>
       <Fact name="Tools">{amount(s.catalogTools)}</Fact>
       <Fact name="Trust" kind={s.trust === "trusted" ? "warn" : ""}>

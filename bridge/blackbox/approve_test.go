@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package blackbox_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+)
+
+// approved is a rule that has the local operator approve cancellations.
+func approved(change func(*configv1.PolicyApproval)) *configv1.PolicyRule {
+	r := rule("large", "approve", `args.order_id > 0u`, "fleet.cancel_order")
+	r.Approve = &configv1.PolicyApproval{Callers: []string{"local"}}
+	if change != nil {
+		change(r.Approve)
+	}
+	return r
+}
+
+// TestEveryWayWaitsForApproval: on each edge a call waits, runs once when it was approved, and waits again.
+func TestEveryWayWaitsForApproval(t *testing.T) {
+	t.Parallel()
+	g := newGated(t, ruled(approved(nil)))
+	for _, w := range waysIn() {
+		before, order := g.cancelled.Load(), g.order(t)
+		got := w.ask(t, g, order)
+		if got != errmap.ApprovalRequired || g.cancelled.Load() != before {
+			t.Errorf("%s: got %q", w.name, got)
+			continue
+		}
+		if again := w.ask(t, g, order); again != errmap.ApprovalRequired || g.cancelled.Load() != before {
+			t.Errorf("%s, again: got %q", w.name, again)
+		}
+		ids := g.bridge.Waiting(t)
+		if len(ids) == 0 || len(ids) > 2 { // the notification beside a call is one, too
+			t.Errorf("%s: %d calls wait", w.name, len(ids))
+		}
+		for _, id := range ids {
+			g.bridge.Decide(t, id, true, "fine")
+		}
+		if ran := w.ask(t, g, order); ran != "" || g.cancelled.Load() == before {
+			t.Errorf("%s, approved: got %q, calls %d", w.name, ran, g.cancelled.Load()-before)
+		}
+		if after := w.ask(t, g, order); after != errmap.ApprovalRequired {
+			t.Errorf("%s, after its run: got %q", w.name, after)
+		}
+		for _, id := range g.bridge.Waiting(t) {
+			g.bridge.Decide(t, id, false, "once is enough")
+		}
+		if denied := w.ask(t, g, order); denied != errmap.PermissionDenied {
+			t.Errorf("%s, denied: got %q", w.name, denied)
+		}
+	}
+}
+
+// approvalData is what the error of a call that waits has in its data.
+type approvalData struct {
+	Error struct {
+		Code    int
+		Message string
+		Data    struct {
+			Code         string
+			RetryAfterMs int
+			Approval     struct{ ID, Handle string }
+			Denial       struct{ Availability string }
+		}
+	}
+}
+
+func askRPC(t *testing.T, g *gated, params string) (status int, out approvalData) {
+	t.Helper()
+	status, raw := send(t, g.one, http.MethodPost, g.url+"/rpc", `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":`+params+`}`)
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return status, out
+}
+
+// TestTheHandle: with it a caller learns what became of its call, also where a call without it would ask again.
+func TestTheHandle(t *testing.T) {
+	t.Parallel()
+	g := newGated(t, func(c *configv1.Config) {
+		ruled(approved(nil))(c)
+		c.Access.Approvals = &configv1.Approvals{StructuredDenials: true}
+	})
+	const call = `{"name":"fleet.cancel_order","arguments":{"orderId":"1001"}`
+	status, first := askRPC(t, g, call+"}")
+	data := first.Error.Data
+	if status != http.StatusForbidden || first.Error.Code != -32005 || data.Approval.ID == "" || data.Approval.Handle == "" || data.RetryAfterMs == 0 ||
+		data.Denial.Availability != "available" {
+		t.Fatalf("%d %+v", status, first)
+	}
+	withHandle := call + `,"_meta":{"dev.outrigger/approval":"` + data.Approval.Handle + `"}}`
+	if _, again := askRPC(t, g, withHandle); again.Error.Data.Approval.ID != data.Approval.ID {
+		t.Errorf("another approval: %+v", again)
+	}
+	g.bridge.Decide(t, data.Approval.ID, false, "not on a Friday")
+	_, denied := askRPC(t, g, withHandle)
+	if d := denied.Error.Data; d.Code != string(errmap.PermissionDenied) || !strings.Contains(denied.Error.Message, "not on a Friday") || d.Denial.Availability != "unavailable" {
+		t.Errorf("denied: %+v", denied)
+	}
+	for _, bad := range []string{`"x"`, `7`, `null`} {
+		if _, got := askRPC(t, g, call+`,"_meta":{"dev.outrigger/approval":`+bad+`}}`); got.Error.Data.Code != string(errmap.InvalidParams) {
+			t.Errorf("%s: %+v", bad, got)
+		}
+	}
+}
+
+// TestBoundArguments: an approval is for the arguments that its rule binds.
+func TestBoundArguments(t *testing.T) {
+	t.Parallel()
+	g := newGated(t, ruled(approved(func(a *configv1.PolicyApproval) { a.Bound = []string{"orderId"} })))
+	ids := map[string]bool{}
+	for _, arguments := range []string{`{"orderId":"1001"}`, `{"order_id":1001,"reason":"late"}`, `{"orderId":"1002"}`} {
+		_, got := askRPC(t, g, `{"name":"fleet.cancel_order","arguments":`+arguments+`}`)
+		ids[got.Error.Data.Approval.ID] = true
+	}
+	if len(ids) != 2 {
+		t.Errorf("approvals: %v", ids)
+	}
+}
+
+// TestACallThatWaitsAsATask: a client with tasks gets one, which runs when it was approved.
+func TestACallThatWaitsAsATask(t *testing.T) {
+	t.Parallel()
+	for _, approve := range []bool{true, false} {
+		g := newGated(t, ruled(approved(func(a *configv1.PolicyApproval) { a.Within = durationpb.New(time.Hour) })))
+		ann := modernClient{t: t, bridge: g.bridge, caller: "ann", capabilities: withTasks}
+		order := g.order(t)
+		reply := ann.send("tools/call", fmt.Sprintf(`"name":"fleet_cancel_order","arguments":{"orderId":"%d"}`, order)).raw
+		id := between(t, reply, `"taskId":"`, `"`)
+		if !strings.Contains(reply, `"status":"working"`) || !strings.Contains(reply, "waits for approval of 1 of [local]") || g.cancelled.Load() != 0 {
+			t.Fatal(reply)
+		}
+		ids := g.bridge.Waiting(t)
+		if len(ids) != 1 {
+			t.Fatal(ids)
+		}
+		g.bridge.Decide(t, ids[0], approve, "as agreed")
+		deadline := time.Now().Add(20 * time.Second)
+		for strings.Contains(reply, `"status":"working"`) && time.Now().Before(deadline) {
+			reply = ann.send("tasks/get", `"taskId":"`+id+`"`).raw
+			time.Sleep(10 * time.Millisecond)
+		}
+		want, calls := `"isError":false`, int64(1)
+		if !approve {
+			want, calls = "denied by local: as agreed", 0
+		}
+		if !strings.Contains(reply, want) || g.cancelled.Load() != calls {
+			t.Errorf("approve %t: %d calls, %s", approve, g.cancelled.Load(), reply)
+		}
+	}
+}
+
+// TestWhatCannotWait: streams and reads of resources are refused by a rule that asks for approval.
+func TestWhatCannotWait(t *testing.T) {
+	t.Parallel()
+	all := rule("all", "approve", "true", "*")
+	all.Approve = &configv1.PolicyApproval{Callers: []string{"local"}}
+	rig := mcptest.Start(t, mcptest.Options{Configure: ruled(all)})
+	for _, one := range rig.Live.Current().Tools() {
+		if !one.TakesStream() {
+			continue
+		}
+		got := rig.Handle(t.Context(), toolCall(rig, one.Name, `{"items":[{}]}`))
+		if got.Err == nil || got.Err.Code != errmap.PermissionDenied && got.Err.Code != errmap.InvalidToolInput {
+			t.Errorf("%s: %v", one.Name, got.Err)
+		}
+	}
+	if n := len(rig.Waiting(t)); n > 0 {
+		t.Errorf("%d calls wait", n)
+	}
+}
+
+// TestAnApprovedCallThatMayNotRun: a rule that denies wins, whatever others approved.
+func TestAnApprovedCallThatMayNotRun(t *testing.T) {
+	t.Parallel()
+	g := newGated(t, ruled(approved(nil), rule("no", "deny", `args.order_id == 1001u`, "fleet.cancel_order"), rule("yes", "allow", "false", "fleet.cancel_order")))
+	if _, got := askRPC(t, g, `{"name":"fleet.cancel_order","arguments":{"orderId":"1001"}}`); got.Error.Data.Code != string(errmap.PermissionDenied) {
+		t.Errorf("%+v", got)
+	}
+	if _, got := askRPC(t, g, `{"name":"fleet.cancel_order","arguments":{"orderId":"1002"}}`); got.Error.Data.Code != string(errmap.ApprovalRequired) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func between(t *testing.T, text, from, to string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, from)
+	got, _, found := strings.Cut(rest, to)
+	if !ok || !found {
+		t.Fatalf("no %s: %s", from, text)
+	}
+	return got
+}
