@@ -187,6 +187,8 @@ type Rules interface {
 	ReadsArguments(tool *catalog.Tool) bool
 	// View is what a caller sees of what a tool answers; nil where that is everything.
 	View(who *identity.Identity, tool *catalog.Tool) *policy.View
+	// TreatsResults reports whether there is a View for a caller and a tool.
+	TreatsResults() bool
 	// Count is called once for each call that a rule decided, when it has ended.
 	Count(rule, effect string)
 }

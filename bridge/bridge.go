@@ -234,6 +234,9 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		},
 	}
 	b.parts = p
+	if opts.Rules != nil {
+		p.sender.views = &views{rules: opts.Rules, typesOf: p.decoder.typesOf}
+	}
 	p.auditor = &auditor{directory: p.directory, payloads: payloads, gate: opts.Gate, trail: opts.Audit, noted: b.noted}
 	b.documents = &documents{payloads: payloads, trail: opts.Documents}
 	p.rpcs = &rpcs{

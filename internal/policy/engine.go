@@ -133,6 +133,9 @@ func (e *Engine) MayCall(who *identity.Identity, t *catalog.Tool, arguments []by
 // Names reports whether an allow rule names the tool itself, and not only by a pattern.
 func (e *Engine) Names(t *catalog.Tool) bool { return e.current.Load().set.names(t) }
 
+// TreatsResults reports whether there is a [View] for some caller and tool.
+func (e *Engine) TreatsResults() bool { return false }
+
 // ReadsArguments reports whether a rule about the tool reads the arguments of calls.
 func (e *Engine) ReadsArguments(t *catalog.Tool) bool {
 	b := e.current.Load().set.of(t)
