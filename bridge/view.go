@@ -293,7 +293,7 @@ func (v *seen) said(code, message string, details []*anypb.Any) (string, []*anyp
 
 // withheld is in the place of a text of the backend.
 func withheld(code string) string {
-	return strings.TrimSpace("the service answered " + code) + "; what it said may have values that this caller does not see"
+	return strings.TrimSpace("the service answered "+code) + "; what it said may have values that this caller does not see"
 }
 
 // detail is a detail of an error without what the caller may not see; nil where its type is not known, or the caller sees none of it.
