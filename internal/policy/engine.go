@@ -24,6 +24,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 )
 
 // Engine decides by the set of rules in use. It is an [Authority]. Make one
@@ -135,6 +136,12 @@ func (e *Engine) Names(t *catalog.Tool) bool { return e.current.Load().set.names
 
 // TreatsResults reports whether there is a [View] for some caller and tool.
 func (e *Engine) TreatsResults() bool { return false }
+
+// Unrecorded returns the fields of classes that records do not keep; nil for none.
+func (e *Engine) Unrecorded() *redact.Others { return nil }
+
+// UnrecordedPaths returns the paths in results of a tool whose classes records do not keep.
+func (e *Engine) UnrecordedPaths(t *catalog.Tool) []string { return nil }
 
 // ReadsArguments reports whether a rule about the tool reads the arguments of calls.
 func (e *Engine) ReadsArguments(t *catalog.Tool) bool {

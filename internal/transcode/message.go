@@ -327,6 +327,12 @@ func (m *Message) CheckWire(ctx context.Context, wire []byte) error {
 	return m.checkRules(ctx, msg, len(wire), forEither, nil)
 }
 
+// Type is the type of the message.
+func (m *Message) Type() protoreflect.MessageDescriptor { return m.md }
+
+// Types finds the types that an Any and an extension in the message may have; nil where only the transcoder knows them.
+func (m *Message) Types() Resolver { return m.opts.Resolver }
+
 // Loose returns the message without its rules, for values that kept them and were changed after that; m itself where it has none.
 func (m *Message) Loose() *Message {
 	if m == nil || m.rules == nil {

@@ -301,7 +301,9 @@ func (m *Message) Secrets() Names {
 const maxMessages = 50_000
 
 // Others are fields that are left out of records although nothing marks them as secret. It does not change.
-type Others struct{ Field func(fd protoreflect.FieldDescriptor) bool }
+type Others struct {
+	Field func(fd protoreflect.FieldDescriptor) bool
+}
 
 // Messages compiles message types, each once. The zero value is ready to use, and safe for
 // concurrent use.
