@@ -240,6 +240,7 @@ func (v *seen) held(ctx context.Context, a *anypb.Any, isResponse bool) (*anypb.
 		return nil, nil //nolint:nilnil // said of operation
 	}
 	if op := v.call.tool.Operation; isResponse && op != nil && op.Response != nil && op.Response.Name == md.FullName() {
+		md = op.Response.Out.Descriptor() // by which the view knows the result
 		if failed := v.checked(ctx, op.Response.Out, a.GetValue(), v.call.isJSON()); failed != nil {
 			return nil, failed
 		}

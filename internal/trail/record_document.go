@@ -175,7 +175,7 @@ func (p *Payloads) ofResult(tool *catalog.Tool) *redact.Message {
 	if !tool.Native {
 		out = p.secrets.Of(tool.Method.Descriptor.Output())
 		if op := tool.Operation; op != nil && op.Response != nil {
-			out = p.secrets.Of(op.Response.Out.Type())
+			out = p.secrets.Of(op.Response.Out.Descriptor())
 		}
 	}
 	if p.paths != nil {

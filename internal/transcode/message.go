@@ -327,8 +327,8 @@ func (m *Message) CheckWire(ctx context.Context, wire []byte) error {
 	return m.checkRules(ctx, msg, len(wire), forEither, nil)
 }
 
-// Type is the type of the message.
-func (m *Message) Type() protoreflect.MessageDescriptor { return m.md }
+// Descriptor is the type of the message.
+func (m *Message) Descriptor() protoreflect.MessageDescriptor { return m.md }
 
 // Types finds the types that an Any and an extension in the message may have; nil where only the transcoder knows them.
 func (m *Message) Types() Resolver { return m.opts.Resolver }

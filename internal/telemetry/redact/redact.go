@@ -196,11 +196,12 @@ func decoded(text []byte) []byte {
 	return jsontext.AppendDecoded(make([]byte, 0, len(text)), text)
 }
 
-// secretOption is the number of the option (outrigger.v1.field), and secretMember that of
-// its member.
+// secretOption is the number of the option (outrigger.v1.field), and secretMember and classMember those of
+// its members.
 const (
 	secretOption = 50719
 	secretMember = 1
+	classMember  = 2
 )
 
 // Message is what is secret in the JSON form of a message type. A nil Message has no secret
@@ -240,8 +241,12 @@ func Arguments(m *Message, header string) *Message {
 	return out
 }
 
+// anyMember is the name, in a path, of members of any name.
+const anyMember = "*"
+
 // With returns the message with more secret fields: those at paths, which are names from the root with dots between them, as the
-// descriptor or JSON has them, through lists. Beside a message without a type, m is nil.
+// descriptor or JSON has them, through lists; "*" is each member of an object with members of any name. A nil message is one without
+// a type.
 func (m *Message) With(paths ...string) *Message {
 	if len(paths) == 0 {
 		return m
@@ -250,7 +255,7 @@ func (m *Message) With(paths ...string) *Message {
 	for _, path := range paths {
 		at := out
 		for name, rest, more := strings.Cut(path, "."); ; name, rest, more = strings.Cut(rest, ".") {
-			if !more {
+			if !more || rest == anyMember {
 				at.mark(name, field{isSecret: true})
 				out.secrets.add(name)
 				break
@@ -258,6 +263,9 @@ func (m *Message) With(paths ...string) *Message {
 			below := at.fields[name]
 			if below.isSecret {
 				break
+			}
+			if tail, ok := strings.CutPrefix(rest, anyMember+"."); ok {
+				below.isMap, rest = true, tail
 			}
 			below.message = below.message.own()
 			at.mark(name, below)
@@ -417,6 +425,39 @@ func marksSecret(raw []byte) (secret bool) {
 		})
 	})
 	return secret || !isRead
+}
+
+// UnknownClass is the class of a field whose options cannot be read. No policy names it.
+const UnknownClass = "?"
+
+// ClassOf returns the class of a field, (outrigger.v1.field).visible_to; empty for none. It reads the options as [IsSecret] does.
+func ClassOf(fd protoreflect.FieldDescriptor) string {
+	options, ok := fd.Options().(*descriptorpb.FieldOptions)
+	if !ok || options == nil {
+		return ""
+	}
+	raw, err := proto.Marshal(options)
+	if err != nil {
+		return UnknownClass
+	}
+	class := ""
+	isRead := eachField(raw, func(num protowire.Number, kind protowire.Type, value []byte) bool {
+		if num != secretOption || kind != protowire.BytesType {
+			return true
+		}
+		body, _ := protowire.ConsumeBytes(value)
+		return eachField(body, func(num protowire.Number, kind protowire.Type, value []byte) bool {
+			if num == classMember && kind == protowire.BytesType {
+				text, _ := protowire.ConsumeBytes(value)
+				class = string(text)
+			}
+			return true
+		})
+	})
+	if !isRead {
+		return UnknownClass
+	}
+	return class
 }
 
 // eachField visits the fields of a message, and returns false once one cannot be read or visit returns false.
