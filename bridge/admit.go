@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 )
 
 // admission lets calls run as far as there is room.
@@ -187,6 +188,12 @@ type Rules interface {
 	ReadsArguments(tool *catalog.Tool) bool
 	// View is what a caller sees of what a tool answers; nil where that is everything.
 	View(who *identity.Identity, tool *catalog.Tool) *policy.View
+	// TreatsResults reports whether there is a View for a caller and a tool.
+	TreatsResults() bool
+	// Unrecorded are fields whose values records leave out; nil for none. UnrecordedPaths are such fields of a tool's results, by
+	// their paths.
+	Unrecorded() *redact.Others
+	UnrecordedPaths(tool *catalog.Tool) []string
 	// Count is called once for each call that a rule decided, when it has ended.
 	Count(rule, effect string)
 }

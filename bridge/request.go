@@ -651,6 +651,8 @@ type toolCall struct {
 	blocked *errmap.Error
 	// preview says what the call would do, as its tool's preview answered its caller; empty where it has none.
 	preview string
+	// isSeen is set where a view treats the answer: it was checked before, and what is left of it is not checked again.
+	isSeen bool
 	// state is what the caller brought back from an earlier round; nil in a plain call.
 	state  *state
 	repair repair
@@ -715,6 +717,14 @@ func (c *toolCall) arguments() []byte {
 // digest ties a state to this call.
 func (c *toolCall) digest() [32]byte {
 	return requestDigest(OpCall, c.tool.Name, c.arguments())
+}
+
+// out is what reads answers of the tool's backend.
+func (c *toolCall) out() *transcode.Message {
+	if c.isSeen {
+		return c.tool.Out.Loose()
+	}
+	return c.tool.Out
 }
 
 // named is an error with the name of the tool and the message that it is about. An argument of catalog.call is none of the tool.

@@ -28,6 +28,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/catalog/glob"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // variables are those of a rule's expression.
@@ -35,6 +36,8 @@ const (
 	varArgs   = "args"
 	varCaller = "caller"
 	varTool   = "tool"
+	varResult = "result"
+	varField  = "field"
 )
 
 // compiled is a rule whose expression has been parsed.
@@ -45,8 +48,8 @@ type compiled struct {
 	parsed *cel.Ast
 	// program is the rule's program, for rules without args.
 	program cel.Program
-	// args, caller and tool tell which variables the rule may read.
-	args, caller, tool bool
+	// args, caller, tool, result and field tell which variables the rule may read.
+	args, caller, tool, result, field bool
 }
 
 // matches reports whether a rule is about a tool. A registered tool is a second name for
@@ -74,7 +77,7 @@ func newEnv(o Limits) (*cel.Env, *provider, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	known := &provider{Registry: registry, objects: map[string]*object{callerName: callerObject(), toolName: toolObject()}}
+	known := &provider{Registry: registry, objects: map[string]*object{callerName: callerObject(), toolName: toolObject(), fieldName: fieldObject()}}
 	env, err := cel.NewEnv(
 		cel.CustomTypeProvider(known), cel.CustomTypeAdapter(known),
 		cel.CrossTypeNumericComparisons(true),
@@ -97,6 +100,9 @@ func Compile(rules []Rule, o Limits) (*Set, []Fault) {
 		return nil, []Fault{{Index: -1, Message: err.Error()}}
 	}
 	s := &Set{limits: o, env: env, known: known, inputs: map[any]*input{}, programs: map[programKey]programOrFault{}}
+	if s.results, err = env.Extend(fieldVariable()); err != nil {
+		return nil, []Fault{{Index: -1, Message: err.Error()}}
+	}
 	var faults []Fault
 	names := map[string]int{}
 	for i, rule := range rules {
@@ -127,6 +133,12 @@ func (r *compiled) check(names map[string]int) []Fault {
 		fault("name", "is the name of rule %d too", first+1)
 	}
 	names[r.Name] = r.index
+	if r.OnResult {
+		if r.treatment().Action == transcode.Show {
+			fault("effect", "must be hide, mask, hash or deny for a rule about results")
+		}
+		return out
+	}
 	if r.Effect != Allow && r.Effect != Deny {
 		fault("effect", "must be allow or deny")
 	}
@@ -156,20 +168,28 @@ func (s *Set) read(r *compiled) []Fault {
 			r.caller = true
 		case varTool:
 			r.tool = true
+		case varResult:
+			r.result = r.OnResult
+		case varField:
+			r.field = r.OnResult
 		}
 	}))
-	if r.args {
-		return s.checkOpen(r)
+	env, variable, isOpen := s.env, varArgs, r.args
+	if r.OnResult {
+		env, variable, isOpen = s.results, varResult, r.result
+	}
+	if isOpen {
+		return checkOpen(env, r, variable)
 	}
 	var faults []Fault
-	r.program, faults = s.program(s.env, r, "")
+	r.program, faults = s.program(env, r, "")
 	return faults
 }
 
-// checkOpen checks a rule with args of any type. Names that are unknown may be those of
+// checkOpen checks a rule with args, or a result, of any type. Names that are unknown may be those of
 // the tool's messages and enums.
-func (s *Set) checkOpen(r *compiled) []Fault {
-	env, err := s.env.Extend(cel.Variable(varArgs, cel.DynType))
+func checkOpen(env *cel.Env, r *compiled, variable string) []Fault {
+	env, err := env.Extend(cel.Variable(variable, cel.DynType))
 	if err != nil {
 		return []Fault{{Index: r.index, Field: "when", Message: err.Error()}}
 	}
@@ -215,12 +235,12 @@ func (r *compiled) faults(issues *cel.Issues, tool string) []Fault {
 	return out
 }
 
-// readFields returns the fields of args that an expression reads; all is set if it may
+// readFields returns the fields of args, or another variable, that an expression reads; all is set if it may
 // read any.
-func readFields(e ast.Expr) (fields map[string]bool, all bool) {
+func readFields(e ast.Expr, variable string) (fields map[string]bool, all bool) {
 	fields = map[string]bool{}
 	isArgs := func(e ast.Expr) bool {
-		return e.Kind() == ast.IdentKind && (e.AsIdent() == varArgs || e.AsIdent() == "."+varArgs)
+		return e.Kind() == ast.IdentKind && (e.AsIdent() == variable || e.AsIdent() == "."+variable)
 	}
 	uses, selected := 0, 0
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
@@ -235,37 +255,42 @@ func readFields(e ast.Expr) (fields map[string]bool, all bool) {
 	return fields, uses != selected
 }
 
-// reading adds the fields that a rule reads to those that are decoded for its tool. A
-// large message of which rules read little costs little.
-func (b *bound) reading(r *compiled) {
-	message := b.input.message
-	if message == nil || b.everything {
+// reads are the fields of a message that rules read: numbers, unless they may read everything. A large message of which
+// rules read little costs little.
+type reads struct {
+	numbers    map[protowire.Number]bool
+	everything bool
+}
+
+// add adds the fields that a rule reads.
+func (d *reads) add(message protoreflect.MessageDescriptor, r *compiled, variable string) {
+	if message == nil || d.everything {
 		return
 	}
-	names, all := readFields(r.parsed.NativeRep().Expr())
-	if b.numbers == nil {
-		b.numbers = map[protowire.Number]bool{}
+	names, all := readFields(r.parsed.NativeRep().Expr(), variable)
+	if d.numbers == nil {
+		d.numbers = map[protowire.Number]bool{}
 	}
 	for name := range names {
 		if fd := message.Fields().ByName(protoreflect.Name(name)); fd != nil {
-			b.numbers[fd.Number()] = true
+			d.numbers[fd.Number()] = true
 			if group := fd.ContainingOneof(); group != nil {
 				for i := range group.Fields().Len() {
-					b.numbers[group.Fields().Get(i).Number()] = true // the last one clears the others
+					d.numbers[group.Fields().Get(i).Number()] = true // the last one clears the others
 				}
 			}
 			continue
 		}
 		all = true
 	}
-	b.everything = all
+	d.everything = all
 }
 
-// decodeMessage reads the arguments of an RPC, as far as the rules of the tool need them.
-func (b *bound) decodeMessage(wire []byte) (proto.Message, error) {
-	m := dynamicpb.NewMessage(b.input.message)
-	if !b.everything {
-		wire = keepFields(wire, b.numbers)
+// decode reads a message, as far as rules need it.
+func (d *reads) decode(message protoreflect.MessageDescriptor, wire []byte) (proto.Message, error) {
+	m := dynamicpb.NewMessage(message)
+	if !d.everything {
+		wire = keepFields(wire, d.numbers)
 	}
 	return m, proto.UnmarshalOptions{AllowPartial: true}.Unmarshal(wire, m)
 }

@@ -17,13 +17,13 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 )
 
 // Engine decides by the set of rules in use. It is an [Authority]. Make one
@@ -33,6 +33,9 @@ type Engine struct {
 	counts  counts
 	// replacing orders replacements.
 	replacing sync.Mutex
+	// given is the secret of digests, and own the one where there is none.
+	given atomic.Pointer[func() []byte]
+	own   []byte
 }
 
 // state is the set in use, with what its rules see of each caller.
@@ -40,11 +43,14 @@ type state struct {
 	set     *Set
 	callers ruleCallers
 	broken  atomic.Pointer[[]Fault]
+	views   views
+	// unrecorded is made when it is first asked for.
+	unrecorded atomic.Pointer[redact.Others]
 }
 
 // NewEngine returns an engine that uses a set. A nil set has no rules.
 func NewEngine(set *Set) *Engine {
-	e := &Engine{}
+	e := &Engine{own: newSecret()}
 	e.Replace(set, nil)
 	return e
 }
@@ -61,8 +67,7 @@ func (e *Engine) Replace(set *Set, cat *catalog.Catalog) []Fault {
 		set.generation = before.set.generation + 1
 	}
 	now := &state{set: set}
-	faults := set.Fit(cat)
-	now.broken.Store(&faults)
+	faults := now.fit(cat)
 	e.counts.keep(set)
 	e.current.Store(now)
 	return faults
@@ -71,9 +76,13 @@ func (e *Engine) Replace(set *Set, cat *catalog.Catalog) []Fault {
 // Fit compiles the rules in use for the tools of a catalog, and returns the faults. Rules
 // that are compiled when a tool is first called decide the same.
 func (e *Engine) Fit(cat *catalog.Catalog) []Fault {
-	now := e.current.Load()
+	return e.current.Load().fit(cat)
+}
+
+func (now *state) fit(cat *catalog.Catalog) []Fault {
 	faults := now.set.Fit(cat)
 	now.broken.Store(&faults)
+	now.views.forget()
 	return faults
 }
 
@@ -92,7 +101,9 @@ func (e *Engine) RuleName(f Fault) string {
 func (e *Engine) Disabled() int {
 	tools := map[string]bool{}
 	for _, f := range e.Faults() {
-		tools[f.Tool] = true
+		if f.Disables() {
+			tools[f.Tool] = true
+		}
 	}
 	return len(tools)
 }
@@ -157,7 +168,7 @@ func refusal(d decision, t *catalog.Tool) *errmap.Error {
 // args and tool, and of the caller itself if a rule compares the two.
 func (e *Engine) Key(who *identity.Identity, _ *catalog.Catalog) string {
 	now := e.current.Load()
-	if !now.set.hides && len(*now.broken.Load()) == 0 {
+	if !now.set.hides && !now.set.views && len(*now.broken.Load()) == 0 {
 		return "" // calls may be refused, and every tool is shown
 	}
 	return now.callers.of(now.set, who).key
@@ -171,6 +182,7 @@ func (s *Set) keyOf(who *identity.Identity, c *caller) string {
 	for _, r := range s.byCaller {
 		bits = append(bits, '0'+byte(evaluate(r.program, with)))
 	}
+	bits = append(bits, s.classes.seenBy(who)...)
 	if s.perTool {
 		bits = append(bits, identityText(who)...)
 	}
@@ -245,9 +257,10 @@ func (d decision) IsAllowed() bool { return d.Effect != Deny }
 
 // activation has the values of the variables for one evaluation.
 type activation struct {
-	args   any
-	caller *caller
-	tool   *tool
+	args, result any
+	caller       *caller
+	tool         *tool
+	field        *field
 }
 
 // ResolveName implements [cel.Activation].
@@ -259,6 +272,10 @@ func (a *activation) ResolveName(name string) (any, bool) {
 		return a.caller, true
 	case varTool:
 		return a.tool, true
+	case varResult:
+		return a.result, true
+	case varField:
+		return a.field, true
 	}
 	return nil, false
 }
@@ -344,7 +361,7 @@ func (b *bound) decode(arguments []byte) any {
 	if b.input.message == nil {
 		args, err = decodeJSON(arguments)
 	} else {
-		args, err = b.decodeMessage(arguments)
+		args, err = b.reads.decode(b.input.message, arguments)
 	}
 	if err != nil {
 		return types.NewErr("arguments cannot be read")
@@ -377,6 +394,15 @@ type Set struct {
 	limits Limits
 	rules  []*compiled
 	env    *cel.Env
+	// results is the environment of rules about results, without what those read.
+	results *cel.Env
+	classes classes
+	// views is set if there are classes, or rules about results.
+	views bool
+	// unnamed is set while a field of the tools may have a class that is not named.
+	unnamed atomic.Bool
+	// sights keeps what is to be known of each tool for views, by *catalog.Tool.
+	sights sync.Map
 	known  *provider
 	// listing are the rules without args that may differ from caller to caller: byCaller
 	// those whose outcome is the same for every tool, and perTool is set if there are others.
@@ -475,6 +501,14 @@ func (s *Set) names(t *catalog.Tool) bool {
 // sortListing finds out what the key of a caller is made of.
 func (s *Set) sortListing() {
 	for _, r := range s.rules {
+		if r.OnResult {
+			s.views = true
+			s.perTool = s.perTool || r.caller && !r.result && (r.tool || r.field)
+			if r.caller && !r.result && !r.tool && !r.field {
+				s.byCaller = append(s.byCaller, r)
+			}
+			continue
+		}
 		s.hides = s.hides || !r.args
 		switch {
 		case r.args || !r.caller:
@@ -493,10 +527,8 @@ type bound struct {
 	// args is set if a rule reads the arguments.
 	args  bool
 	input *input
-	// numbers are the fields of the request that rules read, unless they may read
-	// everything.
-	numbers    map[protowire.Number]bool
-	everything bool
+	// reads are the fields of the request that rules read.
+	reads reads
 	// faults are the rules that do not fit the tool. If there are any, every call of it is denied.
 	faults []Fault
 	// broken is the name of the first of these rules.
@@ -526,7 +558,7 @@ func (s *Set) of(t *catalog.Tool) *bound {
 func (s *Set) bind(t *catalog.Tool) *bound {
 	var b *bound
 	for _, r := range s.rules {
-		if !r.matches(t) {
+		if r.OnResult || !r.matches(t) {
 			continue
 		}
 		if b == nil {
@@ -563,7 +595,7 @@ func (s *Set) programFor(b *bound, r *compiled, t *catalog.Tool) (cel.Program, [
 	if b.input.err != nil {
 		return nil, []Fault{{Index: r.index, Field: "when", Tool: t.Name, Message: b.input.err.Error()}}
 	}
-	b.reading(r)
+	b.reads.add(b.input.message, r, varArgs)
 	key := programKey{r.index, b.input}
 	made, ok := s.programs[key]
 	if !ok {
@@ -586,15 +618,20 @@ func (s *Set) inputOf(t *catalog.Tool) *input {
 	}
 	in := &input{}
 	if t.Native {
-		kind, objects := argumentsType(t.Input.Canonical())
-		types := s.known.with(objects)
-		in.env, in.err = s.env.Extend(cel.CustomTypeProvider(types), cel.CustomTypeAdapter(types), cel.Variable(varArgs, kind))
+		in.env, in.err = s.jsonEnv(s.env, t.Input.Canonical(), varArgs)
 	} else {
 		in.message = t.Method.Descriptor.Input()
-		in.env, in.err = s.messageEnv(in.message)
+		in.env, in.err = s.messageEnv(in.message, varArgs)
 	}
 	s.inputs[key] = in
 	return in
+}
+
+// jsonEnv returns the environment for a variable that is JSON with a schema.
+func (s *Set) jsonEnv(env *cel.Env, schema []byte, variable string) (*cel.Env, error) {
+	kind, objects := argumentsType(schema)
+	types := s.known.with(objects)
+	return env.Extend(cel.CustomTypeProvider(types), cel.CustomTypeAdapter(types), cel.Variable(variable, kind))
 }
 
 // inputKey is what the environment for a tool depends on: the descriptor of its request,
@@ -607,9 +644,9 @@ func inputKey(t *catalog.Tool) any {
 	return t.Method.Descriptor.Input()
 }
 
-// messageEnv returns the environment for arguments that are a message. Messages of one
+// messageEnv returns the environment for arguments or a result that is a message. Messages of one
 // file share a registry.
-func (s *Set) messageEnv(message protoreflect.MessageDescriptor) (*cel.Env, error) {
+func (s *Set) messageEnv(message protoreflect.MessageDescriptor, variable string) (*cel.Env, error) {
 	file := message.ParentFile()
 	shared, ok := s.inputs[file]
 	if !ok {
@@ -625,21 +662,32 @@ func (s *Set) messageEnv(message protoreflect.MessageDescriptor) (*cel.Env, erro
 	if shared.err != nil {
 		return nil, shared.err
 	}
-	return shared.env.Extend(cel.Variable(varArgs, cel.ObjectType(string(message.FullName()))))
+	options := []cel.EnvOption{cel.Variable(variable, cel.ObjectType(string(message.FullName())))}
+	if variable == varResult {
+		options = append(options, fieldVariable())
+	}
+	return shared.env.Extend(options...)
 }
 
 // Fit compiles the rules for the tools of a catalog and returns the faults, by tool. It
 // forgets tools that are not in the catalog.
 func (s *Set) Fit(cat *catalog.Catalog) []Fault {
-	if s.Len() == 0 || cat == nil {
+	if s == nil || cat == nil {
 		return nil
 	}
-	var faults []Fault
+	s.sights.Clear()
+	faults := s.fitClasses(cat)
+	if s.Len() == 0 {
+		return faults
+	}
 	now := make(map[*catalog.Tool]bool)
 	for _, t := range cat.All() {
 		now[t] = true
 		if b := s.of(t); b != nil && !t.Hidden {
 			faults = append(faults, b.faults...)
+		}
+		if s.views && !t.Hidden {
+			faults = append(faults, s.sightOf(t).faults...)
 		}
 	}
 	s.forget(now)
@@ -649,6 +697,12 @@ func (s *Set) Fit(cat *catalog.Catalog) []Fault {
 // forget drops what was compiled for other tools than these.
 func (s *Set) forget(now map[*catalog.Tool]bool) {
 	used := map[*input]bool{}
+	s.sights.Range(func(_, value any) bool {
+		if of, _ := value.(*sight); of.input != nil {
+			used[of.input] = true
+		}
+		return true
+	})
 	s.tools.Range(func(key, value any) bool {
 		t, _ := key.(*catalog.Tool)
 		if !now[t] {
@@ -763,6 +817,12 @@ type Rule struct {
 	Backend string
 	// When is the condition, an expression in CEL of type bool.
 	When string
+	// OnResult is set for a rule about fields of results, whose effect is [Deny], "hide", "mask" or "hash". Fields are globs over
+	// the full names of the fields that it is about, and Classes are theirs; with neither, all fields that have a class, or for
+	// [Deny] the whole result. Mask is the style of masked strings, "stars" or "last_four".
+	OnResult        bool
+	Fields, Classes []string
+	Mask            string
 }
 
 // Limits bound a set. Zero fields have their defaults.
@@ -795,7 +855,14 @@ type Fault struct {
 	// Tool is the tool that the rule was compiled for; empty for a fault that every tool has.
 	Tool    string
 	Message string
+	// Path is the member of the policy at fault where that is no rule.
+	Path string
+	// OnResult is set for a rule about results, which counts as one that holds.
+	OnResult bool
 }
+
+// Disables reports whether the tool cannot be called because of the fault.
+func (f Fault) Disables() bool { return f.Path == "" && !f.OnResult }
 
 // String describes the fault in one line, without the rule's place.
 func (f Fault) String() string {

@@ -44,8 +44,8 @@ type Treatment struct {
 // FilterOptions say what a [Filter] does.
 type FilterOptions struct {
 	// Of is the treatment of a field. path has the names from the root of the message to the field, with dots between them, through
-	// lists and maps; it is empty within an Any, and where no one of Paths begins with it. A field that is treated is treated as a
-	// whole, with all that is in it.
+	// lists and maps; it is empty where no one of Paths begins with it, and Elsewhere within an Any. A field that is treated is
+	// treated as a whole, with all that is in it.
 	Of func(path string, fd protoreflect.FieldDescriptor) Treatment
 	// Paths are those for which Of says something else than for the field alone.
 	Paths []string
@@ -53,39 +53,96 @@ type FilterOptions struct {
 	Resolve func(url string) protoreflect.MessageDescriptor
 	// Extensions are those that are known; others are unknown fields.
 	Extensions schema.Extensions
-	// Digest is a keyed digest of a value, in hexadecimal. Without it, Hash is Mask.
+	// Digest is a keyed digest of a value, in hexadecimal. [Filter.Keyed] gives a filter another one. Without any, Hash is Mask.
 	Digest func(value []byte) string
+}
+
+// Elsewhere is the path of fields of messages that are not the result itself: what an Any holds, details of errors.
+const Elsewhere = "*"
+
+// On is the treatment as it fits a field: a required field is masked instead of hidden, and what has no text is masked instead of
+// hashed.
+func (t Treatment) On(fd protoreflect.FieldDescriptor) Treatment {
+	if t.Action == Hide && fd.Cardinality() == protoreflect.Required {
+		return Treatment{Action: Mask}
+	}
+	if t.Action != Hash {
+		return t
+	}
+	if fd.IsMap() {
+		fd = fd.MapValue()
+	}
+	if kind := fd.Kind(); kind != protoreflect.StringKind && kind != protoreflect.BytesKind {
+		return Treatment{Action: Mask}
+	}
+	return t
 }
 
 // Filter takes out of messages of one type, as wire bytes, what a caller may not see. A nil Filter changes nothing. It is safe for
 // concurrent use.
 type Filter struct {
-	filters *filters
+	filters *Filters
 	plan    *filterPlan
-	deepest bool
+	digest  func(value []byte) string
 }
 
 // NewFilter returns the filter for a message type; nil where no field that can occur in it is treated. What an Any holds, and an
 // extension that is not known, can be treated.
 func NewFilter(md protoreflect.MessageDescriptor, o FilterOptions) *Filter {
-	fs := &filters{FilterOptions: o, known: map[placed]*filterPlan{}}
+	return NewFilters(o).Of(md, true)
+}
+
+// Filters makes filters with the same options, which share what they know of types. It is safe for concurrent use.
+type Filters struct {
+	opts  FilterOptions
+	root  *filterAt
+	mu    sync.Mutex
+	known map[placed]*filterPlan
+}
+
+// NewFilters returns what makes filters.
+func NewFilters(o FilterOptions) *Filters {
+	fs := &Filters{opts: o, known: map[placed]*filterPlan{}}
 	root := &filterAt{}
 	for _, path := range o.Paths {
 		root.add(path)
 	}
-	if len(root.below) == 0 {
-		root = nil
+	if len(root.below) > 0 {
+		fs.root = root
 	}
-	plan := fs.of(md, root)
+	return fs
+}
+
+// elsewhere is the position of what is not below the root.
+var elsewhere = &filterAt{path: Elsewhere}
+
+// Of is [NewFilter]. Where the message is not the root of the paths, but something else, they mean nothing in it.
+func (fs *Filters) Of(md protoreflect.MessageDescriptor, isRoot bool) *Filter {
+	at := elsewhere
+	if isRoot {
+		at = fs.root
+	}
+	plan := fs.of(md, at)
+	if plan == nil {
+		plan = &filterPlan{form: filterShut, concerned: true, certain: true}
+	}
 	if !plan.concerned {
 		return nil
 	}
-	return &Filter{filters: fs, plan: plan, deepest: plan.certain}
+	return &Filter{filters: fs, plan: plan, digest: fs.opts.Digest}
+}
+
+// Keyed is the filter with another digest.
+func (f *Filter) Keyed(digest func(value []byte) string) *Filter {
+	if f == nil {
+		return nil
+	}
+	return &Filter{filters: f.filters, plan: f.plan, digest: digest}
 }
 
 // Treats reports whether a field of the message, or of what an Any in it may hold, is treated. An open message, which may only have
 // extensions that are not known, does not count.
-func (f *Filter) Treats() bool { return f != nil && f.deepest }
+func (f *Filter) Treats() bool { return f != nil && f.plan.certain }
 
 // DeniedError means that a message has a field that denies all of it.
 type DeniedError struct{ Field protoreflect.FullName }
@@ -109,7 +166,7 @@ func (f *Filter) Apply(dst, wire []byte) ([]byte, error) {
 	if dst == nil {
 		dst = make([]byte, 0, len(wire)+filterRoom)
 	}
-	w := filtering{filters: f.filters, out: dst}
+	w := filtering{Filters: f.filters, digest: f.digest, out: dst}
 	changed, _, err := w.message(f.plan, wire, 0)
 	if err != nil {
 		return nil, err
@@ -143,10 +200,17 @@ func (p *filterAt) add(path string) {
 	}
 }
 
+func (p *filterAt) name() string {
+	if p == nil {
+		return ""
+	}
+	return p.path
+}
+
 // at returns the position of a field, and its path; nil and nothing off all paths.
 func (p *filterAt) at(fd protoreflect.FieldDescriptor) (*filterAt, string) {
-	if p == nil {
-		return nil, ""
+	if p == nil || p == elsewhere {
+		return p, p.name()
 	}
 	next := p.below[string(fd.Name())]
 	if next == nil {
@@ -161,18 +225,11 @@ type placed struct {
 	at *filterAt
 }
 
-// filters keeps the plans of one set of options.
-type filters struct {
-	FilterOptions
-	mu    sync.Mutex
-	known map[placed]*filterPlan
-}
-
 // maxFilterPlans bounds the plans of one filter, types that an Any holds among them. Beyond it, an Any is hidden.
 const maxFilterPlans = 50_000
 
 // of returns the plan of a message at a position; nil beyond the bound.
-func (fs *filters) of(md protoreflect.MessageDescriptor, at *filterAt) *filterPlan {
+func (fs *Filters) of(md protoreflect.MessageDescriptor, at *filterAt) *filterPlan {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if p := fs.known[placed{md, at}]; p != nil {
@@ -181,7 +238,7 @@ func (fs *filters) of(md protoreflect.MessageDescriptor, at *filterAt) *filterPl
 	if len(fs.known) >= maxFilterPlans {
 		return nil
 	}
-	m := planning{filters: fs}
+	m := planning{Filters: fs}
 	root := m.plan(md, at)
 	for len(m.queue) > 0 {
 		next := m.queue[0]
@@ -228,7 +285,7 @@ type filterField struct {
 
 // planning makes the plans that are reachable from one.
 type planning struct {
-	*filters
+	*Filters
 	queue []*filterPlan
 	made  []*filterPlan
 }
@@ -260,9 +317,9 @@ func (m *planning) fill(p *filterPlan) {
 	p.concerned = p.md.ExtensionRanges().Len() > 0
 	p.fields = map[protowire.Number]*filterField{}
 	oneofs := map[protoreflect.FullName]int{}
-	for _, fd := range fieldsOf(p.md, m.Extensions) {
+	for _, fd := range fieldsOf(p.md, m.opts.Extensions) {
 		at, path := p.at.at(fd)
-		f := m.field(fd, at, m.Of(path, fd))
+		f := m.field(fd, at, m.opts.Of(path, fd))
 		if f.Action != Show {
 			p.concerned, p.certain = true, true
 		}
@@ -291,14 +348,10 @@ func (p *filterPlan) add(f *filterField) {
 
 func (m *planning) field(fd protoreflect.FieldDescriptor, at *filterAt, t Treatment) *filterField {
 	f := &filterField{
-		Treatment: t, fd: fd, typ: wireType(fd.Kind()), packs: fd.IsList() && wireType(fd.Kind()) != protowire.BytesType && fd.Message() == nil,
+		Treatment: t.On(fd), fd: fd, typ: wireType(fd.Kind()), packs: fd.IsList() && wireType(fd.Kind()) != protowire.BytesType && fd.Message() == nil,
 		keep: fd.Cardinality() == protoreflect.Required || fd.ContainingOneof() != nil,
 	}
-	if f.Action == Hide && fd.Cardinality() == protoreflect.Required {
-		f.Treatment = Treatment{Action: Mask}
-	}
-	kind := fd.Kind()
-	if f.Action == Hash && (m.Digest == nil || !fd.IsMap() && kind != protoreflect.StringKind && kind != protoreflect.BytesKind) {
+	if f.Action == Hash && m.opts.Digest == nil {
 		f.Action = Mask
 	}
 	switch {
@@ -320,7 +373,7 @@ func (m *planning) entry(fd protoreflect.FieldDescriptor, at *filterAt, t Treatm
 	value.keep = true
 	p.concerned = value.Action != Show
 	p.certain = p.concerned
-	p.add(m.field(fd.MapKey(), nil, Treatment{}))
+	p.add(m.field(fd.MapKey(), at, Treatment{}))
 	p.add(value)
 	return p
 }
@@ -418,8 +471,9 @@ func (p *filterPlan) field(n protowire.Number) *filterField {
 
 // filtering is one application of a filter.
 type filtering struct {
-	*filters
-	out []byte
+	*Filters
+	digest func(value []byte) string
+	out    []byte
 }
 
 // message appends what is left of a message. changed is false where that is all of it, and shut is set where nothing is left
@@ -625,7 +679,7 @@ func (w *filtering) value(f *filterField, b []byte, pos, at, end int, typ protow
 			w.out = append(w.out, f.blank...)
 		}
 	case len(content) > 0 && f.Action == Hash:
-		w.out = protowire.AppendString(w.out, w.Digest(content))
+		w.out = protowire.AppendString(w.out, w.digest(content))
 	case f.fd.Kind() == protoreflect.StringKind:
 		w.text(content, f.Style)
 	default:
@@ -797,14 +851,14 @@ func (w *filtering) any(b []byte, depth int) (changed, shut bool, err error) {
 
 // planOf is the plan of what an Any holds; nil where that is not known.
 func (w *filtering) planOf(url string) *filterPlan {
-	if w.Resolve == nil || url == "" {
+	if w.opts.Resolve == nil || url == "" {
 		return nil
 	}
-	md := w.Resolve(url)
+	md := w.opts.Resolve(url)
 	if md == nil {
 		return nil
 	}
-	return w.of(md, nil)
+	return w.of(md, elsewhere)
 }
 
 // items treats a message set, whose members are extensions in groups. Members that are not known are left out.
@@ -836,7 +890,7 @@ func (w *filtering) items(p *filterPlan, b []byte, depth int) (changed bool, err
 		if f.Action == Deny {
 			return false, &DeniedError{Field: f.fd.FullName()}
 		}
-		inner := filtering{filters: w.filters}
+		inner := filtering{Filters: w.Filters, digest: w.digest}
 		if f.below != nil {
 			if did, _, err := inner.message(f.below, content, depth+1); err != nil {
 				return false, err

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/outrigger-mcp/outrigger/errmap"
+	"github.com/outrigger-mcp/outrigger/internal/catalog"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
+	optionspb "github.com/outrigger-mcp/outrigger/proto/options"
+)
+
+// shop has customers whose email is pii by its option, and orders with customers in them.
+const shop = `
+name: "shop.proto" package: "shop.v1" syntax: "proto3" dependency: "google/protobuf/any.proto" dependency: "outrigger/v1/options.proto"
+message_type { name: "Customer"
+  field { name: "name" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
+  field { name: "email" number: 2 type: TYPE_STRING label: LABEL_OPTIONAL options { [outrigger.v1.field] { visible_to: "pii" } } }
+  field { name: "limit" number: 3 type: TYPE_INT64 label: LABEL_OPTIONAL } }
+message_type { name: "Order"
+  field { name: "customer" number: 1 type: TYPE_MESSAGE type_name: ".shop.v1.Customer" label: LABEL_OPTIONAL }
+  field { name: "total" number: 2 type: TYPE_INT64 label: LABEL_OPTIONAL }
+  field { name: "note" number: 3 type: TYPE_STRING label: LABEL_OPTIONAL }
+  field { name: "extra" number: 4 type: TYPE_MESSAGE type_name: ".google.protobuf.Any" label: LABEL_OPTIONAL } }
+message_type { name: "Id" field { name: "id" number: 1 type: TYPE_STRING label: LABEL_OPTIONAL } }
+service { name: "Shop"
+  method { name: "GetCustomer" input_type: ".shop.v1.Id" output_type: ".shop.v1.Customer" options { idempotency_level: NO_SIDE_EFFECTS } }
+  method { name: "GetOrder" input_type: ".shop.v1.Id" output_type: ".shop.v1.Order" options { idempotency_level: NO_SIDE_EFFECTS } }
+  method { name: "PutCustomer" input_type: ".shop.v1.Customer" output_type: ".shop.v1.Id" }
+  method { name: "Ping" input_type: ".shop.v1.Id" output_type: ".shop.v1.Id" } }
+`
+
+// newShop returns the catalog of the shop, with options as code that is linked in has them, or as reflection leaves them.
+func newShop(t testing.TB, isLinked bool) *catalog.Catalog {
+	t.Helper()
+	file := &descriptorpb.FileDescriptorProto{}
+	if err := prototext.Unmarshal([]byte(shop), file); err != nil {
+		t.Fatal(err)
+	}
+	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
+		protodesc.ToFileDescriptorProto((&descriptorpb.FileDescriptorProto{}).ProtoReflect().Descriptor().ParentFile()),
+		protodesc.ToFileDescriptorProto((&anypb.Any{}).ProtoReflect().Descriptor().ParentFile()),
+		protodesc.ToFileDescriptorProto(optionspb.File_outrigger_v1_options_proto),
+		file,
+	}}
+	if !isLinked {
+		raw, err := proto.Marshal(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set = &descriptorpb.FileDescriptorSet{}
+		if err := (proto.UnmarshalOptions{Resolver: &protoregistry.Types{}}).Unmarshal(raw, set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return build(t, set, "shop.v1.Shop")
+}
+
+// named is a caller of the callers file.
+func named(name string, groups ...string) *identity.Identity {
+	return identity.NewIdentityOf(identity.Grant{Name: name, Tools: []string{"*"}}, identity.Facts{Groups: groups})
+}
+
+func classified(t testing.TB, classes []policy.Class, fields []policy.FieldName, rules ...policy.Rule) *policy.Set {
+	t.Helper()
+	set := compile(t, rules...)
+	if faults := set.Classify(classes, fields); len(faults) > 0 {
+		t.Fatalf("faults: %v", faults)
+	}
+	return set
+}
+
+// shown is a response of a tool in the text format as a caller sees it.
+func shown(t testing.TB, v *policy.View, md protoreflect.MessageDescriptor, text string) (string, *errmap.Error) {
+	t.Helper()
+	m := dynamicpb.NewMessage(md)
+	if err := (protojson.UnmarshalOptions{Resolver: typesBeside(md)}).Unmarshal([]byte(text), m); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, failed := v.Apply(md, raw)
+	if failed != nil {
+		return "", failed
+	}
+	m.Reset()
+	if err := proto.Unmarshal(out, m); err != nil {
+		t.Fatal(err)
+	}
+	got, err := protojson.MarshalOptions{Resolver: typesBeside(md)}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(string(got), `": `, `":`), `, "`, `,"`), nil
+}
+
+func typesBeside(md protoreflect.MessageDescriptor) *dynamicpb.Types {
+	files := &protoregistry.Files{}
+	_ = files.RegisterFile(md.ParentFile())
+	return dynamicpb.NewTypes(files)
+}
+
+const shopOrder = `{"customer":{"name":"Ann","email":"ann@example.com","limit":"7"},"total":"5","note":"call 555-1234567",` +
+	`"extra":{"@type":"type.googleapis.com/shop.v1.Customer","email":"bob@example.com"}}`
+
+func TestViewsOfClasses(t *testing.T) {
+	t.Parallel()
+	pii := policy.Class{Path: "classes[0]", Name: "pii", Callers: []string{"agent"}, Groups: []string{"support"}, Scopes: []string{"read:pii"}}
+	masked := pii
+	masked.Otherwise = "mask"
+	tail := masked
+	tail.Mask = "last_four"
+	hashed, denied := pii, pii
+	hashed.Otherwise, denied.Otherwise = "hash", "deny"
+	scoped := identity.NewIdentityOf(identity.Grant{Name: "x#y", Tools: []string{"*"}}, identity.Facts{Source: identity.SourceOAuth, Scopes: []string{"read:pii"}})
+	for _, isLinked := range []bool{true, false} {
+		cat := newShop(t, isLinked)
+		tool := lookup(t, cat, "shop.get_order")
+		for name, tt := range map[string]struct {
+			class policy.Class
+			who   *identity.Identity
+			want  string // of customer.email and of the one in extra; empty: all is shown
+		}{
+			"by name":     {pii, named("agent"), ""},
+			"by group":    {pii, named("other", "support"), ""},
+			"by scope":    {pii, scoped, ""},
+			"an impostor": {pii, identity.NewIdentityOf(identity.Grant{Name: "agent"}, identity.Facts{Source: identity.SourceCertificate}), "{}"},
+			"nobody":      {pii, nil, "{}"},
+			"hide":        {pii, named("other"), "{}"},
+			"mask":        {masked, named("other"), `"********"`},
+			"last four":   {tail, named("other"), `"****.com"`},
+		} {
+			engine := policy.NewEngine(classified(t, []policy.Class{tt.class}, nil))
+			if faults := engine.Fit(cat); len(faults) > 0 {
+				t.Fatal(faults)
+			}
+			v := engine.View(tt.who, tool)
+			if (v == nil) != (tt.want == "") || (v.Key() == "") != (tt.want == "") || v.TreatsResult() != (tt.want != "") {
+				t.Fatalf("%s: %v %q", name, v, v.Key())
+			}
+			got, failed := shown(t, v, tool.Method.Descriptor.Output(), shopOrder)
+			if failed != nil {
+				t.Fatalf("%s: %v", name, failed)
+			}
+			switch {
+			case tt.want == "" && (!strings.Contains(got, "ann@") || !strings.Contains(got, "bob@")):
+				t.Errorf("%s: %s", name, got)
+			case tt.want == "{}" && strings.Contains(got, "email"), tt.want != "" && strings.Contains(got, "@example"):
+				t.Errorf("%s: %s", name, got)
+			case tt.want != "" && tt.want != "{}" && strings.Count(got, `"email":`+tt.want) != 2:
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+		engine := policy.NewEngine(classified(t, []policy.Class{hashed}, nil))
+		a, _ := shown(t, engine.View(named("a"), tool), tool.Method.Descriptor.Output(), shopOrder)
+		again, _ := shown(t, engine.View(named("a"), tool), tool.Method.Descriptor.Output(), shopOrder)
+		b, _ := shown(t, engine.View(named("b"), tool), tool.Method.Descriptor.Output(), shopOrder)
+		if a == b || a != again || strings.Contains(a, "ann") || engine.View(named("a"), tool).Key() == engine.View(named("b"), tool).Key() {
+			t.Errorf("hash: %s, %s", a, b)
+		}
+		engine = policy.NewEngine(classified(t, []policy.Class{denied}, nil))
+		if _, failed := shown(t, engine.View(named("a"), tool), tool.Method.Descriptor.Output(), shopOrder); failed == nil || failed.Code != errmap.PermissionDenied || !strings.Contains(failed.Error(), "email") {
+			t.Errorf("deny: %v", failed)
+		}
+		if got, failed := shown(t, engine.View(named("a"), tool), tool.Method.Descriptor.Output(), `{"total":"5"}`); failed != nil || got != `{"total":"5"}` {
+			t.Errorf("nothing to deny: %v %v", got, failed)
+		}
+	}
+}
+
+// TestViewsOfToolsWithoutSuchFields: there is a view, for details of errors, and it costs and treats nothing else.
+func TestViewsOfToolsWithoutSuchFields(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"agent"}}}, nil))
+	tool := lookup(t, cat, "shop.ping")
+	v := engine.View(nil, tool)
+	if v.TreatsResult() {
+		t.Error("it treats its results")
+	}
+	wire := []byte{0x0a, 1, 'x'}
+	if got, failed := v.Apply(tool.Method.Descriptor.Output(), wire); failed != nil || &got[0] != &wire[0] {
+		t.Error(failed)
+	}
+	if got, failed := shown(t, v, lookup(t, cat, "shop.get_customer").Method.Descriptor.Output(), `{"email":"x"}`); failed != nil || got != `{}` {
+		t.Errorf("a detail: %s %v", got, failed)
+	}
+	if !engine.View(nil, lookup(t, cat, "shop.put_customer")).TreatsResult() {
+		t.Error("what the backend says may repeat the request")
+	}
+	if policy.NewEngine(compile(t, allow("a", "true", "*"))).View(nil, tool) != nil {
+		t.Error("a view without classes")
+	}
+}
+
+// TestUnnamedClasses: a field whose class the policy does not name is hidden from all.
+func TestUnnamedClasses(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, false)
+	tool := lookup(t, cat, "shop.get_customer")
+	for name, engine := range map[string]*policy.Engine{
+		"no policy":     policy.NewEngine(nil),
+		"another class": policy.NewEngine(classified(t, []policy.Class{{Path: "classes[0]", Name: "finance", Callers: []string{"agent"}}}, []policy.FieldName{{Name: "shop.v1.Order.total", Class: "finance"}})),
+	} {
+		faults := engine.Fit(cat)
+		if len(faults) != 1 || faults[0].Path != "classes" || !strings.Contains(faults[0].Message, "field shop.v1.Customer.email has the class pii, which is not named here") || faults[0].Disables() {
+			t.Errorf("%s: %v", name, faults)
+		}
+		if got, failed := shown(t, engine.View(named("agent"), tool), tool.Method.Descriptor.Output(), `{"name":"Ann","email":"ann@example.com"}`); failed != nil || got != `{"name":"Ann"}` {
+			t.Errorf("%s: %v %v", name, got, failed)
+		}
+		if engine.Disabled() != 0 {
+			t.Errorf("%s: tools are disabled", name)
+		}
+	}
+}
+
+func result(name, effect, when string) policy.Rule {
+	return policy.Rule{Name: name, Tools: []string{"shop.*"}, Effect: policy.Effect(effect), When: when, OnResult: true}
+}
+
+func TestRulesAboutResults(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	tool := lookup(t, cat, "shop.get_order")
+	about := func(r policy.Rule, fields ...string) policy.Rule { r.Fields = fields; return r }
+	of := func(r policy.Rule, classes ...string) policy.Rule { r.Classes = classes; return r }
+	for name, tt := range map[string]struct {
+		rules  []policy.Rule
+		result string
+		want   string // "deny" or what is shown
+	}{
+		"by caller":        {[]policy.Rule{about(result("a", "hide", `caller.name == "x"`), "shop.v1.Order.note")}, `{"note":"n","total":"1"}`, `{"total":"1"}`},
+		"of others":        {[]policy.Rule{about(result("a", "hide", `caller.name != "x"`), "shop.v1.Order.note")}, `{"note":"n"}`, `{"note":"n"}`},
+		"by tool":          {[]policy.Rule{about(result("a", "mask", `tool.name == "shop.get_order"`), "*.note")}, `{"note":"abc"}`, `{"note":"***"}`},
+		"by result":        {[]policy.Rule{about(result("a", "hide", `result.total > 10`), "*.note")}, `{"note":"n","total":"11"}`, `{"total":"11"}`},
+		"by other result":  {[]policy.Rule{about(result("a", "hide", `result.total > 10`), "*.note")}, `{"note":"n","total":"9"}`, `{"total":"9","note":"n"}`},
+		"what fails holds": {[]policy.Rule{about(result("a", "hide", `1 / result.total > 1`), "*.note")}, `{"note":"n"}`, `{}`},
+		"a part":           {[]policy.Rule{about(result("a", "mask", `result.customer.name == "Ann"`), "*.limit")}, `{"customer":{"name":"Ann","limit":"5"}}`, `{"customer":{"name":"Ann"}}`},
+		"by class":         {[]policy.Rule{of(result("a", "mask", `field.class == "pii"`), "pii")}, `{"customer":{"email":"abc"}}`, `{"customer":{"email":"***"}}`},
+		"by any class":     {[]policy.Rule{result("a", "mask", `field.class == "pii" && result.total == 1`)}, `{"customer":{"email":"abc"},"total":"1","note":"n"}`, `{"customer":{"email":"***"},"total":"1","note":"n"}`},
+		"by name":          {[]policy.Rule{about(result("a", "hide", `field.name.endsWith("note") && result.total == 1`), "shop.v1.Order.*")}, `{"total":"1","note":"n"}`, `{"total":"1"}`},
+		"the strictest":    {[]policy.Rule{about(result("a", "mask", "true"), "*.note"), about(result("b", "hide", "true"), "*.note")}, `{"note":"n"}`, `{}`},
+		"deny all":         {[]policy.Rule{result("a", "deny", "result.total > 10")}, `{"total":"11"}`, "deny"},
+		"deny nothing":     {[]policy.Rule{result("a", "deny", "result.total > 10")}, `{"total":"10"}`, `{"total":"10"}`},
+		"deny a field":     {[]policy.Rule{about(result("a", "deny", "true"), "*.note")}, `{"note":"n"}`, "deny"},
+		"deny no field":    {[]policy.Rule{about(result("a", "deny", "true"), "*.note")}, `{"total":"1"}`, `{"total":"1"}`},
+		"does not fit":     {[]policy.Rule{about(result("a", "hide", "result.nothing == 1"), "*.note")}, `{"note":"n"}`, `{}`},
+	} {
+		set := classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}}}, nil, tt.rules...)
+		v := policy.NewEngine(set).View(named("x"), tool)
+		got, failed := shown(t, v, tool.Method.Descriptor.Output(), tt.result)
+		switch {
+		case tt.want == "deny":
+			if failed == nil || failed.Code != errmap.PermissionDenied || failed.Rule != "a" {
+				t.Errorf("%s: %s %v", name, got, failed)
+			}
+		case failed != nil || got != tt.want:
+			t.Errorf("%s: %s, want %s (%v)", name, got, tt.want, failed)
+		}
+	}
+}
+
+func TestTreatmentForSchemas(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	tool := lookup(t, cat, "shop.get_order")
+	md := tool.Method.Descriptor.Output()
+	note := md.Fields().ByName("note")
+	r := result("a", "hide", "result.total > 10")
+	r.Fields = []string{"*.note"}
+	engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}, Otherwise: "hash"}}, []policy.FieldName{{Name: "shop.v1.Order.total", Class: "pii"}}, r))
+	v := engine.View(nil, tool)
+	if how, varies := v.Treatment("note", note); how.Action != transcode.Hide || !varies {
+		t.Errorf("note: %v %v", how, varies)
+	}
+	if how, varies := v.Treatment("", md.Fields().ByName("total")); how.Action != transcode.Mask || varies {
+		t.Errorf("total, which cannot be hashed: %v %v", how, varies)
+	}
+	if how, varies := v.Treatment("", md.Fields().ByName("customer")); how.Action != transcode.Show || varies {
+		t.Errorf("customer: %v %v", how, varies)
+	}
+	if engine.Key(nil, cat) == engine.Key(named("x"), cat) {
+		t.Error("lists of callers with different classes have one key")
+	}
+}
+
+func TestFaultsOfClasses(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	class := func(c policy.Class) []policy.Class {
+		c.Path, c.Name, c.Callers = "classes[0]", "pii", []string{"x"}
+		return []policy.Class{c}
+	}
+	about := func(r policy.Rule, fields ...string) []policy.Rule { r.Fields = fields; return []policy.Rule{r} }
+	field := func(name protoreflect.FullName) []policy.FieldName {
+		return []policy.FieldName{{Path: "fields[" + string(name) + "]", Name: name, Class: "pii"}}
+	}
+	for name, tt := range map[string]struct {
+		classes []policy.Class
+		fields  []policy.FieldName
+		rules   []policy.Rule
+		want    string
+	}{
+		"no such field":    {class(policy.Class{}), field("shop.v1.Customer.mail"), nil, "fields[shop.v1.Customer.mail]: no message has the field shop.v1.Customer.mail: correct its name"},
+		"unused class":     {append(class(policy.Class{}), policy.Class{Path: "classes[1]", Name: "finance"}), nil, nil, "classes[1].name: no field has the class finance: give it to one by (outrigger.v1.field).visible_to, fields or tools[].visible_to, or remove it"},
+		"hash of a number": {class(policy.Class{Otherwise: "hash"}), field("shop.v1.Order.total"), nil, "classes[0].otherwise: hash does not fit field shop.v1.Order.total: use hide, or a class of its kind"},
+		"tail of a number": {class(policy.Class{Otherwise: "mask", Mask: "last_four"}), field("shop.v1.Order.total"), nil, "classes[0].otherwise: mask last_four does not fit field shop.v1.Order.total: use hide, or a class of its kind"},
+		"glob of nothing":  {class(policy.Class{}), nil, about(result("a", "hide", "true"), "shop.v2.*"), "fields[0]: no message has a field that matches shop.v2.*: correct it"},
+		"rule and type":    {class(policy.Class{}), nil, about(result("a", "hash", "true"), "shop.v1.Order.total"), "effect: hash does not fit field shop.v1.Order.total: use hide"},
+	} {
+		set := classified(t, tt.classes, tt.fields, tt.rules...)
+		var got []string
+		for _, f := range set.Fit(cat) {
+			at := f.Path
+			if at == "" {
+				at = f.Field
+			}
+			got = append(got, at+": "+f.String())
+		}
+		if !slices.Contains(got, tt.want) || len(got) != 1 {
+			t.Errorf("%s:\n got %q\nwant %q", name, got, tt.want)
+		}
+	}
+	set := classified(t, class(policy.Class{}), nil, about(result("a", "hide", "result.nothing == 1"), "*.note")...)
+	faults := set.Fit(cat)
+	if len(faults) == 0 || faults[0].Disables() || !strings.Contains(faults[0].String(), "undefined field 'nothing'") {
+		t.Errorf("condition: %v", faults)
+	}
+	if faults := compile(t).Classify([]policy.Class{{Path: "classes[0]", Name: "a"}, {Path: "classes[1]", Name: "a"}}, []policy.FieldName{{Path: "fields[x.Y.z]", Name: "x.Y.z", Class: "b"}}); len(faults) != 2 {
+		t.Errorf("%v", faults)
+	}
+}
+
+func TestNativeResults(t *testing.T) {
+	t.Parallel()
+	tool := newNative(`{"type":"object"}`)
+	tool.Method = &catalog.Method{}
+	tool.Classes = map[string]string{"lines.note": "pii"}
+	output := []byte(`{"type":"object","properties":{
+		"email":{"type":"string","x-outrigger-visible-to":"pii"},"of":{"$ref":"#/$defs/of"},
+		"map":{"type":"object","additionalProperties":{"type":"string","x-outrigger-visible-to":"pii"}}},
+		"$defs":{"of":{"type":"object","properties":{"pin":{"type":"integer","x-outrigger-visible-to":"pii"}}}}}`)
+	tool.Output = schema.Fixed(&schema.Schema{Canonical: output, Advertised: output})
+	const data = `{"email":"ann@example.com","of":{"pin":12,"b":true},"map":{"k":"secret"},"lines":[{"note":["x",1,{"y":2}],"n":1}],"more":null}`
+	for otherwise, want := range map[string]string{
+		"":     `{"of":{"b":true},"map":{},"lines":[{"n":1}],"more":null}`,
+		"mask": `{"email":"********","of":{"pin":0,"b":true},"map":{"k":"******"},"lines":[{"note":["*",0,{}],"n":1}],"more":null}`,
+		"deny": "",
+	} {
+		engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}, Otherwise: otherwise}}, nil))
+		got, failed := engine.View(nil, tool).ApplyJSON([]byte(data))
+		if string(got) != want || (failed == nil) != (want != "") {
+			t.Errorf("%s: %s %v", otherwise, got, failed)
+		}
+	}
+	r := result("a", "deny", `result.of.pin > 10`)
+	r.Tools = []string{"*"}
+	engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}}}, nil, r))
+	if _, failed := engine.View(named("x"), tool).ApplyJSON([]byte(data)); failed == nil {
+		t.Error("a rule about the data does not hold")
+	}
+	if _, failed := engine.View(nil, tool).ApplyJSON([]byte(`{`)); failed == nil {
+		t.Error("what is no JSON is passed on")
+	}
+}
+
+func TestVisibleArguments(t *testing.T) {
+	t.Parallel()
+	cat := newShop(t, true)
+	engine := policy.NewEngine(classified(t, []policy.Class{{Name: "pii", Callers: []string{"x"}, Otherwise: "deny"}}, nil))
+	tool := lookup(t, cat, "shop.put_customer")
+	engine.Fit(cat)
+	if engine.Visible([]string{"pii"}, tool) != nil || engine.Visible(nil, lookup(t, cat, "shop.ping")) != nil {
+		t.Error("a view that treats nothing")
+	}
+	if got, failed := shown(t, engine.Visible(nil, tool), tool.Method.Descriptor.Input(), `{"name":"Ann","email":"a@b"}`); failed != nil || got != `{"name":"Ann"}` {
+		t.Errorf("%s %v", got, failed)
+	}
+}
