@@ -382,6 +382,7 @@ func (b *builder) newTool(md protoreflect.MethodDescriptor, id, source string, d
 	if words := b.words(t, t.Method.Service, id, names); len(words) > 0 {
 		b.bind.showWords(t, header, words)
 	}
+	t.Classes = b.classes(t, t.Method.Service, id, names)
 	noted := b.noted(t)
 	if b.bind.showResponses(t, noted.Responses) {
 		isMarked = true // its schema is not that of its message alone
@@ -856,6 +857,9 @@ type Override struct {
 	// Properties describe arguments, by their paths (schema.InputField). They take the place of comments and annotations, in
 	// what is shown alone. A path has to lead to a field of at least one of the methods that match.
 	Properties map[string]string
+	// VisibleTo are the classes of fields of the result, by their paths in it. A path has to lead to a field of at least one of the
+	// methods that match.
+	VisibleTo map[string]string
 	// Resource makes the method a source of resources. Its members override those of the method's own option.
 	Resource *configv1.ResourceOptions
 }
@@ -1092,9 +1096,25 @@ type overlayEntry struct {
 	Override
 	glob    glob
 	wasUsed bool
-	// found are the paths of Properties that led to a field, and missing says of others why not.
+	// found are the paths of Properties and VisibleTo that led to a field, and missing says of others why not.
 	found   map[string]bool
 	missing map[string]string
+}
+
+// note keeps whether a path of a member of the entry led to a field.
+func (e *overlayEntry) note(member, path string, err error) {
+	key := member + ": " + path
+	if err != nil {
+		if e.missing == nil {
+			e.missing = map[string]string{}
+		}
+		e.missing[key] = cmp.Or(e.missing[key], err.Error())
+		return
+	}
+	if e.found == nil {
+		e.found = map[string]bool{}
+	}
+	e.found[key] = true
 }
 
 // compileOverlay compiles the globs; a malformed one is a problem.
@@ -1181,23 +1201,77 @@ func (b *builder) words(t *Tool, service, method string, names []string) map[pro
 		}
 		for _, path := range slices.Sorted(maps.Keys(e.Properties)) {
 			name, err := t.argument(path)
-			if err != nil {
-				if e.missing == nil {
-					e.missing = map[string]string{}
-				}
-				e.missing[path] = cmp.Or(e.missing[path], err.Error())
+			if e.note("properties", path, err); err != nil {
 				continue
-			}
-			if e.found == nil {
-				e.found = map[string]bool{}
 			}
 			if out == nil {
 				out = map[protoreflect.FullName]string{}
 			}
-			e.found[path], out[name] = true, shown.Clean(e.Properties[path])
+			out[name] = shown.Clean(e.Properties[path])
 		}
 	}
 	return out
+}
+
+// classes are those that the overlay gives to fields of the results of a tool; nil for none. The tool is given as to overlaid. Where
+// two entries give a class to a field, the later one wins.
+func (b *builder) classes(t *Tool, service, id string, names []string) map[string]string {
+	var out map[string]string
+	for _, i := range b.overlayIndex.candidates(service, id, names) {
+		e := &b.overlay[i]
+		if len(e.VisibleTo) == 0 || !e.glob.matches(service, id, names...) {
+			continue
+		}
+		for _, path := range slices.Sorted(maps.Keys(e.VisibleTo)) {
+			plain, err := t.resultPath(path)
+			if e.note("visible_to", path, err); err != nil {
+				continue
+			}
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[plain] = e.VisibleTo[path]
+		}
+	}
+	return out
+}
+
+// resultPath is a path in the results of a tool with the names of the descriptor. That of a stream may begin with "items". What the
+// data of a native tool has, only its backend knows.
+func (t *Tool) resultPath(path string) (string, error) {
+	if t.Native {
+		return path, nil
+	}
+	md := t.Method.Descriptor.Output()
+	if op := t.Operation; op != nil && op.Response != nil && op.Response.Out != nil {
+		md = op.Response.Out.Descriptor()
+	}
+	if rest, ok := strings.CutPrefix(path, schema.ItemsMember+"."); ok && t.Streams() {
+		path = rest
+	}
+	names := strings.Split(path, ".")
+	for i, name := range names {
+		if md == nil || schema.IsWellKnown(md) {
+			return "", fmt.Errorf("%s has no members", strings.Join(names[:i], "."))
+		}
+		fd := fieldNamed(md, name)
+		if fd == nil {
+			return "", fmt.Errorf("%s has no field %q", md.FullName(), shown.Clean(name))
+		}
+		if names[i] = string(fd.Name()); fd.IsMap() {
+			fd = fd.MapValue()
+		}
+		md = fd.Message()
+	}
+	return strings.Join(names, "."), nil
+}
+
+// fieldNamed returns the field with a name of the descriptor, or of JSON; nil if there is none.
+func fieldNamed(md protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
+	if fd := md.Fields().ByName(protoreflect.Name(name)); fd != nil {
+		return fd
+	}
+	return md.Fields().ByJSONName(name)
 }
 
 // argument is the field that a path of the arguments leads to. Those of a tool that takes a stream are below "items", and
@@ -1225,7 +1299,7 @@ func (b *builder) tellMissing() {
 	for _, e := range b.overlay {
 		for _, path := range slices.Sorted(maps.Keys(e.missing)) {
 			if !e.found[path] {
-				b.problems = append(b.problems, Problem{"overlay entry " + e.Match, fmt.Sprintf("properties: %s: %s", path, e.missing[path])})
+				b.problems = append(b.problems, Problem{"overlay entry " + e.Match, path + ": " + e.missing[path]})
 			}
 		}
 	}

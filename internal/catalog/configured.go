@@ -51,7 +51,7 @@ func BuildOptionsOf(cfg *configv1.Config, selection *Selection) (BuildOptions, e
 func overridesOf(cfg *configv1.Config) ([]Override, error) {
 	var out []Override
 	for i, t := range cfg.GetTools() {
-		entry := Override{Match: t.GetMethod(), Options: t.GetTool(), Resource: t.GetResource(), Properties: t.GetProperties()}
+		entry := Override{Match: t.GetMethod(), Options: t.GetTool(), Resource: t.GetResource(), Properties: t.GetProperties(), VisibleTo: t.GetVisibleTo()}
 		var err error
 		if entry.InputSchema, err = schemaText(t.GetInputSchema()); err != nil {
 			return nil, fmt.Errorf("tools[%d].input_schema: %w", i, err)

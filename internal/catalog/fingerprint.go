@@ -94,6 +94,9 @@ func (t *Tool) seal() error {
 	if len(t.Scopes) > 0 { // which decide who is shown the tool
 		text = append(text, strings.Join(t.Scopes, " ")...)
 	}
+	for _, path := range slices.Sorted(maps.Keys(t.Classes)) { // which decide who is shown what
+		text = fmt.Appendf(text, "class %q %q", path, t.Classes[path])
+	}
 	// The long ones as they are, each behind its length: nothing can run into its neighbour.
 	for _, part := range [...]string{
 		t.Name, t.MCPName, t.Title, t.Description, t.Method.Procedure, t.Version, t.TaskSupport,

@@ -120,6 +120,7 @@ func (b *builder) nativeTool(declared *outriggerv1.Tool, service, source string)
 		return nil, err
 	}
 	t.Hidden = options.GetHidden()
+	t.Classes = b.classes(t, service, t.id, names)
 	b.describeNative(t, declared, options, service)
 	return t, nil
 }

@@ -118,3 +118,29 @@ func TestWrongPathsOfPropertiesStopTheBuild(t *testing.T) {
 		}
 	}
 }
+
+// TestClassesOfResults: paths are as the descriptor names them, for each method that has them.
+func TestClassesOfResults(t *testing.T) {
+	t.Parallel()
+	one := func(match string, classes map[string]string) BuildOptions {
+		return BuildOptions{Overlay: []Override{{Match: match, VisibleTo: classes}}}
+	}
+	files := filesOf(shopFile("Shop/Get", "Shop/Drop"))
+	c := mustBuild(t, one("shop.v1.Shop/*", map[string]string{"longName": "pii"}), files)
+	tool := toolOf(t, c, "shop.get")
+	if tool.Classes["long_name"] != "pii" || len(tool.Classes) != 1 {
+		t.Errorf("%v", tool.Classes)
+	}
+	if plain := mustBuild(t, BuildOptions{}, files); plain.looksLike(c) || toolOf(t, plain, "shop.get").Fingerprint() != tool.Fingerprint() {
+		t.Error("no other look, or another fingerprint")
+	}
+	for path, want := range map[string]string{
+		"m":   `overlay entry shop.v1.Shop/*: visible_to: m: shop.v1.Out has no field "m"`,
+		"n.x": `overlay entry shop.v1.Shop/*: visible_to: n.x: n has no members`,
+	} {
+		_, err := Build([]*source.Loaded{files}, one("shop.v1.Shop/*", map[string]string{path: "pii"}))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+}

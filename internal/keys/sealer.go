@@ -130,6 +130,13 @@ func (s *Sealer) Replace(keys *Keys) bool {
 	return true
 }
 
+// Secret derives a key for another use from the newest key, the same at each replica that has it. The label names the use.
+func (s *Sealer) Secret(label string) []byte {
+	// Fails for outputs of more than 255 hashes only.
+	out, _ := hkdf.Expand(sha256.New, s.keys.Load().list[0].secret[:], "outrigger use v1 "+label, KeyBytes)
+	return out
+}
+
 // SealedLen returns the length of the token for a payload of n bytes. It depends on
 // nothing else. The limit of a task id, 256 characters, fits a payload of up to 137
 // bytes; 64 KiB fit one of up to 49,097 bytes.

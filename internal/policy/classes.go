@@ -87,7 +87,7 @@ func (s *Set) Classify(list []Class, fields []FieldName) []Fault {
 	}
 	s.classes = c
 	s.views = s.views || len(list)+len(fields) > 0
-	s.unnamed.Store(true) // until the tools are known
+	s.unnamed.Store(len(list)+len(fields) > 0) // until the tools are known
 	return faults
 }
 

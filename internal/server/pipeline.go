@@ -89,6 +89,7 @@ func (a *App) openPipeline() error {
 	if err != nil {
 		return err
 	}
+	a.rules.UseSecret(func() []byte { return a.shared.Sealer.Secret("result policy") })
 	if err := a.openSkills(); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (a *App) openRules() error {
 		return err
 	}
 	a.rules = policy.NewEngine(set)
-	if set.Len() > 0 {
+	if set.Len() > 0 || set.HasViews() {
 		a.log.Info("policy rules enabled", zap.Int("rules", set.Len()))
 	}
 	return nil
@@ -95,9 +95,17 @@ func (a *App) warnOfRules(before, now []policy.Fault) {
 		if slices.Contains(before, f) {
 			continue
 		}
-		if lines++; lines <= maxRuleLines {
+		switch lines++; {
+		case lines > maxRuleLines:
+		case f.Disables():
 			a.log.Warn("policy rule does not fit the input of a tool; the tool is disabled",
 				zap.String("policy_rule", a.rules.RuleName(f)), zap.String(logkey.CanonicalTool, f.Tool), zap.Stringer("fault", f))
+		case f.OnResult:
+			a.log.Warn("policy rule does not fit results; it counts as one that holds",
+				zap.String("policy_rule", a.rules.RuleName(f)), zap.String(logkey.CanonicalTool, f.Tool), zap.Stringer("fault", f))
+		default:
+			a.log.Warn("classes of the policy do not fit the fields of the tools; a field of a class that is not named is hidden from all",
+				zap.Stringer("fault", f))
 		}
 	}
 	if lines > maxRuleLines {
@@ -108,16 +116,26 @@ func (a *App) warnOfRules(before, now []policy.Fault) {
 // ruleChecks say how the rules are doing, for /readyz?verbose.
 func (a *App) ruleChecks() []admin.Check {
 	n, faults := a.rules.Set().Len(), a.rules.Faults()
-	if n == 0 {
+	if n == 0 && !a.rules.TreatsResults() && len(faults) == 0 {
 		return nil
 	}
 	check := admin.Check{Name: "policy", OK: len(faults) == 0, Info: true, Detail: fmt.Sprintf("%d rules", n)}
+	if classes := len(a.rules.Set().Classes()); classes > 0 {
+		check.Detail += fmt.Sprintf(", %d classes", classes)
+	}
 	for i, f := range faults {
 		if i == maxRuleLines {
 			check.Detail += fmt.Sprintf("; and %d more", len(faults)-i)
 			break
 		}
-		check.Detail += fmt.Sprintf("; tool %s is disabled: rule %s does not fit its input", f.Tool, a.rules.RuleName(f))
+		switch {
+		case f.Disables():
+			check.Detail += fmt.Sprintf("; tool %s is disabled: rule %s does not fit its input", f.Tool, a.rules.RuleName(f))
+		case f.OnResult:
+			check.Detail += fmt.Sprintf("; rule %s counts as one that holds: %s", a.rules.RuleName(f), f)
+		default:
+			check.Detail += fmt.Sprintf("; %s: %s", f.Path, f)
+		}
 	}
 	return []admin.Check{check}
 }

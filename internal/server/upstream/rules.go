@@ -5,8 +5,12 @@ package upstream
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/config"
@@ -32,7 +36,10 @@ func Rules(cfg *configv1.Config) (*policy.Set, error) {
 
 // haveRules reports whether one of several backends has its own rules.
 func haveRules(cfg *configv1.Config) bool {
-	return slices.ContainsFunc(cfg.GetBackends(), func(b *configv1.Backend) bool { return len(b.GetPolicy().GetRules()) > 0 })
+	return slices.ContainsFunc(cfg.GetBackends(), func(b *configv1.Backend) bool {
+		p := b.GetPolicy()
+		return len(p.GetRules())+len(p.GetClasses())+len(p.GetFields()) > 0
+	})
 }
 
 // inPolicy is the path in the configuration of what [compileRules] reports.
@@ -66,11 +73,17 @@ func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, me
 	}
 	set, faults := policy.Compile(list, policy.Limits{MaxCost: p.GetMaxCost()})
 	if len(faults) == 0 {
+		faults = set.Classify(classesOf(cfg, p))
+	}
+	if len(faults) == 0 {
 		faults = set.Fit(described(cfg))
 	}
 	for _, f := range firstOfRule(faults) {
 		path := "rules"
-		if f.Index >= 0 {
+		switch {
+		case f.Path != "":
+			path = f.Path
+		case f.Index >= 0:
 			path = at[f.Index] + "." + f.Field
 		}
 		report(path, f.String())
@@ -78,9 +91,35 @@ func compileRules(cfg *configv1.Config, p *configv1.Policy, report func(path, me
 	return set
 }
 
+// classesOf are the classes of a policy, and of those of several backends.
+func classesOf(cfg *configv1.Config, p *configv1.Policy) (classes []policy.Class, fields []policy.FieldName) {
+	add := func(p *configv1.Policy, at, backend string) {
+		for i, c := range p.GetClasses() {
+			classes = append(classes, policy.Class{
+				Path: fmt.Sprintf("%sclasses[%d]", at, i), Name: c.GetName(),
+				Callers: c.GetCallers(), Groups: c.GetGroups(), Scopes: c.GetScopes(),
+				Otherwise: c.GetOtherwise(), Mask: c.GetMask(), Recorded: c.GetRecorded(),
+			})
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.GetFields())) {
+			fields = append(fields, policy.FieldName{
+				Path: at + "fields[" + strconv.Quote(name) + "]", Name: protoreflect.FullName(name), Class: p.GetFields()[name], Backend: backend,
+			})
+		}
+	}
+	add(p, "", "")
+	for i, b := range cfg.GetBackends() {
+		add(b.GetPolicy(), fmt.Sprintf("backends[%d].policy.", i), b.GetName())
+	}
+	return classes, fields
+}
+
 // ruleOf is a rule about the tools of one of several backends, or of all.
 func ruleOf(r *configv1.PolicyRule, backend string) policy.Rule {
-	return policy.Rule{Name: r.GetName(), Tools: r.GetTools(), Effect: policy.Effect(r.GetEffect()), When: r.GetWhen(), Backend: backend}
+	return policy.Rule{
+		Name: r.GetName(), Tools: r.GetTools(), Effect: policy.Effect(r.GetEffect()), When: r.GetWhen(), Backend: backend,
+		OnResult: r.GetOn() == "result", Fields: r.GetFields(), Classes: r.GetClasses(), Mask: r.GetMask(),
+	}
 }
 
 // firstOfRule returns one fault for each field of each rule, with the number of others:
@@ -90,7 +129,7 @@ func firstOfRule(faults []policy.Fault) []policy.Fault {
 	at := map[string]int{}
 	more := map[int]int{}
 	for _, f := range faults {
-		key := fmt.Sprint(f.Index, f.Field)
+		key := fmt.Sprint(f.Index, f.Field, f.Path)
 		if i, ok := at[key]; ok {
 			more[i]++
 			continue
