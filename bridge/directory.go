@@ -198,10 +198,10 @@ func (d *directory) viewOf(ctx context.Context, cat *catalog.Catalog, scope stri
 
 // sightOf is what a view shows, as schemas say it. A field that denies the result is in none.
 func sightOf(v *policy.View) catalog.Sight {
-	if v == nil {
+	if !v.TreatsResult() {
 		return catalog.Sight{}
 	}
-	return catalog.Sight{Key: v.Key(), Of: func(path string, fd protoreflect.FieldDescriptor) (schema.Seen, bool) {
+	return catalog.Sight{Key: v.Shape(), Paths: v.Paths(), Of: func(path string, fd protoreflect.FieldDescriptor) (schema.Seen, bool) {
 		how, varies := v.Treatment(path, fd)
 		switch how.Action {
 		case transcode.Show:

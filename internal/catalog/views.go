@@ -3,7 +3,6 @@
 package catalog
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -81,6 +80,8 @@ func (v *Views) Has(cat *Catalog) bool {
 type Sight struct {
 	// Key is the same for those that see the same of a tool.
 	Key string
+	// Paths are those at which more than the field decides what is seen of it.
+	Paths []string
 	// Of says what is seen of a field; see [schema.NewSight].
 	Of func(path string, fd protoreflect.FieldDescriptor) (seen schema.Seen, varies bool)
 }
@@ -162,15 +163,14 @@ func (k *seenTools) see(t *Tool, sight Sight) *Tool {
 	for i := range out.Examples {
 		out.Examples[i].Data = nil
 	}
-	paths := slices.Sorted(maps.Keys(t.Classes))
-	seen, anywhere := schema.NewSight(sight.Of, paths), schema.NewSight(sight.Of, nil)
+	seen, anywhere := schema.NewSight(sight.Of, sight.Paths), schema.NewSight(sight.Of, nil)
 	if t.Operation != nil {
 		operation := *t.Operation
 		operation.Response, operation.Metadata = operation.Response.seen(seen), operation.Metadata.seen(anywhere)
 		out.Operation, out.Out = &operation, t.Out.Seen(anywhere)
 		out.Output = t.Output.Seen(seen, sight.Key, k.room)
 	} else {
-		one := k.result(t, seen, sight.Key, strings.Join(paths, "\n"))
+		one := k.result(t, seen, sight.Key, strings.Join(sight.Paths, "\n"))
 		out.Output, out.Out = one.output, one.out
 	}
 	if t.Declared != nil && t.Declared.Output != nil {

@@ -12,9 +12,6 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 )
 
-// ClassKeyword is the keyword of a property in a declared schema that has the class of the field.
-const ClassKeyword = "x-outrigger-visible-to"
-
 // Bounds of a declared schema as a caller is shown it, beyond which it is an open object.
 const (
 	maxNarrowed      = 1 << 20 // bytes
@@ -51,7 +48,14 @@ type spot struct {
 	path string
 	// isMap is set for a map, whose members are its entries; isGathered for the object around the items of a stream.
 	isMap, isGathered bool
+	// isOff is set off all paths of a native tool's data.
+	isOff bool
 }
+
+// anyMember is the name, in a path, of members that a schema does not name.
+const anyMember = "*"
+
+func joined(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 
 // narrowing writes one schema. References are replaced by what they lead to, because it may be seen in another way elsewhere.
 type narrowing struct {
@@ -65,8 +69,14 @@ type narrowing struct {
 // member is what is seen of a member of what a spot describes.
 func (w *narrowing) member(in spot, name string) (below spot, seen Seen, varies bool) {
 	switch {
+	case in.isOff:
+		return in, SeenWhole, false
 	case w.isNative:
-		below.path = strings.TrimPrefix(in.path+"."+name, ".")
+		if below.path = joined(in.path, name); !w.sight.onWay[below.path] {
+			if below.path = joined(in.path, anyMember); !w.sight.onWay[below.path] {
+				return spot{isOff: true}, SeenWhole, false
+			}
+		}
 		seen, varies = w.sight.of(below.path, nil)
 	case in.isGathered:
 		if name == ItemsMember {
@@ -122,9 +132,11 @@ func (w *narrowing) schema(raw []byte, in spot, refs []string) any {
 			if names := w.required(value, in); len(names) > 0 {
 				out.set(keyword, names)
 			}
-		case "items", "additionalProperties":
-			if jsontext.IsObject(value) || value[0] != '[' { // a list is of an older draft
-				out.set(keyword, w.schema(value, in.within(keyword), refs))
+		case "additionalProperties":
+			out.set(keyword, w.others(value, in, refs))
+		case "items":
+			if value[0] != '[' { // a list is of an older draft
+				out.set(keyword, w.schema(value, in, refs))
 			}
 		case "prefixItems", "allOf", "anyOf", "oneOf":
 			at := w.touched
@@ -148,17 +160,6 @@ func (w *narrowing) schema(raw []byte, in spot, refs []string) any {
 		}
 	}
 	return out
-}
-
-// within is the spot of items, or of members that are not named.
-func (s spot) within(keyword string) spot {
-	switch {
-	case keyword == "items" || s.path != "":
-		return s
-	case s.isMap:
-		return spot{md: s.md, at: s.at}
-	}
-	return spot{}
 }
 
 func (w *narrowing) list(raw []byte, in spot, refs []string) []any {
@@ -186,25 +187,38 @@ func (w *narrowing) required(raw []byte, in spot) []string {
 func (w *narrowing) properties(raw []byte, in spot, refs []string) *object {
 	out := &object{}
 	for name, value := range jsontext.Members(raw) {
-		below, seen, varies := w.member(in, name)
-		if seen == SeenWhole || seen == SeenNot && varies {
-			doc := w.schema(value, below, refs)
-			if varies {
-				w.touched++
-			}
-			out.set(name, doc)
-			continue
-		}
-		w.touched++
-		if seen != SeenNot {
-			out.set(name, w.masked(value, varies, refs))
+		switch below, seen, varies := w.member(in, name); {
+		case seen == SeenWhole:
+			out.set(name, w.schema(value, below, refs))
+		case seen == SeenNot && !varies:
+			w.touched++
+		default:
+			w.touched++
+			out.set(name, w.masked(value, varies))
 		}
 	}
 	return out
 }
 
+// others is the schema of members that are not named: the entries of a map.
+func (w *narrowing) others(raw []byte, in spot, refs []string) any {
+	if !w.isNative && !in.isMap {
+		return w.schema(raw, spot{}, refs)
+	}
+	below, seen, varies := w.member(in, anyMember)
+	switch {
+	case seen == SeenWhole || !jsontext.IsObject(raw):
+		return w.schema(raw, below, refs)
+	case seen == SeenNot && !varies:
+		w.touched++
+		return false
+	}
+	w.touched++
+	return w.masked(raw, varies)
+}
+
 // masked keeps of the schema of a value what holds for every value of its type.
-func (w *narrowing) masked(raw []byte, varies bool, refs []string) *object {
+func (w *narrowing) masked(raw []byte, varies bool) *object {
 	for range maxRefs {
 		ref, isRef := jsontext.Lookup(raw, "$ref")
 		text, _ := jsontext.Text(ref)

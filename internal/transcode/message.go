@@ -97,9 +97,6 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 // compiled on the first document.
 func (t *Transcoder) Again(m *Message) *Message { return t.message(m.md, m.traits) }
 
-// Descriptor returns the descriptor of the message.
-func (m *Message) Descriptor() protoreflect.MessageDescriptor { return m.md }
-
 // Seen returns the message as callers with a Sight are shown it: what they do not see is not written, not even as its default. It
 // checks no rules, which only the whole message keeps. Nil leaves it as it is.
 func (m *Message) Seen(sight *schema.Sight) *Message {
