@@ -242,3 +242,26 @@ func BenchmarkNew(b *testing.B) {
 		search.New(docs)
 	}
 }
+
+// What is seen in part is not found by what it says of outputs.
+func TestSearchWithoutOutputs(t *testing.T) {
+	t.Parallel()
+	x := search.New([]search.Document{
+		{Name: "get_customer", Inputs: []string{"id"}, Outputs: []string{"passport"}, Remarks: []string{"Their blood group."}},
+		{Name: "get_order", Inputs: []string{"id"}, Outputs: []string{"passport"}},
+		{Name: "check_passport", Outputs: []string{"passport"}},
+	})
+	partial := func(doc int) bool { return doc != 1 }
+	for query, want := range map[string][]int{"passport": {2, 1}, "blood": nil, "customer": {0}} {
+		var got []int
+		for _, hit := range x.Search(query, 3, nil, partial) {
+			got = append(got, hit.Doc)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: found %v, want %v", query, got, want)
+		}
+		if len(x.Search(query, 3, nil, nil)) <= len(want) && query != "customer" {
+			t.Errorf("%s: others do not find more", query)
+		}
+	}
+}
