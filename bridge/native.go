@@ -153,7 +153,7 @@ func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
 			out.Wanted.Fields = c.req.Wanted.Fields
 		}
 	}
-	if out.IsReduced || n.sender.views != nil || c.tool.HasOutput() || c.tool.Method.Backend != "" {
+	if out.IsReduced || n.sender.treats() || c.tool.HasOutput() || c.tool.Method.Backend != "" {
 		out.Digest = task.ToolDigest(c.tool)
 	}
 	return out
@@ -163,7 +163,7 @@ func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
 // reduces it as that call wanted it. An invalid result fails the task, like a task of the sidecar itself. If the tool is gone, nothing
 // is done.
 func (n *natives) settleTask(ctx context.Context, req *Request, cat *catalog.Catalog, of *task.NativeResult, t *outriggerv1.Task) {
-	if t.GetResult() == nil && n.sender.views == nil {
+	if t.GetResult() == nil && !n.sender.treats() {
 		return
 	}
 	if tool := nativeTool(cat, of); tool != nil {
@@ -171,14 +171,14 @@ func (n *natives) settleTask(ctx context.Context, req *Request, cat *catalog.Cat
 		n.settleTaskOf(context.WithoutCancel(ctx), c, t) // a reader who leaves fails no task
 		return
 	}
-	if n.sender.views != nil && n.sender.views.rules.TreatsResults() {
+	if n.sender.treats() {
 		withholdTask(t)
 	}
 }
 
 // shownError is an error that a backend answered a question about a task with, as the caller may see it.
 func (n *natives) shownError(ctx context.Context, req *Request, cat *catalog.Catalog, of *task.NativeResult, err *errmap.Error) *errmap.Error {
-	if err == nil || n.sender.views == nil {
+	if err == nil || !n.sender.treats() {
 		return err
 	}
 	if tool := nativeTool(cat, of); tool != nil {

@@ -102,7 +102,7 @@ func (t *tasks) prepared(ctx context.Context, c *toolCall, line *taskLine) *stat
 		Fields: c.req.Wanted.Fields, Budget: int64(c.req.Wanted.Budget), ForModel: c.req.Wanted.ForModel,
 		StreamTime: int64(c.req.Wanted.StreamTime),
 	}
-	if t.sender.views != nil {
+	if t.sender.treats() {
 		out.Identity = identityAgain(identity.FromContext(ctx))
 	}
 	if in := c.input; in != nil {

@@ -55,6 +55,9 @@ func (s *sender) seenBy(ctx context.Context, c *toolCall) *seen {
 // all is the RPC backend with all that it answers, for what is not shown to a caller as it is.
 func (b *Backend) all() Upstream { return b.Upstream }
 
+// treats reports whether there may be callers who do not see everything.
+func (s *sender) treats() bool { return s.views != nil && s.views.rules.TreatsResults() }
+
 func (w *views) of(ctx context.Context, at *Backend, c *toolCall) *seen {
 	view := w.rules.View(identity.FromContext(ctx), c.tool)
 	if view == nil {
