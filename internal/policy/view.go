@@ -578,29 +578,15 @@ func (of *sight) ask(s *Set, r boundRule) {
 		}
 		return
 	}
-	seen := map[protoreflect.FullName]bool{}
-	queue := []protoreflect.MessageDescriptor{of.root}
 	asked := map[string]bool{}
-	for len(queue) > 0 {
-		md := queue[0]
-		queue = queue[1:]
-		if md == nil || seen[md.FullName()] {
-			continue
+	eachBelow(of.root, func(fd protoreflect.FieldDescriptor) bool {
+		named := append(s.classes.of(fd, of.backend), of.named[fd.FullName()]...)
+		if name := string(fd.FullName()); r.about(name, named) && !asked[name] {
+			asked[name] = true
+			of.outcomes = append(of.outcomes, outcomeOf{rule: r, name: name, classes: named})
 		}
-		seen[md.FullName()] = true
-		for i := range md.Fields().Len() {
-			fd := md.Fields().Get(i)
-			named := append(s.classes.of(fd, of.backend), of.named[fd.FullName()]...)
-			if name := string(fd.FullName()); r.about(name, named) && !asked[name] && len(of.outcomes) < maxOutcomes {
-				asked[name] = true
-				of.outcomes = append(of.outcomes, outcomeOf{rule: r, name: name, classes: named})
-			}
-			if fd.IsMap() {
-				fd = fd.MapValue()
-			}
-			queue = append(queue, fd.Message())
-		}
-	}
+		return len(of.outcomes) < maxOutcomes
+	})
 }
 
 // programForResult returns the program of a rule that reads the result, for a tool.
