@@ -196,6 +196,18 @@ func (d *directory) viewOf(ctx context.Context, cat *catalog.Catalog, scope stri
 	return d.views.Only(cat, d.catalogs.Current, scope, may, see)
 }
 
+// seen is a tool as the caller in ctx sees it.
+func (d *directory) seen(ctx context.Context, tool *catalog.Tool) *catalog.Tool {
+	all := d.catalogs.Current()
+	if d.rules == nil || all == nil {
+		return tool
+	}
+	if own, ok := d.view(ctx, all).Lookup(tool.Name); ok && own.Whole() == tool.Whole() {
+		return own
+	}
+	return tool
+}
+
 // sightOf is what a view shows, as schemas say it. A field that denies the result is in none.
 func sightOf(v *policy.View) catalog.Sight {
 	if !v.TreatsResult() {
