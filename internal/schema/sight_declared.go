@@ -147,7 +147,7 @@ func (w *narrowing) schema(raw []byte, in spot, refs []string) any {
 			out.set(keyword, list)
 		default:
 			if slices.Contains(plainKeywords, keyword) || slices.Contains(wholeKeywords, keyword) {
-				out.set(keyword, json.RawMessage(value))
+				out.set(keyword, value)
 			}
 		}
 	}
@@ -233,7 +233,7 @@ func (w *narrowing) masked(raw []byte, varies bool) *object {
 		text = variesText
 	}
 	if kind, ok := jsontext.Lookup(raw, "type"); ok {
-		out.set("type", json.RawMessage(kind))
+		out.set("type", kind)
 	}
 	said, _ := jsontext.Lookup(raw, "description")
 	if words, ok := jsontext.Text(said); ok {
@@ -252,7 +252,7 @@ func (w *narrowing) target(raw, ref []byte, in spot, refs []string) any {
 	doc := w.schema(target, in, append(slices.Clip(refs), name))
 	own, isObject := doc.(*object)
 	if text, ok := jsontext.Lookup(raw, "description"); ok && isObject {
-		own.set("description", json.RawMessage(text))
+		own.set("description", text)
 	}
 	return doc
 }

@@ -86,7 +86,7 @@ func TestDeclaredSchemasAsTheyAreSeen(t *testing.T) {
 func TestADeclaredSchemaThatGrowsIsOpen(t *testing.T) {
 	t.Parallel()
 	var defs []string
-	for _, name := range strings.Split("abcdefghijklmnopqrstuvwxy", "") {
+	for name := range strings.SplitSeq("abcdefghijklmnopqrstuvwxy", "") {
 		next := string(name[0] + 1)
 		defs = append(defs, `"`+name+`":{"properties":{"l":{"$ref":"#/$defs/`+next+`"},"r":{"$ref":"#/$defs/`+next+`"}}}`)
 	}

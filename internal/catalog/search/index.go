@@ -60,6 +60,14 @@ type posting struct {
 	apart float32
 }
 
+// impactFor is the impact in a search that does not look at the outputs of partial documents.
+func (p *posting) impactFor(partial func(doc int) bool) float32 {
+	if partial != nil && p.apart != p.impact && partial(int(p.doc)) {
+		return p.apart
+	}
+	return p.impact
+}
+
 // The fields of a document.
 const (
 	inName = iota
@@ -285,12 +293,9 @@ func (s *scores) add(x *Index, c *concept, partial func(doc int) bool) {
 			if c.isImplied && s.sum[p.doc] == 0 {
 				continue
 			}
-			score := p.impact * t.weight
-			if partial != nil && p.apart != p.impact && partial(int(p.doc)) {
-				if p.apart == 0 {
-					continue
-				}
-				score = p.apart * t.weight
+			score := p.impactFor(partial) * t.weight
+			if score == 0 {
+				continue
 			}
 			if s.best[p.doc] == 0 {
 				s.current = append(s.current, p.doc)
