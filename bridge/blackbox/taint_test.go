@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -226,6 +228,7 @@ type taintRig struct {
 	url, dir string
 	one, two *http.Client
 	rig      *mcptest.Rig
+	logged   *observer.ObservedLogs
 }
 
 // newTaintRig starts one; otherwise is what callers get in the place of values of the class, empty without a policy.
@@ -235,6 +238,8 @@ func newTaintRig(t *testing.T, otherwise string, rules func(bridge.Rules) bridge
 	out.backend.mode.Store("ok")
 	parts := mcptest.Parts{From: mcptest.Files(taintDescriptors(), "shop.v1.Shop", "google.longrunning.Operations"), Behind: mcptest.Serve(t, out.backend)}
 	parts.Adjust.Rules = rules
+	core, logged := observer.New(zap.DebugLevel)
+	parts.Log, out.logged = zap.New(core), logged
 	parts.Configure = func(c *configv1.Config) {
 		c.Trust = proto.String("trusted")
 		c.Timeout = durationpb.New(20 * time.Second)
@@ -474,6 +479,9 @@ func (g *taintRig) kept(t *testing.T) string {
 	t.Helper()
 	g.rig.End()
 	var out strings.Builder
+	for _, line := range g.logged.All() {
+		fmt.Fprintln(&out, line.Message, line.ContextMap())
+	}
 	err := filepath.WalkDir(g.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err

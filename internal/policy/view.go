@@ -164,7 +164,9 @@ func (v *View) treatsMessages() bool {
 		return true
 	}
 	if v.tool.Native {
-		return len(v.of.paths) > 0
+		return slices.ContainsFunc(v.of.order, func(path string) bool {
+			return v.treatmentOf(path, v.of.paths[path], "").Action != transcode.Show
+		})
 	}
 	of := []protoreflect.MessageDescriptor{v.tool.Method.Descriptor.Input(), v.of.root}
 	if op := v.tool.Operation; op != nil && op.Metadata != nil && op.Metadata.Out != nil {

@@ -212,6 +212,8 @@ type Message struct {
 	fields map[string]field
 	// secrets are the names of all secret fields at every depth.
 	secrets Names
+	// isWhole is set for a message that is left out as a whole.
+	isWhole bool
 }
 
 // field is one field; isMap is set if its value is an object of messages by key.
@@ -308,7 +310,7 @@ func (m *Message) Secrets() Names {
 // for its requests and responses.
 const maxMessages = 50_000
 
-// Others are fields that are left out of records although nothing marks them as secret. It does not change.
+// Others are fields that are left out of records although nothing marks them as secret, and with them every Any. It does not change.
 type Others struct {
 	Field func(fd protoreflect.FieldDescriptor) bool
 }
@@ -350,7 +352,7 @@ func (m *Messages) Of(md protoreflect.MessageDescriptor) *Message {
 func compile(md protoreflect.MessageDescriptor, others *Others) *Message {
 	c := compiler{all: map[protoreflect.FullName]*Message{}, secrets: Names{}, others: others}
 	root := c.walk(md)
-	if len(c.secrets) == 0 {
+	if len(c.secrets) == 0 && !root.isWhole {
 		return nil
 	}
 	root.secrets = c.secrets
@@ -370,12 +372,17 @@ func (c compiler) walk(md protoreflect.MessageDescriptor) *Message {
 	}
 	out := &Message{fields: map[string]field{}}
 	c.all[md.FullName()] = out
+	if c.holdsOthers(md) {
+		out.isWhole = true
+		return out
+	}
 	fields := md.Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
 		f := field{isSecret: IsSecret(fd) || c.others != nil && c.others.Field(fd)}
 		switch {
-		case f.isSecret:
+		case f.isSecret || c.holdsOthers(fd.Message()):
+			f.isSecret = true
 			c.secrets.add(string(fd.Name()), fd.JSONName())
 		case fd.IsMap() && fd.MapValue().Message() != nil:
 			f.message, f.isMap = c.walk(fd.MapValue().Message()), true
@@ -387,6 +394,11 @@ func (c compiler) walk(md protoreflect.MessageDescriptor) *Message {
 		out.fields[string(fd.Name())], out.fields[fd.JSONName()] = f, f
 	}
 	return out
+}
+
+// holdsOthers reports whether a message may hold any field that is left out, of types that are not known here: an Any.
+func (c compiler) holdsOthers(md protoreflect.MessageDescriptor) bool {
+	return c.others != nil && md != nil && md.FullName() == "google.protobuf.Any"
 }
 
 // IsSecret reports whether a field is marked as secret. It reads the options from their
@@ -569,7 +581,7 @@ type walker struct {
 // hold is left out of sight.
 func (w *walker) value(f field, depth int) {
 	switch {
-	case depth > maxMessageDepth:
+	case depth > maxMessageDepth, f.message != nil && f.message.isWhole:
 		w.redact()
 	case w.Next() == '{':
 		w.Members(func(quoted []byte) ([]byte, func()) {
