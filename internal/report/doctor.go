@@ -133,6 +133,7 @@ func (d *doctor) rules(cat *catalog.Catalog) {
 		d.fail("correct the rules", "policy: %v", err)
 		return
 	}
+	set = policy.NewEngine(set).Set() // one without rules, if there is none
 	faults := set.Fit(cat)
 	list := set.Rules()
 	for _, f := range faults {
