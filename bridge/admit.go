@@ -13,6 +13,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 )
 
 // admission lets calls run as far as there is room.
@@ -200,6 +201,12 @@ type Rules interface {
 	// is any.
 	Asks(rule string) (policy.Asks, bool)
 	HasApprovals() bool
+	// TreatsResults reports whether there is a View for a caller and a tool.
+	TreatsResults() bool
+	// Unrecorded are fields whose values records leave out; nil for none. UnrecordedPaths are such fields of a tool's results, by
+	// their paths.
+	Unrecorded() *redact.Others
+	UnrecordedPaths(tool *catalog.Tool) []string
 	// Count is called once for each call that a rule decided, when it has ended.
 	Count(rule, effect string)
 }

@@ -383,7 +383,7 @@ func (a *approvals) startTask(ctx context.Context, c *toolCall, of *approval.Cal
 	c.wire = bytes.Clone(c.wire) // the task keeps it
 	c.pooled = false
 	line := t.taskLine(c)
-	call := prepared(c, line)
+	call := t.prepared(ctx, c, line)
 	call.Approval, call.Who = r.GetId(), whoOf(ctx, c.req)
 	again := t.again(ctx, c, call)
 	if t.manager.IsShared() && again == nil {

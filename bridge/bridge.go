@@ -51,6 +51,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/outrigger-mcp/outrigger/correlate"
 	"github.com/outrigger-mcp/outrigger/errmap"
@@ -70,6 +71,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/logkey"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/loglimit"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
@@ -189,6 +191,7 @@ type Bridge struct {
 	parts     *parts
 	calls     *calls
 	documents *documents
+	payloads  *trail.Payloads
 	panics    *panics
 	lines     *lines
 	observers []observer
@@ -217,7 +220,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		lines: &lines{log: opts.Log, callLog: opts.CallLog},
 	}
 	b.endListens = sync.OnceFunc(func() { close(b.draining) })
-	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, &trail.Payloads{}
+	limit, deadlines, payloads := &resultLimit{most: opts.MaxResult, stats: opts.Stats}, &deadlines{most: opts.Timeout}, recordedPayloads(opts.Rules)
 	held := func(caller string, ttl time.Duration) keys.Binding {
 		return keys.Binding{Purpose: "held-result", Principal: caller, TTL: ttl}
 	}
@@ -233,7 +236,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	rules := &rulebook{rules: opts.Rules}
 	p := &parts{
 		directory: &directory{
-			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),
+			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(), rules: opts.Rules,
 		},
 		counter:    &counter{stats: opts.Stats},
 		gatekeeper: &gatekeeper{policy: opts.Gate, rules: opts.Rules, canConfirm: opts.Confirm},
@@ -249,8 +252,12 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 		},
 	}
 	b.parts = p
+	if opts.Rules != nil {
+		p.sender.views = &views{rules: opts.Rules, typesOf: p.decoder.typesOf}
+	}
 	p.encoder.ids.isFixed = opts.Deterministic
 	p.auditor = &auditor{directory: p.directory, payloads: payloads, gate: opts.Gate, trail: opts.Audit, noted: b.noted}
+	b.payloads = payloads
 	p.previews = &previews{auditor: p.auditor, sender: p.sender, decoder: p.decoder, rulebook: p.rulebook}
 	p.rounds.previews = p.previews
 	p.answers = &answers{deadlines: deadlines, rules: opts.Rules, store: opts.Answers, ttl: opts.AnswerTTL, most: int(opts.MaxAnswerBytes / answerShare)}
@@ -291,6 +298,14 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	b.observers = append(b.observers, b.lines)
 	b.calls = newCalls(p)
 	return b
+}
+
+// recordedPayloads makes payloads for records, by what rules leave out of them. Nil rules leave out nothing.
+func recordedPayloads(rules Rules) *trail.Payloads {
+	if rules == nil {
+		return &trail.Payloads{}
+	}
+	return trail.NewPayloads(rules.Unrecorded, rules.UnrecordedPaths)
 }
 
 // newSender returns a sender for the backends of the options.
@@ -366,6 +381,20 @@ func (b *Bridge) Instructions(cat *catalog.Catalog) string {
 		return b.opts.Server.Instructions
 	}
 	return cat.Instructions()
+}
+
+// Secrets returns the names of what records leave out of calls of a tool, and of an error of such a call; nil for none.
+func (b *Bridge) Secrets(tool *catalog.Tool, err *errmap.Error) []redact.Names {
+	var more []protoreflect.MessageDescriptor
+	if err != nil && len(err.Details) > 0 {
+		cat := b.parts.decoder.catalogs.Current().Of(tool)
+		for _, d := range err.Details {
+			if mt, err := cat.Types().FindMessageByURL(d.GetTypeUrl()); err == nil {
+				more = append(more, mt.Descriptor())
+			}
+		}
+	}
+	return b.payloads.Secrets(tool, more...)
 }
 
 // Stats returns the counters that were given to New, or nil.

@@ -83,7 +83,7 @@ func (d *decoder) wholeResult(ctx context.Context, c *toolCall) *errmap.Error {
 	switch c.req.Arguments.Encoding {
 	case EncodingProtobuf:
 		c.resp.Result.Bytes = c.answer.Body
-		err = c.tool.Out.CheckWire(ctx, c.answer.Body)
+		err = c.out().CheckWire(ctx, c.answer.Body)
 	default:
 		c.resp.Result.Bytes, err = d.resultJSON(ctx, c)
 		c.resp.Result.pooled = true
@@ -213,7 +213,7 @@ func (d *decoder) holdWhole(c *toolCall, about *content.Reduction, whole []byte)
 
 // keepsTo reports whether data keep to the output schema that a tool declares. A derived schema lets go what is left out.
 func keepsTo(ctx context.Context, c *toolCall, data []byte) bool {
-	return checkResult(ctx, c.tool, data, false) == nil
+	return c.isSeen || checkResult(ctx, c.tool, data, false) == nil
 }
 
 // budget is the maximum size of the result of a call in bytes; zero for none.
@@ -231,7 +231,7 @@ func (d *decoder) toolBudget(t *catalog.Tool) int {
 // form in which callers of the tool get it. The backend has answered by then,
 // so no error of the backend is hidden.
 func declaredOutput(ctx context.Context, c *toolCall) *errmap.Error {
-	if c.tool.Declared == nil || c.tool.Declared.Output == nil {
+	if c.tool.Declared == nil || c.tool.Declared.Output == nil || c.isSeen {
 		return nil
 	}
 	if c.tool.Operation != nil && (c.req.Procedure != "" || c.resp.Result.Encoding == EncodingProtobuf) {
@@ -275,6 +275,14 @@ func declaredData(ctx context.Context, t *catalog.Tool, result *outriggerv1.Tool
 		}))
 	}
 	return checkResult(ctx, t, data, true)
+}
+
+// declaredData is [declaredData] for a call whose result was not checked before.
+func (c *toolCall) declaredData(ctx context.Context, result *outriggerv1.ToolResult) *errmap.Error {
+	if c.isSeen {
+		return nil
+	}
+	return declaredData(ctx, c.tool, result)
 }
 
 // typeLearner asks the backend for types that only its answers name. A
@@ -382,7 +390,7 @@ func (d *decoder) translate(ctx context.Context, c *toolCall, dst, wire []byte) 
 	if c.turn == (policy.Turn{}) {
 		defer d.answerTurn(ctx, c, wire).End()
 	}
-	return c.tool.Out.ToJSONNoting(ctx, d.buffers, dst, wire) //nolint:wrapcheck // its type says what is wrong
+	return c.out().ToJSONNoting(ctx, d.buffers, dst, wire) //nolint:wrapcheck // its type says what is wrong
 }
 
 // holdsResults reports whether tools of a catalog may have results that are held.

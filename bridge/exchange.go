@@ -182,7 +182,8 @@ func (x *exchange) next(ctx context.Context) (wire []byte, pooled bool, err erro
 
 // open calls the backend and has the sender run.
 func (x *exchange) open(ctx context.Context) *errmap.Error {
-	return x.via.sender.open(ctx, x.call, x.via.sender.of(x.call).Metadata.OfCall(x.call.req.Header), func(ctx context.Context, stream BackendStream) *errmap.Error {
+	at := x.via.sender.of(x.call)
+	return x.via.sender.open(ctx, x.call, x.via.sender.upstream(ctx, at, x.call), at.Metadata.OfCall(x.call.req.Header), func(ctx context.Context, stream BackendStream) *errmap.Error {
 		x.stream = stream
 		x.sending.Go(func() { x.send(ctx) })
 		return nil
@@ -263,7 +264,7 @@ func (x *exchange) answer(ctx context.Context, message []byte) *errmap.Error {
 	via, c := x.via, x.call
 	out, pooled := message, false
 	if c.req.Arguments.Encoding == EncodingProtobuf {
-		if err := c.tool.Out.CheckWire(ctx, message); err != nil {
+		if err := c.out().CheckWire(ctx, message); err != nil {
 			return outputError(err)
 		}
 	} else {

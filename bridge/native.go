@@ -64,7 +64,8 @@ func (n *natives) call(ctx context.Context, c *toolCall) *errmap.Error {
 // and nothing has happened yet.
 func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1.ToolCall) (*outriggerv1.ToolOutcome, *errmap.Error) {
 	at := n.sender.of(c)
-	header, risk, events := at.Metadata.OfCall(c.req.Header), n.sender.risk(c), c.events(ctx)
+	seen := n.sender.seenBy(ctx, c)
+	header, risk, events := at.Metadata.OfCall(c.req.Header), n.sender.risk(c), seen.events(c.events(ctx))
 	if events != nil {
 		began, pass := false, events
 		events = func(e *outriggerv1.ToolEvent) {
@@ -77,6 +78,13 @@ func (n *natives) callNative(ctx context.Context, c *toolCall, call *outriggerv1
 		var outcome *outriggerv1.ToolOutcome
 		var err *errmap.Error
 		outcome, c.answer, err = at.Native.CallTool(ctx, call, header, events)
+		if seen != nil {
+			c.answer = seen.answer(c.answer)
+			err = seen.failed(err)
+		}
+		if seen != nil && outcome.GetResult() != nil {
+			err = seen.result(ctx, outcome.GetResult())
+		}
 		return outcome, err
 	})
 }
@@ -92,7 +100,7 @@ func (n *natives) settleOutcome(ctx context.Context, c *toolCall, outcome *outri
 		if e := o.Result.GetError(); e != nil {
 			e.ErrorMessage = errmap.Redact(e.GetErrorMessage())
 		}
-		if err := declaredData(ctx, c.tool, o.Result); err != nil {
+		if err := c.declaredData(ctx, o.Result); err != nil {
 			return err
 		}
 		if err := n.decoder.reduceNative(ctx, c, o.Result); err != nil {
@@ -145,7 +153,7 @@ func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
 			out.Wanted.Fields = c.req.Wanted.Fields
 		}
 	}
-	if out.IsReduced || c.tool.HasOutput() || c.tool.Method.Backend != "" {
+	if out.IsReduced || n.sender.treats() || c.tool.HasOutput() || c.tool.Method.Backend != "" {
 		out.Digest = task.ToolDigest(c.tool)
 	}
 	return out
@@ -154,14 +162,31 @@ func (n *natives) nativeResultOf(c *toolCall) *task.NativeResult {
 // settleTask validates the result of a backend's task against the current output schema of its tool, like the result of a call, and
 // reduces it as that call wanted it. An invalid result fails the task, like a task of the sidecar itself. If the tool is gone, nothing
 // is done.
-func (n *natives) settleTask(req *Request, cat *catalog.Catalog, of *task.NativeResult, t *outriggerv1.Task) {
-	if t.GetResult() == nil {
+func (n *natives) settleTask(ctx context.Context, req *Request, cat *catalog.Catalog, of *task.NativeResult, t *outriggerv1.Task) {
+	if t.GetResult() == nil && !n.sender.treats() {
 		return
 	}
 	if tool := nativeTool(cat, of); tool != nil {
 		c := fetched(req, tool, cat, of.Wanted, of.IsMaskLost)
-		n.settleTaskOf(context.Background(), c, t) // a reader who leaves fails no task
+		n.settleTaskOf(context.WithoutCancel(ctx), c, t) // a reader who leaves fails no task
+		return
 	}
+	if n.sender.treats() {
+		withholdTask(t)
+	}
+}
+
+// shownError is an error that a backend answered a question about a task with, as the caller may see it.
+func (n *natives) shownError(ctx context.Context, req *Request, cat *catalog.Catalog, of *task.NativeResult, err *errmap.Error) *errmap.Error {
+	if err == nil || !n.sender.treats() {
+		return err
+	}
+	if tool := nativeTool(cat, of); tool != nil {
+		if seen := n.sender.seenBy(ctx, fetched(req, tool, cat, of.Wanted, of.IsMaskLost)); seen != nil {
+			return seen.failed(err)
+		}
+	}
+	return err
 }
 
 // nativeTool is the tool of a task; nil where the id of the task says none, or it is gone.
@@ -179,10 +204,16 @@ func nativeTool(cat *catalog.Catalog, of *task.NativeResult) *catalog.Tool {
 
 // settleTaskOf is settleTask where the tool is known.
 func (n *natives) settleTaskOf(ctx context.Context, c *toolCall, t *outriggerv1.Task) {
+	var failed *errmap.Error
+	if seen := n.sender.seenBy(ctx, c); seen != nil {
+		failed = seen.task(ctx, t)
+	}
 	if t.GetResult() == nil {
 		return
 	}
-	failed := declaredData(ctx, c.tool, t.GetResult())
+	if failed == nil {
+		failed = c.declaredData(ctx, t.GetResult())
+	}
 	if failed == nil {
 		failed = n.decoder.reduceNative(ctx, c, t.GetResult())
 	}

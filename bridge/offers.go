@@ -134,6 +134,11 @@ func (h *Host) ReadPart(ctx context.Context, req *Request, tool *catalog.Tool, a
 	defer cancel()
 	c.deadline, _ = ctx.Deadline()
 	value, err := read(ctx, h.takeWire(c))
+	if seen := h.parts.sender.seenBy(ctx, c); seen != nil && err != nil {
+		err = seen.failed(err)
+	} else if seen != nil {
+		value, err = seen.message(ctx, tool.Method, value)
+	}
 	if err != nil {
 		c.resp.Err = err
 		return nil, &c.resp
@@ -226,7 +231,8 @@ func (h *Host) Stream(ctx context.Context, req *Request, tool *catalog.Tool, arg
 		}
 	}
 	var stream BackendStream
-	err := h.parts.sender.open(ctx, c, req.Header, func(_ context.Context, opened BackendStream) *errmap.Error {
+	// The messages are kept for all readers: each sees its own part of them when it reads.
+	err := h.parts.sender.open(ctx, c, h.parts.sender.of(c).all(), req.Header, func(_ context.Context, opened BackendStream) *errmap.Error {
 		stream = opened
 		defer stream.CloseSend()
 		if err := stream.Send(c.wire); err != nil && !errors.Is(err, io.EOF) {
@@ -273,7 +279,7 @@ func (h *Host) FollowTasks(ctx context.Context, req *Request, ids []string) (fou
 			own, _ := proto.Clone(t).(*outriggerv1.Task)
 			own.TaskId = id
 			if cat := h.Current(); cat != nil && ref.Native != nil {
-				h.parts.natives.settleTask(req, cat, ref.Native, own)
+				h.parts.natives.settleTask(ctx, req, cat, ref.Native, own)
 			}
 			return own
 		}

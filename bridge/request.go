@@ -377,7 +377,7 @@ func (r *Response) MayRead(uri string) *errmap.Error {
 // callers or for this one alone.
 func (r *Response) CacheScope() outriggerv1.CacheScope {
 	isPart := r.Catalog != nil && r.Next > 0 && r.Next-r.First < len(r.Catalog.Tools())
-	if r.who != nil || isPart {
+	if r.who != nil || isPart || r.Catalog.IsLimited() {
 		return outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE
 	}
 	return outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC
@@ -663,6 +663,8 @@ type toolCall struct {
 	isOver  bool
 	// isFirm is set if the call is held back, and its user cannot be asked.
 	isFirm bool
+	// isSeen is set where a view treats the answer: it was checked before, and what is left of it is not checked again.
+	isSeen bool
 	// state is what the caller brought back from an earlier round; nil in a plain call.
 	state  *state
 	repair repair
@@ -731,6 +733,14 @@ func (c *toolCall) digest() [32]byte {
 		arguments = c.withoutRequestID() // another one each time that the request is made
 	}
 	return requestDigest(OpCall, c.tool.Name, arguments)
+}
+
+// out is what reads answers of the tool's backend.
+func (c *toolCall) out() *transcode.Message {
+	if c.isSeen {
+		return c.tool.Out.Loose()
+	}
+	return c.tool.Out
 }
 
 // named is an error with the name of the tool and the message that it is about. An argument of catalog.call is none of the tool.

@@ -69,6 +69,8 @@ type Backend struct {
 type sender struct {
 	deadlines *deadlines
 	buffers   *bytepool.Pool
+	// views is nil where every caller sees everything.
+	views *views
 
 	// only is the one backend, and what is asked of none by name; named are several, by the names that methods have.
 	only  Backend
@@ -108,8 +110,9 @@ func (s *sender) callRPC(ctx context.Context, c *toolCall) *errmap.Error {
 		ctx = backend.PrivateDeadline(ctx)
 	}
 	var err *errmap.Error
+	upstream := s.upstream(ctx, at, c)
 	c.answer, err = guarded(ctx, at, c.req, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return at.Upstream.Call(ctx, c.tool.Method, c.wire, header)
+		return upstream.Call(ctx, c.tool.Method, c.wire, header)
 	})
 	return err
 }
@@ -126,11 +129,11 @@ func guarded[T any](ctx context.Context, at *Backend, req *Request, risk backend
 }
 
 // open opens an RPC that streams, and calls begin to start it. The circuit breaker hears of how the response begins, and not of its end,
-// which may be days away.
-func (s *sender) open(ctx context.Context, c *toolCall, header http.Header, begin func(ctx context.Context, stream BackendStream) *errmap.Error) *errmap.Error {
+// which may be days away. upstream is the backend, or what the caller sees of it.
+func (s *sender) open(ctx context.Context, c *toolCall, upstream Upstream, header http.Header, begin func(ctx context.Context, stream BackendStream) *errmap.Error) *errmap.Error {
 	at := s.of(c)
 	_, err := guarded(ctx, at, c.req, backend.GuardedCall{Key: c.tool.Name, Hurried: true}, func(ctx context.Context) (none struct{}, err *errmap.Error) {
-		stream, err := at.Upstream.Open(ctx, c.tool.Method, header)
+		stream, err := upstream.Open(ctx, c.tool.Method, header)
 		if err == nil {
 			err = begin(ctx, stream)
 		}

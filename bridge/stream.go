@@ -72,15 +72,16 @@ func (s *streamer) invoke(ctx context.Context, c *toolCall) *errmap.Error {
 		defer timer.Stop()
 	}
 	var call func(ctx context.Context) (*Answer, *errmap.Error)
+	upstream := s.sender.upstream(ctx, at, c)
 	if c.tool.TakesStream() {
-		x = &itemCall{via: s, call: c, gathering: g, events: events, reset: stop}
+		x = &itemCall{via: s, call: c, upstream: upstream, gathering: g, events: events, reset: stop}
 		// What was sent is gone, so there is one attempt.
 		risk.Repeatable, risk.Answered = false, func() bool { return true }
 		call = func(ctx context.Context) (*Answer, *errmap.Error) { return x.run(ctx, header) }
 	} else {
 		risk.Answered = func() bool { return g.items.Len() > 0 || g.hasPart || g.full != "" || g.failed != nil }
 		call = func(ctx context.Context) (*Answer, *errmap.Error) {
-			return at.Upstream.Stream(ctx, c.tool.Method, c.wire, header, g.addAnswer)
+			return upstream.Stream(ctx, c.tool.Method, c.wire, header, g.addAnswer)
 		}
 	}
 	c.answer, err = guarded(ctx, at, c.req, risk, call)
@@ -134,7 +135,7 @@ func (g *gathering) readDocument() *errmap.Error {
 // the fields that are wanted, within the budget of a result.
 func (g *gathering) partial(err *errmap.Error) *errmap.Error {
 	c := g.call
-	if g.items.Len() == 0 || !c.isJSON() {
+	if g.items.Len() == 0 || !c.isJSON() || err.Code == errmap.PermissionDenied {
 		return err
 	}
 	sent := g.items.Close(true)
@@ -242,6 +243,7 @@ var errItem = errors.New("bridge: an item was refused")
 type itemCall struct {
 	via       *streamer
 	call      *toolCall
+	upstream  Upstream
 	gathering *gathering // nil: the RPC answers with one message
 	events    func(*outriggerv1.ToolEvent)
 	reset     func(cause error)
@@ -255,7 +257,7 @@ type itemCall struct {
 
 // run opens the stream, and sends and receives until the backend has ended it or it is reset.
 func (x *itemCall) run(ctx context.Context, header http.Header) (*Answer, *errmap.Error) {
-	stream, err := x.via.sender.of(x.call).Upstream.Open(ctx, x.call.tool.Method, header)
+	stream, err := x.upstream.Open(ctx, x.call.tool.Method, header)
 	if err != nil {
 		return nil, err
 	}
@@ -477,6 +479,7 @@ func (g *pager) invokePages(ctx context.Context, c *toolCall) *errmap.Error {
 			one.wire = p.Request(request, next)
 		}
 		failed := g.sender.callRPC(ctx, one)
+		c.isSeen = one.isSeen
 		if one.answer != nil {
 			c.answer = one.answer
 			g.sender.keepMetadata(c)

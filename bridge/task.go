@@ -22,6 +22,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/backend"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/content"
+	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/keys"
 	"github.com/outrigger-mcp/outrigger/internal/task"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
@@ -74,7 +75,7 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 		return failed
 	}
 	line := t.taskLine(c)
-	call := prepared(c, line)
+	call := t.prepared(ctx, c, line)
 	started, err := t.manager.Start(ctx, task.Spec{
 		Principal: c.req.Caller, Tool: c.tool.Name, After: after, Timeout: t.sender.deadlines.timeout(c),
 		About: errmap.About{ToolCall: true, Idempotent: c.tool.IsIdempotent()}, Origin: c.req.origin(),
@@ -95,17 +96,43 @@ func (t *tasks) start(ctx context.Context, c *toolCall, after time.Duration) *er
 }
 
 // prepared is a call that has been checked, as a task makes it: it shares nothing with the request that began it.
-func prepared(c *toolCall, line *taskLine) *statev1.TaskCall {
+func (t *tasks) prepared(ctx context.Context, c *toolCall, line *taskLine) *statev1.TaskCall {
 	out := &statev1.TaskCall{
 		Tool: c.tool.Name, Procedure: c.tool.Method.Procedure, Wire: c.wire,
 		Caller: c.req.Caller, Transport: c.req.Transport, Route: c.req.Route, Method: c.req.Method, Who: line.who(),
 		Fields: c.req.Wanted.Fields, Budget: int64(c.req.Wanted.Budget), ForModel: c.req.Wanted.ForModel,
 		StreamTime: int64(c.req.Wanted.StreamTime),
 	}
+	if t.sender.treats() {
+		out.Identity = identityAgain(identity.FromContext(ctx))
+	}
 	if in := c.input; in != nil {
 		out.HasFirst, out.Header, out.Items = in.hasFirst, bytes.Clone(in.header), in.keptItems()
 	}
 	return out
+}
+
+// identityAgain is an identity as a task keeps it; nil for none.
+func identityAgain(who *identity.Identity) *statev1.TaskIdentity {
+	if who == nil {
+		return nil
+	}
+	f := who.Facts()
+	return &statev1.TaskIdentity{
+		Name: who.Name(), Source: string(f.Source), Entry: f.Entry, Issuer: f.Issuer, Subject: f.Subject, ClientId: f.ClientID,
+		Groups: f.Groups, Scopes: f.Scopes, GroupsUnknown: f.GroupsUnknown,
+	}
+}
+
+// identityOf undoes identityAgain. Of a task that keeps none it is that of a caller without authentication, who sees the least.
+func identityOf(kept *statev1.TaskIdentity) *identity.Identity {
+	if kept == nil {
+		return nil
+	}
+	return identity.NewIdentityOf(identity.Grant{Name: kept.GetName()}, identity.Facts{
+		Source: identity.Source(kept.GetSource()), Entry: kept.GetEntry(), Issuer: kept.GetIssuer(), Subject: kept.GetSubject(),
+		ClientID: kept.GetClientId(), Groups: kept.GetGroups(), Scopes: kept.GetScopes(), GroupsUnknown: kept.GetGroupsUnknown(),
+	})
 }
 
 // ofPrepared is a prepared call on its way to the backend.
@@ -235,7 +262,8 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 	for _, h := range call.GetHeaders() {
 		header[http.CanonicalHeaderKey(h.GetName())] = h.GetValues()
 	}
-	own := ofPrepared(call, tool, cat, header)
+	who := identityOf(call.GetIdentity())
+	own := ofPrepared(call, t.directory.seen(identity.NewContext(context.Background(), who), tool), cat, header)
 	own.maskAgain()
 	line := t.resumedLine(call, tool, r.Origin)
 	spec := task.Spec{About: errmap.About{ToolCall: true, Idempotent: tool.IsIdempotent()}, Origin: r.Origin, Ended: line.ended}
@@ -246,7 +274,11 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 		}
 		spec.Waits = waiting.waits
 	}
-	return t.runTask(own, line, 0), spec, nil
+	run := t.runTask(own, line, 0)
+	resumed := func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
+		return run(identity.NewContext(ctx, who), report)
+	}
+	return resumed, spec, nil
 }
 
 // findTask is [task.OpenRef] for an id whose changes can be followed. The error says that no one can tell now whether the task
@@ -345,13 +377,14 @@ func (t *tasks) nativeTask(ctx context.Context, req *Request, cat *catalog.Catal
 		ask = &outriggerv1.CancelTaskRequest{TaskId: ref.ID, Context: req.Context}
 	}
 	resp := t.natives.askAt(ctx, req, t.natives.backendOf(cat, ref.Native), ask)
+	resp.Err = t.natives.shownError(ctx, req, cat, ref.Native, resp.Err)
 	if resp.IsMissing() || resp.NamesNothing() {
 		resp.Err = unknownTask(req)
 	}
 	if found, ok := resp.Message.(*outriggerv1.Task); ok {
 		task.Redact(found)
 		if resp.Err == nil {
-			t.natives.settleTask(req, cat, ref.Native, found)
+			t.natives.settleTask(ctx, req, cat, ref.Native, found)
 		}
 	}
 	return resp
@@ -607,8 +640,9 @@ func (o pipeline) Ask(ctx context.Context, m *catalog.Method, in []byte, timeout
 	defer cancel()
 	// A question that was let wait says nothing about the backend where its time is over.
 	risk := backend.GuardedCall{Key: m.Procedure, Repeatable: true, Hurried: timeout > 0 || req.Timeout > 0}
+	upstream := o.of.sender.upstream(ctx, at, o.call)
 	answer, failed := guarded(ctx, at, req, risk, func(ctx context.Context) (*Answer, *errmap.Error) {
-		return at.Upstream.Call(ctx, m, in, header)
+		return upstream.Call(ctx, m, in, header)
 	})
 	if failed != nil {
 		return nil, failed
@@ -627,7 +661,7 @@ func (o pipeline) JSON(ctx context.Context, declared *catalog.OperationValue, he
 	}
 	as := *c.tool
 	as.Out = declared.Out
-	one := &toolCall{req: c.req, tool: &as, catalog: c.catalog, deadline: c.deadline, fit: fit{under: c.fit.under}}
+	one := &toolCall{req: c.req, tool: &as, catalog: c.catalog, deadline: c.deadline, fit: fit{under: c.fit.under}, isSeen: c.isSeen}
 	body, err := o.of.decoder.answerJSON(ctx, one, nil, held.GetValue())
 	if err != nil {
 		return nil, outputError(err)

@@ -423,20 +423,53 @@ func canonical(ctx context.Context, err error) *errmap.Error {
 		if failed.Code == connect.CodeDeadlineExceeded && expiresWithin(ctx, statusSlack) {
 			return errmap.Wrap(errmap.Timeout, err)
 		}
-		code := failed.Code
-		if failed.PeerStatus != 0 {
-			code = connect.Code(failed.PeerStatus)
-		}
-		out := errmap.FromBackendStatus(code, failed.Message, failed.Details).WithCause(failed)
-		switch {
-		case failed.RetryAfter < 0:
-			out.Retryable, out.RetryAfter = new(bool), 0
-		case out.RetryAfter == 0:
-			out.RetryAfter = failed.RetryAfter
-		}
-		return out
+		return failed.canonical()
 	}
 	return errmap.Wrap(errmap.InternalError, err)
+}
+
+// canonical is the canonical form of what the peer answered.
+func (e *Error) canonical() *errmap.Error {
+	out := errmap.FromBackendStatus(e.status(), e.Message, e.Details).WithCause(e)
+	switch {
+	case e.RetryAfter < 0:
+		out.Retryable, out.RetryAfter = new(bool), 0
+	case out.RetryAfter == 0:
+		out.RetryAfter = e.RetryAfter
+	}
+	return out
+}
+
+// status is the number of the peer's status.
+func (e *Error) status() connect.Code {
+	if e.PeerStatus != 0 {
+		return connect.Code(e.PeerStatus)
+	}
+	return e.Code
+}
+
+// Reworded returns an error with what reword makes of the message and the details that a backend answered with, and without the
+// metadata beside them. An error that no backend answered with is returned as it is.
+func Reworded(err *errmap.Error, reword func(code string, message string, details []*anypb.Any) (string, []*anypb.Any)) *errmap.Error {
+	var failed *Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failed) && (failed.Kind == KindStatus || failed.Kind == KindUnsupported):
+		own := *failed
+		own.Message, own.Details = reword(failed.Code.String(), failed.Message, failed.Details)
+		own.PeerCode, own.Header, own.Trailer, own.cause = own.Code.String(), nil, nil, nil
+		if err.Code == errmap.Timeout {
+			return err.WithCause(&own)
+		}
+		return own.canonical()
+	case failed == nil && err.FromTool():
+		out := errmap.New(err.Code, errmap.BackendCode(err.BackendCode), errmap.RetryAfter(err.RetryAfter))
+		out.Message, out.Details = reword(err.BackendCode, err.Message, err.Details)
+		out.Retryable, out.BackendStatus = err.Retryable, err.BackendStatus
+		return out
+	}
+	return err
 }
 
 // isUnimplemented reports whether a backend said that it has no such RPC.
@@ -1024,11 +1057,7 @@ func StatusOf(err *errmap.Error) *connect.Error {
 	if err == nil || err.Code == errmap.Timeout || !errors.As(err, &failed) || failed.Kind != KindStatus {
 		return nil
 	}
-	code := failed.Code
-	if failed.PeerStatus != 0 {
-		code = connect.Code(failed.PeerStatus)
-	}
-	out := connect.NewError(code, errors.New(failed.Message))
+	out := connect.NewError(failed.status(), errors.New(failed.Message))
 	for _, d := range failed.Details {
 		if detail, err := connect.NewErrorDetail(d); err == nil {
 			out.AddDetail(detail)

@@ -140,6 +140,20 @@ func (r MetadataRules) Trailer(h http.Header) http.Header {
 	return out
 }
 
+// Named returns that part of the backend's metadata that outbound patterns name in full.
+func (r MetadataRules) Named(h http.Header) http.Header {
+	var out http.Header
+	for name, values := range h {
+		if r.names(strings.ToLower(name)) {
+			if out == nil {
+				out = make(http.Header, 1)
+			}
+			out[name] = values
+		}
+	}
+	return out
+}
+
 // names reports whether an outbound pattern names a header in full.
 func (r MetadataRules) names(lower string) bool {
 	return r.out != nil && slices.Contains(r.out.patterns, lower)

@@ -144,6 +144,8 @@ type Tool struct {
 	// Watch is the URI template of the resource that has the newest message of the stream; empty if there is none.
 	Watch string
 
+	// whole is the tool of which this one is what a caller sees; nil for a whole one.
+	whole *Tool
 	print *fingerprint
 	// isPlain tells that the tool was made of its method alone: no overlay entry, no declared name, nothing that is odd. The
 	// next catalog may take it over. alias is Alias as it was derived.
@@ -160,6 +162,15 @@ type Tool struct {
 	// sealed is the SHA-256 over all that callers can see of the tool, kept because every new tool of a catalog needs
 	// those of all others. Digest, which clients can compute too, covers less.
 	sealed [sha256.Size]byte
+}
+
+// Whole returns the tool with all of its results, of which t may be what one caller sees. What is decided about a tool is decided about
+// that one.
+func (t *Tool) Whole() *Tool {
+	if t == nil || t.whole == nil {
+		return t
+	}
+	return t.whole
 }
 
 // HasOutput reports whether the tool has an output schema to show or check.

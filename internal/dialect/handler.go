@@ -48,6 +48,7 @@ type runner interface {
 	Begin(ctx context.Context, req *bridge.Request) *bridge.Flight
 	RepairArguments(raw []byte) bridge.Payload
 	Panicked(p any, fields ...zap.Field) *errmap.Error
+	Secrets(tool *catalog.Tool, err *errmap.Error) []redact.Names
 }
 
 // shown is what callers are shown of a server.
@@ -96,8 +97,6 @@ type Handler struct {
 	rendered                  atomic.Pointer[introduction]
 	// inboxes are the calls whose items follow.
 	inboxes inboxes
-	// secrets are the fields that messages mark as secret, for the run record.
-	secrets redact.Messages
 }
 
 // Flights returns the table of requests in flight. Edges take their origins from it.

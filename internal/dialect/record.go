@@ -9,8 +9,6 @@ import (
 
 	"github.com/outrigger-mcp/outrigger/bridge"
 	"github.com/outrigger-mcp/outrigger/errmap"
-	"github.com/outrigger-mcp/outrigger/internal/catalog"
-	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 	"github.com/outrigger-mcp/outrigger/internal/trail"
 )
 
@@ -130,7 +128,7 @@ func (h *Handler) recordedCall(resp *bridge.Response) trail.Outcome {
 			out.Result = orOpaque(resp.Tool.ResultJSON(out.Result), out.Result)
 		}
 		if resp.Tool != nil {
-			out.Redact = h.secretsOf(resp.Tool)
+			out.Redact = h.runner.Secrets(resp.Tool, resp.Err)
 		}
 	}
 	return out
@@ -170,16 +168,8 @@ func (h *Handler) recordedOutcome(in *Inbound, reply *Reply) trail.Outcome {
 	if h.opts.RecordPayloads {
 		out.Result = reply.Bytes()
 		if reply.tool != nil {
-			out.Redact = h.secretsOf(reply.tool)
+			out.Redact = h.runner.Secrets(reply.tool, reply.err)
 		}
 	}
 	return out
-}
-
-// secretsOf are the names of the fields that a tool's messages mark as secret.
-func (h *Handler) secretsOf(tool *catalog.Tool) []redact.Names {
-	return []redact.Names{
-		h.secrets.Of(tool.Method.Descriptor.Input()).Secrets(),
-		h.secrets.Of(tool.Method.Descriptor.Output()).Secrets(),
-	}
 }

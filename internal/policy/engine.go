@@ -23,6 +23,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/defaults"
 	"github.com/outrigger-mcp/outrigger/internal/identity"
+	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
 )
 
 // Engine decides by the set of rules in use. It is an [Authority]. Make one
@@ -43,6 +44,8 @@ type state struct {
 	callers ruleCallers
 	broken  atomic.Pointer[[]Fault]
 	views   views
+	// unrecorded is made when it is first asked for.
+	unrecorded atomic.Pointer[redact.Others]
 }
 
 // NewEngine returns an engine that uses a set. A nil set has no rules.
@@ -547,6 +550,7 @@ func (s *Set) of(t *catalog.Tool) *bound {
 	if len(s.rules) == 0 {
 		return nil
 	}
+	t = t.Whole()
 	if b, ok := s.tools.Load(t); ok {
 		known, _ := b.(*bound)
 		return known

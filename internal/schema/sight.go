@@ -24,6 +24,8 @@ const (
 type Sight struct {
 	of   func(path string, fd protoreflect.FieldDescriptor) (seen Seen, varies bool)
 	root *Place
+	// onWay has all paths and what they begin with.
+	onWay map[string]bool
 }
 
 // Place is a position in a result at which a message is seen in another way than elsewhere. Nil is all other positions.
@@ -34,10 +36,17 @@ type Place struct {
 
 // NewSight returns a Sight. of says what is seen of a field, by its path from the root of the result: names with dots between them,
 // through lists and maps. varies means that the field may also be there as it is. At all positions but those of paths the answer
-// depends on the field alone, and the path is empty. fd is nil where only JSON is known.
+// depends on the field alone, and the path is empty. fd is nil where only JSON is known; there "*" is the name of members that a schema
+// does not name.
 func NewSight(of func(path string, fd protoreflect.FieldDescriptor) (seen Seen, varies bool), paths []string) *Sight {
-	s := &Sight{of: of}
+	s := &Sight{of: of, onWay: map[string]bool{}}
 	for _, path := range paths {
+		for i, c := range path {
+			if c == '.' {
+				s.onWay[path[:i]] = true
+			}
+		}
+		s.onWay[path] = true
 		if s.root == nil {
 			s.root = &Place{}
 		}
@@ -101,29 +110,17 @@ func (s *Sight) Hides(at *Place, fd protoreflect.FieldDescriptor) bool {
 	return seen == SeenNot && !varies
 }
 
-// Limits reports whether a field that can occur in a message, at the root of a result, is not seen as it is. An Any can hold every
-// field, and counts. Extensions may be nil.
-func (s *Sight) Limits(md protoreflect.MessageDescriptor, extensions Extensions) bool {
-	found := false
-	s.each(md, extensions, func(_ protoreflect.FieldDescriptor, seen Seen, _ bool) bool {
-		found = seen != SeenWhole
-		return !found
-	})
-	return found
-}
-
 // loosens reports whether a message, in a field, may be seen as an empty one and as it is.
 func (s *Sight) loosens(md protoreflect.MessageDescriptor, extensions Extensions) bool {
 	found := false
 	s.each(md, extensions, func(fd protoreflect.FieldDescriptor, seen Seen, varies bool) bool {
-		found = fd != nil && fd.Message() != nil && varies && (seen == SeenMasked || seen == SeenHashed)
+		found = fd.Message() != nil && varies && seen != SeenWhole
 		return !found
 	})
 	return found
 }
 
-// each calls f for the fields of a message and of all below it, each once at each position that matters, until f returns false. fd
-// is nil for an Any.
+// each calls f for the fields of a message and of all below it, each once at each position that matters, until f returns false.
 func (s *Sight) each(md protoreflect.MessageDescriptor, extensions Extensions, f func(fd protoreflect.FieldDescriptor, seen Seen, varies bool) bool) {
 	type visit struct {
 		md protoreflect.MessageDescriptor
@@ -135,9 +132,6 @@ func (s *Sight) each(md protoreflect.MessageDescriptor, extensions Extensions, f
 	for len(todo) > 0 {
 		next := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if next.md.FullName() == "google.protobuf.Any" && !f(nil, SeenNot, false) {
-			return
-		}
 		if IsWellKnown(next.md) || next.md.IsPlaceholder() {
 			continue
 		}

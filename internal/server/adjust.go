@@ -23,6 +23,8 @@ type Adjust struct {
 	Live    *catalog.Live // the catalog, where it is set
 	// Backend wraps what calls the backend's RPCs, and its own tools (nil without any).
 	Backend func(bridge.Upstream, bridge.Native) (bridge.Upstream, bridge.Native)
+	// Rules wraps the policy rules.
+	Rules func(bridge.Rules) bridge.Rules
 }
 
 // adjusted returns the options of a part after its function, if there is one.

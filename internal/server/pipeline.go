@@ -166,7 +166,7 @@ func (a *App) openPipeline() error {
 		Gate:        gate,
 		OnBehalf:    only.OnBehalf,
 		Backends:    backends,
-		Rules:       a.rules,
+		Rules:       a.bridgeRules(),
 		Confirm:     a.confirms,
 		Compact:     compact.OptionsOf(a.cfg.GetCatalog()),
 

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/outrigger-mcp/outrigger/bridge"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/notify"
@@ -37,6 +38,14 @@ func (a *App) openRules() error {
 		a.log.Info("policy rules enabled", zap.Int("rules", set.Len()))
 	}
 	return nil
+}
+
+// bridgeRules are the rules as the bridge asks them.
+func (a *App) bridgeRules() bridge.Rules {
+	if wrap := a.opts.Adjust.Rules; wrap != nil {
+		return wrap(a.rules)
+	}
+	return a.rules
 }
 
 // Rules returns the policy rules in use.

@@ -5,6 +5,8 @@ package trail
 import (
 	"bytes"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
 	"github.com/outrigger-mcp/outrigger/internal/jsontext"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry/redact"
@@ -149,7 +151,44 @@ type Input struct {
 }
 
 // Payloads makes payloads of what tools took and returned, and knows what is secret in them. The zero value is ready.
-type Payloads struct{ secrets redact.Messages }
+type Payloads struct {
+	secrets redact.Messages
+	paths   func(t *catalog.Tool) []string
+}
+
+// NewPayloads returns Payloads that also leave out other fields than those that are marked as secret, and what is at paths of the
+// results of tools.
+func NewPayloads(others func() *redact.Others, paths func(t *catalog.Tool) []string) *Payloads {
+	return &Payloads{secrets: redact.Messages{Others: others}, paths: paths}
+}
+
+// Secrets are the names of what is secret in the messages of a tool, and in those of more types.
+func (p *Payloads) Secrets(tool *catalog.Tool, more ...protoreflect.MessageDescriptor) []redact.Names {
+	out := make([]redact.Names, 0, 2+len(more))
+	if !tool.Native {
+		out = append(out, p.secrets.Of(tool.Method.Descriptor.Input()).Secrets())
+	}
+	out = append(out, p.ofResult(tool).Secrets())
+	for _, md := range more {
+		out = append(out, p.secrets.Of(md).Secrets())
+	}
+	return out
+}
+
+// ofResult is what is secret in the messages that a tool answers with.
+func (p *Payloads) ofResult(tool *catalog.Tool) *redact.Message {
+	var out *redact.Message
+	if !tool.Native {
+		out = p.secrets.Of(tool.Method.Descriptor.Output())
+		if op := tool.Operation; op != nil && op.Response != nil {
+			out = p.secrets.Of(op.Response.Out.Descriptor())
+		}
+	}
+	if p.paths != nil {
+		out = out.With(p.paths(tool)...)
+	}
+	return out
+}
 
 // Arguments returns the arguments of a tool. Nothing is made of more than most bytes. The tool may be nil.
 func (p *Payloads) Arguments(tool *catalog.Tool, in *Input, most int) Payload {
@@ -180,10 +219,13 @@ func (p *Payloads) Arguments(tool *catalog.Tool, in *Input, most int) Payload {
 // Result returns the result of a tool, which may be nil.
 func (p *Payloads) Result(tool *catalog.Tool, text []byte) Payload {
 	out := Payload{JSON: text, Size: len(text)}
-	if tool == nil || tool.Native {
+	if tool == nil {
 		return out
 	}
-	out.Secret = p.secrets.Of(tool.Method.Descriptor.Output())
+	out.Secret = p.ofResult(tool)
+	if out.Secret != nil && tool.IsDocument() {
+		return Payload{Size: len(text)} // it has the bytes of the message, and not its fields
+	}
 	if tool.Streams() {
 		out.Secret = redact.Items(out.Secret)
 	}

@@ -344,6 +344,14 @@ func (m *Message) Descriptor() protoreflect.MessageDescriptor { return m.md }
 // Types finds the types that an Any and an extension in the message may have; nil where only the transcoder knows them.
 func (m *Message) Types() Resolver { return m.opts.Resolver }
 
+// Loose returns the message without its rules, for values that kept them and were changed after that; m itself where it has none.
+func (m *Message) Loose() *Message {
+	if m == nil || m.rules == nil {
+		return m
+	}
+	return &Message{shared: m.shared, md: m.md, resolver: m.resolver, traits: m.traits, wrapped: m.wrapped}
+}
+
 // decode is the general engine's reader of wire bytes. Nesting is bounded by maxWireDepth, as it is in the plan.
 func (m *Message) decode(wire []byte) (msg *dynamicpb.Message, err error) {
 	defer func() {

@@ -111,6 +111,30 @@ func (op *Operation) field(number protowire.Number, kind protowire.Type, value [
 	return nil
 }
 
+// Append appends the wire bytes of the operation to dst.
+func (op *Operation) Append(dst []byte) ([]byte, error) {
+	if op.Name != "" {
+		dst = protowire.AppendString(protowire.AppendTag(dst, fieldName, protowire.BytesType), op.Name)
+	}
+	if op.Done {
+		dst = protowire.AppendVarint(protowire.AppendTag(dst, fieldDone, protowire.VarintType), 1)
+	}
+	for _, part := range []struct {
+		number  protowire.Number
+		message proto.Message
+	}{{fieldMetadata, op.Metadata}, {fieldError, op.Error}, {fieldResponse, op.Response}} {
+		if !part.message.ProtoReflect().IsValid() {
+			continue
+		}
+		body, err := proto.Marshal(part.message)
+		if err != nil {
+			return nil, fmt.Errorf("longrunning: write operation: %w", err)
+		}
+		dst = protowire.AppendBytes(protowire.AppendTag(dst, part.number, protowire.BytesType), body)
+	}
+	return dst, nil
+}
+
 // merge adds a part of a message to what is there of it.
 func merge[T any, M interface {
 	*T

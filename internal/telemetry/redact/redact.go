@@ -11,6 +11,7 @@ package redact
 
 import (
 	"bytes"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -211,6 +212,8 @@ type Message struct {
 	fields map[string]field
 	// secrets are the names of all secret fields at every depth.
 	secrets Names
+	// isWhole is set for a message that is left out as a whole.
+	isWhole bool
 }
 
 // field is one field; isMap is set if its value is an object of messages by key.
@@ -240,6 +243,60 @@ func Arguments(m *Message, header string) *Message {
 	return out
 }
 
+// anyMember is the name, in a path, of members of any name.
+const anyMember = "*"
+
+// With returns the message with more secret fields: those at paths, which are names from the root with dots between them, as the
+// descriptor or JSON has them, through lists; "*" is each member of an object with members of any name. A nil message is one without
+// a type.
+func (m *Message) With(paths ...string) *Message {
+	if len(paths) == 0 {
+		return m
+	}
+	out := m.own()
+	for _, path := range paths {
+		at := out
+		for name, rest, more := strings.Cut(path, "."); ; name, rest, more = strings.Cut(rest, ".") {
+			if !more || rest == anyMember {
+				at.mark(name, field{isSecret: true})
+				out.secrets.add(name)
+				break
+			}
+			below := at.fields[name]
+			if below.isSecret {
+				break
+			}
+			if tail, ok := strings.CutPrefix(rest, anyMember+"."); ok {
+				below.isMap, rest = true, tail
+			}
+			below.message = below.message.own()
+			at.mark(name, below)
+			at = below.message
+		}
+	}
+	return out
+}
+
+// own returns a copy of the message whose fields may be changed.
+func (m *Message) own() *Message {
+	out := &Message{fields: map[string]field{}, secrets: Names{}}
+	if m != nil {
+		maps.Copy(out.fields, m.fields)
+		maps.Copy(out.secrets, m.secrets)
+	}
+	return out
+}
+
+// mark sets a field under all names in use for it.
+func (m *Message) mark(name string, f field) {
+	for other := range m.fields {
+		if fold(other) == fold(name) {
+			m.fields[other] = f
+		}
+	}
+	m.fields[name] = f
+}
+
 // Secrets returns the names of the secret fields at every depth, for JSON that quotes the
 // message somewhere. Do not change them.
 func (m *Message) Secrets() Names {
@@ -253,10 +310,19 @@ func (m *Message) Secrets() Names {
 // for its requests and responses.
 const maxMessages = 50_000
 
+// Others are fields that are left out of records although nothing marks them as secret, and with them every Any. It does not change.
+type Others struct {
+	Field func(fd protoreflect.FieldDescriptor) bool
+}
+
 // Messages compiles message types, each once. The zero value is ready to use, and safe for
 // concurrent use.
 type Messages struct {
+	// Others, where set, returns those of the time. Set it before the first use.
+	Others func() *Others
+
 	mu   sync.Mutex
+	of   *Others // of which made is
 	made map[protoreflect.MessageDescriptor]*Message
 }
 
@@ -265,53 +331,74 @@ func (m *Messages) Of(md protoreflect.MessageDescriptor) *Message {
 	if md == nil {
 		return nil
 	}
+	var others *Others
+	if m.Others != nil {
+		others = m.Others()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if found, ok := m.made[md]; ok {
+	if found, ok := m.made[md]; ok && m.of == others {
 		return found
 	}
-	if m.made == nil || len(m.made) >= maxMessages {
-		m.made = map[protoreflect.MessageDescriptor]*Message{}
+	if m.made == nil || len(m.made) >= maxMessages || m.of != others {
+		m.made, m.of = map[protoreflect.MessageDescriptor]*Message{}, others
 	}
-	made := compile(md)
+	made := compile(md, others)
 	m.made[md] = made
 	return made
 }
 
 // compile walks the types that a message can hold, each once.
-func compile(md protoreflect.MessageDescriptor) *Message {
-	all, secrets := map[protoreflect.FullName]*Message{}, Names{}
-	root := walk(md, all, secrets)
-	if len(secrets) == 0 {
+func compile(md protoreflect.MessageDescriptor, others *Others) *Message {
+	c := compiler{all: map[protoreflect.FullName]*Message{}, secrets: Names{}, others: others}
+	root := c.walk(md)
+	if len(c.secrets) == 0 && !root.isWhole {
 		return nil
 	}
-	root.secrets = secrets
+	root.secrets = c.secrets
 	return root
 }
 
-func walk(md protoreflect.MessageDescriptor, all map[protoreflect.FullName]*Message, secrets Names) *Message {
-	if made, ok := all[md.FullName()]; ok {
+// compiler is one walk through types.
+type compiler struct {
+	all     map[protoreflect.FullName]*Message
+	secrets Names
+	others  *Others
+}
+
+func (c compiler) walk(md protoreflect.MessageDescriptor) *Message {
+	if made, ok := c.all[md.FullName()]; ok {
 		return made
 	}
 	out := &Message{fields: map[string]field{}}
-	all[md.FullName()] = out
+	c.all[md.FullName()] = out
+	if c.holdsOthers(md) {
+		out.isWhole = true
+		return out
+	}
 	fields := md.Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
-		f := field{isSecret: IsSecret(fd)}
+		f := field{isSecret: IsSecret(fd) || c.others != nil && c.others.Field(fd)}
 		switch {
-		case f.isSecret:
-			secrets[fold(string(fd.Name()))], secrets[fold(fd.JSONName())] = struct{}{}, struct{}{}
+		case f.isSecret || c.holdsOthers(fd.Message()):
+			f.isSecret = true
+			c.secrets.add(string(fd.Name()), fd.JSONName())
 		case fd.IsMap() && fd.MapValue().Message() != nil:
-			f.message, f.isMap = walk(fd.MapValue().Message(), all, secrets), true
+			f.message, f.isMap = c.walk(fd.MapValue().Message()), true
 		case fd.Message() != nil && !fd.IsMap():
-			f.message = walk(fd.Message(), all, secrets)
+			f.message = c.walk(fd.Message())
 		default:
 			continue
 		}
 		out.fields[string(fd.Name())], out.fields[fd.JSONName()] = f, f
 	}
 	return out
+}
+
+// holdsOthers reports whether a message may hold any field that is left out, of types that are not known here: an Any.
+func (c compiler) holdsOthers(md protoreflect.MessageDescriptor) bool {
+	return c.others != nil && md != nil && md.FullName() == "google.protobuf.Any"
 }
 
 // IsSecret reports whether a field is marked as secret. It reads the options from their
@@ -429,6 +516,12 @@ func NewNames(list []string) Names {
 	return set
 }
 
+func (n Names) add(names ...string) {
+	for _, name := range names {
+		n[fold(name)] = struct{}{}
+	}
+}
+
 // has reports whether a decoded name is in the set, in any spelling.
 func (n Names) has(name []byte) bool {
 	var room [64]byte
@@ -488,7 +581,7 @@ type walker struct {
 // hold is left out of sight.
 func (w *walker) value(f field, depth int) {
 	switch {
-	case depth > maxMessageDepth:
+	case depth > maxMessageDepth, f.message != nil && f.message.isWhole:
 		w.redact()
 	case w.Next() == '{':
 		w.Members(func(quoted []byte) ([]byte, func()) {

@@ -225,7 +225,10 @@ type TaskCall struct {
 	StreamTime int64  `protobuf:"varint,16,opt,name=stream_time,json=streamTime,proto3" json:"stream_time,omitempty"`
 	// Approval that the call waits for before it runs; empty for none. A call that did not run yet may be taken over whatever
 	// its tool says.
-	Approval      string `protobuf:"bytes,17,opt,name=approval,proto3" json:"approval,omitempty"`
+	Approval string `protobuf:"bytes,17,opt,name=approval,proto3" json:"approval,omitempty"`
+	// The caller as rules about results know it, so that the result has what it may see; not set without such rules, or for a caller
+	// without an identity. What its claims said is not kept: rules that read them count it as a caller that has none.
+	Identity      *TaskIdentity `protobuf:"bytes,20,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -379,6 +382,126 @@ func (x *TaskCall) GetApproval() string {
 	return ""
 }
 
+func (x *TaskCall) GetIdentity() *TaskIdentity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+// TaskIdentity is the identity of a caller, without what it was proved by.
+type TaskIdentity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the caller.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How it was identified, and whether an entry of the callers file claims it.
+	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	Entry  bool   `protobuf:"varint,3,opt,name=entry,proto3" json:"entry,omitempty"`
+	// Its identity at its issuer, and its OAuth client.
+	Issuer   string `protobuf:"bytes,4,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	Subject  string `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
+	ClientId string `protobuf:"bytes,6,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// Groups and scopes of its token, and whether the groups were left out.
+	Groups        []string `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
+	Scopes        []string `protobuf:"bytes,8,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	GroupsUnknown bool     `protobuf:"varint,9,opt,name=groups_unknown,json=groupsUnknown,proto3" json:"groups_unknown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskIdentity) Reset() {
+	*x = TaskIdentity{}
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskIdentity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskIdentity) ProtoMessage() {}
+
+func (x *TaskIdentity) ProtoReflect() protoreflect.Message {
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskIdentity.ProtoReflect.Descriptor instead.
+func (*TaskIdentity) Descriptor() ([]byte, []int) {
+	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TaskIdentity) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TaskIdentity) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *TaskIdentity) GetEntry() bool {
+	if x != nil {
+		return x.Entry
+	}
+	return false
+}
+
+func (x *TaskIdentity) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *TaskIdentity) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *TaskIdentity) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *TaskIdentity) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *TaskIdentity) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *TaskIdentity) GetGroupsUnknown() bool {
+	if x != nil {
+		return x.GroupsUnknown
+	}
+	return false
+}
+
 // TaskCaller is a caller for the audit trail.
 type TaskCaller struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -401,7 +524,7 @@ type TaskCaller struct {
 
 func (x *TaskCaller) Reset() {
 	*x = TaskCaller{}
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -413,7 +536,7 @@ func (x *TaskCaller) String() string {
 func (*TaskCaller) ProtoMessage() {}
 
 func (x *TaskCaller) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[2]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -426,7 +549,7 @@ func (x *TaskCaller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskCaller.ProtoReflect.Descriptor instead.
 func (*TaskCaller) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TaskCaller) GetName() string {
@@ -498,7 +621,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[3]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +633,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_outrigger_state_v1_task_proto_msgTypes[3]
+	mi := &file_outrigger_state_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +646,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_outrigger_state_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Header) GetName() string {
@@ -567,7 +690,7 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\thandovers\x18\x0f \x01(\rR\thandovers\x1aW\n" +
 	"\fAnswersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\x81\x04\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.outrigger.v1.InputResponseR\x05value:\x028\x01\"\xbf\x04\n" +
 	"\bTaskCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
 	"\tprocedure\x18\x02 \x01(\tR\tprocedure\x12\x12\n" +
@@ -587,8 +710,19 @@ const file_outrigger_state_v1_task_proto_rawDesc = "" +
 	"\tfor_model\x18\x0f \x01(\bR\bforModel\x12\x1f\n" +
 	"\vstream_time\x18\x10 \x01(\x03R\n" +
 	"streamTime\x12\x1a\n" +
-	"\bapproval\x18\x11 \x01(\tR\bapprovalB\t\n" +
-	"\a_header\"\xd3\x01\n" +
+	"\bapproval\x18\x11 \x01(\tR\bapproval\x12<\n" +
+	"\bidentity\x18\x14 \x01(\v2 .outrigger.state.v1.TaskIdentityR\bidentityB\t\n" +
+	"\a_header\"\xf6\x01\n" +
+	"\fTaskIdentity\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x12\x14\n" +
+	"\x05entry\x18\x03 \x01(\bR\x05entry\x12\x16\n" +
+	"\x06issuer\x18\x04 \x01(\tR\x06issuer\x12\x18\n" +
+	"\asubject\x18\x05 \x01(\tR\asubject\x12\x1b\n" +
+	"\tclient_id\x18\x06 \x01(\tR\bclientId\x12\x16\n" +
+	"\x06groups\x18\a \x03(\tR\x06groups\x12\x16\n" +
+	"\x06scopes\x18\b \x03(\tR\x06scopes\x12%\n" +
+	"\x0egroups_unknown\x18\t \x01(\bR\rgroupsUnknown\"\xd3\x01\n" +
 	"\n" +
 	"TaskCaller\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
@@ -616,33 +750,35 @@ func file_outrigger_state_v1_task_proto_rawDescGZIP() []byte {
 	return file_outrigger_state_v1_task_proto_rawDescData
 }
 
-var file_outrigger_state_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_outrigger_state_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_outrigger_state_v1_task_proto_goTypes = []any{
 	(*TaskRecord)(nil),            // 0: outrigger.state.v1.TaskRecord
 	(*TaskCall)(nil),              // 1: outrigger.state.v1.TaskCall
-	(*TaskCaller)(nil),            // 2: outrigger.state.v1.TaskCaller
-	(*Header)(nil),                // 3: outrigger.state.v1.Header
-	nil,                           // 4: outrigger.state.v1.TaskRecord.AnswersEntry
-	(*v1.Task)(nil),               // 5: outrigger.v1.Task
-	(*durationpb.Duration)(nil),   // 6: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*v1.InputResponse)(nil),      // 8: outrigger.v1.InputResponse
+	(*TaskIdentity)(nil),          // 2: outrigger.state.v1.TaskIdentity
+	(*TaskCaller)(nil),            // 3: outrigger.state.v1.TaskCaller
+	(*Header)(nil),                // 4: outrigger.state.v1.Header
+	nil,                           // 5: outrigger.state.v1.TaskRecord.AnswersEntry
+	(*v1.Task)(nil),               // 6: outrigger.v1.Task
+	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*v1.InputResponse)(nil),      // 9: outrigger.v1.InputResponse
 }
 var file_outrigger_state_v1_task_proto_depIdxs = []int32{
-	5, // 0: outrigger.state.v1.TaskRecord.task:type_name -> outrigger.v1.Task
-	4, // 1: outrigger.state.v1.TaskRecord.answers:type_name -> outrigger.state.v1.TaskRecord.AnswersEntry
-	6, // 2: outrigger.state.v1.TaskRecord.keep:type_name -> google.protobuf.Duration
-	7, // 3: outrigger.state.v1.TaskRecord.expires:type_name -> google.protobuf.Timestamp
-	6, // 4: outrigger.state.v1.TaskRecord.timeout:type_name -> google.protobuf.Duration
-	6, // 5: outrigger.state.v1.TaskRecord.poll_interval:type_name -> google.protobuf.Duration
-	3, // 6: outrigger.state.v1.TaskCall.headers:type_name -> outrigger.state.v1.Header
-	2, // 7: outrigger.state.v1.TaskCall.who:type_name -> outrigger.state.v1.TaskCaller
-	8, // 8: outrigger.state.v1.TaskRecord.AnswersEntry.value:type_name -> outrigger.v1.InputResponse
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	6,  // 0: outrigger.state.v1.TaskRecord.task:type_name -> outrigger.v1.Task
+	5,  // 1: outrigger.state.v1.TaskRecord.answers:type_name -> outrigger.state.v1.TaskRecord.AnswersEntry
+	7,  // 2: outrigger.state.v1.TaskRecord.keep:type_name -> google.protobuf.Duration
+	8,  // 3: outrigger.state.v1.TaskRecord.expires:type_name -> google.protobuf.Timestamp
+	7,  // 4: outrigger.state.v1.TaskRecord.timeout:type_name -> google.protobuf.Duration
+	7,  // 5: outrigger.state.v1.TaskRecord.poll_interval:type_name -> google.protobuf.Duration
+	4,  // 6: outrigger.state.v1.TaskCall.headers:type_name -> outrigger.state.v1.Header
+	3,  // 7: outrigger.state.v1.TaskCall.who:type_name -> outrigger.state.v1.TaskCaller
+	2,  // 8: outrigger.state.v1.TaskCall.identity:type_name -> outrigger.state.v1.TaskIdentity
+	9,  // 9: outrigger.state.v1.TaskRecord.AnswersEntry.value:type_name -> outrigger.v1.InputResponse
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_state_v1_task_proto_init() }
@@ -657,7 +793,7 @@ func file_outrigger_state_v1_task_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_outrigger_state_v1_task_proto_rawDesc), len(file_outrigger_state_v1_task_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
