@@ -221,7 +221,7 @@ func New(catalogs Catalogs, upstream Upstream, flights *correlate.Table, opts Op
 	rules := &rulebook{rules: opts.Rules}
 	p := &parts{
 		directory: &directory{
-			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(),
+			catalogs: catalogs, catalogWait: opts.CatalogWait, authorities: opts.Authorizers, compact: opts.Compact, isCompact: opts.Compact.IsOffered(), rules: opts.Rules,
 		},
 		counter:    &counter{stats: opts.Stats},
 		gatekeeper: &gatekeeper{policy: opts.Gate, rules: opts.Rules, canConfirm: opts.Confirm},

@@ -52,11 +52,13 @@ func (x *compacts) searched(ctx context.Context, c *toolCall) ([]byte, *errmap.E
 	}
 	all := x.directory.catalogs.Current()
 	seen := x.directory.view(ctx, all)
-	var visible func(*catalog.Tool) bool
+	var visible func(*catalog.Tool) *catalog.Tool
 	if seen != all {
-		visible = func(t *catalog.Tool) bool {
-			found, ok := seen.Lookup(t.Name)
-			return ok && found == t
+		visible = func(t *catalog.Tool) *catalog.Tool {
+			if found, ok := seen.Lookup(t.Name); ok && found.Whole() == t {
+				return found
+			}
+			return nil
 		}
 	}
 	query, limit := compact.Query(c.arguments())

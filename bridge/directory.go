@@ -7,6 +7,8 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/outrigger-mcp/outrigger/errmap"
 	outriggerv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/v1"
 	"github.com/outrigger-mcp/outrigger/internal/catalog"
@@ -14,7 +16,9 @@ import (
 	"github.com/outrigger-mcp/outrigger/internal/identity"
 	"github.com/outrigger-mcp/outrigger/internal/peer"
 	"github.com/outrigger-mcp/outrigger/internal/policy"
+	"github.com/outrigger-mcp/outrigger/internal/schema"
 	"github.com/outrigger-mcp/outrigger/internal/telemetry"
+	"github.com/outrigger-mcp/outrigger/internal/transcode"
 )
 
 // nearestNames is how many similar tool names an unknown one is answered with:
@@ -141,7 +145,8 @@ type directory struct {
 	catalogWait time.Duration
 	authorities policy.Authorities
 	compact     compact.Options
-	isCompact   bool // the tools of a compact catalog are offered
+	isCompact   bool  // the tools of a compact catalog are offered
+	rules       Rules // nil where every caller sees all of the results
 	views       catalog.Views
 }
 
@@ -183,7 +188,43 @@ func (d *directory) viewOf(ctx context.Context, cat *catalog.Catalog, scope stri
 		return cat
 	}
 	may := func(t *catalog.Tool) bool { return d.mayList(ctx, t) == nil }
-	return d.views.Only(cat, d.catalogs.Current, scope, may)
+	var see func(*catalog.Tool) catalog.Sight
+	if d.rules != nil {
+		who := identity.FromContext(ctx)
+		see = func(t *catalog.Tool) catalog.Sight { return sightOf(d.rules.View(who, t)) }
+	}
+	return d.views.Only(cat, d.catalogs.Current, scope, may, see)
+}
+
+// seen is a tool as the caller in ctx sees it.
+func (d *directory) seen(ctx context.Context, tool *catalog.Tool) *catalog.Tool {
+	all := d.catalogs.Current()
+	if d.rules == nil || all == nil {
+		return tool
+	}
+	if own, ok := d.view(ctx, all).Lookup(tool.Name); ok && own.Whole() == tool.Whole() {
+		return own
+	}
+	return tool
+}
+
+// sightOf is what a view shows, as schemas say it. A field that denies the result is in none.
+func sightOf(v *policy.View) catalog.Sight {
+	if !v.TreatsResult() {
+		return catalog.Sight{}
+	}
+	return catalog.Sight{Key: v.Shape(), Paths: v.Paths(), Of: func(path string, fd protoreflect.FieldDescriptor) (schema.Seen, bool) {
+		how, varies := v.Treatment(path, fd)
+		switch how.Action {
+		case transcode.Show:
+			return schema.SeenWhole, false
+		case transcode.Mask:
+			return schema.SeenMasked, varies
+		case transcode.Hash:
+			return schema.SeenHashed, varies
+		}
+		return schema.SeenNot, varies
+	}}
 }
 
 // find finds the tool that a request names, among those that its caller may
@@ -212,7 +253,12 @@ func (d *directory) find(ctx context.Context, cat *catalog.Catalog, req *Request
 	if req.Op == OpGet {
 		may = d.mayList
 	}
-	return tool, may(ctx, tool)
+	refused := may(ctx, tool)
+	if failed != nil && refused == nil && d.rules != nil {
+		// It was not listed a moment ago. The caller may see it in part.
+		return lookup(d.view(ctx, d.catalogs.Current()), req)
+	}
+	return tool, refused
 }
 
 // UntilRevoked returns a context that also ends when the identity of the caller in ctx

@@ -377,7 +377,7 @@ func (r *Response) MayRead(uri string) *errmap.Error {
 // callers or for this one alone.
 func (r *Response) CacheScope() outriggerv1.CacheScope {
 	isPart := r.Catalog != nil && r.Next > 0 && r.Next-r.First < len(r.Catalog.Tools())
-	if r.who != nil || isPart {
+	if r.who != nil || isPart || r.Catalog.IsLimited() {
 		return outriggerv1.CacheScope_CACHE_SCOPE_PRIVATE
 	}
 	return outriggerv1.CacheScope_CACHE_SCOPE_PUBLIC

@@ -245,10 +245,11 @@ func (t *tasks) resume(r task.Record) (task.Run, task.Spec, error) {
 	for _, h := range call.GetHeaders() {
 		header[http.CanonicalHeaderKey(h.GetName())] = h.GetValues()
 	}
-	own := ofPrepared(call, tool, cat, header)
+	who := identityOf(call.GetIdentity())
+	own := ofPrepared(call, t.directory.seen(identity.NewContext(context.Background(), who), tool), cat, header)
 	own.maskAgain()
 	line := t.resumedLine(call, tool, r.Origin)
-	run, who := t.runTask(own, line, 0), identityOf(call.GetIdentity())
+	run := t.runTask(own, line, 0)
 	resumed := func(ctx context.Context, report func(string)) (*outriggerv1.ToolResult, *errmap.Error) {
 		return run(identity.NewContext(ctx, who), report)
 	}

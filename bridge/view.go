@@ -169,7 +169,7 @@ func (v *seen) metadata(h http.Header) http.Header {
 
 // message is a message of the backend without what the caller may not see.
 func (v *seen) message(ctx context.Context, m *catalog.Method, wire []byte) ([]byte, *errmap.Error) {
-	md, t := m.Descriptor.Output(), v.call.tool
+	md, t := m.Descriptor.Output(), v.call.tool.Whole()
 	if md.FullName() == longrunning.OperationMessage {
 		return v.operation(ctx, wire)
 	}
@@ -189,7 +189,7 @@ func (v *seen) checked(ctx context.Context, m *transcode.Message, wire []byte, i
 			return unvalued(outputError(err))
 		}
 	}
-	t := v.call.tool
+	t := v.call.tool.Whole()
 	if t.Declared == nil || t.Declared.Output == nil || !isResult {
 		return nil
 	}
@@ -242,7 +242,7 @@ func (v *seen) held(ctx context.Context, a *anypb.Any, isResponse bool) (*anypb.
 	if md == nil {
 		return nil, nil //nolint:nilnil // said of operation
 	}
-	if op := v.call.tool.Operation; isResponse && op != nil && op.Response != nil && op.Response.Name == md.FullName() {
+	if op := v.call.tool.Whole().Operation; isResponse && op != nil && op.Response != nil && op.Response.Name == md.FullName() {
 		md = op.Response.Out.Descriptor() // by which the view knows the result
 		if failed := v.checked(ctx, op.Response.Out, a.GetValue(), v.call.isJSON()); failed != nil {
 			return nil, failed
@@ -370,7 +370,7 @@ func (v *seen) result(ctx context.Context, r *outriggerv1.ToolResult) *errmap.Er
 	if !v.view.TreatsResult() {
 		return nil
 	}
-	if failed := declaredData(ctx, v.call.tool, r); failed != nil {
+	if failed := declaredData(ctx, v.call.tool.Whole(), r); failed != nil {
 		return unvalued(failed)
 	}
 	data, err := content.FreeForm(r.GetDataJson(), r.GetData())

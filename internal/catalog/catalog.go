@@ -46,6 +46,7 @@ type Catalog struct {
 	declaredOnly bool // BuildOptions.DeclaredOnly
 	listed       ListForm
 	isStrict     bool // the profile of its schemas
+	limited      bool // some of its tools are what one caller sees of them
 
 	// backend is BuildOptions.Backend. parts are the catalogs that this one shows together, by their backends; nil for one alone.
 	backend string
@@ -88,6 +89,9 @@ func (s Service) Summary() string {
 	}
 	return sentence + "."
 }
+
+// IsLimited reports whether some of the tools are as one caller sees them, without fields that others see.
+func (c *Catalog) IsLimited() bool { return c != nil && c.limited }
 
 // Tools returns the tools visible to callers, sorted by canonical name.
 func (c *Catalog) Tools() []*Tool { return c.lists().visible }
@@ -240,11 +244,22 @@ func addAliases(byName map[string]*Tool, tools []*Tool) {
 // nor found by name, by procedure or as resources, and the fingerprints cover only what is left. Descriptors stay, because
 // the messages of one method come from files shared with others. Nothing is derived or compiled again.
 func (c *Catalog) Only(may func(t *Tool) bool) *Catalog {
+	return c.as(func(t *Tool) *Tool {
+		if may(t) {
+			return t
+		}
+		return nil
+	})
+}
+
+// as is Only for a caller who may see some tools in another way. show returns a tool as the caller sees it, always the same; nil for
+// one that it may not use.
+func (c *Catalog) as(show func(t *Tool) *Tool) *Catalog {
 	out := *c
 	from := c.lists()
-	out.own = &lists{visible: keep(from.visible, may), all: keep(from.all, may)}
+	out.own = &lists{visible: shownAs(from.visible, show), all: shownAs(from.all, show)}
 	for _, s := range from.services {
-		if s.Tools = keep(s.Tools, may); len(s.Tools) > 0 {
+		if s.Tools = shownAs(s.Tools, show); len(s.Tools) > 0 {
 			out.own.services = append(out.own.services, s)
 		}
 	}
@@ -258,8 +273,14 @@ func (c *Catalog) Only(may func(t *Tool) bool) *Catalog {
 			out.byName[name] = t
 		}
 	}
-	out.derived = filtered(c.derived, may)
-	out.resources = c.resources.Only(func(m *resource.Method) bool { return may(c.ResourceTool(m)) })
+	out.derived = make(map[string]*Tool, len(c.derived))
+	for procedure, t := range c.derived {
+		if t = show(t); t != nil {
+			out.derived[procedure] = t
+		}
+	}
+	out.resources = c.resources.Only(func(m *resource.Method) bool { return out.ResourceTool(m) != nil })
+	out.limited = slices.ContainsFunc(out.own.visible, func(t *Tool) bool { return t.whole != nil })
 	out.digests = digests{}.with(out.own.visible)
 	out.fingerprint = out.digests.sum()
 	return &out
@@ -522,21 +543,11 @@ func (c *Catalog) Learned() protodesc.Resolver {
 	return out
 }
 
-func keep(tools []*Tool, may func(t *Tool) bool) []*Tool {
+func shownAs(tools []*Tool, show func(t *Tool) *Tool) []*Tool {
 	var out []*Tool
 	for _, t := range tools {
-		if may(t) {
+		if t = show(t); t != nil {
 			out = append(out, t)
-		}
-	}
-	return out
-}
-
-func filtered(tools map[string]*Tool, may func(t *Tool) bool) map[string]*Tool {
-	out := make(map[string]*Tool, len(tools))
-	for name, t := range tools {
-		if may(t) {
-			out[name] = t
 		}
 	}
 	return out

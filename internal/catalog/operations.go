@@ -145,7 +145,8 @@ func (b *binder) operationValue(md protoreflect.MessageDescriptor) (*OperationVa
 func (b *binder) operationSchema(md protoreflect.MessageDescriptor) *schema.Lazy {
 	response := b.schema(md, schema.Output)
 	digest := b.digests.of(md, operated, byte(b.profile))
-	return schema.DeferAs(func(part schema.Part) *schema.Schema {
+	return schema.DeferAs(func(part schema.Part, sight *schema.Sight) *schema.Schema {
+		response := response.Seen(sight, "", nil)
 		out := &schema.Schema{Wrapped: response.Wrapped}
 		if part&schema.PartAdvertised != 0 {
 			out.Advertised = pendingSchema(response.Advertised())

@@ -152,6 +152,8 @@ type Tool struct {
 	// Watch is the URI template of the resource that has the newest message of the stream; empty if there is none.
 	Watch string
 
+	// whole is the tool of which this one is what a caller sees; nil for a whole one.
+	whole *Tool
 	print *fingerprint
 	// isPlain tells that the tool was made of its method alone: no overlay entry, no declared name, nothing that is odd. The
 	// next catalog may take it over. alias is Alias as it was derived.
@@ -168,6 +170,15 @@ type Tool struct {
 	// sealed is the SHA-256 over all that callers can see of the tool, kept because every new tool of a catalog needs
 	// those of all others. Digest, which clients can compute too, covers less.
 	sealed [sha256.Size]byte
+}
+
+// Whole returns the tool with all of its results, of which t may be what one caller sees. What is decided about a tool is decided about
+// that one.
+func (t *Tool) Whole() *Tool {
+	if t == nil || t.whole == nil {
+		return t
+	}
+	return t.whole
 }
 
 // HasOutput reports whether the tool has an output schema to show or check.
@@ -617,7 +628,8 @@ func streamHeader(md protoreflect.MethodDescriptor, name string) (protoreflect.F
 // gathered is the schema of what a stream's answers are gathered to: {"items": [...], "truncated": ...}, where each item
 // is one answer, in the form that the transcoder writes.
 func gathered(answer *schema.Lazy, md protoreflect.MessageDescriptor, digest [sha256.Size]byte, room *schema.Room) *schema.Lazy {
-	return schema.DeferAs(func(part schema.Part) *schema.Schema {
+	return schema.DeferAs(func(part schema.Part, sight *schema.Sight) *schema.Schema {
+		answer := answer.Seen(sight, "", nil)
 		if part == schema.PartAdvertised && !answer.Wrapped {
 			return &schema.Schema{Advertised: gatheredSchema(answer.Advertised(), md.FullName())}
 		}
@@ -648,6 +660,7 @@ const rootReference = `"$ref":"#"`
 // move up, and a message that contains itself becomes one of them.
 func gatheredSchema(answer []byte, name protoreflect.FullName) []byte {
 	own := `"#/$defs/` + string(name) + `"` // full names need no escape
+	isRecursive := bytes.Contains(answer, []byte(rootReference))
 	answer = bytes.ReplaceAll(answer, []byte(rootReference), []byte(`"$ref":`+own))
 	var item, defs []byte
 	for keyword, value := range jsontext.Members(answer) {
@@ -660,7 +673,7 @@ func gatheredSchema(answer []byte, name protoreflect.FullName) []byte {
 		item = appendMember(item, keyword, value)
 	}
 	item = append(append([]byte{'{'}, item...), '}')
-	if bytes.Contains(answer, []byte(`"$ref":`+own)) {
+	if isRecursive {
 		defs = appendMember(defs, string(name), item)
 		item = []byte(`{"$ref":` + own + `}`)
 	}

@@ -35,7 +35,7 @@ func Rank(tools []*Tool, query string, limit int) []*Tool {
 		docs[i] = compact.Described(t.Name, t.Title, t.Summary(), t.Description, t.Input, t.Output)
 	}
 	var out []*Tool
-	for _, hit := range search.New(docs).Search(query, limit, nil) {
+	for _, hit := range search.New(docs).Search(query, limit, nil, nil) {
 		out = append(out, tools[hit.Doc])
 	}
 	return out

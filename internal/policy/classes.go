@@ -411,3 +411,77 @@ func classPaths(t *catalog.Tool) map[string][]string {
 	}
 	return out
 }
+
+// FieldsOf returns the names of the fields of a catalog that have a class, sorted.
+func (s *Set) FieldsOf(class string, cat *catalog.Catalog) []string {
+	found, _ := s.fieldsOf(cat)
+	out := []string{}
+	for _, f := range found {
+		if slices.Contains(f.classes, class) {
+			out = append(out, f.name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// NeverMatches says why a rule about results, by its place in the list, can never have an effect; empty where it can.
+func (s *Set) NeverMatches(rule int, cat *catalog.Catalog) string {
+	r := s.rules[rule]
+	if !r.OnResult || r.isWhole() {
+		return ""
+	}
+	hasTool := false
+	for _, t := range cat.All() {
+		if t.Hidden || !r.matches(t) {
+			continue
+		}
+		hasTool = true
+		if s.canMatch(r, t) {
+			return ""
+		}
+	}
+	if !hasTool {
+		return "" // which is said of every rule
+	}
+	return "can never match: no result of its tools has such a field"
+}
+
+// canMatch reports whether a rule is about a field that the results of a tool can have.
+func (s *Set) canMatch(r *compiled, t *catalog.Tool) bool {
+	of := s.sightOf(t)
+	for _, path := range of.order {
+		if r.about(path, of.paths[path]) {
+			return true
+		}
+	}
+	found := false
+	eachBelow(of.root, func(fd protoreflect.FieldDescriptor) bool {
+		named := append(s.classes.of(fd, of.backend), of.named[fd.FullName()]...)
+		found = r.about(string(fd.FullName()), named) || fd.Message() != nil && fd.Message().FullName() == "google.protobuf.Any"
+		return !found
+	})
+	return found
+}
+
+// eachBelow visits the fields of a message and of those in it, each type once.
+func eachBelow(root protoreflect.MessageDescriptor, visit func(protoreflect.FieldDescriptor) bool) {
+	seen := map[protoreflect.FullName]bool{}
+	for queue := []protoreflect.MessageDescriptor{root}; len(queue) > 0; queue = queue[1:] {
+		md := queue[0]
+		if md == nil || seen[md.FullName()] {
+			continue
+		}
+		seen[md.FullName()] = true
+		for i := range md.Fields().Len() {
+			fd := md.Fields().Get(i)
+			if !visit(fd) {
+				return
+			}
+			if fd.IsMap() {
+				fd = fd.MapValue()
+			}
+			queue = append(queue, fd.Message())
+		}
+	}
+}

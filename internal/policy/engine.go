@@ -545,6 +545,7 @@ func (s *Set) of(t *catalog.Tool) *bound {
 	if len(s.rules) == 0 {
 		return nil
 	}
+	t = t.Whole()
 	if b, ok := s.tools.Load(t); ok {
 		known, _ := b.(*bound)
 		return known

@@ -181,6 +181,7 @@ func (a *Authorizer) index(cat *catalog.Catalog) *index {
 
 // need is what a call of a tool needs.
 func (a *Authorizer) need(t *catalog.Tool) []string {
+	t = t.Whole()
 	if x := a.newest.Load(); x != nil {
 		if need, ok := x.needs[t]; ok {
 			return need

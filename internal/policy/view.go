@@ -37,6 +37,7 @@ type View struct {
 	tool   *catalog.Tool
 	digest func(value []byte) string
 	key    string
+	shape  string
 	treats bool
 }
 
@@ -103,7 +104,7 @@ func (e *Engine) View(who *identity.Identity, t *catalog.Tool) *View {
 	if !now.set.HasViews() {
 		return nil
 	}
-	k := now.callers.of(now.set, who)
+	k, t := now.callers.of(now.set, who), t.Whole()
 	id := viewID{k, t}
 	now.views.mu.Lock()
 	defer now.views.mu.Unlock()
@@ -148,7 +149,7 @@ func (now *state) newView(e *Engine, who *identity.Identity, c *caller, t *catal
 	if of.isOwn {
 		v.key += " " + t.Name
 	}
-	if line.hashes() {
+	if v.shape = v.key; line.hashes() {
 		sum := sha256.Sum256([]byte(principal))
 		v.key += " " + hex.EncodeToString(sum[:8])
 	}
@@ -182,6 +183,14 @@ func (v *View) Key() string {
 	return v.key
 }
 
+// Shape identifies what can be in results: views of equal shapes show the same schema, and may show other digests.
+func (v *View) Shape() string {
+	if v == nil {
+		return ""
+	}
+	return v.shape
+}
+
 // TreatsResult reports whether the view treats a field that can occur in the request or in the response of the tool. What the
 // backend says in free text about such a call, its caller does not get.
 func (v *View) TreatsResult() bool { return v != nil && v.treats }
@@ -195,10 +204,14 @@ func (v *View) Paths() []string {
 }
 
 // Treatment is how a field of the result is treated, by its path from the root of the response, for schemas. varies is set where
-// rules about the result itself decide, so that the field may also be there.
+// rules about the result itself decide, so that the field may also be there. fd is nil for the data of a native tool.
 func (v *View) Treatment(path string, fd protoreflect.FieldDescriptor) (how transcode.Treatment, varies bool) {
 	if v == nil {
 		return transcode.Treatment{}, false
+	}
+	if fd == nil {
+		how = v.treatmentOf(path, v.of.paths[path], "")
+		return how, len(v.of.dynamic) > 0 && v.treatmentOf(path, v.of.paths[path], isAsked+strings.Repeat("0", len(v.of.outcomes))) != how
 	}
 	how = v.treatment(path, fd, "").On(fd)
 	if len(v.of.dynamic) == 0 {
@@ -567,29 +580,15 @@ func (of *sight) ask(s *Set, r boundRule) {
 		}
 		return
 	}
-	seen := map[protoreflect.FullName]bool{}
-	queue := []protoreflect.MessageDescriptor{of.root}
 	asked := map[string]bool{}
-	for len(queue) > 0 {
-		md := queue[0]
-		queue = queue[1:]
-		if md == nil || seen[md.FullName()] {
-			continue
+	eachBelow(of.root, func(fd protoreflect.FieldDescriptor) bool {
+		named := append(s.classes.of(fd, of.backend), of.named[fd.FullName()]...)
+		if name := string(fd.FullName()); r.about(name, named) && !asked[name] {
+			asked[name] = true
+			of.outcomes = append(of.outcomes, outcomeOf{rule: r, name: name, classes: named})
 		}
-		seen[md.FullName()] = true
-		for i := range md.Fields().Len() {
-			fd := md.Fields().Get(i)
-			named := append(s.classes.of(fd, of.backend), of.named[fd.FullName()]...)
-			if name := string(fd.FullName()); r.about(name, named) && !asked[name] && len(of.outcomes) < maxOutcomes {
-				asked[name] = true
-				of.outcomes = append(of.outcomes, outcomeOf{rule: r, name: name, classes: named})
-			}
-			if fd.IsMap() {
-				fd = fd.MapValue()
-			}
-			queue = append(queue, fd.Message())
-		}
-	}
+		return len(of.outcomes) < maxOutcomes
+	})
 }
 
 // programForResult returns the program of a rule that reads the result, for a tool.
@@ -689,6 +688,7 @@ func (e *Engine) Visible(classes []string, t *catalog.Tool) *View {
 	if !set.HasViews() {
 		return nil
 	}
+	t = t.Whole()
 	seen := make([]byte, len(set.classes.list))
 	for i, class := range set.classes.list {
 		seen[i] = '0'

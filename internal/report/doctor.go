@@ -133,12 +133,23 @@ func (d *doctor) rules(cat *catalog.Catalog) {
 		d.fail("correct the rules", "policy: %v", err)
 		return
 	}
+	set = policy.NewEngine(set).Set() // one without rules, if there is none
 	faults := set.Fit(cat)
 	list := set.Rules()
 	for _, f := range faults {
-		d.fail("correct the rule; until then the tool is disabled", "policy rule %s does not fit: %v", list[f.Index].Name, f)
+		switch {
+		case f.Path != "":
+			d.fail("correct the policy; until then fields of a class that is not named are hidden from all callers", "policy: %s: %v", f.Path, f)
+		case f.OnResult:
+			d.fail("correct the rule; until then it counts as one that holds", "policy rule %s does not fit: %v", list[f.Index].Name, f)
+		default:
+			d.fail("correct the rule; until then the tool is disabled", "policy rule %s does not fit: %v", list[f.Index].Name, f)
+		}
 	}
 	for i, r := range list {
+		if why := set.NeverMatches(i, cat); why != "" {
+			d.warn("policy rule %s %s", r.Name, why)
+		}
 		if len(set.ToolsOf(i, cat)) == 0 {
 			d.warn("policy rule %s matches no tool", r.Name)
 		}

@@ -72,6 +72,7 @@ func (d *deriver) enumWords(ed protoreflect.EnumDescriptor) string {
 // fieldOf is a field with what the annotations of its message say of it.
 func (d *deriver) fieldOf(fd protoreflect.FieldDescriptor, of MessageAnnotations) field {
 	f := d.newField(fd)
+	d.look(&f)
 	if !d.guides() {
 		return f
 	}
@@ -272,6 +273,9 @@ func exampleText(examples []any) string {
 // input, they are checked against all of the schema, which is complete. The messages below it have none: a model has to know
 // what to send in each place, but one answer shows what answers look like.
 func (d *deriver) showResults(doc *object, md protoreflect.MessageDescriptor) {
+	if d.opts.Sight != nil {
+		return
+	}
 	if !d.shown || d.dir != Output || d.stream != nil || d.opts.WithoutDescriptions || d.opts.Profile == ProfileStrict || IsWrapped(md, Output) {
 		return
 	}

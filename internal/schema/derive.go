@@ -42,6 +42,10 @@ func derive(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts O
 		return nil, fmt.Errorf("schema: message %s is not in the descriptor set", md.FullName())
 	}
 	opts = opts.withDefaults()
+	if opts.Sight != nil {
+		opts.Examples = nil // which are of whole results
+		opts.WithoutRules = opts.WithoutRules || opts.Sight.loosens(md, opts.Extensions)
+	}
 	out := &Schema{Wrapped: of == nil && IsWrapped(md, dir)}
 	scratch := make([]byte, 0, usualBytes)
 	if part&PartCanonical != 0 {
@@ -132,6 +136,10 @@ type deriver struct {
 	// resources are the patterns of resource names by type, by file.
 	resources map[string]map[string][]string
 	noted     []string
+	// here is the position of the message that is being written, for Options.Sight. masking is set for a field of which no value
+	// is shown.
+	here    *Place
+	masking bool
 	// names are those of $defs, and inline the messages that are not worth a reference; nil but for Schema.Shared.
 	names  *defNames
 	inline map[protoreflect.FullName]bool
@@ -187,7 +195,9 @@ func (d *deriver) write(md protoreflect.MessageDescriptor, p plan, cut int) (*ob
 	d.share, d.cut, d.count = p.share, cut, 0
 	d.defs, d.pending, d.noted = &object{}, nil, nil
 	d.opened = map[protoreflect.FullName]bool{}
+	d.here = d.opts.Sight.Root()
 	doc := d.document(md)
+	d.here = nil
 	for len(d.pending) > 0 && d.count <= d.opts.MaxSchemas {
 		next := d.pending[0]
 		d.pending = d.pending[1:]
@@ -314,10 +324,12 @@ func (d *deriver) place(md protoreflect.MessageDescriptor, at string, depth int,
 		d.open(name, "is left open to keep the schema within its size limit")
 		return newObject("type", typeOrNull(nullable, "object"))
 	}
-	if name == d.root.FullName() && !IsWellKnown(d.root) {
+	isRoot := name == d.root.FullName() && !IsWellKnown(d.root)
+	if d.here == nil && isRoot && d.opts.Sight.Root() == nil {
 		return orNull(newObject("$ref", d.rootRef()), nullable)
 	}
-	if d.graph.recursive[name] || depth >= d.opts.MaxDepth || d.share && d.graph.uses[name] > 1 && !d.inline[name] {
+	// What is seen in another way than elsewhere has its own schema in its place. There are as many such places as paths.
+	if d.here == nil && (isRoot || d.graph.recursive[name] || depth >= d.opts.MaxDepth || d.share && d.graph.uses[name] > 1 && !d.inline[name]) {
 		if key := d.defName(md); !d.defs.has(key) {
 			d.defs.set(key, nil)
 			d.pending = append(d.pending, md)
@@ -362,14 +374,20 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 	properties, together, clauses := &object{}, &object{}, []any(nil)
 	said := d.annotatedMessage(md)
 	var required []string
+	here := d.here
 	for _, fd := range d.fieldsOf(md) {
+		if d.opts.Sight.Hides(here, fd) {
+			continue
+		}
 		if d.count > d.opts.MaxSchemas {
 			break // write gives up, so the rest need not be right
 		}
 		f := d.fieldOf(fd, said)
 		names := Names(fd)
 		place := d.pointerTo(at, "properties", names[0])
+		d.here = here.Below(fd)
 		properties.set(names[0], d.property(f, place, depth+1))
+		d.here = here
 		if d.requires(f) {
 			if !d.all || len(names) == 1 {
 				required = append(required, names[0])
@@ -385,7 +403,11 @@ func (d *deriver) message(md protoreflect.MessageDescriptor, at string, depth in
 		}
 	}
 	oneofs, text := d.oneofs(md)
-	d.describe(doc, messageWords(md, said), d.deprecation(md), text, d.messageRuleText(md))
+	rules := ""
+	if !d.isLimited(md) {
+		rules = d.messageRuleText(md)
+	}
+	d.describe(doc, messageWords(md, said), d.deprecation(md), text, rules)
 	if isDeprecated(md) {
 		doc.set("deprecated", true)
 	}
@@ -426,7 +448,7 @@ func never() *object { return newObject("not", &object{}) }
 // may ask for a part of the fields, and what exceeds a budget is left out (docs/results.md).
 func (d *deriver) requires(f field) bool {
 	if d.dir == Output {
-		return !d.shown && (f.must || isAlwaysWritten(f.fd))
+		return !d.shown && !f.look.varies && (f.must || isAlwaysWritten(f.fd))
 	}
 	return f.must
 }
@@ -486,6 +508,8 @@ type field struct {
 	// message declares them. Only the advertised schema has them.
 	said     FieldAnnotations
 	patterns []string
+	// look is what its caller sees of it.
+	look look
 }
 
 // newField decides whether a field has to be there. There are five reasons: proto2's required; REQUIRED in an input;
@@ -547,6 +571,7 @@ func elementRules(rules *validate.FieldRules) *validate.FieldRules {
 func (d *deriver) property(f field, at string, depth int) *object {
 	nullable := d.all && !f.must
 	var doc *object
+	d.masking = f.look.isMasked()
 	switch {
 	case f.fd.IsMap():
 		doc = d.mapping(f, at, depth, nullable)
@@ -555,7 +580,8 @@ func (d *deriver) property(f field, at string, depth int) *object {
 	default:
 		doc = d.single(f.fd, value{rules: f.rules, nullable: nullable, nonZero: f.nonZero}, at, depth)
 	}
-	d.describe(doc, f.words(), d.deprecation(f.fd), doc.words(), celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f))
+	d.masking = false
+	d.describe(doc, f.words(), d.deprecation(f.fd), doc.words(), celText(f.rules.GetCel(), f.rules.GetCelExpression()), d.guide(doc, f), d.shownAs(doc, f))
 	if isDeprecated(f.fd) {
 		doc.set("deprecated", true)
 	}
@@ -666,6 +692,9 @@ func (d *deriver) single(fd protoreflect.FieldDescriptor, v value, at string, de
 		md := fd.Message()
 		if IsWellKnown(md) {
 			return d.shareValue(md.FullName(), v, d.wellKnown(md, fd, v.rules, v.nullable))
+		}
+		if d.masking {
+			return newObject("type", typeOrNull(v.nullable, "object")) // an empty message, whatever its fields are held to
 		}
 		return d.place(md, at, depth, v.nullable)
 	case protoreflect.EnumKind:

@@ -216,7 +216,7 @@ func (d *deriver) takeBack(doc *object) bool {
 
 // shareValue puts the schema of an enum or of a well-known type into $defs, where it is always the same.
 func (d *deriver) shareValue(name protoreflect.FullName, v value, doc *object) *object {
-	if d.names == nil || !d.share || !v.isFree() || d.inline[name] {
+	if d.names == nil || !d.share || !v.isFree() || d.inline[name] || d.masking {
 		return doc
 	}
 	key := d.names.name(name)
@@ -287,7 +287,8 @@ func (d *deriver) defName(md protoreflect.MessageDescriptor) string {
 type Lazy struct {
 	// Either says what the schema is.
 	text   *Schema
-	derive func(Part) *Schema
+	derive func(Part, *Sight) *Schema
+	sight  *Sight
 	// Wrapped is Schema.Wrapped.
 	Wrapped bool
 	digest  [sha256.Size]byte
@@ -327,8 +328,13 @@ func DeferStream(md protoreflect.MessageDescriptor, of Stream, opts *Options, di
 }
 
 func deferred(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts *Options, digest [sha256.Size]byte, room *Room) *Lazy {
-	return DeferAs(func(p Part) *Schema {
-		s, err := derive(md, dir, of, *opts, p)
+	return DeferAs(func(p Part, sight *Sight) *Schema {
+		with := opts
+		if sight != nil {
+			own := *opts
+			own.Sight, with = sight, &own
+		}
+		s, err := derive(md, dir, of, *with, p)
 		if err != nil {
 			return &Schema{} // a placeholder, which the caller has looked for
 		}
@@ -336,9 +342,20 @@ func deferred(md protoreflect.MessageDescriptor, dir Direction, of *Stream, opts
 	}, of == nil && IsWrapped(md, dir), digest, room)
 }
 
-// DeferAs returns a Lazy that calls derive, which must always return the same schema.
-func DeferAs(derive func(Part) *Schema, wrapped bool, digest [sha256.Size]byte, room *Room) *Lazy {
+// DeferAs returns a Lazy that calls derive, which must always return the same schema for the same Sight.
+func DeferAs(derive func(Part, *Sight) *Schema, wrapped bool, digest [sha256.Size]byte, room *Room) *Lazy {
 	return &Lazy{derive: derive, Wrapped: wrapped, digest: digest, room: room}
+}
+
+// Seen returns the schema as callers with a Sight are shown it. Nil leaves it as it is, and so does one that was declared. The key
+// identifies the Sight.
+func (l *Lazy) Seen(sight *Sight, key string, room *Room) *Lazy {
+	if l == nil || l.derive == nil || sight == nil {
+		return l
+	}
+	hash := sha256.New()
+	_, _ = hash.Write(append(l.digest[:], key...))
+	return &Lazy{derive: l.derive, sight: sight, Wrapped: l.Wrapped, digest: [sha256.Size]byte(hash.Sum(nil)), room: room}
 }
 
 // IsSet reports whether there is a schema.
@@ -388,7 +405,7 @@ func (l *Lazy) part(p Part) *Schema {
 	case l.text != nil:
 		return l.text
 	default:
-		return l.derive(p)
+		return l.derive(p, l.sight)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestWhatFindsNoRoomIsDerivedAgain(t *testing.T) {
 	t.Parallel()
 	made := 0
 	lazy := func(room *Room) *Lazy {
-		return DeferAs(func(Part) *Schema { made++; return &Schema{Advertised: json.RawMessage(`{"type":"object"}`)} }, false, [32]byte{}, room)
+		return DeferAs(func(Part, *Sight) *Schema { made++; return &Schema{Advertised: json.RawMessage(`{"type":"object"}`)} }, false, [32]byte{}, room)
 	}
 	for _, tt := range []struct {
 		room *Room

@@ -83,6 +83,9 @@ type Options struct {
 	// Words are descriptions of fields by their full names. In the advertised schema they take the place of comments and
 	// annotations. Schema.Canonical does not have them.
 	Words map[protoreflect.FullName]string
+	// Sight, if set, is what one caller sees of an output. Fields that it hides are not in the schema, and what is masked keeps to no
+	// rules. There are no examples then.
+	Sight *Sight
 	// Examples are texts of messages, in JSON, that the advertised schema of an output shows before those of the message's own
 	// annotations. Wrong ones are left out, with a warning.
 	Examples []string

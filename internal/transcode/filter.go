@@ -273,14 +273,15 @@ const (
 // filterField is one field of a plan.
 type filterField struct {
 	Treatment
-	fd     protoreflect.FieldDescriptor
-	typ    protowire.Type
-	packs  bool
-	below  *filterPlan // of a concerned message that is shown
-	blank  []byte      // in the place of a masked message, or the value of a masked number
-	single int         // its number among the singles of the plan, from 1
-	oneof  int         // of the plan's oneofs, from 1
-	keep   bool        // an Any that cannot be read stays, without its content
+	fd      protoreflect.FieldDescriptor
+	typ     protowire.Type
+	packs   bool
+	below   *filterPlan // of a concerned message that is shown
+	blank   []byte      // in the place of a masked message, or the value of a masked number
+	single  int         // its number among the singles of the plan, from 1
+	oneof   int         // of the plan's oneofs, from 1
+	isPlain bool        // it is copied, whatever is around it
+	keep    bool        // an Any that cannot be read stays, without its content
 }
 
 // planning makes the plans that are reachable from one.
@@ -392,6 +393,7 @@ func (m *planning) spread() {
 	}
 	for _, p := range m.made {
 		for _, f := range p.fields {
+			f.isPlain = f.Action == Show && (f.below == nil || !f.below.concerned) && f.oneof == 0
 			switch {
 			case f.below == nil:
 			case !f.below.concerned:
@@ -511,6 +513,10 @@ func (w *filtering) members(p *filterPlan, b []byte, depth int) (changed bool, e
 	}
 	run := 0
 	for pos := 0; pos < len(b); {
+		if next := p.pass(b, pos); next > pos {
+			pos = next
+			continue
+		}
 		num, typ, at := tagAt(b, pos)
 		if at < 0 {
 			return false, malformed()
@@ -520,6 +526,10 @@ func (w *filtering) members(p *filterPlan, b []byte, depth int) (changed bool, e
 			return false, malformed()
 		}
 		f := p.field(num)
+		if f != nil && f.isPlain && typ == f.typ {
+			pos = end
+			continue
+		}
 		isKnown := f != nil && (typ == f.typ || f.packs && typ == protowire.BytesType)
 		isStale := isKnown && f.oneof > 0 && pos < stale[f.oneof-1]
 		if isKnown && !isStale && f.Action == Show && f.below == nil {
@@ -554,6 +564,28 @@ func (w *filtering) members(p *filterPlan, b []byte, depth int) (changed bool, e
 	}
 	w.out = append(w.out, b[run:]...)
 	return changed, nil
+}
+
+// pass returns the position behind plain fields in their shortest form, which most are.
+func (p *filterPlan) pass(b []byte, pos int) int {
+	for pos+1 < len(b) && b[pos] < 0x80 {
+		f, value := p.dense[b[pos]>>3], b[pos+1]
+		if f == nil || !f.isPlain || value >= 0x80 || protowire.Type(b[pos]&7) != f.typ {
+			return pos
+		}
+		switch f.typ {
+		case protowire.VarintType:
+			pos += 2
+		case protowire.BytesType:
+			if pos+2+int(value) > len(b) {
+				return pos
+			}
+			pos += 2 + int(value)
+		default:
+			return pos
+		}
+	}
+	return pos
 }
 
 // stale returns, for each oneof with hidden members, where the last one of these is: members before it were replaced by it, and

@@ -97,6 +97,17 @@ func (t *Transcoder) Compile(md protoreflect.MessageDescriptor) (*Message, error
 // compiled on the first document.
 func (t *Transcoder) Again(m *Message) *Message { return t.message(m.md, m.traits) }
 
+// Seen returns the message as callers with a Sight are shown it: what they do not see is not written, not even as its default. It
+// checks no rules, which only the whole message keeps. Nil leaves it as it is.
+func (m *Message) Seen(sight *schema.Sight) *Message {
+	if m == nil || sight == nil {
+		return m
+	}
+	own := *m.shared
+	own.planner = &planner{extensions: own.planner.extensions, sight: sight}
+	return &Message{shared: &own, md: m.md, resolver: m.resolver, traits: m.traits, wrapped: m.wrapped}
+}
+
 func (t *Transcoder) message(md protoreflect.MessageDescriptor, known traits) *Message {
 	m := &Message{
 		shared: t.shared, md: md, resolver: t.shared.opts.resolver(md), traits: known, wrapped: schema.IsWrapped(md, schema.Input),
@@ -112,7 +123,7 @@ func (m *Message) prepared() *plan {
 	if p := m.plan.Load(); p != nil {
 		return p
 	}
-	p := m.planner.of(m.md).prepared()
+	p := m.planner.at(m.md, m.planner.sight.Root()).prepared()
 	m.plan.Store(p)
 	return p
 }
@@ -296,12 +307,12 @@ func (m *Message) appendStandard(dst []byte, msg *dynamicpb.Message) (out []byte
 	for url := range types.unknown {
 		unknown = noted(unknown, url)
 	}
-	if m.traits.hasInputOnly {
+	if m.traits.hasInputOnly || m.planner.sight != nil {
 		compact, err := appendCompact(nil, raw)
 		if err != nil {
 			return dst, nil, err
 		}
-		return m.traits.prune(dst, compact, m.md), unknown, nil
+		return m.prune(dst, compact), unknown, nil
 	}
 	out, err = appendCompact(dst, raw)
 	return out, unknown, err

@@ -35,8 +35,10 @@ import (
 // include another message of the same name. It is safe for concurrent use.
 type planner struct {
 	extensions schema.Extensions
-	plans      sync.Map // protoreflect.MessageDescriptor to *plan
-	ruled      sync.Map // protoreflect.MessageDescriptor to whether it has rules itself
+	sight      *schema.Sight // of whom the results are for; nil: all is seen
+	plans      sync.Map      // protoreflect.MessageDescriptor to *plan
+	placed     sync.Map      // placement to *plan, where the sight has positions
+	ruled      sync.Map      // protoreflect.MessageDescriptor to whether it has rules itself
 }
 
 // of returns the plan of a message. Nothing is compiled yet: a message may hold itself, and many messages of a
@@ -49,6 +51,21 @@ func (pl *planner) of(md protoreflect.MessageDescriptor) *plan {
 	return p.(*plan)
 }
 
+// placement is a message at a position at which it is seen in another way than elsewhere.
+type placement struct {
+	md protoreflect.MessageDescriptor
+	at *schema.Place
+}
+
+// at returns the plan of a message at a position of a result.
+func (pl *planner) at(md protoreflect.MessageDescriptor, at *schema.Place) *plan {
+	if at == nil {
+		return pl.of(md)
+	}
+	p, _ := pl.placed.LoadOrStore(placement{md, at}, &plan{md: md, planner: pl, at: at})
+	return p.(*plan)
+}
+
 // plan is how one message is read and written. What is below ready is filled by prepare when a call first needs the
 // message. Only disorder and rules change after that.
 //
@@ -57,6 +74,7 @@ func (pl *planner) of(md protoreflect.MessageDescriptor) *plan {
 type plan struct {
 	md      protoreflect.MessageDescriptor
 	planner *planner
+	at      *schema.Place
 	once    sync.Once
 	ready   atomic.Bool
 
@@ -195,7 +213,8 @@ func (p *plan) prepare() {
 	var targets []int32
 	for i, fd := range fds {
 		s := &p.fields[i]
-		p.planner.fill(s, fd)
+		p.planner.fill(s, fd, p.at.Below(fd))
+		p.hide(s, fd)
 		s.index = int32(i)
 		s.oneof = -1
 		if od := fd.ContainingOneof(); od != nil && od.Fields().Len() > 1 {
@@ -230,6 +249,15 @@ func (p *plan) prepare() {
 	p.writeAbsent()
 	if p.form == formWrapper {
 		p.scalar = &p.fields[0]
+	}
+}
+
+// hide leaves out of answers what their caller does not see. What may be hidden is not written where it is not there: its default
+// would say that it is.
+func (p *plan) hide(s *slot, fd protoreflect.FieldDescriptor) {
+	if seen, varies := p.planner.sight.Of(p.at, fd); seen == schema.SeenNot {
+		s.absent = ""
+		s.secret = s.secret || !varies
 	}
 }
 
@@ -302,8 +330,8 @@ func (p *plan) byNumber(n protowire.Number) *slot {
 }
 
 // fill describes a field, or the key or value of a map. An extension and a member of a oneof have no text for their
-// absence: a default would say that the field is set.
-func (pl *planner) fill(s *slot, fd protoreflect.FieldDescriptor) {
+// absence: a default would say that the field is set. below is the position of what it holds.
+func (pl *planner) fill(s *slot, fd protoreflect.FieldDescriptor, below *schema.Place) {
 	s.number, s.kind, s.wire = fd.Number(), fd.Kind(), wireType(fd.Kind())
 	s.tag = protowire.AppendTag(nil, s.number, s.wire)
 	if s.kind == protoreflect.GroupKind {
@@ -327,8 +355,8 @@ func (pl *planner) fill(s *slot, fd protoreflect.FieldDescriptor) {
 	case fd.IsMap():
 		s.shape = shapeMap
 		s.key, s.value = &slot{oneof: -1}, &slot{oneof: -1}
-		pl.fill(s.key, fd.MapKey())
-		pl.fill(s.value, fd.MapValue())
+		pl.fill(s.key, fd.MapKey(), nil)
+		pl.fill(s.value, fd.MapValue(), below)
 		s.absent = s.head + "{}"
 	case fd.IsList():
 		s.shape = shapeList
@@ -347,7 +375,7 @@ func (pl *planner) fill(s *slot, fd protoreflect.FieldDescriptor) {
 		s.absent = ""
 	}
 	if md := fd.Message(); md != nil && s.shape != shapeMap {
-		s.below = pl.of(md)
+		s.below = pl.at(md, below)
 	}
 }
 

@@ -270,14 +270,15 @@ func (n *Newest) Of(cat *catalog.Catalog) *Index {
 	return n.index
 }
 
-// Search returns the tools that match a query best, the best one first, at most limit of them. visible says which tools
-// the caller may see; nil is all.
-func (x *Index) Search(query string, limit int, visible func(*catalog.Tool) bool) []*catalog.Tool {
-	var may func(int) bool
-	if visible != nil {
-		may = func(doc int) bool { return visible(x.tools[doc]) }
+// Search returns the tools that match a query best, the best one first, at most limit of them. seen returns a tool as the caller may
+// see it, nil for one that it may not; without seen it may see all. A tool that it sees in part is not found by its results.
+func (x *Index) Search(query string, limit int, seen func(*catalog.Tool) *catalog.Tool) []*catalog.Tool {
+	var visible, partial func(int) bool
+	if seen != nil {
+		visible = func(doc int) bool { return seen(x.tools[doc]) != nil }
+		partial = func(doc int) bool { t := seen(x.tools[doc]); return t != nil && t != x.tools[doc] }
 	}
-	hits := x.words.Search(query, limit, may)
+	hits := x.words.Search(query, limit, visible, partial)
 	out := make([]*catalog.Tool, len(hits))
 	for i, hit := range hits {
 		out[i] = x.tools[hit.Doc]

@@ -56,6 +56,16 @@ type posting struct {
 	// if the summary has it.
 	isName, isPlural, isSummary bool
 	impact                      float32
+	// apart is the impact without what the document says of outputs.
+	apart float32
+}
+
+// impactFor is the impact in a search that does not look at the outputs of partial documents.
+func (p *posting) impactFor(partial func(doc int) bool) float32 {
+	if partial != nil && p.apart != p.impact && partial(int(p.doc)) {
+		return p.apart
+	}
+	return p.impact
 }
 
 // The fields of a document.
@@ -183,18 +193,29 @@ func (x *Index) weigh(all []read, total [fields]float64) {
 	weight, n := weights(), float64(len(all))
 	for i := range all {
 		for id, counts := range all[i].counts {
-			frequency := 0.0
+			frequency, outputs := 0.0, 0.0
 			for f := range fields {
 				if counts[f] > 0 {
 					mean := total[f] / n
-					frequency += weight[f] * counts[f] / (1 - lengthPart + lengthPart*all[i].lengths[f]/mean)
+					part := weight[f] * counts[f] / (1 - lengthPart + lengthPart*all[i].lengths[f]/mean)
+					if frequency += part; f == inOutputs || f == inRemarks {
+						outputs += part
+					}
 				}
 			}
 			rarity := math.Log(1 + (n-float64(with[id])+0.5)/(float64(with[id])+0.5))
-			x.postings[id] = append(x.postings[id], posting{
+			p := posting{
 				doc: int32(i), isName: counts[inName] > 0, isPlural: all[i].plurals[id], isSummary: counts[inSummary] > 0,
 				impact: float32(rarity * frequency * (saturation + 1) / (frequency + saturation)),
-			})
+			}
+			if p.apart = p.impact; outputs > 0 {
+				rest := max(0, frequency-outputs)
+				p.apart = float32(rarity * rest * (saturation + 1) / (rest + saturation))
+			}
+			if outputs == frequency {
+				p.apart = 0 // whatever the rounding
+			}
+			x.postings[id] = append(x.postings[id], p)
 		}
 	}
 }
@@ -229,8 +250,9 @@ const (
 )
 
 // Search returns the documents that match a query best, the best one first, at most limit of them. Equal ones are in the
-// order of the index. visible says which documents may be found; nil is all.
-func (x *Index) Search(query string, limit int, visible func(doc int) bool) []Hit {
+// order of the index. visible says which documents may be found; nil is all. partial says which of them are not found by what they say
+// of outputs; nil is none.
+func (x *Index) Search(query string, limit int, visible, partial func(doc int) bool) []Hit {
 	if limit <= 0 {
 		return nil
 	}
@@ -238,7 +260,7 @@ func (x *Index) Search(query string, limit int, visible func(doc int) bool) []Hi
 	s, _ := x.pool.Get().(*scores)
 	var total float32
 	for i := range concepts {
-		s.add(x, &concepts[i])
+		s.add(x, &concepts[i], partial)
 		if !concepts[i].isForm {
 			total += concepts[i].weight
 		}
@@ -262,7 +284,7 @@ func (x *Index) Search(query string, limit int, visible func(doc int) bool) []Hi
 }
 
 // add adds what a concept says of each document: what its best term says.
-func (s *scores) add(x *Index, c *concept) {
+func (s *scores) add(x *Index, c *concept, partial func(doc int) bool) {
 	for _, t := range c.terms {
 		for _, p := range x.postings[t.term] {
 			if t.isAlike && (!p.isName && !p.isSummary || t.isVerb && p.isPlural) {
@@ -271,7 +293,10 @@ func (s *scores) add(x *Index, c *concept) {
 			if c.isImplied && s.sum[p.doc] == 0 {
 				continue
 			}
-			score := p.impact * t.weight
+			score := p.impactFor(partial) * t.weight
+			if score == 0 {
+				continue
+			}
 			if s.best[p.doc] == 0 {
 				s.current = append(s.current, p.doc)
 			}

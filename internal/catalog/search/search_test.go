@@ -60,7 +60,7 @@ func TestSearchFinds(t *testing.T) {
 		{"capitals", "LIST BACKUPS", "list_backups"},
 		{"punctuation", "\"list\", (backups)!", "list_backups"},
 	} {
-		found := x.Search(tc.query, 3, nil)
+		found := x.Search(tc.query, 3, nil, nil)
 		if len(found) == 0 || shop()[found[0].Doc].Name != tc.want {
 			var got []string
 			for _, hit := range found {
@@ -102,7 +102,7 @@ func TestSearchUnderstands(t *testing.T) {
 		{"a noun that is a verb here", "schedule daily reports", "create_report_schedule"},
 		{"a noun wants to read", "schedule of a report", "get_report_schedule"},
 	} {
-		found := x.Search(tc.query, 3, nil)
+		found := x.Search(tc.query, 3, nil, nil)
 		if len(found) == 0 || docs[found[0].Doc].Name != tc.want {
 			var got []string
 			for _, hit := range found {
@@ -117,14 +117,14 @@ func TestSearchFindsNothing(t *testing.T) {
 	t.Parallel()
 	x := search.New(shop())
 	for _, query := range []string{"", " ", "the of a", "zzzzzzzz", "!?", "\xff\xfe"} {
-		if found := x.Search(query, 3, nil); len(found) != 0 {
+		if found := x.Search(query, 3, nil, nil); len(found) != 0 {
 			t.Errorf("%q finds %v", query, found)
 		}
 	}
-	if found := search.New(nil).Search("backup", 3, nil); len(found) != 0 {
+	if found := search.New(nil).Search("backup", 3, nil, nil); len(found) != 0 {
 		t.Errorf("an empty index finds %v", found)
 	}
-	if found := x.Search("backup", 0, nil); len(found) != 0 {
+	if found := x.Search("backup", 0, nil, nil); len(found) != 0 {
 		t.Errorf("at most none: %v", found)
 	}
 }
@@ -134,7 +134,7 @@ func TestSearchFindsWhatMayBeSeen(t *testing.T) {
 	t.Parallel()
 	x := search.New(shop())
 	hidden := map[int]bool{0: true, 2: true}
-	found := x.Search("list backups", 3, func(doc int) bool { return !hidden[doc] })
+	found := x.Search("list backups", 3, func(doc int) bool { return !hidden[doc] }, nil)
 	if len(found) != 2 || slices.ContainsFunc(found, func(h search.Hit) bool { return hidden[h.Doc] }) {
 		t.Errorf("%v", found)
 	}
@@ -144,7 +144,7 @@ func TestHitsAreInOrder(t *testing.T) {
 	t.Parallel()
 	x := search.New(shop())
 	for limit := 1; limit <= 10; limit++ {
-		found := x.Search("backup of a workflow by name", limit, nil)
+		found := x.Search("backup of a workflow by name", limit, nil, nil)
 		if len(found) > limit {
 			t.Errorf("%d hits, at most %d", len(found), limit)
 		}
@@ -159,7 +159,7 @@ func TestHitsAreInOrder(t *testing.T) {
 		}) {
 			t.Errorf("%v", found)
 		}
-		again := x.Search("backup of a workflow by name", limit, nil)
+		again := x.Search("backup of a workflow by name", limit, nil, nil)
 		if !slices.Equal(found, again) {
 			t.Errorf("%v, then %v", found, again)
 		}
@@ -171,7 +171,7 @@ func TestLongQuery(t *testing.T) {
 	t.Parallel()
 	x := search.New(shop())
 	query := "backup " + strings.Repeat("é", search.MaxQueryBytes) + " workflow"
-	found := x.Search(query, 10, nil)
+	found := x.Search(query, 10, nil, nil)
 	for _, hit := range found {
 		if name := shop()[hit.Doc].Name; !strings.Contains(name, "backup") {
 			t.Errorf("a word behind the bound finds %s", name)
@@ -188,7 +188,7 @@ func FuzzSearch(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
-		found := x.Search(query, 10, nil)
+		found := x.Search(query, 10, nil, nil)
 		for _, hit := range found {
 			if hit.Doc < 0 || hit.Doc >= x.Len() || hit.Score <= 0 {
 				t.Errorf("%q: %+v", query, hit)
@@ -196,7 +196,7 @@ func FuzzSearch(f *testing.F) {
 		}
 		// What callers write in capitals is the same, as far as letters have them.
 		if upper := strings.ToUpper(query); utf8.ValidString(query) && strings.ToLower(upper) == query && len(query) < search.MaxQueryBytes && !strings.ContainsFunc(query, func(r rune) bool { return r >= 0x80 }) {
-			if again := x.Search(upper, 10, nil); len(again) == 0 && len(found) != 0 {
+			if again := x.Search(upper, 10, nil, nil); len(again) == 0 && len(found) != 0 {
 				t.Errorf("%q finds %v, and %q nothing", query, found, upper)
 			}
 		}
@@ -229,7 +229,7 @@ func BenchmarkSearch(b *testing.B) {
 			b.Run(fmt.Sprintf("%d/%s", n, strings.ReplaceAll(query, " ", "_")), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					x.Search(query, 5, nil)
+					x.Search(query, 5, nil, nil)
 				}
 			})
 		}
@@ -240,5 +240,28 @@ func BenchmarkNew(b *testing.B) {
 	docs := many(11_000)
 	for b.Loop() {
 		search.New(docs)
+	}
+}
+
+// What is seen in part is not found by what it says of outputs.
+func TestSearchWithoutOutputs(t *testing.T) {
+	t.Parallel()
+	x := search.New([]search.Document{
+		{Name: "get_customer", Inputs: []string{"id"}, Outputs: []string{"passport"}, Remarks: []string{"Their blood group."}},
+		{Name: "get_order", Inputs: []string{"id"}, Outputs: []string{"passport"}},
+		{Name: "check_passport", Outputs: []string{"passport"}},
+	})
+	partial := func(doc int) bool { return doc != 1 }
+	for query, want := range map[string][]int{"passport": {2, 1}, "blood": nil, "customer": {0}} {
+		var got []int
+		for _, hit := range x.Search(query, 3, nil, partial) {
+			got = append(got, hit.Doc)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: found %v, want %v", query, got, want)
+		}
+		if len(x.Search(query, 3, nil, nil)) <= len(want) && query != "customer" {
+			t.Errorf("%s: others do not find more", query)
+		}
 	}
 }

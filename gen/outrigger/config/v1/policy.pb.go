@@ -466,10 +466,14 @@ type PolicyCase struct {
 	Tool string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Arguments of the call. They must satisfy the tool's input schema. Default: none.
 	Arguments *structpb.Struct `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// What the policy must decide: "allow" or "deny". Required.
+	// What the policy must decide: "allow", "deny" or "approve". Required, unless there is a result.
 	Expected string `protobuf:"bytes,5,opt,name=expected,proto3" json:"expected,omitempty"`
 	// Name of the rule that must decide. Default: any rule, or none.
-	Rule          string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
+	Rule string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Result of the tool, as JSON of its output schema: of a stream, one message. Default: none, so that only the call is decided.
+	Result *structpb.Struct `protobuf:"bytes,7,opt,name=result,proto3" json:"result,omitempty"`
+	// What the caller must see of the result. Absent: nothing, because a rule or a class denies it.
+	Shown         *structpb.Struct `protobuf:"bytes,8,opt,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -544,6 +548,20 @@ func (x *PolicyCase) GetRule() string {
 		return x.Rule
 	}
 	return ""
+}
+
+func (x *PolicyCase) GetResult() *structpb.Struct {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *PolicyCase) GetShown() *structpb.Struct {
+	if x != nil {
+		return x.Shown
+	}
+	return nil
 }
 
 // PolicyCaller describes the caller of a case, as rules see it.
@@ -702,16 +720,20 @@ const file_outrigger_config_v1_policy_proto_rawDesc = "" +
 	"\x15policy_rule.on_result\x12\x89\x01effects hide, mask and hash, and the members fields, classes and mask, need `on: result`; allow, deny and approve of calls do not have it\x1a\xb7\x01this.on == 'result' ? this.effect in ['hide', 'mask', 'hash', 'deny'] : this.effect in ['allow', 'deny', 'approve'] && this.fields.size() + this.classes.size() == 0 && this.mask == ''\x1a\x80\x01\n" +
 	"\x13policy_rule.approve\x128effect approve needs approve, and no other effect has it\x1a/(this.effect == 'approve') == has(this.approve)\"Q\n" +
 	"\vPolicyTests\x12B\n" +
-	"\x05cases\x18\x01 \x03(\v2\x1f.outrigger.config.v1.PolicyCaseB\v\xbaH\b\x92\x01\x05\b\x01\x10\x90NR\x05cases\"\x89\x02\n" +
+	"\x05cases\x18\x01 \x03(\v2\x1f.outrigger.config.v1.PolicyCaseB\v\xbaH\b\x92\x01\x05\b\x01\x10\x90NR\x05cases\"\xdb\x04\n" +
 	"\n" +
 	"PolicyCase\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x04name\x129\n" +
 	"\x06caller\x18\x02 \x01(\v2!.outrigger.config.v1.PolicyCallerR\x06caller\x12\x1e\n" +
 	"\x04tool\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01(\x80\x02R\x04tool\x125\n" +
-	"\targuments\x18\x04 \x01(\v2\x17.google.protobuf.StructR\targuments\x12.\n" +
-	"\bexpected\x18\x05 \x01(\tB\x12\xbaH\x0fr\rR\x05allowR\x04denyR\bexpected\x12\x1b\n" +
-	"\x04rule\x18\x06 \x01(\tB\a\xbaH\x04r\x02(@R\x04rule\"\xce\x02\n" +
+	"\targuments\x18\x04 \x01(\v2\x17.google.protobuf.StructR\targuments\x129\n" +
+	"\bexpected\x18\x05 \x01(\tB\x1d\xbaH\x1ar\x18R\x00R\x05allowR\x04denyR\aapproveR\bexpected\x12\x1b\n" +
+	"\x04rule\x18\x06 \x01(\tB\a\xbaH\x04r\x02(@R\x04rule\x12/\n" +
+	"\x06result\x18\a \x01(\v2\x17.google.protobuf.StructR\x06result\x12-\n" +
+	"\x05shown\x18\b \x01(\v2\x17.google.protobuf.StructR\x05shown:\xe4\x01\xbaH\xe0\x01\x1ap\n" +
+	"\x14policy_case.expected\x12/set expected, or result and what is shown of it\x1a'this.expected != '' || has(this.result)\x1al\n" +
+	"\x11policy_case.shown\x121shown is what is left of a result: set result too\x1a$has(this.result) || !has(this.shown)\"\xce\x02\n" +
 	"\fPolicyCaller\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04name\x12 \n" +
 	"\x06issuer\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x10R\x06issuer\x12\"\n" +
@@ -749,20 +771,22 @@ var file_outrigger_config_v1_policy_proto_goTypes = []any{
 	(*structpb.Struct)(nil),     // 9: google.protobuf.Struct
 }
 var file_outrigger_config_v1_policy_proto_depIdxs = []int32{
-	3, // 0: outrigger.config.v1.Policy.rules:type_name -> outrigger.config.v1.PolicyRule
-	1, // 1: outrigger.config.v1.Policy.classes:type_name -> outrigger.config.v1.FieldClass
-	7, // 2: outrigger.config.v1.Policy.fields:type_name -> outrigger.config.v1.Policy.FieldsEntry
-	8, // 3: outrigger.config.v1.PolicyApproval.within:type_name -> google.protobuf.Duration
-	2, // 4: outrigger.config.v1.PolicyRule.approve:type_name -> outrigger.config.v1.PolicyApproval
-	5, // 5: outrigger.config.v1.PolicyTests.cases:type_name -> outrigger.config.v1.PolicyCase
-	6, // 6: outrigger.config.v1.PolicyCase.caller:type_name -> outrigger.config.v1.PolicyCaller
-	9, // 7: outrigger.config.v1.PolicyCase.arguments:type_name -> google.protobuf.Struct
-	9, // 8: outrigger.config.v1.PolicyCaller.claims:type_name -> google.protobuf.Struct
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	3,  // 0: outrigger.config.v1.Policy.rules:type_name -> outrigger.config.v1.PolicyRule
+	1,  // 1: outrigger.config.v1.Policy.classes:type_name -> outrigger.config.v1.FieldClass
+	7,  // 2: outrigger.config.v1.Policy.fields:type_name -> outrigger.config.v1.Policy.FieldsEntry
+	8,  // 3: outrigger.config.v1.PolicyApproval.within:type_name -> google.protobuf.Duration
+	2,  // 4: outrigger.config.v1.PolicyRule.approve:type_name -> outrigger.config.v1.PolicyApproval
+	5,  // 5: outrigger.config.v1.PolicyTests.cases:type_name -> outrigger.config.v1.PolicyCase
+	6,  // 6: outrigger.config.v1.PolicyCase.caller:type_name -> outrigger.config.v1.PolicyCaller
+	9,  // 7: outrigger.config.v1.PolicyCase.arguments:type_name -> google.protobuf.Struct
+	9,  // 8: outrigger.config.v1.PolicyCase.result:type_name -> google.protobuf.Struct
+	9,  // 9: outrigger.config.v1.PolicyCase.shown:type_name -> google.protobuf.Struct
+	9,  // 10: outrigger.config.v1.PolicyCaller.claims:type_name -> google.protobuf.Struct
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_outrigger_config_v1_policy_proto_init() }
