@@ -427,7 +427,7 @@ func otherWays() []taintWay {
 			return out + g.modern(t, "resources/read", uri, `"uri":"`+uri+`"`, "{}", eitherForm)
 		}},
 		{"fields", func(t *testing.T, g *taintRig, _ string) string {
-			return g.post(t, g.one, "/rpc", `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"shop.get","arguments":{"id":"1"},"_meta":{"dev.outrigger/fields":"name,email,home.street,labels"}}}`)
+			return g.post(t, g.one, "/rpc", `{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"shop.get","arguments":{"id":"1"},"_meta":{"dev.outrigger/fields":"name,extra"}}}`)
 		}},
 	}
 }

@@ -219,3 +219,20 @@ func TestStates(t *testing.T) {
 		}
 	}
 }
+
+// Append writes what the generated types read.
+func TestAppendIsAsTheGeneratedTypesAre(t *testing.T) {
+	t.Parallel()
+	held := &anypb.Any{TypeUrl: "type.googleapis.com/a.B", Value: []byte{8, 1}}
+	for _, want := range []*longrunningpb.Operation{
+		{}, {Name: "operations/1", Metadata: held}, {Name: "operations/1", Done: true, Result: &longrunningpb.Operation_Response{Response: held}},
+		{Done: true, Result: &longrunningpb.Operation_Error{Error: &status.Status{Code: 5, Message: "gone", Details: []*anypb.Any{held}}}},
+	} {
+		op := longrunning.Operation{Name: want.GetName(), Metadata: want.GetMetadata(), Done: want.GetDone(), Error: want.GetError(), Response: want.GetResponse()}
+		wire, err := op.Append(nil)
+		got := &longrunningpb.Operation{}
+		if err != nil || proto.Unmarshal(wire, got) != nil || !proto.Equal(got, want) {
+			t.Errorf("%v: got %v, want %v", err, got, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	optionsv1 "github.com/outrigger-mcp/outrigger/proto/options"
 )
@@ -138,4 +139,43 @@ func FuzzAppendMessage(f *testing.F) {
 			t.Fatalf("%q, again %q", got, again)
 		}
 	})
+}
+
+// Other fields are left out as secret ones are, until others are named; paths of a tool's result are too, and every Any.
+func TestOtherFieldsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	md := payment(t, nil)
+	var now *Others
+	types := Messages{Others: func() *Others { return now }}
+	doc := []byte(`{"shop":"s","receipts":{"a":{"iban":"i","note":"n"}},"list":[{"iban":"i","note":"n"}]}`)
+	redacted := func(m *Message) string { return string(Redactor{}.AppendMessage(nil, doc, len(doc), 1000, m)) }
+	named := func(name protoreflect.FullName) *Others {
+		return &Others{Field: func(fd protoreflect.FieldDescriptor) bool { return fd.FullName() == name }}
+	}
+	for _, tc := range []struct {
+		others *Others
+		paths  []string
+		want   string
+	}{
+		{nil, nil, string(doc)},
+		{named("pay.Receipt.note"), nil, `{"shop":"s","receipts":{"a":{"iban":"i","note":"[redacted]"}},"list":[{"iban":"i","note":"[redacted]"}]}`},
+		{named("pay.Request.shop"), []string{"list.iban"}, `{"shop":"[redacted]","receipts":{"a":{"iban":"i","note":"n"}},"list":[{"iban":"[redacted]","note":"n"}]}`},
+		{nil, []string{"receipts.*.note"}, `{"shop":"s","receipts":{"a":{"iban":"i","note":"[redacted]"}},"list":[{"iban":"i","note":"n"}]}`},
+		{nil, []string{"receipts.*"}, `{"shop":"s","receipts":"[redacted]","list":[{"iban":"i","note":"n"}]}`},
+		{nil, nil, string(doc)},
+	} {
+		now = tc.others
+		if got := redacted(types.Of(md).With(tc.paths...)); got != tc.want {
+			t.Errorf("%v: got %s, want %s", tc.paths, got, tc.want)
+		}
+	}
+	var untyped *Message
+	if got, want := redacted(untyped.With("list.note")), `{"shop":"s","receipts":{"a":{"iban":"i","note":"n"}},"list":[{"iban":"i","note":"[redacted]"}]}`; got != want {
+		t.Errorf("without a type: got %s, want %s", got, want)
+	}
+	now = named("pay.Receipt.note")
+	held := (&anypb.Any{}).ProtoReflect().Descriptor()
+	if got := redacted(types.Of(held)); got != `"[redacted]"` {
+		t.Errorf("an Any: %s", got)
+	}
 }
