@@ -33,6 +33,7 @@ func (p *previews) choose(_ context.Context, c *toolCall) *errmap.Error {
 	}
 	c.req = c.req.copied()
 	c.becomePreview(c.req)
+	c.req.invocation().preview()
 	return nil
 }
 
@@ -84,6 +85,7 @@ func (p *previews) ask(ctx context.Context, c *toolCall) *errmap.Error {
 	if c.tool.Preview == nil || c.input != nil {
 		return nil
 	}
+	c.req.invocation().preview()
 	if p.auditor.trail.IsOn() { // the backend hears of it
 		if err := p.auditor.recordCall(ctx, c); err != nil {
 			return err

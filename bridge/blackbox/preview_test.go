@@ -5,7 +5,9 @@ package blackbox_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +21,7 @@ import (
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
+	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
 
 // The fields of shop.v1.Order.
@@ -335,6 +338,32 @@ func TestIDsOfRequestsAreFixedWhereTheRunIs(t *testing.T) {
 			first = s.ids
 		} else if !slices.Equal(first, s.ids) || s.ids[0] == s.ids[1] {
 			t.Errorf("ids %v, then %v", first, s.ids)
+		}
+	}
+}
+
+// TestPreviewsAreAudited: one that was asked for, and one for a question.
+func TestPreviewsAreAudited(t *testing.T) {
+	t.Parallel()
+	for _, required := range []bool{false, true} {
+		s := &shopkeeper{}
+		path, configure := audited(t, func(a *configv1.Audit) { a.Required = required })
+		ann := s.open(t, both(asks, configure))
+		call := toolCall(ann.bridge, "shop.delete", `{"name":"a"}`)
+		call.Preview = true
+		ann.bridge.Handle(t.Context(), call)
+		asked := ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`)
+		ann.send("tools/call", `"name":"shop_delete","arguments":{"name":"a"}`+consent(asked))
+		testkit.Until(t, "the lines are there", func() bool {
+			text, err := os.ReadFile(path)
+			return err == nil && bytes.Count(text, []byte(`"phase":"end"`)) == 3 && bytes.HasSuffix(text, []byte("\n"))
+		})
+		var got []string
+		for _, line := range linesWith(trail(t, path), "phase", "end") {
+			got = append(got, fmt.Sprint(line["decision"], " ", line["preview"]))
+		}
+		if want := []string{"allowed true", "asked true", "consented <nil>"}; !slices.Equal(got, want) {
+			t.Errorf("required %t: %q, want %q", required, got, want)
 		}
 	}
 }
