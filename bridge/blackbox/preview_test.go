@@ -5,9 +5,11 @@ package blackbox_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,10 +18,12 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/outrigger-mcp/outrigger/errmap"
 	configv1 "github.com/outrigger-mcp/outrigger/gen/outrigger/config/v1"
+	statev1 "github.com/outrigger-mcp/outrigger/gen/outrigger/state/v1"
 	"github.com/outrigger-mcp/outrigger/internal/mcptest"
 	"github.com/outrigger-mcp/outrigger/internal/testkit"
 )
@@ -365,5 +369,48 @@ func TestPreviewsAreAudited(t *testing.T) {
 		if want := []string{"allowed true", "asked true", "consented <nil>"}; !slices.Equal(got, want) {
 			t.Errorf("required %t: %q, want %q", required, got, want)
 		}
+	}
+}
+
+// TestAConsentHasOneID: replicas that do not share what they have accepted send the same request.
+func TestAConsentHasOneID(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789ABCDEF"))+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &shopkeeper{}
+	key := func(c *configv1.Config) { c.State.KeyFile = file }
+	one, other := s.open(t, both(asks, key)), s.open(t, both(asks, key))
+	const call = `"name":"shop_delete","arguments":{"name":"a"}`
+	yes := consent(one.send("tools/call", call))
+	for _, at := range []modernClient{one, other} {
+		if got := at.send("tools/call", call+yes); !strings.Contains(got.raw, "deleted a") {
+			t.Error(got.raw)
+		}
+	}
+	if !slices.Equal(s.effects, []string{"a"}) {
+		t.Errorf("effects %v, ids %v", s.effects, s.ids)
+	}
+}
+
+// TestATakenOverCallHasItsID: another replica may run a call again whose request has an id.
+func TestATakenOverCallHasItsID(t *testing.T) {
+	t.Parallel()
+	s := &shopkeeper{}
+	ann := s.open(t, trusted)
+	wire := protowire.AppendString(protowire.AppendTag(nil, orderName, protowire.BytesType), "a")
+	wire = protowire.AppendString(protowire.AppendTag(wire, orderRequestID, protowire.BytesType), "id")
+	stored, err := proto.Marshal(&statev1.TaskCall{Tool: "shop.delete", Procedure: "/shop.v1.Shop/Delete", Wire: wire})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := ann.bridge.TakeOver(t.Context(), stored); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(s.effects, []string{"a"}) || !slices.Equal(s.ids, []string{"id", "id"}) {
+		t.Errorf("effects %v, ids %v", s.effects, s.ids)
 	}
 }
