@@ -65,7 +65,7 @@ func uuidOf(sum [32]byte) string {
 
 // isUUID4 reports whether a text is a UUID of version 4 in lower case.
 func isUUID4(s string) bool {
-	if len(s) != 36 || s[14] != '4' || !strings.Contains("89ab", s[19:20]) {
+	if len(s) != 36 || s[14] != '4' || s[19] != '8' && s[19] != '9' && s[19] != 'a' && s[19] != 'b' {
 		return false
 	}
 	for i := range len(s) {
